@@ -1,5 +1,6 @@
 //! Who may use the API. On a unix socket the permissions of its file decide; on TCP a token does, and what a browser
-//! could be made to send is refused before. `/metrics`, `/healthz` and `/readyz` are open to everyone who reaches them.
+//! could be made to send is refused before. `/metrics`, `/healthz` and `/readyz` are open to every program that reaches
+//! them, and not to the pages of a site that was made to resolve to this machine.
 
 use crate::ask::ask;
 use crate::problem::Problem;
@@ -71,6 +72,14 @@ pub async fn check(State(access): State<Access>, request: Request, next: Next) -
     }
 }
 
+/// Before any address, those that need no token included.
+pub async fn check_site(State(door): State<Door>, request: Request, next: Next) -> Response {
+    match no_foreign_site(door, request.uri(), request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    }
+}
+
 impl Access {
     async fn permits(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
         if self.door != Door::Unix {
@@ -123,20 +132,49 @@ fn no_browser(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
         return Err(forbidden("from-browser", "the request comes from a web page, by its `Origin`")
             .with_help("the API is for programs; `tidegate status` and `curl` send no `Origin`"));
     }
-    let hosts = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
-    let hosts: Vec<&str> = hosts.chain(uri.authority().map(axum::http::uri::Authority::as_str)).collect();
-    if hosts.is_empty() || !hosts.iter().all(|host| is_own_host(host)) {
+    let mut hosts = hosts(uri, headers).peekable();
+    if hosts.peek().is_none() || !hosts.all(is_own_host) {
         return Err(forbidden("foreign-host", "the `Host` of the request is neither an IP address nor `localhost`")
             .with_help("ask by the address, as in `curl http://127.0.0.1:9180/v1/status`"));
     }
     Ok(())
 }
 
-fn is_own_host(host: &str) -> bool {
-    let name = match host.rsplit_once(':') {
+fn hosts<'r>(uri: &'r Uri, headers: &'r HeaderMap) -> impl Iterator<Item = &'r str> {
+    let stated = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
+    stated.chain(uri.authority().map(axum::http::uri::Authority::as_str))
+}
+
+/// What is open to everybody is open to a browser's page as well, once the name of its site resolves to this machine
+/// ("DNS rebinding"): it would read there what runs inside. A name that no site on the internet can have is that of a
+/// scraper's own network; and who names no host is no browser.
+fn no_foreign_site(door: Door, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+    if door == Door::Unix || hosts(uri, headers).all(|host| is_own_host(host) || is_local_name(host)) {
+        return Ok(());
+    }
+    Err(forbidden("foreign-host", "the `Host` of the request is a name that any site could have")
+        .with_help("ask by the address, as in `curl http://127.0.0.1:9180/metrics`, or by a name of one word or below `.internal` or `.local`"))
+}
+
+/// One word, or below a name that is never delegated (RFC 6761, RFC 6762 and ICANN's `.internal`).
+fn is_local_name(host: &str) -> bool {
+    let name = without_port(host).to_ascii_lowercase();
+    let is_word =
+        |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+    let words: Vec<&str> = name.split('.').collect();
+    words.iter().all(|word| is_word(word))
+        && (words.len() == 1 || matches!(words.last(), Some(&("internal" | "local" | "localhost"))))
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') => name,
         Some(_) | None => host,
-    };
+    }
+}
+
+fn is_own_host(host: &str) -> bool {
+    let name = without_port(host);
     name.eq_ignore_ascii_case("localhost")
         || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_ipv4())
         || host.parse::<SocketAddr>().is_ok()
@@ -145,7 +183,7 @@ fn is_own_host(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{bearer, is_own_host, no_browser};
+    use super::{Door, bearer, is_own_host, no_browser, no_foreign_site};
     use crate::problem::Problem;
     use axum::http::{HeaderMap, HeaderValue, Uri, header};
 
@@ -180,6 +218,30 @@ mod tests {
         check("/v1/status", &[(header::HOST, "evil.example:9180")], Some("foreign-host"));
         check("/v1/status", &[], Some("foreign-host"));
         check("http://evil.example/v1/status", &[own], Some("foreign-host"));
+    }
+
+    #[test]
+    fn open_addresses_are_not_open_to_the_pages_of_foreign_sites() {
+        let check = |door: Door, uri: &str, hosts: &[&str], expected: bool| {
+            let headers: HeaderMap =
+                hosts.iter().map(|host| (header::HOST, HeaderValue::from_str(host).expect("a value"))).collect();
+            let seen = no_foreign_site(door, &uri.parse::<Uri>().expect("a URI"), &headers).is_ok();
+            assert_eq!(seen, expected, "{door:?} {uri} {hosts:?}");
+        };
+        for door in [Door::Loopback, Door::Network] {
+            for host in ["127.0.0.1:9180", "[::1]:9180", "localhost", "tidegate:9180", "proxy.internal", "host.local:80"] {
+                check(door, "/metrics", &[host], true);
+            }
+            check(door, "/metrics", &[], true);
+            for host in
+                ["evil.example:9180", "evil.example", "127.0.0.1.evil.example", "internal.", ".internal", "", "a b", "x.svc"]
+            {
+                check(door, "/metrics", &[host], false);
+                check(door, "/metrics", &["127.0.0.1", host], false);
+            }
+            check(door, "http://evil.example/healthz", &["127.0.0.1:9180"], false);
+        }
+        check(Door::Unix, "/metrics", &["evil.example"], true);
     }
 
     #[test]

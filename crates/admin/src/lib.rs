@@ -61,6 +61,7 @@ fn router(handle: ControlHandle, door: Door) -> Router {
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(readiness))
         .merge(routes::router(Access { handle: handle.clone(), door }))
+        .layer(axum::middleware::from_fn_with_state(door, access::check_site))
         .with_state(handle)
 }
 

@@ -92,6 +92,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         None => (Vec::new(), None, crate::succession::CarriedOver::default(), None),
     };
     let tls = open_tls(state_dir, carried.tickets.as_ref())?;
+    process.set_state_folder(tls.state_dir());
     let indices: Vec<usize> = (0..worker_count(configuration.threads)).collect();
     let numbers = Numbers { generation: carried.generation + 1, serial: 1, workers: indices.len() };
     let ((events_sender, asked), (processes, heard)) = (mpsc::channel(EVENTS_MAX), mpsc::channel(EVENTS_MAX));

@@ -31,6 +31,8 @@ pub struct Exchange<'c, S: Sock> {
     pub client_ip: IpAddr,
     /// The peer is a proxy that is trusted to say who its client is.
     pub peer_is_trusted: bool,
+    /// A trusted proxy says something that cannot be read of who its client is, so the address above is the proxy's.
+    pub client_is_unclear: bool,
     pub response: Pooled<ResponseHead>,
     pub responder: Responder<'c, S>,
     /// What steps that count requests leave behind. The places that the request holds are given back with it.
@@ -48,6 +50,13 @@ pub struct Arrived<'c, S: Sock> {
     pub started: Instant,
 }
 
+/// Who sent a request, as far as that is believed.
+struct Sender {
+    client_ip: IpAddr,
+    peer_is_trusted: bool,
+    is_unclear: bool,
+}
+
 impl<'c, S: Sock> Exchange<'c, S> {
     /// A client's request. `peer` is who sent it, `trusted` who is believed to say for whom.
     #[inline(always)]
@@ -56,11 +65,12 @@ impl<'c, S: Sock> Exchange<'c, S> {
         let hop = HopByHop::take(&mut arrived.head);
         let peer_is_trusted = !trusted.is_empty() && trusted.iter().any(|network| network.contains(&peer));
         let fields = &mut arrived.head.fields;
-        let client_ip = if peer_is_trusted { first_untrusted(fields, trusted).unwrap_or(peer) } else { peer };
+        let found = if peer_is_trusted { first_untrusted(fields, trusted) } else { Ok(None) };
         if !peer_is_trusted {
             remove_claims(fields);
         }
-        Exchange::new(arrived, hop, (client_ip, peer_is_trusted), id)
+        let sender = Sender { client_ip: found.ok().flatten().unwrap_or(peer), peer_is_trusted, is_unclear: found.is_err() };
+        Exchange::new(arrived, hop, sender, id)
     }
 
     /// A request that no client waits for, with the head of one as its steps have left it.
@@ -69,16 +79,13 @@ impl<'c, S: Sock> Exchange<'c, S> {
         *pooled = head;
         let (body, responder) = (BodyReader::Empty, Responder::Nobody);
         let arrived = Arrived { head: pooled, framing: BodyFraming::None, body, responder, started };
-        Exchange::new(arrived, HopByHop::default(), (client_ip, false), id)
+        let sender = Sender { client_ip, peer_is_trusted: false, is_unclear: false };
+        Exchange::new(arrived, HopByHop::default(), sender, id)
     }
 
     #[inline(always)]
-    fn new(
-        arrived: Arrived<'c, S>,
-        hop: HopByHop,
-        (client_ip, peer_is_trusted): (IpAddr, bool),
-        id: RequestId,
-    ) -> Exchange<'c, S> {
+    fn new(arrived: Arrived<'c, S>, hop: HopByHop, sender: Sender, id: RequestId) -> Exchange<'c, S> {
+        let Sender { client_ip, peer_is_trusted, is_unclear } = sender;
         let Arrived { head, framing, body, responder, started } = arrived;
         let record = Record::new(started, id, head.path, head.query);
         Exchange {
@@ -89,6 +96,7 @@ impl<'c, S: Sock> Exchange<'c, S> {
             hop,
             client_ip,
             peer_is_trusted,
+            client_is_unclear: is_unclear,
             response: Pooled::take(),
             responder,
             limited: None,

@@ -25,68 +25,127 @@ pub fn remove_claims(fields: &mut Fields) {
 }
 
 /// CGI-like upstreams read `X_Forwarded_For` as `X-Forwarded-For`; what a client may not say in one spelling it may not
-/// say in another. And frameworks believe more of this family (`-Ssl`, `-Scheme`, `-Prefix`, `-Server`), with which a
-/// client would choose the links in answers that are kept for others.
+/// say in another. Frameworks believe more of this family (`-Ssl`, `-Scheme`, `-Prefix`, `-Server`), with which a
+/// client would choose the links in answers that are kept for others; and each network of others has a field of its
+/// own for
+/// who the client is, which applications go on believing when that network is no longer in front of them.
 fn remove_others(fields: &mut Fields) {
     let bytes = &fields.bytes;
     for field in &mut fields.list {
-        if field.id == HeaderId::Other && is_forwarding(field.name.of(bytes)) {
+        if field.id == HeaderId::Other && claim_of(field.name.of(bytes)).is_some() {
             field.id = HeaderId::Removed;
         }
     }
 }
 
-/// Names that begin so are said in by proxies: where a request comes from, and what certificate its client has shown.
-/// The first two of the latter are those of RFC 9440 and of nginx; the others are what HAProxy, Envoy, Traefik, the
-/// load balancers of clouds and many a manual write.
-const FAMILIES: &[&[u8]] = &[
-    b"x-forwarded-",
-    b"client-cert",
-    b"ssl-client",
-    b"ssl-cert",
-    b"proxy-client-cert",
-    b"x-client-subject",
-    b"x-ssl-",
-    b"x-client-cert",
-    b"x-tls-client",
-    b"x-tls-cert",
-    b"x-goog-client-cert",
-    b"x-mtls-",
-    b"x-amzn-mtls-",
-    b"cf-client-cert",
-];
+/// What a proxy says of its client's request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Claim {
+    /// Under which URL it came, and with what certificate.
+    Url,
+    /// Who the client is, which differs from one to the next.
+    Client,
+    /// No proxy says it. CGI-like servers put it into `HTTP_PROXY`, by which programs find the proxy for what they
+    /// ask of others themselves ("httpoxy", CVE-2016-5385).
+    Proxy,
+}
 
-/// Whole names of the same kind.
-const NAMES: &[&[u8]] = &[
-    b"x-real-ip",
-    b"x-client-verify",
-    b"x-client-dn",
-    b"x-client-s-dn",
-    b"x-client-i-dn",
-    b"x-client-san",
-    b"x-client-cn",
-    b"x-client-issuer",
-    b"x-client-serial",
-    b"x-client-fingerprint",
-    b"x-arr-clientcert",
-    b"x-azure-clientcert",
-    b"x-clientcert",
-    b"clientcert",
-];
+/// Names of one kind that begin with the same letter: those that begin so, and whole ones. The first two families of
+/// certificates are those of RFC 9440 and of nginx; the others are what HAProxy, Envoy, Traefik, the load balancers of
+/// clouds and many a manual write.
+struct Names {
+    families: &'static [&'static [u8]],
+    urls: &'static [&'static [u8]],
+    clients: &'static [&'static [u8]],
+}
 
-/// Whether a name belongs to the fields that proxies say where a request comes from in, however it is spelled.
-fn is_forwarding(name: &[u8]) -> bool {
-    let folds_to = |name: &[u8], known: &[u8]| {
-        let folded = name.iter().map(|byte| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() });
-        name.len() == known.len() && folded.eq(known.iter().copied())
-    };
-    match name.first() {
-        Some(b'x' | b'X' | b'c' | b'C' | b's' | b'S' | b'p' | b'P') => {
-            let is_of = |family: &&[u8]| name.get(..family.len()).is_some_and(|start| folds_to(start, family));
-            FAMILIES.iter().any(is_of) || NAMES.iter().any(|known| folds_to(name, known))
-        }
-        _ => false,
+const OF_C: Names = Names {
+    families: &[b"client-cert", b"cf-client-cert"],
+    urls: &[b"clientcert"],
+    clients: &[b"cf-connecting-ip", b"cf-connecting-ipv6", b"cf-pseudo-ipv4", b"client-ip", b"cdn-src-ip"],
+};
+const OF_S: Names = Names { families: &[b"ssl-client", b"ssl-cert"], urls: &[], clients: &[] };
+const OF_P: Names = Names { families: &[b"proxy-client-cert"], urls: &[], clients: &[b"proxy-client-ip"] };
+const OF_X: Names = Names {
+    families: &[
+        b"x-forwarded-",
+        b"x-client-subject",
+        b"x-ssl-",
+        b"x-client-cert",
+        b"x-tls-client",
+        b"x-tls-cert",
+        b"x-goog-client-cert",
+        b"x-mtls-",
+        b"x-amzn-mtls-",
+    ],
+    urls: &[
+        b"x-client-verify",
+        b"x-client-dn",
+        b"x-client-s-dn",
+        b"x-client-i-dn",
+        b"x-client-san",
+        b"x-client-cn",
+        b"x-client-issuer",
+        b"x-client-serial",
+        b"x-client-fingerprint",
+        b"x-arr-clientcert",
+        b"x-azure-clientcert",
+        b"x-clientcert",
+    ],
+    clients: &[
+        b"x-forwarded-for",
+        b"x-forwarded-for-original",
+        b"x-real-ip",
+        b"x-client-ip",
+        b"x-clientip",
+        b"x-cluster-client-ip",
+        b"x-true-client-ip",
+        b"x-original-forwarded-for",
+        b"x-vercel-forwarded-for",
+        b"x-appengine-user-ip",
+        b"x-azure-clientip",
+        b"x-azure-socketip",
+        b"x-envoy-external-address",
+        b"x-nf-client-connection-ip",
+        b"x-originating-ip",
+        b"x-proxyuser-ip",
+        b"x-remote-addr",
+        b"x-remote-ip",
+        b"x-sucuri-clientip",
+    ],
+};
+
+/// What a name says, however it is spelled. The first letter leaves nearly no field of an ordinary request.
+fn claim_of(name: &[u8]) -> Option<Claim> {
+    let client = |known: &[u8]| folds_to(name, known).then_some(Claim::Client);
+    match name.first()? | 0x20 {
+        b'x' => claim_among(name, &OF_X),
+        b'c' => claim_among(name, &OF_C),
+        b's' => claim_among(name, &OF_S),
+        b'p' if folds_to(name, b"proxy") => Some(Claim::Proxy),
+        b'p' => claim_among(name, &OF_P),
+        b't' => client(b"true-client-ip"),
+        b'f' => client(b"fastly-client-ip").or_else(|| client(b"fly-client-ip")),
+        b'w' => client(b"wl-proxy-client-ip"),
+        b'i' => client(b"incap-client-ip"),
+        b'd' => client(b"do-connecting-ip"),
+        _ => None,
     }
+}
+
+fn claim_among(name: &[u8], names: &Names) -> Option<Claim> {
+    if names.clients.iter().any(|known| folds_to(name, known)) {
+        return Some(Claim::Client);
+    }
+    let is_of = |family: &&[u8]| name.get(..family.len()).is_some_and(|start| folds_to(start, family));
+    let is_url = names.families.iter().any(is_of) || names.urls.iter().any(|known| folds_to(name, known));
+    is_url.then_some(Claim::Url)
+}
+
+/// `known` is in lower case, with hyphens.
+fn folds_to(name: &[u8], known: &[u8]) -> bool {
+    let folded = name.iter().map(|byte| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() });
+    name.len() == known.len() && folded.eq(known.iter().copied())
 }
 
 /// Tells an upstream of the client's certificate. What a trusted proxy has said, or a step has set, is kept; to a list
@@ -129,25 +188,31 @@ pub fn each_claim_of_url(fields: &Fields, mut see: impl FnMut(&[u8], &[u8])) {
                 starts(b"host=") || starts(b"proto=")
             };
             pairs.filter(is_of_url).for_each(|pair| see(b"forwarded", pair));
-        } else if is_forwarding(name) && field.id != HeaderId::XRealIp {
+        } else if claim_of(name) == Some(Claim::Url) {
             see(name, value);
         }
     }
 }
 
+/// A trusted proxy has written something into `X-Forwarded-For` that is no address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnclearClient;
+
 /// The last address in `X-Forwarded-For` that no trusted proxy has: each proxy appends the peer it saw, so everything
-/// to the left of the first untrusted one may be invented.
-pub fn first_untrusted(fields: &Fields, trusted_proxies: &[IpNet]) -> Option<IpAddr> {
+/// to the left of the first untrusted one may be invented. `None` where no proxy says anything: then it asks itself.
+/// What cannot be read is never taken for that: whoever made a proxy write such an entry would pass for the proxy,
+/// whose network a site lets through.
+pub fn first_untrusted(fields: &Fields, trusted_proxies: &[IpNet]) -> Result<Option<IpAddr>, UnclearClient> {
     let mut farthest = None;
     let entries = fields.list.iter().rev().filter(|field| field.id == HeaderId::XForwardedFor);
     for entry in entries.flat_map(|field| field.value.of(&fields.bytes).rsplit(|byte| *byte == b',')) {
-        let ip = forwarded_ip(entry.trim_ascii())?;
+        let ip = forwarded_ip(entry.trim_ascii()).ok_or(UnclearClient)?;
         farthest = Some(ip);
         if !trusted_proxies.iter().any(|network| network.contains(&ip)) {
             break;
         }
     }
-    farthest
+    Ok(farthest)
 }
 
 /// An address as proxies write it: bare, in brackets, or with a port.
@@ -164,7 +229,9 @@ fn forwarded_ip(text: &[u8]) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
-    use super::{each_claim_of_url, first_untrusted, forwarded_ip, remove_others, tell_certificate};
+    use super::{
+        OF_C, OF_P, OF_S, OF_X, UnclearClient, each_claim_of_url, first_untrusted, forwarded_ip, remove_claims, tell_certificate,
+    };
     use tidegate_model::ClientCertificateForm;
     use tidegate_wire::ClientCertificate;
     use tidegate_wire::head::Fields;
@@ -174,7 +241,7 @@ mod tests {
         let check = |name: &str, stays: bool| {
             let mut fields = Fields::default();
             fields.push(name.as_bytes(), b"1");
-            remove_others(&mut fields);
+            remove_claims(&mut fields);
             assert_eq!(fields.iter().count() == 1, stays, "{name}");
         };
         check("X_Forwarded_For", false);
@@ -206,6 +273,46 @@ mod tests {
         check("X-Client-Id", true);
         check("X-Client-Version", true);
         check("Sec-Fetch-Site", true);
+        check("Proxy", false);
+        check("PROXY", false);
+        check("Proxy-Status", true);
+        for name in
+            ["True-Client-IP", "CF-Connecting-IP", "X-Client-IP", "X-Cluster-Client-IP", "Fastly-Client-IP", "Fly-Client-IP"]
+        {
+            check(name, false);
+            check(&name.replace('-', "_"), false);
+            check(&name.to_ascii_lowercase(), false);
+            check(&name.to_ascii_uppercase(), false);
+            check(&format!("{name}-Hint"), true);
+        }
+        for name in ["Accept-Language", "DNT", "If-None-Match", "Trailer-Hint", "From", "Want-Digest", "Downlink"] {
+            check(name, true);
+        }
+    }
+
+    /// Names in any spelling: letters of both cases, and `_` for any `-`.
+    #[test]
+    fn a_claim_goes_in_whatever_spelling_it_comes() {
+        let known: Vec<&[u8]> = [&OF_C, &OF_S, &OF_P, &OF_X]
+            .into_iter()
+            .flat_map(|names| names.families.iter().chain(names.urls).chain(names.clients).copied())
+            .chain([&b"proxy"[..], b"true-client-ip", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto"])
+            .filter(|name| !name.ends_with(b"-"))
+            .collect();
+        bolero::check!().with_type::<(u8, u64, u64)>().cloned().for_each(|(which, upper, underscores)| {
+            let name = known[usize::from(which) % known.len()];
+            let is_set = |bits: u64, place: usize| bits >> (place % 64) & 1 == 1;
+            let spell = |(place, byte): (usize, &u8)| match *byte {
+                b'-' if is_set(underscores, place) => b'_',
+                byte if is_set(upper, place) => byte.to_ascii_uppercase(),
+                byte => byte,
+            };
+            let spelled: Vec<u8> = name.iter().enumerate().map(spell).collect();
+            let mut fields = Fields::default();
+            fields.push(&spelled, b"198.51.100.1");
+            remove_claims(&mut fields);
+            assert_eq!(fields.iter().count(), 0, "{}", spelled.escape_ascii());
+        });
     }
 
     #[test]
@@ -237,6 +344,7 @@ mod tests {
             ("X-Forwarded-Port", "1337"),
             ("X_Forwarded_Host", "a"),
             ("X-Real-IP", "192.0.2.1"),
+            ("CF-Connecting-IP", "192.0.2.1"),
             ("Forwarded", "for=192.0.2.1;Host=b, for=198.51.100.1;proto=http"),
             ("X-Other", "c"),
         ] {
@@ -252,21 +360,25 @@ mod tests {
     #[test]
     fn the_client_is_the_last_address_that_no_trusted_proxy_has() {
         let trusted = ["10.0.0.0/8", "2001:db8::/32"].map(|network| network.parse().expect("a network"));
-        let check = |values: &[&str], expected: Option<&str>| {
+        let check = |values: &[&str], expected: Result<Option<&str>, UnclearClient>| {
             let mut fields = Fields::default();
             for value in values {
                 fields.push(b"x-forwarded-for", value.as_bytes());
             }
-            let found = first_untrusted(&fields, &trusted).map(|ip| ip.to_string());
-            assert_eq!(found.as_deref(), expected, "{values:?}");
+            let found = first_untrusted(&fields, &trusted).map(|ip| ip.map(|ip| ip.to_string()));
+            assert_eq!(found.as_ref().map(Option::as_deref).map_err(|unclear| *unclear), expected, "{values:?}");
         };
-        check(&[], None);
-        check(&["198.51.100.1"], Some("198.51.100.1"));
-        check(&["6.6.6.6, 198.51.100.1, 10.0.0.2"], Some("198.51.100.1"));
-        check(&["6.6.6.6", "198.51.100.1", "10.0.0.2"], Some("198.51.100.1"));
-        check(&["10.0.0.3, 10.0.0.2"], Some("10.0.0.3"));
-        check(&["6.6.6.6, [2001:db8::5]:1234"], Some("6.6.6.6"));
-        check(&["6.6.6.6, unknown"], None);
+        check(&[], Ok(None));
+        check(&["198.51.100.1"], Ok(Some("198.51.100.1")));
+        check(&["6.6.6.6, 198.51.100.1, 10.0.0.2"], Ok(Some("198.51.100.1")));
+        check(&["6.6.6.6", "198.51.100.1", "10.0.0.2"], Ok(Some("198.51.100.1")));
+        check(&["10.0.0.3, 10.0.0.2"], Ok(Some("10.0.0.3")));
+        check(&["6.6.6.6, [2001:db8::5]:1234"], Ok(Some("6.6.6.6")));
+        check(&["unknown, 198.51.100.1"], Ok(Some("198.51.100.1")));
+        for unclear in ["6.6.6.6, unknown", "unknown, 10.0.0.2", "unknown", "", "6.6.6.6,", "_hidden", "198.51.100.1:x"] {
+            check(&[unclear], Err(UnclearClient));
+            check(&["6.6.6.6", unclear, "10.0.0.2"], Err(UnclearClient));
+        }
     }
 
     #[test]

@@ -15,6 +15,8 @@ pub enum Refusal {
     Head(HeadError),
     HeaderTimeout,
     PlainHttpToTls,
+    /// A trusted proxy does not say who its client is in a way that can be read.
+    ClientUnclear,
     TlsToPlainHttp,
     UnknownHost,
     /// The name in the TLS handshake and the name in the request belong to sites with different TLS settings.
@@ -67,8 +69,8 @@ pub enum Refusal {
 
     NoScript,
     ScriptPath(PathError),
-    /// Scripts are told the length of a body before they begin, and this one is too long to be collected first.
-    LengthUnstated,
+    /// A body is collected before its script begins, and there is no room for this one.
+    BodyNotKept,
     ParamsTooLarge,
     ScriptHeadTooLarge,
 
@@ -128,6 +130,7 @@ impl Refusal {
             Refusal::HeaderTimeout => (408, "header_timeout", Some("limits header-timeout"), TOO_SLOW),
             Refusal::PlainHttpToTls => (400, "plain_http_to_tls", None, NEEDS_HTTPS),
             Refusal::TlsToPlainHttp => (400, "tls_to_plain_http", None, NEEDS_HTTP),
+            Refusal::ClientUnclear => (400, "client_unclear", Some("trusted-proxies"), NOT_VALID),
             Refusal::UnknownHost => (421, "unknown_host", None, "no site has this host name"),
             Refusal::Misdirected => (421, "misdirected", None, "this connection was made for another site"),
             Refusal::ConnectMethod => (405, "connect_method", None, "this server does not open tunnels"),
@@ -181,9 +184,7 @@ impl Refusal {
 
             Refusal::NoScript => (404, "no_script", None, "there is no such script"),
             Refusal::ScriptPath(error) => (400, error.reason(), None, "the path cannot be that of a script"),
-            Refusal::LengthUnstated => {
-                (411, "length_unstated", None, "the request body is too long to come without Content-Length")
-            }
+            Refusal::BodyNotKept => (503, "body_not_kept", None, "there is no room for the request body now"),
             Refusal::ParamsTooLarge => (431, "params_too_large", None, HEAD_TOO_LARGE),
             Refusal::ScriptHeadTooLarge => (502, UpstreamError::HeadTooLarge.reason(), None, NO_VALID_ANSWER),
 

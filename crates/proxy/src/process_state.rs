@@ -11,9 +11,10 @@ use crate::inquiry::Inquiries;
 use crate::pressure::Pressure;
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use tidegate_limiting::{Quota, Rates, Tables, Taken};
+use tidegate_limiting::{Quota, Rates, Tables, Taken, network};
 use tidegate_model::{PoolName, Rate};
 use tidegate_telemetry::Registry;
 use tidegate_upstream::shared::{Kept, PoolShared};
@@ -32,6 +33,8 @@ pub struct ProcessState {
     /// Of orders for certificates that are open.
     pub challenges: Challenges,
     pub inquiries: Inquiries,
+    /// Where bodies that are too large for memory are kept; the system's folder for such things unless it was set.
+    scratch_folder: OnceLock<PathBuf>,
     /// Times that workers share are counted from here.
     began: Instant,
     pools: Mutex<Kept<PoolName, PoolShared>>,
@@ -51,6 +54,7 @@ impl ProcessState {
             cache: CacheTier::new(),
             limits: Tables::default(),
             handshakes: HandshakeRates::default(),
+            scratch_folder: OnceLock::new(),
             began,
             pools: Mutex::default(),
             clients: ClientCounts::default(),
@@ -63,6 +67,15 @@ impl ProcessState {
         pools.find(name, || PoolShared::new(self.began))
     }
 
+    /// Bodies are kept below the state folder. Said before there are workers.
+    pub fn set_state_folder(&self, folder: &Path) {
+        let _ = self.scratch_folder.set(folder.join("bodies"));
+    }
+
+    pub fn scratch_folder(&self) -> &Path {
+        self.scratch_folder.get_or_init(std::env::temp_dir)
+    }
+
     pub fn since_start(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.began)
     }
@@ -72,7 +85,12 @@ impl ProcessState {
     }
 }
 
-/// Open client connections by address, for `limits connections-per-ip`. Bounded by the number of open connections.
+/// What a provider gives to one customer, and a system to one link: counted by single addresses of IPv6, whoever has
+/// such a network would have no bound at all.
+const IPV6_PREFIX: u8 = 64;
+
+/// Open client connections by address, of IPv6 by network, for `limits connections-per-ip`. Bounded by the number of
+/// open connections.
 #[derive(Debug, Default)]
 pub struct ClientCounts {
     shards: [Mutex<HashMap<IpAddr, u32>>; ClientCounts::SHARDS],
@@ -85,14 +103,14 @@ impl ClientCounts {
     fn shard(&self, ip: IpAddr) -> &Mutex<HashMap<IpAddr, u32>> {
         let low = match ip {
             IpAddr::V4(ip) => ip.octets()[3],
-            // The last half of a /64 is the client's to choose; it spreads well enough.
-            IpAddr::V6(ip) => ip.octets()[15],
+            IpAddr::V6(ip) => ip.octets()[7],
         };
         &self.shards[low as usize % Self::SHARDS]
     }
 
-    /// Counts one more; false when the address has `max` already.
+    /// Counts one more; false when the client has `max` already.
     pub fn try_add(&self, ip: IpAddr, max: u32) -> bool {
+        let ip = network(ip, IPV6_PREFIX);
         let mut counts = self.shard(ip).lock().unwrap_or_else(PoisonError::into_inner);
         let count = counts.entry(ip).or_insert(0);
         if *count >= max {
@@ -103,6 +121,7 @@ impl ClientCounts {
     }
 
     pub fn remove(&self, ip: IpAddr) {
+        let ip = network(ip, IPV6_PREFIX);
         let mut counts = self.shard(ip).lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = counts.get_mut(&ip) {
             *count -= 1;
@@ -120,15 +139,13 @@ pub struct HandshakeRates(OnceLock<Rates>);
 impl HandshakeRates {
     /// Networks at a time: 4 MiB when all are there.
     const NETWORKS_MAX: u32 = 1 << 16;
-    /// What a provider gives to one customer, and a system to one link.
-    const IPV6_PREFIX: u8 = 64;
 
     /// Counts one more of the client's network; false when that are too many. The whole count of the rate may come at
     /// once.
     pub fn try_begin(&self, client: IpAddr, rate: Rate, now: Duration) -> bool {
         let rates = self.0.get_or_init(|| Rates::new(Self::NETWORKS_MAX));
         let mut key = rates.hasher.begin();
-        key.address(client, Self::IPV6_PREFIX);
+        key.address(client, IPV6_PREFIX);
         let quota = Quota::new(rate.count, rate.period, rate.count);
         matches!(rates.take(key.finish(), &quota, 1, now), Taken::Yes(_))
     }
@@ -178,12 +195,22 @@ mod tests {
     }
 
     #[test]
-    fn clients_are_counted_by_address() {
+    fn clients_are_counted_by_address_and_those_of_ipv6_by_network() {
         let counts = ClientCounts::default();
-        let (a, b) = ("192.0.2.1".parse().expect("an address"), "2001:db8::1".parse().expect("an address"));
-        assert!(counts.try_add(a, 2) && counts.try_add(a, 2) && !counts.try_add(a, 2));
-        assert!(counts.try_add(b, 1) && !counts.try_add(b, 1));
-        counts.remove(a);
-        assert!(counts.try_add(a, 2));
+        let ip = |text: &str| text.parse().expect("an address");
+        let check = |client: &str, expected: bool| assert_eq!(counts.try_add(ip(client), 2), expected, "{client}");
+        check("192.0.2.1", true);
+        check("::ffff:192.0.2.1", true);
+        check("192.0.2.1", false);
+        check("192.0.2.2", true);
+        check("2001:db8:0:1::1", true);
+        check("2001:db8:0:1:ffff::2", true);
+        check("2001:db8:0:1:1::3", false);
+        check("2001:db8:0:2::1", true);
+        counts.remove(ip("192.0.2.1"));
+        counts.remove(ip("2001:db8:0:1:8::8"));
+        check("192.0.2.1", true);
+        check("2001:db8:0:1::9", true);
+        check("2001:db8:0:1::9", false);
     }
 }

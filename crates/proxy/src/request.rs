@@ -156,6 +156,9 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
     }
 
     async fn answer(&mut self, place: Place<S>) -> Result<(), Failure> {
+        if self.exchange.client_is_unclear {
+            return Box::pin(self.answer_refusal(Refusal::ClientUnclear)).await;
+        }
         if self.may_be_challenge()
             && let Some(outcome) = Box::pin(self.answer_challenge()).await
         {

@@ -9,6 +9,7 @@ use tidegate_exchange::{BodyLength, BodyReader, Exchange, TURN_BYTES, gone, unle
 use tidegate_transport::{Buf, Sock, rt};
 use tidegate_wire::BodyFraming;
 use tidegate_wire::head::{HeaderId, ResponseHead};
+use tidegate_wire::http1::response_content_length;
 
 /// The answer whose head is in `response` to the client: through the route's steps, and its body as it comes.
 pub async fn pass_answer<S: Sock>(
@@ -90,9 +91,15 @@ pub fn settle_content_length(head: &mut ResponseHead, framing: BodyFraming) {
             head.fields.remove_id(HeaderId::ContentLength);
         }
         BodyFraming::None => {
-            // What describes nothing that is sent may be left out; two that disagree must be.
-            if head.fields.all(HeaderId::ContentLength).nth(1).is_some() {
-                head.fields.remove_id(HeaderId::ContentLength);
+            // It describes what is not sent, and may be said twice: then once, or not at all where it says two things.
+            if !head.fields.has(HeaderId::ContentLength) {
+                return;
+            }
+            match response_content_length(&head.fields) {
+                Ok(length) => settle_content_length(head, BodyFraming::Length(length)),
+                Err(_) => {
+                    head.fields.remove_id(HeaderId::ContentLength);
+                }
             }
         }
         BodyFraming::Chunked | BodyFraming::UntilClose => {
@@ -129,5 +136,8 @@ mod tests {
         check(204, BodyFraming::None, &["0"], &[]);
         check(304, BodyFraming::None, &["7"], &["7"]);
         check(200, BodyFraming::None, &["7", "8"], &[]);
+        check(200, BodyFraming::None, &["7, 7", "7"], &["7"]);
+        check(304, BodyFraming::None, &["7x"], &[]);
+        check(304, BodyFraming::None, &[], &[]);
     }
 }

@@ -7,6 +7,7 @@ pub mod deadline;
 pub mod handover;
 pub mod memory;
 pub mod rt;
+pub mod scratch;
 pub mod sock;
 pub mod stream;
 #[cfg(test)]

@@ -141,6 +141,21 @@ impl Key {
         &self.bytes[..usize::from(self.origin_len)]
     }
 
+    /// The host, in lower case, with a port that is not its scheme's.
+    pub fn host(&self) -> &[u8] {
+        let origin = self.origin();
+        let scheme = origin.iter().position(|byte| *byte == b':').map_or(0, |colon| colon + b"://".len());
+        &origin[scheme..]
+    }
+
+    /// The port that the URL names, or else `default`.
+    pub fn port(&self, default: u16) -> u16 {
+        let digits = self.host().rsplit(|byte| *byte == b':').next().unwrap_or_default();
+        // Of an address of IPv6 the last part may be all digits, and there is a bracket behind it.
+        let named = self.host().contains(&b':').then(|| std::str::from_utf8(digits).ok()?.parse().ok());
+        named.flatten().unwrap_or(default)
+    }
+
     /// What a reference in an answer to this URL names (RFC 3986 section 5.2); `None` if it names nothing that is
     /// cached.
     pub fn resolve(&self, reference: &[u8]) -> Option<Key> {

@@ -54,8 +54,8 @@ pub static FASTCGI: Directive = Directive {
               so that `/uploads/a.jpg/x.php` never makes a script of a picture. Where it has not, that is the FastCGI server's to see to (`security.limit_extensions` of PHP-FPM).\n\n\
               Scripts are told what they expect of nginx and Caddy: `SCRIPT_FILENAME`, `DOCUMENT_ROOT`, `REQUEST_URI` (as the client sent it), `REMOTE_ADDR`, `HTTPS`, and header \
               fields as `HTTP_…`. A field `Proxy`, and names with `_` or `.` in them, are not passed on, since a script could take them for others.\n\n\
-              A request body of up to 256 KiB is collected before the script begins. A longer one is streamed when its length is stated; without `Content-Length` it is collected up \
-              to 1 MiB, and refused with 411 beyond.",
+              A request body is collected before the script begins, so that a client which sends slowly holds no process: up to 256 KiB in memory, and what is longer in a file \
+              without a name in the state folder. It may have 1 GiB, or what `body-limit` says.",
     example: "fastcgi \"unix:/run/php/php8.2-fpm.sock\" root=\"/srv/www\" fallback=\"/index.php\" {\n    env \"APP_ENV\" \"production\"\n}",
     lower: Lower::Terminal(lower),
     ..Directive::PLAIN

@@ -74,7 +74,7 @@ limit!(
     Kind::Integer { min: 1, max: 1_000_000 },
     "`10000`",
     "connections-per-ip 10000",
-    "How many connections one client address may have open.",
+    "How many connections one client address may have open; of IPv6, one network (`/64`).",
     |limits, read| limits.connections_per_ip = read.number() as u32
 );
 limit!(
@@ -101,7 +101,7 @@ limit!(
     Kind::ByteRate { min: 0, max: 1 << 30 },
     "`100/s`",
     "body-rate \"100/s\"",
-    "A request body that comes slower than this counts as stalled; `0` turns the check off.",
+    "A request body that comes slower than this ends with 408; `0` turns the check off. Time spent waiting for the client counts, and a minute of it at most can be saved up. Calls of gRPC, and bodies whose answer has begun, may pause.",
     |limits, read| limits.body_rate_bytes = read.number()
 );
 limit!(

@@ -42,8 +42,8 @@ pub static MIRROR: Directive = Directive {
     block: Block::Optional(Place::Pool),
     summary: "Sends a copy of each request to another pool as well, and throws its answer away.",
     details: "The request never waits for its copy, and nothing that happens to the copy reaches the client. A copy is what the upstream gets, as the steps have left it, \
-              with `X-Mirrored: 1`; it goes when the whole request is there, once, without retries, and with the timeouts of its own pool. A request that has that \
-              field already is a copy, and is not copied again. Upgrades are not copied, trailers neither. Several lines are several copies; `mirror \"off\"` takes \
+              with `X-Mirrored: 1`; it goes when the whole request is there, once, without retries, and with the timeouts of its own pool. Its \
+              field `X-Mirrored-By` names this process, which does not copy its own copies again. Upgrades are not copied, trailers neither. Several lines are several copies; `mirror \"off\"` takes \
               back those before it.\n\n\
               Every method is copied unless `methods=` says otherwise: a pool that writes what it is told must be one of its own. \
               `tidegate_mirror_requests_total` says how many were sent, failed, or were left out and why.",

@@ -5,12 +5,13 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::future::Future;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
+use tidegate_limiting::network;
 use tidegate_passwords::{Answers, Key, Keyer, PasswordHash, User, Users};
 use tidegate_transport::rt;
 use zeroize::Zeroizing;
@@ -21,6 +22,7 @@ const THREADS_MAX: usize = 4;
 const WAITING_MAX: usize = 64;
 /// Of them, those of one client address (IPv6: of one /64), so that who guesses passwords leaves room for others.
 const WAITING_OF_CLIENT_MAX: usize = 16;
+const IPV6_PREFIX: u8 = 64;
 /// A thread without work ends after this.
 const THREAD_IDLE: Duration = Duration::from_secs(60);
 
@@ -132,7 +134,8 @@ impl Verifier {
         if let Some(is_good) = lock(&self.shared.answers).get(&key, now) {
             return Verification::Answered(found.user.filter(|_| is_good).cloned());
         }
-        let client = network_of(client);
+        // The addresses of one subscriber count as one.
+        let client = network(client, IPV6_PREFIX);
         let mut queue = lock(&self.shared.queue);
         let job = match queue.under_way.get(&key) {
             Some(job) => job.clone(),
@@ -170,14 +173,6 @@ impl Verifier {
         }
         // Those of tests have none, and do the work themselves.
         queue.threads > 0 || self.threads_max == 0
-    }
-}
-
-/// The addresses of one subscriber count as one.
-fn network_of(client: IpAddr) -> IpAddr {
-    match client.to_canonical() {
-        IpAddr::V4(client) => client.into(),
-        IpAddr::V6(client) => Ipv6Addr::from_bits(client.to_bits() & (!0 << 64)).into(),
     }
 }
 

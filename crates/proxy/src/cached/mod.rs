@@ -6,6 +6,7 @@
 mod asked;
 mod body;
 mod fetch;
+mod override_fields;
 mod purge;
 mod route_cache;
 mod serve;
@@ -66,11 +67,14 @@ pub(crate) fn look_up_kept<S: Sock>(
     // A body would be part of the question, and what answers to it may differ.
     let is_plain = matches!(exchange.framing, BodyFraming::None | BodyFraming::Length(0)) && exchange.hop.upgrade.is_none();
     let Some(key) = cache_key(exchange, around) else { return Looked::other(Other::PassBy(Forward::Bypass, None)) };
+    if override_fields::are_in(&exchange.head.fields) {
+        return Looked::other(Other::PassBy(Forward::Request, Some(key)));
+    }
     if !is_plain {
         let why = if matches!(exchange.head.method, Method::Get | Method::Head) { Forward::Request } else { Forward::Method };
         return Looked::other(Other::PassBy(why, Some(key)));
     }
-    let partition = partition(exchange, around, cache, origin);
+    let partition = partition(exchange, around, cache, &key, origin);
     let now = cache.tier.now();
     as_asked(exchange, around, &partition, |request| match cache.store.lookup(&key, request, now) {
         Lookup::Hit { object, age_seconds, ttl_seconds } => {
@@ -98,12 +102,15 @@ fn cache_key<S: Sock>(exchange: &Exchange<'_, S>, around: Surroundings<'_, S>) -
     )
 }
 
-/// What tells answers of one URL apart besides `Vary`: the route's conditions, and whatever its steps made of path
-/// and host. Borrowed where there is nothing of that, as for most requests.
+/// What tells answers of one URL apart besides `Vary`: the route's conditions, whatever its steps made of path and
+/// host, and all that upstreams are told of the URL otherwise than the key has it. So two requests that find the same
+/// answer are the same to the upstream but for fields that `Vary` can name, and for `X-Forwarded-For`; an answer that
+/// depends on that one is kept for nobody. Borrowed where there is nothing of that, as for most requests.
 fn partition<'a, S: Sock>(
     exchange: &Exchange<'_, S>,
     around: Surroundings<'_, S>,
     cache: &'a RouteCache,
+    key: &Key,
     origin: &WorkerPool<S>,
 ) -> Cow<'a, [u8]> {
     let mut partition = Cow::Borrowed(&*cache.partition);
@@ -121,10 +128,30 @@ fn partition<'a, S: Sock>(
         // What a proxy in front says of the client's request is part of what upstreams answer by.
         each_claim_of_url(&exchange.head.fields, |name, value| add(&[b"\ntold ", name, b": ", value]));
     }
-    if let Some(host) = exchange.head.fields.get(HeaderId::Host).filter(|host| *host != exchange.head.authority()) {
-        add(&[b"\nhost ", host]);
-    }
+    told_otherwise(exchange, around, key, |name, value| add(&[b"\n", name, b" ", value]));
     partition
+}
+
+/// What the upstream gets to see of the URL that is not in the key: the host is forwarded as it was sent, in capital
+/// letters and with a port that need not be there, as `Host` and as `X-Forwarded-Host`, and `X-Forwarded-Port` says
+/// where the request came to.
+fn told_otherwise<S: Sock>(
+    exchange: &Exchange<'_, S>,
+    around: Surroundings<'_, S>,
+    key: &Key,
+    mut see: impl FnMut(&[u8], &[u8]),
+) {
+    let authority = exchange.head.authority();
+    if exchange.head.fields.get(HeaderId::Host).is_some_and(|host| host != key.host()) {
+        see(b"host", exchange.head.fields.get(HeaderId::Host).unwrap_or_default());
+    }
+    if authority != key.host() {
+        see(b"authority", authority);
+    }
+    let port = around.connection.destination_port();
+    if port != key.port(around.connection.scheme().default_port()) {
+        see(b"port", itoa::Buffer::new().format(port).as_bytes());
+    }
 }
 
 /// The request as the cache is shown it.

@@ -1,4 +1,4 @@
-//! `fastcgi`: answers are made by scripts. Finds the script, collects a body that must not be cut, and says what the
+//! `fastcgi`: answers are made by scripts. Finds the script, collects the body that it gets, and says what the
 //! script is told; then its request goes to the pool as any other. How it travels is in `upstream::call`, and which
 //! params there are is decided in the crate `fastcgi`.
 
@@ -11,16 +11,18 @@ use self::compiled::Found;
 use crate::answering::answer_refusal;
 use crate::failure::Failure;
 use crate::files::{Folder, find_file, send_file_answer};
+use crate::forward::collected::Collected;
 use crate::forward::{Forwarding, Replay};
+use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 use tidegate_exchange::pace::Pace;
 use tidegate_exchange::{BodyReader, ClientFault, Pooled, body_fault, gone};
 use tidegate_files::{Answer, Refused};
-use tidegate_middleware::Refusal;
 use tidegate_middleware::errors::begin_answer;
-use tidegate_telemetry::UpstreamError;
-use tidegate_transport::{ReadLimit, Sock};
+use tidegate_middleware::{BodyLimit, Refusal};
+use tidegate_telemetry::{EventGate, UpstreamError};
+use tidegate_transport::{ReadLimit, Sock, rt};
 use tidegate_upstream::call::ScriptRequest;
 use tidegate_upstream::choose::unserved;
 use tidegate_upstream::pool::WorkerPool;
@@ -28,11 +30,11 @@ use tidegate_wire::BodyFraming;
 use tidegate_wire::head::Method;
 use tidegate_wire::http1::expects_continue;
 
-/// A body of this length is collected before its script begins. PHP-FPM runs a script with what it has got when the
-/// connection ends, so a client that leaves must not leave half a form behind; and a slow one must not keep a process.
-const COLLECTED_BYTES_MAX: u64 = 256 << 10;
-/// A body of unknown length is collected to the end, since scripts have to be told its length first.
-const UNSTATED_BYTES_MAX: usize = 1 << 20;
+/// The longest body of a route without `body-limit`. All of it is there before its script begins: PHP-FPM has a
+/// process for each request and no more than a few, and a client that sends slowly, or leaves, must not have one.
+const UNLIMITED_BYTES_MAX: u64 = 1 << 30;
+/// Bodies that could not be kept, which a process logs per second.
+static NOT_KEPT: EventGate = EventGate::new(5);
 
 impl<S: Sock> Forwarding<'_, '_, S> {
     /// Answers with what a script makes, or says why not.
@@ -52,7 +54,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         if self.connection.worker.process.pressure.is_high() {
             return Err(unserved(&pool, UpstreamError::Overloaded).into());
         }
-        let (replay, length) = self.collect_body().await?;
+        let (replay, length) = self.collect_body(&pool).await?;
         let request_id = self.exchange.record.request_id.0;
         let id = ScriptRequest::id_of(request_id, &pool.compiled.model.keep_alive);
         let params = match self.encode_params(step, &script, length, id) {
@@ -110,42 +112,54 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         around.send_whole(exchange, b"").await
     }
 
-    /// Takes as much of the body as has to be there before the script begins, and says how long it is.
-    async fn collect_body(&mut self) -> Result<(Replay, Option<u64>), Failure> {
-        let stated = match self.exchange.framing {
-            BodyFraming::None => return Ok((Replay::Whole(Pooled::take()), None)),
-            BodyFraming::Length(length) => Some(length),
-            BodyFraming::Chunked | BodyFraming::UntilClose => None,
-        };
+    /// Takes all of the body before the script begins, and says how long it is.
+    async fn collect_body(&mut self, pool: &WorkerPool<S>) -> Result<(Replay, Option<u64>), Failure> {
+        if self.exchange.framing == BodyFraming::None {
+            return Ok((Replay::Whole(Collected::empty()), None));
+        }
+        // Where nobody has set a limit: disks are not endless either.
+        if self.exchange.body_allowance.is_none() {
+            let declared = self.exchange.framing.declared_length();
+            let allowance = BodyLimit { bytes_max: UNLIMITED_BYTES_MAX }.check_declared(declared);
+            let too_large = |_| Failure::Client(ClientFault::Refused(Refusal::BodyTooLarge));
+            self.exchange.body_allowance = Some(allowance.map_err(too_large)?);
+        }
         if !self.exchange.body.is_finished() && expects_continue(&self.exchange.head) {
             begin_answer(100, &mut self.exchange.response);
             self.exchange.responder.send_interim(&self.exchange.response).await.map_err(gone)?;
         }
-        if stated.is_some_and(|length| length > COLLECTED_BYTES_MAX) {
-            return Ok((Replay::of(self.exchange.head.method.is_idempotent()), stated));
-        }
-        let bytes = self.collect_whole(stated.is_none()).await?;
-        let length = stated.unwrap_or(bytes.len() as u64);
-        Ok((Replay::Whole(bytes), Some(length)))
+        let idle = self.route.timeouts.over(&pool.compiled.model.timeouts).idle;
+        let body = Box::pin(self.collect_whole(idle)).await?;
+        let length = body.len();
+        Ok((Replay::Whole(body), Some(length)))
     }
 
-    async fn collect_whole(&mut self, is_unstated: bool) -> Result<Pooled<Vec<u8>>, Failure> {
-        let mut bytes: Pooled<Vec<u8>> = Pooled::take();
-        let mut pace = Pace::new(self.settings.body_rate_bytes, &self.exchange.head, Duration::ZERO);
-        bytes.extend_from_slice(self.exchange.take_at_hand()?.as_deref().unwrap_or_default());
-        while !self.exchange.body.is_finished() {
-            let Some(piece) = pace.read(&mut self.exchange.body).await.map_err(body_fault)? else { break };
-            self.exchange.count_body(piece.len())?;
-            if is_unstated && bytes.len() + piece.len() > UNSTATED_BYTES_MAX {
-                return Err(Failure::Client(ClientFault::Refused(Refusal::LengthUnstated)));
-            }
-            bytes.extend_from_slice(&piece);
+    async fn collect_whole(&mut self, idle: Duration) -> Result<Collected, Failure> {
+        let process = self.connection.worker.process.clone();
+        let folder = process.scratch_folder();
+        let mut body = Collected::empty();
+        let mut pace = Pace::of_collected(self.settings.body_rate_bytes, idle);
+        if let Some(first) = self.exchange.take_at_hand()? {
+            body.add(&first, folder, process.pressure.is_high()).await.map_err(not_kept)?;
         }
+        while !self.exchange.body.is_finished() {
+            let Some(piece) = pace.read(&mut self.exchange.body, || false).await.map_err(body_fault)? else { break };
+            self.exchange.count_body(piece.len())?;
+            body.add(&piece, folder, process.pressure.is_high()).await.map_err(not_kept)?;
+        }
+        body.finish().await.map_err(not_kept)?;
         // Scripts have no place for trailers.
         drop(self.exchange.body.take_trailers());
         if let BodyReader::H1(reader) = &self.exchange.body {
             reader.stream.sock.set_read_limit(ReadLimit::Never);
         }
-        Ok(bytes)
+        Ok(body)
     }
+}
+
+fn not_kept(error: io::Error) -> Failure {
+    if let Some(suppressed) = NOT_KEPT.allow(rt::now()) {
+        tracing::error!(%error, suppressed, "a request body cannot be kept for its script");
+    }
+    Failure::Client(ClientFault::Refused(Refusal::BodyNotKept))
 }

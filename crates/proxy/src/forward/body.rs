@@ -1,8 +1,10 @@
 //! Bodies in motion: the request's body to the upstream at its least rate, and the answer beside it.
 
+use super::collected::Collected;
 use crate::failure::Failure;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
+use std::io;
 use std::pin::pin;
 use std::task::Poll;
 use tidegate_exchange::pace::Pace;
@@ -60,8 +62,9 @@ pub(crate) async fn pump_body<S: Sock>(
     allowance: &mut Option<BodyAllowance>,
     note: impl FnMut(&[u8], bool),
     account: &impl Fn(),
+    is_answering: &Cell<bool>,
 ) -> Result<(), PumpFault> {
-    let outcome = pump_pieces(body, call, pace, allowance, note, account).await;
+    let outcome = pump_pieces(body, call, pace, allowance, note, account, is_answering).await;
     if let BodyReader::H1(reader) = body {
         // From here on the answer watches the client, and waits as long as the answer takes.
         reader.stream.sock.set_read_limit(ReadLimit::Never);
@@ -76,10 +79,11 @@ async fn pump_pieces<S: Sock>(
     allowance: &mut Option<BodyAllowance>,
     mut note: impl FnMut(&[u8], bool),
     account: &impl Fn(),
+    is_answering: &Cell<bool>,
 ) -> Result<(), PumpFault> {
     let mut turn = 0;
     loop {
-        let piece = pace.read(body).await.map_err(|fault| PumpFault::Client(body_fault(fault)))?;
+        let piece = pace.read(body, || is_answering.get()).await.map_err(|fault| PumpFault::Client(body_fault(fault)))?;
         let trailers = if body.is_finished() || piece.is_none() { body.take_trailers() } else { None };
         note(piece.as_deref().unwrap_or_default(), trailers.is_some());
         let Some(piece) = piece else { return call.finish(trailers.as_deref()).await.map_err(|_| PumpFault::Upstream) };
@@ -101,6 +105,24 @@ async fn pump_pieces<S: Sock>(
             rt::yield_now().await;
         }
     }
+}
+
+/// Sends what is left of a body that was collected, behind its first piece.
+pub(crate) async fn send_rest<S: Sock>(call: &Call<S>, body: &Collected) -> Result<(), PumpFault> {
+    let unread = |error: io::Error| {
+        tracing::error!(%error, "what was collected of a request body cannot be read");
+        PumpFault::Client(ClientFault::Refused(Refusal::BodyNotKept))
+    };
+    let mut offset = body.piece(0).map_err(unread)?.len() as u64;
+    while offset < body.len() {
+        let piece = body.piece(offset).map_err(unread)?;
+        if piece.is_empty() {
+            return Err(unread(io::ErrorKind::UnexpectedEof.into()));
+        }
+        offset += piece.len() as u64;
+        call.send_body(piece, offset == body.len()).await.map_err(|_| PumpFault::Upstream)?;
+    }
+    Ok(())
 }
 
 /// Drives the answer and the request's body together. The answer decides: when it is complete the body is left where it

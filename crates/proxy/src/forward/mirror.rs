@@ -10,8 +10,12 @@ use crate::snapshot::CompiledMirror;
 use crate::surroundings::{context, key_hash};
 use crate::worker::Worker;
 use crate::worker_snapshot::WorkerSnapshot;
+use aws_lc_rs::rand;
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::LazyLock;
 use std::time::Duration;
 use tidegate_balancing::Draw;
 use tidegate_exchange::{BodyReader, Pooled, TURN_BYTES};
@@ -26,12 +30,41 @@ use tidegate_upstream::fault::{UpstreamFault, Was};
 use tidegate_upstream::pool::WorkerPool;
 use tidegate_upstream::retry::{Terms, Tries};
 use tidegate_upstream::verdict::Attempt;
-use tidegate_wire::head::{HeaderId, Method, RequestHead, ResponseHead};
+use tidegate_wire::head::{Fields, HeaderId, Method, RequestHead, ResponseHead};
+use tidegate_wire::http1::has_token;
 use tidegate_wire::{BodyFraming, HeadLimits};
 
-/// Says to the server that its answer goes to nobody, and to us that the request is a copy, of which there is none
-/// more: a pool that leads back here would otherwise keep a request going round for ever.
+/// Says to the server that its answer goes to nobody.
 const MARK: &[u8] = b"x-mirrored";
+/// Says which proxies have copied the request, one secret name for each: of our own copies there is none more, since a
+/// pool that leads back here would otherwise keep a request going round for ever. A client knows no such name, and so
+/// cannot keep its requests out of a mirror; what it invents here is added to and means nothing.
+const COPIED_BY: &[u8] = b"x-mirrored-by";
+
+/// What this process is called in there: random, and another one in every process.
+static OWN_NAME: LazyLock<String> = LazyLock::new(|| {
+    let mut random = [0; 16];
+    // Without randomness clients could guess it; then they keep their own requests out of a mirror.
+    let _ = rand::fill(&mut random);
+    BASE64_URL_SAFE_NO_PAD.encode(random)
+});
+
+/// Whether this process has made the copy.
+fn is_own_copy(fields: &Fields) -> bool {
+    fields.all_named(COPIED_BY).any(|value| has_token(value, OWN_NAME.as_bytes()))
+}
+
+/// Marks a copy, beside the names of others that have copied what it is a copy of.
+fn mark_copy(fields: &mut Fields) {
+    let mut names: Vec<u8> = Vec::new();
+    for value in fields.all_named(COPIED_BY) {
+        names.extend_from_slice(value);
+        names.extend_from_slice(b", ");
+    }
+    names.extend_from_slice(OWN_NAME.as_bytes());
+    fields.set(COPIED_BY, &names);
+    fields.set(MARK, b"1");
+}
 /// What is read of an answer, so that its connection can be used again; one with more is ended. No more than one turn
 /// of the worker.
 const ANSWER_BYTES_MAX: usize = TURN_BYTES;
@@ -115,8 +148,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
     /// Settles who gets a copy of the request, if anybody does.
     pub(crate) fn choose_mirrors(&mut self, snapshot: &WorkerSnapshot<S>) {
         let worker = &self.connection.worker;
-        let is_copy = self.exchange.head.fields.all_named(MARK).next().is_some();
-        if is_copy || self.exchange.hop.upgrade.is_some() || worker.process.pressure.is_high() {
+        if is_own_copy(&self.exchange.head.fields) || self.exchange.hop.upgrade.is_some() || worker.process.pressure.is_high() {
             return;
         }
         let declared = match self.exchange.framing {
@@ -168,7 +200,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         head.copy_from(&self.exchange.head);
         // What is sent is all there: nobody waits for leave to send it.
         head.fields.remove(b"expect");
-        head.fields.set(MARK, b"1");
+        mark_copy(&mut head.fields);
         copies.head = Some(head);
         copies.facts = Some(CopyFacts { trailers_wanted, is_grpc, limits: self.settings.head_limits });
         self.send_copies_if_whole();
@@ -352,5 +384,34 @@ impl<S: Sock> Target<S> {
         let metrics = &self.place.worker.metrics;
         metrics.upstream_bytes_received.add(stream.take_received_bytes());
         metrics.upstream_bytes_sent.add(stream.take_sent_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{COPIED_BY, MARK, is_own_copy, mark_copy};
+    use tidegate_wire::head::Fields;
+
+    #[test]
+    fn a_copy_is_known_by_a_name_that_no_client_has() {
+        let fields_of = |values: &[(&[u8], &str)]| {
+            let mut fields = Fields::default();
+            for (name, value) in values {
+                fields.push(name, value.as_bytes());
+            }
+            fields
+        };
+        let invented: [&[(&[u8], &str)]; 5] =
+            [&[], &[(MARK, "1")], &[(COPIED_BY, "1")], &[(COPIED_BY, "")], &[(MARK, "1"), (COPIED_BY, "a, b"), (COPIED_BY, "c")]];
+        for values in invented {
+            let mut fields = fields_of(values);
+            assert!(!is_own_copy(&fields), "{fields:?}");
+            mark_copy(&mut fields);
+            assert!(is_own_copy(&fields), "{fields:?}");
+            // Another proxy on the way adds its own, and the copy is still known when it comes back.
+            let by = fields.all_named(COPIED_BY).next().unwrap_or_default();
+            let by = [by, b", another"].concat();
+            assert!(is_own_copy(&fields_of(&[(COPIED_BY, std::str::from_utf8(&by).expect("text"))])), "{fields:?}");
+        }
     }
 }

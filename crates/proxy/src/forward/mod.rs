@@ -3,6 +3,7 @@
 
 pub(crate) mod body;
 mod choose;
+pub(crate) mod collected;
 mod head;
 mod hedge;
 mod mirror;
@@ -10,7 +11,8 @@ mod reply;
 pub(crate) mod retry;
 mod websocket;
 
-use self::body::{PumpFault, both, pump_body};
+use self::body::{both, pump_body, send_rest};
+use self::collected::Collected;
 use self::head::Plan;
 use self::mirror::Copies;
 use self::reply::Replied;
@@ -30,7 +32,8 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tidegate_exchange::pace::Pace;
-use tidegate_exchange::{BodyReader, Exchange, Pooled, unless_gone};
+use tidegate_exchange::{BodyReader, ClientFault, Exchange, Pooled, unless_gone};
+use tidegate_middleware::Refusal;
 use tidegate_model::Timeouts;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
@@ -50,10 +53,6 @@ use tidegate_wire::websocket::PROTOCOL;
 /// What is kept of a request's body while it may have to be sent again.
 const REPLAY_BYTES_MAX: usize = 64 << 10;
 
-/// A piece of a body that was collected: less than what sockets hold, so that the first one is taken although its
-/// script may write before it reads.
-const COLLECTED_PIECE_BYTES: usize = 32 << 10;
-
 /// The beginning of the request's body, kept while the request may have to be sent again.
 pub(crate) enum Replay {
     /// Nothing of the body was taken yet, and nothing will be kept: what has arrived must not be sent twice, and no
@@ -65,7 +64,7 @@ pub(crate) enum Replay {
     /// More was taken than is kept.
     Lost,
     /// All of the body, which was collected before it went anywhere.
-    Whole(Pooled<Vec<u8>>),
+    Whole(Collected),
 }
 
 impl Replay {
@@ -73,11 +72,11 @@ impl Replay {
         if may_be_repeated { Replay::Untouched } else { Replay::Unkept }
     }
 
-    /// What of a collected body is not sent with the request's head.
-    fn rest(&self) -> &[u8] {
+    /// A collected body of which not all is sent with the request's head.
+    fn with_rest(&self) -> Option<&Collected> {
         match self {
-            Replay::Whole(bytes) => bytes.get(COLLECTED_PIECE_BYTES..).unwrap_or_default(),
-            Replay::Unkept | Replay::Untouched | Replay::Kept(_) | Replay::Lost => &[],
+            Replay::Whole(body) => Some(body).filter(|body| body.has_rest()),
+            Replay::Unkept | Replay::Untouched | Replay::Kept(_) | Replay::Lost => None,
         }
     }
 
@@ -111,7 +110,7 @@ impl Replay {
         match self {
             Replay::Unkept | Replay::Untouched => true,
             Replay::Kept(_) | Replay::Lost => false,
-            Replay::Whole(bytes) => bytes.is_empty(),
+            Replay::Whole(body) => body.len() == 0,
         }
     }
 }
@@ -393,10 +392,10 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
         match replay {
             Replay::Kept(kept) => Ok(Some(kept.as_slice()).filter(|kept| !kept.is_empty()).map(Buf::copy_of)),
             Replay::Lost => Ok(None),
-            Replay::Whole(bytes) => {
-                let first = &bytes[..bytes.len().min(COLLECTED_PIECE_BYTES)];
-                Ok(Some(first).filter(|first| !first.is_empty()).map(Buf::copy_of))
-            }
+            Replay::Whole(body) => match body.piece(0) {
+                Ok(first) => Ok(Some(first).filter(|first| !first.is_empty())),
+                Err(_) => Err(Failure::Client(ClientFault::Refused(Refusal::BodyNotKept))),
+            },
             Replay::Unkept | Replay::Untouched => {
                 let first = self.exchange.take_at_hand()?;
                 if let Some(piece) = &first {
@@ -419,7 +418,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
         replay: &mut Replay,
     ) -> Result<Replied, Failure> {
         let first = self.first_piece(replay)?;
-        let all_sent = self.exchange.body.is_finished() && replay.rest().is_empty();
+        let all_sent = self.exchange.body.is_finished() && replay.with_rest().is_none();
         let trailers = if all_sent { self.exchange.body.take_trailers() } else { None };
         let start = Start {
             head: &self.exchange.head,
@@ -499,7 +498,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
             body.set_idle(timeouts.idle);
             let first_grace = if expects_continue(&self.exchange.head) { timeouts.first_byte } else { Duration::ZERO };
             let rate = self.settings.body_rate_bytes;
-            let pace = Pace::new(rate, &self.exchange.head, first_grace);
+            let pace = Pace::new(rate, &self.exchange.head, first_grace, timeouts.idle);
             let connection = self.connection;
             let account = move || {
                 connection.account_bytes();
@@ -508,7 +507,9 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
                 }
             };
             let pump = async {
-                let outcome = if replay.rest().is_empty() {
+                let outcome = if let Some(body) = replay.with_rest() {
+                    send_rest(call, body).await
+                } else {
                     let note = |piece: &[u8], has_trailers: bool| {
                         pumped.set(pumped.get() + piece.len() as u64);
                         replay.note(piece);
@@ -520,9 +521,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
                         }
                         abreast.is_lost.set(!replay.is_whole());
                     };
-                    pump_body(&mut body, call, pace, &mut allowance, note, &account).await
-                } else {
-                    send_rest(call, replay.rest()).await
+                    pump_body(&mut body, call, pace, &mut allowance, note, &account, &abreast.is_answering).await
                 };
                 if outcome.is_ok()
                     && let Some(copies) = copies.take()
@@ -582,13 +581,4 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
             self.exchange.record.reason = Some(cut_by.reason());
         }
     }
-}
-
-/// Sends what is left of a body that was collected.
-async fn send_rest<S: Sock>(call: &Call<S>, rest: &[u8]) -> Result<(), PumpFault> {
-    let mut pieces = rest.chunks(COLLECTED_PIECE_BYTES).peekable();
-    while let Some(piece) = pieces.next() {
-        call.send_body(Buf::copy_of(piece), pieces.peek().is_none()).await.map_err(|_| PumpFault::Upstream)?;
-    }
-    Ok(())
 }

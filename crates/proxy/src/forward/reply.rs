@@ -19,7 +19,8 @@ use tidegate_upstream::call::{Answer, Call, HeadKind, Keeping};
 use tidegate_upstream::fault::Progress;
 use tidegate_upstream::retry::retry_after;
 use tidegate_upstream::verdict::Attempt;
-use tidegate_wire::head::HeaderId;
+use tidegate_wire::head::{HeaderId, Version};
+use tidegate_wire::http1::switched_protocol;
 
 /// What became of an answer that went to the client.
 pub(super) enum Replied {
@@ -112,10 +113,21 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         }
         self.note_first_byte(attempt, sent_at);
         let answer = call.answer(&self.exchange.response, self.exchange.head.method, self.way.timeouts.idle)?;
-        if answer.switched.is_some() && !self.exchange.head.fields.has(HeaderId::Upgrade) {
-            return Err(bad_response());
+        if answer.switched.is_some() {
+            self.verify_switch()?;
         }
         Ok(answer)
+    }
+
+    /// A tunnel is opened to nothing but what was asked for: whoever else reads the connection has to agree that HTTP
+    /// ends here. Over HTTP/2 the stream was opened for the one protocol that there is.
+    fn verify_switch(&self) -> Result<(), Failure> {
+        if self.exchange.response.version == Version::Http2 {
+            return Ok(());
+        }
+        let asked = self.exchange.upgrade_protocol().ok_or_else(bad_response)?;
+        let answered = switched_protocol(&self.exchange.response);
+        if answered.is_some_and(|answered| answered.eq_ignore_ascii_case(asked)) { Ok(()) } else { Err(bad_response()) }
     }
 
     async fn pass_interim(&mut self) -> Result<(), ClientFault> {

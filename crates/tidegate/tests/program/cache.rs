@@ -209,3 +209,104 @@ fn what_is_kept_stays_when_the_configuration_changes_around_it() {
     assert!(head.contains("; hit;") && head.contains("X-New: yes"), "{head}");
     assert_eq!(requests.load(Ordering::SeqCst), 1);
 }
+
+/// The head of a request as the upstream got it, which is what it answers with.
+fn told(proxy: &Proxy, target: &str, fields: &[String]) -> (String, bool) {
+    let mut stream = TcpStream::connect(proxy.address).expect("it listens");
+    stream.set_read_timeout(Some(BOUND)).expect("a bound");
+    let fields = fields.join("\r\n");
+    stream.write_all(format!("GET {target} HTTP/1.1\r\n{fields}\r\nConnection: close\r\n\r\n").as_bytes()).expect("sent");
+    let mut received = String::new();
+    stream.read_to_string(&mut received).expect("an answer");
+    let (head, body) = received.split_once("\r\n\r\n").expect("a head");
+    assert!(head.starts_with("HTTP/1.1 200 "), "GET {target} {fields}: {head}");
+    (body.to_owned(), head.contains("; hit"))
+}
+
+/// Answers each request with its head, for everybody who asks alike.
+fn server_of_heads() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("it is bound");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("the proxy");
+            std::thread::spawn(move || {
+                let mut lines = BufReader::new(stream.try_clone().expect("a socket")).lines().map_while(Result::ok);
+                loop {
+                    let head: Vec<String> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
+                    if head.is_empty() || stream.write_all(&fresh(head.join("\n").as_bytes())).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+/// Two requests that get one answer are the same to the upstream: each request is sent through a proxy with a cache and
+/// through one without, and what the first gives is what the upstream gets to see by way of the second. Fields of a
+/// client that `Vary` could name are not compared, and neither is `X-Forwarded-For`.
+#[test]
+fn a_kept_answer_is_one_to_the_same_question() {
+    let upstream = server_of_heads();
+    let configuration = |cache: &str| {
+        format!(
+            "admin \"127.0.0.1:{{admin}}\"\naccess-log \"off\"\nthreads 1\nlistener \":{{port}}\" {{ trusted-proxies \"127.0.0.0/8\"; }}\n\
+             site \"http://:{{port}}\" {{\n{cache}\n    route \"/strip/*\" {{ strip-prefix \"/strip\"; proxy \"{upstream}\"; }}\n    \
+             route {{ proxy \"{upstream}\"; }}\n}}\n"
+        )
+    };
+    let kept = Proxy::start(PROGRAM, &configuration("cache")).expect("it starts");
+    let plain = Proxy::start(PROGRAM, &configuration("")).expect("it starts");
+    let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64) | 1;
+    println!("seed {seed}");
+    let mut random = seed;
+    let mut draw = move |count: usize| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random >> 33) as usize % count
+    };
+    let targets = ["/a", "/%61", "/x/../a", "//a", "/strip/a", "/a?", "/a?q", "/a?%71", "/a?q&", "/A", "/a%2Fb", "/a%2fb"];
+    let (port, mut hits) = (kept.address.port(), 0);
+    for _ in 0..600 {
+        let hosts = ["site.test", "SITE.test", "site.test:80", "Site.Test:80", "site.test:443", "site.test.", "other.test"];
+        let host = match draw(hosts.len() + 1) {
+            which if which < hosts.len() => hosts[which].to_owned(),
+            _ => format!("site.test:{port}"),
+        };
+        let mut fields = vec![format!("Host: {host}"), format!("X-Forwarded-For: 192.0.2.{}", draw(3))];
+        let said = [
+            "X-Forwarded-Proto: https",
+            "X-Forwarded-Host: SITE.test",
+            "X-Forwarded-Host: site.test",
+            "X-Forwarded-Port: 1337",
+            "X-Forwarded-Prefix: /a",
+            "Forwarded: host=one.test",
+            "X-HTTP-Method-Override: DELETE",
+            "X_HTTP_Method: DELETE",
+            "X-Original-URL: /admin",
+            "x-rewrite-url: /admin",
+        ];
+        fields.extend(said.iter().filter(|_| draw(12) == 0).map(|field| (*field).to_owned()));
+        let target = targets[draw(targets.len())];
+        let (given, is_hit) = told(&kept, target, &fields);
+        let (asked, _) = told(&plain, target, &fields);
+        hits += usize::from(is_hit);
+        // Which of the two it came to differs, and who the client is.
+        let comparable = |head: &str, port: u16| -> Vec<String> {
+            let own = format!("x-forwarded-port: {port}");
+            let lines = head
+                .lines()
+                .map(|line| if line.eq_ignore_ascii_case(&own) { "X-Forwarded-Port: own".to_owned() } else { line.to_owned() });
+            let mut lines: Vec<String> =
+                lines.filter(|line| !line.to_ascii_lowercase().starts_with("x-forwarded-for:")).collect();
+            lines.sort();
+            lines
+        };
+        let (given, asked) = (comparable(&given, port), comparable(&asked, plain.address.port()));
+        assert_eq!(given, asked, "GET {target} {fields:?} got the answer to another question, seed {seed}");
+    }
+    assert!(hits > 50, "{hits} hits, seed {seed}");
+}

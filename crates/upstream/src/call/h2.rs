@@ -15,7 +15,8 @@ use tidegate_model::Timeouts;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, rt};
 use tidegate_wire::h2::frame::ErrorCode;
-use tidegate_wire::head::{Fields, HeaderId, Method, RequestHead, ResponseHead};
+use tidegate_wire::head::{Fields, Method, RequestHead, ResponseHead};
+use tidegate_wire::http1::response_framing;
 use tidegate_wire::websocket::KEY_FIELD;
 use tidegate_wire::{BodyFraming, HeadError};
 
@@ -138,9 +139,14 @@ impl H2Call {
         if self.interims.get() > INTERIM_MAX { Err(bad_response()) } else { Ok(HeadKind::Interim) }
     }
 
-    pub(super) fn answer<'c, S>(&self, head: &ResponseHead, method: Method, idle: Duration) -> Answer<'c, S> {
+    pub(super) fn answer<'c, S>(
+        &self,
+        head: &ResponseHead,
+        method: Method,
+        idle: Duration,
+    ) -> Result<Answer<'c, S>, UpstreamFault> {
         let stream = self.stream.get();
-        let framing = framing(head, method, stream.is_none_or(StreamHandle::is_read));
+        let framing = framing(head, method, stream.is_none_or(StreamHandle::is_read)).map_err(|_| bad_response())?;
         let body = match stream.filter(|_| framing != BodyFraming::None) {
             Some(stream) => AnswerBody::H2(H2BodyReader::new(stream.clone(), Some(idle))),
             // Whatever the server sends behind the head is nobody's: dropping the stream resets it.
@@ -148,7 +154,7 @@ impl H2Call {
         };
         let is_switch = self.is_extended_connect.get() && (200..300).contains(&head.status);
         let (body, switched) = if is_switch { (AnswerBody::Empty, Some(Buf::empty())) } else { (body, None) };
-        Answer { framing, body, keeping: Keeping { is_reusable: true, announced_seconds: None }, switched }
+        Ok(Answer { framing, body, keeping: Keeping { is_reusable: true, announced_seconds: None }, switched })
     }
 
     /// Sends the first piece of a body, and waits until it is out or an answer is there: a server that takes nothing of
@@ -215,14 +221,11 @@ fn without_key(head: &RequestHead) -> RequestHead {
 }
 
 /// How long the body is. HTTP/2 ends it without a word; HTTP/1.1 clients must be told before.
-fn framing(head: &ResponseHead, method: Method, has_ended: bool) -> BodyFraming {
-    let declared = head.fields.get(HeaderId::ContentLength).and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
-    let is_bodiless = method == Method::Head || matches!(head.status, 204 | 304);
-    match (is_bodiless, declared) {
-        (true, _) => BodyFraming::None,
-        (false, Some(length)) => BodyFraming::Length(length),
+fn framing(head: &ResponseHead, method: Method, has_ended: bool) -> Result<BodyFraming, HeadError> {
+    Ok(match response_framing(head, method)? {
         // An answer that ends with its head has no body; HTTP/1.1 clients must be told so.
-        (false, None) if has_ended => BodyFraming::Length(0),
-        (false, None) => BodyFraming::Chunked,
-    }
+        BodyFraming::UntilClose if has_ended => BodyFraming::Length(0),
+        BodyFraming::UntilClose => BodyFraming::Chunked,
+        framing @ (BodyFraming::None | BodyFraming::Length(_) | BodyFraming::Chunked) => framing,
+    })
 }

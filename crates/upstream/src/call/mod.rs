@@ -211,7 +211,7 @@ impl<S: Sock> Call<S> {
     pub fn answer(&self, head: &ResponseHead, method: Method, idle: Duration) -> Result<Answer<'_, S>, UpstreamFault> {
         match self {
             Call::H1(call) => call.answer(head, method, idle),
-            Call::H2(call) => Ok(call.answer(head, method, idle)),
+            Call::H2(call) => call.answer(head, method, idle),
             Call::FastCgi(call) => call.answer(method, idle),
         }
     }

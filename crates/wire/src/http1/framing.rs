@@ -48,19 +48,31 @@ pub fn request_framing(head: &RequestHead) -> Result<BodyFraming, HeadError> {
 
 /// How the answer's body is framed, which depends on the method that was asked with. An error makes it a 502.
 ///
-/// Several `Content-Length` values that agree are accepted, as real upstreams send them; one is sent on.
+/// Several `Content-Length` values that agree are accepted, as real upstreams send them; one is sent on. An answer that
+/// has no body is held to the same rules: one whose length cannot be read here may have a body to somebody else.
 pub fn response_framing(head: &ResponseHead, request_method: Method) -> Result<BodyFraming, HeadError> {
-    let is_tunnel = request_method == Method::Connect && (200..300).contains(&head.status);
-    if request_method == Method::Head || matches!(head.status, 100..=199 | 204 | 304) || is_tunnel {
-        return Ok(BodyFraming::None);
-    }
     let fields = &head.fields;
-    match (fields.has(HeaderId::ContentLength), fields.has(HeaderId::TransferEncoding)) {
-        (false, false) => Ok(BodyFraming::UntilClose),
-        (true, true) => Err(HeadError::LengthAndTransferEncoding),
-        (true, false) => response_content_length(fields).map(BodyFraming::Length),
-        (false, true) => check_chunked(fields, head.version).map(|()| BodyFraming::Chunked),
-    }
+    let stated = match (fields.has(HeaderId::ContentLength), fields.has(HeaderId::TransferEncoding)) {
+        // A switch ends HTTP on its connection: no message has a body there (RFC 9110 sections 8.6 and 15.2).
+        (true, _) if head.status == 101 => return Err(HeadError::BadContentLength),
+        (_, true) if head.status == 101 => return Err(HeadError::BadTransferEncoding),
+        (false, false) => BodyFraming::UntilClose,
+        (true, true) => return Err(HeadError::LengthAndTransferEncoding),
+        (true, false) => BodyFraming::Length(response_content_length(fields)?),
+        (false, true) => {
+            check_chunked(fields, head.version)?;
+            BodyFraming::Chunked
+        }
+    };
+    let is_tunnel = request_method == Method::Connect && (200..300).contains(&head.status);
+    let has_none = request_method == Method::Head || matches!(head.status, 100..=199 | 204 | 304) || is_tunnel;
+    Ok(if has_none { BodyFraming::None } else { stated })
+}
+
+/// The protocol that an answer 101 switches to: over HTTP/1.1, with `Connection: upgrade` and one `Upgrade` (RFC 9110
+/// section 7.8). Without all of these another reader goes on reading HTTP where we would open a tunnel.
+pub fn switched_protocol(head: &ResponseHead) -> Option<&[u8]> {
+    switch_of(head.version, &head.fields)
 }
 
 /// Whether the client means to send another request on this connection.
@@ -82,10 +94,14 @@ pub fn has_token(value: &[u8], token: &[u8]) -> bool {
 
 /// The protocol that an HTTP/1.1 client asks to switch to: `Connection: upgrade` and one `Upgrade`.
 pub fn upgrade_protocol(head: &RequestHead) -> Option<&[u8]> {
-    if head.version != Version::Http11 || !any_has_token(&head.fields, HeaderId::Connection, b"upgrade") {
+    switch_of(head.version, &head.fields)
+}
+
+fn switch_of(version: Version, fields: &Fields) -> Option<&[u8]> {
+    if version != Version::Http11 || !any_has_token(fields, HeaderId::Connection, b"upgrade") {
         return None;
     }
-    let mut protocols = head.fields.all(HeaderId::Upgrade);
+    let mut protocols = fields.all(HeaderId::Upgrade);
     let first = protocols.next()?;
     (protocols.next().is_none() && !first.is_empty()).then_some(first)
 }

@@ -2,7 +2,8 @@
 
 use super::{
     BodyFraming, Parsed, append_origin_form, expects_continue, find_head_end, has_token, keep_alive_request, keep_alive_response,
-    keep_alive_timeout_seconds, parse_request, parse_response, request_framing, response_framing, upgrade_protocol,
+    keep_alive_timeout_seconds, parse_request, parse_response, request_framing, response_framing, switched_protocol,
+    upgrade_protocol,
 };
 use crate::error::HeadError;
 use crate::head::{Fields, HeaderId, Method, RequestHead, ResponseHead, Version};
@@ -385,8 +386,21 @@ fn answer_bodies_depend_on_method_and_status() {
     check(Method::Get, "1.1 200", &["Transfer-Encoding: Chunked"], Ok(BodyFraming::Chunked));
     check(Method::Head, "1.1 200", &length, Ok(BodyFraming::None));
     check(Method::Head, "1.1 200", &["Transfer-Encoding: chunked"], Ok(BodyFraming::None));
-    for status in ["1.1 100", "1.1 101", "1.1 103", "1.1 204", "1.1 304"] {
+    for status in ["1.1 100", "1.1 103", "1.1 204", "1.1 304"] {
         check(Method::Get, status, &length, Ok(BodyFraming::None));
+    }
+    check(Method::Get, "1.1 101", &[], Ok(BodyFraming::None));
+    check(Method::Get, "1.1 101", &length, Err(HeadError::BadContentLength));
+    check(Method::Get, "1.1 101", &["Transfer-Encoding: chunked"], Err(HeadError::BadTransferEncoding));
+    // What has no body is held to the rules of what has one.
+    for (method, status) in [(Method::Head, "1.1 200"), (Method::Get, "1.1 304"), (Method::Get, "1.1 204")] {
+        check(method, status, &["Content-Length: 5", "Content-Length: 5, 5"], Ok(BodyFraming::None));
+        check(method, status, &["Content-Length: 5", "Content-Length: 6"], Err(HeadError::ContentLengthDisagrees));
+        for bad in ["Content-Length:", "Content-Length: 5x", "Content-Length: -5", "Content-Length: 0x5", "Content-Length: 5,"] {
+            check(method, status, &[bad], Err(HeadError::BadContentLength));
+        }
+        check(method, status, &["Transfer-Encoding: gzip"], Err(HeadError::BadTransferEncoding));
+        check(method, status, &["Content-Length: 5", "Transfer-Encoding: chunked"], Err(HeadError::LengthAndTransferEncoding));
     }
     check(Method::Get, "1.1 205", &length, Ok(BodyFraming::Length(5)));
     check(Method::Connect, "1.1 200", &length, Ok(BodyFraming::None));
@@ -403,6 +417,23 @@ fn answer_bodies_depend_on_method_and_status() {
     check(Method::Get, "1.0 200", &["Transfer-Encoding: chunked"], Err(HeadError::TransferEncodingInHttp10));
     let both = ["Content-Length: 5", "Transfer-Encoding: chunked"];
     check(Method::Get, "1.1 200", &both, Err(HeadError::LengthAndTransferEncoding));
+}
+
+#[test]
+fn a_switch_names_one_protocol_over_http11() {
+    let check = |version: &str, lines: &str, expected: Option<&str>| {
+        let text = format!("HTTP/{version} 101 x\r\n{lines}\r\n");
+        let head = response(text.as_bytes()).expect(&text).expect(&text);
+        assert_eq!(switched_protocol(&head), expected.map(str::as_bytes), "{text}");
+    };
+    check("1.1", "Connection: Upgrade\r\nUpgrade: websocket\r\n", Some("websocket"));
+    check("1.1", "Connection: keep-alive, UPGRADE\r\nUpgrade: WebSocket\r\n", Some("WebSocket"));
+    check("1.0", "Connection: Upgrade\r\nUpgrade: websocket\r\n", None);
+    check("1.1", "Connection: Upgrade\r\n", None);
+    check("1.1", "Upgrade: websocket\r\n", None);
+    check("1.1", "Connection: close\r\nUpgrade: websocket\r\n", None);
+    check("1.1", "Connection: Upgrade\r\nUpgrade:\r\n", None);
+    check("1.1", "Connection: Upgrade\r\nUpgrade: websocket\r\nUpgrade: tcp\r\n", None);
 }
 
 #[test]

@@ -114,7 +114,7 @@ fn an_answer_that_nobody_waits_for_any_more_is_remembered() {
 #[test]
 fn the_addresses_of_a_subscriber_are_one_client() {
     let check = |one: &str, other: &str, expected: bool| {
-        let network = |text: &str| super::network_of(text.parse().expect("an address"));
+        let network = |text: &str| super::network(text.parse().expect("an address"), super::IPV6_PREFIX);
         assert_eq!(network(one) == network(other), expected, "{one} {other}");
     };
     check("192.0.2.1", "192.0.2.2", false);

@@ -342,15 +342,43 @@ fn bodies_have_a_length_when_their_script_begins() {
     for length in [1, 40_000, 262_144, 262_145, 3_000_000] {
         check(ask(proxy.address, "POST", "/", &[], &body[..length]), length);
     }
-    for length in [1, 70_000, 1 << 20] {
+    for length in [1, 70_000, 1 << 20, 3_000_000] {
         check(ask_chunked(proxy.address, "/", &body[..length]), length);
     }
-    let refused = ask_chunked(proxy.address, "/", &body[..=1 << 20]);
-    assert_eq!(refused.status, 411);
-    assert!(refused.text().contains("length_unstated"), "{}", refused.text());
     assert_eq!(ask_chunked(proxy.address, "/small/a", &body[..20_000]).status, 413);
     assert_eq!(ask(proxy.address, "POST", "/small/a", &[], &body[..20_000]).status, 413);
     assert!(seen.lock().expect("no panic").is_empty(), "no script has seen these");
+}
+
+/// Without `body-limit` a script is not given a body of any size.
+#[test]
+fn a_body_that_no_disk_should_take_is_refused_before_it_comes() {
+    let (server, seen) = Server::remembering(b"\r\nok");
+    let proxy = proxy_for(&server, "", "");
+    let mut client = connect(proxy.address);
+    let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", (1_u64 << 30) + 1);
+    client.write_all(head.as_bytes()).expect("sent");
+    let refused = crate::fastcgi::client::read_reply(&mut client, "POST");
+    assert_eq!(refused.status, 413);
+    assert!(refused.text().contains("body_too_large"), "{}", refused.text());
+    assert!(seen.lock().expect("no panic").is_empty());
+}
+
+/// What is not in memory has no name on disk, whichever way the request ends.
+#[test]
+fn collected_bodies_leave_no_file_behind() {
+    let (server, seen) = Server::remembering(b"\r\nok");
+    let proxy = proxy_for(&server, "", "");
+    let bodies = proxy.places.folder().join("state/bodies");
+    let body = vec![b'a'; 600_000];
+    assert_eq!(ask(proxy.address, "POST", "/", &[], &body).status, 200);
+    assert_eq!(seen.lock().expect("no panic").remove(0).body.len(), body.len());
+    let mut half = connect(proxy.address);
+    half.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n").expect("sent");
+    half.write_all(&body).expect("sent");
+    assert_eq!(std::fs::read_dir(&bodies).expect("the folder is there").count(), 0, "while it is collected");
+    drop(half);
+    drop(proxy);
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! A real PHP-FPM behind the proxy, over its unix socket. Without one on this machine the tests say so and pass.
 
 use crate::fastcgi::PROGRAM;
-use crate::fastcgi::client::{ask, ask_chunked, get};
+use crate::fastcgi::client::{ask, ask_chunked, get, read_reply};
 use std::fs;
-use std::net::SocketAddr;
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -117,6 +118,36 @@ fn start(site: &str) -> Proxy {
         "admin \"127.0.0.1:{{admin}}\"\nthreads 2\naccess-log \"{{dir}}/access.log\"\nsite \"http://:{{port}}\" {{\n{site}\n}}\n"
     );
     Proxy::start(PROGRAM, &config).expect("it starts")
+}
+
+/// Clients that send slowly hold no process: twice as many as there are have sent half of what they announced, and
+/// the next request is answered all the same.
+#[test]
+fn slow_uploads_leave_php_its_processes() {
+    let Some(fpm) = Fpm::start(2) else { return };
+    let proxy = start(&fpm.step());
+    let slow: Vec<TcpStream> = (0..4)
+        .map(|_| {
+            let mut client = TcpStream::connect(proxy.address).expect("it listens");
+            client
+                .write_all(b"POST /echo.php HTTP/1.1\r\nHost: site.test\r\nConnection: close\r\nContent-Length: 800000\r\n\r\n")
+                .expect("sent");
+            client.write_all(&vec![b'a'; 400_000]).expect("sent");
+            client
+        })
+        .collect();
+    for _ in 0..4 {
+        let reply = get(proxy.address, "/pid.php");
+        assert_eq!(reply.status, 200, "{}", reply.text());
+    }
+    // Those that go on get their answer as well.
+    for mut client in slow {
+        client.write_all(&vec![b'b'; 400_000]).expect("sent");
+        let reply = read_reply(&mut client, "POST");
+        let body = reply.text();
+        assert_eq!((reply.status, body.len()), (200, 800_000));
+        assert!(body[..400_000].bytes().all(|byte| byte == b'a') && body[400_000..].bytes().all(|byte| byte == b'b'));
+    }
 }
 
 #[test]
