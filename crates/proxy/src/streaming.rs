@@ -30,7 +30,7 @@ pub async fn pass_answer<S: Sock>(
     let first = body.at_hand().map_err(|fault| upstream_body_fault(&fault))?;
     if let Some(coded) = begin_coding(exchange, around, bytes) {
         // Boxed, as every branch that the common request does not take.
-        return Box::pin(stream_coded(exchange, coded, body, first, request_done)).await;
+        return Box::pin(stream_coded(exchange, around, coded, body, first, request_done)).await;
     }
     pin!(stream_plain(exchange, around, length, body, first, request_done)).await
 }
@@ -44,14 +44,15 @@ pub async fn stream_plain<S: Sock>(
     first: Option<Buf>,
     request_done: &Cell<bool>,
 ) -> Result<(), Failure> {
-    let mut trailers = if body.is_finished() { body.take_trailers() } else { None };
+    let taken = |body: &mut BodyReader<'_, S>| around.trailers_of(body);
+    let mut trailers = if body.is_finished() { taken(body) } else { None };
     let whole = body.is_finished() && trailers.is_none();
     let mut turn = first.as_ref().map_or(0, |piece| piece.len());
     exchange.responder.send_head(&mut exchange.response, length, first, whole).await.map_err(gone)?;
     while !body.is_finished() {
         let piece = unless_gone(&mut exchange.responder, request_done, pin!(body.read())).await?;
         let piece = piece.map_err(|fault| upstream_body_fault(&fault))?;
-        trailers = if body.is_finished() || piece.is_none() { body.take_trailers() } else { None };
+        trailers = if body.is_finished() || piece.is_none() { taken(body) } else { None };
         let Some(piece) = piece else { break };
         turn += piece.len();
         let last = body.is_finished() && trailers.is_none();
