@@ -143,10 +143,34 @@ pub fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|member| !member.is_empty())
 }
 
-/// An HTTP date in any of its three forms, in seconds since 1970.
+/// An HTTP date in any of its three forms, in seconds since 1970. Letters may be large or small (RFC 9111 section 4.2),
+/// and the day of the week may be another one: whoever writes it by hand gets it wrong, and nothing depends on it.
 pub fn date_seconds(value: &[u8]) -> Option<u64> {
-    let date = httpdate::parse_http_date(std::str::from_utf8(value).ok()?).ok()?;
-    Some(unix_seconds(date))
+    let text = std::str::from_utf8(value).ok()?;
+    if let Ok(date) = httpdate::parse_http_date(text) {
+        return Some(unix_seconds(date));
+    }
+    let end = text.bytes().position(|byte| !byte.is_ascii_alphabetic())?;
+    let (weekday, rest) = text.split_at(end);
+    WEEKDAYS.iter().find(|name| name.eq_ignore_ascii_case(weekday) || name[..3].eq_ignore_ascii_case(weekday))?;
+    let rest = in_usual_case(rest);
+    WEEKDAYS.iter().find_map(|name| {
+        let name = if weekday.len() == 3 { &name[..3] } else { name };
+        httpdate::parse_http_date(&format!("{name}{rest}")).ok().map(unix_seconds)
+    })
+}
+
+const WEEKDAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+
+/// Words of a date behind its day of the week with the letters large that are: `06 Nov 1994`, `GMT`.
+fn in_usual_case(text: &str) -> String {
+    let mut begins = true;
+    let changed = text.chars().map(|letter| {
+        let changed = if begins { letter.to_ascii_uppercase() } else { letter.to_ascii_lowercase() };
+        begins = !letter.is_ascii_alphabetic();
+        changed
+    });
+    changed.collect::<String>().replace("Gmt", "GMT")
 }
 
 pub fn unix_seconds(time: SystemTime) -> u64 {
@@ -199,9 +223,24 @@ mod tests {
         check("Sun, 06 Nov 1994 08:49:37 GMT", Some(784_111_777));
         check("Sunday, 06-Nov-94 08:49:37 GMT", Some(784_111_777));
         check("Sun Nov  6 08:49:37 1994", Some(784_111_777));
-        for refused in
-            ["", "0", "-1", "now", "Sun, 06 Nov 1994 08:49:37", "Sun, 06 Nov 1994 08:49:37 CET", "1994-11-06T08:49:37Z"]
-        {
+        check("sun, 06 nov 1994 08:49:37 gmt", Some(784_111_777));
+        check("SUN, 06 NOV 1994 08:49:37 GMT", Some(784_111_777));
+        check("Mon, 06 Nov 1994 08:49:37 GMT", Some(784_111_777));
+        check("MONDAY, 06-NOV-94 08:49:37 gmt", Some(784_111_777));
+        check("sat nov  6 08:49:37 1994", Some(784_111_777));
+        for refused in [
+            "",
+            "0",
+            "-1",
+            "Mon",
+            "Foo, 06 Nov 1994 08:49:37 GMT",
+            "Mon, 31 Feb 1994 08:49:37 GMT",
+            "Mon, 06 Nov 1994 25:49:37 GMT",
+            "now",
+            "Sun, 06 Nov 1994 08:49:37",
+            "Sun, 06 Nov 1994 08:49:37 CET",
+            "1994-11-06T08:49:37Z",
+        ] {
             check(refused, None);
         }
     }

@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::io;
 use std::time::Duration;
 use tidegate_transport::{Buf, Sock, Stream, rt};
+use tidegate_wire::chunked::Peer;
 use tidegate_wire::h2::frame::ErrorCode;
 use tidegate_wire::{BodyDecoder, BodyError, BodyFraming};
 
@@ -45,8 +46,8 @@ pub struct H1BodyReader<'s, S> {
 
 impl<'s, S: Sock> H1BodyReader<'s, S> {
     /// `rest` is what followed the head. What is behind the message's end goes back to the stream.
-    pub fn new(stream: &'s Stream<S>, framing: BodyFraming, rest: Buf) -> H1BodyReader<'s, S> {
-        let decoder = BodyDecoder::new(framing);
+    pub fn new(stream: &'s Stream<S>, framing: BodyFraming, peer: Peer, rest: Buf) -> H1BodyReader<'s, S> {
+        let decoder = BodyDecoder::new(framing, peer);
         if decoder.is_finished() {
             stream.unread(rest);
             return H1BodyReader { stream, decoder, at_hand: None };

@@ -28,6 +28,7 @@ pub mod respond;
 pub mod rewrite;
 pub mod step;
 pub mod template;
+mod trailers;
 
 pub use self::log::CompiledLog;
 pub use basic_auth::{CompiledBasicAuth, Credentials, basic_auth_of, credentials};
@@ -38,10 +39,11 @@ pub use context::{Context, RequestId, Scratch, View, client_certificate_text};
 pub use error_page::{ErrorFacts, ErrorPages, Origin};
 pub use errors::error_answer;
 pub use limited::{DryRun, Limited};
-pub use refusal::Refusal;
+pub use refusal::{METHODS, Refusal};
 pub use rewrite::RewriteError;
 pub use step::{
     After, CompiledStep, Halt, Scope, Walk, apply_request, apply_response, changes_response, compile_steps,
     compiled_basic_auth_of, has_limits,
 };
 pub use template::{CompiledTemplate, Target, render_text};
+pub use trailers::TrailerRules;

@@ -22,6 +22,10 @@ pub enum Refusal {
     /// The name in the TLS handshake and the name in the request belong to sites with different TLS settings.
     Misdirected,
     ConnectMethod,
+    /// TRACE, where nobody has asked for it.
+    TraceMethod,
+    /// `Max-Forwards` of OPTIONS or TRACE is not one number.
+    MaxForwards,
     /// An extended CONNECT to something else than a WebSocket.
     ConnectProtocol,
     /// A WebSocket over HTTP/2 to a route that would answer it with success, which says there that the tunnel stands.
@@ -103,6 +107,9 @@ const TOO_LATE: &str = "the upstream server did not answer in time";
 const AS_MANY_AS_MAY_BE: &str = "every upstream server has as many requests as it may";
 const NOBODY_NOW: &str = "no upstream server can take the request now";
 
+/// What may be asked for here, as far as the proxy knows: others and fewer may be known to who answers.
+pub const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+
 impl Refusal {
     pub fn status(self) -> u16 {
         self.row().status
@@ -123,6 +130,11 @@ impl Refusal {
         self.row().sentence
     }
 
+    /// The methods to name beside a 405 (RFC 9110 section 15.5.6), where they are the same everywhere.
+    pub fn methods_allowed(self) -> Option<&'static str> {
+        matches!(self, Refusal::ConnectMethod | Refusal::TraceMethod).then_some(METHODS)
+    }
+
     /// The table.
     fn row(self) -> Row {
         let (status, reason, setting, sentence) = match self {
@@ -134,6 +146,8 @@ impl Refusal {
             Refusal::UnknownHost => (421, "unknown_host", None, "no site has this host name"),
             Refusal::Misdirected => (421, "misdirected", None, "this connection was made for another site"),
             Refusal::ConnectMethod => (405, "connect_method", None, "this server does not open tunnels"),
+            Refusal::TraceMethod => (405, "trace_method", Some("pass-on trace"), "this server does not answer TRACE"),
+            Refusal::MaxForwards => (400, "max_forwards", None, NOT_VALID),
             Refusal::ConnectProtocol => {
                 (501, "connect_protocol", None, "of extended CONNECT, WebSockets are taken and nothing else")
             }
@@ -207,6 +221,7 @@ fn sentence_of_path(refusal: PathRefusal) -> &'static str {
     match refusal {
         PathRefusal::Slashes => "the path has several slashes in a row",
         PathRefusal::EncodedSlash => "the path has an encoded slash or backslash",
+        PathRefusal::Parameters => "the path has parameters",
         PathRefusal::EscapesRoot => ABOVE_ROOT,
         PathRefusal::Ambiguous => "the path can be read as that of another route",
     }
@@ -248,6 +263,7 @@ impl From<Rejection> for Refusal {
             Rejection::UnknownHost => Refusal::UnknownHost,
             Rejection::Misdirected => Refusal::Misdirected,
             Rejection::ConnectMethod => Refusal::ConnectMethod,
+            Rejection::TraceMethod => Refusal::TraceMethod,
             Rejection::Path(path) => Refusal::Path(path),
         }
     }

@@ -9,6 +9,7 @@ pub struct PathPolicy {
     /// `%2F` and `%5C`.
     pub encoded_slashes: EncodedSlashes,
     pub case: PathCase,
+    pub parameters: PathParameters,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,11 +37,24 @@ pub enum PathCase {
     Lower,
 }
 
+/// What stands behind a semicolon in a segment. Servers in Java cut it off before they look for what is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathParameters {
+    /// Dots with parameters (`..;`) are refused all the same.
+    Keep,
+    /// 400, for `%3B` as well.
+    Refuse,
+}
+
 impl PathPolicy {
     /// What holds where nothing is said. Most servers merge slashes themselves: kept, `//admin` would go past a route
     /// for `/admin` and arrive there.
-    pub const DEFAULT: PathPolicy =
-        PathPolicy { slashes: Slashes::Merge, encoded_slashes: EncodedSlashes::Keep, case: PathCase::Keep };
+    pub const DEFAULT: PathPolicy = PathPolicy {
+        slashes: Slashes::Merge,
+        encoded_slashes: EncodedSlashes::Keep,
+        case: PathCase::Keep,
+        parameters: PathParameters::Keep,
+    };
 }
 
 impl Default for PathPolicy {
@@ -61,4 +75,9 @@ impl EncodedSlashes {
 
 impl PathCase {
     pub const NAMES: &'static [(&'static str, PathCase)] = &[("keep", PathCase::Keep), ("lower", PathCase::Lower)];
+}
+
+impl PathParameters {
+    pub const NAMES: &'static [(&'static str, PathParameters)] =
+        &[("keep", PathParameters::Keep), ("refuse", PathParameters::Refuse)];
 }

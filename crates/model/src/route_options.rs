@@ -4,6 +4,7 @@
 use crate::cache::Cache;
 use crate::compress::{Compress, Decompress};
 use crate::error_page::{ErrorBody, ErrorPage};
+use crate::pass_on::PassOn;
 use crate::path_policy::PathPolicy;
 use crate::placeholder::Template;
 use crate::request_log::RouteLog;
@@ -14,6 +15,8 @@ use crate::traffic::{Mirror, RouteTimeouts};
 pub struct RouteOptions {
     /// `path-policy`: carried out before a route is looked for.
     pub path_policy: Option<PathPolicy>,
+    /// `pass-on`; nothing where neither says it.
+    pub pass_on: Option<PassOn>,
     /// The first that fits counts, the route's before the site's.
     pub error_pages: Vec<ErrorPage>,
     pub compress: Switched<Compress>,
@@ -72,6 +75,7 @@ impl RouteOptions {
     pub fn and(&self, route: &RouteOptions) -> RouteOptions {
         RouteOptions {
             path_policy: route.path_policy.or(self.path_policy),
+            pass_on: route.pass_on.or(self.pass_on),
             error_pages: [&route.error_pages[..], &self.error_pages].concat(),
             compress: self.compress.and(&route.compress),
             decompress: self.decompress.and(&route.decompress),
@@ -84,8 +88,17 @@ impl RouteOptions {
 
     /// All texts with placeholders, each option by its name so that a new one is thought of.
     pub fn templates(&self) -> impl Iterator<Item = &Template> {
-        let RouteOptions { path_policy: _, error_pages, compress: _, decompress: _, cache: _, timeouts: _, mirrors: _, log } =
-            self;
+        let RouteOptions {
+            path_policy: _,
+            pass_on: _,
+            error_pages,
+            compress: _,
+            decompress: _,
+            cache: _,
+            timeouts: _,
+            mirrors: _,
+            log,
+        } = self;
         let of_pages = error_pages.iter().filter_map(|page| match &page.body {
             ErrorBody::Template { text, .. } => Some(text),
             ErrorBody::File { .. } | ErrorBody::Made(_) => None,

@@ -75,19 +75,22 @@ async fn send_refusal<S: Sock>(
         begin_answer(status, &mut exchange.response);
         let error = ErrorFacts { status, reason, sentence };
         let body = make_error_page(exchange, around, page, &error, &mut buffer);
-        push_fields(exchange, fields);
+        push_fields(exchange, refusal, fields);
         return send_error_page(exchange, around, body).await;
     }
     let body = error_answer(status, sentence, reason, &mut exchange.response, &mut buffer);
-    push_fields(exchange, fields);
+    push_fields(exchange, refusal, fields);
     around.run_response_steps(exchange);
     around.send_whole(exchange, body).await
 }
 
 /// What a refusal says besides.
-fn push_fields<S: Sock>(exchange: &mut Exchange<'_, S>, fields: &[(&str, Cow<'_, str>)]) {
+fn push_fields<S: Sock>(exchange: &mut Exchange<'_, S>, refusal: Refusal, fields: &[(&str, Cow<'_, str>)]) {
     if let Some(seconds) = exchange.limited.as_ref().and_then(|limited| limited.retry_after_seconds()) {
         exchange.response.fields.push(b"retry-after", itoa::Buffer::new().format(seconds).as_bytes());
+    }
+    if let Some(methods) = refusal.methods_allowed() {
+        exchange.response.fields.push(b"allow", methods.as_bytes());
     }
     for (name, value) in fields {
         exchange.response.fields.push(name.as_bytes(), value.as_bytes());

@@ -110,6 +110,7 @@ pub fn start_coding<S: Sock>(
 /// with its head.
 pub async fn stream_coded<S: Sock>(
     exchange: &mut Exchange<'_, S>,
+    around: Surroundings<'_, S>,
     mut coded: Coded,
     body: &mut BodyReader<'_, S>,
     first: Option<Buf>,
@@ -149,7 +150,7 @@ pub async fn stream_coded<S: Sock>(
             break;
         }
     }
-    let trailers = body.take_trailers();
+    let trailers = around.trailers_of(body);
     finish_coded(exchange, coded, trailers.as_deref()).await
 }
 

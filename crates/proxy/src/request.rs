@@ -9,6 +9,7 @@ mod background;
 mod begun;
 mod challenge;
 mod early;
+mod hops;
 mod kept;
 mod steps;
 mod total;
@@ -190,6 +191,9 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             && let Err(refusal) = decode_body(self.exchange, decompress)
         {
             return Box::pin(self.answer_refusal(refusal)).await;
+        }
+        if self.may_count_hops() && Box::pin(self.take_hop(route)).await? {
+            return Ok(());
         }
         let pool = self.choose_pool(route, &place.0);
         if !route.mirrors.is_empty() {

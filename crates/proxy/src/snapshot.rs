@@ -17,7 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidegate_limiting::Tables;
 use tidegate_middleware::{
-    CompiledCompress, CompiledLog, CompiledStep, ErrorPages, Scope, basic_auth_of, changes_response, compile_steps, has_limits,
+    CompiledCompress, CompiledLog, CompiledStep, ErrorPages, Scope, TrailerRules, basic_auth_of, changes_response, compile_steps,
+    has_limits,
 };
 use tidegate_model::listening::{
     Answering, ListenerProtocol, Listening, listening_shared, passthrough_name, proxy_protocol_from, redirect_site, site_name,
@@ -188,6 +189,8 @@ pub struct CompiledRoute {
     pub error_pages: ErrorPages,
     /// For a route with a `basic-auth`.
     pub users: Option<Arc<UserList>>,
+    /// What goes on of what stands behind bodies.
+    pub trailers: TrailerRules,
 }
 
 /// A pool that gets copies of a route's requests.
@@ -434,6 +437,7 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
     Ok(CompiledRoute {
         error_pages: ErrorPages::new(&options.error_pages),
         users: users.map_err(|error| fault(&error))?,
+        trailers: TrailerRules::new(site.steps.iter().chain(&route.steps), options.pass_on.unwrap_or_default()),
         decompress: options.decompress.on().copied(),
         compress: options.compress.on().map(|compress| Box::new(CompiledCompress::new(compress))),
         has_limits: has_limits(&steps),

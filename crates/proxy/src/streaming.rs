@@ -9,7 +9,7 @@ use tidegate_exchange::{BodyLength, BodyReader, Exchange, TURN_BYTES, gone, unle
 use tidegate_transport::{Buf, Sock, rt};
 use tidegate_wire::BodyFraming;
 use tidegate_wire::head::{HeaderId, ResponseHead};
-use tidegate_wire::http1::response_content_length;
+use tidegate_wire::http1::content_length;
 
 /// The answer whose head is in `response` to the client: through the route's steps, and its body as it comes.
 pub async fn pass_answer<S: Sock>(
@@ -31,7 +31,7 @@ pub async fn pass_answer<S: Sock>(
     let first = body.at_hand().map_err(|fault| upstream_body_fault(&fault))?;
     if let Some(coded) = begin_coding(exchange, around, bytes) {
         // Boxed, as every branch that the common request does not take.
-        return Box::pin(stream_coded(exchange, coded, body, first, request_done)).await;
+        return Box::pin(stream_coded(exchange, around, coded, body, first, request_done)).await;
     }
     pin!(stream_plain(exchange, around, length, body, first, request_done)).await
 }
@@ -45,14 +45,15 @@ pub async fn stream_plain<S: Sock>(
     first: Option<Buf>,
     request_done: &Cell<bool>,
 ) -> Result<(), Failure> {
-    let mut trailers = if body.is_finished() { body.take_trailers() } else { None };
+    let taken = |body: &mut BodyReader<'_, S>| around.trailers_of(body);
+    let mut trailers = if body.is_finished() { taken(body) } else { None };
     let whole = body.is_finished() && trailers.is_none();
     let mut turn = first.as_ref().map_or(0, |piece| piece.len());
     exchange.responder.send_head(&mut exchange.response, length, first, whole).await.map_err(gone)?;
     while !body.is_finished() {
         let piece = unless_gone(&mut exchange.responder, request_done, pin!(body.read())).await?;
         let piece = piece.map_err(|fault| upstream_body_fault(&fault))?;
-        trailers = if body.is_finished() || piece.is_none() { body.take_trailers() } else { None };
+        trailers = if body.is_finished() || piece.is_none() { taken(body) } else { None };
         let Some(piece) = piece else { break };
         turn += piece.len();
         let last = body.is_finished() && trailers.is_none();
@@ -95,7 +96,7 @@ pub fn settle_content_length(head: &mut ResponseHead, framing: BodyFraming) {
             if !head.fields.has(HeaderId::ContentLength) {
                 return;
             }
-            match response_content_length(&head.fields) {
+            match content_length(&head.fields) {
                 Ok(length) => settle_content_length(head, BodyFraming::Length(length)),
                 Err(_) => {
                     head.fields.remove_id(HeaderId::ContentLength);

@@ -7,12 +7,12 @@ use crate::snapshot::CompiledRoute;
 use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tidegate_balancing::hash_bytes;
-use tidegate_exchange::{Exchange, Pooled, Record};
+use tidegate_exchange::{BodyReader, Exchange, Pooled, Record};
 use tidegate_middleware::{Context, View, apply_response, render_text};
 use tidegate_model::Balance;
 use tidegate_transport::Sock;
 use tidegate_upstream::pool::WorkerPool;
-use tidegate_wire::head::RequestHead;
+use tidegate_wire::head::{Fields, RequestHead};
 
 /// What surrounds an exchange.
 pub struct Surroundings<'a, S: Sock> {
@@ -43,6 +43,15 @@ impl<'a, S: Sock> Surroundings<'a, S> {
         let mut scratch = self.connection.worker.scratch.borrow_mut();
         let limited = exchange.limited.as_deref();
         apply_response(&route.steps, &mut exchange.response, &exchange.head, &context, &mut scratch, limited);
+    }
+
+    /// The trailers of an answer that go to the client.
+    pub fn trailers_of(self, body: &mut BodyReader<'_, S>) -> Option<Box<Fields>> {
+        let trailers = body.take_trailers()?;
+        match self.route {
+            Some(route) => route.trailers.of_answer(trailers),
+            None => Some(trailers),
+        }
     }
 
     /// Sends the response head with a body that is all there.

@@ -19,6 +19,8 @@ pub enum Rejection {
     /// The connection was made for a site with other TLS settings.
     Misdirected,
     ConnectMethod,
+    /// TRACE, where nobody has asked for it (`pass-on`): the answer would tell what steps have added.
+    TraceMethod,
     Path(PathRefusal),
 }
 
@@ -74,17 +76,23 @@ pub struct SiteRules {
     path_policy: PathPolicy,
     /// By route, where it has another one than the site. Empty where none has.
     route_policies: Box<[Option<PathPolicy>]>,
+    passes_trace: bool,
+    /// By route, as with `route_policies`.
+    routes_pass_trace: Box<[Option<bool>]>,
 }
 
 impl SiteRules {
     /// Fails only on a regular expression that does not compile, which `config` refuses before.
     pub fn new(site: &Site) -> Result<SiteRules, regex::Error> {
         let own: Box<[_]> = site.routes.iter().map(|route| route.options.path_policy).collect();
+        let pass: Box<[_]> = site.routes.iter().map(|route| route.options.pass_on.map(|pass_on| pass_on.trace)).collect();
         Ok(SiteRules {
             tls: Arc::new(TlsIdentity { site: site_name(site).into(), policy: TlsPolicy::new(site) }),
             routes: Routes::new(&site.routes)?,
             path_policy: site.options.path_policy.unwrap_or_default(),
             route_policies: if own.iter().all(Option::is_none) { Box::default() } else { own },
+            passes_trace: site.options.pass_on.is_some_and(|pass_on| pass_on.trace),
+            routes_pass_trace: if pass.iter().all(Option::is_none) { Box::default() } else { pass },
         })
     }
 
@@ -102,7 +110,17 @@ impl SiteRules {
                 return Err(PathRefusal::Ambiguous.into());
             }
         }
+        if head.method == Method::Trace && !self.passes_trace(found) {
+            return Err(Rejection::TraceMethod);
+        }
         Ok(found)
+    }
+}
+
+impl SiteRules {
+    fn passes_trace(&self, route: Option<RouteId>) -> bool {
+        let own = route.and_then(|id| *self.routes_pass_trace.get(id.0 as usize)?);
+        own.unwrap_or(self.passes_trace)
     }
 }
 

@@ -4,7 +4,7 @@
 
 use crate::path_test::as_in_requests;
 use regex_syntax::hir::literal::{Extractor, Seq};
-use tidegate_model::{EncodedSlashes, PathCase, PathPattern, PathPolicy, Slashes};
+use tidegate_model::{EncodedSlashes, PathCase, PathParameters, PathPattern, PathPolicy, Slashes};
 use tidegate_wire::path::{Normalised, normalise};
 
 /// The path is not to be answered.
@@ -12,6 +12,8 @@ use tidegate_wire::path::{Normalised, normalise};
 pub enum PathRefusal {
     Slashes,
     EncodedSlash,
+    /// A semicolon, or one that is encoded; of a decoded path, dots with parameters.
+    Parameters,
     /// Decoded, it leads above the root.
     EscapesRoot,
     /// A route has another policy than its site, and by that the path would belong to another route.
@@ -24,6 +26,7 @@ impl PathRefusal {
         match self {
             PathRefusal::Slashes => "path_slashes",
             PathRefusal::EncodedSlash => "path_encoded_slash",
+            PathRefusal::Parameters => "path_parameters",
             PathRefusal::EscapesRoot => "path_escapes_root",
             PathRefusal::Ambiguous => "path_ambiguous",
         }
@@ -33,6 +36,7 @@ impl PathRefusal {
     pub fn setting(self) -> &'static str {
         match self {
             PathRefusal::Slashes => "path-policy slashes",
+            PathRefusal::Parameters => "path-policy parameters",
             PathRefusal::EncodedSlash | PathRefusal::EscapesRoot => "path-policy encoded-slashes",
             PathRefusal::Ambiguous => "path-policy",
         }
@@ -44,6 +48,9 @@ impl PathRefusal {
 pub fn settle_path(policy: PathPolicy, path: &[u8]) -> Result<Option<Vec<u8>>, PathRefusal> {
     if path.first() != Some(&b'/') || is_settled(policy, path) {
         return Ok(None);
+    }
+    if policy.parameters == PathParameters::Refuse && has_parameters(path) {
+        return Err(PathRefusal::Parameters);
     }
     let has_encoded_slash = encoded_slashes(path).next().is_some();
     if policy.encoded_slashes == EncodedSlashes::Refuse && has_encoded_slash {
@@ -57,6 +64,7 @@ pub fn settle_path(policy: PathPolicy, path: &[u8]) -> Result<Option<Vec<u8>>, P
         match normalise(&settled, &mut normal) {
             Normalised::Unchanged => {}
             Normalised::Changed => settled = normal,
+            Normalised::DotsWithParameter => return Err(PathRefusal::Parameters),
             Normalised::EscapesRoot | Normalised::Bad => return Err(PathRefusal::EscapesRoot),
         }
     }
@@ -91,8 +99,9 @@ pub fn never_fits(pattern: &PathPattern, policy: PathPolicy) -> Option<NeverFits
         PathPattern::Regex(text) => return beginning(text).find_map(|literal| never_contains(&literal, policy)),
     };
     let path = as_in_requests(text);
-    if matches!(normalise(&path, &mut Vec::new()), Normalised::EscapesRoot | Normalised::Bad) {
-        return Some(NeverFits::NoPath);
+    match normalise(&path, &mut Vec::new()) {
+        Normalised::Unchanged | Normalised::Changed => {}
+        Normalised::EscapesRoot | Normalised::DotsWithParameter | Normalised::Bad => return Some(NeverFits::NoPath),
     }
     match settle_path(policy, &path) {
         Ok(None) => None,
@@ -119,8 +128,11 @@ fn never_contains(literal: &[u8], policy: PathPolicy) -> Option<NeverFits> {
     let has_double_slash = policy.slashes != Slashes::Keep && has_double_slash(literal);
     let has_encoded_slash =
         policy.encoded_slashes != EncodedSlashes::Keep && encoded_slashes(literal).any(|at| literal[at + 2] == b'F');
+    let has_parameters = policy.parameters == PathParameters::Refuse && has_parameters(literal);
+    // They arrive percent-encoded, whatever the policy says.
+    let has_raw = literal.iter().any(|byte| b"\"<>[\\]^`{|}".contains(byte));
     let text = String::from_utf8_lossy(literal).into_owned();
-    (has_capital || has_double_slash || has_encoded_slash).then_some(NeverFits::Contains(text))
+    (has_capital || has_double_slash || has_encoded_slash || has_parameters || has_raw).then_some(NeverFits::Contains(text))
 }
 
 /// Whether there is nothing to do, without a copy: nearly every path.
@@ -128,7 +140,13 @@ fn is_settled(policy: PathPolicy, path: &[u8]) -> bool {
     let slashes = policy.slashes == Slashes::Keep || !has_double_slash(path);
     let encoded = policy.encoded_slashes == EncodedSlashes::Keep || !path.contains(&b'%');
     let case = policy.case == PathCase::Keep || !path.iter().any(u8::is_ascii_uppercase);
-    slashes && encoded && case
+    let parameters = policy.parameters == PathParameters::Keep || !has_parameters(path);
+    slashes && encoded && case && parameters
+}
+
+/// Whether a server that knows parameters could cut something off, before or after it decodes.
+fn has_parameters(path: &[u8]) -> bool {
+    path.contains(&b';') || path.windows(3).any(|code| code == b"%3B")
 }
 
 fn has_double_slash(path: &[u8]) -> bool {

@@ -25,8 +25,10 @@ impl Authority<'_> {
 
 /// Reads `name[:port]`, `192.0.2.1[:port]` or `[2001:db8::1][:port]`.
 ///
-/// Refused, each because some server reads it differently: user information, an empty host, an empty port, names with
-/// bytes other than letters, digits, `.`, `-` and `_`, empty labels, zones in IPv6 addresses, and more than
+/// An empty port is the default one (RFC 3986 section 3.2.3).
+///
+/// Refused, each because some server reads it differently: user information, an empty host, names with bytes other
+/// than letters, digits, `.`, `-` and `_`, empty labels, zones in IPv6 addresses, and more than
 /// [`AUTHORITY_BYTES_MAX`] bytes.
 pub fn parse_authority(text: &[u8]) -> Result<Authority<'_>, HeadError> {
     if text.len() > AUTHORITY_BYTES_MAX {
@@ -62,12 +64,15 @@ fn name_end(text: &[u8]) -> Result<usize, HeadError> {
     if at == 0 { Err(HeadError::BadAuthority) } else { Ok(at) }
 }
 
-/// `""` or `:port`.
+/// `""` or `:port`, where the port may be empty.
 #[inline]
 fn parse_port(text: &[u8]) -> Result<Option<u16>, HeadError> {
     let Some((colon, digits)) = text.split_first() else { return Ok(None) };
-    if *colon != b':' || digits.is_empty() || digits.len() > 5 {
+    if *colon != b':' || digits.len() > 5 {
         return Err(HeadError::BadAuthority);
+    }
+    if digits.is_empty() {
+        return Ok(None);
     }
     let mut port = 0_u32;
     for digit in digits {
@@ -103,6 +108,9 @@ mod tests {
         check("[2001:db8::1]:8443", "2001:db8::1", Some(8443));
         check("[::ffff:192.0.2.1]", "::ffff:192.0.2.1", None);
         check("-", "-", None);
+        check("a:", "a", None);
+        check("a.:", "a.", None);
+        check("[::1]:", "::1", None);
     }
 
     #[test]
@@ -115,7 +123,7 @@ mod tests {
             "..",
             ".example.com",
             "a..b",
-            "a:",
+            "a::",
             "a:b",
             "a:65536",
             "a:000080",
@@ -144,7 +152,6 @@ mod tests {
             "[::1",
             "::1",
             "[::1]x",
-            "[::1]:",
             "[::1]80",
             "[fe80::1%eth0]",
             "[v1.a]",
@@ -173,6 +180,7 @@ mod tests {
         };
         assert!(same("example.com", "EXAMPLE.com:80"));
         assert!(same("example.com:80", "example.com"));
+        assert!(same("example.com:", "example.com:80"));
         assert!(same("[::1]:81", "[::1]:81"));
         assert!(!same("example.com", "example.com:443"));
         assert!(!same("example.com", "example.org"));

@@ -1,7 +1,7 @@
 //! Bodies of HTTP/1 messages: one decoder for every framing, and the bytes that frame a chunked body on the way out.
 //! Which framing a message has says `http1`; when bytes are read and written, the connections in `proxy`.
 
-use crate::chunked::{ChunkedDecoder, Decoded};
+use crate::chunked::{ChunkedDecoder, Decoded, Peer};
 use crate::error::BodyError;
 use crate::head::Fields;
 use crate::http1::BodyFraming;
@@ -16,11 +16,11 @@ pub enum BodyDecoder {
 }
 
 impl BodyDecoder {
-    pub fn new(framing: BodyFraming) -> BodyDecoder {
+    pub fn new(framing: BodyFraming, peer: Peer) -> BodyDecoder {
         match framing {
             BodyFraming::None | BodyFraming::Length(0) => BodyDecoder::Finished,
             BodyFraming::Length(left) => BodyDecoder::Length { left },
-            BodyFraming::Chunked => BodyDecoder::Chunked(ChunkedDecoder::new()),
+            BodyFraming::Chunked => BodyDecoder::Chunked(ChunkedDecoder::new(peer)),
             BodyFraming::UntilClose => BodyDecoder::UntilClose,
         }
     }
@@ -105,7 +105,7 @@ pub fn encode_last_chunk(trailers: Option<&Fields>, out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{BodyDecoder, CHUNK_HEAD_MAX, CHUNK_TAIL, Decoded, LAST_CHUNK, chunk_head, encode_last_chunk};
+    use super::{BodyDecoder, CHUNK_HEAD_MAX, CHUNK_TAIL, Decoded, LAST_CHUNK, Peer, chunk_head, encode_last_chunk};
     use crate::error::BodyError;
     use crate::head::Fields;
     use crate::http1::BodyFraming;
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn each_framing_ends_where_it_says() {
         let check = |framing: BodyFraming, reads: &[(&str, usize, bool)], at_end: Result<(), BodyError>| {
-            let mut decoder = BodyDecoder::new(framing);
+            let mut decoder = BodyDecoder::new(framing, Peer::Client);
             for (read, consumed, finished) in reads {
                 let decoded = decoder.decode_in_place(&mut read.as_bytes().to_vec());
                 assert_eq!(
@@ -152,7 +152,7 @@ mod tests {
                 payload.extend_from_slice(&data);
             }
             encode_last_chunk(Some(&trailers), &mut wire);
-            let mut decoder = BodyDecoder::new(BodyFraming::Chunked);
+            let mut decoder = BodyDecoder::new(BodyFraming::Chunked, Peer::Client);
             let decoded = decoder.decode_in_place(&mut wire).expect("our own chunks");
             assert!(decoded.finished && decoded.consumed == wire.len());
             assert_eq!(wire[decoded.payload], payload);

@@ -34,9 +34,20 @@ pub struct Decoded {
     pub finished: bool,
 }
 
+/// Whose body it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Peer {
+    #[default]
+    Client,
+    /// Some servers fill the size up with blanks to a fixed width. No grammar has that, and where nobody can smuggle it
+    /// hurts nobody: the answers on our connection are in our order, and are written anew.
+    Upstream,
+}
+
 /// Decodes one chunked body. After an error it must not be used further.
 #[derive(Debug, Default)]
 pub struct ChunkedDecoder {
+    peer: Peer,
     state: ChunkState,
     /// Bytes that the current chunk still has; while its size is read, the value so far.
     chunk_left: u64,
@@ -65,9 +76,14 @@ impl Default for ChunkState {
     }
 }
 
-/// Where in `;name=value` or `;name="quoted"` we are. White space around the parts is refused.
+/// Where in ` ; name = value` or ` ; name = "quoted"` we are. Blanks may stand around the semicolon and the equals sign
+/// (RFC 9112 section 7.1.1), and only there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Extension {
+    /// Blanks behind the size or behind a value: a semicolon has to follow.
+    Blank,
+    /// Blanks behind a name: a semicolon or an equals sign has to follow.
+    NameBlank,
     NameStart,
     Name,
     ValueStart,
@@ -78,8 +94,8 @@ enum Extension {
 }
 
 impl ChunkedDecoder {
-    pub fn new() -> ChunkedDecoder {
-        ChunkedDecoder::default()
+    pub fn new(peer: Peer) -> ChunkedDecoder {
+        ChunkedDecoder { peer, ..ChunkedDecoder::default() }
     }
 
     /// Decodes as much as there is. The payload is moved together within `data`: its first piece stays where it is,
@@ -158,6 +174,7 @@ impl ChunkedDecoder {
             b'A'..=b'F' => byte - b'A' + 10,
             b'\r' if digits > 0 => return Ok(ChunkState::SizeLf),
             b';' if digits > 0 => return self.after_extension_bytes(ChunkState::Extension(Extension::NameStart)),
+            b' ' | b'\t' if digits > 0 => return self.after_extension_bytes(ChunkState::Extension(Extension::Blank)),
             _ => return Err(BodyError::BadChunkSize),
         };
         if digits == CHUNK_SIZE_DIGITS_MAX {
@@ -170,9 +187,15 @@ impl ChunkedDecoder {
     fn after_extension_byte(&mut self, part: Extension, byte: u8) -> Result<ChunkState, BodyError> {
         let next = match (part, byte) {
             (Extension::Name | Extension::Value | Extension::QuotedEnd, b'\r') => return Ok(ChunkState::SizeLf),
-            (Extension::Name | Extension::Value | Extension::QuotedEnd, b';') => Extension::NameStart,
+            (Extension::Blank | Extension::NameBlank, b'\r') if self.peer == Peer::Upstream => return Ok(ChunkState::SizeLf),
+            (Extension::Name | Extension::Value | Extension::QuotedEnd | Extension::Blank | Extension::NameBlank, b';') => {
+                Extension::NameStart
+            }
+            (Extension::Name | Extension::NameBlank, b' ' | b'\t') => Extension::NameBlank,
+            (Extension::Value | Extension::QuotedEnd | Extension::Blank, b' ' | b'\t') => Extension::Blank,
+            (Extension::NameStart | Extension::ValueStart, b' ' | b'\t') => part,
             (Extension::NameStart | Extension::Name, _) if is_token(byte) => Extension::Name,
-            (Extension::Name, b'=') => Extension::ValueStart,
+            (Extension::Name | Extension::NameBlank, b'=') => Extension::ValueStart,
             (Extension::ValueStart, b'"') => Extension::Quoted,
             (Extension::ValueStart | Extension::Value, _) if is_token(byte) => Extension::Value,
             (Extension::Quoted, b'"') => Extension::QuotedEnd,

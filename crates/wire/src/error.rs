@@ -45,6 +45,9 @@ pub enum HeadError {
     TargetDisagreesWithHost,
     #[error("the path leads above the root")]
     PathEscapesRoot,
+    /// `/x/..;/admin`, which is `/admin` to servers that cut parameters off first.
+    #[error("the path has a dot segment with parameters")]
+    PathDotsWithParameter,
     #[error("a percent sign in the path is not followed by two hex digits other than 00")]
     BadPercentEncoding,
     #[error("there is both a Content-Length and a Transfer-Encoding")]
@@ -55,6 +58,9 @@ pub enum HeadError {
     ContentLengthDisagrees,
     #[error("the Transfer-Encoding is not exactly `chunked`")]
     BadTransferEncoding,
+    /// A coding by its name, and well formed (RFC 9112 section 6.1).
+    #[error("the Transfer-Encoding names a coding other than `chunked`")]
+    UnknownTransferCoding,
     #[error("an HTTP/1.0 message has a Transfer-Encoding")]
     TransferEncodingInHttp10,
     /// TRACE or CONNECT with content (RFC 9110 sections 9.3.6 and 9.3.8).
@@ -77,6 +83,7 @@ impl HeadError {
             HeadError::HeadTooLarge | HeadError::TooManyFields => 431,
             HeadError::RequestLineTooLong => 414,
             HeadError::UnsupportedVersion => 505,
+            HeadError::UnknownTransferCoding => 501,
             _ => 400,
         }
     }
@@ -158,6 +165,7 @@ mod tests {
         check(HeadError::TooManyFields, 431, Some("limits header-count"));
         check(HeadError::RequestLineTooLong, 414, Some("limits request-line"));
         check(HeadError::UnsupportedVersion, 505, None);
+        check(HeadError::UnknownTransferCoding, 501, None);
         check(HeadError::BadVersion, 400, None);
         check(HeadError::LengthAndTransferEncoding, 400, None);
     }

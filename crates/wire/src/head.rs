@@ -201,16 +201,20 @@ impl Fields {
         }
     }
 
-    /// Removes fields of other names that CGI-like servers read as this one: `X_User` beside `X-User`.
+    /// Removes fields of other names that CGI-like servers read as this one: `X_User` and `X.User` beside `X-User`.
     pub fn remove_look_alikes(&mut self, name: &[u8]) {
-        let folded = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
         for field in &mut self.list {
             let own = field.name.of(&self.bytes);
-            let is_alike = own.len() == name.len() && own.contains(&b'_') && own.iter().map(folded).eq(name.iter().map(folded));
-            if is_alike && !own.eq_ignore_ascii_case(name) {
+            if is_alike(own, name) && !own.eq_ignore_ascii_case(name) {
                 field.id = HeaderId::Removed;
             }
         }
+    }
+
+    /// Removes the fields of this name in whatever spelling a server behind us may read as it.
+    pub fn remove_spellings(&mut self, name: &[u8]) {
+        self.remove(name);
+        self.remove_look_alikes(name);
     }
 
     /// As [`remove`](Self::remove), for a well-known name.
@@ -525,6 +529,14 @@ impl Writer<'_> {
         self.put(b"\r\n");
         debug_assert_eq!(self.at, self.out.len());
     }
+}
+
+/// Whether servers that make variables of names make one of both. CGI makes `_` of `-` (RFC 3875 section 4.1.18); some
+/// make it of everything that is neither letter nor digit.
+#[inline]
+fn is_alike(one: &[u8], other: &[u8]) -> bool {
+    let folded = |byte: &u8| if byte.is_ascii_alphanumeric() { byte.to_ascii_lowercase() } else { b'_' };
+    one.len() == other.len() && one.iter().map(folded).eq(other.iter().map(folded))
 }
 
 #[cfg(test)]

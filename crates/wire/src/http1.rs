@@ -7,8 +7,8 @@ mod framing;
 mod target;
 
 pub use framing::{
-    BodyFraming, expects_continue, has_token, keep_alive_request, keep_alive_response, keep_alive_timeout_seconds,
-    request_content_length, request_framing, response_content_length, response_framing, switched_protocol, upgrade_protocol,
+    BodyFraming, content_length, expects_continue, has_token, keep_alive_request, keep_alive_response,
+    keep_alive_timeout_seconds, request_framing, response_framing, state_length_once, switched_protocol, upgrade_protocol,
 };
 pub use target::{append_origin_form, origin_form_at};
 

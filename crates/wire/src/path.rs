@@ -10,6 +10,9 @@ pub enum Normalised {
     Changed,
     /// `..` above the root. Cutting it off silently would hide an attack.
     EscapesRoot,
+    /// `.` or `..` with parameters, as in `/x/..;/admin`: servers in Java cut the parameters off and then resolve the
+    /// dots, others take it for a name. Nobody is called so.
+    DotsWithParameter,
     /// Not a path: no leading `/`, a byte that may not be in a path, or a percent sign without two hex digits or with
     /// `00`.
     Bad,
@@ -17,9 +20,10 @@ pub enum Normalised {
 
 /// Appends the normal form of `path` to `out`, unless it is `path` itself.
 ///
-/// Percent-encoded unreserved characters are decoded, the hex digits of all others are put in upper case, then `.` and
-/// `..` segments are resolved. `%2F`, `%5C` and `//` stay: servers disagree about them, so they are neither hidden nor
-/// created. When the answer is not `Changed`, `out` is as it was.
+/// Percent-encoded unreserved characters are decoded, the hex digits of all others are put in upper case, what may not
+/// stand in a path (RFC 3986 section 3.3) is percent-encoded, then `.` and `..` segments are resolved. `%2F`, `%5C` and
+/// `//` stay: servers disagree about them, so they are neither hidden nor created. A raw `\` becomes `%5C`: URLs of the
+/// web read it as a slash (WHATWG). When the answer is not `Changed`, `out` is as it was.
 pub fn normalise(path: &[u8], out: &mut Vec<u8>) -> Normalised {
     let scanned = scan(path, 0);
     if path.first() != Some(&b'/') || scanned.end != path.len() {
@@ -29,12 +33,11 @@ pub fn normalise(path: &[u8], out: &mut Vec<u8>) -> Normalised {
         return Normalised::Unchanged;
     }
     let base = out.len();
-    if rewrite(path, out) {
-        Normalised::Changed
-    } else {
+    let answer = rewrite(path, out);
+    if answer != Normalised::Changed {
         out.truncate(base);
-        Normalised::EscapesRoot
     }
+    answer
 }
 
 /// How far a path goes, and whether it is in its normal form.
@@ -52,6 +55,10 @@ pub(crate) fn scan(bytes: &[u8], from: usize) -> Scan {
     while at < bytes.len() {
         match CLASS[bytes[at] as usize] {
             Class::Plain => at += 1,
+            Class::Encoded => {
+                is_normal = false;
+                at += 1;
+            }
             Class::Dot => {
                 if at > from && bytes[at - 1] == b'/' && is_dot_segment(bytes, at) {
                     is_normal = false;
@@ -71,11 +78,13 @@ pub(crate) fn scan(bytes: &[u8], from: usize) -> Scan {
     Scan { end: at, is_normal }
 }
 
-/// Whether the dot at `at`, which follows a slash, is a whole segment, alone or with a second one.
+/// Whether the dot at `at`, which follows a slash, is a whole segment, alone or with a second one, parameters apart. A
+/// percent code behind it may be an encoded semicolon, which is looked at when the path is written.
 fn is_dot_segment(bytes: &[u8], at: usize) -> bool {
     let next = if bytes.get(at + 1) == Some(&b'.') { at + 2 } else { at + 1 };
     match bytes.get(next) {
-        None | Some(b'/') => true,
+        None | Some(b'/' | b';') => true,
+        Some(b'%') => bytes[next..].get(..3).is_some_and(|code| code.eq_ignore_ascii_case(b"%3B")),
         Some(byte) => CLASS[*byte as usize] == Class::Stop,
     }
 }
@@ -88,8 +97,8 @@ fn decode(bytes: &[u8], at: usize) -> Option<u8> {
     (both_are_digits && decoded != 0).then_some(decoded)
 }
 
-/// Writes the normal form of a path that [`scan`] has seen; false when it leads above the root.
-fn rewrite(path: &[u8], out: &mut Vec<u8>) -> bool {
+/// Writes the normal form of a path that [`scan`] has seen, unless it is to be refused.
+fn rewrite(path: &[u8], out: &mut Vec<u8>) -> Normalised {
     let base = out.len();
     out.push(b'/');
     let mut segment_start = out.len();
@@ -107,7 +116,11 @@ fn rewrite(path: &[u8], out: &mut Vec<u8>) -> bool {
                 continue;
             }
             Some(byte) if byte != b'/' => {
-                out.push(byte);
+                if CLASS[byte as usize] == Class::Encoded {
+                    out.extend_from_slice(&[b'%', DIGITS[(byte >> 4) as usize], DIGITS[(byte & 15) as usize]]);
+                } else {
+                    out.push(byte);
+                }
                 at += 1;
                 continue;
             }
@@ -118,18 +131,28 @@ fn rewrite(path: &[u8], out: &mut Vec<u8>) -> bool {
             b".." => {
                 // The slash before this segment is the root's own when nothing is above it.
                 let slash = segment_start - 1;
-                let Some(parent_slash) = out[base..slash].iter().rposition(|byte| *byte == b'/') else { return false };
+                let Some(parent_slash) = out[base..slash].iter().rposition(|byte| *byte == b'/') else {
+                    return Normalised::EscapesRoot;
+                };
                 out.truncate(base + parent_slash + 1);
             }
+            segment if has_dots_and_parameter(segment) => return Normalised::DotsWithParameter,
             _ if byte.is_some() => out.push(b'/'),
             _ => {}
         }
         if byte.is_none() {
-            return true;
+            return Normalised::Changed;
         }
         segment_start = out.len();
         at += 1;
     }
+}
+
+/// Whether a segment in its normal form is dots to who cuts parameters off, before or after they are decoded.
+fn has_dots_and_parameter(segment: &[u8]) -> bool {
+    let Some(rest) = segment.strip_prefix(b".") else { return false };
+    let rest = rest.strip_prefix(b".").unwrap_or(rest);
+    rest.starts_with(b";") || rest.starts_with(b"%3B")
 }
 
 /// RFC 3986 section 2.3.
@@ -142,6 +165,8 @@ enum Class {
     Plain,
     Dot,
     Percent,
+    /// Visible, but no `pchar` (RFC 3986 section 3.3). Some clients send these raw.
+    Encoded,
     /// Ends a path: `?`, `#`, white space, control bytes, everything above 0x7e.
     Stop,
 }
@@ -154,12 +179,15 @@ static CLASS: [Class; 256] = {
             b'.' => Class::Dot,
             b'%' => Class::Percent,
             b'?' | b'#' => Class::Stop,
+            b'"' | b'<' | b'>' | b'[' | b'\\' | b']' | b'^' | b'`' | b'{' | b'|' | b'}' => Class::Encoded,
             _ => Class::Plain,
         };
         byte += 1;
     }
     table
 };
+
+const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
 
 /// The value of a hex digit, 255 for every other byte.
 static HEX: [u8; 256] = {
@@ -210,8 +238,9 @@ mod tests {
             "/-._~",
             "/a;b=c,d",
             "/a:b@c",
-            "/\"<>\\^`{|}",
             "/!$&'()*+,=",
+            "/a;/..b;c/.d;",
+            "/...;",
             "/.%2F",
             "/..%2F",
             "/%01",
@@ -251,6 +280,30 @@ mod tests {
         check("/a/.../../c", "/a/c");
         check("/a/%2E%2E%2Fb/../c", "/a/c");
         check("/%61/%2e%2e%2fb", "/a/..%2Fb");
+        check("/\"<>[]^`{|}", "/%22%3C%3E%5B%5D%5E%60%7B%7C%7D");
+        check("/a\\b", "/a%5Cb");
+        check("/..\\a", "/..%5Ca");
+        check("/\\a/../b", "/b");
+    }
+
+    #[test]
+    fn dots_with_parameters_are_refused() {
+        for path in [
+            "/..;/a",
+            "/a/..;/b",
+            "/a/..;x=1/b",
+            "/a/..;",
+            "/.;",
+            "/a/.;x/b",
+            "/%2e%2e;/a",
+            "/.%2E;/a",
+            "/..%3b/a",
+            "/..%3Bx/a",
+            "/%2E%3B",
+            "/a/b/..;/..;/c",
+        ] {
+            assert_eq!(normalised(path), (Normalised::DotsWithParameter, String::new()), "{path}");
+        }
     }
 
     #[test]

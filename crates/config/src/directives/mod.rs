@@ -29,6 +29,7 @@ pub mod log;
 pub mod matching;
 pub mod memory;
 pub mod mirror;
+pub mod pass_on;
 pub mod path_policy;
 pub mod pem;
 pub mod pool;
@@ -90,6 +91,7 @@ static ALL: &[&Directive] = &[
     &rewrite::ADD_PREFIX,
     &body_limit::BODY_LIMIT,
     &path_policy::PATH_POLICY,
+    &pass_on::PASS_ON,
     &allow::ALLOW,
     &allow::DENY,
     &cors::CORS,
@@ -172,9 +174,12 @@ pub type AddLine<'w, 'm> = dyn FnMut(&'m dyn Debug, &dyn Fn(&mut Writer)) + 'w;
 
 /// The options of a site or a route that are set, in the order of the reference.
 pub fn write_options<'m>(options: &'m RouteOptions, add: &mut AddLine<'_, 'm>) {
-    let RouteOptions { path_policy, error_pages, compress, decompress, cache, timeouts, mirrors, log } = options;
+    let RouteOptions { path_policy, pass_on, error_pages, compress, decompress, cache, timeouts, mirrors, log } = options;
     if let Some(policy) = path_policy {
         add(policy, &|line| path_policy::write(line, policy));
+    }
+    if let Some(pass_on) = pass_on {
+        add(pass_on, &|line| pass_on::write(line, pass_on));
     }
     for page in error_pages {
         add(page, &|line| error_page::write(line, page));

@@ -5,7 +5,7 @@ use crate::lowering::Lowering;
 use crate::reading::Read;
 use crate::table::{Kind, Place, Property};
 use crate::written_line::{Writer, name_of};
-use tidegate_model::{EncodedSlashes, PathCase, PathPolicy, RouteOptions, Slashes};
+use tidegate_model::{EncodedSlashes, PathCase, PathParameters, PathPolicy, RouteOptions, Slashes};
 
 pub static PATH_POLICY: Directive = Directive {
     name: "path-policy",
@@ -26,15 +26,22 @@ pub static PATH_POLICY: Directive = Directive {
             Kind::Choice(&["keep", "lower"]),
             "Letters stay as they are, which is meant when it is left out, or are made small ones.",
         ),
+        Property::once(
+            "parameters",
+            Kind::Choice(&["keep", "refuse"]),
+            "`;` and `%3B`, behind which servers in Java have parameters of a segment: they stay (`keep`, which is meant when it is left out), or the request is refused with 400.",
+        ),
     ],
     summary: "Which spellings of a path are the same.",
     details: "It is applied before a route is looked for, and what comes out is what routes match **and** what the upstream gets. Whatever it says, `%41` is `A` and `%2e` is `.`, percent codes \
-              have capital digits, `.` and `..` are resolved, and a path that leads above the root is 400: for every path, before it.\n\n\
+              have capital digits, `.` and `..` are resolved, and a path that leads above the root is 400: for every path, before it. \
+              What may not stand in a path, such as `\"`, `{`, `|` or `\\`, is percent-encoded; a raw `\\` so becomes `%5C`, for which `encoded-slashes` has a word. Dots with parameters (`/x/..;/admin`) are 400.\n\n\
               Most servers read `//admin` as `/admin`. Many read `/admin%2Fusers` as `/admin/users`, others (GitLab, npm registries) need it as it is: where the upstream decodes, and a route \
-              protects a part of it, say `encoded-slashes=\"refuse\"` or `\"decode\"`. Where the upstream ignores case, as on Windows, say `case=\"lower\"`.\n\n\
+              protects a part of it, say `encoded-slashes=\"refuse\"` or `\"decode\"`. Where the upstream ignores case, as on Windows, say `case=\"lower\"`. \
+              Tomcat, Jetty and others in Java take `/admin;x/y` for `/admin/y`: where a route protects a part of such a server, say `parameters=\"refuse\"`.\n\n\
               In a route it takes the place of the site's, for what the site's has brought there. If the path belongs to another route by it, the request is refused with 400: what is forwarded is always what \
               was matched.",
-    default: "`slashes=\"merge\" encoded-slashes=\"keep\" case=\"keep\"`",
+    default: "`slashes=\"merge\" encoded-slashes=\"keep\" case=\"keep\" parameters=\"keep\"`",
     example: "path-policy encoded-slashes=\"refuse\"",
     lower: Lower::Option(lower),
     ..Directive::PLAIN
@@ -50,11 +57,13 @@ fn lower(lowering: &mut Lowering<'_>, options: &mut RouteOptions, line: &Line<'_
         slashes: chosen(lowering, line, "slashes", Slashes::NAMES, default.slashes),
         encoded_slashes: chosen(lowering, line, "encoded-slashes", EncodedSlashes::NAMES, default.encoded_slashes),
         case: chosen(lowering, line, "case", PathCase::NAMES, default.case),
+        parameters: chosen(lowering, line, "parameters", PathParameters::NAMES, default.parameters),
     });
 }
 
-pub fn write(line: &mut Writer, PathPolicy { slashes, encoded_slashes, case }: &PathPolicy) {
+pub fn write(line: &mut Writer, PathPolicy { slashes, encoded_slashes, case, parameters }: &PathPolicy) {
     line.name("path-policy").property("slashes", name_of(Slashes::NAMES, slashes));
     line.property("encoded-slashes", name_of(EncodedSlashes::NAMES, encoded_slashes));
     line.property("case", name_of(PathCase::NAMES, case));
+    line.property("parameters", name_of(PathParameters::NAMES, parameters));
 }

@@ -31,7 +31,7 @@ pub struct Rewrite {
 pub enum RewriteError {
     /// `..` above the root.
     EscapesRoot,
-    /// No leading `/`, or an encoded NUL.
+    /// No leading `/`, an encoded NUL, or dots with parameters.
     NotAPath,
     /// Longer than [`TARGET_BYTES_MAX`].
     TooLong,
@@ -180,7 +180,7 @@ fn replace_target(head: &mut RequestHead, target: &[u8], normal_path: &mut Vec<u
         Normalised::Unchanged => head.set_path(path),
         Normalised::Changed => head.set_path(normal_path),
         Normalised::EscapesRoot => return Err(RewriteError::EscapesRoot),
-        Normalised::Bad => return Err(RewriteError::NotAPath),
+        Normalised::DotsWithParameter | Normalised::Bad => return Err(RewriteError::NotAPath),
     }
     if let Some(position) = question_mark {
         let query = &target[position + 1..];
@@ -198,7 +198,7 @@ fn compile_prefix(text: &str) -> Result<Box<[u8]>, CompileError> {
     let prefix = match normalise(encoded, &mut normal) {
         Normalised::Unchanged => encoded,
         Normalised::Changed => &normal,
-        Normalised::EscapesRoot | Normalised::Bad => return Err(not_a_path()),
+        Normalised::EscapesRoot | Normalised::DotsWithParameter | Normalised::Bad => return Err(not_a_path()),
     };
     Ok(prefix.strip_suffix(b"/").unwrap_or(prefix).into())
 }

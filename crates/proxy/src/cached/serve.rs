@@ -136,7 +136,7 @@ async fn serve_coded<S: Sock>(
                 Some(Box::new(KeptCoding { tier: cache.tier.clone(), object: object.clone(), place, pieces: Vec::new() }));
             let first = body.at_hand().unwrap_or_default();
             exchange.consume_small_body(around.connection.is_draining());
-            stream_coded(exchange, coded, &mut body, first, &Cell::new(true)).await
+            stream_coded(exchange, around, coded, &mut body, first, &Cell::new(true)).await
         }
         // As many are being compressed as may be.
         None => {
@@ -178,7 +178,7 @@ pub(crate) async fn serve_reader<S: Sock>(
         exchange.complete_response(&around.connection.worker.date);
         let mut body = BodyReader::Made(Box::new(StoredBody::along(reader, 0, length)));
         let first = body.at_hand().unwrap_or_default();
-        return Box::pin(stream_coded(exchange, coded, &mut body, first, &Cell::new(true))).await;
+        return Box::pin(stream_coded(exchange, around, coded, &mut body, first, &Cell::new(true))).await;
     }
     let (skip, length) = match length {
         Some(length) => {

@@ -10,9 +10,10 @@ use std::task::Poll;
 use tidegate_exchange::pace::Pace;
 use tidegate_exchange::{BodyReader, BodySource, ClientFault, NextPiece, TURN_BYTES, body_fault};
 use tidegate_message::body::BodyFault;
-use tidegate_middleware::{BodyAllowance, Refusal};
+use tidegate_middleware::{BodyAllowance, Refusal, TrailerRules};
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
 use tidegate_upstream::call::{AnswerBody, Call, FastCgiBody};
+use tidegate_wire::head::Fields;
 
 /// The body of an upstream's answer as any other body.
 #[inline]
@@ -53,6 +54,19 @@ pub(crate) enum PumpFault {
     Upstream,
 }
 
+/// Which trailers of a request go on.
+#[derive(Clone, Copy)]
+pub(crate) struct TrailerPass<'r> {
+    pub rules: &'r TrailerRules,
+    pub is_grpc: bool,
+}
+
+impl TrailerPass<'_> {
+    pub fn take<S: Sock>(self, body: &mut BodyReader<'_, S>) -> Option<Box<Fields>> {
+        body.take_trailers().and_then(|trailers| self.rules.of_request(trailers, self.is_grpc))
+    }
+}
+
 /// Passes the request's body on, and tells each piece and whether trailers follow it. Reading pauses while the upstream
 /// takes nothing.
 pub(crate) async fn pump_body<S: Sock>(
@@ -60,11 +74,12 @@ pub(crate) async fn pump_body<S: Sock>(
     call: &Call<S>,
     pace: Pace,
     allowance: &mut Option<BodyAllowance>,
+    pass: TrailerPass<'_>,
     note: impl FnMut(&[u8], bool),
     account: &impl Fn(),
     is_answering: &Cell<bool>,
 ) -> Result<(), PumpFault> {
-    let outcome = pump_pieces(body, call, pace, allowance, note, account, is_answering).await;
+    let outcome = pump_pieces(body, call, pace, allowance, pass, note, account, is_answering).await;
     if let BodyReader::H1(reader) = body {
         // From here on the answer watches the client, and waits as long as the answer takes.
         reader.stream.sock.set_read_limit(ReadLimit::Never);
@@ -77,6 +92,7 @@ async fn pump_pieces<S: Sock>(
     call: &Call<S>,
     mut pace: Pace,
     allowance: &mut Option<BodyAllowance>,
+    pass: TrailerPass<'_>,
     mut note: impl FnMut(&[u8], bool),
     account: &impl Fn(),
     is_answering: &Cell<bool>,
@@ -84,7 +100,7 @@ async fn pump_pieces<S: Sock>(
     let mut turn = 0;
     loop {
         let piece = pace.read(body, || is_answering.get()).await.map_err(|fault| PumpFault::Client(body_fault(fault)))?;
-        let trailers = if body.is_finished() || piece.is_none() { body.take_trailers() } else { None };
+        let trailers = if body.is_finished() || piece.is_none() { pass.take(body) } else { None };
         note(piece.as_deref().unwrap_or_default(), trailers.is_some());
         let Some(piece) = piece else { return call.finish(trailers.as_deref()).await.map_err(|_| PumpFault::Upstream) };
         if let Some(allowance) = allowance {

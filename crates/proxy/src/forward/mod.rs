@@ -11,7 +11,7 @@ mod reply;
 pub(crate) mod retry;
 mod websocket;
 
-use self::body::{both, pump_body, send_rest};
+use self::body::{TrailerPass, both, pump_body, send_rest};
 use self::collected::Collected;
 use self::head::Plan;
 use self::mirror::Copies;
@@ -419,7 +419,8 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
     ) -> Result<Replied, Failure> {
         let first = self.first_piece(replay)?;
         let all_sent = self.exchange.body.is_finished() && replay.with_rest().is_none();
-        let trailers = if all_sent { self.exchange.body.take_trailers() } else { None };
+        let pass = TrailerPass { rules: &route.trailers, is_grpc: plan.grpc };
+        let trailers = if all_sent { pass.take(&mut self.exchange.body) } else { None };
         let start = Start {
             head: &self.exchange.head,
             first,
@@ -444,7 +445,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
         let replied = if all_sent {
             pin!(self.stream_reply(route, attempt, call, sent_at, &pump_done, &Abreast::of(replay))).await?
         } else {
-            Box::pin(self.stream_both(route, attempt, call, sent_at, &pump_done, replay)).await?
+            Box::pin(self.stream_both(route, attempt, call, sent_at, &pump_done, (pass, replay))).await?
         };
         Ok(if pump_done.get() { replied } else { replied.and_ends() })
     }
@@ -484,7 +485,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
         call: &Call<S>,
         sent_at: Instant,
         pump_done: &Cell<bool>,
-        replay: &mut Replay,
+        (pass, replay): (TrailerPass<'_>, &mut Replay),
     ) -> Result<Replied, Failure> {
         let timeouts = self.way.timeouts;
         let mut body = std::mem::replace(&mut self.exchange.body, BodyReader::Empty);
@@ -521,7 +522,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
                         }
                         abreast.is_lost.set(!replay.is_whole());
                     };
-                    pump_body(&mut body, call, pace, &mut allowance, note, &account, &abreast.is_answering).await
+                    pump_body(&mut body, call, pace, &mut allowance, pass, note, &account, &abreast.is_answering).await
                 };
                 if outcome.is_ok()
                     && let Some(copies) = copies.take()

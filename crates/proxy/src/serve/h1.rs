@@ -11,9 +11,10 @@ use tidegate_message::body::H1BodyReader;
 use tidegate_message::read_head::{HeadFault, read_rest_of_head};
 use tidegate_middleware::{Refusal, error_answer};
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
+use tidegate_wire::chunked::Peer;
 use tidegate_wire::h2::PREFACE;
 use tidegate_wire::head::{RequestHead, ResponseHead};
-use tidegate_wire::http1::{keep_alive_request, parse_request, request_framing};
+use tidegate_wire::http1::{keep_alive_request, parse_request, request_framing, state_length_once};
 use tidegate_wire::{BodyFraming, Parsed};
 
 /// A handshake record of any TLS version.
@@ -109,6 +110,9 @@ async fn serve_request<S: Sock>(connection: &Rc<Connection<S>>, mut data: Buf) -
         Ok(framing) => framing,
         Err(error) => return Box::pin(refuse_head(connection, &head, error.into(), arrived)).await,
     };
+    if let BodyFraming::Length(length) = framing {
+        state_length_once(&mut head.fields, length);
+    }
     // Whoever reads the body sets its own limit; while the answer is awaited the client may be silent.
     connection.stream.sock.set_read_limit(ReadLimit::Never);
     let keep_alive = keep_alive_request(&head) && !connection.is_draining();
@@ -117,7 +121,7 @@ async fn serve_request<S: Sock>(connection: &Rc<Connection<S>>, mut data: Buf) -
             connection.stream.unread(rest);
             BodyReader::Empty
         }
-        framing => BodyReader::H1(H1BodyReader::new(&connection.stream, framing, rest)),
+        framing => BodyReader::H1(H1BodyReader::new(&connection.stream, framing, Peer::Client, rest)),
     };
     let responder = Responder::H1(H1Responder::new(&connection.stream, head.version, keep_alive));
     let place = (snapshot, listener);

@@ -3,11 +3,11 @@
 
 use super::{NeverFits, PathRefusal, never_fits, settle_path};
 use proptest::prelude::*;
-use tidegate_model::{EncodedSlashes, PathCase, PathPattern, PathPolicy, Slashes};
+use tidegate_model::{EncodedSlashes, PathCase, PathParameters, PathPattern, PathPolicy, Slashes};
 use tidegate_wire::path::{Normalised, normalise};
 
 fn policy(slashes: Slashes, encoded_slashes: EncodedSlashes, case: PathCase) -> PathPolicy {
-    PathPolicy { slashes, encoded_slashes, case }
+    PathPolicy { slashes, encoded_slashes, case, parameters: PathParameters::Keep }
 }
 
 #[test]
@@ -40,6 +40,13 @@ fn what_servers_disagree_about_is_settled() {
     check(decode, "/%2F..%2F..", Err(PathRefusal::EscapesRoot));
     // Decoded once: what was hidden twice stays hidden, as it is for the upstream.
     check(decode, "/a%252Fb", Ok("/a%252Fb"));
+    check(decode, "/a%2F..;x%2Fadmin", Err(PathRefusal::Parameters));
+    check(default, "/a;b=c/d", Ok("/a;b=c/d"));
+    let without = PathPolicy { parameters: PathParameters::Refuse, ..default };
+    check(without, "/a;b=c/d", Err(PathRefusal::Parameters));
+    check(without, "/a%3Bb/d", Err(PathRefusal::Parameters));
+    check(without, "/a/;", Err(PathRefusal::Parameters));
+    check(without, "/a,b=c/%3A", Ok("/a,b=c/%3A"));
     let lower = policy(Slashes::Merge, EncodedSlashes::Keep, PathCase::Lower);
     check(lower, "/A/%C3%9C/B%2FC", Ok("/a/%C3%9C/b%2Fc"));
 }
@@ -57,7 +64,7 @@ proptest! {
         let path = match normalise(path.as_bytes(), &mut normal) {
             Normalised::Unchanged => path.into_bytes(),
             Normalised::Changed => normal,
-            Normalised::EscapesRoot | Normalised::Bad => return Ok(()),
+            Normalised::EscapesRoot | Normalised::DotsWithParameter | Normalised::Bad => return Ok(()),
         };
         let Ok(settled) = settle_path(policy, &path) else { return Ok(()) };
         let settled = settled.unwrap_or(path);
@@ -93,6 +100,11 @@ fn which_patterns_no_request_fits() {
     check(regex("^/(Admin|api)/"), lower, None);
     check(regex("^/[A-Z]"), lower, None);
     check(regex("^//x"), default, contains("//x"));
+    check(regex(r"^/\{id\}"), default, contains("/{id}"));
+    check(exact("/{id}"), default, None);
+    let without = PathPolicy { parameters: PathParameters::Refuse, ..default };
+    check(exact("/a;b"), without, Some(NeverFits::Refused(PathRefusal::Parameters)));
+    check(exact("/a/..;/b"), default, Some(NeverFits::NoPath));
     check(regex("^/+x"), default, None);
     check(regex("^/a%2Fb"), PathPolicy { encoded_slashes: EncodedSlashes::Refuse, ..default }, contains("/a%2Fb"));
     let refuse = policy(Slashes::Refuse, EncodedSlashes::Refuse, PathCase::Keep);

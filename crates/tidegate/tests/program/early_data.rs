@@ -25,6 +25,7 @@ admin "127.0.0.1:{admin}"
 threads 2
 site "https://early.test:{port}" {
     tls cert="{pem:early.test+late.test}" { early-data #true; }
+    pass-on trace=#true
     route "/here" { respond 200 body="HERE"; }
     proxy UPSTREAMS
 }

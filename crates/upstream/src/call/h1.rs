@@ -13,6 +13,7 @@ use tidegate_message::read_head::{HeadFault, read_rest_of_head};
 use tidegate_model::Timeouts;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
+use tidegate_wire::chunked::Peer;
 use tidegate_wire::head::{Fields, Method, ResponseHead};
 use tidegate_wire::http1::{keep_alive_response, keep_alive_timeout_seconds, parse_response, response_framing};
 use tidegate_wire::{BodyError, BodyFraming, HeadError, HeadLimits, Parsed};
@@ -97,7 +98,12 @@ impl<S: Sock> H1Call<S> {
         if head.status == 101 {
             return Ok(Answer { framing, body: AnswerBody::Empty, keeping, switched: Some(rest) });
         }
-        Ok(Answer { framing, body: AnswerBody::H1(H1BodyReader::new(stream, framing, rest)), keeping, switched: None })
+        Ok(Answer {
+            framing,
+            body: AnswerBody::H1(H1BodyReader::new(stream, framing, Peer::Upstream, rest)),
+            keeping,
+            switched: None,
+        })
     }
 
     pub(super) fn give_back(self, server: &Server<S>, keeping: Keeping) -> Option<Instant> {

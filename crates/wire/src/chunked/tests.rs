@@ -1,6 +1,6 @@
 //! Chunked bodies, each decoded whole, byte by byte and in two pieces at every place.
 
-use super::{CHUNK_EXTENSION_BYTES_MAX, ChunkedDecoder, TRAILER_BYTES_MAX, TRAILERS_MAX};
+use super::{CHUNK_EXTENSION_BYTES_MAX, ChunkedDecoder, Peer, TRAILER_BYTES_MAX, TRAILERS_MAX};
 use crate::error::BodyError;
 
 /// What a body was, and how many bytes of the input it took.
@@ -14,7 +14,11 @@ struct Body {
 
 /// Feeds the input in pieces that end at the given places.
 fn decode(input: &[u8], ends: &[usize]) -> Result<Body, BodyError> {
-    let mut decoder = ChunkedDecoder::new();
+    decode_of(Peer::Client, input, ends)
+}
+
+fn decode_of(peer: Peer, input: &[u8], ends: &[usize]) -> Result<Body, BodyError> {
+    let mut decoder = ChunkedDecoder::new(peer);
     let mut body = Body { payload: Vec::new(), consumed: 0, finished: false, trailers: Vec::new() };
     let mut start = 0;
     for end in ends.iter().copied().chain([input.len()]) {
@@ -77,6 +81,28 @@ fn extensions_are_skipped() {
     check("1;a=\"\\\"\\\\;\t\u{fc}\"\r\nx\r\n0;a=\"\"\r\n\r\n", "x", "", &[]);
 }
 
+/// RFC 9112 section 7.1.1.
+#[test]
+fn blanks_around_semicolons_and_equals_signs_are_taken() {
+    check("1 ;a\r\nx\r\n0\t; \tb\r\n\r\n", "x", "", &[]);
+    check("1; a =b\r\nx\r\n0;a= b ;c = \"d\" ; e\r\n\r\n", "x", "", &[]);
+}
+
+/// Sizes filled up with blanks.
+#[test]
+fn blanks_before_the_line_end_are_taken_from_upstreams_only() {
+    for line in ["5 \r\n", "5\t  \r\n", "5;a \r\n", "5;a=b\t\r\n", "5 ; a = \"b\" \r\n"] {
+        let body = format!("{line}hello\r\n0  \r\n\r\n");
+        let of = |peer| decode_of(peer, body.as_bytes(), &[]);
+        assert!(of(Peer::Upstream).is_ok_and(|body| body.finished && body.payload == b"hello"), "{}", body.escape_debug());
+        assert_eq!(of(Peer::Client), Err(BodyError::BadChunkExtension), "{}", body.escape_debug());
+    }
+    for line in ["5 \n", "5; \r\n", "5;a= \r\n", " 5\r\n", "5 \rx"] {
+        let body = format!("{line}hello\r\n0\r\n\r\n");
+        assert!(decode_of(Peer::Upstream, body.as_bytes(), &[]).is_err(), "{}", body.escape_debug());
+    }
+}
+
 #[test]
 fn unfinished_bodies_ask_for_more() {
     let input = "5\r\nhello\r\n0\r\nX: y\r\n\r\n";
@@ -96,8 +122,6 @@ fn everything_that_two_parsers_could_read_in_two_ways_is_refused() {
         "\r\n",
         "\n",
         " 5\r\n",
-        "5 \r\n",
-        "5\t\r\n",
         "+5\r\n",
         "-5\r\n",
         "0x5\r\n",
@@ -120,12 +144,23 @@ fn everything_that_two_parsers_could_read_in_two_ways_is_refused() {
     check("10000000000000000000000005\r\nhello\r\n", BodyError::ChunkTooLarge);
     for extension in [
         ";\r\n",
-        "; a\r\n",
         ";a \r\n",
         ";a\n",
-        ";a =b\r\n",
-        ";a= b\r\n",
         ";a=\r\n",
+        " \r\n",
+        "\t \r\n",
+        " ; \r\n",
+        ";a =\r\n",
+        ";a b\r\n",
+        " a\r\n",
+        " 5\r\n",
+        ";a=b c\r\n",
+        ";a=\"b\" c\r\n",
+        ";a =b=c\r\n",
+        " =b\r\n",
+        ";a=b =c\r\n",
+        ";a\u{b};b\r\n",
+        " \n",
         ";a=b \r\n",
         ";=b\r\n",
         ";a=\"\n\"\r\n",

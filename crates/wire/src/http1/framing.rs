@@ -3,6 +3,7 @@
 
 use crate::error::HeadError;
 use crate::head::{Fields, HeaderId, Method, RequestHead, ResponseHead, Version};
+use crate::scan::token_end;
 
 /// How the end of a body is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,13 +28,15 @@ impl BodyFraming {
     }
 }
 
-/// How the request's body is framed. An error is answered with 400, and the connection is closed.
+/// How the request's body is framed. Several `Content-Length` values that agree are one, as of answers.
+///
+/// An error is answered, and the connection is closed.
 pub fn request_framing(head: &RequestHead) -> Result<BodyFraming, HeadError> {
     let fields = &head.fields;
     let framing = match (fields.has(HeaderId::ContentLength), fields.has(HeaderId::TransferEncoding)) {
         (false, false) => return Ok(BodyFraming::None),
         (true, true) => return Err(HeadError::LengthAndTransferEncoding),
-        (true, false) => BodyFraming::Length(request_content_length(fields)?),
+        (true, false) => BodyFraming::Length(content_length(fields)?),
         (false, true) => {
             check_chunked(fields, head.version)?;
             BodyFraming::Chunked
@@ -58,7 +61,7 @@ pub fn response_framing(head: &ResponseHead, request_method: Method) -> Result<B
         (_, true) if head.status == 101 => return Err(HeadError::BadTransferEncoding),
         (false, false) => BodyFraming::UntilClose,
         (true, true) => return Err(HeadError::LengthAndTransferEncoding),
-        (true, false) => BodyFraming::Length(response_content_length(fields)?),
+        (true, false) => BodyFraming::Length(content_length(fields)?),
         (false, true) => {
             check_chunked(fields, head.version)?;
             BodyFraming::Chunked
@@ -139,17 +142,9 @@ fn any_has_token(fields: &Fields, id: HeaderId, token: &[u8]) -> bool {
     fields.has(id) && fields.all(id).any(|value| has_token(value, token))
 }
 
-/// The value of the one `Content-Length` of a request, over whatever version; even equal ones are refused.
-pub fn request_content_length(fields: &Fields) -> Result<u64, HeadError> {
-    let mut values = fields.all(HeaderId::ContentLength);
-    match (values.next().and_then(decimal), values.next()) {
-        (Some(length), None) => Ok(length),
-        _ => Err(HeadError::BadContentLength),
-    }
-}
-
-/// The value that all `Content-Length` fields of an answer and all items in them agree on.
-pub fn response_content_length(fields: &Fields) -> Result<u64, HeadError> {
+/// The value that all `Content-Length` fields of a message and all items in them agree on (RFC 9110 section 8.6), over
+/// whatever version and from whomever. It is sent on once: see [`state_length_once`].
+pub fn content_length(fields: &Fields) -> Result<u64, HeadError> {
     let mut agreed = None;
     for value in fields.all(HeaderId::ContentLength) {
         for item in value.split(|byte| *byte == b',') {
@@ -161,6 +156,16 @@ pub fn response_content_length(fields: &Fields) -> Result<u64, HeadError> {
         }
     }
     agreed.ok_or(HeadError::BadContentLength)
+}
+
+/// Leaves one `Content-Length` with that value, in its plain form: nobody behind us has to make something of several.
+pub fn state_length_once(fields: &mut Fields, length: u64) {
+    let mut digits = itoa::Buffer::new();
+    let text = digits.format(length).as_bytes();
+    if !fields.all(HeaderId::ContentLength).eq([text]) {
+        fields.remove_id(HeaderId::ContentLength);
+        fields.push_id(HeaderId::ContentLength, text);
+    }
 }
 
 /// A number of one to 18 digits and nothing else; more would not fit into what some programs count with.
@@ -179,13 +184,35 @@ fn decimal(text: &[u8]) -> Option<u64> {
 }
 
 /// `chunked`, once, and nothing else: no other coding is offered, so none is understood.
+///
+/// One that is named in front of it, or alone, is unknown (501, RFC 9112 section 6.1); behind it, or where the list is
+/// malformed, nobody knows where the body ends. In every case the connection does.
 fn check_chunked(fields: &Fields, version: Version) -> Result<(), HeadError> {
     if version == Version::Http10 {
         return Err(HeadError::TransferEncodingInHttp10);
     }
     let mut values = fields.all(HeaderId::TransferEncoding);
-    match (values.next(), values.next()) {
-        (Some(value), None) if value.eq_ignore_ascii_case(b"chunked") => Ok(()),
-        _ => Err(HeadError::BadTransferEncoding),
+    if let (Some(value), None) = (values.next(), values.next())
+        && value.eq_ignore_ascii_case(b"chunked")
+    {
+        return Ok(());
     }
+    let mut is_chunked = false;
+    for item in fields.all(HeaderId::TransferEncoding).flat_map(|value| value.split(|byte| *byte == b',')) {
+        let coding = trimmed(item);
+        let is_name = !coding.is_empty() && token_end(coding, 0) == coding.len();
+        if is_chunked || !is_name {
+            return Err(HeadError::BadTransferEncoding);
+        }
+        is_chunked = coding.eq_ignore_ascii_case(b"chunked");
+    }
+    Err(HeadError::UnknownTransferCoding)
+}
+
+/// Without blanks (RFC 9110 section 5.6.3), and nothing else: a form feed is no white space here.
+fn trimmed(mut text: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = text {
+        text = rest;
+    }
+    text
 }

@@ -104,6 +104,7 @@ fn append_normalised(unchanged: Span, path: &[u8], bytes: &mut Vec<u8>) -> Resul
         Normalised::Unchanged => Ok(unchanged),
         Normalised::Changed => Ok(Span::new(start, bytes.len())),
         Normalised::EscapesRoot => Err(HeadError::PathEscapesRoot),
+        Normalised::DotsWithParameter => Err(HeadError::PathDotsWithParameter),
         Normalised::Bad => Err(HeadError::BadTarget),
     }
 }

@@ -17,8 +17,15 @@ pub fn normalised_path(path: &[u8]) -> Option<Vec<u8>> {
         }
         decoded.push_str(&piece[2..]);
     }
+    for raw in "\"<>[\\]^`{|}".chars() {
+        decoded = decoded.replace(raw, &format!("%{:02X}", raw as u32));
+    }
     let mut kept: Vec<&str> = Vec::new();
     let segments: Vec<&str> = decoded[1..].split('/').collect();
+    let is_dotted = |segment: &&str| [".;", "..;", ".%3B", "..%3B"].iter().any(|start| segment.starts_with(start));
+    if segments.iter().any(is_dotted) {
+        return None;
+    }
     for (place, segment) in segments.iter().enumerate() {
         let is_last = place + 1 == segments.len();
         match *segment {
@@ -76,13 +83,16 @@ fn line<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
 }
 
 fn is_extension_list(text: &[u8]) -> bool {
-    let Some(rest) = text.strip_prefix(b";") else { return text.is_empty() };
+    if text.is_empty() {
+        return true;
+    }
+    let Some(rest) = without_blanks(text).strip_prefix(b";").map(without_blanks) else { return false };
     let name_len = token_len(rest);
     let after_name = &rest[name_len..];
     if name_len == 0 {
         return false;
     }
-    match after_name.strip_prefix(b"=") {
+    match without_blanks(after_name).strip_prefix(b"=").map(without_blanks) {
         None => is_extension_list(after_name),
         Some(value) if value.starts_with(b"\"") => {
             let mut at = 1;
@@ -95,6 +105,11 @@ fn is_extension_list(text: &[u8]) -> bool {
         }
         Some(value) => token_len(value) > 0 && is_extension_list(&value[token_len(value)..]),
     }
+}
+
+fn without_blanks(text: &[u8]) -> &[u8] {
+    let blanks = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+    &text[blanks..]
 }
 
 fn is_token(text: &[u8]) -> bool {

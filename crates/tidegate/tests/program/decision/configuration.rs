@@ -9,7 +9,7 @@ const HOSTS: &[&str] = &["a.test", "b.test", "c.test", "*.test", "x.b.test", "*.
 /// Placeholders of ports: plain, plain, TLS, TLS.
 pub const PORTS: [&str; 4] = ["{port}", "{port:plain}", "{port:tls}", "{port:more}"];
 pub const PATHS: &[&str] = &["/a", "/a/*", "/a/b", "/a/b/*", "/x/*", "~^/[a-z]/[0-9]+$", "/a/b/c", "~b$", "/*", "/"];
-pub const METHODS: &[&str] = &["GET", "POST", "PUT", "HEAD", "DELETE"];
+pub const METHODS: &[&str] = &["GET", "POST", "PUT", "HEAD", "DELETE", "TRACE"];
 const CONDITIONS: &[&str] = &[
     "method=\"GET\"",
     "method=\"GET,POST\"",
@@ -35,6 +35,8 @@ const POLICIES: &[&str] = &[
     "encoded-slashes=\"decode\"",
     "encoded-slashes=\"decode\" slashes=\"refuse\"",
     "case=\"lower\"",
+    "parameters=\"refuse\"",
+    "parameters=\"refuse\" encoded-slashes=\"refuse\"",
 ];
 const STEPS: &[&str] = &[
     "deny \"127.0.0.0/8\"",
@@ -126,6 +128,9 @@ impl Written {
         }
         if random.one_in(4) {
             let _ = writeln!(self.text, "    {}", random.of(STEPS));
+        }
+        if random.one_in(4) {
+            let _ = writeln!(self.text, "    pass-on trace=#{}", random.one_in(2));
         }
         let routes = 1 + random.below(6);
         for rank in 1..=routes {

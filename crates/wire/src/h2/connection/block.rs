@@ -11,7 +11,7 @@ use crate::h2::hpack::{CompressionError, FieldName, FieldSink};
 use crate::h2::priority::Priority;
 use crate::h2::stream::{Receiving, StreamKey};
 use crate::head::{Fields, HeaderId, RequestHead, ResponseHead, Span};
-use crate::http1::{BodyFraming, response_content_length};
+use crate::http1::{BodyFraming, content_length};
 use crate::limits::HeadLimits;
 use std::time::Instant;
 
@@ -197,7 +197,7 @@ impl<T: Default> Connection<T> {
         let is_interim = (100..200).contains(&head.status);
         // RFC 9110 sections 15.3.5 and 15.4.5.
         let has_length = !is_interim && !is_bodiless && !matches!(head.status, 204 | 304);
-        let declared = match head.fields.has(HeaderId::ContentLength).then(|| response_content_length(&head.fields)) {
+        let declared = match head.fields.has(HeaderId::ContentLength).then(|| content_length(&head.fields)) {
             Some(Err(fault)) => return Ok(Err(fault)),
             Some(Ok(length)) => Some(length).filter(|_| has_length),
             None => None,

@@ -6,7 +6,7 @@ use crate::chunked::drop_unsafe_trailers;
 use crate::error::HeadError;
 use crate::h2::hpack::{CompressionError, Decoder, HeaderList, PseudoHeader};
 use crate::head::{Fields, HeaderId, Method, RequestHead, ResponseHead, Span, Version};
-use crate::http1::{BodyFraming, origin_form_at, request_content_length};
+use crate::http1::{BodyFraming, content_length, origin_form_at, state_length_once};
 use crate::limits::HeadLimits;
 use crate::scan::token_end;
 use crate::status::reason_phrase;
@@ -125,14 +125,9 @@ fn settle_authority(authority: Option<Span>, head: &mut RequestHead) -> Result<(
 
 /// How the content is framed towards others. The length is sent on written in one way.
 fn framing(head: &mut RequestHead, is_tunnel: bool, ends_stream: bool) -> Result<BodyFraming, HeadError> {
-    let declared = if head.fields.has(HeaderId::ContentLength) { Some(request_content_length(&head.fields)?) } else { None };
+    let declared = if head.fields.has(HeaderId::ContentLength) { Some(content_length(&head.fields)?) } else { None };
     if let Some(length) = declared {
-        let mut digits = itoa::Buffer::new();
-        let text = digits.format(length).as_bytes();
-        if !head.fields.all(HeaderId::ContentLength).eq([text]) {
-            head.fields.remove_id(HeaderId::ContentLength);
-            head.fields.push_id(HeaderId::ContentLength, text);
-        }
+        state_length_once(&mut head.fields, length);
     }
     // Bytes behind an extended CONNECT are the protocol's (RFC 8441 section 5): there is no content with a length.
     if is_tunnel {

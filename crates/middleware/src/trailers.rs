@@ -1,0 +1,107 @@
+//! Which trailers go on. Servers that make variables of fields take those of trailers for fields of the head (RFC 9110
+//! section 6.5.1 warns of it), so a trailer must not say what only the site may say. What may never stand behind a body
+//! is dropped where it is read, in `wire`; who claims to be whose proxy, in `exchange`.
+
+use tidegate_model::{HeaderStep, PassOn, Step};
+use tidegate_wire::Fields;
+
+/// Which trailers of a route's messages go on.
+#[derive(Debug, Default)]
+pub struct TrailerRules {
+    /// Also those of requests that are no gRPC.
+    takes_all_requests: bool,
+    /// Names that steps set or remove.
+    owned_in_requests: Box<[Box<[u8]>]>,
+    owned_in_answers: Box<[Box<[u8]>]>,
+}
+
+impl TrailerRules {
+    pub fn new<'s>(steps: impl Iterator<Item = &'s Step> + Clone, pass_on: PassOn) -> TrailerRules {
+        let in_requests = steps.clone().filter_map(|step| match step {
+            Step::RequestHeader(header) => Some(header),
+            _ => None,
+        });
+        let in_answers = steps.filter_map(|step| match step {
+            Step::ResponseHeader(header) => Some(header),
+            _ => None,
+        });
+        TrailerRules {
+            takes_all_requests: pass_on.trailers,
+            owned_in_requests: names(in_requests),
+            owned_in_answers: names(in_answers),
+        }
+    }
+
+    /// What of a request's trailers the upstream gets.
+    pub fn of_request(&self, trailers: Box<Fields>, is_grpc: bool) -> Option<Box<Fields>> {
+        if is_grpc || self.takes_all_requests { without(trailers, &self.owned_in_requests) } else { None }
+    }
+
+    /// What of an answer's trailers the client gets.
+    pub fn of_answer(&self, trailers: Box<Fields>) -> Option<Box<Fields>> {
+        without(trailers, &self.owned_in_answers)
+    }
+}
+
+fn names<'s>(steps: impl Iterator<Item = &'s HeaderStep>) -> Box<[Box<[u8]>]> {
+    let mut names: Vec<Box<[u8]>> =
+        steps.flat_map(|step| &step.changes).map(|change| change.name.to_ascii_lowercase().into_bytes().into()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.into()
+}
+
+fn without(mut trailers: Box<Fields>, owned: &[Box<[u8]>]) -> Option<Box<Fields>> {
+    for name in owned {
+        trailers.remove_spellings(name);
+    }
+    let has_any = trailers.iter().next().is_some();
+    has_any.then_some(trailers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TrailerRules;
+    use tidegate_model::{HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, PassOn, Step, Template};
+    use tidegate_wire::Fields;
+
+    fn header(operation: HeaderOperation, name: &str) -> HeaderStep {
+        HeaderStep {
+            changes: vec![HeaderChange { operation, name: name.into(), value: Template::literal("x") }],
+            when: HeaderConditions::default(),
+        }
+    }
+
+    fn fields(names: &[&str]) -> Box<Fields> {
+        let mut fields = Box::<Fields>::default();
+        names.iter().for_each(|name| fields.push(name.as_bytes(), b"forged"));
+        fields
+    }
+
+    fn names(fields: Option<Box<Fields>>) -> Vec<String> {
+        let name = |(name, _): (&[u8], &[u8])| String::from_utf8_lossy(name).into_owned();
+        fields.map(|fields| fields.iter().map(name).collect()).unwrap_or_default()
+    }
+
+    #[test]
+    fn trailers_say_nothing_that_steps_say() {
+        let steps = [
+            Step::RequestHeader(header(HeaderOperation::Set, "X-User")),
+            Step::RequestHeader(header(HeaderOperation::Remove, "x_admin")),
+            Step::ResponseHeader(header(HeaderOperation::Remove, "X-Secret")),
+        ];
+        let sent = ["X-Sum", "x-user", "X_User", "X.USER", "X-Admin", "X_ADMIN", "X-Secret", "X_Secret", "X-Users"];
+        let check = |trailers: bool, is_grpc: bool, expected: &[&str]| {
+            let rules = TrailerRules::new(steps.iter(), PassOn { trace: false, trailers });
+            assert_eq!(names(rules.of_request(fields(&sent), is_grpc)), expected, "{trailers} {is_grpc}");
+        };
+        let passed = ["X-Sum", "X-Secret", "X_Secret", "X-Users"];
+        check(false, false, &[]);
+        check(true, false, &passed);
+        check(false, true, &passed);
+        let rules = TrailerRules::new(steps.iter(), PassOn::default());
+        let of_answer = names(rules.of_answer(fields(&sent)));
+        assert_eq!(of_answer, ["X-Sum", "x-user", "X_User", "X.USER", "X-Admin", "X_ADMIN", "X-Users"]);
+        assert!(rules.of_answer(fields(&["x-secret"])).is_none());
+    }
+}
