@@ -174,7 +174,9 @@ fn nothing_follows_why_a_connection_ends() {
         }
     };
     assert_eq!((ended.code(), opened.len()), (ErrorCode::CompressionError, 2));
-    opened.into_iter().for_each(|key| drop(server.release(key)));
+    for key in opened {
+        server.release(key);
+    }
     let goaway = [0, 0, 8, FrameKind::GoAway as u8, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, ErrorCode::CompressionError as u8];
     assert!(server.output.ends_with(&goaway), "{:?}", server.output);
 }
