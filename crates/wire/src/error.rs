@@ -71,6 +71,9 @@ pub enum HeadError {
     /// A missing, repeated, unknown or misplaced HTTP/2 pseudo-header field (RFC 9113 section 8.3).
     #[error("a pseudo-header field is missing, repeated, unknown or out of place")]
     PseudoHeader,
+    /// An extended CONNECT that our settings do not offer (RFC 8441 section 4).
+    #[error("`listener websocket-over-http2` offers no extended CONNECT")]
+    ProtocolNotOffered,
     /// RFC 9113 section 8.2.2.
     #[error("a field speaks of a connection of HTTP/1.1, which this is not")]
     ConnectionField,
@@ -99,6 +102,7 @@ impl HeadError {
             HeadError::HeadTooLarge => Some("limits header-bytes"),
             HeadError::RequestLineTooLong => Some("limits request-line"),
             HeadError::TooManyFields => Some("limits header-count"),
+            HeadError::ProtocolNotOffered => Some("listener websocket-over-http2"),
             _ => None,
         }
     }
@@ -164,6 +168,7 @@ mod tests {
         check(HeadError::HeadTooLarge, 431, Some("limits header-bytes"));
         check(HeadError::TooManyFields, 431, Some("limits header-count"));
         check(HeadError::RequestLineTooLong, 414, Some("limits request-line"));
+        check(HeadError::ProtocolNotOffered, 400, Some("listener websocket-over-http2"));
         check(HeadError::UnsupportedVersion, 505, None);
         check(HeadError::UnknownTransferCoding, 501, None);
         check(HeadError::BadVersion, 400, None);

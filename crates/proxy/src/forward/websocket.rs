@@ -48,6 +48,8 @@ impl<S: Sock> Forwarding<'_, '_, S> {
             (true, true) => self.become_success(),
             (false, true) => self.become_switch(),
         }
+        let (exchange, around) = self.parts();
+        around.run_response_steps(exchange);
         self.exchange.record.status = self.exchange.response.status;
         self.exchange.responder.send_switch(&self.exchange.response).await.map_err(gone)?;
         Ok(())

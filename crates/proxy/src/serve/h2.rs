@@ -240,7 +240,14 @@ impl<S: Sock> Session<S> {
 /// Whether the message broke a rule of HTTP/2. What HTTP/1.1 refuses as well is answered and no more: clients do not
 /// show an answer whose stream was reset behind it.
 fn is_malformed(error: HeadError) -> bool {
-    matches!(error, HeadError::PseudoHeader | HeadError::ConnectionField | HeadError::BadFieldName | HeadError::BadFieldValue)
+    matches!(
+        error,
+        HeadError::PseudoHeader
+            | HeadError::ProtocolNotOffered
+            | HeadError::ConnectionField
+            | HeadError::BadFieldName
+            | HeadError::BadFieldValue
+    )
 }
 
 async fn serve_stream<S: Sock>(

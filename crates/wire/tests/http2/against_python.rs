@@ -12,10 +12,10 @@ use tidegate_wire::h2::connection::Role;
 const CASES: u64 = 3000;
 
 /// A generator of numbers (SplitMix64): the same seed, the same run.
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
-    fn below(&mut self, bound: usize) -> usize {
+    pub fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -23,7 +23,7 @@ impl Random {
         ((mixed ^ (mixed >> 31)) % bound as u64) as usize
     }
 
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+    pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len())]
     }
 }
@@ -37,7 +37,7 @@ enum Sending {
 }
 
 /// Frames of a conversation that is good, but for one frame in some of them.
-fn drawn(role: Role, seed: u64) -> Vec<u8> {
+pub fn drawn(role: Role, seed: u64) -> Vec<u8> {
     let mut random = Random(seed);
     let mut bytes = if role == Role::Server { client_begins() } else { server_begins() };
     let first = if role == Role::Server { [GET, POST][random.below(2)] } else { OK };

@@ -2,6 +2,7 @@
 //! and their bounds, input in any pieces, and other implementations for comparison. Two ends of ours with each other
 //! are beside the code, in `connection::simulation`.
 
+mod against_h2;
 mod against_python;
 mod bad_input;
 mod floods;

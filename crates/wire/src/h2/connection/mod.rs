@@ -103,6 +103,8 @@ pub struct Connection<T> {
     refused_for_memory: u32,
     /// What the peer's GOAWAY said.
     peer_leaves: Option<u32>,
+    /// Why the connection ends was said: nothing follows.
+    has_ended: bool,
     floods: Floods,
 }
 
@@ -133,6 +135,7 @@ impl<T: Default> Connection<T> {
             is_full: false,
             refused_for_memory: 0,
             peer_leaves: None,
+            has_ended: false,
             floods: Floods::new(now),
         };
         connection.begin();
@@ -271,7 +274,9 @@ impl<T: Default> Connection<T> {
     /// Says why the connection ends. Nothing may follow.
     pub fn end(&mut self, why: ConnectionEnd) {
         self.leaving = Leaving::Final { last_id: self.last_peer_id };
-        self.write_go_away(self.last_peer_id, why.code());
+        if !std::mem::replace(&mut self.has_ended, true) {
+            self.write_go_away(self.last_peer_id, why.code());
+        }
     }
 
     fn finish_shutdown(&mut self) {

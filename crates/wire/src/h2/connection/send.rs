@@ -170,7 +170,10 @@ impl<T: Default> Connection<T> {
         stream.mark_reset(false);
         self.ready.remove(key);
         self.streams.note_reset(key.id);
-        write_frame(&mut self.output, FrameKind::RstStream, 0, key.id, &(code as u32).to_be_bytes());
+        // Streams that a broken connection takes along are let go behind its last frame.
+        if !self.has_ended {
+            write_frame(&mut self.output, FrameKind::RstStream, 0, key.id, &(code as u32).to_be_bytes());
+        }
     }
 
     /// The owner of a stream needs it no more. A stream that is not over is reset: with NO_ERROR where a server has

@@ -154,6 +154,33 @@ fn what_is_not_allowed_ends_the_stream_or_the_connection() {
     check(&vec![(FrameKind::Ping, 0, 0, &[0; 8][..]); 2000], ErrorCode::EnhanceYourCalm);
 }
 
+/// RFC 9113 section 6.8: streams that a broken connection takes along are not reset behind its GOAWAY.
+#[test]
+fn nothing_follows_why_a_connection_ends() {
+    let now = Instant::now();
+    let mut server: Connection<()> = Connection::new(Role::Server, settings(1 << 16), now);
+    let mut bytes = crate::h2::PREFACE.to_vec();
+    write_frame(&mut bytes, FrameKind::Settings, 0, 0, &[]);
+    // GET / to the authority "a", and a field of no table.
+    write_frame(&mut bytes, FrameKind::Headers, END_HEADERS, 1, b"\x82\x84\x86\x01\x01a");
+    write_frame(&mut bytes, FrameKind::Headers, END_HEADERS, 3, b"\xff\xff\xff\xff\xff\xff");
+    let (mut input, mut head) = (&bytes[..], RequestHead::default());
+    let mut opened = Vec::new();
+    let ended = loop {
+        let Some(Event::Request { key, .. }) = server.receive(&mut input, now).expect("allowed") else { panic!("a request") };
+        opened.push(key);
+        if let Err(end) = server.read_request(key, &HeadLimits::default(), &mut head) {
+            break end;
+        }
+    };
+    assert_eq!((ended.code(), opened.len()), (ErrorCode::CompressionError, 2));
+    for key in opened {
+        server.release(key);
+    }
+    let goaway = [0, 0, 8, FrameKind::GoAway as u8, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, ErrorCode::CompressionError as u8];
+    assert!(server.output.ends_with(&goaway), "{:?}", server.output);
+}
+
 /// A stream that there is no memory for costs no other, and what its head does to the table is kept.
 #[test]
 fn a_full_connection_refuses_streams_and_keeps_the_tables_in_step() {

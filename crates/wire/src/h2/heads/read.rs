@@ -65,8 +65,10 @@ impl RequestReader<'_> {
             }
         } else {
             // RFC 8441 section 4: the protocol is one of an extended CONNECT that was offered.
-            if protocol.is_some() && !(self.takes_protocol && head.method == Method::Connect) {
-                return Err(HeadError::PseudoHeader);
+            match (protocol, head.method) {
+                (Some(_), Method::Connect) if !self.takes_protocol => return Err(HeadError::ProtocolNotOffered),
+                (None, _) | (Some(_), Method::Connect) => {}
+                (Some(_), _) => return Err(HeadError::PseudoHeader),
             }
             let (Some(scheme), Some(path)) = (scheme, path) else { return Err(HeadError::PseudoHeader) };
             // RFC 9113 section 8.3.1.

@@ -193,7 +193,7 @@ fn a_tunnel_has_an_authority_and_a_protocol_has_all() {
     websocket[0].1 = "CONNECT";
     websocket.insert(0, (":protocol", "websocket"));
     check(true, &websocket, Ok("websocket"));
-    check(false, &websocket, Err(HeadError::PseudoHeader));
+    check(false, &websocket, Err(HeadError::ProtocolNotOffered));
     let (_, admitted) =
         read_with(RequestReader { limits: &HeadLimits::default(), takes_protocol: true }, &block_of(&websocket), false)
             .expect("a WebSocket");
