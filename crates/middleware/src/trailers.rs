@@ -72,9 +72,11 @@ mod tests {
         }
     }
 
-    fn fields(names: &[&str]) -> Box<Fields> {
-        let mut fields = Box::<Fields>::default();
-        names.iter().for_each(|name| fields.push(name.as_bytes(), b"forged"));
+    fn fields(names: &[&str]) -> Fields {
+        let mut fields = Fields::default();
+        for name in names {
+            fields.push(name.as_bytes(), b"forged");
+        }
         fields
     }
 
@@ -93,15 +95,15 @@ mod tests {
         let sent = ["X-Sum", "x-user", "X_User", "X.USER", "X-Admin", "X_ADMIN", "X-Secret", "X_Secret", "X-Users"];
         let check = |trailers: bool, is_grpc: bool, expected: &[&str]| {
             let rules = TrailerRules::new(steps.iter(), PassOn { trace: false, trailers });
-            assert_eq!(names(rules.of_request(fields(&sent), is_grpc)), expected, "{trailers} {is_grpc}");
+            assert_eq!(names(rules.of_request(Box::new(fields(&sent)), is_grpc)), expected, "{trailers} {is_grpc}");
         };
         let passed = ["X-Sum", "X-Secret", "X_Secret", "X-Users"];
         check(false, false, &[]);
         check(true, false, &passed);
         check(false, true, &passed);
         let rules = TrailerRules::new(steps.iter(), PassOn::default());
-        let of_answer = names(rules.of_answer(fields(&sent)));
+        let of_answer = names(rules.of_answer(Box::new(fields(&sent))));
         assert_eq!(of_answer, ["X-Sum", "x-user", "X_User", "X.USER", "X-Admin", "X_ADMIN", "X-Users"]);
-        assert!(rules.of_answer(fields(&["x-secret"])).is_none());
+        assert!(rules.of_answer(Box::new(fields(&["x-secret"]))).is_none());
     }
 }

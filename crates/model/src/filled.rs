@@ -95,6 +95,6 @@ mod tests {
         check("80", "{env.PORT}");
         check("8080", "8080");
         check("", "");
-        assert_eq!(format!("{filled:?}"), r#"{"{env.A}", "{file./b}", "{env.PORT}"}"#);
+        assert_eq!(format!("{filled:?}"), r#"{"{env.PORT}", "{env.A}", "{file./b}"}"#);
     }
 }

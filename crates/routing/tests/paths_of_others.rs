@@ -181,7 +181,7 @@ fn python_reads_the_same_paths() {
         // `normpath` has no last slash.
         let ours = percent_decoded(path);
         let ours = if ours == "/" { "/" } else { ours.strip_suffix('/').unwrap_or(&ours) };
-        let hex: String = ours.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let hex = ours.bytes().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
         assert_eq!(read, format!("{hex} a.test {path}"), "{path}");
     }
 }

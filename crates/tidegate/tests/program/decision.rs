@@ -18,7 +18,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use tidegate_testkit::tokio::runtime::Builder;
 
-const SEED: u64 = 1;
+const SEED: u64 = 17;
 const CONFIGURATIONS: u64 = 12;
 const REQUESTS: usize = 60;
 

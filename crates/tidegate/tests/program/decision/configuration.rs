@@ -9,7 +9,7 @@ const HOSTS: &[&str] = &["a.test", "b.test", "c.test", "*.test", "x.b.test", "*.
 /// Placeholders of ports: plain, plain, TLS, TLS.
 pub const PORTS: [&str; 4] = ["{port}", "{port:plain}", "{port:tls}", "{port:more}"];
 pub const PATHS: &[&str] = &["/a", "/a/*", "/a/b", "/a/b/*", "/x/*", "~^/[a-z]/[0-9]+$", "/a/b/c", "~b$", "/*", "/"];
-pub const METHODS: &[&str] = &["GET", "POST", "PUT", "HEAD", "DELETE", "TRACE"];
+pub const METHODS: &[&str] = &["GET", "POST", "PUT", "HEAD", "DELETE"];
 const CONDITIONS: &[&str] = &[
     "method=\"GET\"",
     "method=\"GET,POST\"",

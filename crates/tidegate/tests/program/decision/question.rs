@@ -66,7 +66,7 @@ impl Question {
         // Now and then the wrong protocol for the port.
         let is_tls = (port >= 2) != random.one_in(30);
         let host = (by_address || random.one_in(3)).then(|| random.of(NAMES));
-        let method = if random.one_in(40) { "CONNECT" } else { random.of(METHODS) };
+        let method = if random.one_in(20) { random.of(&["CONNECT", "TRACE"]) } else { random.of(METHODS) };
         let fields = (0..random.below(3)).map(|_| random.of(FIELDS)).collect();
         let name = if by_address { "127.0.0.1" } else { random.of(NAMES) };
         let by_http2 = is_tls && method != "CONNECT" && random.one_in(3);
