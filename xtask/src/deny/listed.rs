@@ -112,9 +112,10 @@ mod tests {
         check("rustls", "0.21.11", &[]);
         check("rustls", "0.23.13", &["RUSTSEC-2024-0399"]);
         check("rustls", "0.23.18", &[]);
-        check("h2", "0.3.25", &["RUSTSEC-2024-0332"]);
-        check("h2", "0.4.1", &["RUSTSEC-2024-0003", "RUSTSEC-2024-0332"]);
-        check("h2", "0.4.4", &[]);
+        check("h2", "0.3.25", &["RUSTSEC-2024-0332", "RUSTSEC-2026-0258"]);
+        check("h2", "0.4.1", &["RUSTSEC-2024-0003", "RUSTSEC-2024-0332", "RUSTSEC-2026-0258"]);
+        check("h2", "0.4.4", &["RUSTSEC-2026-0258"]);
+        check("h2", "0.4.16", &[]);
         check("tokio", "1.43.0", &["RUSTSEC-2025-0023"]);
         check("ring", "0.17.8", &["mended in: 0.17.12"]);
         check("rsa", "0.9.6", &["RUSTSEC-2023-0071"]);
