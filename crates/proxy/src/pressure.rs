@@ -18,6 +18,8 @@ const LOW_PERCENT: u64 = 85;
 const NEAR_PERCENT: u64 = 75;
 /// Of the budget: down to here they are.
 const RELIEVED_PERCENT: u64 = 68;
+/// The part of the budget that connections may take whatever else does.
+const CONNECTIONS_PART: u64 = 8;
 /// Of the budget: from here on what waits to be sent is kept in no larger a buffer than it needs.
 const TIGHT_PERCENT: u64 = 50;
 /// Of the budget: from here on connections are accepted one by one with pauses. They wait in the kernel meanwhile.
@@ -148,7 +150,7 @@ impl Pressure {
             memory::purge();
             usage = self.usage(budget);
         }
-        self.ask_for_relief(usage);
+        self.ask_for_relief(usage, memory::taken_bytes());
         memory::set_tight(usage.is_from(TIGHT_PERCENT));
         self.is_last.store(usage.is_from(LAST_PERCENT), Ordering::Relaxed);
         let was_high = self.is_high.load(Ordering::Relaxed);
@@ -162,12 +164,15 @@ impl Pressure {
         usage.used
     }
 
-    fn ask_for_relief(&self, usage: Usage) {
-        if !usage.is_from(NEAR_PERCENT) {
+    /// Where it is not connections that use the memory, but a large configuration, what is kept or another process of
+    /// the group, ending them would help nobody.
+    fn ask_for_relief(&self, usage: Usage, taken: u64) {
+        let relieved = usage.budget / 100 * RELIEVED_PERCENT;
+        let wanted = usage.used.saturating_sub(relieved).min(taken.saturating_sub(usage.budget / CONNECTIONS_PART));
+        if !usage.is_from(NEAR_PERCENT) || wanted == 0 {
             return;
         }
-        let relieved = usage.budget / 100 * RELIEVED_PERCENT;
-        self.relief_bytes.store(usage.used.saturating_sub(relieved), Ordering::Relaxed);
+        self.relief_bytes.store(wanted, Ordering::Relaxed);
         // What one held that has been ended is forgotten by and by.
         self.heaviest_bytes.store(self.heaviest_bytes.load(Ordering::Relaxed) / 2, Ordering::Relaxed);
         self.relief_round.fetch_add(1, Ordering::Release);
@@ -249,15 +254,18 @@ mod tests {
     fn each_round_is_answered_once() {
         let pressure = Pressure::default();
         assert_eq!(pressure.relief_since(0), None);
-        pressure.ask_for_relief(Usage { used: 700, budget: 1000 });
+        pressure.ask_for_relief(Usage { used: 700, budget: 1000 }, 700);
         assert_eq!(pressure.relief_since(0), None, "there is no need");
-        pressure.ask_for_relief(Usage { used: 800, budget: 1000 });
+        pressure.ask_for_relief(Usage { used: 800, budget: 1000 }, 125);
+        assert_eq!(pressure.relief_since(0), None, "it is not connections that use it");
+        pressure.ask_for_relief(Usage { used: 800, budget: 1000 }, 700);
         let relief = pressure.relief_since(0).expect("asked for");
         assert_eq!(relief.bytes, 120);
         assert_eq!(pressure.relief_since(relief.round), None);
         assert_eq!(pressure.note_heaviest(100), 100);
         assert_eq!(pressure.note_heaviest(10), 100);
-        pressure.ask_for_relief(Usage { used: 800, budget: 1000 });
+        pressure.ask_for_relief(Usage { used: 800, budget: 1000 }, 165);
+        assert_eq!(pressure.relief_since(relief.round).map(|relief| relief.bytes), Some(40));
         assert_eq!(pressure.note_heaviest(10), 50);
     }
 

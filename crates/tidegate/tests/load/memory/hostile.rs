@@ -61,6 +61,12 @@ fn post(stream: u32) -> Vec<u8> {
     [frame(1, 4, stream, &head), data.clone(), data].concat()
 }
 
+/// A POST whose trailers nobody reads.
+fn trailers(stream: u32) -> Vec<u8> {
+    let head = [&[0x83, 0x86][..], &literal(":path", "/silent"), &literal(":authority", "example.com")].concat();
+    [frame(1, 4, stream, &head), frame(1, 5, stream, &repeats(stream == 1))].concat()
+}
+
 /// RFC 8441.
 fn tunnel(stream: u32) -> Vec<u8> {
     let fields = [
@@ -91,6 +97,7 @@ fn shapes() -> Vec<Shape> {
     let plain = |first: &str, more: usize| [first.as_bytes(), &vec![b'x'; more]].concat();
     let shape = |name, connections, says| Shape { name, says, connections };
     let post_held = "POST /silent HTTP/1.1\r\nHost: example.com\r\nContent-Length: 10000000\r\n\r\n";
+    let upgrade = "GET /upgrade HTTP/1.1\r\nHost: example.com\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n";
     let coded = "GET /text HTTP/1.1\r\nHost: example.com\r\nAccept-Encoding: gzip, zstd\r\n\r\n";
     vec![
         shape("POSTs held over HTTP/1.1", 1500, plain(post_held, 100_000)),
@@ -105,6 +112,8 @@ fn shapes() -> Vec<Shape> {
         shape("half a head over HTTP/2", 2000, half_a_block()),
         shape("GETs that wait over HTTP/1.1", 4000, plain("GET /silent HTTP/1.1\r\nHost: example.com\r\n\r\n", 0)),
         shape("GETs that wait over HTTP/2", 24, streams(65_535, 250, |stream| request(stream, "/silent", &[]))),
+        shape("tunnels over HTTP/1.1", 3000, plain(upgrade, 0)),
+        shape("held trailers", 30, streams(65_535, 250, trailers)),
         shape("WebSockets over HTTP/2", 24, streams(65_535, 250, tunnel)),
     ]
 }
