@@ -19,17 +19,19 @@ thread_local! {
     static DECODERS_AT_WORK: Cell<usize> = const { Cell::new(0) };
 }
 
-/// What the encoders of each thread may hold.
-static ENCODERS_BYTES: AtomicUsize = AtomicUsize::new(ENCODERS_BYTES_MAX);
+/// What the encoders of all threads hold, and what they may.
+static ENCODERS_AT_WORK: AtomicUsize = AtomicUsize::new(0);
+static ENCODERS_BYTES: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-/// Says how much the encoders of each thread may hold from here on, [`ENCODERS_BYTES_MAX`] at the most. A process with
-/// little memory has less for them: slow readers of compressed answers would take all of it.
-pub fn give_encoders(bytes: u64) {
-    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(ENCODERS_BYTES_MAX);
+/// Says how much the encoders of all threads together may hold from here on; each thread's own never more than
+/// [`ENCODERS_BYTES_MAX`]. A process with little memory has less for them: slow readers of compressed answers would
+/// take all of it.
+pub fn give_encoders(bytes: Option<u64>) {
+    let bytes = bytes.map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     ENCODERS_BYTES.store(bytes, Ordering::Relaxed);
 }
 
-/// A part of the thread's memory for encoders, until it is dropped.
+/// A part of the memory for encoders, until it is dropped.
 #[derive(Debug)]
 pub struct Share {
     bytes: usize,
@@ -39,16 +41,27 @@ impl Share {
     /// `None` when the others have too much of it.
     pub fn take(bytes: usize) -> Option<Share> {
         let at_work = BYTES_AT_WORK.get() + bytes;
-        if at_work > ENCODERS_BYTES.load(Ordering::Relaxed) {
+        if at_work > ENCODERS_BYTES_MAX {
+            return None;
+        }
+        // Taken first and looked at then: two threads at once would both find room.
+        let of_all = ENCODERS_AT_WORK.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if of_all > ENCODERS_BYTES.load(Ordering::Relaxed) {
+            ENCODERS_AT_WORK.fetch_sub(bytes, Ordering::Relaxed);
             return None;
         }
         BYTES_AT_WORK.set(at_work);
         Some(Share { bytes })
     }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
+        ENCODERS_AT_WORK.fetch_sub(self.bytes, Ordering::Relaxed);
         BYTES_AT_WORK.set(BYTES_AT_WORK.get() - self.bytes);
     }
 }

@@ -68,7 +68,7 @@ enum EncoderCodec {
 }
 
 impl Encoder {
-    /// `None` when the thread's encoders hold as much memory as they may: the body goes out as it is.
+    /// `None` when encoders hold as much memory as they may: the body goes out as it is.
     ///
     /// `length` is that of the whole body, if it is known; a body of another length is an error of [`Encoder::step`]
     /// with zstd.
@@ -92,6 +92,11 @@ impl Encoder {
         let mut encoder = Encoder { codec, share: None };
         encoder.share = Some(Share::take(bytes)?);
         Some(encoder)
+    }
+
+    /// What it may take of memory.
+    pub fn held_bytes(&self) -> usize {
+        self.share.as_ref().map_or(0, Share::bytes)
     }
 
     /// Takes input and gives output, as much as there is and fits.

@@ -2,11 +2,15 @@
 //! is decided and done in `proxy::pressure`.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tidegate_model::Memory;
+use tidegate_proxy::control_group::{ControlGroup, GroupVersion};
 use tidegate_proxy::pressure::kib;
 use tidegate_proxy::process_state::ProcessState;
+
+/// Who has the allocator says how it gives memory back.
+pub use tidegate_transport::memory::set_purge;
 
 /// How often what is used is looked at.
 pub const SAMPLE_PERIOD: Duration = Duration::from_millis(250);
@@ -21,6 +25,7 @@ struct Known {
     setting: Memory,
     looked_at: Instant,
     bytes: Option<u64>,
+    group: Option<ControlGroup>,
 }
 
 impl MemoryBudget {
@@ -28,6 +33,7 @@ impl MemoryBudget {
     pub fn look(&mut self, setting: Memory, process: &ProcessState) {
         let (pressure, metrics) = (&process.pressure, process.registry.memory());
         let budget = self.bytes(setting);
+        pressure.set_group(self.0.as_ref().and_then(|known| known.group.clone()));
         let used = pressure.look(budget);
         metrics.set_budget(budget);
         metrics.set_used(used);
@@ -43,40 +49,48 @@ impl MemoryBudget {
         {
             return known.bytes;
         }
+        // The kernel knows no setting: who takes more than the group may is ended.
+        let group = if setting == Memory::Off { None } else { least_group(Path::new(CGROUP_MOUNT), &own_groups()) };
+        let of_group = group.as_ref().map(ControlGroup::bound_bytes);
         let bytes = match setting {
-            Memory::Auto => cgroup_bytes().or_else(machine_bytes),
+            Memory::Auto => of_group.or_else(machine_bytes),
             Memory::Bytes(bytes) => Some(bytes),
             Memory::Off => None,
         };
-        self.0 = Some(Known { setting, looked_at: now, bytes });
+        self.0 = Some(Known { setting, looked_at: now, bytes, group });
         bytes
     }
 }
 
-/// The least bound of the cgroup and those around it, version 2 or 1.
-fn cgroup_bytes() -> Option<u64> {
-    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let mut least: Option<u64> = None;
-    for line in own.lines() {
-        let mut parts = line.splitn(3, ':');
-        let (controllers, path) = (parts.nth(1)?, parts.next()?);
-        let (root, file) = match controllers {
-            "" => ("/sys/fs/cgroup", "memory.max"),
-            controllers if controllers.split(',').any(|name| name == "memory") => {
-                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
-            }
-            _ => continue,
-        };
-        let within = Path::new(path.trim_start_matches('/'));
-        let bounds = within.ancestors().filter_map(|part| fs::read_to_string(Path::new(root).join(part).join(file)).ok());
-        least = bounds.filter_map(|text| bound(&text)).chain(least).min();
-    }
-    least
+/// Where every distribution and container engine shows control groups.
+const CGROUP_MOUNT: &str = "/sys/fs/cgroup";
+
+/// A line for each hierarchy: its number, its controllers, the path of the process's group in it.
+fn own_groups() -> String {
+    fs::read_to_string("/proc/self/cgroup").unwrap_or_default()
 }
 
-/// `max`, and the nearly endless number of version 1, are no bound.
-fn bound(text: &str) -> Option<u64> {
-    text.trim().parse().ok().filter(|bytes| *bytes < 1 << 60)
+/// Of the process's group and those around it, in version 2 and 1, the one with the least bound. Inside a container
+/// the path may be the host's, and what is mounted the container's own: then the mount is the group.
+fn least_group(mount: &Path, own: &str) -> Option<ControlGroup> {
+    let groups = own.lines().filter_map(hierarchy).flat_map(|(version, folder, path)| {
+        let root = mount.join(folder);
+        let within = PathBuf::from(path.trim_start_matches('/'));
+        let around: Vec<PathBuf> = within.ancestors().map(|part| root.join(part)).collect();
+        around.into_iter().filter_map(move |folder| ControlGroup::at(&folder, version))
+    });
+    groups.min_by_key(ControlGroup::bound_bytes)
+}
+
+/// The version of a hierarchy that bounds memory, its folder in the mount, and the path in it.
+fn hierarchy(line: &str) -> Option<(GroupVersion, &'static str, &str)> {
+    let (_, rest) = line.split_once(':')?;
+    let (controllers, path) = rest.split_once(':')?;
+    match controllers {
+        "" => Some((GroupVersion::Two, "", path)),
+        controllers if controllers.split(',').any(|name| name == "memory") => Some((GroupVersion::One, "memory", path)),
+        _ => None,
+    }
 }
 
 fn machine_bytes() -> Option<u64> {
@@ -85,15 +99,45 @@ fn machine_bytes() -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{bound, machine_bytes};
+    use super::{least_group, machine_bytes};
+    use std::fs;
+    use tidegate_proxy::control_group::ControlGroup;
 
+    /// Folders as `/sys/fs/cgroup` shows them, of each way in which systems are set up.
     #[test]
-    fn bounds_are_read_as_the_kernel_writes_them() {
-        let check = |text: &str, expected: Option<u64>| assert_eq!(bound(text), expected, "{text}");
-        check("max\n", None);
-        check("536870912\n", Some(512 << 20));
-        check("9223372036854771712\n", None);
-        check("", None);
+    fn the_least_bound_counts_of_the_group_and_those_around_it() {
+        let check = |own: &str, files: &[(&str, &str)], expected: Option<u64>| {
+            let mount = tempfile::tempdir().expect("a folder");
+            for (file, text) in files {
+                let file = mount.path().join(file);
+                fs::create_dir_all(file.parent().expect("in the mount")).expect("a folder");
+                fs::write(file, text).expect("written");
+            }
+            let group = least_group(mount.path(), own);
+            assert_eq!(group.as_ref().map(ControlGroup::bound_bytes), expected, "{own} {files:?}");
+        };
+        // Version 2: a service of systemd, and a container that sees its own group as the root.
+        check("0::/system.slice/a.service\n", &[("system.slice/a.service/memory.max", "1000\n")], Some(1000));
+        check(
+            "0::/system.slice/a.service\n",
+            &[("system.slice/memory.max", "900\n"), ("system.slice/a.service/memory.max", "max\n")],
+            Some(900),
+        );
+        check("0::/a\n", &[("a/memory.max", "1000\n"), ("a/memory.high", "800\n")], Some(800));
+        check("0::/\n", &[("memory.max", "1000\n")], Some(1000));
+        check("0::/host/path/of/a/container\n", &[("memory.max", "700\n")], Some(700));
+        check("0::/a\n", &[("a/memory.max", "max\n")], None);
+        // Version 1, and both at the same time.
+        let one = "9:name=systemd:/\n4:cpu,memory:/docker/a\n0::/\n";
+        check(one, &[("memory/docker/a/memory.limit_in_bytes", "500\n")], Some(500));
+        check(
+            one,
+            &[("memory/memory.limit_in_bytes", "9223372036854771712\n"), ("memory/docker/a/memory.limit_in_bytes", "500\n")],
+            Some(500),
+        );
+        check(one, &[("memory/memory.limit_in_bytes", "600\n")], Some(600));
+        check("", &[("memory.max", "1000\n")], None);
+        check("what no kernel writes\n0::/a\n", &[("a/memory.max", "1000\n")], Some(1000));
     }
 
     #[test]

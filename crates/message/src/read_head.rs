@@ -4,6 +4,7 @@
 
 use std::io;
 use std::time::Instant;
+use tidegate_transport::memory::TakenShare;
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream};
 use tidegate_wire::http1::find_head_end;
 use tidegate_wire::{HeadError, Parsed};
@@ -31,8 +32,11 @@ pub async fn read_rest_of_head<S: Sock>(
     if let Some(until) = until {
         stream.sock.set_read_limit(ReadLimit::Until(until));
     }
+    // A client may leave thousands of heads half sent.
+    let mut taken = TakenShare::default();
     loop {
         let searched = data.len();
+        taken.set(searched);
         stream.need_more(data);
         data = stream.read().await.map_err(HeadFault::Io)?;
         if data.is_empty() {

@@ -4,11 +4,13 @@
 
 use crate::cached::CacheTier;
 use crate::failure::{Failure, body_cut, upstream_body_fault};
+use crate::listening::ConnectionFacts;
 use crate::surroundings::Surroundings;
 use bytes::Bytes;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -17,6 +19,7 @@ use tidegate_coding::{Encoder, Operation, level_now};
 use tidegate_exchange::{BodyLength, BodyReader, ClientFault, Exchange, unless_gone};
 use tidegate_middleware::compress::settle;
 use tidegate_model::{Coding, CompressLevel};
+use tidegate_transport::memory::TakenShare;
 use tidegate_transport::{Buf, Sock, rt};
 use tidegate_wire::head::Fields;
 
@@ -27,12 +30,33 @@ const PAUSE_MOST: Duration = Duration::from_millis(10);
 /// An answer that goes through a codec.
 pub struct Coded {
     encoder: Encoder,
+    /// What the encoder takes is its connection's.
+    _held: HeldByEncoder,
     /// What has come out and was not sent yet.
     output: Buf,
     /// The body's end is known beforehand.
     has_length: bool,
     /// What comes out is kept beside what it is made of, so that it is made once.
     pub keep: Option<Box<KeptCoding>>,
+}
+
+/// What an encoder takes, in the account of its connection and of the process.
+struct HeldByEncoder {
+    facts: Rc<ConnectionFacts>,
+    taken: TakenShare,
+}
+
+impl HeldByEncoder {
+    fn new(facts: &Rc<ConnectionFacts>, bytes: usize) -> HeldByEncoder {
+        facts.other_bytes.set(facts.other_bytes.get() + bytes);
+        HeldByEncoder { facts: facts.clone(), taken: TakenShare::new(bytes) }
+    }
+}
+
+impl Drop for HeldByEncoder {
+    fn drop(&mut self) {
+        self.facts.other_bytes.set(self.facts.other_bytes.get().saturating_sub(self.taken.bytes()));
+    }
 }
 
 /// A coding, and how hard to try.
@@ -54,6 +78,13 @@ impl KeptCoding {
 }
 
 impl Coded {
+    /// What waits for an upstream holds no buffer: an event stream waits for hours.
+    fn lease_output(&mut self) {
+        if self.output.held_bytes() == 0 {
+            self.output = Buf::take();
+        }
+    }
+
     fn take_output(&mut self) -> Buf {
         let piece = std::mem::replace(&mut self.output, Buf::empty());
         if let Some(keep) = &mut self.keep {
@@ -103,7 +134,8 @@ pub fn start_coding<S: Sock>(
     }
     let encoder = Encoder::new(coding, level_now(level, coding, worker.busy.now()), length)?;
     settle(&mut exchange.response, coding);
-    Some(Coded { encoder, output: Buf::take(), has_length: length.is_some(), keep: None })
+    let held = HeldByEncoder::new(&around.connection.facts, encoder.held_bytes());
+    Some(Coded { encoder, _held: held, output: Buf::empty(), has_length: length.is_some(), keep: None })
 }
 
 /// Sends head and body of an upstream's answer through the codec, as it comes. `first`: what of the body has come
@@ -172,6 +204,7 @@ pub async fn finish_coded<S: Sock>(
 /// A body that is all there, compressed if it is to be.
 pub fn code_whole<S: Sock>(exchange: &mut Exchange<'_, S>, around: Surroundings<'_, S>, body: &[u8]) -> Option<Vec<u8>> {
     let mut coded = begin_coding(exchange, around, Some(body.len() as u64))?;
+    coded.lease_output();
     let mut whole = Vec::new();
     let mut rest = body;
     loop {
@@ -195,6 +228,7 @@ async fn code<S: Sock>(
 ) -> Result<(), Failure> {
     let mut rest = input;
     loop {
+        coded.lease_output();
         let room = tidegate_transport::buffer::CAPACITY - coded.output.len();
         let spare = &mut coded.output.spare_for_read()[..room];
         let step = coded.encoder.step(rest, spare, operation).map_err(|_| body_cut())?;
@@ -220,9 +254,6 @@ async fn send_output<S: Sock>(exchange: &mut Exchange<'_, S>, coded: &mut Coded,
     } else {
         let first = Some(piece).filter(|piece| !piece.is_empty());
         exchange.responder.send_head(&mut exchange.response, BodyLength::Unknown, first, is_last).await.map_err(gone)?;
-    }
-    if !is_last {
-        coded.output = Buf::take();
     }
     Ok(())
 }

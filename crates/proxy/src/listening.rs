@@ -11,16 +11,23 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
+use tidegate_message::h2::H2Shared;
 use tidegate_model::listening::ListenerProtocol;
 use tidegate_routing::{Greeting, Taker};
 use tidegate_transport::rt::{self, Signal, Task};
-use tidegate_transport::{Sock, Stream};
+use tidegate_transport::{Sock, Stream, buffer};
 
 /// A connection that served a request a moment ago is likely to bring the next one now; closing it would cross that on
 /// the way. So long it is waited for, and answered with `Connection: close`.
 pub const IDLE_GRACE: Duration = Duration::from_secs(1);
 /// Idle connections are ended one after the other, so that their clients do not all come back in the same moment.
 const IDLE_PACE: Duration = Duration::from_millis(2);
+/// What a connection takes that waits for a request.
+pub const CONNECTION_BYTES: usize = 10 << 10;
+/// What one takes besides while its handshake is under way.
+const HANDSHAKE_BYTES: usize = 8 << 10;
+/// What one of HTTP/1 takes besides while it waits for an answer, with the connection to a server.
+const REQUEST_BYTES: usize = 12 << 10;
 /// After the drain time what is left has this long until it is cut: tunnels have said goodbye by then.
 pub const CUT_GRACE: Duration = Duration::from_secs(1);
 
@@ -117,6 +124,12 @@ pub struct ConnectionFacts {
     pub generation: Cell<u64>,
     /// Requests on their way.
     pub active: Cell<u32>,
+    /// The request that is on its way over HTTP/1 brings a body.
+    pub has_upload: Cell<bool>,
+    /// Of HTTP/2.
+    pub streams: RefCell<Weak<H2Shared>>,
+    /// What its requests take of memory that is nowhere else to be seen.
+    pub other_bytes: Cell<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,6 +166,9 @@ impl ConnectionFacts {
             site: RefCell::default(),
             generation: Cell::new(0),
             active: Cell::new(0),
+            has_upload: Cell::new(false),
+            streams: RefCell::default(),
+            other_bytes: Cell::new(0),
         }
     }
 
@@ -166,7 +182,23 @@ impl ConnectionFacts {
 
     #[inline]
     pub fn end(&self) {
+        self.has_upload.set(false);
         self.active.set(self.active.get() - 1);
+    }
+
+    /// What the connection takes of memory beside its socket's buffers, as far as it is known; measured with an
+    /// optimised program.
+    pub fn held_bytes(&self) -> usize {
+        let of_requests = match self.kind.get() {
+            ConnectionKind::Handshake => HANDSHAKE_BYTES,
+            ConnectionKind::Http1 | ConnectionKind::Http2 | ConnectionKind::Tunnel => match self.streams.borrow().upgrade() {
+                Some(streams) => streams.held_bytes(),
+                None if self.active.get() == 0 => 0,
+                None if self.has_upload.get() => REQUEST_BYTES + buffer::TOTAL,
+                None => REQUEST_BYTES,
+            },
+        };
+        CONNECTION_BYTES + of_requests + self.other_bytes.get()
     }
 
     /// The request is for that site. A shared name is written only when it is another one than before, since workers
@@ -278,6 +310,23 @@ impl<S: Sock> ListenerState<S> {
 
     pub fn each_connection(&self, mut see: impl FnMut(&ConnectionFacts)) {
         self.connections.borrow().iter().for_each(|(_, entry)| see(&entry.facts));
+    }
+
+    /// Sees what each connection takes of memory, by its number.
+    pub fn each_held(&self, mut see: impl FnMut(u64, usize)) {
+        for (_, entry) in self.connections.borrow().iter() {
+            let of_stream = entry.stream.upgrade().map_or(0, |stream| stream.held_bytes());
+            see(entry.facts.id, of_stream + entry.facts.held_bytes());
+        }
+    }
+
+    /// Ends those of its connections, at once.
+    pub fn end_those(&self, mut is_meant: impl FnMut(u64) -> bool) {
+        for (_, entry) in self.connections.borrow().iter() {
+            if let Some(task) = entry.task.as_ref().filter(|_| is_meant(entry.facts.id)) {
+                task.abort();
+            }
+        }
     }
 
     /// The snapshot and place that its connections go on with after it has left the configuration.

@@ -5,6 +5,7 @@
 use crate::command::{Change, Command};
 use crate::listeners::{Accepting, Listening, NewSocket};
 use crate::process_state::ProcessState;
+use crate::relief::relieve_if_asked;
 use crate::serve;
 use crate::snapshot::Snapshot;
 use crate::worker::Worker;
@@ -16,11 +17,15 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use tidegate_telemetry::AccessLogSender;
-use tidegate_transport::{TokioListener, TokioSock, rt};
+use tidegate_transport::{TokioListener, TokioSock, memory, rt};
 use tidegate_upstream::connect::warm;
 
 /// How often idle upstream connections are looked through.
 const SWEEP_PERIOD: Duration = Duration::from_millis(100);
+/// A pause after each accept while hardly any memory is left.
+const MEMORY_PAUSE: Duration = Duration::from_millis(10);
+/// How often a worker to which nothing comes looks whether it is to free memory.
+const RELIEF_PERIOD: Duration = Duration::from_millis(250);
 /// A pause after an accept that failed for want of descriptors or memory: trying again at once would only burn the
 /// core.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -55,6 +60,7 @@ async fn obey(parts: WorkerParts) -> io::Result<()> {
     accept_from(&worker, sockets)?;
     worker.make_warm_pools();
     rt::spawn(sweep(worker.clone()));
+    rt::spawn(relieve(worker.clone()));
     // Nobody listens any more when the control plane has given up; then the commands end as well.
     let _ = started.send(());
     let mut is_draining = false;
@@ -132,7 +138,18 @@ async fn accept(worker: &Rc<Worker<TokioSock>>, listening: &Listening<TokioSock>
         });
         match accepted.await {
             None => break,
-            Some(Ok((sock, client))) => serve::spawn(worker, sock, client, listening.state()),
+            Some(Ok((sock, client))) => {
+                serve::spawn(worker, sock, client, listening.state());
+                let is_last = worker.process.pressure.is_last();
+                if is_last {
+                    rt::sleep(MEMORY_PAUSE).await;
+                }
+                // What was ended goes before the next comes, and what has come takes what it needs: a hundred that are
+                // accepted in one turn take megabytes before anybody looks.
+                if relieve_if_asked(worker) || memory::is_tight() {
+                    rt::yield_now().await;
+                }
+            }
             Some(Err(error)) => {
                 note_accept_error(worker, listening.address, &error);
                 rt::sleep(ACCEPT_PAUSE).await;
@@ -171,6 +188,14 @@ async fn empty_queue(worker: &Rc<Worker<TokioSock>>, listening: &Listening<Tokio
 fn note_accept_error(worker: &Worker<TokioSock>, address: SocketAddr, error: &io::Error) {
     if let Some(suppressed) = worker.gates.accept.allow(Instant::now()) {
         tracing::error!(%address, %error, suppressed, "a connection could not be accepted");
+    }
+}
+
+/// Ends connections when the process asks for it, also where nobody connects and nothing is requested.
+async fn relieve(worker: Rc<Worker<TokioSock>>) {
+    loop {
+        rt::sleep(RELIEF_PERIOD).await;
+        let _ = relieve_if_asked(&worker);
     }
 }
 

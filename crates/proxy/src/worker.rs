@@ -39,6 +39,8 @@ pub struct Worker<S: Sock> {
     /// Requests that the cache makes for itself.
     pub background_fetches: Cell<usize>,
     connections: Cell<usize>,
+    /// Up to which round it has freed memory.
+    pub relieved: Cell<u64>,
     /// Requests that are being copied, and copies on their way.
     pub copies: Cell<usize>,
     connections_opened: Cell<u64>,
@@ -85,6 +87,7 @@ impl<S: Sock> Worker<S> {
             },
             background_fetches: Cell::new(0),
             connections: Cell::new(0),
+            relieved: Cell::new(0),
             copies: Cell::new(0),
             connections_opened: Cell::new(0),
             random: Cell::new(seed | 1),

@@ -1,5 +1,6 @@
 //! The program: reads the command line and hands over. Each command has a file in `commands`.
 
+mod allocator;
 mod cli;
 mod commands;
 
@@ -12,6 +13,7 @@ use std::process::ExitCode;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
+    tidegate_control::memory::set_purge(allocator::purge);
     let command = match Cli::try_parse() {
         Ok(cli) => cli.command,
         Err(error) => return refuse_arguments(&error),

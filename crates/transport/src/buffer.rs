@@ -40,7 +40,7 @@ fn allocate() -> Box<[u8]> {
 ///
 /// Kept to 24 bytes, because buffers are held in the futures of requests, and those are copied around.
 pub struct Buf {
-    /// Always `TOTAL` initialised bytes, or none for [`Buf::empty`].
+    /// `TOTAL` initialised bytes of a lease, none for [`Buf::empty`], less for what waits, see [`Buf::shrink`].
     bytes: Box<[u8]>,
     start: u32,
     end: u32,
@@ -64,6 +64,22 @@ impl Buf {
     /// No bytes and no lease: the end of a stream.
     pub fn empty() -> Buf {
         Buf { bytes: Box::default(), start: 0, end: 0 }
+    }
+
+    /// Gives the lease back and keeps what is there in as much memory as it needs, for bytes that wait to be sent and
+    /// to which nothing is added any more. A slow reader's last kilobytes must not keep a whole buffer.
+    #[cold]
+    pub fn shrink(&mut self) {
+        if self.bytes.len() == TOTAL {
+            memory::take(self.len());
+            let bytes: Box<[u8]> = Box::from(&**self);
+            *self = Buf { start: 0, end: bytes.len() as u32, bytes };
+        }
+    }
+
+    /// What it takes of memory.
+    pub fn held_bytes(&self) -> usize {
+        self.bytes.len()
     }
 
     pub fn copy_of(data: &[u8]) -> Buf {
@@ -193,6 +209,9 @@ impl Drop for Buf {
     #[inline]
     fn drop(&mut self) {
         if self.bytes.len() != TOTAL {
+            if !self.bytes.is_empty() {
+                memory::give_back(self.bytes.len());
+            }
             return;
         }
         let bytes = std::mem::take(&mut self.bytes);
@@ -235,6 +254,20 @@ mod tests {
         assert_eq!(buf.len(), HEAD_ROOM + 1004);
         assert!(buf.ends_with(b"xbody"));
         assert!(!buf.fits_in_front(super::TOTAL));
+    }
+
+    #[test]
+    fn what_waits_keeps_no_more_than_it_needs() {
+        let mut buf = Buf::copy_of(b"what waits");
+        buf.advance(5);
+        buf.shrink();
+        assert_eq!((&*buf, buf.held_bytes()), (&b"waits"[..], 5));
+        buf.shrink();
+        buf.advance(4);
+        assert_eq!((&*buf, buf.room()), (&b"s"[..], 0));
+        let mut nothing = Buf::empty();
+        nothing.shrink();
+        assert_eq!(nothing.held_bytes(), 0);
     }
 
     #[test]

@@ -5,9 +5,10 @@
 //! The counts belong to the process, as its memory does. Workers share them, so they are written in large steps only:
 //! by whoever allocates a buffer because none is free, and by connections that hold more than is usual.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Buffers that were allocated and what streams hold beside.
+/// Buffers that were allocated, connections, what streams hold beside, and what else a request needs much of.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 /// What streams hold.
 static HELD: AtomicU64 = AtomicU64::new(0);
@@ -33,6 +34,70 @@ pub fn budget_bytes() -> Option<u64> {
 #[inline]
 pub fn taken_bytes() -> u64 {
     TAKEN.load(Ordering::Relaxed)
+}
+
+/// Whether more is in use than leaves room to spare.
+static TIGHT: AtomicBool = AtomicBool::new(false);
+
+/// Says whether more of the budget is in use than leaves room to spare.
+pub fn set_tight(is_tight: bool) {
+    TIGHT.store(is_tight, Ordering::Relaxed);
+}
+
+/// Whether what waits should take no more than it needs, at the cost of copying it.
+#[inline]
+pub fn is_tight() -> bool {
+    TIGHT.load(Ordering::Relaxed)
+}
+
+/// Gives back to the system what the allocator keeps for later: what is resident is then what is in use.
+static PURGE: OnceLock<fn()> = OnceLock::new();
+
+/// Says how that is done; the allocator is the program's.
+pub fn set_purge(purge: fn()) {
+    let _ = PURGE.set(purge);
+}
+
+/// See [`set_purge`]. Takes milliseconds where much was freed.
+pub fn purge() {
+    if let Some(purge) = PURGE.get() {
+        purge();
+    }
+}
+
+/// A part of what connections have taken, for as long as it lives.
+#[derive(Debug, Default)]
+pub struct TakenShare {
+    bytes: usize,
+}
+
+impl TakenShare {
+    pub fn new(bytes: usize) -> TakenShare {
+        take(bytes);
+        TakenShare { bytes }
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Makes it that much from here on.
+    pub fn set(&mut self, bytes: usize) {
+        if bytes > self.bytes {
+            take(bytes - self.bytes);
+        } else {
+            give_back(self.bytes - bytes);
+        }
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for TakenShare {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            give_back(self.bytes);
+        }
+    }
 }
 
 /// A buffer was allocated.

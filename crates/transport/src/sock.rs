@@ -59,6 +59,11 @@ pub trait Sock: Sized + 'static {
     /// As [`stale`](Self::stale), asking the kernel: for requests that must not be sent twice.
     fn stale_now(&self) -> bool;
 
+    /// What a send takes of memory that waits for its peer.
+    fn unsent_bytes(&self) -> usize {
+        0
+    }
+
     /// No more output: the peer sees the end of the stream.
     fn shutdown(&self);
 

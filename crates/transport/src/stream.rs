@@ -93,6 +93,12 @@ impl<S: Sock> Stream<S> {
         self.sent_bytes.take()
     }
 
+    /// What the stream takes of memory beside itself: input that waits for more, output that waits for the peer.
+    pub fn held_bytes(&self) -> usize {
+        let pending = self.pending_out.borrow().as_ref().map_or(0, Buf::held_bytes);
+        self.unread.borrow().capacity() + self.unfinished_record.borrow().capacity() + pending + self.sock.unsent_bytes()
+    }
+
     pub fn is_tls(&self) -> bool {
         self.tls.borrow().is_some()
     }

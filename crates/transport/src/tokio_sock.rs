@@ -1,7 +1,8 @@
 //! The tokio driver of `Sock`: readiness from epoll, reads into leased buffers, deadlines from the worker's wheel.
 
-use crate::buffer::Buf;
+use crate::buffer::{Buf, HEAD_ROOM};
 use crate::deadline::{Deadlines, Direction, ticks};
+use crate::memory;
 use crate::sock::{FilePart, ReadLimit, Sock};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
@@ -10,7 +11,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
@@ -31,11 +32,16 @@ fn keep_alive() -> TcpKeepalive {
     TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE_INTERVAL).with_retries(KEEP_ALIVE_PROBES)
 }
 
+/// One read while memory is tight: a full TLS record.
+const TIGHT_READ_BYTES: usize = HEAD_ROOM;
+
 pub struct TokioSock {
     stream: TcpStream,
     deadlines: Rc<Deadlines>,
     read_limit: Cell<Limit>,
     write_idle_ticks: Cell<u32>,
+    /// The buffer of a send that waits.
+    unsent_bytes: Cell<usize>,
 }
 
 impl TokioSock {
@@ -45,6 +51,7 @@ impl TokioSock {
             deadlines: Deadlines::new(),
             read_limit: Cell::new(Limit::IdleTicks(ticks(DEFAULT_IDLE))),
             write_idle_ticks: Cell::new(ticks(DEFAULT_IDLE)),
+            unsent_bytes: Cell::new(0),
         }
     }
 
@@ -134,7 +141,11 @@ impl Sock for TokioSock {
     fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<io::Result<Buf>> {
         self.poll_io(Direction::Read, cx, || {
             let mut buf = Buf::take();
-            let space = buf.spare_for_read();
+            let mut space = buf.spare_for_read();
+            // What is read of an answer may wait for its client for as long as it likes.
+            if memory::is_tight() {
+                space = space.split_at_mut(TIGHT_READ_BYTES.min(space.len())).0;
+            }
             let capacity = space.len();
             let (count, _) = recv(&self.stream, space, RecvFlags::empty())?;
             buf.grow(count);
@@ -149,11 +160,19 @@ impl Sock for TokioSock {
                 *pending = None;
                 break;
             }
-            let count = ready!(self.poll_io(Direction::Write, cx, || {
+            let sent = self.poll_io(Direction::Write, cx, || {
                 let count = send(&self.stream, buf, SendFlags::NOSIGNAL)?;
                 Ok((count, 0 < count && count < buf.len()))
-            }))?;
-            buf.advance(count);
+            });
+            let Poll::Ready(sent) = sent else {
+                if memory::is_tight() {
+                    buf.shrink();
+                }
+                self.unsent_bytes.set(buf.held_bytes());
+                return Poll::Pending;
+            };
+            self.unsent_bytes.set(0);
+            buf.advance(sent?);
         }
         Poll::Ready(Ok(()))
     }
@@ -227,6 +246,10 @@ impl Sock for TokioSock {
     fn stale_now(&self) -> bool {
         let peeked = recv(&self.stream, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
         !matches!(peeked, Err(rustix::io::Errno::AGAIN))
+    }
+
+    fn unsent_bytes(&self) -> usize {
+        self.unsent_bytes.get()
     }
 
     fn shutdown(&self) {

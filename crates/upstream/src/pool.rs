@@ -18,6 +18,7 @@ use tidegate_balancing::retry_budget::RetryBudget;
 use tidegate_balancing::{Candidate, HealthStatus, ServerState, adaptive, mix, slow_start};
 use tidegate_model::{Bounds, KeepAlive};
 use tidegate_telemetry::{PoolMetrics, Registry, ServerMetrics, WorkerMetrics};
+use tidegate_transport::memory::TakenShare;
 use tidegate_transport::{Sock, Stream};
 
 /// What is learnt never goes below this: a connection that is used at once is always worth keeping.
@@ -216,7 +217,11 @@ pub struct H1Connection<S: Sock> {
     lifespan: Lifespan,
     /// Where connections are not shared by clients.
     owner: Option<Box<Owner>>,
+    _taken: TakenShare,
 }
+
+/// What a connection to a server takes of memory while nothing is on its way.
+const CONNECTION_BYTES: usize = 4 << 10;
 
 struct Idle<S: Sock> {
     connection: H1Connection<S>,
@@ -263,7 +268,14 @@ impl<S: Sock> H1Connection<S> {
 
     pub fn fresh(fresh: Fresh<S>) -> H1Connection<S> {
         let Fresh { stream, slot, lifespan, owner } = fresh;
-        H1Connection { stream: Box::new(stream), idle_before: None, _slot: slot, lifespan, owner }
+        H1Connection {
+            stream: Box::new(stream),
+            idle_before: None,
+            _slot: slot,
+            lifespan,
+            owner,
+            _taken: TakenShare::new(CONNECTION_BYTES),
+        }
     }
 }
 

@@ -5,6 +5,8 @@ use tidegate_transport::memory;
 
 /// What the streams of a connection may hold whatever others do: a piece of an answer that waits, and heads.
 const ALWAYS_BYTES: usize = 128 << 10;
+/// What the process's account is not told of: most connections hold less, and have nothing to tell.
+const UNTOLD_BYTES: usize = 32 << 10;
 /// Beyond it the process's account is told in steps of this size, so that it is seldom written.
 const STEP_BYTES: usize = 64 << 10;
 /// What the heads of a connection may take for each stream that it may have; a usual one has less. Without such a bound
@@ -16,6 +18,8 @@ pub(super) struct HeldAccount {
     bytes: usize,
     head_bytes: usize,
     head_bytes_max: usize,
+    /// Of a head that has not come whole.
+    unfinished_bytes: usize,
     /// What the process knows of.
     told_bytes: usize,
 }
@@ -24,7 +28,11 @@ impl HeldAccount {
     /// `streams_max`: streams that the peer may open; a server may open none.
     pub(super) fn new(streams_max: u32) -> HeldAccount {
         let head_bytes_max = HEAD_BYTES_OF_STREAM.saturating_mul(streams_max as usize);
-        HeldAccount { bytes: 0, head_bytes: 0, head_bytes_max, told_bytes: 0 }
+        HeldAccount { bytes: 0, head_bytes: 0, head_bytes_max, unfinished_bytes: 0, told_bytes: 0 }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// What a stream holds is another amount than before.
@@ -32,19 +40,29 @@ impl HeldAccount {
     pub(super) fn change(&mut self, before: Held, after: Held) {
         self.head_bytes = (self.head_bytes + after.head_bytes as usize).saturating_sub(before.head_bytes as usize);
         self.bytes = (self.bytes + after.bytes()).saturating_sub(before.bytes());
-        if self.bytes > ALWAYS_BYTES || self.told_bytes > 0 {
+        if self.bytes > UNTOLD_BYTES || self.told_bytes > 0 {
             self.tell();
+        }
+    }
+
+    /// What came of a head that has not come whole takes as much as that.
+    #[inline]
+    pub(super) fn set_unfinished(&mut self, bytes: usize) {
+        if bytes != self.unfinished_bytes {
+            self.bytes = (self.bytes + bytes).saturating_sub(self.unfinished_bytes);
+            self.unfinished_bytes = bytes;
+            self.change(Held::default(), Held::default());
         }
     }
 
     /// A step below what is told there is no need to tell less: streams that come and go would do so all the time.
     fn tell(&mut self) {
-        let beyond = self.bytes.saturating_sub(ALWAYS_BYTES);
+        let beyond = self.bytes.saturating_sub(UNTOLD_BYTES);
         if beyond > self.told_bytes {
             let more = (beyond - self.told_bytes).next_multiple_of(STEP_BYTES);
             self.told_bytes += more;
             memory::hold(more);
-        } else if self.told_bytes - beyond >= 2 * STEP_BYTES || self.bytes < ALWAYS_BYTES / 2 {
+        } else if self.told_bytes - beyond >= 2 * STEP_BYTES || self.bytes < UNTOLD_BYTES / 2 {
             let less = self.told_bytes - beyond.next_multiple_of(STEP_BYTES);
             self.told_bytes -= less;
             memory::let_go(less);
@@ -90,7 +108,7 @@ impl Held {
 
 #[cfg(test)]
 mod tests {
-    use super::{ALWAYS_BYTES, HEAD_BYTES_OF_STREAM, Held, HeldAccount, STEP_BYTES};
+    use super::{ALWAYS_BYTES, HEAD_BYTES_OF_STREAM, Held, HeldAccount, STEP_BYTES, UNTOLD_BYTES};
     use tidegate_transport::memory;
 
     fn heads(bytes: usize) -> Held {
@@ -108,17 +126,24 @@ mod tests {
         };
         let body = |bytes: usize| Held { head_bytes: 0, other_bytes: bytes as u32 };
         check(&mut account, heads(1000), 0);
-        check(&mut account, body(ALWAYS_BYTES), 0);
-        check(&mut account, body(ALWAYS_BYTES + 1), STEP_BYTES);
-        check(&mut account, body(ALWAYS_BYTES - 1), STEP_BYTES);
-        check(&mut account, body(ALWAYS_BYTES + STEP_BYTES), STEP_BYTES);
-        check(&mut account, body(ALWAYS_BYTES + 3 * STEP_BYTES + 1), 4 * STEP_BYTES);
-        check(&mut account, body(ALWAYS_BYTES + 2 * STEP_BYTES + 1), 4 * STEP_BYTES);
-        check(&mut account, body(ALWAYS_BYTES + STEP_BYTES), STEP_BYTES);
+        check(&mut account, body(UNTOLD_BYTES), 0);
+        check(&mut account, body(UNTOLD_BYTES + 1), STEP_BYTES);
+        check(&mut account, body(UNTOLD_BYTES - 1), STEP_BYTES);
+        check(&mut account, body(UNTOLD_BYTES + STEP_BYTES), STEP_BYTES);
+        check(&mut account, body(UNTOLD_BYTES + 3 * STEP_BYTES + 1), 4 * STEP_BYTES);
+        check(&mut account, body(UNTOLD_BYTES + 2 * STEP_BYTES + 1), 4 * STEP_BYTES);
+        check(&mut account, body(UNTOLD_BYTES + STEP_BYTES), STEP_BYTES);
         check(&mut account, body(1), 0);
 
+        // What came of a head that is not whole counts as well, once.
+        account.set_unfinished(UNTOLD_BYTES + STEP_BYTES);
+        account.set_unfinished(UNTOLD_BYTES + 1);
+        assert_eq!((account.bytes(), account.told_bytes), (UNTOLD_BYTES + 2, 2 * STEP_BYTES));
+        account.set_unfinished(0);
+        assert_eq!((account.bytes(), memory::taken_bytes()), (1, 0));
+
         // Heads have a bound of their own.
-        check(&mut account, heads(256 * HEAD_BYTES_OF_STREAM - 1), (1 << 20) - ALWAYS_BYTES);
+        check(&mut account, heads(256 * HEAD_BYTES_OF_STREAM - 1), 1 << 20);
         assert!(!account.is_full());
         account.change(heads(1), heads(2));
         assert!(account.is_full() && !account.is_short());

@@ -185,7 +185,13 @@ impl H2Shared {
                 }
             }
         }
+        held.set_unfinished(connection.unfinished_bytes());
         Ok(None)
+    }
+
+    /// What its streams take of memory, and a head that has not come whole.
+    pub fn held_bytes(&self) -> usize {
+        self.state.try_borrow().map_or(0, |state| state.held.bytes())
     }
 
     /// Reads the head of a stream that was opened, and hands out the stream.

@@ -30,8 +30,8 @@ pub enum StreamFault {
 /// Interim heads that wait behind one that nobody has read.
 const UNREAD_HEADS_MAX: usize = 16;
 
-/// What a stream takes without its head and its body: the state of its request, and of the way to a server.
-const STREAM_BYTES: u32 = 4 << 10;
+/// What a stream takes without its head and its body: the state of its request, and a connection to a server.
+const STREAM_BYTES: u32 = 12 << 10;
 
 /// What a connection keeps with each stream.
 #[derive(Default)]

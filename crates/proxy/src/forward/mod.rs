@@ -22,6 +22,7 @@ use crate::cached::Caching;
 use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::listening::{ConnectionFacts, ConnectionKind};
+use crate::relief::relieve_if_asked;
 use crate::snapshot::CompiledRoute;
 use crate::surroundings::Surroundings;
 use crate::tunnel::{self, Farewell, Parting, Side, TunnelBytes};
@@ -252,6 +253,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
     /// Sends the request to a server of the pool and its answer to the client, for as long as that takes.
     pub(crate) async fn forward(&mut self, pool: Rc<WorkerPool<S>>) -> Result<(), Failure> {
         self.way.pool = Some(pool.clone());
+        let _ = relieve_if_asked(&self.connection.worker);
         if self.connection.worker.process.pressure.is_high() {
             return Err(unserved(&pool, UpstreamError::Overloaded).into());
         }

@@ -6,10 +6,12 @@ use std::io;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Instant;
+use tidegate_exchange::responder::REFUSAL_WRITE_IDLE;
 use tidegate_exchange::{Arrived, BodyReader, H1Responder, Pooled, Responder};
 use tidegate_message::body::H1BodyReader;
 use tidegate_message::read_head::{HeadFault, read_rest_of_head};
 use tidegate_middleware::{Refusal, error_answer};
+use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_wire::chunked::Peer;
 use tidegate_wire::h2::PREFACE;
@@ -82,6 +84,7 @@ async fn serve_request<S: Sock>(connection: &Rc<Connection<S>>, mut data: Buf) -
     let limits = snapshot.shared.head_limits();
     let mut head: Pooled<RequestHead> = Pooled::take();
     if connection.tls.is_none() && data.starts_with(TLS_RECORD_START) {
+        drop(data);
         return Box::pin(refuse_head(connection, &head, Refusal::TlsToPlainHttp, arrived)).await;
     }
     let parsed = parse_request(&data, &limits, &mut head).map_err(HeadFault::Bad);
@@ -90,13 +93,22 @@ async fn serve_request<S: Sock>(connection: &Rc<Connection<S>>, mut data: Buf) -
             data.advance(consumed);
             Ok(data)
         }
+        Ok(Parsed::Partial) if connection.worker.process.pressure.is_high() => {
+            // Before heads that are whole are refused; what came of it is let go.
+            drop(data);
+            let refusal = Refusal::Upstream(UpstreamError::Overloaded);
+            return Box::pin(refuse_head(connection, &head, refusal, arrived)).await;
+        }
         Ok(Parsed::Partial) => {
             // From the first byte to the head's end the clock runs, however often a byte arrives (slowloris).
             let until = arrived + snapshot.shared.limits.header_timeout;
             let parse = |data: &[u8]| parse_request(data, &limits, &mut head);
             Box::pin(read_rest_of_head(&connection.stream, data, limits.head_bytes_max, Some(until), parse)).await
         }
-        Err(fault) => Err(fault),
+        Err(fault) => {
+            drop(data);
+            Err(fault)
+        }
     };
     let rest = match outcome {
         Ok(rest) => rest,
@@ -108,7 +120,10 @@ async fn serve_request<S: Sock>(connection: &Rc<Connection<S>>, mut data: Buf) -
     };
     let framing = match request_framing(&head) {
         Ok(framing) => framing,
-        Err(error) => return Box::pin(refuse_head(connection, &head, error.into(), arrived)).await,
+        Err(error) => {
+            drop(rest);
+            return Box::pin(refuse_head(connection, &head, error.into(), arrived)).await;
+        }
     };
     if let BodyFraming::Length(length) = framing {
         state_length_once(&mut head.fields, length);
@@ -121,7 +136,10 @@ async fn serve_request<S: Sock>(connection: &Rc<Connection<S>>, mut data: Buf) -
             connection.stream.unread(rest);
             BodyReader::Empty
         }
-        framing => BodyReader::H1(H1BodyReader::new(&connection.stream, framing, Peer::Client, rest)),
+        framing => {
+            connection.facts.has_upload.set(true);
+            BodyReader::H1(H1BodyReader::new(&connection.stream, framing, Peer::Client, rest))
+        }
     };
     let responder = Responder::H1(H1Responder::new(&connection.stream, head.version, keep_alive));
     let place = (snapshot, listener);
@@ -146,6 +164,8 @@ pub(super) async fn refuse_head<S: Sock>(
     let mut message = Buf::copy_of(body);
     let len = response.encoded_len();
     response.encode(message.open_front(len));
+    // Who takes nothing is not waited for as for the reader of an answer.
+    connection.stream.sock.set_write_idle(REFUSAL_WRITE_IDLE);
     let ending = if connection.stream.write(message).await.is_ok() { Ending::Close } else { Ending::Abort };
     connection.log_refused_head(head, refusal, arrived, sent);
     ending

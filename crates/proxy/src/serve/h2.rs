@@ -104,6 +104,10 @@ impl<S: Sock> FrameOwner for Session<S> {
     /// those it has are finished. A connection with open streams may be silent for as long as they like.
     fn poll_deadlines(&mut self, cx: &mut Context<'_>) -> Poll<Option<ConnectionEnd>> {
         note_refused_streams(&self.connection, self.shared.take_refused_for_memory());
+        if self.shared.head_began().is_some() && self.connection.worker.process.pressure.is_high() {
+            // What came of the head is let go before those that are whole are refused.
+            return Poll::Ready(Some(self.end("there is no memory for the rest of a head")));
+        }
         let deadlines = &mut self.deadlines;
         if deadlines.is_beginning && self.shared.has_begun() && !self.connection.stream.is_early() {
             deadlines.is_beginning = false;
@@ -138,10 +142,7 @@ impl<S: Sock> FrameOwner for Session<S> {
             deadlines.tick = Box::pin(rt::sleep(deadlines.keep_alive / 2));
         }
         if deadlines.head.as_mut().is_some_and(|head| head.as_mut().poll(cx).is_ready()) {
-            let why = "a head did not come whole within `limits header-timeout`";
-            let end = ConnectionEnd::Fault(ConnectionFault { code: ErrorCode::EnhanceYourCalm, why });
-            self.shared.end(end);
-            return Poll::Ready(Some(end));
+            return Poll::Ready(Some(self.end("a head did not come whole within `limits header-timeout`")));
         }
         Poll::Pending
     }
@@ -200,6 +201,7 @@ impl<S: Sock> Session<S> {
         // Waiting for the preface and the first frames is as bounded as waiting for a head.
         connection.stream.sock.set_read_limit(ReadLimit::Until(now + limits.header_timeout));
         let shared = H2Shared::new(Role::Server, ours, head_limits, STREAM_WINDOW_BYTES, now);
+        *connection.facts.streams.borrow_mut() = Rc::downgrade(&shared);
         let io = FrameIo::new(shared.clone(), connection.stream.clone());
         let session = Session {
             connection: connection.clone(),
@@ -218,6 +220,13 @@ impl<S: Sock> Session<S> {
             },
         };
         (session, io)
+    }
+
+    /// Ends the connection for what its client does.
+    fn end(&self, why: &'static str) -> ConnectionEnd {
+        let end = ConnectionEnd::Fault(ConnectionFault { code: ErrorCode::EnhanceYourCalm, why });
+        self.shared.end(end);
+        end
     }
 
     /// A head that is no request: answered and counted. The stream of a malformed one ends with an error behind that

@@ -7,7 +7,7 @@ mod introduced;
 mod tls;
 
 use crate::connection::Connection;
-use crate::listening::{ConnectionFacts, ConnectionKind, ListenerState};
+use crate::listening::{CONNECTION_BYTES, ConnectionFacts, ConnectionKind, ListenerState};
 use crate::passthrough;
 use crate::worker::Worker;
 use std::net::{IpAddr, SocketAddr};
@@ -16,6 +16,7 @@ use std::time::Instant;
 use tidegate_exchange::responder::CLIENT_WRITE_IDLE;
 use tidegate_model::listening::ListenerProtocol;
 use tidegate_telemetry::ListenerKind;
+use tidegate_transport::memory::TakenShare;
 use tidegate_transport::{Sock, Stream, rt};
 
 /// Takes over an accepted socket: counts it, refuses it when its address has too many, else serves it in a task of its
@@ -92,6 +93,7 @@ struct Counted<S: Sock> {
     /// Among whose connections it is counted.
     client: Option<IpAddr>,
     kind: ListenerKind,
+    _taken: TakenShare,
 }
 
 impl<S: Sock> Counted<S> {
@@ -105,7 +107,7 @@ impl<S: Sock> Counted<S> {
         listener.connections_opened.increment();
         listener.connections_active.increment();
         let id = worker.connection_opened();
-        Counted { worker, id, client, kind }
+        Counted { worker, id, client, kind, _taken: TakenShare::new(CONNECTION_BYTES) }
     }
 }
 

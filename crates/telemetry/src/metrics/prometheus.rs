@@ -101,6 +101,9 @@ fn render_clients(text: &mut Text, workers: &[Workers]) {
     let refused = workers.iter().flat_map(|worker| worker.connections_refused.iter());
     let help = "Client connections closed before a request, by reason.";
     text.reasons("tidegate_client_connections_refused_total", help, refused);
+    let help = "Client connections ended because they held most when memory was short.";
+    let ended = sum(workers, |worker| worker.connections_ended_for_memory.value());
+    text.one("tidegate_client_connections_ended_for_memory_total", help, ended);
     let passthrough = workers.iter().flat_map(|worker| worker.passthrough.iter());
     text.reasons("tidegate_tcp_connections_total", "Connections passed on as they are, by why they ended.", passthrough);
     let received = sum(workers, |worker| worker.client_bytes_received.value());

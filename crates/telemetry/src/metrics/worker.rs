@@ -103,6 +103,8 @@ pub struct WorkerMetrics {
     pub refused_on_trial: ReasonCounters,
     /// Connections that were closed before a request: over `connections-per-ip`, out of file descriptors.
     pub connections_refused: ReasonCounters,
+    /// Connections that were ended because they held most when memory was short.
+    pub connections_ended_for_memory: Counter,
     /// Connections that were passed on as they are, by why they ended.
     pub passthrough: ReasonCounters,
     /// HTTP/2 connections closed because of a flood, by which.

@@ -79,6 +79,10 @@ impl HeaderBlock {
         Ok(())
     }
 
+    pub(super) fn held_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// The block is done with.
     fn close(&mut self) {
         self.bytes.clear();

@@ -218,6 +218,11 @@ impl<T: Default> Connection<T> {
         self.block.began
     }
 
+    /// What a frame and a head take that have not come whole.
+    pub fn unfinished_bytes(&self) -> usize {
+        self.partial.capacity() + self.block.held_bytes()
+    }
+
     /// Whether the peer should have acknowledged our SETTINGS by now.
     pub fn is_acknowledgement_overdue(&self, now: Instant) -> bool {
         self.settings_sent.is_some_and(|sent| now.saturating_duration_since(sent) >= SETTINGS_TIME_MAX)
