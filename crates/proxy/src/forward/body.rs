@@ -67,19 +67,25 @@ impl TrailerPass<'_> {
     }
 }
 
+/// What a request's body is held to on its way.
+pub(crate) struct BodyTerms<'r> {
+    pub pace: Pace,
+    pub allowance: &'r mut Option<BodyAllowance>,
+    pub trailers: TrailerPass<'r>,
+    /// The answer has begun: from then on the body may be as slow as it likes.
+    pub is_answering: &'r Cell<bool>,
+}
+
 /// Passes the request's body on, and tells each piece and whether trailers follow it. Reading pauses while the upstream
 /// takes nothing.
 pub(crate) async fn pump_body<S: Sock>(
     body: &mut BodyReader<'_, S>,
     call: &Call<S>,
-    pace: Pace,
-    allowance: &mut Option<BodyAllowance>,
-    pass: TrailerPass<'_>,
+    terms: BodyTerms<'_>,
     note: impl FnMut(&[u8], bool),
     account: &impl Fn(),
-    is_answering: &Cell<bool>,
 ) -> Result<(), PumpFault> {
-    let outcome = pump_pieces(body, call, pace, allowance, pass, note, account, is_answering).await;
+    let outcome = pump_pieces(body, call, terms, note, account).await;
     if let BodyReader::H1(reader) = body {
         // From here on the answer watches the client, and waits as long as the answer takes.
         reader.stream.sock.set_read_limit(ReadLimit::Never);
@@ -90,12 +96,9 @@ pub(crate) async fn pump_body<S: Sock>(
 async fn pump_pieces<S: Sock>(
     body: &mut BodyReader<'_, S>,
     call: &Call<S>,
-    mut pace: Pace,
-    allowance: &mut Option<BodyAllowance>,
-    pass: TrailerPass<'_>,
+    BodyTerms { mut pace, allowance, trailers: pass, is_answering }: BodyTerms<'_>,
     mut note: impl FnMut(&[u8], bool),
     account: &impl Fn(),
-    is_answering: &Cell<bool>,
 ) -> Result<(), PumpFault> {
     let mut turn = 0;
     loop {

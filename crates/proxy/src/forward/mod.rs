@@ -11,7 +11,7 @@ mod reply;
 pub(crate) mod retry;
 mod websocket;
 
-use self::body::{TrailerPass, both, pump_body, send_rest};
+use self::body::{BodyTerms, TrailerPass, both, pump_body, send_rest};
 use self::collected::Collected;
 use self::head::Plan;
 use self::mirror::Copies;
@@ -524,7 +524,9 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
                         }
                         abreast.is_lost.set(!replay.is_whole());
                     };
-                    pump_body(&mut body, call, pace, &mut allowance, pass, note, &account, &abreast.is_answering).await
+                    let terms =
+                        BodyTerms { pace, allowance: &mut allowance, trailers: pass, is_answering: &abreast.is_answering };
+                    pump_body(&mut body, call, terms, note, &account).await
                 };
                 if outcome.is_ok()
                     && let Some(copies) = copies.take()
