@@ -9,7 +9,7 @@ use tidegate_exchange::{BodyLength, BodyReader, Exchange, TURN_BYTES, gone, unle
 use tidegate_transport::{Buf, Sock, rt};
 use tidegate_wire::BodyFraming;
 use tidegate_wire::head::{HeaderId, ResponseHead};
-use tidegate_wire::http1::content_length;
+use tidegate_wire::http1::{content_length, state_length_once};
 
 /// The answer whose head is in `response` to the client: through the route's steps, and its body as it comes.
 pub async fn pass_answer<S: Sock>(
@@ -79,14 +79,7 @@ pub async fn stream_plain<S: Sock>(
 /// One `Content-Length` where there may be one, none where there must not.
 pub fn settle_content_length(head: &mut ResponseHead, framing: BodyFraming) {
     match framing {
-        BodyFraming::Length(length) => {
-            let mut digits = itoa::Buffer::new();
-            let digits = digits.format(length).as_bytes();
-            let is_settled = head.fields.all(HeaderId::ContentLength).eq([digits]);
-            if !is_settled {
-                head.fields.set(b"content-length", digits);
-            }
-        }
+        BodyFraming::Length(length) => state_length_once(&mut head.fields, length),
         // RFC 9110 section 8.6: not in 204; in the answer to HEAD and in 304 it describes what is not sent.
         BodyFraming::None if head.status == 204 => {
             head.fields.remove_id(HeaderId::ContentLength);
@@ -97,7 +90,7 @@ pub fn settle_content_length(head: &mut ResponseHead, framing: BodyFraming) {
                 return;
             }
             match content_length(&head.fields) {
-                Ok(length) => settle_content_length(head, BodyFraming::Length(length)),
+                Ok(length) => state_length_once(&mut head.fields, length),
                 Err(_) => {
                     head.fields.remove_id(HeaderId::ContentLength);
                 }

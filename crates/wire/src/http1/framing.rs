@@ -147,15 +147,30 @@ fn any_has_token(fields: &Fields, id: HeaderId, token: &[u8]) -> bool {
 pub fn content_length(fields: &Fields) -> Result<u64, HeadError> {
     let mut agreed = None;
     for value in fields.all(HeaderId::ContentLength) {
-        for item in value.split(|byte| *byte == b',') {
-            let length = decimal(item.trim_ascii()).ok_or(HeadError::BadContentLength)?;
-            if agreed.is_some_and(|agreed| agreed != length) {
-                return Err(HeadError::ContentLengthDisagrees);
-            }
-            agreed = Some(length);
-        }
+        // Nearly every value is one number; a list of them is looked at beside the usual way.
+        let length = match decimal(value) {
+            Some(length) => length,
+            None => length_of_list(value)?,
+        };
+        agree(&mut agreed, length)?;
     }
     agreed.ok_or(HeadError::BadContentLength)
+}
+
+#[cold]
+fn length_of_list(value: &[u8]) -> Result<u64, HeadError> {
+    let mut agreed = None;
+    for item in value.split(|byte| *byte == b',') {
+        agree(&mut agreed, decimal(item.trim_ascii()).ok_or(HeadError::BadContentLength)?)?;
+    }
+    agreed.ok_or(HeadError::BadContentLength)
+}
+
+fn agree(agreed: &mut Option<u64>, length: u64) -> Result<(), HeadError> {
+    match agreed.replace(length) {
+        Some(before) if before != length => Err(HeadError::ContentLengthDisagrees),
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// Leaves one `Content-Length` with that value, in its plain form: nobody behind us has to make something of several.
