@@ -332,7 +332,7 @@ impl<'n> Line<'n> {
             let surplus = given[self.directive.arguments.len()..].iter().map(|value| value.location.clone());
             let diagnostic = Diagnostic::error("too-many-arguments", extra.location.clone(), message).hiding(surplus);
             lowering.report(match self.directive.meant {
-                "" => diagnostic,
+                "" => diagnostic.help(format!("for example `{}`", short_example(self.directive.example))),
                 help => diagnostic.help(help),
             });
         }

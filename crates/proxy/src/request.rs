@@ -23,7 +23,7 @@ use crate::connection::Connection;
 use crate::decoded::decode_body;
 use crate::failure::Failure;
 use crate::files::serve_file;
-use crate::forward::{Forwarding, Settings, Way};
+use crate::forward::{Forwarding, Settings, Way, check_upgrade};
 use crate::recent::EndedRequest;
 use crate::snapshot::CompiledRoute;
 use crate::surroundings::{Surroundings, context};
@@ -159,6 +159,11 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
     async fn answer(&mut self, place: Place<S>) -> Result<(), Failure> {
         if self.exchange.client_is_unclear {
             return Box::pin(self.answer_refusal(Refusal::ClientUnclear)).await;
+        }
+        if self.exchange.hop.upgrade.is_some()
+            && let Err(refusal) = check_upgrade(self.exchange)
+        {
+            return Box::pin(self.answer_refusal(refusal)).await;
         }
         if self.may_be_challenge()
             && let Some(outcome) = Box::pin(self.answer_challenge()).await

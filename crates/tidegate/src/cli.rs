@@ -96,7 +96,7 @@ pub enum Command {
         #[arg(value_name = "URL", required_unless_present = "request")]
         url: Option<String>,
         /// A header field of the request; may be given several times. `Host: name` asks for another host than that of
-        /// the URL.
+        /// the URL; `:protocol: websocket` with CONNECT for a WebSocket over HTTP/2.
         #[arg(long, short = 'H', value_name = "NAME: VALUE")]
         header: Vec<String>,
         /// The client's IP address, as `match client=` sees it. By default 127.0.0.1.

@@ -74,6 +74,9 @@ pub enum HeadError {
     /// An extended CONNECT that our settings do not offer (RFC 8441 section 4).
     #[error("`listener websocket-over-http2` offers no extended CONNECT")]
     ProtocolNotOffered,
+    /// RFC 6455 sections 11.3.1 and 11.3.5. Which of them counts, every server decides for itself.
+    #[error("a handshake for a WebSocket has Sec-WebSocket-Key or Sec-WebSocket-Version more than once")]
+    WebsocketFieldRepeated,
     /// RFC 9113 section 8.2.2.
     #[error("a field speaks of a connection of HTTP/1.1, which this is not")]
     ConnectionField,

@@ -7,6 +7,9 @@
 //!                 └───────────┴──impossible length──▶ Lost
 //! ```
 
+use crate::error::HeadError;
+use crate::head::Fields;
+
 /// What the protocol is called in `Upgrade` and `:protocol`.
 pub const PROTOCOL: &[u8] = b"websocket";
 /// The fields of a handshake over HTTP/1.1 that show that its server has understood it (RFC 6455 section 4). HTTP/2
@@ -16,6 +19,10 @@ pub const ACCEPT_FIELD: &[u8] = b"sec-websocket-accept";
 /// What is hashed behind the key.
 pub const ACCEPT_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 pub const KEY_BYTES: usize = 16;
+
+/// Fields of which a handshake has one at most. `Sec-WebSocket-Protocol` and `-Extensions` are lists, which may stand
+/// in several (RFC 6455 sections 11.3.2 and 11.3.4).
+const SINGLE_FIELDS: [&[u8]; 2] = [KEY_FIELD, b"sec-websocket-version"];
 
 /// The status code of a server that goes away (RFC 6455 section 7.4.1).
 pub const GOING_AWAY: u16 = 1001;
@@ -32,6 +39,12 @@ const MASK_BYTES: u64 = 4;
 const LENGTH_BITS: u8 = 0x7f;
 const LENGTH_IN_2_BYTES: u8 = 126;
 const LENGTH_IN_8_BYTES: u8 = 127;
+
+/// Whether a handshake, of either version of HTTP, has only one of what may stand in it once.
+pub fn check_handshake(fields: &Fields) -> Result<(), HeadError> {
+    let is_repeated = |name: &&[u8]| fields.all_named(name).nth(1).is_some();
+    if SINGLE_FIELDS.iter().any(is_repeated) { Err(HeadError::WebsocketFieldRepeated) } else { Ok(()) }
+}
 
 /// Follows the frames of one direction. Its cost grows with the number of frames, not with their bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -175,12 +188,32 @@ pub fn close_frame(code: u16, masked: Option<[u8; 4]>) -> CloseFrame {
 
 #[cfg(test)]
 mod tests {
-    use super::{Frames, GOING_AWAY, close_frame};
+    use super::{Frames, GOING_AWAY, check_handshake, close_frame};
+    use crate::error::HeadError;
+    use crate::head::Fields;
     use bolero::check;
 
     const ITERATIONS: usize = 3_000;
     /// Payload bytes that look like headers when they are not skipped.
     const PAYLOAD: u8 = 0x88;
+
+    #[test]
+    fn a_handshake_has_one_key_and_one_version() {
+        let check = |names: &[&str], expected: Result<(), HeadError>| {
+            let mut fields = Fields::default();
+            names.iter().for_each(|name| fields.push(name.as_bytes(), b"13"));
+            assert_eq!(check_handshake(&fields), expected, "{names:?}");
+        };
+        let repeated = Err(HeadError::WebsocketFieldRepeated);
+        check(&[], Ok(()));
+        check(&["Sec-WebSocket-Key", "Sec-WebSocket-Version"], Ok(()));
+        check(&["Sec-WebSocket-Version", "x-a", "sec-websocket-version"], repeated);
+        check(&["sec-websocket-key", "SEC-WEBSOCKET-KEY"], repeated);
+        check(
+            &["sec-websocket-protocol", "sec-websocket-protocol", "sec-websocket-extensions", "sec-websocket-extensions"],
+            Ok(()),
+        );
+    }
 
     /// One frame as the RFC draws it, written apart from the code that reads it.
     fn frame(first: u8, length: usize, masked: bool) -> Vec<u8> {

@@ -167,12 +167,12 @@ fn is_name(text: &str) -> bool {
 fn lower_env(lowering: &mut Lowering<'_>, draft: &mut FastCgiDraft, line: &Line<'_>) {
     let name = line.read_argument(lowering, 0).map(Read::text);
     let value = line.read_argument(lowering, 1).map(Read::template);
-    let (Some(name), Some(value)) = (name, value) else { return };
-    if name.value.is_empty() || !name.value.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'=') {
-        let message = format!("`{}` cannot be the name of a param", shortened(&name.value));
-        lowering.report(name.error("bad-name", message).help("as an environment variable, for example `APP_ENV`"));
+    let Some(name) = name else { return };
+    if !is_param(&name.value) {
+        lowering.report(bad_param(&name));
         return;
     }
+    let Some(value) = value else { return };
     if let Some(first) = draft.env_at.get(&name.value) {
         let diagnostic = name.error("duplicate-directive", format!("`{}` is set twice", shortened(&name.value)));
         lowering.report(diagnostic.label(first.clone(), "the first one").help("remove one of them"));
@@ -184,6 +184,24 @@ fn lower_env(lowering: &mut Lowering<'_>, draft: &mut FastCgiDraft, line: &Line<
     }
     draft.env_at.insert(name.value.clone(), name.location);
     draft.env.push((name.value, value));
+}
+
+fn bad_param(name: &Text) -> Diagnostic {
+    match name.value.split_once('=') {
+        // As a shell has it, and Docker. The value may be a secret.
+        Some((param, _)) if is_param(param) => name
+            .error("bad-name", format!("`{}=…` cannot be the name of a param", shortened(param)))
+            .hiding([name.location.clone()])
+            .help(format!("name and value stand apart: `env \"{}\" \"…\"`", shortened(param))),
+        Some(_) | None => name
+            .error("bad-name", format!("`{}` cannot be the name of a param", shortened(&name.value)))
+            .help("as an environment variable, for example `APP_ENV`"),
+    }
+}
+
+/// What no script takes for something else: not empty, and neither a blank nor a control byte nor `=` in it.
+fn is_param(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'=')
 }
 
 pub fn write(line: &mut Writer, fastcgi: &FastCgi) {

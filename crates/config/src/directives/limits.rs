@@ -104,15 +104,32 @@ limit!(
     "A request body that comes slower than this ends with 408; `0` turns the check off. Time spent waiting for the client counts, and a minute of it at most can be saved up. Calls of gRPC, and bodies whose answer has begun, may pause.",
     |limits, read| limits.body_rate_bytes = read.number()
 );
-limit!(
-    H2_STREAMS,
-    "h2-streams",
-    Kind::Integer { min: 1, max: 65_535 },
-    "`256`",
-    "h2-streams 256",
-    "How many requests one HTTP/2 connection may have in flight.",
-    |limits, read| limits.h2_streams = read.number() as u32
-);
+
+pub static H2_STREAMS: Directive = Directive {
+    name: "h2-streams",
+    places: &[Place::Limits],
+    arguments: &[Argument::one("bound", Kind::Integer { min: 1, max: 65_535 }, STREAMS)],
+    summary: STREAMS,
+    default: "`256`",
+    example: "h2-streams 256",
+    lower: Lower::Limits(lower_streams),
+    ..Directive::PLAIN
+};
+
+const STREAMS: &str = "How many requests one HTTP/2 connection may have in flight.";
+
+/// `0` is what somebody writes who wants no HTTP/2.
+fn lower_streams(lowering: &mut Lowering<'_>, limits: &mut Limits, line: &Line<'_>) {
+    let errors_before = lowering.diagnostics.len();
+    match line.read_argument(lowering, 0) {
+        Some(read) => limits.h2_streams = read.number() as u32,
+        None => {
+            for diagnostic in lowering.diagnostics[errors_before..].iter_mut().filter(|fault| fault.code == "out-of-range") {
+                diagnostic.help = Some("to offer no HTTP/2, write `alpn \"http/1.1\"` in the `tls` of the site".to_owned());
+            }
+        }
+    }
+}
 
 pub static HANDSHAKES_PER_NETWORK: Directive = Directive {
     name: "handshakes-per-network",

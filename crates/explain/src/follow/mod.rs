@@ -20,12 +20,13 @@ use listener::Place;
 use tidegate_api::{ExplainedPool, ExplainedRequest, Explanation, Outcome, OutcomeKind, Server, Setting};
 use tidegate_config::writing::{self, WrittenSetting, show_size};
 use tidegate_middleware::Refusal;
-use tidegate_model::listening::{listening_shared, redirect_site, site_name};
+use tidegate_model::listening::{listening_shared, redirect_site, site_name, websocket_over_http2};
 use tidegate_model::{Configuration, PoolName, Scheme, Site, Step, Terminal};
 use tidegate_routing::decision::{Arrival, Rejection, Sender, SiteRules};
 use tidegate_routing::{RouteId, SiteId};
-use tidegate_wire::HeadError;
-use tidegate_wire::head::RequestHead;
+use tidegate_wire::head::{HeaderId, RequestHead};
+use tidegate_wire::websocket::{PROTOCOL, check_handshake};
+use tidegate_wire::{HeadError, http1};
 use walk::{Walked, walk};
 
 /// Follows a request through a configuration. `Err` is a request that cannot be put into bytes, or a configuration that
@@ -91,6 +92,10 @@ fn follow(configuration: &Configuration, request: &Question) -> Result<Explanati
             return Ok(answer);
         }
     };
+    if let Err(refusal) = switch(configuration, &place, request, &head) {
+        answer.outcome = refused_by_proxy(refusal);
+        return Ok(answer);
+    }
     answer.notes.extend(place.arrive(&mut head, request.client_ip));
     see(&mut answer.request, &head);
     let named = place.router.find_site(head.host(), place.local_ip);
@@ -109,16 +114,25 @@ fn follow(configuration: &Configuration, request: &Question) -> Result<Explanati
             let site = site_of(id);
             take_route(&mut answer, configuration, site, taken, &reasons);
             let route_steps = taken.map_or(&[][..], |taken| &site.routes[taken.0 as usize].steps);
-            take_steps(&mut answer, walk(site, route_steps, request, &mut head)?);
+            take_steps(&mut answer, request, walk(site, route_steps, request, &mut head)?);
         }
-        Err(rejection) => {
-            answer.outcome = refused_by_proxy(rejection.into());
-            if rejection == Rejection::Misdirected {
-                answer.notes.push("the name of the handshake belongs to a site with other TLS settings".to_owned());
-            }
-        }
+        Err(rejection) => take_rejection(&mut answer, rejection),
     }
     Ok(answer)
+}
+
+/// What is held against a request for another protocol before anything is looked up, on a connection of HTTP/1.1 or on
+/// a stream of HTTP/2.
+fn switch(configuration: &Configuration, place: &Place<'_>, request: &Question, head: &RequestHead) -> Result<(), Refusal> {
+    let asked = match &request.protocol {
+        None => http1::upgrade_protocol(head),
+        Some(_) if !websocket_over_http2(configuration, place.address) => return Err(HeadError::ProtocolNotOffered.into()),
+        // What follows is the tunnel's (RFC 8441 section 5).
+        Some(_) if head.fields.has(HeaderId::ContentLength) => return Err(HeadError::BodyNotAllowed.into()),
+        Some(protocol) if !protocol.as_bytes().eq_ignore_ascii_case(PROTOCOL) => return Err(Refusal::ConnectProtocol),
+        Some(protocol) => Some(protocol.as_bytes()),
+    };
+    if asked.is_some_and(|asked| asked.eq_ignore_ascii_case(PROTOCOL)) { Ok(check_handshake(&head.fields)?) } else { Ok(()) }
 }
 
 /// Both halves of the decision, between which the proxy may wait for the end of a handshake.
@@ -133,8 +147,15 @@ fn decide<'r>(
     Ok((id, rules, rules.find_route(head, sender)?))
 }
 
+fn take_rejection(answer: &mut Explanation, rejection: Rejection) {
+    answer.outcome = refused_by_proxy(rejection.into());
+    if rejection == Rejection::Misdirected {
+        answer.notes.push("the name of the handshake belongs to a site with other TLS settings".to_owned());
+    }
+}
+
 /// A step that refuses the request, or answers it, is what comes of it.
-fn take_steps(answer: &mut Explanation, walked: Result<Walked, Refusal>) {
+fn take_steps(answer: &mut Explanation, request: &Question, walked: Result<Walked, Refusal>) {
     match walked {
         Err(refusal) => {
             answer.outcome = refused_by_proxy(refusal);
@@ -148,6 +169,25 @@ fn take_steps(answer: &mut Explanation, walked: Result<Walked, Refusal>) {
             answer.notes.push("this is for who logs in; without that it is answered with 401".to_owned());
         }
         Ok(Walked::Through) => {}
+    }
+    if request.protocol.is_some() && is_own_success(&answer.outcome) {
+        answer.outcome = refused_by_proxy(Refusal::NotWebSocket);
+    }
+}
+
+/// The proxy answers with success by itself, which would say that a tunnel stands.
+fn is_own_success(outcome: &Outcome) -> bool {
+    match outcome.kind {
+        OutcomeKind::Serves => true,
+        OutcomeKind::Responds => outcome.status.is_some_and(|status| (200..300).contains(&status)),
+        OutcomeKind::Redirects
+        | OutcomeKind::Proxied
+        | OutcomeKind::Passthrough
+        | OutcomeKind::Split
+        | OutcomeKind::RunsScript
+        | OutcomeKind::Refused
+        | OutcomeKind::NothingListens
+        | OutcomeKind::HandshakeRefused => false,
     }
 }
 

@@ -19,9 +19,14 @@ pub struct Question {
     pub path_and_query: String,
     /// A `Host` among them is the host that is asked for, in the place of that of the URL.
     pub headers: Vec<(String, String)>,
+    /// What an extended CONNECT of HTTP/2 asks its stream to become: the header `:protocol` (RFC 8441).
+    pub protocol: Option<String>,
     /// Taken to be the client's address as `match client=` sees it.
     pub client_ip: IpAddr,
 }
+
+/// How its line begins among the headers of a question.
+const PROTOCOL_FIELD: &str = ":protocol:";
 
 /// Whose request it is when nobody says.
 const DEFAULT_CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -37,7 +42,14 @@ impl Question {
         let (authority, path_and_query) = split_path(rest)?;
         let parsed = parse_authority(authority.as_bytes())
             .map_err(|_| format!("`{}` is not a host\n  help: for example `https://example.com/`", authority.escape_debug()))?;
-        let headers = headers.iter().map(|line| header(line.as_ref())).collect::<Result<Vec<_>, _>>()?;
+        let (protocols, headers): (Vec<&str>, Vec<&str>) =
+            headers.iter().map(AsRef::as_ref).partition(|line| line.starts_with(PROTOCOL_FIELD));
+        let headers = headers.into_iter().map(header).collect::<Result<Vec<_>, _>>()?;
+        let protocol = match protocols[..] {
+            [] => None,
+            [line] => Some(line[PROTOCOL_FIELD.len()..].trim().to_owned()),
+            [_, _, ..] => return Err("there is more than one `:protocol`".to_owned()),
+        };
         let client_ip = match from {
             None => DEFAULT_CLIENT,
             Some(text) => text.parse::<IpAddr>().map_err(|_| {
@@ -51,6 +63,7 @@ impl Question {
             port: parsed.port.unwrap_or(scheme.default_port()),
             path_and_query,
             headers,
+            protocol,
             client_ip,
         };
         request.check()?;
@@ -88,6 +101,9 @@ impl Question {
                 self.path_and_query.escape_debug()
             ));
         }
+        if self.protocol.is_some() && self.method != "CONNECT" {
+            return Err("`:protocol` stands with CONNECT alone\n  help: for example `explain CONNECT https://example.com/chat -H ':protocol: websocket'`".to_owned());
+        }
         for (name, value) in &self.headers {
             if !is_token(name) {
                 return Err(format!("`{}` is not a header name", name.escape_debug()));
@@ -102,14 +118,16 @@ impl Question {
     /// The head as the proxy reads it, or why it refuses it.
     pub(super) fn head(&self, limits: &Limits) -> Result<Result<RequestHead, HeadError>, String> {
         self.check()?;
-        let target = if self.method == "CONNECT" {
+        // An extended CONNECT is made the request that it would be over HTTP/1.1, as the proxy does it.
+        let method = if self.protocol.is_some() { "GET" } else { &self.method };
+        let target = if method == "CONNECT" {
             // Its target is always with a port (RFC 9112 section 3.2.3).
             let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
             format!("{host}:{}", self.port)
         } else {
             self.path_and_query.clone()
         };
-        let mut text = format!("{} {target} HTTP/1.1\r\n", self.method);
+        let mut text = format!("{method} {target} HTTP/1.1\r\n");
         if !self.headers.iter().any(|(name, _)| HeaderId::of(name.as_bytes()) == HeaderId::Host) {
             text.push_str(&format!("Host: {}\r\n", self.authority()));
         }
@@ -206,6 +224,15 @@ mod tests {
             Some("2001:db8::7"),
             r#"POST http://a.test/ [("X-A", "b : c"), ("Host", "b.test"), ("Empty", "")] from 2001:db8::7"#,
         );
+    }
+
+    #[test]
+    fn an_extended_connect_names_its_protocol() {
+        let parse = |method: &str, headers: &[&str]| Question::parse(method, "https://a.test/chat", headers, None);
+        assert_eq!(parse("CONNECT", &[":protocol: websocket"]).expect("a question").protocol.as_deref(), Some("websocket"));
+        assert!(parse("CONNECT", &["a: b"]).expect("a question").protocol.is_none());
+        check("GET", "https://a.test/", &[":protocol: websocket"], None, "`:protocol` stands with CONNECT alone");
+        check("CONNECT", "https://a.test/", &[":protocol: a", ":protocol: b"], None, "there is more than one `:protocol`");
     }
 
     #[test]

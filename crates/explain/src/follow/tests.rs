@@ -18,6 +18,8 @@ fn explained(text: &str, question: &str) -> Explanation {
     while let Some(word) = words.next() {
         match word {
             "from" => from = words.next(),
+            // The field of that name of HTTP/2.
+            word if word.starts_with(":protocol:") => headers.push(word.to_owned()),
             header => headers.push(header.replace(':', ": ")),
         }
     }
@@ -25,7 +27,8 @@ fn explained(text: &str, question: &str) -> Explanation {
     explain(&configuration(text), &request).unwrap_or_else(|error| panic!("{question}: {error}"))
 }
 
-/// A question is `METHOD URL [Name:value]… [from IP]`. Each expected line stands in the answer, in this order.
+/// A question is `METHOD URL [Name:value]… [:protocol:name] [from IP]`. Each expected line stands in the answer, in
+/// this order.
 fn check(text: &str, question: &str, expected: &[&str]) {
     let rendered = explained(text, question).text;
     let mut lines = rendered.lines();
@@ -369,4 +372,34 @@ fn steps_that_refuse_or_answer_are_what_comes_of_the_request() {
     // Without a route, the site's steps run all the same.
     let text = "site \"http://a.test\" {\ndeny \"127.0.0.1\"\nroute \"/x\" { respond 200; }\n}";
     assert_eq!(explained(text, "GET http://a.test/ from 127.0.0.1").outcome.reason.as_deref(), Some("client_denied"));
+}
+
+#[test]
+fn websockets_over_http2_go_where_those_of_http1_go() {
+    let text = r#"
+listener ":8081" { websocket-over-http2 #false; }
+site "http://a.test" "http://a.test:8081" {
+    route "/chat" { match method="GET"; proxy "10.0.0.4:8080"; }
+    route "/here" { respond 200; }
+    route "/gone" { respond 410; }
+}
+"#;
+    let outcome = |question: &str, expected: &str| {
+        let outcome = explained(text, question).outcome;
+        let reason = outcome.reason.or(outcome.pool).or(outcome.status.map(|status| status.to_string()));
+        assert_eq!(reason.as_deref(), Some(expected), "{question}");
+    };
+    outcome("CONNECT http://a.test/chat :protocol:websocket", "10.0.0.4:8080");
+    outcome("CONNECT http://a.test/chat :protocol:WebSocket", "10.0.0.4:8080");
+    outcome("GET http://a.test/chat Connection:upgrade Upgrade:websocket", "10.0.0.4:8080");
+    outcome("CONNECT http://a.test:8081/chat :protocol:websocket", "protocol_not_offered");
+    outcome("GET http://a.test:8081/chat Connection:upgrade Upgrade:websocket", "10.0.0.4:8080");
+    outcome("CONNECT http://a.test/chat :protocol:connect-udp", "connect_protocol");
+    outcome("CONNECT http://a.test/chat :protocol:websocket Content-Length:0", "body_not_allowed");
+    outcome("CONNECT http://a.test/here :protocol:websocket", "not_websocket");
+    outcome("CONNECT http://a.test/gone :protocol:websocket", "410");
+    let twice = "Sec-WebSocket-Version:13 Sec-WebSocket-Version:8";
+    outcome(&format!("CONNECT http://a.test/chat :protocol:websocket {twice}"), "websocket_field_repeated");
+    outcome(&format!("GET http://a.test/chat Connection:upgrade Upgrade:websocket {twice}"), "websocket_field_repeated");
+    outcome(&format!("GET http://a.test/chat {twice}"), "10.0.0.4:8080");
 }

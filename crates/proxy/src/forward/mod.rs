@@ -17,6 +17,7 @@ use self::head::Plan;
 use self::mirror::Copies;
 use self::reply::Replied;
 use self::retry::EarlyEnd;
+pub use self::websocket::check_upgrade;
 use self::websocket::kind_of_upgrade;
 use crate::cached::Caching;
 use crate::connection::Connection;

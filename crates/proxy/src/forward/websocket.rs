@@ -8,13 +8,14 @@ use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 use aws_lc_rs::rand;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use tidegate_exchange::gone;
+use tidegate_exchange::{Exchange, gone};
+use tidegate_middleware::Refusal;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::Sock;
 use tidegate_upstream::connect::Upgrade;
 use tidegate_upstream::fault::Progress;
 use tidegate_wire::head::{HeaderId, Version};
-use tidegate_wire::websocket::{ACCEPT_FIELD, ACCEPT_SUFFIX, KEY_BYTES, KEY_FIELD, PROTOCOL};
+use tidegate_wire::websocket::{ACCEPT_FIELD, ACCEPT_SUFFIX, KEY_BYTES, KEY_FIELD, PROTOCOL, check_handshake};
 
 /// What a connection or a stream becomes under that protocol.
 pub(super) fn kind_of_upgrade(protocol: Option<&[u8]>) -> Upgrade {
@@ -22,6 +23,15 @@ pub(super) fn kind_of_upgrade(protocol: Option<&[u8]>) -> Upgrade {
         None => Upgrade::None,
         Some(protocol) if protocol.eq_ignore_ascii_case(PROTOCOL) => Upgrade::WebSocket,
         Some(_) => Upgrade::Other,
+    }
+}
+
+/// Refuses a handshake that servers could read in different ways, whichever version of HTTP it came over.
+#[cold]
+pub fn check_upgrade<S: Sock>(exchange: &Exchange<'_, S>) -> Result<(), Refusal> {
+    match kind_of_upgrade(exchange.upgrade_protocol()) {
+        Upgrade::WebSocket => Ok(check_handshake(&exchange.head.fields)?),
+        Upgrade::None | Upgrade::Other => Ok(()),
     }
 }
 

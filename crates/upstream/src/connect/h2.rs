@@ -88,6 +88,8 @@ struct Shared {
     traffic: Rc<dyn Traffic>,
     lifespan: Lifespan,
     vitals: Vitals,
+    /// Requests that it had ever had when it was looked at last.
+    had: u32,
     task: Task,
     /// Where connections are not shared by clients.
     owner: Option<Box<Owner>>,
@@ -325,7 +327,7 @@ impl H2Connections {
             ended.end();
         });
         let vitals = Vitals::new(now);
-        self.open.borrow_mut().push(Shared { state, traffic, lifespan, vitals, task, owner });
+        self.open.borrow_mut().push(Shared { state, traffic, lifespan, vitals, had: 0, task, owner });
     }
 
     /// A place on the connection that was added last.
@@ -405,7 +407,10 @@ impl Shared {
 
     /// False when the peer is gone: then the requests on the connection fail, as if it had been reset.
     fn look(&mut self, now: Instant, has_received: bool, ping: Duration) -> bool {
-        match self.vitals.look(now, has_received, self.state.streams.get() > 0, ping) {
+        let streams = self.state.streams.get();
+        let had = self.state.over.get().saturating_add(streams as u32);
+        let has_requests = streams > 0 || std::mem::replace(&mut self.had, had) != had;
+        match self.vitals.look(now, has_received, has_requests, ping) {
             Verdict::Fine => true,
             Verdict::Ask => {
                 self.state.h2.ping();

@@ -238,6 +238,25 @@ fn idle_connections_are_kept_as_long_as_the_pool_says() {
 }
 
 #[test]
+fn a_silent_http2_connection_is_given_up_when_no_request_is_there_at_a_sweep() {
+    run(async {
+        let world = World::new(silent_server(), |pool| {
+            pool.protocol = Protocol::H2c;
+            pool.keep_alive.ping = Some(Duration::from_secs(3));
+        });
+        drop(world.open(None).await);
+        let opened = rt::now();
+        for second in 1..=6 {
+            // Each request is over before the connection is looked at.
+            drop(world.take(None).expect("nobody has noticed yet"));
+            world.sweep(opened + Duration::from_secs(second));
+        }
+        assert!(world.take(None).is_none(), "others get another connection");
+        until("it has ended", || world.open_connections() == 0).await;
+    });
+}
+
+#[test]
 fn an_http2_connection_ends_with_its_last_request() {
     run(async {
         let (address, seen) = h2_server(true);

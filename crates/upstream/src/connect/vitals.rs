@@ -1,5 +1,5 @@
-//! Whether the peer of an HTTP/2 connection is still there while requests wait on it: silence is answered with a PING,
-//! silence after that with the end. Pure; `upstream::h2` looks at each connection with every sweep.
+//! Whether the peer of an HTTP/2 connection is still there when requests were put on it: silence is answered with a
+//! PING, silence after that with the end. Pure; `upstream::h2` looks at each connection with every sweep.
 
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,9 @@ const LOOK_MAX: Duration = Duration::from_secs(1);
 pub struct Vitals {
     looked_at: Instant,
     silent_for: Duration,
+    /// Something was asked of the peer since it was heard last. It stays so when the requests are given up: on a
+    /// connection to nobody, all of them may be over by their own timeouts whenever it is looked at.
+    owes_a_sign: bool,
     is_asked: bool,
 }
 
@@ -25,17 +28,20 @@ pub enum Verdict {
 
 impl Vitals {
     pub fn new(now: Instant) -> Vitals {
-        Vitals { looked_at: now, silent_for: Duration::ZERO, is_asked: false }
+        Vitals { looked_at: now, silent_for: Duration::ZERO, owes_a_sign: false, is_asked: false }
     }
 
-    /// `has_received` since the last look; `is_busy`: requests are on the connection; `ping`: how long it may be silent
-    /// before it is asked, and again before it is given up.
-    pub fn look(&mut self, now: Instant, has_received: bool, is_busy: bool, ping: Duration) -> Verdict {
+    /// `has_received` since the last look; `has_requests`: some are on the connection, or were since the last look;
+    /// `ping`: how long it may be silent before it is asked, and again before it is given up.
+    pub fn look(&mut self, now: Instant, has_received: bool, has_requests: bool, ping: Duration) -> Verdict {
         let since = now.saturating_duration_since(self.looked_at);
         self.looked_at = now;
-        if has_received || !is_busy {
-            self.silent_for = Duration::ZERO;
-            self.is_asked = false;
+        if has_received {
+            *self = Vitals::new(now);
+            return Verdict::Fine;
+        }
+        self.owes_a_sign |= has_requests;
+        if !self.owes_a_sign {
             return Verdict::Fine;
         }
         self.silent_for += since.min(LOOK_MAX);
@@ -74,7 +80,12 @@ mod tests {
         check("..r...r...r", "-----A---A-");
         check("...r.....", "--A---A--");
         check(".....r", "--A---");
-        check("...i......", "--A---A--X");
+        // Requests that come and are given up between two looks are asked all the same.
+        check("...i......", "--A--X--X-");
+        check(".iiiiiii", "--A--X--");
+        check("i.iiii", "---A--");
+        check("iii.iriiiiii", "------------");
+        check(".ir..i.", "-----A-");
         check("iiiiiiiii", "---------");
     }
 

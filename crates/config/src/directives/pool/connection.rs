@@ -167,6 +167,10 @@ fn lower_protocol(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Lin
                 draft.at.insert(PROTOCOL.name, at);
             }
         }
+        Some(Read::Text(text)) if matches!(text.value.to_ascii_lowercase().as_str(), "http2" | "http/2" | "http/2.0") => {
+            let error = text.error("bad-value", format!("protocol cannot be `{}`", text.value));
+            lowering.report(error.help("HTTP/2 is `\"h2\"` over TLS and `\"h2c\"` without"));
+        }
         Some(Read::Text(text)) => {
             let names: Vec<&str> = Protocol::NAMES.iter().map(|(name, _)| *name).collect();
             lowering.report(super::other_word(&text, "protocol", &names, "h3"));
