@@ -166,7 +166,8 @@ impl<S: Sock> FrameOwner for Session<S> {
                     become_get(&mut head);
                 }
                 let connection = self.connection.clone();
-                // The place comes first and the future is made in it: made before, its 3 KB would be copied into the place.
+                // The place comes first and the future is made in it: made before, its 3 KB would be copied into the
+                // place.
                 let place = Box::new_uninit();
                 let request = Box::write(place, async move {
                     let served = serve_stream(&connection, (head, admitted), (stream, opened), now);
