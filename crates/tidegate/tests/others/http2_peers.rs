@@ -25,8 +25,8 @@ const CONFIG: &str = r#"
 admin "127.0.0.1:{admin}"
 access-log "{dir}/access.log"
 threads 2
-site "http://:{port}" { proxy "app" }
-site "https://localhost:{port:tls}" { tls cert="{cert:localhost}" key="{key:localhost}"; proxy "app" }
+site "http://:{port}" { pass-on trailers=#true; proxy "app" }
+site "https://localhost:{port:tls}" { tls cert="{cert:localhost}" key="{key:localhost}"; pass-on trailers=#true; proxy "app" }
 pool "app" { POOL; tls ca="{ca}" }
 "#;
 
