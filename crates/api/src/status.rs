@@ -22,6 +22,9 @@ objects! {
         /// What a restart would read.
         pub source: String,
         pub workers: usize,
+        /// What moves the bytes of connections, `epoll` or `io-uring`, and why it is that one.
+        pub driver: String,
+        pub driver_reason: String,
         /// Workers that end with their last connection.
         pub workers_leaving: usize,
         pub awaits_confirmation: Option<AwaitsConfirmation>,

@@ -4,8 +4,8 @@
 
 use crate::directives::pool::server;
 use crate::directives::{
-    self, access_log, acme, admin, cache, drain, edition, limits, listener, log, matching, memory, pool, proxy, storage, threads,
-    ticket_keys, tls,
+    self, access_log, acme, admin, cache, drain, driver, edition, limits, listener, log, matching, memory, pool, proxy, storage,
+    threads, ticket_keys, tls,
 };
 use crate::written_line::{Lines, settings};
 use std::fmt::Debug;
@@ -36,6 +36,7 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
         access_log,
         log,
         threads,
+        driver,
         memory,
         cache,
         acme,
@@ -50,6 +51,7 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
     access_log::write(lines.line(), access_log);
     log::write_level(lines.line(), log.level);
     threads::write(lines.line(), *threads);
+    driver::write(lines.line(), *driver);
     memory::write(lines.line(), *memory);
     cache::write_store(lines.line(), cache);
     acme::write_top(lines.line(), acme.as_ref());

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
-use tidegate_transport::tokio_sock::{self, ListenOptions};
+use tidegate_transport::sockets::{self, ListenOptions};
 
 #[derive(Debug)]
 pub struct BindFault {
@@ -48,17 +48,17 @@ impl fmt::Display for BindFault {
 /// without a word.
 pub fn is_shared(address: SocketAddr) -> bool {
     let alone = ListenOptions { reuse_port: false, ..ListenOptions::default() };
-    tokio_sock::probe(address, alone).is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse) && probe(address).is_ok()
+    sockets::probe(address, alone).is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse) && probe(address).is_ok()
 }
 
 /// Whether the address can be listened on now. Another Tidegate that shares it is no obstacle, and does not notice.
 pub fn probe(address: SocketAddr) -> io::Result<()> {
-    on_this_machine(address, tokio_sock::probe)
+    on_this_machine(address, sockets::probe)
 }
 
 /// Binds a further socket on the address, beside those that share it already.
 pub fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
-    on_this_machine(address, tokio_sock::bind)
+    on_this_machine(address, sockets::bind)
 }
 
 fn on_this_machine<T>(address: SocketAddr, bind: impl Fn(SocketAddr, ListenOptions) -> io::Result<T>) -> io::Result<T> {

@@ -6,6 +6,7 @@ use crate::background::in_background;
 use crate::compile::gather;
 use crate::confirm::{Pending, RISE_MAX_DEFAULT};
 use crate::control::Control;
+use crate::driver::Chosen;
 use crate::endpoint::AdminListener;
 use crate::fault::StartFault;
 use crate::generations::{Generation, Origin};
@@ -197,10 +198,13 @@ impl Control {
     /// Makes the configuration the running one.
     fn take_on(&mut self, configuration: Arc<Configuration>, delta: &Delta, generation: u64) -> Result<(), ChangeFault> {
         let wanted = worker_count(configuration.threads);
+        let driver = Chosen::by(configuration.driver)?;
         let indices = self.workers.indices();
-        let staying: Vec<usize> = indices.iter().copied().take(wanted).collect();
-        let leaving: Vec<usize> = indices.iter().copied().skip(wanted).collect();
-        let coming = self.workers.free_indices(wanted.saturating_sub(indices.len()));
+        // A worker keeps its driver for life.
+        let kept = if driver.driver == self.workers.driver.driver { wanted } else { 0 };
+        let staying: Vec<usize> = indices.iter().copied().take(kept).collect();
+        let leaving: Vec<usize> = indices.iter().copied().skip(kept).collect();
+        let coming = self.workers.free_indices(wanted - staying.len());
         let all: Vec<usize> = staying.iter().chain(&coming).copied().collect();
         let index_bound = coming.iter().map(|index| index + 1).max().unwrap_or(0).max(self.workers.index_bound());
         let numbers = self.numbers(generation, index_bound);
@@ -211,10 +215,15 @@ impl Control {
         // Last: a socket that shares its address gets connections at once, and closing it again would reset them.
         let prepared = self.sockets.prepare(&material.snapshot.listeners, &all, &mut Inherited::default())?;
         let old_sockets = prepared.moved();
-        self.start_workers(&coming, &material)?;
+        let driver_before = std::mem::replace(&mut self.workers.driver, driver);
+        if let Err(fault) = self.start_workers(&coming, &material) {
+            self.workers.driver = driver_before;
+            return Err(fault);
+        }
         let sockets = match self.sockets.adopt(prepared) {
             Ok(sockets) => sockets,
             Err(error) => {
+                self.workers.driver = driver_before;
                 self.workers.retire(&coming, &[]);
                 return Err(StartFault::Internal(error.to_string()).into());
             }
@@ -223,6 +232,7 @@ impl Control {
         if let Some(target) = target {
             self.log.retarget(target);
         }
+        let staying = if staying.is_empty() { coming } else { staying };
         self.publish(material, delta, Moving { sockets, old_sockets, staying, leaving });
         if let Some(admin) = admin {
             self.move_admin(admin);

@@ -18,7 +18,7 @@ use tidegate_model::{
     TlsSource, UpstreamAddress,
 };
 use tidegate_proxy::auth::read_users;
-use tidegate_transport::tokio_sock::{self, ListenOptions};
+use tidegate_transport::sockets::{self, ListenOptions};
 
 #[derive(Debug)]
 pub struct Finding {
@@ -289,9 +289,7 @@ fn check_admin(configuration: &Configuration, findings: &mut Vec<Finding>) {
             if let Some(site) = site {
                 let message = format!("the admin endpoint {address} is on the address of the site {site}");
                 findings.push(finding(Severity::Error, "duplicate-listener", message, "give one of them another port".into()));
-            } else if let Err(error) =
-                tokio_sock::probe(*address, ListenOptions { reuse_port: false, ..ListenOptions::default() })
-            {
+            } else if let Err(error) = sockets::probe(*address, ListenOptions { reuse_port: false, ..ListenOptions::default() }) {
                 let fault = BindFault { address: *address, error };
                 // Most often it is the running Tidegate whose configuration is being checked.
                 findings.push(finding(Severity::Warning, "admin-address-in-use", fault.what(), fault.help()));

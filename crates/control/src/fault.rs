@@ -5,6 +5,7 @@ use std::fmt;
 use tidegate_certs::CertError;
 use tidegate_model::{Admin, LogTarget};
 use tidegate_proxy::auth::ListFault;
+use tidegate_transport::ring::Unavailable;
 
 #[derive(Debug)]
 pub enum StartFault {
@@ -37,6 +38,10 @@ pub enum StartFault {
     Admin {
         admin: Admin,
         error: std::io::Error,
+    },
+    /// The driver that was asked for cannot be had.
+    Driver {
+        reason: Unavailable,
     },
     Internal(String),
 }
@@ -71,6 +76,10 @@ impl fmt::Display for StartFault {
             }
             StartFault::Admin { admin, error } => f.write_str(&admin_fault(admin, error)),
             StartFault::AccessLog { error, .. } => write!(f, "the access log cannot be opened: {error}"),
+            StartFault::Driver { reason } => write!(
+                f,
+                "`driver \"io-uring\"` cannot be had: {reason}\n  help: mend that, or take `driver \"auto\"`, which runs everywhere"
+            ),
             StartFault::Internal(message) => f.write_str(message),
         }
     }

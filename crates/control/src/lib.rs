@@ -13,6 +13,7 @@ pub mod compile;
 pub mod confirm;
 pub mod control;
 pub mod discovery;
+mod driver;
 pub mod edit;
 pub mod endpoint;
 pub mod fault;

@@ -12,7 +12,7 @@ use tidegate_explain::{Question, explain};
 use tidegate_model::Configuration;
 use tidegate_proxy::recent::{RECENT_MAX, RecentRequest, RequestId};
 use tidegate_proxy::worker::Worker;
-use tidegate_transport::{Sock, TokioSock};
+use tidegate_transport::{DriverSock, Sock};
 
 /// 128 bits.
 const ID_CHARS: usize = 32;
@@ -31,7 +31,7 @@ impl Control {
             return Err(bad());
         }
         let number = u128::from_str_radix(id, 16).map_err(|_| bad())?;
-        let look = move |worker: &Worker<TokioSock>| {
+        let look = move |worker: &Worker<DriverSock>| {
             worker.recent.find(RequestId(number), |request| read_back(&request.ended.id.to_hex(), request))
         };
         let found = self.workers.ask(look).into_iter().flatten().next();

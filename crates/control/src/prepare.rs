@@ -4,6 +4,7 @@ use crate::compile::{Numbers, SharedState, gather};
 use crate::confirm::Confirmation;
 use crate::control::{AdminEndpoint, Control, Watching};
 use crate::discovery::Followers;
+use crate::driver::Chosen;
 use crate::endpoint::AdminListener;
 use crate::fault::StartFault;
 use crate::generations::{Generation, Generations, Origin, WrittenFile};
@@ -86,6 +87,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     raise_descriptor_limit();
     let StartOptions { source, memory, state_dir, version, watch, inheritance, mut activation } = options;
     let configuration = Arc::new(read.configuration);
+    let driver = Chosen::by(configuration.driver)?;
     let process = ProcessState::new(Arc::new(Registry::new(version)));
     let (mut inherited, inherited_admin, carried, succession) = match inheritance {
         Some(Inheritance { sockets, admin, carried, succession }) => (sockets, admin, carried, Some(succession)),
@@ -122,7 +124,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         running,
         process,
         tls,
-        workers: Workers::default(),
+        workers: Workers::new(driver),
         sockets,
         log,
         admin: AdminEndpoint { listener: admin.try_clone().map_err(out_of_descriptors)?, serve: serve_admin },

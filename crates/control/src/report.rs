@@ -22,7 +22,7 @@ use tidegate_model::listening::ListenerProtocol;
 use tidegate_proxy::listening::{ConnectionFacts, ConnectionKind};
 use tidegate_proxy::worker::Worker;
 use tidegate_telemetry::ReadinessState;
-use tidegate_transport::TokioSock;
+use tidegate_transport::DriverSock;
 
 /// Connections that one answer lists; the counts are of all.
 pub const CONNECTIONS_LISTED_MAX: usize = 10_000;
@@ -49,6 +49,8 @@ impl Control {
             origin: newest.map_or_else(String::new, |generation| generation.origin.to_string()),
             source: self.source.name(),
             workers: self.workers.indices().len(),
+            driver: self.workers.driver.driver.name().to_owned(),
+            driver_reason: self.workers.driver.reason.to_owned(),
             workers_leaving: self.workers.leaving_count(),
             awaits_confirmation: self.confirmation.pending.as_ref().map(|pending| AwaitsConfirmation {
                 generation: pending.generation,
@@ -134,7 +136,7 @@ impl Control {
 type CountsOfListener = ((SocketAddr, ListenerProtocol, bool), [usize; ConnectionKind::ALL.len()]);
 
 /// Address, protocol and whether it drains; and open connections by kind.
-fn listeners_of(worker: &Worker<TokioSock>) -> Vec<CountsOfListener> {
+fn listeners_of(worker: &Worker<DriverSock>) -> Vec<CountsOfListener> {
     let mut listeners = Vec::new();
     worker.listeners.each(|listener| {
         let mut connections = [0; ConnectionKind::ALL.len()];
@@ -144,7 +146,7 @@ fn listeners_of(worker: &Worker<TokioSock>) -> Vec<CountsOfListener> {
     listeners
 }
 
-fn connections_of(worker: &Worker<TokioSock>) -> Vec<Connection> {
+fn connections_of(worker: &Worker<DriverSock>) -> Vec<Connection> {
     let mut connections = Vec::new();
     worker.listeners.each(|listener| {
         listener.each_connection(|facts: &ConnectionFacts| {

@@ -66,7 +66,8 @@ impl Prepared {
             control.look_after_all();
             control.readiness.set(ReadinessState::Ready);
             let sites = control.configuration().sites.len();
-            tracing::info!(workers = control.workers.indices().len(), sites, generation = control.generation(), "ready");
+            let driver = control.workers.driver.driver.name();
+            tracing::info!(workers = control.workers.indices().len(), driver, sites, generation = control.generation(), "ready");
             started();
             let is_successor = succession.is_some();
             if let Some(succession) = succession

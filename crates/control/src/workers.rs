@@ -1,6 +1,7 @@
 //! The worker threads as the control thread knows them: started, told of changes, asked, and ended. What they do is in
 //! `proxy::worker`.
 
+use crate::driver::Chosen;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -13,7 +14,7 @@ use tidegate_proxy::run::{self, WorkerParts};
 use tidegate_proxy::snapshot::Snapshot;
 use tidegate_proxy::worker::Worker;
 use tidegate_telemetry::AccessLogSender;
-use tidegate_transport::{TokioSock, rt};
+use tidegate_transport::{DriverSock, rt};
 
 /// Commands that may wait for a worker; it takes them between two polls of its tasks.
 const COMMANDS_MAX: usize = 64;
@@ -34,8 +35,9 @@ struct WorkerThread {
 }
 
 /// All workers of the process.
-#[derive(Default)]
 pub struct Workers {
+    /// Of those that are started.
+    pub driver: Chosen,
     running: Vec<WorkerThread>,
     /// Workers that take no new connections and end with their last one.
     leaving: Vec<WorkerThread>,
@@ -52,6 +54,10 @@ pub struct ChangeParts {
 }
 
 impl Workers {
+    pub fn new(driver: Chosen) -> Workers {
+        Workers { driver, running: Vec::new(), leaving: Vec::new() }
+    }
+
     /// Indices of those that take connections.
     pub fn indices(&self) -> Vec<usize> {
         self.running.iter().map(|worker| worker.index).collect()
@@ -85,6 +91,7 @@ impl Workers {
             let (sender, commands) = rt::mailbox(COMMANDS_MAX);
             let parts = WorkerParts {
                 index,
+                driver: self.driver.driver,
                 snapshot: snapshot.clone(),
                 sockets,
                 state: process.clone(),
@@ -129,7 +136,7 @@ impl Workers {
     }
 
     /// Asks every worker, those that leave included.
-    pub fn ask<T: Send + 'static>(&self, look: impl Fn(&Worker<TokioSock>) -> T + Clone + Send + 'static) -> Vec<T> {
+    pub fn ask<T: Send + 'static>(&self, look: impl Fn(&Worker<DriverSock>) -> T + Clone + Send + 'static) -> Vec<T> {
         let (answer, answers) = channel();
         let mut asked = 0;
         for worker in self.running.iter().chain(&self.leaving) {

@@ -95,6 +95,7 @@ impl Configuration {
             access_log: self.access_log.clone(),
             log: self.log.clone(),
             threads: self.threads,
+            driver: self.driver,
             memory: self.memory,
             cache: self.cache.clone(),
             acme: self.acme.clone(),
@@ -201,6 +202,7 @@ fn have_same_settings(before: &Configuration, now: &Configuration) -> bool {
         access_log,
         log,
         threads,
+        driver,
         memory,
         cache,
         acme,
@@ -213,7 +215,7 @@ fn have_same_settings(before: &Configuration, now: &Configuration) -> bool {
     (edition, tcp, listeners, admin, admin_token) == (&now.edition, &now.tcp, &now.listeners, &now.admin, &now.admin_token)
         && (access_log, log, threads, memory, cache) == (&now.access_log, &now.log, &now.threads, &now.memory, &now.cache)
         && (acme, storage, ticket_keys, drain, limits) == (&now.acme, &now.storage, &now.ticket_keys, &now.drain, &now.limits)
-        && *filled == now.filled
+        && (driver, filled) == (&now.driver, &now.filled)
 }
 
 #[cfg(test)]

@@ -60,8 +60,8 @@ pub use path_policy::{EncodedSlashes, PathCase, PathParameters, PathPolicy, Slas
 pub use placeholder::{LogField, Placeholder, Template, TemplatePart};
 pub use pool::{Adaptive, Bounds, KeepAlive, Pool, PoolName, Protocol, ProxyProtocol, Server, Timeouts, UpstreamTls};
 pub use process::{
-    AccessLog, AccessLogFormat, Admin, Limits, ListenerOptions, Log, LogLevel, LogTarget, Memory, Rotation, Secret, Threads,
-    TicketKeySource,
+    AccessLog, AccessLogFormat, Admin, DriverChoice, Limits, ListenerOptions, Log, LogLevel, LogTarget, Memory, Rotation, Secret,
+    Threads, TicketKeySource,
 };
 pub use request_log::{RouteLog, RouteLogField};
 pub use resilience::{Health, Hedge, HttpProbe, Outlier, Probe, Retry, RetryOn, RouteRetry, StatusRange};
@@ -96,6 +96,7 @@ pub struct Configuration {
     pub access_log: AccessLog,
     pub log: Log,
     pub threads: Threads,
+    pub driver: DriverChoice,
     pub memory: Memory,
     pub cache: CacheStore,
     /// What `acme` says for the whole process. `None`: no certificate is obtained unless a site says how.
@@ -122,6 +123,7 @@ impl Default for Configuration {
             access_log: AccessLog::default(),
             log: Log::default(),
             threads: Threads::Auto,
+            driver: DriverChoice::Auto,
             memory: Memory::default(),
             cache: CacheStore::default(),
             acme: Some(Acme::default()),

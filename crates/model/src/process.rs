@@ -117,6 +117,20 @@ impl LogLevel {
     ];
 }
 
+/// What moves the bytes of connections, as it is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DriverChoice {
+    /// What suits this kernel and this process.
+    Auto,
+    Epoll,
+    IoUring,
+}
+
+impl DriverChoice {
+    pub const NAMES: &'static [(&'static str, DriverChoice)] =
+        &[("auto", DriverChoice::Auto), ("epoll", DriverChoice::Epoll), ("io-uring", DriverChoice::IoUring)];
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Threads {
     /// The cgroup's CPU quota, or the cores this process may run on.

@@ -6,7 +6,7 @@ use crate::worker::Worker;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_model::AccessLog;
-use tidegate_transport::TokioSock;
+use tidegate_transport::DriverSock;
 
 pub enum Command {
     Change(Box<Change>),
@@ -24,7 +24,7 @@ pub enum Command {
 }
 
 /// A question to a worker; it sends its own answer.
-pub type Look = Box<dyn FnOnce(&Worker<TokioSock>) + Send>;
+pub type Look = Box<dyn FnOnce(&Worker<DriverSock>) + Send>;
 
 /// A new configuration, or a part of one. Applied as a whole between two polls of a worker's tasks.
 pub struct Change {

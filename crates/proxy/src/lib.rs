@@ -45,7 +45,7 @@ mod tests {
     use crate::request::{Place, handle};
     use std::rc::Rc;
     use tidegate_exchange::Exchange;
-    use tidegate_transport::TokioSock;
+    use tidegate_transport::DriverSock;
 
     fn output_size<A, B, C, F>(_: fn(A, B, C) -> F) -> usize {
         size_of::<F>()
@@ -54,9 +54,9 @@ mod tests {
     /// Every open connection carries the future of a request, with its exchange: what is rare in it is boxed.
     #[test]
     fn the_future_of_a_request_stays_small() {
-        let exchange = size_of::<Exchange<'_, TokioSock>>();
+        let exchange = size_of::<Exchange<'_, DriverSock>>();
         let bytes =
-            exchange + output_size::<&Rc<Connection<TokioSock>>, Place<TokioSock>, &mut Exchange<'_, TokioSock>, _>(handle);
+            exchange + output_size::<&Rc<Connection<DriverSock>>, Place<DriverSock>, &mut Exchange<'_, DriverSock>, _>(handle);
         assert!(bytes <= 3 << 10, "{bytes} bytes");
     }
 }

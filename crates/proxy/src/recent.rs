@@ -168,9 +168,9 @@ mod tests {
     use std::time::Instant;
     use tidegate_middleware::RequestId;
     use tidegate_model::Scheme;
-    use tidegate_transport::TokioSock;
+    use tidegate_transport::DriverSock;
 
-    fn request(id: u128, status: u16) -> EndedRequest<TokioSock> {
+    fn request(id: u128, status: u16) -> EndedRequest<DriverSock> {
         EndedRequest {
             id: RequestId(id),
             at: Instant::now(),

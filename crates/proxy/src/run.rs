@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use tidegate_telemetry::AccessLogSender;
-use tidegate_transport::{TokioListener, TokioSock, memory, rt};
+use tidegate_transport::{Driver, DriverListener, DriverSock, memory, rt};
 use tidegate_upstream::connect::warm;
 
 /// How often idle upstream connections are looked through.
@@ -39,6 +39,7 @@ const DRAIN_POLL: Duration = Duration::from_millis(10);
 /// What a worker starts with.
 pub struct WorkerParts {
     pub index: usize,
+    pub driver: Driver,
     pub snapshot: Arc<Snapshot>,
     pub sockets: Vec<NewSocket>,
     pub state: Arc<ProcessState>,
@@ -50,12 +51,12 @@ pub struct WorkerParts {
 
 /// Runs a worker on this thread until it was told to drain and has ended its last connection.
 pub fn run(parts: WorkerParts) -> io::Result<()> {
-    rt::run(async move { obey(parts).await })?
+    rt::run(parts.driver, async move { obey(parts).await })?
 }
 
 async fn obey(parts: WorkerParts) -> io::Result<()> {
-    let WorkerParts { index, snapshot, sockets, state, access_log, mut commands, started } = parts;
-    let worker: Rc<Worker<TokioSock>> = Rc::new(Worker::new(index, snapshot, state, access_log));
+    let WorkerParts { index, driver: _, snapshot, sockets, state, access_log, mut commands, started } = parts;
+    let worker: Rc<Worker<DriverSock>> = Rc::new(Worker::new(index, snapshot, state, access_log));
     worker.listen();
     accept_from(&worker, sockets)?;
     worker.make_warm_pools();
@@ -83,7 +84,7 @@ async fn obey(parts: WorkerParts) -> io::Result<()> {
 }
 
 /// Takes on what a change brings. Nothing in it can fail: what can was tried before it was sent.
-fn take_on(worker: &Rc<Worker<TokioSock>>, change: Change) {
+fn take_on(worker: &Rc<Worker<DriverSock>>, change: Change) {
     let Change { snapshot, sockets, old_sockets, access_log, done } = change;
     if let (Some(settings), Some(sender)) = (&access_log, &mut *worker.access_log.borrow_mut()) {
         sender.apply(settings);
@@ -102,11 +103,11 @@ fn take_on(worker: &Rc<Worker<TokioSock>>, change: Change) {
 /// Begins to accept; the listener is one of the snapshot's.
 ///
 /// Fails with the last error when some cannot be; the others are.
-fn accept_from(worker: &Rc<Worker<TokioSock>>, sockets: Vec<NewSocket>) -> io::Result<()> {
+fn accept_from(worker: &Rc<Worker<DriverSock>>, sockets: Vec<NewSocket>) -> io::Result<()> {
     let mut outcome = Ok(());
     for NewSocket { id, address, socket } in sockets {
         let Some(listening) = worker.listeners.at(address) else { continue };
-        let listener = match TokioListener::adopt(socket) {
+        let listener = match DriverListener::adopt(socket) {
             Ok(listener) => listener,
             Err(error) => {
                 outcome = Err(error);
@@ -126,7 +127,7 @@ fn accept_from(worker: &Rc<Worker<TokioSock>>, sockets: Vec<NewSocket>) -> io::R
     outcome
 }
 
-async fn accept(worker: &Rc<Worker<TokioSock>>, listening: &Listening<TokioSock>, listener: TokioListener, how: &Accepting) {
+async fn accept(worker: &Rc<Worker<DriverSock>>, listening: &Listening<DriverSock>, listener: DriverListener, how: &Accepting) {
     let stop = how.stop.waiter();
     loop {
         let accepted = poll_fn(|cx| {
@@ -156,17 +157,25 @@ async fn accept(worker: &Rc<Worker<TokioSock>>, listening: &Listening<TokioSock>
             }
         }
     }
-    if !how.is_handed_on.get() {
-        empty_queue(worker, listening, &listener).await;
+    listener.stop().await;
+    // A handed-on socket is left as it is, but for what was accepted from it.
+    if how.is_handed_on.get() {
+        empty_queue(worker, listening, || listener.next_accepted()).await;
+    } else {
+        empty_queue(worker, listening, || listener.accept_now()).await;
     }
 }
 
 /// Accepts what waits: closing the socket would reset it.
-async fn empty_queue(worker: &Rc<Worker<TokioSock>>, listening: &Listening<TokioSock>, listener: &TokioListener) {
+async fn empty_queue(
+    worker: &Rc<Worker<DriverSock>>,
+    listening: &Listening<DriverSock>,
+    next: impl Fn() -> io::Result<Option<(DriverSock, SocketAddr)>>,
+) {
     let mut turn = 0;
     let mut errors = 0;
     loop {
-        match listener.accept_now() {
+        match next() {
             Ok(None) => return,
             Ok(Some((sock, client))) => serve::spawn(worker, sock, client, listening.state()),
             // One that was reset while it waited, or no descriptor for the moment: requests that end give some back.
@@ -185,21 +194,21 @@ async fn empty_queue(worker: &Rc<Worker<TokioSock>>, listening: &Listening<Tokio
     }
 }
 
-fn note_accept_error(worker: &Worker<TokioSock>, address: SocketAddr, error: &io::Error) {
+fn note_accept_error(worker: &Worker<DriverSock>, address: SocketAddr, error: &io::Error) {
     if let Some(suppressed) = worker.gates.accept.allow(Instant::now()) {
         tracing::error!(%address, %error, suppressed, "a connection could not be accepted");
     }
 }
 
 /// Ends connections when the process asks for it, also where nobody connects and nothing is requested.
-async fn relieve(worker: Rc<Worker<TokioSock>>) {
+async fn relieve(worker: Rc<Worker<DriverSock>>) {
     loop {
         rt::sleep(RELIEF_PERIOD).await;
         let _ = relieve_if_asked(&worker);
     }
 }
 
-async fn sweep(worker: Rc<Worker<TokioSock>>) {
+async fn sweep(worker: Rc<Worker<DriverSock>>) {
     loop {
         rt::sleep(SWEEP_PERIOD).await;
         let now = rt::now();

@@ -12,6 +12,9 @@ pub const HEAD_ROOM: usize = 20 << 10;
 pub const CAPACITY: usize = 64 << 10;
 /// Room for the expansion of TLS records, and for a head of 64 KiB that is still incomplete in front of a full read.
 pub const TAIL_ROOM: usize = 48 << 10;
+/// One read while memory is tight: a full TLS record. What is read of an answer may wait for its client for as long as
+/// the client likes.
+pub const TIGHT_READ_BYTES: usize = HEAD_ROOM;
 /// What a buffer takes of memory.
 pub const TOTAL: usize = HEAD_ROOM + CAPACITY + TAIL_ROOM;
 /// Free buffers a worker keeps; more go back to the allocator.

@@ -4,18 +4,23 @@
 
 pub mod buffer;
 pub mod deadline;
+pub mod driver;
 pub mod handover;
 pub mod memory;
+pub mod ring;
 pub mod rt;
 pub mod scratch;
 pub mod sock;
+pub mod sockets;
 pub mod stream;
 #[cfg(test)]
 mod stream_tests;
 pub mod tls;
 pub mod tokio_sock;
+mod waits;
 
 pub use buffer::Buf;
+pub use driver::{Driver, DriverListener, DriverSock};
 pub use sock::{FilePart, ReadLimit, Sock};
+pub use sockets::ListenOptions;
 pub use stream::{Stream, TlsFacts};
-pub use tokio_sock::{ListenOptions, TokioListener, TokioSock};

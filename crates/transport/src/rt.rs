@@ -1,11 +1,15 @@
-//! The worker's runtime behind our own names: run, spawn, sleep, wait for a signal.
-//! tokio's single-threaded runtime does the work today; nothing above this crate names it.
+//! The worker's runtime behind our own names: run, spawn, sleep, wait for a signal. tokio's single-threaded runtime does
+//! the work with epoll, our own executor with a ring; nothing above this crate names either.
 
 use crate::deadline;
+use crate::driver::Driver;
+use crate::ring;
+use crate::ring::executor;
 use std::cell::{Cell, RefCell};
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::pin::pin;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -14,7 +18,20 @@ use std::time::{Duration, Instant};
 pub const BESIDE_THREADS_MAX: usize = 32;
 
 /// Runs a worker on this thread until `main` returns. Its sockets' deadlines are worked off meanwhile.
-pub fn run<T>(main: impl Future<Output = T>) -> io::Result<T> {
+pub fn run<T>(driver: Driver, main: impl Future<Output = T>) -> io::Result<T> {
+    match driver {
+        Driver::Epoll => run_on_epoll(main),
+        Driver::IoUring => ring::run(main),
+    }
+}
+
+/// The driver of this worker.
+#[inline]
+pub fn driver() -> Driver {
+    if executor::is_here() { Driver::IoUring } else { Driver::Epoll }
+}
+
+fn run_on_epoll<T>(main: impl Future<Output = T>) -> io::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BESIDE_THREADS_MAX)
@@ -32,22 +49,37 @@ pub fn run<T>(main: impl Future<Output = T>) -> io::Result<T> {
 
 /// Starts a task on this worker. A panic ends that task only.
 pub fn spawn(task: impl Future<Output = ()> + 'static) {
-    drop(tokio::task::spawn_local(task));
+    match driver() {
+        Driver::Epoll => drop(tokio::task::spawn_local(task)),
+        Driver::IoUring => executor::spawn(task),
+    }
 }
 
 /// As [`spawn`], for a task that somebody may have to cut.
 pub fn spawn_abortable(task: impl Future<Output = ()> + 'static) -> Task {
-    Task(tokio::task::spawn_local(task).abort_handle())
+    match driver() {
+        Driver::Epoll => Task(AbortHandle::Epoll(tokio::task::spawn_local(task).abort_handle())),
+        Driver::IoUring => Task(AbortHandle::Ring(executor::spawn_abortable(task))),
+    }
 }
 
 /// A task of this worker. Dropping this does not end it.
 #[derive(Debug)]
-pub struct Task(tokio::task::AbortHandle);
+pub struct Task(AbortHandle);
+
+#[derive(Debug)]
+enum AbortHandle {
+    Epoll(tokio::task::AbortHandle),
+    Ring(executor::AbortHandle),
+}
 
 impl Task {
     /// Drops the task where it stands.
     pub fn abort(&self) {
-        self.0.abort();
+        match &self.0 {
+            AbortHandle::Epoll(task) => task.abort(),
+            AbortHandle::Ring(task) => task.abort(),
+        }
     }
 }
 
@@ -71,13 +103,20 @@ pub fn lower_priority_of_thread() {
 }
 
 pub async fn sleep(duration: Duration) {
-    tokio::time::sleep(duration).await;
+    match driver() {
+        Driver::Epoll => tokio::time::sleep(duration).await,
+        Driver::IoUring => executor::sleep(duration).await,
+    }
 }
 
 /// Does what may block in a thread beside the workers, of which each worker has [`BESIDE_THREADS_MAX`]; beyond them it
 /// waits for one. What it began is done to its end, also when nobody waits for it any more. A panic there is one here.
 pub async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    match tokio::task::spawn_blocking(work).await {
+    let working = match driver() {
+        Driver::Epoll => tokio::task::spawn_blocking(work),
+        Driver::IoUring => executor::spawn_blocking(work),
+    };
+    match working.await {
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
@@ -90,19 +129,45 @@ pub async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static
 /// Asks the system for the addresses of a name, in a thread of its own. It may take as long as the system's resolver
 /// likes.
 pub async fn look_up(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-    let mut addresses: Vec<_> = tokio::net::lookup_host((host, port)).await?.collect();
+    let host = host.to_owned();
+    let mut addresses: Vec<_> = beside(move || (host.as_str(), port).to_socket_addrs()).await?.collect();
     addresses.dedup();
     Ok(addresses)
 }
 
 /// Lets the other tasks of this worker run.
 pub async fn yield_now() {
-    tokio::task::yield_now().await;
+    match driver() {
+        Driver::Epoll => tokio::task::yield_now().await,
+        Driver::IoUring => {
+            let mut has_yielded = false;
+            poll_fn(|cx| {
+                if std::mem::replace(&mut has_yielded, true) {
+                    return Poll::Ready(());
+                }
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            })
+            .await;
+        }
+    }
 }
 
 /// The future's output, or `None` when it takes longer.
 pub async fn timeout<T>(duration: Duration, future: impl Future<Output = T>) -> Option<T> {
-    tokio::time::timeout(duration, future).await.ok()
+    let mut future = pin!(future);
+    // The future first, so that what is ready costs no timer.
+    if let Poll::Ready(output) = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await {
+        return Some(output);
+    }
+    let mut limit = pin!(sleep(duration));
+    poll_fn(|cx| {
+        if let Poll::Ready(output) = future.as_mut().poll(cx) {
+            return Poll::Ready(Some(output));
+        }
+        limit.as_mut().poll(cx).map(|()| None)
+    })
+    .await
 }
 
 /// Set once, seen by every task of this worker that waits for it.

@@ -143,7 +143,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let place = folder.path().join("state/bodies");
         let bytes: Vec<u8> = (0..3 * WRITE_BYTES + 17).map(|at| (at % 251) as u8).collect();
-        rt::run(async {
+        rt::run(crate::Driver::Epoll, async {
             let mut file = ScratchFile::create(place.clone()).await.expect("a file");
             assert!(file.is_empty());
             for piece in bytes.chunks(10_007) {

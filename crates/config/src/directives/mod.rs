@@ -17,6 +17,7 @@ pub mod cors;
 pub mod count_by;
 pub mod decompress;
 pub mod drain;
+pub mod driver;
 pub mod edition;
 pub mod error_page;
 pub mod fastcgi;
@@ -133,6 +134,7 @@ static ALL: &[&Directive] = &[
     &access_log::ACCESS_LOG,
     &log::LOG,
     &threads::THREADS,
+    &driver::DRIVER,
     &memory::MEMORY,
     &cache::CACHE_STORE,
     &acme::ACME,

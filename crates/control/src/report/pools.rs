@@ -14,7 +14,7 @@ use tidegate_health::Seen;
 use tidegate_model::{Discover, PoolName};
 use tidegate_proxy::worker::Worker;
 use tidegate_telemetry::{ServerWord, UpstreamError};
-use tidegate_transport::TokioSock;
+use tidegate_transport::DriverSock;
 use tidegate_upstream::compiled::{CompiledPool, CompiledServer};
 use tidegate_upstream::health::Why;
 
@@ -171,7 +171,7 @@ fn checks(seen: &Seen, now: Instant) -> String {
     }
 }
 
-fn servers_of(worker: &Worker<TokioSock>) -> Vec<(PoolName, usize, u32)> {
+fn servers_of(worker: &Worker<DriverSock>) -> Vec<(PoolName, usize, u32)> {
     let mut servers = Vec::new();
     worker.each_pool(|pool| {
         for (position, server) in pool.servers.iter().enumerate() {

@@ -33,6 +33,7 @@ pub fn plan(before: &Configuration, after: &Configuration) -> Plan {
         access_log: _,
         log: _,
         threads: _,
+        driver: _,
         memory: _,
         cache: _,
         acme: _,

@@ -8,8 +8,13 @@ use tidegate_model::{Configuration, Threads};
 /// Settings of the process that differ, in the order in which they are documented.
 pub fn changes(before: &Configuration, after: &Configuration) -> Vec<SettingChange> {
     let mut changes = different(&writing::of_process(before), &writing::of_process(after));
-    for change in changes.iter_mut().filter(|change| change.name == "threads") {
-        change.effect = effect_of_threads(before.threads, after.threads);
+    for change in &mut changes {
+        match change.name.as_str() {
+            "threads" => change.effect = effect_of_threads(before.threads, after.threads),
+            // At most: `auto` may be the one that runs.
+            "driver" => change.effect = Effect::WorkersLeave,
+            _ => {}
+        }
     }
     changes
 }

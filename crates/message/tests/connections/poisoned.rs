@@ -296,5 +296,5 @@ fn run(faults: &[(&str, Vec<Frame>)], check: impl Fn(&str, &[Frame])) {
             check(name, frames);
         }
     };
-    rt::run(all).expect("a runtime");
+    rt::run(tidegate_transport::Driver::Epoll, all).expect("a runtime");
 }

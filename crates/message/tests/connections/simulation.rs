@@ -373,7 +373,8 @@ fn every_message_comes_whole_or_both_sides_know() {
         None => 0..number("SEEDS").unwrap_or(SEEDS),
     };
     for seed in seeds {
-        let ran = std::panic::catch_unwind(|| rt::run(async { run(seed) }).expect("a runtime"));
+        let ran =
+            std::panic::catch_unwind(|| rt::run(tidegate_transport::Driver::Epoll, async { run(seed) }).expect("a runtime"));
         if let Err(panic) = ran {
             eprintln!("SEED={seed}");
             std::panic::resume_unwind(panic);

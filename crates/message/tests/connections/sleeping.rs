@@ -180,7 +180,7 @@ fn whoever_takes_no_answers_is_read_up_to_a_bound() {
 /// What is written while the driver sleeps wakes it, from every place that writes.
 #[test]
 fn whoever_writes_wakes_the_driver() {
-    rt::run(async {
+    rt::run(tidegate_transport::Driver::Epoll, async {
         let check = |what: &str, write: &dyn Fn(&Server)| {
             let mut server = Server::new(1 << 20, 1);
             server.poll();

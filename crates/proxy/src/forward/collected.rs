@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_body_is_whole_wherever_its_parts_are() {
-        rt::run(async {
+        rt::run(tidegate_transport::Driver::Epoll, async {
             for bytes in [0, 1, PIECE_BYTES, PIECE_BYTES + 1, MEMORY_BYTES_MAX, MEMORY_BYTES_MAX + 1, 3 * MEMORY_BYTES_MAX] {
                 for piece in [1_000, 65_536, 1 << 20] {
                     for short_from in [0, 10_000, usize::MAX] {

@@ -7,7 +7,7 @@ use super::rendezvous::{Peer, Rendezvous, Request, Serving, peers, peers_for};
 use super::socket::{Handed, Lent, Listener};
 use super::succession::{Inherited, Outcome, Succession, Verdict, take_over};
 use super::{Fault, OFFERED_MAX, PATIENCE, SOCKETS_MAX, STATE_BYTES_MAX};
-use crate::tokio_sock::{ListenOptions, bind};
+use crate::sockets::{ListenOptions, bind};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, send, socket_with};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -243,7 +243,10 @@ mod tests {
                 Does::Hang => pending().await,
             }
         };
-        let outcome = rt::run(async { rt::timeout(limit, connect(&list, &turn, limit, open, |_| ())).await }).expect("a runtime");
+        let outcome = rt::run(tidegate_transport::Driver::Epoll, async {
+            rt::timeout(limit, connect(&list, &turn, limit, open, |_| ())).await
+        })
+        .expect("a runtime");
         let outcome = outcome.map(|outcome| outcome.map_err(|error| error.map_or(String::new(), |error| error.to_string())));
         (outcome, tried.take(), turn.get())
     }

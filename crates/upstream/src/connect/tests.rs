@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use tidegate_message::h2::{Request, StreamFault, StreamHandle};
 use tidegate_model::{Pool, PoolName, Protocol, ProxyProtocol, Server, ServerAddresses, UpstreamAddress};
 use tidegate_telemetry::{Registry, WorkerMetrics};
-use tidegate_transport::{TokioSock, rt};
+use tidegate_transport::{DriverSock, rt};
 use tidegate_wire::HeadLimits;
 use tidegate_wire::head::RequestHead;
 use tidegate_wire::http1::parse_request;
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const HOUR: Duration = Duration::from_secs(3600);
 
 pub(crate) struct World {
-    pub pool: Rc<WorkerPool<TokioSock>>,
+    pub pool: Rc<WorkerPool<DriverSock>>,
     worker: Arc<WorkerMetrics>,
     /// The connection that all requests come over.
     client: Rc<()>,
@@ -61,15 +61,15 @@ impl World {
         Opener { random: 0, client: Rc::<()>::downgrade(&self.client) }
     }
 
-    pub fn take(&self, client: Option<Client>) -> Option<Connection<TokioSock>> {
+    pub fn take(&self, client: Option<Client>) -> Option<Connection<DriverSock>> {
         take(&self.pool, 0, need(client))
     }
 
-    pub async fn open(&self, client: Option<Client>) -> Connection<TokioSock> {
+    pub async fn open(&self, client: Option<Client>) -> Connection<DriverSock> {
         open(&self.pool, 0, need(client), &self.opener()).await.map_err(|failure| format!("{failure:?}")).expect("a connection")
     }
 
-    fn put_idle(&self, connection: Connection<TokioSock>, now: Instant) {
+    fn put_idle(&self, connection: Connection<DriverSock>, now: Instant) {
         let Connection::H1(connection) = connection else { panic!("not HTTP/1.1") };
         self.pool.servers[0].put_idle(connection, now);
     }
@@ -109,7 +109,7 @@ fn client(port: u16) -> Client {
 }
 
 pub(crate) fn run(test: impl Future<Output = ()>) {
-    rt::run(test).expect("a runtime");
+    rt::run(tidegate_transport::Driver::Epoll, test).expect("a runtime");
 }
 
 async fn until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -301,7 +301,7 @@ fn an_old_http2_connection_gets_no_new_request() {
 }
 
 /// Waits for a request that is never answered. The outcome is why it failed.
-async fn request(world: &World) -> (StreamHandle, Connection<TokioSock>) {
+async fn request(world: &World) -> (StreamHandle, Connection<DriverSock>) {
     let connection = world.open(None).await;
     let Connection::H2(lease) = &connection else { panic!("not HTTP/2") };
     let mut head = RequestHead::default();

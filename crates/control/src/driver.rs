@@ -1,0 +1,26 @@
+//! Which driver the workers have, and why.
+
+use crate::fault::StartFault;
+use tidegate_model::DriverChoice;
+use tidegate_transport::{Driver, driver};
+
+/// A driver that can be had here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Chosen {
+    pub driver: Driver,
+    /// In a few words.
+    pub reason: &'static str,
+}
+
+impl Chosen {
+    /// Fails where the one that is asked for by name cannot be had.
+    pub fn by(choice: DriverChoice) -> Result<Chosen, StartFault> {
+        let (driver, reason) = match choice {
+            DriverChoice::Auto => (Driver::Epoll, "auto is epoll in this version"),
+            DriverChoice::Epoll => (Driver::Epoll, "the configuration says so"),
+            DriverChoice::IoUring => (Driver::IoUring, "the configuration says so"),
+        };
+        driver::probe(driver).map_err(|reason| StartFault::Driver { reason })?;
+        Ok(Chosen { driver, reason })
+    }
+}

@@ -1,0 +1,141 @@
+//! A listening socket on a ring. The kernel accepts ahead of the worker, up to a bound; what it has accepted is served
+//! also when the worker stops listening.
+
+use super::executor::with_queue;
+use super::queue::{Completed, Operation, OperationId, Outcome, Owner, Queue};
+use super::socket::RingSock;
+use crate::sockets;
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::io::Errno;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// Connections that may wait for the worker; then accepting ends until it has taken them.
+const ACCEPTED_MAX: usize = 64;
+
+pub struct RingListener {
+    state: Rc<ListenerState>,
+}
+
+struct ListenerState {
+    socket: OwnedFd,
+    accepting: RefCell<Accepting>,
+    is_stopped: Cell<bool>,
+}
+
+#[derive(Default)]
+struct Accepting {
+    accepted: VecDeque<OwnedFd>,
+    fault: Option<Errno>,
+    operation: Option<OperationId>,
+    is_cancelled: bool,
+    waiting: Option<Waker>,
+}
+
+impl Owner for ListenerState {
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    fn complete(&self, _this: &Rc<dyn Owner>, completion: Completed, queue: &mut dyn Queue) {
+        let mut accepting = self.accepting.borrow_mut();
+        match completion.outcome {
+            Outcome::Accepted(Ok(socket)) => accepting.accepted.push_back(socket),
+            Outcome::Accepted(Err(Errno::CANCELED | Errno::INTR | Errno::AGAIN)) => {}
+            Outcome::Accepted(Err(error)) => accepting.fault = Some(error),
+            // Cannot be: this owner begins nothing else.
+            Outcome::Received(_) | Outcome::Sent(..) | Outcome::Connected(_) | Outcome::HasRoom(_) | Outcome::Signalled => {}
+        }
+        if completion.is_last {
+            accepting.operation = None;
+            accepting.is_cancelled = false;
+        } else if accepting.accepted.len() >= ACCEPTED_MAX
+            && !accepting.is_cancelled
+            && let Some(id) = accepting.operation
+        {
+            accepting.is_cancelled = true;
+            queue.cancel(id);
+        }
+        if let Some(waiting) = accepting.waiting.take() {
+            waiting.wake();
+        }
+    }
+}
+
+impl RingListener {
+    /// Must be called on a worker that runs on a ring.
+    pub fn adopt(listener: std::net::TcpListener) -> RingListener {
+        let state = ListenerState { socket: listener.into(), accepting: RefCell::default(), is_stopped: Cell::new(false) };
+        RingListener { state: Rc::new(state) }
+    }
+
+    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(RingSock, SocketAddr)>> {
+        if let Some(connection) = self.next_accepted().transpose() {
+            return Poll::Ready(connection);
+        }
+        let mut accepting = self.state.accepting.borrow_mut();
+        if let Some(fault) = accepting.fault.take() {
+            return Poll::Ready(Err(fault.into()));
+        }
+        accepting.waiting = Some(cx.waker().clone());
+        if accepting.operation.is_none() && !self.state.is_stopped.get() {
+            let owner: Rc<dyn Owner> = self.state.clone();
+            accepting.operation = with_queue(|queue| queue.begin(owner, Operation::Accept));
+        }
+        Poll::Pending
+    }
+
+    /// A connection that was accepted and that nobody has taken.
+    ///
+    /// Errors: it has ended meanwhile.
+    pub fn next_accepted(&self) -> io::Result<Option<(RingSock, SocketAddr)>> {
+        let Some(socket) = self.state.accepting.borrow_mut().accepted.pop_front() else { return Ok(None) };
+        let address = rustix::net::getpeername(&socket)?.ok_or(io::ErrorKind::NotConnected)?;
+        Ok(Some((RingSock::new(socket), SocketAddr::try_from(address)?)))
+    }
+
+    /// A connection that waits now, by the kernel's word. For a socket that is about to be closed; call
+    /// [`stop`](Self::stop) before.
+    pub fn accept_now(&self) -> io::Result<Option<(RingSock, SocketAddr)>> {
+        if let Some(connection) = self.next_accepted()? {
+            return Ok(Some(connection));
+        }
+        let accepted = sockets::accept_now(&self.state.socket)?;
+        Ok(accepted.map(|(socket, address)| (RingSock::new(socket), address)))
+    }
+
+    /// Ready once the kernel accepts no more for this worker.
+    pub async fn stop(&self) {
+        self.state.is_stopped.set(true);
+        self.cancel();
+        poll_fn(|cx| {
+            let mut accepting = self.state.accepting.borrow_mut();
+            if accepting.operation.is_none() {
+                return Poll::Ready(());
+            }
+            accepting.waiting = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    fn cancel(&self) {
+        let mut accepting = self.state.accepting.borrow_mut();
+        if let Some(id) = accepting.operation.filter(|_| !accepting.is_cancelled) {
+            accepting.is_cancelled = true;
+            with_queue(|queue| queue.cancel(id));
+        }
+    }
+}
+
+impl Drop for RingListener {
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}
