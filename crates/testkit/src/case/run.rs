@@ -343,6 +343,9 @@ async fn start_proxy(case: &Case, world: &World, binary: Option<&Path>) -> Resul
 fn complete(config: &Config, world: &World) -> String {
     let mut text = config.text.clone();
     let has = |word: &str| config.text.lines().any(|line| line.split_whitespace().next() == Some(word));
+    if let (Ok(driver), false) = (std::env::var("DRIVER"), has("driver")) {
+        text.push_str(&format!("\ndriver \"{driver}\"\n"));
+    }
     for (word, line) in [
         ("admin", format!("admin \"{}\"\n", world.admin)),
         ("access-log", format!("access-log \"{}\"\n", world.access_log.display())),
