@@ -12,11 +12,15 @@
 //! back.
 
 pub(crate) mod executor;
+#[cfg(test)]
+mod fake;
 mod kernel;
 mod listener;
 mod probe;
 mod queue;
 mod socket;
+#[cfg(test)]
+mod tests;
 mod timers;
 mod wake;
 

@@ -97,7 +97,6 @@ fn note(waker: &mut Option<Waker>, cx: &Context<'_>) {
 impl SocketState {
     fn received(&self, this: &Rc<dyn Owner>, received: Result<Buf, Errno>, is_last: bool, queue: &mut dyn Queue) {
         let mut receiving = self.receiving.borrow_mut();
-        let mut found_no_buffer = false;
         let is_news = match received {
             Ok(buf) if buf.is_empty() => receiving.end.replace(Ok(())).is_none(),
             Ok(_) if self.is_given_up.get() => false,
@@ -105,19 +104,15 @@ impl SocketState {
                 receiving.push(buf);
                 true
             }
-            Err(Errno::CANCELED) => false,
-            Err(Errno::NOBUFS | Errno::INTR | Errno::AGAIN) => {
-                found_no_buffer = true;
-                false
-            }
+            // NOBUFS: the next turn has buffers again.
+            Err(Errno::CANCELED | Errno::NOBUFS | Errno::INTR | Errno::AGAIN) => false,
             Err(error) => receiving.end.replace(Err(error)).is_none(),
         };
         if is_last {
             receiving.operation = None;
             receiving.is_cancelled = false;
-            // An idle connection is watched on; a reader that waits is to be served.
-            let is_wanted = found_no_buffer || receiving.reader.is_some();
-            if is_wanted && receiving.end.is_none() && !self.is_given_up.get() && receiving.count() < PIECES_MAX {
+            // Also where nobody reads: an idle connection is watched on.
+            if receiving.end.is_none() && !self.is_given_up.get() && receiving.count() < PIECES_MAX {
                 receiving.operation = Some(queue.begin(this.clone(), Operation::Receive));
             }
         } else if receiving.count() >= PIECES_MAX
@@ -310,7 +305,9 @@ impl Sock for RingSock {
 
     fn stale(&self) -> bool {
         let receiving = self.state.receiving.borrow();
-        receiving.count() > 0 || receiving.end.is_some() || self.state.sending.borrow().fault.is_some()
+        let is_known = receiving.count() > 0 || receiving.end.is_some() || self.state.sending.borrow().fault.is_some();
+        // Nobody watches before the first read, and after more input than is taken ahead.
+        is_known || (receiving.operation.is_none() && sockets::has_input_now(&self.state.socket))
     }
 
     fn stale_now(&self) -> bool {
