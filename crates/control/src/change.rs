@@ -198,7 +198,7 @@ impl Control {
     /// Makes the configuration the running one.
     fn take_on(&mut self, configuration: Arc<Configuration>, delta: &Delta, generation: u64) -> Result<(), ChangeFault> {
         let wanted = worker_count(configuration.threads);
-        let driver = Chosen::by(configuration.driver)?;
+        let driver = Chosen::by(configuration.driver).map_err(StartFault::from)?;
         let indices = self.workers.indices();
         // A worker keeps its driver for life.
         let kept = if driver.driver == self.workers.driver.driver { wanted } else { 0 };

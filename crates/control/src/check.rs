@@ -3,6 +3,7 @@
 
 use crate::bind::BindFault;
 use crate::discovery::{FIRST_ANSWERS_LIMIT, FirstWord, first_words};
+use crate::driver::{Chosen, DRIVER_HELP};
 use crate::named_files::{auths, file_of};
 use jiff::Timestamp;
 use std::collections::BTreeSet;
@@ -18,6 +19,7 @@ use tidegate_model::{
     TlsSource, UpstreamAddress,
 };
 use tidegate_proxy::auth::read_users;
+use tidegate_transport::ring::Unavailable;
 use tidegate_transport::sockets::{self, ListenOptions};
 
 #[derive(Debug)]
@@ -68,6 +70,7 @@ pub fn check(configuration: &Configuration, state_dir: PathBuf, now: Timestamp) 
             help: error.help(),
         }),
     }
+    check_driver(configuration, &mut findings);
     check_addresses(configuration, &mut findings);
     check_admin(configuration, &mut findings);
     check_access_log(configuration, &mut findings);
@@ -81,6 +84,18 @@ pub fn check(configuration: &Configuration, state_dir: PathBuf, now: Timestamp) 
     check_acme_roots(configuration, &mut findings);
     check_cache(configuration, &mut findings);
     findings
+}
+
+fn check_driver(configuration: &Configuration, findings: &mut Vec<Finding>) {
+    if let Err(Unavailable { reason }) = Chosen::by(configuration.driver) {
+        findings.push(Finding {
+            severity: Severity::Error,
+            code: "driver",
+            place: Place::Whole,
+            message: format!("`driver \"io-uring\"` cannot be had: {reason}"),
+            help: Some(DRIVER_HELP.into()),
+        });
+    }
 }
 
 /// Folders that `files` and `fastcgi` answer from.

@@ -1,8 +1,11 @@
 //! Which driver the workers have, and why.
 
-use crate::fault::StartFault;
 use tidegate_model::DriverChoice;
+use tidegate_transport::ring::Unavailable;
 use tidegate_transport::{Driver, driver};
+
+/// What can be done where a driver that is asked for cannot be had.
+pub const DRIVER_HELP: &str = "mend that, or take `driver \"auto\"`, which runs everywhere";
 
 /// A driver that can be had here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,13 +17,13 @@ pub struct Chosen {
 
 impl Chosen {
     /// Fails where the one that is asked for by name cannot be had.
-    pub fn by(choice: DriverChoice) -> Result<Chosen, StartFault> {
+    pub fn by(choice: DriverChoice) -> Result<Chosen, Unavailable> {
         let (driver, reason) = match choice {
             DriverChoice::Auto => (Driver::Epoll, "auto is epoll in this version"),
             DriverChoice::Epoll => (Driver::Epoll, "the configuration says so"),
             DriverChoice::IoUring => (Driver::IoUring, "the configuration says so"),
         };
-        driver::probe(driver).map_err(|reason| StartFault::Driver { reason })?;
+        driver::probe(driver)?;
         Ok(Chosen { driver, reason })
     }
 }

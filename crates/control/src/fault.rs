@@ -1,6 +1,7 @@
 //! Why a configuration cannot run here, as data: what, where it comes from, and what to do.
 
 use crate::bind::BindFault;
+use crate::driver::DRIVER_HELP;
 use std::fmt;
 use tidegate_certs::CertError;
 use tidegate_model::{Admin, LogTarget};
@@ -76,16 +77,19 @@ impl fmt::Display for StartFault {
             }
             StartFault::Admin { admin, error } => f.write_str(&admin_fault(admin, error)),
             StartFault::AccessLog { error, .. } => write!(f, "the access log cannot be opened: {error}"),
-            StartFault::Driver { reason } => write!(
-                f,
-                "`driver \"io-uring\"` cannot be had: {reason}\n  help: mend that, or take `driver \"auto\"`, which runs everywhere"
-            ),
+            StartFault::Driver { reason } => write!(f, "`driver \"io-uring\"` cannot be had: {reason}\n  help: {DRIVER_HELP}"),
             StartFault::Internal(message) => f.write_str(message),
         }
     }
 }
 
 impl std::error::Error for StartFault {}
+
+impl From<Unavailable> for StartFault {
+    fn from(reason: Unavailable) -> Self {
+        StartFault::Driver { reason }
+    }
+}
 
 fn write_errors(f: &mut fmt::Formatter<'_>, whose: &str, errors: &[CertError]) -> fmt::Result {
     for (position, error) in errors.iter().enumerate() {

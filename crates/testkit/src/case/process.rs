@@ -64,6 +64,11 @@ pub async fn execute(world: &Rc<World>, command: &ProcessCommand) -> Result<(), 
             }
         }
         ProcessCommand::WriteFile(name, text) => {
+            // A reload keeps the driver: another would have the workers leave.
+            let mut text = text.clone();
+            if let (Some(driver), "tidegate.kdl") = (world.driver, name.as_str()) {
+                text.push_str(&format!("\ndriver \"{driver}\"\n"));
+            }
             std::fs::write(world.folder.join(name), text).map_err(|error| format!("{name}: {error}"))?;
         }
         ProcessCommand::CopyFile { from, to } => {

@@ -32,8 +32,17 @@ pub enum Verdict {
     Failed(String),
 }
 
+/// What a case is run over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Over {
+    pub protocol: ClientProtocol,
+    /// The proxy's, by its word in the configuration; `None` leaves it to the proxy.
+    pub driver: Option<&'static str>,
+}
+
 /// Runs the case of that text over one of its protocols. Without a binary only cases that need no proxy can pass.
-pub fn run_text_over(name: &str, text: &str, protocol: ClientProtocol, binary: Option<&Path>) -> Verdict {
+pub fn run_text_over(name: &str, text: &str, over: Over, binary: Option<&Path>) -> Verdict {
+    let Over { protocol, driver } = over;
     let outcome = Places::new().and_then(|mut places| {
         let unfilled = parse::parse(name, &without_places(text)?).map_err(|error| error.to_string())?;
         let is_plain = variants::is_plain(&unfilled);
@@ -44,7 +53,7 @@ pub fn run_text_over(name: &str, text: &str, protocol: ClientProtocol, binary: O
             return Ok(Verdict::Skipped(missing));
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
-        let verdict = LocalSet::new().block_on(&runtime, run(&case, places, binary));
+        let verdict = LocalSet::new().block_on(&runtime, run(&case, places, driver, binary));
         // Sockets of unfinished tasks are closed by this, not by waiting for them.
         runtime.shutdown_background();
         verdict
@@ -91,7 +100,7 @@ impl Failure {
     }
 }
 
-async fn run(case: &Case, mut places: Places, binary: Option<&Path>) -> Result<Verdict, String> {
+async fn run(case: &Case, mut places: Places, driver: Option<&'static str>, binary: Option<&Path>) -> Result<Verdict, String> {
     for (name, text) in &case.files {
         let file = places.folder().join(name);
         let folder = file.parent().unwrap_or(places.folder());
@@ -102,7 +111,7 @@ async fn run(case: &Case, mut places: Places, binary: Option<&Path>) -> Result<V
         let listener = places.upstream_listener(&script.name, &script.ip)?;
         upstreams.push((script, listener, acceptor(script, &mut places)?));
     }
-    let world = World::new(places, case.wait)?;
+    let world = World::new(places, case.wait, driver)?;
     let failure = Rc::new(Failure::default());
     let mut running = Vec::new();
     for (script, listener, acceptor) in upstreams {
@@ -338,20 +347,22 @@ async fn start_proxy(case: &Case, world: &World, binary: Option<&Path>) -> Resul
     ready
 }
 
+fn driver_line(driver: Option<&str>) -> String {
+    driver.map_or_else(String::new, |driver| format!("driver \"{driver}\"\n"))
+}
+
 /// What every case needs and none is about: at the end, so that lines keep their numbers. One thread, because several
 /// would make it chance which of them has a pooled connection.
 fn complete(config: &Config, world: &World) -> String {
     let mut text = config.text.clone();
     let has = |word: &str| config.text.lines().any(|line| line.split_whitespace().next() == Some(word));
-    if let (Ok(driver), false) = (std::env::var("DRIVER"), has("driver")) {
-        text.push_str(&format!("\ndriver \"{driver}\"\n"));
-    }
     for (word, line) in [
         ("admin", format!("admin \"{}\"\n", world.admin)),
         ("access-log", format!("access-log \"{}\"\n", world.access_log.display())),
         ("threads", "threads 1\n".to_owned()),
         // There is no public CA in a test.
         ("acme", "acme \"off\"\n".to_owned()),
+        ("driver", driver_line(world.driver)),
     ] {
         if !has(word) {
             text.push_str(&line);

@@ -1,6 +1,6 @@
 //! A folder of case files: found, run by a few threads, one result line each.
 
-use super::run::{Verdict, check_text, run_text_over, variants_of};
+use super::run::{Over, Verdict, check_text, run_text_over, variants_of};
 use super::script::ClientProtocol;
 use std::collections::VecDeque;
 use std::io::Write;
@@ -18,7 +18,7 @@ struct Run {
     name: String,
     case: String,
     text: String,
-    protocol: ClientProtocol,
+    over: Over,
     as_written: bool,
 }
 
@@ -29,16 +29,18 @@ pub fn run_folder(folder: &Path, binary: &Path) -> Result<(), String> {
     let filter = std::env::var("CASE").unwrap_or_default();
     let every = std::env::var("CASE_EVERY").ok().and_then(|text| text.parse().ok()).unwrap_or(1).max(1);
     let is_wanted = |run: &Run| filter.split(',').any(|part| run.name.contains(part));
-    let wanted: VecDeque<Run> = runs(folder)?.into_iter().filter(is_wanted).step_by(every).collect();
+    let wanted: VecDeque<Run> = runs(folder, has_rings(binary)?)?.into_iter().filter(is_wanted).step_by(every).collect();
     let total = wanted.len();
     if total == 0 {
         return Err(format!("no case in {} has `{filter}` in its name", folder.display()));
     }
     let counts = ClientProtocol::ALL.map(|protocol| {
-        let count = wanted.iter().filter(|run| run.protocol == protocol && !run.as_written).count();
+        let count =
+            wanted.iter().filter(|run| run.over.driver.is_none() && run.over.protocol == protocol && !run.as_written).count();
         format!("{count} over {}", protocol.word())
     });
-    let as_written = wanted.iter().filter(|run| run.as_written).count();
+    let as_written = wanted.iter().filter(|run| run.over.driver.is_none() && run.as_written).count();
+    let on_a_ring = wanted.iter().filter(|run| run.over.driver.is_some()).count();
     let queue = Mutex::new(wanted);
     let (results, finished) = mpsc::channel();
     let mut failures = Vec::new();
@@ -48,7 +50,7 @@ pub fn run_folder(folder: &Path, binary: &Path) -> Result<(), String> {
             scope.spawn(move || {
                 while let Some(run) = next(queue) {
                     let begin = Instant::now();
-                    let verdict = run_text_over(&run.case, &run.text, run.protocol, Some(binary));
+                    let verdict = run_text_over(&run.case, &run.text, run.over, Some(binary));
                     let _ = results.send((run.name, verdict, begin.elapsed()));
                 }
             });
@@ -66,7 +68,7 @@ pub fn run_folder(folder: &Path, binary: &Path) -> Result<(), String> {
             }
         }
     });
-    say(&format!("cases run: {}, {as_written} over what their clients say", counts.join(", ")));
+    say(&format!("cases run: {}, {as_written} over what their clients say, {on_a_ring} on rings", counts.join(", ")));
     if failures.is_empty() {
         return Ok(());
     }
@@ -75,17 +77,45 @@ pub fn run_folder(folder: &Path, binary: &Path) -> Result<(), String> {
     Err(format!("{}\n{} of {total} runs failed: {}", reports.join("\n"), failures.len(), names.join(", ")))
 }
 
-fn runs(folder: &Path) -> Result<Vec<Run>, String> {
+/// Whether workers can run on rings here. Where the kernel forbids it, this says so and the cases run without; any other
+/// fault of a ring is one.
+fn has_rings(binary: &Path) -> Result<bool, String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let file = folder.path().join("ring.kdl");
+    let text = "driver \"io-uring\"\nadmin \"off\"\nsite \"http://127.0.0.1:0\" { respond 204 }\n";
+    std::fs::write(&file, text).map_err(|error| error.to_string())?;
+    let output = std::process::Command::new(binary).arg("check").arg(&file).output().map_err(|error| error.to_string())?;
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    if !said.contains("error[driver]") {
+        return Ok(true);
+    }
+    if said.contains("may not use io_uring") || said.contains("io_uring_disabled") {
+        say(&format!("no case runs on a ring: {said}"));
+        return Ok(false);
+    }
+    Err(format!("rings cannot be had, although nothing forbids them: {said}"))
+}
+
+fn runs(folder: &Path, on_rings: bool) -> Result<Vec<Run>, String> {
     let mut runs = Vec::new();
     for (case, path) in cases(folder)? {
         let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         let variants = variants_of(&case, &text).map_err(|error| format!("{}, {error}", path.display()))?;
+        // Each case once on a ring, over its protocols in turn, so that all of them meet it.
+        if on_rings {
+            let protocol = variants.protocols[runs.len() % variants.protocols.len()];
+            let over = Over { protocol, driver: Some("io-uring") };
+            let name = format!("{case} over {} on a ring", protocol.word());
+            runs.push(Run { name, case: case.clone(), text: text.clone(), over, as_written: variants.as_written });
+        }
         for protocol in variants.protocols {
             let name = match protocol {
                 ClientProtocol::Http1 => case.clone(),
                 ClientProtocol::H2c | ClientProtocol::H2 => format!("{case} over {}", protocol.word()),
             };
-            runs.push(Run { name, case: case.clone(), text: text.clone(), protocol, as_written: variants.as_written });
+            let over = Over { protocol, driver: None };
+            runs.push(Run { name, case: case.clone(), text: text.clone(), over, as_written: variants.as_written });
         }
     }
     Ok(runs)

@@ -1,6 +1,6 @@
 //! The kit against itself: cases whose clients speak to their upstreams directly.
 
-use super::run::{Verdict, run_text_over};
+use super::run::{Over, Verdict, run_text_over};
 use super::script::ClientProtocol;
 use super::{check_syntax, coverage};
 use std::path::Path;
@@ -11,7 +11,7 @@ fn check(case: &str, expected: &str) {
 }
 
 fn check_over(protocol: ClientProtocol, case: &str, expected: &str) {
-    match (run_text_over("kit/self", case, protocol, None), expected) {
+    match (run_text_over("kit/self", case, Over { protocol, driver: None }, None), expected) {
         (Verdict::Passed, "") => {}
         (Verdict::Failed(report), part) if !part.is_empty() && report.contains(part) => {}
         (verdict, expected) => panic!("expected {expected:?}, seen {verdict:?}\nof {case}"),

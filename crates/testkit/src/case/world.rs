@@ -177,6 +177,8 @@ pub struct World {
     pub access_log: PathBuf,
     pub folder: PathBuf,
     pub wait: Duration,
+    /// See [`Over::driver`](super::run::Over::driver).
+    pub driver: Option<&'static str>,
     pub program: RefCell<Option<Program>>,
     /// The case itself ended the proxy, or saw it end.
     pub exit_expected: Cell<bool>,
@@ -192,7 +194,7 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(mut places: Places, wait: Duration) -> Result<Rc<World>, String> {
+    pub fn new(mut places: Places, wait: Duration, driver: Option<&'static str>) -> Result<Rc<World>, String> {
         Ok(Rc::new(World {
             admin: places.admin_address()?,
             main: places.main_address()?,
@@ -200,6 +202,7 @@ impl World {
             folder: places.folder().to_owned(),
             places: RefCell::new(places),
             wait,
+            driver,
             program: RefCell::new(None),
             exit_expected: Cell::new(false),
             marks: RefCell::default(),

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Unavailable {
-    reason: String,
+    pub reason: String,
 }
 
 /// Tries a ring as a worker uses it. Takes less than a millisecond.
