@@ -5,7 +5,7 @@ use ipnet::IpNet;
 use std::net::IpAddr;
 use tidegate_model::ClientCertificateForm;
 use tidegate_wire::ClientCertificate;
-use tidegate_wire::head::{Fields, HeaderId};
+use tidegate_wire::head::{Fields, HeaderId, is_alike};
 
 /// Removes what an untrusted client says of itself, on arrival: what a step sets later under these names is the site's
 /// own.
@@ -61,10 +61,22 @@ struct Names {
 
 const OF_C: Names = Names {
     families: &[b"client-cert", b"cf-client-cert"],
-    urls: &[b"clientcert"],
-    clients: &[b"cf-connecting-ip", b"cf-connecting-ipv6", b"cf-pseudo-ipv4", b"client-ip", b"cdn-src-ip"],
+    urls: &[b"clientcert", b"cloudfront-forwarded-proto", b"cf-visitor"],
+    clients: &[
+        b"cf-connecting-ip",
+        b"cf-connecting-ipv6",
+        b"cf-pseudo-ipv4",
+        b"client-ip",
+        b"cdn-src-ip",
+        b"cloudfront-viewer-address",
+    ],
 };
 const OF_S: Names = Names { families: &[b"ssl-client", b"ssl-cert"], urls: &[], clients: &[] };
+const OF_F: Names = Names {
+    families: &[],
+    urls: &[b"forwarded-host", b"front-end-https"],
+    clients: &[b"forwarded-for", b"fastly-client-ip", b"fly-client-ip"],
+};
 const OF_P: Names = Names { families: &[b"proxy-client-cert"], urls: &[], clients: &[b"proxy-client-ip"] };
 const OF_X: Names = Names {
     families: &[
@@ -79,6 +91,13 @@ const OF_X: Names = Names {
         b"x-amzn-mtls-",
     ],
     urls: &[
+        b"x-forwarded",
+        b"x-scheme",
+        b"x-url-scheme",
+        b"x-original-proto",
+        b"x-real-host",
+        b"x-arr-ssl",
+        b"x-front-end-https",
         b"x-client-verify",
         b"x-client-dn",
         b"x-client-s-dn",
@@ -115,37 +134,59 @@ const OF_X: Names = Names {
     ],
 };
 
-/// What a name says, however it is spelled. The first letter leaves nearly no field of an ordinary request.
+impl Names {
+    /// One bit for each length that a whole name has, so that nearly no other name is compared with any.
+    const fn lengths(&self) -> u64 {
+        lengths_of(self.urls) | lengths_of(self.clients)
+    }
+}
+
+const fn lengths_of(names: &[&[u8]]) -> u64 {
+    let (mut bits, mut at) = (0, 0);
+    while at < names.len() {
+        bits |= 1 << names[at].len();
+        at += 1;
+    }
+    bits
+}
+
+/// What a name says, however it is spelled. The first two letters leave nearly no field of an ordinary request:
+/// `sec-…` and `accept-language` are told from the names here by the second.
 fn claim_of(name: &[u8]) -> Option<Claim> {
-    let client = |known: &[u8]| folds_to(name, known).then_some(Claim::Client);
-    match name.first()? | 0x20 {
-        b'x' => claim_among(name, &OF_X),
-        b'c' => claim_among(name, &OF_C),
-        b's' => claim_among(name, &OF_S),
-        b'p' if folds_to(name, b"proxy") => Some(Claim::Proxy),
-        b'p' => claim_among(name, &OF_P),
+    const LENGTHS_C: u64 = OF_C.lengths();
+    const LENGTHS_F: u64 = OF_F.lengths();
+    const LENGTHS_P: u64 = OF_P.lengths();
+    const LENGTHS_X: u64 = OF_X.lengths();
+    let client = |known: &[u8]| is_alike(name, known).then_some(Claim::Client);
+    let [first, second, ..] = name else { return None };
+    match first | 0x20 {
+        b'x' => claim_among(name, &OF_X, LENGTHS_X),
+        b'c' => claim_among(name, &OF_C, LENGTHS_C),
+        b's' if second | 0x20 == b's' => claim_among(name, &OF_S, 0),
+        b'p' if is_alike(name, b"proxy") => Some(Claim::Proxy),
+        b'p' => claim_among(name, &OF_P, LENGTHS_P),
+        b'f' => claim_among(name, &OF_F, LENGTHS_F),
         b't' => client(b"true-client-ip"),
-        b'f' => client(b"fastly-client-ip").or_else(|| client(b"fly-client-ip")),
         b'w' => client(b"wl-proxy-client-ip"),
         b'i' => client(b"incap-client-ip"),
         b'd' => client(b"do-connecting-ip"),
+        b'a' if second | 0x20 == b'l' => client(b"ali-cdn-real-ip"),
         _ => None,
     }
 }
 
-fn claim_among(name: &[u8], names: &Names) -> Option<Claim> {
-    if names.clients.iter().any(|known| folds_to(name, known)) {
-        return Some(Claim::Client);
+/// `lengths` are those of the whole names.
+fn claim_among(name: &[u8], names: &Names, lengths: u64) -> Option<Claim> {
+    if name.len() < 64 && lengths >> name.len() & 1 == 1 {
+        if names.clients.iter().any(|known| is_alike(name, known)) {
+            return Some(Claim::Client);
+        }
+        if names.urls.iter().any(|known| is_alike(name, known)) {
+            return Some(Claim::Url);
+        }
     }
-    let is_of = |family: &&[u8]| name.get(..family.len()).is_some_and(|start| folds_to(start, family));
-    let is_url = names.families.iter().any(is_of) || names.urls.iter().any(|known| folds_to(name, known));
-    is_url.then_some(Claim::Url)
-}
-
-/// `known` is in lower case, with hyphens.
-fn folds_to(name: &[u8], known: &[u8]) -> bool {
-    let folded = name.iter().map(|byte| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() });
-    name.len() == known.len() && folded.eq(known.iter().copied())
+    let is_of = |family: &&[u8]| name.get(..family.len()).is_some_and(|start| is_alike(start, family));
+    names.families.iter().any(is_of).then_some(Claim::Url)
 }
 
 /// Tells an upstream of the client's certificate. What a trusted proxy has said, or a step has set, is kept; to a list
@@ -230,7 +271,8 @@ fn forwarded_ip(text: &[u8]) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::{
-        OF_C, OF_P, OF_S, OF_X, UnclearClient, each_claim_of_url, first_untrusted, forwarded_ip, remove_claims, tell_certificate,
+        OF_C, OF_F, OF_P, OF_S, OF_X, UnclearClient, each_claim_of_url, first_untrusted, forwarded_ip, remove_claims,
+        tell_certificate,
     };
     use tidegate_model::ClientCertificateForm;
     use tidegate_wire::ClientCertificate;
@@ -249,7 +291,7 @@ mod tests {
         check("X_Real_IP", false);
         check("X_Forwarded_For_2", false);
         check("X-Forwarded-Prefix", false);
-        check("X-Forwarded", true);
+        check("X-Forwarded", false);
         check("X_Api_Key", true);
         check("X_A", true);
         check("content_type", true);
@@ -285,25 +327,42 @@ mod tests {
             check(&name.to_ascii_uppercase(), false);
             check(&format!("{name}-Hint"), true);
         }
-        for name in ["Accept-Language", "DNT", "If-None-Match", "Trailer-Hint", "From", "Want-Digest", "Downlink"] {
+        for name in [
+            "Accept-Language",
+            "DNT",
+            "If-None-Match",
+            "Trailer-Hint",
+            "From",
+            "Want-Digest",
+            "Downlink",
+            "Alt-Used",
+            "Forwarded-Hosts",
+        ] {
             check(name, true);
         }
     }
 
-    /// Names in any spelling: letters of both cases, and `_` for any `-`.
+    /// Names in any spelling: letters of both cases, and any other token byte for `-`.
     #[test]
     fn a_claim_goes_in_whatever_spelling_it_comes() {
-        let known: Vec<&[u8]> = [&OF_C, &OF_S, &OF_P, &OF_X]
+        let known: Vec<&[u8]> = [&OF_C, &OF_F, &OF_S, &OF_P, &OF_X]
             .into_iter()
             .flat_map(|names| names.families.iter().chain(names.urls).chain(names.clients).copied())
-            .chain([&b"proxy"[..], b"true-client-ip", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto"])
+            .chain([
+                &b"proxy"[..],
+                b"true-client-ip",
+                b"ali-cdn-real-ip",
+                b"x-forwarded-for",
+                b"x-forwarded-host",
+                b"x-forwarded-proto",
+            ])
             .filter(|name| !name.ends_with(b"-"))
             .collect();
-        bolero::check!().with_type::<(u8, u64, u64)>().cloned().for_each(|(which, upper, underscores)| {
+        bolero::check!().with_type::<(u8, u64, u64)>().cloned().for_each(|(which, upper, others)| {
             let name = known[usize::from(which) % known.len()];
             let is_set = |bits: u64, place: usize| bits >> (place % 64) & 1 == 1;
             let spell = |(place, byte): (usize, &u8)| match *byte {
-                b'-' if is_set(underscores, place) => b'_',
+                b'-' if is_set(others, place) => b"_.!#$%&'*+^`|~"[(others >> 60) as usize % 14],
                 byte if is_set(upper, place) => byte.to_ascii_uppercase(),
                 byte => byte,
             };

@@ -240,7 +240,7 @@ impl ChunkedDecoder {
     }
 }
 
-/// Removes what may not come after the body, because it would be acted on too late or by someone else than intended.
+/// Removes, in every spelling that servers fold together, what may not come after the body, because it would be acted on too late or by someone else than intended.
 /// Done here for chunked bodies; trailers that came over HTTP/2 need it as well.
 pub fn drop_unsafe_trailers(trailers: &mut Fields) {
     for id in [
@@ -274,10 +274,21 @@ pub fn drop_unsafe_trailers(trailers: &mut Fields) {
         HeaderId::Range,
         HeaderId::Vary,
     ] {
-        trailers.remove_id(id);
+        trailers.remove_spellings(id.name().as_bytes());
     }
-    for name in ["age", "content-range", "expires", "max-forwards", "pragma", "retry-after", "warning", "www-authenticate"] {
-        trailers.remove(name.as_bytes());
+    for name in [
+        "age",
+        "content-range",
+        "expires",
+        "max-forwards",
+        "pragma",
+        "retry-after",
+        "warning",
+        "www-authenticate",
+        // CGI-like servers read it as who has logged in.
+        "remote-user",
+    ] {
+        trailers.remove_spellings(name.as_bytes());
     }
 }
 

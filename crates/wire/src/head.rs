@@ -534,7 +534,7 @@ impl Writer<'_> {
 /// Whether servers that make variables of names make one of both. CGI makes `_` of `-` (RFC 3875 section 4.1.18); some
 /// make it of everything that is neither letter nor digit.
 #[inline]
-fn is_alike(one: &[u8], other: &[u8]) -> bool {
+pub fn is_alike(one: &[u8], other: &[u8]) -> bool {
     let folded = |byte: &u8| if byte.is_ascii_alphanumeric() { byte.to_ascii_lowercase() } else { b'_' };
     one.len() == other.len() && one.iter().map(folded).eq(other.iter().map(folded))
 }

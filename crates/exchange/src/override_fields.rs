@@ -1,10 +1,10 @@
 //! Fields by which frameworks take a request for another one than it says: another method, path or host. A request
 //! with one is neither answered from the cache nor kept in it, since a client would choose with it what others get
-//! (cache poisoning).
+//! (cache poisoning); and trailers of requests have none.
 
-use tidegate_wire::head::{Fields, HeaderId};
+use tidegate_wire::head::{Fields, HeaderId, is_alike};
 
-/// In lower case; `_` for `-` is the same name to CGI-like servers.
+/// In lower case.
 const NAMES: &[&[u8]] = &[
     b"x-http-method-override",
     b"x-http-method",
@@ -19,19 +19,29 @@ const NAMES: &[&[u8]] = &[
     b"x-original-host",
     b"x-http-host-override",
     b"x-host-override",
+    b"x-http-path-override",
+    b"x-override-url",
 ];
 
-pub(super) fn are_in(fields: &Fields) -> bool {
+pub fn are_in(fields: &Fields) -> bool {
     fields.list.iter().any(|field| field.id == HeaderId::Other && is_override(field.name.of(&fields.bytes)))
+}
+
+pub(crate) fn remove(fields: &mut Fields) {
+    let bytes = &fields.bytes;
+    for field in &mut fields.list {
+        if field.id == HeaderId::Other && is_override(field.name.of(bytes)) {
+            field.id = HeaderId::Removed;
+        }
+    }
 }
 
 fn is_override(name: &[u8]) -> bool {
     // Nearly no field of an ordinary request gets further.
-    if name.len() < b"x-host".len() || !matches!(name, [b'x' | b'X', b'-' | b'_', ..]) {
+    if name.len() < b"x-host".len() || !matches!(name, [b'x' | b'X', second, ..] if !second.is_ascii_alphanumeric()) {
         return false;
     }
-    let folded = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
-    NAMES.iter().any(|known| name.len() == known.len() && name.iter().map(folded).eq(known.iter().copied()))
+    NAMES.iter().any(|known| is_alike(name, known))
 }
 
 #[cfg(test)]
@@ -50,7 +60,9 @@ mod tests {
         for name in NAMES {
             check(name, true);
             check(&name.to_ascii_uppercase(), true);
-            check(&name.iter().map(|byte| if *byte == b'-' { b'_' } else { *byte }).collect::<Vec<_>>(), true);
+            for other in b"_.!#$%&'*+^`|~" {
+                check(&name.iter().map(|byte| if *byte == b'-' { *other } else { *byte }).collect::<Vec<_>>(), true);
+            }
             check(&name[..name.len() - 1], NAMES.contains(&&name[..name.len() - 1]));
         }
         for name in ["X-Hosts", "X-Requested-With", "Method-Override", "X-", "X", "Host"] {
