@@ -4,8 +4,9 @@
 use std::io;
 use std::path::Path;
 use tidegate_exchange::Pooled;
+use tidegate_transport::Buf;
+use tidegate_transport::memory::TakenShare;
 use tidegate_transport::scratch::ScratchFile;
-use tidegate_transport::{Buf, memory};
 
 /// What of a body is kept in memory; all of an ordinary form.
 const MEMORY_BYTES_MAX: usize = 256 << 10;
@@ -16,13 +17,15 @@ const PIECE_BYTES: usize = 32 << 10;
 /// All of a body, once it is there.
 pub(crate) struct Collected {
     memory: Pooled<Vec<u8>>,
+    /// What that is, seen by whoever looks whether there is memory for another request.
+    taken: TakenShare,
     /// What came behind it.
     file: Option<ScratchFile>,
 }
 
 impl Collected {
     pub fn empty() -> Collected {
-        Collected { memory: Pooled::take(), file: None }
+        Collected { memory: Pooled::take(), taken: TakenShare::default(), file: None }
     }
 
     /// Adds a piece. `is_memory_short`: not to what is in memory, if that is something already.
@@ -31,8 +34,7 @@ impl Collected {
         let fits = self.memory.len() + piece.len() <= bytes_max;
         if fits && self.file.is_none() {
             self.memory.extend_from_slice(piece);
-            // Seen by whoever looks whether there is memory for another request.
-            memory::take(piece.len());
+            self.taken.set(self.memory.len());
             return Ok(());
         }
         let file = match &mut self.file {
@@ -64,16 +66,18 @@ impl Collected {
         self.file.as_ref().map_or_else(|| Ok(Buf::empty()), |file| file.read_at(offset - in_memory, PIECE_BYTES))
     }
 
+    /// How long the first piece is. Of one in memory that is known without a look at it.
+    pub fn first_bytes(&self) -> io::Result<u64> {
+        match self.memory.len() {
+            0 => Ok(self.piece(0)?.len() as u64),
+            in_memory => Ok(in_memory.min(PIECE_BYTES) as u64),
+        }
+    }
+
     /// Whether there is more than the first piece.
     pub fn has_rest(&self) -> bool {
         let first = self.memory.len().min(PIECE_BYTES);
         self.len() > if first > 0 { first as u64 } else { PIECE_BYTES as u64 }
-    }
-}
-
-impl Drop for Collected {
-    fn drop(&mut self) {
-        memory::give_back(self.memory.len());
     }
 }
 
