@@ -5,7 +5,8 @@ use ipnet::IpNet;
 use std::net::IpAddr;
 use tidegate_model::ClientCertificateForm;
 use tidegate_wire::ClientCertificate;
-use tidegate_wire::head::{Fields, HeaderId, is_alike};
+use tidegate_wire::head::{Fields, HeaderId};
+use tidegate_wire::name_table::{NameTable, is_alike};
 
 /// Removes what an untrusted client says of itself, on arrival: what a step sets later under these names is the site's
 /// own.
@@ -49,143 +50,118 @@ enum Claim {
     Proxy,
 }
 
-/// Names of one kind that begin with the same letter: those that begin so, and whole ones. The first two families of
-/// certificates are those of RFC 9440 and of nginx; the others are what HAProxy, Envoy, Traefik, the load balancers of
-/// clouds and many a manual write.
-struct Names {
-    families: &'static [&'static [u8]],
-    urls: &'static [&'static [u8]],
-    clients: &'static [&'static [u8]],
-}
+/// What a whole name says.
+const NAMES: NameTable<Claim> = NameTable::new(&[
+    (b"ali-cdn-real-ip", Claim::Client),
+    (b"cdn-src-ip", Claim::Client),
+    (b"cf-connecting-ip", Claim::Client),
+    (b"cf-connecting-ipv6", Claim::Client),
+    (b"cf-pseudo-ipv4", Claim::Client),
+    (b"client-ip", Claim::Client),
+    (b"cloudfront-viewer-address", Claim::Client),
+    (b"do-connecting-ip", Claim::Client),
+    (b"fastly-client-ip", Claim::Client),
+    (b"fly-client-ip", Claim::Client),
+    (b"forwarded-for", Claim::Client),
+    (b"incap-client-ip", Claim::Client),
+    (b"proxy-client-ip", Claim::Client),
+    (b"true-client-ip", Claim::Client),
+    (b"wl-proxy-client-ip", Claim::Client),
+    (b"x-appengine-user-ip", Claim::Client),
+    (b"x-azure-clientip", Claim::Client),
+    (b"x-azure-socketip", Claim::Client),
+    (b"x-client-ip", Claim::Client),
+    (b"x-clientip", Claim::Client),
+    (b"x-cluster-client-ip", Claim::Client),
+    (b"x-envoy-external-address", Claim::Client),
+    (b"x-forwarded-for", Claim::Client),
+    (b"x-forwarded-for-original", Claim::Client),
+    (b"x-nf-client-connection-ip", Claim::Client),
+    (b"x-original-forwarded-for", Claim::Client),
+    (b"x-originating-ip", Claim::Client),
+    (b"x-proxyuser-ip", Claim::Client),
+    (b"x-real-ip", Claim::Client),
+    (b"x-remote-addr", Claim::Client),
+    (b"x-remote-ip", Claim::Client),
+    (b"x-sucuri-clientip", Claim::Client),
+    (b"x-true-client-ip", Claim::Client),
+    (b"x-vercel-forwarded-for", Claim::Client),
+    // These say whom a request came to, and how.
+    (b"cf-visitor", Claim::Url),
+    (b"clientcert", Claim::Url),
+    (b"cloudfront-forwarded-proto", Claim::Url),
+    (b"forwarded-host", Claim::Url),
+    (b"front-end-https", Claim::Url),
+    (b"wl-proxy-client-cert", Claim::Url),
+    (b"wl-proxy-ssl", Claim::Url),
+    (b"x-arr-clientcert", Claim::Url),
+    (b"x-arr-ssl", Claim::Url),
+    (b"x-azure-clientcert", Claim::Url),
+    (b"x-client-cn", Claim::Url),
+    (b"x-client-dn", Claim::Url),
+    (b"x-client-fingerprint", Claim::Url),
+    (b"x-client-i-dn", Claim::Url),
+    (b"x-client-issuer", Claim::Url),
+    (b"x-client-s-dn", Claim::Url),
+    (b"x-client-san", Claim::Url),
+    (b"x-client-serial", Claim::Url),
+    (b"x-client-verify", Claim::Url),
+    (b"x-clientcert", Claim::Url),
+    (b"x-forwarded", Claim::Url),
+    (b"x-front-end-https", Claim::Url),
+    (b"x-original-proto", Claim::Url),
+    (b"x-real-host", Claim::Url),
+    (b"x-scheme", Claim::Url),
+    (b"x-script-name", Claim::Url),
+    (b"x-url-scheme", Claim::Url),
+    (b"forwarded", Claim::Url),
+    (b"proxy", Claim::Proxy),
+]);
 
-const OF_C: Names = Names {
-    families: &[b"client-cert", b"cf-client-cert"],
-    urls: &[b"clientcert", b"cloudfront-forwarded-proto", b"cf-visitor"],
-    clients: &[
-        b"cf-connecting-ip",
-        b"cf-connecting-ipv6",
-        b"cf-pseudo-ipv4",
-        b"client-ip",
-        b"cdn-src-ip",
-        b"cloudfront-viewer-address",
-    ],
-};
-const OF_S: Names = Names { families: &[b"ssl-client", b"ssl-cert"], urls: &[], clients: &[] };
-const OF_F: Names = Names {
-    families: &[],
-    urls: &[b"forwarded-host", b"front-end-https"],
-    clients: &[b"forwarded-for", b"fastly-client-ip", b"fly-client-ip"],
-};
-const OF_P: Names = Names { families: &[b"proxy-client-cert"], urls: &[], clients: &[b"proxy-client-ip"] };
-const OF_X: Names = Names {
-    families: &[
-        b"x-forwarded-",
-        b"x-client-subject",
-        b"x-ssl-",
-        b"x-client-cert",
-        b"x-tls-client",
-        b"x-tls-cert",
-        b"x-goog-client-cert",
-        b"x-mtls-",
-        b"x-amzn-mtls-",
-    ],
-    urls: &[
-        b"x-forwarded",
-        b"x-scheme",
-        b"x-url-scheme",
-        b"x-original-proto",
-        b"x-real-host",
-        b"x-arr-ssl",
-        b"x-front-end-https",
-        b"x-client-verify",
-        b"x-client-dn",
-        b"x-client-s-dn",
-        b"x-client-i-dn",
-        b"x-client-san",
-        b"x-client-cn",
-        b"x-client-issuer",
-        b"x-client-serial",
-        b"x-client-fingerprint",
-        b"x-arr-clientcert",
-        b"x-azure-clientcert",
-        b"x-clientcert",
-    ],
-    clients: &[
-        b"x-forwarded-for",
-        b"x-forwarded-for-original",
-        b"x-real-ip",
-        b"x-client-ip",
-        b"x-clientip",
-        b"x-cluster-client-ip",
-        b"x-true-client-ip",
-        b"x-original-forwarded-for",
-        b"x-vercel-forwarded-for",
-        b"x-appengine-user-ip",
-        b"x-azure-clientip",
-        b"x-azure-socketip",
-        b"x-envoy-external-address",
-        b"x-nf-client-connection-ip",
-        b"x-originating-ip",
-        b"x-proxyuser-ip",
-        b"x-remote-addr",
-        b"x-remote-ip",
-        b"x-sucuri-clientip",
-    ],
-};
+/// Beginnings of names that say under which URL and with what certificate a request came. The first two of certificates
+/// are those of RFC 9440 and of nginx; the others are what HAProxy, Envoy, Traefik, the load balancers of clouds and
+/// many a manual write.
+const FAMILIES: &[&[u8]] = &[
+    b"client-cert",
+    b"cf-client-cert",
+    b"ssl-client",
+    b"ssl-cert",
+    b"proxy-client-cert",
+    b"x-forwarded-",
+    b"x-client-subject",
+    b"x-ssl-",
+    b"x-client-cert",
+    b"x-tls-client",
+    b"x-tls-cert",
+    b"x-goog-client-cert",
+    b"x-mtls-",
+    b"x-amzn-mtls-",
+];
 
-impl Names {
-    /// One bit for each length that a whole name has, so that nearly no other name is compared with any.
-    const fn lengths(&self) -> u64 {
-        lengths_of(self.urls) | lengths_of(self.clients)
-    }
-}
-
-const fn lengths_of(names: &[&[u8]]) -> u64 {
-    let (mut bits, mut at) = (0, 0);
-    while at < names.len() {
-        bits |= 1 << names[at].len();
-        at += 1;
-    }
-    bits
-}
-
-/// What a name says, however it is spelled. The first two letters leave nearly no field of an ordinary request:
-/// `sec-…` and `accept-language` are told from the names here by the second.
+/// What a name says, however it is spelled. First letter and length leave nearly no field of an ordinary request.
 fn claim_of(name: &[u8]) -> Option<Claim> {
-    const LENGTHS_C: u64 = OF_C.lengths();
-    const LENGTHS_F: u64 = OF_F.lengths();
-    const LENGTHS_P: u64 = OF_P.lengths();
-    const LENGTHS_X: u64 = OF_X.lengths();
-    let client = |known: &[u8]| is_alike(name, known).then_some(Claim::Client);
-    let [first, second, ..] = name else { return None };
-    match first | 0x20 {
-        b'x' => claim_among(name, &OF_X, LENGTHS_X),
-        b'c' => claim_among(name, &OF_C, LENGTHS_C),
-        b's' if second | 0x20 == b's' => claim_among(name, &OF_S, 0),
-        b'p' if is_alike(name, b"proxy") => Some(Claim::Proxy),
-        b'p' => claim_among(name, &OF_P, LENGTHS_P),
-        b'f' => claim_among(name, &OF_F, LENGTHS_F),
-        b't' => client(b"true-client-ip"),
-        b'w' => client(b"wl-proxy-client-ip"),
-        b'i' => client(b"incap-client-ip"),
-        b'd' => client(b"do-connecting-ip"),
-        b'a' if second | 0x20 == b'l' => client(b"ali-cdn-real-ip"),
-        _ => None,
+    NAMES.find(name).or_else(|| is_of_family(name).then_some(Claim::Url))
+}
+
+/// Whether a name, of a trailer, is one that only proxies may say.
+#[inline]
+pub(crate) fn is_claim(name: &[u8]) -> bool {
+    claim_of(name).is_some()
+}
+
+/// Two letters leave nearly none: `sec-…` and `x-…` are what browsers send.
+#[inline]
+fn is_of_family(name: &[u8]) -> bool {
+    let [first, second, third, ..] = name else { return false };
+    match (first | 0x20, second | 0x20) {
+        (b's', b's') | (b'c', b'l' | b'f') | (b'p', b'r') => begins_family(name),
+        (b'x', _) => matches!(third | 0x20, b'f' | b'c' | b's' | b't' | b'g' | b'm' | b'a') && begins_family(name),
+        _ => false,
     }
 }
 
-/// `lengths` are those of the whole names.
-fn claim_among(name: &[u8], names: &Names, lengths: u64) -> Option<Claim> {
-    if name.len() < 64 && lengths >> name.len() & 1 == 1 {
-        if names.clients.iter().any(|known| is_alike(name, known)) {
-            return Some(Claim::Client);
-        }
-        if names.urls.iter().any(|known| is_alike(name, known)) {
-            return Some(Claim::Url);
-        }
-    }
-    let is_of = |family: &&[u8]| name.get(..family.len()).is_some_and(|start| is_alike(start, family));
-    names.families.iter().any(is_of).then_some(Claim::Url)
+fn begins_family(name: &[u8]) -> bool {
+    FAMILIES.iter().any(|family| name.get(..family.len()).is_some_and(|start| is_alike(start, family)))
 }
 
 /// Tells an upstream of the client's certificate. What a trusted proxy has said, or a step has set, is kept; to a list
@@ -270,8 +246,7 @@ fn forwarded_ip(text: &[u8]) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::{
-        OF_C, OF_F, OF_P, OF_S, OF_X, UnclearClient, each_claim_of_url, first_untrusted, forwarded_ip, remove_claims,
-        tell_certificate,
+        FAMILIES, NAMES, UnclearClient, each_claim_of_url, first_untrusted, forwarded_ip, remove_claims, tell_certificate,
     };
     use tidegate_model::ClientCertificateForm;
     use tidegate_wire::ClientCertificate;
@@ -344,17 +319,10 @@ mod tests {
     /// Names in any spelling: letters of both cases, and any other token byte for `-`.
     #[test]
     fn a_claim_goes_in_whatever_spelling_it_comes() {
-        let known: Vec<&[u8]> = [&OF_C, &OF_F, &OF_S, &OF_P, &OF_X]
-            .into_iter()
-            .flat_map(|names| names.families.iter().chain(names.urls).chain(names.clients).copied())
-            .chain([
-                &b"proxy"[..],
-                b"true-client-ip",
-                b"ali-cdn-real-ip",
-                b"x-forwarded-for",
-                b"x-forwarded-host",
-                b"x-forwarded-proto",
-            ])
+        let known: Vec<&[u8]> = NAMES
+            .names()
+            .chain(FAMILIES.iter().copied())
+            .chain([&b"x-forwarded-host"[..], b"x-forwarded-proto"])
             .filter(|name| !name.ends_with(b"-"))
             .collect();
         bolero::check!().with_type::<(u8, u64, u64)>().cloned().for_each(|(which, upper, others)| {

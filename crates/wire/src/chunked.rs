@@ -9,8 +9,9 @@
 //! ```
 
 use crate::error::BodyError;
-use crate::head::{Fields, HeaderId};
+use crate::head::Fields;
 use crate::http1::{find_head_end, parse_fields};
+use crate::name_table::NameTable;
 use crate::scan::is_token;
 use std::ops::Range;
 
@@ -240,56 +241,54 @@ impl ChunkedDecoder {
     }
 }
 
-/// Removes, in every spelling that servers fold together, what may not come after the body, because it would be acted on too late or by someone else than intended.
-/// Done here for chunked bodies; trailers that came over HTTP/2 need it as well.
+/// What may not come after the body, because it would be acted on too late or by someone else than intended.
+const UNSAFE_TRAILERS: NameTable<()> = NameTable::new(&[
+    (b"connection", ()),
+    (b"content-length", ()),
+    (b"transfer-encoding", ()),
+    (b"keep-alive", ()),
+    (b"proxy-connection", ()),
+    (b"te", ()),
+    (b"upgrade", ()),
+    (b"http2-settings", ()),
+    (b"host", ()),
+    (b"trailer", ()),
+    (b"proxy-authenticate", ()),
+    (b"proxy-authorization", ()),
+    (b"expect", ()),
+    (b"via", ()),
+    (b"x-forwarded-for", ()),
+    (b"x-forwarded-proto", ()),
+    (b"x-forwarded-host", ()),
+    (b"x-forwarded-port", ()),
+    (b"forwarded", ()),
+    (b"x-real-ip", ()),
+    (b"content-type", ()),
+    (b"content-encoding", ()),
+    (b"cookie", ()),
+    (b"set-cookie", ()),
+    (b"authorization", ()),
+    (b"cache-control", ()),
+    (b"location", ()),
+    (b"range", ()),
+    (b"vary", ()),
+    (b"age", ()),
+    (b"content-range", ()),
+    (b"expires", ()),
+    (b"max-forwards", ()),
+    (b"pragma", ()),
+    (b"retry-after", ()),
+    (b"warning", ()),
+    (b"www-authenticate", ()),
+    // CGI-like servers read it as who has logged in.
+    (b"remote-user", ()),
+]);
+
+/// Removes what may not come after the body, in every spelling that servers fold together. Done here for chunked
+/// bodies; trailers that came over HTTP/2 need it as well. One look at each trailer, since calls of gRPC all end with
+/// some.
 pub fn drop_unsafe_trailers(trailers: &mut Fields) {
-    for id in [
-        HeaderId::Connection,
-        HeaderId::ContentLength,
-        HeaderId::TransferEncoding,
-        HeaderId::KeepAlive,
-        HeaderId::ProxyConnection,
-        HeaderId::Te,
-        HeaderId::Upgrade,
-        HeaderId::Http2Settings,
-        HeaderId::Host,
-        HeaderId::Trailer,
-        HeaderId::ProxyAuthenticate,
-        HeaderId::ProxyAuthorization,
-        HeaderId::Expect,
-        HeaderId::Via,
-        HeaderId::XForwardedFor,
-        HeaderId::XForwardedProto,
-        HeaderId::XForwardedHost,
-        HeaderId::XForwardedPort,
-        HeaderId::Forwarded,
-        HeaderId::XRealIp,
-        HeaderId::ContentType,
-        HeaderId::ContentEncoding,
-        HeaderId::Cookie,
-        HeaderId::SetCookie,
-        HeaderId::Authorization,
-        HeaderId::CacheControl,
-        HeaderId::Location,
-        HeaderId::Range,
-        HeaderId::Vary,
-    ] {
-        trailers.remove_spellings(id.name().as_bytes());
-    }
-    for name in [
-        "age",
-        "content-range",
-        "expires",
-        "max-forwards",
-        "pragma",
-        "retry-after",
-        "warning",
-        "www-authenticate",
-        // CGI-like servers read it as who has logged in.
-        "remote-user",
-    ] {
-        trailers.remove_spellings(name.as_bytes());
-    }
+    trailers.remove_where(|name| UNSAFE_TRAILERS.find(name).is_some());
 }
 
 #[cfg(test)]
