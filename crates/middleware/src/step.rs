@@ -326,7 +326,7 @@ mod tests {
             private_network: false,
         };
         let check = |before: Step, expected: Result<bool, Refusal>| {
-            let behind = Step::Rewrite { pattern: None, to: template("{request.header.none}") };
+            let behind = Step::Rewrite { pattern: None, to: template("/.{request.header.none}") };
             let steps = compile_steps(&[before], &[Step::Cors(cors.clone()), behind]).expect("steps of the test");
             let mut head = request("/", "example.com", &["Origin: a", "Access-Control-Request-Method: GET"]);
             head.method_name = head.fields.append(&[b"OPTIONS"]);
@@ -480,11 +480,11 @@ mod tests {
 
     #[test]
     fn a_refused_step_ends_the_request() {
-        let steps = [Step::Rewrite { pattern: None, to: template("{request.header.x}") }, Step::BodyLimit { bytes_max: 1 }];
+        let steps = [Step::Rewrite { pattern: None, to: template("/{request.header.x}") }, Step::BodyLimit { bytes_max: 1 }];
         let steps = compile_steps(&[], &steps).expect("steps of the test");
-        let mut head = request("/", "example.com", &["X: no path"]);
+        let mut head = request("/", "example.com", &["X: .."]);
         let refused = apply_request(&steps, &mut head, &context(), &mut Scratch::default());
-        assert_eq!(refused, Err(Refusal::Rewrite(RewriteError::NotAPath)));
+        assert_eq!(refused, Err(Refusal::Rewrite(RewriteError::EscapesRoot)));
     }
 
     #[test]

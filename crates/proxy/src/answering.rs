@@ -22,7 +22,10 @@ pub async fn answer_fixed<S: Sock>(
     let mut buffer: Pooled<Vec<u8>> = Pooled::take();
     let context = context(around.connection, around.pool, &exchange.record, exchange.client_ip);
     let view = View { context: &context, request: &exchange.head, response: None };
-    let body = answer.write(view, &mut exchange.response, &mut buffer);
+    let body = match answer.write(view, &mut exchange.response, &mut buffer) {
+        Ok(body) => body,
+        Err(refusal) => return Box::pin(answer_refusal(exchange, around, refusal)).await,
+    };
     let status = exchange.response.status;
     if (200..300).contains(&status) && exchange.is_extended_connect() {
         return Box::pin(answer_refusal(exchange, around, Refusal::NotWebSocket)).await;

@@ -69,6 +69,7 @@ pub fn hostile(repository: &Repository) -> Vec<(&'static str, usize)> {
     let within = |part: &str| -> usize { repository.with_extension("rs").map(|file| file.text.matches(part).count()).sum() };
     vec![
         ("requests that are refused, as written; most over HTTP/1.1, h2c and h2", lines("tests/cases/", &["expect-refusal"])),
+        ("texts of clients that paths are made of", lines("tests/cases/steps/texts_of_clients_", &["get "])),
         ("frames of HTTP/2 by hand", lines("tests/cases/", &["h2-frame", "h2-headers"])),
         ("floods of HTTP/2", lines("tests/cases/", &["h2-flood"])),
         ("answers of upstreams that become a 502", lines("tests/cases/upstream/", &["expect-status 502"])),

@@ -7,9 +7,9 @@ use crate::context::{Context, Scratch, View};
 use crate::template::{CompiledTemplate, Target};
 use regex::bytes::Regex;
 use std::fmt;
-use tidegate_model::{Template, TemplatePart};
+use tidegate_model::{Placeholder, Template, TemplatePart};
 use tidegate_wire::head::{RequestHead, Span};
-use tidegate_wire::path::{Normalised, normalise};
+use tidegate_wire::path::{Climb, Normalised, climb, normalise};
 
 #[cfg(test)]
 mod tests;
@@ -29,7 +29,7 @@ pub struct Rewrite {
 /// What the step made of the request's text is no target. The client chose that text, so the answer blames the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RewriteError {
-    /// `..` above the root.
+    /// `.` or `..`, in any encoding: the path would be another one than was written.
     EscapesRoot,
     /// No leading `/`, an encoded NUL, or dots with parameters.
     NotAPath,
@@ -58,7 +58,7 @@ impl RewriteError {
 impl fmt::Display for RewriteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            RewriteError::EscapesRoot => "the rewritten path leads above the root",
+            RewriteError::EscapesRoot => "the rewritten path has dot segments",
             RewriteError::NotAPath => "the rewritten text is not a path",
             RewriteError::TooLong => "the rewritten path and query are too long",
         })
@@ -74,9 +74,11 @@ impl Rewrite {
         let begins_wrong = match to.parts.first() {
             None => true,
             Some(TemplatePart::Literal(text)) => !text.starts_with('/'),
-            Some(TemplatePart::Placeholder(_) | TemplatePart::Capture(_)) => false,
+            Some(TemplatePart::Placeholder(Placeholder::Path | Placeholder::Uri) | TemplatePart::Capture(_)) => false,
+            // One piece of a path, which has no slash.
+            Some(TemplatePart::Placeholder(_)) => true,
         };
-        if begins_wrong {
+        if begins_wrong || to.has_dot_segments() {
             return Err(CompileError::NotAPath(to.to_string()));
         }
         let to = CompiledTemplate::new(to, Target::RequestTarget);
@@ -168,13 +170,20 @@ impl AddPrefix {
     }
 }
 
-/// Splits the new text at its first `?`, checks and normalises the path, and puts both into the head.
+/// Splits the new text at its first `?`, checks and normalises the path, and puts both into the head. Dot segments in
+/// it are refused and not resolved: nobody has written them, so a client's text, or the rest of a path that a pattern
+/// has cut in the middle of a segment, would lead out of what is written in front of it.
 fn replace_target(head: &mut RequestHead, target: &[u8], normal_path: &mut Vec<u8>) -> Result<(), RewriteError> {
     if target.len() > TARGET_BYTES_MAX {
         return Err(RewriteError::TooLong);
     }
     let question_mark = target.iter().position(|byte| *byte == b'?');
     let path = &target[..question_mark.unwrap_or(target.len())];
+    match climb(path) {
+        Climb::Nowhere => {}
+        Climb::DotSegment => return Err(RewriteError::EscapesRoot),
+        Climb::Nul => return Err(RewriteError::NotAPath),
+    }
     normal_path.clear();
     match normalise(path, normal_path) {
         Normalised::Unchanged => head.set_path(path),
