@@ -7,6 +7,8 @@ use crate::context::Scratch;
 use crate::fixtures::{context, request, target, template};
 use proptest::prelude::{Strategy, any, prop_oneof, proptest};
 use proptest::sample::select;
+use tidegate_model::{EncodedSlashes, PathParameters, PathPolicy, Slashes};
+use tidegate_routing::path_policy::PathRefusal;
 use tidegate_wire::path::{Climb, Normalised, climb, normalise};
 
 fn rewritten(pattern: Option<&str>, to: &str, given: &str, lines: &[&str]) -> Result<String, RewriteError> {
@@ -137,6 +139,34 @@ fn dots_that_come_together_are_refused() {
     check(Some("^/x(.+)y$"), "/$1", "/x..y", &[]);
     check(None, "/base{path}", "/..%2Fadmin", &[]);
     check(None, "/base/{query}", "/a?../x", &[]);
+}
+
+/// A server that decodes slashes, merges them or cuts off parameters is said to be there by `path-policy`.
+#[test]
+fn the_policy_of_the_route_holds_for_texts_of_clients() {
+    let check = |policy: PathPolicy, to: &str, value: &str, expected: Result<&str, RewriteError>| {
+        let rewrite = Rewrite::new(None, &template(to)).expect("a rewrite of the test").under(policy);
+        let mut head = request("/a", "example.com", &[&format!("X: {value}")]);
+        let applied = rewrite.apply(&mut head, &context(), &mut Scratch::default());
+        let path = String::from_utf8_lossy(head.path()).into_owned();
+        assert_eq!(applied.map(|()| path).as_ref().map(String::as_str), expected.as_ref().map(|path| *path), "{value} in {to}");
+    };
+    let to = "/t/{request.header.x}/end";
+    let refused = |refusal| Err(RewriteError::AgainstPolicy(refusal));
+    let decode = PathPolicy { encoded_slashes: EncodedSlashes::Decode, ..PathPolicy::DEFAULT };
+    let no_encoded = PathPolicy { encoded_slashes: EncodedSlashes::Refuse, ..PathPolicy::DEFAULT };
+    let no_double = PathPolicy { slashes: Slashes::Refuse, ..PathPolicy::DEFAULT };
+    let no_parameters = PathPolicy { parameters: PathParameters::Refuse, ..PathPolicy::DEFAULT };
+    check(decode, to, "a/b", refused(PathRefusal::EncodedSlash));
+    check(decode, to, "a\\b", Ok("/t/a%5Cb/end"));
+    check(no_encoded, to, "a/b", refused(PathRefusal::EncodedSlash));
+    check(no_encoded, to, "a\\b", refused(PathRefusal::EncodedSlash));
+    check(no_encoded, to, "ab", Ok("/t/ab/end"));
+    check(no_encoded, "/t%2Fu", "", Ok("/t%2Fu"));
+    check(no_double, to, "", refused(PathRefusal::Slashes));
+    check(no_parameters, to, "a;b", refused(PathRefusal::Parameters));
+    check(PathPolicy::DEFAULT, to, "", Ok("/t//end"));
+    check(PathPolicy::DEFAULT, to, "a;b", Ok("/t/a%3Bb/end"));
 }
 
 #[test]
