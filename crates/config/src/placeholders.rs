@@ -464,7 +464,9 @@ fn push_with_captures(
                 let message = format!("the pattern has no group {written}");
                 let count = if groups == 1 { "1 group".to_string() } else { format!("{groups} groups") };
                 lowering.report(
-                    Diagnostic::error("bad-capture", value.part(at..at + 1 + digits), message).note(format!("it has {count}")),
+                    Diagnostic::error("bad-capture", value.part(at..at + 1 + digits), message)
+                        .note(format!("it has {count}"))
+                        .help("a group is a part of the pattern in parentheses, as in `~^/a/(.*)`; for a dollar that stands for itself, write `$$`"),
                 );
             }
         }
