@@ -404,10 +404,10 @@ fn a_pipe_is_read_only_as_the_main_file_of_a_command() {
     // Nobody writes: whoever waited would wait for ever.
     let refused = load_path_again(&pipe, MainFile::Regular, &mut LoadMemory::default());
     let shown = pipe.display();
-    assert_eq!(message(refused), Some(format!("cannot read `{shown}`: it is not a regular file")));
+    assert_eq!(message(refused), Some(format!("cannot read `{shown}`: it is not a regular file").into()));
     let check = |text: &str, name: &str| {
         let expected = format!("cannot read `{name}`: it is not a regular file");
-        assert_eq!(message(load_text_in(text, directory.path(), &[])), Some(expected), "for {text}");
+        assert_eq!(message(load_text_in(text, directory.path(), &[])), Some(expected.into()), "for {text}");
     };
     check("include \"pipe\"", &shown.to_string());
     check("site \"localhost\" { respond body=\"{file.pipe}\"; }", "pipe");

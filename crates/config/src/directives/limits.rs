@@ -125,7 +125,7 @@ fn lower_streams(lowering: &mut Lowering<'_>, limits: &mut Limits, line: &Line<'
         Some(read) => limits.h2_streams = read.number() as u32,
         None => {
             for diagnostic in lowering.diagnostics[errors_before..].iter_mut().filter(|fault| fault.code == "out-of-range") {
-                diagnostic.help = Some("to offer no HTTP/2, write `alpn \"http/1.1\"` in the `tls` of the site".to_owned());
+                diagnostic.help = Some("to offer no HTTP/2, write `alpn \"http/1.1\"` in the `tls` of the site".into());
             }
         }
     }

@@ -9,6 +9,7 @@ use crate::placeholders::{self, Text};
 use crate::reading::{Read, expect_text};
 use crate::table::{Argument, Kind, Place, Repeat, Stage};
 use crate::written_line::Writer;
+use std::borrow::Cow;
 use tidegate_model::{Placeholder, Step, Template, TemplatePart};
 
 const PLACES: &[Place] = &[Place::Site, Place::Route];
@@ -136,19 +137,19 @@ fn lower_add_prefix(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step
 /// Whole segments without a slash at the end.
 fn prefix(lowering: &mut Lowering<'_>, text: &Text) -> Option<String> {
     let fault = if !text.value.starts_with('/') {
-        Some(("a prefix starts with `/`", format!("write `\"/{}\"`", text.value)))
+        Some(("a prefix starts with `/`", Cow::Owned(format!("write `\"/{}\"`", text.value))))
     } else if text.value == "/" {
-        Some(("`/` is the prefix of everything, so nothing would change", "remove the line".to_string()))
+        Some(("`/` is the prefix of everything, so nothing would change", "remove the line".into()))
     } else if let Some(stem) = text.value.strip_suffix("/*") {
-        Some(("a prefix is not a pattern", format!("write `\"{stem}\"`")))
+        Some(("a prefix is not a pattern", format!("write `\"{stem}\"`").into()))
     } else if text.value.contains(['?', '#', '*']) || text.value.contains("//") || text.value.chars().any(char::is_control) {
-        Some(("a prefix consists of path segments", "it holds no `?`, `#`, `*` and no empty segment".to_string()))
+        Some(("a prefix consists of path segments", "it holds no `?`, `#`, `*` and no empty segment".into()))
     } else {
         None
     };
     if let Some((reason, help)) = fault {
         let diagnostic = text.error("bad-prefix", reason);
-        return lowering.refuse(if text.secret { diagnostic } else { diagnostic.help(help) });
+        return lowering.refuse(diagnostic.help(help));
     }
     Some(text.value.trim_end_matches('/').to_string())
 }
