@@ -20,6 +20,12 @@ const UNBOUNDED: u64 = u64::MAX;
 /// answers must leave the others what they need.
 const STREAMS_PART: u64 = 4;
 
+/// The part of the budget that bodies may hold which are collected before they go anywhere: all of it is in the hands of
+/// clients that send slowly, and a file takes what is beyond.
+const COLLECTED_PART: u64 = 16;
+/// What those bodies hold.
+static COLLECTED: AtomicU64 = AtomicU64::new(0);
+
 /// What the process may use from here on; `None` is no bound.
 pub fn set_budget(bytes: Option<u64>) {
     BUDGET.store(bytes.unwrap_or(UNBOUNDED), Ordering::Relaxed);
@@ -97,6 +103,45 @@ impl Drop for TakenShare {
         if self.bytes > 0 {
             give_back(self.bytes);
         }
+    }
+}
+
+/// What a collected body holds in memory, counted for as long as it lives.
+#[derive(Debug, Default)]
+pub struct CollectedShare {
+    taken: TakenShare,
+}
+
+impl CollectedShare {
+    /// Makes it that much from here on, unless all bodies together would hold more than they may: then it stays as it
+    /// is. Less is always granted.
+    #[must_use]
+    pub fn try_set(&mut self, bytes: usize) -> bool {
+        let held = self.taken.bytes();
+        if bytes > held {
+            let more = (bytes - held) as u64;
+            let all = COLLECTED.fetch_add(more, Ordering::Relaxed) + more;
+            if all > BUDGET.load(Ordering::Relaxed) / COLLECTED_PART {
+                COLLECTED.fetch_sub(more, Ordering::Relaxed);
+                return false;
+            }
+        } else {
+            COLLECTED.fetch_sub((held - bytes) as u64, Ordering::Relaxed);
+        }
+        self.taken.set(bytes);
+        true
+    }
+
+    /// Nothing is held any more.
+    pub fn clear(&mut self) {
+        COLLECTED.fetch_sub(self.taken.bytes() as u64, Ordering::Relaxed);
+        self.taken.set(0);
+    }
+}
+
+impl Drop for CollectedShare {
+    fn drop(&mut self) {
+        self.clear();
     }
 }
 

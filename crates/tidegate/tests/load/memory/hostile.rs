@@ -34,6 +34,7 @@ site "http://:{port}" {
     route "/silent" { proxy "SILENT" }
     route "/text" { proxy "TEXT" }
     route "/plain" { proxy "TEXT" }
+    route "/script/*" { fastcgi "SILENT" root="/srv/none" fallback="/index.php"; }
     proxy "UPSTREAM"
 }
 "#;
@@ -97,6 +98,7 @@ fn shapes() -> Vec<Shape> {
     let plain = |first: &str, more: usize| [first.as_bytes(), &vec![b'x'; more]].concat();
     let shape = |name, connections, says| Shape { name, says, connections };
     let post_held = "POST /silent HTTP/1.1\r\nHost: example.com\r\nContent-Length: 10000000\r\n\r\n";
+    let script = "POST /script/a HTTP/1.1\r\nHost: example.com\r\nContent-Length: 300000\r\n\r\n";
     let upgrade = "GET /upgrade HTTP/1.1\r\nHost: example.com\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n";
     let coded = "GET /text HTTP/1.1\r\nHost: example.com\r\nAccept-Encoding: gzip, zstd\r\n\r\n";
     vec![
@@ -113,6 +115,7 @@ fn shapes() -> Vec<Shape> {
         shape("GETs that wait over HTTP/1.1", 4000, plain("GET /silent HTTP/1.1\r\nHost: example.com\r\n\r\n", 0)),
         shape("GETs that wait over HTTP/2", 24, streams(65_535, 250, |stream| request(stream, "/silent", &[]))),
         shape("tunnels over HTTP/1.1", 3000, plain(upgrade, 0)),
+        shape("bodies of scripts held", 1500, plain(script, 250_000)),
         shape("held trailers", 30, streams(65_535, 250, trailers)),
         shape("WebSockets over HTTP/2", 24, streams(65_535, 250, tunnel)),
     ]
