@@ -18,6 +18,10 @@ fn documented_bounds_are_those_that_hold() {
     for row in bounds {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
         let (default, setting) = (cells[2], cells[3].trim_matches('`'));
+        // A bound that nobody can set has its own test.
+        if setting == "–" {
+            continue;
+        }
         // `limits { header-bytes }` and `timeout connect=`
         let name = match setting.strip_prefix("limits { ") {
             Some(behind) => behind.trim_end_matches(" }").to_owned(),

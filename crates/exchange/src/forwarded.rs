@@ -27,8 +27,7 @@ pub fn remove_claims(fields: &mut Fields) {
 /// CGI-like upstreams read `X_Forwarded_For` as `X-Forwarded-For`; what a client may not say in one spelling it may not
 /// say in another. Frameworks believe more of this family (`-Ssl`, `-Scheme`, `-Prefix`, `-Server`), with which a
 /// client would choose the links in answers that are kept for others; and each network of others has a field of its
-/// own for
-/// who the client is, which applications go on believing when that network is no longer in front of them.
+/// own for who the client is, which applications go on believing when that network is no longer in front of them.
 fn remove_others(fields: &mut Fields) {
     let bytes = &fields.bytes;
     for field in &mut fields.list {
@@ -142,8 +141,8 @@ fn claim_among(name: &[u8], names: &Names) -> Option<Claim> {
     is_url.then_some(Claim::Url)
 }
 
-/// `known` is in lower case, with hyphens.
-fn folds_to(name: &[u8], known: &[u8]) -> bool {
+/// Whether a name is the known one in any letters, with `_` for `-` or without. `known` is in lower case, with hyphens.
+pub fn folds_to(name: &[u8], known: &[u8]) -> bool {
     let folded = name.iter().map(|byte| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() });
     name.len() == known.len() && folded.eq(known.iter().copied())
 }

@@ -6,7 +6,6 @@ use std::io;
 use std::time::Duration;
 use tidegate_message::body::BodyFault;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
-use tidegate_wire::head::{RequestHead, Version};
 
 /// A request body may be slow for so long before its rate counts.
 const GRACE: Duration = Duration::from_secs(10);
@@ -17,8 +16,7 @@ const AHEAD_MAX: Duration = Duration::from_secs(60);
 /// A least rate as an account of time: waiting spends it, bytes earn it at the rate, and it is never more than
 /// [`AHEAD_MAX`]. It is overdrawn exactly when there is some stretch of waiting, however long, in which fewer bytes
 /// came than the rate asks for beyond [`AHEAD_MAX`], or beyond [`GRACE`] for one that starts with the body. A piece
-/// earns
-/// what its own bytes are worth and nothing else.
+/// earns what its own bytes are worth and nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct LeastRate {
     bytes_per_second: u64,
@@ -52,12 +50,9 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Of a body that is passed on as it comes. `first_grace` is what the client may wait for before it begins. Calls
-    /// of gRPC may pause for as long as they like, since that is what their streams do.
-    pub fn new(rate_bytes: u64, head: &RequestHead, first_grace: Duration, idle: Duration) -> Pace {
-        let may_pause = head.version == Version::Http2 && head.is_grpc();
-        let rate = (rate_bytes > 0 && !may_pause).then(|| LeastRate::new(rate_bytes));
-        Pace { rate, first_grace, idle }
+    /// Of a body that is passed on as it comes. `first_grace` is what the client may wait for before it begins.
+    pub fn new(rate_bytes: u64, first_grace: Duration, idle: Duration) -> Pace {
+        Pace { rate: (rate_bytes > 0).then(|| LeastRate::new(rate_bytes)), first_grace, idle }
     }
 
     /// Of a body that is collected before it goes anywhere, whatever it calls itself: nothing streams there.

@@ -86,7 +86,7 @@ mod tests {
         check(&[10, 50, 20], 60, 80, 50, &[2, 3]);
         check(&[20, 20, 20, 20], 40, 80, 20, &[1, 2]);
         check(&[20, 20, 20, 20], 0, 80, 20, &[]);
-        // Its part of what all workers are to free.
+        // A worker frees its part of what all workers are to free.
         check(&[20, 20, 20, 20], 80, 320, 20, &[1]);
         // Whoever is light beside the heaviest of all is left alone, also when that one is another worker's.
         check(&[10, 50, 1], 61, 61, 50, &[2]);

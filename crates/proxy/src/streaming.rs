@@ -85,7 +85,7 @@ pub fn settle_content_length(head: &mut ResponseHead, framing: BodyFraming) {
             head.fields.remove_id(HeaderId::ContentLength);
         }
         BodyFraming::None => {
-            // It describes what is not sent, and may be said twice: then once, or not at all where it says two things.
+            // The length describes what is not sent. Said twice, it is sent on once, or not at all where it is two.
             if !head.fields.has(HeaderId::ContentLength) {
                 return;
             }

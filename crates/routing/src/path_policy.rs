@@ -129,7 +129,7 @@ fn never_contains(literal: &[u8], policy: PathPolicy) -> Option<NeverFits> {
     let has_encoded_slash =
         policy.encoded_slashes != EncodedSlashes::Keep && encoded_slashes(literal).any(|at| literal[at + 2] == b'F');
     let has_parameters = policy.parameters == PathParameters::Refuse && has_parameters(literal);
-    // They arrive percent-encoded, whatever the policy says.
+    // Bytes that may not stand in a path arrive percent-encoded, whatever the policy says.
     let has_raw = literal.iter().any(|byte| b"\"<>[\\]^`{|}".contains(byte));
     let text = String::from_utf8_lossy(literal).into_owned();
     (has_capital || has_double_slash || has_encoded_slash || has_parameters || has_raw).then_some(NeverFits::Contains(text))

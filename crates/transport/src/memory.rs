@@ -20,8 +20,8 @@ const UNBOUNDED: u64 = u64::MAX;
 /// answers must leave the others what they need.
 const STREAMS_PART: u64 = 4;
 
-/// The part of the budget that bodies may hold which are collected before they go anywhere: all of it is in the hands of
-/// clients that send slowly, and a file takes what is beyond.
+/// The part of the budget that bodies may hold which are collected before they go anywhere: all of it is in the hands
+/// of clients that send slowly, and a file takes what is beyond.
 const COLLECTED_PART: u64 = 16;
 /// What those bodies hold.
 static COLLECTED: AtomicU64 = AtomicU64::new(0);

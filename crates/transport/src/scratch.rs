@@ -27,6 +27,9 @@ static ALL_BYTES: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug)]
 pub struct ScratchFile {
     file: Arc<File>,
+    /// Everything that was added. Counted by itself: a write that is given up half-way has its bytes in neither of the
+    /// two below.
+    added: u64,
     /// What is in the file.
     written: u64,
     /// What is still to be written behind it.
@@ -39,13 +42,15 @@ impl ScratchFile {
     /// In that folder, which is made when it is not there.
     pub async fn create(folder: PathBuf) -> io::Result<ScratchFile> {
         let file = rt::beside(move || create(&folder)).await?;
-        Ok(ScratchFile { file: Arc::new(file), written: 0, pending: Vec::new(), share: CollectedShare::default() })
+        let (file, share) = (Arc::new(file), CollectedShare::default());
+        Ok(ScratchFile { file, added: 0, written: 0, pending: Vec::new(), share })
     }
 
     /// Adds to its end. `is_memory_short`: nothing waits in memory for more. Nor does it where bodies hold as much as
     /// they may.
     pub async fn add(&mut self, bytes: &[u8], is_memory_short: bool) -> io::Result<()> {
         let taken = ALL_BYTES.fetch_add(bytes.len() as u64, Ordering::Relaxed) + bytes.len() as u64;
+        self.added += bytes.len() as u64;
         self.pending.extend_from_slice(bytes);
         if taken > ALL_BYTES_MAX {
             return Err(io::ErrorKind::StorageFull.into());
@@ -80,7 +85,7 @@ impl ScratchFile {
 
     /// Everything that was added.
     pub fn len(&self) -> u64 {
-        self.written + self.pending.len() as u64
+        self.added
     }
 
     pub fn is_empty(&self) -> bool {
@@ -141,8 +146,11 @@ mod tests {
     use super::{ALL_BYTES, ScratchFile, WRITE_BYTES, create, create_and_remove};
     use crate::rt;
     use std::fs::{self, OpenOptions};
+    use std::future::Future;
     use std::os::unix::fs::FileExt;
+    use std::pin::pin;
     use std::sync::atomic::Ordering;
+    use std::task::{Context, Waker};
 
     #[test]
     fn what_was_added_is_read_and_nothing_is_left_behind() {
@@ -167,6 +175,12 @@ mod tests {
             }
             assert!(read == bytes, "{} of {} bytes", read.len(), bytes.len());
             assert_eq!(fs::read_dir(&place).expect("a folder").count(), 0, "it has no name");
+            drop(file);
+            assert_eq!(ALL_BYTES.load(Ordering::Relaxed), 0);
+            // A client that leaves while its bytes are being written takes nothing of what all files may have.
+            let mut file = ScratchFile::create(place.clone()).await.expect("a file");
+            let given_up = pin!(file.add(&bytes, false)).poll(&mut Context::from_waker(Waker::noop())).is_pending();
+            assert!(given_up && file.len() == bytes.len() as u64);
             drop(file);
             assert_eq!(ALL_BYTES.load(Ordering::Relaxed), 0);
         })

@@ -101,6 +101,15 @@ impl Fields {
         list.iter().filter(move |field| field.id == id).map(|field| field.value.of(&self.bytes))
     }
 
+    /// Whether the message belongs to a call of gRPC: `application/grpc`, with a format behind a plus or without.
+    /// `application/grpc-web` is another protocol, which goes over any version of HTTP.
+    pub fn is_grpc(&self) -> bool {
+        const KIND: &[u8] = b"application/grpc";
+        let kind = self.get(HeaderId::ContentType).and_then(|kind| kind.split_at_checked(KIND.len()));
+        let ends = |rest: &[u8]| matches!(rest.first(), None | Some(b'+' | b';' | b' ' | b'\t'));
+        kind.is_some_and(|(kind, rest)| kind.eq_ignore_ascii_case(KIND) && ends(rest))
+    }
+
     /// All values of a field by name, compared without case.
     pub fn all_named<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         let id = HeaderId::of(name);
@@ -416,11 +425,6 @@ impl RequestHead {
     }
 
     /// Settles what the request is for. `parsed` is the authority at `span`, read.
-    /// Whether the request is a call of gRPC.
-    pub fn is_grpc(&self) -> bool {
-        self.fields.get(HeaderId::ContentType).is_some_and(|kind| kind.starts_with(b"application/grpc"))
-    }
-
     pub fn set_authority(&mut self, span: Span, parsed: &Authority<'_>) {
         self.authority = span;
         self.host = Span { start: span.start + u32::from(parsed.is_ipv6), len: parsed.host.len() as u32 };

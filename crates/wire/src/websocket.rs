@@ -201,7 +201,9 @@ mod tests {
     fn a_handshake_has_one_key_and_one_version() {
         let check = |names: &[&str], expected: Result<(), HeadError>| {
             let mut fields = Fields::default();
-            names.iter().for_each(|name| fields.push(name.as_bytes(), b"13"));
+            for name in names {
+                fields.push(name.as_bytes(), b"13");
+            }
             assert_eq!(check_handshake(&fields), expected, "{names:?}");
         };
         let repeated = Err(HeadError::WebsocketFieldRepeated);

@@ -316,11 +316,6 @@ impl H2Shared {
         state.wake_driver();
     }
 
-    /// Whether the client has read all that came before it was told to open no more streams.
-    pub fn has_acknowledged_shutdown(&self) -> bool {
-        self.state.borrow().connection.has_acknowledged_shutdown()
-    }
-
     /// Says why the connection ends.
     pub fn end(&self, why: ConnectionEnd) {
         self.state.borrow_mut().connection.end(why);

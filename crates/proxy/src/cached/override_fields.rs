@@ -2,6 +2,7 @@
 //! with one is neither answered from the cache nor kept in it, since a client would choose with it what others get
 //! (cache poisoning).
 
+use tidegate_exchange::forwarded::folds_to;
 use tidegate_wire::head::{Fields, HeaderId};
 
 /// In lower case; `_` for `-` is the same name to CGI-like servers.
@@ -30,8 +31,7 @@ fn is_override(name: &[u8]) -> bool {
     if name.len() < b"x-host".len() || !matches!(name, [b'x' | b'X', b'-' | b'_', ..]) {
         return false;
     }
-    let folded = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
-    NAMES.iter().any(|known| name.len() == known.len() && name.iter().map(folded).eq(known.iter().copied()))
+    NAMES.iter().any(|known| folds_to(name, known))
 }
 
 #[cfg(test)]

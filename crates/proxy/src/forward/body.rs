@@ -132,7 +132,7 @@ pub(crate) async fn send_rest<S: Sock>(call: &Call<S>, body: &Collected) -> Resu
         tracing::error!(%error, "what was collected of a request body cannot be read");
         PumpFault::Client(ClientFault::Refused(Refusal::BodyNotKept))
     };
-    let mut offset = body.piece(0).map_err(unread)?.len() as u64;
+    let mut offset = body.first_bytes().map_err(unread)?;
     while offset < body.len() {
         let piece = body.piece(offset).map_err(unread)?;
         if piece.is_empty() {

@@ -87,6 +87,14 @@ impl Collected {
         Ok(Buf::copy_of(&rest[..rest.len().min(PIECE_BYTES)]))
     }
 
+    /// How long the first piece is. Of one in memory that is known without a look at it.
+    pub fn first_bytes(&self) -> io::Result<u64> {
+        match self.memory.len() {
+            0 => Ok(self.piece(0)?.len() as u64),
+            in_memory => Ok(in_memory.min(PIECE_BYTES) as u64),
+        }
+    }
+
     /// Whether there is more than the first piece.
     pub fn has_rest(&self) -> bool {
         self.len() > PIECE_BYTES as u64

@@ -29,7 +29,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
     pub(super) fn prepare_head(&mut self, pool: &WorkerPool<S>) -> Plan {
         let upgrade = self.exchange.hop.upgrade;
         let idempotent = self.exchange.head.method.is_idempotent();
-        let grpc = self.exchange.head.is_grpc();
+        let grpc = self.exchange.head.fields.is_grpc();
         let plan = Plan {
             upgrade: kind_of_upgrade(self.exchange.upgrade_protocol()),
             trailers_wanted: self.exchange.hop.trailers_wanted,

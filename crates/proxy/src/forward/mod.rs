@@ -49,6 +49,7 @@ use tidegate_upstream::pool::WorkerPool;
 use tidegate_upstream::retry::{Terms, Tries, first_byte_until, open_until};
 use tidegate_upstream::verdict::Attempt;
 use tidegate_wire::HeadLimits;
+use tidegate_wire::head::Version;
 use tidegate_wire::http1::expects_continue;
 use tidegate_wire::websocket::PROTOCOL;
 
@@ -502,7 +503,11 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
             body.set_idle(timeouts.idle);
             let first_grace = if expects_continue(&self.exchange.head) { timeouts.first_byte } else { Duration::ZERO };
             let rate = self.settings.body_rate_bytes;
-            let pace = Pace::new(rate, &self.exchange.head, first_grace, timeouts.idle);
+            // Streams of gRPC pause for as long as they like. Only where a server of HTTP/2 has the call: the client's
+            // word alone must not hold connections of other servers.
+            let head = &self.exchange.head;
+            let may_pause = call.shared_stream().is_some() && head.version == Version::Http2 && head.fields.is_grpc();
+            let pace = Pace::new(if may_pause { 0 } else { rate }, first_grace, timeouts.idle);
             let connection = self.connection;
             let account = move || {
                 connection.account_bytes();

@@ -6,7 +6,7 @@ use tidegate_telemetry::UpstreamError;
 use tidegate_transport::Sock;
 use tidegate_upstream::fault::UpstreamFault;
 use tidegate_wire::h2::frame::ErrorCode;
-use tidegate_wire::head::{Fields, HeaderId, ResponseHead};
+use tidegate_wire::head::Fields;
 
 /// How the stream of an answer ends that had begun.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ enum StreamEnd {
 
 /// Ends the answer, so that the client sees that it is not whole.
 pub(super) fn end_begun_answer<S: Sock>(exchange: &mut Exchange<'_, S>, fault: UpstreamFault) {
-    let end = stream_end(fault, is_grpc(&exchange.response));
+    let end = stream_end(fault, exchange.response.fields.is_grpc());
     match (end, &mut exchange.responder) {
         (StreamEnd::Unavailable, Responder::H2(responder)) => {
             let mut trailers = Fields::default();
@@ -32,13 +32,6 @@ pub(super) fn end_begun_answer<S: Sock>(exchange: &mut Exchange<'_, S>, fault: U
         (StreamEnd::Reset(code), responder) => responder.cut(code),
         (StreamEnd::Unavailable, responder) => responder.cut(ErrorCode::InternalError),
     }
-}
-
-fn is_grpc(response: &ResponseHead) -> bool {
-    const KIND: &[u8] = b"application/grpc";
-    let kind = response.fields.get(HeaderId::ContentType).and_then(|kind| kind.split_at_checked(KIND.len()));
-    // `application/grpc-web` has its status in the body.
-    kind.is_some_and(|(kind, rest)| kind.eq_ignore_ascii_case(KIND) && matches!(rest.first(), None | Some(b'+' | b';' | b' ')))
 }
 
 /// Codes that speak of the answer are passed on. Those that speak of the connection to the upstream would say of the

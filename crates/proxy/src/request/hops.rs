@@ -22,7 +22,7 @@ impl<S: Sock> Request<'_, '_, S> {
     pub(super) async fn take_hop(&mut self, route: &CompiledRoute) -> Result<bool, Failure> {
         match route.terminal {
             CompiledTerminal::Proxy(_) | CompiledTerminal::Split(_) => {}
-            // It goes no further anyway. A script is no proxy.
+            // The request goes no further anyway. A script is no proxy.
             CompiledTerminal::Answer(_)
             | CompiledTerminal::Files(_)
             | CompiledTerminal::FastCgi(..)

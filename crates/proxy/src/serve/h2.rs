@@ -60,8 +60,6 @@ pub async fn serve<S: Sock>(connection: Rc<Connection<S>>) {
                 note_flood(&connection, flood);
                 connection.stream.close().await;
             }
-            // Nothing was answered that it has not read: it ends as an idle connection of HTTP/1.1 does.
-            None if session.deadlines.is_unused && session.shared.has_acknowledged_shutdown() => connection.stream.close().await,
             // The client may be saying goodbye as well, or opens windows for what it was sent; a reset would answer
             // that.
             Some(ConnectionEnd::Fault(_) | ConnectionEnd::Compression(_)) | None => connection.linger().await,
@@ -86,8 +84,6 @@ struct Deadlines {
     /// Once the listener is draining: when this client is told.
     goodbye: Option<Pin<Box<dyn Future<Output = ()>>>>,
     told: bool,
-    /// There was no request when the client was told, and none has come since.
-    is_unused: bool,
     /// Whether a request was there since the last tick.
     was_used: bool,
     keep_alive: Duration,
@@ -127,7 +123,6 @@ impl<S: Sock> FrameOwner for Session<S> {
             let idle_time = || self.connection.listener.idle_time(self.connection.worker.random());
             if deadlines.goodbye.get_or_insert_with(|| Box::pin(rt::sleep(idle_time()))).as_mut().poll(cx).is_ready() {
                 deadlines.told = true;
-                deadlines.is_unused = self.requests.is_empty();
                 self.shared.shut_down();
             }
         }
@@ -140,7 +135,7 @@ impl<S: Sock> FrameOwner for Session<S> {
                 if deadlines.told {
                     return Poll::Ready(None);
                 }
-                (deadlines.told, deadlines.is_unused) = (true, true);
+                deadlines.told = true;
                 self.shared.shut_down();
             }
             deadlines.was_used = !self.requests.is_empty();
@@ -153,7 +148,7 @@ impl<S: Sock> FrameOwner for Session<S> {
     }
 
     fn begin(&mut self, opened: Opened, now: Instant) -> Result<(), ConnectionEnd> {
-        (self.deadlines.was_used, self.deadlines.is_unused) = (true, false);
+        self.deadlines.was_used = true;
         let mut head: Pooled<RequestHead> = Pooled::take();
         let limits = self.connection.current_snapshot().0.shared.head_limits();
         let (stream, read) = self.shared.read_request(opened, &limits, &mut head)?;
@@ -216,7 +211,6 @@ impl<S: Sock> Session<S> {
                 draining: connection.listener.draining.waiter(),
                 goodbye: None,
                 told: false,
-                is_unused: false,
                 was_used: true,
                 keep_alive: limits.keep_alive,
                 tick: Box::pin(rt::sleep(limits.keep_alive / 2)),

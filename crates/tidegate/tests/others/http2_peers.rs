@@ -1,10 +1,11 @@
-//! HTTP/2 and gRPC as others have made them: clients through the real program (curl, nghttp2, Go, python-h2) and
+//! HTTP/2 and gRPC as others have made them: clients through the real program (curl, nghttp2, Go, python-h2, hyper) and
 //! servers behind it (Go, nghttp2, hypercorn, gRPC for Go). What is said frame by frame is in `tests/cases/http2` and
 //! in h2spec. A test whose program is missing says so and passes.
 
 mod clients;
 mod go;
 mod grpc;
+mod hyper_client;
 mod peer;
 mod poisoned;
 mod python;
@@ -24,8 +25,8 @@ const CONFIG: &str = r#"
 admin "127.0.0.1:{admin}"
 access-log "{dir}/access.log"
 threads 2
-site "http://:{port}" { proxy "app" }
-site "https://localhost:{port:tls}" { tls cert="{cert:localhost}" key="{key:localhost}"; proxy "app" }
+site "http://:{port}" { pass-on trailers=#true; proxy "app" }
+site "https://localhost:{port:tls}" { tls cert="{cert:localhost}" key="{key:localhost}"; pass-on trailers=#true; proxy "app" }
 pool "app" { POOL; tls ca="{ca}" }
 "#;
 

@@ -277,7 +277,7 @@ impl Searched {
         let text = std::fs::read_to_string(&config).expect("readable");
         let changed = text.replace("respond 200 body=\"fine\"", "respond 201 body=\"fine\"").replace("X-Plain", "X-Other");
         let changed = self.file("changed.kdl", &changed);
-        // The same texts written anew, and none of them: each line is in the plan.
+        // Once the texts change and once there are none: so each line is in the plan.
         let bare = text.lines().take_while(|line| !line.contains("pool \"app\"")).collect::<Vec<_>>().join("\n");
         let bare = self.file("bare.kdl", &format!("{bare}\nsite \"http://{}\" {{ respond 200 }}", self.proxy.address));
         let faulty = self.file(
@@ -362,7 +362,7 @@ fn what_was_filled_in_is_never_shown() {
     let (stdout, stderr) = (searched.proxy.program.stdout(), searched.proxy.program.stderr());
     searched.search.look(&searched.canaries, "the log", &stderr);
     searched.search.look(&searched.canaries, "standard output", &stdout);
-    // Its format says what stands in each line, and so does a field that a site adds.
+    // What stands in a line of the access log is said by its format and by fields that a site adds.
     let access_log = std::fs::read_to_string(searched.canaries.folder.join("access.log")).expect("lines were written");
     let mut others = Canaries { folder: searched.canaries.folder.clone(), names: searched.canaries.names.clone() };
     others.names.retain(|name, _| !matches!(name.as_str(), "top.access-log format" | "log.field value"));

@@ -140,7 +140,7 @@ fn slow_uploads_leave_php_its_processes() {
         let reply = get(proxy.address, "/pid.php");
         assert_eq!(reply.status, 200, "{}", reply.text());
     }
-    // Those that go on get their answer as well.
+    // Uploads that go on get their answer as well.
     for mut client in slow {
         client.write_all(&vec![b'b'; 400_000]).expect("sent");
         let reply = read_reply(&mut client, "POST");

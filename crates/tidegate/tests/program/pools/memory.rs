@@ -1,4 +1,4 @@
-//! The memory budget: near it new requests are refused, and when what used the memory is gone they are taken again.
+//! The memory budget: near it those who hold most are refused or ended, and others are served.
 
 use crate::pools::asked::{Asked, BOUND, HOST, config};
 use std::net::SocketAddr;
@@ -16,7 +16,11 @@ const STREAMS: usize = 50;
 const BODY_BYTES: usize = 64 << 10;
 /// So many connections that their bodies together are twice the budget.
 const CONNECTIONS: usize = 2 * (64 << 20) / (STREAMS * BODY_BYTES);
+/// Below so much of the 64 MiB requests are taken in any case.
+const TAKEN_AGAIN_BYTES: f64 = 0.85 * 67_108_864.0;
 const SHEDDING: &str = "tidegate_memory_shedding";
+const STREAMS_REFUSED: &str = "tidegate_http2_streams_refused_total";
+const CONNECTIONS_ENDED: &str = "tidegate_client_connections_ended_for_memory_total";
 const USED: &str = "tidegate_memory_used_bytes";
 
 /// Requests on a connection of their own, whose answers take longer than the test.
@@ -38,7 +42,7 @@ async fn hold(address: SocketAddr) -> Result<(), String> {
 }
 
 #[test]
-fn near_its_budget_the_proxy_refuses_and_recovers() {
+fn near_its_budget_others_are_served_and_all_are_when_those_who_held_it_leave() {
     let settings = Settings { h2c: true, delay: Duration::from_secs(3600), ..Settings::new("slow") };
     let (slow, quick) = (Server::start(settings).expect("it starts"), Server::start(Settings::new("quick")).expect("it starts"));
     let pool = config(&[&slow], "protocol \"h2c\"", "memory \"64MiB\"");
@@ -48,30 +52,24 @@ fn near_its_budget_the_proxy_refuses_and_recovers() {
     assert_eq!(asked.metric(SHEDDING).to_string(), "0", "a proxy without work is within its budget");
     let begin = tidegate_testkit::tokio::runtime::Builder::new_current_thread().enable_all().build();
     let (runtime, clients) = (begin.expect("a runtime"), LocalSet::new());
-    // All at once, so that more is used than the budget before anybody looks.
+    // All at once, so that more is asked for than the budget before anybody looks.
     clients.block_on(&runtime, async {
         for _ in 0..CONNECTIONS {
             hold(asked.proxy.address).await.expect("a connection");
         }
+        // A burst of all of them may take more for a moment; then it is taken from those who hold most.
         let begin = Instant::now();
-        while asked.metric(SHEDDING) < 1.0 {
+        while asked.metric(USED) > TAKEN_AGAIN_BYTES || asked.metric(SHEDDING) > 0.0 {
             let used = asked.metric(USED);
             assert!(begin.elapsed() < BOUND, "{used} bytes are used\n{}", asked.proxy.program.output());
             sleep(Duration::from_millis(20)).await;
         }
-        println!("{} bytes", asked.metric(USED));
     });
-    let reply = asked.get("/");
-    assert_eq!(reply.status, 503);
-    assert!(reply.text().contains("overloaded"), "{}", reply.text());
+    let refused = asked.metric(STREAMS_REFUSED) + asked.metric(CONNECTIONS_ENDED);
+    assert!(refused > 0.0, "those who ask for more than there is do not get it");
+    asked.expect_text("quick");
     // All of them leave.
     drop((clients, runtime));
-    let begin = Instant::now();
-    while asked.get("/").status != 200 {
-        let used = asked.metric(USED);
-        assert!(begin.elapsed() < BOUND, "{used} bytes are used still\n{}", asked.proxy.program.output());
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    println!("{} bytes after {:?}", asked.metric(USED), begin.elapsed());
     asked.wait_for_metric(SHEDDING, 0.0);
+    asked.expect_text("quick");
 }

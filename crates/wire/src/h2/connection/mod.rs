@@ -208,12 +208,6 @@ impl<T: Default> Connection<T> {
         is_announced && self.streams.len() == 0
     }
 
-    /// Whether the peer knows that it may open no more streams, and so has read all that was sent before: it has
-    /// answered the PING of [`shut_down`](Self::shut_down).
-    pub fn has_acknowledged_shutdown(&self) -> bool {
-        self.role == Role::Server && !self.has_ended && matches!(self.leaving, Leaving::Final { .. })
-    }
-
     /// What the peer has said of itself.
     pub fn peer(&self) -> &PeerSettings {
         &self.peer
