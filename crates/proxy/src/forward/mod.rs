@@ -22,7 +22,7 @@ use self::websocket::kind_of_upgrade;
 use crate::cached::Caching;
 use crate::connection::Connection;
 use crate::failure::Failure;
-use crate::listening::{ConnectionFacts, ConnectionKind};
+use crate::listening::{ConnectionFacts, ConnectionKind, HeldForConnection};
 use crate::relief::relieve_if_asked;
 use crate::snapshot::CompiledRoute;
 use crate::surroundings::Surroundings;
@@ -55,6 +55,8 @@ use tidegate_wire::websocket::PROTOCOL;
 
 /// What is kept of a request's body while it may have to be sent again.
 const REPLAY_BYTES_MAX: usize = 64 << 10;
+/// What is kept of a body is in no account below this: most bodies are smaller, and have nothing to tell.
+const REPLAY_UNTOLD_BYTES: usize = 16 << 10;
 
 /// The beginning of the request's body, kept while the request may have to be sent again.
 pub(crate) enum Replay {
@@ -63,7 +65,7 @@ pub(crate) enum Replay {
     Unkept,
     /// Nothing of the body was taken yet.
     Untouched,
-    Kept(Pooled<Vec<u8>>),
+    Kept(KeptBody),
     /// More was taken than is kept.
     Lost,
     /// All of the body, which was collected before it went anywhere.
@@ -84,14 +86,14 @@ impl Replay {
     }
 
     /// A piece is taken from the client.
-    fn note(&mut self, piece: &[u8]) {
-        let mut kept: Pooled<Vec<u8>> = match std::mem::replace(self, Replay::Lost) {
-            Replay::Untouched => Pooled::take(),
+    fn note(&mut self, piece: &[u8], facts: &Rc<ConnectionFacts>) {
+        let mut kept = match std::mem::replace(self, Replay::Lost) {
+            Replay::Untouched => KeptBody { bytes: Pooled::take(), held: None },
             Replay::Kept(kept) => kept,
             Replay::Unkept | Replay::Lost | Replay::Whole(_) => return,
         };
-        if kept.len() + piece.len() <= REPLAY_BYTES_MAX {
-            kept.extend_from_slice(piece);
+        if kept.bytes.len() + piece.len() <= REPLAY_BYTES_MAX {
+            kept.add(piece, facts);
             *self = Replay::Kept(kept);
         }
     }
@@ -115,6 +117,29 @@ impl Replay {
             Replay::Kept(_) | Replay::Lost => false,
             Replay::Whole(body) => body.len() == 0,
         }
+    }
+}
+
+/// What is kept of a body.
+pub(crate) struct KeptBody {
+    bytes: Pooled<Vec<u8>>,
+    /// What that takes, once it is much.
+    held: Option<HeldForConnection>,
+}
+
+impl KeptBody {
+    fn add(&mut self, piece: &[u8], facts: &Rc<ConnectionFacts>) {
+        let (before, wanted) = (self.bytes.capacity(), self.bytes.len() + piece.len());
+        if wanted > before {
+            // By doubling, but to no more than is ever kept.
+            let grown = wanted.max(2 * before).min(REPLAY_BYTES_MAX);
+            if grown > REPLAY_UNTOLD_BYTES {
+                self.held.get_or_insert_with(|| HeldForConnection::new(facts, 0)).set(grown);
+            }
+            let length = self.bytes.len();
+            self.bytes.reserve_exact(grown - length);
+        }
+        self.bytes.extend_from_slice(piece);
     }
 }
 
@@ -394,7 +419,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
     /// The first piece of the body, from before or from the client; kept when the request may have to be sent again.
     fn first_piece(&mut self, replay: &mut Replay) -> Result<Option<Buf>, Failure> {
         match replay {
-            Replay::Kept(kept) => Ok(Some(kept.as_slice()).filter(|kept| !kept.is_empty()).map(Buf::copy_of)),
+            Replay::Kept(kept) => Ok(Some(kept.bytes.as_slice()).filter(|kept| !kept.is_empty()).map(Buf::copy_of)),
             Replay::Lost => Ok(None),
             Replay::Whole(body) => match body.piece(0) {
                 Ok(first) => Ok(Some(first).filter(|first| !first.is_empty())),
@@ -403,7 +428,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
             Replay::Unkept | Replay::Untouched => {
                 let first = self.exchange.take_at_hand()?;
                 if let Some(piece) = &first {
-                    replay.note(piece);
+                    replay.note(piece, &self.connection.facts);
                     self.copy_piece(piece);
                 }
                 self.send_copies_if_whole();
@@ -521,7 +546,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
                 } else {
                     let note = |piece: &[u8], has_trailers: bool| {
                         pumped.set(pumped.get() + piece.len() as u64);
-                        replay.note(piece);
+                        replay.note(piece, &connection.facts);
                         if let Some(copies) = &mut copies {
                             copies.note(piece);
                         }

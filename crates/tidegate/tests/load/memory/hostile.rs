@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use tidegate_testkit::Proxy;
+use tidegate_testkit::server::{Server, Settings};
 use tidegate_testkit::upstream::{Answer, Behaviour, Upstream};
 
 /// For how long connections are opened, and how long they are held after that.
@@ -22,14 +23,21 @@ const SERVED_PERCENT: usize = 90;
 /// A request that takes longer is not served.
 const ANSWERED: Duration = Duration::from_secs(5);
 const MEBIBYTE: u64 = 1 << 20;
+/// One worker, whose account nobody else changes, and two, which take from one budget.
+const THREADS: [usize; 2] = [1, 2];
 
 const CONFIG: &str = r#"
 admin "127.0.0.1:{admin}"
 access-log "off"
-threads 1
+threads THREADS
 memory "MEMORY"
+pool "slow" {
+    server "SLOW"
+    protocol "h2c"
+}
 site "http://:{port}" {
     compress
+    route "/kept" { proxy "slow" }
     route "/fixed" { respond 200 body="fixed" }
     route "/silent" { proxy "SILENT" }
     route "/text" { proxy "TEXT" }
@@ -60,6 +68,13 @@ fn post(stream: u32) -> Vec<u8> {
     let head = [&[0x83, 0x86][..], &literal(":path", "/silent"), &literal(":authority", "example.com")].concat();
     let data = frame(0, 0, stream, &[b'x'; 16_000]);
     [frame(1, 4, stream, &head), data.clone(), data].concat()
+}
+
+/// A PUT that is kept while it may have to be sent again.
+fn put(stream: u32) -> Vec<u8> {
+    let fields = [literal(":method", "PUT"), vec![0x86], literal(":path", "/kept"), literal(":authority", "example.com")];
+    let (piece, last) = (frame(0, 0, stream, &[b'x'; 16_000]), frame(0, 1, stream, &[b'x'; 16_000]));
+    [frame(1, 4, stream, &fields.concat()), piece.clone(), piece.clone(), piece, last].concat()
 }
 
 /// A POST whose trailers nobody reads.
@@ -104,6 +119,7 @@ fn shapes() -> Vec<Shape> {
     vec![
         shape("POSTs held over HTTP/1.1", 1500, plain(post_held, 100_000)),
         shape("POSTs held over HTTP/2", 20, streams(65_535, 200, post)),
+        shape("PUTs kept to be sent again", 40, streams(65_535, 50, put)),
         shape("closed windows", 60, streams(0, 100, |stream| request(stream, "/bytes/50000", &[]))),
         shape("windows of a byte", 60, streams(1, 100, |stream| request(stream, "/bytes/50000", &[]))),
         shape("slow readers", 800, plain("GET /plain HTTP/1.1\r\nHost: example.com\r\n\r\n", 0)),
@@ -151,6 +167,7 @@ fn answer_without_end(mut socket: TcpStream, text: &[u8]) {
 /// A proxy that is attacked, with what stands behind it.
 struct Target {
     proxy: Proxy,
+    _slow: Server,
     /// The servers behind it end with it.
     is_over: Arc<AtomicBool>,
 }
@@ -179,15 +196,19 @@ fn silent(is_over: Arc<AtomicBool>) -> SocketAddr {
 }
 
 impl Target {
-    fn start(program: &str, memory: &str) -> Target {
+    fn start(program: &str, memory: &str, threads: usize) -> Target {
         let upstream = Upstream::start(Behaviour::new(Answer::ByPath)).expect("a port is free");
+        let settings = Settings { h2c: true, delay: Duration::from_secs(3600), ..Settings::new("slow") };
+        let slow = Server::start(settings).expect("a port is free");
         let is_over = Arc::new(AtomicBool::new(false));
         let config = CONFIG
+            .replace("THREADS", &threads.to_string())
+            .replace("SLOW", &slow.address().to_string())
             .replace("MEMORY", memory)
             .replace("UPSTREAM", &upstream.address.to_string())
             .replace("TEXT", &endless_text().to_string())
             .replace("SILENT", &silent(is_over.clone()).to_string());
-        Target { proxy: Proxy::start(program, &config).expect("the proxy starts"), is_over }
+        Target { proxy: Proxy::start(program, &config).expect("the proxy starts"), _slow: slow, is_over }
     }
 
     /// Attacks, and gives back the most that was resident meanwhile, in bytes. Fails when another client is not served.
@@ -282,13 +303,14 @@ fn what_is_resident_stays_within_the_budget_whatever_clients_do() {
     const BUDGET_BYTES: u64 = 64 * MEBIBYTE;
     let _alone = crate::alone();
     let mut faults = Vec::new();
-    for shape in &shapes() {
-        let mut target = Target::start(&program(), "64MiB");
-        let attacked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| target.attack(&[shape])));
+    for (threads, shape) in THREADS.iter().flat_map(|threads| shapes().into_iter().map(move |shape| (*threads, shape))) {
+        let mut target = Target::start(&program(), "64MiB", threads);
+        let attacked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| target.attack(&[&shape])));
+        let name = format!("{} with {threads} threads", shape.name);
         match attacked {
             Ok(peak) if peak <= BUDGET_BYTES => {}
-            Ok(peak) => faults.push(format!("{}: {peak} bytes\n{}", shape.name, target.proxy.program.output())),
-            Err(_) => faults.push(format!("{}: see above", shape.name)),
+            Ok(peak) => faults.push(format!("{name}: {peak} bytes\n{}", target.proxy.program.output())),
+            Err(_) => faults.push(format!("{name}: see above")),
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
@@ -355,7 +377,7 @@ fn in_a_small_control_group_it_is_never_killed() {
         fs::set_permissions(launcher.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("may be run");
         // A file that is open for writing cannot be run.
         let launcher = launcher.into_temp_path();
-        let mut target = Target::start(&launcher.display().to_string(), "auto");
+        let mut target = Target::start(&launcher.display().to_string(), "auto", 2);
         let peak = target.attack(&named(names));
         println!("{mebibytes} MiB: {:.1} resident, {:.1} in the group", peak as f64 / 1e6, group.most_bytes() as f64 / 1e6);
         assert!(peak <= mebibytes * MEBIBYTE, "{peak}");
