@@ -316,6 +316,41 @@ fn what_is_resident_stays_within_the_budget_whatever_clients_do() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
+/// Uploads that come slowly are collected for their script in memory or in files, as there is room, and nobody is ended
+/// or refused for them.
+#[test]
+fn uploads_for_scripts_go_on_and_leave_the_others_their_memory() {
+    const UPLOADS: usize = 280;
+    let _alone = crate::alone();
+    for threads in THREADS {
+        let target = Target::start(&program(), "64MiB", threads);
+        let begin = b"POST /script/a HTTP/1.1\r\nHost: example.com\r\nContent-Length: 300000\r\n\r\n";
+        let mut uploads: Vec<TcpStream> = (0..UPLOADS).map(|_| super::connect(target.proxy.address)).collect();
+        let mut statuses = Vec::new();
+        let mut send_to_all = |bytes: &[u8]| {
+            for upload in &mut uploads {
+                // Who was ended is counted below.
+                let _ = upload.write_all(bytes);
+            }
+            statuses.push(ask_once(target.proxy.address).unwrap_or_else(|error| error.to_string()));
+        };
+        send_to_all(begin);
+        for _ in 0..25 {
+            send_to_all(&[b'x'; 10_000]);
+        }
+        thread::sleep(HELD);
+        send_to_all(b"x");
+        let is_open = |upload: &mut TcpStream| {
+            upload.set_nonblocking(true).expect("a socket");
+            upload.read(&mut [0; 1]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+        };
+        let going_on = uploads.iter_mut().map(is_open).filter(|is_open| *is_open).count();
+        println!("{threads} threads: {going_on} of {UPLOADS} uploads go on, others got {statuses:?}");
+        assert!(statuses.iter().all(|status| status == "200"), "{statuses:?}\n{}", target.proxy.program.output());
+        assert!(going_on * 100 >= UPLOADS * 95, "{going_on}\n{}", target.proxy.program.output());
+    }
+}
+
 /// A control group of its own, which ends with the guard.
 struct Group {
     folder: PathBuf,
