@@ -30,8 +30,8 @@ const LOOK_PART: u64 = 32;
 /// Of the budget: from here on nothing is read before some is freed. Below what has requests refused, so that those who
 /// hold most are ended first.
 const STOP_PERCENT: u64 = 85;
-/// The part of what is left up to there that connections may take before somebody looks: what they take of memory beside
-/// what they tell of is seen by then.
+/// The part of what is left up to there that connections may take before somebody looks: what they take beside what
+/// they tell of is seen by then.
 const LEASE_PART: u64 = 4;
 /// The part of the budget that may be used to compress answers: slow readers keep an encoder for minutes.
 const ENCODERS_PART: u64 = 8;

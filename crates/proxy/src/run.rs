@@ -26,11 +26,11 @@ const SWEEP_PERIOD: Duration = Duration::from_millis(100);
 const MEMORY_PAUSE: Duration = Duration::from_millis(10);
 /// How often a worker to which nothing comes looks whether it is to free memory.
 const RELIEF_PERIOD: Duration = Duration::from_millis(250);
-/// The same while memory is tight: other workers may wait for what this one frees.
+/// How often it does while memory is tight: other workers may wait for what this one frees.
 const TIGHT_RELIEF_PERIOD: Duration = Duration::from_millis(20);
 /// How long readers wait between two looks for memory.
 const HELD_BACK_PAUSE: Duration = Duration::from_millis(5);
-/// The same when this worker has made room: the others need a moment for their part of it.
+/// A pause between the two when this worker has made room: the others need a moment for their part of it.
 const RELIEVED_PAUSE: Duration = Duration::from_millis(1);
 /// After so many looks without any, some of them read all the same, and so many after each look from then on.
 const HELD_BACK_LOOKS_MAX: u32 = 20;
