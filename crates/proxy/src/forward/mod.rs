@@ -7,14 +7,15 @@ pub(crate) mod collected;
 mod head;
 mod hedge;
 mod mirror;
+mod replay;
 mod reply;
 pub(crate) mod retry;
 mod websocket;
 
 use self::body::{BodyTerms, TrailerPass, both, pump_body, send_rest};
-use self::collected::Collected;
 use self::head::Plan;
 use self::mirror::Copies;
+pub(crate) use self::replay::Replay;
 use self::reply::Replied;
 use self::retry::EarlyEnd;
 pub use self::websocket::check_upgrade;
@@ -22,7 +23,7 @@ use self::websocket::kind_of_upgrade;
 use crate::cached::Caching;
 use crate::connection::Connection;
 use crate::failure::Failure;
-use crate::listening::{ConnectionFacts, ConnectionKind, HeldForConnection};
+use crate::listening::{ConnectionFacts, ConnectionKind};
 use crate::relief::relieve_if_asked;
 use crate::snapshot::CompiledRoute;
 use crate::surroundings::Surroundings;
@@ -34,7 +35,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tidegate_exchange::pace::Pace;
-use tidegate_exchange::{BodyReader, ClientFault, Exchange, Pooled, unless_gone};
+use tidegate_exchange::{BodyReader, ClientFault, Exchange, unless_gone};
 use tidegate_middleware::Refusal;
 use tidegate_model::Timeouts;
 use tidegate_telemetry::UpstreamError;
@@ -52,96 +53,6 @@ use tidegate_wire::HeadLimits;
 use tidegate_wire::head::Version;
 use tidegate_wire::http1::expects_continue;
 use tidegate_wire::websocket::PROTOCOL;
-
-/// What is kept of a request's body while it may have to be sent again.
-const REPLAY_BYTES_MAX: usize = 64 << 10;
-/// What is kept of a body is in no account below this: most bodies are smaller, and have nothing to tell.
-const REPLAY_UNTOLD_BYTES: usize = 16 << 10;
-
-/// The beginning of the request's body, kept while the request may have to be sent again.
-pub(crate) enum Replay {
-    /// Nothing of the body was taken yet, and nothing will be kept: what has arrived must not be sent twice, and no
-    /// server would say that it has not looked at it.
-    Unkept,
-    /// Nothing of the body was taken yet.
-    Untouched,
-    Kept(KeptBody),
-    /// More was taken than is kept.
-    Lost,
-    /// All of the body, which was collected before it went anywhere.
-    Whole(Collected),
-}
-
-impl Replay {
-    pub(crate) fn of(may_be_repeated: bool) -> Replay {
-        if may_be_repeated { Replay::Untouched } else { Replay::Unkept }
-    }
-
-    /// A collected body of which not all is sent with the request's head.
-    fn with_rest(&self) -> Option<&Collected> {
-        match self {
-            Replay::Whole(body) => Some(body).filter(|body| body.has_rest()),
-            Replay::Unkept | Replay::Untouched | Replay::Kept(_) | Replay::Lost => None,
-        }
-    }
-
-    /// A piece is taken from the client.
-    fn note(&mut self, piece: &[u8], facts: &Rc<ConnectionFacts>) {
-        let mut kept = match std::mem::replace(self, Replay::Lost) {
-            Replay::Untouched => KeptBody { bytes: Pooled::take(), held: None },
-            Replay::Kept(kept) => kept,
-            Replay::Unkept | Replay::Lost | Replay::Whole(_) => return,
-        };
-        if kept.bytes.len() + piece.len() <= REPLAY_BYTES_MAX {
-            kept.add(piece, facts);
-            *self = Replay::Kept(kept);
-        }
-    }
-
-    /// Trailers are not kept.
-    fn note_trailers(&mut self) {
-        *self = Replay::Lost;
-    }
-
-    fn is_whole(&self) -> bool {
-        match self {
-            Replay::Unkept | Replay::Untouched | Replay::Kept(_) | Replay::Whole(_) => true,
-            Replay::Lost => false,
-        }
-    }
-
-    /// Nothing of the body went anywhere: what an attempt takes itself is all that there is.
-    fn is_untouched(&self) -> bool {
-        match self {
-            Replay::Unkept | Replay::Untouched => true,
-            Replay::Kept(_) | Replay::Lost => false,
-            Replay::Whole(body) => body.len() == 0,
-        }
-    }
-}
-
-/// What is kept of a body.
-pub(crate) struct KeptBody {
-    bytes: Pooled<Vec<u8>>,
-    /// What that takes, once it is much.
-    held: Option<HeldForConnection>,
-}
-
-impl KeptBody {
-    fn add(&mut self, piece: &[u8], facts: &Rc<ConnectionFacts>) {
-        let (before, wanted) = (self.bytes.capacity(), self.bytes.len() + piece.len());
-        if wanted > before {
-            // By doubling, but to no more than is ever kept.
-            let grown = wanted.max(2 * before).min(REPLAY_BYTES_MAX);
-            if grown > REPLAY_UNTOLD_BYTES {
-                self.held.get_or_insert_with(|| HeldForConnection::new(facts, 0)).set(grown);
-            }
-            let length = self.bytes.len();
-            self.bytes.reserve_exact(grown - length);
-        }
-        self.bytes.extend_from_slice(piece);
-    }
-}
 
 /// What the answer and the request's body tell each other while both are on their way.
 #[derive(Default)]
