@@ -5,6 +5,7 @@
 pub mod buffer;
 pub mod deadline;
 pub mod handover;
+pub mod held_back;
 pub mod memory;
 pub mod rt;
 pub mod scratch;

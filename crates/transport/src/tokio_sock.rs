@@ -2,8 +2,8 @@
 
 use crate::buffer::{Buf, HEAD_ROOM};
 use crate::deadline::{Deadlines, Direction, ticks};
-use crate::memory;
 use crate::sock::{FilePart, ReadLimit, Sock};
+use crate::{held_back, memory};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
 use std::cell::Cell;
@@ -139,11 +139,15 @@ enum Limit {
 impl Sock for TokioSock {
     #[inline]
     fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<io::Result<Buf>> {
+        let is_tight = memory::is_tight();
+        if is_tight && held_back::poll_may_read(cx).is_pending() {
+            return Poll::Pending;
+        }
         self.poll_io(Direction::Read, cx, || {
             let mut buf = Buf::take();
             let mut space = buf.spare_for_read();
             // What is read of an answer may wait for its client for as long as it likes.
-            if memory::is_tight() {
+            if is_tight {
                 space = space.split_at_mut(TIGHT_READ_BYTES.min(space.len())).0;
             }
             let capacity = space.len();
