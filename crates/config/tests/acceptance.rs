@@ -313,6 +313,10 @@ fn defaults_hold_when_nothing_is_written() {
     let expected = Configuration { sites: configuration.sites.clone(), ..Configuration::default() };
     assert_eq!(configuration, expected);
     assert_eq!(configuration.admin, Admin::Tcp("127.0.0.1:9180".parse().expect("an address")));
+    let named =
+        loaded("admin \"0.0.0.0:9180\" hosts=\"App-1.example.com., *.mon.example.com\"\nsite \"localhost\" { respond 200; }");
+    let names = [HostPattern::Exact("app-1.example.com".into()), HostPattern::Wildcard("mon.example.com".into())];
+    assert_eq!(named.admin_hosts, names);
     assert_eq!(loaded("admin \"off\"\nsite \"localhost\" { respond 200; }").admin, Admin::Off);
 }
 

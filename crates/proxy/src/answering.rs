@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use tidegate_exchange::responder::{CLIENT_WRITE_IDLE, REFUSAL_WRITE_IDLE};
 use tidegate_exchange::{Exchange, Pooled};
 use tidegate_middleware::errors::begin_answer;
+use tidegate_middleware::grpc::become_grpc;
 use tidegate_middleware::{ErrorFacts, Origin, Refusal, View, error_answer};
 use tidegate_transport::Sock;
 
@@ -73,6 +74,14 @@ async fn send_refusal<S: Sock>(
     fields: &[(&str, Cow<'_, str>)],
 ) -> Result<(), Failure> {
     let (status, reason, sentence) = (refusal.status(), refusal.reason(), refusal.sentence());
+    if exchange.is_grpc_call() {
+        begin_answer(status, &mut exchange.response);
+        push_fields(exchange, refusal, fields);
+        // Steps see the status that the log has.
+        around.run_response_steps(exchange);
+        become_grpc(sentence, reason, &mut exchange.response);
+        return around.send_grpc(exchange).await;
+    }
     let mut buffer: Pooled<Vec<u8>> = Pooled::take();
     if let Some(page) = around.route.and_then(|route| route.error_pages.find(status, Origin::Proxy, &exchange.head, None)) {
         begin_answer(status, &mut exchange.response);

@@ -63,6 +63,7 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
             "tls.client-auth crl",
             "top.access-log target",
             "top.admin address",
+            "top.admin hosts",
             "top.cache disk",
             "top.listener address",
             "top.pool name",
