@@ -1,10 +1,12 @@
 //! Who may use the API. On a unix socket the permissions of its file decide; on TCP a token does, and what a browser
 //! could be made to send is refused before. `/metrics`, `/healthz` and `/readyz` are open to every program that reaches
-//! them, and not to the pages of a site that was made to resolve to this machine.
+//! them. The first tells what runs inside, so it is not open to the pages of a site that was made to resolve to this
+//! machine; the others say one word, which is worth nothing to a page and is asked for by load balancers that send
+//! whatever `Host` their application has.
 
 use crate::ask::ask;
 use crate::problem::Problem;
-use crate::problem::forbidden;
+use crate::problem::{bad_request, forbidden};
 use crate::token::{self, Token};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Uri, header};
@@ -13,7 +15,8 @@ use axum::response::{IntoResponse, Response};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use tidegate_control::{AdminListener, Control, ControlHandle};
-use tidegate_model::Configuration;
+use tidegate_model::address::parse_host_pattern;
+use tidegate_model::{Configuration, HostPattern};
 
 /// Where requests come in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,8 +76,9 @@ pub async fn check(State(access): State<Access>, request: Request, next: Next) -
 }
 
 /// Before any address, those that need no token included.
-pub async fn check_site(State(door): State<Door>, request: Request, next: Next) -> Response {
-    match no_foreign_site(door, request.uri(), request.headers()) {
+pub async fn check_site(State(access): State<Access>, request: Request, next: Next) -> Response {
+    let (uri, headers) = (request.uri(), request.headers());
+    match one_host(headers).and_then(|()| no_foreign_site(access.door, &access.handle.admin_hosts(), uri, headers)) {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     }
@@ -145,25 +149,71 @@ fn hosts<'r>(uri: &'r Uri, headers: &'r HeaderMap) -> impl Iterator<Item = &'r s
     stated.chain(uri.authority().map(axum::http::uri::Authority::as_str))
 }
 
-/// What is open to everybody is open to a browser's page as well, once the name of its site resolves to this machine
-/// ("DNS rebinding"): it would read there what runs inside. A name that no site on the internet can have is that of a
-/// scraper's own network; and who names no host is no browser.
-fn no_foreign_site(door: Door, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
-    if door == Door::Unix || hosts(uri, headers).all(|host| is_own_host(host) || is_local_name(host)) {
-        return Ok(());
+/// Two could be read differently by whoever stands in front (RFC 9112 section 3.2).
+fn one_host(headers: &HeaderMap) -> Result<(), Problem> {
+    match headers.get_all(header::HOST).iter().count() {
+        0 | 1 => Ok(()),
+        _ => Err(bad_request("the request has more than one `Host`")),
     }
-    Err(forbidden("foreign-host", "the `Host` of the request is a name that any site could have")
-        .with_help("ask by the address, as in `curl http://127.0.0.1:9180/metrics`, or by a name of one word or below `.internal` or `.local`"))
 }
 
-/// One word, or below a name that is never delegated (RFC 6761, RFC 6762 and ICANN's `.internal`).
+/// Which say one word to whoever asks by whatever name.
+const OF_ONE_WORD: [&str; 2] = ["/healthz", "/readyz"];
+
+/// What is open to everybody is open to a browser's page as well, once the name of its site resolves to this machine
+/// ("DNS rebinding"): it would read there what runs inside. A name that no site on the internet can have is that of a
+/// scraper's own network, and so is one that the operator lists; and who names no host is no browser.
+fn no_foreign_site(door: Door, listed: &[HostPattern], uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+    let path = uri.path();
+    if door == Door::Unix || OF_ONE_WORD.contains(&path) {
+        return Ok(());
+    }
+    let is_known = |host: &&str| is_own_host(host) || is_local_name(host) || is_listed(listed, host);
+    match hosts(uri, headers).find(|host| !is_known(host)) {
+        None => Ok(()),
+        Some(host) => Err(foreign_host(path, host)),
+    }
+}
+
+/// Below `/v1` a listed name is not enough, so there the setting is no remedy.
+fn foreign_host(path: &str, host: &str) -> Problem {
+    const BY_ADDRESS: &str = "ask by the address, as in `curl http://127.0.0.1:9180/metrics`";
+    let name = match parse_host_pattern(name_of(host)) {
+        Ok(HostPattern::Exact(name)) => name,
+        Ok(HostPattern::Any | HostPattern::Wildcard(_) | HostPattern::Ip(_)) | Err(_) => {
+            return forbidden("foreign-host", "the `Host` of the request is no name of a host").with_help(BY_ADDRESS);
+        }
+    };
+    let problem = forbidden("foreign-host", format!("the `Host` of the request, `{name}`, is a name that any site could have"));
+    if path == "/metrics" {
+        let help = format!("if it is yours, list it in the configuration: `admin \"ADDRESS\" hosts=\"{name}\"`; or {BY_ADDRESS}");
+        return problem.with_help(help);
+    }
+    problem.with_help(BY_ADDRESS)
+}
+
+/// One word, or below a name that is never delegated (RFC 6761, RFC 6762 and ICANN's `.internal`), or as services and
+/// pods of Kubernetes are called: `tidegate.monitoring.svc` has three words at least. Two below `.svc` would be those
+/// of a site, should that ever be delegated.
 fn is_local_name(host: &str) -> bool {
-    let name = without_port(host).to_ascii_lowercase();
+    let name = name_of(host).to_ascii_lowercase();
     let is_word =
         |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
     let words: Vec<&str> = name.split('.').collect();
     words.iter().all(|word| is_word(word))
-        && (words.len() == 1 || matches!(words.last(), Some(&("internal" | "local" | "localhost"))))
+        && matches!(words.as_slice(), [_] | [.., "internal" | "local" | "localhost"] | [_, _, .., "svc"])
+}
+
+/// By the names of `admin hosts=`, in which a wildcard is one more label.
+fn is_listed(listed: &[HostPattern], host: &str) -> bool {
+    let name = name_of(host);
+    listed.iter().any(|pattern| match pattern {
+        HostPattern::Exact(exact) => name.eq_ignore_ascii_case(exact),
+        HostPattern::Wildcard(parent) => {
+            name.split_once('.').is_some_and(|(label, rest)| !label.is_empty() && rest.eq_ignore_ascii_case(parent))
+        }
+        HostPattern::Any | HostPattern::Ip(_) => false,
+    })
 }
 
 fn without_port(host: &str) -> &str {
@@ -173,9 +223,15 @@ fn without_port(host: &str) -> &str {
     }
 }
 
+/// Without the dot at its end that says that a name is whole (RFC 1034 section 3.1), and means the same.
+fn name_of(host: &str) -> &str {
+    let name = without_port(host);
+    name.strip_suffix('.').unwrap_or(name)
+}
+
 fn is_own_host(host: &str) -> bool {
     let name = without_port(host);
-    name.eq_ignore_ascii_case("localhost")
+    name_of(host).eq_ignore_ascii_case("localhost")
         || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_ipv4())
         || host.parse::<SocketAddr>().is_ok()
         || name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).is_some_and(|ip| ip.parse::<IpAddr>().is_ok())
@@ -183,9 +239,10 @@ fn is_own_host(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Door, bearer, is_own_host, no_browser, no_foreign_site};
+    use super::{Door, bearer, is_own_host, no_browser, no_foreign_site, one_host};
     use crate::problem::Problem;
     use axum::http::{HeaderMap, HeaderValue, Uri, header};
+    use tidegate_model::address::parse_host_pattern;
 
     #[test]
     fn hosts_that_a_page_cannot_have() {
@@ -194,6 +251,9 @@ mod tests {
         check("127.0.0.1", true);
         check("localhost:9180", true);
         check("LOCALHOST", true);
+        check("localhost.:9180", true);
+        check("127.0.0.1.", false);
+        check("tidegate.monitoring.svc", false);
         check("[::1]:9180", true);
         check("[::1]", true);
         check("10.0.0.7:80", true);
@@ -220,28 +280,111 @@ mod tests {
         check("http://evil.example/v1/status", &[own], Some("foreign-host"));
     }
 
+    fn with_hosts(hosts: &[&str]) -> HeaderMap {
+        hosts.iter().map(|host| (header::HOST, HeaderValue::from_str(host).expect("a value"))).collect()
+    }
+
     #[test]
-    fn open_addresses_are_not_open_to_the_pages_of_foreign_sites() {
+    fn metrics_are_not_open_to_the_pages_of_foreign_sites() {
         let check = |door: Door, uri: &str, hosts: &[&str], expected: bool| {
-            let headers: HeaderMap =
-                hosts.iter().map(|host| (header::HOST, HeaderValue::from_str(host).expect("a value"))).collect();
-            let seen = no_foreign_site(door, &uri.parse::<Uri>().expect("a URI"), &headers).is_ok();
+            let seen = no_foreign_site(door, &[], &uri.parse::<Uri>().expect("a URI"), &with_hosts(hosts)).is_ok();
             assert_eq!(seen, expected, "{door:?} {uri} {hosts:?}");
         };
+        const LOCAL: [&str; 14] = [
+            "127.0.0.1:9180",
+            "[::1]:9180",
+            "localhost",
+            "localhost.",
+            "LOCALHOST.:9180",
+            "tidegate:9180",
+            "tidegate.:9180",
+            "proxy.internal",
+            "proxy.internal.:9180",
+            "host.local:80",
+            "tidegate.monitoring.svc:9180",
+            "tidegate-0.tidegate.monitoring.svc",
+            "tidegate.monitoring.svc.cluster.local:9180",
+            "tidegate.monitoring.svc.cluster.local.",
+        ];
+        const FOREIGN: [&str; 13] = [
+            "evil.example:9180",
+            "evil.example",
+            "evil.example.",
+            "127.0.0.1.evil.example",
+            "tidegate.monitoring.svc.evil.example",
+            "x.svc",
+            "internal..",
+            "a..internal",
+            ".internal",
+            ".",
+            "",
+            "a b",
+            "..svc",
+        ];
         for door in [Door::Loopback, Door::Network] {
-            for host in ["127.0.0.1:9180", "[::1]:9180", "localhost", "tidegate:9180", "proxy.internal", "host.local:80"] {
+            for host in LOCAL {
                 check(door, "/metrics", &[host], true);
             }
             check(door, "/metrics", &[], true);
-            for host in
-                ["evil.example:9180", "evil.example", "127.0.0.1.evil.example", "internal.", ".internal", "", "a b", "x.svc"]
-            {
-                check(door, "/metrics", &[host], false);
+            for host in FOREIGN {
+                for path in ["/metrics", "/metrics/", "/v1/status", "/nothing", "/healthz/", "/readyz/x", "//healthz"] {
+                    check(door, path, &[host], false);
+                }
                 check(door, "/metrics", &["127.0.0.1", host], false);
+                // One word each, which is worth nothing to a page.
+                check(door, "/healthz", &[host], true);
+                check(door, "/readyz", &[host], true);
             }
-            check(door, "http://evil.example/healthz", &["127.0.0.1:9180"], false);
+            check(door, "http://evil.example/metrics", &["127.0.0.1:9180"], false);
         }
         check(Door::Unix, "/metrics", &["evil.example"], true);
+    }
+
+    #[test]
+    fn names_of_the_configuration_are_known() {
+        let listed = ["app-1.example.com", "*.mon.example.com"].map(|name| parse_host_pattern(name).expect("a pattern"));
+        let check = |host: &str, expected: bool| {
+            let seen = no_foreign_site(Door::Network, &listed, &Uri::from_static("/metrics"), &with_hosts(&[host])).is_ok();
+            assert_eq!(seen, expected, "{host}");
+        };
+        check("app-1.example.com", true);
+        check("APP-1.example.com.:9180", true);
+        check("a.mon.example.com:9180", true);
+        check("A.MON.EXAMPLE.COM.", true);
+        check("app-2.example.com", false);
+        check("app-1.example.com.evil.example", false);
+        check("x.app-1.example.com", false);
+        check("mon.example.com", false);
+        check(".mon.example.com", false);
+        check("a.b.mon.example.com", false);
+        check("amon.example.com", false);
+    }
+
+    #[test]
+    fn who_is_refused_reads_which_setting_lets_the_name_in() {
+        let check = |path: &'static str, host: &str, detail: &str, help: &str| {
+            let problem = no_foreign_site(Door::Network, &[], &Uri::from_static(path), &with_hosts(&[host])).expect_err(host);
+            assert!(problem.detail.contains(detail), "{host}: {}", problem.detail);
+            assert_eq!(problem.help.as_deref(), Some(help), "{host}");
+        };
+        let address = "ask by the address, as in `curl http://127.0.0.1:9180/metrics`";
+        let listed = "if it is yours, list it in the configuration: `admin \"ADDRESS\" hosts=\"app-1.example.com\"`; or ";
+        check("/metrics", "App-1.example.com.:9180", "`app-1.example.com`", &format!("{listed}{address}"));
+        check("/v1/status", "app-1.example.com", "`app-1.example.com`", address);
+        check("/metrics", "a b", "no name of a host", address);
+        check("/metrics", &"a.".repeat(1000), "no name of a host", address);
+    }
+
+    #[test]
+    fn two_hosts_are_none() {
+        let check = |hosts: &[&str], expected: Option<&str>| {
+            let seen = one_host(&with_hosts(hosts)).err();
+            assert_eq!(seen.as_ref().map(Problem::kind), expected, "{hosts:?}");
+        };
+        check(&[], None);
+        check(&["localhost"], None);
+        check(&["localhost", "localhost"], Some("bad-request"));
+        check(&["localhost", "evil.example"], Some("bad-request"));
     }
 
     #[test]

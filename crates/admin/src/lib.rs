@@ -56,12 +56,13 @@ pub async fn serve(first: AdminListener, mut places: mpsc::UnboundedReceiver<Adm
 }
 
 fn router(handle: ControlHandle, door: Door) -> Router {
+    let access = Access { handle: handle.clone(), door };
     Router::new()
         .route("/metrics", get(metrics))
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(readiness))
-        .merge(routes::router(Access { handle: handle.clone(), door }))
-        .layer(axum::middleware::from_fn_with_state(door, access::check_site))
+        .merge(routes::router(access.clone()))
+        .layer(axum::middleware::from_fn_with_state(access, access::check_site))
         .with_state(handle)
 }
 

@@ -129,7 +129,7 @@ impl Sources {
 pub struct Label {
     pub location: Location,
     /// May be empty: the message says it all.
-    pub text: String,
+    pub text: Cow<'static, str>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,15 +137,18 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// Kebab case, stable over releases, to search for and to test against.
     pub code: &'static str,
-    pub message: String,
+    pub message: Cow<'static, str>,
     pub primary: Label,
     /// Other places that explain the fault, such as the first of two duplicates.
     pub labels: Vec<Label>,
-    pub notes: Vec<String>,
+    pub notes: Vec<Cow<'static, str>>,
     /// What to do about it.
-    pub help: Option<String>,
+    pub help: Option<Cow<'static, str>>,
     /// Values that nobody knows the meaning of; they may be secrets, and are not repeated.
     pub hidden: Vec<Location>,
+    /// Whether it is about a value that came from elsewhere. Then only what is written in the program is said: words
+    /// that were put together may be made of the value.
+    pub is_about_filled: bool,
 }
 
 impl Diagnostic {
@@ -153,31 +156,45 @@ impl Diagnostic {
         self.severity == Severity::Error
     }
 
-    pub fn error(code: &'static str, location: Location, message: impl Into<String>) -> Diagnostic {
+    pub fn error(code: &'static str, location: Location, message: impl Into<Cow<'static, str>>) -> Diagnostic {
         Diagnostic {
             severity: Severity::Error,
             code,
             message: message.into(),
-            primary: Label { location, text: String::new() },
+            primary: Label { location, text: Cow::Borrowed("") },
             labels: Vec::new(),
             notes: Vec::new(),
             help: None,
             hidden: Vec::new(),
+            is_about_filled: false,
         }
     }
 
-    pub fn warning(code: &'static str, location: Location, message: impl Into<String>) -> Diagnostic {
+    pub fn warning(code: &'static str, location: Location, message: impl Into<Cow<'static, str>>) -> Diagnostic {
         Diagnostic { severity: Severity::Warning, ..Diagnostic::error(code, location, message) }
     }
 
-    /// The words beside the marked text.
-    pub fn marked(mut self, text: impl Into<String>) -> Diagnostic {
-        self.primary.text = text.into();
+    /// From here on, nothing is added that was put together.
+    pub fn about_filled(mut self) -> Diagnostic {
+        self.is_about_filled = true;
         self
     }
 
-    pub fn label(mut self, location: Location, text: impl Into<String>) -> Diagnostic {
-        self.labels.push(Label { location, text: text.into() });
+    /// The words, where they may be said.
+    fn sayable(&self, text: impl Into<Cow<'static, str>>) -> Option<Cow<'static, str>> {
+        let text = text.into();
+        (!self.is_about_filled || matches!(text, Cow::Borrowed(_))).then_some(text)
+    }
+
+    /// The words beside the marked text.
+    pub fn marked(mut self, text: impl Into<Cow<'static, str>>) -> Diagnostic {
+        self.primary.text = self.sayable(text).unwrap_or_default();
+        self
+    }
+
+    pub fn label(mut self, location: Location, text: impl Into<Cow<'static, str>>) -> Diagnostic {
+        let text = self.sayable(text).unwrap_or_default();
+        self.labels.push(Label { location, text });
         self
     }
 
@@ -187,24 +204,36 @@ impl Diagnostic {
         self
     }
 
-    pub fn note(mut self, text: impl Into<String>) -> Diagnostic {
-        self.notes.push(text.into());
+    pub fn note(mut self, text: impl Into<Cow<'static, str>>) -> Diagnostic {
+        let text = self.sayable(text);
+        self.notes.extend(text);
         self
     }
 
-    pub fn help(mut self, text: impl Into<String>) -> Diagnostic {
+    pub fn help(self, text: impl Into<Cow<'static, str>>) -> Diagnostic {
+        match self.sayable(text) {
+            Some(text) => self.help_of_language(text),
+            None => self,
+        }
+    }
+
+    /// A help that is put together from words of the language alone, and so says nothing of any value.
+    pub fn help_of_language(mut self, text: impl Into<Cow<'static, str>>) -> Diagnostic {
         self.help = Some(text.into());
         self
     }
 
+    /// All that is said in words.
+    pub(crate) fn texts_mut(&mut self) -> impl Iterator<Item = &mut Cow<'static, str>> {
+        let labels = self.labels.iter_mut().map(|label| &mut label.text);
+        [&mut self.message, &mut self.primary.text].into_iter().chain(&mut self.notes).chain(&mut self.help).chain(labels)
+    }
+
     /// What is written is repeated in messages, and a URL may have a password in it.
     pub(crate) fn hide_passwords(&mut self) {
-        let labels = self.labels.iter_mut().map(|label| &mut label.text);
-        let texts =
-            [&mut self.message, &mut self.primary.text].into_iter().chain(&mut self.notes).chain(&mut self.help).chain(labels);
-        for text in texts {
+        for text in self.texts_mut() {
             for span in passwords_in_urls(text) {
-                text.replace_range(span.clone(), &"*".repeat(span.len()));
+                text.to_mut().replace_range(span.clone(), &"*".repeat(span.len()));
             }
         }
     }
@@ -399,7 +428,7 @@ fn render_one(diagnostic: &Diagnostic, sources: &Sources, renderer: &Renderer, o
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
     };
-    let mut group = Group::with_title(level.primary_title(diagnostic.message.as_str()).id(diagnostic.code));
+    let mut group = Group::with_title(level.primary_title(diagnostic.message.as_ref()).id(diagnostic.code));
     let main = &diagnostic.primary;
     let main_file = main.location.file;
     if sources.file(main_file).text.is_empty() {
@@ -412,10 +441,10 @@ fn render_one(diagnostic: &Diagnostic, sources: &Sources, renderer: &Renderer, o
         group = group.element(excerpt(sources.file(label.location.file), None, &[label]));
     }
     for note in &diagnostic.notes {
-        group = group.element(Level::NOTE.message(note.as_str()));
+        group = group.element(Level::NOTE.message(note.as_ref()));
     }
     if let Some(help) = &diagnostic.help {
-        group = group.element(Level::HELP.message(help.as_str()));
+        group = group.element(Level::HELP.message(help.as_ref()));
     }
     out.push_str(&renderer.render(&[group]));
 }
@@ -435,7 +464,7 @@ fn excerpt<'a>(file: &'a SourceFile, primary: Option<&'a Label>, others: &[&'a L
     let to = file.text[last..].find('\n').map_or(file.text.len(), |length| last + length + 1);
     let line = file.text[..from].matches('\n').count() + 1;
     let annotations = labels.into_iter().map(|(kind, label, span)| {
-        let text = if label.text.is_empty() { None } else { Some(label.text.as_str()) };
+        let text = if label.text.is_empty() { None } else { Some(label.text.as_ref()) };
         kind.span(span.start - from..span.end - from).label(text)
     });
     Snippet::source(&file.text[from..to]).line_start(line).path(file.name.as_str()).annotations(annotations)

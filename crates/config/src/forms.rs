@@ -1,6 +1,7 @@
 //! Forms of text that several directives take: tokens, networks, addresses to listen on, statuses, URLs.
 
 use ipnet::IpNet;
+use std::borrow::Cow;
 use std::net::IpAddr;
 use tidegate_model::{StatusRange, Template, TemplatePart};
 
@@ -60,14 +61,14 @@ pub fn parse_listen_address(text: &str) -> Result<(Option<IpAddr>, u16), String>
 const STATUS_MIN: u16 = 200;
 const STATUS_MAX: u16 = 599;
 /// What is wrong with a text, and what to write instead.
-pub type Fault = (String, String);
+pub type Fault = (Cow<'static, str>, Cow<'static, str>);
 
 /// `200-299,404,5xx`
 pub fn status_ranges(text: &str) -> Result<Vec<StatusRange>, Fault> {
     let read = |part: &str| {
         status_range(part).ok_or_else(|| {
             let help = format!("statuses go from {STATUS_MIN} to {STATUS_MAX}, as in `200-399,401,5xx`");
-            (format!("`{part}` is neither a status nor a range of them"), help)
+            (format!("`{part}` is neither a status nor a range of them").into(), help.into())
         })
     };
     text.split(',').map(|part| read(part.trim())).collect()
@@ -105,7 +106,7 @@ pub fn check_url(text: &str, owner: &str, schemes: &[&str]) -> Result<String, Fa
         return Ok(text.to_owned());
     }
     let message = format!("{owner} is not a URL with `{}://`", schemes.join("://` or `"));
-    Err((message, format!("for example `{}://host.example.com/path`", schemes[0])))
+    Err((message.into(), format!("for example `{}://host.example.com/path`", schemes[0]).into()))
 }
 
 #[cfg(test)]

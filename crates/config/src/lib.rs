@@ -8,6 +8,7 @@ mod directives;
 mod document;
 mod format;
 mod forms;
+mod kept_back;
 mod language;
 mod load;
 mod log_in;

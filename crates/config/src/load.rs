@@ -6,6 +6,7 @@ use crate::diagnostics::{Diagnostic, FileId, Location, Severity, SourceFile, Sou
 use crate::directives::LANGUAGE;
 use crate::directives::include::{INCLUDE, takes_includes};
 use crate::directives::{edition, pool};
+use crate::kept_back::{BroughtIn, keep_back};
 use crate::language::{Line, Lower, Seen};
 use crate::lowering::{Environment, Lowering, WrittenPool};
 use crate::patch::{LastLoad, LoadMemory, changed};
@@ -158,6 +159,8 @@ struct Loader<'e> {
     include_patterns: Vec<PathBuf>,
     texts: Option<&'e Texts>,
     written: Written,
+    /// What includes had filled in.
+    brought_in: Vec<BroughtIn>,
     /// The files that are being read, from the main one to the innermost.
     open: Vec<PathBuf>,
 }
@@ -176,6 +179,7 @@ impl<'e> Loader<'e> {
             include_patterns: Vec::new(),
             texts: None,
             written: Written::default(),
+            brought_in: Vec::new(),
             open: Vec::new(),
         }
     }
@@ -251,6 +255,7 @@ impl<'e> Loader<'e> {
         line.check_shape(&mut lowering);
         let patterns: Vec<Text> = line.read_arguments(&mut lowering).into_iter().map(Read::text).collect();
         let (diagnostics, read_files) = (lowering.diagnostics, lowering.read_files);
+        self.brought_in.extend(lowering.brought_in);
         self.diagnostics.extend(diagnostics);
         self.read_files.extend(read_files);
         let mut included = Vec::new();
@@ -351,8 +356,18 @@ impl<'e> Loader<'e> {
 
     fn finish(self, nodes: Vec<TopNode>) -> Loaded {
         let nodes = Arc::new(nodes);
-        let Loader { sources, environment, recall, last, diagnostics, mut read_files, mut include_patterns, mut written, .. } =
-            self;
+        let Loader {
+            sources,
+            environment,
+            recall,
+            last,
+            diagnostics,
+            mut read_files,
+            include_patterns,
+            mut written,
+            brought_in,
+            ..
+        } = self;
         written.memory = recall.finish();
         written.nodes = Arc::clone(&nodes);
         // Others bring places in several files, and what they match.
@@ -360,8 +375,7 @@ impl<'e> Loader<'e> {
         let patched = last.take().filter(|_| is_one_file).and_then(|last| patched(&last, &nodes, &sources, environment));
         if let Some(now) = patched {
             read_files.extend(now.read_files.iter().cloned());
-            read_files.sort();
-            read_files.dedup();
+            let read_files = sorted(read_files);
             let (configuration, diagnostics, spans) =
                 (Some(now.configuration.clone()), now.diagnostics.clone(), Arc::clone(&now.spans));
             *last = Some(Arc::new(now));
@@ -370,6 +384,7 @@ impl<'e> Loader<'e> {
         let main_file = sources.first().expect("the main file was added before anything else");
         let mut lowering = Lowering::new(&sources, environment);
         lowering.diagnostics = diagnostics;
+        lowering.brought_in = brought_in;
         let readable = !lowering.diagnostics.iter().any(|diagnostic| matches!(diagnostic.code, "syntax" | "cannot-read"));
         lower_top(&mut lowering, &nodes);
         checks::check(&mut lowering, main_file);
@@ -388,18 +403,15 @@ impl<'e> Loader<'e> {
             servers,
             read_files: more_files,
             filled,
+            brought_in,
             ..
         } = lowering;
         configuration.filled = Arc::new(filled);
         spans.servers.push(servers.into(), None);
         configuration.pools.extend(pools_in_place.into_values());
         read_files.extend(more_files.iter().cloned());
-        read_files.sort();
-        read_files.dedup();
-        include_patterns.sort();
-        include_patterns.dedup();
-        diagnostics.iter_mut().for_each(Diagnostic::hide_passwords);
-        diagnostics.sort_by_key(|diagnostic| (diagnostic.primary.location.file, diagnostic.primary.location.span.start));
+        let (read_files, include_patterns) = (sorted(read_files), sorted(include_patterns));
+        make_presentable(&mut diagnostics, &brought_in, &sources);
         let (configuration, spans) = ((!has_errors).then_some(configuration), Arc::new(spans));
         *last = configuration.as_ref().filter(|_| is_patchable).map(|configuration| {
             Arc::new(LastLoad {
@@ -414,6 +426,19 @@ impl<'e> Loader<'e> {
         });
         Loaded { configuration, diagnostics, files: sources, read_files, include_patterns, spans, written }
     }
+}
+
+fn sorted(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    paths.sort();
+    paths.dedup();
+    paths
+}
+
+/// Without what nobody may see, and in the order of the text.
+fn make_presentable(diagnostics: &mut [Diagnostic], brought_in: &[BroughtIn], sources: &Sources) {
+    keep_back(diagnostics, brought_in, sources);
+    diagnostics.iter_mut().for_each(Diagnostic::hide_passwords);
+    diagnostics.sort_by_key(|diagnostic| (diagnostic.primary.location.file, diagnostic.primary.location.span.start));
 }
 
 /// The load, when it differs from the last in one node that has nothing to do with others.

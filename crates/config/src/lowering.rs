@@ -2,6 +2,7 @@
 //! the text had a say. Nothing here knows a directive; values are read in `reading`, lines in `language`.
 
 use crate::diagnostics::{Diagnostic, Location, Severity, Sources};
+use crate::kept_back::BroughtIn;
 use crate::spans::Spans;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -31,6 +32,8 @@ pub struct Lowering<'a> {
     pub read_files: Vec<PathBuf>,
     /// Texts that came from elsewhere, so that they are not shown.
     pub filled: Filled,
+    /// All values that came from elsewhere, for diagnostics.
+    pub brought_in: Vec<BroughtIn>,
 }
 
 impl<'a> Lowering<'a> {
@@ -49,6 +52,7 @@ impl<'a> Lowering<'a> {
             servers: Vec::new(),
             read_files: Vec::new(),
             filled: Filled::default(),
+            brought_in: Vec::new(),
         }
     }
 
@@ -68,12 +72,17 @@ impl<'a> Lowering<'a> {
 
     /// A value as messages may show it: what was written instead, when `{env.X}` or `{file.X}` brought it in.
     pub fn shown(&self, value: &str, at: &Location) -> String {
-        let written = self.sources.file(at.file).text.get(at.span.clone()).unwrap_or_default();
-        if written.contains("{env.") || written.contains("{file.") {
-            written.trim_matches(['"', '#']).to_string()
-        } else {
-            value.to_string()
-        }
+        if self.is_filled_in(at) { self.written(at).trim_matches(['"', '#']).to_string() } else { value.to_string() }
+    }
+
+    /// Whether `{env.X}` or `{file.X}` had a part in the value that stands there.
+    pub fn is_filled_in(&self, at: &Location) -> bool {
+        let written = self.written(at);
+        written.contains("{env.") || written.contains("{file.")
+    }
+
+    fn written(&self, at: &Location) -> &str {
+        self.sources.file(at.file).text.get(at.span.clone()).unwrap_or_default()
     }
 
     /// A path as written, made absolute against the directory of the file it is written in.

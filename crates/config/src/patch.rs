@@ -122,6 +122,7 @@ fn has_same_ties(was: &Lowered, now: &Lowered) -> bool {
         files_of_sites,
         read_files,
         filled,
+        brought_in,
     } = now;
     let said = |lowered: &Lowered| lowered.addresses.iter().map(|(address, _)| address.clone()).collect::<Vec<_>>();
     (diagnostics.is_empty() && was.diagnostics.is_empty())
@@ -133,4 +134,5 @@ fn has_same_ties(was: &Lowered, now: &Lowered) -> bool {
         && (files_of_sites.is_empty() && was.files_of_sites.is_empty())
         && (read_files.is_empty() && was.read_files.is_empty())
         && *filled == was.filled
+        && (brought_in.is_empty() && was.brought_in.is_empty())
 }

@@ -1,11 +1,11 @@
 //! Patterns of paths and of values: `/a`, `/a/*`, `~regex`, `beta*`. A regular expression is known to compile from here
 //! on.
 
-use crate::diagnostics::Diagnostic;
 use crate::lowering::Lowering;
 use crate::placeholders::{self, Text};
 use crate::reading::expect_text;
 use crate::syntax::Value;
+use std::borrow::Cow;
 use tidegate_model::{PathPattern, TextPattern};
 
 /// A pattern as `route` and `match path=` take it.
@@ -20,28 +20,30 @@ pub fn read_path_pattern(lowering: &mut Lowering<'_>, value: &Value, owner: &str
         Ok(pattern) => Some(pattern),
         Err((reason, help)) => {
             let diagnostic = text.error("bad-pattern", reason);
-            let help = if text.secret { None } else { help };
-            lowering.refuse(Diagnostic { help, ..diagnostic })
+            lowering.refuse(match help {
+                Some(help) => diagnostic.help(help),
+                None => diagnostic,
+            })
         }
     }
 }
 
 /// The fault, and what to write instead.
-fn parse_plain_pattern(text: &str) -> Result<PathPattern, (String, Option<String>)> {
+fn parse_plain_pattern(text: &str) -> Result<PathPattern, (Cow<'static, str>, Option<Cow<'static, str>>)> {
     if !text.starts_with('/') {
-        let reason = "a path pattern starts with `/`, or with `~` for a regular expression".to_string();
+        let reason = "a path pattern starts with `/`, or with `~` for a regular expression".into();
         let help = match text {
-            "" => "for every path, leave the pattern out".to_string(),
-            "*" => "for every path, write `/*`".to_string(),
-            _ if text.contains("://") => "the host stands in the address of the `site`".to_string(),
-            _ => format!("write `/{text}`"),
+            "" => Cow::Borrowed("for every path, leave the pattern out"),
+            "*" => "for every path, write `/*`".into(),
+            _ if text.contains("://") => "the host stands in the address of the `site`".into(),
+            _ => format!("write `/{text}`").into(),
         };
         return Err((reason, Some(help)));
     }
     if let Some(position) = text.find(['?', '#']) {
         let what = &text[position..=position];
-        let help = "for a condition on the query, use `match query=\"name=value\"`".to_string();
-        return Err((format!("a pattern is compared with the path, which never holds a `{what}`"), Some(help)));
+        let help = "for a condition on the query, use `match query=\"name=value\"`".into();
+        return Err((format!("a pattern is compared with the path, which never holds a `{what}`").into(), Some(help)));
     }
     if text.split('/').any(|segment| segment == "." || segment == "..") {
         return Err(("a normalised path has no `.` and `..`, so this pattern never matches".into(), None));
@@ -61,7 +63,7 @@ fn parse_plain_pattern(text: &str) -> Result<PathPattern, (String, Option<String
             }
             _ => format!("use a regular expression, as in `~^{}$`", regex_syntax::escape(text).replace("\\*", "[^/]*")),
         };
-        return Err(("`*` can only stand at the end, behind a `/`".into(), Some(help)));
+        return Err(("`*` can only stand at the end, behind a `/`".into(), Some(help.into())));
     }
     Ok(if is_prefix { PathPattern::Prefix(format!("{stem}/")) } else { PathPattern::Exact(text.to_string()) })
 }
@@ -85,7 +87,7 @@ pub fn parse_text_pattern(lowering: &mut Lowering<'_>, text: &Text, pattern: &st
             let diagnostic = text.error("bad-pattern", "`*` can only stand once, at the start or at the end");
             let regex = regex_syntax::escape(pattern).replace("\\*", ".*");
             let help = format!("use a regular expression, as in `~^{regex}$`");
-            lowering.refuse(if text.secret { diagnostic } else { diagnostic.help(help) })
+            lowering.refuse(diagnostic.help(help))
         }
     }
 }

@@ -3,10 +3,12 @@
 
 use crate::diagnostics::{Diagnostic, Location, nearest, shortened};
 use crate::forms::{Fault, is_token};
+use crate::kept_back::BroughtIn;
 use crate::lowering::Lowering;
 use crate::regular::{open_regular, reason};
 use crate::syntax::{Literal, Value};
 use crate::table::Stage;
+use std::borrow::Cow;
 use std::io::Read;
 use std::ops::Range;
 use tidegate_model::{LogField, Placeholder, Template, TemplatePart};
@@ -60,14 +62,19 @@ impl Text {
         parsed.map_err(report).ok()
     }
 
-    /// An error about this text. The reason may quote the value, so it is kept back when that came from elsewhere.
-    pub fn error(&self, code: &'static str, reason: impl Into<String>) -> Diagnostic {
-        if self.secret {
-            let message = format!("the value filled in for `{}` cannot be used here", self.written);
-            Diagnostic::error(code, self.location.clone(), message).note("the value is not shown, because it may be a secret")
-        } else {
-            Diagnostic::error(code, self.location.clone(), reason)
+    /// An error about this text. A reason that was put together may quote the value, so it is kept back when that came
+    /// from elsewhere.
+    pub fn error(&self, code: &'static str, reason: impl Into<Cow<'static, str>>) -> Diagnostic {
+        if !self.secret {
+            return Diagnostic::error(code, self.location.clone(), reason);
         }
+        let message = format!("the value filled in for `{}` cannot be used here", self.written);
+        let diagnostic = Diagnostic::error(code, self.location.clone(), message).about_filled();
+        match reason.into() {
+            reason @ Cow::Borrowed(_) => diagnostic.note(reason),
+            Cow::Owned(_) => diagnostic,
+        }
+        .note("the value is not shown, because it may be a secret")
     }
 }
 
@@ -288,7 +295,7 @@ fn early(lowering: &mut Lowering<'_>, value: &Value, name: &str, range: &Range<u
     let at = value.part(range.clone());
     if let Some(variable) = name.strip_prefix("env.") {
         return match lowering.variable(variable) {
-            Some(text) => Early::Filled(text),
+            Some(text) => filled(lowering, value, name, text),
             None => {
                 let message = format!("the environment variable `{variable}` is not set");
                 lowering.report(Diagnostic::error("missing-variable", at, message));
@@ -298,7 +305,7 @@ fn early(lowering: &mut Lowering<'_>, value: &Value, name: &str, range: &Range<u
     }
     if let Some(path) = name.strip_prefix("file.") {
         return match file_value(lowering, at.clone(), path) {
-            Ok(text) => Early::Filled(text),
+            Ok(text) => filled(lowering, value, name, text),
             Err(reason) => {
                 lowering.report(Diagnostic::error("cannot-read", at, format!("cannot read `{path}`: {reason}")));
                 Early::Failed
@@ -306,6 +313,14 @@ fn early(lowering: &mut Lowering<'_>, value: &Value, name: &str, range: &Range<u
         };
     }
     Early::No
+}
+
+fn filled(lowering: &mut Lowering<'_>, value: &Value, name: &str, text: String) -> Early {
+    if let Literal::Text(raw) = &value.literal {
+        let written = format!("{{{name}}}");
+        lowering.brought_in.push(BroughtIn { at: value.location.clone(), written, text: raw.clone(), value: text.clone() });
+    }
+    Early::Filled(text)
 }
 
 /// The content of a file without its last line break.
@@ -449,7 +464,9 @@ fn push_with_captures(
                 let message = format!("the pattern has no group {written}");
                 let count = if groups == 1 { "1 group".to_string() } else { format!("{groups} groups") };
                 lowering.report(
-                    Diagnostic::error("bad-capture", value.part(at..at + 1 + digits), message).note(format!("it has {count}")),
+                    Diagnostic::error("bad-capture", value.part(at..at + 1 + digits), message)
+                        .note(format!("it has {count}"))
+                        .help("a group is a part of the pattern in parentheses, as in `~^/a/(.*)`; for a dollar that stands for itself, write `$$`"),
                 );
             }
         }

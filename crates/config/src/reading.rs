@@ -76,9 +76,9 @@ pub fn read(lowering: &mut Lowering<'_>, value: &Value, kind: Kind, owner: &str)
                 return Some(Read::Choice(name, text.location));
             }
             let diagnostic = text.error("bad-value", format!("{owner} cannot be `{}`", text.value));
-            lowering.refuse(match nearest(&text.value, names.iter().copied()) {
+            lowering.refuse(match nearest(&text.value, names.iter().copied()).filter(|_| !text.secret) {
                 Some(candidate) => diagnostic.help(format!("did you mean `\"{candidate}\"`?")),
-                None => diagnostic.help(format!("it can be {}", quoted_list(names))),
+                None => diagnostic.help_of_language(format!("it can be {}", quoted_list(names))),
             })
         }
         Kind::ChoiceOr(names, form) => {
@@ -144,7 +144,7 @@ fn read_integer(lowering: &mut Lowering<'_>, value: &Value, min: u64, max: u64, 
             match text.value.parse::<i128>() {
                 Ok(number) => number,
                 Err(_) => {
-                    return lowering.refuse(text.error("wrong-type", format!("{owner} is {form}, and `{}` is not", text.value)));
+                    return lowering.refuse(not_of_form(&text, owner, form));
                 }
             }
         }
@@ -165,7 +165,8 @@ fn read_duration(lowering: &mut Lowering<'_>, value: &Value, min: Duration, max:
             Diagnostic::error("wrong-unit", value.location.clone(), format!("{owner} is a duration and needs a unit"));
         return lowering.refuse(diagnostic.help(format!("for seconds, write `\"{number}s\"`")));
     }
-    let text = expect_text(lowering, value, owner, "a duration, as in `\"5s\"`")?;
+    const FORM: &str = "a duration, as in `\"5s\"`";
+    let text = expect_text(lowering, value, owner, FORM)?;
     let text = placeholders::resolve_amount(lowering, text)?;
     match units::parse_duration(&text.value) {
         Ok(duration) if duration < min || duration > max => {
@@ -173,7 +174,7 @@ fn read_duration(lowering: &mut Lowering<'_>, value: &Value, min: Duration, max:
             lowering.refuse(Diagnostic::error("out-of-range", text.location, message))
         }
         Ok(duration) => Some(Read::Duration(duration)),
-        Err(reason) => lowering.refuse(text.error("wrong-unit", reason)),
+        Err(reason) => lowering.refuse(meant_to_be(&text, text.error("wrong-unit", reason), owner, FORM)),
     }
 }
 
@@ -189,7 +190,7 @@ fn read_bytes(
         Literal::Integer(number) => u64::try_from(*number).map_err(|_| None),
         Literal::Text(_) => {
             let text = placeholders::resolve_amount(lowering, value)?;
-            parse(&text.value).map_err(|reason| Some(text.error("wrong-unit", reason)))
+            parse(&text.value).map_err(|reason| Some(meant_to_be(&text, text.error("wrong-unit", reason), owner, form)))
         }
         Literal::Float(_) | Literal::Switch(_) | Literal::Null => Err(Some(wrong_type(value, owner, form))),
     };
@@ -209,11 +210,12 @@ fn read_sample(lowering: &mut Lowering<'_>, value: &Value, owner: &str) -> Optio
         let diagnostic = Diagnostic::error("wrong-unit", value.location.clone(), format!("{owner} is a share and needs a `%`"));
         return lowering.refuse(diagnostic.help(format!("write `\"{number}%\"`")));
     }
-    let text = expect_text(lowering, value, owner, "a share, as in `\"0.5%\"`")?;
+    const FORM: &str = "a share, as in `\"0.5%\"`";
+    let text = expect_text(lowering, value, owner, FORM)?;
     let text = placeholders::resolve_amount(lowering, text)?;
     match units::parse_sample(&text.value) {
         Ok(millionths) => Some(Read::Number(millionths, text.location)),
-        Err(reason) => lowering.refuse(text.error("wrong-unit", reason)),
+        Err(reason) => lowering.refuse(meant_to_be(&text, text.error("wrong-unit", reason), owner, FORM)),
     }
 }
 
@@ -222,7 +224,8 @@ fn read_percent(lowering: &mut Lowering<'_>, value: &Value, min: u64, max: u64, 
         let diagnostic = Diagnostic::error("wrong-unit", value.location.clone(), format!("{owner} is a share and needs a `%`"));
         return lowering.refuse(diagnostic.help(format!("write `\"{number}%\"`")));
     }
-    let text = expect_text(lowering, value, owner, "a share, as in `\"20%\"`")?;
+    const FORM: &str = "a share, as in `\"20%\"`";
+    let text = expect_text(lowering, value, owner, FORM)?;
     let text = placeholders::resolve_amount(lowering, text)?;
     match units::parse_percent(&text.value) {
         Ok(percent) if (min..=max).contains(&percent) => Some(Read::Number(percent, text.location)),
@@ -230,7 +233,7 @@ fn read_percent(lowering: &mut Lowering<'_>, value: &Value, min: u64, max: u64, 
             let message = format!("{owner} goes from {min}% to {max}%");
             lowering.refuse(Diagnostic::error("out-of-range", text.location, message))
         }
-        Err(reason) => lowering.refuse(text.error("wrong-unit", reason)),
+        Err(reason) => lowering.refuse(meant_to_be(&text, text.error("wrong-unit", reason), owner, FORM)),
     }
 }
 
@@ -245,7 +248,7 @@ fn read_switch(lowering: &mut Lowering<'_>, value: &Value, owner: &str) -> Optio
         "on" => Some(Read::Switch(true)),
         "off" => Some(Read::Switch(false)),
         other => {
-            let diagnostic = text.error("wrong-type", format!("{owner} is {form}, and `{other}` is not"));
+            let diagnostic = not_of_form(&text, owner, form);
             lowering.refuse(match other {
                 "true" | "yes" | "enabled" => diagnostic.help("write `#true`"),
                 "false" | "no" | "disabled" => diagnostic.help("write `#false`"),
@@ -253,6 +256,17 @@ fn read_switch(lowering: &mut Lowering<'_>, value: &Value, owner: &str) -> Optio
             })
         }
     }
+}
+
+/// A text that cannot be read as what it stands for.
+fn not_of_form(text: &Text, owner: &str, form: &str) -> Diagnostic {
+    let diagnostic = text.error("wrong-type", format!("{owner} is {form}, and `{}` is not", text.value));
+    meant_to_be(text, diagnostic, owner, form)
+}
+
+/// What a filled-in text should have been, since its own fault is not told.
+fn meant_to_be(text: &Text, diagnostic: Diagnostic, owner: &str, form: &str) -> Diagnostic {
+    if text.secret { diagnostic.help_of_language(format!("{owner} is {form}")) } else { diagnostic }
 }
 
 /// The value when it is a text; otherwise a report.

@@ -3,6 +3,7 @@
 //! it.
 
 use crate::diagnostics::{Diagnostic, Label, Location};
+use crate::kept_back::BroughtIn;
 use crate::lowering::{Lowering, WrittenPool};
 use crate::spans::Placement;
 use std::collections::BTreeMap;
@@ -26,6 +27,8 @@ pub struct Lowered {
     pub files_of_sites: Vec<(Vec<SiteAddress>, Range<usize>)>,
     pub read_files: Vec<PathBuf>,
     pub filled: Filled,
+    /// Of a piece that is not kept: what came from elsewhere may be another the next time.
+    pub brought_in: Vec<BroughtIn>,
 }
 
 impl Lowered {
@@ -46,6 +49,7 @@ impl Lowered {
             files_of_sites: alone.spans.files_of_sites,
             read_files: alone.read_files,
             filled: alone.filled,
+            brought_in: alone.brought_in,
         }
     }
 
@@ -84,6 +88,7 @@ impl Lowered {
         spans.sources.extend(self.sources.iter().map(|(source, at)| (source.clone(), place(at))));
         lowering.read_files.extend(self.read_files.iter().cloned());
         lowering.filled.extend(&self.filled);
+        lowering.brought_in.extend(self.brought_in.iter().cloned());
     }
 
     /// What was lowered, with places that count from the start of the piece; `None` when one lies outside of it.

@@ -4,6 +4,7 @@
 
 use crate::diagnostics::{Diagnostic, FileId, Location, Sources};
 use crate::slips::{self, Slip};
+use std::borrow::Cow;
 pub use tidegate_kdl::{Entry, Literal, Name, Node, Value};
 
 /// More than any configuration needs.
@@ -21,7 +22,7 @@ pub fn parse(sources: &Sources, file: FileId) -> Result<Vec<Node>, Vec<Diagnosti
     let slips = slips::find(text, SYNTAX_ERRORS_MAX);
     let error = |Slip { fault, .. }| {
         let tidegate_kdl::Fault { span, message, help } = fault;
-        Diagnostic { help, ..Diagnostic::error("syntax", Location { file, span }, message) }
+        Diagnostic { help: help.map(Cow::Owned), ..Diagnostic::error("syntax", Location { file, span }, message) }
     };
     match parsed {
         Err(fault) if slips.is_empty() => Err(vec![error(Slip { fault, is_kdl: false })]),

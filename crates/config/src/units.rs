@@ -11,23 +11,24 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let mut milliseconds: u64 = 0;
     let mut previous_unit = u64::MAX;
     while !rest.is_empty() {
-        let (number, unit, after) = split_quantity(rest).ok_or_else(|| format!("`{text}` is not a duration"))?;
+        let (number, unit, after) =
+            split_quantity(rest).ok_or_else(|| format!("`{text}` is not a duration, as `5s` and `1h30m` are"))?;
         if unit.is_empty() {
             return Err(format!("`{text}` has no unit: write {unit_names} behind the number"));
         }
         let Some((_, factor)) = UNITS.iter().find(|(name, _)| *name == unit) else {
-            return Err(format!("`{unit}` is not a unit of time: {unit_names} are"));
+            return Err(format!("`{}` is not a unit of time: {unit_names} are", unit.trim()));
         };
         if *factor >= previous_unit {
             return Err(format!("in `{text}` the larger unit has to come first"));
         }
         previous_unit = *factor;
-        let part = scaled(number, *factor).ok_or_else(|| format!("`{text}` is not a duration"))?;
+        let part = scaled(number, *factor).ok_or_else(|| format!("`{text}` is not a duration, as `5s` and `1h30m` are"))?;
         milliseconds = milliseconds.checked_add(part).ok_or_else(|| format!("`{text}` is too long"))?;
         rest = after;
     }
     if text.is_empty() {
-        return Err("an empty text is not a duration".into());
+        return Err("an empty text is not a duration, as `5s` and `1h30m` are".into());
     }
     Ok(Duration::from_millis(milliseconds))
 }
@@ -61,7 +62,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
             }
             (None, _) => ": `B`, `KB`, `MB`, `GB`, `KiB`, `MiB` and `GiB` are".to_string(),
         };
-        return Err(format!("`{unit}` is not a unit of size{meant}"));
+        return Err(format!("`{}` is not a unit of size{meant}", unit.trim()));
     };
     scaled(number, *factor).ok_or_else(|| format!("`{text}` is not a whole number of bytes"))
 }
@@ -173,13 +174,13 @@ mod tests {
         check("0s", "0s");
         check("90s", "90s");
         check("5", "error: `5` has no unit: write `ms`, `s`, `m`, `h` or `d` behind the number");
-        check("5 s", "error: ` s` is not a unit of time: `ms`, `s`, `m`, `h` or `d` are");
+        check("5 s", "error: `s` is not a unit of time: `ms`, `s`, `m`, `h` or `d` are");
         check("5sec", "error: `sec` is not a unit of time: `ms`, `s`, `m`, `h` or `d` are");
-        check("soon", "error: `soon` is not a duration");
-        check("-5s", "error: `-5s` is not a duration");
+        check("soon", "error: `soon` is not a duration, as `5s` and `1h30m` are");
+        check("-5s", "error: `-5s` is not a duration, as `5s` and `1h30m` are");
         check("1m1h", "error: in `1m1h` the larger unit has to come first");
-        check("", "error: an empty text is not a duration");
-        check("99999999999999999999d", "error: `99999999999999999999d` is not a duration");
+        check("", "error: an empty text is not a duration, as `5s` and `1h30m` are");
+        check("99999999999999999999d", "error: `99999999999999999999d` is not a duration, as `5s` and `1h30m` are");
     }
 
     #[test]

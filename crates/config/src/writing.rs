@@ -33,6 +33,7 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
         listeners: _,
         admin,
         admin_token,
+        admin_hosts,
         access_log,
         log,
         threads,
@@ -47,7 +48,7 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
         filled: _,
     } = configuration;
     edition::write(lines.line(), *edition);
-    admin::write(lines.line(), admin, admin_token.as_ref());
+    admin::write(lines.line(), admin, admin_token.as_ref(), admin_hosts);
     access_log::write(lines.line(), access_log);
     log::write_level(lines.line(), log.level);
     threads::write(lines.line(), *threads);

@@ -313,6 +313,10 @@ fn defaults_hold_when_nothing_is_written() {
     let expected = Configuration { sites: configuration.sites.clone(), ..Configuration::default() };
     assert_eq!(configuration, expected);
     assert_eq!(configuration.admin, Admin::Tcp("127.0.0.1:9180".parse().expect("an address")));
+    let named =
+        loaded("admin \"0.0.0.0:9180\" hosts=\"App-1.example.com., *.mon.example.com\"\nsite \"localhost\" { respond 200; }");
+    let names = [HostPattern::Exact("app-1.example.com".into()), HostPattern::Wildcard("mon.example.com".into())];
+    assert_eq!(named.admin_hosts, names);
     assert_eq!(loaded("admin \"off\"\nsite \"localhost\" { respond 200; }").admin, Admin::Off);
 }
 
@@ -404,10 +408,10 @@ fn a_pipe_is_read_only_as_the_main_file_of_a_command() {
     // Nobody writes: whoever waited would wait for ever.
     let refused = load_path_again(&pipe, MainFile::Regular, &mut LoadMemory::default());
     let shown = pipe.display();
-    assert_eq!(message(refused), Some(format!("cannot read `{shown}`: it is not a regular file")));
+    assert_eq!(message(refused), Some(format!("cannot read `{shown}`: it is not a regular file").into()));
     let check = |text: &str, name: &str| {
         let expected = format!("cannot read `{name}`: it is not a regular file");
-        assert_eq!(message(load_text_in(text, directory.path(), &[])), Some(expected), "for {text}");
+        assert_eq!(message(load_text_in(text, directory.path(), &[])), Some(expected.into()), "for {text}");
     };
     check("include \"pipe\"", &shown.to_string());
     check("site \"localhost\" { respond body=\"{file.pipe}\"; }", "pipe");

@@ -269,6 +269,7 @@ impl Control {
         old_sockets.extend(unlisted.iter().zip(handed_on).map(|(spare, is_handed_on)| spare.left(is_handed_on)));
         let is_log_changed = configuration.access_log != self.running.configuration.access_log;
         events::set_level(configuration.log.level);
+        self.admin.hosts.send_replace(configuration.admin_hosts.as_slice().into());
         follow_ticket_keys(&self.tls, &material);
         self.workers.change(ChangeParts {
             snapshot: Some(material.snapshot.clone()),

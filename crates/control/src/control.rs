@@ -30,11 +30,11 @@ use std::sync::Arc;
 use std::time::Instant;
 use tidegate_certs::TlsProcessState;
 use tidegate_config::LoadMemory;
-use tidegate_model::Configuration;
+use tidegate_model::{Configuration, HostPattern};
 use tidegate_proxy::process_state::ProcessState;
 use tidegate_proxy::snapshot::Snapshot;
 use tidegate_telemetry::{AccessLogWriter, Readiness, Registry};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 pub struct Control {
     pub(crate) source: Source,
@@ -77,6 +77,8 @@ pub(crate) struct AdminEndpoint {
     /// Ours, so that it can be handed on.
     pub listener: AdminListener,
     pub serve: mpsc::UnboundedSender<AdminListener>,
+    /// The names by which it is open, for who answers there.
+    pub hosts: watch::Sender<Arc<[HostPattern]>>,
 }
 
 /// Files that the running configuration depends on.

@@ -4,8 +4,9 @@ use crate::control::Control;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tidegate_model::HostPattern;
 use tidegate_telemetry::{Readiness, Registry};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 /// Events that may wait for the control thread.
 pub(crate) const EVENTS_MAX: usize = 256;
@@ -21,7 +22,11 @@ pub struct ControlHandle {
     pub(crate) events: mpsc::Sender<Event>,
     pub registry: Arc<Registry>,
     pub readiness: Arc<Readiness>,
+    admin_hosts: AdminHosts,
 }
+
+/// Hosts of the configuration that runs, for requests that do not ask the control thread.
+pub(crate) type AdminHosts = watch::Receiver<Arc<[HostPattern]>>;
 
 /// The control thread has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,8 +41,18 @@ impl fmt::Display for Stopped {
 impl std::error::Error for Stopped {}
 
 impl ControlHandle {
-    pub(crate) fn new(events: mpsc::Sender<Event>, registry: &Arc<Registry>, readiness: &Arc<Readiness>) -> ControlHandle {
-        ControlHandle { events, registry: registry.clone(), readiness: readiness.clone() }
+    pub(crate) fn new(
+        events: mpsc::Sender<Event>,
+        registry: &Arc<Registry>,
+        readiness: &Arc<Readiness>,
+        admin_hosts: AdminHosts,
+    ) -> ControlHandle {
+        ControlHandle { events, registry: registry.clone(), readiness: readiness.clone(), admin_hosts }
+    }
+
+    /// The names that `admin hosts=` has now.
+    pub fn admin_hosts(&self) -> Arc<[HostPattern]> {
+        self.admin_hosts.borrow().clone()
     }
 
     /// Runs the question on the control thread and brings its answer. It must be quick: nothing else happens there

@@ -37,7 +37,7 @@ use tidegate_proxy::command::NewSocket;
 use tidegate_proxy::process_state::ProcessState;
 use tidegate_telemetry::{AccessLogSender, Readiness, Registry, access_log};
 use tidegate_transport::handover::Succession;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 /// How the process is to run, beside its configuration.
 pub struct StartOptions {
     pub source: Source,
@@ -112,7 +112,8 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     let (mut sockets, workers_sockets, borrowed) = open_sockets(&running, &indices, inherited, succession.is_some())?;
     let workers = share_out(&indices, senders, sockets.adopt(workers_sockets).map_err(out_of_descriptors)?);
     let readiness = Arc::new(Readiness::default());
-    let handle = ControlHandle::new(events_sender.clone(), &process.registry, &readiness);
+    let (hosts, admin_hosts) = watch::channel(configuration.admin_hosts.as_slice().into());
+    let handle = ControlHandle::new(events_sender.clone(), &process.registry, &readiness, admin_hosts);
     let (serve_admin, admin_places) = mpsc::unbounded_channel();
     let started = Timestamp::now();
     let generations = first_generation(numbers.generation, started, succession.is_some(), &configuration, read.files);
@@ -127,7 +128,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         workers: Workers::new(driver),
         sockets,
         log,
-        admin: AdminEndpoint { listener: admin.try_clone().map_err(out_of_descriptors)?, serve: serve_admin },
+        admin: AdminEndpoint { listener: admin.try_clone().map_err(out_of_descriptors)?, serve: serve_admin, hosts },
         readiness,
         history: History::new(generations, read.written),
         serial: numbers.serial,

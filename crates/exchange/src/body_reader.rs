@@ -1,7 +1,8 @@
 //! A body being read, of a request or of an answer, wherever it comes from: a row of plain buffers. Bodies on
 //! connections are those of `message`; others (kept, decoded, made by scripts) come in as a [`BodySource`].
 
-use crate::forwarded::remove_claims;
+use crate::forwarded::is_claim;
+use crate::override_fields::is_override;
 use std::pin::Pin;
 use std::time::Duration;
 use tidegate_message::body::{BodyFault, H1BodyReader, H2BodyReader};
@@ -83,7 +84,8 @@ impl<S: Sock> BodyReader<'_, S> {
     }
 
     /// The trailer section, once the body is finished. Some servers take trailers for fields of the head (RFC 9110
-    /// section 6.5.1 warns of it), so nobody says there who a client is, a trusted proxy neither.
+    /// section 6.5.1 warns of it), so nobody says there who a client is or that another request is
+    /// meant, a trusted proxy neither.
     pub fn take_trailers(&mut self) -> Option<Box<Fields>> {
         let mut trailers = match self {
             BodyReader::H1(reader) => reader.decoder.take_trailers(),
@@ -91,7 +93,7 @@ impl<S: Sock> BodyReader<'_, S> {
             BodyReader::Made(_) | BodyReader::Empty => None,
         };
         if let Some(trailers) = &mut trailers {
-            remove_claims(trailers);
+            trailers.remove_where(|name| is_claim(name) || is_override(name));
         }
         trailers
     }

@@ -114,6 +114,11 @@ impl<'c, S: Sock> Exchange<'c, S> {
         self.hop.upgrade.is_some() && matches!(self.responder, Responder::H2(_))
     }
 
+    /// A call of gRPC, whose client reads how it ended in fields of gRPC. Over HTTP/1.1 nobody speaks it.
+    pub fn is_grpc_call(&self) -> bool {
+        matches!(self.responder, Responder::H2(_)) && self.hop.upgrade.is_none() && self.head.fields.is_grpc()
+    }
+
     /// Nobody waits for the answer but the cache.
     pub fn is_in_background(&self) -> bool {
         matches!(self.responder, Responder::Nobody)

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use tidegate_model::ClientCertificateForm;
 use tidegate_wire::ClientCertificate;
 use tidegate_wire::head::{Fields, HeaderId};
+use tidegate_wire::name_table::{NameTable, is_alike};
 
 /// Removes what an untrusted client says of itself, on arrival: what a step sets later under these names is the site's
 /// own.
@@ -49,102 +50,118 @@ enum Claim {
     Proxy,
 }
 
-/// Names of one kind that begin with the same letter: those that begin so, and whole ones. The first two families of
-/// certificates are those of RFC 9440 and of nginx; the others are what HAProxy, Envoy, Traefik, the load balancers of
-/// clouds and many a manual write.
-struct Names {
-    families: &'static [&'static [u8]],
-    urls: &'static [&'static [u8]],
-    clients: &'static [&'static [u8]],
-}
+/// What a whole name says.
+const NAMES: NameTable<Claim> = NameTable::new(&[
+    (b"ali-cdn-real-ip", Claim::Client),
+    (b"cdn-src-ip", Claim::Client),
+    (b"cf-connecting-ip", Claim::Client),
+    (b"cf-connecting-ipv6", Claim::Client),
+    (b"cf-pseudo-ipv4", Claim::Client),
+    (b"client-ip", Claim::Client),
+    (b"cloudfront-viewer-address", Claim::Client),
+    (b"do-connecting-ip", Claim::Client),
+    (b"fastly-client-ip", Claim::Client),
+    (b"fly-client-ip", Claim::Client),
+    (b"forwarded-for", Claim::Client),
+    (b"incap-client-ip", Claim::Client),
+    (b"proxy-client-ip", Claim::Client),
+    (b"true-client-ip", Claim::Client),
+    (b"wl-proxy-client-ip", Claim::Client),
+    (b"x-appengine-user-ip", Claim::Client),
+    (b"x-azure-clientip", Claim::Client),
+    (b"x-azure-socketip", Claim::Client),
+    (b"x-client-ip", Claim::Client),
+    (b"x-clientip", Claim::Client),
+    (b"x-cluster-client-ip", Claim::Client),
+    (b"x-envoy-external-address", Claim::Client),
+    (b"x-forwarded-for", Claim::Client),
+    (b"x-forwarded-for-original", Claim::Client),
+    (b"x-nf-client-connection-ip", Claim::Client),
+    (b"x-original-forwarded-for", Claim::Client),
+    (b"x-originating-ip", Claim::Client),
+    (b"x-proxyuser-ip", Claim::Client),
+    (b"x-real-ip", Claim::Client),
+    (b"x-remote-addr", Claim::Client),
+    (b"x-remote-ip", Claim::Client),
+    (b"x-sucuri-clientip", Claim::Client),
+    (b"x-true-client-ip", Claim::Client),
+    (b"x-vercel-forwarded-for", Claim::Client),
+    // These say whom a request came to, and how.
+    (b"cf-visitor", Claim::Url),
+    (b"clientcert", Claim::Url),
+    (b"cloudfront-forwarded-proto", Claim::Url),
+    (b"forwarded-host", Claim::Url),
+    (b"front-end-https", Claim::Url),
+    (b"wl-proxy-client-cert", Claim::Url),
+    (b"wl-proxy-ssl", Claim::Url),
+    (b"x-arr-clientcert", Claim::Url),
+    (b"x-arr-ssl", Claim::Url),
+    (b"x-azure-clientcert", Claim::Url),
+    (b"x-client-cn", Claim::Url),
+    (b"x-client-dn", Claim::Url),
+    (b"x-client-fingerprint", Claim::Url),
+    (b"x-client-i-dn", Claim::Url),
+    (b"x-client-issuer", Claim::Url),
+    (b"x-client-s-dn", Claim::Url),
+    (b"x-client-san", Claim::Url),
+    (b"x-client-serial", Claim::Url),
+    (b"x-client-verify", Claim::Url),
+    (b"x-clientcert", Claim::Url),
+    (b"x-forwarded", Claim::Url),
+    (b"x-front-end-https", Claim::Url),
+    (b"x-original-proto", Claim::Url),
+    (b"x-real-host", Claim::Url),
+    (b"x-scheme", Claim::Url),
+    (b"x-script-name", Claim::Url),
+    (b"x-url-scheme", Claim::Url),
+    (b"forwarded", Claim::Url),
+    (b"proxy", Claim::Proxy),
+]);
 
-const OF_C: Names = Names {
-    families: &[b"client-cert", b"cf-client-cert"],
-    urls: &[b"clientcert"],
-    clients: &[b"cf-connecting-ip", b"cf-connecting-ipv6", b"cf-pseudo-ipv4", b"client-ip", b"cdn-src-ip"],
-};
-const OF_S: Names = Names { families: &[b"ssl-client", b"ssl-cert"], urls: &[], clients: &[] };
-const OF_P: Names = Names { families: &[b"proxy-client-cert"], urls: &[], clients: &[b"proxy-client-ip"] };
-const OF_X: Names = Names {
-    families: &[
-        b"x-forwarded-",
-        b"x-client-subject",
-        b"x-ssl-",
-        b"x-client-cert",
-        b"x-tls-client",
-        b"x-tls-cert",
-        b"x-goog-client-cert",
-        b"x-mtls-",
-        b"x-amzn-mtls-",
-    ],
-    urls: &[
-        b"x-client-verify",
-        b"x-client-dn",
-        b"x-client-s-dn",
-        b"x-client-i-dn",
-        b"x-client-san",
-        b"x-client-cn",
-        b"x-client-issuer",
-        b"x-client-serial",
-        b"x-client-fingerprint",
-        b"x-arr-clientcert",
-        b"x-azure-clientcert",
-        b"x-clientcert",
-    ],
-    clients: &[
-        b"x-forwarded-for",
-        b"x-forwarded-for-original",
-        b"x-real-ip",
-        b"x-client-ip",
-        b"x-clientip",
-        b"x-cluster-client-ip",
-        b"x-true-client-ip",
-        b"x-original-forwarded-for",
-        b"x-vercel-forwarded-for",
-        b"x-appengine-user-ip",
-        b"x-azure-clientip",
-        b"x-azure-socketip",
-        b"x-envoy-external-address",
-        b"x-nf-client-connection-ip",
-        b"x-originating-ip",
-        b"x-proxyuser-ip",
-        b"x-remote-addr",
-        b"x-remote-ip",
-        b"x-sucuri-clientip",
-    ],
-};
+/// Beginnings of names that say under which URL and with what certificate a request came. The first two of certificates
+/// are those of RFC 9440 and of nginx; the others are what HAProxy, Envoy, Traefik, the load balancers of clouds and
+/// many a manual write.
+const FAMILIES: &[&[u8]] = &[
+    b"client-cert",
+    b"cf-client-cert",
+    b"ssl-client",
+    b"ssl-cert",
+    b"proxy-client-cert",
+    b"x-forwarded-",
+    b"x-client-subject",
+    b"x-ssl-",
+    b"x-client-cert",
+    b"x-tls-client",
+    b"x-tls-cert",
+    b"x-goog-client-cert",
+    b"x-mtls-",
+    b"x-amzn-mtls-",
+];
 
-/// What a name says, however it is spelled. The first letter leaves nearly no field of an ordinary request.
+/// What a name says, however it is spelled. First letter and length leave nearly no field of an ordinary request.
 fn claim_of(name: &[u8]) -> Option<Claim> {
-    let client = |known: &[u8]| folds_to(name, known).then_some(Claim::Client);
-    match name.first()? | 0x20 {
-        b'x' => claim_among(name, &OF_X),
-        b'c' => claim_among(name, &OF_C),
-        b's' => claim_among(name, &OF_S),
-        b'p' if folds_to(name, b"proxy") => Some(Claim::Proxy),
-        b'p' => claim_among(name, &OF_P),
-        b't' => client(b"true-client-ip"),
-        b'f' => client(b"fastly-client-ip").or_else(|| client(b"fly-client-ip")),
-        b'w' => client(b"wl-proxy-client-ip"),
-        b'i' => client(b"incap-client-ip"),
-        b'd' => client(b"do-connecting-ip"),
-        _ => None,
+    NAMES.find(name).or_else(|| is_of_family(name).then_some(Claim::Url))
+}
+
+/// Whether a name, of a trailer, is one that only proxies may say.
+#[inline]
+pub(crate) fn is_claim(name: &[u8]) -> bool {
+    claim_of(name).is_some()
+}
+
+/// Two letters leave nearly none: `sec-…` and `x-…` are what browsers send.
+#[inline]
+fn is_of_family(name: &[u8]) -> bool {
+    let [first, second, third, ..] = name else { return false };
+    match (first | 0x20, second | 0x20) {
+        (b's', b's') | (b'c', b'l' | b'f') | (b'p', b'r') => begins_family(name),
+        (b'x', _) => matches!(third | 0x20, b'f' | b'c' | b's' | b't' | b'g' | b'm' | b'a') && begins_family(name),
+        _ => false,
     }
 }
 
-fn claim_among(name: &[u8], names: &Names) -> Option<Claim> {
-    if names.clients.iter().any(|known| folds_to(name, known)) {
-        return Some(Claim::Client);
-    }
-    let is_of = |family: &&[u8]| name.get(..family.len()).is_some_and(|start| folds_to(start, family));
-    let is_url = names.families.iter().any(is_of) || names.urls.iter().any(|known| folds_to(name, known));
-    is_url.then_some(Claim::Url)
-}
-
-/// Whether a name is the known one in any letters, with `_` for `-` or without. `known` is in lower case, with hyphens.
-pub fn folds_to(name: &[u8], known: &[u8]) -> bool {
-    let folded = name.iter().map(|byte| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() });
-    name.len() == known.len() && folded.eq(known.iter().copied())
+fn begins_family(name: &[u8]) -> bool {
+    FAMILIES.iter().any(|family| name.get(..family.len()).is_some_and(|start| is_alike(start, family)))
 }
 
 /// Tells an upstream of the client's certificate. What a trusted proxy has said, or a step has set, is kept; to a list
@@ -229,7 +246,7 @@ fn forwarded_ip(text: &[u8]) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::{
-        OF_C, OF_P, OF_S, OF_X, UnclearClient, each_claim_of_url, first_untrusted, forwarded_ip, remove_claims, tell_certificate,
+        FAMILIES, NAMES, UnclearClient, each_claim_of_url, first_untrusted, forwarded_ip, remove_claims, tell_certificate,
     };
     use tidegate_model::ClientCertificateForm;
     use tidegate_wire::ClientCertificate;
@@ -248,7 +265,7 @@ mod tests {
         check("X_Real_IP", false);
         check("X_Forwarded_For_2", false);
         check("X-Forwarded-Prefix", false);
-        check("X-Forwarded", true);
+        check("X-Forwarded", false);
         check("X_Api_Key", true);
         check("X_A", true);
         check("content_type", true);
@@ -284,25 +301,35 @@ mod tests {
             check(&name.to_ascii_uppercase(), false);
             check(&format!("{name}-Hint"), true);
         }
-        for name in ["Accept-Language", "DNT", "If-None-Match", "Trailer-Hint", "From", "Want-Digest", "Downlink"] {
+        for name in [
+            "Accept-Language",
+            "DNT",
+            "If-None-Match",
+            "Trailer-Hint",
+            "From",
+            "Want-Digest",
+            "Downlink",
+            "Alt-Used",
+            "Forwarded-Hosts",
+        ] {
             check(name, true);
         }
     }
 
-    /// Names in any spelling: letters of both cases, and `_` for any `-`.
+    /// Names in any spelling: letters of both cases, and any other token byte for `-`.
     #[test]
     fn a_claim_goes_in_whatever_spelling_it_comes() {
-        let known: Vec<&[u8]> = [&OF_C, &OF_S, &OF_P, &OF_X]
-            .into_iter()
-            .flat_map(|names| names.families.iter().chain(names.urls).chain(names.clients).copied())
-            .chain([&b"proxy"[..], b"true-client-ip", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto"])
+        let known: Vec<&[u8]> = NAMES
+            .names()
+            .chain(FAMILIES.iter().copied())
+            .chain([&b"x-forwarded-host"[..], b"x-forwarded-proto"])
             .filter(|name| !name.ends_with(b"-"))
             .collect();
-        bolero::check!().with_type::<(u8, u64, u64)>().cloned().for_each(|(which, upper, underscores)| {
+        bolero::check!().with_type::<(u8, u64, u64)>().cloned().for_each(|(which, upper, others)| {
             let name = known[usize::from(which) % known.len()];
             let is_set = |bits: u64, place: usize| bits >> (place % 64) & 1 == 1;
             let spell = |(place, byte): (usize, &u8)| match *byte {
-                b'-' if is_set(underscores, place) => b'_',
+                b'-' if is_set(others, place) => b"_.!#$%&'*+^`|~"[(others >> 60) as usize % 14],
                 byte if is_set(upper, place) => byte.to_ascii_uppercase(),
                 byte => byte,
             };

@@ -8,6 +8,7 @@ pub mod date;
 pub mod exchange;
 pub mod forwarded;
 mod hop_by_hop;
+pub mod override_fields;
 pub mod pace;
 pub mod pooled;
 mod record;

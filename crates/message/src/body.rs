@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate_transport::{Buf, Sock, Stream, rt};
 use tidegate_wire::chunked::Peer;
 use tidegate_wire::h2::frame::ErrorCode;
-use tidegate_wire::{BodyDecoder, BodyError, BodyFraming};
+use tidegate_wire::{BodyDecoder, BodyError, BodyFraming, HeadError, HeadLimits};
 
 /// Why no more of a body can be read.
 #[derive(Debug)]
@@ -45,9 +45,10 @@ pub struct H1BodyReader<'s, S> {
 }
 
 impl<'s, S: Sock> H1BodyReader<'s, S> {
-    /// `rest` is what followed the head. What is behind the message's end goes back to the stream.
-    pub fn new(stream: &'s Stream<S>, framing: BodyFraming, peer: Peer, rest: Buf) -> H1BodyReader<'s, S> {
-        let decoder = BodyDecoder::new(framing, peer);
+    /// `rest` is what followed the head; `limits` are those of heads, and bound trailers.
+    /// What is behind the message's end goes back to the stream.
+    pub fn new(stream: &'s Stream<S>, framing: BodyFraming, peer: Peer, limits: &HeadLimits, rest: Buf) -> H1BodyReader<'s, S> {
+        let decoder = BodyDecoder::new(framing, peer, limits);
         if decoder.is_finished() {
             stream.unread(rest);
             return H1BodyReader { stream, decoder, at_hand: None };
@@ -105,6 +106,10 @@ impl H2BodyReader {
             Some(idle) => rt::timeout(idle, next).await.ok_or(BodyFault::Io(io::ErrorKind::TimedOut.into()))?,
         };
         read.map_err(|fault| match fault {
+            // As trailers behind a chunked body are called.
+            StreamFault::Malformed(HeadError::HeadTooLarge | HeadError::TooManyFields) => {
+                BodyFault::Framing(BodyError::TrailersTooLarge)
+            }
             StreamFault::Malformed(_) => BodyFault::Framing(BodyError::BadTrailer),
             StreamFault::Reset { code, by_peer } => BodyFault::Reset(Some(code).filter(|_| by_peer)),
             StreamFault::Unprocessed | StreamFault::Lost => BodyFault::Reset(None),

@@ -14,7 +14,7 @@ pub enum CompileError {
     HostMustStay,
     /// `Host` set to something that is no `host[:port]`.
     NotAHost(String),
-    /// The new text of a `rewrite`, or a prefix, that does not begin with `/`.
+    /// The new text of a `rewrite`, or a prefix, that does not begin with `/` or has dot segments.
     NotAPath(String),
     /// `$n` with fewer groups in the pattern, or without one.
     NoSuchCapture(usize),
@@ -28,7 +28,7 @@ impl fmt::Display for CompileError {
             CompileError::ReservedHeader(name) => write!(f, "`{name}` is written by the proxy itself and cannot be changed"),
             CompileError::HostMustStay => write!(f, "`Host` can be set, but not added or removed: a request has exactly one"),
             CompileError::NotAHost(text) => write!(f, "`{text}` is not a host"),
-            CompileError::NotAPath(text) => write!(f, "`{text}` does not begin with `/`"),
+            CompileError::NotAPath(text) => write!(f, "`{text}` does not begin with `/`, or has dot segments"),
             CompileError::NoSuchCapture(number) => write!(f, "the pattern has no group for `${number}`"),
         }
     }

@@ -16,6 +16,7 @@ pub mod error_page;
 pub mod errors;
 #[cfg(test)]
 mod fixtures;
+pub mod grpc;
 pub mod header;
 mod limit_key;
 pub mod limited;

@@ -34,6 +34,8 @@ pub enum Refusal {
     NoRoute,
 
     Rewrite(RewriteError),
+    /// The location of a redirect would have dot segments.
+    RedirectEscapesRoot,
     /// `allow` or `deny`.
     Denied,
     NoClientCertificate,
@@ -155,7 +157,11 @@ impl Refusal {
             Refusal::Path(path) => (400, path.reason(), Some(path.setting()), sentence_of_path(path)),
             Refusal::NoRoute => (404, "no_route", None, "no route of this site matches the request"),
 
+            Refusal::Rewrite(RewriteError::AgainstPolicy(path)) => {
+                (400, path.reason(), Some(path.setting()), sentence_of_path(path))
+            }
             Refusal::Rewrite(error) => (error.status(), error.reason(), Some("rewrite"), sentence_of_rewrite(error)),
+            Refusal::RedirectEscapesRoot => (400, "redirect_escapes_root", Some("redirect"), NOT_VALID),
             Refusal::Denied => (403, "client_denied", Some("allow, deny"), "this client may not ask for it"),
             Refusal::NoClientCertificate => (403, "client_certificate_required", Some("client-auth"), NEEDS_CERTIFICATE),
             Refusal::RateLimited { status } => {
@@ -231,6 +237,7 @@ fn sentence_of_rewrite(error: RewriteError) -> &'static str {
     match error {
         RewriteError::EscapesRoot | RewriteError::NotAPath => NOT_VALID,
         RewriteError::TooLong => LINE_TOO_LONG,
+        RewriteError::AgainstPolicy(path) => sentence_of_path(path),
     }
 }
 

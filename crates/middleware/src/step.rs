@@ -16,7 +16,7 @@ use crate::rate_limit::CompiledRateLimit;
 use crate::refusal::Refusal;
 use crate::rewrite::{AddPrefix, Rewrite, StripPrefix};
 use tidegate_limiting::Tables;
-use tidegate_model::Step;
+use tidegate_model::{PathPolicy, Step};
 use tidegate_wire::head::{HeaderId, RequestHead, ResponseHead};
 
 #[derive(Debug)]
@@ -45,6 +45,8 @@ pub struct Scope<'a> {
     /// The site's name: the same for the same site after a change.
     pub site: &'a str,
     pub route: &'a str,
+    /// The route's own, or its site's.
+    pub path_policy: PathPolicy,
 }
 
 /// The steps of a route in the order in which they run: who may ask at all, then its site's, then its own.
@@ -208,7 +210,9 @@ impl CompiledStep {
         Ok(Some(match step {
             Step::RequestHeader(changes) => CompiledStep::RequestHeader(CompiledHeaderChanges::for_request(changes)?),
             Step::ResponseHeader(changes) => CompiledStep::ResponseHeader(CompiledHeaderChanges::for_response(changes)?),
-            Step::Rewrite { pattern, to } => CompiledStep::Rewrite(Rewrite::new(pattern.as_deref(), to)?),
+            Step::Rewrite { pattern, to } => {
+                CompiledStep::Rewrite(Rewrite::new(pattern.as_deref(), to)?.under(scope.path_policy))
+            }
             Step::StripPrefix(prefix) => CompiledStep::StripPrefix(StripPrefix::new(prefix)?),
             Step::AddPrefix(prefix) => CompiledStep::AddPrefix(AddPrefix::new(prefix)?),
             Step::BodyLimit { bytes_max } => CompiledStep::BodyLimit(BodyLimit { bytes_max: *bytes_max }),
@@ -255,11 +259,15 @@ mod tests {
     use crate::limited::Limited;
     use crate::rewrite::RewriteError;
     use tidegate_limiting::Tables;
-    use tidegate_model::{AuthUsers, BasicAuth, CountBy, HeaderChange, HeaderOperation, Rate, RateLimit, Step};
+    use tidegate_model::{AuthUsers, BasicAuth, CountBy, HeaderChange, HeaderOperation, PathPolicy, Rate, RateLimit, Step};
     use tidegate_wire::head::{RequestHead, ResponseHead};
 
     fn compile_steps(site: &[Step], route: &[Step]) -> Result<Box<[CompiledStep]>, CompileError> {
-        super::compile_steps(Scope { tables: &Tables::default(), site: "site", route: "route" }, site, route)
+        super::compile_steps(
+            Scope { tables: &Tables::default(), site: "site", route: "route", path_policy: PathPolicy::DEFAULT },
+            site,
+            route,
+        )
     }
 
     fn walk_on<'s>(
@@ -326,7 +334,7 @@ mod tests {
             private_network: false,
         };
         let check = |before: Step, expected: Result<bool, Refusal>| {
-            let behind = Step::Rewrite { pattern: None, to: template("{request.header.none}") };
+            let behind = Step::Rewrite { pattern: None, to: template("/.{request.header.none}") };
             let steps = compile_steps(&[before], &[Step::Cors(cors.clone()), behind]).expect("steps of the test");
             let mut head = request("/", "example.com", &["Origin: a", "Access-Control-Request-Method: GET"]);
             head.method_name = head.fields.append(&[b"OPTIONS"]);
@@ -420,7 +428,7 @@ mod tests {
     fn who_is_denied_is_not_counted_wherever_that_is_said() {
         let check = |rules: &[Step], client: [u8; 4], expected: [Result<(), Refusal>; 2]| {
             let tables = Tables::default();
-            let scope = Scope { tables: &tables, site: "site", route: "route" };
+            let scope = Scope { tables: &tables, site: "site", route: "route", path_policy: PathPolicy::DEFAULT };
             let steps = super::compile_steps(scope, &[one_an_hour(None)], rules).expect("steps of the test");
             // The first rule denies this one; what it may do is untouched when it may.
             let allowed = super::compile_steps(scope, &[one_an_hour(None)], &[]).expect("steps of the test");
@@ -442,7 +450,7 @@ mod tests {
         let check = |site: &[Step], route: &[Step], expected: [bool; 3]| {
             let tables = Tables::default();
             let ask = |route_name: &str, site_name: &str| {
-                let scope = Scope { tables: &tables, site: site_name, route: route_name };
+                let scope = Scope { tables: &tables, site: site_name, route: route_name, path_policy: PathPolicy::DEFAULT };
                 let steps = super::compile_steps(scope, site, route).expect("steps of the test");
                 let is_let =
                     apply_request(&steps, &mut request("/", "example.com", &[]), &context(), &mut Scratch::default()).is_ok();
@@ -480,11 +488,11 @@ mod tests {
 
     #[test]
     fn a_refused_step_ends_the_request() {
-        let steps = [Step::Rewrite { pattern: None, to: template("{request.header.x}") }, Step::BodyLimit { bytes_max: 1 }];
+        let steps = [Step::Rewrite { pattern: None, to: template("/{request.header.x}") }, Step::BodyLimit { bytes_max: 1 }];
         let steps = compile_steps(&[], &steps).expect("steps of the test");
-        let mut head = request("/", "example.com", &["X: no path"]);
+        let mut head = request("/", "example.com", &["X: .."]);
         let refused = apply_request(&steps, &mut head, &context(), &mut Scratch::default());
-        assert_eq!(refused, Err(Refusal::Rewrite(RewriteError::NotAPath)));
+        assert_eq!(refused, Err(Refusal::Rewrite(RewriteError::EscapesRoot)));
     }
 
     #[test]

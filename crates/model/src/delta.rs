@@ -92,6 +92,7 @@ impl Configuration {
             listeners: self.listeners.clone(),
             admin: self.admin.clone(),
             admin_token: self.admin_token.clone(),
+            admin_hosts: self.admin_hosts.clone(),
             access_log: self.access_log.clone(),
             log: self.log.clone(),
             threads: self.threads,
@@ -199,6 +200,7 @@ fn have_same_settings(before: &Configuration, now: &Configuration) -> bool {
         listeners,
         admin,
         admin_token,
+        admin_hosts,
         access_log,
         log,
         threads,
@@ -212,7 +214,8 @@ fn have_same_settings(before: &Configuration, now: &Configuration) -> bool {
         limits,
         filled,
     } = before;
-    (edition, tcp, listeners, admin, admin_token) == (&now.edition, &now.tcp, &now.listeners, &now.admin, &now.admin_token)
+    (edition, tcp, listeners) == (&now.edition, &now.tcp, &now.listeners)
+        && (admin, admin_token, admin_hosts) == (&now.admin, &now.admin_token, &now.admin_hosts)
         && (access_log, log, threads, memory, cache) == (&now.access_log, &now.log, &now.threads, &now.memory, &now.cache)
         && (acme, storage, ticket_keys, drain, limits) == (&now.acme, &now.storage, &now.ticket_keys, &now.drain, &now.limits)
         && (driver, filled) == (&now.driver, &now.filled)

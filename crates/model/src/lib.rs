@@ -93,6 +93,9 @@ pub struct Configuration {
     /// What a client of the API has to present. `None`: one that the process makes for itself and keeps in its state
     /// folder.
     pub admin_token: Option<Secret>,
+    /// Names, beside those that no site on the internet can have, by which `/metrics` is answered. Exact ones and
+    /// wildcards only.
+    pub admin_hosts: Vec<HostPattern>,
     pub access_log: AccessLog,
     pub log: Log,
     pub threads: Threads,
@@ -120,6 +123,7 @@ impl Default for Configuration {
             listeners: Vec::new(),
             admin: Admin::default(),
             admin_token: None,
+            admin_hosts: Vec::new(),
             access_log: AccessLog::default(),
             log: Log::default(),
             threads: Threads::Auto,

@@ -33,6 +33,20 @@ impl Template {
         }
     }
 
+    /// Whether a path or URL has segments of one or two dots as it is written, whatever the other parts bring.
+    pub fn has_dot_segments(&self) -> bool {
+        let mut written = String::new();
+        for part in &self.parts {
+            match part {
+                TemplatePart::Literal(text) => written.push_str(text),
+                TemplatePart::Placeholder(_) | TemplatePart::Capture(_) => written.push('x'),
+            }
+        }
+        let path = written.split(['?', '#']).next().unwrap_or_default().to_ascii_lowercase().replace("%2e", ".");
+        let name = |segment: &str| segment.split(';').next().is_some_and(|name| matches!(name, "." | ".."));
+        path.split('/').any(name)
+    }
+
     pub fn has(&self, wanted: &Placeholder) -> bool {
         self.parts.iter().any(|part| matches!(part, TemplatePart::Placeholder(placeholder) if placeholder == wanted))
     }

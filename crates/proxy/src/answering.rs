@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use tidegate_exchange::responder::{CLIENT_WRITE_IDLE, REFUSAL_WRITE_IDLE};
 use tidegate_exchange::{Exchange, Pooled};
 use tidegate_middleware::errors::begin_answer;
+use tidegate_middleware::grpc::become_grpc;
 use tidegate_middleware::{ErrorFacts, Origin, Refusal, View, error_answer};
 use tidegate_transport::Sock;
 
@@ -22,7 +23,10 @@ pub async fn answer_fixed<S: Sock>(
     let mut buffer: Pooled<Vec<u8>> = Pooled::take();
     let context = context(around.connection, around.pool, &exchange.record, exchange.client_ip);
     let view = View { context: &context, request: &exchange.head, response: None };
-    let body = answer.write(view, &mut exchange.response, &mut buffer);
+    let body = match answer.write(view, &mut exchange.response, &mut buffer) {
+        Ok(body) => body,
+        Err(refusal) => return Box::pin(answer_refusal(exchange, around, refusal)).await,
+    };
     let status = exchange.response.status;
     if (200..300).contains(&status) && exchange.is_extended_connect() {
         return Box::pin(answer_refusal(exchange, around, Refusal::NotWebSocket)).await;
@@ -70,6 +74,14 @@ async fn send_refusal<S: Sock>(
     fields: &[(&str, Cow<'_, str>)],
 ) -> Result<(), Failure> {
     let (status, reason, sentence) = (refusal.status(), refusal.reason(), refusal.sentence());
+    if exchange.is_grpc_call() {
+        begin_answer(status, &mut exchange.response);
+        push_fields(exchange, refusal, fields);
+        // Steps see the status that the log has.
+        around.run_response_steps(exchange);
+        become_grpc(sentence, reason, &mut exchange.response);
+        return around.send_grpc(exchange).await;
+    }
     let mut buffer: Pooled<Vec<u8>> = Pooled::take();
     if let Some(page) = around.route.and_then(|route| route.error_pages.find(status, Origin::Proxy, &exchange.head, None)) {
         begin_answer(status, &mut exchange.response);

@@ -4,13 +4,12 @@
 
 use crate::cached::CacheTier;
 use crate::failure::{Failure, body_cut, upstream_body_fault};
-use crate::listening::ConnectionFacts;
+use crate::listening::HeldForConnection;
 use crate::surroundings::Surroundings;
 use bytes::Bytes;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -19,7 +18,6 @@ use tidegate_coding::{Encoder, Operation, level_now};
 use tidegate_exchange::{BodyLength, BodyReader, ClientFault, Exchange, unless_gone};
 use tidegate_middleware::compress::settle;
 use tidegate_model::{Coding, CompressLevel};
-use tidegate_transport::memory::TakenShare;
 use tidegate_transport::{Buf, Sock, rt};
 use tidegate_wire::head::Fields;
 
@@ -31,32 +29,13 @@ const PAUSE_MOST: Duration = Duration::from_millis(10);
 pub struct Coded {
     encoder: Encoder,
     /// What the encoder takes is its connection's.
-    _held: HeldByEncoder,
+    _held: HeldForConnection,
     /// What has come out and was not sent yet.
     output: Buf,
     /// The body's end is known beforehand.
     has_length: bool,
     /// What comes out is kept beside what it is made of, so that it is made once.
     pub keep: Option<Box<KeptCoding>>,
-}
-
-/// What an encoder takes, in the account of its connection and of the process.
-struct HeldByEncoder {
-    facts: Rc<ConnectionFacts>,
-    taken: TakenShare,
-}
-
-impl HeldByEncoder {
-    fn new(facts: &Rc<ConnectionFacts>, bytes: usize) -> HeldByEncoder {
-        facts.other_bytes.set(facts.other_bytes.get() + bytes);
-        HeldByEncoder { facts: facts.clone(), taken: TakenShare::new(bytes) }
-    }
-}
-
-impl Drop for HeldByEncoder {
-    fn drop(&mut self) {
-        self.facts.other_bytes.set(self.facts.other_bytes.get().saturating_sub(self.taken.bytes()));
-    }
 }
 
 /// A coding, and how hard to try.
@@ -134,7 +113,7 @@ pub fn start_coding<S: Sock>(
     }
     let encoder = Encoder::new(coding, level_now(level, coding, worker.busy.now()), length)?;
     settle(&mut exchange.response, coding);
-    let held = HeldByEncoder::new(&around.connection.facts, encoder.held_bytes());
+    let held = HeldForConnection::new(&around.connection.facts, encoder.held_bytes());
     Some(Coded { encoder, _held: held, output: Buf::empty(), has_length: length.is_some(), keep: None })
 }
 

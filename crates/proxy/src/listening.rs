@@ -14,6 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tidegate_message::h2::H2Shared;
 use tidegate_model::listening::ListenerProtocol;
 use tidegate_routing::{Greeting, Taker};
+use tidegate_transport::memory::TakenShare;
 use tidegate_transport::rt::{self, Signal, Task};
 use tidegate_transport::{Sock, Stream, buffer};
 
@@ -209,6 +210,33 @@ impl ConnectionFacts {
         if !is_known {
             *self.site.borrow_mut() = Some(name.clone());
         }
+    }
+}
+
+/// What something takes that is a connection's, in its account and in that of the process.
+pub struct HeldForConnection {
+    facts: Rc<ConnectionFacts>,
+    taken: TakenShare,
+}
+
+impl HeldForConnection {
+    pub fn new(facts: &Rc<ConnectionFacts>, bytes: usize) -> HeldForConnection {
+        let mut held = HeldForConnection { facts: facts.clone(), taken: TakenShare::default() };
+        held.set(bytes);
+        held
+    }
+
+    /// Makes it that much from here on.
+    pub fn set(&mut self, bytes: usize) {
+        let others = self.facts.other_bytes.get().saturating_sub(self.taken.bytes());
+        self.facts.other_bytes.set(others + bytes);
+        self.taken.set(bytes);
+    }
+}
+
+impl Drop for HeldForConnection {
+    fn drop(&mut self) {
+        self.set(0);
     }
 }
 

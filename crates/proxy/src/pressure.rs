@@ -27,6 +27,12 @@ const LAST_PERCENT: u64 = 95;
 /// The part of the budget that connections may take before somebody looks what the process uses. Small beside what is
 /// left from [`HIGH_PERCENT`] on, as requests that were let in take more later.
 const LOOK_PART: u64 = 32;
+/// Of the budget: from here on nothing is read before some is freed. Below what has requests refused, so that those who
+/// hold most are ended first.
+const STOP_PERCENT: u64 = 85;
+/// The part of what is left up to there that connections may take before somebody looks: what they take beside what
+/// they tell of is seen by then.
+const LEASE_PART: u64 = 4;
 /// The part of the budget that may be used to compress answers: slow readers keep an encoder for minutes.
 const ENCODERS_PART: u64 = 8;
 /// While requests are refused, one of so many has it looked at anew.
@@ -50,6 +56,8 @@ pub struct Pressure {
     heaviest_bytes: AtomicU64,
     /// Requests that found it high.
     refused: AtomicU64,
+    /// A worker looks for its readers.
+    is_looking: AtomicBool,
     group: Mutex<Option<ControlGroup>>,
 }
 
@@ -65,6 +73,7 @@ impl Default for Pressure {
             relief_bytes: AtomicU64::new(0),
             heaviest_bytes: AtomicU64::new(0),
             refused: AtomicU64::new(0),
+            is_looking: AtomicBool::new(false),
             group: Mutex::default(),
         }
     }
@@ -124,6 +133,14 @@ impl Pressure {
         *self.group.lock().unwrap_or_else(PoisonError::into_inner) = group;
     }
 
+    /// Looks because readers wait for it, unless another worker does.
+    pub fn look_for_readers(&self) {
+        if !self.is_looking.swap(true, Ordering::Acquire) {
+            self.look(memory::budget_bytes());
+            self.is_looking.store(false, Ordering::Release);
+        }
+    }
+
     /// Looks, unless another worker is about to: then this one goes on with what is known.
     #[cold]
     fn look_early(&self) {
@@ -138,12 +155,15 @@ impl Pressure {
         memory::set_budget(budget);
         tidegate_coding::give_encoders(budget.map(|bytes| bytes / ENCODERS_PART));
         let Some(budget) = budget else {
+            memory::lease_to(None);
             self.look_at.store(NEVER, Ordering::Relaxed);
             self.is_high.store(false, Ordering::Relaxed);
             self.is_last.store(false, Ordering::Relaxed);
             memory::set_tight(false);
             return 0;
         };
+        // Before what is used: what comes between the two counts twice, and not never.
+        let (ever_taken, taken) = (memory::ever_taken_bytes(), memory::taken_bytes());
         let mut usage = self.usage(budget);
         if usage.is_from(NEAR_PERCENT) {
             // What the allocator keeps is nobody's, and nobody is ended for it.
@@ -151,12 +171,12 @@ impl Pressure {
             usage = self.usage(budget);
         }
         self.ask_for_relief(usage, memory::taken_bytes());
-        memory::set_tight(usage.is_from(TIGHT_PERCENT));
+        memory::lease_to(Some(ever_taken + usage.lease(taken)));
+        memory::set_tight(usage.is_from(TIGHT_PERCENT) || memory::is_lease_used_up());
         self.is_last.store(usage.is_from(LAST_PERCENT), Ordering::Relaxed);
         let was_high = self.is_high.load(Ordering::Relaxed);
         let is_high = usage.is_from(if was_high { LOW_PERCENT } else { HIGH_PERCENT });
-        let look_bytes = (usage.budget / LOOK_PART).max(LOOK_BYTES_LEAST);
-        self.look_at.store(memory::taken_bytes() + look_bytes, Ordering::Relaxed);
+        self.look_at.store(memory::taken_bytes() + usage.look_bytes(), Ordering::Relaxed);
         // Told by the one who makes the change.
         if self.is_high.swap(is_high, Ordering::Relaxed) != is_high {
             tell(is_high, usage);
@@ -199,6 +219,19 @@ pub struct Usage {
 impl Usage {
     fn is_from(self, percent: u64) -> bool {
         u128::from(self.used) * 100 >= u128::from(self.budget) * u128::from(percent)
+    }
+
+    /// What connections may take before somebody looks.
+    fn look_bytes(self) -> u64 {
+        (self.budget / LOOK_PART).max(LOOK_BYTES_LEAST)
+    }
+
+    /// What connections may take beside what they have before somebody looks and readers go on: the less is left the
+    /// less, and nothing at the bound. What else uses memory leaves them their part.
+    fn lease(self, taken: u64) -> u64 {
+        let left = (self.budget / 100 * STOP_PERCENT).saturating_sub(self.used);
+        let lease = (left / LEASE_PART).max(self.look_bytes()).min(left);
+        lease.max((self.budget / CONNECTIONS_PART + self.look_bytes()).saturating_sub(taken))
     }
 
     fn is_nearer_than(self, other: Usage) -> bool {
@@ -248,6 +281,25 @@ mod tests {
         check(849, 85, false);
         assert!(Usage { used: 60, budget: 64 }.is_nearer_than(Usage { used: 90, budget: 100 }));
         assert!(!Usage { used: 90, budget: 100 }.is_nearer_than(Usage { used: 60, budget: 64 }));
+    }
+
+    #[test]
+    fn the_less_is_left_the_less_is_leased() {
+        const MEBIBYTE: u64 = 1 << 20;
+        let check = |used: u64, taken: u64, expected: u64| {
+            let usage = Usage { used: used * MEBIBYTE, budget: 100 * MEBIBYTE };
+            let leased = usage.lease(taken * MEBIBYTE) as f64 / MEBIBYTE as f64;
+            assert!((leased - expected as f64).abs() < 0.5, "{used} used, {taken} taken: {leased} and not {expected}");
+        };
+        check(5, 2, 20);
+        check(45, 30, 10);
+        // No less at once than is worth a look, and no more than is left.
+        check(77, 60, 3);
+        check(83, 60, 2);
+        check(85, 60, 0);
+        check(200, 60, 0);
+        // A cache or a configuration that takes it all leaves connections their part.
+        check(95, 1, 15);
     }
 
     #[test]

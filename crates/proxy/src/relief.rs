@@ -6,7 +6,7 @@ use crate::worker::Worker;
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::time::Instant;
-use tidegate_transport::{Sock, memory};
+use tidegate_transport::{Sock, buffer, memory};
 
 /// Of what the heaviest connection of all workers holds, this part makes another one heavy. A worker whose connections
 /// are all light ends none for those of others.
@@ -33,6 +33,8 @@ pub fn relieve_if_asked<S: Sock>(worker: &Worker<S>) -> bool {
 #[cold]
 fn relieve<S: Sock>(worker: &Worker<S>, relief: Relief) {
     worker.relieved.set(relief.round);
+    // Before anybody is ended: what nobody holds is taken back first.
+    buffer::free_spares();
     let mut holders = Vec::new();
     worker.listeners.each(|listener| listener.each_held(|id, bytes| holders.push(Holder { id, bytes: bytes as u64 })));
     let heaviest = worker.process.pressure.note_heaviest(holders.iter().map(|holder| holder.bytes).max().unwrap_or(0));

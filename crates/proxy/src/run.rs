@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use tidegate_telemetry::AccessLogSender;
-use tidegate_transport::{Driver, DriverListener, DriverSock, memory, rt};
+use tidegate_transport::{Driver, DriverListener, DriverSock, held_back, memory, rt};
 use tidegate_upstream::connect::warm;
 
 /// How often idle upstream connections are looked through.
@@ -26,6 +26,15 @@ const SWEEP_PERIOD: Duration = Duration::from_millis(100);
 const MEMORY_PAUSE: Duration = Duration::from_millis(10);
 /// How often a worker to which nothing comes looks whether it is to free memory.
 const RELIEF_PERIOD: Duration = Duration::from_millis(250);
+/// How often it does while memory is tight: other workers may wait for what this one frees.
+const TIGHT_RELIEF_PERIOD: Duration = Duration::from_millis(20);
+/// How long readers wait between two looks for memory.
+const HELD_BACK_PAUSE: Duration = Duration::from_millis(5);
+/// A pause between the two when this worker has made room: the others need a moment for their part of it.
+const RELIEVED_PAUSE: Duration = Duration::from_millis(1);
+/// After so many looks without any, some of them read all the same, and so many after each look from then on.
+const HELD_BACK_LOOKS_MAX: u32 = 20;
+const HELD_BACK_PASSES: usize = 4;
 /// A pause after an accept that failed for want of descriptors or memory: trying again at once would only burn the
 /// core.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -203,9 +212,33 @@ fn note_accept_error(worker: &Worker<DriverSock>, address: SocketAddr, error: &i
 /// Ends connections when the process asks for it, also where nobody connects and nothing is requested.
 async fn relieve(worker: Rc<Worker<DriverSock>>) {
     loop {
-        rt::sleep(RELIEF_PERIOD).await;
+        let period = if memory::is_tight() { TIGHT_RELIEF_PERIOD } else { RELIEF_PERIOD };
+        let somebody_waits = rt::timeout(period, held_back::somebody_waits()).await.is_some();
         let _ = relieve_if_asked(&worker);
+        if somebody_waits {
+            look_for_readers(&worker).await;
+        }
     }
+}
+
+/// Looks whether there is memory for those who want to read, makes some, and lets them go on.
+async fn look_for_readers(worker: &Worker<DriverSock>) {
+    let mut looks = 0;
+    while held_back::is_anybody_waiting() {
+        worker.process.pressure.look_for_readers();
+        let is_relieved = relieve_if_asked(worker);
+        // Connections that were ended are gone before those that wait go on.
+        rt::yield_now().await;
+        if !memory::is_lease_used_up() {
+            break;
+        }
+        looks += 1;
+        if looks > HELD_BACK_LOOKS_MAX {
+            held_back::let_some_read(HELD_BACK_PASSES);
+        }
+        rt::sleep(if is_relieved { RELIEVED_PAUSE } else { HELD_BACK_PAUSE }).await;
+    }
+    held_back::let_all_go();
 }
 
 async fn sweep(worker: Rc<Worker<DriverSock>>) {

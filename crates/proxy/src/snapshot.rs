@@ -424,9 +424,10 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
     let counts = |step: &Step| matches!(step, Step::RateLimit(_) | Step::ConcurrencyLimit(_));
     let is_named = route.steps.iter().any(counts);
     let route_name = if is_named { format!("{:?} {:?}", route.paths, route.matches) } else { String::new() };
-    let scope = Scope { tables: limits, site: name, route: &route_name };
-    let steps = compile_steps(scope, &site.steps, &route.steps).map_err(|error| fault(&error))?;
     let options = site.options.and(&route.options);
+    let path_policy = options.path_policy.unwrap_or_default();
+    let scope = Scope { tables: limits, site: name, route: &route_name, path_policy };
+    let steps = compile_steps(scope, &site.steps, &route.steps).map_err(|error| fault(&error))?;
     let terminal = CompiledTerminal::compile(&route.terminal, pools).map_err(|error| fault(&error))?;
     let cache = options.cache.on().filter(|_| terminal.asks_others());
     let mirror = |model: Mirror| {

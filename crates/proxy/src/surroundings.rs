@@ -7,7 +7,7 @@ use crate::snapshot::CompiledRoute;
 use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tidegate_balancing::hash_bytes;
-use tidegate_exchange::{BodyReader, Exchange, Pooled, Record};
+use tidegate_exchange::{BodyLength, BodyReader, Exchange, Pooled, Record};
 use tidegate_middleware::{Context, View, apply_response, render_text};
 use tidegate_model::Balance;
 use tidegate_transport::Sock;
@@ -58,6 +58,13 @@ impl<'a, S: Sock> Surroundings<'a, S> {
     pub async fn send_whole(self, exchange: &mut Exchange<'_, S>, body: &[u8]) -> Result<(), Failure> {
         let connection = self.connection;
         Ok(exchange.send_whole(body, &connection.worker.date, connection.is_draining()).await?)
+    }
+
+    /// Sends the response head of a call of gRPC that has no other answer.
+    pub async fn send_grpc(self, exchange: &mut Exchange<'_, S>) -> Result<(), Failure> {
+        exchange.complete_response(&self.connection.worker.date);
+        exchange.consume_small_body(self.connection.is_draining());
+        Ok(exchange.send_without_body(BodyLength::None).await?)
     }
 }
 

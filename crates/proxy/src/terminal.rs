@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use tidegate_balancing::split::Shares;
 use tidegate_middleware::redirect::Redirect;
 use tidegate_middleware::respond::Respond;
-use tidegate_middleware::{CompiledTemplate, Target, View};
+use tidegate_middleware::{CompiledTemplate, Refusal, Target, View};
 use tidegate_model::{PoolName, RouteRetry, Split, Terminal};
 use tidegate_wire::head::ResponseHead;
 
@@ -89,9 +89,9 @@ impl CompiledTerminal {
 
 impl FixedAnswer {
     /// Writes the answer into `head` and gives its body: the configured text itself, or `buffer` with the rendered one.
-    pub fn write<'a>(&'a self, view: View<'_>, head: &mut ResponseHead, buffer: &'a mut Vec<u8>) -> &'a [u8] {
+    pub fn write<'a>(&'a self, view: View<'_>, head: &mut ResponseHead, buffer: &'a mut Vec<u8>) -> Result<&'a [u8], Refusal> {
         match self {
-            FixedAnswer::Respond(respond) => respond.answer(view, head, buffer),
+            FixedAnswer::Respond(respond) => Ok(respond.answer(view, head, buffer)),
             FixedAnswer::Redirect(redirect) => redirect.answer(view, head, buffer),
         }
     }

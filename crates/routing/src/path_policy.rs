@@ -79,6 +79,25 @@ pub fn settle_path(policy: PathPolicy, path: &[u8]) -> Result<Option<Vec<u8>>, P
     Ok((settled != path).then_some(settled))
 }
 
+/// Whether the policy refuses a path that was made of texts of a client. Such a path is not spelled anew: what would be
+/// decoded in the path of a request is the client's text here, so `decode` refuses it as well.
+pub fn refuse_made_path(policy: PathPolicy, path: &[u8]) -> Result<(), PathRefusal> {
+    let encoded_slashes_refused = match policy.encoded_slashes {
+        EncodedSlashes::Keep => false,
+        EncodedSlashes::Decode => path.windows(3).any(|code| code == b"%2F"),
+        EncodedSlashes::Refuse => encoded_slashes(path).next().is_some(),
+    };
+    if policy.parameters == PathParameters::Refuse && has_parameters(path) {
+        Err(PathRefusal::Parameters)
+    } else if encoded_slashes_refused {
+        Err(PathRefusal::EncodedSlash)
+    } else if policy.slashes == Slashes::Refuse && has_double_slash(path) {
+        Err(PathRefusal::Slashes)
+    } else {
+        Ok(())
+    }
+}
+
 /// Why no request has the path that a pattern names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NeverFits {

@@ -33,6 +33,12 @@ impl Drop for FreeBuffers {
     }
 }
 
+/// Gives the free buffers of this worker back to the allocator.
+pub fn free_spares() {
+    let spares = FREE.with_borrow_mut(|free| std::mem::take(&mut free.0));
+    memory::give_back(spares.len() * TOTAL);
+}
+
 #[cold]
 fn allocate() -> Box<[u8]> {
     memory::take(TOTAL);

@@ -6,6 +6,7 @@ pub mod buffer;
 pub mod deadline;
 pub mod driver;
 pub mod handover;
+pub mod held_back;
 pub mod memory;
 pub mod ring;
 pub mod rt;

@@ -88,6 +88,11 @@ impl<S: Sock> Stream<S> {
         self.received_bytes.take()
     }
 
+    /// Bytes that were handed to the socket since they were last taken.
+    pub fn sent_bytes(&self) -> u64 {
+        self.sent_bytes.get()
+    }
+
     /// Bytes that were handed to the socket since this was last asked.
     pub fn take_sent_bytes(&self) -> u64 {
         self.sent_bytes.take()

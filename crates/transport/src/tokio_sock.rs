@@ -2,10 +2,10 @@
 
 use crate::buffer::{Buf, TIGHT_READ_BYTES};
 use crate::deadline::Direction;
-use crate::memory;
 use crate::sock::{FilePart, ReadLimit, Sock};
 use crate::sockets;
 use crate::waits::Waits;
+use crate::{held_back, memory};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use socket2::SockRef;
 use std::cell::Cell;
@@ -83,11 +83,15 @@ impl TokioSock {
 impl Sock for TokioSock {
     #[inline]
     fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<io::Result<Buf>> {
+        let is_tight = memory::is_tight();
+        if is_tight && held_back::poll_may_read(cx).is_pending() {
+            return Poll::Pending;
+        }
         self.poll_io(Direction::Read, cx, || {
             let mut buf = Buf::take();
             let mut space = buf.spare_for_read();
             // What is read of an answer may wait for its client for as long as it likes.
-            if memory::is_tight() {
+            if is_tight {
                 space = space.split_at_mut(TIGHT_READ_BYTES.min(space.len())).0;
             }
             let capacity = space.len();

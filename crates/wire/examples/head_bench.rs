@@ -37,7 +37,8 @@ fn main() {
     let chunk = format!("800\r\n{}\r\n0\r\n\r\n", "x".repeat(0x800));
     let mut buffer = chunk.clone().into_bytes();
     let nanoseconds = best_of_samples(|| {
-        let decoded = BodyDecoder::new(BodyFraming::Chunked, Peer::Client).decode_in_place(black_box(&mut buffer));
+        let decoded =
+            BodyDecoder::new(BodyFraming::Chunked, Peer::Client, &HeadLimits::default()).decode_in_place(black_box(&mut buffer));
         decoded.is_ok_and(|decoded| decoded.finished)
     });
     println!("one chunk    {:4} bytes           : {nanoseconds:6.1} ns", chunk.len());

@@ -5,6 +5,7 @@ use crate::chunked::{ChunkedDecoder, Decoded, Peer};
 use crate::error::BodyError;
 use crate::head::Fields;
 use crate::http1::BodyFraming;
+use crate::limits::HeadLimits;
 
 /// Finds the body in what follows the head.
 #[derive(Debug)]
@@ -16,11 +17,12 @@ pub enum BodyDecoder {
 }
 
 impl BodyDecoder {
-    pub fn new(framing: BodyFraming, peer: Peer) -> BodyDecoder {
+    /// `limits` are those of heads, and bound trailers.
+    pub fn new(framing: BodyFraming, peer: Peer, limits: &HeadLimits) -> BodyDecoder {
         match framing {
             BodyFraming::None | BodyFraming::Length(0) => BodyDecoder::Finished,
             BodyFraming::Length(left) => BodyDecoder::Length { left },
-            BodyFraming::Chunked => BodyDecoder::Chunked(ChunkedDecoder::new(peer)),
+            BodyFraming::Chunked => BodyDecoder::Chunked(ChunkedDecoder::new(peer, limits)),
             BodyFraming::UntilClose => BodyDecoder::UntilClose,
         }
     }
@@ -109,11 +111,12 @@ mod tests {
     use crate::error::BodyError;
     use crate::head::Fields;
     use crate::http1::BodyFraming;
+    use crate::limits::HeadLimits;
 
     #[test]
     fn each_framing_ends_where_it_says() {
         let check = |framing: BodyFraming, reads: &[(&str, usize, bool)], at_end: Result<(), BodyError>| {
-            let mut decoder = BodyDecoder::new(framing, Peer::Client);
+            let mut decoder = BodyDecoder::new(framing, Peer::Client, &HeadLimits::default());
             for (read, consumed, finished) in reads {
                 let decoded = decoder.decode_in_place(&mut read.as_bytes().to_vec());
                 assert_eq!(
@@ -152,7 +155,7 @@ mod tests {
                 payload.extend_from_slice(&data);
             }
             encode_last_chunk(Some(&trailers), &mut wire);
-            let mut decoder = BodyDecoder::new(BodyFraming::Chunked, Peer::Client);
+            let mut decoder = BodyDecoder::new(BodyFraming::Chunked, Peer::Client, &HeadLimits::default());
             let decoded = decoder.decode_in_place(&mut wire).expect("our own chunks");
             assert!(decoded.finished && decoded.consumed == wire.len());
             assert_eq!(wire[decoded.payload], payload);

@@ -8,9 +8,11 @@
 //! Extension ─CR──┘                     └──other──▶ Trailers ──empty line──▶ Finished
 //! ```
 
-use crate::error::BodyError;
-use crate::head::{Fields, HeaderId};
-use crate::http1::{find_head_end, parse_fields};
+use crate::error::{BodyError, HeadError};
+use crate::head::Fields;
+use crate::http1::{Stop, find_head_end, parse_fields};
+use crate::limits::HeadLimits;
+use crate::name_table::NameTable;
 use crate::scan::is_token;
 use std::ops::Range;
 
@@ -19,10 +21,6 @@ pub const CHUNK_SIZE_DIGITS_MAX: u8 = 15;
 /// Extension bytes of a whole message. Nobody uses extensions; without a bound, one-byte chunks with long ones would
 /// cost us much work for little data.
 pub const CHUNK_EXTENSION_BYTES_MAX: u32 = 4 << 10;
-/// The trailer section, its empty line included.
-pub const TRAILER_BYTES_MAX: usize = 8 << 10;
-/// Field lines of the trailer section.
-pub const TRAILERS_MAX: usize = 64;
 
 /// What a stretch of the connection's bytes was.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,9 +43,12 @@ pub enum Peer {
 }
 
 /// Decodes one chunked body. After an error it must not be used further.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ChunkedDecoder {
     peer: Peer,
+    /// What a head may have, for the trailer section with its empty line: gRPC says there what went wrong, at length.
+    trailer_bytes_max: u32,
+    trailers_max: u32,
     state: ChunkState,
     /// Bytes that the current chunk still has; while its size is read, the value so far.
     chunk_left: u64,
@@ -94,8 +95,16 @@ enum Extension {
 }
 
 impl ChunkedDecoder {
-    pub fn new(peer: Peer) -> ChunkedDecoder {
-        ChunkedDecoder { peer, ..ChunkedDecoder::default() }
+    pub fn new(peer: Peer, limits: &HeadLimits) -> ChunkedDecoder {
+        ChunkedDecoder {
+            peer,
+            trailer_bytes_max: u32::try_from(limits.head_bytes_max).unwrap_or(u32::MAX),
+            trailers_max: u32::try_from(limits.fields_max).unwrap_or(u32::MAX),
+            state: ChunkState::default(),
+            chunk_left: 0,
+            extension_bytes: 0,
+            trailers: None,
+        }
     }
 
     /// Decodes as much as there is. The payload is moved together within `data`: its first piece stays where it is,
@@ -218,18 +227,20 @@ impl ChunkedDecoder {
     /// Takes what belongs to the trailer section; the fields are indexed once all of it is there.
     fn collect_trailers(&mut self, data: &[u8]) -> Result<usize, BodyError> {
         let trailers = self.trailers.get_or_insert_default();
-        let collected = trailers.bytes.len();
-        let piece = data.len().min(TRAILER_BYTES_MAX - collected);
+        let (collected, bytes_max) = (trailers.bytes.len(), self.trailer_bytes_max as usize);
+        let piece = data.len().min(bytes_max - collected);
         trailers.bytes.extend_from_slice(&data[..piece]);
         let Some(end) = find_head_end(&trailers.bytes, collected) else {
-            let is_full = trailers.bytes.len() == TRAILER_BYTES_MAX;
+            let is_full = trailers.bytes.len() == bytes_max;
             return if is_full { Err(BodyError::TrailersTooLarge) } else { Ok(piece) };
         };
         let section = std::mem::take(&mut trailers.bytes);
-        let parsed = parse_fields(&section[..end], 0, TRAILERS_MAX, trailers);
+        let parsed = parse_fields(&section[..end], 0, self.trailers_max as usize, trailers);
         trailers.bytes = section;
-        if parsed != Ok(end) {
-            return Err(BodyError::BadTrailer);
+        match parsed {
+            Ok(at) if at == end => {}
+            Err(Stop::Refused(HeadError::TooManyFields)) => return Err(BodyError::TrailersTooLarge),
+            Ok(_) | Err(Stop::Refused(_) | Stop::NeedMore) => return Err(BodyError::BadTrailer),
         }
         drop_unsafe_trailers(trailers);
         if trailers.iter().next().is_none() {
@@ -240,45 +251,54 @@ impl ChunkedDecoder {
     }
 }
 
-/// Removes what may not come after the body, because it would be acted on too late or by someone else than intended.
-/// Done here for chunked bodies; trailers that came over HTTP/2 need it as well.
+/// What may not come after the body, because it would be acted on too late or by someone else than intended.
+const UNSAFE_TRAILERS: NameTable<()> = NameTable::new(&[
+    (b"connection", ()),
+    (b"content-length", ()),
+    (b"transfer-encoding", ()),
+    (b"keep-alive", ()),
+    (b"proxy-connection", ()),
+    (b"te", ()),
+    (b"upgrade", ()),
+    (b"http2-settings", ()),
+    (b"host", ()),
+    (b"trailer", ()),
+    (b"proxy-authenticate", ()),
+    (b"proxy-authorization", ()),
+    (b"expect", ()),
+    (b"via", ()),
+    (b"x-forwarded-for", ()),
+    (b"x-forwarded-proto", ()),
+    (b"x-forwarded-host", ()),
+    (b"x-forwarded-port", ()),
+    (b"forwarded", ()),
+    (b"x-real-ip", ()),
+    (b"content-type", ()),
+    (b"content-encoding", ()),
+    (b"cookie", ()),
+    (b"set-cookie", ()),
+    (b"authorization", ()),
+    (b"cache-control", ()),
+    (b"location", ()),
+    (b"range", ()),
+    (b"vary", ()),
+    (b"age", ()),
+    (b"content-range", ()),
+    (b"expires", ()),
+    (b"max-forwards", ()),
+    (b"pragma", ()),
+    (b"retry-after", ()),
+    (b"warning", ()),
+    (b"www-authenticate", ()),
+    // CGI-like servers read it as who has logged in.
+    (b"remote-user", ()),
+]);
+
+/// Removes what may not come after the body, in every spelling that servers fold together. Done here for chunked
+/// bodies; trailers that came over HTTP/2 need it as well. One look at each trailer, since calls of gRPC all end with
+/// some.
 pub fn drop_unsafe_trailers(trailers: &mut Fields) {
-    for id in [
-        HeaderId::Connection,
-        HeaderId::ContentLength,
-        HeaderId::TransferEncoding,
-        HeaderId::KeepAlive,
-        HeaderId::ProxyConnection,
-        HeaderId::Te,
-        HeaderId::Upgrade,
-        HeaderId::Http2Settings,
-        HeaderId::Host,
-        HeaderId::Trailer,
-        HeaderId::ProxyAuthenticate,
-        HeaderId::ProxyAuthorization,
-        HeaderId::Expect,
-        HeaderId::Via,
-        HeaderId::XForwardedFor,
-        HeaderId::XForwardedProto,
-        HeaderId::XForwardedHost,
-        HeaderId::XForwardedPort,
-        HeaderId::Forwarded,
-        HeaderId::XRealIp,
-        HeaderId::ContentType,
-        HeaderId::ContentEncoding,
-        HeaderId::Cookie,
-        HeaderId::SetCookie,
-        HeaderId::Authorization,
-        HeaderId::CacheControl,
-        HeaderId::Location,
-        HeaderId::Range,
-        HeaderId::Vary,
-    ] {
-        trailers.remove_id(id);
-    }
-    for name in ["age", "content-range", "expires", "max-forwards", "pragma", "retry-after", "warning", "www-authenticate"] {
-        trailers.remove(name.as_bytes());
-    }
+    trailers.remove_where(|name| UNSAFE_TRAILERS.find(name).is_some());
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 use crate::authority::Authority;
 pub use crate::header_id::HeaderId;
+use crate::name_table::is_alike;
 use std::fmt;
 
 /// A stretch of a head's bytes.
@@ -224,6 +225,16 @@ impl Fields {
     pub fn remove_spellings(&mut self, name: &[u8]) {
         self.remove(name);
         self.remove_look_alikes(name);
+    }
+
+    /// Removes every field whose name is one of those, in one pass.
+    pub fn remove_where(&mut self, is_one: impl Fn(&[u8]) -> bool) {
+        for field in self.list.iter_mut().filter(|field| field.id != HeaderId::Removed) {
+            if is_one(field.name.of(&self.bytes)) {
+                self.present &= !field.id.bit();
+                field.id = HeaderId::Removed;
+            }
+        }
     }
 
     /// As [`remove`](Self::remove), for a well-known name.
@@ -533,14 +544,6 @@ impl Writer<'_> {
         self.put(b"\r\n");
         debug_assert_eq!(self.at, self.out.len());
     }
-}
-
-/// Whether servers that make variables of names make one of both. CGI makes `_` of `-` (RFC 3875 section 4.1.18); some
-/// make it of everything that is neither letter nor digit.
-#[inline]
-fn is_alike(one: &[u8], other: &[u8]) -> bool {
-    let folded = |byte: &u8| if byte.is_ascii_alphanumeric() { byte.to_ascii_lowercase() } else { b'_' };
-    one.len() == other.len() && one.iter().map(folded).eq(other.iter().map(folded))
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod header_id;
 pub mod http1;
 pub mod ja4;
 pub mod limits;
+pub mod name_table;
 pub mod path;
 pub mod preferences;
 pub mod proxy_protocol;

@@ -40,6 +40,51 @@ pub fn normalise(path: &[u8], out: &mut Vec<u8>) -> Normalised {
     answer
 }
 
+/// What a server could read in a path that was put together of pieces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Climb {
+    Nowhere,
+    /// A segment of one or two dots, with parameters or without.
+    DotSegment,
+    Nul,
+}
+
+/// Whether anybody reads dot segments in `path`, however often it decodes it before it looks for them: slashes,
+/// backslashes, dots and semicolons count in every encoding. For paths that were made of texts of others; in those of
+/// requests, `%2F` is none of a segment's ends.
+pub fn climb(path: &[u8]) -> Climb {
+    let (mut dots, mut is_dots, mut at) = (0, true, 0);
+    while at < path.len() {
+        let (byte, next) = decode_deeply(path, at);
+        match byte {
+            0 => return Climb::Nul,
+            b'/' | b'\\' | b';' if is_dots && matches!(dots, 1 | 2) => return Climb::DotSegment,
+            b'/' | b'\\' => (dots, is_dots) = (0, true),
+            b'.' => dots += 1,
+            _ => is_dots = false,
+        }
+        at = next;
+    }
+    if is_dots && matches!(dots, 1 | 2) { Climb::DotSegment } else { Climb::Nowhere }
+}
+
+/// The byte at `at`, decoded as often as it was encoded (`%252E` is a dot), and where the next one begins.
+fn decode_deeply(bytes: &[u8], at: usize) -> (u8, usize) {
+    if bytes[at] != b'%' {
+        return (bytes[at], at + 1);
+    }
+    let mut digits = at + 1;
+    while bytes[digits..].starts_with(b"25") {
+        digits += 2;
+    }
+    match bytes[digits..] {
+        [high, low, ..] if HEX[high as usize] < 16 && HEX[low as usize] < 16 => {
+            ((HEX[high as usize] << 4) | HEX[low as usize], digits + 2)
+        }
+        _ => (b'%', digits),
+    }
+}
+
 /// How far a path goes, and whether it is in its normal form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Scan {
@@ -203,7 +248,7 @@ static HEX: [u8; 256] = {
 
 #[cfg(test)]
 mod tests {
-    use super::{Normalised, normalise};
+    use super::{Climb, Normalised, climb, normalise};
 
     fn normalised(path: &str) -> (Normalised, String) {
         let mut out = b"before".to_vec();
@@ -312,6 +357,38 @@ mod tests {
             ["/..", "/../", "/../a", "/a/../..", "/a/../../b", "/./..", "/%2e%2e/a", "/.%2E", "/a/b/../../../c/d", "//../.."]
         {
             assert_eq!(normalised(path), (Normalised::EscapesRoot, String::new()), "{path}");
+        }
+    }
+
+    /// Whoever decodes once, twice or not at all, and takes `\` for a slash or not, sees no dot segment.
+    #[test]
+    fn dot_segments_are_seen_in_every_encoding() {
+        let check = |path: &str, expected: Climb| assert_eq!(climb(path.as_bytes()), expected, "{path}");
+        for path in [
+            "/a/..",
+            "/a/./b",
+            "..",
+            ".",
+            "/../a",
+            "/a/..\\b",
+            "/a/%2e%2e/b",
+            "/a/.%2E",
+            "/a/..%2Fb",
+            "/a%2f..%5Cb",
+            "/a/%252e./b",
+            "/a/..%25252fb",
+            "/a/..;x",
+            "/a/.%3bx",
+            "/a/..%253B",
+        ] {
+            check(path, Climb::DotSegment);
+        }
+        for path in ["", "/", "/a/...", "/..a/a..", "/a/;..", "/a//b", "/a/%2ea", "/%25/.a", "/%zz/%", "/a%2", "/a/x..;y", "/%25"]
+        {
+            check(path, Climb::Nowhere);
+        }
+        for path in ["/%00", "/a%00/..", "/%2500"] {
+            check(path, Climb::Nul);
         }
     }
 

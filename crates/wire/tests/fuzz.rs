@@ -200,7 +200,7 @@ fn chunked_bodies_are_decoded_as_a_plain_decoder_does() {
 
 /// Payload and length of the body; `None` when it is malformed or not complete.
 fn decode_in_pieces(input: &[u8], pieces: &[u8]) -> Option<(Vec<u8>, usize)> {
-    let mut decoder = ChunkedDecoder::new(Peer::Client);
+    let mut decoder = ChunkedDecoder::new(Peer::Client, &HeadLimits::default());
     let mut payload = Vec::new();
     let mut at = 0;
     for len in pieces.iter().map(|len| *len as usize % 8).chain([input.len()]) {

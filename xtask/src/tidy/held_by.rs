@@ -1,12 +1,15 @@
-//! The index of what holds the lines of the security documents: every row of their tables is in it, and what it names
-//! is there. And how many hostile inputs the tree has, counted from the tree itself.
+//! The index of what holds the lines of the security documents: every row of their tables is in it, every paragraph
+//! of the one that describes defaults, and what it names is there. And how many hostile inputs the tree has, counted
+//! from the tree itself.
 
 use crate::finding::Finding;
 use crate::repository::Repository;
 use std::path::Path;
 
 const INDEX: &str = "tests/held-by.md";
-const DOCUMENTS: &[&str] = &["docs/security-defaults.md", "SECURITY.md"];
+/// Whose prose says what the program does, so that it is held like a table.
+const DEFAULTS: &str = "docs/security-defaults.md";
+const DOCUMENTS: &[&str] = &[DEFAULTS, "SECURITY.md"];
 
 pub fn check(repository: &Repository) -> Vec<Finding> {
     let index = repository.text(INDEX).unwrap_or_default();
@@ -14,13 +17,56 @@ pub fn check(repository: &Repository) -> Vec<Finding> {
     for document in DOCUMENTS {
         findings.extend(check_rows(document, repository.text(document).unwrap_or_default(), index));
     }
+    findings.extend(check_prose(DEFAULTS, repository.text(DEFAULTS).unwrap_or_default(), index));
     findings
+}
+
+/// The part of the index about a document.
+fn section_of<'i>(document: &str, index: &'i str) -> &'i str {
+    index.split("\n## ").find_map(|section| section.strip_prefix(document)).unwrap_or_default()
+}
+
+/// Paragraphs and items of lists of which the index has no words, and words of the index that stand nowhere.
+fn check_prose(document: &str, text: &str, index: &str) -> Vec<Finding> {
+    let section = section_of(document, index);
+    let paragraphs = paragraphs(text);
+    let known: Vec<&str> = rows(section).map(|(_, cells)| cells[0]).collect();
+    let unheld = paragraphs.iter().filter(|(_, paragraph)| !known.iter().any(|words| paragraph.contains(words)));
+    let unheld = unheld.map(|(line, paragraph)| {
+        let begin: String = paragraph.chars().take(60).collect();
+        Finding::at(document, *line, "held-by", format!("{INDEX} does not say what holds \"{begin}…\""))
+    });
+    let of_tables: Vec<&str> = rows(text).map(|(_, cells)| cells[0]).collect();
+    let gone = known
+        .iter()
+        .filter(|words| !of_tables.contains(words) && !paragraphs.iter().any(|(_, paragraph)| paragraph.contains(**words)));
+    let gone = gone.map(|words| Finding::at(INDEX, 1, "held-by", format!("{document} does not say \"{words}\"")));
+    unheld.chain(gone).collect()
+}
+
+/// Prose below the first heading of a section, with the line that each paragraph begins on. What stands above says what
+/// the page is. A line that leads to a table or a list, and ends with a colon, is held by what it leads to.
+fn paragraphs(text: &str) -> Vec<(usize, String)> {
+    let mut found: Vec<(usize, String)> = Vec::new();
+    let mut is_open = false;
+    let body = text.lines().enumerate().skip_while(|(_, line)| !line.starts_with("## "));
+    for (index, line) in body {
+        let is_prose = !line.trim().is_empty() && !line.starts_with(['#', '|']);
+        if is_prose && (!is_open || line.starts_with("- ")) {
+            found.push((index + 1, line.trim().to_owned()));
+        } else if is_prose && let Some((_, paragraph)) = found.last_mut() {
+            paragraph.push(' ');
+            paragraph.push_str(line.trim());
+        }
+        is_open = is_prose;
+    }
+    found.retain(|(_, paragraph)| !paragraph.ends_with(':'));
+    found
 }
 
 /// Rows of the document that the index does not have in the document's section.
 fn check_rows(document: &str, text: &str, index: &str) -> Vec<Finding> {
-    let section = index.split("\n## ").find_map(|section| section.strip_prefix(document)).unwrap_or_default();
-    let known: Vec<&str> = rows(section).map(|(_, cells)| cells[0]).collect();
+    let known: Vec<&str> = rows(section_of(document, index)).map(|(_, cells)| cells[0]).collect();
     let unheld = rows(text).filter(|(_, cells)| !known.contains(&cells[0]));
     unheld
         .map(|(line, cells)| Finding::at(document, line, "held-by", format!("{INDEX} does not say what holds `{}`", cells[0])))
@@ -69,6 +115,7 @@ pub fn hostile(repository: &Repository) -> Vec<(&'static str, usize)> {
     let within = |part: &str| -> usize { repository.with_extension("rs").map(|file| file.text.matches(part).count()).sum() };
     vec![
         ("requests that are refused, as written; most over HTTP/1.1, h2c and h2", lines("tests/cases/", &["expect-refusal"])),
+        ("texts of clients that paths are made of", lines("tests/cases/steps/texts_of_clients_", &["get "])),
         ("frames of HTTP/2 by hand", lines("tests/cases/", &["h2-frame", "h2-headers"])),
         ("floods of HTTP/2", lines("tests/cases/", &["h2-flood"])),
         ("answers of upstreams that become a 502", lines("tests/cases/upstream/", &["expect-status 502"])),
@@ -100,7 +147,7 @@ fn kept_inputs(folder: &Path, is_corpus: bool) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{check_rows, check_tests};
+    use super::{check_prose, check_rows, check_tests};
 
     const INDEX: &str = "# a\n\n## doc.md\n\n| Line | Held by |\n| --- | --- |\n| one | a.case, b.rs::works |\n";
 
@@ -115,6 +162,24 @@ mod tests {
             "| What | By |\n| --- | --- |\n| one | x |\n| two | y |\n",
             &["doc.md:4: held-by: tests/held-by.md does not say what holds `two`"],
         );
+    }
+
+    #[test]
+    fn a_paragraph_without_a_test_is_found() {
+        let check = |text: &str, expected: &[&str]| {
+            let found = check_prose("doc.md", text, INDEX);
+            assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), expected, "for {text}");
+        };
+        check("# Title\n\nWhat this is.\n\n## A\n\nHere is\none thing.\n\nAs follows:\n\n- this is one\n  line\n", &[]);
+        check(
+            "## A\n\n- one\n- two of\n  them\n\nOr\n",
+            &[
+                "doc.md:4: held-by: tests/held-by.md does not say what holds \"- two of them…\"",
+                "doc.md:7: held-by: tests/held-by.md does not say what holds \"Or…\"",
+            ],
+        );
+        check("| What | By |\n| --- | --- |\n| one | x |\n", &[]);
+        check("## A\n", &["tests/held-by.md:1: held-by: doc.md does not say \"one\""]);
     }
 
     #[test]

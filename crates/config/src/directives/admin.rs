@@ -1,5 +1,5 @@
-//! `admin "127.0.0.1:9180" token="{file./etc/tidegate/token}"`: where metrics, health and the API are served, and who
-//! may use it.
+//! `admin "127.0.0.1:9180" token="{file./etc/tidegate/token}" hosts="app-1.example.com"`: where metrics, health and the
+//! API are served, who may use it, and by which names.
 
 use crate::diagnostics::Diagnostic;
 use crate::language::{Directive, Line, Lower};
@@ -9,7 +9,8 @@ use crate::reading::Read;
 use crate::table::{Argument, Kind, Place, Property};
 use crate::written_line::Writer;
 use std::net::SocketAddr;
-use tidegate_model::{Admin, Secret, UpstreamAddress};
+use tidegate_model::address::parse_host_pattern;
+use tidegate_model::{Admin, HostPattern, Secret, UpstreamAddress};
 
 pub static ADMIN: Directive = Directive {
     name: "admin",
@@ -19,17 +20,28 @@ pub static ADMIN: Directive = Directive {
         Kind::ChoiceOr(&["off"], "an address, as in `\"127.0.0.1:9180\"` or `\"unix:/run/tidegate.sock\"`"),
         "An IP address and a port; `unix:` and a path; or `off`.",
     )],
-    properties: &[Property::once(
-        "token",
-        Kind::Secret("at least 16 characters"),
-        "What clients of the API present. Best from a file or the environment.",
-    )],
+    properties: &[
+        Property::once(
+            "token",
+            Kind::Secret("at least 16 characters"),
+            "What clients of the API present. Best from a file or the environment.",
+        ),
+        Property::once(
+            "hosts",
+            Kind::Text("names, separated by commas"),
+            "More names by which `/metrics` is answered; `*.example.com` is one more label.",
+        ),
+    ],
     summary: "Where `/metrics`, `/healthz`, `/readyz` and the API under `/v1` are served.",
     details: "The first three need no login, so an address that others can reach is a warning. The API needs `Authorization: Bearer TOKEN`, \
               on a socket only where a `token` is set: there the permissions of its file decide. Without `token` the process makes one and keeps it as \
-              `admin-token` in its state folder; on an address that is not of this machine the API then refuses everybody.",
+              `admin-token` in its state folder; on an address that is not of this machine the API then refuses everybody.\n\n\
+              `/metrics` is answered by IP address and by names that no site on the internet can have: of one word, below `.internal`, `.local` and `.localhost`, \
+              and those of Kubernetes (`tidegate.monitoring.svc`, `….svc.cluster.local`). A scraper that comes by another name gets 403 until `hosts=` has that name: \
+              a web page could be made to resolve to this machine, and would read there what runs inside. `/healthz` and `/readyz` say one word and ask for no name; \
+              the API is asked by address or as `localhost`, whatever `hosts=` says. On a socket no name is looked at.",
     default: "`127.0.0.1:9180`",
-    example: "admin \"unix:/run/tidegate.sock\"",
+    example: "admin \"127.0.0.1:9180\" hosts=\"app-1.example.com,*.mon.example.com\"",
     lower: Lower::Top(lower),
     ..Directive::PLAIN
 };
@@ -41,6 +53,14 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     if let Some(token) = line.text(lowering, "token") {
         lower_token(lowering, &token);
     }
+    if let Some(hosts) = line.text(lowering, "hosts") {
+        lower_hosts(lowering, &hosts);
+    }
+    lower_address(lowering, line);
+    warn_of_useless_hosts(lowering, line);
+}
+
+fn lower_address(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     lowering.spans.admin = line.argument(0).map(|value| value.location.clone());
     let text = match line.read_argument(lowering, 0) {
         Some(Read::Choice(..)) => {
@@ -88,6 +108,37 @@ fn lower_token(lowering: &mut Lowering<'_>, token: &Text) {
     lowering.configuration.admin_token = Some(Secret::new(value));
 }
 
+fn lower_hosts(lowering: &mut Lowering<'_>, hosts: &Text) {
+    for name in hosts.value.split(',').map(str::trim) {
+        match parse_host_pattern(name) {
+            Ok(name @ (HostPattern::Exact(_) | HostPattern::Wildcard(_))) => lowering.configuration.admin_hosts.push(name),
+            Ok(HostPattern::Any) => lowering.report(hosts.error("bad-name", "an empty entry stands between the commas")),
+            Ok(HostPattern::Ip(_)) => {
+                let message = format!("`{name}` is an address, and by addresses `/metrics` is answered anyway");
+                lowering.report(hosts.error("bad-name", message).help("name hosts only"));
+            }
+            Err(reason) => {
+                let help = "for example `hosts=\"app-1.example.com\"` or `hosts=\"*.example.com\"`, without scheme and port";
+                lowering.report(hosts.error("bad-name", reason).help(help));
+            }
+        }
+    }
+}
+
+/// Who reaches a socket is no browser, so that nobody is asked for a name there.
+fn warn_of_useless_hosts(lowering: &mut Lowering<'_>, line: &Line<'_>) {
+    let why = match &lowering.configuration.admin {
+        Admin::Tcp(_) => return,
+        Admin::Unix(_) => "on a socket no name is looked at",
+        Admin::Off => "nothing is served",
+    };
+    if let Some(hosts) = line.property("hosts") {
+        let diagnostic =
+            Diagnostic::warning("without-effect", hosts.location.clone(), format!("`hosts=` does nothing here: {why}"));
+        lowering.report(diagnostic.help("remove it"));
+    }
+}
+
 fn warn_of_open_address(lowering: &mut Lowering<'_>, text: &Text, address: SocketAddr) {
     let who = if address.ip().is_unspecified() { "everyone who reaches this machine" } else { "the network of this address" };
     let message = format!("the admin endpoint is open to {who}");
@@ -109,7 +160,7 @@ fn not_an_address(text: &Text) -> Diagnostic {
     }
 }
 
-pub fn write(line: &mut Writer, admin: &Admin, token: Option<&Secret>) {
+pub fn write(line: &mut Writer, admin: &Admin, token: Option<&Secret>, hosts: &[HostPattern]) {
     line.name("admin");
     match admin {
         Admin::Off => line.argument("off"),
@@ -117,4 +168,6 @@ pub fn write(line: &mut Writer, admin: &Admin, token: Option<&Secret>) {
         Admin::Unix(path) => line.argument(format_args!("unix:{}", path.display())),
     };
     line.secret_property("token", token);
+    let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
+    line.optional("hosts", (!hosts.is_empty()).then(|| hosts.join(",")));
 }

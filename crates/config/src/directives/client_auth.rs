@@ -150,7 +150,7 @@ pub fn check_uses<'s>(lowering: &mut Lowering<'_>, nodes: &[Node], steps: impl I
 }
 
 /// A condition that without certificates never holds, and turned round always does.
-fn warn_of_conditions(lowering: &mut Lowering<'_>, nodes: &[Node], help: &str) {
+fn warn_of_conditions(lowering: &mut Lowering<'_>, nodes: &[Node], help: &'static str) {
     let is_about = |name: &Name| ClientCertificatePart::NAMES.iter().any(|(known, _)| name.text == *known);
     for node in nodes {
         for entry in node.entries.iter().filter(|_| node.name.text == "match") {

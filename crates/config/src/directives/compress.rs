@@ -111,7 +111,7 @@ fn no_coding(text: &Text) -> Diagnostic {
         "brotli" => diagnostic.help("write `\"br\"`, as in `Accept-Encoding`"),
         "gz" | "deflate" => diagnostic.help("write `\"gzip\"`"),
         "zst" | "zstandard" => diagnostic.help("write `\"zstd\"`"),
-        _ => diagnostic.help(format!("it can be {}, or `\"off\"`", quoted_list(&names))),
+        _ => diagnostic.help_of_language(format!("it can be {}, or `\"off\"`", quoted_list(&names))),
     }
 }
 

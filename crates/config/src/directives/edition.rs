@@ -30,7 +30,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
             let diagnostic = year.error("unknown-edition", format!("there is no edition `{}`", year.value));
             lowering.report(match nearest(&year.value, known.iter().copied()) {
                 Some(name) => diagnostic.help(format!("did you mean `\"{name}\"`?")),
-                None => diagnostic.help(format!("this version knows {}", quoted_list(&known))),
+                None => diagnostic.help_of_language(format!("this version knows {}", quoted_list(&known))),
             });
         }
     }

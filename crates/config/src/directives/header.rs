@@ -289,7 +289,8 @@ fn checked(
     }
     let lower = name.to_ascii_lowercase();
     if FRAMING.contains(&lower.as_str()) {
-        let diagnostic = Diagnostic::error("framing-header", at, format!("`{name}` cannot be changed"))
+        let shown = lowering.shown(name, &at);
+        let diagnostic = Diagnostic::error("framing-header", at, format!("`{shown}` cannot be changed"))
             .note("it says how a message is framed on its connection, which is for the proxy to decide");
         return lowering.refuse(match lower.as_str() {
             "upgrade" | "connection" => diagnostic.help("WebSocket and other upgrades are passed on without any setting"),
@@ -310,9 +311,8 @@ fn checked(
             value.parts.pop();
         }
     }
-    if let Some(meant) = misspelt(&lower) {
-        let shown = lowering.shown(name, &at);
-        let diagnostic = Diagnostic::warning("misspelt-header", at, format!("`{shown}` is not a usual header"))
+    if let Some(meant) = misspelt(&lower).filter(|_| !lowering.is_filled_in(&at)) {
+        let diagnostic = Diagnostic::warning("misspelt-header", at, format!("`{name}` is not a usual header"))
             .help(format!("did you mean `{meant}`?"));
         lowering.report(diagnostic);
     }

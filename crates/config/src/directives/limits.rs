@@ -47,7 +47,7 @@ limit!(
     Kind::Size { min: 1 << 10, max: 64 << 10 },
     "`64KiB`",
     "header-bytes \"64KiB\"",
-    "The largest head of a request or a response: request line and header fields together.",
+    "The largest head of a request or a response: request line and header fields together. Trailers may have as much.",
     |limits, read| limits.header_bytes = read.number() as usize
 );
 limit!(
@@ -65,7 +65,7 @@ limit!(
     Kind::Integer { min: 8, max: 4096 },
     "`128`",
     "header-count 128",
-    "How many header fields a head may have.",
+    "How many header fields a head may have, and how many trailers a body.",
     |limits, read| limits.header_count = read.number() as usize
 );
 limit!(
@@ -125,7 +125,7 @@ fn lower_streams(lowering: &mut Lowering<'_>, limits: &mut Limits, line: &Line<'
         Some(read) => limits.h2_streams = read.number() as u32,
         None => {
             for diagnostic in lowering.diagnostics[errors_before..].iter_mut().filter(|fault| fault.code == "out-of-range") {
-                diagnostic.help = Some("to offer no HTTP/2, write `alpn \"http/1.1\"` in the `tls` of the site".to_owned());
+                diagnostic.help = Some("to offer no HTTP/2, write `alpn \"http/1.1\"` in the `tls` of the site".into());
             }
         }
     }

@@ -241,7 +241,7 @@ pub mod tests {
     use std::path::Path;
 
     /// The example inside what has to be around it.
-    fn surrounded(directive: &Directive, place: Place) -> String {
+    pub fn surrounded(directive: &Directive, place: Place) -> String {
         let pem = |name: &str| format!("{}/tests/diagnostics/pem/{name}.pem", env!("CARGO_MANIFEST_DIR"));
         let example = directive.example.replace("clients-ca.pem", &pem("cert")).replace("revoked.pem", &pem("list"));
         let asked = format!("tls {{ client-auth ca=\"{}\" mode=\"request\"; }}", pem("cert"));
@@ -300,7 +300,7 @@ pub mod tests {
             for place in directive.places {
                 let text = surrounded(directive, *place);
                 let loaded = load_with("example", &text, Path::new("/nonexistent"), &Environment::Given([].into()));
-                let messages: Vec<&str> = loaded.diagnostics.iter().map(|diagnostic| diagnostic.message.as_str()).collect();
+                let messages: Vec<&str> = loaded.diagnostics.iter().map(|diagnostic| &*diagnostic.message).collect();
                 assert!(messages.is_empty() || directive.name == "site", "{messages:?} for\n{text}");
                 assert!(loaded.configuration.is_some(), "{messages:?} for\n{text}");
             }

@@ -3,6 +3,7 @@
 
 use super::count_by::{self, BY, DRY_RUN, IPV6_PREFIX, NAME, SAID_OTHERWISE, STATUS};
 use crate::diagnostics::{Diagnostic, shortened};
+use crate::forms::Fault;
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::placeholders::Text;
@@ -10,6 +11,7 @@ use crate::reading::Read;
 use crate::table::{Argument, Kind, Place, Property, Repeat};
 use crate::units;
 use crate::written_line::Writer;
+use std::borrow::Cow;
 use std::time::Duration;
 use tidegate_model::{Rate, RateLimit, Step};
 
@@ -111,22 +113,22 @@ pub fn read_rate(lowering: &mut Lowering<'_>, text: &Text) -> Option<Rate> {
 }
 
 /// `100/s`, `30/10s`; otherwise what is wrong with it and what to write.
-fn parse_rate(text: &str) -> Result<Rate, (String, String)> {
-    let wrong = || format!("`{}` is not a rate", shortened(text));
-    let forms = || FORMS.to_string();
+fn parse_rate(text: &str) -> Result<Rate, Fault> {
+    let wrong = || Cow::Owned(format!("`{}` is not a rate", shortened(text)));
+    let forms = || Cow::Borrowed(FORMS);
     let Some((count, period)) = text.split_once('/') else {
         let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
         return Err(match (digits.is_empty(), text[digits.len()..].trim()) {
-            (false, "" | "rps" | "r" | "req") => (wrong(), format!("for each second, write `\"{digits}/s\"`")),
-            (false, "rpm") => (wrong(), format!("write `\"{digits}/m\"`")),
-            (false, "rph") => (wrong(), format!("write `\"{digits}/h\"`")),
+            (false, "" | "rps" | "r" | "req") => (wrong(), format!("for each second, write `\"{digits}/s\"`").into()),
+            (false, "rpm") => (wrong(), format!("write `\"{digits}/m\"`").into()),
+            (false, "rph") => (wrong(), format!("write `\"{digits}/h\"`").into()),
             _ => (wrong(), forms()),
         });
     };
     let (count, period) = (count.trim(), period.trim());
     let number = count.strip_suffix("req").or_else(|| count.strip_suffix('r')).unwrap_or(count);
     if number != count && number.parse::<u32>().is_ok() {
-        return Err((wrong(), format!("write `\"{number}/{}\"`", shortened(period))));
+        return Err((wrong(), format!("write `\"{number}/{}\"`", shortened(period)).into()));
     }
     let count: u32 = match number.parse() {
         Ok(0) => {
@@ -149,16 +151,16 @@ fn parse_rate(text: &str) -> Result<Rate, (String, String)> {
         _ => None,
     };
     if let Some(unit) = unit {
-        return Err((wrong(), format!("write `\"{count}/{unit}\"`")));
+        return Err((wrong(), format!("write `\"{count}/{unit}\"`").into()));
     }
     // `/s` is short for `/1s`.
     let written = if period.starts_with(|c: char| c.is_ascii_digit()) { period.to_string() } else { format!("1{period}") };
-    let period = units::parse_duration(&written).map_err(|reason| (format!("{}: {reason}", wrong()), forms()))?;
+    let period = units::parse_duration(&written).map_err(|reason| (Cow::Owned(format!("{}: {reason}", wrong())), forms()))?;
     if period.is_zero() || period > WINDOW_MAX {
-        return Err((format!("{}: its time goes from 1ms to {}", wrong(), units::show_duration(WINDOW_MAX)), forms()));
+        return Err((format!("{}: its time goes from 1ms to {}", wrong(), units::show_duration(WINDOW_MAX)).into(), forms()));
     }
     if u128::from(count) * 1_000_000_000 > COUNT_A_SECOND_MAX * period.as_nanos() {
-        return Err((format!("{}: more than {COUNT_A_SECOND_MAX} a second are no limit", wrong()), forms()));
+        return Err((format!("{}: more than {COUNT_A_SECOND_MAX} a second are no limit", wrong()).into(), forms()));
     }
     Ok(Rate { count, period })
 }

@@ -7,7 +7,7 @@ use crate::lowering::Lowering;
 use crate::reading::Read;
 use crate::table::{Argument, Kind, Place, Property, Repeat, Stage};
 use crate::written_line::Writer;
-use tidegate_model::{Template, TemplatePart, Terminal};
+use tidegate_model::{Placeholder, Template, TemplatePart, Terminal};
 
 pub static REDIRECT: Directive = Directive {
     name: "redirect",
@@ -21,7 +21,8 @@ pub static REDIRECT: Directive = Directive {
     )],
     summary: "Sends the client elsewhere.",
     details: "`{uri}` is path and query as they are; `{path}` is the path after the rewrites before this step. The status is 302 when it is \
-              left out.",
+              left out. What a client chooses freely (a header, a cookie) is one piece of the location, percent-encoded as in `rewrite`; where dots in it would lead elsewhere, the answer is \
+              400, `redirect_escapes_root`.",
     example: "redirect \"https://new.example.com{uri}\" status=308",
     lower: Lower::Terminal(lower),
     ..Directive::PLAIN
@@ -41,7 +42,11 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
     let starts_well = match to.parts.first() {
         None => false,
         Some(TemplatePart::Literal(text)) => text.starts_with('/') || text.starts_with("https://") || text.starts_with("http://"),
-        Some(TemplatePart::Placeholder(_) | TemplatePart::Capture(_)) => true,
+        Some(
+            TemplatePart::Placeholder(Placeholder::Path | Placeholder::Uri | Placeholder::Scheme) | TemplatePart::Capture(_),
+        ) => true,
+        // One piece of a URL, and not one itself.
+        Some(TemplatePart::Placeholder(_)) => false,
     };
     if !starts_well {
         let diagnostic = Diagnostic::error("bad-target", at, "a redirect leads to a URL with `https://` or to a path with `/`")
@@ -50,6 +55,10 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
     }
     if has_control_character(&to) {
         return lowering.refuse(Diagnostic::error("bad-target", at, "a redirect cannot hold control characters"));
+    }
+    if to.has_dot_segments() {
+        let diagnostic = Diagnostic::error("bad-target", at, "a redirect cannot lead through a segment of dots");
+        return lowering.refuse(diagnostic.help("write the path that is meant"));
     }
     (line.property("status").is_none() || status.is_some())
         .then(|| Terminal::Redirect { to, status: status.map_or(302, |status| status as u16) })

@@ -41,7 +41,11 @@ pub fn check_content_type(lowering: &mut Lowering<'_>, text: &Text) -> bool {
 }
 
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
+    let faults_before = lowering.diagnostics.len();
     let status = line.read_argument(lowering, 0).map(Read::number);
+    if let Some(fault) = lowering.diagnostics[faults_before..].iter_mut().find(|fault| fault.code == "wrong-type") {
+        fault.help = Some("what is answered stands in `body=`, as in `respond 200 body=\"ok\"`".into());
+    }
     let body = line.template(lowering, "body");
     let content_type = line.text(lowering, "content-type");
     if content_type.as_ref().is_some_and(|text| !check_content_type(lowering, text)) {

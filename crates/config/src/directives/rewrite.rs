@@ -9,7 +9,8 @@ use crate::placeholders::{self, Text};
 use crate::reading::{Read, expect_text};
 use crate::table::{Argument, Kind, Place, Repeat, Stage};
 use crate::written_line::Writer;
-use tidegate_model::{Step, Template, TemplatePart};
+use std::borrow::Cow;
+use tidegate_model::{Placeholder, Step, Template, TemplatePart};
 
 const PLACES: &[Place] = &[Place::Site, Place::Route];
 
@@ -31,7 +32,10 @@ pub static REWRITE: Directive = Directive {
     ],
     summary: "Replaces the path.",
     details: "With a regular expression, the path is replaced as a whole when the expression is found anywhere in it, and left alone \
-              otherwise. The query is kept, unless the new path has a `?`. Later steps and `{path}` see the new path; the route that was taken stays.",
+              otherwise. The query is kept, unless the new path has a `?`. Later steps and `{path}` see the new path; the route that was taken stays. \
+              `{path}` and `{uri}` bring whole paths, and `$1` what it found. A header, a cookie and every other text that a client chooses is **one piece**: slashes, `?`, `#`, \
+              `%`, `&` and their like in it are percent-encoded, so that nobody leaves the path or adds to the query by it. A new path with a segment of dots, in whatever encoding, \
+              is not sent anywhere: 400, `rewrite_escapes_root`.",
     example: "rewrite \"~^/users/([0-9]+)$\" \"/profile/$1\"",
     lower: Lower::Step(lower_rewrite),
     ..Directive::PLAIN
@@ -95,12 +99,16 @@ fn check_target(lowering: &mut Lowering<'_>, to: &Template, at: Location) -> Opt
     let starts_with_slash = match to.parts.first() {
         None => false,
         Some(TemplatePart::Literal(text)) => text.starts_with('/'),
-        Some(TemplatePart::Placeholder(_) | TemplatePart::Capture(_)) => true,
+        Some(TemplatePart::Placeholder(Placeholder::Path | Placeholder::Uri) | TemplatePart::Capture(_)) => true,
+        Some(TemplatePart::Placeholder(_)) => false,
     };
     if !starts_with_slash {
-        let help = match to.as_literal() {
-            Some(text) if text.contains("://") => {
+        let help = match (to.as_literal(), to.parts.first()) {
+            (Some(text), _) if text.contains("://") => {
                 "to send the client elsewhere, use `redirect`; another upstream stands in `proxy`"
+            }
+            (_, Some(TemplatePart::Placeholder(_))) => {
+                "`{path}` and `{uri}` are whole paths; what other placeholders bring is one piece of a path, with every slash in it encoded"
             }
             _ => "a path starts with `/`",
         };
@@ -108,6 +116,10 @@ fn check_target(lowering: &mut Lowering<'_>, to: &Template, at: Location) -> Opt
     }
     if has_control_character(to) {
         return lowering.refuse(Diagnostic::error("bad-target", at, "a path cannot hold control characters"));
+    }
+    if to.has_dot_segments() {
+        let diagnostic = Diagnostic::error("bad-target", at, "the new path has a segment of dots");
+        return lowering.refuse(diagnostic.help("write the path that is meant"));
     }
     Some(())
 }
@@ -125,19 +137,19 @@ fn lower_add_prefix(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step
 /// Whole segments without a slash at the end.
 fn prefix(lowering: &mut Lowering<'_>, text: &Text) -> Option<String> {
     let fault = if !text.value.starts_with('/') {
-        Some(("a prefix starts with `/`", format!("write `\"/{}\"`", text.value)))
+        Some(("a prefix starts with `/`", Cow::Owned(format!("write `\"/{}\"`", text.value))))
     } else if text.value == "/" {
-        Some(("`/` is the prefix of everything, so nothing would change", "remove the line".to_string()))
+        Some(("`/` is the prefix of everything, so nothing would change", "remove the line".into()))
     } else if let Some(stem) = text.value.strip_suffix("/*") {
-        Some(("a prefix is not a pattern", format!("write `\"{stem}\"`")))
+        Some(("a prefix is not a pattern", format!("write `\"{stem}\"`").into()))
     } else if text.value.contains(['?', '#', '*']) || text.value.contains("//") || text.value.chars().any(char::is_control) {
-        Some(("a prefix consists of path segments", "it holds no `?`, `#`, `*` and no empty segment".to_string()))
+        Some(("a prefix consists of path segments", "it holds no `?`, `#`, `*` and no empty segment".into()))
     } else {
         None
     };
     if let Some((reason, help)) = fault {
         let diagnostic = text.error("bad-prefix", reason);
-        return lowering.refuse(if text.secret { diagnostic } else { diagnostic.help(help) });
+        return lowering.refuse(diagnostic.help(help));
     }
     Some(text.value.trim_end_matches('/').to_string())
 }

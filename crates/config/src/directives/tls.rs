@@ -327,7 +327,7 @@ fn check_is_obtained(lowering: &mut Lowering<'_>, draft: &TlsDraft) {
 /// What early data cannot be had with.
 fn check_early_data(lowering: &mut Lowering<'_>, draft: &TlsDraft) {
     let Some(at) = draft.settings_at.get("early-data").filter(|_| draft.tls.early_data) else { return };
-    let mut conflict = |other: &Location, message: &str, label: &str, help: &str| {
+    let mut conflict = |other: &Location, message: &'static str, label: &'static str, help: &'static str| {
         let diagnostic = Diagnostic::error("conflicting-tls", at.clone(), message);
         lowering.report(diagnostic.label(other.clone(), label).help(help));
     };

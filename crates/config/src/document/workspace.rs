@@ -122,7 +122,7 @@ const DEPTH_MAX: usize = 20;
 impl Reading<'_> {
     fn nodes_of(&mut self, file: FileId, depth: usize) -> Result<Vec<TopNode>, EditError> {
         let nodes = self.recall.nodes_of(self.sources, file).map_err(|faults| {
-            let reason = faults.into_iter().next().map_or_else(String::new, |fault| fault.message);
+            let reason = faults.into_iter().next().map_or_else(String::new, |fault| fault.message.into_owned());
             EditError::new(EditFault::NotWritable, format!("the changed text cannot be read: {reason}"))
         })?;
         let mut expanded = Vec::with_capacity(nodes.len());

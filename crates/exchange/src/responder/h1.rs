@@ -5,8 +5,8 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 use tidegate_message::h1::{chunk, encode_response, send_last_chunk};
+use tidegate_message::h2::HALF_CLOSE_GRACE;
 use tidegate_transport::stream::{Gone, Write};
 use tidegate_transport::{Buf, FilePart, Sock, Stream, rt};
 use tidegate_wire::body::LAST_CHUNK;
@@ -34,10 +34,6 @@ struct HalfClosed {
     grace: Pin<Box<dyn Future<Output = ()>>>,
     sent_before: u64,
 }
-
-/// How long a client that ended its side is believed to be waiting while nothing is sent to it; writing to one that
-/// left fails.
-const HALF_CLOSE_GRACE: Duration = Duration::from_secs(2);
 
 impl<'s, S: Sock> H1Responder<'s, S> {
     pub fn new(stream: &'s Stream<S>, version: Version, keep_alive: bool) -> H1Responder<'s, S> {

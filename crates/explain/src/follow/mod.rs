@@ -113,8 +113,8 @@ fn follow(configuration: &Configuration, request: &Question) -> Result<Explanati
             let reasons = rules.routes.explain(&sender.facts(&head));
             let site = site_of(id);
             take_route(&mut answer, configuration, site, taken, &reasons);
-            let route_steps = taken.map_or(&[][..], |taken| &site.routes[taken.0 as usize].steps);
-            take_steps(&mut answer, request, walk(site, route_steps, request, &mut head)?);
+            let route = taken.map(|taken| &site.routes[taken.0 as usize]);
+            take_steps(&mut answer, request, walk(site, route, request, &mut head)?);
         }
         Err(rejection) => take_rejection(&mut answer, rejection),
     }

@@ -363,7 +363,8 @@ fn steps_that_refuse_or_answer_are_what_comes_of_the_request() {
     from(&format!("{staff}\ndeny \"127.0.0.1\""), "127.0.0.1", (Some(403), Some("client_denied")));
     check("body-limit \"3B\"", "POST http://a.test/ Content-Length:5", (Some(413), Some("body_too_large")));
     check("body-limit \"5B\"", "POST http://a.test/ Content-Length:5", (Some(200), None));
-    check("rewrite \"~^/(.*)\" \"{request.header.x}\"", "GET http://a.test/y", (Some(400), Some("rewrite_not_a_path")));
+    check("rewrite \"~^/(.*)\" \"$1\"", "GET http://a.test/y", (Some(400), Some("rewrite_not_a_path")));
+    check("rewrite \"/t/{request.header.x}\"", "GET http://a.test/y X:..", (Some(400), Some("rewrite_escapes_root")));
     let cors = "cors origins=\"https://b.test\" methods=\"PUT\"";
     let preflight = "Origin:https://b.test Access-Control-Request-Method:PUT";
     check(cors, &format!("OPTIONS http://a.test/ {preflight}"), (Some(204), None));

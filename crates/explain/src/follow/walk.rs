@@ -8,7 +8,7 @@ use tidegate_limiting::Tables;
 use tidegate_middleware::{
     CompiledStep, Context, Halt, Limited, Refusal, RequestId, Scope, Scratch, Walk, apply_request, compile_steps,
 };
-use tidegate_model::{Site, Step};
+use tidegate_model::{Route, Site};
 use tidegate_wire::BodyFraming;
 use tidegate_wire::head::RequestHead;
 use tidegate_wire::http1::request_framing;
@@ -27,12 +27,15 @@ pub enum Walked {
 /// step that cannot be compiled, the inner one the refusal.
 pub fn walk(
     site: &Site,
-    route_steps: &[Step],
+    route: Option<&Route>,
     question: &Question,
     head: &mut RequestHead,
 ) -> Result<Result<Walked, Refusal>, String> {
     let tables = Tables::default();
-    let scope = Scope { tables: &tables, site: "", route: "" };
+    let options = route.map(|route| site.options.and(&route.options));
+    let path_policy = options.map_or(site.options.path_policy, |options| options.path_policy).unwrap_or_default();
+    let route_steps = route.map_or(&[][..], |route| &route.steps);
+    let scope = Scope { tables: &tables, site: "", route: "", path_policy };
     let mut steps = compile_steps(scope, &site.steps, route_steps).map_err(|error| error.to_string())?.into_vec();
     // Whether a client has shown a certificate is not asked.
     steps.retain(|step| !matches!(step, CompiledStep::ClientAuth));

@@ -30,6 +30,7 @@ pub fn plan(before: &Configuration, after: &Configuration) -> Plan {
         listeners: _,
         admin: _,
         admin_token: _,
+        admin_hosts: _,
         access_log: _,
         log: _,
         threads: _,

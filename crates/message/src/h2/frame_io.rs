@@ -4,9 +4,10 @@
 use super::shared::{H2Shared, OUTPUT_BYTES_MAX, Opened};
 use super::spare;
 use std::io;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tidegate_transport::buffer::CAPACITY;
 use tidegate_transport::{Buf, Sock, Stream, rt};
 use tidegate_wire::h2::fault::ConnectionEnd;
@@ -19,6 +20,16 @@ const TURNS_MAX: usize = 32;
 /// 5.2.2).
 const UNSENT_OUTPUT_BYTES_MAX: usize = 2 * OUTPUT_BYTES_MAX;
 
+/// How long a client that ended its side is believed to be waiting while nothing is sent to it; writing to one that
+/// left fails.
+pub const HALF_CLOSE_GRACE: Duration = Duration::from_secs(2);
+
+/// A client that has ended its side, and is looked at once it has been sent nothing for a while.
+struct HalfClosed {
+    grace: Pin<Box<dyn Future<Output = ()>>>,
+    sent_before: u64,
+}
+
 /// A connection with its socket.
 pub struct FrameIo<S> {
     pub shared: Rc<H2Shared>,
@@ -27,11 +38,13 @@ pub struct FrameIo<S> {
     frames: Vec<u8>,
     at: usize,
     sealed: Option<Buf>,
+    /// Once nothing more will come.
+    half_closed: Option<HalfClosed>,
 }
 
 impl<S: Sock> FrameIo<S> {
     pub fn new(shared: Rc<H2Shared>, stream: Rc<Stream<S>>) -> FrameIo<S> {
-        FrameIo { shared, stream, frames: Vec::new(), at: 0, sealed: None }
+        FrameIo { shared, stream, frames: Vec::new(), at: 0, sealed: None, half_closed: None }
     }
 
     /// Reads, writes and sends until there is nothing to do. Ready when the connection has ended: why, where it was not
@@ -48,7 +61,8 @@ impl<S: Sock> FrameIo<S> {
             owner.poll_requests(cx);
             let mut has_woken = self.shared.write_bodies();
             // What the peer sends next comes first: answers to all of it leave together.
-            let may_read = self.shared.output_bytes() < OUTPUT_BYTES_MAX;
+            let may_still_come = self.half_closed.is_none();
+            let may_read = may_still_come && self.shared.output_bytes() < OUTPUT_BYTES_MAX;
             if may_read && let Poll::Ready(read) = self.stream.poll_read(cx) {
                 match self.take(read, owner) {
                     Ok(()) => continue,
@@ -58,8 +72,8 @@ impl<S: Sock> FrameIo<S> {
             match self.poll_send(cx) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(_)) => return Poll::Ready(None),
-                Poll::Pending if may_read || self.shared.output_bytes() >= UNSENT_OUTPUT_BYTES_MAX => {
-                    return owner.poll_deadlines(cx);
+                Poll::Pending if may_read || !may_still_come || self.shared.output_bytes() >= UNSENT_OUTPUT_BYTES_MAX => {
+                    return self.poll_deadlines(cx, owner);
                 }
                 // A peer may read no more before we have read what it sends: two that did so would wait for each other.
                 Poll::Pending => match self.stream.poll_read(cx) {
@@ -67,7 +81,7 @@ impl<S: Sock> FrameIo<S> {
                         Ok(()) => continue,
                         Err(end) => return Poll::Ready(end),
                     },
-                    Poll::Pending => return owner.poll_deadlines(cx),
+                    Poll::Pending => return self.poll_deadlines(cx, owner),
                 },
             }
             has_woken |= self.shared.write_bodies();
@@ -75,8 +89,8 @@ impl<S: Sock> FrameIo<S> {
                 return Poll::Ready(None);
             }
             // Whoever waits must have asked for what the peer sends: its windows may be all that is waited for.
-            if may_read && !has_woken && self.shared.output_bytes() == 0 {
-                let polled = owner.poll_deadlines(cx);
+            if (may_read || !may_still_come) && !has_woken && self.shared.output_bytes() == 0 {
+                let polled = self.poll_deadlines(cx, owner);
                 // A deadline may have left something to say.
                 if polled.is_ready() || self.shared.output_bytes() == 0 {
                     return polled;
@@ -84,12 +98,38 @@ impl<S: Sock> FrameIo<S> {
             }
         }
         cx.waker().wake_by_ref();
-        owner.poll_deadlines(cx)
+        self.poll_deadlines(cx, owner)
     }
 
-    /// Takes what was read; an error is the end of the connection.
+    fn poll_deadlines(&mut self, cx: &mut Context<'_>, owner: &mut impl FrameOwner) -> Poll<Option<ConnectionEnd>> {
+        if let Poll::Ready(end) = owner.poll_deadlines(cx) {
+            return Poll::Ready(end);
+        }
+        while let Some(half_closed) = &mut self.half_closed {
+            ready!(half_closed.grace.as_mut().poll(cx));
+            if half_closed.sent_before == self.stream.sent_bytes() {
+                return Poll::Ready(None);
+            }
+            self.half_closed = Some(self.half_closed_now());
+        }
+        Poll::Pending
+    }
+
+    fn half_closed_now(&self) -> HalfClosed {
+        HalfClosed { grace: Box::pin(rt::sleep(HALF_CLOSE_GRACE)), sent_before: self.stream.sent_bytes() }
+    }
+
+    /// Takes what was read; an error is the end of the connection. So is the end of the stream, unless it is that of a
+    /// client which has asked for something that it may be waiting for.
     fn take(&mut self, read: io::Result<Buf>, owner: &mut impl FrameOwner) -> Result<(), Option<ConnectionEnd>> {
-        let data = read.ok().filter(|data| !data.is_empty()).ok_or(None)?;
+        let data = read.map_err(|_| None)?;
+        if data.is_empty() {
+            if !self.shared.end_input() {
+                return Err(None);
+            }
+            self.half_closed = Some(self.half_closed_now());
+            return Ok(());
+        }
         let (mut input, now) = (&data[..], rt::now());
         while let Some(opened) = self.shared.receive(&mut input, now).map_err(Some)? {
             owner.begin(opened, now).map_err(Some)?;

@@ -9,7 +9,7 @@ mod slot;
 mod spare;
 mod stream;
 
-pub use frame_io::{FrameIo, FrameOwner, Nobody};
+pub use frame_io::{FrameIo, FrameOwner, HALF_CLOSE_GRACE, Nobody};
 pub use shared::{H2Shared, Opened, Request};
 pub use slot::StreamFault;
 pub use stream::StreamHandle;

@@ -243,6 +243,33 @@ impl H2Shared {
         connection.has_begun().then(|| connection.peer().takes_protocol)
     }
 
+    /// The peer says nothing more. Whether it is a client that waits for answers to what it has sent whole; its other
+    /// streams are lost.
+    pub(super) fn end_input(&self) -> bool {
+        let mut state = self.state.borrow_mut();
+        let State { connection, held, .. } = &mut *state;
+        if connection.role() == Role::Client {
+            return false;
+        }
+        let keys: Vec<StreamKey> = connection.keys().collect();
+        let mut is_waiting = false;
+        for key in keys {
+            let (has_come_whole, is_sending) = (connection.has_come_whole(key), connection.is_sending(key));
+            is_waiting |= has_come_whole && is_sending;
+            if let Some(slot) = connection.user(key).filter(|_| !has_come_whole) {
+                slot.fail(StreamFault::Lost);
+                slot.settle(held);
+            }
+        }
+        if is_waiting {
+            state.lend_output();
+            state.connection.end_input();
+            let State { connection, held, .. } = &mut *state;
+            held.set_unfinished(connection.unfinished_bytes());
+        }
+        is_waiting
+    }
+
     /// Whether either side has said that it takes no more streams.
     pub fn is_leaving(&self) -> bool {
         self.state.borrow().connection.is_leaving()

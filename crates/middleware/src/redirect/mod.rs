@@ -3,9 +3,11 @@
 
 use crate::context::View;
 use crate::errors::{PLAIN_TEXT, begin_answer, write_status};
+use crate::refusal::Refusal;
 use crate::template::{CompiledTemplate, Target};
 use tidegate_model::Template;
 use tidegate_wire::head::ResponseHead;
+use tidegate_wire::path::{Climb, climb};
 
 #[derive(Debug)]
 pub struct Redirect {
@@ -26,18 +28,23 @@ impl Redirect {
         Redirect { status, names_host_without_scheme: to.literal_start().starts_with(b"//"), to, body: body.into() }
     }
 
-    /// Writes the answer into `head`, using `buffer`, and returns its body.
-    pub fn answer<'a>(&'a self, view: View<'_>, head: &mut ResponseHead, buffer: &mut Vec<u8>) -> &'a [u8] {
+    /// Writes the answer into `head`, using `buffer`, and returns its body. Where dots of a client's text would lead
+    /// elsewhere than was written, there is none: browsers resolve them, in any encoding.
+    pub fn answer<'a>(&'a self, view: View<'_>, head: &mut ResponseHead, buffer: &mut Vec<u8>) -> Result<&'a [u8], Refusal> {
         begin_answer(self.status, head);
         if let Some(literal) = self.to.as_literal() {
             head.fields.push(b"location", literal);
         } else {
             buffer.clear();
             self.to.render(view, buffer);
+            let path = buffer.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default();
+            if climb(path) != Climb::Nowhere {
+                return Err(Refusal::RedirectEscapesRoot);
+            }
             head.fields.push(b"location", self.own_location(buffer));
         }
         head.fields.push(b"content-type", PLAIN_TEXT);
-        &self.body
+        Ok(&self.body)
     }
 
     /// `redirect "{path}"` for a request of `//evil.example/` must stay on this host: several slashes at the start,

@@ -4,13 +4,15 @@
 use super::Redirect;
 use crate::context::View;
 use crate::fixtures::{context, request, template};
+use crate::refusal::Refusal;
 use proptest::prelude::{any, proptest};
 use tidegate_wire::head::{HeaderId, RequestHead, ResponseHead};
 
 fn location(to: &str, status: u16, request: &RequestHead) -> (String, String) {
     let redirect = Redirect::new(&template(to), status);
     let (mut head, mut buffer, context) = (ResponseHead::default(), b"left over".to_vec(), context());
-    let body = redirect.answer(View { context: &context, request, response: None }, &mut head, &mut buffer);
+    let view = View { context: &context, request, response: None };
+    let body = redirect.answer(view, &mut head, &mut buffer).expect("nothing leads elsewhere");
     let body = String::from_utf8_lossy(body).into_owned();
     assert_eq!(head.status, status);
     let location = head.fields.get(HeaderId::Location).expect("a redirect has a location");
@@ -49,6 +51,35 @@ fn the_body_is_the_status() {
     assert_eq!(location("/x", 308, &request("/", "h", &[])).1, "308 Permanent Redirect\n");
 }
 
+/// What a client chooses is one piece of the location, in its host, its path and its query.
+#[test]
+fn a_text_of_the_client_stays_one_piece_of_the_location() {
+    let answer = |to: &str, value: &str| {
+        let (mut head, mut buffer, context) = (ResponseHead::default(), Vec::new(), context());
+        let mut request = request("/a?q=1", "h", &[]);
+        request.fields.push(b"x", value.as_bytes());
+        let redirect = Redirect::new(&template(to), 302);
+        let view = View { context: &context, request: &request, response: None };
+        redirect.answer(view, &mut head, &mut buffer).map(drop)?;
+        Ok(String::from_utf8_lossy(head.fields.get(HeaderId::Location).expect("a location")).into_owned())
+    };
+    let check = |to: &str, value: &str, expected: Result<&str, Refusal>| {
+        assert_eq!(answer(to, value).as_ref().map(String::as_str).map_err(|refusal| *refusal), expected, "{value} in {to}");
+    };
+    check("https://{request.header.x}.example.com/", "evil.test/", Ok("https://evil.test%2F.example.com/"));
+    check("https://{request.header.x}.example.com/", "evil.test#", Ok("https://evil.test%23.example.com/"));
+    check("https://{request.header.x}.example.com/", "a@evil.test:1", Ok("https://a%40evil.test:1.example.com/"));
+    check("https://{request.header.x}/y", "[2001:db8::1]:8443", Ok("https://[2001:db8::1]:8443/y"));
+    check("/t/{request.header.x}", "a/b?c#d", Ok("/t/a%2Fb%3Fc%23d"));
+    check("/t?v={request.header.x}", "../a&b=c", Ok("/t?v=..%2Fa%26b%3Dc"));
+    check("/{request.header.x}", "/evil.test", Ok("/%2Fevil.test"));
+    check("/{request.header.x}", "\\evil.test", Ok("/%5Cevil.test"));
+    for dots in ["..", ".", "../x", "..\\x", "%2e%2e", "%252e%252e", "x/../y", "..;x"] {
+        check("/t/{request.header.x}/y", dots, Err(Refusal::RedirectEscapesRoot));
+        check("https://h/t/{request.header.x}", dots, Err(Refusal::RedirectEscapesRoot));
+    }
+}
+
 proptest! {
     #[test]
     fn no_request_can_end_the_location(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
@@ -58,7 +89,13 @@ proptest! {
         request.authority = request.fields.append(&[&bytes]);
         request.fields.push(b"x", &bytes);
         for to in ["{path}", "{uri}", "https://{host}/", "/{request.header.x}", "{query}"] {
-            let (location, _) = location(to, 302, &request);
+            let (mut head, mut buffer, context) = (ResponseHead::default(), Vec::new(), context());
+            let redirect = Redirect::new(&template(to), 302);
+            let view = View { context: &context, request: &request, response: None };
+            if redirect.answer(view, &mut head, &mut buffer).is_err() {
+                continue;
+            }
+            let location = String::from_utf8_lossy(head.fields.get(HeaderId::Location).expect("a location"));
             assert!(location.bytes().all(|byte| byte.is_ascii_graphic()), "{location:?}");
             assert!(!location.starts_with("//"), "{location:?}");
         }

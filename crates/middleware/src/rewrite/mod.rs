@@ -7,9 +7,10 @@ use crate::context::{Context, Scratch, View};
 use crate::template::{CompiledTemplate, Target};
 use regex::bytes::Regex;
 use std::fmt;
-use tidegate_model::{Template, TemplatePart};
+use tidegate_model::{PathPolicy, Placeholder, Template, TemplatePart};
+use tidegate_routing::path_policy::{PathRefusal, refuse_made_path};
 use tidegate_wire::head::{RequestHead, Span};
-use tidegate_wire::path::{Normalised, normalise};
+use tidegate_wire::path::{Climb, Normalised, climb, normalise};
 
 #[cfg(test)]
 mod tests;
@@ -24,23 +25,27 @@ pub struct Rewrite {
     pattern: Option<Regex>,
     uses_captures: bool,
     to: CompiledTemplate,
+    /// For texts of clients: with a server behind it that decodes slashes, an encoded one ends their segment.
+    path_policy: PathPolicy,
 }
 
 /// What the step made of the request's text is no target. The client chose that text, so the answer blames the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RewriteError {
-    /// `..` above the root.
+    /// `.` or `..`, in any encoding: the path would be another one than was written.
     EscapesRoot,
     /// No leading `/`, an encoded NUL, or dots with parameters.
     NotAPath,
     /// Longer than [`TARGET_BYTES_MAX`].
     TooLong,
+    /// What a client's text brought is refused by `path-policy` in the paths of requests, too.
+    AgainstPolicy(PathRefusal),
 }
 
 impl RewriteError {
     pub fn status(self) -> u16 {
         match self {
-            RewriteError::EscapesRoot | RewriteError::NotAPath => 400,
+            RewriteError::EscapesRoot | RewriteError::NotAPath | RewriteError::AgainstPolicy(_) => 400,
             RewriteError::TooLong => 414,
         }
     }
@@ -51,6 +56,7 @@ impl RewriteError {
             RewriteError::EscapesRoot => "rewrite_escapes_root",
             RewriteError::NotAPath => "rewrite_not_a_path",
             RewriteError::TooLong => "rewrite_too_long",
+            RewriteError::AgainstPolicy(refusal) => refusal.reason(),
         }
     }
 }
@@ -58,9 +64,10 @@ impl RewriteError {
 impl fmt::Display for RewriteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            RewriteError::EscapesRoot => "the rewritten path leads above the root",
+            RewriteError::EscapesRoot => "the rewritten path has dot segments",
             RewriteError::NotAPath => "the rewritten text is not a path",
             RewriteError::TooLong => "the rewritten path and query are too long",
+            RewriteError::AgainstPolicy(_) => "the rewritten path is refused by path-policy",
         })
     }
 }
@@ -74,9 +81,11 @@ impl Rewrite {
         let begins_wrong = match to.parts.first() {
             None => true,
             Some(TemplatePart::Literal(text)) => !text.starts_with('/'),
-            Some(TemplatePart::Placeholder(_) | TemplatePart::Capture(_)) => false,
+            Some(TemplatePart::Placeholder(Placeholder::Path | Placeholder::Uri) | TemplatePart::Capture(_)) => false,
+            // One piece of a path, which has no slash.
+            Some(TemplatePart::Placeholder(_)) => true,
         };
-        if begins_wrong {
+        if begins_wrong || to.has_dot_segments() {
             return Err(CompileError::NotAPath(to.to_string()));
         }
         let to = CompiledTemplate::new(to, Target::RequestTarget);
@@ -85,7 +94,13 @@ impl Rewrite {
         {
             return Err(CompileError::NoSuchCapture(number));
         }
-        Ok(Rewrite { pattern, uses_captures: to.capture_max().is_some(), to })
+        Ok(Rewrite { pattern, uses_captures: to.capture_max().is_some(), to, path_policy: PathPolicy::DEFAULT })
+    }
+
+    /// The policy of the route.
+    #[must_use]
+    pub fn under(self, path_policy: PathPolicy) -> Rewrite {
+        Rewrite { path_policy, ..self }
     }
 
     /// The whole path is replaced when the pattern is found anywhere in it. The query is kept unless the new text has a
@@ -109,7 +124,9 @@ impl Rewrite {
         let Scratch { rendered, normal_path } = scratch;
         rendered.clear();
         self.to.render_captures(View { context, request: head, response: None }, captures.as_ref(), rendered);
-        replace_target(head, rendered, normal_path)
+        // What is written in full is the administrator's.
+        let policy = if self.to.as_literal().is_some() { PathPolicy::DEFAULT } else { self.path_policy };
+        replace_target(head, rendered, policy, normal_path)
     }
 }
 
@@ -168,20 +185,34 @@ impl AddPrefix {
     }
 }
 
-/// Splits the new text at its first `?`, checks and normalises the path, and puts both into the head.
-fn replace_target(head: &mut RequestHead, target: &[u8], normal_path: &mut Vec<u8>) -> Result<(), RewriteError> {
+/// Splits the new text at its first `?`, checks and normalises the path, and puts both into the head. Dot segments in
+/// it are refused and not resolved: nobody has written them, so a client's text, or the rest of a path that a pattern
+/// has cut in the middle of a segment, would lead out of what is written in front of it.
+fn replace_target(
+    head: &mut RequestHead,
+    target: &[u8],
+    policy: PathPolicy,
+    normal_path: &mut Vec<u8>,
+) -> Result<(), RewriteError> {
     if target.len() > TARGET_BYTES_MAX {
         return Err(RewriteError::TooLong);
     }
     let question_mark = target.iter().position(|byte| *byte == b'?');
     let path = &target[..question_mark.unwrap_or(target.len())];
+    match climb(path) {
+        Climb::Nowhere => {}
+        Climb::DotSegment => return Err(RewriteError::EscapesRoot),
+        Climb::Nul => return Err(RewriteError::NotAPath),
+    }
     normal_path.clear();
-    match normalise(path, normal_path) {
-        Normalised::Unchanged => head.set_path(path),
-        Normalised::Changed => head.set_path(normal_path),
+    let path = match normalise(path, normal_path) {
+        Normalised::Unchanged => path,
+        Normalised::Changed => normal_path,
         Normalised::EscapesRoot => return Err(RewriteError::EscapesRoot),
         Normalised::DotsWithParameter | Normalised::Bad => return Err(RewriteError::NotAPath),
-    }
+    };
+    refuse_made_path(policy, path).map_err(RewriteError::AgainstPolicy)?;
+    head.set_path(path);
     if let Some(position) = question_mark {
         let query = &target[position + 1..];
         head.set_query(if query.is_empty() { None } else { Some(query) });

@@ -5,8 +5,11 @@ use super::{AddPrefix, Rewrite, RewriteError, StripPrefix, TARGET_BYTES_MAX};
 use crate::compile_error::CompileError;
 use crate::context::Scratch;
 use crate::fixtures::{context, request, target, template};
-use proptest::prelude::{any, proptest};
-use tidegate_wire::path::{Normalised, normalise};
+use proptest::prelude::{Strategy, any, prop_oneof, proptest};
+use proptest::sample::select;
+use tidegate_model::{EncodedSlashes, PathParameters, PathPolicy, Slashes};
+use tidegate_routing::path_policy::PathRefusal;
+use tidegate_wire::path::{Climb, Normalised, climb, normalise};
 
 fn rewritten(pattern: Option<&str>, to: &str, given: &str, lines: &[&str]) -> Result<String, RewriteError> {
     let rewrite = Rewrite::new(pattern, &template(to)).expect("a rewrite of the test");
@@ -56,34 +59,132 @@ fn captures_of_a_pattern() {
 
 #[test]
 fn what_comes_out_is_normalised() {
-    check(None, "/a/../b{path}", "/x", "/b/x");
     check(None, "/%7euser", "/x", "/~user");
-    check(Some("^/(.*)$"), "/a/$1/../c", "/b", "/a/c");
     check(None, "/a/%2f", "/x", "/a/%2F");
+    check(None, "/a^{path}", "/x", "/a%5E/x");
+}
+
+/// What a client chooses freely is one segment of the path, whichever placeholder brings it.
+#[test]
+fn a_text_of_the_client_stays_one_piece_of_the_path() {
+    let check = |value: &str, expected: Result<&str, RewriteError>| {
+        let lines = [format!("X: {value}"), format!("Cookie: x={value}")];
+        let lines = lines.each_ref().map(String::as_str);
+        for to in ["/t/{request.header.x}/end", "/t/{request.cookie.x}/end"] {
+            let seen = rewritten(None, to, "/a?q=1", &lines);
+            let expected = expected.map(|piece| format!("/t/{piece}/end?q=1"));
+            assert_eq!(seen, expected, "{value:?} in {to}");
+        }
+    };
+    check("v", Ok("v"));
+    check("v?admin=1", Ok("v%3Fadmin%3D1"));
+    check("v#x", Ok("v%23x"));
+    check("a b", Ok("a%20b"));
+    check("100%", Ok("100%25"));
+    check("a/b", Ok("a%2Fb"));
+    check("a%2fb", Ok("a%252fb"));
+    check("a\\b", Ok("a%5Cb"));
+    check("a\"b", Ok("a%22b"));
+    check("a&b=c+d", Ok("a%26b%3Dc%2Bd"));
+    check("é", Ok("%C3%A9"));
+    check("...", Ok("..."));
+    check("a..", Ok("a.."));
+    check("..a", Ok("..a"));
+    for dots in [
+        ".",
+        "..",
+        "../x",
+        "../../x",
+        "x/..",
+        "x/../y",
+        "./x",
+        "/..",
+        "..\\x",
+        "x\\..\\y",
+        "%2e%2e",
+        "%2e",
+        ".%2E/x",
+        "..%2fx",
+        "..%2Fx",
+        "x%2f..%2fy",
+        "..%5cx",
+        "%252e%252e%252fx",
+        "%25252e",
+        "..%3bx",
+    ] {
+        check(dots, Err(RewriteError::EscapesRoot));
+    }
+    for nul in ["%00", "a%00b", "a%2500"] {
+        check(nul, Err(RewriteError::NotAPath));
+    }
+    let parameter = rewritten(None, "/t/{request.header.x}/end", "/a", &["X: ..;x"]);
+    assert_eq!(parameter, Err(RewriteError::EscapesRoot));
+    let long = format!("X: {}", "y".repeat(TARGET_BYTES_MAX));
+    assert_eq!(rewritten(None, "/t/{request.header.x}", "/a", &[&long]), Err(RewriteError::TooLong));
+}
+
+/// Dots that only come together in the new path: of two texts, of a text and what is written, of a path that a pattern
+/// cut in the middle of a segment.
+#[test]
+fn dots_that_come_together_are_refused() {
+    let check = |pattern: Option<&str>, to: &str, given: &str, lines: &[&str]| {
+        assert_eq!(rewritten(pattern, to, given, lines), Err(RewriteError::EscapesRoot), "{pattern:?} {to} on {given}");
+    };
+    check(None, "/t/{request.header.x}{request.header.x}/y", "/", &["X: ."]);
+    check(None, "/t/.{request.header.x}/y", "/", &["X: ."]);
+    check(None, "/t/.{request.header.x}", "/", &[]);
+    check(Some("^/files-(.*)$"), "/files/$1", "/files-../admin", &[]);
+    check(Some("^/files-(.*)$"), "/files/$1", "/files-..%2Fadmin", &[]);
+    check(Some("^/files-(.*)$"), "/files/$1", "/files-..", &[]);
+    check(Some("^/x(.+)y$"), "/$1", "/x..y", &[]);
+    check(None, "/base{path}", "/..%2Fadmin", &[]);
+    check(None, "/base/{query}", "/a?../x", &[]);
+}
+
+/// A server that decodes slashes, merges them or cuts off parameters is said to be there by `path-policy`.
+#[test]
+fn the_policy_of_the_route_holds_for_texts_of_clients() {
+    let check = |policy: PathPolicy, to: &str, value: &str, expected: Result<&str, RewriteError>| {
+        let rewrite = Rewrite::new(None, &template(to)).expect("a rewrite of the test").under(policy);
+        let mut head = request("/a", "example.com", &[&format!("X: {value}")]);
+        let applied = rewrite.apply(&mut head, &context(), &mut Scratch::default());
+        let path = String::from_utf8_lossy(head.path()).into_owned();
+        assert_eq!(applied.map(|()| path).as_ref().map(String::as_str), expected.as_ref().map(|path| *path), "{value} in {to}");
+    };
+    let to = "/t/{request.header.x}/end";
+    let refused = |refusal| Err(RewriteError::AgainstPolicy(refusal));
+    let decode = PathPolicy { encoded_slashes: EncodedSlashes::Decode, ..PathPolicy::DEFAULT };
+    let no_encoded = PathPolicy { encoded_slashes: EncodedSlashes::Refuse, ..PathPolicy::DEFAULT };
+    let no_double = PathPolicy { slashes: Slashes::Refuse, ..PathPolicy::DEFAULT };
+    let no_parameters = PathPolicy { parameters: PathParameters::Refuse, ..PathPolicy::DEFAULT };
+    check(decode, to, "a/b", refused(PathRefusal::EncodedSlash));
+    check(decode, to, "a\\b", Ok("/t/a%5Cb/end"));
+    check(no_encoded, to, "a/b", refused(PathRefusal::EncodedSlash));
+    check(no_encoded, to, "a\\b", refused(PathRefusal::EncodedSlash));
+    check(no_encoded, to, "ab", Ok("/t/ab/end"));
+    check(no_encoded, "/t%2Fu", "", Ok("/t%2Fu"));
+    check(no_double, to, "", refused(PathRefusal::Slashes));
+    check(no_parameters, to, "a;b", refused(PathRefusal::Parameters));
+    check(PathPolicy::DEFAULT, to, "", Ok("/t//end"));
+    check(PathPolicy::DEFAULT, to, "a;b", Ok("/t/a%3Bb/end"));
 }
 
 #[test]
-fn a_header_in_a_path_stays_in_the_path() {
-    let check = |value: &str, expected: Result<&str, RewriteError>| {
-        let seen = rewritten(None, "/t/{request.header.x}", "/a?q=1", &[&format!("X: {value}")]);
-        assert_eq!(seen.as_deref().map_err(|error| *error), expected, "{value}");
+fn a_text_of_the_client_adds_nothing_to_the_query() {
+    let check = |to: &str, expected: &str| {
+        let seen = rewritten(None, to, "/a?q=1/..", &["X: a&role=admin#+..", "Cookie: x=a&b"]);
+        assert_eq!(seen.as_deref(), Ok(expected), "{to}");
     };
-    check("v", Ok("/t/v?q=1"));
-    check("v?admin=1", Ok("/t/v%3Fadmin=1?q=1"));
-    check("v#x", Ok("/t/v%23x?q=1"));
-    check("a b", Ok("/t/a%20b?q=1"));
-    check("100%", Ok("/t/100%25?q=1"));
-    check("../x", Ok("/x?q=1"));
-    check("../../x", Err(RewriteError::EscapesRoot));
-    check("%00", Err(RewriteError::NotAPath));
-    check(&"y".repeat(TARGET_BYTES_MAX), Err(RewriteError::TooLong));
+    check("/t?v={request.header.x}&w=1", "/t?v=a%26role%3Dadmin%23%2B..&w=1");
+    check("/t?v={request.cookie.x}", "/t?v=a%26b");
+    check("/t?{query}&v={request.header.x}", "/t?q=1/..&v=a%26role%3Dadmin%23%2B..");
+    check("{uri}&v={request.header.x}", "/a?q=1/..&v=a%26role%3Dadmin%23%2B..");
 }
 
 #[test]
 fn text_that_is_no_path_is_refused() {
-    let seen = rewritten(None, "{request.header.x}", "/a", &["X: https://evil.example/"]);
-    assert_eq!(seen, Err(RewriteError::NotAPath));
-    assert_eq!(rewritten(None, "{request.header.none}", "/a", &[]), Err(RewriteError::NotAPath));
+    assert_eq!(rewritten(Some("^/(.*)"), "$1", "/a", &[]), Err(RewriteError::NotAPath));
+    assert_eq!(rewritten(Some("^/(b)?"), "$1", "/a", &[]), Err(RewriteError::NotAPath));
     assert_eq!((RewriteError::NotAPath.status(), RewriteError::TooLong.status()), (400, 414));
 }
 
@@ -94,6 +195,9 @@ fn faults_that_are_seen_when_compiling() {
     };
     check(None, "new", CompileError::NotAPath("new".into()));
     check(None, "", CompileError::NotAPath(String::new()));
+    check(None, "{request.header.x}", CompileError::NotAPath("{request.header.x}".into()));
+    check(None, "/a/../b{path}", CompileError::NotAPath("/a/../b{path}".into()));
+    check(Some("^/(.*)$"), "/a/$1/%2E%2e", CompileError::NotAPath("/a/$1/%2E%2e".into()));
     check(None, "/a$1", CompileError::NoSuchCapture(1));
     check(Some("^/(.*)"), "/$2", CompileError::NoSuchCapture(2));
     assert!(matches!(Rewrite::new(Some("("), &template("/")), Err(CompileError::Regex(_))));
@@ -140,19 +244,55 @@ fn add_prefix_stands_in_front() {
     assert_eq!(AddPrefix::new("/v1").expect("a prefix").apply(&mut long), Err(RewriteError::TooLong));
 }
 
+/// Text that is as likely to mean something in a path as not.
+fn hostile_text() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        any::<u8>().prop_map(|byte| vec![byte]),
+        select(vec![".", "..", "/", "\\", "%2e", "%2F", "%5c", "%25", "%00", ";", "?", "#", "&", "a"])
+            .prop_map(|piece| piece.as_bytes().to_vec()),
+    ];
+    proptest::collection::vec(piece, 0..8).prop_map(|pieces| pieces.concat())
+}
+
+fn decoded(text: &[u8]) -> Vec<u8> {
+    let (mut out, mut at) = (Vec::new(), 0);
+    while at < text.len() {
+        let code = text.get(at + 1..at + 3).filter(|_| text[at] == b'%').and_then(|code| std::str::from_utf8(code).ok());
+        let byte = code.and_then(|code| u8::from_str_radix(code, 16).ok());
+        out.push(byte.unwrap_or(text[at]));
+        at += if byte.is_some() { 3 } else { 1 };
+    }
+    out
+}
+
 proptest! {
     #[test]
-    fn every_rewritten_path_is_in_normal_form(
-        header in proptest::collection::vec(any::<u8>(), 0..40),
-        path in "/[a-z./%?]{0,12}",
-        to in "(/[a-z.]{0,3}){1,3}",
-    ) {
+    fn every_rewritten_path_is_in_normal_form(header in hostile_text(), path in "/[a-z./%?]{0,12}", to in "(/[a-z]{0,3}){1,3}") {
         let rewrite = Rewrite::new(Some("^/(.*)"), &template(&format!("{to}/{{request.header.x}}$1")));
         let rewrite = rewrite.expect("a rewrite of the test");
         let mut head = request(&path, "example.com", &[]);
         head.fields.push(b"x", &header);
         if rewrite.apply(&mut head, &context(), &mut Scratch::default()).is_ok() {
             assert_eq!(normalise(head.path(), &mut Vec::new()), Normalised::Unchanged, "{}", head.path().escape_ascii());
+            assert_eq!(climb(head.path()), Climb::Nowhere, "{}", head.path().escape_ascii());
+        }
+    }
+
+    /// A server that decodes the segment reads the very text that was sent, and sees the segments that were written.
+    #[test]
+    fn what_a_client_sends_is_one_segment(value in hostile_text()) {
+        let rewrite = Rewrite::new(None, &template("/t/{request.header.x}/end?v={request.header.x}")).expect("a rewrite");
+        let mut head = request("/a", "example.com", &[]);
+        head.fields.push(b"x", &value);
+        if rewrite.apply(&mut head, &context(), &mut Scratch::default()).is_ok() {
+            let segments: Vec<&[u8]> = head.path().split(|byte| *byte == b'/').collect();
+            assert_eq!(segments.len(), 4, "{}", head.path().escape_ascii());
+            assert_eq!((segments[1], decoded(segments[2]), segments[3]), (&b"t"[..], value.clone(), &b"end"[..]));
+            let query = head.query().expect("a query");
+            assert!(!query.iter().any(|byte| matches!(byte, b'&' | b'#' | b'+' | b';' | b'?')), "{}", query.escape_ascii());
+            assert_eq!(decoded(query), [b"v=", &value[..]].concat());
+        } else {
+            assert_ne!(climb(&value), Climb::Nowhere, "{}", value.escape_ascii());
         }
     }
 }

@@ -24,12 +24,18 @@ pub enum Target {
     /// Control bytes become spaces (RFC 9110 section 5.5). A line break would start a header of the client's choice:
     /// response splitting.
     HeaderValue,
-    /// Bytes that RFC 3986 does not allow anywhere in a URI are percent-encoded.
+    /// Bytes that RFC 3986 does not allow anywhere in a URI are percent-encoded, and what a client may choose freely is
+    /// one piece of it, as in [`RequestTarget`](Self::RequestTarget).
     Url,
     /// As the path and query of a request: white space, control bytes, `#` and all above ASCII are percent-encoded; so
-    /// is `?`, except as written in the template and from `{uri}` and `{query}`, so that a header's text cannot start
-    /// the query.
+    /// is `?`, except as written in the template and from `{uri}` and `{query}`. `{path}` and `{uri}` are whole paths;
+    /// a header, a cookie or a name is one piece, in which everything is encoded that could end it, so that no client
+    /// walks out of a path by it, starts the query or adds to it.
     RequestTarget,
+    /// One piece of a URL: everything but letters, digits and a few marks is percent-encoded, `%` too, so that a server
+    /// reads the very text that was sent. Colons and brackets stay, which a host may have (`{request.header.Host}`) and
+    /// which end nothing.
+    UrlPiece,
 }
 
 impl Target {
@@ -121,10 +127,17 @@ impl CompiledTemplate {
 
     /// As [`render`](Self::render), with what `$n` stands for. A group that took no part in the match is empty.
     pub(crate) fn render_captures(&self, view: View<'_>, captures: Option<&Captures<'_>>, out: &mut Vec<u8>) {
+        let start = out.len();
         for part in &self.parts {
             match part {
                 Part::Literal(text) => out.extend_from_slice(text),
-                Part::Placeholder(placeholder) => render_placeholder(placeholder, self.target, view, out),
+                Part::Placeholder(placeholder) => {
+                    let is_one_piece = match self.target {
+                        Target::Url | Target::RequestTarget => is_one_piece(placeholder, &out[start..]),
+                        Target::Text | Target::Html | Target::Json | Target::HeaderValue | Target::UrlPiece => false,
+                    };
+                    render_placeholder(placeholder, if is_one_piece { Target::UrlPiece } else { self.target }, view, out);
+                }
                 Part::Capture(number) => {
                     if let Some(group) = captures.and_then(|captures| captures.get(*number)) {
                         encode(self.target, group.as_bytes(), out);
@@ -144,6 +157,35 @@ pub fn render_text(template: &Template, view: View<'_>, out: &mut Vec<u8>) {
             // Of the pattern of a `rewrite`, and of nothing else.
             TemplatePart::Capture(_) => {}
         }
+    }
+}
+
+/// Whether a placeholder of a URL brings a text of somebody's choice, which must stay one piece of it, and not a part
+/// of a URL that was read as one. `before` is what stands in front: a query may be put into a query as it is.
+fn is_one_piece(placeholder: &Placeholder, before: &[u8]) -> bool {
+    match placeholder {
+        Placeholder::Path
+        | Placeholder::Uri
+        | Placeholder::Host
+        | Placeholder::Scheme
+        | Placeholder::ClientIp
+        | Placeholder::ClientPort
+        | Placeholder::TlsVersion
+        | Placeholder::TlsJa4
+        | Placeholder::RequestId
+        | Placeholder::TimeUnixMs => false,
+        Placeholder::Query => !before.contains(&b'?'),
+        Placeholder::Method
+        | Placeholder::TlsSni
+        | Placeholder::TlsClient(_)
+        | Placeholder::RequestHeader(_)
+        | Placeholder::RequestCookie(_)
+        | Placeholder::ResponseHeader(_)
+        | Placeholder::UpstreamAddress
+        | Placeholder::AuthUser
+        | Placeholder::StatusText
+        | Placeholder::LogOwn(_)
+        | Placeholder::Log(_) => true,
     }
 }
 
@@ -236,13 +278,16 @@ fn render_number(number: u64, out: &mut Vec<u8>) {
 fn encode_literal(target: Target, text: &[u8], out: &mut Vec<u8>) {
     match target {
         Target::Text | Target::Html | Target::Json => out.extend_from_slice(text),
-        Target::HeaderValue | Target::Url => encode(target, text, out),
+        Target::HeaderValue | Target::Url | Target::UrlPiece => encode(target, text, out),
         Target::RequestTarget => encode_query(target, text, out),
     }
 }
 
 /// As [`encode`], where a `?` is meant as one.
 fn encode_query(target: Target, text: &[u8], out: &mut Vec<u8>) {
+    if target == Target::UrlPiece {
+        return encode(target, text, out);
+    }
     for (position, piece) in text.split(|byte| *byte == b'?').enumerate() {
         if position > 0 {
             out.push(b'?');
@@ -263,6 +308,11 @@ fn encode(target: Target, text: &[u8], out: &mut Vec<u8>) {
             encode_percent(text, |byte| byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=".contains(&byte), out);
         }
         Target::RequestTarget => encode_percent(text, |byte| byte.is_ascii_graphic() && byte != b'?' && byte != b'#', out),
+        Target::UrlPiece => {
+            for byte in text {
+                push_encoded(*byte, byte.is_ascii_alphanumeric() || b"-._~!*'():[]".contains(byte), out);
+            }
+        }
     }
 }
 
@@ -298,11 +348,15 @@ fn encode_percent(text: &[u8], allowed: impl Fn(u8) -> bool, out: &mut Vec<u8>) 
             }
             other => allowed(*other),
         };
-        if keep {
-            out.push(*byte);
-        } else {
-            out.extend_from_slice(&[b'%', hex(byte >> 4), hex(byte & 0xf)]);
-        }
+        push_encoded(*byte, keep, out);
+    }
+}
+
+fn push_encoded(byte: u8, keep: bool, out: &mut Vec<u8>) {
+    if keep {
+        out.push(byte);
+    } else {
+        out.extend_from_slice(&[b'%', hex(byte >> 4), hex(byte & 0xf)]);
     }
 }
 

@@ -85,12 +85,13 @@ fn bytes_are_encoded_for_where_they_go() {
     check(Target::HeaderValue, "a\r\nb\tc", &head, "a  b\tc");
     check(Target::HeaderValue, "{request.header.y}", &head, "é &?#'\"\\");
     check(Target::Url, "{path}", &head, "/a%22%3Cb%3E%20%c3");
-    check(Target::Url, "https://h/{request.header.x}", &head, "https://h/a%0D%0ASet-Cookie:%20x=1%00%7F");
-    check(Target::Url, "{request.header.y}", &head, "%C3%A9%20&?#'%22%5C");
+    check(Target::Url, "https://h/{request.header.x}", &head, "https://h/a%0D%0ASet-Cookie:%20x%3D1%00%7F");
+    check(Target::Url, "{request.header.y}", &head, "%C3%A9%20%26%3F%23'%22%5C");
     check(Target::Url, "{request.header.z}", &head, "%25zz%252");
     check(Target::Url, "/é?a=1#top", &head, "/%C3%A9?a=1#top");
     check(Target::RequestTarget, "{path}", &head, "/a\"<b>%20%c3");
-    check(Target::RequestTarget, "{request.header.y}", &head, "%C3%A9%20&%3F%23'\"\\");
+    check(Target::RequestTarget, "{request.header.y}", &head, "%C3%A9%20%26%3F%23'%22%5C");
+    check(Target::RequestTarget, "/{query}?{query}", &request("/?a?b=c/d", "h", &[]), "/a%3Fb%3Dc%2Fd?a?b=c/d");
     check(Target::RequestTarget, "/x y?a=1#b", &head, "/x%20y?a=1%23b");
     check(Target::RequestTarget, "{uri}?", &request("/a?b?c", "h", &[]), "/a?b?c?");
     check(Target::Html, "<p>{request.header.y}</p>", &head, "<p>é &amp;?#&#39;&quot;\\</p>");

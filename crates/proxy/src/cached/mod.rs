@@ -6,7 +6,6 @@
 mod asked;
 mod body;
 mod fetch;
-mod override_fields;
 mod purge;
 mod route_cache;
 mod serve;
@@ -27,6 +26,7 @@ use tidegate_cache::policy::{CacheStatus, Forward, answer};
 use tidegate_cache::{Key, Lookup};
 use tidegate_exchange::Exchange;
 use tidegate_exchange::forwarded::each_claim_of_url;
+use tidegate_exchange::override_fields;
 use tidegate_transport::Sock;
 use tidegate_upstream::pool::WorkerPool;
 use tidegate_wire::BodyFraming;

@@ -1,11 +1,12 @@
-//! A request body that is collected before it goes anywhere: its beginning in memory, what is longer in a file without
-//! a name. Whoever waits for a slow client then is the proxy, to which that costs a descriptor, and no server.
+//! A request body that is collected before it goes anywhere: in memory, or in a file without a name when it is long or
+//! when such bodies hold as much memory as they may. Whoever waits for a slow client then is the proxy, to which that
+//! costs a descriptor, and no server.
 
 use std::io;
 use std::path::Path;
 use tidegate_exchange::Pooled;
 use tidegate_transport::Buf;
-use tidegate_transport::memory::TakenShare;
+use tidegate_transport::memory::CollectedShare;
 use tidegate_transport::scratch::ScratchFile;
 
 /// What of a body is kept in memory; all of an ordinary form.
@@ -16,32 +17,53 @@ const PIECE_BYTES: usize = 32 << 10;
 
 /// All of a body, once it is there.
 pub(crate) struct Collected {
+    /// Empty from when there is a file.
     memory: Pooled<Vec<u8>>,
-    /// What that is, seen by whoever looks whether there is memory for another request.
-    taken: TakenShare,
-    /// What came behind it.
+    /// What that takes, seen by whoever looks whether there is memory for another request.
+    share: CollectedShare,
     file: Option<ScratchFile>,
 }
 
 impl Collected {
     pub fn empty() -> Collected {
-        Collected { memory: Pooled::take(), taken: TakenShare::default(), file: None }
+        Collected { memory: Pooled::take(), share: CollectedShare::default(), file: None }
     }
 
-    /// Adds a piece. `is_memory_short`: not to what is in memory, if that is something already.
+    /// Adds a piece. `is_memory_short`: to a file, with all that is in memory.
     pub async fn add(&mut self, piece: &[u8], folder: &Path, is_memory_short: bool) -> io::Result<()> {
-        let bytes_max = if is_memory_short { 0 } else { MEMORY_BYTES_MAX };
-        let fits = self.memory.len() + piece.len() <= bytes_max;
-        if fits && self.file.is_none() {
+        if let Some(file) = &mut self.file {
+            return file.add(piece, is_memory_short).await;
+        }
+        if !is_memory_short && self.is_room_for(piece.len()) {
             self.memory.extend_from_slice(piece);
-            self.taken.set(self.memory.len());
             return Ok(());
         }
-        let file = match &mut self.file {
-            Some(file) => file,
-            none => none.insert(ScratchFile::create(folder.to_owned()).await?),
-        };
-        file.add(piece).await
+        let file = self.file.insert(ScratchFile::create(folder.to_owned()).await?);
+        // Given up before it is copied to where the file's writes are gathered, or that would seem to be too much.
+        let beginning = std::mem::take(&mut *self.memory);
+        self.share.clear();
+        if !beginning.is_empty() {
+            file.add(&beginning, is_memory_short).await?;
+            drop(beginning);
+        }
+        file.add(piece, is_memory_short).await
+    }
+
+    /// Makes room for so much more in memory, if it may be there.
+    fn is_room_for(&mut self, more: usize) -> bool {
+        let wanted = self.memory.len() + more;
+        if wanted > MEMORY_BYTES_MAX {
+            return false;
+        }
+        // What is allocated counts, and grows by doubling, or each piece would have what is before it copied.
+        let capacity = self.memory.capacity();
+        let grown = if wanted > capacity { wanted.max(2 * capacity).min(MEMORY_BYTES_MAX) } else { capacity };
+        if !self.share.try_set(grown) {
+            return false;
+        }
+        let length = self.memory.len();
+        self.memory.reserve_exact(grown - length);
+        true
     }
 
     /// The body is whole.
@@ -53,17 +75,16 @@ impl Collected {
     }
 
     pub fn len(&self) -> u64 {
-        self.memory.len() as u64 + self.file.as_ref().map_or(0, ScratchFile::len)
+        self.file.as_ref().map_or(self.memory.len() as u64, ScratchFile::len)
     }
 
     /// The piece from there on, as it is sent; an empty one at the end.
     pub fn piece(&self, offset: u64) -> io::Result<Buf> {
-        let in_memory = self.memory.len() as u64;
-        if offset < in_memory {
-            let rest = &self.memory[offset as usize..];
-            return Ok(Buf::copy_of(&rest[..rest.len().min(PIECE_BYTES)]));
+        if let Some(file) = &self.file {
+            return file.read_at(offset, PIECE_BYTES);
         }
-        self.file.as_ref().map_or_else(|| Ok(Buf::empty()), |file| file.read_at(offset - in_memory, PIECE_BYTES))
+        let rest = self.memory.get(offset as usize..).unwrap_or_default();
+        Ok(Buf::copy_of(&rest[..rest.len().min(PIECE_BYTES)]))
     }
 
     /// How long the first piece is. Of one in memory that is known without a look at it.
@@ -76,8 +97,7 @@ impl Collected {
 
     /// Whether there is more than the first piece.
     pub fn has_rest(&self) -> bool {
-        let first = self.memory.len().min(PIECE_BYTES);
-        self.len() > if first > 0 { first as u64 } else { PIECE_BYTES as u64 }
+        self.len() > PIECE_BYTES as u64
     }
 }
 
@@ -98,7 +118,10 @@ mod tests {
         }
         collected.finish().await.expect("whole");
         assert_eq!(collected.len(), bytes as u64);
-        assert!(collected.memory.len() <= MEMORY_BYTES_MAX.min(short_from.next_multiple_of(piece)), "{}", collected.memory.len());
+        let is_short = bytes > 0 && (bytes - 1) / piece * piece >= short_from;
+        let is_in_memory = bytes <= MEMORY_BYTES_MAX && !is_short;
+        assert_eq!(collected.file.is_none(), is_in_memory, "{bytes} in pieces of {piece}, memory short from {short_from}");
+        assert!(is_in_memory || collected.memory.capacity() == 0, "what is in the file is in memory, too");
         let (mut read, mut pieces) = (Vec::new(), 0);
         loop {
             let piece = collected.piece(read.len() as u64).expect("a piece");

@@ -355,7 +355,7 @@ async fn discard<S: Sock>(
     }
     attempt.answered(response.status, sent_at.elapsed(), None);
     let pool = attempt.pool();
-    let answer = call.answer(&response, method, pool.compiled.model.timeouts.idle)?;
+    let answer = call.answer(&response, method, pool.compiled.model.timeouts.idle, &limits)?;
     let is_whole = throw_away(&mut reader_of(answer.body)).await?;
     let keeping = answer.keeping.only_if(is_whole);
     if let Some(stream) = call.stream() {

@@ -7,14 +7,15 @@ pub(crate) mod collected;
 mod head;
 mod hedge;
 mod mirror;
+mod replay;
 mod reply;
 pub(crate) mod retry;
 mod websocket;
 
 use self::body::{BodyTerms, TrailerPass, both, pump_body, send_rest};
-use self::collected::Collected;
 use self::head::Plan;
 use self::mirror::Copies;
+pub(crate) use self::replay::Replay;
 use self::reply::Replied;
 use self::retry::EarlyEnd;
 pub use self::websocket::check_upgrade;
@@ -34,7 +35,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tidegate_exchange::pace::Pace;
-use tidegate_exchange::{BodyReader, ClientFault, Exchange, Pooled, unless_gone};
+use tidegate_exchange::{BodyReader, ClientFault, Exchange, unless_gone};
 use tidegate_middleware::Refusal;
 use tidegate_model::Timeouts;
 use tidegate_telemetry::UpstreamError;
@@ -52,71 +53,6 @@ use tidegate_wire::HeadLimits;
 use tidegate_wire::head::Version;
 use tidegate_wire::http1::expects_continue;
 use tidegate_wire::websocket::PROTOCOL;
-
-/// What is kept of a request's body while it may have to be sent again.
-const REPLAY_BYTES_MAX: usize = 64 << 10;
-
-/// The beginning of the request's body, kept while the request may have to be sent again.
-pub(crate) enum Replay {
-    /// Nothing of the body was taken yet, and nothing will be kept: what has arrived must not be sent twice, and no
-    /// server would say that it has not looked at it.
-    Unkept,
-    /// Nothing of the body was taken yet.
-    Untouched,
-    Kept(Pooled<Vec<u8>>),
-    /// More was taken than is kept.
-    Lost,
-    /// All of the body, which was collected before it went anywhere.
-    Whole(Collected),
-}
-
-impl Replay {
-    pub(crate) fn of(may_be_repeated: bool) -> Replay {
-        if may_be_repeated { Replay::Untouched } else { Replay::Unkept }
-    }
-
-    /// A collected body of which not all is sent with the request's head.
-    fn with_rest(&self) -> Option<&Collected> {
-        match self {
-            Replay::Whole(body) => Some(body).filter(|body| body.has_rest()),
-            Replay::Unkept | Replay::Untouched | Replay::Kept(_) | Replay::Lost => None,
-        }
-    }
-
-    /// A piece is taken from the client.
-    fn note(&mut self, piece: &[u8]) {
-        let mut kept: Pooled<Vec<u8>> = match std::mem::replace(self, Replay::Lost) {
-            Replay::Untouched => Pooled::take(),
-            Replay::Kept(kept) => kept,
-            Replay::Unkept | Replay::Lost | Replay::Whole(_) => return,
-        };
-        if kept.len() + piece.len() <= REPLAY_BYTES_MAX {
-            kept.extend_from_slice(piece);
-            *self = Replay::Kept(kept);
-        }
-    }
-
-    /// Trailers are not kept.
-    fn note_trailers(&mut self) {
-        *self = Replay::Lost;
-    }
-
-    fn is_whole(&self) -> bool {
-        match self {
-            Replay::Unkept | Replay::Untouched | Replay::Kept(_) | Replay::Whole(_) => true,
-            Replay::Lost => false,
-        }
-    }
-
-    /// Nothing of the body went anywhere: what an attempt takes itself is all that there is.
-    fn is_untouched(&self) -> bool {
-        match self {
-            Replay::Unkept | Replay::Untouched => true,
-            Replay::Kept(_) | Replay::Lost => false,
-            Replay::Whole(body) => body.len() == 0,
-        }
-    }
-}
 
 /// What the answer and the request's body tell each other while both are on their way.
 #[derive(Default)]
@@ -394,7 +330,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
     /// The first piece of the body, from before or from the client; kept when the request may have to be sent again.
     fn first_piece(&mut self, replay: &mut Replay) -> Result<Option<Buf>, Failure> {
         match replay {
-            Replay::Kept(kept) => Ok(Some(kept.as_slice()).filter(|kept| !kept.is_empty()).map(Buf::copy_of)),
+            Replay::Kept(kept) => Ok(Some(kept.bytes.as_slice()).filter(|kept| !kept.is_empty()).map(Buf::copy_of)),
             Replay::Lost => Ok(None),
             Replay::Whole(body) => match body.piece(0) {
                 Ok(first) => Ok(Some(first).filter(|first| !first.is_empty())),
@@ -403,7 +339,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
             Replay::Unkept | Replay::Untouched => {
                 let first = self.exchange.take_at_hand()?;
                 if let Some(piece) = &first {
-                    replay.note(piece);
+                    replay.note(piece, &self.connection.facts);
                     self.copy_piece(piece);
                 }
                 self.send_copies_if_whole();
@@ -521,7 +457,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
                 } else {
                     let note = |piece: &[u8], has_trailers: bool| {
                         pumped.set(pumped.get() + piece.len() as u64);
-                        replay.note(piece);
+                        replay.note(piece, &connection.facts);
                         if let Some(copies) = &mut copies {
                             copies.note(piece);
                         }

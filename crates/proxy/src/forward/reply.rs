@@ -112,7 +112,8 @@ impl<S: Sock> Forwarding<'_, '_, S> {
             }
         }
         self.note_first_byte(attempt, sent_at);
-        let answer = call.answer(&self.exchange.response, self.exchange.head.method, self.way.timeouts.idle)?;
+        let answer =
+            call.answer(&self.exchange.response, self.exchange.head.method, self.way.timeouts.idle, &self.settings.head_limits)?;
         if answer.switched.is_some() {
             self.verify_switch()?;
         }

@@ -138,7 +138,7 @@ async fn serve_request<S: Sock>(connection: &Rc<Connection<S>>, mut data: Buf) -
         }
         framing => {
             connection.facts.has_upload.set(true);
-            BodyReader::H1(H1BodyReader::new(&connection.stream, framing, Peer::Client, rest))
+            BodyReader::H1(H1BodyReader::new(&connection.stream, framing, Peer::Client, &limits, rest))
         }
     };
     let responder = Responder::H1(H1Responder::new(&connection.stream, head.version, keep_alive));

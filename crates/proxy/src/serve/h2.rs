@@ -18,6 +18,7 @@ use tidegate_exchange::{Arrived, BodyReader, H2Responder, Pooled, Responder};
 use tidegate_message::body::H2BodyReader;
 use tidegate_message::h2::{FrameIo, FrameOwner, H2Shared, Opened, StreamHandle};
 use tidegate_middleware::Refusal;
+use tidegate_middleware::grpc::become_grpc;
 use tidegate_transport::rt::Waiter;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_wire::h2::connection::Role;
@@ -235,8 +236,13 @@ impl<S: Sock> Session<S> {
         self.connection.note_refusal(refusal, self.connection.client.ip());
         let mut response: Pooled<ResponseHead> = Pooled::take();
         let mut buffer: Pooled<Vec<u8>> = Pooled::take();
-        let body = refusal_body(&self.connection, refusal, &mut response, &mut buffer);
-        let is_bodiless = head.method == Method::Head;
+        let mut body = refusal_body(&self.connection, refusal, &mut response, &mut buffer);
+        let is_grpc = head.fields.is_grpc();
+        if is_grpc {
+            become_grpc(refusal.sentence(), refusal.reason(), &mut response);
+            body = &[];
+        }
+        let is_bodiless = is_grpc || head.method == Method::Head;
         let mut is_answered = stream.send_response(&response, is_bodiless);
         if !is_bodiless {
             is_answered = is_answered.and_then(|()| stream.send(Buf::copy_of(body), true));

@@ -56,6 +56,7 @@ fn process(status: &Status) -> String {
         leaving => format!(", and {leaving} that end with their connections"),
     };
     row("workers", format!("{}{leaving}", status.workers));
+    row("driver", format!("{} ({})", status.driver, status.driver_reason));
     let traffic = &status.traffic;
     row(
         "traffic",
@@ -267,6 +268,8 @@ pub mod tests {
             origin: "apply /etc/tidegate/tidegate.kdl".into(),
             source: "/etc/tidegate/tidegate.kdl".into(),
             workers: 2,
+            driver: "epoll".into(),
+            driver_reason: "auto is epoll in this version".into(),
             workers_leaving: 0,
             awaits_confirmation: None,
             refused: None,
@@ -393,6 +396,7 @@ pub mod tests {
 process       4711, tidegate 0.1.0, ready, started 2026-11-20 10:00:00
 configuration generation 5, by apply /etc/tidegate/tidegate.kdl, since 2026-11-20 11:00:00
 workers       2
+driver        epoll (auto is epoll in this version)
 traffic       1234 requests, 5 answers from 500 on, 60 handshakes, 7 failed
 
 LISTENER     SCHEME  HANDSHAKE  HTTP/1  HTTP/2  TUNNEL

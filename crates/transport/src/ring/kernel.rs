@@ -24,7 +24,7 @@ const SUBMISSIONS: u32 = 512;
 /// Completions that fit before the kernel has to keep some in memory of its own.
 const COMPLETIONS: u32 = 4096;
 /// Buffers that wait in the kernel for input; a power of two. Input that finds none waits for the next turn.
-const LENT_BUFFERS: u16 = 64;
+const LENT_BUFFERS: u16 = 32;
 /// The kernel wants the ring of buffers on a page of its own.
 const PAGE: usize = 4096;
 /// The group of those buffers; the ring has no other.

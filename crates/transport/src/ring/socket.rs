@@ -5,11 +5,11 @@ use super::executor::with_queue;
 use super::queue::{Completed, Operation, OperationId, Outcome, Owner, Queue};
 use crate::buffer::{Buf, TOTAL};
 use crate::deadline::Direction;
-use crate::memory;
 use crate::rt;
 use crate::sock::{FilePart, ReadLimit, Sock};
 use crate::sockets;
 use crate::waits::Waits;
+use crate::{held_back, memory};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
@@ -25,8 +25,13 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 /// Pieces of input that may wait for their reader; then receiving ends until it has taken them, and TCP holds the peer
-/// back.
-const PIECES_MAX: usize = 2;
+/// back. With two, every answer of 100 KB ends its receiving once.
+const PIECES_MAX: usize = 4;
+
+/// While memory is tight nothing is taken ahead.
+fn pieces_max() -> usize {
+    if memory::is_tight() { 1 } else { PIECES_MAX }
+}
 
 /// One connected socket of a worker on a ring.
 pub struct RingSock {
@@ -111,18 +116,22 @@ impl SocketState {
         if is_last {
             receiving.operation = None;
             receiving.is_cancelled = false;
-            // Also where nobody reads: an idle connection is watched on.
-            if receiving.end.is_none() && !self.is_given_up.get() && receiving.count() < PIECES_MAX {
+            // Also where nobody reads: an idle connection is watched on. While memory is tight the reader asks first.
+            let is_wanted = receiving.end.is_none() && !self.is_given_up.get() && receiving.count() < PIECES_MAX;
+            if is_wanted && !memory::is_tight() {
                 receiving.operation = Some(queue.begin(this.clone(), Operation::Receive));
             }
-        } else if receiving.count() >= PIECES_MAX
+        } else if receiving.count() >= pieces_max()
             && !receiving.is_cancelled
             && let Some(id) = receiving.operation
         {
             receiving.is_cancelled = true;
             queue.cancel(id);
         }
-        if is_news && let Some(reader) = receiving.reader.take() {
+        // A reader that waits while receiving has ended has it begun again.
+        if (is_news || receiving.operation.is_none())
+            && let Some(reader) = receiving.reader.take()
+        {
             reader.wake();
         }
     }
@@ -244,6 +253,9 @@ impl Sock for RingSock {
         if let Some(end) = receiving.end {
             self.state.waits.disarm(Direction::Read);
             return Poll::Ready(end.map(|()| Buf::empty()).map_err(io::Error::from));
+        }
+        if receiving.operation.is_none() && memory::is_tight() && held_back::poll_may_read(cx).is_pending() {
+            return Poll::Pending;
         }
         note(&mut receiving.reader, cx);
         if receiving.operation.is_none() {

@@ -86,7 +86,13 @@ impl<S: Sock> H1Call<S> {
         if self.interims.get() > INTERIM_MAX { Err(bad_response()) } else { Ok(HeadKind::Interim) }
     }
 
-    pub(super) fn answer(&self, head: &ResponseHead, method: Method, idle: Duration) -> Result<Answer<'_, S>, UpstreamFault> {
+    pub(super) fn answer(
+        &self,
+        head: &ResponseHead,
+        method: Method,
+        idle: Duration,
+        limits: &HeadLimits,
+    ) -> Result<Answer<'_, S>, UpstreamFault> {
         let stream = &self.connection.stream;
         stream.sock.set_read_limit(ReadLimit::Idle(idle));
         let rest = self.at_hand.replace(Buf::empty());
@@ -100,7 +106,7 @@ impl<S: Sock> H1Call<S> {
         }
         Ok(Answer {
             framing,
-            body: AnswerBody::H1(H1BodyReader::new(stream, framing, Peer::Upstream, rest)),
+            body: AnswerBody::H1(H1BodyReader::new(stream, framing, Peer::Upstream, limits, rest)),
             keeping,
             switched: None,
         })

@@ -207,10 +207,17 @@ impl<S: Sock> Call<S> {
         }
     }
 
-    /// What follows the final head. `idle` is how long the server may be silent in its body.
-    pub fn answer(&self, head: &ResponseHead, method: Method, idle: Duration) -> Result<Answer<'_, S>, UpstreamFault> {
+    /// What follows the final head. `idle` is how long the server may be silent in its body; `limits` are those that
+    /// the head was read with, and bound trailers.
+    pub fn answer(
+        &self,
+        head: &ResponseHead,
+        method: Method,
+        idle: Duration,
+        limits: &HeadLimits,
+    ) -> Result<Answer<'_, S>, UpstreamFault> {
         match self {
-            Call::H1(call) => call.answer(head, method, idle),
+            Call::H1(call) => call.answer(head, method, idle, limits),
             Call::H2(call) => call.answer(head, method, idle),
             Call::FastCgi(call) => call.answer(method, idle),
         }

@@ -85,7 +85,7 @@ async fn ask(world: &World) -> (Vec<u16>, Vec<u8>, Was) {
             break;
         }
     }
-    let answer = call.answer(&response, Method::Post, Timeouts::default().idle).expect("an answer");
+    let answer = call.answer(&response, Method::Post, Timeouts::default().idle, &LIMITS).expect("an answer");
     let mut body = Vec::new();
     match answer.body {
         AnswerBody::H1(mut reader) => {

@@ -1,7 +1,11 @@
 //! Chunked bodies, each decoded whole, byte by byte and in two pieces at every place.
 
-use super::{CHUNK_EXTENSION_BYTES_MAX, ChunkedDecoder, Peer, TRAILER_BYTES_MAX, TRAILERS_MAX};
+use super::{CHUNK_EXTENSION_BYTES_MAX, ChunkedDecoder, Peer};
 use crate::error::BodyError;
+use crate::limits::HeadLimits;
+
+/// Trailers are bounded as heads are.
+const LIMITS: HeadLimits = HeadLimits { head_bytes_max: 20_000, request_line_bytes_max: 10, fields_max: 70 };
 
 /// What a body was, and how many bytes of the input it took.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,7 +22,7 @@ fn decode(input: &[u8], ends: &[usize]) -> Result<Body, BodyError> {
 }
 
 fn decode_of(peer: Peer, input: &[u8], ends: &[usize]) -> Result<Body, BodyError> {
-    let mut decoder = ChunkedDecoder::new(peer);
+    let mut decoder = ChunkedDecoder::new(peer, &LIMITS);
     let mut body = Body { payload: Vec::new(), consumed: 0, finished: false, trailers: Vec::new() };
     let mut start = 0;
     for end in ends.iter().copied().chain([input.len()]) {
@@ -246,11 +250,11 @@ fn trailers_are_kept_when_they_change_nothing() {
 #[test]
 fn trailers_are_bounded() {
     let of_bytes = |len: usize| format!("0\r\nX: {}\r\n\r\n", "x".repeat(len - "X: \r\n\r\n".len()));
-    assert!(decode(of_bytes(TRAILER_BYTES_MAX).as_bytes(), &[]).is_ok_and(|body| body.finished));
-    assert_eq!(decode(of_bytes(TRAILER_BYTES_MAX + 1).as_bytes(), &[]), Err(BodyError::TrailersTooLarge));
-    let endless = format!("0\r\nX: {}", "x".repeat(TRAILER_BYTES_MAX));
+    assert!(decode(of_bytes(LIMITS.head_bytes_max).as_bytes(), &[]).is_ok_and(|body| body.finished));
+    assert_eq!(decode(of_bytes(LIMITS.head_bytes_max + 1).as_bytes(), &[]), Err(BodyError::TrailersTooLarge));
+    let endless = format!("0\r\nX: {}", "x".repeat(LIMITS.head_bytes_max));
     assert_eq!(decode_in_every_way(endless.as_bytes()), Err(BodyError::TrailersTooLarge));
     let of_fields = |count: usize| format!("0\r\n{}\r\n", "X: y\r\n".repeat(count));
-    assert!(decode(of_fields(TRAILERS_MAX).as_bytes(), &[]).is_ok_and(|body| body.trailers.len() == TRAILERS_MAX));
-    assert_eq!(decode(of_fields(TRAILERS_MAX + 1).as_bytes(), &[]), Err(BodyError::BadTrailer));
+    assert!(decode(of_fields(LIMITS.fields_max).as_bytes(), &[]).is_ok_and(|body| body.trailers.len() == LIMITS.fields_max));
+    assert_eq!(decode(of_fields(LIMITS.fields_max + 1).as_bytes(), &[]), Err(BodyError::TrailersTooLarge));
 }

@@ -3,6 +3,7 @@
 
 use super::PoolDraft;
 use crate::diagnostics::Diagnostic;
+use crate::forms::Fault;
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::placeholders::Text;
@@ -161,10 +162,7 @@ fn dns(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Discover> {
     let text = line.text(lowering, "dns")?;
     let (scheme, question) = match parse_dns(&text.value) {
         Ok(read) => read,
-        Err((reason, help)) => {
-            let diagnostic = text.error("bad-address", reason);
-            return lowering.refuse(if text.secret { diagnostic } else { diagnostic.help(help) });
-        }
+        Err((reason, help)) => return lowering.refuse(text.error("bad-address", reason).help(help)),
     };
     let resolver = match resolver {
         None => None,
@@ -175,7 +173,7 @@ fn dns(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Discover> {
 }
 
 /// `Err` is what is wrong, and what to do.
-fn parse_dns(text: &str) -> Result<(Scheme, DnsQuestion), (String, String)> {
+fn parse_dns(text: &str) -> Result<(Scheme, DnsQuestion), Fault> {
     let as_in = "for example `dns=\"api.internal:8080\"`";
     if let Some(name) = text.strip_prefix("srv+") {
         let as_in = "for example `dns=\"srv+_http._tcp.api.internal\"`";
@@ -190,21 +188,21 @@ fn parse_dns(text: &str) -> Result<(Scheme, DnsQuestion), (String, String)> {
             Ok(HostPattern::Any | HostPattern::Wildcard(_) | HostPattern::Ip(_)) => {
                 Err(("the name of a service is missing behind `srv+`".into(), as_in.into()))
             }
-            Err(reason) => Err((reason, as_in.into())),
+            Err(reason) => Err((reason.into(), as_in.into())),
         };
     }
     let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
     if !rest.contains(':') && matches!(address::parse_host_pattern(rest), Ok(HostPattern::Exact(_))) && rest == text {
         let help = format!("write `dns=\"{rest}:8080\"`, or `dns=\"srv+_http._tcp.{rest}\"` for SRV records, which bring it");
-        return Err(("the port of the servers is missing".into(), help));
+        return Err(("the port of the servers is missing".into(), help.into()));
     }
     match TcpAddress::parse(text) {
         Ok(found) if found.host.parse::<IpAddr>().is_ok() => {
             let message = format!("`{}` is an IP address, and there is nothing to look up", found.host);
-            Err((message, format!("write `server \"{found}\"`")))
+            Err((message.into(), format!("write `server \"{found}\"`").into()))
         }
         Ok(TcpAddress { scheme, host, port }) => Ok((scheme, DnsQuestion::Addresses { name: host, port })),
-        Err(reason) => Err((reason, as_in.into())),
+        Err(reason) => Err((reason.into(), as_in.into())),
     }
 }
 

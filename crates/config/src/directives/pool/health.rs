@@ -11,6 +11,7 @@ use crate::reading::{Read, expect_text};
 use crate::table::{Argument, Kind, Place, Property};
 use crate::units::show_duration;
 use crate::written_line::{Writer, duration};
+use std::borrow::Cow;
 use std::time::Duration;
 use tidegate_model::{Health, HttpProbe, Probe, SiteAddress, StatusRange, TextPattern};
 
@@ -212,21 +213,21 @@ fn http(lowering: &mut Lowering<'_>, line: &Line<'_>, path: Option<Text>) -> Opt
 }
 
 fn checked_path(lowering: &mut Lowering<'_>, text: Text) -> Option<String> {
-    let help = match text.value.as_str() {
+    let help: Cow<'static, str> = match text.value.as_str() {
         path if path.contains("://") => {
             let path = path.split_once("://").and_then(|(_, rest)| rest.find('/').map(|start| &rest[start..])).unwrap_or("/");
-            format!("write the path alone, `{path}`; a port is given with `port=`, a host with `host=`")
+            format!("write the path alone, `{path}`; a port is given with `port=`, a host with `host=`").into()
         }
-        path if !path.starts_with('/') => format!("write `/{path}`"),
+        path if !path.starts_with('/') => format!("write `/{path}`").into(),
         // It goes into the request as it is, and a blank would end it there.
         path if !path.bytes().all(|byte| byte.is_ascii_graphic()) => {
-            "blanks and letters outside ASCII are percent-encoded, as in `%20`".to_string()
+            "blanks and letters outside ASCII are percent-encoded, as in `%20`".into()
         }
-        path if path.contains('#') => "a part behind `#` is never sent: remove it".to_string(),
+        path if path.contains('#') => "a part behind `#` is never sent: remove it".into(),
         _ => return Some(text.value),
     };
     let diagnostic = text.error("bad-path", format!("`{}` is not a path that can be asked for", text.value));
-    lowering.refuse(if text.secret { diagnostic } else { diagnostic.help(help) })
+    lowering.refuse(diagnostic.help(help))
 }
 
 fn method(lowering: &mut Lowering<'_>, text: Text) -> Option<String> {
@@ -236,9 +237,9 @@ fn method(lowering: &mut Lowering<'_>, text: Text) -> Option<String> {
     }
     let diagnostic = text.error("bad-value", format!("`{}` is not a method that can be asked with", text.value));
     let help = if is_token(&upper) && upper != text.value && !text.secret {
-        format!("methods are case sensitive: write `{upper}`")
+        Cow::Owned(format!("methods are case sensitive: write `{upper}`"))
     } else {
-        "for example `GET`, `HEAD` or `OPTIONS`".to_string()
+        "for example `GET`, `HEAD` or `OPTIONS`".into()
     };
     lowering.refuse(diagnostic.help(help))
 }

@@ -127,7 +127,7 @@ fn is_off(lowering: &mut Lowering<'_>, line: &Line<'_>) -> bool {
 }
 
 /// Says what a zero may have been meant to be, when it was just refused.
-fn explain_zero(lowering: &mut Lowering<'_>, value: Option<&Value>, help: &str) {
+fn explain_zero(lowering: &mut Lowering<'_>, value: Option<&Value>, help: &'static str) {
     let is_zero = |value: &&Value| match &value.literal {
         Literal::Integer(number) => *number == 0,
         Literal::Text(text) => text.trim_end_matches(|c: char| c.is_ascii_alphabetic()) == "0",
@@ -137,7 +137,7 @@ fn explain_zero(lowering: &mut Lowering<'_>, value: Option<&Value>, help: &str) 
         && last.code == "out-of-range"
         && last.primary.location == value.location
     {
-        last.help = Some(help.to_owned());
+        last.help = Some(help.into());
     }
 }
 
@@ -156,9 +156,9 @@ fn other_word(text: &Text, owner: &str, names: &[&str], reserved: &str) -> Diagn
         return not_available(text.location.clone(), &format!("{owner} \"{reserved}\""));
     }
     let diagnostic = text.error("bad-value", format!("`{owner}` cannot be `{}`", text.value));
-    match nearest(&text.value, names.iter().copied()) {
+    match nearest(&text.value, names.iter().copied()).filter(|_| !text.secret) {
         Some(candidate) => diagnostic.help(format!("did you mean `\"{candidate}\"`?")),
-        None => diagnostic.help(format!("it can be {}", quoted_list(names))),
+        None => diagnostic.help_of_language(format!("it can be {}", quoted_list(names))),
     }
 }
 

@@ -142,9 +142,10 @@ fn no_cause(text: &Text, word: &str) -> Diagnostic {
     }
     match nearest(word, RetryOn::NAMES.iter().copied()).filter(|_| !text.secret) {
         Some(candidate) => diagnostic.help(format!("did you mean `{candidate}`?")),
-        None => {
-            diagnostic.help(format!("it can be {}, or a status from {STATUS_MIN} to {STATUS_MAX}", quoted_list(RetryOn::NAMES)))
-        }
+        None => diagnostic.help_of_language(format!(
+            "it can be {}, or a status from {STATUS_MIN} to {STATUS_MAX}",
+            quoted_list(RetryOn::NAMES)
+        )),
     }
 }
 

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use tidegate_testkit::Proxy;
+use tidegate_testkit::server::{Server, Settings};
 use tidegate_testkit::upstream::{Answer, Behaviour, Upstream};
 
 /// For how long connections are opened, and how long they are held after that.
@@ -22,18 +23,26 @@ const SERVED_PERCENT: usize = 90;
 /// A request that takes longer is not served.
 const ANSWERED: Duration = Duration::from_secs(5);
 const MEBIBYTE: u64 = 1 << 20;
+/// One worker, whose account nobody else changes, and two, which take from one budget.
+const THREADS: [usize; 2] = [1, 2];
 
 const CONFIG: &str = r#"
 admin "127.0.0.1:{admin}"
 access-log "off"
-threads 1
+threads THREADS
 memory "MEMORY"
+pool "slow" {
+    server "SLOW"
+    protocol "h2c"
+}
 site "http://:{port}" {
     compress
+    route "/kept" { proxy "slow" }
     route "/fixed" { respond 200 body="fixed" }
     route "/silent" { proxy "SILENT" }
     route "/text" { proxy "TEXT" }
     route "/plain" { proxy "TEXT" }
+    route "/script/*" { fastcgi "SILENT" root="/srv/none" fallback="/index.php"; }
     proxy "UPSTREAM"
 }
 "#;
@@ -59,6 +68,13 @@ fn post(stream: u32) -> Vec<u8> {
     let head = [&[0x83, 0x86][..], &literal(":path", "/silent"), &literal(":authority", "example.com")].concat();
     let data = frame(0, 0, stream, &[b'x'; 16_000]);
     [frame(1, 4, stream, &head), data.clone(), data].concat()
+}
+
+/// A PUT that is kept while it may have to be sent again.
+fn put(stream: u32) -> Vec<u8> {
+    let fields = [literal(":method", "PUT"), vec![0x86], literal(":path", "/kept"), literal(":authority", "example.com")];
+    let (piece, last) = (frame(0, 0, stream, &[b'x'; 16_000]), frame(0, 1, stream, &[b'x'; 16_000]));
+    [frame(1, 4, stream, &fields.concat()), piece.clone(), piece.clone(), piece, last].concat()
 }
 
 /// A POST whose trailers nobody reads.
@@ -97,11 +113,13 @@ fn shapes() -> Vec<Shape> {
     let plain = |first: &str, more: usize| [first.as_bytes(), &vec![b'x'; more]].concat();
     let shape = |name, connections, says| Shape { name, says, connections };
     let post_held = "POST /silent HTTP/1.1\r\nHost: example.com\r\nContent-Length: 10000000\r\n\r\n";
+    let script = "POST /script/a HTTP/1.1\r\nHost: example.com\r\nContent-Length: 300000\r\n\r\n";
     let upgrade = "GET /upgrade HTTP/1.1\r\nHost: example.com\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n";
     let coded = "GET /text HTTP/1.1\r\nHost: example.com\r\nAccept-Encoding: gzip, zstd\r\n\r\n";
     vec![
         shape("POSTs held over HTTP/1.1", 1500, plain(post_held, 100_000)),
         shape("POSTs held over HTTP/2", 20, streams(65_535, 200, post)),
+        shape("PUTs kept to be sent again", 40, streams(65_535, 50, put)),
         shape("closed windows", 60, streams(0, 100, |stream| request(stream, "/bytes/50000", &[]))),
         shape("windows of a byte", 60, streams(1, 100, |stream| request(stream, "/bytes/50000", &[]))),
         shape("slow readers", 800, plain("GET /plain HTTP/1.1\r\nHost: example.com\r\n\r\n", 0)),
@@ -113,6 +131,7 @@ fn shapes() -> Vec<Shape> {
         shape("GETs that wait over HTTP/1.1", 4000, plain("GET /silent HTTP/1.1\r\nHost: example.com\r\n\r\n", 0)),
         shape("GETs that wait over HTTP/2", 24, streams(65_535, 250, |stream| request(stream, "/silent", &[]))),
         shape("tunnels over HTTP/1.1", 3000, plain(upgrade, 0)),
+        shape("bodies of scripts held", 1500, plain(script, 250_000)),
         shape("held trailers", 30, streams(65_535, 250, trailers)),
         shape("WebSockets over HTTP/2", 24, streams(65_535, 250, tunnel)),
     ]
@@ -148,6 +167,7 @@ fn answer_without_end(mut socket: TcpStream, text: &[u8]) {
 /// A proxy that is attacked, with what stands behind it.
 struct Target {
     proxy: Proxy,
+    _slow: Server,
     /// The servers behind it end with it.
     is_over: Arc<AtomicBool>,
 }
@@ -176,15 +196,19 @@ fn silent(is_over: Arc<AtomicBool>) -> SocketAddr {
 }
 
 impl Target {
-    fn start(program: &str, memory: &str) -> Target {
+    fn start(program: &str, memory: &str, threads: usize) -> Target {
         let upstream = Upstream::start(Behaviour::new(Answer::ByPath)).expect("a port is free");
+        let settings = Settings { h2c: true, delay: Duration::from_secs(3600), ..Settings::new("slow") };
+        let slow = Server::start(settings).expect("a port is free");
         let is_over = Arc::new(AtomicBool::new(false));
         let config = CONFIG
+            .replace("THREADS", &threads.to_string())
+            .replace("SLOW", &slow.address().to_string())
             .replace("MEMORY", memory)
             .replace("UPSTREAM", &upstream.address.to_string())
             .replace("TEXT", &endless_text().to_string())
             .replace("SILENT", &silent(is_over.clone()).to_string());
-        Target { proxy: Proxy::start(program, &config).expect("the proxy starts"), is_over }
+        Target { proxy: Proxy::start(program, &config).expect("the proxy starts"), _slow: slow, is_over }
     }
 
     /// Attacks, and gives back the most that was resident meanwhile, in bytes. Fails when another client is not served.
@@ -279,16 +303,52 @@ fn what_is_resident_stays_within_the_budget_whatever_clients_do() {
     const BUDGET_BYTES: u64 = 64 * MEBIBYTE;
     let _alone = crate::alone();
     let mut faults = Vec::new();
-    for shape in &shapes() {
-        let mut target = Target::start(&program(), "64MiB");
-        let attacked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| target.attack(&[shape])));
+    for (threads, shape) in THREADS.iter().flat_map(|threads| shapes().into_iter().map(move |shape| (*threads, shape))) {
+        let mut target = Target::start(&program(), "64MiB", threads);
+        let attacked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| target.attack(&[&shape])));
+        let name = format!("{} with {threads} threads", shape.name);
         match attacked {
             Ok(peak) if peak <= BUDGET_BYTES => {}
-            Ok(peak) => faults.push(format!("{}: {peak} bytes\n{}", shape.name, target.proxy.program.output())),
-            Err(_) => faults.push(format!("{}: see above", shape.name)),
+            Ok(peak) => faults.push(format!("{name}: {peak} bytes\n{}", target.proxy.program.output())),
+            Err(_) => faults.push(format!("{name}: see above")),
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Uploads that come slowly are collected for their script in memory or in files, as there is room, and nobody is ended
+/// or refused for them.
+#[test]
+fn uploads_for_scripts_go_on_and_leave_the_others_their_memory() {
+    const UPLOADS: usize = 280;
+    let _alone = crate::alone();
+    for threads in THREADS {
+        let target = Target::start(&program(), "64MiB", threads);
+        let begin = b"POST /script/a HTTP/1.1\r\nHost: example.com\r\nContent-Length: 300000\r\n\r\n";
+        let mut uploads: Vec<TcpStream> = (0..UPLOADS).map(|_| super::connect(target.proxy.address)).collect();
+        let mut statuses = Vec::new();
+        let mut send_to_all = |bytes: &[u8]| {
+            for upload in &mut uploads {
+                // Who was ended is counted below.
+                let _ = upload.write_all(bytes);
+            }
+            statuses.push(ask_once(target.proxy.address).unwrap_or_else(|error| error.to_string()));
+        };
+        send_to_all(begin);
+        for _ in 0..25 {
+            send_to_all(&[b'x'; 10_000]);
+        }
+        thread::sleep(HELD);
+        send_to_all(b"x");
+        let is_open = |upload: &mut TcpStream| {
+            upload.set_nonblocking(true).expect("a socket");
+            upload.read(&mut [0; 1]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+        };
+        let going_on = uploads.iter_mut().map(is_open).filter(|is_open| *is_open).count();
+        println!("{threads} threads: {going_on} of {UPLOADS} uploads go on, others got {statuses:?}");
+        assert!(statuses.iter().all(|status| status == "200"), "{statuses:?}\n{}", target.proxy.program.output());
+        assert!(going_on * 100 >= UPLOADS * 95, "{going_on}\n{}", target.proxy.program.output());
+    }
 }
 
 /// A control group of its own, which ends with the guard.
@@ -352,7 +412,7 @@ fn in_a_small_control_group_it_is_never_killed() {
         fs::set_permissions(launcher.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("may be run");
         // A file that is open for writing cannot be run.
         let launcher = launcher.into_temp_path();
-        let mut target = Target::start(&launcher.display().to_string(), "auto");
+        let mut target = Target::start(&launcher.display().to_string(), "auto", 2);
         let peak = target.attack(&named(names));
         println!("{mebibytes} MiB: {:.1} resident, {:.1} in the group", peak as f64 / 1e6, group.most_bytes() as f64 / 1e6);
         assert!(peak <= mebibytes * MEBIBYTE, "{peak}");

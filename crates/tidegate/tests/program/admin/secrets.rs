@@ -3,6 +3,8 @@
 //! for all of them. What is written out under a misspelt name is not repeated either. A text that the schema has and
 //! these configurations do not is in a table with its reason.
 
+mod refused;
+
 use super::plain::{Reply, over_tcp};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,6 +63,7 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
             "tls.client-auth crl",
             "top.access-log target",
             "top.admin address",
+            "top.admin hosts",
             "top.cache disk",
             "top.listener address",
             "top.pool name",

@@ -57,13 +57,18 @@ pub struct Asked {
     pub proxy: Proxy,
 }
 
+/// Another program where `PROGRAM` names one, such as that of an earlier version.
+fn program() -> String {
+    std::env::var("PROGRAM").unwrap_or_else(|_| PROGRAM.to_owned())
+}
+
 impl Asked {
     pub fn start(config: &str) -> Asked {
         Asked::start_in(Places::new().expect("a folder"), config)
     }
 
     pub fn start_in(places: Places, config: &str) -> Asked {
-        let proxy = Proxy::start_in(places, PROGRAM, config, &[], &Surroundings::default()).expect("the proxy starts");
+        let proxy = Proxy::start_in(places, &program(), config, &[], &Surroundings::default()).expect("the proxy starts");
         Asked { proxy }
     }
 

@@ -84,7 +84,7 @@ impl HeaderBlock {
     }
 
     /// The block is done with.
-    fn close(&mut self) {
+    pub(super) fn close(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_BYTES);
         self.stage = Stage::None;

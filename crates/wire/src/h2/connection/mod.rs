@@ -276,6 +276,17 @@ impl<T: Default> Connection<T> {
         }
     }
 
+    /// The client sends nothing more, but may read on: what has come whole is answered. What has not never will be, and
+    /// a head that came in part is forgotten.
+    pub fn end_input(&mut self) {
+        self.block.close();
+        self.block.began = None;
+        if !matches!(self.leaving, Leaving::Final { .. }) {
+            self.leaving = Leaving::Final { last_id: self.last_peer_id };
+            self.write_go_away(self.last_peer_id, ErrorCode::NoError);
+        }
+    }
+
     /// Says why the connection ends. Nothing may follow.
     pub fn end(&mut self, why: ConnectionEnd) {
         self.leaving = Leaving::Final { last_id: self.last_peer_id };

@@ -1,0 +1,96 @@
+//! What is kept of a request's body while the request may have to be sent again, and what that takes of memory.
+
+use super::collected::Collected;
+use crate::listening::{ConnectionFacts, HeldForConnection};
+use std::rc::Rc;
+use tidegate_exchange::Pooled;
+
+/// What is kept of a request's body while it may have to be sent again.
+const REPLAY_BYTES_MAX: usize = 64 << 10;
+/// What is kept of a body is in no account below this: most bodies are smaller, and have nothing to tell.
+const REPLAY_UNTOLD_BYTES: usize = 16 << 10;
+
+/// The beginning of the request's body, kept while the request may have to be sent again.
+pub(crate) enum Replay {
+    /// Nothing of the body was taken yet, and nothing will be kept: what has arrived must not be sent twice, and no
+    /// server would say that it has not looked at it.
+    Unkept,
+    /// Nothing of the body was taken yet.
+    Untouched,
+    Kept(KeptBody),
+    /// More was taken than is kept.
+    Lost,
+    /// All of the body, which was collected before it went anywhere.
+    Whole(Collected),
+}
+
+impl Replay {
+    pub(crate) fn of(may_be_repeated: bool) -> Replay {
+        if may_be_repeated { Replay::Untouched } else { Replay::Unkept }
+    }
+
+    /// A collected body of which not all is sent with the request's head.
+    pub(super) fn with_rest(&self) -> Option<&Collected> {
+        match self {
+            Replay::Whole(body) => Some(body).filter(|body| body.has_rest()),
+            Replay::Unkept | Replay::Untouched | Replay::Kept(_) | Replay::Lost => None,
+        }
+    }
+
+    /// A piece is taken from the client.
+    pub(super) fn note(&mut self, piece: &[u8], facts: &Rc<ConnectionFacts>) {
+        let mut kept = match std::mem::replace(self, Replay::Lost) {
+            Replay::Untouched => KeptBody { bytes: Pooled::take(), held: None },
+            Replay::Kept(kept) => kept,
+            Replay::Unkept | Replay::Lost | Replay::Whole(_) => return,
+        };
+        if kept.bytes.len() + piece.len() <= REPLAY_BYTES_MAX {
+            kept.add(piece, facts);
+            *self = Replay::Kept(kept);
+        }
+    }
+
+    /// Trailers are not kept.
+    pub(super) fn note_trailers(&mut self) {
+        *self = Replay::Lost;
+    }
+
+    pub(super) fn is_whole(&self) -> bool {
+        match self {
+            Replay::Unkept | Replay::Untouched | Replay::Kept(_) | Replay::Whole(_) => true,
+            Replay::Lost => false,
+        }
+    }
+
+    /// Nothing of the body went anywhere: what an attempt takes itself is all that there is.
+    pub(super) fn is_untouched(&self) -> bool {
+        match self {
+            Replay::Unkept | Replay::Untouched => true,
+            Replay::Kept(_) | Replay::Lost => false,
+            Replay::Whole(body) => body.len() == 0,
+        }
+    }
+}
+
+/// What is kept of a body.
+pub(crate) struct KeptBody {
+    pub(super) bytes: Pooled<Vec<u8>>,
+    /// What that takes, once it is much.
+    held: Option<HeldForConnection>,
+}
+
+impl KeptBody {
+    fn add(&mut self, piece: &[u8], facts: &Rc<ConnectionFacts>) {
+        let (before, wanted) = (self.bytes.capacity(), self.bytes.len() + piece.len());
+        if wanted > before {
+            // By doubling, but to no more than is ever kept.
+            let grown = wanted.max(2 * before).min(REPLAY_BYTES_MAX);
+            if grown > REPLAY_UNTOLD_BYTES {
+                self.held.get_or_insert_with(|| HeldForConnection::new(facts, 0)).set(grown);
+            }
+            let length = self.bytes.len();
+            self.bytes.reserve_exact(grown - length);
+        }
+        self.bytes.extend_from_slice(piece);
+    }
+}
