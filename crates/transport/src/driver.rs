@@ -3,7 +3,7 @@
 
 use crate::buffer::Buf;
 use crate::ring::{self, RingListener, RingSock};
-use crate::rt;
+use crate::rt::{self, Driver};
 use crate::sock::{FilePart, ReadLimit, Sock};
 use crate::tokio_sock::{TokioListener, TokioSock};
 use std::io;
@@ -11,22 +11,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-
-/// A driver of a worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Driver {
-    Epoll,
-    IoUring,
-}
-
-impl Driver {
-    pub fn name(self) -> &'static str {
-        match self {
-            Driver::Epoll => "epoll",
-            Driver::IoUring => "io-uring",
-        }
-    }
-}
 
 /// A connected socket of a worker, whatever its driver.
 pub enum DriverSock {

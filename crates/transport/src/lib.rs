@@ -21,7 +21,8 @@ pub mod tokio_sock;
 mod waits;
 
 pub use buffer::Buf;
-pub use driver::{Driver, DriverListener, DriverSock};
+pub use driver::{DriverListener, DriverSock};
+pub use rt::Driver;
 pub use sock::{FilePart, ReadLimit, Sock};
 pub use sockets::ListenOptions;
 pub use stream::{Stream, TlsFacts};

@@ -1,8 +1,7 @@
-//! The worker's runtime behind our own names: run, spawn, sleep, wait for a signal. tokio's single-threaded runtime does
-//! the work with epoll, our own executor with a ring; nothing above this crate names either.
+//! The worker's runtime behind our own names: run, spawn, sleep, wait for a signal. With epoll tokio's single-threaded
+//! runtime does the work, with a ring our own executor; nothing above this crate names either.
 
 use crate::deadline;
-use crate::driver::Driver;
 use crate::ring;
 use crate::ring::executor;
 use std::cell::{Cell, RefCell};
@@ -16,6 +15,22 @@ use std::time::{Duration, Instant};
 
 /// Names that are looked up and folders that are read at the same time, for one worker.
 pub const BESIDE_THREADS_MAX: usize = 32;
+
+/// A driver of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Driver {
+    Epoll,
+    IoUring,
+}
+
+impl Driver {
+    pub fn name(self) -> &'static str {
+        match self {
+            Driver::Epoll => "epoll",
+            Driver::IoUring => "io-uring",
+        }
+    }
+}
 
 /// Runs a worker on this thread until `main` returns. Its sockets' deadlines are worked off meanwhile.
 pub fn run<T>(driver: Driver, main: impl Future<Output = T>) -> io::Result<T> {
@@ -70,7 +85,7 @@ pub struct Task(AbortHandle);
 #[derive(Debug)]
 enum AbortHandle {
     Epoll(tokio::task::AbortHandle),
-    Ring(executor::AbortHandle),
+    Ring(executor::RingTask),
 }
 
 impl Task {
@@ -114,7 +129,7 @@ pub async fn sleep(duration: Duration) {
 pub async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let working = match driver() {
         Driver::Epoll => tokio::task::spawn_blocking(work),
-        Driver::IoUring => executor::spawn_blocking(work),
+        Driver::IoUring => executor::spawn_blocking(BESIDE_THREADS_MAX, work),
     };
     match working.await {
         Ok(done) => done,

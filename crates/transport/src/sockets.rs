@@ -6,6 +6,7 @@ use crate::sock::FilePart;
 use rustix::fd::AsFd;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, acceptfrom_with, recv, send};
 use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -84,7 +85,7 @@ pub(crate) fn accept_now(listener: impl AsFd) -> io::Result<Option<(OwnedFd, Soc
 }
 
 /// Connects to a unix socket. While its queue is full this waits, as long as the caller does.
-pub(crate) async fn connect_unix(path: &Path) -> io::Result<Socket> {
+pub(crate) async fn connect_unix<P: Future<Output = ()>>(path: &Path, sleep: impl Fn(Duration) -> P) -> io::Result<Socket> {
     let address = SockAddr::unix(path)?;
     let mut pause = UNIX_QUEUE_PAUSE;
     loop {
@@ -94,7 +95,7 @@ pub(crate) async fn connect_unix(path: &Path) -> io::Result<Socket> {
             Ok(()) => return Ok(socket),
             // Unlike TCP a unix socket has no state of being connected later (connect(2)).
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                crate::rt::sleep(pause).await;
+                sleep(pause).await;
                 pause = (pause * 2).min(UNIX_QUEUE_PAUSE_MOST);
             }
             Err(error) => return Err(error),

@@ -152,9 +152,9 @@ impl Sock for TokioSock {
     }
 
     async fn connect_unix(path: &Path) -> io::Result<Self> {
-        // A connected stream is read, written and waited for by the same calls in both families, so that the type of TCP
-        // serves for both and nothing on the way of a byte asks which it is.
-        Ok(TokioSock::new(TcpStream::from_std(sockets::connect_unix(path).await?.into())?))
+        // A connected stream is read, written and waited for by the same calls in both families: the type of TCP serves
+        // for both, and nothing on the way of a byte asks which it is.
+        Ok(TokioSock::new(TcpStream::from_std(sockets::connect_unix(path, tokio::time::sleep).await?.into())?))
     }
 
     fn stale(&self) -> bool {

@@ -77,8 +77,8 @@ pub fn run_folder(folder: &Path, binary: &Path) -> Result<(), String> {
     Err(format!("{}\n{} of {total} runs failed: {}", reports.join("\n"), failures.len(), names.join(", ")))
 }
 
-/// Whether workers can run on rings here. Where the kernel forbids it, this says so and the cases run without; any other
-/// fault of a ring is one.
+/// Whether workers can run on rings here. Where the kernel forbids it, this says so and the cases run without; any
+/// other fault of a ring is one.
 fn has_rings(binary: &Path) -> Result<bool, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let file = folder.path().join("ring.kdl");
@@ -103,7 +103,7 @@ fn runs(folder: &Path, on_rings: bool) -> Result<Vec<Run>, String> {
         let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         let variants = variants_of(&case, &text).map_err(|error| format!("{}, {error}", path.display()))?;
         // Each case once on a ring, over its protocols in turn, so that all of them meet it.
-        if on_rings {
+        if on_rings && variants.takes_a_driver {
             let protocol = variants.protocols[runs.len() % variants.protocols.len()];
             let over = Over { protocol, driver: Some("io-uring") };
             let name = format!("{case} over {} on a ring", protocol.word());

@@ -13,13 +13,16 @@ pub struct Variants {
     pub protocols: Vec<ClientProtocol>,
     /// Run once, as it is written: its clients say themselves what they speak.
     pub as_written: bool,
+    /// The proxy reads a configuration that the kit may add to, so that it can have another driver.
+    pub takes_a_driver: bool,
     /// Why it is not run over every protocol.
     pub reason: Option<String>,
 }
 
 pub fn variants(case: &Case, text: &str) -> Variants {
+    let takes_a_driver = case.start.is_none() && case.config.as_ref().is_some_and(|config| !config.bare);
     if let Some(reason) = own_version(case) {
-        return Variants { protocols: vec![ClientProtocol::Http1], as_written: true, reason: Some(reason) };
+        return Variants { protocols: vec![ClientProtocol::Http1], as_written: true, takes_a_driver, reason: Some(reason) };
     }
     let is_plain = is_plain(case);
     let can = |protocol: &ClientProtocol| match protocol {
@@ -34,7 +37,7 @@ pub fn variants(case: &Case, text: &str) -> Variants {
         None if is_plain => "its sites cannot be had over TLS".to_owned(),
         None => "its clients come over TLS".to_owned(),
     });
-    Variants { protocols: chosen, as_written: false, reason }
+    Variants { protocols: chosen, as_written: false, takes_a_driver, reason }
 }
 
 /// What makes a case one of HTTP/1.1, or of no protocol, or of one that its clients choose.

@@ -1,7 +1,7 @@
 //! Runs the tasks of a worker on a ring: polls those that are ready, hands the ring what they began, and waits in
 //! `io_uring_enter` and nowhere else.
 
-use super::queue::{Completed, Operation, Outcome, Owner, Queue, Wait};
+use super::queue::{Completed, Operation, Owner, Queue, Returned, Wait};
 use super::timers::{TimerId, Timers};
 use super::wake::{MAIN, Remote, TaskId, TaskWaker, next_ready, ready_count};
 use crate::deadline;
@@ -25,7 +25,7 @@ thread_local! {
 }
 
 pub(crate) struct Executor {
-    tasks: RefCell<Slab<Task>>,
+    tasks: RefCell<Slab<Spawned>>,
     generation: Cell<u32>,
     queue: RefCell<Box<dyn Queue>>,
     timers: RefCell<Timers>,
@@ -35,7 +35,7 @@ pub(crate) struct Executor {
     is_ending: Cell<bool>,
 }
 
-struct Task {
+struct Spawned {
     id: TaskId,
     waker: Arc<TaskWaker>,
     /// `None` while it is polled.
@@ -53,7 +53,7 @@ pub(crate) fn is_here() -> bool {
 ///
 /// Panics where there is none, which a call on another thread than a worker's would be.
 fn here() -> Rc<Executor> {
-    EXECUTOR.with_borrow(|executor| executor.clone()).expect("only called on a worker")
+    EXECUTOR.with_borrow(Clone::clone).expect("only called on a worker")
 }
 
 /// Runs a worker on this thread until `main` returns.
@@ -102,7 +102,7 @@ impl Drop for Running {
         }
         self.0.queue.borrow_mut().close();
         EXECUTOR.set(None);
-        self.0.remote.leave_thread();
+        Remote::leave_thread();
     }
 }
 
@@ -193,7 +193,7 @@ impl Executor {
         let id = TaskId { key: place.key() as u32, generation: self.generation.get() };
         let waker = TaskWaker::new(&self.remote, id);
         waker.wake_by_ref();
-        place.insert(Task { id, waker, future: Some(future), is_aborted: false });
+        place.insert(Spawned { id, waker, future: Some(future), is_aborted: false });
         Some(id)
     }
 }
@@ -207,13 +207,17 @@ impl Owner for Signals {
     }
 
     fn complete(&self, this: &Rc<dyn Owner>, completion: Completed, queue: &mut dyn Queue) {
-        match completion.outcome {
-            Outcome::Signalled => {
+        match completion.returned {
+            Returned::Signalled => {
                 queue.begin(this.clone(), Operation::AwaitSignal);
                 self.0.take_woken();
             }
             // Cannot be: this owner begins nothing else.
-            Outcome::Received(_) | Outcome::Sent(..) | Outcome::Connected(_) | Outcome::Accepted(_) | Outcome::HasRoom(_) => {}
+            Returned::Received(_)
+            | Returned::Sent(..)
+            | Returned::Connected(_)
+            | Returned::Accepted(_)
+            | Returned::HasRoom(_) => {}
         }
     }
 }
@@ -224,20 +228,20 @@ pub(crate) fn spawn(task: impl Future<Output = ()> + 'static) {
 }
 
 /// As [`spawn`], for a task that somebody may have to cut.
-pub(crate) fn spawn_abortable(task: impl Future<Output = ()> + 'static) -> AbortHandle {
-    AbortHandle { id: here().spawn(Box::pin(task)) }
+pub(crate) fn spawn_abortable(task: impl Future<Output = ()> + 'static) -> RingTask {
+    RingTask { id: here().spawn(Box::pin(task)) }
 }
 
 /// A task of this worker that can be cut.
 #[derive(Debug)]
-pub(crate) struct AbortHandle {
+pub(crate) struct RingTask {
     id: Option<TaskId>,
 }
 
-impl AbortHandle {
+impl RingTask {
     /// Drops the task where it stands, in its next turn.
     pub fn abort(&self) {
-        let executor = EXECUTOR.with_borrow(|executor| executor.clone());
+        let executor = EXECUTOR.with_borrow(Clone::clone);
         if let (Some(executor), Some(id)) = (executor, self.id)
             && let Some(task) = executor.tasks.borrow_mut().get_mut(id.key as usize).filter(|task| task.id == id)
         {
@@ -291,12 +295,15 @@ impl Drop for Sleep {
     }
 }
 
-/// Does what may block in a thread beside, see [`rt::beside`](crate::rt::beside).
-pub(crate) fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> tokio::task::JoinHandle<T> {
+/// Does what may block in a thread beside, of which there are `threads_max`.
+pub(crate) fn spawn_blocking<T: Send + 'static>(
+    threads_max: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> tokio::task::JoinHandle<T> {
     let executor = here();
     let threads = executor.beside.get_or_init(|| {
         let mut builder = tokio::runtime::Builder::new_current_thread();
-        builder.max_blocking_threads(crate::rt::BESIDE_THREADS_MAX).build().expect("a runtime without a driver opens nothing")
+        builder.max_blocking_threads(threads_max).build().expect("a runtime without a driver opens nothing")
     });
     threads.spawn_blocking(work)
 }

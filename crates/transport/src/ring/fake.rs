@@ -1,7 +1,7 @@
-//! A queue without a ring, for tests: what is asked of it is done by ordinary calls, late, in another order, in part and
-//! with errors, by the numbers of a seed.
+//! A queue without a ring, for tests: what is asked of it is done by ordinary calls, late, in another order, in part
+//! and with errors, by the numbers of a seed.
 
-use super::queue::{Completed, Operation, OperationId, Outcome, Owner, Queue, Wait};
+use super::queue::{Completed, Operation, OperationId, Owner, Queue, Returned, Wait};
 use crate::buffer::Buf;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -22,11 +22,11 @@ pub(crate) struct FakeQueue {
 struct UnderWay {
     id: OperationId,
     owner: Rc<dyn Owner>,
-    operation: Held,
+    operation: FakeOperation,
     is_cancelled: bool,
 }
 
-enum Held {
+enum FakeOperation {
     Receive,
     /// With a sum of the bytes: nobody may touch them meanwhile.
     Send(Buf, u64),
@@ -42,7 +42,7 @@ enum Held {
 /// What one try of an operation led to.
 enum Step {
     Waits,
-    Completes(Outcome, IsLast),
+    Completes(Returned, IsLast),
 }
 
 #[derive(PartialEq, Eq)]
@@ -90,13 +90,13 @@ impl FakeQueue {
         match step {
             Step::Waits if entry.is_cancelled => {
                 if let Step::Completes(outcome, _) = cancelled(&mut entry.operation) {
-                    self.done.push_back((entry.owner.clone(), Completed { outcome, is_last: true }));
+                    self.done.push_back((entry.owner.clone(), Completed { returned: outcome, is_last: true }));
                 }
                 true
             }
             Step::Waits => false,
             Step::Completes(outcome, IsLast(is_last)) => {
-                self.done.push_back((entry.owner.clone(), Completed { outcome, is_last }));
+                self.done.push_back((entry.owner.clone(), Completed { returned: outcome, is_last }));
                 is_last
             }
         }
@@ -104,9 +104,9 @@ impl FakeQueue {
 
     /// Until one of the descriptors has something, or for as long.
     fn wait(&self, limit: Duration) {
-        let wanted = |operation: &Held| match operation {
-            Held::Receive | Held::Accept | Held::AwaitSignal => PollFlags::IN,
-            Held::Send(..) | Held::Connect { .. } | Held::AwaitRoom => PollFlags::OUT,
+        let wanted = |operation: &FakeOperation| match operation {
+            FakeOperation::Receive | FakeOperation::Accept | FakeOperation::AwaitSignal => PollFlags::IN,
+            FakeOperation::Send(..) | FakeOperation::Connect { .. } | FakeOperation::AwaitRoom => PollFlags::OUT,
         };
         let mut all: Vec<_> = self
             .under_way
@@ -118,29 +118,29 @@ impl FakeQueue {
     }
 }
 
-fn cancelled(operation: &mut Held) -> Step {
+fn cancelled(operation: &mut FakeOperation) -> Step {
     let error = Errno::CANCELED;
     let outcome = match operation {
-        Held::Receive => Outcome::Received(Err(error)),
-        Held::Send(buf, before) => {
+        FakeOperation::Receive => Returned::Received(Err(error)),
+        FakeOperation::Send(buf, before) => {
             assert_eq!(sum(buf), *before, "a buffer changed while it was being sent");
-            Outcome::Sent(std::mem::replace(buf, Buf::empty()), Err(error))
+            Returned::Sent(std::mem::replace(buf, Buf::empty()), Err(error))
         }
-        Held::Connect { .. } => Outcome::Connected(Err(error)),
-        Held::Accept => Outcome::Accepted(Err(error)),
-        Held::AwaitRoom => Outcome::HasRoom(Err(error)),
-        Held::AwaitSignal => Outcome::Signalled,
+        FakeOperation::Connect { .. } => Returned::Connected(Err(error)),
+        FakeOperation::Accept => Returned::Accepted(Err(error)),
+        FakeOperation::AwaitRoom => Returned::HasRoom(Err(error)),
+        FakeOperation::AwaitSignal => Returned::Signalled,
     };
     Step::Completes(outcome, IsLast(true))
 }
 
 /// Does as much as chance has it.
-fn attempt(owner: &Rc<dyn Owner>, operation: &mut Held, chance: u64) -> Step {
+fn attempt(owner: &Rc<dyn Owner>, operation: &mut FakeOperation, chance: u64) -> Step {
     let descriptor = owner.descriptor();
     match operation {
-        Held::Receive => {
+        FakeOperation::Receive => {
             if chance.is_multiple_of(16) {
-                return Step::Completes(Outcome::Received(Err(Errno::NOBUFS)), IsLast(true));
+                return Step::Completes(Returned::Received(Err(Errno::NOBUFS)), IsLast(true));
             }
             let mut buf = Buf::take();
             let most = 1 + chance as usize;
@@ -148,16 +148,16 @@ fn attempt(owner: &Rc<dyn Owner>, operation: &mut Held, chance: u64) -> Step {
             let most = most.min(space.len());
             match recv(descriptor, &mut space[..most], RecvFlags::DONTWAIT) {
                 Err(Errno::AGAIN) => Step::Waits,
-                Err(error) => Step::Completes(Outcome::Received(Err(error)), IsLast(true)),
-                Ok((0, _)) => Step::Completes(Outcome::Received(Ok(Buf::empty())), IsLast(true)),
+                Err(error) => Step::Completes(Returned::Received(Err(error)), IsLast(true)),
+                Ok((0, _)) => Step::Completes(Returned::Received(Ok(Buf::empty())), IsLast(true)),
                 Ok((count, _)) => {
                     buf.grow(count);
                     // The kernel may end it at any time, and says so.
-                    Step::Completes(Outcome::Received(Ok(buf)), IsLast(chance.is_multiple_of(5)))
+                    Step::Completes(Returned::Received(Ok(buf)), IsLast(chance.is_multiple_of(5)))
                 }
             }
         }
-        Held::Send(buf, before) => {
+        FakeOperation::Send(buf, before) => {
             assert_eq!(sum(buf), *before, "a buffer changed while it was being sent");
             let most = buf.len().min(1 + chance as usize);
             let sent = match chance % 16 {
@@ -166,26 +166,21 @@ fn attempt(owner: &Rc<dyn Owner>, operation: &mut Held, chance: u64) -> Step {
             };
             match sent {
                 Err(Errno::AGAIN) => Step::Waits,
-                sent => Step::Completes(Outcome::Sent(std::mem::replace(buf, Buf::empty()), sent), IsLast(true)),
+                sent => Step::Completes(Returned::Sent(std::mem::replace(buf, Buf::empty()), sent), IsLast(true)),
             }
         }
-        Held::Connect { address, is_begun } => connect(owner, address, is_begun),
-        Held::Accept => match acceptfrom_with(descriptor, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+        FakeOperation::Connect { address, is_begun } => connect(owner, address, is_begun),
+        FakeOperation::Accept => match acceptfrom_with(descriptor, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
             Err(Errno::AGAIN) => Step::Waits,
-            Err(error) => Step::Completes(Outcome::Accepted(Err(error)), IsLast(true)),
-            Ok((socket, _)) => Step::Completes(Outcome::Accepted(Ok(socket)), IsLast(chance.is_multiple_of(5))),
+            Err(error) => Step::Completes(Returned::Accepted(Err(error)), IsLast(true)),
+            Ok((socket, _)) => Step::Completes(Returned::Accepted(Ok(socket)), IsLast(chance.is_multiple_of(5))),
         },
-        Held::AwaitRoom => match is_ready(owner, PollFlags::OUT) {
-            true => Step::Completes(Outcome::HasRoom(Ok(())), IsLast(true)),
-            false => Step::Waits,
-        },
-        Held::AwaitSignal => match is_ready(owner, PollFlags::IN) {
-            true => {
-                let _ = rustix::io::read(descriptor, &mut [0_u8; 8]);
-                Step::Completes(Outcome::Signalled, IsLast(true))
-            }
-            false => Step::Waits,
-        },
+        FakeOperation::AwaitRoom if is_ready(owner, PollFlags::OUT) => Step::Completes(Returned::HasRoom(Ok(())), IsLast(true)),
+        FakeOperation::AwaitSignal if is_ready(owner, PollFlags::IN) => {
+            let _ = rustix::io::read(descriptor, &mut [0_u8; 8]);
+            Step::Completes(Returned::Signalled, IsLast(true))
+        }
+        FakeOperation::AwaitRoom | FakeOperation::AwaitSignal => Step::Waits,
     }
 }
 
@@ -197,7 +192,7 @@ fn connect(owner: &Rc<dyn Owner>, address: &SockAddr, is_begun: &mut bool) -> St
             Err(error) if error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(115) => return Step::Waits,
             outcome => {
                 let outcome = outcome.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO));
-                return Step::Completes(Outcome::Connected(outcome), IsLast(true));
+                return Step::Completes(Returned::Connected(outcome), IsLast(true));
             }
         }
     }
@@ -206,7 +201,7 @@ fn connect(owner: &Rc<dyn Owner>, address: &SockAddr, is_begun: &mut bool) -> St
     }
     let fault = socket.take_error().ok().flatten();
     let outcome = fault.map_or(Ok(()), |error| Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)));
-    Step::Completes(Outcome::Connected(outcome), IsLast(true))
+    Step::Completes(Returned::Connected(outcome), IsLast(true))
 }
 
 fn is_ready(owner: &Rc<dyn Owner>, wanted: PollFlags) -> bool {
@@ -219,15 +214,15 @@ impl Queue for FakeQueue {
     fn begin(&mut self, owner: Rc<dyn Owner>, operation: Operation) -> OperationId {
         self.last += 1;
         let operation = match operation {
-            Operation::Receive => Held::Receive,
+            Operation::Receive => FakeOperation::Receive,
             Operation::Send(buf) => {
                 let before = sum(&buf);
-                Held::Send(buf, before)
+                FakeOperation::Send(buf, before)
             }
-            Operation::Connect(address) => Held::Connect { address, is_begun: false },
-            Operation::Accept => Held::Accept,
-            Operation::AwaitRoom => Held::AwaitRoom,
-            Operation::AwaitSignal => Held::AwaitSignal,
+            Operation::Connect(address) => FakeOperation::Connect { address, is_begun: false },
+            Operation::Accept => FakeOperation::Accept,
+            Operation::AwaitRoom => FakeOperation::AwaitRoom,
+            Operation::AwaitSignal => FakeOperation::AwaitSignal,
         };
         let id = OperationId(self.last);
         self.under_way.push(UnderWay { id, owner, operation, is_cancelled: false });

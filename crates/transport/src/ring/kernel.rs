@@ -3,7 +3,7 @@
 
 #![allow(unsafe_code, reason = "the kernel reads and writes what entries of a ring point to")]
 
-use super::queue::{Completed, Operation, OperationId, Outcome, Owner, Queue, Wait};
+use super::queue::{Completed, Operation, OperationId, Owner, Queue, Returned, Wait};
 use crate::buffer::{Buf, CAPACITY, TIGHT_READ_BYTES};
 use crate::memory;
 use io_uring::squeue::Entry;
@@ -129,20 +129,20 @@ impl KernelQueue {
         }
     }
 
-    fn outcome(&mut self, key: usize, entry: &cqueue::Entry) -> Outcome {
+    fn outcome(&mut self, key: usize, entry: &cqueue::Entry) -> Returned {
         let result = match entry.result() {
             error if error < 0 => Err(Errno::from_raw_os_error(-error)),
             count => Ok(count as usize),
         };
         let given = cqueue::buffer_select(entry.flags()).map(|index| self.lent.take(index, result.unwrap_or(0)));
         match &mut self.in_flight[key].operation {
-            Held::Receive => Outcome::Received(result.map(|_| given.unwrap_or_else(Buf::empty))),
-            Held::Send(buf) => Outcome::Sent(std::mem::replace(buf, Buf::empty()), result),
-            Held::Connect { .. } => Outcome::Connected(result.map(drop)),
+            Held::Receive => Returned::Received(result.map(|_| given.unwrap_or_else(Buf::empty))),
+            Held::Send(buf) => Returned::Sent(std::mem::replace(buf, Buf::empty()), result),
+            Held::Connect { .. } => Returned::Connected(result.map(drop)),
             // SAFETY: the kernel has just made this descriptor for us.
-            Held::Accept => Outcome::Accepted(result.map(|socket| unsafe { OwnedFd::from_raw_fd(socket as i32) })),
-            Held::AwaitRoom => Outcome::HasRoom(result.map(drop)),
-            Held::AwaitSignal { .. } => Outcome::Signalled,
+            Held::Accept => Returned::Accepted(result.map(|socket| unsafe { OwnedFd::from_raw_fd(socket as i32) })),
+            Held::AwaitRoom => Returned::HasRoom(result.map(drop)),
+            Held::AwaitSignal { .. } => Returned::Signalled,
         }
     }
 }
@@ -225,7 +225,7 @@ impl Queue for KernelQueue {
             let outcome = self.outcome(key, &entry);
             let is_last = !cqueue::more(entry.flags());
             let owner = if is_last { self.in_flight.remove(key).owner } else { self.in_flight[key].owner.clone() };
-            return Some((owner, Completed { outcome, is_last }));
+            return Some((owner, Completed { returned: outcome, is_last }));
         }
     }
 
@@ -301,7 +301,7 @@ impl LentBuffers {
         }
         debug_assert!(space.len() <= CAPACITY);
         let entries: *mut BufRingEntry = (&raw mut self.ring.0).cast();
-        // SAFETY: the index is below `LENT_BUFFERS`, which the page has room for; the kernel does not look at this entry
+        // SAFETY: the index is below `LENT_BUFFERS`, which the page has room for; the kernel does not look at the entry
         // before the tail is moved past it. The bytes stay where they are, in `buffers`, until it says that it has
         // filled them.
         unsafe {

@@ -2,7 +2,7 @@
 //! also when the worker stops listening.
 
 use super::executor::with_queue;
-use super::queue::{Completed, Operation, OperationId, Outcome, Owner, Queue};
+use super::queue::{Completed, Operation, OperationId, Owner, Queue, Returned};
 use super::socket::RingSock;
 use crate::sockets;
 use rustix::fd::{AsFd, BorrowedFd};
@@ -45,12 +45,12 @@ impl Owner for ListenerState {
 
     fn complete(&self, _this: &Rc<dyn Owner>, completion: Completed, queue: &mut dyn Queue) {
         let mut accepting = self.accepting.borrow_mut();
-        match completion.outcome {
-            Outcome::Accepted(Ok(socket)) => accepting.accepted.push_back(socket),
-            Outcome::Accepted(Err(Errno::CANCELED | Errno::INTR | Errno::AGAIN)) => {}
-            Outcome::Accepted(Err(error)) => accepting.fault = Some(error),
+        match completion.returned {
+            Returned::Accepted(Ok(socket)) => accepting.accepted.push_back(socket),
+            Returned::Accepted(Err(Errno::CANCELED | Errno::INTR | Errno::AGAIN)) => {}
+            Returned::Accepted(Err(error)) => accepting.fault = Some(error),
             // Cannot be: this owner begins nothing else.
-            Outcome::Received(_) | Outcome::Sent(..) | Outcome::Connected(_) | Outcome::HasRoom(_) | Outcome::Signalled => {}
+            Returned::Received(_) | Returned::Sent(..) | Returned::Connected(_) | Returned::HasRoom(_) | Returned::Signalled => {}
         }
         if completion.is_last {
             accepting.operation = None;

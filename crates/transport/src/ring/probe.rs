@@ -1,7 +1,7 @@
 //! Whether workers can run on rings here: what the driver uses is tried once, on a socket pair.
 
 use super::kernel::KernelQueue;
-use super::queue::{Completed, Operation, Outcome, Owner, Queue, Wait};
+use super::queue::{Completed, Operation, Owner, Queue, Returned, Wait};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::cell::Cell;
@@ -65,11 +65,11 @@ impl Owner for Trial {
 
     fn complete(&self, _this: &Rc<dyn Owner>, completion: Completed, _queue: &mut dyn Queue) {
         self.goes_on.set(!completion.is_last);
-        match completion.outcome {
-            Outcome::Received(Ok(buf)) => self.bytes.set(self.bytes.get() + buf.len()),
-            Outcome::Received(Err(error)) => self.fault.set(Some(error)),
+        match completion.returned {
+            Returned::Received(Ok(buf)) => self.bytes.set(self.bytes.get() + buf.len()),
+            Returned::Received(Err(error)) => self.fault.set(Some(error)),
             // Cannot be: nothing else is begun.
-            Outcome::Sent(..) | Outcome::Connected(_) | Outcome::Accepted(_) | Outcome::HasRoom(_) | Outcome::Signalled => {}
+            Returned::Sent(..) | Returned::Connected(_) | Returned::Accepted(_) | Returned::HasRoom(_) | Returned::Signalled => {}
         }
     }
 }

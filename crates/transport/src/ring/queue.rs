@@ -40,7 +40,7 @@ pub(crate) enum Operation {
 pub(crate) struct OperationId(pub u64);
 
 /// What became of an operation.
-pub(crate) enum Outcome {
+pub(crate) enum Returned {
     /// An empty buffer is the end of the stream. `NOBUFS`: the kernel had no buffer to receive into.
     Received(Result<Buf, Errno>),
     /// The buffer, and how much of it was sent.
@@ -52,7 +52,7 @@ pub(crate) enum Outcome {
 }
 
 pub(crate) struct Completed {
-    pub outcome: Outcome,
+    pub returned: Returned,
     /// Nothing more comes of this operation.
     pub is_last: bool,
 }

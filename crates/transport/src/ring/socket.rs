@@ -1,11 +1,10 @@
 //! A connected socket on a ring. Input is received ahead by one operation that stays; a send belongs to the kernel
 //! until it is over, and the next waits for it.
 
-use super::executor::with_queue;
-use super::queue::{Completed, Operation, OperationId, Outcome, Owner, Queue};
+use super::executor::{self, with_queue};
+use super::queue::{Completed, Operation, OperationId, Owner, Queue, Returned};
 use crate::buffer::{Buf, TOTAL};
 use crate::deadline::Direction;
-use crate::rt;
 use crate::sock::{FilePart, ReadLimit, Sock};
 use crate::sockets;
 use crate::waits::Waits;
@@ -214,12 +213,12 @@ impl Owner for SocketState {
     }
 
     fn complete(&self, this: &Rc<dyn Owner>, completion: Completed, queue: &mut dyn Queue) {
-        match completion.outcome {
-            Outcome::Received(received) => self.received(this, received, completion.is_last, queue),
-            Outcome::Sent(buf, sent) => self.sent(this, buf, sent, queue),
-            Outcome::Connected(outcome) | Outcome::HasRoom(outcome) => self.settled(outcome),
+        match completion.returned {
+            Returned::Received(received) => self.received(this, received, completion.is_last, queue),
+            Returned::Sent(buf, sent) => self.sent(this, buf, sent, queue),
+            Returned::Connected(outcome) | Returned::HasRoom(outcome) => self.settled(outcome),
             // Cannot be: this owner begins neither.
-            Outcome::Accepted(_) | Outcome::Signalled => {}
+            Returned::Accepted(_) | Returned::Signalled => {}
         }
     }
 }
@@ -312,7 +311,7 @@ impl Sock for RingSock {
     }
 
     async fn connect_unix(path: &Path) -> io::Result<Self> {
-        Ok(RingSock::new(sockets::connect_unix(path).await?.into()))
+        Ok(RingSock::new(sockets::connect_unix(path, executor::sleep).await?.into()))
     }
 
     fn stale(&self) -> bool {
@@ -390,17 +389,14 @@ impl Drop for RingSock {
             return state.cancel_send();
         }
         drop(sending);
-        rt::spawn(finish_send(state.clone()));
+        executor::spawn(finish_send(state.clone()));
     }
 }
 
 /// What was handed over goes out, as the kernel does for a socket that is closed, while the peer takes some of it.
 async fn finish_send(state: Rc<SocketState>) {
-    loop {
-        let settled = poll_fn(|cx| state.poll_settled(cx)).await;
-        match settled {
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => return state.cancel_send(),
-            Ok(()) | Err(_) => return,
-        }
+    let settled = poll_fn(|cx| state.poll_settled(cx)).await;
+    if settled.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+        state.cancel_send();
     }
 }

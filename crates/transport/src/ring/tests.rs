@@ -178,7 +178,7 @@ fn a_peer_that_does_not_read_holds_the_writer_until_its_time_is_up() {
         stream.sock.set_write_idle(Duration::from_millis(100));
         let mut sent = 0;
         let fault = loop {
-            match stream.write(Buf::copy_of(&[b'x'; 64 << 10])).await {
+            match stream.write(Buf::copy_of(&vec![b'x'; 64 << 10])).await {
                 Ok(()) => sent += 1,
                 Err(error) => break error.kind(),
             }
@@ -355,7 +355,7 @@ fn a_task_that_panics_or_is_cut_ends_alone() {
         });
         let task = rt::spawn_abortable(async move {
             let _guard = guard;
-            std::future::pending().await
+            std::future::pending::<()>().await;
         });
         rt::yield_now().await;
         rt::yield_now().await;

@@ -72,7 +72,7 @@ impl Remote {
         READY.with_borrow_mut(VecDeque::clear);
     }
 
-    pub fn leave_thread(&self) {
+    pub fn leave_thread() {
         HERE.set(NOWHERE);
         READY.with_borrow_mut(VecDeque::clear);
     }
