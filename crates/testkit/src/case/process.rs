@@ -2,6 +2,7 @@
 //! it asks for is so.
 
 use super::script::{Matcher, OutputExpectation, ProcessCommand, ProgramCall};
+use super::variants::has_driver;
 use super::world::World;
 use crate::admin;
 use crate::program::Program;
@@ -66,7 +67,9 @@ pub async fn execute(world: &Rc<World>, command: &ProcessCommand) -> Result<(), 
         ProcessCommand::WriteFile(name, text) => {
             // A reload keeps the driver: another would have the workers leave.
             let mut text = text.clone();
-            if let (Some(driver), "tidegate.kdl") = (world.driver, name.as_str()) {
+            if let (Some(driver), "tidegate.kdl") = (world.driver, name.as_str())
+                && !has_driver(&text)
+            {
                 text.push_str(&format!("\ndriver \"{driver}\"\n"));
             }
             std::fs::write(world.folder.join(name), text).map_err(|error| format!("{name}: {error}"))?;

@@ -20,7 +20,8 @@ pub struct Variants {
 }
 
 pub fn variants(case: &Case, text: &str) -> Variants {
-    let takes_a_driver = case.start.is_none() && case.config.as_ref().is_some_and(|config| !config.bare);
+    let takes_a_driver =
+        case.start.is_none() && case.config.as_ref().is_some_and(|config| !config.bare && !has_driver(&config.text));
     if let Some(reason) = own_version(case) {
         return Variants { protocols: vec![ClientProtocol::Http1], as_written: true, takes_a_driver, reason: Some(reason) };
     }
@@ -38,6 +39,11 @@ pub fn variants(case: &Case, text: &str) -> Variants {
         None => "its clients come over TLS".to_owned(),
     });
     Variants { protocols: chosen, as_written: false, takes_a_driver, reason }
+}
+
+/// Whether a configuration says itself which driver it wants.
+pub fn has_driver(config: &str) -> bool {
+    config.lines().any(|line| line.trim_start().starts_with("driver "))
 }
 
 /// What makes a case one of HTTP/1.1, or of no protocol, or of one that its clients choose.
