@@ -342,21 +342,21 @@ fn passwords_in_urls(text: &str) -> Vec<Range<usize>> {
     spans
 }
 
-/// The words of a line up to its end in `;` or `}`, without their quotes.
+/// The words of a line up to its end, also in `;` or `}`, without their quotes.
 fn arguments_of(line: &str) -> Vec<Range<usize>> {
     let mut arguments = Vec::new();
     let mut at = 0;
     while let Some(found) = line[at..].find(|c: char| !matches!(c, ' ' | '\t' | '#')) {
         let start = at + found;
         match line.as_bytes()[start] {
-            b';' | b'}' => break,
+            b';' | b'}' | b'\n' | b'\r' => break,
             b'"' => {
                 let length = line[start + 1..].find('"').unwrap_or(line.len() - start - 1);
                 arguments.push(start + 1..start + 1 + length);
                 at = (start + length + 2).min(line.len());
             }
             _ => {
-                let length = line[start..].find([' ', '\t', ';', '}']).unwrap_or(line.len() - start);
+                let length = line[start..].find([' ', '\t', ';', '}', '\n', '\r']).unwrap_or(line.len() - start);
                 arguments.push(start..start + length);
                 at = start + length;
             }
@@ -526,6 +526,14 @@ fn edit_distance(left: &str, right: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_that_is_not_shown_takes_nothing_of_the_next_line_with_it() {
+        let text = "limits nonsense=200\r\nadmin \"off\"\nsite \":80\" { respond 200; }";
+        let loaded = crate::load_text("test.kdl", text, std::path::Path::new("/"));
+        let rendered = render(&loaded.diagnostics, &loaded.files, false);
+        assert!(rendered.contains("| limits nonsense=200") && !rendered.contains("site"), "{rendered}");
+    }
 
     #[test]
     fn a_secret_that_is_written_out_is_not_shown() {
