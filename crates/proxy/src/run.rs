@@ -169,7 +169,7 @@ async fn accept(worker: &Rc<Worker<DriverSock>>, listening: &Listening<DriverSoc
     listener.stop().await;
     // A handed-on socket is left as it is, but for what was accepted from it.
     if how.is_handed_on.get() {
-        empty_queue(worker, listening, || listener.next_accepted()).await;
+        empty_queue(worker, listening, || Ok(listener.next_accepted())).await;
     } else {
         empty_queue(worker, listening, || listener.accept_now()).await;
     }

@@ -137,12 +137,10 @@ impl DriverListener {
     }
 
     /// A connection that was accepted and that nobody has taken.
-    ///
-    /// Errors: it has ended meanwhile.
-    pub fn next_accepted(&self) -> io::Result<Option<Accepted>> {
+    pub fn next_accepted(&self) -> Option<Accepted> {
         match self {
-            DriverListener::Epoll(_) => Ok(None),
-            DriverListener::Ring(listener) => listener.next_accepted().map(|accepted| accepted.map(of_ring)),
+            DriverListener::Epoll(_) => None,
+            DriverListener::Ring(listener) => listener.next_accepted().map(of_ring),
         }
     }
 

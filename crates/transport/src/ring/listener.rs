@@ -76,8 +76,8 @@ impl RingListener {
     }
 
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(RingSock, SocketAddr)>> {
-        if let Some(connection) = self.next_accepted().transpose() {
-            return Poll::Ready(connection);
+        if let Some(connection) = self.next_accepted() {
+            return Poll::Ready(Ok(connection));
         }
         let mut accepting = self.state.accepting.borrow_mut();
         if let Some(fault) = accepting.fault.take() {
@@ -92,18 +92,21 @@ impl RingListener {
     }
 
     /// A connection that was accepted and that nobody has taken.
-    ///
-    /// Errors: it has ended meanwhile.
-    pub fn next_accepted(&self) -> io::Result<Option<(RingSock, SocketAddr)>> {
-        let Some(socket) = self.state.accepting.borrow_mut().accepted.pop_front() else { return Ok(None) };
-        let address = rustix::net::getpeername(&socket)?.ok_or(io::ErrorKind::NotConnected)?;
-        Ok(Some((RingSock::new(socket), SocketAddr::try_from(address)?)))
+    pub fn next_accepted(&self) -> Option<(RingSock, SocketAddr)> {
+        loop {
+            let socket = self.state.accepting.borrow_mut().accepted.pop_front()?;
+            // One that its client has reset since has no address any more (ENOTCONN), and nobody to answer.
+            let address = rustix::net::getpeername(&socket).ok().flatten().and_then(|address| address.try_into().ok());
+            if let Some(address) = address {
+                return Some((RingSock::new(socket), address));
+            }
+        }
     }
 
     /// A connection that waits now, by the kernel's word. For a socket that is about to be closed; call
     /// [`stop`](Self::stop) before.
     pub fn accept_now(&self) -> io::Result<Option<(RingSock, SocketAddr)>> {
-        if let Some(connection) = self.next_accepted()? {
+        if let Some(connection) = self.next_accepted() {
             return Ok(Some(connection));
         }
         let accepted = sockets::accept_now(&self.state.socket)?;

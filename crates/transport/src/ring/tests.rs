@@ -310,6 +310,27 @@ fn what_was_accepted_before_a_stop_is_still_given() {
 }
 
 #[test]
+fn a_client_that_resets_before_it_is_accepted_holds_nobody_up() {
+    on_every_queue(|| async {
+        let (listener, address) = listener();
+        let mut first = Box::pin(accept(&listener));
+        // Accepting is under way, so that the driver takes them before anybody asks.
+        assert!(rt::timeout(Duration::from_millis(1), first.as_mut()).await.is_none());
+        for _ in 0..20 {
+            let peer = TcpStream::connect(address).expect("it listens");
+            socket2::SockRef::from(&peer).set_linger(Some(Duration::ZERO)).expect("a socket");
+        }
+        let mut peer = TcpStream::connect(address).expect("it listens");
+        peer.write_all(b"here").expect("it is open");
+        // A reset that comes after the accept is the reader's to see.
+        let mut stream = first.await;
+        while !matches!(stream.read().await, Ok(data) if !data.is_empty()) {
+            stream = accept(&listener).await;
+        }
+    });
+}
+
+#[test]
 fn other_threads_wake_tasks_and_work_beside() {
     on_every_queue(|| async {
         let (sender, mut receiver) = rt::mailbox(8);
