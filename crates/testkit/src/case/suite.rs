@@ -90,7 +90,7 @@ fn has_rings(binary: &Path) -> Result<bool, String> {
     if !said.contains("error[driver]") {
         return Ok(true);
     }
-    if said.contains("may not use io_uring") || said.contains("io_uring_disabled") {
+    if ["may not use io_uring", "io_uring_disabled", "this kernel"].iter().any(|words| said.contains(words)) {
         say(&format!("no case runs on a ring: {said}"));
         return Ok(false);
     }
