@@ -18,7 +18,7 @@ pub struct BroughtIn {
     pub value: String,
 }
 
-/// So much of a value is taken out of what is said about its line.
+/// The least part of a value, in characters, that is taken out of what is said about its line.
 const FRAGMENT_CHARS: usize = 6;
 /// Shorter values, and shorter still where they stand, would be found in words that have nothing to do with them.
 const WHOLE_BYTES_MIN: usize = 6;

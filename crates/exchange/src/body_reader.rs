@@ -84,8 +84,8 @@ impl<S: Sock> BodyReader<'_, S> {
     }
 
     /// The trailer section, once the body is finished. Some servers take trailers for fields of the head (RFC 9110
-    /// section 6.5.1 warns of it), so nobody says there who a client is or that another request is
-    /// meant, a trusted proxy neither.
+    /// section 6.5.1 warns of it), so nobody says there who a client is or that another
+    /// request is meant, a trusted proxy neither.
     pub fn take_trailers(&mut self) -> Option<Box<Fields>> {
         let mut trailers = match self {
             BodyReader::H1(reader) => reader.decoder.take_trailers(),

@@ -16,7 +16,7 @@ const WAITING_MAX: usize = 16 << 10;
 /// Who waits on this worker.
 struct HeldBack {
     waiting: VecDeque<Waker>,
-    /// So many may read although the lease is used up.
+    /// Readers that may go on although the lease is used up.
     passes: usize,
     /// Who looks for this worker. Where nobody does, nobody waits.
     looker: Option<Waker>,

@@ -1,6 +1,6 @@
 //! Sockets for the data plane: leased buffers, listening and connecting, deadlines, TLS driven directly, and the
-//! runtime behind one interface. No tokio runtime type leaves this crate except the I/O traits that `h2` needs. What
-//! the bytes mean is `wire`'s and `proxy`'s business.
+//! runtime behind one interface, on one of two drivers. No type of a runtime leaves this crate. What the bytes mean is
+//! `wire`'s and `proxy`'s business.
 
 pub mod buffer;
 pub mod deadline;

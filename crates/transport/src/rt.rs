@@ -141,9 +141,12 @@ pub async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static
     }
 }
 
-/// Asks the system for the addresses of a name, in a thread of its own. It may take as long as the system's resolver
-/// likes.
+/// Asks the system for the addresses of a name, in a thread beside. That may take as long as the system's resolver
+/// likes. An address is its own, without asking.
 pub async fn look_up(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(address) = host.parse() {
+        return Ok(vec![SocketAddr::new(address, port)]);
+    }
     let host = host.to_owned();
     let mut addresses: Vec<_> = beside(move || (host.as_str(), port).to_socket_addrs()).await?.collect();
     addresses.dedup();

@@ -51,7 +51,7 @@ impl Waits {
             (Direction::Write, _) => self.write_idle_ticks.get(),
         };
         if self.deadlines.is_armed(direction) {
-            // The same wait, polled again: it goes on from where it began.
+            // Polled again: the wait goes on from where it began.
             self.deadlines.remember_waker(direction, cx);
         } else {
             self.deadlines.arm_after(direction, ticks, cx);

@@ -7,7 +7,7 @@ use crate::repository::Repository;
 use std::path::Path;
 
 const INDEX: &str = "tests/held-by.md";
-/// Whose prose says what the program does, so that it is held like a table.
+/// The document whose prose says what the program does, so that it is held like a table.
 const DEFAULTS: &str = "docs/security-defaults.md";
 const DOCUMENTS: &[&str] = &[DEFAULTS, "SECURITY.md"];
 

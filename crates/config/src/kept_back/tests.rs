@@ -18,7 +18,7 @@ use tidegate_parallel::in_parallel;
 
 /// No word of any message has four of these letters in a row.
 const MARKERS: [&str; 2] = ["QzvKwxJrmy", "xWqpZkvTjb"];
-/// So much of a value helps who looks for it.
+/// The least part of a value, in characters, that helps who looks for it.
 const FRAGMENT_CHARS: usize = 6;
 /// Forms that one reader or another stumbles over; `1` and `2` stand for the markers.
 const FORMS: &[&str] = &[

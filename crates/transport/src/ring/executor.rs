@@ -35,11 +35,13 @@ pub(crate) struct Executor {
     is_ending: Cell<bool>,
 }
 
+type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
+
 struct Spawned {
     id: TaskId,
     waker: Arc<TaskWaker>,
-    /// `None` while it is polled.
-    future: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    /// With the waker it is polled by; `None` meanwhile.
+    future: Option<(TaskFuture, Waker)>,
     is_aborted: bool,
 }
 
@@ -136,11 +138,10 @@ impl Executor {
     fn poll_task(&self, id: TaskId) {
         let taken = self.tasks.borrow_mut().get_mut(id.key as usize).filter(|task| task.id == id).map(|task| {
             task.waker.begin_poll();
-            (task.future.take(), task.waker.clone(), task.is_aborted)
+            (task.future.take(), task.is_aborted)
         });
-        let Some((Some(mut future), waker, is_aborted)) = taken else { return };
+        let Some((Some((mut future, waker)), is_aborted)) = taken else { return };
         let has_ended = is_aborted || {
-            let waker = Waker::from(waker);
             let poll = AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(&waker)));
             // A panic ends this task only; the hook has reported it.
             catch_unwind(poll).map_or(true, |polled| polled.is_ready())
@@ -149,7 +150,7 @@ impl Executor {
             let _ = catch_unwind(AssertUnwindSafe(|| drop(future)));
             self.tasks.borrow_mut().remove(id.key as usize);
         } else if let Some(task) = self.tasks.borrow_mut().get_mut(id.key as usize) {
-            task.future = Some(future);
+            task.future = Some((future, waker));
         }
     }
 
@@ -183,7 +184,7 @@ impl Executor {
         self.queue.borrow_mut().begin(owner, Operation::AwaitSignal);
     }
 
-    fn spawn(&self, future: Pin<Box<dyn Future<Output = ()>>>) -> Option<TaskId> {
+    fn spawn(&self, future: TaskFuture) -> Option<TaskId> {
         if self.is_ending.get() {
             return None;
         }
@@ -193,7 +194,8 @@ impl Executor {
         let id = TaskId { key: place.key() as u32, generation: self.generation.get() };
         let waker = TaskWaker::new(&self.remote, id);
         waker.wake_by_ref();
-        place.insert(Spawned { id, waker, future: Some(future), is_aborted: false });
+        let future = Some((future, Waker::from(waker.clone())));
+        place.insert(Spawned { id, waker, future, is_aborted: false });
         Some(id)
     }
 }

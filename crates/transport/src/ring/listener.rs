@@ -7,7 +7,7 @@ use super::socket::RingSock;
 use crate::sockets;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
@@ -26,7 +26,6 @@ pub struct RingListener {
 struct ListenerState {
     socket: OwnedFd,
     accepting: RefCell<Accepting>,
-    is_stopped: Cell<bool>,
 }
 
 #[derive(Default)]
@@ -71,7 +70,7 @@ impl Owner for ListenerState {
 impl RingListener {
     /// Must be called on a worker that runs on a ring.
     pub fn adopt(listener: std::net::TcpListener) -> RingListener {
-        let state = ListenerState { socket: listener.into(), accepting: RefCell::default(), is_stopped: Cell::new(false) };
+        let state = ListenerState { socket: listener.into(), accepting: RefCell::default() };
         RingListener { state: Rc::new(state) }
     }
 
@@ -84,7 +83,7 @@ impl RingListener {
             return Poll::Ready(Err(fault.into()));
         }
         accepting.waiting = Some(cx.waker().clone());
-        if accepting.operation.is_none() && !self.state.is_stopped.get() {
+        if accepting.operation.is_none() {
             let owner: Rc<dyn Owner> = self.state.clone();
             accepting.operation = with_queue(|queue| queue.begin(owner, Operation::Accept));
         }
@@ -113,9 +112,8 @@ impl RingListener {
         Ok(accepted.map(|(socket, address)| (RingSock::new(socket), address)))
     }
 
-    /// Ready once the kernel accepts no more for this worker.
+    /// Ready once the kernel accepts no more for this worker, until somebody asks for a connection again.
     pub async fn stop(&self) {
-        self.state.is_stopped.set(true);
         self.cancel();
         poll_fn(|cx| {
             let mut accepting = self.state.accepting.borrow_mut();

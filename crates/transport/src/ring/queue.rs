@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Whose descriptor an operation works on, and who is told of its completions. A queue holds its owner until the last
+/// Owner of a descriptor that an operation works on, told of its completions. A queue holds the owner until the last
 /// completion of the operation, so the descriptor stays open as long as the kernel may use it.
 pub(crate) trait Owner {
     fn descriptor(&self) -> BorrowedFd<'_>;

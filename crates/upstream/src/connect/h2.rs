@@ -75,7 +75,7 @@ impl Taken {
     fn room(&self, over: u32) -> usize {
         let Some(known) = self.0.get() else { return STREAMS_MAX };
         if over >= STREAMS_MAX as u32 + known.get() {
-            // This connection lasts for longer than the last one has: nothing is known of the server any more.
+            // A connection that lasts for longer than the last one has: nothing is known of the server any more.
             self.0.set(None);
         }
         let beyond = over.saturating_sub(known.get());

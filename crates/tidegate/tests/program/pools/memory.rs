@@ -88,7 +88,7 @@ fn check(threads: usize) {
         for _ in 0..CONNECTIONS {
             hold(asked.proxy.address).await.expect("a connection");
         }
-        // It is taken from those who hold most.
+        // Memory is taken from those who hold most.
         let begin = Instant::now();
         let is_settled = || asked.metric(USED) <= TAKEN_AGAIN_BYTES && asked.metric(SHEDDING) == 0.0;
         while begin.elapsed() < WATCHED || !is_settled() {

@@ -1,6 +1,6 @@
-//! The same for values that are refused: in every place of the configurations stands something that came from elsewhere
-//! and cannot be used there, and no part of it is in what the program says. The readers of all directives are gone
-//! through one by one in `kept_back` of the configuration's crate; here it is every way to the outside.
+//! Values that are refused are secrets as well: in every place of the configurations stands something that came from
+//! elsewhere and cannot be used there, and no part of it is in what the program says. The readers of all directives
+//! are gone through one by one in `kept_back` of the configuration's crate; here it is every way to the outside.
 
 use super::{DNS, PLANNED, RUNNING, over_tcp, program};
 use std::path::Path;
