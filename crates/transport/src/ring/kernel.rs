@@ -8,7 +8,7 @@ use crate::buffer::{Buf, CAPACITY, TIGHT_READ_BYTES};
 use crate::memory;
 use io_uring::squeue::Entry;
 use io_uring::types::{BufRingEntry, CancelBuilder, Fd, SubmitArgs, Timespec};
-use io_uring::{IoUring, cqueue, opcode};
+use io_uring::{IoUring, cqueue, opcode, squeue};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 use slab::Slab;
@@ -29,6 +29,8 @@ const LENT_BUFFERS: u16 = 32;
 const PAGE: usize = 4096;
 /// The group of those buffers; the ring has no other.
 const GROUP: u16 = 0;
+/// `IORING_RECVSEND_POLL_FIRST`, see io_uring_enter(2).
+const RECVSEND_POLL_FIRST: u16 = 1;
 /// Completions that belong to no operation: those of cancellations.
 const NOBODY: u64 = u64::MAX;
 /// How long the end waits for the kernel to give back what it owns. It takes microseconds.
@@ -155,7 +157,11 @@ impl Queue for KernelQueue {
         let id = OperationId(u64::from(self.generation) << 32 | place.key() as u64);
         let no_signal = SendFlags::NOSIGNAL.bits() as i32;
         let (entry, operation) = match operation {
-            Operation::Receive => (opcode::RecvMulti::new(fd, GROUP).build(), Held::Receive),
+            Operation::Receive { is_drained } => {
+                let wait_first = if is_drained { RECVSEND_POLL_FIRST } else { 0 };
+                let receive = opcode::Recv::new(fd, std::ptr::null_mut(), 0).buf_group(GROUP).ioprio(wait_first);
+                (receive.build().flags(squeue::Flags::BUFFER_SELECT), Held::Receive)
+            }
             Operation::Send(buf) => {
                 let entry = opcode::Send::new(fd, buf.as_ptr(), buf.len() as u32).flags(no_signal).build();
                 (entry, Held::Send(buf))

@@ -22,8 +22,11 @@ pub(crate) trait Owner {
 
 /// What is to be done on the owner's descriptor. A buffer belongs to the queue until its completion.
 pub(crate) enum Operation {
-    /// Input until the end of the stream, an error or a cancellation, in leased buffers.
-    Receive,
+    /// One piece of input in a leased buffer, or the end of the stream. `is_drained` says that the socket had no more
+    /// when it was last read: the kernel then waits without trying first.
+    Receive {
+        is_drained: bool,
+    },
     /// May send less than all of it.
     Send(Buf),
     Connect(Box<SockAddr>),

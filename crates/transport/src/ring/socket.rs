@@ -1,9 +1,9 @@
-//! A connected socket on a ring. Input is received ahead by one operation that stays; a send belongs to the kernel
-//! until it is over, and the next waits for it.
+//! A connected socket on a ring. One receive at a time is under way, and one piece of input at most waits for its
+//! reader; a send belongs to the kernel until it is over, and the next waits for it.
 
 use super::executor::{self, with_queue};
 use super::queue::{Completed, Operation, OperationId, Owner, Queue, Returned};
-use crate::buffer::{Buf, TOTAL};
+use crate::buffer::{Buf, CAPACITY, TOTAL};
 use crate::deadline::Direction;
 use crate::sock::{FilePart, ReadLimit, Sock};
 use crate::sockets;
@@ -13,7 +13,6 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, Shutdown, SocketAddr};
@@ -22,15 +21,6 @@ use std::path::Path;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
-
-/// Pieces of input that may wait for their reader; then receiving ends until it has taken them, and TCP holds the peer
-/// back. With two, every answer of 100 KB ends its receiving once.
-const PIECES_MAX: usize = 4;
-
-/// While memory is tight nothing is taken ahead.
-fn pieces_max() -> usize {
-    if memory::is_tight() { 1 } else { PIECES_MAX }
-}
 
 /// One connected socket of a worker on a ring.
 pub struct RingSock {
@@ -48,14 +38,14 @@ struct SocketState {
     is_reset: Cell<bool>,
 }
 
+/// An operation that goes on receiving until it is cancelled was tried: a peer that sends fast filled up to 32 buffers,
+/// 2 MiB, before the cancellation came to be looked at, and every answer of 100 KB needed one.
 #[derive(Default)]
 struct Receiving {
-    /// Input that nobody has read; the first piece has a place of its own, so that the usual one takes no memory.
-    first: Option<Buf>,
-    more: VecDeque<Buf>,
+    /// Input that nobody has read.
+    piece: Option<Buf>,
     end: Option<Result<(), Errno>>,
     operation: Option<OperationId>,
-    is_cancelled: bool,
     reader: Option<Waker>,
 }
 
@@ -72,25 +62,6 @@ struct Sending {
     writer: Option<Waker>,
 }
 
-impl Receiving {
-    fn count(&self) -> usize {
-        usize::from(self.first.is_some()) + self.more.len()
-    }
-
-    fn push(&mut self, buf: Buf) {
-        if self.first.is_none() && self.more.is_empty() {
-            self.first = Some(buf);
-        } else {
-            self.more.push_back(buf);
-        }
-    }
-
-    #[inline]
-    fn pop(&mut self) -> Option<Buf> {
-        self.first.take().or_else(|| self.more.pop_front())
-    }
-}
-
 fn note(waker: &mut Option<Waker>, cx: &Context<'_>) {
     match waker {
         Some(known) => known.clone_from(cx.waker()),
@@ -99,38 +70,23 @@ fn note(waker: &mut Option<Waker>, cx: &Context<'_>) {
 }
 
 impl SocketState {
-    fn received(&self, this: &Rc<dyn Owner>, received: Result<Buf, Errno>, is_last: bool, queue: &mut dyn Queue) {
+    fn received(&self, this: &Rc<dyn Owner>, received: Result<Buf, Errno>, queue: &mut dyn Queue) {
         let mut receiving = self.receiving.borrow_mut();
-        let is_news = match received {
-            Ok(buf) if buf.is_empty() => receiving.end.replace(Ok(())).is_none(),
-            Ok(_) if self.is_given_up.get() => false,
-            Ok(buf) => {
-                receiving.push(buf);
-                true
+        receiving.operation = None;
+        match received {
+            _ if self.is_given_up.get() => return,
+            Ok(buf) if buf.is_empty() => receiving.end = Some(Ok(())),
+            Ok(buf) => receiving.piece = Some(buf),
+            // NOBUFS: the next turn has buffers again. An idle connection is watched on, although nobody reads; while
+            // memory is tight the reader asks first.
+            Err(Errno::CANCELED | Errno::NOBUFS | Errno::INTR | Errno::AGAIN) if !memory::is_tight() => {
+                receiving.operation = Some(queue.begin(this.clone(), Operation::Receive { is_drained: false }));
+                return;
             }
-            // NOBUFS: the next turn has buffers again.
-            Err(Errno::CANCELED | Errno::NOBUFS | Errno::INTR | Errno::AGAIN) => false,
-            Err(error) => receiving.end.replace(Err(error)).is_none(),
-        };
-        if is_last {
-            receiving.operation = None;
-            receiving.is_cancelled = false;
-            // Also where nobody reads: an idle connection is watched on. While memory is tight the reader asks first.
-            let is_wanted = receiving.end.is_none() && !self.is_given_up.get() && receiving.count() < PIECES_MAX;
-            if is_wanted && !memory::is_tight() {
-                receiving.operation = Some(queue.begin(this.clone(), Operation::Receive));
-            }
-        } else if receiving.count() >= pieces_max()
-            && !receiving.is_cancelled
-            && let Some(id) = receiving.operation
-        {
-            receiving.is_cancelled = true;
-            queue.cancel(id);
+            Err(Errno::CANCELED | Errno::NOBUFS | Errno::INTR | Errno::AGAIN) => {}
+            Err(error) => receiving.end = Some(Err(error)),
         }
-        // A reader that waits while receiving has ended has it begun again.
-        if (is_news || receiving.operation.is_none())
-            && let Some(reader) = receiving.reader.take()
-        {
+        if let Some(reader) = receiving.reader.take() {
             reader.wake();
         }
     }
@@ -214,7 +170,7 @@ impl Owner for SocketState {
 
     fn complete(&self, this: &Rc<dyn Owner>, completion: Completed, queue: &mut dyn Queue) {
         match completion.returned {
-            Returned::Received(received) => self.received(this, received, completion.is_last, queue),
+            Returned::Received(received) => self.received(this, received, queue),
             Returned::Sent(buf, sent) => self.sent(this, buf, sent, queue),
             Returned::Connected(outcome) | Returned::HasRoom(outcome) => self.settled(outcome),
             // Cannot be: this owner begins neither.
@@ -236,6 +192,12 @@ impl RingSock {
         RingSock { state: Rc::new(state) }
     }
 
+    /// Bytes that were received and that nobody has read.
+    #[cfg(test)]
+    pub(super) fn ahead_bytes(&self) -> usize {
+        self.state.receiving.borrow().piece.as_ref().map_or(0, |piece| piece.len())
+    }
+
     fn begin(&self, operation: Operation) -> Option<OperationId> {
         let owner: Rc<dyn Owner> = self.state.clone();
         with_queue(|queue| queue.begin(owner, operation))
@@ -245,8 +207,13 @@ impl RingSock {
 impl Sock for RingSock {
     fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<io::Result<Buf>> {
         let mut receiving = self.state.receiving.borrow_mut();
-        if let Some(buf) = receiving.pop() {
+        if let Some(buf) = receiving.piece.take() {
             self.state.waits.disarm(Direction::Read);
+            // Less than there was room for: the next input is waited for at once, also where nobody reads on, so that
+            // an idle connection is known to be alive without a call. More than that waits in the kernel for a reader.
+            if buf.len() < CAPACITY && receiving.end.is_none() && !memory::is_tight() {
+                receiving.operation = self.begin(Operation::Receive { is_drained: true });
+            }
             return Poll::Ready(Ok(buf));
         }
         if let Some(end) = receiving.end {
@@ -258,7 +225,7 @@ impl Sock for RingSock {
         }
         note(&mut receiving.reader, cx);
         if receiving.operation.is_none() {
-            receiving.operation = self.begin(Operation::Receive);
+            receiving.operation = self.begin(Operation::Receive { is_drained: false });
         }
         drop(receiving);
         self.state.waits.wait(Direction::Read, cx)
@@ -316,8 +283,8 @@ impl Sock for RingSock {
 
     fn stale(&self) -> bool {
         let receiving = self.state.receiving.borrow();
-        let is_known = receiving.count() > 0 || receiving.end.is_some() || self.state.sending.borrow().fault.is_some();
-        // Nobody watches before the first read, and after more input than is taken ahead.
+        let is_known = receiving.piece.is_some() || receiving.end.is_some() || self.state.sending.borrow().fault.is_some();
+        // Nobody watches before the first read, and behind a piece that was full.
         is_known || (receiving.operation.is_none() && sockets::has_input_now(&self.state.socket))
     }
 
@@ -377,7 +344,7 @@ impl Drop for RingSock {
         state.waits.disarm(Direction::Read);
         state.waits.disarm(Direction::Write);
         let receiving = state.receiving.take();
-        if let Some(id) = receiving.operation.filter(|_| !receiving.is_cancelled) {
+        if let Some(id) = receiving.operation {
             with_queue(|queue| queue.cancel(id));
         }
         let sending = state.sending.borrow();

@@ -8,6 +8,7 @@ use super::listener::RingListener;
 use super::probe;
 use super::queue::Queue;
 use super::socket::RingSock;
+use crate::buffer::CAPACITY;
 use crate::sock::FilePart;
 use crate::sockets::{ListenOptions, bind};
 use crate::{Buf, ReadLimit, Sock, Stream, rt};
@@ -219,6 +220,7 @@ fn little_is_taken_ahead_of_a_reader_that_does_not_read() {
             assert!(taken < 64 << 20, "the peer is held back");
         }
         assert!(stream.sock.stale(), "input waits");
+        assert!(stream.sock.ahead_bytes() <= CAPACITY, "a slow client must not have a large answer kept for it");
         peer.set_nonblocking(false).and_then(|()| peer.shutdown(Shutdown::Write)).expect("a socket");
         let mut received = 0;
         loop {
