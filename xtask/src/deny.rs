@@ -26,6 +26,10 @@ const REFUSED: &[(&str, &str)] = &[
 /// Two versions of these would be two TLS stacks in one binary.
 const ONE_VERSION: &[&str] = &["rustls", "aws-lc-rs", "aws-lc-sys", "tokio", "h2"];
 
+/// Features without which a crate works as well, but slowly, and no test would notice.
+const WANTED_FEATURES: &[(&str, &str, &str)] =
+    &[("flate2", "runtime_detection", "without it gzip uses no vector instructions and takes a third more")];
+
 const MANIFEST: &str = "Cargo.toml";
 const LOCK: &str = "Cargo.lock";
 
@@ -37,6 +41,7 @@ pub fn run() -> Result<(), String> {
     findings.extend(several_versions(&graph));
     findings.extend(licences(&graph));
     findings.extend(reasons::check(MANIFEST, &manifest));
+    findings.extend(missing_features(&manifest));
     let text = |name: &str| std::fs::read_to_string(root.join(name)).map_err(|error| format!("{name}: {error}"));
     findings.extend(foreign::check(&graph, text)?);
     let list = listed::read(&text(listed::LIST)?)?;
@@ -79,6 +84,17 @@ fn several_versions(graph: &Graph) -> Vec<Finding> {
     findings
 }
 
+fn missing_features(manifest: &str) -> Vec<Finding> {
+    let names = |line: &str, name: &str| line.strip_prefix(name).is_some_and(|rest| rest.trim_start().starts_with('='));
+    let lacks = |(name, feature, _): &&(&str, &str, &str)| {
+        !manifest.lines().any(|line| names(line, name) && line.contains(&format!("\"{feature}\"")))
+    };
+    let finding = |(name, feature, why): &(&str, &str, &str)| {
+        Finding::whole(MANIFEST, "feature", format!("{name} has no `{feature}`: {why}"))
+    };
+    WANTED_FEATURES.iter().filter(lacks).map(finding).collect()
+}
+
 /// Of everything that is built into what we ship or run; what only tests need is never given to anyone.
 fn licences(graph: &Graph) -> Vec<Finding> {
     let ours: Vec<&Package> = graph.ours().collect();
@@ -102,7 +118,7 @@ fn licences(graph: &Graph) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::{licences, refused, several_versions};
+    use super::{licences, missing_features, refused, several_versions};
     use crate::graph::parse;
 
     fn check(text: &str, expected: &[&str]) {
@@ -143,5 +159,13 @@ mod tests {
         check("a ours build:b\nb 1.0", &["Cargo.lock: licence: b 1.0: its manifest names no licence (a > b)"]);
         check("a ours dev:b\nb 1.0 [GPL-3.0-only]", &[]);
         check("a ours b\nb 1.0 [MIT OR GPL-3.0-only]", &[]);
+    }
+
+    #[test]
+    fn features_that_make_a_crate_fast_are_named() {
+        let check = |manifest: &str, expected: usize| assert_eq!(missing_features(manifest).len(), expected, "for {manifest}");
+        check("flate2 = { version = \"1\", features = [\"zlib-rs\", \"runtime_detection\"] }", 0);
+        check("flate2 = { version = \"1\", features = [\"zlib-rs\"] }", 1);
+        check("# \"runtime_detection\"\nflate2-like = { features = [\"runtime_detection\"] }", 1);
     }
 }

@@ -2,9 +2,8 @@
 //! back beyond a flush. How much memory each needs is settled when it begins, by the length of the body: a stream of
 //! unknown length gets a small window.
 
+use crate::brotli_stream::{self, BrotliStream};
 use crate::context::{self, Share};
-use brotli::enc::StandardAlloc;
-use brotli::enc::encode::{BrotliEncoderOperation, BrotliEncoderParameter, BrotliEncoderStateStruct};
 use flate2::{Compress, Compression, FlushCompress, Status};
 use std::fmt;
 use tidegate_model::Coding;
@@ -63,17 +62,33 @@ pub struct Encoder {
 
 enum EncoderCodec {
     Zstd(Option<CCtx<'static>>),
-    Gzip(Option<Compress>),
-    Brotli(Box<BrotliEncoderStateStruct<StandardAlloc>>),
+    Gzip(Option<GzipContext>),
+    Brotli(Box<BrotliStream>),
+}
+
+struct GzipContext {
+    codec: Compress,
+    /// All of a body has gone through, or none of it. Another one is not kept for the next answer: `reset` of zlib-rs
+    /// 0.6 forgets an open block of level 1 only half, and the next stream would lack the head of its first block. A
+    /// client that hangs up in the middle of its answer would break that of another.
+    is_clean: bool,
 }
 
 impl Encoder {
-    /// `None` when encoders hold as much memory as they may: the body goes out as it is.
+    /// `None` when encoders hold as much memory as they may: the body goes out as it is. Before that, br goes down to a
+    /// level that takes less.
     ///
     /// `length` is that of the whole body, if it is known; a body of another length is an error of [`Encoder::step`]
     /// with zstd.
     pub fn new(coding: Coding, level: u8, length: Option<u64>) -> Option<Encoder> {
         let level = if length.is_none() { level.min(LEVEL_OF_STREAM) } else { level };
+        Self::at_level(coding, level, length).or_else(|| {
+            let less = brotli_stream::level_with_less(level);
+            if coding == Coding::Brotli && less < level { Self::at_level(coding, less, length) } else { None }
+        })
+    }
+
+    fn at_level(coding: Coding, level: u8, length: Option<u64>) -> Option<Encoder> {
         let window_bits = window_bits(coding, level, length);
         // With the small tables of a stream, every level takes what the first one does.
         let tables = if length.is_none() && coding == Coding::Zstd { 1 } else { level };
@@ -86,7 +101,7 @@ impl Encoder {
                 (EncoderCodec::Zstd(Some(context)), bytes)
             }
             Coding::Gzip => (EncoderCodec::Gzip(Some(gzip(level)?)), needed),
-            Coding::Brotli => (EncoderCodec::Brotli(Box::new(brotli(level, window_bits, length))), needed),
+            Coding::Brotli => (EncoderCodec::Brotli(Box::new(BrotliStream::new(level, window_bits, length))), needed),
         };
         // Given back to the kept ones when there is no share left.
         let mut encoder = Encoder { codec, share: None };
@@ -104,7 +119,7 @@ impl Encoder {
         match &mut self.codec {
             EncoderCodec::Zstd(context) => step_zstd(context.as_mut().ok_or(EncodeError)?, input, output, operation),
             EncoderCodec::Gzip(context) => step_gzip(context.as_mut().ok_or(EncodeError)?, input, output, operation),
-            EncoderCodec::Brotli(state) => step_brotli(state, input, output, operation),
+            EncoderCodec::Brotli(state) => state.step(input, output, operation),
         }
     }
 }
@@ -118,8 +133,8 @@ impl Drop for Encoder {
                 }
             }
             EncoderCodec::Gzip(context) => {
-                if let Some(context) = context.take() {
-                    context::keep_gzip(context);
+                if let Some(context) = context.take().filter(|context| context.is_clean) {
+                    context::keep_gzip(context.codec);
                 }
             }
             EncoderCodec::Brotli(_) => {}
@@ -141,8 +156,8 @@ fn window_bits(coding: Coding, level: u8, length: Option<u64>) -> u32 {
     }
 }
 
-/// Not less than what the codec takes; for zstd a test compares. Buffers of a block go with the first 128 KiB of the
-/// window, tables with all of it.
+/// Not less than what the codec takes; for zstd and br a test compares. Buffers of a block go with the first 128 KiB of
+/// the window, tables with all of it.
 fn bytes_needed(coding: Coding, level: u8, window_bits: u32) -> usize {
     let window = 1_usize << window_bits;
     let block = window.min(128 << 10);
@@ -157,11 +172,7 @@ fn bytes_needed(coding: Coding, level: u8, window_bits: u32) -> usize {
             (160 << 10) + of_block * block + of_window * window
         }
         Coding::Gzip => 384 << 10,
-        Coding::Brotli => match level {
-            0 | 1 => 4 * window + (256 << 10),
-            2..=4 => 4 * window + (512 << 10),
-            _ => 4 * window + (1536 << 10),
-        },
+        Coding::Brotli => brotli_stream::bytes_needed(level, window_bits),
     }
 }
 
@@ -181,27 +192,17 @@ fn zstd(level: u8, window_bits: u32, length: Option<u64>) -> Option<CCtx<'static
     Some(context)
 }
 
-fn gzip(level: u8) -> Option<Compress> {
+fn gzip(level: u8) -> Option<GzipContext> {
     let level = Compression::new(u32::from(level));
-    match context::take_gzip() {
-        None => Some(Compress::new_gzip(level, GZIP_WINDOW_BITS)),
-        Some(mut context) => {
-            context.reset();
-            context.set_level(level).ok()?;
-            Some(context)
+    let codec = match context::take_gzip() {
+        None => Compress::new_gzip(level, GZIP_WINDOW_BITS),
+        Some(mut codec) => {
+            codec.reset();
+            codec.set_level(level).ok()?;
+            codec
         }
-    }
-}
-
-fn brotli(level: u8, window_bits: u32, length: Option<u64>) -> BrotliEncoderStateStruct<StandardAlloc> {
-    let mut state = BrotliEncoderStateStruct::new(StandardAlloc::default());
-    state.set_parameter(BrotliEncoderParameter::BROTLI_PARAM_QUALITY, u32::from(level));
-    state.set_parameter(BrotliEncoderParameter::BROTLI_PARAM_LGWIN, window_bits);
-    if let Some(length) = length {
-        let hint = u32::try_from(length).unwrap_or(u32::MAX);
-        state.set_parameter(BrotliEncoderParameter::BROTLI_PARAM_SIZE_HINT, hint);
-    }
-    state
+    };
+    Some(GzipContext { codec, is_clean: true })
 }
 
 fn step_zstd(context: &mut CCtx<'_>, input: &[u8], output: &mut [u8], operation: Operation) -> Result<Step, EncodeError> {
@@ -217,16 +218,18 @@ fn step_zstd(context: &mut CCtx<'_>, input: &[u8], output: &mut [u8], operation:
     Ok(Step { consumed: source.pos, produced: sink.pos(), is_done })
 }
 
-fn step_gzip(context: &mut Compress, input: &[u8], output: &mut [u8], operation: Operation) -> Result<Step, EncodeError> {
+fn step_gzip(context: &mut GzipContext, input: &[u8], output: &mut [u8], operation: Operation) -> Result<Step, EncodeError> {
     let flush = match operation {
         Operation::Process => FlushCompress::None,
         Operation::Flush => FlushCompress::Sync,
         Operation::Finish => FlushCompress::Finish,
     };
-    let (taken_before, given_before) = (context.total_in(), context.total_out());
-    let status = context.compress(input, output, flush).map_err(|_| EncodeError)?;
-    let consumed = (context.total_in() - taken_before) as usize;
-    let produced = (context.total_out() - given_before) as usize;
+    context.is_clean = false;
+    let codec = &mut context.codec;
+    let (taken_before, given_before) = (codec.total_in(), codec.total_out());
+    let status = codec.compress(input, output, flush).map_err(|_| EncodeError)?;
+    let consumed = (codec.total_in() - taken_before) as usize;
+    let produced = (codec.total_out() - given_before) as usize;
     let is_taken = consumed == input.len();
     let is_done = match operation {
         Operation::Process => is_taken,
@@ -234,41 +237,7 @@ fn step_gzip(context: &mut Compress, input: &[u8], output: &mut [u8], operation:
         Operation::Flush => is_taken && produced < output.len(),
         Operation::Finish => status == Status::StreamEnd,
     };
-    Ok(Step { consumed, produced, is_done })
-}
-
-fn step_brotli(
-    state: &mut BrotliEncoderStateStruct<StandardAlloc>,
-    input: &[u8],
-    output: &mut [u8],
-    operation: Operation,
-) -> Result<Step, EncodeError> {
-    let operation_of_codec = match operation {
-        Operation::Process => BrotliEncoderOperation::BROTLI_OPERATION_PROCESS,
-        Operation::Flush => BrotliEncoderOperation::BROTLI_OPERATION_FLUSH,
-        Operation::Finish => BrotliEncoderOperation::BROTLI_OPERATION_FINISH,
-    };
-    let (mut available_in, mut consumed) = (input.len(), 0);
-    let (mut available_out, mut produced) = (output.len(), 0);
-    let is_well = state.compress_stream(
-        operation_of_codec,
-        &mut available_in,
-        input,
-        &mut consumed,
-        &mut available_out,
-        output,
-        &mut produced,
-        &mut None,
-        &mut |_, _, _, _| (),
-    );
-    if !is_well {
-        return Err(EncodeError);
-    }
-    let is_done = match operation {
-        Operation::Process => available_in == 0,
-        Operation::Flush => available_in == 0 && !state.has_more_output(),
-        Operation::Finish => state.is_finished(),
-    };
+    context.is_clean = operation == Operation::Finish && is_done;
     Ok(Step { consumed, produced, is_done })
 }
 

@@ -3,6 +3,8 @@
 //! `middleware::compress`; when a stream is flushed, in `proxy`. Start at [`Encoder`]; [`Decoder`] is for what clients
 //! have compressed.
 
+mod brotli_stream;
+mod cells;
 mod context;
 mod decoder;
 mod encoder;

@@ -83,15 +83,22 @@ fn an_empty_body_has_an_end_too() {
 
 #[test]
 fn a_context_that_was_given_up_in_the_middle_begins_anew() {
-    for coding in CODINGS {
-        for _ in 0..3 {
-            let mut encoder = Encoder::new(coding, 1, None).expect("there is memory");
+    for (coding, level) in CODINGS.into_iter().flat_map(|coding| (1..=9).map(move |level| (coding, level))) {
+        for flushes in [false, false, true] {
+            let mut encoder = Encoder::new(coding, level, None).expect("there is memory");
             run(&mut encoder, &[7; 10_000], Operation::Process, 64, &mut Vec::new());
+            if flushes {
+                run(&mut encoder, b"", Operation::Flush, 64, &mut Vec::new());
+                run(&mut encoder, b"more", Operation::Process, 64, &mut Vec::new());
+            }
+            drop(encoder);
+            for level in [level, 5] {
+                let mut encoder = Encoder::new(coding, level, Some(3)).expect("there is memory");
+                let mut coded = Vec::new();
+                run(&mut encoder, b"abc", Operation::Finish, 64, &mut coded);
+                assert_eq!(decoded(coding, &coded), b"abc", "{coding:?} {level}");
+            }
         }
-        let mut encoder = Encoder::new(coding, 5, Some(3)).expect("there is memory");
-        let mut coded = Vec::new();
-        run(&mut encoder, b"abc", Operation::Finish, 64, &mut coded);
-        assert_eq!(decoded(coding, &coded), b"abc", "{coding:?}");
     }
 }
 
@@ -107,6 +114,17 @@ fn encoders_hold_no_more_than_they_may() {
 }
 
 #[test]
+fn br_takes_a_lower_level_where_memory_is_short() {
+    let new = || Encoder::new(Coding::Brotli, 9, Some(2000));
+    let encoders: Vec<_> = std::iter::from_fn(new).take(1000).collect();
+    let held: Vec<usize> = encoders.iter().map(Encoder::held_bytes).collect();
+    assert!(held.iter().sum::<usize>() + held[held.len() - 1] > ENCODERS_BYTES_MAX, "all of it is in use");
+    assert_eq!((held[0], held[1]), (bytes_needed(Coding::Brotli, 9, 17), bytes_needed(Coding::Brotli, 6, 17)));
+    drop(encoders);
+    assert_eq!(new().map(|encoder| encoder.held_bytes()), Some(held[0]));
+}
+
+#[test]
 fn zstd_takes_no_more_than_is_counted() {
     for level in 1..=9 {
         for length in [None, Some(100), Some(2_000), Some(100_000), Some(1 << 20), Some(3 << 20), Some(1 << 33)] {
@@ -118,6 +136,46 @@ fn zstd_takes_no_more_than_is_counted() {
                 bytes_needed(Coding::Zstd, if length.is_none() { 1 } else { level }, window_bits(Coding::Zstd, level, length));
             assert!(context.sizeof() <= counted, "level {level}, {length:?}: {} of {counted}", context.sizeof());
         }
+    }
+}
+
+/// Texts that find the tables of the codec in different states: one that repeats, one that never does, one like text.
+fn texts(bytes: usize) -> [Vec<u8>; 3] {
+    let mut number = 1_u32;
+    let mut random = || {
+        number = number.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (number >> 24) as u8
+    };
+    let noise = (0..bytes).map(|_| random()).collect();
+    let like_text = (0..bytes).map(|place| if place % 7 == 6 { b' ' } else { b'a' + random() % 16 }).collect();
+    [b"<li class=item>".iter().copied().cycle().take(bytes).collect(), noise, like_text]
+}
+
+#[test]
+fn br_takes_no_more_than_is_counted() {
+    let check = |level: u8, length: Option<u64>, text: &[u8]| {
+        crate::cells::forget();
+        crate::cells::counted::take_most();
+        let mut encoder = Encoder::new(Coding::Brotli, level, length).expect("there is memory");
+        let counted = encoder.held_bytes();
+        for piece in text.chunks(60_000) {
+            run(&mut encoder, piece, Operation::Process, 1 << 16, &mut Vec::new());
+        }
+        run(&mut encoder, b"", Operation::Finish, 1 << 16, &mut Vec::new());
+        let taken = crate::cells::counted::take_most();
+        assert!(taken <= counted, "level {level}, {length:?}: {taken} of {counted}");
+    };
+    for level in 1..=9 {
+        for length in [None, Some(2_000), Some(20_000), Some(100_000)] {
+            for text in texts(length.unwrap_or(300_000) as usize) {
+                check(level, length, &text);
+            }
+        }
+    }
+    // Beyond the largest window, where buffers grow by what is waiting.
+    let [_, _, like_text] = texts(3 << 20);
+    for level in [3, 4, 6] {
+        check(level, Some(3 << 20), &like_text);
     }
 }
 
@@ -153,6 +211,66 @@ proptest! {
             }
             run(&mut encoder, b"", Operation::Finish, room.max(16), &mut coded);
             prop_assert_eq!(decoded(coding, &coded), plain.clone(), "{:?}", coding);
+        }
+    }
+
+    /// What an answer looks like says nothing of the answers before it that had the same memory: to other clients, with
+    /// secrets in them.
+    #[test]
+    fn what_was_used_before_gives_the_bytes_of_what_is_new(
+        before in prop::collection::vec((prop::collection::vec(any::<u8>(), 1..200), 1_usize..3000, 1_u8..=9, any::<bool>(), 0..3_u8), 1..5),
+        text in prop::collection::vec(0_u8..6, 0..20_000),
+        repeated in 1_usize..8,
+        level in 1_u8..=9,
+        knows_length in any::<bool>(),
+    ) {
+        let plain = text.repeat(repeated);
+        let length = knows_length.then_some(plain.len() as u64);
+        for coding in CODINGS {
+            let coded = || {
+                let mut encoder = Encoder::new(coding, level, length).expect("there is memory");
+                let mut coded = Vec::new();
+                for piece in plain.chunks(30_000) {
+                    run(&mut encoder, piece, Operation::Process, 4096, &mut coded);
+                }
+                run(&mut encoder, b"", Operation::Finish, 4096, &mut coded);
+                coded
+            };
+            crate::context::forget();
+            let of_new = coded();
+            for (text, repeated, level, knows_length, given_up) in &before {
+                let body = [text.repeat(*repeated), plain.clone()].concat();
+                let length = knows_length.then_some(body.len() as u64);
+                let mut encoder = Encoder::new(coding, *level, length).expect("there is memory");
+                run(&mut encoder, &body, Operation::Process, 4096, &mut Vec::new());
+                match given_up {
+                    0 => {}
+                    1 => run(&mut encoder, b"", Operation::Flush, 4096, &mut Vec::new()),
+                    _ => run(&mut encoder, b"", Operation::Finish, 4096, &mut Vec::new()),
+                }
+            }
+            prop_assert_eq!(coded(), of_new, "{:?}", coding);
+        }
+    }
+}
+
+#[test]
+fn the_pieces_in_which_a_body_comes_do_not_matter_at_the_fast_level_of_br() {
+    let body = &texts(300_000)[2];
+    let coded = |piece_bytes: usize, room: usize, length: Option<u64>| {
+        let mut encoder = Encoder::new(Coding::Brotli, 1, length).expect("there is memory");
+        let mut coded = Vec::new();
+        for piece in body.chunks(piece_bytes) {
+            run(&mut encoder, piece, Operation::Process, room, &mut coded);
+        }
+        run(&mut encoder, b"", Operation::Finish, room, &mut coded);
+        coded
+    };
+    for length in [None, Some(body.len() as u64)] {
+        let of_whole = coded(body.len(), 1 << 20, length);
+        assert_eq!(decoded(Coding::Brotli, &of_whole), *body);
+        for (piece_bytes, room) in [(1000, 64), (16 << 10, 16 << 10), (65_536, 1 << 20), (131_072, 100), (200_000, 64 << 10)] {
+            assert_eq!(coded(piece_bytes, room, length), of_whole, "{piece_bytes}, {room}, {length:?}");
         }
     }
 }
