@@ -10,7 +10,6 @@ use crate::peers::elapsed;
 pub struct Progress {
     bar: ProgressBar,
     began: Instant,
-    total_seconds: f64,
     experiment: String,
     /// Which of how many of the experiment.
     step: String,
@@ -29,7 +28,6 @@ impl Progress {
         Progress {
             bar,
             began: Instant::now(),
-            total_seconds,
             experiment: String::new(),
             step: String::new(),
             done_seconds: 0.0,
@@ -54,8 +52,9 @@ impl Progress {
     pub fn step(&mut self, what: &str, number: usize, count: usize) {
         self.step = format!("{what} ({number} of {count})");
         if self.bar.is_hidden() {
-            let total = elapsed(Duration::from_secs_f64(self.total_seconds.max(0.0)));
-            eprintln!("{}: {}, {} of about {total}", self.experiment, self.step, elapsed(self.began.elapsed()));
+            let passed = self.began.elapsed();
+            let total = elapsed(passed + Duration::from_secs(self.seconds_left()));
+            eprintln!("{}: {}, {} of about {total}", self.experiment, self.step, elapsed(passed));
         }
         self.show("");
     }
@@ -75,10 +74,15 @@ impl Progress {
         self.bar.finish_and_clear();
     }
 
-    fn show(&self, what: &str) {
+    /// By the estimates: a slow machine takes longer.
+    fn seconds_left(&self) -> u64 {
         let position = milliseconds(self.done_seconds + self.spent_seconds);
-        let left = self.bar.length().unwrap_or(0).saturating_sub(position) / 1000;
-        self.bar.set_position(position);
+        self.bar.length().unwrap_or(0).saturating_sub(position) / 1000
+    }
+
+    fn show(&self, what: &str) {
+        self.bar.set_position(milliseconds(self.done_seconds + self.spent_seconds));
+        let left = self.seconds_left();
         self.bar.set_prefix(format!("{}:{:02} left", left / 60, left % 60));
         let parts = [self.experiment.as_str(), self.step.as_str(), what];
         self.bar.set_message(parts.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", "));
