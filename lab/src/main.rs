@@ -1,6 +1,6 @@
 //! `tidegate-lab`: published comparisons of reverse proxies, repeated side by side on this machine.
-//! Every proxy is driven as a process, Tidegate like the others; no crate of the proxy is used here. How to read the
-//! figures: README.md.
+//! Every proxy is driven as a process, Tidegate like the others; of the proxy's crates only the relay uses one. How to
+//! read the figures: README.md.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test says by panicking that something was not as expected"))]
 
@@ -22,6 +22,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tidegate_transport::Driver;
 
 use crate::experiments::RunOptions;
 use crate::load::LoadOptions;
@@ -64,6 +65,9 @@ enum Command {
         listen: SocketAddr,
         #[arg(long)]
         to: SocketAddr,
+        /// What moves the bytes: `epoll` or `io-uring`.
+        #[arg(long, default_value = "epoll", value_parser = peers::parse_driver)]
+        driver: Driver,
     },
     #[command(hide = true)]
     Pinned(PinnedOptions),
@@ -79,7 +83,7 @@ fn main() -> ExitCode {
         Command::Load(options) => load::run(&options),
         Command::Idle(options) => load::idle::run(&options),
         Command::Backend { listen, threads } => backend::serve(listen, threads),
-        Command::Relay { listen, to } => relay::serve(listen, to),
+        Command::Relay { listen, to, driver } => relay::serve(driver, listen, to),
         Command::Pinned(options) => stage::child::become_pinned(&options),
     };
     match outcome {

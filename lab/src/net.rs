@@ -1,4 +1,4 @@
-//! The little that backend, relay and generator share about sockets and the runtime.
+//! The little that backend, relay and generator share about sockets, and the first and the last about the runtime.
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,6 +23,11 @@ pub fn runtime() -> io::Result<LocalRuntime> {
 
 /// Must be called within a runtime.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    TcpListener::from_std(listening(address)?)
+}
+
+/// A listening socket for whoever drives it.
+pub fn listening(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     // Each thread of a backend has a listener of its own, and the kernel spreads connections over them.
@@ -30,7 +35,7 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     socket.listen(ACCEPT_QUEUE)?;
-    TcpListener::from_std(socket.into())
+    Ok(socket.into())
 }
 
 /// Reads once. `poll_read` and not `try_read`, because only the former takes a short read for "drained" and saves the

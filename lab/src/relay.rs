@@ -1,64 +1,57 @@
 //! A blind TCP relay: no TLS, no HTTP, one upstream connection for each client connection.
 //! Its cost is the kernel's share of a proxied request, the floor that no proxy on the same system calls can go below.
+//! It stands on the sockets of Tidegate, so that there is a floor for each of their drivers; nothing else in the lab
+//! uses a crate of the proxy.
 
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::task::{Context, Poll, ready};
 
-use tokio::net::TcpStream;
+use tidegate_transport::{Buf, Driver, DriverListener, DriverSock, Sock, driver, rt};
 
 use crate::net::{self, Error};
 
-/// The size that serves large bodies best; smaller reads cost calls, larger ones cache misses.
-const BUFFER_BYTES: usize = 64 * 1024;
-
 /// Relays until the process is stopped.
-pub fn serve(address: SocketAddr, upstream: SocketAddr) -> Result<(), Error> {
-    net::runtime()?.block_on(async {
-        let listener = net::listen(address)?;
-        loop {
-            let (client, _) = listener.accept().await?;
-            client.set_nodelay(true)?;
-            tokio::task::spawn_local(async move { relay(client, upstream).await.ok() });
-        }
-    })
+pub fn serve(driver: Driver, address: SocketAddr, upstream: SocketAddr) -> Result<(), Error> {
+    driver::probe(driver)?;
+    rt::run(driver, accept(address, upstream))?
 }
 
-async fn relay(mut client: TcpStream, upstream: SocketAddr) -> io::Result<()> {
-    let mut upstream = TcpStream::connect(upstream).await?;
-    upstream.set_nodelay(true)?;
-    let mut to_upstream = Direction::new();
-    let mut to_client = Direction::new();
+async fn accept(address: SocketAddr, upstream: SocketAddr) -> Result<(), Error> {
+    let listener = DriverListener::adopt(net::listening(address)?)?;
+    loop {
+        let (client, _) = poll_fn(|cx| listener.poll_accept(cx)).await?;
+        rt::spawn(async move {
+            // A connection that fails is the load's to notice.
+            let _ = relay(client, upstream).await;
+        });
+    }
+}
+
+async fn relay(client: DriverSock, upstream: SocketAddr) -> io::Result<()> {
+    let upstream = DriverSock::connect(upstream).await?;
+    let mut to_upstream = None;
+    let mut to_client = None;
     // Keep-alive traffic: as soon as either side closes, nothing of value is under way.
     poll_fn(|cx| {
-        let forward = to_upstream.poll(&mut client, &mut upstream, cx)?;
-        let backward = to_client.poll(&mut upstream, &mut client, cx)?;
+        let forward = poll_move(&client, &upstream, &mut to_upstream, cx)?;
+        let backward = poll_move(&upstream, &client, &mut to_client, cx)?;
         if forward.is_ready() || backward.is_ready() { Poll::Ready(Ok(())) } else { Poll::Pending }
     })
     .await
 }
 
-struct Direction {
-    buffer: Vec<u8>,
-    filled: usize,
-    written: usize,
-}
-
-impl Direction {
-    fn new() -> Direction {
-        Direction { buffer: vec![0; BUFFER_BYTES], filled: 0, written: 0 }
-    }
-
-    /// Moves what can be moved; ready at the end of the stream.
-    fn poll(&mut self, from: &mut TcpStream, to: &mut TcpStream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        loop {
-            ready!(net::poll_write_all(to, cx, &self.buffer[..self.filled], &mut self.written))?;
-            self.filled = ready!(net::poll_read(from, cx, &mut self.buffer))?;
-            self.written = 0;
-            if self.filled == 0 {
-                return Poll::Ready(Ok(()));
-            }
+/// Moves what can be moved; ready at the end of the stream. What was read and could not be sent yet stays in `pending`.
+fn poll_move(from: &DriverSock, to: &DriverSock, pending: &mut Option<Buf>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    loop {
+        if pending.is_some() {
+            ready!(to.poll_send(cx, pending))?;
         }
+        let received = ready!(from.poll_recv(cx))?;
+        if received.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        *pending = Some(received);
     }
 }

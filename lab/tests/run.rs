@@ -284,6 +284,9 @@ fn wrong_inputs_are_named_with_their_remedy() {
     check(&["run", "e4"], &["e4", "e1, e1-nginx, e2, e3"]);
     check(&["run", "--peers", "ngnix"], &["ngnix", "perhaps `nginx` is meant"]);
     check(&["run", "--peer", "nginx"], &["nginx", "NAME=PATH"]);
+    check(&["run", "--peers", "haproxy-3.4"], &["nobody has said where `haproxy-3.4` is", "--peer haproxy-3.4=PATH"]);
+    check(&["run", "--peer", "haproxi-3.4=/x"], &["haproxi", "perhaps `haproxy` is meant"]);
+    check(&["run", "--drivers", "kqueue"], &["no driver is called `kqueue`, but epoll and io-uring"]);
     check(
         &["run", "--peers", "nginx", "--peer", "nginx=/nowhere/nginx"],
         &["/nowhere/nginx", "no such file", "no proxy to measure"],

@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: builds the release binaries and runs experiments of the lab with Tidegate as one of the peers.
-//! Without arguments it is the experiment `targets`: what a change of Tidegate is held against. The lab finds the other
-//! proxies itself.
+//! Without arguments it is the experiment `targets`: what a change of Tidegate is held against, within ten minutes. The
+//! lab finds the other proxies itself.
 
 use crate::process::{Invocation, cargo};
 use crate::repository::{root, target_directory};
@@ -9,7 +9,9 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     let root = root();
     cargo(&["build", "--locked", "--release", "--package", "tidegate", "--package", "lab"]).run(&root)?;
     let release = target_directory(&root)?.join("release");
-    benchmark(&release.to_string_lossy(), arguments).run(&root)
+    // In place of this task: a Ctrl-C or SIGTERM is then the lab's own, which ends what it has started and still writes
+    // its report.
+    benchmark(&release.to_string_lossy(), arguments).replace_task(&root)
 }
 
 fn benchmark(release: &str, arguments: &[String]) -> Invocation {

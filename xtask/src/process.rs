@@ -1,5 +1,6 @@
 //! Running other programs from a task: cargo mostly. Output goes straight to the terminal unless it is asked for.
 
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -29,6 +30,12 @@ impl Invocation {
     pub fn run(&self, directory: &Path) -> Result<(), String> {
         let status = self.command(directory).status().map_err(|error| format!("cannot start `{}`: {error}", self.program))?;
         if status.success() { Ok(()) } else { Err(format!("{status}: {}", self.line())) }
+    }
+
+    /// Becomes the program; returns only when it cannot be started.
+    pub fn replace_task(&self, directory: &Path) -> Result<(), String> {
+        let error = self.command(directory).exec();
+        Err(format!("cannot start `{}`: {error}", self.program))
     }
 
     /// Runs to the end and keeps what it printed. `Err` only when it cannot be started.

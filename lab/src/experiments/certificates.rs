@@ -61,15 +61,19 @@ pub fn run(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), I
         session.remark(record, format!("the certificates could not be made: {error}"));
         return Ok(());
     }
-    for program in session.programs.clone() {
-        if !takes_certificates(program.kind) {
-            continue;
-        }
+    let programs = takers(session);
+    for (index, program) in programs.iter().enumerate() {
         session.check()?;
-        measure(session, record, &program, &folder, count)?;
+        session.progress.step(&program.name, index + 1, programs.len());
+        measure(session, record, program, &folder, count)?;
     }
     judge(record, count);
     session.check()
+}
+
+/// A driver has no part in reading certificates, so a build has one column here.
+fn takers(session: &Session) -> Vec<Program> {
+    session.builds().into_iter().filter(|program| takes_certificates(program.kind)).collect()
 }
 
 /// Making one takes so long: a key and a signature.
@@ -77,7 +81,7 @@ const MAKING_SECONDS: f64 = 0.0002;
 
 pub fn seconds(session: &Session) -> f64 {
     let count = f64::from(session.options.certificates());
-    let peers = session.programs.iter().filter(|program| takes_certificates(program.kind)).count() as f64;
+    let peers = takers(session).len() as f64;
     // Nobody needs more than this for one, and most need far less.
     count * MAKING_SECONDS
         + peers * session.options.rounds() as f64 * (1.0 + count * 0.0003)

@@ -96,16 +96,19 @@ pub fn run(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), I
     ));
     record.fairness.extend(FAIRNESS.map(str::to_owned));
     session.stage.place(Placement::OwnCores).ok();
-    for &count in &counts {
-        for program in session.programs.clone() {
+    let steps = counts.len() * session.programs.len();
+    for (of_count, &count) in counts.iter().enumerate() {
+        for (index, program) in session.programs.clone().into_iter().enumerate() {
             session.check()?;
-            let kind = program.kind;
+            let name = &program.name;
+            let number = of_count * session.programs.len() + index + 1;
+            session.progress.step(&format!("{name} with {}", sites_text(count)), number, steps);
             // Of the lab itself, what works here must not take from the proxy.
             let on_generator = OnCores::pin(session.stage.cores_of_generator());
             let outcome = on_generator.and_then(|_pinned| measure(session, record, &program, count));
             session.check()?;
             if let Err(error) = outcome {
-                session.remark(record, format!("{kind} with {}: {error}", sites_text(count)));
+                session.remark(record, format!("{name} with {}: {error}", sites_text(count)));
             }
         }
     }

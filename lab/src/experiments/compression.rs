@@ -1,5 +1,6 @@
 //! Compression: CPU and bytes of each codec and level that a peer has, on 2 KB and 100 KB of HTML.
-//! One peer in one compression is one participant of a case; peers are set up anew for each.
+//! One peer in one compression is one participant of a case; peers are set up anew for each. A driver has no part in
+//! what a codec costs, so a build has one column here.
 
 use crate::content::Page;
 use crate::experiments::grid;
@@ -32,14 +33,14 @@ pub fn run(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), I
 }
 
 pub fn seconds(session: &Session) -> f64 {
-    let settings: usize = session.programs.iter().map(|program| compressions(program.kind).count()).sum();
+    let settings: usize = session.builds().iter().map(|program| compressions(program.kind).count()).sum();
     grid::seconds(PAGES.len(), settings, session) + settings as f64 * 0.6
 }
 
 /// Of a codec, every level that some peer here has.
 fn all_levels(session: &Session, codec: Codec) -> Vec<Compression> {
     let mut all: Vec<Compression> = Vec::new();
-    for program in &session.programs {
+    for program in session.builds() {
         all.extend(compressions(program.kind).filter(|compression| compression.codec == codec));
     }
     all.sort_by_key(|compression| compression.level);
@@ -54,7 +55,7 @@ fn compressions(kind: PeerKind) -> impl Iterator<Item = Compression> {
 fn measure(session: &mut Session, record: &mut ExperimentRecord, compression: Compression) -> Result<(), Interrupted> {
     let threads = session.threads();
     let mut running = Vec::new();
-    for program in session.programs.clone() {
+    for program in session.builds() {
         if compressions(program.kind).any(|own| own == compression) {
             let setup = Setup { compression: Some(compression), ..usual(Flavour::Equalised, threads) };
             running.extend(session.start(record, Participant::Peer { program, setup }));

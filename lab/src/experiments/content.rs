@@ -44,13 +44,19 @@ const PAGE: &str = "2k";
 const LARGE_FILES: [&str; 2] = ["100k", "10m"];
 
 /// What is set up together and measured in turns.
-struct Part {
+pub struct Part {
     sources: &'static [Source],
     tls: bool,
     pages: &'static [Page],
     /// Page and the generator's arguments.
     loads: &'static [(&'static str, &'static str)],
 }
+
+/// The two loads of it that Tidegate's targets are about, too.
+pub const CACHE_HIT: Part =
+    Part { sources: &[Source::Cache], tls: false, pages: &[Page::Html2K], loads: &[(PAGE, "--path /2k --connections 64")] };
+pub const LARGE_FILE: Part =
+    Part { sources: &[Source::Files], tls: false, pages: &[Page::Html100K], loads: &[("100k", "--path /100k --connections 64")] };
 
 const PARTS: [Part; 3] = [
     Part {
@@ -81,11 +87,14 @@ const PARTS: [Part; 3] = [
 pub fn run(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), Interrupted> {
     describe(session, record);
     for part in &PARTS {
-        measure(session, record, part)?;
+        measure(session, record, part, &session.programs.clone())?;
     }
-    for codec in LONG_CODECS {
-        for program in session.programs.clone() {
+    let steps = LONG_CODECS.len() * session.peers();
+    for (of_codec, codec) in LONG_CODECS.into_iter().enumerate() {
+        for (index, program) in session.programs.clone().into_iter().enumerate() {
             session.check()?;
+            let number = of_codec * session.peers() + index + 1;
+            session.progress.step(&format!("long compression with {}, {}", codec.coding(), program.name), number, steps);
             compress_long(session, record, program, codec)?;
         }
     }
@@ -94,14 +103,29 @@ pub fn run(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), I
 }
 
 pub fn seconds(session: &Session) -> f64 {
-    let kinds = || session.programs.iter().map(|program| program.kind);
-    let of_part = |part: &Part| {
+    let kinds = session.programs.iter().map(|program| program.kind);
+    let long = kinds.map(|kind| LONG_CODECS.into_iter().filter(|codec| has(kind, *codec)).count()).sum::<usize>();
+    let parts = PARTS.iter().map(|part| part.seconds(session, &session.programs));
+    parts.sum::<f64>() + long as f64 * (SAMPLES as f64 * session.options.sample_time().as_secs_f64() + 1.0)
+}
+
+impl Part {
+    pub fn seconds(&self, session: &Session, programs: &[Program]) -> f64 {
+        let cases = self.cases();
+        if !grid::any_is_wanted(session, &cases) {
+            return 0.0;
+        }
         let has = |source: &&Source, kind| lacks(kind, **source).is_none();
-        let participants: usize = kinds().map(|kind| part.sources.iter().filter(|source| has(source, kind)).count()).sum();
-        grid::seconds(part.loads.len(), participants, session) + participants as f64 * 0.6
-    };
-    let long = kinds().map(|kind| LONG_CODECS.into_iter().filter(|codec| has(kind, *codec)).count()).sum::<usize>();
-    PARTS.iter().map(of_part).sum::<f64>() + long as f64 * (SAMPLES as f64 * session.options.sample_time().as_secs_f64() + 1.0)
+        let of_kind = |kind| self.sources.iter().filter(|source| has(source, kind)).count();
+        let participants: usize = programs.iter().map(|program| of_kind(program.kind)).sum();
+        grid::seconds_of(&cases, participants, session) + participants as f64 * 0.6
+    }
+
+    fn cases(&self) -> Vec<Case> {
+        let transport = if self.tls { "TLS" } else { "plain" };
+        let case = |(page, arguments): &(&str, &str)| Case::new(&format!("{page} {transport}"), arguments);
+        self.loads.iter().map(|load| case(load).placed(Placement::Shared).served_from(self.sources)).collect()
+    }
 }
 
 fn describe(session: &Session, record: &mut ExperimentRecord) {
@@ -131,13 +155,19 @@ fn describe(session: &Session, record: &mut ExperimentRecord) {
     ]);
 }
 
-fn measure(session: &mut Session, record: &mut ExperimentRecord, part: &Part) -> Result<(), Interrupted> {
-    let transport = if part.tls { "TLS" } else { "plain" };
-    let case = |(page, arguments): &(&str, &str)| Case::new(&format!("{page} {transport}"), arguments).placed(Placement::Shared);
-    let cases: Vec<Case> = part.loads.iter().map(case).collect();
+pub fn measure(
+    session: &mut Session,
+    record: &mut ExperimentRecord,
+    part: &Part,
+    programs: &[Program],
+) -> Result<(), Interrupted> {
+    let cases = part.cases();
+    if !grid::any_is_wanted(session, &cases) {
+        return Ok(());
+    }
     let (mut running, mut unasked) = (Vec::new(), Vec::new());
     for source in part.sources.iter().copied() {
-        for program in session.programs.clone() {
+        for program in programs.iter().cloned() {
             session.check()?;
             let kind = program.kind;
             let setup = Setup { content: Some(Content { source, tls: part.tls }), ..usual(Flavour::Equalised, THREADS) };

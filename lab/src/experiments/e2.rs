@@ -42,7 +42,7 @@ pub fn run(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), I
 
 pub fn seconds(session: &Session) -> f64 {
     let open = PAGES.len() * SHARES_OF_PEAK.len();
-    let plain = grid::seconds(PAGES.len() + open, session.peers() + 2, session);
+    let plain = grid::seconds(PAGES.len() + open, session.peers() + 1 + session.drivers().len(), session);
     let compressed = grid::seconds(PAGES.len(), session.peers(), session);
     match session.options.preset {
         Preset::Quick => plain + compressed,
@@ -59,8 +59,12 @@ fn plain(session: &mut Session, record: &mut ExperimentRecord, flavour: Flavour)
         |name: &str, page: Page| Case::new(&format!("{name} plain closed"), &format!("--path {} --connections 64", page.path()));
     let cases: Vec<_> = PAGES.map(|(name, page)| closed(name, page)).into();
     grid::measure(session, record, &mut running, &cases)?;
+    let is_closed = |name: &str| {
+        let case = format!("{name} plain closed");
+        move |cell: &Cell| cell.case == case && cell.flavour == flavour
+    };
     for (name, page) in PAGES {
-        let Some((weakest, peak)) = weakest_peak(record, &format!("{name} plain closed"), flavour) else { continue };
+        let Some((weakest, peak)) = weakest_peak(record, &is_closed(name)) else { continue };
         let rates = SHARES_OF_PEAK.map(|share| format!("{share} % is {:.0}/s", peak * f64::from(share) / 100.0)).join(", ");
         record
             .description
@@ -93,14 +97,14 @@ fn compressed(session: &mut Session, record: &mut ExperimentRecord) -> Result<()
 pub fn compression_of(running: &Running) -> Option<Compression> {
     match running.participant() {
         Participant::Peer { setup, .. } => setup.compression,
-        Participant::Relay | Participant::Backend => None,
+        Participant::Relay(_) | Participant::Backend => None,
     }
 }
 
 /// Name and rate of the slowest proxy. Only if none was measured to its own limit, as on too few processors, the
 /// slowest of what was seen: a rate that all could serve.
-fn weakest_peak(record: &ExperimentRecord, case: &str, flavour: Flavour) -> Option<(String, f64)> {
-    let cells = || record.cells.iter().filter(|cell| cell.case == case && cell.flavour == flavour);
+pub fn weakest_peak(record: &ExperimentRecord, is_meant: &dyn Fn(&Cell) -> bool) -> Option<(String, f64)> {
+    let cells = || record.cells.iter().filter(|cell| is_meant(cell));
     let seen =
         |cell: &Cell| Summary::of(cell.rounds.iter().filter_map(|round| round.figures.get(&Figure::RequestsPerSecond).copied()));
     let slowest = |limited: bool| {

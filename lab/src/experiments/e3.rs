@@ -129,10 +129,13 @@ pub fn run(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), I
     ));
     record.fairness.extend(FAIRNESS.map(str::to_owned));
     session.stage.place(Placement::OwnCores).ok();
-    for variant in VARIANTS {
-        for program in session.programs.clone() {
+    let steps = VARIANTS.len() * session.peers();
+    for (of_variant, variant) in VARIANTS.into_iter().enumerate() {
+        for (index, program) in session.programs.clone().into_iter().enumerate() {
             session.check()?;
-            let name = program.kind.name();
+            let name = program.name.clone();
+            let number = of_variant * session.peers() + index + 1;
+            session.progress.step(&format!("{name}, {}", variant.name), number, steps);
             let first = record.cells.len();
             let Err(error) = run_peer(session, record, &program, variant) else { continue };
             session.check()?;
@@ -230,7 +233,7 @@ fn run_peer(session: &mut Session, record: &mut ExperimentRecord, program: &Prog
     let setup = Setup { shared_port: true, ..Setup::of(Flavour::OutOfTheBox) };
     let listen = free_address()?;
     let mut fleet = Fleet { program: program.clone(), listen, instances: Vec::new(), leaving: Vec::new(), setup };
-    session.progress.spend(2.0, &format!("{}: starting {INSTANCES} instances", program.kind));
+    session.progress.spend(2.0, &format!("{}: starting {INSTANCES} instances", program.name));
     for _ in 0..INSTANCES {
         fleet.add(session)?;
     }
@@ -295,7 +298,7 @@ fn add_cells(session: &Session, record: &mut ExperimentRecord, mut cells: Vec<Ce
 /// Leads the load through the phases, and notes for each begun one what is known of it.
 fn lead(session: &mut Session, fleet: &mut Fleet, load: &mut Load, probe: &Probe, told: &mut Vec<Told>) -> Result<(), Error> {
     let time = session.options.phase_time();
-    let name = fleet.program.kind.name();
+    let name = fleet.program.name.clone();
     let mut phase = |session: &mut Session, title: &str, act: &mut dyn FnMut(&Session, &mut Told) -> Result<(), Error>| {
         session.check().map_err(|Interrupted| "interrupted")?;
         session.progress.spend(time.as_secs_f64() + 0.7, &format!("{name}: {title}"));

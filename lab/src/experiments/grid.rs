@@ -1,7 +1,7 @@
 //! Cases times participants, measured in interleaved rounds: A B C, A B C, …, so that whatever disturbs the machine for
 //! a while disturbs all alike. Most experiments are such a grid; they differ in cases and setups only.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::content::Page;
 use crate::experiments::round;
@@ -23,12 +23,20 @@ pub struct Case {
     pub placement: Placement,
     /// Whether relay and backend, which speak plain HTTP/1.1 only, can take it.
     pub plain: bool,
+    /// Where what is asked for comes from, if that is a case of its own; empty otherwise.
+    origin: String,
 }
 
 impl Case {
     pub fn new(name: &str, arguments: &str) -> Case {
         let arguments = arguments.split_ascii_whitespace().map(str::to_owned).collect();
-        Case { name: name.to_owned(), arguments, placement: Placement::OwnCores, plain: true }
+        Case { name: name.to_owned(), arguments, placement: Placement::OwnCores, plain: true, origin: String::new() }
+    }
+
+    /// What peers have themselves, from one of these.
+    pub fn served_from(self, sources: &[Source]) -> Case {
+        let titles: Vec<&str> = sources.iter().map(|source| source.title()).collect();
+        Case { origin: format!("{}, ", titles.join(" and ")), ..self }
     }
 
     /// Without relay and backend: there is no such thing as this load on plain HTTP/1.1.
@@ -45,8 +53,13 @@ impl Case {
     pub fn row(&self, participant: &Participant) -> String {
         match participant {
             Participant::Peer { setup: Setup { content: Some(content), .. }, .. } => row(content.source, &self.name),
-            Participant::Peer { .. } | Participant::Relay | Participant::Backend => self.name.clone(),
+            Participant::Peer { .. } | Participant::Relay(_) | Participant::Backend => self.name.clone(),
         }
+    }
+
+    /// As `--cases` and a reader know it.
+    pub fn title(&self) -> String {
+        format!("{}{} {}", self.origin, self.name, self.placement.letter())
     }
 
     fn takes(&self, participant: &Participant) -> bool {
@@ -54,7 +67,7 @@ impl Case {
             Participant::Peer { .. } => true,
             // On one processor with everything else, the backend alone is no floor of anything.
             Participant::Backend => self.plain && self.placement == Placement::OwnCores,
-            Participant::Relay => self.plain,
+            Participant::Relay(_) => self.plain,
         }
     }
 }
@@ -64,15 +77,32 @@ pub fn row(source: Source, case: &str) -> String {
     format!("{}, {case}", source.title())
 }
 
+/// Whether the user wants to see any of these.
+pub fn any_is_wanted(session: &Session, cases: &[Case]) -> bool {
+    cases.iter().any(|case| session.options.wants(&case.title()))
+}
+
+/// Seconds that those of the cases take that the user wants to see.
+pub fn seconds_of(cases: &[Case], participants: usize, session: &Session) -> f64 {
+    seconds(cases.iter().filter(|case| session.options.wants(&case.title())).count(), participants, session)
+}
+
 /// Seconds that a grid takes, with starting loads.
 pub fn seconds(cases: usize, participants: usize, session: &Session) -> f64 {
     let each = (session.options.round_time() + WARMUP).as_secs_f64() + 0.1;
     cases as f64 * participants as f64 * session.options.rounds() as f64 * each
 }
 
-/// Relay and backend, then the peers.
+/// Backend and relay, which come before the peers.
 pub fn floors(session: &mut Session, record: &mut ExperimentRecord) -> Vec<Running> {
-    [Participant::Backend, Participant::Relay].into_iter().filter_map(|floor| session.start(record, floor)).collect()
+    let backend = session.start(record, Participant::Backend);
+    backend.into_iter().chain(relays(session, record)).collect()
+}
+
+/// A relay for each driver that is measured: a figure is held against the floor of its own driver.
+pub fn relays(session: &mut Session, record: &mut ExperimentRecord) -> Vec<Running> {
+    let drivers = session.drivers();
+    drivers.into_iter().filter_map(|driver| session.start(record, Participant::Relay(driver))).collect()
 }
 
 /// Measures all cases and adds their cells. A participant that fails in a case is left out of the rest of that case.
@@ -83,9 +113,14 @@ pub fn measure(
     cases: &[Case],
 ) -> Result<(), Interrupted> {
     let time = session.options.round_time();
-    for case in cases {
+    let wanted: Vec<&Case> = cases.iter().filter(|case| session.options.wants(&case.title())).collect();
+    for (index, case) in wanted.iter().enumerate() {
+        session.progress.step(&case.title(), index + 1, wanted.len());
         let first = record.cells.len();
-        let outcome = measure_case(session, record, running, case, time);
+        // Each case has its share of the time that is left, so that the last ones have as many rounds as the first.
+        let share = |by: Instant| by.saturating_duration_since(Instant::now()) / (wanted.len() - index) as u32;
+        let enough_at = session.rounds_end_by.map(|by| Instant::now() + share(by));
+        let outcome = measure_case(session, record, running, case, time, enough_at);
         for cell in &mut record.cells[first..] {
             if cell.outcome == Outcome::Measured {
                 cell.outcome = round::outcome(cell, session.stage.cores());
@@ -102,6 +137,7 @@ fn measure_case(
     running: &mut [Running],
     case: &Case,
     time: Duration,
+    enough_at: Option<Instant>,
 ) -> Result<(), Interrupted> {
     if !session.stage.allows(case.placement) {
         // What is measured then says so in each cell.
@@ -120,12 +156,19 @@ fn measure_case(
         })
         .collect();
     let mut interrupted = Ok(());
-    'rounds: for _ in 0..session.options.rounds() {
+    let rounds = session.options.rounds();
+    let began = Instant::now();
+    'rounds: for round in 0..rounds {
+        let one_more_ends = Instant::now() + began.elapsed() / round.max(1) as u32;
+        if round > 0 && enough_at.is_some_and(|enough_at| one_more_ends > enough_at) {
+            break;
+        }
         for (running, cell) in &mut taking {
             if cell.outcome != Outcome::Measured {
                 continue;
             }
-            match session.load(running, &arguments, (time + WARMUP).as_secs_f64() + 0.1, &case.name) {
+            let what = format!("round {} of {rounds}", round + 1);
+            match session.load(running, &arguments, (time + WARMUP).as_secs_f64() + 0.1, &what) {
                 Ok(phase) => cell.rounds.push(round::round(&phase)),
                 Err(Failed::Because(reason)) => cell.outcome = Outcome::Failed { reason },
                 Err(Failed::Interrupted(stop)) => {

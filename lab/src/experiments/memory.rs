@@ -49,8 +49,9 @@ fn connections(session: &Session) -> usize {
 
 fn weigh_all(session: &mut Session, record: &mut ExperimentRecord, connections: usize) -> Result<(), Interrupted> {
     let threads = session.threads();
-    for program in session.programs.clone() {
+    for (index, program) in session.programs.clone().into_iter().enumerate() {
         session.check()?;
+        session.progress.step(&program.name, index + 1, session.peers());
         let participant = Participant::Peer { program, setup: usual(Flavour::Equalised, threads) };
         let Some(running) = session.start(record, participant) else { continue };
         let mut one = vec![running];

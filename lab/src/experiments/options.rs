@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 
 use crate::experiments::Experiment;
 use crate::load::parse_duration;
-use crate::peers::{PeerKind, Whereabouts};
+use crate::peers::{PeerName, Whereabouts};
 use crate::stage::BackendKind;
 use crate::stage::cores::CoreWish;
 
@@ -20,9 +20,12 @@ pub struct RunOptions {
     /// `quick` fits into ten minutes on two processors; `full` is for a real machine.
     #[arg(long, default_value = "quick")]
     pub preset: Preset,
-    /// Only these peers, separated by commas; by default all that are found.
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = PeerKind::from_name)]
-    pub peers: Vec<PeerKind>,
+    /// Only these peers, separated by commas; by default all that are found. `haproxy` stands for all builds of it.
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = PeerName::parse)]
+    pub peers: Vec<PeerName>,
+    /// Only the cases of the experiments whose name has one of these in it, separated by commas, as in `h1-2k S,h2`.
+    #[arg(long, value_name = "TEXT,…", value_delimiter = ',')]
+    pub cases: Vec<String>,
     #[command(flatten)]
     pub whereabouts: Whereabouts,
     /// Rounds of each case, if not as the preset has it.
@@ -117,6 +120,11 @@ impl RunOptions {
             };
         }
         Experiment::ALL.into_iter().filter(|experiment| self.experiments.contains(experiment)).collect()
+    }
+
+    /// Whether the user wants to see a case, by its name and the letter of its placement.
+    pub fn wants(&self, case: &str) -> bool {
+        self.cases.is_empty() || self.cases.iter().any(|text| case.contains(text.as_str()))
     }
 
     pub fn rounds(&self) -> usize {

@@ -69,7 +69,7 @@ pub fn scale(session: &mut Session, record: &mut ExperimentRecord) -> Result<(),
 }
 
 pub fn seconds(cases: &[Case], session: &Session) -> f64 {
-    grid::seconds(cases.len(), session.peers() + 2, session)
+    grid::seconds_of(cases, session.peers() + 1 + session.drivers().len(), session)
 }
 
 pub fn scale_seconds(session: &Session) -> f64 {

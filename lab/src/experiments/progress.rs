@@ -1,12 +1,18 @@
-//! What the user sees while a run goes on: a bar with the time left on a terminal, a line for each experiment
-//! elsewhere.
+//! What the user sees while a run goes on: a bar with the time left on a terminal, a line for each experiment and each
+//! of its steps elsewhere.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::peers::elapsed;
+
 pub struct Progress {
     bar: ProgressBar,
+    began: Instant,
+    experiment: String,
+    /// Which of how many of the experiment.
+    step: String,
     /// Of the experiments that are done, so that estimates do not add up to a bar that stands still or runs back.
     done_seconds: f64,
     current_seconds: f64,
@@ -16,18 +22,39 @@ pub struct Progress {
 impl Progress {
     pub fn new(total_seconds: f64) -> Progress {
         let bar = ProgressBar::new(milliseconds(total_seconds));
-        let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {prefix}  {msg}");
+        let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {elapsed}, {prefix}  {msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.enable_steady_tick(Duration::from_millis(500));
-        Progress { bar, done_seconds: 0.0, current_seconds: 0.0, spent_seconds: 0.0 }
+        Progress {
+            bar,
+            began: Instant::now(),
+            experiment: String::new(),
+            step: String::new(),
+            done_seconds: 0.0,
+            current_seconds: 0.0,
+            spent_seconds: 0.0,
+        }
     }
 
     pub fn begin(&mut self, experiment: &str, seconds: f64) {
         self.done_seconds += self.current_seconds;
         self.current_seconds = seconds;
         self.spent_seconds = 0.0;
+        experiment.clone_into(&mut self.experiment);
+        self.step.clear();
         if self.bar.is_hidden() {
             eprintln!("{experiment}: about {seconds:.0} s");
+        }
+        self.show("");
+    }
+
+    /// The next part of the experiment, which several participants or one have to go through.
+    pub fn step(&mut self, what: &str, number: usize, count: usize) {
+        self.step = format!("{what} ({number} of {count})");
+        if self.bar.is_hidden() {
+            let passed = self.began.elapsed();
+            let total = elapsed(passed + Duration::from_secs(self.seconds_left()));
+            eprintln!("{}: {}, {} of about {total}", self.experiment, self.step, elapsed(passed));
         }
         self.show("");
     }
@@ -47,12 +74,18 @@ impl Progress {
         self.bar.finish_and_clear();
     }
 
-    fn show(&self, what: &str) {
+    /// By the estimates: a slow machine takes longer.
+    fn seconds_left(&self) -> u64 {
         let position = milliseconds(self.done_seconds + self.spent_seconds);
-        let left = self.bar.length().unwrap_or(0).saturating_sub(position) / 1000;
-        self.bar.set_position(position);
+        self.bar.length().unwrap_or(0).saturating_sub(position) / 1000
+    }
+
+    fn show(&self, what: &str) {
+        self.bar.set_position(milliseconds(self.done_seconds + self.spent_seconds));
+        let left = self.seconds_left();
         self.bar.set_prefix(format!("{}:{:02} left", left / 60, left % 60));
-        self.bar.set_message(what.to_owned());
+        let parts = [self.experiment.as_str(), self.step.as_str(), what];
+        self.bar.set_message(parts.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", "));
     }
 }
 

@@ -9,6 +9,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use tidegate_transport::Driver;
 
 use crate::experiments::Experiment;
 use crate::experiments::options::{RunOptions, Size};
@@ -16,7 +17,7 @@ use crate::experiments::progress::Progress;
 use crate::experiments::round;
 use crate::load::PhaseReport;
 use crate::net::Error;
-use crate::peers::{PeerKind, Program, Search, Setup};
+use crate::peers::{PeerKind, Program, Search, Setup, missing_module};
 use crate::procfs;
 use crate::report;
 use crate::results::{ExperimentRecord, FORMAT, Flavour, PeerRecord, PeerState, Report};
@@ -37,6 +38,9 @@ pub struct Session<'a> {
     pub programs: Vec<Program>,
     pub open_files: u64,
     pub progress: Progress,
+    /// When the rounds of grids are to be over, in an experiment that has an end: a slow machine then has fewer of
+    /// them.
+    pub rounds_end_by: Option<Instant>,
     interrupt: Interrupt,
 }
 
@@ -58,7 +62,7 @@ pub fn run(options: &RunOptions) -> Result<(), Error> {
     let _alone = run_alone()?;
     let open_files = raise_open_files()?;
     let started = Instant::now();
-    let (records, programs) = find_peers(options);
+    let (records, programs) = find_peers(options)?;
     if programs.is_empty() {
         return Err("there is no proxy to measure; `tidegate-lab peers` says how to get them".into());
     }
@@ -69,7 +73,7 @@ pub fn run(options: &RunOptions) -> Result<(), Error> {
     // Found whether or not it is among the peers of this run.
     let nginx = match options.whereabouts.find(PeerKind::Nginx) {
         Search::Found(program) => Some(program.path),
-        Search::Absent { .. } | Search::Broken { .. } => None,
+        Search::Absent { .. } | Search::Broken { .. } | Search::Forbidden { .. } => None,
     };
     let stage = Stage::set_up(StageOptions {
         cores,
@@ -81,7 +85,8 @@ pub fn run(options: &RunOptions) -> Result<(), Error> {
     if let Some(cgroup) = stage.cgroup() {
         report.warnings.push(format!("The proxies ran in a control group of their own: {}.", cgroup.describe()));
     }
-    let mut session = Session { options, stage, programs, open_files, progress: Progress::new(0.0), interrupt };
+    let progress = Progress::new(0.0);
+    let mut session = Session { options, stage, programs, open_files, progress, rounds_end_by: None, interrupt };
     let folder = output_folder(options, &report)?;
     if options.update {
         let earlier = Report::read(&folder.join("report.json"))?;
@@ -140,6 +145,23 @@ impl Session<'_> {
         self.programs.len()
     }
 
+    /// One column for each build, for what a driver has no part in.
+    pub fn builds(&self) -> Vec<Program> {
+        let mut builds: Vec<Program> = Vec::new();
+        for program in &self.programs {
+            if !builds.iter().any(|other| (other.kind, &other.path) == (program.kind, &program.path)) {
+                builds.push(program.clone());
+            }
+        }
+        builds
+    }
+
+    /// Of those that are measured, each once; epoll's always.
+    pub fn drivers(&self) -> Vec<Driver> {
+        let has_ring = self.programs.iter().any(|program| program.driver == Some(Driver::IoUring));
+        [Driver::Epoll].into_iter().chain(has_ring.then_some(Driver::IoUring)).collect()
+    }
+
     /// Worker threads of an equalised proxy.
     pub fn threads(&self) -> usize {
         self.options.threads.map_or(self.stage.cores().proxy.len(), NonZeroUsize::get)
@@ -182,7 +204,7 @@ impl Session<'_> {
             self.check()?;
             match setup(program.kind) {
                 Ok(setup) => running.extend(self.start(record, Participant::Peer { program, setup })),
-                Err(reason) => record.remarks.push(format!("{}: {reason}.", program.kind)),
+                Err(reason) => record.remarks.push(format!("{}: {reason}.", program.name)),
             }
         }
         Ok(running)
@@ -191,6 +213,10 @@ impl Session<'_> {
     /// `None` when it does not start; the report says why.
     pub fn start(&mut self, record: &mut ExperimentRecord, participant: Participant) -> Option<Running> {
         let name = participant.name();
+        let kind = match &participant {
+            Participant::Peer { program, .. } => Some(program.kind),
+            Participant::Relay(_) | Participant::Backend => None,
+        };
         self.progress.spend(0.5, &format!("starting {name}"));
         match Running::start(&self.stage, participant) {
             Ok(running) => {
@@ -198,7 +224,9 @@ impl Session<'_> {
                 Some(running)
             }
             Err(error) => {
-                self.remark(record, format!("{name} did not start: {error}"));
+                let error = error.to_string();
+                let lacks = kind.and_then(|kind| missing_module(kind, &error)).map(|sentence| format!("{sentence}. It said: "));
+                self.remark(record, format!("{name} did not start: {}{error}", lacks.unwrap_or_default()));
                 None
             }
         }
@@ -256,37 +284,46 @@ pub fn note_configuration(record: &mut ExperimentRecord, running: &Running) {
     }
 }
 
-fn find_peers(options: &RunOptions) -> (Vec<PeerRecord>, Vec<Program>) {
+fn find_peers(options: &RunOptions) -> Result<(Vec<PeerRecord>, Vec<Program>), Error> {
     let mut records = Vec::new();
     let mut programs = Vec::new();
-    for kind in PeerKind::ALL.into_iter().filter(|kind| options.peers.is_empty() || options.peers.contains(kind)) {
+    for (name, search) in options.whereabouts.columns(&options.peers)? {
         let mut record = PeerRecord {
-            name: kind.name().to_owned(),
+            name: name.clone(),
             state: PeerState::Found,
             path: String::new(),
             version: String::new(),
             tls_library: String::new(),
         };
-        match options.whereabouts.find(kind) {
+        match search {
             Search::Found(program) => {
-                record.path = procfs::without_private_folders(&program.path.display().to_string());
-                record.version.clone_from(&program.version);
-                record.tls_library.clone_from(&program.tls_library);
+                note_program(&mut record, &program);
                 programs.push(program);
             }
             Search::Absent { how_to_get } => {
-                eprintln!("{kind} is absent: {how_to_get}");
+                eprintln!("{name} is absent: {how_to_get}");
                 record.state = PeerState::Absent { how_to_get };
             }
             Search::Broken { path, reason } => {
-                eprintln!("{kind} does not run: {}: {reason}", path.display());
+                eprintln!("{name} does not run: {}: {reason}", path.display());
                 record.path = procfs::without_private_folders(&path.display().to_string());
                 record.state = PeerState::Broken { reason };
+            }
+            Search::Forbidden { program, reason } => {
+                eprintln!("{name} is not measured: {reason}");
+                note_program(&mut record, &program);
+                record.state = PeerState::Forbidden { reason };
             }
         }
         records.push(record);
     }
-    (records, programs)
+    Ok((records, programs))
+}
+
+fn note_program(record: &mut PeerRecord, program: &Program) {
+    record.path = procfs::without_private_folders(&program.path.display().to_string());
+    record.version.clone_from(&program.version);
+    record.tls_library.clone_from(&program.tls_library);
 }
 
 fn empty_report(options: &RunOptions, peers: Vec<PeerRecord>, open_files: u64) -> Report {

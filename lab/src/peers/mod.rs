@@ -10,8 +10,10 @@ mod find;
 mod http;
 mod install;
 mod kind;
+mod modules;
 mod render;
 mod setup;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod traefik;
@@ -19,9 +21,11 @@ mod traefik;
 pub use commands::{PeersOptions, Whereabouts, run};
 pub use control::{order_change, reconfigure, stop};
 pub use find::Search;
-pub use kind::{PeerKind, Program};
+pub use kind::{PeerKind, PeerName, Program, name_with, parse_driver};
+pub use modules::missing_module;
 pub use render::{Rendered, render, variants};
 pub use setup::{
     Certificates, Codec, Compression, Content, Places, Setup, Sites, Source, codecs, fastest_compression, lacks,
     takes_certificates,
 };
+pub use steps::elapsed;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use include_dir::{Dir, include_dir};
 use minijinja::{Environment, UndefinedBehavior, Value, context};
+use tidegate_transport::Driver;
 
 use super::kind::{PeerKind, Program};
 use super::setup::{Content, Places, Setup};
@@ -235,6 +236,7 @@ fn variables(program: &Program, places: &Places, setup: &Setup) -> Value {
         backend => address(places.backend),
         // As numbers, to be compared with `>= [1, 25]`.
         version => numbers(&program.version),
+        driver => program.driver.map(Driver::name),
         variant => setup.variant,
         threads => setup.threads,
         compression => compression,

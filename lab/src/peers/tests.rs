@@ -7,10 +7,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::Signal;
+use tidegate_transport::Driver;
 
 use super::*;
 use crate::peers::control::{Stop, graceful_stop};
-use crate::peers::find::{default_cache, find, parse_version};
+use crate::peers::find::{Given, by_driver, default_cache, find, parse_version};
 use crate::peers::render::main_file;
 use crate::results::Flavour;
 
@@ -24,7 +25,14 @@ fn places(folder: &Path) -> Places {
 }
 
 fn program(kind: PeerKind) -> Program {
-    Program { kind, path: Path::new("/opt").join(kind.name()), version: "1.22.1".to_owned(), tls_library: String::new() }
+    Program {
+        kind,
+        name: kind.name().to_owned(),
+        driver: None,
+        path: Path::new("/opt").join(kind.name()),
+        version: "1.22.1".to_owned(),
+        tls_library: String::new(),
+    }
 }
 
 /// A shell writes it: were this process to hold the file open for writing while a test beside it starts a child, it
@@ -313,12 +321,13 @@ fn versions_are_read_from_what_peers_say() {
 #[test]
 fn a_program_is_found_absent_or_broken() {
     let cache = tempfile::tempdir().unwrap();
-    let nowhere = find(PeerKind::Haproxy, &[(PeerKind::Haproxy, "/nowhere/haproxy".into())], cache.path());
+    let [haproxy, angie] = [PeerKind::Haproxy, PeerKind::Angie].map(PeerName::of);
+    let nowhere = find(&haproxy, &[Given { name: haproxy.clone(), path: "/nowhere/haproxy".into() }], cache.path());
     assert!(matches!(nowhere, Search::Broken { .. }), "{nowhere:?}");
     let bin = cache.path().join("bin");
     fs::create_dir(&bin).unwrap();
     let write = |text: &str| write_script(&bin.join("angie"), text);
-    let search = || find(PeerKind::Angie, &[], cache.path());
+    let search = || find(&angie, &[], cache.path());
     if !matches!(search(), Search::Found(_)) {
         assert!(matches!(search(), Search::Absent { ref how_to_get } if how_to_get.contains("angie.software")), "{:?}", search());
     }
@@ -332,6 +341,56 @@ fn a_program_is_found_absent_or_broken() {
     assert!(matches!(search(), Search::Broken { ref reason, .. } if reason.contains("something else")), "{:?}", search());
     write("#!/bin/sh\necho no library >&2\nexit 127\n");
     assert!(matches!(search(), Search::Broken { ref reason, .. } if reason.contains("no library")), "{:?}", search());
+}
+
+#[test]
+fn a_tidegate_has_a_column_for_each_driver_that_is_wanted_and_that_it_knows() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tidegate");
+    let found = Search::Found(Program { path: path.clone(), ..program(PeerKind::Tidegate) });
+    let check = |script: &str, wanted: &[Driver], expected: &[(&str, Option<Driver>)]| {
+        write_script(&path, script);
+        let columns = by_driver(&PeerName::of(PeerKind::Tidegate), found.clone(), wanted);
+        let told: Vec<_> = columns
+            .iter()
+            .map(|(name, search)| match search {
+                Search::Found(program) | Search::Forbidden { program, .. } => {
+                    assert_eq!(&program.name, name);
+                    (name.as_str(), program.driver)
+                }
+                other => panic!("{name}: {other:?}"),
+            })
+            .collect();
+        assert_eq!(told, expected);
+        let (_, last) = columns.last().unwrap();
+        let is_forbidden = tidegate_transport::driver::probe(Driver::IoUring).is_err();
+        let has_ring = expected.iter().any(|(_, driver)| *driver == Some(Driver::IoUring));
+        assert_eq!(matches!(last, Search::Forbidden { .. }), is_forbidden && has_ring, "{last:?}");
+    };
+    // Its check is asked with a configuration that names a driver.
+    let knows = "#!/bin/sh\ntest \"$1\" = check && grep -q '^driver' \"$2\"\n";
+    let both = [Driver::Epoll, Driver::IoUring];
+    check(knows, &both, &[("tidegate", Some(Driver::Epoll)), ("tidegate io-uring", Some(Driver::IoUring))]);
+    check(knows, &[Driver::IoUring], &[("tidegate io-uring", Some(Driver::IoUring))]);
+    check(knows, &[Driver::Epoll], &[("tidegate", Some(Driver::Epoll))]);
+    check("#!/bin/sh\necho 'no such setting' >&2\nexit 1\n", &both, &[("tidegate", None)]);
+}
+
+#[test]
+fn the_driver_stands_in_every_configuration_of_tidegate_that_has_one() {
+    let places = places(Path::new("/srv/folder"));
+    let sites = Setup::of_sites(Sites { count: 3, revision: 1 }, 1);
+    let certificates = Setup::of_certificates(Certificates { count: 3, folder: "/srv/many".into() }, 1);
+    let content = Setup { content: Some(Content { source: Source::Files, tls: false }), ..Setup::of(Flavour::Equalised) };
+    for setup in [Setup::of(Flavour::OutOfTheBox), Setup::of(Flavour::Equalised), sites, certificates, content] {
+        for driver in [None, Some(Driver::Epoll), Some(Driver::IoUring)] {
+            let program = Program { driver, ..program(PeerKind::Tidegate) };
+            let files = render(&program, &places, &setup, None).unwrap().files;
+            let main = files.into_iter().find(|(name, _)| name == "tidegate.kdl").unwrap().1;
+            let named = main.lines().find_map(|line| line.strip_prefix("driver ")).map(|name| name.trim_matches('"').to_owned());
+            assert_eq!(named.as_deref(), driver.map(Driver::name), "{main}");
+        }
+    }
 }
 
 #[test]
@@ -442,7 +501,7 @@ fn tidegate_is_waited_for_until_it_has_applied_or_refused() {
 #[test]
 fn installed_peers_accept_their_configurations() {
     for kind in PeerKind::ALL {
-        let Search::Found(program) = find(kind, &[], &default_cache()) else {
+        let Search::Found(program) = find(&PeerName::of(kind), &[], &default_cache()) else {
             let installed_by_pipeline = matches!(kind, PeerKind::Haproxy | PeerKind::Nginx);
             assert!(!installed_by_pipeline || std::env::var_os("CI").is_none(), "{kind} is not installed");
             println!("{kind} is not installed, so its configurations were not checked by it");
@@ -452,6 +511,7 @@ fn installed_peers_accept_their_configurations() {
             match check::check(&program, &setup, None).unwrap() {
                 check::Checked::Accepted => {}
                 check::Checked::FilledIn => assert_eq!(kind, PeerKind::Traefik),
+                check::Checked::LacksModule(sentence) => println!("{kind}, {name}: {sentence}"),
                 check::Checked::Refused(reason) => panic!("{kind}, {name}: {reason}"),
             }
         }

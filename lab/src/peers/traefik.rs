@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::install::{BUILD_TIME_MAX, STEP_TIME_MAX, fresh_folder, step};
+use super::install::{BUILD_TIME_MAX, fresh_folder};
+use super::steps::{STEP_TIME_MAX, Steps};
 
 const MODULE: &str = "github.com/traefik/traefik/v3";
 /// Some releases need modules that the registry does not give away. Further back than this, it would not be today's
@@ -13,21 +14,21 @@ const MODULE: &str = "github.com/traefik/traefik/v3";
 const ATTEMPTS_MAX: usize = 5;
 
 /// Builds the newest release that can be built, into `bin`. Returns a remark on newer ones.
-pub fn build(cache: &Path) -> Result<String, String> {
+pub fn build(cache: &Path, steps: &Steps) -> Result<String, String> {
     let folder = fresh_folder(&cache.join("traefik"))?;
     write_module(&folder, "module lab/traefik\n")?;
     let mut list = Command::new("go");
     list.args(["list", "-m", "-versions", MODULE]).current_dir(&folder);
-    let listed = step(&mut list, "asking for the versions of Traefik", STEP_TIME_MAX).map_err(|reason| {
+    let listed = steps.run(&mut list, "asking for the versions of Traefik", STEP_TIME_MAX).map_err(|reason| {
         format!("{reason}. It takes a recent Go, from go.dev; or get Traefik from traefik.io and name it: `--peer traefik=PATH`.")
     })?;
     let mut refused = Vec::new();
     for version in newest_first(&listed).into_iter().take(ATTEMPTS_MAX) {
-        println!("traefik: building {version}");
-        match build_version(&version, &folder, cache) {
+        match build_version(&version, &folder, cache, steps) {
             Ok(()) => return Ok(remark(&refused)),
+            Err(reason) if steps.is_interrupted() => return Err(reason),
             Err(reason) => {
-                println!("traefik: {version} cannot be built: {reason}");
+                steps.say(&format!("{version} cannot be built: {reason}"));
                 refused.push(version);
             }
         }
@@ -35,11 +36,11 @@ pub fn build(cache: &Path) -> Result<String, String> {
     Err(format!("none of {} could be built; get Traefik from traefik.io and name it: `--peer traefik=PATH`.", refused.join(", ")))
 }
 
-fn build_version(version: &str, folder: &Path, cache: &Path) -> Result<(), String> {
+fn build_version(version: &str, folder: &Path, cache: &Path, steps: &Steps) -> Result<(), String> {
     write_module(folder, "module lab/traefik\n")?;
     let mut download = Command::new("go");
     download.args(["mod", "download", "-json", &format!("{MODULE}@{version}")]).current_dir(folder);
-    let said = step(&mut download, "downloading its source", STEP_TIME_MAX)?;
+    let said = steps.run(&mut download, &format!("downloading the source of {version}"), STEP_TIME_MAX)?;
     let source = source_folder(&said).ok_or("Go does not say where it has put the source")?;
     let own = fs::read_to_string(source.join("go.mod")).map_err(|error| format!("its go.mod: {error}"))?;
     write_module(folder, &module_in_front(&own, version, &source)?)?;
@@ -48,7 +49,7 @@ fn build_version(version: &str, folder: &Path, cache: &Path) -> Result<(), Strin
     // Without this it would call itself `dev`.
     build.arg(format!("-s -w -X {MODULE}/pkg/version.Version={}", version.trim_start_matches('v')));
     build.arg("-o").arg(cache.join("bin/traefik")).arg(format!("{MODULE}/cmd/traefik")).current_dir(folder);
-    step(&mut build, "go build", BUILD_TIME_MAX).map(drop)
+    steps.run(&mut build, &format!("go build of {version}"), BUILD_TIME_MAX).map(drop)
 }
 
 /// Releases only, out of the one line that `go list -m -versions` prints.

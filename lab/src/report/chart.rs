@@ -88,8 +88,9 @@ enum Mark {
     Down,
 }
 
-const PEERS: [(&str, Identity); 9] = [
+const PEERS: [(&str, Identity); 11] = [
     ("tidegate", Identity { class: "p-tidegate", dashes: "none", mark: Mark::Circle }),
+    ("tidegate io-uring", Identity { class: "p-tidegate", dashes: "7 3", mark: Mark::Circle }),
     ("haproxy", Identity { class: "p-haproxy", dashes: "none", mark: Mark::Square }),
     ("envoy", Identity { class: "p-envoy", dashes: "7 3", mark: Mark::Diamond }),
     ("nginx", Identity { class: "p-nginx", dashes: "none", mark: Mark::Up }),
@@ -97,6 +98,7 @@ const PEERS: [(&str, Identity); 9] = [
     ("traefik", Identity { class: "p-traefik", dashes: "2 3", mark: Mark::Square }),
     ("angie", Identity { class: "p-angie", dashes: "2 3", mark: Mark::Diamond }),
     ("relay", Identity { class: "p-relay", dashes: "1 4", mark: Mark::Up }),
+    ("relay io-uring", Identity { class: "p-relay", dashes: "2 3", mark: Mark::Up }),
     ("backend", Identity { class: "p-backend", dashes: "1 4", mark: Mark::Down }),
 ];
 

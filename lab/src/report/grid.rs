@@ -1,10 +1,12 @@
 //! The cells of an experiment as rows of cases and columns of participants. Pure.
 //! What stands in a cell is the layouts' business.
 
-use crate::results::{Cell, ExperimentRecord, Flavour, Outcome, PeerState, Placement, Report};
+use crate::results::{Cell, ExperimentRecord, Flavour, Outcome, PeerRecord, PeerState, Placement, Report};
 
 /// What stands where a peer could not be had, and nowhere else.
-pub const ABSENT: &str = "absent";
+const ABSENT: &str = "absent";
+/// What stands where this machine forbids what the column is about, as rings of io_uring.
+const FORBIDDEN: &str = "forbidden";
 /// What stands where there is nothing to measure: no such codec or level, a floor that does not take the case.
 pub const NOTHING: &str = "–";
 
@@ -12,7 +14,8 @@ pub const NOTHING: &str = "–";
 pub struct Grid<'a> {
     /// The lab's peers in its order, those that could not be had as well, then variants and the floor as they came.
     pub participants: Vec<&'a str>,
-    absent: Vec<&'a str>,
+    /// With the word for why.
+    absent: Vec<(&'a str, &'static str)>,
     pub rows: Vec<Row<'a>>,
     cells: Vec<&'a Cell>,
 }
@@ -63,11 +66,16 @@ impl<'a> Grid<'a> {
 
     /// The cell, or the word for why there is none: an absent peer is called so and nobody else is.
     pub fn find(&self, row: &Row, participant: &str) -> Result<&'a Cell, &'static str> {
-        self.cell(row, participant).ok_or(if self.is_absent(participant) { ABSENT } else { NOTHING })
+        self.cell(row, participant).ok_or(self.why_absent(participant).unwrap_or(NOTHING))
+    }
+
+    /// The word that stands in every cell of a peer that could not be had.
+    pub fn why_absent(&self, participant: &str) -> Option<&'static str> {
+        self.absent.iter().find(|(name, _)| *name == participant).map(|(_, word)| *word)
     }
 
     pub fn is_absent(&self, participant: &str) -> bool {
-        self.absent.contains(&participant)
+        self.why_absent(participant).is_some()
     }
 
     /// Whether something else than a rival limited it here: then nobody knows who is the best by a rate or a latency.
@@ -105,25 +113,33 @@ pub fn by_flavour<'a>(report: &'a Report, experiment: &'a ExperimentRecord) -> V
 /// The peers that no cell is about: they must not vanish silently.
 pub fn missing<'a>(report: &'a Report, cells: &[&Cell]) -> Vec<&'a str> {
     let names = report.peers.iter().map(|peer| peer.name.as_str());
-    names.filter(|name| !cells.iter().any(|cell| peer_of(cell) == *name)).collect()
+    names.filter(|name| !cells.iter().any(|cell| peer_of(report, cell) == Some(*name))).collect()
 }
 
-/// `nginx` for `nginx keepalive-4`.
-pub fn peer_of(cell: &Cell) -> &str {
-    cell.participant.split([' ', ',']).next().unwrap_or_default()
+/// `nginx` for `nginx keepalive-4`, and `tidegate io-uring` for itself: the longest name that it is or begins with.
+fn peer_of<'a>(report: &'a Report, cell: &Cell) -> Option<&'a str> {
+    let is_of =
+        |name: &&str| cell.participant.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', ',']));
+    report.peers.iter().map(|peer| peer.name.as_str()).filter(is_of).max_by_key(|name| name.len())
 }
 
 /// The peers that could not be had, and so have no cell. The variants of one peer are no comparison of peers.
-fn absent<'a>(report: &'a Report, cells: &[&Cell]) -> Vec<&'a str> {
+fn absent<'a>(report: &'a Report, cells: &[&Cell]) -> Vec<(&'a str, &'static str)> {
     if cells.iter().any(|cell| cell.flavour == Flavour::Tuned) {
         return Vec::new();
     }
-    let is_absent = |name: &str| report.peers.iter().any(|peer| peer.name == name && peer.state != PeerState::Found);
-    missing(report, cells).into_iter().filter(|name| is_absent(name)).collect()
+    let missing = missing(report, cells);
+    let why = |state: &PeerState| match state {
+        PeerState::Found => None,
+        PeerState::Absent { .. } | PeerState::Broken { .. } => Some(ABSENT),
+        PeerState::Forbidden { .. } => Some(FORBIDDEN),
+    };
+    let of_peer = |peer: &'a PeerRecord| Some((peer.name.as_str(), why(&peer.state)?));
+    report.peers.iter().filter_map(of_peer).filter(|(name, _)| missing.contains(name)).collect()
 }
 
-fn participants<'a>(report: &Report, cells: &[&'a Cell], absent: &[&'a str]) -> Vec<&'a str> {
-    let mut names: Vec<&str> = absent.to_vec();
+fn participants<'a>(report: &Report, cells: &[&'a Cell], absent: &[(&'a str, &'static str)]) -> Vec<&'a str> {
+    let mut names: Vec<&str> = absent.iter().map(|(name, _)| *name).collect();
     for cell in cells {
         if !names.contains(&cell.participant.as_str()) {
             names.push(&cell.participant);
@@ -162,6 +178,49 @@ mod tests {
         let grid = Grid::of(&report, &several);
         assert_eq!(labels(&grid), ["full, 1 thread", "full, 4 threads", "resumed, 1 thread", "resumed, 4 threads"]);
         assert_eq!(grid.cell(&grid.rows[1], "nginx").unwrap().threads, 4);
+    }
+
+    #[test]
+    fn each_driver_and_each_build_has_a_column_and_a_forbidden_one_says_so() {
+        let mut report = fixture::small();
+        let mut add = |name: &str, after: &str, state: PeerState| {
+            let at = report.peers.iter().position(|peer| peer.name == after).unwrap();
+            report.peers.insert(at + 1, PeerRecord { name: name.to_owned(), state, ..report.peers[at].clone() });
+        };
+        add("tidegate io-uring", "tidegate", PeerState::Found);
+        add("haproxy-3.4", "haproxy", PeerState::Found);
+        add("tidegate-old io-uring", "tidegate io-uring", PeerState::Forbidden { reason: "no rings".to_owned() });
+        let shared = |cell: &&Cell| cell.placement == Placement::Shared && cell.participant != "relay";
+        let mut cells: Vec<Cell> = report.experiments[0].cells.iter().filter(shared).cloned().collect();
+        for (like, name) in [("tidegate", "tidegate io-uring"), ("haproxy", "haproxy-3.4"), ("caddy", "relay io-uring")] {
+            let copy = cells.iter().find(|cell| cell.participant == like).cloned().unwrap();
+            cells.push(Cell { participant: name.to_owned(), ..copy });
+        }
+        let grid = Grid::of(&report, &cells);
+        let expected = [
+            "tidegate",
+            "tidegate io-uring",
+            "tidegate-old io-uring",
+            "haproxy",
+            "haproxy-3.4",
+            "envoy",
+            "nginx",
+            "caddy",
+            "traefik",
+            "angie",
+            "relay io-uring",
+        ];
+        assert_eq!(grid.participants, expected);
+        let found = |name: &str| grid.find(&grid.rows[0], name).map(|cell| cell.participant.as_str());
+        assert_eq!(found("tidegate io-uring"), Ok("tidegate io-uring"));
+        assert_eq!(found("haproxy-3.4"), Ok("haproxy-3.4"));
+        assert_eq!(found("tidegate-old io-uring"), Err("forbidden"));
+        assert_eq!(found("angie"), Err("absent"));
+        // A column with a ring does not stand for the one with epoll.
+        cells.retain(|cell| cell.participant != "tidegate");
+        let cells: Vec<&Cell> = cells.iter().collect();
+        assert!(missing(&report, &cells).contains(&"tidegate"));
+        assert!(!missing(&report, &cells).contains(&"tidegate io-uring"));
     }
 
     #[test]

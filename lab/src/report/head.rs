@@ -93,6 +93,7 @@ fn participant(peer: &PeerRecord) -> Vec<Entry> {
         PeerState::Found => Entry::plain("found"),
         PeerState::Absent { how_to_get } => Entry { tone: Tone::Bad, ..Entry::plain(format!("absent. To get it: {how_to_get}")) },
         PeerState::Broken { reason } => Entry { tone: Tone::Bad, ..Entry::plain(format!("does not run: {reason}")) },
+        PeerState::Forbidden { reason } => Entry { tone: Tone::Bad, ..Entry::plain(format!("not measured here: {reason}")) },
     };
     let path = if peer.path.is_empty() { Entry::weak("–") } else { Entry::plain(format!("`{}`", peer.path)) };
     vec![Entry::plain(&peer.name), state, known(&peer.version), known(&peer.tls_library), path]
@@ -160,7 +161,7 @@ fn glance(report: &Report, main: &[&Standing]) -> Table {
     let names = columns(report, main);
     let mut head = vec![Column::text("comparison"), Column::text("figure")];
     head.extend(names.iter().map(|name| Column::number(*name)));
-    let mut table = Table::new("The main cases; × is the ratio to the best", head);
+    let mut table = Table::new("The main cases; × is the ratio to the best, with Tidegate to the best of the others", head);
     for standing in main {
         let mut entries =
             vec![Entry::plain(format!("{}: {}", standing.experiment, standing.label)), Entry::plain(figure(standing))];

@@ -28,7 +28,7 @@ struct Climb<'a> {
     /// The highest rate below the first at which it did not pass.
     highest: Option<(f64, &'a Cell)>,
     end: Option<(f64, Rung)>,
-    is_absent: bool,
+    why_absent: Option<&'static str>,
 }
 
 pub fn layout(report: &Report, experiment: &ExperimentRecord) -> Vec<Block> {
@@ -119,7 +119,7 @@ pub fn is_passed(cell: &Cell) -> bool {
 }
 
 fn climb<'a>(grid: &Grid<'a>, rates: &[(f64, Row)], name: &str) -> Climb<'a> {
-    let mut climb = Climb { highest: None, end: None, is_absent: grid.is_absent(name) };
+    let mut climb = Climb { highest: None, end: None, why_absent: grid.why_absent(name) };
     for (rate, row) in rates {
         let Some(cell) = grid.cell(row, name) else { continue };
         match rung(cell, *rate) {
@@ -146,7 +146,7 @@ impl Climb<'_> {
     }
 
     fn nothing(&self) -> String {
-        if self.is_absent { grid::ABSENT.to_owned() } else { grid::NOTHING.to_owned() }
+        self.why_absent.unwrap_or(grid::NOTHING).to_owned()
     }
 
     fn text(&self) -> String {

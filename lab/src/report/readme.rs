@@ -2,7 +2,7 @@
 //! The same report always gives the same text.
 
 use crate::report::page::{cell, escape};
-use crate::report::standing::{OURS, Place, Standing, standings};
+use crate::report::standing::{OURS, Place, Standing, is_ours, standings};
 use crate::report::{grid, head, under_change};
 use crate::results::figure::Better;
 use crate::results::{PeerState, Report};
@@ -19,11 +19,16 @@ pub fn readme(report: &Report) -> String {
     for name in &names {
         text += &format!(" {} |", cell(name));
     }
-    text += " Tidegate to the best other |\n| --- |";
-    text += &" ---: |".repeat(names.len() + 1);
+    let ours: Vec<&str> = names.iter().copied().filter(|name| is_ours(name)).collect();
+    for name in &ours {
+        let column = if *name == OURS { "Tidegate" } else { name };
+        text += &format!(" {} to the best other |", cell(column));
+    }
+    text += "\n| --- |";
+    text += &" ---: |".repeat(names.len() + ours.len());
     text += "\n";
     for standing in &main {
-        text += &row(standing, &names);
+        text += &row(standing, &names, &ours);
     }
     if main.iter().any(|standing| standing.unit == under_change::SENT_AGAIN) {
         text += &format!("\n{}\n", escape(under_change::SENT_AGAIN_MEANS));
@@ -82,7 +87,7 @@ fn begins(report: &Report) -> Vec<&str> {
     begins
 }
 
-fn row(standing: &Standing, names: &[&str]) -> String {
+fn row(standing: &Standing, names: &[&str], ours: &[&str]) -> String {
     let more = if standing.better == Better::Higher { ", more is better" } else { "" };
     let mut text = format!("| {} {}: {}{more} |", cell(&standing.experiment), cell(&standing.label), cell(&standing.unit));
     for name in names {
@@ -91,11 +96,15 @@ fn row(standing: &Standing, names: &[&str]) -> String {
         let is_best = contender.is_some_and(|contender| standing.is_best(contender));
         text += &if is_best { format!(" **{}** |", cell(written)) } else { format!(" {} |", cell(written)) };
     }
-    text + &format!(" {} |\n", to_best_rival(standing).unwrap_or_else(|| "–".to_owned()))
+    for name in ours {
+        text += &format!(" {} |", to_best_rival(standing, name).unwrap_or_else(|| "–".to_owned()));
+    }
+    text + "\n"
 }
 
-fn to_best_rival(standing: &Standing) -> Option<String> {
-    let ratio = standing.ours()?.ratio_to(standing.best_rival()?)?;
+fn to_best_rival(standing: &Standing, name: &str) -> Option<String> {
+    let contender = standing.contenders.iter().find(|contender| contender.name == name)?;
+    let ratio = contender.ratio_to(standing.best_rival()?)?;
     Some(format!("{ratio:.2}"))
 }
 

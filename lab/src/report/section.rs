@@ -62,6 +62,7 @@ fn missing(report: &Report, experiment: &ExperimentRecord) -> Vec<Block> {
             PeerState::Found => not_asked.push(peer.name.clone()),
             PeerState::Absent { how_to_get } => absent.push(format!("{} (to get it: {how_to_get})", peer.name)),
             PeerState::Broken { reason } => absent.push(format!("{} (does not run: {reason})", peer.name)),
+            PeerState::Forbidden { reason } => absent.push(format!("{} (not measured here: {reason})", peer.name)),
         }
     }
     let line = |title: &str, names: Vec<String>, separator: &str| {

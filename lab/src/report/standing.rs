@@ -10,6 +10,11 @@ use crate::results::{Cell, ExperimentRecord, Flavour, Outcome, Report};
 
 pub const OURS: &str = "tidegate";
 
+/// Whether this is a column of Tidegate, whatever the driver and the build: none of them is another's rival.
+pub fn is_ours(name: &str) -> bool {
+    name.strip_prefix(OURS).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '-']))
+}
+
 /// One comparison.
 pub struct Standing {
     pub experiment: String,
@@ -194,7 +199,7 @@ impl Standing {
     }
 
     pub fn best_rival(&self) -> Option<&Contender> {
-        self.best_of(|contender| contender.name != OURS)
+        self.best_of(|contender| !is_ours(&contender.name))
     }
 
     /// Of several that are equal, the first. Where less is better, what was not counted to its end may be more than it
@@ -219,9 +224,11 @@ impl Standing {
         is_among && !self.rivals().any(|other| other.name != contender.name && self.may_be_better(other, contender, value))
     }
 
-    /// To the best of all.
+    /// To the best of all, and of Tidegate's columns to the best that is none of them.
     pub fn ratio(&self, contender: &Contender) -> Option<f64> {
-        contender.ratio_to(self.best()?)
+        let best = if is_ours(&contender.name) { self.best_rival() } else { self.best() };
+        // None at all is no multiple of anything.
+        contender.ratio_to(best?).filter(|ratio| *ratio > 0.0)
     }
 
     pub fn place(&self) -> Place {
@@ -235,7 +242,7 @@ impl Standing {
         if is_better && is_certain && their_sample.differs_from(&our_sample) {
             return Place::Behind { best: rival.name.clone(), ratio: ours / theirs };
         }
-        let mut others = self.rivals().filter(|contender| contender.name != OURS);
+        let mut others = self.rivals().filter(|contender| !is_ours(&contender.name));
         let may_be_worse = self.better == Better::Lower && us.is_at_least();
         if is_better && !is_certain || may_be_worse || others.any(|other| self.may_be_better(other, us, ours)) {
             Place::Unknown

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::*;
 use crate::report::standing::{Place, standings};
 use crate::results::figure::Figure;
-use crate::results::{Cell, ExperimentRecord, Outcome, Round};
+use crate::results::{Cell, ExperimentRecord, Outcome, PeerRecord, Round};
 
 #[test]
 fn markdown_of_a_whole_run() {
@@ -103,6 +103,48 @@ fn standings_say_where_tidegate_loses() {
     assert_eq!(place("e3, 1×250, requests sent again"), Place::Behind { best: "haproxy".into(), ratio: 7.0 / 6.0 });
     // HAProxy passed a rate at which Tidegate could not be measured.
     assert_eq!(place("e1, highest rate passed, requests/s"), Place::Unknown);
+}
+
+/// The fixture with a second column of Tidegate in everything that it was measured in, at a share of the cost.
+fn with_a_ring(share: f64) -> Report {
+    let mut report = fixture::report();
+    let ring = PeerRecord { name: "tidegate io-uring".into(), ..report.peers[0].clone() };
+    report.peers.insert(1, ring);
+    for experiment in &mut report.experiments {
+        let ours: Vec<Cell> = experiment.cells.iter().filter(|cell| cell.participant == "tidegate").cloned().collect();
+        experiment.cells.extend(ours.into_iter().map(|mut cell| {
+            cell.participant = "tidegate io-uring".into();
+            let costs = cell.rounds.iter_mut().filter_map(|round| round.figures.get_mut(&Figure::CpuUsPerRequest));
+            costs.for_each(|cost| *cost *= share);
+            cell
+        }));
+    }
+    report
+}
+
+#[test]
+fn a_second_column_of_tidegate_is_nobodys_rival_and_has_a_ratio_of_its_own() {
+    let report = with_a_ring(0.5);
+    let all = standings(&report);
+    let of = |subject: &str| all.iter().find(|standing| standing.subject() == subject).unwrap();
+    let small = of("e2, 2k plain closed, CPU µs/request");
+    assert_eq!(small.place(), Place::Best);
+    let ratio = |name: &str| {
+        let contender = small.contenders.iter().find(|contender| contender.name == name).unwrap();
+        (format!("{:.2}", small.ratio(contender).unwrap()), small.is_best(contender))
+    };
+    // Of 12.7, 6.35, and 16.1 of nginx, which is the cheapest of the others.
+    assert_eq!(ratio("tidegate"), ("0.79".to_owned(), false));
+    assert_eq!(ratio("tidegate io-uring"), ("0.39".to_owned(), true));
+    assert_eq!(ratio("nginx"), ("2.54".to_owned(), false));
+    let table = readme::readme(&report);
+    let head = table.lines().find(|line| line.starts_with("| |")).unwrap();
+    assert!(head.ends_with("| Tidegate to the best other | tidegate io-uring to the best other |"), "{head}");
+    let row = table.lines().find(|line| line.starts_with("| e2 2k plain closed")).unwrap();
+    assert!(row.contains("| **6.35** |") && row.ends_with("| 0.79 | 0.39 |"), "{row}");
+    let text = markdown(&report);
+    assert!(text.contains("× 0.39") && !text.contains("Not in this experiment: tidegate io-uring"), "{text}");
+    assert!(!standing::is_ours("tidegates") && standing::is_ours("tidegate-before") && !standing::is_ours("nginx"));
 }
 
 /// E3 of the fixture with `wrong` answers of Tidegate at first, and without its last phase.

@@ -99,8 +99,7 @@ fn contender(report: &Report, grid: &Grid, name: &str, count: fn(&Total) -> u64)
     let is_begun = phases(grid).any(|row| grid.cell(row, name).is_some_and(is_counted));
     let value = count(&total(grid, name));
     let text = match cell.map(|cell| &cell.outcome) {
-        None if grid.is_absent(name) => grid::ABSENT.to_owned(),
-        None => grid::NOTHING.to_owned(),
+        None => grid.why_absent(name).unwrap_or(grid::NOTHING).to_owned(),
         Some(_) if is_begun => count_text(value, is_whole(grid, name)),
         Some(Outcome::Unavailable { .. }) => "n/a".to_owned(),
         Some(Outcome::Failed { .. } | Outcome::Measured | Outcome::Limited { .. }) => "failed".to_owned(),
@@ -158,7 +157,7 @@ fn is_counted(cell: &Cell) -> bool {
 }
 
 fn nothing(grid: &Grid, name: &str) -> Entry {
-    Entry::weak(if grid.is_absent(name) { grid::ABSENT } else { grid::NOTHING })
+    Entry::weak(grid.why_absent(name).unwrap_or(grid::NOTHING))
 }
 
 fn sum_of(cell: &Cell, figure: Figure) -> u64 {

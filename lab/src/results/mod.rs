@@ -59,7 +59,7 @@ pub struct Cores {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PeerRecord {
-    /// `tidegate`, `haproxy`, …
+    /// `tidegate`, `tidegate io-uring`, `haproxy`, `haproxy-3.4`, …
     pub name: String,
     pub state: PeerState,
     /// Empty where unknown.
@@ -77,6 +77,10 @@ pub enum PeerState {
     },
     /// There is a file, but it does not run.
     Broken {
+        reason: String,
+    },
+    /// The program runs, but this machine forbids what its column is about.
+    Forbidden {
         reason: String,
     },
 }
@@ -148,7 +152,7 @@ pub struct Cell {
     /// Names the load within its experiment: `2k`, `4000/s`, `1×250 instances 5→7 (1)`. Cells of one case stand in one
     /// row.
     pub case: String,
-    /// A peer, `relay` or `backend`, or a variant of a peer such as `nginx keepalive-4`.
+    /// A peer, `relay`, `relay io-uring` or `backend`, or a variant of a peer such as `nginx keepalive-4`.
     pub participant: String,
     pub flavour: Flavour,
     pub placement: Placement,

@@ -149,7 +149,7 @@ impl Stage {
     pub fn observe(&self, running: &Running) -> Result<Vec<String>, Error> {
         match running.participant() {
             Participant::Backend => self.observe_processes(&[]),
-            Participant::Peer { .. } | Participant::Relay => self.observe_processes(running.processes()),
+            Participant::Peer { .. } | Participant::Relay(_) => self.observe_processes(running.processes()),
         }
     }
 

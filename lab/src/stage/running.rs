@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use tidegate_transport::Driver;
+
 use crate::certificates;
 use crate::content;
 use crate::net::Error;
@@ -21,13 +23,14 @@ const SETTLE_TIME: Duration = Duration::from_millis(150);
 const ANSWER_POLL: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone)]
+#[allow(clippy::large_enum_variant, reason = "a run has a handful of them, and most are the large one")]
 pub enum Participant {
     Peer {
         program: Program,
         setup: Setup,
     },
-    /// A blind TCP relay: no TLS, no HTTP; the floor.
-    Relay,
+    /// A blind TCP relay: no TLS, no HTTP; the floor of those on this driver.
+    Relay(Driver),
     /// The backend alone, without anything before it.
     Backend,
 }
@@ -47,10 +50,10 @@ impl Participant {
     pub fn name(&self) -> String {
         match self {
             Participant::Peer { program, setup } => match &setup.variant {
-                Some(variant) => format!("{} {variant}", program.kind),
-                None => program.kind.to_string(),
+                Some(variant) => format!("{} {variant}", program.name),
+                None => program.name.clone(),
             },
-            Participant::Relay => "relay".into(),
+            Participant::Relay(driver) => peers::name_with(*driver, "relay"),
             Participant::Backend => "backend".into(),
         }
     }
@@ -58,14 +61,14 @@ impl Participant {
     pub fn flavour(&self) -> Flavour {
         match self {
             Participant::Peer { setup, .. } => setup.flavour,
-            Participant::Relay | Participant::Backend => Flavour::Floor,
+            Participant::Relay(_) | Participant::Backend => Flavour::Floor,
         }
     }
 
     pub fn threads(&self) -> usize {
         match self {
             Participant::Peer { setup, .. } => setup.threads.unwrap_or(0),
-            Participant::Relay => 1,
+            Participant::Relay(_) => 1,
             Participant::Backend => 0,
         }
     }
@@ -126,7 +129,7 @@ impl Running {
         let places = Places { folder, listen, admin: free_address()?, backend: stage.backend_address() };
         let rendered = match &participant {
             Participant::Peer { program, setup } => peers::render(program, &places, setup, stage.templates())?,
-            Participant::Relay | Participant::Backend => Rendered::default(),
+            Participant::Relay(_) | Participant::Backend => Rendered::default(),
         };
         Ok(Running { name, participant, places, rendered, child: None, processes: Vec::new(), resident_bytes_at_start: 0 })
     }
@@ -145,9 +148,10 @@ impl Running {
         let cgroup = stage.cgroup().map(Cgroup::path);
         let command = match &self.participant {
             Participant::Backend => return Ok(None),
-            Participant::Relay => {
+            Participant::Relay(driver) => {
                 let mut command = child::pinned(&stage.cores().proxy, &std::env::current_exe()?)?;
                 command.args(["relay", "--listen", &self.places.listen.to_string(), "--to", &self.places.backend.to_string()]);
+                command.args(["--driver", driver.name()]);
                 command
             }
             Participant::Peer { program, .. } => {
@@ -223,7 +227,7 @@ impl Running {
     pub fn prepare(&self, templates: Option<&Path>, setup: &Setup) -> Result<Rendered, Error> {
         match &self.participant {
             Participant::Peer { program, .. } => peers::render(program, &self.places, setup, templates),
-            Participant::Relay | Participant::Backend => Err(format!("{} cannot be configured", self.name).into()),
+            Participant::Relay(_) | Participant::Backend => Err(format!("{} cannot be configured", self.name).into()),
         }
     }
 
@@ -234,7 +238,7 @@ impl Running {
             (Participant::Peer { program, .. }, Some(child)) => {
                 peers::order_change(program, &self.places, &self.rendered, prepared, child.process_id())
             }
-            (Participant::Peer { .. } | Participant::Relay | Participant::Backend, _) => {
+            (Participant::Peer { .. } | Participant::Relay(_) | Participant::Backend, _) => {
                 Err(format!("{} cannot be configured", self.name))
             }
         }

@@ -63,8 +63,10 @@ pub fn per_request(shorter: &(SyscallCounts, u64), longer: &(SyscallCounts, u64)
         .map(|(name, calls)| (name.clone(), calls.saturating_sub(shorter.0.get(name).copied().unwrap_or(0)) as f64 / requests))
         .filter(|(_, calls)| *calls >= 0.005)
         .collect();
-    let socket = by_name.iter().filter(|(name, _)| moves_bytes(name)).map(|(_, calls)| calls).sum();
-    SystemCalls { socket, all: by_name.values().sum(), by_name }
+    // From zero: the sum of nothing, as of a ring's calls of sockets, is -0.
+    let socket = by_name.iter().filter(|(name, _)| moves_bytes(name)).fold(0.0, |sum, (_, calls)| sum + calls);
+    let all = by_name.values().fold(0.0, |sum, calls| sum + calls);
+    SystemCalls { socket, all, by_name }
 }
 
 fn moves_bytes(call: &str) -> bool {
@@ -129,5 +131,7 @@ strace: Process 12 attached
         let calls = per_request(&shorter, &longer);
         assert_eq!(calls.by_name, [("epoll_wait".to_owned(), 0.25), ("sendto".to_owned(), 2.0)].into());
         assert_eq!((calls.socket, calls.all), (2.0, 2.25));
+        let none = per_request(&shorter, &shorter);
+        assert_eq!([none.socket, none.all].map(f64::to_bits), [0.0_f64.to_bits(); 2]);
     }
 }
