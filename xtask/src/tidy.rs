@@ -10,6 +10,7 @@ mod length;
 mod names;
 mod places;
 mod rooms;
+mod shared;
 mod source;
 mod text;
 mod unsafety;
@@ -20,6 +21,7 @@ use crate::graph::Graph;
 use crate::repository::{Repository, TextFile};
 use allow::AllowList;
 use rooms::{CrateRooms, FileFacts};
+use shared::SharedItem;
 use source::Source;
 use words::DeclaredType;
 
@@ -80,7 +82,7 @@ fn check_repository(repository: &Repository) -> Result<Outcome, String> {
     for file in &repository.files {
         findings.extend(text::check(&file.path, &file.text, &banned_paths, &allow));
     }
-    let (mut facts, mut types) = (Vec::new(), Vec::new());
+    let (mut facts, mut types, mut shared_items) = (Vec::new(), Vec::new(), Vec::new());
     for of_file in parsed(repository, |source| check_source(source, &allow)) {
         match of_file {
             Ok(of_file) => {
@@ -88,12 +90,14 @@ fn check_repository(repository: &Repository) -> Result<Outcome, String> {
                 warnings.extend(of_file.warnings);
                 facts.push(of_file.facts);
                 types.extend(of_file.types);
+                shared_items.extend(of_file.shared_items);
             }
             Err(finding) => findings.push(finding),
         }
     }
     findings.extend(rooms::check(&rooms::crates(&facts), &allow));
     findings.extend(words::check_types(&types, &allow));
+    findings.extend(shared::check(repository, &shared_items));
     findings.extend(allow.unused());
     Ok(Outcome { findings, warnings })
 }
@@ -104,6 +108,7 @@ struct OfFile {
     warnings: Vec<Finding>,
     facts: FileFacts,
     types: Vec<DeclaredType>,
+    shared_items: Vec<SharedItem>,
 }
 
 fn check_source(source: &Source, allow: &AllowList) -> OfFile {
@@ -120,6 +125,7 @@ fn check_source(source: &Source, allow: &AllowList) -> OfFile {
         warnings: length::warn_file(source, allow).into_iter().collect(),
         facts: FileFacts::of(source),
         types: words::declared_types(source),
+        shared_items: shared::items(source),
     }
 }
 

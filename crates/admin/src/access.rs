@@ -9,7 +9,7 @@ use crate::problem::Problem;
 use crate::problem::{bad_request, forbidden};
 use crate::token::{self, Token};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Uri, header};
+use axum::http::{HeaderMap, Uri, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::net::{IpAddr, SocketAddr};
@@ -78,7 +78,9 @@ pub async fn check(State(access): State<Access>, request: Request, next: Next) -
 /// Before any address, those that need no token included.
 pub async fn check_site(State(access): State<Access>, request: Request, next: Next) -> Response {
     let (uri, headers) = (request.uri(), request.headers());
-    match one_host(headers).and_then(|()| no_foreign_site(access.door, &access.handle.admin_hosts(), uri, headers)) {
+    match one_host(request.version(), headers)
+        .and_then(|()| no_foreign_site(access.door, &access.handle.admin_hosts(), uri, headers))
+    {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     }
@@ -149,9 +151,10 @@ fn hosts<'r>(uri: &'r Uri, headers: &'r HeaderMap) -> impl Iterator<Item = &'r s
     stated.chain(uri.authority().map(axum::http::uri::Authority::as_str))
 }
 
-/// Two could be read differently by whoever stands in front (RFC 9112 section 3.2).
-fn one_host(headers: &HeaderMap) -> Result<(), Problem> {
+/// Two could be read differently by whoever stands in front, and none is no request of HTTP/1.1 (RFC 9112 section 3.2).
+fn one_host(version: Version, headers: &HeaderMap) -> Result<(), Problem> {
     match headers.get_all(header::HOST).iter().count() {
+        0 if version == Version::HTTP_11 => Err(bad_request("the request has no `Host`")),
         0 | 1 => Ok(()),
         _ => Err(bad_request("the request has more than one `Host`")),
     }
@@ -162,7 +165,8 @@ const OF_ONE_WORD: [&str; 2] = ["/healthz", "/readyz"];
 
 /// What is open to everybody is open to a browser's page as well, once the name of its site resolves to this machine
 /// ("DNS rebinding"): it would read there what runs inside. A name that no site on the internet can have is that of a
-/// scraper's own network, and so is one that the operator lists; and who names no host is no browser.
+/// scraper's own network, and so is one that the operator lists; and who names no
+/// host, which only HTTP/1.0 may, is no browser.
 fn no_foreign_site(door: Door, listed: &[HostPattern], uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
     let path = uri.path();
     if door == Door::Unix || OF_ONE_WORD.contains(&path) {
@@ -241,7 +245,7 @@ fn is_own_host(host: &str) -> bool {
 mod tests {
     use super::{Door, bearer, is_own_host, no_browser, no_foreign_site, one_host};
     use crate::problem::Problem;
-    use axum::http::{HeaderMap, HeaderValue, Uri, header};
+    use axum::http::{HeaderMap, HeaderValue, Uri, Version, header};
     use tidegate_model::address::parse_host_pattern;
 
     #[test]
@@ -376,12 +380,17 @@ mod tests {
     }
 
     #[test]
-    fn two_hosts_are_none() {
-        let check = |hosts: &[&str], expected: Option<&str>| {
-            let seen = one_host(&with_hosts(hosts)).err();
-            assert_eq!(seen.as_ref().map(Problem::kind), expected, "{hosts:?}");
+    fn a_request_has_one_host() {
+        let check_in = |version: Version, hosts: &[&str], expected: Option<&str>| {
+            let seen = one_host(version, &with_hosts(hosts)).err();
+            assert_eq!(seen.as_ref().map(Problem::kind), expected, "{version:?} {hosts:?}");
         };
-        check(&[], None);
+        let check = |hosts: &[&str], expected: Option<&str>| {
+            check_in(Version::HTTP_11, hosts, expected);
+            check_in(Version::HTTP_10, hosts, expected);
+        };
+        check_in(Version::HTTP_11, &[], Some("bad-request"));
+        check_in(Version::HTTP_10, &[], None);
         check(&["localhost"], None);
         check(&["localhost", "localhost"], Some("bad-request"));
         check(&["localhost", "evil.example"], Some("bad-request"));

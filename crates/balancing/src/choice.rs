@@ -12,6 +12,9 @@ use tidegate_model::Balance;
 /// Slots of a table that a key looks at before its server is found by scores: where one server in ten can be used, one
 /// key in a thousand.
 const WALK_MAX: u32 = 64;
+/// Looks at servers that a worker's first round robin may take to get to where it begins: some tens of microseconds,
+/// once. In large pools workers begin in a part of the round.
+const BEGIN_STEPS_MAX: u64 = 1 << 14;
 /// Servers of a tier that are remembered by a bit; those behind are judged again where they are met.
 const REMEMBERED_MAX: usize = u64::BITS as usize;
 
@@ -210,8 +213,27 @@ impl<'a, C: Candidate> Tier<'a, C> {
         seconds * (f64::from(self.in_flight(position)) + 1.0) / self.weight_of(position) as f64
     }
 
-    /// Smooth weighted round robin, as nginx does it: a heavy server's turns are spread over the round.
+    /// A worker begins somewhere in the round, or all that begin together would take the servers in step. It gets there
+    /// by taking turns: after random credits instead, the first rounds gave a server a turn too many or too few.
     fn by_turn(&self) -> Option<usize> {
+        let first = self.servers[self.first].state();
+        if !first.has_had_turns() {
+            let turns = self.turns_of_round().min(BEGIN_STEPS_MAX / self.servers.len() as u64 + 1);
+            for _ in 0..first.first_turn(turns) {
+                self.take_turn();
+            }
+        }
+        self.take_turn()
+    }
+
+    /// After so many turns all stand where they stood.
+    fn turns_of_round(&self) -> u64 {
+        let divisor = self.positions().map(|position| self.weight_of(position)).fold(0, greatest_common_divisor);
+        self.weight / divisor.max(1)
+    }
+
+    /// Smooth weighted round robin, as nginx does it: a heavy server's turns are spread over the round.
+    fn take_turn(&self) -> Option<usize> {
         let earned = self.positions().map(|position| {
             let credit = self.servers[position].state().earn(self.weight_of(position), self.weight);
             (position, credit)
@@ -277,6 +299,10 @@ impl<'a, C: Candidate> Tier<'a, C> {
     fn score(&self, position: usize) -> f64 {
         rendezvous_score(self.servers[position].state().identity_hash, self.weight_of(position), self.draw.key_hash)
     }
+}
+
+fn greatest_common_divisor(one: u64, other: u64) -> u64 {
+    if other == 0 { one } else { greatest_common_divisor(other, one % other) }
 }
 
 fn low(random: u64) -> u64 {

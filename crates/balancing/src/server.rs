@@ -23,7 +23,7 @@ pub struct ServerState {
     pub in_flight: Cell<u32>,
     /// Of the answers that this worker saw.
     pub latency: PeakEwma,
-    /// Where this worker's round robin begins.
+    /// Where in a round this worker's round robin begins, should the server be the first of its tier.
     phase: u64,
     /// Smooth weighted round robin: grows by the weight each round, the winner pays the total. `None` before the first
     /// round.
@@ -48,15 +48,22 @@ impl ServerState {
 
     /// One round of smooth weighted round robin in which all that take part earn `total`; gives the new credit.
     ///
-    /// The first credit is a random part of the total, as if the rounds had gone on for long: workers that begin
-    /// together do not all begin with the same server. A credit beyond two totals is left from other weights, and would
-    /// take as many rounds to wear off.
+    /// A credit beyond two totals is left from other weights, and would take as many rounds to wear off.
     pub(crate) fn earn(&self, weight: u64, total: u64) -> i64 {
         let (weight, total) = (weight as i64, total as i64);
-        let begin = || ((u128::from(self.phase) * total as u128) >> 64) as i64 - total / 2;
-        let credit = (self.credit.get().unwrap_or_else(begin) + weight).clamp(-2 * total, 2 * total);
+        let credit = (self.credit.get().unwrap_or(0) + weight).clamp(-2 * total, 2 * total);
         self.credit.set(Some(credit));
         credit
+    }
+
+    /// Whether a turn was ever counted here.
+    pub(crate) fn has_had_turns(&self) -> bool {
+        self.credit.get().is_some()
+    }
+
+    /// The turn to begin with, of so many.
+    pub(crate) fn first_turn(&self, turns: u64) -> u64 {
+        ((u128::from(self.phase) * u128::from(turns)) >> 64) as u64
     }
 
     pub(crate) fn pay(&self, total: u64) {

@@ -54,6 +54,8 @@ enum Claim {
 const NAMES: NameTable<Claim> = NameTable::new(&[
     (b"ali-cdn-real-ip", Claim::Client),
     (b"cdn-src-ip", Claim::Client),
+    // Of Cloudflare's places of a client the country is the one that applications decide by.
+    (b"cf-ipcountry", Claim::Client),
     (b"cf-connecting-ip", Claim::Client),
     (b"cf-connecting-ipv6", Claim::Client),
     (b"cf-pseudo-ipv4", Claim::Client),
@@ -66,6 +68,8 @@ const NAMES: NameTable<Claim> = NameTable::new(&[
     (b"incap-client-ip", Claim::Client),
     (b"proxy-client-ip", Claim::Client),
     (b"real-ip", Claim::Client),
+    // CGI-like servers set it themselves, and programs that look behind proxies look for it under `HTTP_`.
+    (b"remote-addr", Claim::Client),
     (b"true-client-ip", Claim::Client),
     (b"wl-proxy-client-ip", Claim::Client),
     (b"x-appengine-user-ip", Claim::Client),
@@ -106,6 +110,11 @@ const NAMES: NameTable<Claim> = NameTable::new(&[
     (b"forwarded-host", Claim::Url),
     (b"front-end-https", Claim::Url),
     (b"host-override", Claim::Url),
+    // No browser says it: PHP's `HTTP_HTTPS` is what proxies without a name of their own for it have said.
+    (b"https", Claim::Url),
+    // Gunicorn takes these two for those of WSGI, in this very spelling with `_`.
+    (b"path-info", Claim::Url),
+    (b"script-name", Claim::Url),
     (b"proxy", Claim::Proxy),
     (b"wl-proxy-client-cert", Claim::Url),
     (b"wl-proxy-ssl", Claim::Url),
@@ -113,6 +122,8 @@ const NAMES: NameTable<Claim> = NameTable::new(&[
     (b"x-arr-ssl", Claim::Url),
     (b"x-azure-clientcert", Claim::Url),
     (b"x-backend-host", Claim::Url),
+    // Beneath which path an application is, for its links.
+    (b"x-base-path", Claim::Url),
     (b"x-client-cn", Claim::Url),
     (b"x-client-dn", Claim::Url),
     (b"x-client-fingerprint", Claim::Url),
@@ -130,6 +141,9 @@ const NAMES: NameTable<Claim> = NameTable::new(&[
     (b"x-ingress-path", Claim::Url),
     (b"x-original-method", Claim::Url),
     (b"x-original-proto", Claim::Url),
+    // Both are told by load balancers that know no `X-Forwarded-Proto`.
+    (b"x-proto", Claim::Url),
+    (b"x-protocol", Claim::Url),
     (b"x-proxy-host", Claim::Url),
     (b"x-proxy-url", Claim::Url),
     (b"x-real-host", Claim::Url),

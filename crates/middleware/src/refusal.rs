@@ -34,6 +34,8 @@ pub enum Refusal {
     NoRoute,
 
     Rewrite(RewriteError),
+    /// `Host` would be set to something that is none, by a text of the client.
+    HostOfStep,
     /// The location of a redirect would have dot segments.
     RedirectEscapesRoot,
     /// `allow` or `deny`.
@@ -64,6 +66,8 @@ pub enum Refusal {
     FileRange,
     FilePrecondition,
     FileUnreadable,
+    /// The list of a folder is made by a thread beside, and the system gives none.
+    NoThread,
 
     /// No range of what the cache keeps.
     KeptRange,
@@ -137,6 +141,21 @@ impl Refusal {
         matches!(self, Refusal::ConnectMethod | Refusal::TraceMethod).then_some(METHODS)
     }
 
+    /// How long to wait before asking again, where a moment later there may be room (RFC 9110 section 15.6.4).
+    pub fn retry_after_seconds(self) -> Option<u64> {
+        use UpstreamError::{Overloaded, PoolFull, QueueTimeout};
+        let is_of_a_moment = matches!(
+            self,
+            Refusal::Upstream(PoolFull | QueueTimeout | Overloaded)
+                | Refusal::NoThread
+                | Refusal::PasswordsBusy
+                | Refusal::DecodersBusy
+                | Refusal::BodyNotKept
+                | Refusal::PurgesMany
+        );
+        is_of_a_moment.then_some(1)
+    }
+
     /// The table.
     fn row(self) -> Row {
         let (status, reason, setting, sentence) = match self {
@@ -161,6 +180,7 @@ impl Refusal {
                 (400, path.reason(), Some(path.setting()), sentence_of_path(path))
             }
             Refusal::Rewrite(error) => (error.status(), error.reason(), Some("rewrite"), sentence_of_rewrite(error)),
+            Refusal::HostOfStep => (400, "host_of_step", Some("request-header"), NOT_VALID),
             Refusal::RedirectEscapesRoot => (400, "redirect_escapes_root", Some("redirect"), NOT_VALID),
             Refusal::Denied => (403, "client_denied", Some("allow, deny"), "this client may not ask for it"),
             Refusal::NoClientCertificate => (403, "client_certificate_required", Some("client-auth"), NEEDS_CERTIFICATE),
@@ -194,6 +214,7 @@ impl Refusal {
             Refusal::FilePath => (400, "file_path", None, "the path cannot be that of a file"),
             Refusal::FileRange => (416, "file_range", None, NO_RANGE),
             Refusal::FilePrecondition => (412, "file_precondition", None, "the file is not as the request expects it"),
+            Refusal::NoThread => (503, "no_thread", None, "the system has no thread for this now; try again in a moment"),
             Refusal::FileUnreadable => (500, "file_unreadable", None, "the file cannot be read now"),
 
             Refusal::KeptRange => (416, "cache_range", None, NO_RANGE),

@@ -117,7 +117,9 @@ pub fn apply_request<'s>(
     while let Some(step) = steps.get(walk.next) {
         walk.next += 1;
         match step {
-            CompiledStep::RequestHeader(changes) => changes.apply_to_request(head, context, scratch),
+            CompiledStep::RequestHeader(changes) => {
+                changes.apply_to_request(head, context, scratch).map_err(|_| Refusal::HostOfStep)?;
+            }
             CompiledStep::ResponseHeader(_) => {}
             CompiledStep::Rewrite(rewrite) => rewrite.apply(head, context, scratch).map_err(Refusal::Rewrite)?,
             CompiledStep::StripPrefix(strip_prefix) => strip_prefix.apply(head),

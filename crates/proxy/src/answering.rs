@@ -98,7 +98,8 @@ async fn send_refusal<S: Sock>(
 
 /// What a refusal says besides.
 fn push_fields<S: Sock>(exchange: &mut Exchange<'_, S>, refusal: Refusal, fields: &[(&str, Cow<'_, str>)]) {
-    if let Some(seconds) = exchange.limited.as_ref().and_then(|limited| limited.retry_after_seconds()) {
+    let of_limits = exchange.limited.as_ref().and_then(|limited| limited.retry_after_seconds());
+    if let Some(seconds) = of_limits.or_else(|| refusal.retry_after_seconds()) {
         exchange.response.fields.push(b"retry-after", itoa::Buffer::new().format(seconds).as_bytes());
     }
     if let Some(methods) = refusal.methods_allowed() {

@@ -2,8 +2,10 @@
 //! runtime behind one interface, on one of two drivers. No type of a runtime leaves this crate. What the bytes mean is
 //! `wire`'s and `proxy`'s business.
 
+mod beside;
 pub mod buffer;
 pub mod deadline;
+pub mod destination;
 pub mod driver;
 pub mod handover;
 pub mod held_back;

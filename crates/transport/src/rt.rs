@@ -1,6 +1,7 @@
 //! The worker's runtime behind our own names: run, spawn, sleep, wait for a signal. With epoll tokio's single-threaded
 //! runtime does the work, with a ring our own executor; nothing above this crate names either.
 
+use crate::beside::Beside;
 use crate::deadline;
 use crate::ring;
 use crate::ring::executor;
@@ -14,7 +15,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 /// Names that are looked up and folders that are read at the same time, for one worker.
-pub const BESIDE_THREADS_MAX: usize = 32;
+pub const BESIDE_THREADS_MAX: usize = crate::beside::THREADS_MAX;
 
 /// A driver of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,10 +48,8 @@ pub fn driver() -> Driver {
 }
 
 fn run_on_epoll<T>(main: impl Future<Output = T>) -> io::Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(BESIDE_THREADS_MAX)
-        .build_local(tokio::runtime::LocalOptions::default())?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build_local(tokio::runtime::LocalOptions::default())?;
     Ok(runtime.block_on(async {
         spawn(async {
             loop {
@@ -124,20 +123,20 @@ pub async fn sleep(duration: Duration) {
     }
 }
 
+thread_local! {
+    static BESIDE: Beside = Beside::default();
+}
+
 /// Does what may block in a thread beside the workers, of which each worker has [`BESIDE_THREADS_MAX`]; beyond them it
 /// waits for one. What it began is done to its end, also when nobody waits for it any more. A panic there is one here.
-pub async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    let working = match driver() {
-        Driver::Epoll => tokio::task::spawn_blocking(work),
-        Driver::IoUring => executor::spawn_blocking(BESIDE_THREADS_MAX, work),
-    };
-    match working.await {
-        Ok(done) => done,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // The worker ends, and its tasks with it.
-            Err(_) => std::future::pending().await,
-        },
+///
+/// Errors: the system gives no thread.
+pub async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    match BESIDE.with(|beside| beside.begin(work))?.await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(panic)) => std::panic::resume_unwind(panic),
+        // Only a thread that was ended from outside says nothing of what it did.
+        Err(_) => Err(io::ErrorKind::BrokenPipe.into()),
     }
 }
 
@@ -148,7 +147,7 @@ pub async fn look_up(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         return Ok(vec![SocketAddr::new(address, port)]);
     }
     let host = host.to_owned();
-    let mut addresses: Vec<_> = beside(move || (host.as_str(), port).to_socket_addrs()).await?.collect();
+    let mut addresses: Vec<_> = beside(move || (host.as_str(), port).to_socket_addrs()).await??.collect();
     addresses.dedup();
     Ok(addresses)
 }

@@ -3,7 +3,7 @@
 //! and is read where it is needed. The disk that all of them take together is bounded.
 
 use crate::Buf;
-use crate::memory::CollectedShare;
+use crate::memory::BoundedShare;
 use crate::rt;
 use rustix::fs::OFlags;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -35,14 +35,14 @@ pub struct ScratchFile {
     /// What is still to be written behind it.
     pending: Vec<u8>,
     /// What that takes of memory.
-    share: CollectedShare,
+    share: BoundedShare,
 }
 
 impl ScratchFile {
     /// In that folder, which is made when it is not there.
     pub async fn create(folder: PathBuf) -> io::Result<ScratchFile> {
-        let file = rt::beside(move || create(&folder)).await?;
-        let (file, share) = (Arc::new(file), CollectedShare::default());
+        let file = rt::beside(move || create(&folder)).await??;
+        let (file, share) = (Arc::new(file), BoundedShare::collected());
         Ok(ScratchFile { file, added: 0, written: 0, pending: Vec::new(), share })
     }
 
@@ -76,7 +76,7 @@ impl ScratchFile {
 
     async fn write(&mut self) -> io::Result<()> {
         let (file, bytes, at) = (self.file.clone(), std::mem::take(&mut self.pending), self.written);
-        let (outcome, mut bytes) = rt::beside(move || (file.write_all_at(&bytes, at), bytes)).await;
+        let (outcome, mut bytes) = rt::beside(move || (file.write_all_at(&bytes, at), bytes)).await?;
         self.written += bytes.len() as u64;
         bytes.clear();
         self.pending = bytes;

@@ -19,7 +19,7 @@ use tidegate_balancing::{Candidate, HealthStatus, ServerState, adaptive, mix, sl
 use tidegate_model::{Bounds, KeepAlive};
 use tidegate_telemetry::{PoolMetrics, Registry, ServerMetrics, WorkerMetrics};
 use tidegate_transport::memory::TakenShare;
-use tidegate_transport::{Sock, Stream};
+use tidegate_transport::{Sock, Stream, destination};
 
 /// What is learnt never goes below this: a connection that is used at once is always worth keeping.
 const IDLE_LEAST: Duration = Duration::from_millis(5);
@@ -105,6 +105,11 @@ impl<S: Sock> WorkerPool<S> {
             self.metrics.retries_refused.increment();
         }
         allowed
+    }
+
+    /// Connections that each server may have. Where nobody says, what the system's ports and descriptors allow.
+    pub fn connections_max(&self) -> u32 {
+        self.compiled.model.bounds.connections_per_server.unwrap_or_else(destination::connections_max)
     }
 
     /// A request goes to the server at that position.
@@ -211,6 +216,10 @@ fn same_tls(before: Option<&UpstreamTlsConfigs>, now: Option<&UpstreamTlsConfigs
 pub struct H1Connection<S: Sock> {
     /// Boxed once for its whole life: it moves into and out of the pool with every request.
     pub stream: Box<Stream<S>>,
+    /// An exchange is on it: dropped now it is reset, so that its server sees at once that nobody wants the answer, and
+    /// its port is free. Ended in the ordinary way the port would be kept for a minute, and clients that went away in
+    /// their thousands had the kernel look for a free one among all of those.
+    pub is_in_exchange: Cell<bool>,
     /// How long it had been idle when it was taken; `None` for a fresh one.
     pub idle_before: Option<Duration>,
     _slot: OpenSlot,
@@ -270,11 +279,20 @@ impl<S: Sock> H1Connection<S> {
         let Fresh { stream, slot, lifespan, owner } = fresh;
         H1Connection {
             stream: Box::new(stream),
+            is_in_exchange: Cell::new(false),
             idle_before: None,
             _slot: slot,
             lifespan,
             owner,
             _taken: TakenShare::new(CONNECTION_BYTES),
+        }
+    }
+}
+
+impl<S: Sock> Drop for H1Connection<S> {
+    fn drop(&mut self) {
+        if self.is_in_exchange.get() {
+            self.stream.sock.reset_when_closed();
         }
     }
 }

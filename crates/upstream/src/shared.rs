@@ -172,10 +172,9 @@ impl ServerShared {
         }
     }
 
-    /// A place for one more connection, when fewer than `max` are open. Counted without a bound too: a change may bring
-    /// one.
-    pub fn try_open(self: &Arc<Self>, max: Option<u32>) -> Option<OpenSlot> {
-        add_below(&self.open, max).then(|| OpenSlot(self.clone()))
+    /// A place for one more connection, when fewer than `max` are open.
+    pub fn try_open(self: &Arc<Self>, max: u32) -> Option<OpenSlot> {
+        add_below(&self.open, Some(max)).then(|| OpenSlot(self.clone()))
     }
 
     /// Connections of all workers.

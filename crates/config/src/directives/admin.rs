@@ -111,7 +111,13 @@ fn lower_token(lowering: &mut Lowering<'_>, token: &Text) {
 fn lower_hosts(lowering: &mut Lowering<'_>, hosts: &Text) {
     for name in hosts.value.split(',').map(str::trim) {
         match parse_host_pattern(name) {
-            Ok(name @ (HostPattern::Exact(_) | HostPattern::Wildcard(_))) => lowering.configuration.admin_hosts.push(name),
+            Ok(pattern @ (HostPattern::Exact(_) | HostPattern::Wildcard(_))) => {
+                if let Some(who) = who_else_has(&pattern) {
+                    let diagnostic = Diagnostic::warning("open-admin", hosts.location.clone(), format!("`{pattern}` is {who}"));
+                    lowering.report(diagnostic.help("name the hosts by which you ask, as in `hosts=\"app-1.example.com\"`"));
+                }
+                lowering.configuration.admin_hosts.push(pattern);
+            }
             Ok(HostPattern::Any) => lowering.report(hosts.error("bad-name", "an empty entry stands between the commas")),
             Ok(HostPattern::Ip(_)) => {
                 let message = format!("`{name}` is an address, and by addresses `/metrics` is answered anyway");
@@ -123,6 +129,31 @@ fn lower_hosts(lowering: &mut Lowering<'_>, hosts: &Text) {
             }
         }
     }
+}
+
+/// Beneath which registries of countries sell names; those with others are few.
+const SOLD_BENEATH: &[&str] = &["ac", "co", "com", "edu", "gov", "ne", "net", "or", "org"];
+
+/// Whose pages could have a name of the pattern: it is wider than whoever listed it means.
+fn who_else_has(pattern: &HostPattern) -> Option<&'static str> {
+    let is_country = |word: &str| word.len() == 2 && word.bytes().all(|byte| byte.is_ascii_alphabetic());
+    match pattern {
+        HostPattern::Exact(name) if is_country(name) => Some("the domain of a country, which can have a site itself"),
+        HostPattern::Wildcard(parent) => {
+            let is_sold = match parent.split_once('.') {
+                // Names below those that are nobody's are as good as addresses.
+                None => is_public_below(parent),
+                Some((second, top)) => SOLD_BENEATH.contains(&second) && is_country(top),
+            };
+            is_sold.then_some("every name below a domain where anybody can have one: their pages would read `/metrics`")
+        }
+        HostPattern::Exact(_) | HostPattern::Any | HostPattern::Ip(_) => None,
+    }
+}
+
+/// Whether names of one more word can be on the internet.
+fn is_public_below(parent: &str) -> bool {
+    HostPattern::Exact(format!("x.{parent}")).is_public()
 }
 
 /// Who reaches a socket is no browser, so that nobody is asked for a name there.

@@ -9,10 +9,15 @@ use crate::compile_error::CompileError;
 use crate::context::{Context, Scratch, View};
 use crate::template::{CompiledTemplate, Target};
 use tidegate_model::{HeaderChange, HeaderOperation, HeaderStep};
+use tidegate_wire::authority::parse_authority;
 use tidegate_wire::head::{Fields, HeaderId, RequestHead, ResponseHead};
 
 #[cfg(test)]
 mod tests;
+
+/// A step would set a `Host` that is none, of a text that the client chose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostMadeWrong;
 
 #[derive(Debug)]
 pub struct CompiledHeaderChanges {
@@ -38,7 +43,7 @@ impl CompiledHeaderChanges {
                 HeaderOperation::Set | HeaderOperation::Default => {}
             }
             if let Some(literal) = change.value.as_literal()
-                && !is_authority(literal.trim_ascii().as_bytes())
+                && !is_host(literal.trim_ascii().as_bytes())
             {
                 return Err(CompileError::NotAHost(literal.to_owned()));
             }
@@ -52,9 +57,15 @@ impl CompiledHeaderChanges {
         Ok(CompiledHeaderChanges { changes, when: CompiledConditions::new(&step.when)? })
     }
 
-    pub fn apply_to_request(&self, request: &mut RequestHead, context: &Context<'_>, scratch: &mut Scratch) {
+    /// On an error the steps end: what was changed before it is for nobody.
+    pub fn apply_to_request(
+        &self,
+        request: &mut RequestHead,
+        context: &Context<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<(), HostMadeWrong> {
         if self.when.as_ref().is_some_and(|when| !when.hold(request, context, None)) {
-            return;
+            return Ok(());
         }
         for change in &self.changes {
             if matches!(change.operation, HeaderOperation::Set | HeaderOperation::Remove) {
@@ -68,12 +79,14 @@ impl CompiledHeaderChanges {
             scratch.rendered.clear();
             change.value.render(View { context, request, response: None }, &mut scratch.rendered);
             let value = scratch.rendered.trim_ascii();
-            // A Host that is no authority would be read differently by each server behind us, or make it answer 400.
-            if change.name.eq_ignore_ascii_case(b"host") && !is_authority(value) {
-                continue;
+            // A Host that is no authority would be read differently by each server behind us. The client's own in its
+            // place would reach the server that a step was to keep it from: the text that it sent chose that.
+            if change.name.eq_ignore_ascii_case(b"host") && change.has_effect_on(&request.fields) && !is_host(value) {
+                return Err(HostMadeWrong);
             }
             change.apply(&mut request.fields, value);
         }
+        Ok(())
     }
 
     pub fn apply_to_response(
@@ -111,6 +124,15 @@ impl CompiledChange {
         Ok(CompiledChange { operation: change.operation, name: name.into(), value })
     }
 
+    /// Whether the value goes anywhere.
+    fn has_effect_on(&self, fields: &Fields) -> bool {
+        match self.operation {
+            HeaderOperation::Set | HeaderOperation::Add => true,
+            HeaderOperation::Default => fields.all_named(&self.name).next().is_none(),
+            HeaderOperation::Remove => false,
+        }
+    }
+
     /// `value` has no control bytes, and, as RFC 9113 section 8.2.1 asks, no white space around it.
     fn apply(&self, fields: &mut Fields, value: &[u8]) {
         let value = value.trim_ascii();
@@ -146,6 +168,7 @@ fn is_reserved(name: &[u8]) -> bool {
     )
 }
 
-fn is_authority(value: &[u8]) -> bool {
-    !value.is_empty() && value.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(byte))
+/// By the rules for a client's own.
+fn is_host(value: &[u8]) -> bool {
+    parse_authority(value).is_ok()
 }

@@ -7,7 +7,7 @@ use crate::context::{Context, Scratch, View};
 use crate::template::{CompiledTemplate, Target};
 use regex::bytes::Regex;
 use std::fmt;
-use tidegate_model::{PathPolicy, Placeholder, Template, TemplatePart};
+use tidegate_model::{PathPolicy, Placeholder, Slashes, Template, TemplatePart};
 use tidegate_routing::path_policy::{PathRefusal, refuse_made_path};
 use tidegate_wire::head::{RequestHead, Span};
 use tidegate_wire::path::{Climb, Normalised, climb, normalise};
@@ -123,7 +123,13 @@ impl Rewrite {
         };
         let Scratch { rendered, normal_path } = scratch;
         rendered.clear();
-        self.to.render_captures(View { context, request: head, response: None }, captures.as_ref(), rendered);
+        let view = View { context, request: head, response: None };
+        // Kept, what a pattern has cut would bring back the slashes that are merged before a route is looked for.
+        if self.path_policy.slashes == Slashes::Merge {
+            self.to.render_merged(view, captures.as_ref(), rendered);
+        } else {
+            self.to.render_captures(view, captures.as_ref(), rendered);
+        }
         // What is written in full is the administrator's.
         let policy = if self.to.as_literal().is_some() { PathPolicy::DEFAULT } else { self.path_policy };
         replace_target(head, rendered, policy, normal_path)

@@ -125,25 +125,63 @@ impl CompiledTemplate {
         self.render_captures(view, None, out);
     }
 
+    /// As [`render_captures`](Self::render_captures), for a path: several slashes that a text of the request brings, or
+    /// that meet at its ends, are one. Those that are written side by side stay.
+    pub(crate) fn render_merged(&self, view: View<'_>, captures: Option<&Captures<'_>>, out: &mut Vec<u8>) {
+        for part in &self.parts {
+            let start = out.len();
+            self.render_part(part, 0, view, captures, out);
+            if out[..start].contains(&b'?') {
+                continue;
+            }
+            match part {
+                // What stands in front of it is a text of the request: there are no two literals side by side.
+                Part::Literal(_) => {
+                    if start > 0 && out[start - 1] == b'/' && out.get(start) == Some(&b'/') {
+                        out.remove(start);
+                    }
+                }
+                Part::Placeholder(_) | Part::Capture(_) => merge_slashes(out, start),
+            }
+        }
+    }
+
     /// As [`render`](Self::render), with what `$n` stands for. A group that took no part in the match is empty.
     pub(crate) fn render_captures(&self, view: View<'_>, captures: Option<&Captures<'_>>, out: &mut Vec<u8>) {
         let start = out.len();
         for part in &self.parts {
-            match part {
-                Part::Literal(text) => out.extend_from_slice(text),
-                Part::Placeholder(placeholder) => {
-                    let is_one_piece = match self.target {
-                        Target::Url | Target::RequestTarget => is_one_piece(placeholder, &out[start..]),
-                        Target::Text | Target::Html | Target::Json | Target::HeaderValue | Target::UrlPiece => false,
-                    };
-                    render_placeholder(placeholder, if is_one_piece { Target::UrlPiece } else { self.target }, view, out);
-                }
-                Part::Capture(number) => {
-                    if let Some(group) = captures.and_then(|captures| captures.get(*number)) {
-                        encode(self.target, group.as_bytes(), out);
-                    }
+            self.render_part(part, start, view, captures, out);
+        }
+    }
+
+    /// `start` is where the text of the whole template begins.
+    fn render_part(&self, part: &Part, start: usize, view: View<'_>, captures: Option<&Captures<'_>>, out: &mut Vec<u8>) {
+        match part {
+            Part::Literal(text) => out.extend_from_slice(text),
+            Part::Placeholder(placeholder) => {
+                let is_one_piece = match self.target {
+                    Target::Url | Target::RequestTarget => is_one_piece(placeholder, &out[start..]),
+                    Target::Text | Target::Html | Target::Json | Target::HeaderValue | Target::UrlPiece => false,
+                };
+                render_placeholder(placeholder, if is_one_piece { Target::UrlPiece } else { self.target }, view, out);
+            }
+            Part::Capture(number) => {
+                if let Some(group) = captures.and_then(|captures| captures.get(*number)) {
+                    encode(self.target, group.as_bytes(), out);
                 }
             }
+        }
+    }
+}
+
+/// Leaves one of several slashes, of what stands from there on and up to a query. One in front of it counts.
+fn merge_slashes(out: &mut Vec<u8>, start: usize) {
+    let mut at = start;
+    while at < out.len() && out[at] != b'?' {
+        if out[at] == b'/' && at > 0 && out[at - 1] == b'/' {
+            out.remove(at);
+        } else {
+            at += 1;
         }
     }
 }

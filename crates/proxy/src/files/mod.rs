@@ -51,8 +51,9 @@ pub(crate) async fn send_file_answer<S: Sock>(
         Answer::Folder(listing) => {
             let open = Guard::into_inner(folder.current(exchange.record.started));
             match rt::beside(move || open.root.list(&listing)).await {
-                Ok(page) => send_page(exchange, around, page).await,
-                Err(refused) => refuse_file(exchange, around, refused).await,
+                Ok(Ok(page)) => send_page(exchange, around, page).await,
+                Ok(Err(refused)) => refuse_file(exchange, around, refused).await,
+                Err(_) => answer_refusal(exchange, around, Refusal::NoThread).await,
             }
         }
         Answer::Redirect { location } => {

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use tidegate_exchange::Pooled;
 use tidegate_transport::Buf;
-use tidegate_transport::memory::CollectedShare;
+use tidegate_transport::memory::BoundedShare;
 use tidegate_transport::scratch::ScratchFile;
 
 /// What of a body is kept in memory; all of an ordinary form.
@@ -20,13 +20,13 @@ pub(crate) struct Collected {
     /// Empty from when there is a file.
     memory: Pooled<Vec<u8>>,
     /// What that takes, seen by whoever looks whether there is memory for another request.
-    share: CollectedShare,
+    share: BoundedShare,
     file: Option<ScratchFile>,
 }
 
 impl Collected {
     pub fn empty() -> Collected {
-        Collected { memory: Pooled::take(), share: CollectedShare::default(), file: None }
+        Collected { memory: Pooled::take(), share: BoundedShare::collected(), file: None }
     }
 
     /// Adds a piece. `is_memory_short`: to a file, with all that is in memory.

@@ -20,6 +20,7 @@ use std::time::Duration;
 use tidegate_balancing::Draw;
 use tidegate_exchange::{BodyReader, Pooled, TURN_BYTES};
 use tidegate_telemetry::{MirrorResult, UpstreamError};
+use tidegate_transport::memory::BoundedShare;
 use tidegate_transport::{Buf, Sock, Stream, rt};
 use tidegate_upstream::attempt::{Begun, Whole, begin};
 use tidegate_upstream::call::HeadKind;
@@ -73,11 +74,52 @@ const ANSWER_BYTES_MAX: usize = TURN_BYTES;
 /// incomplete.
 pub struct Copies<S: Sock> {
     targets: Vec<Target<S>>,
-    body: Vec<u8>,
+    body: CopiedBody,
     /// The largest body that some target takes.
     body_max: u64,
     head: Option<Pooled<RequestHead>>,
     facts: Option<CopyFacts>,
+}
+
+/// What is held of a request's body, in the account of all copies. The head is in it as well.
+struct CopiedBody {
+    bytes: Vec<u8>,
+    share: BoundedShare,
+    head_bytes: usize,
+}
+
+impl CopiedBody {
+    fn empty() -> CopiedBody {
+        CopiedBody { bytes: Vec::new(), share: BoundedShare::copied(), head_bytes: 0 }
+    }
+
+    /// Whether the head may be held as well.
+    fn note_head(&mut self, bytes: usize) -> bool {
+        self.head_bytes = bytes;
+        self.share.try_set(bytes + self.bytes.capacity())
+    }
+
+    /// Adds a piece, where copies may hold more. What is allocated counts, and grows by doubling: the account is
+    /// written a few times for a body and not with each piece.
+    fn add(&mut self, piece: &[u8], bytes_max: u64) -> bool {
+        let (length, capacity) = (self.bytes.len(), self.bytes.capacity());
+        let wanted = length + piece.len();
+        if wanted > capacity {
+            let most = usize::try_from(bytes_max).unwrap_or(usize::MAX).max(wanted);
+            let grown = wanted.max(2 * capacity).min(most);
+            if !self.share.try_set(self.head_bytes + grown) {
+                return false;
+            }
+            self.bytes.reserve_exact(grown - length);
+        }
+        self.bytes.extend_from_slice(piece);
+        true
+    }
+
+    fn clear(&mut self) {
+        self.bytes = Vec::new();
+        self.share.clear();
+    }
 }
 
 /// What was settled about the request, for each attempt at a server.
@@ -170,7 +212,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         }
         if !targets.is_empty() {
             let body_max = targets.iter().map(|target| target.body_max).max().unwrap_or(0);
-            self.way.copies = Some(Box::new(Copies { targets, body: Vec::new(), body_max, head: None, facts: None }));
+            self.way.copies = Some(Box::new(Copies { targets, body: CopiedBody::empty(), body_max, head: None, facts: None }));
         }
     }
 
@@ -201,6 +243,9 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         // What is sent is all there: nobody waits for leave to send it.
         head.fields.remove(b"expect");
         mark_copy(&mut head.fields);
+        if !copies.body.note_head(head.fields.bytes.len()) {
+            copies.drop_for_memory();
+        }
         copies.head = Some(head);
         copies.facts = Some(CopyFacts { trailers_wanted, is_grpc, limits: self.settings.head_limits });
         self.send_copies_if_whole();
@@ -226,9 +271,12 @@ impl<S: Sock> Forwarding<'_, '_, S> {
 impl<S: Sock> Copies<S> {
     /// A piece of the body.
     pub fn note(&mut self, piece: &[u8]) {
-        let bytes = (self.body.len() + piece.len()) as u64;
+        if self.targets.is_empty() {
+            return;
+        }
+        let bytes = (self.body.bytes.len() + piece.len()) as u64;
         if bytes > self.body_max {
-            self.body = Vec::new();
+            self.body.clear();
         }
         self.targets.retain(|target| {
             let fits = bytes <= target.body_max;
@@ -237,18 +285,26 @@ impl<S: Sock> Copies<S> {
             }
             fits
         });
-        if !self.targets.is_empty() {
-            self.body.extend_from_slice(piece);
+        if !self.targets.is_empty() && !self.body.add(piece, self.body_max) {
+            self.drop_for_memory();
         }
+    }
+
+    /// Nobody gets a copy: what somebody waits for needs the memory.
+    fn drop_for_memory(&mut self) {
+        for target in self.targets.drain(..) {
+            target.place.pool.metrics.mirrored(MirrorResult::NoMemory);
+        }
+        self.body.clear();
     }
 
     /// The request is whole.
     pub fn send(mut self) {
         let (Some(mut head), Some(facts)) = (self.head.take(), self.facts) else { return };
-        if head.fields.remove_id(HeaderId::TransferEncoding) || !self.body.is_empty() {
-            head.fields.set(b"content-length", itoa::Buffer::new().format(self.body.len()).as_bytes());
+        if head.fields.remove_id(HeaderId::TransferEncoding) || !self.body.bytes.is_empty() {
+            head.fields.set(b"content-length", itoa::Buffer::new().format(self.body.bytes.len()).as_bytes());
         }
-        let (head, body) = (Rc::new(head), Rc::new(std::mem::take(&mut self.body)));
+        let (head, body) = (Rc::new(head), Rc::new(std::mem::replace(&mut self.body, CopiedBody::empty())));
         for mut target in self.targets.drain(..) {
             if target.place.arrive() {
                 rt::spawn(send(target, head.clone(), body.clone(), facts));
@@ -267,9 +323,9 @@ impl<S: Sock> Drop for Copies<S> {
     }
 }
 
-async fn send<S: Sock>(target: Target<S>, head: Rc<Pooled<RequestHead>>, body: Rc<Vec<u8>>, facts: CopyFacts) {
+async fn send<S: Sock>(target: Target<S>, head: Rc<Pooled<RequestHead>>, body: Rc<CopiedBody>, facts: CopyFacts) {
     let pool = &target.place.pool;
-    let mut copying = Copying { target: &target, head: &head, body: &body, facts };
+    let mut copying = Copying { target: &target, head: &head, body: &body.bytes, facts };
     let sending = Box::pin(errand::carry_out(&mut copying, pool.clone()));
     match rt::timeout(target.total, sending).await {
         Some(Ok(())) => pool.metrics.mirrored(MirrorResult::Sent),

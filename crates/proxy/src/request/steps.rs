@@ -88,7 +88,6 @@ impl<S: Sock> Request<'_, '_, S> {
         let challenge = match compiled_basic_auth_of(&route.steps) {
             // RFC 9110 section 15.5.2.
             Some(auth) if refusal == Refusal::NotAuthenticated => Some(("www-authenticate", Cow::Borrowed(&*auth.challenge))),
-            Some(_) if refusal == Refusal::PasswordsBusy => Some(("retry-after", Cow::Borrowed("1"))),
             _ => None,
         };
         let (exchange, around) = self.parts();

@@ -1,15 +1,14 @@
 //! HTTP/2 on a client connection: one loop reads frames, lives the requests of all streams and sends what they have to
 //! say together. The protocol is `wire::h2`, the streams are `message::h2`.
 
+use super::contain;
 use super::h1::refusal_body;
 use crate::connection::Connection;
 use crate::listening::ConnectionKind;
 use crate::request;
-use futures_util::FutureExt;
 use futures_util::future::join;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::future::{Future, poll_fn};
-use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -167,10 +166,7 @@ impl<S: Sock> FrameOwner for Session<S> {
                 let place = Box::new_uninit();
                 let request = Box::write(place, async move {
                     let served = serve_stream(&connection, (head, admitted), (stream, opened), now);
-                    // A panic ends its request, and no other on the connection.
-                    if AssertUnwindSafe(served).catch_unwind().await.is_err() {
-                        connection.worker.metrics.panics_caught.increment();
-                    }
+                    contain(served, &connection.worker.metrics.panics_caught).await;
                 });
                 self.requests.push(Box::into_pin(request));
                 Ok(())

@@ -10,12 +10,15 @@ use crate::connection::Connection;
 use crate::listening::{CONNECTION_BYTES, ConnectionFacts, ConnectionKind, ListenerState};
 use crate::passthrough;
 use crate::worker::Worker;
+use futures_util::FutureExt;
+use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
+use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 use std::time::Instant;
 use tidegate_exchange::responder::CLIENT_WRITE_IDLE;
 use tidegate_model::listening::ListenerProtocol;
-use tidegate_telemetry::ListenerKind;
+use tidegate_telemetry::{Counter, ListenerKind};
 use tidegate_transport::memory::TakenShare;
 use tidegate_transport::{Sock, Stream, rt};
 
@@ -113,13 +116,88 @@ impl<S: Sock> Counted<S> {
 
 impl<S: Sock> Drop for Counted<S> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.worker.metrics.panics_caught.increment();
-        }
+        count_if_panicking(&self.worker.metrics.panics_caught);
         self.worker.metrics.listener(self.kind).connections_active.decrement();
         if let Some(client) = self.client {
             self.worker.process.clients().remove(client);
         }
         self.worker.connection_ended();
+    }
+}
+
+/// Of a request that shares its connection with others: a panic ends this one, and is counted.
+/// Not an `async fn`, which would have room for the request twice.
+fn contain(served: impl Future<Output = ()>, panics_caught: &Counter) -> impl Future<Output = ()> {
+    AssertUnwindSafe(served).catch_unwind().map(|outcome| {
+        if outcome.is_err() {
+            panics_caught.increment();
+        }
+    })
+}
+
+/// Called by what a connection drops at its end: a panic ends the task of one connection, and is counted.
+fn count_if_panicking(panics_caught: &Counter) {
+    if std::thread::panicking() {
+        panics_caught.increment();
+    }
+}
+
+/// Nothing that a client can send makes the program panic, so what a panic would end is shown here.
+#[cfg(test)]
+mod tests {
+    use super::{contain, count_if_panicking};
+    use std::cell::Cell;
+    use std::panic::resume_unwind;
+    use std::rc::Rc;
+    use tidegate_telemetry::Counter;
+    use tidegate_transport::{Driver, rt};
+
+    struct Connection(Rc<Counter>);
+
+    impl Drop for Connection {
+        fn drop(&mut self) {
+            count_if_panicking(&self.0);
+        }
+    }
+
+    /// As a panic somewhere in it, without its message.
+    async fn panicking() {
+        rt::yield_now().await;
+        resume_unwind(Box::new("as if"));
+    }
+
+    #[test]
+    fn a_panic_ends_one_connection_and_leaves_the_rest_alone() {
+        rt::run(Driver::Epoll, async {
+            let (panics, served) = (Rc::new(Counter::default()), Rc::new(Cell::new(0)));
+            for number in 0..4 {
+                let (connection, served) = (Connection(panics.clone()), served.clone());
+                rt::spawn(async move {
+                    let _connection = connection;
+                    if number == 1 {
+                        panicking().await;
+                    }
+                    rt::yield_now().await;
+                    served.set(served.get() + 1);
+                });
+            }
+            while Rc::strong_count(&panics) > 1 {
+                rt::yield_now().await;
+            }
+            assert_eq!((served.get(), panics.value()), (3, 1));
+        })
+        .expect("a runtime");
+    }
+
+    #[test]
+    fn a_panic_ends_one_stream_and_leaves_its_connection_alone() {
+        rt::run(Driver::Epoll, async {
+            let panics = Counter::default();
+            contain(panicking(), &panics).await;
+            contain(async {}, &panics).await;
+            contain(panicking(), &panics).await;
+            assert_eq!(panics.value(), 2);
+        })
+        .expect("a runtime");
     }
 }

@@ -83,6 +83,9 @@ pub enum MirrorResult {
     /// The request's body is larger than what is held of one.
     #[strum(serialize = "dropped_body_too_large")]
     BodyTooLarge,
+    /// Copies hold as much memory as they may.
+    #[strum(serialize = "dropped_no_memory")]
+    NoMemory,
     /// The request itself did not get to its end.
     #[strum(serialize = "dropped_incomplete")]
     Incomplete,
@@ -197,7 +200,7 @@ mod tests {
         pool.mirrored(MirrorResult::Incomplete);
         let mut totals = PoolTotals::default();
         totals.add(&pool);
-        assert_eq!(totals.mirrored, [0, 0, 0, 0, 1]);
+        assert_eq!(totals.mirrored, [0, 0, 0, 0, 0, 1]);
     }
 
     #[test]

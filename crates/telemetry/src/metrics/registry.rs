@@ -6,6 +6,7 @@ use super::cache::{CacheMetrics, CacheNumbers};
 use super::certificates::CertificateMetrics;
 use super::configuration::ConfigurationMetrics;
 use super::discovery::DiscoveryMetrics;
+use super::histogram::Histogram;
 use super::memory::MemoryMetrics;
 use super::pool::{PoolMetrics, PoolTotals};
 use super::process;
@@ -240,6 +241,18 @@ pub(super) struct Totals<'a> {
     pub cache: Option<CacheNumbers>,
     pub certificates: &'a CertificateMetrics,
 }
+
+/// What workers write with each request is on lines of its own, whatever the allocator puts beside it: counts of
+/// references stand in front of it, in the same allocation.
+const _: () = assert!(
+    align_of::<WorkerMetrics>() == APART_BYTES
+        && align_of::<PoolMetrics>() == APART_BYTES
+        && align_of::<ServerMetrics>() == APART_BYTES
+        && align_of::<Histogram>() == APART_BYTES
+        && size_of::<ServerMetrics>().is_multiple_of(APART_BYTES)
+);
+/// Two cache lines: processors fetch them in pairs.
+const APART_BYTES: usize = 128;
 
 #[cfg(test)]
 mod tests {

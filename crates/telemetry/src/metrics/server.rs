@@ -6,7 +6,7 @@ use super::number::Counter;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// 128 bytes until the first answer, 848 more from then on. **Single writer**. Aligned so that two workers' numbers
+/// 128 bytes until the first answer, 896 more from then on. **Single writer**. Aligned so that two workers' numbers
 /// never share a pair of cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]

@@ -38,6 +38,8 @@ impl SiteMetrics {
     }
 }
 
+const _: () = assert!(align_of::<Active>() == 128);
+
 impl Default for Active {
     fn default() -> Self {
         Active {

@@ -11,7 +11,7 @@ mod decision;
 mod early_data;
 mod fastcgi;
 mod files;
-mod panics;
+mod no_threads;
 mod pools;
 mod refused;
 mod systemd;

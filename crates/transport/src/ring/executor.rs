@@ -7,7 +7,7 @@ use super::wake::{MAIN, Remote, TaskId, TaskWaker, next_ready, ready_count};
 use crate::deadline;
 use rustix::fd::BorrowedFd;
 use slab::Slab;
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,8 +30,6 @@ pub(crate) struct Executor {
     queue: RefCell<Box<dyn Queue>>,
     timers: RefCell<Timers>,
     remote: Arc<Remote>,
-    /// The threads beside, which tokio has; no task of the worker runs there.
-    beside: OnceCell<tokio::runtime::Runtime>,
     is_ending: Cell<bool>,
 }
 
@@ -66,7 +64,6 @@ pub(crate) fn run<T>(queue: Box<dyn Queue>, main: impl Future<Output = T>) -> io
         queue: RefCell::new(queue),
         timers: RefCell::default(),
         remote: Remote::new()?,
-        beside: OnceCell::new(),
         is_ending: Cell::new(false),
     });
     let running = Running::begin(executor.clone());
@@ -295,17 +292,4 @@ impl Drop for Sleep {
             drop(waker);
         }
     }
-}
-
-/// Does what may block in a thread beside, of which there are `threads_max`.
-pub(crate) fn spawn_blocking<T: Send + 'static>(
-    threads_max: usize,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> tokio::task::JoinHandle<T> {
-    let executor = here();
-    let threads = executor.beside.get_or_init(|| {
-        let mut builder = tokio::runtime::Builder::new_current_thread();
-        builder.max_blocking_threads(threads_max).build().expect("a runtime without a driver opens nothing")
-    });
-    threads.spawn_blocking(work)
 }

@@ -343,7 +343,7 @@ fn other_threads_wake_tasks_and_work_beside() {
         sending.join().expect("no panic");
         assert_eq!(receiver.recv().await, None);
         let here = thread::current().id();
-        assert_ne!(rt::beside(|| thread::current().id()).await, here);
+        assert_ne!(rt::beside(|| thread::current().id()).await.expect("a thread"), here);
         assert!(rt::look_up("127.0.0.1", 80).await.is_ok());
     });
 }

@@ -30,6 +30,7 @@ pub struct H1Call<S: Sock> {
 impl<S: Sock> H1Call<S> {
     pub(super) fn new(pool: &Rc<WorkerPool<S>>, connection: H1Connection<S>) -> H1Call<S> {
         let active = ActiveConnection::new(pool.clone());
+        connection.is_in_exchange.set(true);
         H1Call { connection, is_chunked: Cell::new(false), at_hand: Cell::new(Buf::empty()), interims: Cell::new(0), active }
     }
 
@@ -102,6 +103,8 @@ impl<S: Sock> H1Call<S> {
             announced_seconds: keep_alive_timeout_seconds(head),
         };
         if head.status == 101 {
+            // Whoever has the tunnel ends it.
+            self.connection.is_in_exchange.set(false);
             return Ok(Answer { framing, body: AnswerBody::Empty, keeping, switched: Some(rest) });
         }
         Ok(Answer {
@@ -115,6 +118,7 @@ impl<S: Sock> H1Call<S> {
     pub(super) fn give_back(self, server: &Server<S>, keeping: Keeping) -> Option<Instant> {
         let H1Call { connection, active, .. } = self;
         drop(active);
+        connection.is_in_exchange.set(false);
         if let Some(seconds) = keeping.announced_seconds {
             server.learn_announced(seconds);
         }

@@ -321,7 +321,7 @@ fn free_slot<S: Sock>(
     want: Wanted,
     client: Option<&Client>,
 ) -> Option<OpenSlot> {
-    let max = pool.compiled.model.bounds.connections_per_server;
+    let max = pool.connections_max();
     let free = compiled.shared.try_open(max);
     if free.is_none() && (client.is_some() || want == Wanted::Bare) && server.end_an_idle_one() {
         return compiled.shared.try_open(max);

@@ -197,6 +197,17 @@ fn an_http1_connection_serves_as_many_requests_as_it_may() {
 }
 
 #[test]
+fn connections_are_bounded_by_what_the_system_has_where_nobody_says() {
+    let check = |written: Option<u32>, expected: u32| {
+        let world = World::new(([127, 0, 0, 1], 1).into(), |pool| pool.bounds.connections_per_server = written);
+        assert_eq!(world.pool.connections_max(), expected, "{written:?}");
+    };
+    check(None, tidegate_transport::destination::connections_max());
+    check(Some(7), 7);
+    check(Some(1_000_000), 1_000_000);
+}
+
+#[test]
 fn an_old_http1_connection_is_not_used_again() {
     run(async {
         let world = World::new(silent_server(), |pool| {

@@ -13,6 +13,7 @@ use tidegate_model::{Adaptive, Bounds};
 const COUNT: Kind = Kind::Integer { min: 1, max: 1_000_000 };
 
 const NO_BOUND: &str = "to bound nothing, leave it out";
+const BOUND_BY_SYSTEM: &str = "to bound them by what the system has, leave it out";
 
 const QUEUE: Property = Property::once(
     "queue",
@@ -33,8 +34,9 @@ pub static MAX_CONNECTIONS: Directive = Directive {
     properties: &[QUEUE, QUEUE_TIMEOUT],
     summary: "How many connections each server gets at most.",
     details: "A request whose server is at its bound waits for a connection of that server, in the order in which they came, and is refused with 503 \
-              when as many wait as `queue=` says or its time is over. `queue=` and `queue-timeout=` stand here or in `max-requests`, and hold for both.",
-    default: "no limit",
+              when as many wait as `queue=` says or its time is over. `queue=` and `queue-timeout=` stand here or in `max-requests`, and hold for both. Left out, it is half of the \
+              ports that the system has for connections, or half of the open files that the process may have where that is less: beyond that each connection costs a search.",
+    default: "half of the system's local ports (14,116 as Linux has them), or of the open files",
     example: "max-connections 1000 queue=1000 queue-timeout=\"5s\"",
     lower: Lower::Pool(lower_max_connections),
     ..Directive::PLAIN
@@ -76,7 +78,7 @@ pub static ADAPTIVE_CONCURRENCY: Directive = Directive {
 
 fn lower_max_connections(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
     draft.pool.bounds.connections_per_server = line.read_argument(lowering, 0).map(|count| count.number() as u32);
-    super::explain_zero(lowering, line.argument(0), NO_BOUND);
+    super::explain_zero(lowering, line.argument(0), BOUND_BY_SYSTEM);
     lower_queue(lowering, draft, line);
 }
 

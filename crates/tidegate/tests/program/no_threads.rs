@@ -1,6 +1,5 @@
-//! A panic of a worker ends the exchange that it happened in, and nothing else. The program has no switch for one. What
-//! still makes it panic is a machine without another thread to give: the list of a folder is read in one. A process
-//! that may have no more address space gets none, since none has room for its stack.
+//! A machine without another thread to give: the list of a folder is read in one, so it is a 503, and everything else
+//! is served. A process that may have no more address space gets no thread, since none has room for its stack.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -15,7 +14,6 @@ use tidegate_testkit::case::Places;
 use tidegate_testkit::{Proxy, Surroundings, get};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tidegate");
-const PANICS: &str = "tidegate_panics_caught_total";
 const BOUND: Duration = Duration::from_secs(20);
 /// Of every thread; of no more than is used there is any memory.
 const STACK_BYTES: u64 = 1 << 30;
@@ -28,7 +26,7 @@ fn proxy_without_threads() -> Option<Proxy> {
         eprintln!("skipped: there is no `prlimit` on this machine");
         return None;
     }
-    let config = "admin \"127.0.0.1:{admin}\"\nthreads 1\nsite \"http://:{port}\" {\n\
+    let config = "access-log \"{dir}/access.log\" format=\"json\"\nadmin \"127.0.0.1:{admin}\"\nthreads 1\nsite \"http://:{port}\" {\n\
                   route \"/list/*\" { strip-prefix \"/list\"; files \"{dir}\" listing=#true; }\n\
                   route { respond 200 body=\"fine\"; }\n}\n";
     // A backtrace would read the program's symbols for many seconds.
@@ -47,46 +45,49 @@ fn proxy_without_threads() -> Option<Proxy> {
     Some(proxy)
 }
 
-fn check_caught(proxy: &Proxy, expected: f64) {
-    proxy.wait_for_metric(PANICS, expected).expect("each is counted");
+/// A whole answer, head and body.
+fn ask(stream: &mut TcpStream, path: &str) -> String {
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: a.test\r\n\r\n").as_bytes()).expect("sent");
+    let mut answer = String::new();
+    loop {
+        let length = |head: &str| -> usize {
+            let line =
+                head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ").map(str::to_owned));
+            line.and_then(|length| length.parse().ok()).expect("a length")
+        };
+        if answer.split_once("\r\n\r\n").is_some_and(|(head, body)| body.len() >= length(head)) {
+            return answer;
+        }
+        let mut piece = [0; 1024];
+        let count = stream.read(&mut piece).expect("an answer");
+        assert_ne!(count, 0, "no end before the answer is whole: {answer}");
+        answer.push_str(std::str::from_utf8(&piece[..count]).expect("text"));
+    }
+}
+
+/// Nothing panicked, what was refused is counted, and others are served.
+fn check_refused(proxy: &Proxy, count: usize) {
+    proxy.wait_for_metric(r#"tidegate_http_refused_total{reason="no_thread"}"#, count as f64).expect("each is counted");
     let output = proxy.program.output();
-    assert!(output.contains("panicked at"), "{output}");
+    assert!(!output.contains("panicked at"), "{output}");
     assert_eq!(get(&proxy.address.to_string(), "/").expect("an answer to others").1, "fine");
 }
 
-fn ask(stream: &mut TcpStream, path: &str) -> String {
-    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: a.test\r\n\r\n").as_bytes()).expect("sent");
-    let mut answer = Vec::new();
-    while !answer.ends_with(b"fine") {
-        let mut piece = [0; 1024];
-        match stream.read(&mut piece).expect("an answer or an end") {
-            0 => break,
-            length => answer.extend_from_slice(&piece[..length]),
-        }
-    }
-    String::from_utf8(answer).expect("text")
-}
-
 #[test]
-fn a_panic_ends_one_connection_and_leaves_the_rest_alone() {
+fn without_a_thread_a_list_is_refused_and_the_connection_goes_on() {
     let Some(proxy) = proxy_without_threads() else { return };
-    let connect = || {
-        let stream = TcpStream::connect(proxy.address).expect("it listens");
-        stream.set_read_timeout(Some(BOUND)).expect("a bound");
-        stream
-    };
-    let (mut other, mut hit) = (connect(), connect());
-    assert!(ask(&mut other, "/").ends_with("fine"));
-    assert!(ask(&mut hit, "/").ends_with("fine"));
-    assert_eq!(ask(&mut hit, "/list/"), "", "it ends without a word");
-    check_caught(&proxy, 1.0);
-    assert!(ask(&mut other, "/").ends_with("fine"), "the same worker goes on with its other connections");
-    drop((other, hit));
-    proxy.wait_for_metric("tidegate_client_connections_active", 0.0).expect("none is left in the count");
+    let mut stream = TcpStream::connect(proxy.address).expect("it listens");
+    stream.set_read_timeout(Some(BOUND)).expect("a bound");
+    for round in 1..=3 {
+        let list = ask(&mut stream, "/list/");
+        assert!(list.starts_with("HTTP/1.1 503 ") && list.to_ascii_lowercase().contains("retry-after: 1\r\n"), "{list}");
+        assert!(ask(&mut stream, "/").starts_with("HTTP/1.1 200 "), "round {round}");
+    }
+    check_refused(&proxy, 3);
 }
 
 #[test]
-fn over_http2_a_panic_ends_one_stream_and_leaves_the_rest_alone() {
+fn over_http2_a_list_is_refused_and_the_streams_beside_it_go_on() {
     let Some(proxy) = proxy_without_threads() else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let converse = async {
@@ -98,10 +99,10 @@ fn over_http2_a_panic_ends_one_stream_and_leaves_the_rest_alone() {
                 let uri = format!("http://a.test{path}");
                 Request::builder().uri(uri).body(Full::new(Bytes::new())).expect("a request")
             };
-            let cut = sender.send_request(request("/list/"));
+            let list = sender.send_request(request("/list/"));
             let other = sender.send_request(request("/"));
-            let (cut, other) = tokio::join!(cut, other);
-            assert!(cut.is_err(), "round {round}: its stream is reset: {cut:?}");
+            let (list, other) = tokio::join!(list, other);
+            assert_eq!(list.expect("an answer").status(), StatusCode::SERVICE_UNAVAILABLE, "round {round}");
             let other = other.expect("the stream beside it is answered");
             assert_eq!(other.status(), StatusCode::OK);
             assert_eq!(other.into_body().collect().await.expect("a whole body").to_bytes(), "fine");
@@ -109,5 +110,5 @@ fn over_http2_a_panic_ends_one_stream_and_leaves_the_rest_alone() {
     };
     let outcome = runtime.block_on(async { tokio::time::timeout(BOUND, converse).await });
     assert!(outcome.is_ok(), "it takes too long:\n{}", proxy.program.output());
-    check_caught(&proxy, 3.0);
+    check_refused(&proxy, 3);
 }
