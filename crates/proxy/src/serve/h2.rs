@@ -24,11 +24,11 @@ use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_wire::h2::connection::Role;
 use tidegate_wire::h2::fault::{ConnectionEnd, ConnectionFault};
 use tidegate_wire::h2::frame::ErrorCode;
-use tidegate_wire::h2::heads::AdmittedRequest;
+use tidegate_wire::h2::heads::{AdmittedRequest, is_malformed};
 use tidegate_wire::h2::settings::OurSettings;
 use tidegate_wire::head::{Method, RequestHead, ResponseHead};
 use tidegate_wire::websocket::PROTOCOL;
-use tidegate_wire::{Flood, HeadError};
+use tidegate_wire::Flood;
 
 /// What a client may send of a request's body before it is read. Small: requests that wait in a queue hold so much.
 const INITIAL_WINDOW_BYTES: u32 = 32 << 10;
@@ -250,19 +250,6 @@ impl<S: Sock> Session<S> {
         let sent = if is_answered.is_ok() && !is_bodiless { body.len() as u64 } else { 0 };
         self.connection.log_refused_head(head, refusal, now, sent);
     }
-}
-
-/// Whether the message broke a rule of HTTP/2. What HTTP/1.1 refuses as well is answered and no more: clients do not
-/// show an answer whose stream was reset behind it.
-fn is_malformed(error: HeadError) -> bool {
-    matches!(
-        error,
-        HeadError::PseudoHeader
-            | HeadError::ProtocolNotOffered
-            | HeadError::ConnectionField
-            | HeadError::BadFieldName
-            | HeadError::BadFieldValue
-    )
 }
 
 async fn serve_stream<S: Sock>(
