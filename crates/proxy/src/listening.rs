@@ -380,7 +380,7 @@ impl<S: Sock> ListenerState<S> {
             return;
         }
         let connections = self.connections.borrow();
-        let pace = IDLE_GRACE + IDLE_PACE * u32::try_from(connections.len()).unwrap_or(u32::MAX);
+        let pace = IDLE_PACE * u32::try_from(connections.len()).unwrap_or(u32::MAX);
         self.spread.set(limit.map_or(pace, |limit| pace.min(limit / 2)));
         for (_, entry) in connections.iter() {
             if let Some(stream) = entry.stream.upgrade() {
@@ -394,7 +394,13 @@ impl<S: Sock> ListenerState<S> {
     /// How long an idle connection of a draining listener still waits for a request.
     pub fn idle_time(&self, random: u64) -> Duration {
         let grace = IDLE_GRACE.min(self.cut_at.get().map_or(IDLE_GRACE, |at| at.saturating_duration_since(rt::now()) / 2));
-        grace + fraction(self.spread.get(), random)
+        grace + self.goodbye_time(random)
+    }
+
+    /// After how long a client of a draining listener is told to open no more streams. What crosses that is answered,
+    /// so nothing has to be waited for but its turn.
+    pub fn goodbye_time(&self, random: u64) -> Duration {
+        fraction(self.spread.get(), random)
     }
 
     /// When a tunnel of a draining listener says goodbye: at some moment of the second half of what is left. `None`:

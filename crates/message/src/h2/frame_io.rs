@@ -20,14 +20,16 @@ const TURNS_MAX: usize = 32;
 /// 5.2.2).
 const UNSENT_OUTPUT_BYTES_MAX: usize = 2 * OUTPUT_BYTES_MAX;
 
-/// How long a client that ended its side is believed to be waiting while nothing is sent to it; writing to one that
-/// left fails.
+/// How long a client that ended its side is believed to be waiting while nothing is sent to it. Sending to one that has
+/// left fails, so one that is being sent something is there, however slowly it reads: it has the time of any other
+/// reader.
 pub const HALF_CLOSE_GRACE: Duration = Duration::from_secs(2);
 
 /// A client that has ended its side, and is looked at once it has been sent nothing for a while.
 struct HalfClosed {
     grace: Pin<Box<dyn Future<Output = ()>>>,
-    sent_before: u64,
+    /// `None` while a send waited for it.
+    sent_before: Option<u64>,
 }
 
 /// A connection with its socket.
@@ -107,16 +109,20 @@ impl<S: Sock> FrameIo<S> {
         }
         while let Some(half_closed) = &mut self.half_closed {
             ready!(half_closed.grace.as_mut().poll(cx));
-            if half_closed.sent_before == self.stream.sent_bytes() {
+            let sent_before = half_closed.sent_before;
+            let half_closed = self.half_closed_now();
+            if sent_before.is_some() && half_closed.sent_before == sent_before {
                 return Poll::Ready(None);
             }
-            self.half_closed = Some(self.half_closed_now());
+            self.half_closed = Some(half_closed);
         }
         Poll::Pending
     }
 
     fn half_closed_now(&self) -> HalfClosed {
-        HalfClosed { grace: Box::pin(rt::sleep(HALF_CLOSE_GRACE)), sent_before: self.stream.sent_bytes() }
+        let is_sending = self.stream.sock.unsent_bytes() > 0;
+        let sent_before = Some(self.stream.sent_bytes()).filter(|_| !is_sending);
+        HalfClosed { grace: Box::pin(rt::sleep(HALF_CLOSE_GRACE)), sent_before }
     }
 
     /// Takes what was read; an error is the end of the connection. So is the end of the stream, unless it is that of a

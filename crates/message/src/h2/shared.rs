@@ -169,12 +169,13 @@ impl H2Shared {
                 Event::Trailers { key } => {
                     let mut trailers = Box::<Fields>::default();
                     let read = connection.read_trailers(limits, &mut trailers)?;
+                    let is_answerable = match read {
+                        Ok(()) => true,
+                        Err(fault) => connection.end_for_trailers(key, fault, now)?,
+                    };
                     if let Some(slot) = connection.user(key) {
-                        slot.take_trailers(read.map(|()| trailers));
+                        slot.take_trailers(read.map(|()| trailers), is_answerable);
                         slot.settle(held);
-                    }
-                    if read.is_err() {
-                        connection.reset_for_fault(key, now)?;
                     }
                 }
                 Event::Reset { key, code, by_peer } => {

@@ -46,6 +46,8 @@ pub struct Slot {
     /// The answer to a HEAD.
     pub(super) is_bodiless: bool,
     pub(super) fault: Option<StreamFault>,
+    /// The rule that the trailers broke: the message is never whole.
+    pub(super) malformed: Option<HeadError>,
     pub(super) outgoing: Option<Outgoing>,
     /// Whoever waits for a part of the body.
     pub(super) reader: Option<Waker>,
@@ -86,10 +88,16 @@ impl Slot {
         self.wake_reader();
     }
 
-    pub(super) fn take_trailers(&mut self, trailers: Result<Box<Fields>, HeadError>) {
+    /// Trailers that break a rule end the message for who reads it; who writes may go on, where it is answerable.
+    pub(super) fn take_trailers(&mut self, trailers: Result<Box<Fields>, HeadError>, is_answerable: bool) {
         match trailers {
             Ok(trailers) => self.trailers = Some(trailers),
-            Err(error) => self.fail(StreamFault::Malformed(error)),
+            Err(error) => {
+                self.malformed = Some(error);
+                if !is_answerable {
+                    self.fail(StreamFault::Malformed(error));
+                }
+            }
         }
         self.wake_reader();
     }

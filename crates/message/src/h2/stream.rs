@@ -47,13 +47,14 @@ impl StreamHandle {
         let has_come_whole = connection.has_come_whole(self.key);
         let Some(slot) = connection.user(self.key) else { return Poll::Ready(Err(StreamFault::Lost)) };
         if slot.incoming.is_empty() {
-            return match slot.fault {
-                Some(fault @ StreamFault::Malformed(_)) => Poll::Ready(Err(fault)),
+            return match (slot.malformed, slot.fault) {
+                (Some(error), _) => Poll::Ready(Err(StreamFault::Malformed(error))),
+                (None, Some(fault @ StreamFault::Malformed(_))) => Poll::Ready(Err(fault)),
                 _ if has_come_whole => Poll::Ready(Ok(None)),
-                Some(fault @ (StreamFault::Reset { .. } | StreamFault::Unprocessed | StreamFault::Lost)) => {
+                (None, Some(fault @ (StreamFault::Reset { .. } | StreamFault::Unprocessed | StreamFault::Lost))) => {
                     Poll::Ready(Err(fault))
                 }
-                None => {
+                (None, None) => {
                     remember(&mut slot.reader, cx);
                     state.widen(self.key);
                     state.wake_driver();
@@ -116,7 +117,7 @@ impl StreamHandle {
         let connection = &mut self.shared.state.borrow_mut().connection;
         let has_come_whole = connection.has_come_whole(self.key);
         connection.user(self.key).is_none_or(|slot| {
-            let is_malformed = matches!(slot.fault, Some(StreamFault::Malformed(_)));
+            let is_malformed = slot.malformed.is_some() || matches!(slot.fault, Some(StreamFault::Malformed(_)));
             has_come_whole && !is_malformed && slot.incoming.is_empty() && slot.trailers.is_none()
         })
     }

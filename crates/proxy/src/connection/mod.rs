@@ -224,8 +224,13 @@ impl<S: Sock> Connection<S> {
 
     /// Ends our side and throws away what the client still sends, within bounds.
     pub async fn linger(&self) {
+        self.linger_for(LINGER).await;
+    }
+
+    /// As [`linger`](Self::linger), for an end whose last words matter less.
+    pub async fn linger_for(&self, time: Duration) {
         self.stream.close().await;
-        self.stream.sock.set_read_limit(ReadLimit::Until(rt::now() + LINGER));
+        self.stream.sock.set_read_limit(ReadLimit::Until(rt::now() + time));
         let mut thrown_away = 0;
         while let Ok(data) = self.stream.read().await {
             thrown_away += data.len();

@@ -20,14 +20,14 @@ use tidegate_middleware::Refusal;
 use tidegate_middleware::grpc::become_grpc;
 use tidegate_transport::rt::Waiter;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
+use tidegate_wire::Flood;
 use tidegate_wire::h2::connection::Role;
 use tidegate_wire::h2::fault::{ConnectionEnd, ConnectionFault};
 use tidegate_wire::h2::frame::ErrorCode;
-use tidegate_wire::h2::heads::AdmittedRequest;
+use tidegate_wire::h2::heads::{AdmittedRequest, is_malformed};
 use tidegate_wire::h2::settings::OurSettings;
 use tidegate_wire::head::{Method, RequestHead, ResponseHead};
 use tidegate_wire::websocket::PROTOCOL;
-use tidegate_wire::{Flood, HeadError};
 
 /// What a client may send of a request's body before it is read. Small: requests that wait in a queue hold so much.
 const INITIAL_WINDOW_BYTES: u32 = 32 << 10;
@@ -37,6 +37,8 @@ const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 const SILENCE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 /// A last GOAWAY must reach the client before the connection is torn down.
 const GOAWAY_GRACE: Duration = Duration::from_millis(500);
+/// How long a client without streams has to answer a GOAWAY, in which a request on its way arrives.
+const GOODBYE_GRACE: Duration = Duration::from_secs(2);
 
 pub async fn serve_prior_knowledge<S: Sock>(connection: Rc<Connection<S>>, first: Buf) {
     connection.stream.unread(first);
@@ -62,6 +64,7 @@ pub async fn serve<S: Sock>(connection: Rc<Connection<S>>) {
             }
             // The client may be saying goodbye as well, or opens windows for what it was sent; a reset would answer
             // that.
+            None if session.deadlines.said_goodbye_idle => connection.linger_for(GOAWAY_GRACE).await,
             Some(ConnectionEnd::Fault(_) | ConnectionEnd::Compression(_)) | None => connection.linger().await,
         }
     };
@@ -84,6 +87,8 @@ struct Deadlines {
     /// Once the listener is draining: when this client is told.
     goodbye: Option<Pin<Box<dyn Future<Output = ()>>>>,
     told: bool,
+    /// The client was told so without a request open, and has sent none since: nothing more of an answer is on its way.
+    said_goodbye_idle: bool,
     /// Whether a request was there since the last tick.
     was_used: bool,
     keep_alive: Duration,
@@ -93,6 +98,18 @@ struct Deadlines {
     head: Option<Pin<Box<dyn Future<Output = ()>>>>,
     /// The client owes its SETTINGS, or the end of its handshake, and has the time of a head for them.
     is_beginning: bool,
+}
+
+impl Deadlines {
+    /// Tells the client to open no more streams. It has a bounded time to answer that, in which what crosses it
+    /// arrives.
+    fn say_goodbye(&mut self, shared: &H2Shared, is_idle: bool) {
+        self.told = true;
+        self.said_goodbye_idle = is_idle;
+        self.was_used = !is_idle;
+        self.tick = Box::pin(rt::sleep(GOODBYE_GRACE));
+        shared.shut_down();
+    }
 }
 
 impl<S: Sock> FrameOwner for Session<S> {
@@ -120,10 +137,9 @@ impl<S: Sock> FrameOwner for Session<S> {
         }
         if !deadlines.told && deadlines.draining.poll_set(cx).is_ready() {
             // Not all clients at once: each has its moment.
-            let idle_time = || self.connection.listener.idle_time(self.connection.worker.random());
-            if deadlines.goodbye.get_or_insert_with(|| Box::pin(rt::sleep(idle_time()))).as_mut().poll(cx).is_ready() {
-                deadlines.told = true;
-                self.shared.shut_down();
+            let time = || self.connection.listener.goodbye_time(self.connection.worker.random());
+            if deadlines.goodbye.get_or_insert_with(|| Box::pin(rt::sleep(time()))).as_mut().poll(cx).is_ready() {
+                deadlines.say_goodbye(&self.shared, self.requests.is_empty());
             }
         }
         while deadlines.tick.as_mut().poll(cx).is_ready() {
@@ -135,11 +151,11 @@ impl<S: Sock> FrameOwner for Session<S> {
                 if deadlines.told {
                     return Poll::Ready(None);
                 }
-                deadlines.told = true;
-                self.shared.shut_down();
+                deadlines.say_goodbye(&self.shared, true);
+                continue;
             }
             deadlines.was_used = !self.requests.is_empty();
-            deadlines.tick = Box::pin(rt::sleep(deadlines.keep_alive / 2));
+            deadlines.tick = Box::pin(rt::sleep(if deadlines.told { GOODBYE_GRACE } else { deadlines.keep_alive / 2 }));
         }
         if deadlines.head.as_mut().is_some_and(|head| head.as_mut().poll(cx).is_ready()) {
             return Poll::Ready(Some(self.end("a head did not come whole within `limits header-timeout`")));
@@ -149,6 +165,7 @@ impl<S: Sock> FrameOwner for Session<S> {
 
     fn begin(&mut self, opened: Opened, now: Instant) -> Result<(), ConnectionEnd> {
         self.deadlines.was_used = true;
+        self.deadlines.said_goodbye_idle = false;
         let mut head: Pooled<RequestHead> = Pooled::take();
         let limits = self.connection.current_snapshot().0.shared.head_limits();
         let (stream, read) = self.shared.read_request(opened, &limits, &mut head)?;
@@ -208,6 +225,7 @@ impl<S: Sock> Session<S> {
                 draining: connection.listener.draining.waiter(),
                 goodbye: None,
                 told: false,
+                said_goodbye_idle: false,
                 was_used: true,
                 keep_alive: limits.keep_alive,
                 tick: Box::pin(rt::sleep(limits.keep_alive / 2)),
@@ -246,19 +264,6 @@ impl<S: Sock> Session<S> {
         let sent = if is_answered.is_ok() && !is_bodiless { body.len() as u64 } else { 0 };
         self.connection.log_refused_head(head, refusal, now, sent);
     }
-}
-
-/// Whether the message broke a rule of HTTP/2. What HTTP/1.1 refuses as well is answered and no more: clients do not
-/// show an answer whose stream was reset behind it.
-fn is_malformed(error: HeadError) -> bool {
-    matches!(
-        error,
-        HeadError::PseudoHeader
-            | HeadError::ProtocolNotOffered
-            | HeadError::ConnectionField
-            | HeadError::BadFieldName
-            | HeadError::BadFieldValue
-    )
 }
 
 async fn serve_stream<S: Sock>(

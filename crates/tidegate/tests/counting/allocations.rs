@@ -11,7 +11,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc;
 use tidegate_control::systemd::ActivationSockets;
 use tidegate_control::{Source, StartOptions};
@@ -28,32 +28,40 @@ const TLS_PER_REQUEST: u64 = 2;
 struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+/// Bytes that are allocated now, those of ignored threads left out.
+static LIVE_BYTES: AtomicI64 = AtomicI64::new(0);
 
 thread_local! {
-    static IGNORED: Cell<bool> = const { Cell::new(false) };
+    pub static IGNORED: Cell<bool> = const { Cell::new(false) };
 }
 
-fn count() {
+fn count(allocations: u64, bytes: i64) {
     if !IGNORED.try_with(Cell::get).unwrap_or(true) {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        ALLOCATIONS.fetch_add(allocations, Ordering::Relaxed);
+        LIVE_BYTES.fetch_add(bytes, Ordering::Relaxed);
     }
+}
+
+pub fn live_bytes() -> i64 {
+    LIVE_BYTES.load(Ordering::Relaxed)
 }
 
 // SAFETY: every call goes to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(1, layout.size() as i64);
         // SAFETY: the caller's promises are passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(0, -(layout.size() as i64));
         // SAFETY: the caller's promises are passed on.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
+        count(1, size as i64 - layout.size() as i64);
         // SAFETY: the caller's promises are passed on.
         unsafe { System.realloc(pointer, layout, size) }
     }
@@ -69,7 +77,19 @@ fn a_request_at_steady_state_allocates_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let upstream = start_upstream();
     let (plain, tls) = (free_port(), free_port());
-    start_proxy(plain, tls, upstream, folder.path());
+    let text = format!(
+        r#"
+        threads 1
+        admin "off"
+        access-log "off"
+        site "http://localhost:{plain}" {{ proxy "127.0.0.1:{upstream}" }}
+        site "https://localhost:{tls}" {{
+            tls "internal"
+            proxy "127.0.0.1:{upstream}"
+        }}
+        "#
+    );
+    start_proxy(text, folder.path());
 
     let mut client = TcpStream::connect(("127.0.0.1", plain)).unwrap();
     let over_plain = allocations_of(|| ask(&mut client));
@@ -129,19 +149,7 @@ fn start_upstream() -> u16 {
     port
 }
 
-fn start_proxy(plain: u16, tls: u16, upstream: u16, state_dir: &Path) {
-    let text = format!(
-        r#"
-        threads 1
-        admin "off"
-        access-log "off"
-        site "http://localhost:{plain}" {{ proxy "127.0.0.1:{upstream}" }}
-        site "https://localhost:{tls}" {{
-            tls "internal"
-            proxy "127.0.0.1:{upstream}"
-        }}
-        "#
-    );
+pub fn start_proxy(text: String, state_dir: &Path) {
     let source = Source::Text { name: "<test>".into(), text, directory: ".".into() };
     let mut memory = tidegate_config::LoadMemory::default();
     let read = tidegate_control::source::read(source.load(&mut memory)).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
@@ -175,6 +183,6 @@ fn tls_client(root: &Path) -> rustls::ClientConnection {
     rustls::ClientConnection::new(Arc::new(config), ServerName::try_from("localhost").unwrap()).unwrap()
 }
 
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

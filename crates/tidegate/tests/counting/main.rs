@@ -1,8 +1,9 @@
-//! What a request costs, in counts that are exact: heap allocations and system calls. One test at a time, and nothing
-//! else in this process: its allocator counts what every thread does.
+//! What a request costs, in counts that are exact: heap allocations, memory and system calls. One test at a time, and
+//! nothing else in this process: its allocator counts what every thread does.
 
 mod allocations;
 mod syscalls;
+mod waiting;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -54,6 +54,8 @@ pub struct Stream<T> {
     pub priority: Priority,
     /// Whether the owner of the stream has more of the body.
     pub has_more: bool,
+    /// The peer's message broke a rule behind its head: the stream ends with an error, behind the answer that says so.
+    pub is_malformed: bool,
     pub user: T,
 }
 

@@ -6,10 +6,10 @@ use super::{Connection, Event, Role};
 use crate::error::HeadError;
 use crate::h2::fault::{ConnectionEnd, ConnectionFault};
 use crate::h2::frame::{ErrorCode, FRAME_PAYLOAD_MAX, FrameKind, write_frame};
-use crate::h2::heads::{AdmittedRequest, RequestReader, ResponseReader, TrailersReader};
+use crate::h2::heads::{AdmittedRequest, RequestReader, ResponseReader, TrailersReader, is_malformed};
 use crate::h2::hpack::{CompressionError, FieldName, FieldSink};
 use crate::h2::priority::Priority;
-use crate::h2::stream::{Receiving, StreamKey};
+use crate::h2::stream::{Receiving, Sending, StreamKey};
 use crate::head::{Fields, HeaderId, RequestHead, ResponseHead, Span};
 use crate::http1::{BodyFraming, content_length};
 use crate::limits::HeadLimits;
@@ -237,19 +237,35 @@ impl<T: Default> Connection<T> {
     /// Ends a stream whose message broke a rule, once an answer was given or none can be. What that costs us counts
     /// against a client (CVE-2025-8671).
     pub fn reset_for_fault(&mut self, key: StreamKey, now: Instant) -> Result<(), ConnectionEnd> {
-        let counted = if self.role == Role::Server { self.floods.count_provoked_reset(now) } else { Ok(()) };
-        if let Err(flood) = counted {
+        self.count_fault(now)?;
+        self.reset_malformed(key);
+        Ok(())
+    }
+
+    /// Ends a stream whose trailers broke a rule. Whether its owner may say so first, since it has answered nothing:
+    /// then the reset goes out behind that, when the stream is released, where the rule is one of HTTP/2.
+    pub fn end_for_trailers(&mut self, key: StreamKey, fault: HeadError, now: Instant) -> Result<bool, ConnectionEnd> {
+        let is_unanswered = self.streams.lookup(key).is_some_and(|stream| stream.sending == Sending::Head);
+        if self.role == Role::Client || !is_unanswered {
+            self.reset_for_fault(key, now)?;
+            return Ok(false);
+        }
+        if is_malformed(fault) {
+            self.count_fault(now)?;
+            if let Some(stream) = self.streams.lookup_mut(key) {
+                stream.is_malformed = true;
+            }
+        }
+        Ok(true)
+    }
+
+    fn count_fault(&mut self, now: Instant) -> Result<(), ConnectionEnd> {
+        if self.role == Role::Server
+            && let Err(flood) = self.floods.count_provoked_reset(now)
+        {
             self.end(flood.into());
             return Err(flood.into());
         }
-        if let Some(stream) = self.streams.lookup_mut(key) {
-            stream.mark_reset(false);
-            self.ready.remove(key);
-            self.streams.note_reset(key.id());
-        }
-        // Also behind an answer that has ended: a client that waits for the reset of a malformed message gets it.
-        let code = (ErrorCode::ProtocolError as u32).to_be_bytes();
-        write_frame(&mut self.output, FrameKind::RstStream, 0, key.id(), &code);
         Ok(())
     }
 }

@@ -322,6 +322,7 @@ impl<T: Default> Connection<T> {
             },
             priority: Priority::default(),
             has_more: false,
+            is_malformed: false,
             user,
         }
     }

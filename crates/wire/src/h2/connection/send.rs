@@ -167,6 +167,7 @@ impl<T: Default> Connection<T> {
     /// Ends both halves of a stream at once, where it is not over.
     pub fn reset(&mut self, key: StreamKey, code: ErrorCode) {
         let Some(stream) = self.streams.lookup_mut(key).filter(|stream| !stream.is_over()) else { return };
+        let code = if stream.is_malformed { ErrorCode::ProtocolError } else { code };
         stream.mark_reset(false);
         self.ready.remove(key);
         self.streams.note_reset(key.id);
@@ -176,12 +177,26 @@ impl<T: Default> Connection<T> {
         }
     }
 
+    /// Says on a stream that its message was malformed, also behind an answer that has ended: a client that waits for
+    /// the reset gets it.
+    pub(super) fn reset_malformed(&mut self, key: StreamKey) {
+        if let Some(stream) = self.streams.lookup_mut(key) {
+            stream.mark_reset(false);
+            self.ready.remove(key);
+            self.streams.note_reset(key.id());
+        }
+        let code = (ErrorCode::ProtocolError as u32).to_be_bytes();
+        write_frame(&mut self.output, FrameKind::RstStream, 0, key.id, &code);
+    }
+
     /// The owner of a stream needs it no more. A stream that is not over is reset: with NO_ERROR where a server has
     /// answered and needs no more of the request (RFC 9113 section 8.1), else with CANCEL.
     pub fn release(&mut self, key: StreamKey) -> Option<T> {
         let stream = self.streams.lookup(key)?;
         let has_answered = self.role == Role::Server && stream.sending == Sending::Ended;
-        if !stream.is_over() {
+        if stream.is_malformed && stream.sending != Sending::Reset && !self.has_ended {
+            self.reset_malformed(key);
+        } else if !stream.is_over() {
             // A head that was never sent has opened nothing.
             let is_unopened = self.role == Role::Client && stream.sending == Sending::Head;
             if !is_unopened {

@@ -1,10 +1,11 @@
 //! A server and a client of ours speak with each other, and a peer says what it may not.
 
 use super::{Connection, Event, Role};
-use crate::h2::frame::{END_HEADERS, END_STREAM, ErrorCode, FrameKind, write_frame};
+use crate::error::HeadError;
+use crate::h2::frame::{END_HEADERS, END_STREAM, ErrorCode, FrameHead, FrameKind, write_frame};
 use crate::h2::heads::RequestForm;
 use crate::h2::settings::OurSettings;
-use crate::head::{RequestHead, ResponseHead};
+use crate::head::{Fields, RequestHead, ResponseHead};
 use crate::http1::parse_request;
 use crate::limits::HeadLimits;
 use std::time::Instant;
@@ -208,4 +209,55 @@ fn a_full_connection_refuses_streams_and_keeps_the_tables_in_step() {
     }
     assert_eq!(paths, [b"/0", b"/3"]);
     assert_eq!((server.take_refused_for_memory(), server.take_refused_for_memory()), (2, 0));
+}
+
+#[test]
+fn a_client_whose_trailers_broke_a_rule_is_told_so_before_its_stream_ends() {
+    let now = Instant::now();
+    let check = |fault: HeadError, is_begun: bool, is_answered: bool, expected: (bool, &[(FrameKind, Option<ErrorCode>)])| {
+        let mut client: Connection<()> = Connection::new(Role::Client, settings(1 << 16), now);
+        let mut server: Connection<()> = Connection::new(Role::Server, settings(1 << 16), now);
+        let asked = client.open(()).expect("a stream");
+        client.send_request(asked, &request("POST / HTTP/1.1\r\nHost: a.test\r\n\r\n"), PLAIN, &mut Vec::new(), false);
+        client.send_trailers(asked, &Fields::default());
+        let (bytes, mut head, mut is_answerable) = (client.take_output(Vec::new()), RequestHead::default(), None);
+        let mut input = &bytes[..];
+        while let Some(event) = server.receive(&mut input, now).expect("allowed") {
+            match event {
+                Event::Request { key, .. } => {
+                    server.read_request(key, &HeadLimits::default(), &mut head).expect("decodes").expect("a request");
+                    if is_begun {
+                        server.send_response(key, &ResponseHead { status: 200, ..ResponseHead::default() }, false);
+                    }
+                }
+                Event::Trailers { key } => {
+                    server.read_trailers(&HeadLimits::default(), &mut Fields::default()).expect("decodes").expect("trailers");
+                    server.take_output(Vec::new());
+                    is_answerable = Some(server.end_for_trailers(key, fault, now).expect("the first"));
+                    if is_answered {
+                        server.send_response(key, &ResponseHead { status: 400, ..ResponseHead::default() }, true);
+                    }
+                    server.release(key);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        let (output, mut frames) = (server.take_output(Vec::new()), Vec::new());
+        let mut rest = &output[..];
+        while let Some((frame, behind)) = rest.split_first_chunk() {
+            let frame = FrameHead::parse(frame);
+            let (payload, behind) = behind.split_at(frame.len as usize);
+            let kind = FrameKind::from_repr(frame.kind).expect("a frame of ours");
+            frames.push((kind, (kind == FrameKind::RstStream).then(|| ErrorCode::of(u32::from(payload[3])))));
+            rest = behind;
+        }
+        assert_eq!((is_answerable, &frames[..]), (Some(expected.0), expected.1), "{fault:?}");
+    };
+    let (answer, fault) = ((FrameKind::Headers, None), (FrameKind::RstStream, Some(ErrorCode::ProtocolError)));
+    check(HeadError::BadFieldName, false, true, (true, &[answer, fault]));
+    check(HeadError::PseudoHeader, false, false, (true, &[fault]));
+    check(HeadError::TooManyFields, false, true, (true, &[answer]));
+    check(HeadError::TooManyFields, false, false, (true, &[(FrameKind::RstStream, Some(ErrorCode::Cancel))]));
+    check(HeadError::BadFieldName, true, true, (false, &[fault]));
+    check(HeadError::HeadTooLarge, true, true, (false, &[fault]));
 }

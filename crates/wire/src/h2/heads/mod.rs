@@ -8,5 +8,5 @@ mod read;
 mod tests;
 mod write;
 
-pub use read::{AdmittedRequest, RequestReader, ResponseReader, TrailersReader};
+pub use read::{AdmittedRequest, RequestReader, ResponseReader, TrailersReader, is_malformed};
 pub use write::{RequestForm, write_request, write_response, write_trailers};

@@ -198,3 +198,16 @@ impl TrailersReader<'_> {
         Ok(collector.finish(is_over_bound).map(|(trailers, _)| drop_unsafe_trailers(trailers)))
     }
 }
+
+/// Whether a message broke a rule of HTTP/2, by its head or its trailers. What HTTP/1.1 refuses as well is answered and
+/// no more: clients do not show an answer whose stream was reset behind it.
+pub fn is_malformed(fault: HeadError) -> bool {
+    matches!(
+        fault,
+        HeadError::PseudoHeader
+            | HeadError::ProtocolNotOffered
+            | HeadError::ConnectionField
+            | HeadError::BadFieldName
+            | HeadError::BadFieldValue
+    )
+}
