@@ -44,6 +44,7 @@ pub enum Place {
     Source(Discover),
     Admin,
     AccessLog,
+    Driver,
     Storage,
     Whole,
 }
@@ -91,7 +92,7 @@ fn check_driver(configuration: &Configuration, findings: &mut Vec<Finding>) {
         findings.push(Finding {
             severity: Severity::Error,
             code: "driver",
-            place: Place::Whole,
+            place: Place::Driver,
             message: format!("`driver \"io-uring\"` cannot be had: {reason}"),
             help: Some(DRIVER_HELP.into()),
         });

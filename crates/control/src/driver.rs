@@ -15,6 +15,14 @@ pub struct Chosen {
     pub reason: &'static str,
 }
 
+/// The drivers that a worker can have here, for who asks what the program can do: a sentence without its full stop.
+pub fn drivers_here() -> String {
+    match driver::probe(Driver::IoUring) {
+        Ok(()) => "epoll (which `auto` takes in this version), io-uring".to_owned(),
+        Err(reason) => format!("epoll (which `auto` takes in this version); io-uring cannot be had here: {reason}"),
+    }
+}
+
 impl Chosen {
     /// Fails where the one that is asked for by name cannot be had.
     pub fn by(choice: DriverChoice) -> Result<Chosen, Unavailable> {
