@@ -5,6 +5,7 @@ use crate::bind::BindFault;
 use crate::discovery::{FIRST_ANSWERS_LIMIT, FirstWord, first_words};
 use crate::driver::{Chosen, DRIVER_HELP};
 use crate::named_files::{auths, file_of};
+use crate::workers::worker_count;
 use jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::io;
@@ -88,7 +89,7 @@ pub fn check(configuration: &Configuration, state_dir: PathBuf, now: Timestamp) 
 }
 
 fn check_driver(configuration: &Configuration, findings: &mut Vec<Finding>) {
-    if let Err(Unavailable { reason }) = Chosen::by(configuration.driver) {
+    if let Err(Unavailable { reason }) = Chosen::by(configuration.driver, worker_count(configuration.threads)) {
         findings.push(Finding {
             severity: Severity::Error,
             code: "driver",

@@ -155,6 +155,26 @@ fn a_process_that_may_lock_no_memory_is_told_so() {
     }
 }
 
+/// One ring may be had, and not one for each worker.
+#[test]
+fn memory_that_does_not_suffice_for_every_ring_is_told_at_once() {
+    const UNPRIVILEGED: &str = "setpriv --bounding-set -ipc_lock";
+    let folder = tempfile::tempdir().expect("a folder");
+    let limited = format!("prlimit --memlock=250000:250000 {UNPRIVILEGED} {PROGRAM} \"$@\"");
+    let launcher = write_launcher(folder.path(), "limited", &format!("#!/bin/sh\nexec {limited}\n"));
+    let version = Command::new(&launcher).arg("version").output();
+    if !version.is_ok_and(|output| text(&output).contains(", io-uring\n")) {
+        println!("skipped: no ring can be had here with a little memory");
+        return;
+    }
+    let config = "driver \"io-uring\"\nadmin \"off\"\nthreads 6\nsite \"http://127.0.0.1:PORT\" { respond 204 }\n";
+    fs::write(folder.path().join("six.kdl"), config.replace("PORT", &free_port().to_string())).expect("written");
+    let started = run(&launcher, folder.path(), &["run", "--config", "six.kdl"]);
+    let said = text(&started);
+    assert_eq!(started.status.code(), Some(1), "{said}");
+    assert!(said.contains("memory for a ring was refused (see `ulimit -l`") && said.contains("`driver \"auto\"`"), "{said}");
+}
+
 /// Instead of an abort of the allocator.
 #[test]
 fn too_few_addresses_are_told_before_they_are_needed() {

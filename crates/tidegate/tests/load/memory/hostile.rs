@@ -315,8 +315,11 @@ fn what_is_resident_stays_within_the_budget_whatever_clients_do() {
     const BUDGET_BYTES: u64 = 64 * MEBIBYTE;
     let _alone = crate::alone();
     let mut faults = Vec::new();
+    let wanted = std::env::var("SHAPE").unwrap_or_default();
     let every = |(driver, threads)| shapes().into_iter().map(move |shape| (driver, threads, shape));
-    for (driver, threads, shape) in surroundings().into_iter().flat_map(every) {
+    for (driver, threads, shape) in
+        surroundings().into_iter().flat_map(every).filter(|(_, _, shape)| shape.name.contains(&wanted))
+    {
         let mut target = Target::start(&program(), driver, "64MiB", threads);
         let attacked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| target.attack(&[&shape])));
         let name = format!("{} with {driver} and {threads} threads", shape.name);
