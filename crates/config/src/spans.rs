@@ -20,6 +20,8 @@ pub struct Spans {
     pub admin: Option<Location>,
     /// The path of the access log, when it is a file.
     pub access_log: Option<Location>,
+    /// The word of `driver`.
+    pub driver: Option<Location>,
     /// The place that `storage` names.
     pub storage: Option<Location>,
     /// Of a template only.
@@ -115,6 +117,7 @@ impl Spans {
             files: moved.list(&self.files, &[])?,
             admin: one(&self.admin)?,
             access_log: one(&self.access_log)?,
+            driver: one(&self.driver)?,
             storage: one(&self.storage)?,
             access_log_format: one(&self.access_log_format)?,
             shared_ticket_keys: one(&self.shared_ticket_keys)?,

@@ -28,6 +28,7 @@ use tidegate_explain::plan;
 use tidegate_model::{Admin, Configuration, Delta};
 use tidegate_proxy::command::OldSocket;
 use tidegate_telemetry::{ChangeResult, ReadinessState, access_log, events};
+use tidegate_transport::Driver;
 
 /// What differs, for the process and for people. Sites and pools that are the same are looked at once.
 fn compare(before: &Configuration, now: &Configuration) -> (Delta, Plan) {
@@ -198,8 +199,9 @@ impl Control {
     /// Makes the configuration the running one.
     fn take_on(&mut self, configuration: Arc<Configuration>, delta: &Delta, generation: u64) -> Result<(), ChangeFault> {
         let wanted = worker_count(configuration.threads);
-        let driver = Chosen::by(configuration.driver).map_err(StartFault::from)?;
         let indices = self.workers.indices();
+        let on_rings = if self.workers.driver.driver == Driver::IoUring { indices.len() } else { 0 };
+        let driver = Chosen::by(configuration.driver, wanted.saturating_sub(on_rings)).map_err(StartFault::from)?;
         // A worker keeps its driver for life.
         let kept = if driver.driver == self.workers.driver.driver { wanted } else { 0 };
         let staying: Vec<usize> = indices.iter().copied().take(kept).collect();

@@ -5,6 +5,7 @@ use crate::bind::BindFault;
 use crate::discovery::{FIRST_ANSWERS_LIMIT, FirstWord, first_words};
 use crate::driver::{Chosen, DRIVER_HELP};
 use crate::named_files::{auths, file_of};
+use crate::workers::worker_count;
 use jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::io;
@@ -44,6 +45,7 @@ pub enum Place {
     Source(Discover),
     Admin,
     AccessLog,
+    Driver,
     Storage,
     Whole,
 }
@@ -87,11 +89,11 @@ pub fn check(configuration: &Configuration, state_dir: PathBuf, now: Timestamp) 
 }
 
 fn check_driver(configuration: &Configuration, findings: &mut Vec<Finding>) {
-    if let Err(Unavailable { reason }) = Chosen::by(configuration.driver) {
+    if let Err(Unavailable { reason }) = Chosen::by(configuration.driver, worker_count(configuration.threads)) {
         findings.push(Finding {
             severity: Severity::Error,
             code: "driver",
-            place: Place::Whole,
+            place: Place::Driver,
             message: format!("`driver \"io-uring\"` cannot be had: {reason}"),
             help: Some(DRIVER_HELP.into()),
         });

@@ -56,6 +56,7 @@ pub use applying::{ApplyOptions, ChangeFault};
 pub use bind::BindFault;
 pub use check::{Finding, Place, check};
 pub use control::Control;
+pub use driver::drivers_here;
 pub use endpoint::AdminListener;
 pub use fault::StartFault;
 pub use handle::{ControlHandle, Stopped};

@@ -17,6 +17,25 @@ pub const SAMPLE_PERIOD: Duration = Duration::from_millis(250);
 /// How often the bound of the cgroup is read again, which may be changed while the process runs.
 const BUDGET_PERIOD: Duration = Duration::from_secs(10);
 
+/// What the program reserves of addresses, most of it never used: threads' stacks and what the allocator keeps apart.
+/// A build of two workers did not start reliably with half of it.
+const ADDRESS_SPACE_LEAST: u64 = 1 << 30;
+
+/// Fails where fewer addresses may be reserved (`ulimit -v`) than the program does. The allocator and the library of
+/// threads abort without a word that helps when they get none; this says it while there are enough to say so.
+pub fn check_address_space() -> Result<(), String> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::As).current;
+    match limit.filter(|bytes| *bytes < ADDRESS_SPACE_LEAST) {
+        None => Ok(()),
+        Some(bytes) => Err(format!(
+            "the address space is limited to {} MiB, and Tidegate reserves up to {} MiB, of which it uses little\n  \
+             help: raise the limit (`ulimit -v unlimited`, or LimitAS of the unit) and bound what is used with `memory`",
+            bytes >> 20,
+            ADDRESS_SPACE_LEAST >> 20,
+        )),
+    }
+}
+
 /// What the process may use, as it was found last.
 #[derive(Default)]
 pub(crate) struct MemoryBudget(Option<Known>);

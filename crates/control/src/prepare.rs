@@ -87,7 +87,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     raise_descriptor_limit();
     let StartOptions { source, memory, state_dir, version, watch, inheritance, mut activation } = options;
     let configuration = Arc::new(read.configuration);
-    let driver = Chosen::by(configuration.driver)?;
+    let driver = Chosen::by(configuration.driver, worker_count(configuration.threads))?;
     let process = ProcessState::new(Arc::new(Registry::new(version)));
     let (mut inherited, inherited_admin, carried, succession) = match inheritance {
         Some(Inheritance { sockets, admin, carried, succession }) => (sockets, admin, carried, Some(succession)),

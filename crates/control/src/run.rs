@@ -2,6 +2,7 @@
 
 use crate::confirm::SAMPLE_PERIOD;
 use crate::control::Control;
+use crate::driver::Chosen;
 use crate::endpoint::AdminListener;
 use crate::generations::Origin;
 use crate::handle::{ControlHandle, Event};
@@ -66,8 +67,9 @@ impl Prepared {
             control.look_after_all();
             control.readiness.set(ReadinessState::Ready);
             let sites = control.configuration().sites.len();
-            let driver = control.workers.driver.driver.name();
-            tracing::info!(workers = control.workers.indices().len(), driver, sites, generation = control.generation(), "ready");
+            let Chosen { driver, reason } = control.workers.driver;
+            let (driver, workers) = (driver.name(), control.workers.indices().len());
+            tracing::info!(workers, driver, driver_reason = reason, sites, generation = control.generation(), "ready");
             started();
             let is_successor = succession.is_some();
             if let Some(succession) = succession

@@ -103,8 +103,8 @@ impl Workers {
             fresh.push(WorkerThread { index, thread, commands: sender });
         }
         for _ in &fresh {
-            let outcome = running.recv_timeout(START_LIMIT);
-            outcome.map_err(|_| io::Error::other("a worker did not start; see the log for its error"))?;
+            let outcome = running.recv_timeout(START_LIMIT).map_err(|_| io::Error::other("a worker did not start in time"))?;
+            outcome.map_err(|error| io::Error::other(format!("a worker did not start: {error}")))?;
         }
         self.running.extend(fresh);
         Ok(())

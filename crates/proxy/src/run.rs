@@ -54,13 +54,18 @@ pub struct WorkerParts {
     pub state: Arc<ProcessState>,
     pub access_log: Option<AccessLogSender>,
     pub commands: rt::Receiver<Command>,
-    /// Told once the worker accepts connections.
-    pub started: std::sync::mpsc::Sender<()>,
+    /// Told once the worker accepts connections, or why it will not.
+    pub started: std::sync::mpsc::Sender<io::Result<()>>,
 }
 
 /// Runs a worker on this thread until it was told to drain and has ended its last connection.
 pub fn run(parts: WorkerParts) -> io::Result<()> {
-    rt::run(parts.driver, async move { obey(parts).await })?
+    let started = parts.started.clone();
+    // What ends a worker later is found by whoever takes leave of its thread.
+    let tell = |error: &io::Error| {
+        let _ = started.send(Err(io::Error::new(error.kind(), error.to_string())));
+    };
+    rt::run(parts.driver, async move { obey(parts).await }).flatten().inspect_err(tell)
 }
 
 async fn obey(parts: WorkerParts) -> io::Result<()> {
@@ -72,7 +77,8 @@ async fn obey(parts: WorkerParts) -> io::Result<()> {
     rt::spawn(sweep(worker.clone()));
     rt::spawn(relieve(worker.clone()));
     // Nobody listens any more when the control plane has given up; then the commands end as well.
-    let _ = started.send(());
+    let _ = started.send(Ok(()));
+    drop(started);
     let mut is_draining = false;
     loop {
         let wait = if is_draining { rt::timeout(DRAIN_POLL, commands.recv()).await } else { Some(commands.recv().await) };

@@ -12,6 +12,7 @@ pub mod connection;
 pub mod consul;
 pub mod dns;
 pub mod docker;
+pub mod driver;
 pub mod head;
 pub mod http2;
 pub mod lasting;

@@ -163,10 +163,10 @@ fn of_ring((sock, address): (RingSock, SocketAddr)) -> Accepted {
     (DriverSock::Ring(sock), address)
 }
 
-/// Why a worker cannot have a driver here; see [`ring::Unavailable`] for the sentence.
-pub fn probe(driver: Driver) -> Result<(), ring::Unavailable> {
+/// Why that many more workers cannot have a driver here; see [`ring::Unavailable`] for the sentence.
+pub fn probe(driver: Driver, workers: usize) -> Result<(), ring::Unavailable> {
     match driver {
         Driver::Epoll => Ok(()),
-        Driver::IoUring => ring::probe(),
+        Driver::IoUring => ring::probe(workers),
     }
 }

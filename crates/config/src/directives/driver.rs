@@ -29,6 +29,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     let Some(wanted) = line.read_argument(lowering, 0).map(Read::choice) else { return };
     if let Some((_, choice)) = DriverChoice::NAMES.iter().find(|(name, _)| *name == wanted) {
         lowering.configuration.driver = *choice;
+        lowering.spans.driver = line.argument(0).map(|value| value.location.clone());
     }
 }
 

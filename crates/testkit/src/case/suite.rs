@@ -2,6 +2,7 @@
 
 use super::run::{Over, Verdict, check_text, run_text_over, variants_of};
 use super::script::ClientProtocol;
+use crate::driver;
 use std::collections::VecDeque;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -80,21 +81,11 @@ pub fn run_folder(folder: &Path, binary: &Path) -> Result<(), String> {
 /// Whether workers can run on rings here. Where the kernel forbids it, this says so and the cases run without; any
 /// other fault of a ring is one.
 fn has_rings(binary: &Path) -> Result<bool, String> {
-    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let file = folder.path().join("ring.kdl");
-    let text = "driver \"io-uring\"\nadmin \"off\"\nsite \"http://127.0.0.1:0\" { respond 204 }\n";
-    std::fs::write(&file, text).map_err(|error| error.to_string())?;
-    let output = std::process::Command::new(binary).arg("check").arg(&file).output().map_err(|error| error.to_string())?;
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said);
-    if !said.contains("error[driver]") {
-        return Ok(true);
+    let reason = driver::why_no_ring(binary)?;
+    if let Some(reason) = &reason {
+        say(&format!("no case runs on a ring: {reason}"));
     }
-    if ["may not use io_uring", "io_uring_disabled", "this kernel"].iter().any(|words| said.contains(words)) {
-        say(&format!("no case runs on a ring: {said}"));
-        return Ok(false);
-    }
-    Err(format!("rings cannot be had, although nothing forbids them: {said}"))
+    Ok(reason.is_none())
 }
 
 fn runs(folder: &Path, on_rings: bool) -> Result<Vec<Run>, String> {
@@ -105,7 +96,7 @@ fn runs(folder: &Path, on_rings: bool) -> Result<Vec<Run>, String> {
         // Each case once on a ring, over its protocols in turn, so that all of them meet it.
         if on_rings && variants.takes_a_driver {
             let protocol = variants.protocols[runs.len() % variants.protocols.len()];
-            let over = Over { protocol, driver: Some("io-uring") };
+            let over = Over { protocol, driver: Some(driver::RING) };
             let name = format!("{case} over {} on a ring", protocol.word());
             runs.push(Run { name, case: case.clone(), text: text.clone(), over, as_written: variants.as_written });
         }

@@ -46,6 +46,7 @@ fn diagnostic(loaded: &Loaded, finding: Finding) -> Diagnostic {
         Place::Source(source) => loaded.spans.of_source(source).cloned(),
         Place::Admin => loaded.spans.admin.clone(),
         Place::AccessLog => loaded.spans.access_log.clone(),
+        Place::Driver => loaded.spans.driver.clone(),
         Place::Storage => loaded.spans.storage.clone(),
         Place::Whole => None,
     };

@@ -19,6 +19,7 @@ pub fn version() -> ExitCode {
     println!("tidegate {}", env!("CARGO_PKG_VERSION"));
     println!("TLS: rustls with aws-lc-rs");
     println!("HTTP: 1.0, 1.1, 2");
+    println!("drivers: {}", tidegate_control::drivers_here());
     println!("target: {}-{}", std::env::consts::ARCH, std::env::consts::OS);
     let profile = if cfg!(debug_assertions) { "with debug assertions" } else { "optimised" };
     println!("built: {profile}");

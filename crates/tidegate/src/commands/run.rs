@@ -26,6 +26,9 @@ pub fn run(config: &Path, watch: bool) -> ExitCode {
 /// `source` is asked unless the process before has handed its own over: what came from standard input cannot be read
 /// twice.
 pub fn serve(source: impl FnOnce() -> Source, state_dir: PathBuf, watch: bool, started: impl FnOnce()) -> ExitCode {
+    if let Err(fault) = tidegate_control::memory::check_address_space() {
+        return fail(&fault);
+    }
     // Before any thread runs: it changes the environment.
     let activation = systemd::activation_sockets();
     let inheritance = match inherit() {

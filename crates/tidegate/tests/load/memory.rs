@@ -2,7 +2,9 @@
 //! leave the others served and the budget kept, and connections and streams that wait take little. The frames are
 //! written by hand, since no library sends such things.
 
+mod crowd;
 mod hostile;
+mod vanishing;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,7 +1,7 @@
 //! Everything at once for a while: downloads and uploads whose every byte is checked, clients that abort, upstreams
 //! that cut and reset, slow readers, tunnels, HTTP/2 streams that end as they like, servers of HTTP/1.1 and of h2c.
 //! Afterwards nothing may be left: no connection, no memory, no file descriptor, no wrong byte. `SOAK_SECONDS` says how
-//! long (5 unless set).
+//! long with each driver (5 unless set), `SOAK_DRIVER` that it is one of them alone.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -14,8 +14,9 @@ use tidegate_testkit::rustls::ClientConfig;
 use tidegate_testkit::tokio::task::{LocalSet, spawn_local};
 use tidegate_testkit::tokio::time::{sleep, timeout};
 use tidegate_testkit::upstream::{Answer, Behaviour, Upstream};
-use tidegate_testkit::{Client, Proxy, h2, http, http2, pattern, tls, tokio};
+use tidegate_testkit::{Client, Proxy, driver, h2, http, http2, pattern, tls, tokio};
 
+const PROGRAM: &str = env!("CARGO_BIN_EXE_tidegate");
 const SECONDS: u64 = 5;
 const CLIENTS_OF_A_KIND: u64 = 4;
 /// No single step of a client takes longer on a machine that works, however busy.
@@ -29,11 +30,19 @@ const OPEN_FILES_SLACK: usize = 8;
 #[test]
 fn nothing_is_left_behind() {
     let _alone = crate::alone();
+    let wanted = std::env::var("SOAK_DRIVER").unwrap_or_default();
+    for driver in driver::drivers(PROGRAM).into_iter().filter(|driver| wanted.is_empty() || *driver == wanted) {
+        println!("with {driver}:");
+        soak_with(driver);
+    }
+}
+
+fn soak_with(driver: &str) {
     let seconds = std::env::var("SOAK_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SECONDS);
     let upstream = Upstream::start(Behaviour::new(Answer::ByPath)).expect("a port is free");
     let h2c = Upstream::start_h2c(Behaviour::new(Answer::ByPath)).expect("a port is free");
     let config = CONFIG.replace("UPSTREAM", &upstream.address.to_string()).replace("H2C", &h2c.address.to_string());
-    let mut proxy = Proxy::start(env!("CARGO_BIN_EXE_tidegate"), &config).expect("the proxy starts");
+    let mut proxy = Proxy::start(PROGRAM, &driver::on(driver, &config)).expect("the proxy starts");
     let files_before = proxy.program.open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let soak = Soak::new(&mut proxy);

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tidegate_testkit::case::Places;
+use tidegate_testkit::driver::{self, EPOLL, RING};
 use tidegate_testkit::load::{Goal, Kind, Load, Order};
 use tidegate_testkit::program::signal_process;
 use tidegate_testkit::upstream::{Answer, Behaviour, Upstream};
@@ -129,8 +130,28 @@ fn wait_for_end(pid: u32) {
 #[test]
 fn upgrades_are_not_noticed() {
     let _beside = crate::beside_others();
+    upgrade_under_load([None; 4]);
+}
+
+/// From epoll to a ring, from a ring to itself, and back: what waits in the sockets of one driver is served by the
+/// other.
+#[test]
+fn upgrades_to_another_driver_are_not_noticed() {
+    let _beside = crate::beside_others();
+    if driver::drivers(PROGRAM).contains(&RING) {
+        upgrade_under_load([EPOLL, RING, RING, EPOLL].map(Some));
+    }
+}
+
+/// The first process and its three successors have these drivers, or what is usual.
+fn upgrade_under_load(drivers: [Option<&str>; 4]) {
     let upstreams = Upstreams::start();
-    let mut linked = Linked::start(&upstreams.config("same"));
+    let config = |driver: Option<&str>| match driver {
+        Some(driver) => driver::on(driver, &upstreams.config("same")),
+        None => upstreams.config("same"),
+    };
+    let [first, successors @ ..] = drivers;
+    let mut linked = Linked::start(&config(first));
     let goal = Goal::of(&mut linked.proxy, HOST).expect("a goal");
     let orders = [
         Order::Text { path: "/version".to_owned(), body: "same".to_owned() },
@@ -141,8 +162,9 @@ fn upgrades_are_not_noticed() {
     let clients = [(Kind::KeepAlive, 12), (Kind::KeepAliveTls, 8), (Kind::Http2, 8), (Kind::Fresh, 10), (Kind::FreshTls, 2)];
     let load = Load::start(&goal, &clients, &orders).expect("clients");
     load.go_on_for(200).expect("answers");
-    for round in 1..=3 {
+    for (round, driver) in (1..).zip(successors) {
         let before = linked.current;
+        linked.proxy.write(&config(driver)).expect("written");
         linked.upgrade();
         load.go_on_for(200).expect("answers");
         if before == linked.proxy.program.id() {
@@ -151,6 +173,10 @@ fn upgrades_are_not_noticed() {
             wait_for_end(before);
         }
         assert_eq!(linked.metrics().sum("tidegate_configuration_generation").to_string(), (round + 1).to_string());
+        let ready = format!("\"driver\":\"{}\"", driver.unwrap_or(EPOLL));
+        let log = linked.proxy.program.stderr();
+        let last = log.lines().rev().find(|line| line.contains("\"message\":\"ready\"")).unwrap_or_default();
+        assert!(last.contains(&ready), "{ready}: {last}");
     }
     let tally = load.finish();
     println!("{tally}");

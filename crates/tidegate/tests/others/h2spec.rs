@@ -2,8 +2,8 @@
 //! Without h2spec on the PATH the test says so; in CI (variable `CI`) that is a failure.
 
 use std::process::Command;
-use tidegate_testkit::Proxy;
 use tidegate_testkit::upstream::{Answer, Behaviour, Upstream};
+use tidegate_testkit::{Proxy, driver};
 
 #[test]
 fn h2spec_passes() {
@@ -14,13 +14,18 @@ fn h2spec_passes() {
     }
     let upstream = Upstream::start(Behaviour::new(Answer::Text(b"hello from behind".to_vec()))).expect("a port is free");
     let config = CONFIG.replace("UPSTREAM", &upstream.address.to_string());
-    let mut proxy = Proxy::start(env!("CARGO_BIN_EXE_tidegate"), &config).expect("the proxy starts");
-    let plain_port = proxy.address.port().to_string();
-    let tls_port = proxy.places.fill("{port:tls}").expect("filled in before");
-    let runs: [(&str, &[&str]); 2] = [("TLS", &["-t", "-k", "-p", &tls_port]), ("plain text", &["-p", &plain_port])];
-    let reports: Vec<String> = runs.into_iter().filter_map(|(name, arguments)| failed(name, arguments)).collect();
-    assert!(reports.is_empty(), "{}\n{}", reports.join("\n"), proxy.program.output());
+    for driver in driver::drivers(PROGRAM) {
+        let mut proxy = Proxy::start(PROGRAM, &driver::on(driver, &config)).expect("the proxy starts");
+        let plain_port = proxy.address.port().to_string();
+        let tls_port = proxy.places.fill("{port:tls}").expect("filled in before");
+        let runs: [(&str, &[&str]); 2] = [("TLS", &["-t", "-k", "-p", &tls_port]), ("plain text", &["-p", &plain_port])];
+        let report = |(name, arguments)| failed(&format!("{name} with {driver}"), arguments);
+        let reports: Vec<String> = runs.into_iter().filter_map(report).collect();
+        assert!(reports.is_empty(), "{}\n{}", reports.join("\n"), proxy.program.output());
+    }
 }
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_tidegate");
 
 const CONFIG: &str = r#"
 admin "127.0.0.1:{admin}"

@@ -8,6 +8,7 @@ mod basic_auth;
 mod cache;
 mod compress;
 mod decision;
+mod driver;
 mod early_data;
 mod fastcgi;
 mod files;

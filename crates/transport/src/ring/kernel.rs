@@ -68,18 +68,23 @@ enum Held {
     AwaitSignal { _count: Box<u64> },
 }
 
+/// A ring as a worker has it, without its buffers: nearly all that the kernel has for one.
+pub(super) fn build_ring() -> io::Result<IoUring> {
+    IoUring::builder()
+        .setup_cqsize(COMPLETIONS)
+        .setup_submit_all()
+        .setup_single_issuer()
+        .setup_coop_taskrun()
+        .setup_defer_taskrun()
+        .setup_taskrun_flag()
+        .dontfork()
+        .build(SUBMISSIONS)
+}
+
 impl KernelQueue {
     /// Must be called on the thread that will use it.
     pub fn new() -> io::Result<KernelQueue> {
-        let ring: IoUring = IoUring::builder()
-            .setup_cqsize(COMPLETIONS)
-            .setup_submit_all()
-            .setup_single_issuer()
-            .setup_coop_taskrun()
-            .setup_defer_taskrun()
-            .setup_taskrun_flag()
-            .dontfork()
-            .build(SUBMISSIONS)?;
+        let ring = build_ring()?;
         let lent = LentBuffers::new(&ring)?;
         memory::take(KERNEL_RING_BYTES);
         let queue = KernelQueue {

@@ -1,6 +1,6 @@
 //! Whether workers can run on rings here: what the driver uses is tried once, on a socket pair.
 
-use super::kernel::KernelQueue;
+use super::kernel::{KernelQueue, build_ring};
 use super::queue::{Completed, Operation, Owner, Queue, Returned, Wait};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
@@ -21,15 +21,20 @@ pub struct Unavailable {
     pub reason: String,
 }
 
-/// Tries a ring as a worker uses it. Takes less than a millisecond.
-pub fn probe() -> Result<(), Unavailable> {
+/// Tries a ring as a worker uses it, and whether there is memory for that many at once. One takes less than a
+/// millisecond.
+pub fn probe(workers: usize) -> Result<(), Unavailable> {
+    if workers == 0 {
+        return Ok(());
+    }
     // In a thread of its own: a ring belongs to the thread that made it, and its last tasks end with that.
-    let tried = std::thread::scope(|scope| scope.spawn(try_out).join());
+    let tried = std::thread::scope(|scope| scope.spawn(|| try_out(workers)).join());
     tried.unwrap_or_else(|_| Err(io::Error::other("the trial of the ring panicked"))).map_err(|error| explain(&error))
 }
 
-fn try_out() -> io::Result<()> {
+fn try_out(workers: usize) -> io::Result<()> {
     let mut queue = KernelQueue::new()?;
+    let _others = (1..workers).map(|_| build_ring()).collect::<io::Result<Vec<_>>>()?;
     let (ours, mut theirs) = UnixStream::pair()?;
     let received = Rc::new(Trial { socket: ours.into(), bytes: Cell::new(0), fault: Cell::new(None) });
     // With and without a try before the wait.

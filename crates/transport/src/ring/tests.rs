@@ -31,7 +31,7 @@ fn on_every_queue<F: Future<Output = ()>>(test: impl Fn() -> F) {
         run(Box::new(FakeQueue::new(seed)), test());
     }
     // The tests of the program fail where a ring cannot be had and nothing says that the kernel forbids it.
-    if probe().is_ok() {
+    if probe(1).is_ok() {
         run(Box::new(KernelQueue::new().expect("a ring")), test());
     }
 }

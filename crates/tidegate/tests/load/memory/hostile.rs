@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
-use tidegate_testkit::Proxy;
 use tidegate_testkit::server::{Server, Settings};
 use tidegate_testkit::upstream::{Answer, Behaviour, Upstream};
+use tidegate_testkit::{Proxy, driver};
 
 /// For how long connections are opened, and how long they are held after that.
 const ATTACK: Duration = Duration::from_millis(2000);
@@ -27,6 +27,7 @@ const MEBIBYTE: u64 = 1 << 20;
 const THREADS: [usize; 2] = [1, 2];
 
 const CONFIG: &str = r#"
+driver "DRIVER"
 admin "127.0.0.1:{admin}"
 access-log "off"
 threads THREADS
@@ -196,12 +197,13 @@ fn silent(is_over: Arc<AtomicBool>) -> SocketAddr {
 }
 
 impl Target {
-    fn start(program: &str, memory: &str, threads: usize) -> Target {
+    fn start(program: &str, driver: &str, memory: &str, threads: usize) -> Target {
         let upstream = Upstream::start(Behaviour::new(Answer::ByPath)).expect("a port is free");
         let settings = Settings { h2c: true, delay: Duration::from_secs(3600), ..Settings::new("slow") };
         let slow = Server::start(settings).expect("a port is free");
         let is_over = Arc::new(AtomicBool::new(false));
         let config = CONFIG
+            .replace("DRIVER", driver)
             .replace("THREADS", &threads.to_string())
             .replace("SLOW", &slow.address().to_string())
             .replace("MEMORY", memory)
@@ -293,6 +295,16 @@ fn watch(process: u32, until: Instant) -> u64 {
     most
 }
 
+/// With which driver and how many workers a budget is attacked. All of it for each driver takes minutes more, so that
+/// is for the long soak: with `EVERY_DRIVER` set. Else each driver has one of the numbers of workers.
+fn surroundings() -> Vec<(&'static str, usize)> {
+    let drivers = driver::drivers(&program());
+    if std::env::var_os("EVERY_DRIVER").is_some() || drivers.len() == 1 {
+        return drivers.into_iter().flat_map(|driver| THREADS.map(|threads| (driver, threads))).collect();
+    }
+    drivers.into_iter().zip(THREADS).collect()
+}
+
 /// The program of these tests: another one, such as that of an earlier version, where `PROGRAM` names it.
 fn program() -> String {
     std::env::var("PROGRAM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_tidegate").to_owned())
@@ -303,10 +315,14 @@ fn what_is_resident_stays_within_the_budget_whatever_clients_do() {
     const BUDGET_BYTES: u64 = 64 * MEBIBYTE;
     let _alone = crate::alone();
     let mut faults = Vec::new();
-    for (threads, shape) in THREADS.iter().flat_map(|threads| shapes().into_iter().map(move |shape| (*threads, shape))) {
-        let mut target = Target::start(&program(), "64MiB", threads);
+    let wanted = std::env::var("SHAPE").unwrap_or_default();
+    let every = |(driver, threads)| shapes().into_iter().map(move |shape| (driver, threads, shape));
+    for (driver, threads, shape) in
+        surroundings().into_iter().flat_map(every).filter(|(_, _, shape)| shape.name.contains(&wanted))
+    {
+        let mut target = Target::start(&program(), driver, "64MiB", threads);
         let attacked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| target.attack(&[&shape])));
-        let name = format!("{} with {threads} threads", shape.name);
+        let name = format!("{} with {driver} and {threads} threads", shape.name);
         match attacked {
             Ok(peak) if peak <= BUDGET_BYTES => {}
             Ok(peak) => faults.push(format!("{name}: {peak} bytes\n{}", target.proxy.program.output())),
@@ -322,8 +338,8 @@ fn what_is_resident_stays_within_the_budget_whatever_clients_do() {
 fn uploads_for_scripts_go_on_and_leave_the_others_their_memory() {
     const UPLOADS: usize = 280;
     let _alone = crate::alone();
-    for threads in THREADS {
-        let target = Target::start(&program(), "64MiB", threads);
+    for (driver, threads) in surroundings() {
+        let target = Target::start(&program(), driver, "64MiB", threads);
         let begin = b"POST /script/a HTTP/1.1\r\nHost: example.com\r\nContent-Length: 300000\r\n\r\n";
         let mut uploads: Vec<TcpStream> = (0..UPLOADS).map(|_| super::connect(target.proxy.address)).collect();
         let mut statuses = Vec::new();
@@ -345,7 +361,7 @@ fn uploads_for_scripts_go_on_and_leave_the_others_their_memory() {
             upload.read(&mut [0; 1]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
         };
         let going_on = uploads.iter_mut().map(is_open).filter(|is_open| *is_open).count();
-        println!("{threads} threads: {going_on} of {UPLOADS} uploads go on, others got {statuses:?}");
+        println!("{driver}, {threads} threads: {going_on} of {UPLOADS} uploads go on, others got {statuses:?}");
         assert!(statuses.iter().all(|status| status == "200"), "{statuses:?}\n{}", target.proxy.program.output());
         assert!(going_on * 100 >= UPLOADS * 95, "{going_on}\n{}", target.proxy.program.output());
     }
@@ -394,14 +410,16 @@ impl Drop for Group {
 fn in_a_small_control_group_it_is_never_killed() {
     let _alone = crate::alone();
     let shapes = shapes();
+    let drivers = driver::drivers(&program());
     let named = |names: &[&str]| shapes.iter().filter(|shape| names.contains(&shape.name)).collect::<Vec<_>>();
-    for (mebibytes, names) in [
+    let groups = [
         (64, &["slow readers of compressed answers"][..]),
         (64, &["GETs that wait over HTTP/1.1", "half a head over HTTP/2"]),
         (128, &["slow readers", "closed windows"]),
         (128, &["slow readers of compressed answers", "POSTs held over HTTP/1.1"]),
         (256, &["POSTs held over HTTP/2", "slow readers of compressed answers", "WebSockets over HTTP/2"]),
-    ] {
+    ];
+    for ((mebibytes, names), driver) in groups.into_iter().zip(drivers.into_iter().cycle()) {
         let Some(group) = Group::make(mebibytes * MEBIBYTE) else {
             println!("skipped: no control group with a bound of memory can be made here");
             return;
@@ -412,9 +430,13 @@ fn in_a_small_control_group_it_is_never_killed() {
         fs::set_permissions(launcher.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("may be run");
         // A file that is open for writing cannot be run.
         let launcher = launcher.into_temp_path();
-        let mut target = Target::start(&launcher.display().to_string(), "auto", 2);
+        let mut target = Target::start(&launcher.display().to_string(), driver, "auto", 2);
         let peak = target.attack(&named(names));
-        println!("{mebibytes} MiB: {:.1} resident, {:.1} in the group", peak as f64 / 1e6, group.most_bytes() as f64 / 1e6);
+        println!(
+            "{driver}, {mebibytes} MiB: {:.1} resident, {:.1} in the group",
+            peak as f64 / 1e6,
+            group.most_bytes() as f64 / 1e6
+        );
         assert!(peak <= mebibytes * MEBIBYTE, "{peak}");
         drop(target);
     }
