@@ -14,7 +14,7 @@ use crate::net::{self, Error};
 
 /// Relays until the process is stopped.
 pub fn serve(driver: Driver, address: SocketAddr, upstream: SocketAddr) -> Result<(), Error> {
-    driver::probe(driver)?;
+    driver::probe(driver, 1)?;
     rt::run(driver, accept(address, upstream))?
 }
 

@@ -86,7 +86,7 @@ pub fn by_driver(name: &PeerName, found: Search, wanted: &[Driver]) -> Vec<(Stri
     }
     let column = |driver: Driver| {
         let program = Program { name: name_with(driver, &program.name), driver: Some(driver), ..program.clone() };
-        let search = match driver::probe(driver) {
+        let search = match driver::probe(driver, 1) {
             Ok(()) => Search::Found(program.clone()),
             Err(unavailable) => Search::Forbidden { program: program.clone(), reason: unavailable.to_string() },
         };

@@ -363,7 +363,7 @@ fn a_tidegate_has_a_column_for_each_driver_that_is_wanted_and_that_it_knows() {
             .collect();
         assert_eq!(told, expected);
         let (_, last) = columns.last().unwrap();
-        let is_forbidden = tidegate_transport::driver::probe(Driver::IoUring).is_err();
+        let is_forbidden = tidegate_transport::driver::probe(Driver::IoUring, 1).is_err();
         let has_ring = expected.iter().any(|(_, driver)| *driver == Some(Driver::IoUring));
         assert_eq!(matches!(last, Search::Forbidden { .. }), is_forbidden && has_ring, "{last:?}");
     };
