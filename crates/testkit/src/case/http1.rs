@@ -141,7 +141,10 @@ impl Http1Peer {
                 bytes.extend_from_slice(b"\r\n\r\n");
                 self.send(&bytes).await
             }
-            Message::SendPattern { bytes, pace } => self.send_pattern(*bytes, *pace).await,
+            Message::SendPattern { bytes, pace, may_fail } => {
+                let sent = self.send_pattern(*bytes, *pace).await;
+                if *may_fail { Ok(()) } else { sent }
+            }
             Message::ReceiveHead(expected) => {
                 self.head = self.connection().await?.read_head().await?;
                 expected.as_ref().map_or(Ok(()), |expected| self.head.check(expected))

@@ -256,7 +256,10 @@ impl Http2Peer {
             }
             Message::ExpectRefusal { .. } | Message::ExpectCutOff => Err("this command needs a section without `h2`".into()),
             Message::SendHead { lines, end } => self.stream()?.send_head(lines, *end),
-            Message::SendPattern { bytes, pace } => self.send_pattern(*bytes, *pace).await,
+            Message::SendPattern { bytes, pace, may_fail } => {
+                let sent = self.send_pattern(*bytes, *pace).await;
+                if *may_fail { Ok(()) } else { sent }
+            }
             Message::ReceiveHead(expected) => {
                 self.receive_head().await?;
                 let head = &self.stream()?.head;

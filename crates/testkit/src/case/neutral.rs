@@ -163,7 +163,10 @@ impl NeutralPeer {
             Message::ExpectRefusal { status, log } => self.expect_refusal(*status, log).await,
             Message::ExpectCutOff => self.reading().await?.expect_cut_off().await,
             Message::SendHead { .. } | Message::ReceiveHead(_) => Err(NOT_NEUTRAL.to_owned()),
-            Message::SendPattern { bytes, pace } => self.send_pattern(*bytes, *pace).await,
+            Message::SendPattern { bytes, pace, may_fail } => {
+                let sent = self.send_pattern(*bytes, *pace).await;
+                if *may_fail { Ok(()) } else { sent }
+            }
             Message::ExpectStatus(allowed) => {
                 self.head = self.reading().await?.next_head().await?;
                 if let Some(jar) = &self.cookies {

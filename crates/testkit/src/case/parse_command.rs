@@ -105,7 +105,10 @@ fn message(line: &Line, word: &str, arguments: &mut Arguments) -> Result<Option<
         }
         "expect-cut-off" => Message::ExpectCutOff,
         "send-head" => Message::SendHead { end: arguments.flag("end"), lines: field_block(line)? },
-        "send-pattern" => Message::SendPattern { bytes: arguments.number()?, pace: arguments.pace()? },
+        "send-pattern" => {
+            let may_fail = arguments.flag("may-fail");
+            Message::SendPattern { bytes: arguments.number()?, pace: arguments.pace()?, may_fail }
+        }
         "recv-head" => Message::ReceiveHead(expected_head(line)?),
         "expect-status" => Message::ExpectStatus(statuses(arguments)?),
         "expect-header" => Message::ExpectHeader(arguments.text()?, arguments.matcher()?),

@@ -252,6 +252,7 @@ pub enum Message {
     SendPattern {
         bytes: u64,
         pace: Pace,
+        may_fail: bool,
     },
     ReceiveHead(Option<ExpectedHead>),
     /// The answer's status is one of these.
