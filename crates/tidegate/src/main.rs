@@ -3,6 +3,7 @@
 mod allocator;
 mod cli;
 mod commands;
+mod image;
 
 use clap::Parser;
 use cli::{Cli, Command};

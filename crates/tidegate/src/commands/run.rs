@@ -62,6 +62,10 @@ pub fn serve(source: impl FnOnce() -> Source, state_dir: PathBuf, watch: bool, s
 fn live(mut prepared: Prepared, started: impl FnOnce()) -> ExitCode {
     let Some((listener, places)) = prepared.take_admin() else { return fail("the admin endpoint is served twice") };
     let admin = tidegate_admin::serve(listener, places, prepared.handle());
+    let started = || {
+        crate::image::let_go();
+        started();
+    };
     match prepared.run(admin, started) {
         Ok(code) => code,
         Err(error) => fail(&error.to_string()),
