@@ -5,7 +5,7 @@ use crate::request::{self, Ending};
 use std::io;
 use std::pin::pin;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tidegate_exchange::responder::REFUSAL_WRITE_IDLE;
 use tidegate_exchange::{Arrived, BodyReader, H1Responder, Pooled, Responder};
 use tidegate_message::body::H1BodyReader;
@@ -22,54 +22,112 @@ use tidegate_wire::{BodyFraming, Parsed};
 /// A handshake record of any TLS version.
 const TLS_RECORD_START: &[u8] = &[22, 3];
 
+/// A connection that has been without a request for so long gives up what handling one takes, 3 KB, as much as half of
+/// all that an idle one holds. Longer than the pauses of a client under load, which must not pay for it.
+const RESTS_AFTER: Duration = Duration::from_secs(1);
+
+/// What came of waiting for a request.
+enum Waited {
+    Began(Buf),
+    /// Nothing for [`RESTS_AFTER`].
+    Rests,
+    /// The client is done, or it has been waited for long enough.
+    Over,
+}
+
+/// How serving requests in a row has ended.
+enum Served {
+    Rests,
+    Over,
+    /// As [`Over`](Self::Over), and nothing is left to be done for the connection.
+    Ended,
+}
+
 /// Serves requests until the connection ends. One of a client that begins with the preface of HTTP/2 is handed back,
 /// with what it said.
 pub async fn serve<S: Sock>(connection: Rc<Connection<S>>) -> Option<(Rc<Connection<S>>, Buf)> {
-    let mut is_first = connection.tls.is_none();
-    loop {
-        let Some(data) = wait_for_request(&connection).await else { break };
-        if is_first && may_be_h2(&connection, &data) {
-            return Some((connection, data));
-        }
-        is_first = false;
-        match pin!(serve_request(&connection, data)).await {
-            Ending::KeepAlive => {}
-            Ending::Close => {
-                Box::pin(connection.linger()).await;
-                connection.account_bytes();
-                return None;
-            }
-            // Without a close_notify the client knows that the answer was cut.
-            Ending::Abort => {
-                connection.account_bytes();
-                return None;
-            }
-        }
+    let mut data = match wait_for_request(&connection, Duration::ZERO).await {
+        Waited::Began(data) if may_be_h2(&connection, &data) => return Some((connection, data)),
+        Waited::Began(data) => Some(data),
+        Waited::Rests => rest(&connection).await,
+        Waited::Over => None,
+    };
+    while let Some(first) = data {
+        // Boxed: one allocation for all requests that follow each other, and none while there are none.
+        data = match Box::pin(serve_requests(&connection, first)).await {
+            Served::Rests => rest(&connection).await,
+            Served::Over => None,
+            Served::Ended => return None,
+        };
     }
     connection.stream.close().await;
     connection.account_bytes();
     None
 }
 
-/// The first bytes of the next request. `None`: the client is done, or it has been waited for long enough.
-async fn wait_for_request<S: Sock>(connection: &Connection<S>) -> Option<Buf> {
+/// Serves this request and those that follow while the client does not pause for long.
+async fn serve_requests<S: Sock>(connection: &Rc<Connection<S>>, first: Buf) -> Served {
+    let mut data = first;
+    loop {
+        match pin!(serve_request(connection, data)).await {
+            Ending::KeepAlive => {}
+            Ending::Close => {
+                Box::pin(connection.linger()).await;
+                connection.account_bytes();
+                return Served::Ended;
+            }
+            // Without a close_notify the client knows that the answer was cut.
+            Ending::Abort => {
+                connection.account_bytes();
+                return Served::Ended;
+            }
+        }
+        data = match wait_for_request(connection, Duration::ZERO).await {
+            Waited::Began(data) => data,
+            Waited::Rests => return Served::Rests,
+            Waited::Over => return Served::Over,
+        };
+    }
+}
+
+/// The rest of the time that a connection may be without a request.
+async fn rest<S: Sock>(connection: &Connection<S>) -> Option<Buf> {
+    match wait_for_request(connection, RESTS_AFTER).await {
+        Waited::Began(data) => Some(data),
+        Waited::Rests | Waited::Over => None,
+    }
+}
+
+/// The first bytes of the next request. The client has been silent for `rested` already: nothing, or [`RESTS_AFTER`].
+async fn wait_for_request<S: Sock>(connection: &Connection<S>, rested: Duration) -> Waited {
     // What came early is answered; the rest needs the end of the handshake.
     if connection.stream.is_early() && !connection.stream.has_unread() && Box::pin(connection.finish_handshake()).await.is_err() {
-        return None;
+        return Waited::Over;
     }
     // The last answer may have promised that the connection stays, or it comes from the accept queue: a draining
     // listener waits a moment for one more request, whose answer says that it is the last. Closing at once would cross
     // that request on the way.
+    let keep_alive = connection.worker.keep_alive();
+    let may_rest = rested.is_zero() && keep_alive > RESTS_AFTER;
     let limit = if connection.is_draining() {
         ReadLimit::Until(rt::now() + connection.listener.idle_time(connection.worker.random()))
+    } else if may_rest {
+        ReadLimit::Idle(RESTS_AFTER)
     } else {
-        ReadLimit::Idle(connection.worker.keep_alive())
+        ReadLimit::Idle(keep_alive.saturating_sub(rested))
     };
     connection.stream.sock.set_read_limit(limit);
     connection.stream.sock.set_between_requests(true);
     let data = connection.stream.read().await;
     connection.stream.sock.set_between_requests(false);
-    data.ok().filter(|data| !data.is_empty())
+    match data {
+        Ok(data) if !data.is_empty() => Waited::Began(data),
+        // The drain that may have begun meanwhile has its own time, which may be longer than what was waited for.
+        Err(error) if error.kind() == io::ErrorKind::TimedOut && limit == ReadLimit::Idle(RESTS_AFTER) && may_rest => {
+            Waited::Rests
+        }
+        Ok(_) | Err(_) => Waited::Over,
+    }
 }
 
 /// In plain text HTTP/2 starts without ALPN. Less than the whole preface is read on as HTTP/1, which refuses its
