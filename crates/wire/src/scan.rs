@@ -32,22 +32,14 @@ pub fn token_end(bytes: &[u8], from: usize) -> usize {
     at
 }
 
-/// Position of the first colon or control byte at or after `from`, or the length. Before it may be bytes that are in no
-/// token.
-#[inline]
-pub fn colon(bytes: &[u8], from: usize) -> usize {
-    find(bytes, from, colon_stops, |byte| byte < 0x20 || byte == b':')
-}
-
 /// Position of the first byte at or after `from` that may not be in a field value, or the length.
 ///
 /// Allowed are HTAB, SP, visible ASCII and everything above 0x7f (RFC 9110 section 5.5).
 #[inline]
 pub fn value_end(bytes: &[u8], from: usize) -> usize {
-    let is_stop = |byte| byte < 0x20 || byte == 0x7f;
     let mut at = from;
     loop {
-        at = find(bytes, skip_chunks(bytes, at, is_stop), value_stops, is_stop);
+        at = find(bytes, at, value_stops, |byte| byte < 0x20 || byte == 0x7f);
         if bytes.get(at) != Some(&b'\t') {
             return at;
         }
@@ -61,20 +53,6 @@ pub fn value_end(bytes: &[u8], from: usize) -> usize {
 #[inline]
 pub fn target_end(bytes: &[u8], from: usize) -> usize {
     find(bytes, from, target_stops, |byte| !(0x21..=0x7e).contains(&byte) || byte == b'#')
-}
-
-/// Skips sixteen bytes at a time in which nothing stops: cookies and user agents are long, and the compiler makes a few
-/// wide instructions of this loop, as it has no exit within.
-#[inline(always)]
-fn skip_chunks(bytes: &[u8], from: usize, is_stop: impl Fn(u8) -> bool) -> usize {
-    let mut at = from;
-    while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<16>) {
-        if chunk.iter().fold(false, |has_stop, byte| has_stop | is_stop(*byte)) {
-            break;
-        }
-        at += 16;
-    }
-    at
 }
 
 /// Looks for the first byte that `stops` marks in a word, or `is_stop` says in the last few bytes.
@@ -101,11 +79,6 @@ const ONES: u64 = 0x0101_0101_0101_0101;
 const TOPS: u64 = 0x8080_8080_8080_8080;
 
 #[inline(always)]
-fn colon_stops(word: u64) -> u64 {
-    (below(word, 0x20) | equal(word, b':')) & TOPS
-}
-
-#[inline(always)]
 fn value_stops(word: u64) -> u64 {
     (below(word, 0x20) | equal(word, 0x7f)) & TOPS
 }
@@ -127,22 +100,20 @@ fn equal(word: u64, byte: u8) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{colon, target_end, token_end, value_end};
+    use super::{target_end, token_end, value_end};
 
-    /// Every byte at every place of two chunks, a word and some bytes, after allowed bytes only.
+    /// Every byte at every place of two words, after allowed bytes only.
     #[test]
     fn each_byte_stops_or_passes_wherever_it_stands() {
         for byte in 0..=255_u8 {
             let in_value = byte == b'\t' || (byte >= 0x20 && byte != 0x7f);
             let in_target = (0x21..=0x7e).contains(&byte) && byte != b'#';
             let in_token = byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-            let is_before_colon = byte >= 0x20 && byte != b':';
-            for place in 0..43 {
-                let mut bytes = [b'a'; 44];
+            for place in 0..19 {
+                let mut bytes = [b'a'; 20];
                 bytes[place] = byte;
-                bytes[43] = 0;
-                let end = |allowed: bool| if allowed { 43 } else { place };
-                assert_eq!(colon(&bytes, 0), end(is_before_colon), "before a colon, byte {byte} at {place}");
+                bytes[19] = 0;
+                let end = |allowed: bool| if allowed { 19 } else { place };
                 assert_eq!(value_end(&bytes, 0), end(in_value), "value, byte {byte} at {place}");
                 assert_eq!(target_end(&bytes, 0), end(in_target), "target, byte {byte} at {place}");
                 assert_eq!(token_end(&bytes, 0), end(in_token), "token, byte {byte} at {place}");
