@@ -47,11 +47,13 @@ enum Served {
 /// with what it said.
 pub async fn serve<S: Sock>(connection: Rc<Connection<S>>) -> Option<(Rc<Connection<S>>, Buf)> {
     let mut data = match wait_for_request(&connection, Duration::ZERO).await {
-        Waited::Began(data) if may_be_h2(&connection, &data) => return Some((connection, data)),
         Waited::Began(data) => Some(data),
         Waited::Rests => rest(&connection).await,
         Waited::Over => None,
     };
+    if let Some(first) = data.take_if(|first| may_be_h2(&connection, first)) {
+        return Some((connection, first));
+    }
     while let Some(first) = data {
         // Boxed: one allocation for all requests that follow each other, and none while there are none.
         data = match Box::pin(serve_requests(&connection, first)).await {

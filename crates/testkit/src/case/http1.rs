@@ -142,8 +142,7 @@ impl Http1Peer {
                 self.send(&bytes).await
             }
             Message::SendPattern { bytes, pace, may_fail } => {
-                let sent = self.send_pattern(*bytes, *pace).await;
-                if *may_fail { Ok(()) } else { sent }
+                self.send_pattern(*bytes, *pace).await.or_else(|error| may_fail.then_some(()).ok_or(error))
             }
             Message::ReceiveHead(expected) => {
                 self.head = self.connection().await?.read_head().await?;

@@ -164,8 +164,7 @@ impl NeutralPeer {
             Message::ExpectCutOff => self.reading().await?.expect_cut_off().await,
             Message::SendHead { .. } | Message::ReceiveHead(_) => Err(NOT_NEUTRAL.to_owned()),
             Message::SendPattern { bytes, pace, may_fail } => {
-                let sent = self.send_pattern(*bytes, *pace).await;
-                if *may_fail { Ok(()) } else { sent }
+                self.send_pattern(*bytes, *pace).await.or_else(|error| may_fail.then_some(()).ok_or(error))
             }
             Message::ExpectStatus(allowed) => {
                 self.head = self.reading().await?.next_head().await?;

@@ -1,5 +1,5 @@
-//! What a request and a start cost, in counts that are exact: heap allocations, memory, system calls, pages. One test at
-//! a time, and nothing else in this process: its allocator counts what every thread does.
+//! What a request and a start cost, in counts that are exact: heap allocations, memory, system calls, pages. One test
+//! at a time, and nothing else in this process: its allocator counts what every thread does.
 
 mod allocations;
 mod start;
