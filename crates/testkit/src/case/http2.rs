@@ -240,14 +240,7 @@ impl Http2Peer {
         match message {
             Message::Request(request) => self.request(request).await,
             Message::SendData { bytes, times, may_fail } => {
-                let bytes = Bytes::copy_from_slice(bytes);
-                for _ in 0..*times {
-                    let sent = self.send(bytes.clone()).await;
-                    if !may_fail {
-                        sent?;
-                    }
-                }
-                Ok(())
+                self.send_data(Bytes::copy_from_slice(bytes), *times, *may_fail).await
             }
             Message::EndBody => self.sending()?.send_data(Bytes::new(), true).map_err(|error| error.to_string()),
             Message::SendTrailers(lines) => {
@@ -317,6 +310,16 @@ impl Http2Peer {
         let head = kit::request_head(&request);
         let stream = OpenStream { head, respond: Some(respond), body: Some(request.into_body()), ..OpenStream::default() };
         self.streams.insert(self.current.clone(), stream);
+        Ok(())
+    }
+
+    async fn send_data(&mut self, bytes: Bytes, times: u64, may_fail: bool) -> Result<(), String> {
+        for _ in 0..times {
+            let sent = self.send(bytes.clone()).await;
+            if !may_fail {
+                sent?;
+            }
+        }
         Ok(())
     }
 
