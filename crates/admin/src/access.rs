@@ -165,8 +165,8 @@ const OF_ONE_WORD: [&str; 2] = ["/healthz", "/readyz"];
 
 /// What is open to everybody is open to a browser's page as well, once the name of its site resolves to this machine
 /// ("DNS rebinding"): it would read there what runs inside. A name that no site on the internet can have is that of a
-/// scraper's own network, and so is one that the operator lists; and who names no
-/// host, which only HTTP/1.0 may, is no browser.
+/// scraper's own network, and so is one that the operator lists; and who names no host,
+/// which only HTTP/1.0 may, is no browser.
 fn no_foreign_site(door: Door, listed: &[HostPattern], uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
     let path = uri.path();
     if door == Door::Unix || OF_ONE_WORD.contains(&path) {

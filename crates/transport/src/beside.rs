@@ -32,6 +32,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
+    /// Bounded by the requests that wait for it: each has one piece of work here at a time.
     waiting: VecDeque<Job>,
     threads: usize,
     idle: usize,

@@ -367,7 +367,7 @@ fn a_tidegate_has_a_column_for_each_driver_that_is_wanted_and_that_it_knows() {
         let has_ring = expected.iter().any(|(_, driver)| *driver == Some(Driver::IoUring));
         assert_eq!(matches!(last, Search::Forbidden { .. }), is_forbidden && has_ring, "{last:?}");
     };
-    // Its check is asked with a configuration that names a driver.
+    // The check of a build is asked with a configuration that names a driver.
     let knows = "#!/bin/sh\ntest \"$1\" = check && grep -q '^driver' \"$2\"\n";
     let both = [Driver::Epoll, Driver::IoUring];
     check(knows, &both, &[("tidegate", Some(Driver::Epoll)), ("tidegate io-uring", Some(Driver::IoUring))]);

@@ -116,7 +116,7 @@ const LAYERS: &[Layer] = &[
         ],
     },
     Layer { name: "testkit", may_use: &[] },
-    // Its relay only, which shows what a driver costs. Whoever measures uses nothing of what is measured.
+    // The lab's relay only, which shows what a driver costs. Whoever measures uses nothing of what is measured.
     Layer { name: "lab", may_use: &["transport"] },
     Layer { name: "xtask", may_use: &[] },
 ];

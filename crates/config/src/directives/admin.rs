@@ -134,7 +134,7 @@ fn lower_hosts(lowering: &mut Lowering<'_>, hosts: &Text) {
 /// Beneath which registries of countries sell names; those with others are few.
 const SOLD_BENEATH: &[&str] = &["ac", "co", "com", "edu", "gov", "ne", "net", "or", "org"];
 
-/// Whose pages could have a name of the pattern: it is wider than whoever listed it means.
+/// Others whose pages could have a name of the pattern, which is then wider than whoever listed it means.
 fn who_else_has(pattern: &HostPattern) -> Option<&'static str> {
     let is_country = |word: &str| word.len() == 2 && word.bytes().all(|byte| byte.is_ascii_alphabetic());
     match pattern {

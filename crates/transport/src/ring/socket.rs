@@ -38,8 +38,9 @@ struct SocketState {
     is_reset: Cell<bool>,
 }
 
-/// An operation that goes on receiving until it is cancelled was tried: a peer that sends fast filled up to 32 buffers,
-/// 2 MiB, before the cancellation came to be looked at, and every answer of 100 KB needed one.
+/// Input of one socket: the piece that waits for its reader, and the receive that is under way. A receive that goes on
+/// until it is cancelled was tried: a peer that sends fast filled up to 32 buffers, 2 MiB, before the cancellation came
+/// to be looked at, and every answer of 100 KB needed one.
 #[derive(Default)]
 struct Receiving {
     /// Input that nobody has read.
