@@ -61,6 +61,9 @@ impl Prepared {
             control.succession.mailbox = Mailbox::open()?;
             tokio::task::spawn_local(admin);
             follow_ticket_keys(&control.tls, &control.running);
+            // Before a worker accepts: a CA that comes for another process of the same storage, whose sockets share the
+            // address, must find its answer here from the first connection on.
+            control.follow_certificates();
             control.workers.start(workers, &control.running.snapshot, &control.process)?;
             borrowed.keep();
             control.succession.answer_peers();

@@ -31,16 +31,15 @@ impl Control {
         self.superseded.push(before.snapshot);
     }
 
-    /// Everything that goes on beside the requests, of all that runs.
+    /// What goes on beside the requests, of all that runs, except certificates.
     pub(crate) fn look_after_all(&mut self) {
         self.configure_cache();
         let changes = pool_changes(None, &self.running.snapshot, &self.running.pools_changed);
         self.look_after_pools(&changes);
-        self.follow_certificates();
     }
 
     /// Certificates are obtained and stapled, and ticket keys shared, as the configuration that runs wants it.
-    fn follow_certificates(&mut self) {
+    pub(crate) fn follow_certificates(&mut self) {
         let configuration = &self.running.configuration;
         Stapling::configure(&self.tls, &self.running);
         self.issuance.follow(configuration, &self.tls, &self.process);
