@@ -3,6 +3,7 @@
 
 use crate::forwarded::is_claim;
 use crate::override_fields::is_override;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::time::Duration;
 use tidegate_message::body::{BodyFault, H1BodyReader, H2BodyReader};
@@ -51,8 +52,11 @@ impl<S: Sock> BodyReader<'_, S> {
     #[inline]
     pub async fn read(&mut self) -> Result<Option<Buf>, BodyFault> {
         match self {
-            BodyReader::H1(reader) => reader.read().await,
-            BodyReader::H2(reader) => Box::pin(reader.read()).await,
+            BodyReader::H1(reader) => poll_fn(|cx| reader.poll_read(cx)).await,
+            BodyReader::H2(reader) => {
+                reader.begin_read();
+                poll_fn(|cx| reader.poll_read(cx)).await
+            }
             // What is there already costs no future on the heap.
             BodyReader::Made(source) => match source.at_hand()? {
                 Some(piece) => Ok(Some(piece)),
@@ -80,6 +84,15 @@ impl<S: Sock> BodyReader<'_, S> {
             BodyReader::H2(reader) => reader.stream.is_read(),
             BodyReader::Made(source) => source.is_finished(),
             BodyReader::Empty => true,
+        }
+    }
+
+    /// Whether trailers are there that were not taken. A stream of HTTP/2 that has any is not finished before they are.
+    #[inline]
+    pub fn has_trailers(&self) -> bool {
+        match self {
+            BodyReader::H1(reader) => reader.decoder.has_trailers(),
+            BodyReader::H2(_) | BodyReader::Made(_) | BodyReader::Empty => false,
         }
     }
 

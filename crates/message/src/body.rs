@@ -1,8 +1,10 @@
 //! Bodies being read, of requests and of answers. How they are written is in `h1` and `h2`.
 
 use crate::h2::{StreamFault, StreamHandle};
-use std::future::poll_fn;
+use std::future::Future;
 use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tidegate_transport::{Buf, Sock, Stream, rt};
 use tidegate_wire::chunked::Peer;
@@ -57,18 +59,18 @@ impl<'s, S: Sock> H1BodyReader<'s, S> {
     }
 
     /// The next piece; `None` at the end.
-    pub async fn read(&mut self) -> Result<Option<Buf>, BodyFault> {
+    pub fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, BodyFault>> {
         loop {
             if let Some(piece) = self.at_hand()? {
-                return Ok(Some(piece));
+                return Poll::Ready(Ok(Some(piece)));
             }
             if self.decoder.is_finished() {
-                return Ok(None);
+                return Poll::Ready(Ok(None));
             }
-            let data = self.stream.read().await?;
+            let data = ready!(self.stream.poll_read(cx))?;
             if data.is_empty() {
                 self.decoder.finish_at_end_of_stream()?;
-                return Ok(None);
+                return Poll::Ready(Ok(None));
             }
             self.at_hand = Some(data);
         }
@@ -91,28 +93,39 @@ pub struct H2BodyReader {
     pub stream: StreamHandle,
     /// Silence that ends it; `None` leaves that to whoever reads.
     pub idle: Option<Duration>,
+    /// While a piece is waited for.
+    clock: Option<Pin<Box<dyn Future<Output = ()>>>>,
 }
 
 impl H2BodyReader {
     pub fn new(stream: StreamHandle, idle: Option<Duration>) -> H2BodyReader {
-        H2BodyReader { stream, idle }
+        H2BodyReader { stream, idle, clock: None }
+    }
+
+    /// Before a piece is waited for: the time that one before it took does not count.
+    pub fn begin_read(&mut self) {
+        self.clock = None;
     }
 
     /// The next piece; `None` at the end.
-    pub async fn read(&mut self) -> Result<Option<Buf>, BodyFault> {
-        let next = poll_fn(|cx| self.stream.poll_read(cx));
-        let read = match self.idle {
-            None => next.await,
-            Some(idle) => rt::timeout(idle, next).await.ok_or(BodyFault::Io(io::ErrorKind::TimedOut.into()))?,
-        };
-        read.map_err(|fault| match fault {
-            // As trailers behind a chunked body are called.
-            StreamFault::Malformed(HeadError::HeadTooLarge | HeadError::TooManyFields) => {
-                BodyFault::Framing(BodyError::TrailersTooLarge)
-            }
-            StreamFault::Malformed(_) => BodyFault::Framing(BodyError::BadTrailer),
-            StreamFault::Reset { code, by_peer } => BodyFault::Reset(Some(code).filter(|_| by_peer)),
-            StreamFault::Unprocessed | StreamFault::Lost => BodyFault::Reset(None),
-        })
+    pub fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, BodyFault>> {
+        if let Poll::Ready(read) = self.stream.poll_read(cx) {
+            return Poll::Ready(read.map_err(body_fault));
+        }
+        let Some(idle) = self.idle else { return Poll::Pending };
+        ready!(self.clock.get_or_insert_with(|| Box::pin(rt::sleep(idle))).as_mut().poll(cx));
+        Poll::Ready(Err(BodyFault::Io(io::ErrorKind::TimedOut.into())))
+    }
+}
+
+fn body_fault(fault: StreamFault) -> BodyFault {
+    match fault {
+        // As trailers behind a chunked body are called.
+        StreamFault::Malformed(HeadError::HeadTooLarge | HeadError::TooManyFields) => {
+            BodyFault::Framing(BodyError::TrailersTooLarge)
+        }
+        StreamFault::Malformed(_) => BodyFault::Framing(BodyError::BadTrailer),
+        StreamFault::Reset { code, by_peer } => BodyFault::Reset(Some(code).filter(|_| by_peer)),
+        StreamFault::Unprocessed | StreamFault::Lost => BodyFault::Reset(None),
     }
 }

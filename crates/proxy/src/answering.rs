@@ -21,9 +21,7 @@ pub async fn answer_fixed<S: Sock>(
     answer: &FixedAnswer,
 ) -> Result<(), Failure> {
     let mut buffer: Pooled<Vec<u8>> = Pooled::take();
-    let context = context(around.connection, around.pool, &exchange.record, exchange.client_ip);
-    let view = View { context: &context, request: &exchange.head, response: None };
-    let body = match answer.write(view, &mut exchange.response, &mut buffer) {
+    let body = match write_fixed(exchange, around, answer, &mut buffer) {
         Ok(body) => body,
         Err(refusal) => return Box::pin(answer_refusal(exchange, around, refusal)).await,
     };
@@ -41,6 +39,18 @@ pub async fn answer_fixed<S: Sock>(
     around.run_response_steps(exchange);
     exchange.record.status = status;
     send_whole_coded(exchange, around, body).await
+}
+
+/// The head and the body of such an answer.
+fn write_fixed<'a, S: Sock>(
+    exchange: &mut Exchange<'_, S>,
+    around: Surroundings<'_, S>,
+    answer: &'a FixedAnswer,
+    buffer: &'a mut Vec<u8>,
+) -> Result<&'a [u8], Refusal> {
+    let context = context(around.connection, around.pool, &exchange.record, exchange.client_ip);
+    let view = View { context: &context, request: &exchange.head, response: None };
+    answer.write(view, &mut exchange.response, buffer)
 }
 
 /// An answer that the proxy makes itself because something is wrong.

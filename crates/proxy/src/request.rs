@@ -18,12 +18,12 @@ use self::begun::end_begun_answer;
 use self::early::settle_early;
 use self::steps::Ran;
 use crate::answering::{answer_fixed, answer_refusal};
-use crate::cached::{Looked, look_up_kept, serve_kept};
+use crate::cached::{Looked, RouteCache, look_up_kept, serve_kept};
 use crate::connection::Connection;
 use crate::decoded::decode_body;
 use crate::failure::Failure;
 use crate::files::serve_file;
-use crate::forward::{Forwarding, Settings, Way, check_upgrade};
+use crate::forward::{Forwarding, Way, check_upgrade};
 use crate::recent::EndedRequest;
 use crate::snapshot::CompiledRoute;
 use crate::surroundings::{Surroundings, context};
@@ -48,8 +48,9 @@ use tidegate_wire::head::HeaderId;
 /// a head.
 pub struct Request<'r, 'c, S: Sock> {
     exchange: &'r mut Exchange<'c, S>,
-    connection: &'c Rc<Connection<S>>,
-    settings: Settings,
+    connection: &'r Rc<Connection<S>>,
+    /// The configuration that it is looked up in, until it has been.
+    place: Option<Place<S>>,
     /// Once they were found. Of the configuration the request keeps these parts only: a download of hours must not keep
     /// an old one alive.
     site: Option<Rc<WorkerSite>>,
@@ -83,24 +84,26 @@ pub fn receive<'c, S: Sock>(
     Exchange::receive(arrived, connection.client.ip(), trusted, connection.worker.next_request_id())
 }
 
-/// Lives a request from head to log line.
-pub async fn handle<'c, S: Sock>(connection: &'c Rc<Connection<S>>, place: Place<S>, exchange: &mut Exchange<'c, S>) -> Ending {
-    let shared = &place.0.shared;
-    connection.facts.begin(shared.generation);
-    let settings = Settings {
-        head_limits: shared.head_limits(),
-        body_rate_bytes: shared.limits.body_rate_bytes,
-        access_log: shared.access_log,
-    };
-    let mut request = Request::new(connection, exchange, settings, place.0.mark.clone());
-    // Pinned where it is made, as all that is awaited for each request: otherwise the future is copied, and it has all
-    // the others in it.
-    let outcome = pin!(request.answer(place)).await;
-    match outcome {
-        Ok(()) => request.finish(),
-        // Boxed: failures must not make every request's future larger.
-        Err(Failure::Client(fault)) => Box::pin(request.give_up_on_client(fault)).await,
-        Err(Failure::Upstream(fault)) => Box::pin(request.give_up_on_upstream(fault)).await,
+/// Lives a request from head to log line. Not an `async fn`, which would have room for what it is given twice.
+pub fn handle<'r, 'c, S: Sock>(
+    connection: &'r Rc<Connection<S>>,
+    place: Place<S>,
+    exchange: &'r mut Exchange<'c, S>,
+) -> impl Future<Output = Ending> {
+    connection.facts.begin(place.0.mark.generation);
+    let mark = place.0.mark.clone();
+    let mut request = Request::new(connection, exchange, mark);
+    request.place = Some(place);
+    async move {
+        // Pinned where it is made, as all that is awaited for each request: otherwise the future is copied, and it has
+        // all the others in it.
+        let outcome = pin!(request.answer()).await;
+        match outcome {
+            Ok(()) => request.finish(),
+            // Boxed: failures must not make every request's future larger.
+            Err(Failure::Client(fault)) => Box::pin(request.give_up_on_client(fault)).await,
+            Err(Failure::Upstream(fault)) => Box::pin(request.give_up_on_upstream(fault)).await,
+        }
     }
 }
 
@@ -108,7 +111,7 @@ pub async fn handle<'c, S: Sock>(connection: &'c Rc<Connection<S>>, place: Place
 impl<S: Sock> Drop for Request<'_, '_, S> {
     fn drop(&mut self) {
         if !self.ended {
-            self.exchange.record.reason = Some(CUT_SHORT);
+            self.exchange.record.end_as(CUT_SHORT);
             if self.exchange.record.status == 0 {
                 self.exchange.record.status = STATUS_CLIENT_GONE;
             }
@@ -125,12 +128,11 @@ const CUT_SHORT: &str = "cut_short";
 
 impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
     fn new(
-        connection: &'c Rc<Connection<S>>,
+        connection: &'r Rc<Connection<S>>,
         exchange: &'r mut Exchange<'c, S>,
-        settings: Settings,
         mark: Rc<GenerationMark>,
     ) -> Request<'r, 'c, S> {
-        Request { exchange, connection, settings, site: None, route: None, way: Way::default(), mark, ended: false }
+        Request { exchange, connection, place: None, site: None, route: None, way: Way::default(), mark, ended: false }
     }
 
     /// The exchange, and what surrounds it.
@@ -144,7 +146,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         Forwarding {
             exchange: self.exchange,
             connection: self.connection,
-            settings: self.settings,
+            settings: &self.mark.settings,
             site: self.site.as_deref(),
             route,
             way: &mut self.way,
@@ -156,7 +158,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         answer_refusal(exchange, around, refusal).await
     }
 
-    async fn answer(&mut self, place: Place<S>) -> Result<(), Failure> {
+    async fn answer(&mut self) -> Result<(), Failure> {
         if self.exchange.client_is_unclear {
             return Box::pin(self.answer_refusal(Refusal::ClientUnclear)).await;
         }
@@ -170,7 +172,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         {
             return outcome;
         }
-        let site = match self.find_site(&place) {
+        let site = match self.find_site() {
             Ok(site) => site,
             Err(refusal) => return Box::pin(self.answer_refusal(refusal)).await,
         };
@@ -200,32 +202,52 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         if self.may_count_hops() && Box::pin(self.take_hop(route)).await? {
             return Ok(());
         }
-        let pool = self.choose_pool(route, &place.0);
-        if !route.mirrors.is_empty() {
-            self.forwarding(route).choose_mirrors(&place.0);
-        }
-        drop(place);
-        if let Some(cache) = &route.cache
-            && let Some(origin) = pool.clone()
-        {
-            let (exchange, around) = self.parts();
-            return match look_up_kept(exchange, around, cache, &origin) {
-                // As a fixed answer is given, since it costs little more.
-                Looked::Hit(hit) => pin!(serve_kept(exchange, around, cache, hit)).await,
-                Looked::Other(other) => Box::pin(self.answer_not_at_hand(route, cache, origin, other)).await,
+        let Some(pool) = self.find_pool(route) else {
+            let CompiledTerminal::Answer(answer) = &route.terminal else {
+                return Box::pin(self.answer_in_time(route, None)).await;
             };
+            let (exchange, around) = self.parts();
+            return pin!(answer_fixed(exchange, around, answer)).await;
+        };
+        if let Some(cache) = &route.cache {
+            return pin!(self.answer_by_cache(route, cache, pool)).await;
         }
-        match (&route.terminal, pool, route.timeouts.total) {
-            (CompiledTerminal::Proxy(_) | CompiledTerminal::Split(_), Some(pool), None) => {
-                let mut forwarding = self.forwarding(route);
-                pin!(forwarding.forward(pool)).await
-            }
-            (CompiledTerminal::Answer(answer), ..) => {
-                let (exchange, around) = self.parts();
-                pin!(answer_fixed(exchange, around, answer)).await
-            }
-            (_, pool, None) => Box::pin(self.answer_from(route, pool)).await,
-            (_, pool, Some(total)) => Box::pin(self.within(total, async |request| request.answer_from(route, pool).await)).await,
+        if route.timeouts.total.is_none() && matches!(route.terminal, CompiledTerminal::Proxy(_) | CompiledTerminal::Split(_)) {
+            return pin!(self.forwarding(route).forward(pool)).await;
+        }
+        Box::pin(self.answer_in_time(route, Some(pool))).await
+    }
+
+    /// Answers with what is kept, or by way of the cache. On its own: what it holds would be every request's.
+    async fn answer_by_cache(
+        &mut self,
+        route: &CompiledRoute,
+        cache: &RouteCache,
+        origin: Rc<WorkerPool<S>>,
+    ) -> Result<(), Failure> {
+        let (exchange, around) = self.parts();
+        match look_up_kept(exchange, around, cache, &origin) {
+            // As a fixed answer is given, since it costs little more.
+            Looked::Hit(hit) => pin!(serve_kept(exchange, around, cache, hit)).await,
+            Looked::Other(other) => Box::pin(self.answer_not_at_hand(route, cache, origin, other)).await,
+        }
+    }
+
+    /// The pool that the request goes to, if to one that is there; the configuration is given up with it.
+    fn find_pool(&mut self, route: &CompiledRoute) -> Option<Rc<WorkerPool<S>>> {
+        let (snapshot, _) = self.place.take()?;
+        let pool = self.choose_pool(route, &snapshot);
+        if !route.mirrors.is_empty() {
+            self.forwarding(route).choose_mirrors(&snapshot);
+        }
+        pool
+    }
+
+    /// As [`answer_from`](Self::answer_from), within what the route gives the request as a whole.
+    async fn answer_in_time(&mut self, route: &CompiledRoute, pool: Option<Rc<WorkerPool<S>>>) -> Result<(), Failure> {
+        match route.timeouts.total {
+            None => self.answer_from(route, pool).await,
+            Some(total) => self.within(total, async |request| request.answer_from(route, pool).await).await,
         }
     }
 
@@ -233,8 +255,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
     async fn answer_from(&mut self, route: &CompiledRoute, pool: Option<Rc<WorkerPool<S>>>) -> Result<(), Failure> {
         match (&route.terminal, pool) {
             (CompiledTerminal::Proxy(_) | CompiledTerminal::Split(_), Some(pool)) => {
-                let mut forwarding = self.forwarding(route);
-                pin!(forwarding.forward(pool)).await
+                pin!(self.forwarding(route).forward(pool)).await
             }
             (CompiledTerminal::Proxy(_) | CompiledTerminal::Split(_) | CompiledTerminal::FastCgi(..), None) => {
                 self.answer_refusal(Refusal::from(UpstreamError::NoServer)).await
@@ -253,7 +274,9 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
     }
 
     /// The site that the request names, on the listener that it came to.
-    fn find_site(&mut self, (snapshot, listener): &Place<S>) -> Result<Rc<WorkerSite>, Refusal> {
+    fn find_site(&mut self) -> Result<Rc<WorkerSite>, Refusal> {
+        // It is there until the end of the request was found.
+        let Some((snapshot, listener)) = &self.place else { return Err(Refusal::NoRoute) };
         let listener = &snapshot.shared.listeners[*listener];
         let (local_ip, tls) = (self.connection.local_ip(listener), self.connection.tls_identity.as_deref());
         let site = Arrival { router: &listener.router, local_ip, tls }.admit(&self.exchange.head, |found| {
@@ -278,7 +301,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
     /// The pool that the request goes to: the route's own, or the one of its `split` in whose share it lies.
     fn choose_pool(&mut self, route: &CompiledRoute, snapshot: &WorkerSnapshot<S>) -> Option<Rc<WorkerPool<S>>> {
         if let CompiledTerminal::Split(split) = &route.terminal {
-            self.way.upstream = self.choose_share(split);
+            self.way.upstream = self.choose_share(split) as u32;
         }
         let slot = route.terminal.upstream(self.way.upstream)?.pool;
         snapshot.pool(slot, || self.connection.worker.of()).cloned()
@@ -307,7 +330,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             self.exchange.record.status = STATUS_CLIENT_GONE;
         }
         self.ended = true;
-        self.exchange.record.reason = Some(fault.reason());
+        self.exchange.record.end_as(fault.reason());
         self.exchange.responder.cut(ErrorCode::InternalError);
         Ending::Abort
     }
@@ -325,8 +348,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
 
     /// An answer that had begun does not come to its end.
     fn note_cut(&mut self, refusal: Refusal) {
-        self.exchange.record.reason = Some(refusal.reason());
-        self.exchange.record.setting = refusal.setting();
+        self.exchange.record.fail(refusal.reason(), refusal.setting());
         self.ended = true;
     }
 
@@ -373,7 +395,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         }
         self.connection.facts.end();
         self.connection.account_bytes();
-        if self.settings.access_log && self.has_log_line() {
+        if self.mark.settings.access_log && self.has_log_line() {
             self.write_log_line(duration.as_micros() as u64, sent);
         }
         self.remember(ended, duration.as_micros() as u64);
@@ -382,7 +404,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
     /// For who asks about it by its id.
     fn remember(&mut self, at: Instant, duration_us: u64) {
         let ended = EndedRequest {
-            id: self.exchange.record.request_id,
+            id: self.exchange.record.request_id(),
             at,
             duration_us,
             status: self.exchange.record.status,
@@ -391,13 +413,13 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             scheme: self.connection.scheme(),
             listen_port: self.connection.listen_port(),
             generation: self.mark.generation,
-            reason: self.exchange.record.reason,
-            setting: self.exchange.record.setting,
+            reason: self.exchange.record.reason(),
+            setting: self.exchange.record.setting(),
             site: self.site.take(),
             route: self.route,
             pool: self.way.pool.take(),
             past_pool: None,
-            server: self.exchange.record.upstream.as_ref().map(|upstream| upstream.server),
+            server: self.exchange.record.upstream.as_ref().map(|upstream| upstream.server as usize),
         };
         self.connection.worker.recent.add(ended, |asked| {
             let exchange = &self.exchange;
@@ -415,7 +437,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
     /// Whether the `log` of its route, or of its site, wants one; without a site every request has one.
     fn has_log_line(&self) -> bool {
         let Some(log) = self.route_log() else { return true };
-        log.has_line(self.exchange.record.status, self.exchange.record.reason.is_some(), self.connection.worker.random())
+        log.has_line(self.exchange.record.status, self.exchange.record.reason().is_some(), self.connection.worker.random())
     }
 
     fn route_log(&self) -> Option<&CompiledLog> {
@@ -463,7 +485,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             response_bytes,
             duration_us,
             upstream: record.upstream.as_ref().map(|upstream| RecordUpstream {
-                address: self.upstream_authority(upstream.server),
+                address: self.upstream_authority(upstream.server as usize),
                 first_byte_us: upstream.first_byte.map(|duration| duration.as_micros() as u64),
                 reused: upstream.reused,
             }),
@@ -477,12 +499,12 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             }),
             referer: field(HeaderId::Referer),
             user_agent: field(HeaderId::UserAgent),
-            request_id: &record.request_id.to_hex(),
+            request_id: &record.request_id().to_hex(),
             site: self.site.as_ref().map_or("", |site| &site.compiled.name),
             pool: self.way.pool.as_ref().map(|pool| &*pool.compiled.name.0),
             cache: record.cache,
-            reason: record.reason,
-            setting: record.setting,
+            reason: record.reason(),
+            setting: record.setting(),
             request_header: needs_headers.then_some(&request_header),
             request_cookie: needs_headers.then_some(&request_cookie),
             client_certificate: certificate.is_some().then_some(&client_certificate),

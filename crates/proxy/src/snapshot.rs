@@ -210,7 +210,7 @@ impl CompiledMirror {
 
 impl CompiledRoute {
     /// What it says of sending requests again that go to the upstream at that position.
-    pub fn retry(&self, upstream: usize) -> &RouteRetry {
+    pub fn retry(&self, upstream: u32) -> &RouteRetry {
         self.terminal.upstream(upstream).map_or(&RouteRetry::OfPool, |upstream| &upstream.retry)
     }
 }

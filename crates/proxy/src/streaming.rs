@@ -5,30 +5,28 @@ use crate::failure::{Failure, upstream_body_fault};
 use crate::surroundings::Surroundings;
 use std::cell::Cell;
 use std::pin::pin;
+use tidegate_exchange::responder::Sending;
 use tidegate_exchange::{BodyLength, BodyReader, Exchange, TURN_BYTES, gone, unless_gone};
 use tidegate_transport::{Buf, Sock, rt};
 use tidegate_wire::BodyFraming;
 use tidegate_wire::head::{HeaderId, ResponseHead};
 use tidegate_wire::http1::{content_length, state_length_once};
 
-/// The answer whose head is in `response` to the client: through the route's steps, and its body as it comes.
+/// The answer whose head is in `response` to the client: through the route's steps, and its body as it comes. `first`:
+/// what of it was taken already.
 pub async fn pass_answer<S: Sock>(
     exchange: &mut Exchange<'_, S>,
     around: Surroundings<'_, S>,
     framing: BodyFraming,
     body: &mut BodyReader<'_, S>,
+    first: Option<Buf>,
     request_done: &Cell<bool>,
 ) -> Result<(), Failure> {
-    around.run_response_steps(exchange);
-    if around.connection.is_draining() {
-        exchange.responder.close_after();
-    }
-    let (length, bytes) = match framing {
-        BodyFraming::None => (BodyLength::None, None),
-        BodyFraming::Length(bytes) => (BodyLength::Known, Some(bytes)),
-        BodyFraming::Chunked | BodyFraming::UntilClose => (BodyLength::Unknown, None),
+    let (length, bytes) = begin_answer(exchange, around, framing);
+    let first = match first {
+        Some(first) => Some(first),
+        None => body.at_hand().map_err(|fault| upstream_body_fault(&fault))?,
     };
-    let first = body.at_hand().map_err(|fault| upstream_body_fault(&fault))?;
     if let Some(coded) = begin_coding(exchange, around, bytes) {
         // Boxed, as every branch that the common request does not take.
         return Box::pin(stream_coded(exchange, around, coded, body, first, request_done)).await;
@@ -36,44 +34,76 @@ pub async fn pass_answer<S: Sock>(
     pin!(stream_plain(exchange, around, length, body, first, request_done)).await
 }
 
-/// Sends the head, which is complete, and the body as it comes. `first`: what of it is there already.
-pub async fn stream_plain<S: Sock>(
+/// As [`pass_answer`], of an answer that is all there and is not coded.
+pub fn send_whole_answer<'r, 's, S: Sock>(
+    exchange: &'r mut Exchange<'s, S>,
+    around: Surroundings<'_, S>,
+    framing: BodyFraming,
+    body: Option<Buf>,
+) -> Sending<'r, 's, S> {
+    let (length, _) = begin_answer(exchange, around, framing);
+    exchange.responder.send_head(&mut exchange.response, length, body, true)
+}
+
+/// Takes the head through the route's steps. How long the body is, and how many bytes where that is known.
+fn begin_answer<S: Sock>(
     exchange: &mut Exchange<'_, S>,
     around: Surroundings<'_, S>,
+    framing: BodyFraming,
+) -> (BodyLength, Option<u64>) {
+    around.run_response_steps(exchange);
+    if around.connection.is_draining() {
+        exchange.responder.close_after();
+    }
+    match framing {
+        BodyFraming::None => (BodyLength::None, None),
+        BodyFraming::Length(bytes) => (BodyLength::Known, Some(bytes)),
+        BodyFraming::Chunked | BodyFraming::UntilClose => (BodyLength::Unknown, None),
+    }
+}
+
+/// Sends the head, which is complete, and the body as it comes. `first`: what of it is there already.
+///
+/// Not an `async fn`, which would have room for what it is given twice.
+pub fn stream_plain<'r, S: Sock>(
+    exchange: &'r mut Exchange<'_, S>,
+    around: Surroundings<'r, S>,
     length: BodyLength,
-    body: &mut BodyReader<'_, S>,
+    body: &'r mut BodyReader<'_, S>,
     first: Option<Buf>,
-    request_done: &Cell<bool>,
-) -> Result<(), Failure> {
-    let taken = |body: &mut BodyReader<'_, S>| around.trailers_of(body);
+    request_done: &'r Cell<bool>,
+) -> impl Future<Output = Result<(), Failure>> {
+    let taken = move |body: &mut BodyReader<'_, S>| around.trailers_of(body);
     let mut trailers = if body.is_finished() { taken(body) } else { None };
-    let whole = body.is_finished() && trailers.is_none();
-    let mut turn = first.as_ref().map_or(0, |piece| piece.len());
-    exchange.responder.send_head(&mut exchange.response, length, first, whole).await.map_err(gone)?;
-    while !body.is_finished() {
-        let piece = unless_gone(&mut exchange.responder, request_done, pin!(body.read())).await?;
-        let piece = piece.map_err(|fault| upstream_body_fault(&fault))?;
-        trailers = if body.is_finished() || piece.is_none() { taken(body) } else { None };
-        let Some(piece) = piece else { break };
-        turn += piece.len();
-        let last = body.is_finished() && trailers.is_none();
-        exchange.responder.send_body(piece, last).await.map_err(gone)?;
-        if last {
-            return Ok(());
-        }
-        if turn > TURN_BYTES {
-            turn = 0;
-            around.connection.account_bytes();
-            if let Some(stream) = body.stream() {
-                around.connection.account_upstream_bytes(stream);
+    async move {
+        let whole = body.is_finished() && trailers.is_none();
+        let mut turn = first.as_ref().map_or(0, |piece| piece.len());
+        exchange.responder.send_head(&mut exchange.response, length, first, whole).await.map_err(gone)?;
+        while !body.is_finished() {
+            let piece = unless_gone(&mut exchange.responder, request_done, pin!(body.read())).await?;
+            let piece = piece.map_err(|fault| upstream_body_fault(&fault))?;
+            trailers = if body.is_finished() || piece.is_none() { taken(body) } else { None };
+            let Some(piece) = piece else { break };
+            turn += piece.len();
+            let last = body.is_finished() && trailers.is_none();
+            exchange.responder.send_body(piece, last).await.map_err(gone)?;
+            if last {
+                return Ok(());
             }
-            rt::yield_now().await;
+            if turn > TURN_BYTES {
+                turn = 0;
+                around.connection.account_bytes();
+                if let Some(stream) = body.stream() {
+                    around.connection.account_upstream_bytes(stream);
+                }
+                rt::yield_now().await;
+            }
         }
+        if !whole {
+            exchange.responder.finish(trailers.as_deref()).await.map_err(gone)?;
+        }
+        Ok(())
     }
-    if !whole {
-        exchange.responder.finish(trailers.as_deref()).await.map_err(gone)?;
-    }
-    Ok(())
 }
 
 /// One `Content-Length` where there may be one, none where there must not.

@@ -69,10 +69,10 @@ impl CompiledTerminal {
     }
 
     /// The pool that requests go to; of a split, that of the arm at this position.
-    pub fn upstream(&self, arm: usize) -> Option<&RouteUpstream> {
+    pub fn upstream(&self, arm: u32) -> Option<&RouteUpstream> {
         match self {
             CompiledTerminal::Proxy(upstream) | CompiledTerminal::FastCgi(upstream, _) => Some(upstream),
-            CompiledTerminal::Split(split) => split.arms.get(arm),
+            CompiledTerminal::Split(split) => split.arms.get(arm as usize),
             CompiledTerminal::Answer(_) | CompiledTerminal::Files(_) | CompiledTerminal::NoRoute => None,
         }
     }

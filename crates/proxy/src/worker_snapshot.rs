@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tidegate_telemetry::SiteMetrics;
 use tidegate_transport::Sock;
 use tidegate_upstream::pool::{Of, WorkerPool};
+use tidegate_wire::HeadLimits;
 
 pub struct WorkerSnapshot<S: Sock> {
     pub shared: Arc<Snapshot>,
@@ -28,12 +29,26 @@ pub struct WorkerSite {
 #[derive(Debug)]
 pub struct GenerationMark {
     pub generation: u64,
+    pub settings: Settings,
+}
+
+/// What a request needs of the configuration's process-wide settings.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    pub head_limits: HeadLimits,
+    pub body_rate_bytes: u64,
+    pub access_log: bool,
 }
 
 impl<S: Sock> WorkerSnapshot<S> {
     pub fn first(shared: Arc<Snapshot>) -> WorkerSnapshot<S> {
+        let settings = Settings {
+            head_limits: shared.head_limits(),
+            body_rate_bytes: shared.limits.body_rate_bytes,
+            access_log: shared.access_log,
+        };
         WorkerSnapshot {
-            mark: Rc::new(GenerationMark { generation: shared.generation }),
+            mark: Rc::new(GenerationMark { generation: shared.generation, settings }),
             sites: (0..shared.sites.len()).map(|_| OnceCell::new()).collect(),
             pools: (0..shared.pools.len()).map(|_| OnceCell::new()).collect(),
             pools_in_use: RefCell::default(),

@@ -6,6 +6,7 @@ use crate::connect::{self, Need, Opener};
 use crate::fault::{Progress, UpstreamFault, Was};
 use crate::pool::WorkerPool;
 use crate::retry::{first_byte_until, open_until};
+use std::future::poll_fn;
 use std::rc::Rc;
 use std::time::Instant;
 use tidegate_model::Timeouts;
@@ -66,13 +67,13 @@ async fn send<S: Sock>(call: &Call<S>, whole: &Whole<'_>, try_until: Option<Inst
         script: whole.script,
         is_whole: pieces.peek().is_none(),
     };
-    call.send_head(start, &whole.timeouts).await?;
+    call.send_head(start, whole.timeouts.idle).await?;
     while let Some(piece) = pieces.next() {
         let sent = call.send_body(Buf::copy_of(piece), pieces.peek().is_none()).await;
         sent.map_err(|_| UpstreamFault::new(UpstreamError::Reset, Progress::Sent))?;
     }
     let sent_at = rt::now();
     call.set_read_limit(ReadLimit::Until(first_byte_until(sent_at, whole.timeouts.first_byte, try_until)));
-    call.begin_answer().await?;
+    poll_fn(|cx| call.poll_begun(cx)).await?;
     Ok(sent_at)
 }

@@ -50,42 +50,49 @@ pub struct Failed<F> {
 }
 
 /// Carries an errand out, at as many servers as its terms allow.
-pub async fn carry_out<S: Sock, E: Errand<S>>(errand: &mut E, mut pool: Rc<WorkerPool<S>>) -> Result<E::Done, E::Failure> {
+///
+/// Not an `async fn`, which would have room for what it is given twice.
+pub fn carry_out<S: Sock, E: Errand<S>>(
+    errand: &mut E,
+    mut pool: Rc<WorkerPool<S>>,
+) -> impl Future<Output = Result<E::Done, E::Failure>> {
     let mut tries = Tries::default();
-    // What to say when nothing is left to try: why the last attempt failed.
-    let mut last: Option<E::Failure> = None;
-    loop {
-        let choice = match tries.again.take() {
-            Some((position, permit)) => Choice::again(&pool, position, permit),
-            None => match errand.choose(&pool, tries.tried()) {
-                Ok(choice) => choice,
-                Err(NoChoice::NoServer) => {
-                    return Err(last.unwrap_or_else(|| unserved(&pool, UpstreamError::NoServer).into()));
-                }
-                // Boxed, as every branch that the common request does not take.
-                Err(NoChoice::Full) => match (Box::pin(errand.wait(&mut pool, tries.tried())).await, last.take()) {
-                    (Ok(choice), _) => choice,
-                    // Of a request that was somewhere already, its own failure says more than that the others are full.
-                    (Err(full), Some(failure)) if E::fault(&full).is_some() => return Err(failure),
-                    (Err(failure), _) => return Err(failure),
+    async move {
+        // What to say when nothing is left to try: why the last attempt failed.
+        let mut last: Option<E::Failure> = None;
+        loop {
+            let choice = match tries.take_again() {
+                Some((position, permit)) => Choice::again(&pool, position, permit),
+                None => match errand.choose(&pool, tries.tried()) {
+                    Ok(choice) => choice,
+                    Err(NoChoice::NoServer) => {
+                        return Err(last.unwrap_or_else(|| unserved(&pool, UpstreamError::NoServer).into()));
+                    }
+                    // Boxed, as every branch that the common request does not take.
+                    Err(NoChoice::Full) => match (Box::pin(errand.wait(&mut pool, tries.tried())).await, last.take()) {
+                        (Ok(choice), _) => choice,
+                        // Of a request that was somewhere already, its own failure says more than that the others are full.
+                        (Err(full), Some(failure)) if E::fault(&full).is_some() => return Err(failure),
+                        (Err(failure), _) => return Err(failure),
+                    },
                 },
-            },
-        };
-        tries.begin(choice.position);
-        if tries.is_again() {
-            pool.metrics.retries.increment();
+            };
+            tries.begin(choice.position);
+            if tries.is_again() {
+                pool.metrics.retries.increment();
+            }
+            let failed = match pin!(errand.attempt(Attempt::new(pool.clone(), choice), &mut tries)).await {
+                Ok(done) => return Ok(done),
+                Err(failed) => failed,
+            };
+            let Failed { failure, was, position, permit } = failed;
+            let Some(fault) = E::fault(&failure) else { return Err(failure) };
+            match tries.judge(&pool, fault, was, position, &errand.terms(&pool)) {
+                NextTry::None => return Err(failure),
+                NextTry::SameServer(position) => tries.begin_again_at(position, permit),
+                NextTry::Another => {}
+            }
+            last = Some(failure);
         }
-        let failed = match pin!(errand.attempt(Attempt::new(pool.clone(), choice), &mut tries)).await {
-            Ok(done) => return Ok(done),
-            Err(failed) => failed,
-        };
-        let Failed { failure, was, position, permit } = failed;
-        let Some(fault) = E::fault(&failure) else { return Err(failure) };
-        match tries.judge(&pool, fault, was, position, &errand.terms(&pool)) {
-            NextTry::None => return Err(failure),
-            NextTry::SameServer(position) => tries.again = Some((position, permit)),
-            NextTry::Another => {}
-        }
-        last = Some(failure);
     }
 }

@@ -213,9 +213,10 @@ fn same_tls(before: Option<&UpstreamTlsConfigs>, now: Option<&UpstreamTlsConfigs
 }
 
 /// A connection to a server that has one request at a time: of HTTP/1.1, of FastCGI, or bare.
+///
+/// Boxed once for its whole life: it moves into and out of the pool with every request.
 pub struct H1Connection<S: Sock> {
-    /// Boxed once for its whole life: it moves into and out of the pool with every request.
-    pub stream: Box<Stream<S>>,
+    pub stream: Stream<S>,
     /// An exchange is on it: dropped now it is reset, so that its server sees at once that nobody wants the answer, and
     /// its port is free. Ended in the ordinary way the port would be kept for a minute, and clients that went away in
     /// their thousands had the kernel look for a free one among all of those.
@@ -233,7 +234,7 @@ pub struct H1Connection<S: Sock> {
 const CONNECTION_BYTES: usize = 4 << 10;
 
 struct Idle<S: Sock> {
-    connection: H1Connection<S>,
+    connection: Box<H1Connection<S>>,
     since: Instant,
     /// Opened in advance, and nothing was sent on it yet.
     is_unused: bool,
@@ -275,17 +276,18 @@ impl<S: Sock> H1Connection<S> {
         if self.idle_before.is_some() { Was::Pooled } else { Was::Fresh }
     }
 
-    pub fn fresh(fresh: Fresh<S>) -> H1Connection<S> {
+    #[expect(clippy::unnecessary_box_returns, reason = "the box is what is kept")]
+    pub fn fresh(fresh: Fresh<S>) -> Box<H1Connection<S>> {
         let Fresh { stream, slot, lifespan, owner } = fresh;
-        H1Connection {
-            stream: Box::new(stream),
+        Box::new(H1Connection {
+            stream,
             is_in_exchange: Cell::new(false),
             idle_before: None,
             _slot: slot,
             lifespan,
             owner,
             _taken: TakenShare::new(CONNECTION_BYTES),
-        }
+        })
     }
 }
 
@@ -380,7 +382,7 @@ impl<S: Sock> Server<S> {
         certain: bool,
         client: Option<&Client>,
         metrics: &PoolMetrics,
-    ) -> Option<H1Connection<S>> {
+    ) -> Option<Box<H1Connection<S>>> {
         let idle_max = self.idle_max.get();
         let mut idle = self.idle.borrow_mut();
         while let Some(Idle { mut connection, since, .. }) = pop_idle(&mut idle, client) {
@@ -410,7 +412,7 @@ impl<S: Sock> Server<S> {
 
     /// Keeps a connection for the next request, unless it has served long enough, or the next in the queue for one
     /// lives in another worker: then it is closed, to make room.
-    pub fn put_idle(&self, mut connection: H1Connection<S>, now: Instant) {
+    pub fn put_idle(&self, mut connection: Box<H1Connection<S>>, now: Instant) {
         if let Some(age) = connection.idle_before {
             self.learn_reused_after(age);
         }
@@ -441,7 +443,7 @@ impl<S: Sock> Server<S> {
     }
 
     /// Keeps a connection that was opened before it is needed.
-    pub fn put_fresh(&self, connection: H1Connection<S>, now: Instant) {
+    pub fn put_fresh(&self, connection: Box<H1Connection<S>>, now: Instant) {
         let mut idle = self.idle.borrow_mut();
         if self.gone.get() || idle.len() >= KeepAlive::CONNECTIONS_MAX as usize {
             return;

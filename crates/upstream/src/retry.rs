@@ -12,34 +12,40 @@ use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Sock, rt};
 
 /// Attempts at one request, the first included.
-const TRIES_MAX: usize = Retry::ATTEMPTS_MAX as usize + 1 + REPAIRS_MAX;
+const TRIES_MAX: usize = Retry::ATTEMPTS_MAX as usize + 1 + REPAIRS_MAX as usize;
 /// Kept connections that end under one request before it counts as failed.
-const REPAIRS_MAX: usize = 2;
+const REPAIRS_MAX: u8 = 2;
 /// Connections of HTTP/2 that end by GOAWAY before the server looked at one request, while it took others on each: as
 /// many as there are requests on a connection. Each such connection answers one of them at least, so those that are
 /// sent again together are fewer each time.
-const PASSED_OVER_MAX: usize = 100;
+const PASSED_OVER_MAX: u8 = 100;
 
-/// Where a request has been.
+/// Where a request has been. What only those need that were sent more than once is apart: every request that waits has
+/// room for this.
+#[derive(Default)]
 pub struct Tries {
-    positions: [usize; TRIES_MAX],
-    count: usize,
-    repairs: usize,
-    passed_over: usize,
-    /// The same server once more, over a connection of its own and in the place that the request has.
-    pub again: Option<(usize, Option<Permit>)>,
-    needs_fresh: Option<usize>,
+    /// The server that it was sent to first.
+    first: usize,
+    count: u8,
+    repairs: u8,
+    passed_over: u8,
+    more: Option<Box<MoreTries>>,
 }
 
-impl Default for Tries {
-    fn default() -> Self {
-        Tries { positions: [usize::MAX; TRIES_MAX], count: 0, repairs: 0, passed_over: 0, again: None, needs_fresh: None }
-    }
+/// Of a request that failed somewhere.
+struct MoreTries {
+    positions: [usize; TRIES_MAX],
+    /// The same server once more, over a connection of its own and in the place that the request has.
+    again: Option<(usize, Option<Permit>)>,
+    needs_fresh: Option<usize>,
 }
 
 impl Tries {
     pub fn tried(&self) -> &[usize] {
-        &self.positions[..self.count]
+        match &self.more {
+            Some(more) => &more.positions[..usize::from(self.count)],
+            None => &std::slice::from_ref(&self.first)[..usize::from(self.count.min(1))],
+        }
     }
 
     /// Whether this is not its first attempt.
@@ -49,20 +55,44 @@ impl Tries {
 
     /// An attempt at a server.
     pub fn begin(&mut self, position: usize) {
-        if let Some(place) = self.positions.get_mut(self.count) {
+        if self.count == 0 && self.more.is_none() {
+            (self.first, self.count) = (position, 1);
+            return;
+        }
+        let count = usize::from(self.count);
+        if let Some(place) = self.more().positions.get_mut(count) {
             *place = position;
             self.count += 1;
         }
     }
 
+    /// The same server once more, where the connection was at fault.
+    pub fn begin_again_at(&mut self, position: usize, permit: Option<Permit>) {
+        self.more().again = Some((position, permit));
+    }
+
+    /// The server that is to be tried once more, and the place that the request has there.
+    pub fn take_again(&mut self) -> Option<(usize, Option<Permit>)> {
+        self.more.as_mut()?.again.take()
+    }
+
     /// The connection that just failed had been kept; the server's others may be as old.
     pub fn needs_fresh(&mut self, position: usize) -> bool {
-        self.needs_fresh.take() == Some(position)
+        self.more.as_mut().is_some_and(|more| more.needs_fresh.take() == Some(position))
+    }
+
+    fn more(&mut self) -> &mut MoreTries {
+        let first = self.first;
+        self.more.get_or_insert_with(|| {
+            let mut positions = [usize::MAX; TRIES_MAX];
+            positions[0] = first;
+            Box::new(MoreTries { positions, again: None, needs_fresh: None })
+        })
     }
 
     /// Times that it was sent again because of a server.
     pub fn retries(&self) -> usize {
-        self.count.saturating_sub(1 + self.repairs)
+        usize::from(self.count.saturating_sub(1 + self.repairs))
     }
 
     /// RFC 9110 section 9.2.2: again only what did not reach the server, or does the same when done twice.
@@ -90,7 +120,7 @@ impl Tries {
         }
         if was.is_race(fault) && self.repairs < REPAIRS_MAX {
             self.repairs += 1;
-            self.needs_fresh = (was == Was::Pooled).then_some(position);
+            self.more().needs_fresh = (was == Was::Pooled).then_some(position);
             return NextTry::SameServer(position);
         }
         let Some(retry) = terms.retry else { return NextTry::None };

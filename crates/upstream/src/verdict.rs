@@ -28,7 +28,7 @@ static CHANGES: EventGate = EventGate::new(20);
 /// One request at one server: counts towards its load, however it ends, and says what it found out.
 pub struct Attempt<S: Sock> {
     pool: Rc<WorkerPool<S>>,
-    position: usize,
+    position: u32,
     permit: Option<Permit>,
     /// The server was out, and nothing is known yet.
     finds_out: Cell<bool>,
@@ -50,7 +50,7 @@ impl<S: Sock> Attempt<S> {
         let count = &pool.servers[choice.position].state().in_flight;
         count.set(count.get() + 1);
         Attempt {
-            position: choice.position,
+            position: choice.position as u32,
             permit: choice.permit,
             finds_out: Cell::new(choice.finds_out),
             so_far: Cell::new(SoFar::Nothing),
@@ -63,7 +63,7 @@ impl<S: Sock> Attempt<S> {
     }
 
     pub fn position(&self) -> usize {
-        self.position
+        self.position as usize
     }
 
     /// The attempt failed, on a connection that was such a one.
@@ -80,7 +80,7 @@ impl<S: Sock> Attempt<S> {
     }
 
     fn server(&self) -> &Rc<Server<S>> {
-        &self.pool.servers[self.position]
+        &self.pool.servers[self.position()]
     }
 
     /// An answer began, so long after the request was sent. `rest`: it asks not to be asked again for so long.
@@ -130,7 +130,7 @@ impl<S: Sock> Attempt<S> {
     /// overloaded as a whole would leave all its requests to its last servers.
     fn pause(&self, pause: Duration) {
         let (health, now) = (&self.server().shared.health, rt::now());
-        let (servers, own) = (&self.pool.servers, self.position);
+        let (servers, own) = (&self.pool.servers, self.position());
         let others_out =
             servers.iter().enumerate().filter(|(position, server)| *position != own && server.shared.health.is_out()).count();
         let settings = self.pool.compiled.model.outlier.unwrap_or_default();
@@ -140,7 +140,7 @@ impl<S: Sock> Attempt<S> {
         let was_out = health.is_out();
         health.pause(now, pause);
         if !was_out && let Some(suppressed) = CHANGES.allow(now) {
-            let (pool, server) = (&self.pool.compiled.name, &self.pool.compiled.servers[self.position].authority);
+            let (pool, server) = (&self.pool.compiled.name, &self.pool.compiled.servers[self.position()].authority);
             let seconds = pause.as_secs();
             tracing::info!(%pool, %server, seconds, suppressed, "a server asks for a pause: others get its requests");
         }
@@ -209,7 +209,7 @@ impl<S: Sock> Attempt<S> {
             Some(ejection) => {
                 health.eject(ejection.until, why);
                 let left = ejection.until.saturating_sub(now);
-                log_ejection(&self.pool.compiled.name.0, &self.pool.compiled.servers[self.position].authority, why, left);
+                log_ejection(&self.pool.compiled.name.0, &self.pool.compiled.servers[self.position()].authority, why, left);
             }
             None if was_probe => health.found_nothing_out(),
             None => {}
@@ -223,13 +223,13 @@ impl<S: Sock> Attempt<S> {
     }
 
     fn identity(&self) -> u64 {
-        self.pool.compiled.servers[self.position].identity
+        self.pool.compiled.servers[self.position()].identity
     }
 
     #[cold]
     fn log_return(&self) {
         if let Some(suppressed) = CHANGES.allow(Instant::now()) {
-            let (pool, server) = (&self.pool.compiled.name, &self.pool.compiled.servers[self.position].authority);
+            let (pool, server) = (&self.pool.compiled.name, &self.pool.compiled.servers[self.position()].authority);
             tracing::info!(%pool, %server, suppressed, "a server is in use again: it answered well");
         }
     }

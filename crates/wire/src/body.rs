@@ -64,6 +64,15 @@ impl BodyDecoder {
         Ok(())
     }
 
+    /// See [`ChunkedDecoder::has_trailers`].
+    #[inline]
+    pub fn has_trailers(&self) -> bool {
+        match self {
+            BodyDecoder::Chunked(decoder) => decoder.has_trailers(),
+            BodyDecoder::Length { .. } | BodyDecoder::UntilClose | BodyDecoder::Finished => false,
+        }
+    }
+
     /// See [`ChunkedDecoder::take_trailers`].
     pub fn take_trailers(&mut self) -> Option<Box<Fields>> {
         match self {

@@ -141,6 +141,12 @@ impl ChunkedDecoder {
         self.state == ChunkState::Finished
     }
 
+    /// Whether trailer fields have come that were not taken.
+    #[inline]
+    pub fn has_trailers(&self) -> bool {
+        self.trailers.is_some()
+    }
+
     /// The trailer fields, once the body is finished. Those that could change how the message is framed, routed,
     /// authenticated or cached are not among them: RFC 9110 section 6.5.1 forbids to merge them, so they are dropped.
     pub fn take_trailers(&mut self) -> Option<Box<Fields>> {

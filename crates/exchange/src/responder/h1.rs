@@ -25,7 +25,8 @@ pub struct H1Responder<'s, S> {
     /// The answer has taken long enough to look whether the client is still there. Most answers are faster than looking
     /// is cheap.
     watching: bool,
-    half_closed: Option<HalfClosed>,
+    /// Boxed, as most clients do not.
+    half_closed: Option<Box<HalfClosed>>,
 }
 
 /// The client has ended its side. Some do so after their request and still wait for the answer (`nc -N`), most have
@@ -61,7 +62,7 @@ impl<'s, S: Sock> H1Responder<'s, S> {
                     Gone::Reset => return Poll::Ready(()),
                     Gone::HalfClosed => {
                         let grace = Box::pin(rt::sleep(HALF_CLOSE_GRACE));
-                        self.half_closed = Some(HalfClosed { grace, sent_before: self.bytes_sent });
+                        self.half_closed = Some(Box::new(HalfClosed { grace, sent_before: self.bytes_sent }));
                         continue;
                     }
                 }
@@ -70,7 +71,7 @@ impl<'s, S: Sock> H1Responder<'s, S> {
             if half_closed.sent_before == self.bytes_sent {
                 return Poll::Ready(());
             }
-            self.half_closed = Some(HalfClosed { grace: Box::pin(rt::sleep(HALF_CLOSE_GRACE)), sent_before: self.bytes_sent });
+            **half_closed = HalfClosed { grace: Box::pin(rt::sleep(HALF_CLOSE_GRACE)), sent_before: self.bytes_sent };
         }
     }
 

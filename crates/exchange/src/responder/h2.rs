@@ -4,7 +4,7 @@ use super::CLIENT_WRITE_IDLE;
 use std::io;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tidegate_message::h2::StreamHandle;
+use tidegate_message::h2::{StreamHandle, UntilSent};
 use tidegate_transport::Buf;
 use tidegate_wire::h2::frame::ErrorCode;
 use tidegate_wire::head::{Fields, ResponseHead};
@@ -15,12 +15,13 @@ pub struct H2Responder {
     /// Nothing may follow.
     ended: bool,
     pub(super) bytes_sent: u64,
-    pub(super) write_idle: Duration,
+    /// How long the client may take none of the answer; no more precise than a second.
+    write_idle_seconds: u32,
 }
 
 impl H2Responder {
     pub fn new(stream: StreamHandle) -> H2Responder {
-        H2Responder { stream, started: false, ended: false, bytes_sent: 0, write_idle: CLIENT_WRITE_IDLE }
+        H2Responder { stream, started: false, ended: false, bytes_sent: 0, write_idle_seconds: seconds_of(CLIENT_WRITE_IDLE) }
     }
 
     pub(super) fn send_interim(&mut self, head: &ResponseHead) -> io::Result<()> {
@@ -37,20 +38,30 @@ impl H2Responder {
         &self.stream
     }
 
-    pub(super) async fn send_head(&mut self, head: &ResponseHead, first: Option<Buf>, finished: bool) -> io::Result<()> {
+    pub(super) fn set_write_idle(&mut self, idle: Duration) {
+        self.write_idle_seconds = seconds_of(idle);
+    }
+
+    /// Whatever there is to wait for then.
+    pub(super) fn send_head(
+        &mut self,
+        head: &ResponseHead,
+        first: Option<Buf>,
+        finished: bool,
+    ) -> io::Result<Option<UntilSent<'_>>> {
         self.started = true;
         self.ended = finished && first.is_none();
         self.stream.send_response(head, self.ended)?;
         match first {
-            Some(piece) => self.send_body(piece, finished).await,
-            None => Ok(()),
+            Some(piece) => Ok(Some(self.send_body(piece, finished))),
+            None => Ok(None),
         }
     }
 
-    pub(super) async fn send_body(&mut self, piece: Buf, finished: bool) -> io::Result<()> {
+    pub(super) fn send_body(&mut self, piece: Buf, finished: bool) -> UntilSent<'_> {
         self.bytes_sent += piece.len() as u64;
         self.ended |= finished;
-        self.stream.send_body(piece, finished, self.write_idle).await
+        self.stream.send_body(piece, finished, Duration::from_secs(self.write_idle_seconds.into()))
     }
 
     /// Ends a body that no piece was the last of.
@@ -70,4 +81,8 @@ impl H2Responder {
     pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.ended { Poll::Pending } else { self.stream.poll_gone(cx) }
     }
+}
+
+fn seconds_of(duration: Duration) -> u32 {
+    u32::try_from(duration.as_secs()).unwrap_or(u32::MAX)
 }

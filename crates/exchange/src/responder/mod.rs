@@ -13,7 +13,8 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tidegate_message::h2::StreamHandle;
+use tidegate_message::h2::{StreamHandle, UntilSent};
+use tidegate_transport::stream::Write;
 use tidegate_transport::{Buf, Sock};
 use tidegate_wire::h2::frame::ErrorCode;
 use tidegate_wire::head::{Fields, ResponseHead};
@@ -56,18 +57,17 @@ impl<'s, S: Sock> Responder<'s, S> {
     /// Sends the head, with the first piece of the body if there is one, in one piece. `finished`: the message ends
     /// here.
     #[inline]
-    pub async fn send_head(
+    pub fn send_head(
         &mut self,
         head: &mut ResponseHead,
         length: BodyLength,
         first: Option<Buf>,
         finished: bool,
-    ) -> io::Result<()> {
+    ) -> Sending<'_, 's, S> {
         match self {
-            Responder::H1(responder) => responder.begin(head, length, first, finished)?.await,
-            // Boxed, like all of HTTP/2 here: HTTP/1 futures are copied often, and must not carry its size.
-            Responder::H2(responder) => Box::pin(responder.send_head(head, first, finished)).await,
-            Responder::Nobody => Ok(()),
+            Responder::H1(responder) => Sending::of_h1(responder.begin(head, length, first, finished)),
+            Responder::H2(responder) => Sending::of_h2(responder.send_head(head, first, finished)),
+            Responder::Nobody => Sending::Over(None),
         }
     }
 
@@ -100,14 +100,15 @@ impl<'s, S: Sock> Responder<'s, S> {
     }
 
     /// Sends a piece of the body. `finished`: it is the last, and no trailers follow.
-    pub async fn send_body(&mut self, piece: Buf, finished: bool) -> io::Result<()> {
+    #[inline]
+    pub fn send_body(&mut self, piece: Buf, finished: bool) -> Sending<'_, 's, S> {
         match self {
             Responder::H1(responder) if responder.bodiless => {
-                Err(io::Error::new(io::ErrorKind::InvalidData, "a body that may not be"))
+                Sending::Over(Some(io::Error::new(io::ErrorKind::InvalidData, "a body that may not be")))
             }
-            Responder::H1(responder) => responder.send_body(piece, finished).await,
-            Responder::H2(responder) => Box::pin(responder.send_body(piece, finished)).await,
-            Responder::Nobody => Ok(()),
+            Responder::H1(responder) => Sending::H1(responder.send_body(piece, finished)),
+            Responder::H2(responder) => Sending::H2(responder.send_body(piece, finished)),
+            Responder::Nobody => Sending::Over(None),
         }
     }
 
@@ -116,7 +117,7 @@ impl<'s, S: Sock> Responder<'s, S> {
     pub fn set_write_idle(&mut self, idle: Duration) {
         match self {
             Responder::H1(responder) => responder.stream.sock.set_write_idle(idle),
-            Responder::H2(responder) => responder.write_idle = idle,
+            Responder::H2(responder) => responder.set_write_idle(idle),
             Responder::Nobody => {}
         }
     }
@@ -193,15 +194,52 @@ impl<'s, S: Sock> Responder<'s, S> {
     }
 }
 
+/// What goes to the client on its way. A type of its own and not an `async fn`, because futures that await it are
+/// copied with it inside.
+#[must_use = "nothing is sent before it is awaited"]
+pub enum Sending<'r, 's, S> {
+    H1(Write<'s, S>),
+    H2(UntilSent<'r>),
+    /// There is nothing to wait for.
+    Over(Option<io::Error>),
+}
+
+impl<'r, 's, S> Sending<'r, 's, S> {
+    fn of_h1(begun: io::Result<Write<'s, S>>) -> Self {
+        begun.map_or_else(|error| Sending::Over(Some(error)), Sending::H1)
+    }
+
+    fn of_h2(begun: io::Result<Option<UntilSent<'r>>>) -> Self {
+        match begun {
+            Ok(Some(waiting)) => Sending::H2(waiting),
+            Ok(None) => Sending::Over(None),
+            Err(error) => Sending::Over(Some(error)),
+        }
+    }
+}
+
+impl<S: Sock> Future for Sending<'_, '_, S> {
+    type Output = io::Result<()>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut *self {
+            Sending::H1(writing) => Pin::new(writing).poll(cx),
+            Sending::H2(waiting) => Pin::new(waiting).poll(cx),
+            Sending::Over(error) => Poll::Ready(error.take().map_or(Ok(()), Err)),
+        }
+    }
+}
+
 /// Waits for something of the upstream's, unless the client leaves meanwhile; then nobody needs it. While the request's
 /// body is being read its reader notices instead. The future is pinned by the caller, so that it is not copied into
-/// this one.
-pub async fn unless_gone<T, S: Sock>(
-    responder: &mut Responder<'_, S>,
-    request_done: &Cell<bool>,
-    mut future: Pin<&mut impl Future<Output = T>>,
-) -> Result<T, ClientFault> {
-    poll_fn(|cx| {
+/// this one, which is no `async fn` because that would have room for what it is given twice.
+pub fn unless_gone<'a, T, S: Sock>(
+    responder: &'a mut Responder<'_, S>,
+    request_done: &'a Cell<bool>,
+    mut future: Pin<&'a mut impl Future<Output = T>>,
+) -> impl Future<Output = Result<T, ClientFault>> {
+    poll_fn(move |cx| {
         if let Poll::Ready(output) = future.as_mut().poll(cx) {
             return Poll::Ready(Ok(output));
         }
@@ -210,5 +248,4 @@ pub async fn unless_gone<T, S: Sock>(
         }
         Poll::Pending
     })
-    .await
 }

@@ -12,4 +12,4 @@ mod stream;
 pub use frame_io::{FrameIo, FrameOwner, HALF_CLOSE_GRACE, Nobody};
 pub use shared::{H2Shared, Opened, Request};
 pub use slot::StreamFault;
-pub use stream::StreamHandle;
+pub use stream::{StreamHandle, UntilSent};

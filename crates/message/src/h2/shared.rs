@@ -423,7 +423,7 @@ impl State {
             outgoing.keep();
         }
         if let Some(slot) = connection.user(key) {
-            slot.outgoing = Some(outgoing);
+            slot.outgoing = Some(Box::new(outgoing));
             slot.settle(held);
         }
         if held.is_short() {

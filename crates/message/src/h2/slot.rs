@@ -36,19 +36,17 @@ const STREAM_BYTES: u32 = 12 << 10;
 /// What a connection keeps with each stream.
 #[derive(Default)]
 pub struct Slot {
-    /// What came of the body and was not read; no more than the stream's window.
-    pub(super) incoming: Vec<u8>,
-    pub(super) trailers: Option<Box<Fields>>,
-    /// Heads of the answer that nobody has read: interim ones, and the final one. Most answers have one.
+    /// Boxed, as every stream that waits has room for it.
+    pub(super) arrived: Option<Box<Arrived>>,
+    /// A head of the answer that nobody has read. Most answers have one.
     pub(super) head: Option<Box<ResponseHead>>,
-    #[expect(clippy::vec_box, reason = "they are lent as boxes")]
-    pub(super) more_heads: Vec<Box<ResponseHead>>,
     /// The answer to a HEAD.
     pub(super) is_bodiless: bool,
     pub(super) fault: Option<StreamFault>,
     /// The rule that the trailers broke: the message is never whole.
     pub(super) malformed: Option<HeadError>,
-    pub(super) outgoing: Option<Outgoing>,
+    /// Boxed, as it is there only while the peer's window or the connection is full.
+    pub(super) outgoing: Option<Box<Outgoing>>,
     /// Whoever waits for a part of the body.
     pub(super) reader: Option<Waker>,
     /// Whoever waits until what it wrote is out, or until the stream is reset.
@@ -62,6 +60,17 @@ pub struct Slot {
     pub(super) widened_bytes: u32,
 }
 
+/// What came of a message behind its first head, and was not read.
+#[derive(Default)]
+pub(super) struct Arrived {
+    /// Of the body; no more than the stream's window.
+    pub(super) body: Vec<u8>,
+    pub(super) trailers: Option<Box<Fields>>,
+    /// Heads behind one that nobody has read, where there were interim ones.
+    #[expect(clippy::vec_box, reason = "they are lent as boxes")]
+    more_heads: Vec<Box<ResponseHead>>,
+}
+
 impl Slot {
     /// A stream of ours, whose answer has no body if its request is a HEAD.
     pub(super) fn of_request(is_bodiless: bool) -> Slot {
@@ -71,27 +80,44 @@ impl Slot {
     }
 
     pub(super) fn take_in(&mut self, bytes: &[u8]) {
-        if self.incoming.capacity() == 0 && !bytes.is_empty() {
-            self.incoming = spare::take();
+        if !bytes.is_empty() {
+            let body = &mut self.arrived.get_or_insert_default().body;
+            if body.capacity() == 0 {
+                *body = spare::take();
+            }
+            body.extend_from_slice(bytes);
         }
-        self.incoming.extend_from_slice(bytes);
         self.wake_reader();
     }
 
     pub(super) fn take_head(&mut self, head: Result<Box<ResponseHead>, HeadError>) {
         match head {
             Ok(head) if self.head.is_none() => self.head = Some(head),
-            Ok(head) if self.more_heads.len() < UNREAD_HEADS_MAX => self.more_heads.push(head),
-            Ok(_) => self.fail(StreamFault::Malformed(HeadError::TooManyFields)),
+            Ok(head) => {
+                let more_heads = &mut self.arrived.get_or_insert_default().more_heads;
+                if more_heads.len() < UNREAD_HEADS_MAX {
+                    more_heads.push(head);
+                } else {
+                    self.fail(StreamFault::Malformed(HeadError::TooManyFields));
+                }
+            }
             Err(error) => self.fail(StreamFault::Malformed(error)),
         }
         self.wake_reader();
     }
 
+    /// The next head that nobody has read.
+    pub(super) fn next_head(&mut self) -> Option<Box<ResponseHead>> {
+        let head = self.head.take()?;
+        let more_heads = self.arrived.as_mut().map(|arrived| &mut arrived.more_heads);
+        self.head = more_heads.filter(|heads| !heads.is_empty()).map(|heads| heads.remove(0));
+        Some(head)
+    }
+
     /// Trailers that break a rule end the message for who reads it; who writes may go on, where it is answerable.
     pub(super) fn take_trailers(&mut self, trailers: Result<Box<Fields>, HeadError>, is_answerable: bool) {
         match trailers {
-            Ok(trailers) => self.trailers = Some(trailers),
+            Ok(trailers) => self.arrived.get_or_insert_default().trailers = Some(trailers),
             Err(error) => {
                 self.malformed = Some(error);
                 if !is_answerable {
@@ -130,16 +156,29 @@ impl Slot {
     /// Heads and trailers that nobody has read.
     #[inline]
     fn arrived_bytes(&self) -> u32 {
-        let of_heads = match &self.head {
-            Some(head) => head.fields.held_bytes() + self.more_heads.iter().map(|head| head.fields.held_bytes()).sum::<usize>(),
-            None => 0,
-        };
-        u32_of(of_heads + self.trailers.as_ref().map_or(0, |trailers| trailers.held_bytes()))
+        let of_head = self.head.as_ref().map_or(0, |head| head.fields.held_bytes());
+        let Some(arrived) = &self.arrived else { return u32_of(of_head) };
+        let of_more: usize = arrived.more_heads.iter().map(|head| head.fields.held_bytes()).sum();
+        u32_of(of_head + of_more + arrived.trailers.as_ref().map_or(0, |trailers| trailers.held_bytes()))
     }
 
     #[inline]
     fn body_bytes(&self) -> u32 {
-        u32_of(self.incoming.len() + self.outgoing.as_ref().map_or(0, Outgoing::held_bytes))
+        u32_of(self.unread_bytes() + self.outgoing.as_ref().map_or(0, |outgoing| outgoing.held_bytes()))
+    }
+
+    /// Bytes of the body that came and were not read.
+    #[inline]
+    pub(super) fn unread_bytes(&self) -> usize {
+        self.arrived.as_ref().map_or(0, |arrived| arrived.body.len())
+    }
+
+    pub(super) fn take_arrived_trailers(&mut self) -> Option<Box<Fields>> {
+        self.arrived.as_mut()?.trailers.take()
+    }
+
+    pub(super) fn has_trailers(&self) -> bool {
+        self.arrived.as_ref().is_some_and(|arrived| arrived.trailers.is_some())
     }
 
     fn wake_reader(&mut self) {
@@ -160,8 +199,12 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        spare::give_back(std::mem::take(&mut self.incoming));
-        self.head.take().into_iter().chain(self.more_heads.drain(..)).for_each(spare::give_back_head);
+        if let Some(arrived) = &mut self.arrived {
+            spare::give_back(std::mem::take(&mut arrived.body));
+        }
+        while let Some(head) = self.next_head() {
+            spare::give_back_head(head);
+        }
     }
 }
 

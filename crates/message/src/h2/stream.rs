@@ -4,7 +4,7 @@
 use super::shared::{H2Shared, State};
 use super::slot::{Outgoing, Slot, StreamFault};
 use super::spare;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -46,7 +46,7 @@ impl StreamHandle {
         let State { connection, held, .. } = &mut *state;
         let has_come_whole = connection.has_come_whole(self.key);
         let Some(slot) = connection.user(self.key) else { return Poll::Ready(Err(StreamFault::Lost)) };
-        if slot.incoming.is_empty() {
+        let Some(arrived) = slot.arrived.as_mut().filter(|arrived| !arrived.body.is_empty()) else {
             return match (slot.malformed, slot.fault) {
                 (Some(error), _) => Poll::Ready(Err(StreamFault::Malformed(error))),
                 (None, Some(fault @ StreamFault::Malformed(_))) => Poll::Ready(Err(fault)),
@@ -61,13 +61,14 @@ impl StreamHandle {
                     Poll::Pending
                 }
             };
-        }
-        let count = slot.incoming.len().min(CAPACITY);
-        let piece = Buf::copy_of(slot.incoming.get(..count).unwrap_or_default());
-        if count == slot.incoming.len() {
-            spare::give_back(std::mem::take(&mut slot.incoming));
+        };
+        let body = &mut arrived.body;
+        let count = body.len().min(CAPACITY);
+        let piece = Buf::copy_of(body.get(..count).unwrap_or_default());
+        if count == body.len() {
+            spare::give_back(std::mem::take(body));
         } else {
-            slot.incoming.drain(..count);
+            body.drain(..count);
         }
         slot.settle(held);
         state.lend_output();
@@ -96,10 +97,7 @@ impl StreamHandle {
         let mut state = self.shared.state.borrow_mut();
         let State { connection, held, .. } = &mut *state;
         let Some(slot) = connection.user(self.key) else { return false };
-        let Some(mut arrived) = slot.head.take() else { return false };
-        if !slot.more_heads.is_empty() {
-            slot.head = Some(slot.more_heads.remove(0));
-        }
+        let Some(mut arrived) = slot.next_head() else { return false };
         slot.settle(held);
         std::mem::swap(&mut *arrived, head);
         spare::give_back_head(arrived);
@@ -118,7 +116,7 @@ impl StreamHandle {
         let has_come_whole = connection.has_come_whole(self.key);
         connection.user(self.key).is_none_or(|slot| {
             let is_malformed = slot.malformed.is_some() || matches!(slot.fault, Some(StreamFault::Malformed(_)));
-            has_come_whole && !is_malformed && slot.incoming.is_empty() && slot.trailers.is_none()
+            has_come_whole && !is_malformed && slot.unread_bytes() == 0 && !slot.has_trailers()
         })
     }
 
@@ -127,7 +125,7 @@ impl StreamHandle {
         let mut state = self.shared.state.borrow_mut();
         let State { connection, held, .. } = &mut *state;
         let slot = connection.user(self.key)?;
-        let trailers = slot.trailers.take()?;
+        let trailers = slot.take_arrived_trailers()?;
         slot.settle(held);
         Some(trailers)
     }
@@ -138,21 +136,16 @@ impl StreamHandle {
     }
 
     /// Sends a piece of a body, and waits until it is out; `idle` is how long the peer may take none of it.
-    pub async fn send_body(&self, piece: Buf, finished: bool, idle: Duration) -> io::Result<()> {
-        self.send(piece, finished)?;
-        self.until_sent(idle).await
+    pub fn send_body(&self, piece: Buf, finished: bool, idle: Duration) -> UntilSent<'_> {
+        match self.send(piece, finished) {
+            Ok(()) => self.until_sent(idle),
+            Err(error) => UntilSent { stream: self, idle, wait: Wait::Failed(error) },
+        }
     }
 
     /// Waits until the piece that was sent last is out; `idle` is how long the peer may take none of it.
-    pub async fn until_sent(&self, idle: Duration) -> io::Result<()> {
-        let mut stall: Option<Stall> = None;
-        poll_fn(|cx| {
-            if let Poll::Ready(sent) = self.poll_sent(cx) {
-                return Poll::Ready(sent);
-            }
-            stall.get_or_insert_with(|| Stall::new(self, idle)).poll(self, idle, cx)
-        })
-        .await
+    pub fn until_sent(&self, idle: Duration) -> UntilSent<'_> {
+        UntilSent { stream: self, idle, wait: Wait::Begins }
     }
 
     /// Sends a piece of a body, or puts it where its turn comes: see [`poll_sent`](Self::poll_sent).
@@ -183,7 +176,7 @@ impl StreamHandle {
     fn unsent_bytes(&self) -> usize {
         let mut state = self.shared.state.borrow_mut();
         let outgoing = state.connection.user(self.key).and_then(|slot| slot.outgoing.as_ref());
-        outgoing.map_or(0, Outgoing::len)
+        outgoing.map_or(0, |outgoing| outgoing.len())
     }
 
     /// Ends a body that no piece was the last of.
@@ -250,6 +243,44 @@ impl Drop for StreamHandle {
             released.leave(&mut state.held);
         }
         state.wake_driver();
+    }
+}
+
+/// Until a piece of a body is out. A type of its own and not an `async fn`, because futures that await it are copied
+/// with it inside.
+#[must_use = "nobody waits before it is awaited"]
+pub struct UntilSent<'h> {
+    stream: &'h StreamHandle,
+    idle: Duration,
+    wait: Wait,
+}
+
+enum Wait {
+    Begins,
+    /// Boxed, as it is seldom.
+    Stalls(Box<Stall>),
+    /// Nothing could be sent.
+    Failed(io::Error),
+}
+
+impl Future for UntilSent<'_> {
+    type Output = io::Result<()>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let UntilSent { stream, idle, wait } = &mut *self;
+        if let Wait::Failed(error) = wait {
+            return Poll::Ready(Err(std::mem::replace(error, io::ErrorKind::BrokenPipe.into())));
+        }
+        if let Poll::Ready(sent) = stream.poll_sent(cx) {
+            return Poll::Ready(sent);
+        }
+        loop {
+            match wait {
+                Wait::Stalls(stall) => return stall.poll(stream, *idle, cx),
+                Wait::Begins | Wait::Failed(_) => *wait = Wait::Stalls(Box::new(Stall::new(stream, *idle))),
+            }
+        }
     }
 }
 

@@ -55,7 +55,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
             return Err(unserved(&pool, UpstreamError::Overloaded).into());
         }
         let (replay, length) = self.collect_body(&pool).await?;
-        let request_id = self.exchange.record.request_id.0;
+        let request_id = self.exchange.record.request_id().0;
         let id = ScriptRequest::id_of(request_id, &pool.compiled.model.keep_alive);
         let params = match self.encode_params(step, &script, length, id) {
             Ok(params) => params,
@@ -115,7 +115,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
     /// Takes all of the body before the script begins, and says how long it is.
     async fn collect_body(&mut self, pool: &WorkerPool<S>) -> Result<(Replay, Option<u64>), Failure> {
         if self.exchange.framing == BodyFraming::None {
-            return Ok((Replay::Whole(Collected::empty()), None));
+            return Ok((Replay::Whole(Box::new(Collected::empty())), None));
         }
         // Where nobody has set a limit: disks are not endless either.
         if self.exchange.body_allowance.is_none() {
@@ -131,7 +131,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         let idle = self.route.timeouts.over(&pool.compiled.model.timeouts).idle;
         let body = Box::pin(self.collect_whole(idle)).await?;
         let length = body.len();
-        Ok((Replay::Whole(body), Some(length)))
+        Ok((Replay::Whole(Box::new(body)), Some(length)))
     }
 
     async fn collect_whole(&mut self, idle: Duration) -> Result<Collected, Failure> {

@@ -5,7 +5,6 @@
 use super::Forwarding;
 use super::head::Plan;
 use crate::failure::Failure;
-use crate::snapshot::CompiledRoute;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -38,15 +37,14 @@ pub(super) struct Race<S: Sock> {
 impl<S: Sock> Forwarding<'_, '_, S> {
     /// Whether a second server may be asked: not for `retry "off"`, which sends every request once, and not for a
     /// client that belongs to this server, whom one slow answer would move away.
-    pub(super) fn is_hedged(&self, route: &CompiledRoute, attempt: &Attempt<S>) -> bool {
+    pub(super) fn is_hedged(&self, attempt: &Attempt<S>) -> bool {
         let pool = attempt.pool();
-        pool.compiled.retry(route.retry(self.way.upstream)).is_some() && self.own_server(pool) != Some(attempt.position())
+        pool.compiled.retry(self.route.retry(self.way.upstream)).is_some() && self.own_server(pool) != Some(attempt.position())
     }
 
     /// Sends the request to `attempt`'s server, and to another one when no answer has begun after `after`.
     pub(super) async fn race(
         &mut self,
-        route: &CompiledRoute,
         attempt: Attempt<S>,
         need: Need,
         plan: &Plan,
@@ -65,14 +63,13 @@ impl<S: Sock> Forwarding<'_, '_, S> {
             script: plan.script.as_deref(),
             need,
             opener: self.opener(),
-            timeouts: self.way.timeouts,
+            timeouts: self.timeouts(&pool),
         };
-        self.race_of(route, &pool, attempt, &whole, after, tries).await
+        self.race_of(&pool, attempt, &whole, after, tries).await
     }
 
     async fn race_of(
         &mut self,
-        route: &CompiledRoute,
         pool: &Rc<WorkerPool<S>>,
         attempt: Attempt<S>,
         whole: &Whole<'_>,
@@ -89,13 +86,13 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         if let Some(outcome) = early {
             return Ok(Race { attempt, outcome, failed: None });
         }
-        let Some(other) = self.choose_hedge(route, pool, tries) else {
+        let Some(other) = self.choose_hedge(pool, tries) else {
             let outcome = unless_gone(&mut self.exchange.responder, &request_done, first.as_mut()).await?;
             return Ok(Race { attempt, outcome, failed: None });
         };
         pool.metrics.hedges.increment();
         let hedge_began = rt::now();
-        let second_until = time_of_hedge(route.retry(self.way.upstream), pool, tries, hedge_began);
+        let second_until = time_of_hedge(self.route.retry(self.way.upstream), pool, tries, hedge_began);
         let mut second = Box::pin(begin(pool, other.position(), whole, second_until));
         let (is_second, outcome) = {
             let waiting = pin!(either(first.as_mut(), second.as_mut()));
@@ -116,14 +113,14 @@ impl<S: Sock> Forwarding<'_, '_, S> {
     }
 
     /// Another server that could take it at once and is not believed to be down, if the budget allows.
-    fn choose_hedge(&self, route: &CompiledRoute, pool: &Rc<WorkerPool<S>>, tries: &mut Tries) -> Option<Attempt<S>> {
+    fn choose_hedge(&self, pool: &Rc<WorkerPool<S>>, tries: &mut Tries) -> Option<Attempt<S>> {
         if !has_another(pool, tries.tried()) {
             return None;
         }
         // A attempt from here on: one that comes to nothing says so, where it was to find out how the server is.
         let attempt = Attempt::new(pool.clone(), self.choose_server(pool, tries.tried()).ok()?);
         if !pool.take_from_budget(
-            pool.compiled.retry(route.retry(self.way.upstream))?.budget_percent,
+            pool.compiled.retry(self.route.retry(self.way.upstream))?.budget_percent,
             self.connection.worker.process.since_start(rt::now()),
         ) {
             return None;

@@ -28,7 +28,7 @@ use crate::relief::relieve_if_asked;
 use crate::snapshot::CompiledRoute;
 use crate::surroundings::Surroundings;
 use crate::tunnel::{self, Farewell, Parting, Side, TunnelBytes};
-use crate::worker_snapshot::WorkerSite;
+use crate::worker_snapshot::{Settings, WorkerSite};
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -49,7 +49,6 @@ use tidegate_upstream::fault::{UpstreamFault, Was};
 use tidegate_upstream::pool::WorkerPool;
 use tidegate_upstream::retry::{Terms, Tries, first_byte_until, open_until};
 use tidegate_upstream::verdict::Attempt;
-use tidegate_wire::HeadLimits;
 use tidegate_wire::head::Version;
 use tidegate_wire::http1::expects_continue;
 use tidegate_wire::websocket::PROTOCOL;
@@ -71,32 +70,22 @@ impl Abreast {
 /// A request on its way to some server of a pool, and its answer on the way back.
 pub(crate) struct Forwarding<'r, 'c, S: Sock> {
     pub exchange: &'r mut Exchange<'c, S>,
-    pub connection: &'c Rc<Connection<S>>,
-    pub settings: Settings,
+    pub connection: &'r Rc<Connection<S>>,
+    pub settings: &'r Settings,
     pub site: Option<&'r WorkerSite>,
     pub route: &'r CompiledRoute,
     pub way: &'r mut Way<S>,
-}
-
-/// What a request needs of the configuration's process-wide settings.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Settings {
-    pub head_limits: HeadLimits,
-    pub body_rate_bytes: u64,
-    pub access_log: bool,
 }
 
 /// What a request remembers of its way to an upstream.
 pub(crate) struct Way<S: Sock> {
     pub pool: Option<Rc<WorkerPool<S>>>,
     /// Which of the route's upstreams that is.
-    pub upstream: usize,
+    pub upstream: u32,
     /// Copies that are to be made of the request.
     pub copies: Option<Box<Copies<S>>>,
     /// What the cache wants of the answer.
     pub caching: Option<Box<Caching>>,
-    /// Time-outs of the pool, and where the route says otherwise, its.
-    timeouts: Timeouts,
     attempt: EarlyEnd,
     /// By when the attempt has to have an answer; then another server is tried.
     try_until: Option<Instant>,
@@ -112,7 +101,6 @@ impl<S: Sock> Default for Way<S> {
             upstream: 0,
             copies: None,
             caching: None,
-            timeouts: Timeouts::default(),
             attempt: EarlyEnd::default(),
             try_until: None,
             tunnel_began: None,
@@ -120,14 +108,27 @@ impl<S: Sock> Default for Way<S> {
     }
 }
 
+/// A request that was sent, as far as it is there.
+struct Sent {
+    at: Instant,
+    /// Nothing of it is left.
+    is_whole: bool,
+}
+
+/// A call that is a tunnel from here on, and what came behind the head of its answer.
+struct Switched<S: Sock> {
+    call: Call<S>,
+    rest: Buf,
+}
+
 /// The errand: what was settled before the first attempt, and what is kept for another.
-struct Sending<'f, 'r, 'c, S: Sock> {
-    forwarding: &'f mut Forwarding<'r, 'c, S>,
+struct Sending<'r, 'c, S: Sock> {
+    forwarding: Forwarding<'r, 'c, S>,
     plan: Plan,
     replay: Replay,
 }
 
-impl<S: Sock> Errand<S> for Sending<'_, '_, '_, S> {
+impl<S: Sock> Errand<S> for Sending<'_, '_, S> {
     type Done = ();
     type Failure = Failure;
 
@@ -139,31 +140,15 @@ impl<S: Sock> Errand<S> for Sending<'_, '_, '_, S> {
         self.forwarding.wait_for_permit(pool, tried).await
     }
 
-    async fn attempt(&mut self, attempt: Attempt<S>, tries: &mut Tries) -> Result<(), Failed<Failure>> {
-        let Sending { forwarding, plan, replay } = self;
-        let route = forwarding.route;
-        let model = &attempt.pool().compiled.model;
-        let need = Need {
-            certain: !plan.idempotent,
-            upgrade: plan.upgrade,
-            prefers_h2: plan.grpc,
-            fresh: tries.needs_fresh(attempt.position()),
-            connect: route.timeouts.over(&model.timeouts).connect,
-            head_limits: forwarding.settings.head_limits,
-            client: model.send_proxy_protocol.map(|_| forwarding.client()),
-        };
-        if tries.is_again() {
-            forwarding.exchange.record.retries += 1;
+    fn attempt(&mut self, attempt: Attempt<S>, tries: &mut Tries) -> impl Future<Output = Result<(), Failed<Failure>>> {
+        let is_hedged = self.begin(&attempt, tries);
+        async move {
+            if is_hedged {
+                return Box::pin(self.attempt_hedged(attempt, tries)).await;
+            }
+            let outcome = pin!(self.attempt_at(&attempt, tries)).await;
+            outcome.map_err(|failed| self.forwarding.note_failed(attempt, failed))
         }
-        forwarding.begin_attempt(attempt.pool(), route, plan, tries);
-        // A body that was taken for an attempt before is finished as well, and would not be sent.
-        let has_no_body = forwarding.exchange.body.is_finished() && replay.is_untouched();
-        let may_hedge = plan.idempotent && plan.upgrade == Upgrade::None && has_no_body;
-        if let Some(hedge) = model.hedge.filter(|_| may_hedge && forwarding.is_hedged(route, &attempt)) {
-            return Box::pin(forwarding.attempt_hedged(route, attempt, need, plan, hedge.after, tries)).await;
-        }
-        let outcome = pin!(forwarding.attempt(route, &attempt, need, plan, replay)).await;
-        outcome.map_err(|failed| forwarding.note_failed(attempt, failed))
     }
 
     fn terms<'a>(&'a self, pool: &'a WorkerPool<S>) -> Terms<'a> {
@@ -181,7 +166,81 @@ impl<S: Sock> Errand<S> for Sending<'_, '_, '_, S> {
     }
 }
 
-impl<'c, S: Sock> Forwarding<'_, 'c, S> {
+impl<S: Sock> Sending<'_, '_, S> {
+    /// Settles what holds for the attempt. Whether it may become two.
+    fn begin(&mut self, attempt: &Attempt<S>, tries: &Tries) -> bool {
+        let Sending { forwarding, plan, replay } = self;
+        if tries.is_again() {
+            forwarding.exchange.record.retries += 1;
+        }
+        forwarding.begin_attempt(attempt.pool(), plan, tries);
+        forwarding.exchange.record.sent_to(attempt.position(), false);
+        if attempt.pool().compiled.model.hedge.is_none() {
+            return false;
+        }
+        // A body that was taken for an attempt before is finished as well, and would not be sent.
+        let has_no_body = forwarding.exchange.body.is_finished() && replay.is_untouched();
+        let may_hedge = plan.idempotent && plan.upgrade == Upgrade::None && has_no_body;
+        may_hedge && forwarding.is_hedged(attempt)
+    }
+
+    /// What the request needs of its connection. `fresh`: one that was kept has just failed.
+    fn need(&self, attempt: &Attempt<S>, fresh: bool) -> Need {
+        let model = &attempt.pool().compiled.model;
+        Need {
+            certain: !self.plan.idempotent,
+            upgrade: self.plan.upgrade,
+            prefers_h2: self.plan.grpc,
+            fresh,
+            connect: self.forwarding.timeouts(attempt.pool()).connect,
+            head_limits: self.forwarding.settings.head_limits,
+            client: model.send_proxy_protocol.map(|_| self.forwarding.client()),
+        }
+    }
+
+    /// An attempt that may become two.
+    async fn attempt_hedged(&mut self, attempt: Attempt<S>, tries: &mut Tries) -> Result<(), Failed<Failure>> {
+        let after = attempt.pool().compiled.model.hedge.map_or(Duration::ZERO, |hedge| hedge.after);
+        let need = self.need(&attempt, tries.needs_fresh(attempt.position()));
+        self.forwarding.attempt_hedged(attempt, need, &self.plan, after, tries).await
+    }
+
+    /// A call on a connection that is there, or what one needs that is to be opened.
+    fn call_at_hand(&mut self, attempt: &Attempt<S>, fresh: bool) -> Result<Call<S>, Need> {
+        let need = self.need(attempt, fresh);
+        let connection = connect::take(attempt.pool(), attempt.position(), need).ok_or(need)?;
+        Ok(self.forwarding.call_on(attempt, connection))
+    }
+
+    /// One attempt at one server. The error says whether the connection had been used before.
+    fn attempt_at(&mut self, attempt: &Attempt<S>, tries: &mut Tries) -> impl Future<Output = Result<(), (Failure, Was)>> {
+        let fresh = tries.needs_fresh(attempt.position());
+        async move {
+            let call = match self.call_at_hand(attempt, fresh) {
+                Ok(call) => call,
+                // Boxed with all that only a fresh connection needs.
+                Err(need) => Box::pin(self.forwarding.open(attempt, need)).await.map_err(|failure| (failure, Was::Fresh))?,
+            };
+            let was = call.was();
+            let Sending { forwarding, plan, replay } = &mut *self;
+            let sent = pin!(forwarding.send(attempt, &call, plan, replay)).await;
+            let outcome = match sent {
+                Ok(Sent { at, is_whole: true }) => {
+                    pin!(forwarding.stream_reply(attempt, &call, at, &Cell::new(true), &Abreast::of(replay))).await
+                }
+                Ok(Sent { at, is_whole: false }) => Box::pin(forwarding.stream_both(attempt, &call, at, (plan, replay))).await,
+                Err(failure) => Err(failure),
+            };
+            match self.forwarding.finish_call(attempt, call, outcome).map_err(|failure| (failure, was))? {
+                None => {}
+                Some(switched) => Box::pin(self.forwarding.tunnel(attempt, switched)).await,
+            }
+            Ok(())
+        }
+    }
+}
+
+impl<'r, 'c, S: Sock> Forwarding<'r, 'c, S> {
     /// The exchange, and what surrounds it.
     pub(crate) fn parts(&mut self) -> (&mut Exchange<'c, S>, Surroundings<'_, S>) {
         let around = Surroundings { connection: self.connection, route: Some(self.route), pool: self.way.pool.as_deref() };
@@ -189,18 +248,29 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
     }
 
     /// Sends the request to a server of the pool and its answer to the client, for as long as that takes.
-    pub(crate) async fn forward(&mut self, pool: Rc<WorkerPool<S>>) -> Result<(), Failure> {
+    pub(crate) fn forward(self, pool: Rc<WorkerPool<S>>) -> impl Future<Output = Result<(), Failure>> {
+        let mut begun = self.begin(&pool);
+        async move {
+            // Where it stands: taken out, it would be there twice.
+            match &mut begun {
+                Ok(sending) => pin!(carry_out(sending, pool)).await,
+                Err(failure) => Err(*failure),
+            }
+        }
+    }
+
+    fn begin(mut self, pool: &Rc<WorkerPool<S>>) -> Result<Sending<'r, 'c, S>, Failure> {
         self.way.pool = Some(pool.clone());
         let _ = relieve_if_asked(&self.connection.worker);
         if self.connection.worker.process.pressure.is_high() {
-            return Err(unserved(&pool, UpstreamError::Overloaded).into());
+            return Err(unserved(pool, UpstreamError::Overloaded).into());
         }
-        let plan = self.prepare_head(&pool);
+        let plan = self.prepare_head(pool);
         self.copy_head(plan.trailers_wanted, plan.grpc);
         pool.budget.note_request(self.connection.worker.process.since_start(self.exchange.record.started));
         // A server of HTTP/2 can say that it has not looked at a request, which is sent again then whatever its method.
         let replay = Replay::of(plan.idempotent || pool.compiled.may_speak_h2(plan.grpc));
-        pin!(carry_out(&mut Sending { forwarding: self, plan, replay }, pool)).await
+        Ok(Sending { forwarding: self, plan, replay })
     }
 
     /// Has the script run by a server of the pool, and sends its answer to the client.
@@ -215,30 +285,34 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
         let script = Some(Box::new(script));
         let plan = Plan { upgrade: Upgrade::None, trailers_wanted: false, grpc: false, idempotent, chunked: false, script };
         pool.budget.note_request(self.connection.worker.process.since_start(self.exchange.record.started));
-        carry_out(&mut Sending { forwarding: self, plan, replay }, pool).await
+        let forwarding = Forwarding { exchange: &mut *self.exchange, way: &mut *self.way, ..*self };
+        carry_out(&mut Sending { forwarding, plan, replay }, pool).await
+    }
+
+    /// Time-outs of the pool, and where the route says otherwise, its.
+    fn timeouts(&self, pool: &WorkerPool<S>) -> Timeouts {
+        self.route.timeouts.over(&pool.compiled.model.timeouts)
     }
 
     /// An attempt that may become two.
     async fn attempt_hedged(
         &mut self,
-        route: &CompiledRoute,
         attempt: Attempt<S>,
         need: Need,
         plan: &Plan,
         after: Duration,
         tries: &mut Tries,
     ) -> Result<(), Failed<Failure>> {
-        self.exchange.record.sent_to(attempt.position(), false);
         // The client has gone: nothing is tried again.
         let position = attempt.position();
-        let race = self.race(route, attempt, need, plan, after, tries).await;
+        let race = self.race(attempt, need, plan, after, tries).await;
         let race = race.map_err(|failure| Failed { failure, was: Was::Fresh, position, permit: None })?;
         if let Some((other, failure, was)) = race.failed {
             self.note_failure(&other, failure, was);
         }
         let attempt = race.attempt;
         let outcome = match race.outcome {
-            Ok(begun) => self.exchange_begun(route, &attempt, begun).await,
+            Ok(begun) => self.exchange_begun(&attempt, begun).await,
             Err((fault, was)) => Err((fault.into(), was)),
         };
         outcome.map_err(|failed| Failed { permit: None, ..self.note_failed(attempt, failed) })
@@ -246,14 +320,13 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
 
     async fn exchange_begun(
         &mut self,
-        route: &CompiledRoute,
         attempt: &Attempt<S>,
         begun: Begun<S>,
     ) -> Result<(), (Failure, Was)> {
         let Begun { call, sent_at } = begun;
         let was = call.was();
         self.exchange.record.sent_to(attempt.position(), was != Was::Fresh);
-        let outcome = self.stream_reply(route, attempt, &call, sent_at, &Cell::new(true), &Abreast::default()).await;
+        let outcome = self.stream_reply(attempt, &call, sent_at, &Cell::new(true), &Abreast::default()).await;
         // A request that may be hedged asks for no tunnel.
         self.finish_call(attempt, call, outcome).map(drop).map_err(|failure| (failure, was))
     }
@@ -281,40 +354,23 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
         }
     }
 
-    /// One attempt at one server. The error says whether the connection had been used before.
-    async fn attempt(
-        &mut self,
-        route: &CompiledRoute,
-        attempt: &Attempt<S>,
-        need: Need,
-        plan: &Plan,
-        replay: &mut Replay,
-    ) -> Result<(), (Failure, Was)> {
+    /// The request's call on a connection that was taken for it.
+    fn call_on(&mut self, attempt: &Attempt<S>, connection: connect::Connection<S>) -> Call<S> {
         let (pool, position) = (attempt.pool(), attempt.position());
-        self.exchange.record.sent_to(position, false);
-        let connection = match connect::take(pool, position, need) {
-            Some(connection) => connection,
-            None => Box::pin(self.open(pool, position, need)).await.map_err(|failure| (failure, Was::Fresh))?,
-        };
         pool.count_request(position);
         let call = Call::new(pool, position, connection);
-        let was = call.was();
-        self.exchange.record.sent_to(position, was != Was::Fresh);
-        let outcome = pin!(self.exchange(route, attempt, &call, plan, replay)).await;
-        match self.finish_call(attempt, call, outcome).map_err(|failure| (failure, was))? {
-            None => {}
-            Some((call, rest)) => Box::pin(self.tunnel(&call, rest)).await,
-        }
-        Ok(())
+        self.exchange.record.sent_to(position, call.was() != Was::Fresh);
+        call
     }
 
-    /// A fresh connection, unless the client leaves while it is made.
-    async fn open(&mut self, pool: &Rc<WorkerPool<S>>, position: usize, need: Need) -> Result<connect::Connection<S>, Failure> {
+    /// A call on a fresh connection, unless the client leaves while it is made.
+    async fn open(&mut self, attempt: &Attempt<S>, need: Need) -> Result<Call<S>, Failure> {
         // Nobody reads the request's body meanwhile.
         let request_done = Cell::new(true);
         let opener = self.opener();
-        let opening = open_until(self.way.try_until, connect::open(pool, position, need, &opener));
-        Ok(unless_gone(&mut self.exchange.responder, &request_done, pin!(opening)).await??)
+        let opening = open_until(self.way.try_until, connect::open(attempt.pool(), attempt.position(), need, &opener));
+        let connection = unless_gone(&mut self.exchange.responder, &request_done, pin!(opening)).await??;
+        Ok(self.call_on(attempt, connection))
     }
 
     fn opener(&self) -> Opener {
@@ -348,46 +404,41 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
         }
     }
 
-    /// Sends the request, and its answer to the client.
-    async fn exchange(
+    /// Sends the request's head and what is there of its body.
+    fn send(
         &mut self,
-        route: &CompiledRoute,
         attempt: &Attempt<S>,
         call: &Call<S>,
         plan: &Plan,
         replay: &mut Replay,
-    ) -> Result<Replied, Failure> {
-        let first = self.first_piece(replay)?;
-        let all_sent = self.exchange.body.is_finished() && replay.with_rest().is_none();
-        let pass = TrailerPass { rules: &route.trailers, is_grpc: plan.grpc };
-        let trailers = if all_sent { pass.take(&mut self.exchange.body) } else { None };
-        let start = Start {
-            head: &self.exchange.head,
-            first,
-            is_chunked: plan.chunked,
-            wants_trailers: plan.trailers_wanted || plan.grpc,
-            protocol: (plan.upgrade == Upgrade::WebSocket).then_some(PROTOCOL),
-            script: plan.script.as_deref(),
-            is_whole: all_sent && trailers.is_none(),
-        };
-        let timeouts = self.way.timeouts;
-        call.send_head(start, &timeouts).await?;
-        let sent_at = rt::now();
-        // The clock of the first byte begins with the end of the request; while its body is on the way the upstream may
-        // be silent.
-        let limit = if all_sent { ReadLimit::Until(self.first_byte_until(sent_at)) } else { ReadLimit::Idle(timeouts.idle) };
-        call.set_read_limit(limit);
-        if all_sent && let Some(trailers) = &trailers {
-            replay.note_trailers();
-            let _ = Box::pin(call.finish(Some(trailers))).await;
+    ) -> impl Future<Output = Result<Sent, Failure>> {
+        let timeouts = self.timeouts(attempt.pool());
+        async move {
+            let first = self.first_piece(replay)?;
+            let is_whole = self.exchange.body.is_finished() && replay.with_rest().is_none();
+            let pass = TrailerPass { rules: &self.route.trailers, is_grpc: plan.grpc };
+            let trailers = if is_whole { pass.take(&mut self.exchange.body) } else { None };
+            let start = Start {
+                head: &self.exchange.head,
+                first,
+                is_chunked: plan.chunked,
+                wants_trailers: plan.trailers_wanted || plan.grpc,
+                protocol: (plan.upgrade == Upgrade::WebSocket).then_some(PROTOCOL),
+                script: plan.script.as_deref(),
+                is_whole: is_whole && trailers.is_none(),
+            };
+            call.send_head(start, timeouts.idle).await?;
+            let at = rt::now();
+            // The clock of the first byte begins with the end of the request; while its body is on the way the upstream
+            // may be silent.
+            let until = first_byte_until(at, timeouts.first_byte, self.way.try_until);
+            call.set_read_limit(if is_whole { ReadLimit::Until(until) } else { ReadLimit::Idle(timeouts.idle) });
+            if let Some(trailers) = trailers {
+                replay.note_trailers();
+                let _ = Box::pin(call.finish(Some(&trailers))).await;
+            }
+            Ok(Sent { at, is_whole })
         }
-        let pump_done = Cell::new(all_sent);
-        let replied = if all_sent {
-            pin!(self.stream_reply(route, attempt, call, sent_at, &pump_done, &Abreast::of(replay))).await?
-        } else {
-            Box::pin(self.stream_both(route, attempt, call, sent_at, &pump_done, (pass, replay))).await?
-        };
-        Ok(if pump_done.get() { replied } else { replied.and_ends() })
     }
 
     /// After the answer: the connection is given back or ends, or it becomes a tunnel, with what came behind the head.
@@ -396,12 +447,12 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
         attempt: &Attempt<S>,
         call: Call<S>,
         outcome: Result<Replied, Failure>,
-    ) -> Result<Option<(Call<S>, Buf)>, Failure> {
+    ) -> Result<Option<Box<Switched<S>>>, Failure> {
         if let Some(stream) = call.stream() {
             self.connection.account_upstream_bytes(stream);
         }
         match outcome {
-            Ok(Replied::Switched(rest)) => return Ok(Some((call, rest))),
+            Ok(Replied::Switched(rest)) => return Ok(Some(Box::new(Switched { call, rest }))),
             Ok(Replied::Whole(keeping)) => {
                 if let Some(ended) = call.give_back(&attempt.pool().servers[attempt.position()], keeping) {
                     self.exchange.record.ended = Some(ended);
@@ -420,14 +471,14 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
     /// The answer to the client while the rest of the request goes to the upstream.
     async fn stream_both(
         &mut self,
-        route: &CompiledRoute,
         attempt: &Attempt<S>,
         call: &Call<S>,
         sent_at: Instant,
-        pump_done: &Cell<bool>,
-        (pass, replay): (TrailerPass<'_>, &mut Replay),
+        (plan, replay): (&Plan, &mut Replay),
     ) -> Result<Replied, Failure> {
-        let timeouts = self.way.timeouts;
+        let pump_done = &Cell::new(false);
+        let timeouts = self.timeouts(attempt.pool());
+        let pass = TrailerPass { rules: &self.route.trailers, is_grpc: plan.grpc };
         let mut body = std::mem::replace(&mut self.exchange.body, BodyReader::Empty);
         let mut copies = self.way.copies.take();
         let pumped = Cell::new(0);
@@ -481,7 +532,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
                 }
                 outcome
             };
-            let reply = self.stream_reply(route, attempt, call, sent_at, pump_done, &abreast);
+            let reply = self.stream_reply(attempt, call, sent_at, pump_done, &abreast);
             both(reply, pump, pump_done).await
         };
         self.exchange.body = body;
@@ -489,11 +540,12 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
         self.way.copies = copies;
         self.exchange.body_allowance = allowance;
         self.exchange.record.request_bytes += pumped.get();
-        outcome
+        Ok(if pump_done.get() { outcome? } else { outcome?.and_ends() })
     }
 
-    async fn tunnel(&mut self, call: &Call<S>, rest: Buf) {
-        let idle = self.way.timeouts.idle;
+    async fn tunnel(&mut self, attempt: &Attempt<S>, switched: Box<Switched<S>>) {
+        let Switched { call, rest } = *switched;
+        let idle = self.timeouts(attempt.pool()).idle;
         let upstream = match (call.stream(), call.shared_stream()) {
             (Some(stream), _) => Side::Connection(stream),
             (None, Some(stream)) => Side::Stream { stream, idle },
@@ -525,7 +577,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
         self.exchange.record.request_bytes += bytes.client.get();
         self.exchange.responder.add_bytes_sent(bytes.upstream.get());
         if let Some(cut_by) = cut_by {
-            self.exchange.record.reason = Some(cut_by.reason());
+            self.exchange.record.end_as(cut_by.reason());
         }
     }
 }

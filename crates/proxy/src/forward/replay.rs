@@ -17,11 +17,11 @@ pub(crate) enum Replay {
     Unkept,
     /// Nothing of the body was taken yet.
     Untouched,
-    Kept(KeptBody),
+    Kept(Box<KeptBody>),
     /// More was taken than is kept.
     Lost,
     /// All of the body, which was collected before it went anywhere.
-    Whole(Collected),
+    Whole(Box<Collected>),
 }
 
 impl Replay {
@@ -32,7 +32,7 @@ impl Replay {
     /// A collected body of which not all is sent with the request's head.
     pub(super) fn with_rest(&self) -> Option<&Collected> {
         match self {
-            Replay::Whole(body) => Some(body).filter(|body| body.has_rest()),
+            Replay::Whole(body) => Some(&**body).filter(|body| body.has_rest()),
             Replay::Unkept | Replay::Untouched | Replay::Kept(_) | Replay::Lost => None,
         }
     }
@@ -40,7 +40,7 @@ impl Replay {
     /// A piece is taken from the client.
     pub(super) fn note(&mut self, piece: &[u8], facts: &Rc<ConnectionFacts>) {
         let mut kept = match std::mem::replace(self, Replay::Lost) {
-            Replay::Untouched => KeptBody { bytes: Pooled::take(), held: None },
+            Replay::Untouched => Box::new(KeptBody { bytes: Pooled::take(), held: None }),
             Replay::Kept(kept) => kept,
             Replay::Unkept | Replay::Lost | Replay::Whole(_) => return,
         };

@@ -3,11 +3,9 @@
 
 use super::Forwarding;
 use super::head::Plan;
-use crate::snapshot::CompiledRoute;
-use std::time::Instant;
 use tidegate_transport::{Sock, rt};
 use tidegate_upstream::pool::WorkerPool;
-use tidegate_upstream::retry::{Tries, first_byte_until, has_another};
+use tidegate_upstream::retry::{Tries, has_another};
 
 /// What may end an attempt early.
 #[derive(Debug, Clone, Copy, Default)]
@@ -18,9 +16,8 @@ pub struct EarlyEnd {
 
 impl<S: Sock> Forwarding<'_, '_, S> {
     /// Settles what may end the attempt that begins.
-    pub(super) fn begin_attempt(&mut self, pool: &WorkerPool<S>, route: &CompiledRoute, plan: &Plan, tries: &Tries) {
-        self.way.timeouts = route.timeouts.over(&pool.compiled.model.timeouts);
-        let Some(retry) = pool.compiled.retry(route.retry(self.way.upstream)) else { return };
+    pub(super) fn begin_attempt(&mut self, pool: &WorkerPool<S>, plan: &Plan, tries: &Tries) {
+        let Some(retry) = pool.compiled.retry(self.route.retry(self.way.upstream)) else { return };
         let ends_early = plan.idempotent && (!retry.on.statuses.is_empty() || retry.try_timeout.is_some());
         let has_another = ends_early && tries.retries() < usize::from(retry.attempts) && has_another(pool, tries.tried());
         self.way.attempt.may_leave_status = has_another && !retry.on.statuses.is_empty();
@@ -28,18 +25,14 @@ impl<S: Sock> Forwarding<'_, '_, S> {
     }
 
     /// Whether the answer that begins is given up for another server's.
-    pub(super) fn leaves_status(&self, pool: &WorkerPool<S>, route: &CompiledRoute, is_repeatable: bool) -> bool {
+    pub(super) fn leaves_status(&self, pool: &WorkerPool<S>, is_repeatable: bool) -> bool {
         let status = self.exchange.response.status;
         // What began with an interim answer goes on with this server's.
         if !self.way.attempt.may_leave_status || !is_repeatable || self.exchange.responder.has_started() {
             return false;
         }
-        let Some(retry) = pool.compiled.retry(route.retry(self.way.upstream)) else { return false };
+        let Some(retry) = pool.compiled.retry(self.route.retry(self.way.upstream)) else { return false };
         retry.on.statuses.contains(&status)
             && pool.take_from_budget(retry.budget_percent, self.connection.worker.process.since_start(rt::now()))
-    }
-
-    pub(super) fn first_byte_until(&self, sent_at: Instant) -> Instant {
-        first_byte_until(sent_at, self.way.timeouts.first_byte, self.way.try_until)
     }
 }

@@ -153,7 +153,7 @@ async fn connect<S: Sock>(
     pool: &Rc<WorkerPool<S>>,
     retry: &RouteRetry,
     record: &mut PassRecord<'_, S>,
-) -> Result<(Attempt<S>, H1Connection<S>), Failure> {
+) -> Result<(Attempt<S>, Box<H1Connection<S>>), Failure> {
     if connection.worker.process.pressure.is_high() {
         return Err(unserved(pool, UpstreamError::Overloaded).into());
     }
@@ -171,7 +171,7 @@ struct Passing<'a, 'c, S: Sock> {
 }
 
 impl<S: Sock> Errand<S> for Passing<'_, '_, S> {
-    type Done = (Attempt<S>, H1Connection<S>);
+    type Done = (Attempt<S>, Box<H1Connection<S>>);
     type Failure = Failure;
 
     fn choose(&self, pool: &WorkerPool<S>, tried: &[usize]) -> Result<Choice, NoChoice> {
@@ -234,7 +234,7 @@ async fn open<S: Sock>(
     connection: &Connection<S>,
     pool: &Rc<WorkerPool<S>>,
     position: usize,
-) -> Result<H1Connection<S>, Failure> {
+) -> Result<Box<H1Connection<S>>, Failure> {
     let model = &pool.compiled.model;
     let client = || Client { source: connection.client, destination: connection.local_address() };
     let need = Need {

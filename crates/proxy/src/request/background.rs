@@ -27,13 +27,13 @@ impl<S: Sock> Request<'_, '_, S> {
         }
         let counted = CountedFetch::new(worker.clone());
         let head = RequestHead::clone(&self.exchange.head);
-        let (connection, settings, mark) = (self.connection.clone(), self.settings, self.mark.clone());
+        let (connection, mark) = (self.connection.clone(), self.mark.clone());
         let (origin, asked, tier) = (origin.clone(), asked.clone(), cache.tier.clone());
         let (client_ip, upstream) = (self.exchange.client_ip, self.way.upstream);
         rt::spawn(Box::pin(async move {
             let _counted = counted;
             let mut exchange = Exchange::in_background(head, client_ip, rt::now(), connection.worker.next_request_id());
-            let mut request = Request::new(&connection, &mut exchange, settings, mark);
+            let mut request = Request::new(&connection, &mut exchange, mark);
             (request.site, request.route) = (Some(site.clone()), Some(route));
             request.way.upstream = upstream;
             request.fetch_for_nobody(site.compiled.route(Some(route)), origin, (ticket, tier), asked).await;

@@ -113,11 +113,7 @@ impl<S: Sock> Request<'_, '_, S> {
     }
 
     pub(super) async fn ask(&mut self, route: &CompiledRoute, origin: &Rc<WorkerPool<S>>) -> Result<(), Failure> {
-        let pool = Some(origin.clone());
-        match route.timeouts.total {
-            None => pin!(self.answer_from(route, pool)).await,
-            Some(total) => Box::pin(self.within(total, async |request| request.answer_from(route, pool).await)).await,
-        }
+        self.answer_in_time(route, Some(origin.clone())).await
     }
 
     /// Asks the disk, then the upstream; what comes is kept for others.

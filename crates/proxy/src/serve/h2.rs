@@ -178,13 +178,9 @@ impl<S: Sock> FrameOwner for Session<S> {
                     }
                     become_get(&mut head);
                 }
-                let connection = self.connection.clone();
-                // The place comes first and the future is made in it: made before, its 3 KB would be copied there.
+                // The place comes first and the future is made in it: made before, it would be copied there.
                 let place = Box::new_uninit();
-                let request = Box::write(place, async move {
-                    let served = serve_stream(&connection, (head, admitted), (stream, opened), now);
-                    contain(served, &connection.worker.metrics.panics_caught).await;
-                });
+                let request = Box::write(place, serve_stream(self.connection.clone(), (head, admitted), (stream, opened), now));
                 self.requests.push(Box::into_pin(request));
                 Ok(())
             }
@@ -266,12 +262,13 @@ impl<S: Sock> Session<S> {
     }
 }
 
-async fn serve_stream<S: Sock>(
-    connection: &Rc<Connection<S>>,
+/// Not an `async fn`, which would have room for what it is given twice.
+fn serve_stream<S: Sock>(
+    connection: Rc<Connection<S>>,
     (head, admitted): (Pooled<RequestHead>, AdmittedRequest),
     (stream, opened): (StreamHandle, Opened),
     started: Instant,
-) {
+) -> impl Future<Output = ()> {
     let place = connection.current_snapshot();
     let AdmittedRequest { framing, protocol } = admitted;
     // What follows an extended CONNECT is the tunnel's.
@@ -281,9 +278,16 @@ async fn serve_stream<S: Sock>(
         BodyReader::H2(H2BodyReader::new(stream.clone(), None))
     };
     let responder = Responder::H2(H2Responder::new(stream));
-    let mut exchange = request::receive(connection, &place, Arrived { head, framing, body, responder, started });
+    let mut exchange = request::receive(&connection, &place, Arrived { head, framing, body, responder, started });
     exchange.hop.upgrade = protocol;
-    pin!(request::handle(connection, place, &mut exchange)).await;
+    let worker = connection.worker.clone();
+    drop(place);
+    let served = async move {
+        // Asked for again: kept until here, it would be there twice.
+        let place = connection.current_snapshot();
+        pin!(request::handle(&connection, place, &mut exchange)).await;
+    };
+    contain(served, move || worker.metrics.panics_caught.increment())
 }
 
 /// Streams that were refused because those that are there hold all the memory that they may.

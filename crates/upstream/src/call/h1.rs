@@ -1,16 +1,16 @@
 //! A call over HTTP/1.1: the connection is the request's alone, and is kept after it where that is safe.
 
-use super::{ActiveConnection, Answer, AnswerBody, HeadKind, INTERIM_MAX, Keeping, SendFault, Start, bad_response};
+use super::{ActiveConnection, Answer, AnswerBody, HeadKind, INTERIM_MAX, Keeping, SendFault, SendingHead, Start, bad_response};
 use crate::fault::{Progress, UpstreamFault, upstream_read_error};
 use crate::pool::{H1Connection, Server, WorkerPool};
 use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tidegate_message::body::H1BodyReader;
 use tidegate_message::h1::{chunk, encode_request, send_last_chunk};
 use tidegate_message::read_head::{HeadFault, read_rest_of_head};
-use tidegate_model::Timeouts;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_wire::chunked::Peer;
@@ -19,7 +19,7 @@ use tidegate_wire::http1::{keep_alive_response, keep_alive_timeout_seconds, pars
 use tidegate_wire::{BodyError, BodyFraming, HeadError, HeadLimits, Parsed};
 
 pub struct H1Call<S: Sock> {
-    pub connection: H1Connection<S>,
+    pub connection: Box<H1Connection<S>>,
     is_chunked: Cell<bool>,
     /// What came of the answer and was not read on: behind an interim head, or behind the final one.
     at_hand: Cell<Buf>,
@@ -28,24 +28,25 @@ pub struct H1Call<S: Sock> {
 }
 
 impl<S: Sock> H1Call<S> {
-    pub(super) fn new(pool: &Rc<WorkerPool<S>>, connection: H1Connection<S>) -> H1Call<S> {
+    pub(super) fn new(pool: &Rc<WorkerPool<S>>, connection: Box<H1Connection<S>>) -> H1Call<S> {
         let active = ActiveConnection::new(pool.clone());
         connection.is_in_exchange.set(true);
         H1Call { connection, is_chunked: Cell::new(false), at_hand: Cell::new(Buf::empty()), interims: Cell::new(0), active }
     }
 
     #[inline]
-    pub(super) async fn send_head(&self, start: Start<'_>, timeouts: &Timeouts) -> Result<(), SendFault> {
+    pub(super) fn send_head(&self, start: Start<'_>, idle: Duration) -> SendingHead<'_, S> {
         let Start { head, first, is_chunked, is_whole, .. } = start;
         // The kernel did not take all of it, so no server has a whole request; with part of a body it may have begun to
         // act all the same.
         let progress = if first.is_some() || !is_whole { Progress::Sent } else { Progress::NothingSent };
-        let message = encode_request(head, first, is_chunked, is_whole);
-        let message = message.map_err(|_| SendFault::Unsendable(BodyError::TrailersTooLarge))?;
+        let Ok(message) = encode_request(head, first, is_chunked, is_whole) else {
+            return SendingHead::Over(Err(SendFault::Unsendable(BodyError::TrailersTooLarge)));
+        };
         self.is_chunked.set(is_chunked);
         let stream = &self.connection.stream;
-        stream.sock.set_write_idle(timeouts.idle);
-        stream.write(message).await.map_err(|_| UpstreamFault::new(UpstreamError::Reset, progress).into())
+        stream.sock.set_write_idle(idle);
+        SendingHead::H1 { writing: stream.write(message), progress }
     }
 
     pub(super) async fn send_body(&self, piece: Buf, is_last: bool) -> io::Result<()> {
@@ -57,29 +58,47 @@ impl<S: Sock> H1Call<S> {
         if self.is_chunked.get() { send_last_chunk(&self.connection.stream, trailers).await } else { Ok(()) }
     }
 
-    pub(super) async fn begin_answer(&self) -> Result<(), UpstreamFault> {
-        self.at_hand.set(first_of_head(self.connection.stream.read().await)?);
-        Ok(())
+    #[inline]
+    pub(super) fn poll_begun(&self, cx: &mut Context<'_>) -> Poll<Result<(), UpstreamFault>> {
+        let mut data = self.at_hand.replace(Buf::empty());
+        if data.is_empty() {
+            data = first_of_head(ready!(self.connection.stream.poll_read(cx)))?;
+        }
+        self.at_hand.set(data);
+        Poll::Ready(Ok(()))
     }
 
     #[inline]
-    pub(super) async fn read_head(&self, limits: &HeadLimits, head: &mut ResponseHead) -> Result<HeadKind, UpstreamFault> {
-        let stream = &self.connection.stream;
+    pub(super) fn take_head(&self, limits: &HeadLimits, head: &mut ResponseHead) -> Result<Option<HeadKind>, UpstreamFault> {
         let mut data = self.at_hand.replace(Buf::empty());
-        if data.is_empty() {
-            data = first_of_head(stream.read().await)?;
-        }
         match parse_response(&data, limits, head) {
-            Ok(Parsed::Complete { consumed }) => data.advance(consumed),
-            Ok(Parsed::Partial) => {
-                let parse = |data: &[u8]| parse_response(data, limits, head);
-                // Boxed, as every branch that the common request does not take: its size would be copied for all.
-                let rest = Box::pin(read_rest_of_head(stream, data, limits.head_bytes_max, None, parse));
-                data = rest.await.map_err(head_fault)?;
+            Ok(Parsed::Complete { consumed }) => {
+                data.advance(consumed);
+                self.at_hand.set(data);
+                self.kind_of(head).map(Some)
             }
-            Err(error) => return Err(head_fault(HeadFault::Bad(error))),
+            Ok(Parsed::Partial) => {
+                self.at_hand.set(data);
+                Ok(None)
+            }
+            Err(error) => Err(head_fault(HeadFault::Bad(error))),
         }
-        self.at_hand.set(data);
+    }
+
+    pub(super) async fn read_rest_of_head(
+        &self,
+        limits: &HeadLimits,
+        head: &mut ResponseHead,
+    ) -> Result<HeadKind, UpstreamFault> {
+        let data = self.at_hand.replace(Buf::empty());
+        let parse = |data: &[u8]| parse_response(data, limits, head);
+        let rest = read_rest_of_head(&self.connection.stream, data, limits.head_bytes_max, None, parse).await;
+        self.at_hand.set(rest.map_err(head_fault)?);
+        self.kind_of(head)
+    }
+
+    /// Whether another head follows the one that was read; there is a bound to how many may.
+    fn kind_of(&self, head: &ResponseHead) -> Result<HeadKind, UpstreamFault> {
         if head.status >= 200 || head.status == 101 {
             return Ok(HeadKind::Final);
         }
@@ -100,7 +119,7 @@ impl<S: Sock> H1Call<S> {
         let framing = response_framing(head, method).map_err(|_| bad_response())?;
         let keeping = Keeping {
             is_reusable: keep_alive_response(head) && framing != BodyFraming::UntilClose,
-            announced_seconds: keep_alive_timeout_seconds(head),
+            announced_seconds: keep_alive_timeout_seconds(head).map(|seconds| u32::try_from(seconds).unwrap_or(u32::MAX)),
         };
         if head.status == 101 {
             // Whoever has the tunnel ends it.
@@ -120,7 +139,7 @@ impl<S: Sock> H1Call<S> {
         drop(active);
         connection.is_in_exchange.set(false);
         if let Some(seconds) = keeping.announced_seconds {
-            server.learn_announced(seconds);
+            server.learn_announced(seconds.into());
         }
         if !keeping.is_reusable || !connection.stream.is_clean() {
             return None;

@@ -1,19 +1,18 @@
 //! A call over HTTP/2: one stream of a connection that other requests use as well.
 
-use super::{Answer, AnswerBody, HeadKind, INTERIM_MAX, Keeping, SendFault, Start, bad_response};
+use super::{Answer, AnswerBody, HeadKind, INTERIM_MAX, Keeping, SendingHead, Start, bad_response};
 use crate::connect::h2::Lease;
 use crate::fault::{Progress, UpstreamFault};
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
-use std::task::{Poll, ready};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tidegate_message::body::H2BodyReader;
 use tidegate_message::h2::{Request, StreamFault, StreamHandle};
-use tidegate_model::Timeouts;
 use tidegate_telemetry::UpstreamError;
-use tidegate_transport::{Buf, ReadLimit, rt};
+use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_wire::h2::frame::ErrorCode;
 use tidegate_wire::head::{Fields, Method, RequestHead, ResponseHead};
 use tidegate_wire::http1::response_framing;
@@ -28,6 +27,8 @@ pub struct H2Call {
     is_extended_connect: Cell<bool>,
     /// By when the answer has to begin; none while the request is on its way.
     answer_by: Cell<Option<Instant>>,
+    /// While it is waited for.
+    clock: RefCell<Option<Clock>>,
     interims: Cell<u8>,
     /// Once the head was sent. Dropping it before the end resets the stream.
     stream: OnceCell<StreamHandle>,
@@ -41,6 +42,7 @@ impl H2Call {
             write_idle: Cell::new(Duration::MAX),
             is_extended_connect: Cell::new(false),
             answer_by: Cell::new(None),
+            clock: RefCell::default(),
             interims: Cell::new(0),
             stream: OnceCell::new(),
             lease,
@@ -51,7 +53,7 @@ impl H2Call {
         self.lease.retire();
     }
 
-    pub(super) async fn send_head(&self, start: Start<'_>, timeouts: &Timeouts) -> Result<(), SendFault> {
+    pub(super) fn send_head<S: Sock>(&self, start: Start<'_>, idle: Duration) -> SendingHead<'_, S> {
         let Start { head, first, wants_trailers, protocol, is_whole, .. } = start;
         let scheme = if self.is_tls { "https" } else { "http" };
         let bare = protocol.map(|_| Box::new(without_key(head)));
@@ -68,14 +70,18 @@ impl H2Call {
                 self.retire();
             }
             // Below what it said, as if it had refused the stream itself.
-            return Err(if is_leaving { self.unprocessed() } else { UpstreamFault::unsent(UpstreamError::Reset) }.into());
+            let fault = if is_leaving { self.unprocessed() } else { UpstreamFault::unsent(UpstreamError::Reset) };
+            return SendingHead::Over(Err(fault.into()));
         };
-        self.write_idle.set(timeouts.idle);
+        self.write_idle.set(idle);
         let stream = self.stream.get_or_init(|| stream);
-        if let Some(piece) = first {
-            self.send_first(stream, piece, is_whole, timeouts.idle).await?;
+        match first {
+            None => SendingHead::Over(Ok(())),
+            Some(piece) => {
+                let sending = self.send_first(stream, piece, is_whole, idle);
+                SendingHead::Boxed(Box::pin(async move { Ok(sending.await?) }))
+            }
         }
-        Ok(())
     }
 
     pub(super) async fn send_body(&self, piece: Buf, is_last: bool) -> io::Result<()> {
@@ -107,28 +113,25 @@ impl H2Call {
         });
     }
 
-    pub(super) async fn begin_answer(&self) -> Result<(), UpstreamFault> {
+    pub(super) fn poll_begun(&self, cx: &mut Context<'_>) -> Poll<Result<(), UpstreamFault>> {
         let stream = self.stream().map_err(|_| bad_response())?;
-        let mut clock: Option<Clock> = None;
-        poll_fn(|cx| {
-            if let Poll::Ready(arrived) = stream.poll_head(cx) {
-                return Poll::Ready(arrived.map_err(|fault| self.upstream_fault(fault)));
-            }
-            let Some(by) = self.answer_by.get() else { return Poll::Pending };
-            let clock = clock.get_or_insert_with(|| Clock::new(by));
-            ready!(clock.timer.as_mut().poll(cx));
-            // A server that said nothing at all meanwhile may be gone, and nobody would tell: others get another
-            // connection.
-            if self.lease.connection().heard_at() < clock.began {
-                self.retire();
-            }
-            Poll::Ready(Err(UpstreamFault::new(UpstreamError::FirstByteTimeout, Progress::Sent)))
-        })
-        .await
+        if let Poll::Ready(arrived) = stream.poll_head(cx) {
+            self.clock.take();
+            return Poll::Ready(arrived.map_err(|fault| self.upstream_fault(fault)));
+        }
+        let Some(by) = self.answer_by.get() else { return Poll::Pending };
+        let mut clock = self.clock.borrow_mut();
+        let clock = clock.get_or_insert_with(|| Clock::new(by));
+        ready!(clock.timer.as_mut().poll(cx));
+        // A server that said nothing at all meanwhile may be gone, and nobody would tell: others get another
+        // connection.
+        if self.lease.connection().heard_at() < clock.began {
+            self.retire();
+        }
+        Poll::Ready(Err(UpstreamFault::new(UpstreamError::FirstByteTimeout, Progress::Sent)))
     }
 
-    pub(super) async fn read_head(&self, head: &mut ResponseHead) -> Result<HeadKind, UpstreamFault> {
-        self.begin_answer().await?;
+    pub(super) fn take_head(&self, head: &mut ResponseHead) -> Result<HeadKind, UpstreamFault> {
         if !self.stream().is_ok_and(|stream| stream.take_head(head)) {
             return Err(bad_response());
         }

@@ -15,13 +15,16 @@ pub use self::h2::H2Call;
 use crate::connect::Connection;
 use crate::fault::{Progress, UpstreamFault, Was};
 use crate::pool::{Server, WorkerPool};
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tidegate_message::body::{H1BodyReader, H2BodyReader};
 use tidegate_message::h2::StreamHandle;
-use tidegate_model::Timeouts;
 use tidegate_telemetry::UpstreamError;
+use tidegate_transport::stream::Write;
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream};
 use tidegate_wire::head::{Fields, Method, RequestHead, ResponseHead};
 use tidegate_wire::{BodyError, BodyFraming, HeadLimits};
@@ -101,7 +104,7 @@ pub enum AnswerBody<'c, S> {
 pub struct Keeping {
     pub is_reusable: bool,
     /// How long the server says that it keeps an idle connection.
-    pub announced_seconds: Option<u64>,
+    pub announced_seconds: Option<u32>,
 }
 
 impl Keeping {
@@ -150,13 +153,14 @@ impl<S: Sock> Call<S> {
         }
     }
 
-    /// Sends the head with the first piece of the body, in one piece where the protocol has one.
+    /// Sends the head with the first piece of the body, in one piece where the protocol has one. `idle` is how long the
+    /// server may take none of it.
     #[inline]
-    pub async fn send_head(&self, start: Start<'_>, timeouts: &Timeouts) -> Result<(), SendFault> {
+    pub fn send_head<'c>(&'c self, start: Start<'c>, idle: Duration) -> SendingHead<'c, S> {
         match self {
-            Call::H1(call) => call.send_head(start, timeouts).await,
-            Call::H2(call) => Box::pin(call.send_head(start, timeouts)).await,
-            Call::FastCgi(call) => Box::pin(call.send_head(start, timeouts)).await,
+            Call::H1(call) => call.send_head(start, idle),
+            Call::H2(call) => call.send_head(start, idle),
+            Call::FastCgi(call) => SendingHead::Boxed(Box::pin(call.send_head(start, idle))),
         }
     }
 
@@ -188,22 +192,41 @@ impl<S: Sock> Call<S> {
         }
     }
 
-    /// Waits for the first bytes of an answer, which [`read_head`](Self::read_head) finds then.
-    pub async fn begin_answer(&self) -> Result<(), UpstreamFault> {
+    /// Waits for the first bytes of an answer, which [`take_head`](Self::take_head) finds then.
+    #[inline]
+    pub fn poll_begun(&self, cx: &mut Context<'_>) -> Poll<Result<(), UpstreamFault>> {
         match self {
-            Call::H1(call) => call.begin_answer().await,
-            Call::H2(call) => call.begin_answer().await,
-            Call::FastCgi(call) => Box::pin(call.begin_answer()).await,
+            Call::H1(call) => call.poll_begun(cx),
+            Call::H2(call) => call.poll_begun(cx),
+            Call::FastCgi(call) => call.poll_begun(cx),
         }
     }
 
-    /// The next head: that of an interim answer, or the final one.
+    /// The next head, once something of it has come: that of an interim answer, or the final one. `None`: it has not
+    /// come whole, and [`read_rest_of_head`](Self::read_rest_of_head) waits for what is left.
     #[inline]
-    pub async fn read_head(&self, limits: &HeadLimits, head: &mut ResponseHead) -> Result<HeadKind, UpstreamFault> {
+    pub fn take_head(&self, limits: &HeadLimits, head: &mut ResponseHead) -> Result<Option<HeadKind>, UpstreamFault> {
         match self {
-            Call::H1(call) => call.read_head(limits, head).await,
-            Call::H2(call) => Box::pin(call.read_head(head)).await,
-            Call::FastCgi(call) => Box::pin(call.read_head(head)).await,
+            Call::H1(call) => call.take_head(limits, head),
+            Call::H2(call) => call.take_head(head).map(Some),
+            Call::FastCgi(call) => call.take_head(head).map(Some),
+        }
+    }
+
+    /// The head of which only a part had come.
+    pub async fn read_rest_of_head(&self, limits: &HeadLimits, head: &mut ResponseHead) -> Result<HeadKind, UpstreamFault> {
+        match self {
+            Call::H1(call) => call.read_rest_of_head(limits, head).await,
+            Call::H2(_) | Call::FastCgi(_) => Err(bad_response()),
+        }
+    }
+
+    /// The next head, whenever it comes.
+    pub async fn read_head(&self, limits: &HeadLimits, head: &mut ResponseHead) -> Result<HeadKind, UpstreamFault> {
+        poll_fn(|cx| self.poll_begun(cx)).await?;
+        match self.take_head(limits, head)? {
+            Some(kind) => Ok(kind),
+            None => Box::pin(self.read_rest_of_head(limits, head)).await,
         }
     }
 
@@ -237,6 +260,36 @@ impl<S: Sock> Call<S> {
         match self {
             Call::H2(call) if fault.error == UpstreamError::GoAway => call.retire(),
             Call::H1(_) | Call::H2(_) | Call::FastCgi(_) => {}
+        }
+    }
+}
+
+/// The head of a request on its way. A type of its own and not an `async fn`, because futures that await it are copied
+/// with it inside.
+#[must_use = "nothing is sent before it is awaited"]
+pub enum SendingHead<'c, S: Sock> {
+    H1 {
+        writing: Write<'c, S>,
+        /// How far the request has got where the write fails.
+        progress: Progress,
+    },
+    Boxed(Pin<Box<dyn Future<Output = Result<(), SendFault>> + 'c>>),
+    /// There is nothing to wait for.
+    Over(Result<(), SendFault>),
+}
+
+impl<S: Sock> Future for SendingHead<'_, S> {
+    type Output = Result<(), SendFault>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), SendFault>> {
+        match &mut *self {
+            SendingHead::H1 { writing, progress } => {
+                let sent = ready!(Pin::new(writing).poll(cx));
+                Poll::Ready(sent.map_err(|_| UpstreamFault::new(UpstreamError::Reset, *progress).into()))
+            }
+            SendingHead::Boxed(sending) => sending.as_mut().poll(cx),
+            SendingHead::Over(outcome) => Poll::Ready(*outcome),
         }
     }
 }

@@ -4,6 +4,7 @@
 use super::{AnswerBody, Call, HeadKind, Start};
 use crate::connect::tests::{World, run, server};
 use crate::fault::Was;
+use std::future::poll_fn;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use tidegate_model::{Protocol, Timeouts};
@@ -75,7 +76,7 @@ async fn ask(world: &World) -> (Vec<u16>, Vec<u8>, Was) {
     let first = Some(Buf::copy_of(b"a"));
     let start =
         Start { head: &head, first, is_chunked: true, wants_trailers: false, protocol: None, script: None, is_whole: false };
-    call.send_head(start, &Timeouts::default()).await.expect("sent");
+    call.send_head(start, Timeouts::default().idle).await.expect("sent");
     call.send_body(Buf::copy_of(b"b"), true).await.expect("sent");
     let (mut response, mut statuses) = (ResponseHead::default(), Vec::new());
     loop {
@@ -89,12 +90,12 @@ async fn ask(world: &World) -> (Vec<u16>, Vec<u8>, Was) {
     let mut body = Vec::new();
     match answer.body {
         AnswerBody::H1(mut reader) => {
-            while let Some(piece) = reader.read().await.expect("a body") {
+            while let Some(piece) = poll_fn(|cx| reader.poll_read(cx)).await.expect("a body") {
                 body.extend_from_slice(&piece);
             }
         }
         AnswerBody::H2(mut reader) => {
-            while let Some(piece) = reader.read().await.expect("a body") {
+            while let Some(piece) = poll_fn(|cx| reader.poll_read(cx)).await.expect("a body") {
                 body.extend_from_slice(&piece);
             }
         }
@@ -138,8 +139,8 @@ fn an_answer_that_has_begun_is_read_from_its_beginning() {
             script: None,
             is_whole: true,
         };
-        call.send_head(start, &Timeouts::default()).await.expect("sent");
-        call.begin_answer().await.expect("a beginning");
+        call.send_head(start, Timeouts::default().idle).await.expect("sent");
+        poll_fn(|cx| call.poll_begun(cx)).await.expect("a beginning");
         let mut response = ResponseHead::default();
         assert_eq!(call.read_head(&LIMITS, &mut response).await, Ok(HeadKind::Final));
         assert_eq!(response.status, 204);

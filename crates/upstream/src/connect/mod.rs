@@ -73,9 +73,9 @@ pub struct Opener {
 }
 
 pub enum Connection<S: Sock> {
-    H1(H1Connection<S>),
+    H1(Box<H1Connection<S>>),
     H2(h2::Lease),
-    FastCgi(H1Connection<S>),
+    FastCgi(Box<H1Connection<S>>),
 }
 
 /// An open connection to the server at `position`, if there is one that will do.
@@ -135,7 +135,7 @@ pub async fn open_bare<S: Sock>(
     position: usize,
     need: Need,
     opener: &Opener,
-) -> Result<H1Connection<S>, UpstreamFault> {
+) -> Result<Box<H1Connection<S>>, UpstreamFault> {
     match open_own(pool, &pool.servers[position], &pool.compiled.servers[position], Wanted::Bare, need, opener).await? {
         Connection::H1(connection) => Ok(connection),
         Connection::H2(_) | Connection::FastCgi(_) => Err(UpstreamFault::unsent(UpstreamError::ConnectFailed)),

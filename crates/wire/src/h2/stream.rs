@@ -110,6 +110,10 @@ impl<T> Streams<T> {
                 slot
             }
             None => {
+                // By a quarter: doubled, the room of many streams would be nobody's.
+                if self.slots.len() == self.slots.capacity() {
+                    self.slots.reserve_exact((self.slots.len() / 4).max(4));
+                }
                 self.slots.push(Some(stream));
                 self.slots.len() as u32 - 1
             }

@@ -16,13 +16,14 @@ use std::fmt;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tidegate_fastcgi::record::{
     CONTENT_BYTES_MAX, FIRST_REQUEST, HEADER_BYTES, KeepConnection, RequestId, encode_begin_request, encode_stdin,
     encode_stdin_end, stdin_frame,
 };
 use tidegate_fastcgi::{AnswerError, AnswerHead, AnswerParser, Decoder, Event, Kind, ProtocolStatus, RecordError, answer};
-use tidegate_model::{KeepAlive, Timeouts};
+use tidegate_model::KeepAlive;
 use tidegate_telemetry::{EventGate, UpstreamError};
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_wire::head::{Method, ResponseHead};
@@ -56,10 +57,18 @@ impl ScriptRequest {
 pub struct FastCgiCall<S: Sock> {
     /// What the request is called on its connection.
     id: Cell<RequestId>,
-    pub connection: H1Connection<S>,
+    pub connection: Box<H1Connection<S>>,
     server: Arc<str>,
+    beginning: RefCell<Beginning>,
     reply: RefCell<Reply>,
     active: ActiveConnection<S>,
+}
+
+/// How far the head of the answer has come.
+struct Beginning {
+    parser: AnswerParser,
+    /// Something has come.
+    has_begun: bool,
 }
 
 /// What has come of the answer.
@@ -72,11 +81,12 @@ struct Reply {
 }
 
 impl<S: Sock> FastCgiCall<S> {
-    pub(super) fn new(pool: &Rc<WorkerPool<S>>, position: usize, connection: H1Connection<S>) -> FastCgiCall<S> {
+    pub(super) fn new(pool: &Rc<WorkerPool<S>>, position: usize, connection: Box<H1Connection<S>>) -> FastCgiCall<S> {
         FastCgiCall {
             id: Cell::new(FIRST_REQUEST),
             connection,
             server: pool.compiled.servers[position].authority.clone(),
+            beginning: RefCell::new(Beginning { parser: AnswerParser::new(), has_begun: false }),
             reply: RefCell::new(Reply {
                 decoder: Decoder::new(FIRST_REQUEST),
                 complaints: None,
@@ -88,7 +98,7 @@ impl<S: Sock> FastCgiCall<S> {
     }
 
     /// Everything that is there at once, in as few sends as it fits into.
-    pub(super) async fn send_head(&self, start: Start<'_>, timeouts: &Timeouts) -> Result<(), SendFault> {
+    pub(super) async fn send_head(&self, start: Start<'_>, idle: Duration) -> Result<(), SendFault> {
         let Start { script, first, is_whole, .. } = start;
         // The configuration sees to it that only scripts are asked of such a pool.
         let Some(script) = script else { return Err(UpstreamFault::unsent(UpstreamError::BadResponse).into()) };
@@ -105,7 +115,7 @@ impl<S: Sock> FastCgiCall<S> {
             encode_stdin_end(&mut behind, script.id);
         }
         let stream = &self.connection.stream;
-        stream.sock.set_write_idle(timeouts.idle);
+        stream.sock.set_write_idle(idle);
         let progress = if first.is_empty() { Progress::NothingSent } else { Progress::Sent };
         let sent = self.send_parts([&begin, &script.params, &behind]).await;
         sent.map_err(|_| UpstreamFault::new(UpstreamError::Reset, progress).into())
@@ -146,19 +156,19 @@ impl<S: Sock> FastCgiCall<S> {
     }
 
     /// Reads until the head of the answer is there: what a script complains of before is no answer.
-    pub(super) async fn begin_answer(&self) -> Result<(), UpstreamFault> {
+    pub(super) fn poll_begun(&self, cx: &mut Context<'_>) -> Poll<Result<(), UpstreamFault>> {
         if self.reply.borrow().head.is_some() {
-            return Ok(());
+            return Poll::Ready(Ok(()));
         }
-        let mut parser = AnswerParser::new();
-        let mut has_begun = false;
+        let mut beginning = self.beginning.borrow_mut();
+        let Beginning { parser, has_begun } = &mut *beginning;
         let outcome = loop {
-            match self.connection.stream.read().await {
+            match ready!(self.connection.stream.poll_read(cx)) {
                 Err(error) => break Err(ReplyFault::Io(error)),
                 Ok(data) if data.is_empty() => break Err(ReplyFault::Closed),
                 Ok(data) => {
-                    has_begun = true;
-                    match self.take_of_head(&mut parser, &data) {
+                    *has_begun = true;
+                    match self.take_of_head(parser, &data) {
                         Ok(true) => break Ok(()),
                         Ok(false) => {}
                         Err(fault) => break Err(fault),
@@ -166,7 +176,7 @@ impl<S: Sock> FastCgiCall<S> {
                 }
             }
         };
-        outcome.map_err(|fault| self.fault_of_head(&fault, has_begun))
+        Poll::Ready(outcome.map_err(|fault| self.fault_of_head(&fault, *has_begun)))
     }
 
     /// One read's worth of records; whether the head is complete with it.
@@ -225,8 +235,7 @@ impl<S: Sock> FastCgiCall<S> {
 
     /// The script's head as one of HTTP. A redirect within this server goes by way of the client, so that its routes
     /// have their say.
-    pub(super) async fn read_head(&self, head: &mut ResponseHead) -> Result<HeadKind, UpstreamFault> {
-        self.begin_answer().await?;
+    pub(super) fn take_head(&self, head: &mut ResponseHead) -> Result<HeadKind, UpstreamFault> {
         let reply = self.reply.borrow();
         let Some(answer) = &reply.head else { return Err(super::bad_response()) };
         head.clear();
