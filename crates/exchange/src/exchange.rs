@@ -165,7 +165,14 @@ impl<'c, S: Sock> Exchange<'c, S> {
     }
 
     /// Sends the response head, which is complete, with a body that is all there.
-    pub async fn send_whole(&mut self, body: &[u8], date: &DateClock, is_draining: bool) -> Result<(), ClientFault> {
+    ///
+    /// Not an `async fn`, which would have room for what it is given twice.
+    pub fn send_whole(
+        &mut self,
+        body: &[u8],
+        date: &DateClock,
+        is_draining: bool,
+    ) -> impl Future<Output = Result<(), ClientFault>> {
         let bodiless = matches!(self.response.status, 100..=199 | 204 | 304);
         if !bodiless && !self.response.fields.has(HeaderId::ContentLength) {
             self.push_content_length(body.len() as u64);
@@ -173,20 +180,17 @@ impl<'c, S: Sock> Exchange<'c, S> {
         self.complete_response(date);
         self.consume_small_body(is_draining);
         let without_body = bodiless || self.head.method == Method::Head || body.is_empty();
-        let mut pieces = body.chunks(PIECE_BYTES);
-        let first = if without_body { None } else { pieces.next().map(Buf::copy_of) };
+        let mut pieces = if without_body { [].chunks(PIECE_BYTES) } else { body.chunks(PIECE_BYTES) };
         let length = if without_body { BodyLength::None } else { BodyLength::Known };
-        let mut left = pieces.len();
         let gone = |_| ClientFault::Gone;
-        self.responder.send_head(&mut self.response, length, first, without_body || left == 0).await.map_err(gone)?;
-        if without_body {
-            return Ok(());
+        async move {
+            let first = pieces.next().map(Buf::copy_of);
+            self.responder.send_head(&mut self.response, length, first, pieces.len() == 0).await.map_err(gone)?;
+            while let Some(piece) = pieces.next() {
+                self.responder.send_body(Buf::copy_of(piece), pieces.len() == 0).await.map_err(gone)?;
+            }
+            Ok(())
         }
-        for piece in pieces {
-            left -= 1;
-            self.responder.send_body(Buf::copy_of(piece), left == 0).await.map_err(gone)?;
-        }
-        Ok(())
     }
 
     /// Sends the head of an answer that has no body, or none that is sent.

@@ -127,11 +127,7 @@ pub type Place<S> = (Rc<WorkerSnapshot<S>>, usize);
 const CUT_SHORT: &str = "cut_short";
 
 impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
-    fn new(
-        connection: &'r Rc<Connection<S>>,
-        exchange: &'r mut Exchange<'c, S>,
-        mark: Rc<GenerationMark>,
-    ) -> Request<'r, 'c, S> {
+    fn new(connection: &'r Rc<Connection<S>>, exchange: &'r mut Exchange<'c, S>, mark: Rc<GenerationMark>) -> Request<'r, 'c, S> {
         Request { exchange, connection, place: None, site: None, route: None, way: Way::default(), mark, ended: false }
     }
 

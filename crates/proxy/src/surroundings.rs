@@ -4,6 +4,7 @@
 use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::snapshot::CompiledRoute;
+use futures_util::TryFutureExt;
 use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tidegate_balancing::hash_bytes;
@@ -55,9 +56,9 @@ impl<'a, S: Sock> Surroundings<'a, S> {
     }
 
     /// Sends the response head with a body that is all there.
-    pub async fn send_whole(self, exchange: &mut Exchange<'_, S>, body: &[u8]) -> Result<(), Failure> {
+    pub fn send_whole<'e>(self, exchange: &'e mut Exchange<'_, S>, body: &'e [u8]) -> impl Future<Output = Result<(), Failure>> {
         let connection = self.connection;
-        Ok(exchange.send_whole(body, &connection.worker.date, connection.is_draining()).await?)
+        exchange.send_whole(body, &connection.worker.date, connection.is_draining()).err_into()
     }
 
     /// Sends the response head of a call of gRPC that has no other answer.

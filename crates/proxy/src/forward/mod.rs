@@ -318,11 +318,7 @@ impl<'r, 'c, S: Sock> Forwarding<'r, 'c, S> {
         outcome.map_err(|failed| Failed { permit: None, ..self.note_failed(attempt, failed) })
     }
 
-    async fn exchange_begun(
-        &mut self,
-        attempt: &Attempt<S>,
-        begun: Begun<S>,
-    ) -> Result<(), (Failure, Was)> {
+    async fn exchange_begun(&mut self, attempt: &Attempt<S>, begun: Begun<S>) -> Result<(), (Failure, Was)> {
         let Begun { call, sent_at } = begun;
         let was = call.was();
         self.exchange.record.sent_to(attempt.position(), was != Was::Fresh);
