@@ -22,8 +22,8 @@ use tidegate_wire::{BodyFraming, Parsed};
 /// A handshake record of any TLS version.
 const TLS_RECORD_START: &[u8] = &[22, 3];
 
-/// A connection that has been without a request for so long gives up what handling one takes, 3 KB, a third of all that
-/// an idle one would hold. Longer than the pauses of a client under load, which must not pay for it.
+/// A connection that has been without a request for so long gives up what handling one takes, more than 1 KB of what an
+/// idle one would hold. Longer than the pauses of a client under load, which must not pay for it.
 const RESTS_AFTER: Duration = Duration::from_secs(1);
 
 /// What came of waiting for a request.
