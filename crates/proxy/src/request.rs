@@ -85,10 +85,10 @@ pub fn receive<'c, S: Sock>(
 }
 
 /// Lives a request from head to log line. Not an `async fn`, which would have room for what it is given twice.
-pub fn handle<'r, 'c, S: Sock>(
+pub fn handle<'r, S: Sock>(
     connection: &'r Rc<Connection<S>>,
     place: Place<S>,
-    exchange: &'r mut Exchange<'c, S>,
+    exchange: &'r mut Exchange<'_, S>,
 ) -> impl Future<Output = Ending> {
     connection.facts.begin(place.0.mark.generation);
     let mark = place.0.mark.clone();

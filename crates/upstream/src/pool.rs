@@ -276,7 +276,6 @@ impl<S: Sock> H1Connection<S> {
         if self.idle_before.is_some() { Was::Pooled } else { Was::Fresh }
     }
 
-    #[expect(clippy::unnecessary_box_returns, reason = "the box is what is kept")]
     pub fn fresh(fresh: Fresh<S>) -> Box<H1Connection<S>> {
         let Fresh { stream, slot, lifespan, owner } = fresh;
         Box::new(H1Connection {

@@ -79,6 +79,7 @@ impl Replied {
 impl<'c, S: Sock> Forwarding<'_, 'c, S> {
     /// Reads the answer and passes it on as it comes. What waits for its head has nothing of what follows; most answers
     /// have come whole with it and go out at once, and only the body of another one gets the state that it needs.
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` has room for what it is given twice")]
     pub(super) fn stream_reply(
         &mut self,
         attempt: &Attempt<S>,
