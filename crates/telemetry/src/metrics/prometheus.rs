@@ -77,6 +77,10 @@ fn render_requests(text: &mut Text, totals: &Totals) {
     let help = "HTTP/2 streams refused because those of their connection hold all the memory that they may.";
     let refused = sum(&totals.workers, |worker| worker.h2_streams_refused.value());
     text.one("tidegate_http2_streams_refused_total", help, refused);
+    let help = "Bodies of requests that were read on behind an early answer, by how that ended.";
+    text.reasons("tidegate_http_unread_bodies_total", help, workers().flat_map(|worker| worker.unread_bodies.iter()));
+    let help = "Bytes of bodies that were read on behind an early answer, and thrown away.";
+    text.one("tidegate_http_unread_bytes_total", help, sum(&totals.workers, |worker| worker.unread_bytes.value()));
     let early_hints = sum(&totals.workers, |worker| worker.early_hints.value());
     text.one("tidegate_http_early_hints_total", "103 answers passed on to clients.", early_hints);
     let help = "Requests in TLS early data that did not wait for the handshake.";

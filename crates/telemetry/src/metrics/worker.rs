@@ -111,6 +111,10 @@ pub struct WorkerMetrics {
     pub h2_floods: ReasonCounters,
     /// HTTP/2 streams that were refused because there is no more memory for their connection.
     pub h2_streams_refused: Counter,
+    /// Bodies of requests that were read on behind their answer, by how that ended.
+    pub unread_bodies: ReasonCounters,
+    /// What was thrown away of them.
+    pub unread_bytes: Counter,
     /// Panics caught at a connection's edge. Any is a bug worth reporting.
     pub panics_caught: Counter,
     /// 103 answers passed on.
