@@ -9,6 +9,7 @@ pub mod client;
 mod configuration;
 mod extract;
 mod handlers;
+mod metrics;
 mod openapi;
 pub mod problem;
 mod proposal;
@@ -19,7 +20,7 @@ pub mod token;
 use access::{Access, Door};
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use serving::{Bounds, serve_at};
@@ -58,16 +59,12 @@ pub async fn serve(first: AdminListener, mut places: mpsc::UnboundedReceiver<Adm
 fn router(handle: ControlHandle, door: Door) -> Router {
     let access = Access { handle: handle.clone(), door };
     Router::new()
-        .route("/metrics", get(metrics))
+        .route("/metrics", get(metrics::answer))
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(readiness))
         .merge(routes::router(access.clone()))
         .layer(axum::middleware::from_fn_with_state(access, access::check_site))
         .with_state(handle)
-}
-
-async fn metrics(State(handle): State<ControlHandle>) -> Response {
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], handle.registry.render_prometheus()).into_response()
 }
 
 async fn readiness(State(handle): State<ControlHandle>) -> Response {

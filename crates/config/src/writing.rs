@@ -217,7 +217,7 @@ mod tests {
         let mut blocks = Vec::new();
         for site in &configuration.sites {
             blocks.push(Block { options: site.options.clone(), steps: site.steps.clone(), ..Block::default() });
-            for Route { paths: _, matches, options, steps, terminal } in site.routes.iter().cloned() {
+            for Route { name: _, paths: _, matches, options, steps, terminal } in site.routes.iter().cloned() {
                 blocks.push(Block { matches, options, steps, terminal: Some(terminal) });
             }
         }
@@ -312,8 +312,8 @@ mod tests {
         });
     }
 
-    fn write_route(line: &mut Writer, Route { paths, matches, options, steps, terminal: end }: &Route) {
-        line.name("route").arguments(paths.iter().map(show_path)).lines(|lines| {
+    fn write_route(line: &mut Writer, Route { name, paths, matches, options, steps, terminal: end }: &Route) {
+        line.name("route").arguments(paths.iter().map(show_path)).optional("name", name.as_ref()).lines(|lines| {
             lines.extend(matches, |line, matched| {
                 line.name(match_line(matched, Form::Whole));
             });
