@@ -14,10 +14,14 @@ const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 const BYTES_MIN: usize = 1024;
 
 pub async fn answer(State(handle): State<ControlHandle>, fields: HeaderMap) -> Response {
-    let text = handle.registry.render_prometheus();
+    page(handle.registry.render_prometheus(), &fields)
+}
+
+/// A text of metrics as the answer to a request with these fields.
+pub fn page(text: String, fields: &HeaderMap) -> Response {
     let varies = [(header::CONTENT_TYPE, CONTENT_TYPE), (header::VARY, "accept-encoding")];
     if text.len() >= BYTES_MIN
-        && takes_gzip(&fields)
+        && takes_gzip(fields)
         && let Ok(zipped) = gzip(text.as_bytes())
     {
         return (varies, [(header::CONTENT_ENCODING, "gzip")], zipped).into_response();

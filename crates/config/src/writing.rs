@@ -32,8 +32,6 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
         pools: _,
         listeners: _,
         admin,
-        admin_token,
-        admin_hosts,
         access_log,
         log,
         threads,
@@ -44,11 +42,12 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
         storage,
         ticket_keys,
         drain,
+        drain_delay,
         limits,
         filled: _,
     } = configuration;
     edition::write(lines.line(), *edition);
-    admin::write(lines.line(), admin, admin_token.as_ref(), admin_hosts);
+    admin::write(lines, admin);
     access_log::write(lines.line(), access_log);
     log::write_level(lines.line(), log.level);
     threads::write(lines.line(), *threads);
@@ -58,7 +57,7 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
     acme::write_top(lines.line(), acme.as_ref());
     storage::write(lines.line(), storage);
     ticket_keys::write(lines.line(), ticket_keys);
-    drain::write(lines.line(), *drain);
+    drain::write(lines.line(), *drain, *drain_delay);
     limits::write(lines.line(), limits);
 }
 

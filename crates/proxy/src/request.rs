@@ -111,7 +111,9 @@ impl<S: Sock> Drop for Request<'_, '_, S> {
         if !self.ended {
             self.exchange.record.reason = Some(CUT_SHORT);
             if self.exchange.record.status == 0 {
-                self.exchange.record.status = STATUS_CLIENT_GONE;
+                // A client whose connection is ended here has not gone away.
+                let is_cut_by_us = self.connection.is_cut();
+                self.exchange.record.status = if is_cut_by_us { STATUS_CUT_SHORT } else { STATUS_CLIENT_GONE };
             }
         }
         self.record_end();
@@ -123,6 +125,8 @@ pub type Place<S> = (Rc<WorkerSnapshot<S>>, usize);
 
 /// Why a request ended that nobody brought to its end.
 const CUT_SHORT: &str = "cut_short";
+/// The log's status of a request without an answer whose connection the process ended: nothing of it was sent.
+const STATUS_CUT_SHORT: u16 = 503;
 
 impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
     fn new(

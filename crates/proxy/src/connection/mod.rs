@@ -173,6 +173,11 @@ impl<S: Sock> Connection<S> {
         self.destination.map_or_else(|| self.listen_port(), |destination| destination.port())
     }
 
+    /// Whether the process ends it, and not its client.
+    pub fn is_cut(&self) -> bool {
+        self.facts.is_cut.get()
+    }
+
     pub fn is_draining(&self) -> bool {
         self.listener.is_draining()
     }

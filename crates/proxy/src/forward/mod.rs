@@ -190,6 +190,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
 
     /// Sends the request to a server of the pool and its answer to the client, for as long as that takes.
     pub(crate) async fn forward(&mut self, pool: Rc<WorkerPool<S>>) -> Result<(), Failure> {
+        self.connection.facts.at_pool(&pool.compiled.name.0);
         self.way.pool = Some(pool.clone());
         let _ = relieve_if_asked(&self.connection.worker);
         if self.connection.worker.process.pressure.is_high() {
@@ -210,6 +211,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
         script: ScriptRequest,
         replay: Replay,
     ) -> Result<(), Failure> {
+        self.connection.facts.at_pool(&pool.compiled.name.0);
         self.way.pool = Some(pool.clone());
         let idempotent = self.exchange.head.method.is_idempotent();
         let script = Some(Box::new(script));
