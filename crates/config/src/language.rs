@@ -6,7 +6,7 @@ use crate::directives::pool::draft::PoolDraft;
 use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::reading::{Read, read};
-use crate::syntax::{Entry, Node, Value};
+use crate::syntax::{Entry, Literal, Node, Value};
 use crate::table::{Argument, Block, Count, Kind, Place, Property, Repeat};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -86,7 +86,7 @@ pub struct Language {
     /// Words that later versions bring, and where they will stand.
     pub reserved: &'static [(Place, &'static [&'static str])],
     /// Words of other proxies, and how the same is said here.
-    pub said_otherwise: &'static [Said],
+    pub said_otherwise: &'static [&'static [Said]],
 }
 
 impl Language {
@@ -146,7 +146,10 @@ impl Language {
     ) -> Option<Line<'n>> {
         let Some(directive) = self.find(&node.name.text, place) else {
             let values = node.entries.iter().map(|entry| entry.value.location.clone());
-            return lowering.refuse(self.unknown_word(node, place).hiding(values));
+            let unknown = self.unknown_word(node, place);
+            let word = node.name.text.as_str();
+            let may_be_shown = !is_about_secrets(word) && self.said_otherwise(word, "").is_some();
+            return lowering.refuse(if may_be_shown { unknown } else { unknown.hiding(values) });
         };
         if directive.repeat == Repeat::Once {
             if let Some(first) = seen.get(directive.name) {
@@ -167,35 +170,93 @@ impl Language {
         if self.is_reserved(word, place) {
             return not_available(at, word);
         }
-        let places: Vec<&str> = self.places_of(word).iter().map(|place| place.describe()).collect();
+        let places = self.places_of(word);
         if !places.is_empty() {
             let message = format!("`{word}` cannot stand {}", place.describe());
-            let belongs = format!("it belongs {}", listed(&places, "or"));
-            let help = match (word, place) {
-                ("server", Place::Top) => {
-                    format!("{belongs}; what clients reach is a `site`, as in `site \"example.com\" {{ … }}`")
-                }
-                _ => belongs,
-            };
-            return Diagnostic::error("misplaced-word", at, message).help(help);
+            return Diagnostic::error("misplaced-word", at, message).help(self.belongs(word, place, &places));
         }
-        let candidates = self.names_at(place);
         let diagnostic = Diagnostic::error("unknown-word", at, format!("unknown word `{}`", shortened(word)));
-        if let Some(help) = said_otherwise(self.said_otherwise, word) {
+        let is_of_line = |directive: &&Directive| {
+            matches!(directive.block, Block::Optional(of) | Block::Required(of) if of == place)
+                && directive.properties.iter().any(|property| property.name == word)
+        };
+        if let Some(directive) = self.directives.iter().copied().find(is_of_line) {
+            return diagnostic.help(format!("`{word}=` stands on the line: `{} {word}=… {{ … }}`", directive.name));
+        }
+        if let Some(help) = self.said_otherwise(word, &first_argument(node)) {
             return diagnostic.help(help);
         }
         if place == Place::Top && word.contains(['.', ':']) && SiteAddress::parse(word).is_ok() {
             return diagnostic.help(format!("an address stands behind `site`, as in `site \"{}\" {{ … }}`", shortened(word)));
         }
+        let candidates = self.names_at(place);
         match nearest(word, candidates.iter().copied()) {
             Some(candidate) => diagnostic.help(format!("did you mean `{candidate}`?")),
+            None if candidates.len() > LISTED_MAX => diagnostic.help(format!(
+                "what can stand {} is in docs/configuration.md, and what other proxies call it in docs/steps-elsewhere.md",
+                place.describe()
+            )),
             None => diagnostic.help(format!("known {} are {}", place.describe(), listed(&candidates, "and"))),
+        }
+    }
+
+    /// Where a word that stands elsewhere belongs, and what may be meant here.
+    fn belongs(&self, word: &str, place: Place, places: &[Place]) -> String {
+        let described: Vec<&str> = places.iter().map(|place| place.describe()).collect();
+        let belongs = format!("it belongs {}", listed(&described, "or"));
+        match (word, place) {
+            ("server", Place::Top) => {
+                format!("{belongs}; what clients reach is a `site`, as in `site \"example.com\" {{ … }}`")
+            }
+            ("user", Place::Top) => {
+                format!("{belongs}; the user that the process runs as is systemd's or the container's business")
+            }
+            (_, Place::Site | Place::Route) if places.contains(&Place::Pool) => {
+                format!("{belongs}; the block of `proxy` takes it as well, as in `proxy \"127.0.0.1:9000\" {{ {word} … }}`")
+            }
+            _ => belongs,
+        }
+    }
+
+    /// How a word of another proxy is said here. What it stands for may be said by the word behind it alone.
+    pub fn said_otherwise(&self, word: &str, behind: &str) -> Option<&'static str> {
+        let said = |word: &str| said_otherwise(self.said_otherwise.iter().copied().flatten(), word);
+        match word {
+            _ if word.starts_with('@') => said("matchers"),
+            _ if word.starts_with("traefik.") => said("labels"),
+            "option" | "no" => said(behind).or_else(|| said("option")),
+            _ => said(&format!("{word} {behind}")).or_else(|| said(word)),
         }
     }
 }
 
-fn said_otherwise(said: &[Said], word: &str) -> Option<&'static str> {
-    said.iter().find(|(words, _)| words.contains(&word)).map(|(_, help)| *help)
+/// What stands behind the name, as far as it is a word or a number.
+fn first_argument(node: &Node) -> String {
+    let first = node.entries.iter().find(|entry| entry.name.is_none()).map(|entry| &entry.value.literal);
+    match first {
+        Some(Literal::Text(text)) => text.clone(),
+        Some(Literal::Integer(number)) => number.to_string(),
+        Some(Literal::Float(_) | Literal::Switch(_) | Literal::Null) | None => String::new(),
+    }
+}
+
+/// Whether values behind the word of another proxy are none to be shown.
+fn is_about_secrets(word: &str) -> bool {
+    let word = joined_alike(word);
+    ["auth", "user", "passw", "token", "secret", "ticket", "key"].iter().any(|part| word.contains(part))
+}
+
+/// More words than these are not read on a line.
+const LISTED_MAX: usize = 16;
+
+fn said_otherwise<'s>(said: impl IntoIterator<Item = &'s Said>, word: &str) -> Option<&'static str> {
+    let alike = joined_alike(word);
+    said.into_iter().find(|(words, _)| words.iter().any(|known| joined_alike(known) == alike)).map(|(_, help)| *help)
+}
+
+/// A word as it is compared with those of others, who join the same ones by `_`, `-` or a capital letter.
+pub fn joined_alike(word: &str) -> String {
+    word.chars().filter(|c| !matches!(c, '_' | '-' | '.' | ' ')).map(|c| c.to_ascii_lowercase()).collect()
 }
 
 /// Where the directives of a block that may be there once were written.
@@ -248,6 +309,24 @@ impl<'n> Line<'n> {
         Some(Diagnostic::error("settings-of-off", at, message).help("remove `\"off\"` or the settings"))
     }
 
+    /// One fault in the place of those that the shape of the line has, where it is known what is meant.
+    pub fn refuse_whole<T>(&self, lowering: &mut Lowering<'_>, message: &'static str, help: String) -> Option<T> {
+        let at = self.location();
+        let is_shape = |fault: &Diagnostic| matches!(fault.code, "too-many-arguments" | "unknown-property");
+        lowering.diagnostics.retain(|fault| !is_shape(fault) || !is_on(&fault.primary.location, &at));
+        lowering.refuse(Diagnostic::error("meant-otherwise", at, message).help(help))
+    }
+
+    /// The texts and numbers behind the name, as they are written.
+    pub fn written_arguments(&self) -> Vec<String> {
+        let written = |value: &Value| match &value.literal {
+            Literal::Text(text) => Some(text.clone()),
+            Literal::Integer(number) => Some(number.to_string()),
+            Literal::Float(_) | Literal::Switch(_) | Literal::Null => None,
+        };
+        self.arguments().filter_map(written).collect()
+    }
+
     /// Reports what the table alone can tell: properties, arguments and a block that should be there or should not.
     pub fn check_shape(&self, lowering: &mut Lowering<'_>) {
         if let Some(annotation) = &self.node.annotation {
@@ -265,7 +344,16 @@ impl<'n> Line<'n> {
             let Some(name) = &entry.name else { continue };
             let Some(property) = self.directive.properties.iter().find(|property| property.name == name.text) else {
                 let unknown = self.unknown_property(&name.text, name.location.clone());
-                lowering.report(unknown.hiding([entry.value.location.clone()]));
+                let before = lowering.diagnostics.last_mut().filter(|before| {
+                    before.code == unknown.code
+                        && before.help == unknown.help
+                        && is_on(&before.primary.location, &self.node.location)
+                });
+                match before {
+                    // One answer is enough for all that it is about.
+                    Some(before) => before.hidden.push(entry.value.location.clone()),
+                    None => lowering.report(unknown.hiding([entry.value.location.clone()])),
+                }
                 continue;
             };
             if property.repeat == Repeat::Once {
@@ -290,17 +378,25 @@ impl<'n> Line<'n> {
         if let Some(help) = said_otherwise(self.directive.said_otherwise, word) {
             return diagnostic.help(help);
         }
-        if !self.directive.meant.is_empty() {
-            return diagnostic.help(self.directive.meant);
-        }
         let names: Vec<&str> = self.directive.properties.iter().map(|property| property.name).collect();
         if let Some(candidate) = nearest(word, names.iter().copied()) {
             return diagnostic.help(format!("did you mean `{candidate}=`?"));
+        }
+        if !self.directive.meant.is_empty() {
+            return diagnostic.help(self.directive.meant);
         }
         if let Block::Optional(place) | Block::Required(place) = self.directive.block
             && self.language.find(word, place).is_some()
         {
             return diagnostic.help(format!("`{word}` stands in the block: `{directive} {{ {word} … }}`"));
+        }
+        // A plain word may mean anything.
+        let is_of_one = word.contains(['_', '-', '.']) || word.contains(|c: char| c.is_ascii_uppercase());
+        if is_of_one && let Some(help) = self.language.said_otherwise(word, "") {
+            return diagnostic.help(help);
+        }
+        if self.directive.name.ends_with("header") && word.starts_with(|c: char| c.is_ascii_uppercase()) {
+            return diagnostic.help(format!("a field stands in two texts: `{directive} \"{}\" \"…\"`", shortened(word)));
         }
         if names.is_empty() {
             return diagnostic.help("it has no properties");
@@ -419,6 +515,11 @@ impl<'n> Line<'n> {
     pub fn template(&self, lowering: &mut Lowering<'_>, name: &str) -> Option<Template> {
         self.read(lowering, name).map(Read::template)
     }
+}
+
+/// Whether a place is within that of a line.
+pub fn is_on(part: &Location, line: &Location) -> bool {
+    part.file == line.file && line.span.contains(&part.span.start)
 }
 
 fn describe_argument(argument: &Argument) -> String {

@@ -6,6 +6,7 @@ use crate::diagnostics::{Diagnostic, FileId, Location, Severity, SourceFile, Sou
 use crate::directives::LANGUAGE;
 use crate::directives::include::{INCLUDE, takes_includes};
 use crate::directives::{edition, pool};
+use crate::foreign;
 use crate::kept_back::{BroughtIn, keep_back};
 use crate::language::{Line, Lower, Seen};
 use crate::lowering::{Environment, Lowering, WrittenPool};
@@ -211,7 +212,8 @@ impl<'e> Loader<'e> {
         let nodes = match self.recall.nodes_of(&self.sources, file) {
             Ok(nodes) => nodes,
             Err(diagnostics) => {
-                self.diagnostics.extend(diagnostics);
+                let text = &self.sources.file(file).text;
+                self.diagnostics.extend(diagnostics.into_iter().map(|fault| foreign::of_a_line(&LANGUAGE, text, fault)));
                 return Vec::new();
             }
         };
@@ -411,6 +413,9 @@ impl<'e> Loader<'e> {
         configuration.pools.extend(pools_in_place.into_values());
         read_files.extend(more_files.iter().cloned());
         let (read_files, include_patterns) = (sorted(read_files), sorted(include_patterns));
+        if has_errors {
+            foreign::of_whole_files(&mut diagnostics, &sources);
+        }
         make_presentable(&mut diagnostics, &brought_in, &sources);
         let (configuration, spans) = ((!has_errors).then_some(configuration), Arc::new(spans));
         *last = configuration.as_ref().filter(|_| is_patchable).map(|configuration| {

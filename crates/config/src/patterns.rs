@@ -1,16 +1,24 @@
 //! Patterns of paths and of values: `/a`, `/a/*`, `~regex`, `beta*`. A regular expression is known to compile from here
 //! on.
 
+use crate::diagnostics::Diagnostic;
 use crate::lowering::Lowering;
 use crate::placeholders::{self, Text};
 use crate::reading::expect_text;
-use crate::syntax::Value;
+use crate::syntax::{Literal, Value};
+use crate::traefik_rule;
 use std::borrow::Cow;
 use tidegate_model::{PathPattern, TextPattern};
 
 /// A pattern as `route` and `match path=` take it.
 pub fn read_path_pattern(lowering: &mut Lowering<'_>, value: &Value, owner: &str) -> Option<PathPattern> {
     let value = expect_text(lowering, value, owner, "a path pattern, as in `\"/api/*\"`")?;
+    if let Literal::Text(written) = &value.literal
+        && let Some(regex) = of_named_segments(written)
+    {
+        let diagnostic = Diagnostic::error("bad-pattern", value.location.clone(), "parts of a pattern have no names");
+        return lowering.refuse(diagnostic.help(format!("write `~^{regex}$`, where `[^/]+` is any segment")));
+    }
     let text = placeholders::resolve_pattern(lowering, value)?;
     if let Some(regex) = text.value.strip_prefix('~') {
         check_regex(lowering, &text, regex)?;
@@ -28,6 +36,20 @@ pub fn read_path_pattern(lowering: &mut Lowering<'_>, value: &Value, owner: &str
     }
 }
 
+/// The expression that is meant by `/users/{id}` or `/users/:id`.
+fn of_named_segments(written: &str) -> Option<String> {
+    let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    let is_named = |segment: &str| {
+        let in_braces = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+        in_braces.or_else(|| segment.strip_prefix(':')).is_some_and(is_name)
+    };
+    if !written.starts_with('/') || !written.split('/').any(is_named) {
+        return None;
+    }
+    let of_segment = |segment: &str| if is_named(segment) { "[^/]+".to_owned() } else { regex_syntax::escape(segment) };
+    Some(written.split('/').map(of_segment).collect::<Vec<_>>().join("/"))
+}
+
 /// The fault, and what to write instead.
 fn parse_plain_pattern(text: &str) -> Result<PathPattern, (Cow<'static, str>, Option<Cow<'static, str>>)> {
     if !text.starts_with('/') {
@@ -36,6 +58,13 @@ fn parse_plain_pattern(text: &str) -> Result<PathPattern, (Cow<'static, str>, Op
             "" => Cow::Borrowed("for every path, leave the pattern out"),
             "*" => "for every path, write `/*`".into(),
             _ if text.contains("://") => "the host stands in the address of the `site`".into(),
+            _ if text.starts_with('^') || text.starts_with("\\.") || text.contains(".*") => {
+                format!("for a regular expression, write `~{text}`").into()
+            }
+            _ if text.starts_with("*.") && !text[2..].contains(['*', '/']) => {
+                format!("for every path that ends so, write `~{}$`", regex_syntax::escape(&text[1..])).into()
+            }
+            _ if let Some(help) = traefik_rule::help(text) => help.into(),
             _ => format!("write `/{text}`").into(),
         };
         return Err((reason, Some(help)));

@@ -386,6 +386,9 @@ fn unknown(at: Location, name: &str, stage: Option<Stage>) -> Diagnostic {
     let of_log = LogField::NAMES.iter().map(|(field, _)| *field).filter(|_| stage == Some(Stage::Log));
     let of_error = ["status", Placeholder::STATUS_TEXT, "reason"].into_iter().filter(|_| stage == Some(Stage::Error));
     let candidates: Vec<&str> = Placeholder::PLAIN.iter().map(|(plain, _)| *plain).chain(of_log).chain(of_error).collect();
+    if let Some(meant) = of_others(name) {
+        return diagnostic.help(format!("write `{{{meant}}}`"));
+    }
     match nearest(name, candidates.iter().copied()) {
         Some(candidate) => diagnostic.help(format!("did you mean `{{{candidate}}}`?")),
         None if name.starts_with("header.") || name.starts_with("http.") || name.starts_with("req.") => {
@@ -412,6 +415,43 @@ fn unknown(at: Location, name: &str, stage: Option<Stage>) -> Diagnostic {
                 .help("for a brace that stands for itself, write `{{` or `}}`")
         }
     }
+}
+
+/// What other proxies call the same.
+fn of_others(name: &str) -> Option<String> {
+    let header = |prefix: &str| name.strip_prefix(prefix).filter(|field| is_token(field));
+    if let Some(field) = header("http.request.header.").or_else(|| header("header.")) {
+        return Some(format!("request.header.{field}"));
+    }
+    if let Some(field) = header("http.response.header.").or_else(|| header("http.reverse_proxy.header.")) {
+        return Some(format!("response.header.{field}"));
+    }
+    let meant = match name {
+        "http.request.host" | "http.request.hostport" | "hostport" | "http_host" | "server_name" => "host",
+        "http.request.uri" | "http.request.orig_uri" | "request_uri" | "orig_uri" => "uri",
+        "http.request.uri.path" | "http.request.orig_uri.path" => "path",
+        "http.request.uri.query" | "query_string" | "args" => "query",
+        "http.request.method" | "request_method" => "method",
+        "http.request.scheme" => "scheme",
+        "remote_host"
+        | "client_ip"
+        | "remote_ip"
+        | "remote_addr"
+        | "http.request.remote.host"
+        | "http.request.client_ip"
+        | "remote" => "client.ip",
+        "remote_port" | "http.request.remote.port" => "client.port",
+        "http.request.uuid" | "uuid" | "request_id" => "request.id",
+        "tls_version" | "http.request.tls.version" => "tls.version",
+        "http.request.tls.server_name" => "tls.sni",
+        "tls_client_subject" => "tls.client.subject",
+        "tls_client_issuer" => "tls.client.issuer",
+        "tls_client_fingerprint" => "tls.client.fingerprint",
+        "http.auth.user.id" | "remote_user" => "auth.user",
+        "http.reverse_proxy.upstream.hostport" | "upstream_hostport" | "upstream_addr" => "upstream.address",
+        _ => return None,
+    };
+    Some(meant.to_owned())
 }
 
 fn not_here(value: &Value, name: &str, range: Range<usize>) -> Diagnostic {

@@ -144,7 +144,12 @@ fn read_integer(lowering: &mut Lowering<'_>, value: &Value, min: u64, max: u64, 
             match text.value.parse::<i128>() {
                 Ok(number) => number,
                 Err(_) => {
-                    return lowering.refuse(not_of_form(&text, owner, form));
+                    let diagnostic = not_of_form(&text, owner, form);
+                    let digits = text.value.bytes().take_while(u8::is_ascii_digit).count();
+                    return lowering.refuse(match digits {
+                        0 => diagnostic,
+                        _ => diagnostic.help(format!("write `{}`", &text.value[..digits])),
+                    });
                 }
             }
         }
@@ -295,6 +300,9 @@ fn wrong_type(value: &Value, owner: &str, form: &str) -> Diagnostic {
             diagnostic.help(format!("for each second, write `\"{number}/s\"`"))
         }
         Literal::Integer(number) => diagnostic.help(format!("a text is written in quotes, as in `\"{number}\"`")),
-        _ => diagnostic,
+        Literal::Float(share) if form.contains("a share") && (0.0..=1.0).contains(share) => {
+            diagnostic.help(format!("write `\"{}%\"`", (share * 1e6).round() / 1e4))
+        }
+        Literal::Float(_) | Literal::Text(_) | Literal::Switch(_) | Literal::Null => diagnostic,
     }
 }

@@ -17,7 +17,13 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
             return Err(format!("`{text}` has no unit: write {unit_names} behind the number"));
         }
         let Some((_, factor)) = UNITS.iter().find(|(name, _)| *name == unit) else {
-            return Err(format!("`{}` is not a unit of time: {unit_names} are", unit.trim()));
+            return Err(match meant_unit(unit) {
+                Some(meant) if meant == unit.trim() => {
+                    format!("no blank stands in a duration: write `{}`", with_unit(text, unit, meant))
+                }
+                Some(meant) => format!("`{}` is not a unit of time: write `{}`", unit.trim(), with_unit(text, unit, meant)),
+                None => format!("`{}` is not a unit of time: {unit_names} are", unit.trim()),
+            });
         };
         if *factor >= previous_unit {
             return Err(format!("in `{text}` the larger unit has to come first"));
@@ -31,6 +37,24 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         return Err("an empty text is not a duration, as `5s` and `1h30m` are".into());
     }
     Ok(Duration::from_millis(milliseconds))
+}
+
+/// What others call a unit, in their language or with a blank in front of it.
+fn meant_unit(unit: &str) -> Option<&'static str> {
+    match unit.trim().to_ascii_lowercase().as_str() {
+        "ms" | "msec" | "msecs" | "millis" | "millisecond" | "milliseconds" => Some("ms"),
+        "s" | "sec" | "secs" | "second" | "seconds" => Some("s"),
+        "m" | "min" | "mins" | "minute" | "minutes" => Some("m"),
+        "h" | "hr" | "hrs" | "hour" | "hours" => Some("h"),
+        "d" | "day" | "days" => Some("d"),
+        _ => None,
+    }
+}
+
+/// A text with the right unit in the place of what was written for it.
+fn with_unit(text: &str, written: &str, meant: &str) -> String {
+    let text = text.replacen(written, meant, 1);
+    text.split_whitespace().collect()
 }
 
 /// `"512"` (bytes), `"64KiB"`, `"10MB"`. KiB is 1,024 bytes, kB is 1,000.
@@ -53,6 +77,9 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         return Err(format!("`{text}` is not a size, as `64KiB` and `10MB` are"));
     };
     let Some((_, factor)) = UNITS.iter().find(|(name, _)| *name == unit) else {
+        if unit.starts_with(' ') && UNITS.iter().any(|(name, _)| *name == unit.trim()) {
+            return Err(format!("no blank stands in a size: write `{}`", with_unit(text, unit, unit)));
+        }
         let meant = UNITS.iter().map(|(name, _)| *name).find(|name| name.eq_ignore_ascii_case(unit));
         let meant = match (meant, unit) {
             (Some(name), _) => format!(": did you mean `{name}`?"),
@@ -174,8 +201,8 @@ mod tests {
         check("0s", "0s");
         check("90s", "90s");
         check("5", "error: `5` has no unit: write `ms`, `s`, `m`, `h` or `d` behind the number");
-        check("5 s", "error: `s` is not a unit of time: `ms`, `s`, `m`, `h` or `d` are");
-        check("5sec", "error: `sec` is not a unit of time: `ms`, `s`, `m`, `h` or `d` are");
+        check("5 s", "error: no blank stands in a duration: write `5s`");
+        check("5sec", "error: `sec` is not a unit of time: write `5s`");
         check("soon", "error: `soon` is not a duration, as `5s` and `1h30m` are");
         check("-5s", "error: `-5s` is not a duration, as `5s` and `1h30m` are");
         check("1m1h", "error: in `1m1h` the larger unit has to come first");

@@ -257,6 +257,10 @@ fn split_scheme(text: &str) -> Result<(Option<Scheme>, &str), String> {
         None => Ok((None, text)),
         Some(("http", rest)) => Ok((Some(Scheme::Http), rest)),
         Some(("https", rest)) => Ok((Some(Scheme::Https), rest)),
+        Some((scheme @ ("ws" | "wss" | "h2c" | "grpc" | "grpcs"), rest)) => {
+            let meant = if matches!(scheme, "wss" | "grpcs") { "https" } else { "http" };
+            Err(format!("`{scheme}` is spoken over `{meant}`: write `{meant}://{rest}`"))
+        }
         Some((other, _)) => Err(format!("unknown scheme `{other}`; `http` and `https` are known")),
     }
 }

@@ -136,6 +136,12 @@ const TOKEN_CHARACTERS_MIN: usize = 16;
 const NETWORKS_MAX: usize = 1000;
 
 fn lower_option(lowering: &mut Lowering<'_>, options: &mut RouteOptions, line: &Line<'_>) {
+    if line.written_arguments().first().is_some_and(|word| word.starts_with(|c: char| c.is_ascii_digit())) {
+        let meant = "write `cache fresh=\"200 60s\"`, for answers that do not say it themselves".to_owned();
+        let _: Option<()> =
+            line.refuse_whole(lowering, "how long answers are kept is what they say, or `fresh=` for a status", meant);
+        return;
+    }
     if line.is_off(lowering) {
         options.cache = Switched::Off;
         return;

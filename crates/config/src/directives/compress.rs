@@ -108,6 +108,7 @@ fn no_coding(text: &Text) -> Diagnostic {
         text.error("bad-value", format!("`{}` is no coding that browsers take", crate::diagnostics::shortened(&text.value)));
     let names = Coding::ALL.map(Coding::name);
     match text.value.to_ascii_lowercase().as_str() {
+        "on" | "true" | "all" | "auto" => diagnostic.help("it is on by its name alone: write `compress`"),
         "brotli" => diagnostic.help("write `\"br\"`, as in `Accept-Encoding`"),
         "gz" | "deflate" => diagnostic.help("write `\"gzip\"`"),
         "zst" | "zstandard" => diagnostic.help("write `\"zstd\"`"),

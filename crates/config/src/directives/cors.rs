@@ -6,7 +6,7 @@ use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::table::{Kind, Place, Property, Repeat};
-use crate::written_line::{Writer, joined};
+use crate::written_line::{Writer, joined, quoted};
 use std::time::Duration;
 use tidegate_model::{Cors, OriginPattern, Origins, Step};
 
@@ -62,6 +62,14 @@ const ORIGINS_MAX: usize = 1000;
 const NAMES_MAX: usize = 100;
 
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
+    if line.argument(0).is_some() && line.property("origins").is_none() {
+        let origins = line.written_arguments().join(",");
+        return line.refuse_whole(
+            lowering,
+            "the origins whose pages may read answers stand in `origins=`",
+            format!("write `cors origins={}`", quoted(&shortened(&origins))),
+        );
+    }
     let errors_before = lowering.diagnostics.len();
     let origins = match line.text(lowering, "origins") {
         Some(text) => Some(origins(lowering, &text)),

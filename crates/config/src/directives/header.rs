@@ -1,6 +1,6 @@
 //! `header`, `response-header`, `request-header`: changes of header fields, in the order written.
 
-use crate::diagnostics::{Diagnostic, Location, nearest};
+use crate::diagnostics::{Diagnostic, Location, nearest, shortened};
 use crate::directives::compress::types_of;
 use crate::directives::matching;
 use crate::forms::{has_control_character, is_token, show_status_range, status_ranges};
@@ -10,7 +10,7 @@ use crate::placeholders;
 use crate::reading::expect_text;
 use crate::syntax::{Entry, Literal, Value};
 use crate::table::{Argument, Block, Kind, Place, Property, Repeat, Stage};
-use crate::written_line::Writer;
+use crate::written_line::{Writer, quoted};
 use tidegate_model::{HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, Step, Template, TemplatePart};
 
 const PLACES: &[Place] = &[Place::Site, Place::Route];
@@ -207,7 +207,12 @@ fn value_missing(name: &Value, line: &Line<'_>) -> Diagnostic {
         Diagnostic::error("missing-argument", name.location.clone(), format!("`{directive}` needs a value behind the name"));
     match &name.literal {
         Literal::Text(text) if text.contains(':') => {
-            diagnostic.help("write name and value as two texts, as in `\"Name\" \"value\"`")
+            let (field, value) = text.split_once(':').unwrap_or_default();
+            diagnostic.help(format!(
+                "write `{directive} {} {}`",
+                quoted(&shortened(field.trim())),
+                quoted(&shortened(value.trim()))
+            ))
         }
         Literal::Text(text) if is_token(text) => diagnostic.help(format!("to remove the field, write `remove=\"{text}\"`")),
         _ => diagnostic,

@@ -9,7 +9,9 @@ use crate::placeholders::{self, Text};
 use crate::reading::expect_text;
 use crate::syntax::{Entry, Literal};
 use crate::table::{Argument, Kind, Place, Property, Repeat};
-use crate::written_line::{Writer, joined};
+use crate::traefik_rule;
+use crate::written_line::{Writer, joined, quoted};
+use std::borrow::Cow;
 use tidegate_model::address::parse_host_pattern;
 use tidegate_model::{ClientCertificatePart, Condition, ConditionKind, Field, HostPattern, MatchLine, Scheme, TextPattern};
 
@@ -37,6 +39,31 @@ pub static MATCH: Directive = Directive {
               Patterns of values: `beta` exactly, `beta*` from the start, `*beta` at the end, `~b.ta` a regular expression anywhere.",
     example: "match method=\"GET,POST\" header=\"X-Channel: beta*\" not client=\"10.0.0.0/8\"",
     reserved: &["country"],
+    said_otherwise: &[
+        (
+            &["prefix", "path_prefix", "path_separated_prefix", "path_beg", "PathPrefix"],
+            "a part of the path is `path=\"/api/*\"`, or the pattern of the `route`",
+        ),
+        (
+            &["regex", "safe_regex", "path_regexp", "path_reg", "PathRegexp"],
+            "a regular expression is `path=\"~^/v[0-9]+/\"`, or the pattern of the `route`",
+        ),
+        (
+            &["rule", "expression", "matchers"],
+            "the path stands behind `route`, the host behind `site`, and other conditions one by one, as in `match method=\"GET\" header=\"X-Channel: beta\"`",
+        ),
+        (&["headers", "hdr"], "it is `header=`, as in `match header=\"X-Channel: beta\"`"),
+        (&["query_parameters", "args", "url_param"], "it is `query=`, as in `match query=\"a=1\"`"),
+        (
+            &["remote_ip", "client_ip", "src", "ip", "cidr", "ClientIP", "source"],
+            "it is `client=`, as in `match client=\"10.0.0.0/8\"`",
+        ),
+        (&["protocol"], "it is `scheme=`, as in `match scheme=\"http\"`"),
+        (
+            &["domain", "hostname", "server_name", "sni"],
+            "it is `host=`, as in `match host=\"*.example.com\"`; a site has its hosts in its address",
+        ),
+    ],
     ..Directive::PLAIN
 };
 
@@ -53,9 +80,8 @@ pub fn read_line(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<MatchLi
         let Some(name) = &entry.name else {
             if !matches!(&entry.value.literal, Literal::Text(text) if text == "not") {
                 let diagnostic =
-                    Diagnostic::error("bad-condition", entry.location.clone(), "a condition is written as `name=\"value\"`")
-                        .help("only the word `not` stands alone, in front of the condition that it turns round");
-                lowering.report(diagnostic);
+                    Diagnostic::error("bad-condition", entry.location.clone(), "a condition is written as `name=\"value\"`");
+                lowering.report(diagnostic.help(meant(&entry.value.literal)));
             } else if pending_not.replace(entry).is_some() {
                 lowering.report(Diagnostic::error("bad-condition", entry.location.clone(), "`not` is written twice in a row"));
             }
@@ -80,6 +106,21 @@ pub fn read_line(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<MatchLi
         return None;
     }
     (!is_faulty).then_some(MatchLine { conditions })
+}
+
+/// What is meant by a value that no name stands in front of.
+fn meant(literal: &Literal) -> Cow<'static, str> {
+    const ONLY_NOT: &str = "only the word `not` stands alone, in front of the condition that it turns round";
+    let Literal::Text(text) = literal else { return ONLY_NOT.into() };
+    let is_method =
+        matches!(text.to_ascii_uppercase().as_str(), "GET" | "POST" | "PUT" | "DELETE" | "HEAD" | "PATCH" | "OPTIONS");
+    match traefik_rule::help(text) {
+        Some(help) => help.into(),
+        None if text.starts_with(['/', '~']) => format!("write `match path={}`", quoted(text)).into(),
+        None if is_method => format!("write `match method={}`", quoted(&text.to_ascii_uppercase())).into(),
+        None if parse_network(text).is_ok() => format!("write `match client={}`", quoted(text)).into(),
+        None => ONLY_NOT.into(),
+    }
 }
 
 /// Names that the table does not have were reported with the shape of the line.

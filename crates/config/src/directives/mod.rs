@@ -234,7 +234,7 @@ pub fn write_terminal(line: &mut Writer, terminal: &Terminal) {
 #[cfg(test)]
 pub mod tests {
     use super::{ALL, LANGUAGE};
-    use crate::language::{Directive, Lower};
+    use crate::language::{Directive, Lower, joined_alike};
     use crate::load::load_with;
     use crate::lowering::Environment;
     use crate::table::{Count, Place};
@@ -320,9 +320,11 @@ pub mod tests {
                 assert!(LANGUAGE.is_reserved(word, *place));
             }
         }
-        for (words, _) in LANGUAGE.said_otherwise {
+        let mut known = std::collections::BTreeSet::new();
+        for (words, _) in LANGUAGE.said_otherwise.iter().copied().flatten() {
             for word in *words {
                 assert!(LANGUAGE.places_of(word).is_empty(), "{word} is a word of this language too");
+                assert!(known.insert(joined_alike(word)), "{word} is there twice");
             }
         }
         assert!(LANGUAGE.places_of("proxy").contains(&Place::Route));

@@ -1,12 +1,12 @@
 //! `redirect "https://new.example.com{path}"`: sends the client elsewhere.
 
-use crate::diagnostics::Diagnostic;
+use crate::diagnostics::{Diagnostic, shortened};
 use crate::forms::has_control_character;
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::reading::Read;
 use crate::table::{Argument, Kind, Place, Property, Repeat, Stage};
-use crate::written_line::Writer;
+use crate::written_line::{Writer, quoted};
 use tidegate_model::{Placeholder, Template, TemplatePart, Terminal};
 
 pub static REDIRECT: Directive = Directive {
@@ -29,6 +29,18 @@ pub static REDIRECT: Directive = Directive {
 };
 
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
+    if let [first, second, ..] = &line.written_arguments()[..] {
+        let (status, to) = if first.parse::<u16>().is_ok() { (first, second) } else { (second, first) };
+        let status = match status.as_str() {
+            "permanent" => "301",
+            "temporary" => "302",
+            other => other,
+        };
+        if status.parse::<u16>().is_ok() {
+            let meant = format!("write `redirect {} status={status}`", quoted(&shortened(to)));
+            return line.refuse_whole(lowering, "the status of a redirect stands in `status=`", meant);
+        }
+    }
     let to = line.read_argument(lowering, 0);
     let status = line.number(lowering, "status");
     if let (Some(number), Some(value)) = (status, line.property("status"))

@@ -1,12 +1,12 @@
 //! `respond 200 body="hello"`: an answer made here.
 
-use crate::diagnostics::Diagnostic;
+use crate::diagnostics::{Diagnostic, shortened};
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::reading::Read;
 use crate::table::{Argument, Kind, Place, Property, Repeat, Stage};
-use crate::written_line::Writer;
+use crate::written_line::{Writer, quoted};
 use tidegate_model::{Template, Terminal};
 
 pub static RESPOND: Directive = Directive {
@@ -41,11 +41,10 @@ pub fn check_content_type(lowering: &mut Lowering<'_>, text: &Text) -> bool {
 }
 
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
-    let faults_before = lowering.diagnostics.len();
-    let status = line.read_argument(lowering, 0).map(Read::number);
-    if let Some(fault) = lowering.diagnostics[faults_before..].iter_mut().find(|fault| fault.code == "wrong-type") {
-        fault.help = Some("what is answered stands in `body=`, as in `respond 200 body=\"ok\"`".into());
+    if let Some(meant) = meant(line) {
+        return line.refuse_whole(lowering, "what is answered stands in `body=`", format!("write `{meant}`"));
     }
+    let status = line.read_argument(lowering, 0).map(Read::number);
     let body = line.template(lowering, "body");
     let content_type = line.text(lowering, "content-type");
     if content_type.as_ref().is_some_and(|text| !check_content_type(lowering, text)) {
@@ -62,6 +61,18 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
         return lowering.refuse(Diagnostic::error("body-not-allowed", value.location.clone(), message).help("remove `body=`"));
     }
     Some(Terminal::Respond { status, body: body.unwrap_or_default(), content_type: content_type.map(|text| text.value) })
+}
+
+/// The line that is meant where the text stands behind the name, as Caddy and nginx have it.
+fn meant(line: &Line<'_>) -> Option<String> {
+    let written = line.written_arguments();
+    let is_status = |text: &&String| text.parse::<u16>().is_ok() || text.starts_with("{env.") || text.starts_with("{file.");
+    let body = written.iter().find(|text| !is_status(text))?;
+    let status = written.iter().find_map(|text| text.parse::<u16>().ok()).unwrap_or(200);
+    // JSON and style sheets are full of braces that are none of ours.
+    let body =
+        if body.contains("{\"") || body.contains("{ ") { body.replace('{', "{{").replace('}', "}}") } else { body.clone() };
+    Some(format!("respond {status} body={}", quoted(&shortened(&body))))
 }
 
 pub fn write(line: &mut Writer, status: u16, body: &Template, content_type: Option<&str>) {

@@ -38,6 +38,7 @@ pub static REWRITE: Directive = Directive {
               is not sent anywhere: 400, `rewrite_escapes_root`.",
     example: "rewrite \"~^/users/([0-9]+)$\" \"/profile/$1\"",
     lower: Lower::Step(lower_rewrite),
+    meant: "it changes the path that goes on, and nothing stands behind it; a client is sent elsewhere by `route \"~^/old/\" { redirect \"https://example.com{uri}\" status=301 }`",
     ..Directive::PLAIN
 };
 

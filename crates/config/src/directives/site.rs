@@ -10,7 +10,7 @@ use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::spans::WrittenAddress;
 use crate::table::{Argument, Block, Kind, Place, Repeat};
-use crate::{log_in, reachability};
+use crate::{log_in, reachability, traefik_rule};
 use std::sync::Arc;
 use tidegate_model::{Route, RouteOptions, Site, SiteAddress, Step};
 
@@ -122,8 +122,68 @@ fn read_addresses(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<WrittenAd
                 let says_https = text.value.starts_with("https://");
                 addresses.push(WrittenAddress { address, at: text.location, says_https });
             }
-            Err(reason) => lowering.report(text.error("bad-address", reason)),
+            Err(reason) => {
+                let diagnostic = text.error("bad-address", reason);
+                lowering.report(match meant(&text.value) {
+                    Some(help) => diagnostic.help(help),
+                    None => diagnostic,
+                });
+            }
         }
     }
     addresses
+}
+
+/// The line that is meant by what is no address.
+fn meant(written: &str) -> Option<String> {
+    let is_address = |text: &str| !text.is_empty() && SiteAddress::parse(text).is_ok();
+    if let Some(help) = traefik_rule::help(written) {
+        return Some(help);
+    }
+    match written {
+        "*" | "_" | "*:443" | "default" | "default_server" | "*:*" => {
+            return Some("for any host, write `site \"https://:443\"` or `site \"http://:80\"`".into());
+        }
+        _ if written.starts_with("*:") && is_address(&written[1..]) => {
+            return Some(format!("for any host, write `site \"{}\"`", &written[1..]));
+        }
+        _ if written.starts_with('.') && is_address(&format!("*{written}")) => {
+            return Some(format!("write `site \"{}\" \"*{written}\"`", &written[1..]));
+        }
+        _ if written.starts_with(['~', '^']) || written.contains(".*") || written.contains('(') => {
+            return Some("hosts have no regular expressions; `*.example.com` is any one label in front, and names can be listed: `site \"example.com\" \"www.example.com\"`".into());
+        }
+        _ => {}
+    }
+    if let Some((scheme @ ("tcp" | "udp" | "tls" | "stream"), rest)) = written.split_once("://") {
+        return Some(match scheme {
+            "udp" => "UDP is not handed on in this version".into(),
+            _ => format!("connections are handed on as they are with `tcp \"{}\" {{ … }}`", rest.trim_start_matches('*')),
+        });
+    }
+    if let Some(port) = written.split(' ').next().filter(|port| port.parse::<u16>().is_ok()) {
+        return Some(format!("write `site \":{port}\"` for any host, which is TLS, or `site \"http://:{port}\"` without"));
+    }
+    let several: Vec<&str> = written.split([',', ' ']).filter(|part| !part.is_empty()).collect();
+    if several.len() > 1 && several.iter().all(|part| is_address(part)) {
+        let quoted: Vec<String> = several.iter().map(|part| format!("\"{part}\"")).collect();
+        return Some(format!("each address has quotes of its own: `site {} {{ … }}`", quoted.join(" ")));
+    }
+    if several.len() > 1 && is_address(several[0]) {
+        return Some(format!("write `site \"{}\" {{ … }}`; what else is meant for it stands in its block", several[0]));
+    }
+    let host_start = written.find("://").map_or(0, |position| position + 3);
+    let (host, path) = written[host_start..].split_once('/')?;
+    let host = format!("{}{host}", &written[..host_start]);
+    if !is_address(&host) {
+        return None;
+    }
+    Some(match path {
+        "" | "*" => format!("write `site \"{host}\" {{ … }}`"),
+        path if path.ends_with("/*") || path.ends_with('/') => {
+            let path = path.trim_end_matches('*').trim_end_matches('/');
+            format!("write `site \"{host}\" {{ route \"/{path}/*\" {{ … }} }}`")
+        }
+        path => format!("write `site \"{host}\" {{ route \"/{}/*\" {{ … }} }}`", path.trim_end_matches('*')),
+    })
 }

@@ -2,7 +2,7 @@
 //! `pool::connection`.
 
 use crate::diagnostics::Diagnostic;
-use crate::directives::pool::connection::timeout;
+use crate::directives::pool::connection::{TIMES_OF_OTHERS, timeout};
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::table::Place;
@@ -31,6 +31,7 @@ pub static ROUTE_TIMEOUT: Directive = Directive {
     default: "as the pool says",
     example: "timeout first-byte=\"5s\" idle=\"30s\" total=\"60s\"",
     lower: Lower::Option(lower),
+    said_otherwise: TIMES_OF_OTHERS,
     ..Directive::PLAIN
 };
 

@@ -1,7 +1,7 @@
 //! `tls` of a site: where certificates come from, and how handshakes are made. What files hold is looked at in `pem`;
 //! whether a key belongs to its certificate is checked where both are loaded.
 
-use crate::diagnostics::{Diagnostic, Location};
+use crate::diagnostics::{Diagnostic, Location, shortened};
 use crate::directives::pem::{check_certificate_file, check_key_file};
 use crate::directives::{acme, client_auth};
 use crate::language::{Directive, Line};
@@ -9,7 +9,7 @@ use crate::lowering::Lowering;
 use crate::reading::Read;
 use crate::spans::WrittenAddress;
 use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
-use crate::written_line::{Lines, name_of};
+use crate::written_line::{Lines, name_of, quoted};
 use std::collections::BTreeMap;
 use tidegate_model::{Certificate, CipherName, Scheme, Tls, TlsSource, TlsVersion};
 
@@ -33,6 +33,11 @@ pub static TLS: Directive = Directive {
               With `tls \"off\"` an address without a scheme is plain HTTP, on port 80 when it has no port either.",
     default: "by ACME for public names, signed by the internal CA for others",
     example: "tls \"internal\" {\n    min \"1.3\"\n}",
+    said_otherwise: &[
+        (&["minVersion", "protocols", "ssl_protocols"], "it stands in the block, as in `tls { min \"1.3\" }`"),
+        (&["certFile", "certificate", "crt", "chain"], "it is `cert=`, as in `tls cert=\"cert.pem\" key=\"key.pem\"`"),
+        (&["keyFile", "private_key"], "it is `key=`, as in `tls cert=\"cert.pem\" key=\"key.pem\"`"),
+    ],
     ..Directive::PLAIN
 };
 
@@ -146,6 +151,19 @@ pub struct TlsDraft {
 
 /// One `tls` line of a site.
 pub fn lower(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Line<'_>) {
+    match &line.written_arguments()[..] {
+        [cert, key] if cert.contains(['.', '/']) => {
+            let meant = format!("write `tls cert={} key={}`", quoted(&shortened(cert)), quoted(&shortened(key)));
+            let _: Option<()> = line.refuse_whole(lowering, "the files of a certificate are named by `cert=` and `key=`", meant);
+            return;
+        }
+        [mail] if mail.contains('@') && !mail.contains('{') => {
+            let meant = format!("at the top level, write `acme email={}`; a site needs no line for it", quoted(&shortened(mail)));
+            let _: Option<()> = line.refuse_whole(lowering, "whom a CA writes to is said for the whole process", meant);
+            return;
+        }
+        _ => {}
+    }
     lower_source(lowering, draft, line);
     for child in line.lines(lowering) {
         if let Some(first) = draft.settings_at.get(child.directive.name) {

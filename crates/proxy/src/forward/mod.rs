@@ -174,7 +174,7 @@ impl<S: Sock> Sending<'_, '_, S> {
             forwarding.exchange.record.retries += 1;
         }
         forwarding.begin_attempt(attempt.pool(), plan, tries);
-        forwarding.exchange.record.sent_to(attempt.position(), false);
+        forwarding.exchange.record.sent_to(attempt.position());
         if attempt.pool().compiled.model.hedge.is_none() {
             return false;
         }
@@ -260,6 +260,7 @@ impl<'r, 'c, S: Sock> Forwarding<'r, 'c, S> {
     }
 
     fn begin(mut self, pool: &Rc<WorkerPool<S>>) -> Result<Sending<'r, 'c, S>, Failure> {
+        self.connection.facts.at_pool(&pool.compiled.name.0);
         self.way.pool = Some(pool.clone());
         let _ = relieve_if_asked(&self.connection.worker);
         if self.connection.worker.process.pressure.is_high() {
@@ -280,6 +281,7 @@ impl<'r, 'c, S: Sock> Forwarding<'r, 'c, S> {
         script: ScriptRequest,
         replay: Replay,
     ) -> Result<(), Failure> {
+        self.connection.facts.at_pool(&pool.compiled.name.0);
         self.way.pool = Some(pool.clone());
         let idempotent = self.exchange.head.method.is_idempotent();
         let script = Some(Box::new(script));
@@ -319,9 +321,12 @@ impl<'r, 'c, S: Sock> Forwarding<'r, 'c, S> {
     }
 
     async fn exchange_begun(&mut self, attempt: &Attempt<S>, begun: Begun<S>) -> Result<(), (Failure, Was)> {
-        let Begun { call, sent_at } = begun;
+        let Begun { call, sent_at, took } = begun;
         let was = call.was();
-        self.exchange.record.sent_to(attempt.position(), was != Was::Fresh);
+        let record = &mut self.exchange.record;
+        record.sent_to(attempt.position());
+        record.connected(was != Was::Fresh);
+        record.opened(took.queue, took.connect, took.tls);
         let outcome = self.stream_reply(attempt, &call, sent_at, &Cell::new(true), &Abreast::default()).await;
         // A request that may be hedged asks for no tunnel.
         self.finish_call(attempt, call, outcome).map(drop).map_err(|failure| (failure, was))
@@ -355,7 +360,7 @@ impl<'r, 'c, S: Sock> Forwarding<'r, 'c, S> {
         let (pool, position) = (attempt.pool(), attempt.position());
         pool.count_request(position);
         let call = Call::new(pool, position, connection);
-        self.exchange.record.sent_to(position, call.was() != Was::Fresh);
+        self.exchange.record.connected(call.was() != Was::Fresh);
         call
     }
 
@@ -365,12 +370,14 @@ impl<'r, 'c, S: Sock> Forwarding<'r, 'c, S> {
         let request_done = Cell::new(true);
         let opener = self.opener();
         let opening = open_until(self.way.try_until, connect::open(attempt.pool(), attempt.position(), need, &opener));
-        let connection = unless_gone(&mut self.exchange.responder, &request_done, pin!(opening)).await??;
-        Ok(self.call_on(attempt, connection))
+        let opened = unless_gone(&mut self.exchange.responder, &request_done, pin!(opening)).await;
+        let took = opener.took.get();
+        self.exchange.record.opened(took.queue, took.connect, took.tls);
+        Ok(self.call_on(attempt, opened??))
     }
 
     fn opener(&self) -> Opener {
-        Opener { random: self.connection.worker.random(), client: Rc::<ConnectionFacts>::downgrade(&self.connection.facts) }
+        Opener::new(self.connection.worker.random(), Rc::<ConnectionFacts>::downgrade(&self.connection.facts))
     }
 
     /// Who asks, for servers that are told. Behind a trusted proxy its port is the best that is known.

@@ -3,7 +3,7 @@
 use super::PoolDraft;
 use crate::diagnostics::Diagnostic;
 use crate::forms::is_token;
-use crate::language::{Directive, Line, Lower};
+use crate::language::{Directive, Line, Lower, joined_alike};
 use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::reading::Read;
@@ -79,7 +79,11 @@ fn lower_balance(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line
     let method = match method {
         Some(Read::Choice(method, _)) => method,
         Some(Read::Text(text)) => {
-            lowering.report(super::other_word(&text, "balance", Balance::NAMES, ""));
+            let diagnostic = super::other_word(&text, "balance", Balance::NAMES, "");
+            lowering.report(match of_others(&text.value) {
+                Some(help) => diagnostic.help(help),
+                None => diagnostic,
+            });
             return;
         }
         _ => return,
@@ -122,6 +126,34 @@ fn lower_balance(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line
         },
         _ => Balance::P2c,
     };
+}
+
+/// What is meant by the name that another proxy has for a way to choose.
+fn of_others(method: &str) -> Option<&'static str> {
+    match joined_alike(method).as_str() {
+        "iphash" | "source" | "clientiphash" | "clientip" | "remoteaddr" | "hrw" => {
+            Some("write `balance \"hash\" key=\"{client.ip}\"`")
+        }
+        "uri" | "urihash" | "path" | "url" => Some("write `balance \"hash\" key=\"{path}\"`"),
+        "header" | "hdr" => Some("write `balance \"hash\" key=\"{request.header.X-User}\"`, with the field that decides"),
+        "query" | "urlparam" => Some("write `balance \"hash\" key=\"{query}\"`"),
+        "ringhash" | "maglev" | "consistent" | "consistenthash" | "ketama" => {
+            Some("`hash` is consistent without a word: `balance \"hash\" key=\"{client.ip}\"`")
+        }
+        "cookie" | "sticky" | "rdpcookie" => {
+            Some("a client stays with its server by `sticky cookie=\"tg_route\"`, a line of the pool beside `balance`")
+        }
+        "first" | "failover" | "priority" => Some("servers that stand by are marked: `server \"10.0.0.9:8080\" backup=#true`"),
+        "rr" | "wrr" | "weightedroundrobin" | "staticrr" => {
+            Some("write `balance \"round-robin\"`; shares are `weight=` of the servers")
+        }
+        "leasttime" | "peakewma" | "latency" => Some("write `balance \"ewma\"`"),
+        "leastrequest" | "randomchoose" | "random2" | "powerof2" | "poweroftwo" => {
+            Some("write `balance \"p2c\"`, which holds without a word as well")
+        }
+        "lc" | "wlc" | "leastconnections" => Some("write `balance \"least-conn\"`"),
+        _ => None,
+    }
 }
 
 fn lower_sticky(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {

@@ -3,7 +3,7 @@
 use super::PoolDraft;
 use crate::diagnostics::Diagnostic;
 use crate::directives::pem::{check_certificate_file, check_key_file};
-use crate::language::{Directive, Line, Lower};
+use crate::language::{Directive, Line, Lower, Said};
 use crate::lowering::Lowering;
 use crate::reading::{Read, read_choice_or};
 use crate::table::{Argument, Kind, Place, Property};
@@ -36,8 +36,31 @@ pub static TIMEOUT: Directive = Directive {
     default: "`connect=\"5s\" first-byte=\"60s\" idle=\"1h\"`",
     example: "timeout connect=\"2s\" first-byte=\"30s\"",
     lower: Lower::Pool(lower_timeout),
+    said_otherwise: TIMES_OF_OTHERS,
     ..Directive::PLAIN
 };
+
+/// What other proxies call times.
+pub const TIMES_OF_OTHERS: &[Said] = &[
+    (
+        &["server", "read", "response_header", "responseHeaderTimeout", "proxy_read", "write", "send", "first_byte"],
+        "the wait for an answer is `first-byte=`, silence within one `idle=`: `timeout first-byte=\"30s\" idle=\"1h\"`",
+    ),
+    (
+        &["tunnel", "stream_idle", "client-fin", "server-fin"],
+        "silence in a stream or a tunnel is `idle=`, as in `timeout idle=\"1h\"`",
+    ),
+    (&["dial", "connect_timeout"], "it is `connect=`, as in `timeout connect=\"2s\"`"),
+    (&["route", "request", "overall"], "the whole of a request is bounded in a site or a route, with `timeout total=\"60s\"`"),
+    (
+        &["client", "client_body", "body"],
+        "clients are bounded at the top level, by a least rate and not by a silence: `limits { body-rate \"100B/s\" }`",
+    ),
+    (&["http-request", "header", "client_header"], "it is `limits { header-timeout \"10s\" }` at the top level"),
+    (&["http-keep-alive", "keepalive"], "it is `limits { keep-alive \"75s\" }` at the top level"),
+    (&["queue"], "it is `max-requests 100 queue=1000 queue-timeout=\"5s\"` in the pool"),
+    (&["check"], "it is `health \"/healthz\" timeout=\"1s\"` in the pool"),
+];
 
 pub const fn timeout(name: &'static str, max: Duration, summary: &'static str) -> Property {
     Property::once(name, Kind::Duration { min: Duration::from_millis(1), max }, summary)

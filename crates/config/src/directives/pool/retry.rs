@@ -140,6 +140,17 @@ fn no_cause(text: &Text, word: &str) -> Diagnostic {
     if word.parse() == Ok(TOO_EARLY) {
         return diagnostic.help("it is passed on: only the client can send again what came too early");
     }
+    match word {
+        "5xx" | "error" | "gateway-error" | "all-retryable-errors" | "http_5xx" | "retriable-status-codes" => {
+            return diagnostic.help("statuses are named one by one: `on=\"connect,reset,500,502,503,504\"`");
+        }
+        "conn-failure" | "connect-failure" | "reset-before-request" | "refused-stream" | "empty-response" | "junk-response" => {
+            return diagnostic
+                .help("a server that cannot be reached is `connect`, one that breaks off is `reset`: `on=\"connect,reset\"`");
+        }
+        "response-timeout" => return diagnostic.help("it is `timeout`, as in `on=\"connect,reset,timeout\"`"),
+        _ => {}
+    }
     match nearest(word, RetryOn::NAMES.iter().copied()).filter(|_| !text.secret) {
         Some(candidate) => diagnostic.help(format!("did you mean `{candidate}`?")),
         None => diagnostic.help_of_language(format!(

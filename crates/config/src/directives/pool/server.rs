@@ -41,27 +41,32 @@ pub static SERVER: Directive = Directive {
     example: "server \"10.0.0.4:8080\" weight=2",
     lower: Lower::Pool(lower_server),
     said_otherwise: SAID_OTHERWISE,
+    meant: "the address is all that stands behind `server`; the rest are properties, as in `server \"10.0.0.4:8080\" weight=2 backup=#true`",
     ..Directive::PLAIN
 };
 
 /// Properties and the like of servers elsewhere.
 const SAID_OTHERWISE: &[Said] = &[
     (
-        &["max_fails", "max-fails", "fail_timeout", "fail-timeout", "observe", "error-limit"],
-        "servers that fail are left alone without a word; how soon and for how long is said for the pool, with `outlier`",
+        &["max_fails", "fail_timeout", "observe", "error-limit"],
+        "servers that fail are left alone without a word; how soon and for how long is said for the pool, with `outlier failures=5 eject=\"10s\"`",
     ),
     (
-        &["max_conns", "max-conns", "maxconn"],
-        "how much each server gets is said for the pool, with `max-connections` or `max-requests`",
+        &["max_conns", "maxconn"],
+        "how much each server gets is said for the pool, with `max-connections 100` or `max-requests 100`",
     ),
-    (&["slow_start", "slowstart"], "`slow-start` is a line of the pool"),
+    (&["slow_start", "slowstart"], "`slow-start \"30s\"` is a line of the pool"),
+    (&["url", "address"], "the address stands behind `server` without a name, as in `server \"10.0.0.4:8080\"`"),
     (
         &["check", "inter", "rise", "fall"],
         "servers are asked with a line of the pool, `health \"/healthz\" interval=\"2s\" rise=2 fall=3`",
     ),
     (&["down", "disabled"], "leave the line out, or write `/-` in front of it; a running process is told with `tidegate drain`"),
     (&["send-proxy", "send-proxy-v2", "send_proxy"], "`send-proxy-protocol \"v2\"` is a line of the pool"),
-    (&["ssl", "verify"], "write `https://` in front of the address; what it is spoken to with is said in the pool's `tls`"),
+    (
+        &["ssl", "verify"],
+        "write `https://` in front of the address, as in `server \"https://10.0.0.4:8443\"`; how it is verified is said in the pool, with `tls ca=\"ca.pem\" sni=\"api.internal\"` or `tls verify=#false`",
+    ),
 ];
 
 pub static ZONE: Directive = Directive {
@@ -98,6 +103,18 @@ pub fn add_server(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, server: Se
 }
 
 fn lower_server(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
+    if let [name, address, ..] = &line.written_arguments()[..]
+        && !name.contains([':', '/', '{'])
+        && UpstreamAddress::parse(address).is_ok()
+    {
+        draft.faulty = true;
+        let _: Option<()> = line.refuse_whole(
+            lowering,
+            "a `server` has no name in front of its address",
+            format!("write `server \"{address}\"`"),
+        );
+        return;
+    }
     let text = line.read_argument(lowering, 0).map(Read::text);
     let weight = line.number(lowering, "weight").map_or(1, |weight| weight as u32);
     let help = "one that is to get no requests is left out, with `/-` in front of its line; a running process is told with `tidegate drain`";

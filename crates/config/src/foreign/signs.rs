@@ -1,0 +1,307 @@
+//! What tells whose a file is: its shape, and words that only one proxy has. Several signs have to agree, so that a
+//! file of ours with a foreign word in it is told of by that word.
+
+use super::{Peer, Recognised};
+use std::ops::Range;
+
+/// A head of a file tells as well as all of it.
+const LINES_MAX: usize = 4_000;
+
+pub fn recognise(text: &str) -> Option<Recognised> {
+    let lines = lines_of(text);
+    if lines.is_empty() || lines.iter().any(|line| is_ours(line.text)) {
+        return None;
+    }
+    by_labels(&lines)
+        .or_else(|| json(text, &lines))
+        .or_else(|| apache(&lines))
+        .or_else(|| haproxy(&lines))
+        .or_else(|| nginx(&lines))
+        .or_else(|| caddy(&lines))
+        .or_else(|| toml(&lines))
+        .or_else(|| yaml(text, &lines))
+}
+
+/// A line that says something.
+#[derive(Debug, Clone, Copy)]
+struct Line<'t> {
+    /// Without blanks around it.
+    text: &'t str,
+    start: usize,
+    indent: usize,
+}
+
+impl<'t> Line<'t> {
+    fn span(&self) -> Range<usize> {
+        self.start..self.start + self.text.len()
+    }
+
+    fn word(&self) -> &'t str {
+        self.text.split(|c: char| c.is_whitespace() || matches!(c, ';' | '{' | '(' | '=')).next().unwrap_or_default()
+    }
+
+    fn is(&self, peer: Peer) -> Recognised {
+        Recognised { peer, at: self.span() }
+    }
+}
+
+fn lines_of(text: &str) -> Vec<Line<'_>> {
+    let mut start = 0;
+    let mut lines = Vec::new();
+    for written in text.split_inclusive('\n').take(LINES_MAX) {
+        let trimmed = written.trim();
+        let indent = written.len() - written.trim_start().len();
+        if !trimmed.is_empty() && !trimmed.starts_with('#') && !trimmed.starts_with("//") {
+            lines.push(Line { text: trimmed, start: start + indent, indent });
+        }
+        start += written.len();
+    }
+    lines
+}
+
+/// What nobody else writes: a word of ours at the start of a line, and a text in quotes behind it.
+fn is_ours(line: &str) -> bool {
+    ["site", "edition", "pool", "route", "listener", "tcp"].iter().any(|word| {
+        line.strip_prefix(word).is_some_and(|rest| rest.starts_with([' ', '\t']) && rest.trim_start().starts_with('"'))
+    })
+}
+
+fn by_labels(lines: &[Line<'_>]) -> Option<Recognised> {
+    let is_label = |line: &&Line<'_>| {
+        ["traefik.http.", "traefik.tcp.", "traefik.udp.", "traefik.enable"].iter().any(|label| line.text.contains(label))
+    };
+    lines.iter().find(is_label).map(|line| line.is(Peer::TraefikLabels))
+}
+
+fn json(text: &str, lines: &[Line<'_>]) -> Option<Recognised> {
+    let inside = text.trim_start().strip_prefix('{')?.trim_start();
+    if !inside.starts_with('"') && !inside.starts_with('}') {
+        return None;
+    }
+    let has = |key: &str| text.contains(&format!("\"{key}\""));
+    let peer = if has("static_resources") || has("dynamic_resources") || has("filter_chains") || has("typed_config") {
+        Peer::Envoy
+    } else if has("apps") || (has("routes") && has("handle")) {
+        Peer::CaddyJson
+    } else if has("entryPoints") || has("routers") {
+        Peer::Traefik
+    } else {
+        Peer::Json
+    };
+    Some(lines[0].is(peer))
+}
+
+fn apache(lines: &[Line<'_>]) -> Option<Recognised> {
+    let is_section = |line: &&Line<'_>| {
+        ["<VirtualHost", "<Directory", "<Location", "<IfModule", "<Proxy"].iter().any(|section| line.text.starts_with(section))
+    };
+    lines.iter().find(is_section).map(|line| line.is(Peer::Apache))
+}
+
+const HAPROXY_SECTIONS: &[&str] = &[
+    "global",
+    "defaults",
+    "frontend",
+    "backend",
+    "listen",
+    "userlist",
+    "resolvers",
+    "peers",
+    "cache",
+    "program",
+    "mailers",
+    "ring",
+    "crt-store",
+    "fcgi-app",
+    "http-errors",
+    "log-forward",
+    "traces",
+];
+const HAPROXY_WORDS: &[&str] = &[
+    "bind",
+    "mode",
+    "server",
+    "timeout",
+    "balance",
+    "option",
+    "acl",
+    "use_backend",
+    "default_backend",
+    "log",
+    "maxconn",
+    "http-request",
+    "http-response",
+    "stats",
+    "default-server",
+    "nbthread",
+    "cookie",
+    "redirect",
+    "stick-table",
+    "tcp-request",
+    "daemon",
+    "chroot",
+    "errorfile",
+    "user",
+    "nameserver",
+    "retries",
+    "http-check",
+    "server-template",
+];
+
+/// Sections stand at the beginning of a line and have no braces.
+fn haproxy(lines: &[Line<'_>]) -> Option<Recognised> {
+    let is_open = |line: &&Line<'_>| !line.text.ends_with(['{', ';', ':', '}']);
+    let section = lines.iter().filter(is_open).find(|line| line.indent == 0 && HAPROXY_SECTIONS.contains(&line.word()))?;
+    let has_words = lines.iter().filter(is_open).any(|line| HAPROXY_WORDS.contains(&line.word()) && line.start != section.start);
+    has_words.then(|| section.is(Peer::HaProxy))
+}
+
+/// Words that stand in nearly every file of nginx and in none of ours.
+const NGINX_STRONG: &[&str] = &[
+    "server_name",
+    "listen",
+    "proxy_pass",
+    "location",
+    "worker_processes",
+    "worker_connections",
+    "fastcgi_pass",
+    "ssl_certificate",
+    "proxy_set_header",
+    "events",
+    "upstream",
+    "root",
+    "try_files",
+    "uwsgi_pass",
+    "grpc_pass",
+    "ssl_preread",
+    "stream",
+    "http",
+];
+
+fn nginx(lines: &[Line<'_>]) -> Option<Recognised> {
+    let statements = |line: &Line<'_>| {
+        let code = line.text.split(" #").next().unwrap_or_default().trim_end();
+        let is_one = code.ends_with([';', '{', '}']);
+        let is_strong = |statement: &&str| NGINX_STRONG.iter().any(|word| statement.split_whitespace().next() == Some(word));
+        if is_one { code.split([';', '{', '}']).filter(is_strong).count() } else { 0 }
+    };
+    let count: usize = lines.iter().map(statements).sum();
+    let ends = lines.iter().filter(|line| line.text.contains(';')).count();
+    let first = lines.iter().find(|line| statements(line) > 0)?;
+    (count >= 2 && ends >= 2).then(|| first.is(Peer::Nginx))
+}
+
+const CADDY_STRONG: &[&str] = &[
+    "reverse_proxy",
+    "file_server",
+    "php_fastcgi",
+    "encode",
+    "handle",
+    "handle_path",
+    "handle_errors",
+    "basic_auth",
+    "basicauth",
+    "redir",
+    "header_up",
+    "lb_policy",
+    "try_files",
+    "root",
+    "import",
+    "request_header",
+    "request_body",
+    "forward_auth",
+    "acme_ca",
+    "email",
+    "auto_https",
+];
+
+/// Addresses at the beginning of a line, and directives without `;` below them.
+fn caddy(lines: &[Line<'_>]) -> Option<Recognised> {
+    let is_answer = |line: &Line<'_>| line.text.starts_with("respond \"") || line.text.starts_with("respond /");
+    let is_sign = |line: &&Line<'_>| CADDY_STRONG.contains(&line.word()) || is_answer(line);
+    let sign = lines.iter().find(|line| is_sign(line) && !line.text.ends_with(';'))?;
+    let is_block = |line: &Line<'_>| {
+        let head = line.text.strip_suffix('{').map(str::trim_end);
+        let is_address = |word: &str| {
+            let is_named = word.contains(['.', ':', '*']) && tidegate_model::SiteAddress::parse(word).is_ok();
+            is_named || word == "localhost" || word.starts_with('(')
+        };
+        line.indent == 0 && head.is_some_and(|head| head.is_empty() || head.split([',', ' ']).next().is_some_and(is_address))
+    };
+    let is_bare_address = |line: &Line<'_>| {
+        line.indent == 0
+            && line.text.contains(['.', ':'])
+            && !line.text.contains(['{', '"', '='])
+            && !line.text.contains(": ")
+            && tidegate_model::SiteAddress::parse(line.text.split([',', ' ']).next().unwrap_or_default()).is_ok()
+    };
+    let has_site = lines.iter().any(is_block) || is_bare_address(&lines[0]);
+    has_site.then(|| sign.is(Peer::Caddy))
+}
+
+/// The name between the brackets.
+fn section<'t>(line: &Line<'t>) -> Option<&'t str> {
+    let name = line.text.strip_prefix('[')?.strip_suffix(']')?.trim_matches(['[', ']']);
+    let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '"'));
+    is_name.then_some(name)
+}
+
+fn toml(lines: &[Line<'_>]) -> Option<Recognised> {
+    let first = lines.iter().find(|line| section(line).is_some())?;
+    let is_of_traefik = |name: &str| {
+        let head = name.split('.').next().unwrap_or_default();
+        matches!(head, "entryPoints" | "providers" | "certificatesResolvers" | "accessLog" | "http" | "tcp" | "udp")
+    };
+    let traefik = lines.iter().find(|line| section(line).is_some_and(is_of_traefik));
+    let has_values = lines.iter().any(|line| line.text.contains('='));
+    has_values.then(|| match traefik {
+        Some(line) => line.is(Peer::Traefik),
+        None => first.is(Peer::Toml),
+    })
+}
+
+fn yaml(text: &str, lines: &[Line<'_>]) -> Option<Recognised> {
+    let key = |line: &Line<'_>| {
+        let written = line.text.trim_start_matches(['-', ' ']);
+        let (key, rest) = written.split_once(':')?;
+        let is_key = !key.is_empty() && !key.contains([' ', '{', '}', '(']) && (rest.is_empty() || rest.starts_with([' ', '\t']));
+        is_key.then_some(())
+    };
+    let is_yaml = |line: &&Line<'_>| key(line).is_some() || line.text.starts_with("- ") || line.text.starts_with("---");
+    let count = lines.iter().filter(is_yaml).count();
+    // Flow maps and texts over several lines are no keys.
+    if count * 10 < lines.len() * 6 || count < 2 {
+        return None;
+    }
+    let at_top = |name: &str| {
+        lines.iter().find(|line| line.indent == 0 && line.text.strip_prefix(name).is_some_and(|rest| rest.starts_with(':')))
+    };
+    let of = |peer: Peer, names: &[&str]| names.iter().find_map(|name| at_top(name)).map(|line| line.is(peer));
+    if at_top("apiVersion").is_some() {
+        return of(Peer::Kubernetes, &["kind", "apiVersion"]);
+    }
+    of(Peer::Envoy, &["static_resources", "dynamic_resources", "resources"])
+        .filter(|_| text.contains("cluster") || text.contains("listener"))
+        .or_else(|| {
+            lines
+                .iter()
+                .find(|line| line.text.contains("envoy.filters.") || line.text.contains("filter_chains:"))
+                .map(|line| line.is(Peer::Envoy))
+        })
+        .or_else(|| {
+            let known = [
+                "entryPoints",
+                "providers",
+                "certificatesResolvers",
+                "http",
+                "tcp",
+                "udp",
+                "tls",
+                "accessLog",
+                "serversTransport",
+            ];
+            of(Peer::Traefik, &known)
+        })
+        .or_else(|| of(Peer::Compose, &["services"]).filter(|_| text.contains("image:") || text.contains("build:")))
+        .or_else(|| Some(lines[0].is(Peer::Yaml)))
+}
