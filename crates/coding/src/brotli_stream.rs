@@ -27,7 +27,7 @@ impl BrotliStream {
         state.set_parameter(BrotliEncoderParameter::BROTLI_PARAM_QUALITY, u32::from(level));
         state.set_parameter(BrotliEncoderParameter::BROTLI_PARAM_LGWIN, window_bits);
         if let Some(length) = length {
-            // With less window than the body would have, for want of memory, the tables are not those of the body either.
+            // With less window than the body would have, for want of memory, the tables are smaller as well.
             let told = if window_bits < WINDOW_BITS_MOST { length.min(1 << window_bits) } else { length };
             let hint = u32::try_from(told).unwrap_or(u32::MAX);
             state.set_parameter(BrotliEncoderParameter::BROTLI_PARAM_SIZE_HINT, hint);

@@ -1,5 +1,5 @@
-//! When the process has come to rest: after its start, after a change of the configuration, after many clients. What only
-//! those needed is given back then, by whoever runs the process. Pure but for what it is told.
+//! When the process has come to rest: after its start, after a change of the configuration, after many clients. What
+//! only those needed is given back then, by whoever runs the process. Pure: the clock is its caller's.
 
 use std::time::{Duration, Instant};
 
@@ -43,7 +43,7 @@ impl Rest {
         (self.looked_at, self.ever_taken) = (now, ever_taken);
     }
 
-    /// It has come, and is not due again before something happens.
+    /// Whether rest has come. If so, the next one comes when something has happened again.
     pub fn take_due(&mut self, now: Instant) -> bool {
         self.due_at.take_if(|at| *at <= now).is_some()
     }

@@ -54,7 +54,7 @@ pub fn free_unused() {
     memory::give_back(freed * TOTAL);
 }
 
-/// One that was set aside, else a new one.
+/// Memory for a buffer: what was set aside, else new.
 #[cold]
 fn allocate() -> Box<[u8]> {
     if let Some(bytes) = SET_ASIDE.with_borrow_mut(|aside| aside.0.pop()) {

@@ -1,5 +1,5 @@
-//! Compression: CPU and bytes of each codec and level that a peer has, on 2 KB and 100 KB of HTML, and of all peers side
-//! by side at the lowest level that each has.
+//! Compression: CPU and bytes of each codec and level that a peer has, on 2 KB and 100 KB of HTML, and of all peers
+//! side by side at the lowest level that each has.
 //! One peer in one compression is one participant of a case; peers are set up anew for each. A driver has no part in
 //! what a codec costs, so a build has one column here.
 
@@ -38,8 +38,8 @@ pub fn run(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), I
 }
 
 pub fn seconds(session: &Session) -> f64 {
-    let settings = session.builds().iter().map(|program| compressions(program.kind).count() + codecs(program.kind).len());
-    let settings: usize = settings.sum();
+    let of = |kind: PeerKind| compressions(kind).count() + codecs(kind).len();
+    let settings: usize = session.builds().iter().map(|program| of(program.kind)).sum();
     grid::seconds(PAGES.len(), settings, session) + settings as f64 * 0.6
 }
 

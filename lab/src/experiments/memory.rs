@@ -1,4 +1,5 @@
-//! Memory: resident when freshly started, for each idle TLS connection, after a load, and while connections come and go.
+//! Memory: resident when freshly started, for each idle TLS connection, after a load, and while connections come and
+//! go.
 //! On freshly started proxies: one that has served heavy loads has memory to spare for idle connections, and would look
 //! too good.
 
