@@ -3,7 +3,7 @@
 //! 490 µs and 30,900 bytes. What is flushed is not held back.
 
 use crate::cells::KeptCells;
-use crate::encoder::{EncodeError, Operation, Step};
+use crate::encoder::{EncodeError, Operation, Step, WINDOW_BITS_MOST};
 use brotli::enc::encode::{BrotliEncoderOperation, BrotliEncoderParameter, BrotliEncoderStateStruct};
 
 /// Input that is gathered at the most; more for one piece does not pay, since tables leave the processor's caches.
@@ -27,7 +27,9 @@ impl BrotliStream {
         state.set_parameter(BrotliEncoderParameter::BROTLI_PARAM_QUALITY, u32::from(level));
         state.set_parameter(BrotliEncoderParameter::BROTLI_PARAM_LGWIN, window_bits);
         if let Some(length) = length {
-            let hint = u32::try_from(length).unwrap_or(u32::MAX);
+            // With less window than the body would have, for want of memory, the tables are smaller as well.
+            let told = if window_bits < WINDOW_BITS_MOST { length.min(1 << window_bits) } else { length };
+            let hint = u32::try_from(told).unwrap_or(u32::MAX);
             state.set_parameter(BrotliEncoderParameter::BROTLI_PARAM_SIZE_HINT, hint);
         }
         BrotliStream { state, gathered: Vec::new(), piece_bytes: piece_bytes(level, window_bits) }
@@ -136,9 +138,11 @@ pub fn level_with_less(level: u8) -> u8 {
 
 /// Not less than what the codec and its input take of memory; a test compares. From level 5 on the tables are as large
 /// as the level says, however small the body is.
-pub fn bytes_needed(level: u8, window_bits: u32) -> usize {
+pub fn bytes_needed(level: u8, window_bits: u32, length: Option<u64>) -> usize {
     let window = 1_usize << window_bits;
-    match level {
+    // Commands wait for the end of their block, which may be longer than the window.
+    let waiting = if level >= 5 && length.is_some_and(|length| length > window as u64) { 1 << 20 } else { 0 };
+    let needed = match level {
         0 | 1 => 12 * piece_bytes(level, window_bits) + (64 << 10),
         2 | 3 => 6 * window + (512 << 10),
         4 => 10 * window + (1 << 20),
@@ -147,5 +151,6 @@ pub fn bytes_needed(level: u8, window_bits: u32) -> usize {
         7 => 16 * window + (8 << 20),
         8 => 16 * window + (16 << 20),
         _ => 16 * window + (32 << 20),
-    }
+    };
+    needed + waiting
 }

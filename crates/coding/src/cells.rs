@@ -5,6 +5,7 @@
 //!
 //! What was kept holds bytes of another answer, to another client: no piece is handed out before all of it is cleared.
 
+use crate::context;
 use brotli::enc::cluster::HistogramPair;
 use brotli::enc::command::Command;
 use brotli::enc::entropy_encode::HuffmanTree;
@@ -62,6 +63,7 @@ impl<T: CellKind> Cells<T> {
         let fits = |cells: &Vec<T>| cells.capacity() >= count && cells.capacity() <= EXCESS_MAX * count;
         let cells = T::with_idle(|idle| idle.iter().rposition(fits).map(|place| idle.remove(place)))??;
         IDLE_BYTES.set(IDLE_BYTES.get() - bytes(&cells));
+        context::subtract_kept(bytes(&cells));
         Some(cells)
     }
 }
@@ -78,9 +80,10 @@ impl<T: CellKind> Drop for Cells<T> {
             // Of sizes that nobody has asked for lately, for all that is known.
             forget();
         }
-        IDLE_BYTES.set(IDLE_BYTES.get() + bytes(&cells));
-        if T::with_idle(|idle| idle.push(cells)).is_none() {
-            IDLE_BYTES.set(0);
+        let bytes = bytes(&cells);
+        if T::with_idle(|idle| idle.push(cells)).is_some() {
+            IDLE_BYTES.set(IDLE_BYTES.get() + bytes);
+            context::add_kept(bytes);
         }
     }
 }
@@ -151,7 +154,7 @@ macro_rules! kinds {
 
         /// Gives back all that the thread keeps.
         pub fn forget() {
-            IDLE_BYTES.set(0);
+            context::subtract_kept(IDLE_BYTES.take());
             $(
                 <$kind>::with_idle(|idle| *idle = Vec::new());
             )*

@@ -11,7 +11,7 @@ use zstd_safe::zstd_sys::ZSTD_EndDirective;
 use zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, ResetDirective};
 
 /// The largest window, 1 MiB. Browsers refuse zstd beyond 8 MiB (RFC 9659 section 3).
-const WINDOW_BITS_MOST: u32 = 20;
+pub const WINDOW_BITS_MOST: u32 = 20;
 const WINDOW_BITS_LEAST: u32 = 10;
 /// Of a body whose length nobody knows: an event stream may be one of ten thousand, and lives for hours.
 const WINDOW_BITS_OF_STREAM: u32 = 17;
@@ -75,36 +75,36 @@ struct GzipContext {
 }
 
 impl Encoder {
-    /// `None` when encoders hold as much memory as they may: the body goes out as it is. Before that, br goes down to a
-    /// level that takes less.
+    /// `None` when encoders hold as much memory as they may: the body goes out as it is. Before that, br goes down to
+    /// levels and windows that take less.
     ///
     /// `length` is that of the whole body, if it is known; a body of another length is an error of [`Encoder::step`]
     /// with zstd.
     pub fn new(coding: Coding, level: u8, length: Option<u64>) -> Option<Encoder> {
         let level = if length.is_none() { level.min(LEVEL_OF_STREAM) } else { level };
-        Self::at_level(coding, level, length).or_else(|| {
-            let less = brotli_stream::level_with_less(level);
-            if coding == Coding::Brotli && less < level { Self::at_level(coding, less, length) } else { None }
-        })
+        let window_bits = window_bits(coding, level, length);
+        match coding {
+            Coding::Zstd => Self::zstd(level, window_bits, length),
+            Coding::Gzip => {
+                let share = Share::take(context::GZIP_BYTES)?;
+                Some(Encoder { codec: EncoderCodec::Gzip(Some(gzip(level)?)), share: Some(share) })
+            }
+            Coding::Brotli => settings_of_brotli(level, window_bits).find_map(|(level, window_bits)| {
+                let share = Share::take(brotli_stream::bytes_needed(level, window_bits, length))?;
+                let stream = Box::new(BrotliStream::new(level, window_bits, length));
+                Some(Encoder { codec: EncoderCodec::Brotli(stream), share: Some(share) })
+            }),
+        }
     }
 
-    fn at_level(coding: Coding, level: u8, length: Option<u64>) -> Option<Encoder> {
-        let window_bits = window_bits(coding, level, length);
+    fn zstd(level: u8, window_bits: u32, length: Option<u64>) -> Option<Encoder> {
         // With the small tables of a stream, every level takes what the first one does.
-        let tables = if length.is_none() && coding == Coding::Zstd { 1 } else { level };
-        let needed = bytes_needed(coding, tables, window_bits);
-        let (codec, bytes) = match coding {
-            Coding::Zstd => {
-                let context = zstd(level, window_bits, length)?;
-                // One that has served a longer body is as large as that one asked for.
-                let bytes = needed.max(context.sizeof());
-                (EncoderCodec::Zstd(Some(context)), bytes)
-            }
-            Coding::Gzip => (EncoderCodec::Gzip(Some(gzip(level)?)), needed),
-            Coding::Brotli => (EncoderCodec::Brotli(Box::new(BrotliStream::new(level, window_bits, length))), needed),
-        };
+        let tables = if length.is_none() { 1 } else { level };
+        let context = zstd(level, window_bits, length)?;
+        // One that has served a longer body is as large as that one asked for.
+        let bytes = bytes_of_zstd(tables, window_bits).max(context.sizeof());
         // Given back to the kept ones when there is no share left.
-        let mut encoder = Encoder { codec, share: None };
+        let mut encoder = Encoder { codec: EncoderCodec::Zstd(Some(context)), share: None };
         encoder.share = Some(Share::take(bytes)?);
         Some(encoder)
     }
@@ -156,24 +156,29 @@ fn window_bits(coding: Coding, level: u8, length: Option<u64>) -> u32 {
     }
 }
 
-/// Not less than what the codec takes; for zstd and br a test compares. Buffers of a block go with the first 128 KiB of
-/// the window, tables with all of it.
-fn bytes_needed(coding: Coding, level: u8, window_bits: u32) -> usize {
+/// Ways to code a body with br, each with less memory than the one before it: a lower level where the tables of the
+/// wanted one are larger than all else, then smaller windows, at last what a stream of unknown length gets. With a
+/// smaller window repetitions that lie far apart are missed; in a body that goes out as it is all of them are.
+fn settings_of_brotli(level: u8, window_bits: u32) -> impl Iterator<Item = (u8, u32)> {
+    let less = brotli_stream::level_with_less(level);
+    let wanted = [(level, window_bits)].into_iter().filter(move |_| less < level);
+    let smaller = (WINDOW_BITS_OF_STREAM.min(window_bits)..=window_bits).rev().map(move |bits| (less, bits));
+    let last = [(LEVEL_OF_STREAM, WINDOW_BITS_OF_STREAM.min(window_bits))].into_iter().filter(move |_| LEVEL_OF_STREAM < less);
+    wanted.chain(smaller).chain(last)
+}
+
+/// Not less than what zstd takes; a test compares. Buffers of a block go with the first 128 KiB of the window, tables
+/// with all of it.
+fn bytes_of_zstd(level: u8, window_bits: u32) -> usize {
     let window = 1_usize << window_bits;
     let block = window.min(128 << 10);
-    match coding {
-        Coding::Zstd => {
-            let (of_block, of_window) = match level {
-                0..=2 => (5, 2),
-                3..=5 => (11, 3),
-                6..=8 => (7, 6),
-                _ => (7, 11),
-            };
-            (160 << 10) + of_block * block + of_window * window
-        }
-        Coding::Gzip => 384 << 10,
-        Coding::Brotli => brotli_stream::bytes_needed(level, window_bits),
-    }
+    let (of_block, of_window) = match level {
+        0..=2 => (5, 2),
+        3..=5 => (11, 3),
+        6..=8 => (7, 6),
+        _ => (7, 11),
+    };
+    (160 << 10) + of_block * block + of_window * window
 }
 
 fn zstd(level: u8, window_bits: u32, length: Option<u64>) -> Option<CCtx<'static>> {

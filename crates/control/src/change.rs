@@ -281,6 +281,7 @@ impl Control {
         }
         self.process.registry.configuration().set_workers(self.workers.indices().len());
         self.supersede(material, delta);
+        self.rest.changed(Instant::now());
         systemd::store_listeners(&self.sockets);
     }
 

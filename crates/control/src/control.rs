@@ -14,6 +14,7 @@ use crate::memory::MemoryBudget;
 use crate::names::Names;
 use crate::pools::Checkers;
 use crate::renewal::Renewals;
+use crate::rest::Rest;
 use crate::shared_tickets::TicketSharing;
 use crate::sockets::SocketTable;
 use crate::source::{Source, WatchedFiles};
@@ -56,6 +57,7 @@ pub struct Control {
     pub(crate) renewals: Renewals,
     /// When systemd is given the sockets once more.
     pub(crate) store_again_at: Option<Instant>,
+    pub(crate) rest: Rest,
     pub(crate) watch: Watching,
     pub(crate) started: Timestamp,
     pub(crate) succession: Stage,

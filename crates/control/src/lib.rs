@@ -33,6 +33,7 @@ pub mod pools;
 mod prepare;
 mod renewal;
 pub mod report;
+mod rest;
 mod rewrite;
 pub mod run;
 mod shared_tickets;

@@ -16,6 +16,7 @@ use crate::memory::MemoryBudget;
 use crate::names::{self, Found, Names};
 use crate::pools::Checkers;
 use crate::renewal::Renewals;
+use crate::rest::Rest;
 use crate::sharing::{ask_for_spares, offer_all};
 use crate::sockets::{Inherited, SocketTable};
 use crate::source::{Read, Source, WatchedFiles};
@@ -137,6 +138,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         confirmation: Confirmation::default(),
         superseded: Vec::new(),
         store_again_at: None,
+        rest: Rest::after_start(std::time::Instant::now()),
         renewals: Renewals::default(),
         watch: Watching::new(watch),
         started,

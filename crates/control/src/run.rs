@@ -11,6 +11,7 @@ use crate::issuing::SHOW_PERIOD;
 use crate::memory;
 use crate::names::without_address;
 use crate::prepare::{Events, Prepared};
+use crate::rest::Rest;
 use crate::sharing::offer_all;
 use crate::signals::{Signals, Told};
 use crate::sockets::Spare;
@@ -27,6 +28,7 @@ use std::time::{Duration, Instant};
 use tidegate_proxy::command::SocketId;
 use tidegate_proxy::listening::CUT_GRACE;
 use tidegate_telemetry::ReadinessState;
+use tidegate_transport::memory::ever_taken_bytes;
 use tokio::sync::{mpsc, oneshot};
 
 /// How often certificates are looked at that nothing was noticed of: those of the internal CA have an age, and notices
@@ -52,8 +54,14 @@ impl Prepared {
     }
 
     /// Runs until a signal asks to stop and the requests in flight are done, or the drain time has passed. `admin` is
-    /// served on the control thread meanwhile; `started` is called once the workers run.
-    pub fn run(self, admin: impl Future<Output = ()> + 'static, started: impl FnOnce()) -> io::Result<ExitCode> {
+    /// served on the control thread meanwhile; `started` is called once the workers run, and `at_rest` when what the
+    /// start, a change or many clients needed is not needed any more.
+    pub fn run(
+        self,
+        admin: impl Future<Output = ()> + 'static,
+        started: impl FnOnce(),
+        at_rest: impl Fn(),
+    ) -> io::Result<ExitCode> {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build_local(tokio::runtime::LocalOptions::default())?;
         let Prepared { mut control, mut events, workers, succession, borrowed, .. } = self;
@@ -85,7 +93,8 @@ impl Prepared {
             systemd::store_listeners(&control.sockets);
             // Of a successor systemd hears only when its predecessor has said who follows it.
             control.store_again_at = is_successor.then(|| Instant::now() + STORE_AGAIN);
-            let ending = control.follow(&mut signals, &mut events).await;
+            control.rest = Rest::after_start(Instant::now());
+            let ending = control.follow(&mut signals, &mut events, &at_rest).await;
             // All else is freed before the wait, which may last for years.
             match control.leave(&mut signals, ending).await {
                 (Some(successor), Some(mailbox)) => Ok(init::outlive(successor, &mut signals, mailbox).await),
@@ -97,7 +106,7 @@ impl Prepared {
 
 impl Control {
     /// Returns when the process is to stop.
-    async fn follow(&mut self, signals: &mut Signals, events: &mut Events) -> Ending {
+    async fn follow(&mut self, signals: &mut Signals, events: &mut Events, at_rest: &impl Fn()) -> Ending {
         let mut renewal = tokio::time::interval(RENEWAL_PERIOD);
         let mut seconds = tokio::time::interval(SAMPLE_PERIOD);
         let mut watchdog = systemd::watchdog_interval().map(tokio::time::interval);
@@ -131,6 +140,12 @@ impl Control {
                 _ = memory.tick() => {
                     self.show_cache();
                     self.budget.look(self.running.configuration.memory, &self.process);
+                    self.rest.look(Instant::now(), ever_taken_bytes());
+                }
+                () = at(self.rest.due_at) => {
+                    if self.rest.take_due(Instant::now()) {
+                        at_rest();
+                    }
                 }
                 _ = certificates.tick() => self.show_certificates(),
                 () = heard.wait() => self.take_news(),
@@ -224,6 +239,13 @@ impl Control {
             offer_all(&name, &spares.iter().map(Spare::socket).collect::<Vec<_>>())
         };
         spares.iter().zip(is_handed_on).filter(|(_, handed_on)| *handed_on).map(|(spare, _)| spare.left(true).id).collect()
+    }
+}
+
+async fn at(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment.into()).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -35,6 +35,7 @@ fn relieve<S: Sock>(worker: &Worker<S>, relief: Relief) {
     worker.relieved.set(relief.round);
     // Before anybody is ended: what nobody holds is taken back first.
     buffer::free_spares();
+    tidegate_coding::give_back_kept();
     let mut holders = Vec::new();
     worker.listeners.each(|listener| listener.each_held(|id, bytes| holders.push(Holder { id, bytes: bytes as u64 })));
     let heaviest = worker.process.pressure.note_heaviest(holders.iter().map(|holder| holder.bytes).max().unwrap_or(0));

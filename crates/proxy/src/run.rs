@@ -17,11 +17,13 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use tidegate_telemetry::AccessLogSender;
-use tidegate_transport::{Driver, DriverListener, DriverSock, held_back, memory, rt};
+use tidegate_transport::{Driver, DriverListener, DriverSock, buffer, held_back, memory, rt};
 use tidegate_upstream::connect::warm;
 
 /// How often idle upstream connections are looked through.
 const SWEEP_PERIOD: Duration = Duration::from_millis(100);
+/// So many times as seldom buffers and encoders are given back that were not used meanwhile.
+const SWEEPS_PER_GIVING_BACK: u32 = 10;
 /// A pause after each accept while hardly any memory is left.
 const MEMORY_PAUSE: Duration = Duration::from_millis(10);
 /// How often a worker to which nothing comes looks whether it is to free memory.
@@ -251,8 +253,14 @@ async fn look_for_readers(worker: &Worker<DriverSock>) {
 }
 
 async fn sweep(worker: Rc<Worker<DriverSock>>) {
+    let mut sweeps = 0_u32;
     loop {
         rt::sleep(SWEEP_PERIOD).await;
+        sweeps = sweeps.wrapping_add(1);
+        if sweeps.is_multiple_of(SWEEPS_PER_GIVING_BACK) {
+            buffer::free_unused();
+            tidegate_coding::give_back_unused();
+        }
         let now = rt::now();
         let snapshot = worker.snapshot();
         snapshot.each_pool(|pool| {

@@ -1,5 +1,6 @@
-//! Pages of the program that only the start needed: reading the configuration, certificates, the command line. They are
-//! let go once requests are served, and come back from the page cache when something uses them again.
+//! Pages of the program that only the start or a change needed: reading the configuration, certificates, the command
+//! line. They are let go when the process has come to rest, and come back from the page cache when something uses them
+//! again.
 
 use rustix::mm::{Advice, madvise};
 use std::ffi::c_void;

@@ -23,6 +23,8 @@ const FREE_MAX: usize = 64;
 thread_local! {
     /// Last in, first out: the top one is still in the cache.
     static FREE: RefCell<FreeBuffers> = const { RefCell::new(FreeBuffers(Vec::new())) };
+    /// What was free when it was last looked which are used, and was not used since.
+    static SET_ASIDE: RefCell<FreeBuffers> = const { RefCell::new(FreeBuffers(Vec::new())) };
 }
 
 struct FreeBuffers(Vec<Box<[u8]>>);
@@ -35,12 +37,29 @@ impl Drop for FreeBuffers {
 
 /// Gives the free buffers of this worker back to the allocator.
 pub fn free_spares() {
-    let spares = FREE.with_borrow_mut(|free| std::mem::take(&mut free.0));
-    memory::give_back(spares.len() * TOTAL);
+    free_unused();
+    free_unused();
 }
 
+/// Gives the free buffers of this worker back to the allocator that were not used since the last call. After a burst
+/// there are many, and who takes the top one each time would never come to those below.
+pub fn free_unused() {
+    // Emptied and exchanged, so that the two stacks keep their room.
+    let freed = SET_ASIDE.with_borrow_mut(|aside| {
+        let freed = aside.0.len();
+        aside.0.clear();
+        FREE.with_borrow_mut(|free| std::mem::swap(&mut free.0, &mut aside.0));
+        freed
+    });
+    memory::give_back(freed * TOTAL);
+}
+
+/// Memory for a buffer: what was set aside, else new.
 #[cold]
 fn allocate() -> Box<[u8]> {
+    if let Some(bytes) = SET_ASIDE.with_borrow_mut(|aside| aside.0.pop()) {
+        return bytes;
+    }
     memory::take(TOTAL);
     vec![0; TOTAL].into_boxed_slice()
 }
@@ -240,7 +259,7 @@ impl Drop for Buf {
 
 #[cfg(test)]
 mod tests {
-    use super::{Buf, HEAD_ROOM};
+    use super::{Buf, FREE, FREE_MAX, HEAD_ROOM, SET_ASIDE, free_spares, free_unused};
 
     #[test]
     fn bytes_go_in_front_without_moving_the_rest() {
@@ -252,6 +271,30 @@ mod tests {
         assert_eq!(&*buf, b"bod");
         buf.narrow(1..2);
         assert_eq!(&*buf, b"o");
+    }
+
+    #[test]
+    fn free_buffers_that_nobody_uses_are_given_back() {
+        let take = |count: usize| (0..count).map(|_| Buf::take()).collect::<Vec<Buf>>();
+        let kept = || FREE.with_borrow(|free| free.0.len()) + SET_ASIDE.with_borrow(|aside| aside.0.len());
+        free_spares();
+        drop(take(10));
+        assert_eq!(kept(), 10);
+        free_unused();
+        assert_eq!(kept(), 10, "they were used before the call");
+        drop(take(3));
+        drop(take(4));
+        free_unused();
+        assert_eq!(kept(), 4, "as many as were used at the same time");
+        free_unused();
+        assert_eq!(kept(), 0);
+        drop(take(5));
+        free_spares();
+        assert_eq!(kept(), 0);
+        drop(take(2 * FREE_MAX));
+        free_unused();
+        drop(take(2 * FREE_MAX));
+        assert_eq!(kept(), FREE_MAX, "no more than that, wherever they are");
     }
 
     #[test]

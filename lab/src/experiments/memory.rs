@@ -1,4 +1,5 @@
-//! Memory: resident when freshly started, for each idle TLS connection, and after a load.
+//! Memory: resident when freshly started, for each idle TLS connection, after a load, and while connections come and
+//! go.
 //! On freshly started proxies: one that has served heavy loads has memory to spare for idle connections, and would look
 //! too good.
 
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use crate::content::Page;
 use crate::experiments::grid;
+use crate::experiments::options::Preset;
 use crate::experiments::plain::EQUALISED;
 use crate::experiments::session::{Failed, Session, usual};
 use crate::net::Error;
@@ -20,6 +22,16 @@ use crate::stage::interrupt::Interrupted;
 use crate::stage::running::{Participant, Running};
 
 pub const IDLE_CONNECTIONS: usize = 5000;
+/// New connections of a kind: a tenth of them with `quick`.
+const HANDSHAKES: u64 = 200_000;
+/// Clients that make them: few, as many as elsewhere, and a crowd.
+const CLIENTS: [usize; 3] = [16, 64, 256];
+/// Longer than allocators keep for later what was freed.
+const REST: Duration = Duration::from_secs(15);
+/// A peer that makes so few of them in a second is given up.
+const HANDSHAKES_PER_SECOND_LEAST: u64 = 200;
+/// What most make of them, to tell how long a run takes.
+const HANDSHAKES_PER_SECOND_USUAL: f64 = 2_000.0;
 /// After the last idle connection is open: late tickets, timers and allocators come to rest.
 const SETTLE: Duration = Duration::from_secs(2);
 
@@ -27,7 +39,10 @@ pub fn run(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), I
     let connections = connections(session);
     record.description.push(format!(
         "Freshly started proxies, each time anew. Resident memory at start; growth for each of {connections} TLS connections that have made one request and rest; \
-         resident memory at the end of a load of 100 KB answers, and the most there was until then."
+         resident memory at the end of a load of 100 KB answers, and the most there was until then. Of {} new connections, full and then resumed handshakes, from \
+         {CLIENTS:?} clients: the most that was resident, and what is {} s after the last.",
+        handshakes(session),
+        REST.as_secs(),
     ));
     record.fairness.push(EQUALISED.to_owned());
     record.fairness.push(
@@ -39,7 +54,16 @@ pub fn run(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), I
 }
 
 pub fn seconds(session: &Session) -> f64 {
-    session.peers() as f64 * (SETTLE.as_secs_f64() + 6.0 + session.options.round_time().as_secs_f64())
+    let churn = 2.0 * handshakes(session) as f64 / HANDSHAKES_PER_SECOND_USUAL + 2.0 * REST.as_secs_f64() + 1.0;
+    let still = SETTLE.as_secs_f64() + 6.0 + session.options.round_time().as_secs_f64();
+    session.peers() as f64 * (still + churn * CLIENTS.len() as f64)
+}
+
+fn handshakes(session: &Session) -> u64 {
+    match session.options.preset {
+        Preset::Quick => HANDSHAKES / 10,
+        Preset::Full => HANDSHAKES,
+    }
 }
 
 fn connections(session: &Session) -> usize {
@@ -75,8 +99,13 @@ fn weigh_all(session: &mut Session, record: &mut ExperimentRecord, connections: 
         record.cells.push(cell);
         let participant = running.participant().clone();
         drop(running);
-        if let Some(mut fresh) = session.start(record, participant) {
+        if let Some(mut fresh) = session.start(record, participant.clone()) {
             after_load(session, record, &mut fresh)?;
+        }
+        for clients in CLIENTS {
+            if let Some(mut fresh) = session.start(record, participant.clone()) {
+                churn(session, record, &mut fresh, clients)?;
+            }
         }
     }
     Ok(())
@@ -99,6 +128,40 @@ fn after_load(session: &mut Session, record: &mut ExperimentRecord, running: &mu
         Err(Failed::Interrupted(stop)) => return Err(stop),
     }
     record.cells.push(cell);
+    Ok(())
+}
+
+/// Full handshakes, then resumed ones, of one process; what it keeps of the first counts for the second.
+fn churn(session: &mut Session, record: &mut ExperimentRecord, running: &mut Running, clients: usize) -> Result<(), Interrupted> {
+    let count = handshakes(session);
+    let at_start = running.resident_bytes_at_start() as f64 / 1e6;
+    for kind in ["full", "resumed"] {
+        let time = Duration::from_secs(count / HANDSHAKES_PER_SECOND_LEAST);
+        let words =
+            ["--path", "/11b", "--handshakes", kind, "--connections", &clients.to_string(), "--requests", &count.to_string()];
+        let arguments = grid::timed(session, &words.map(str::to_owned), time, Duration::ZERO);
+        let case = format!("{kind} handshakes, {clients} clients");
+        let mut cell = grid::cell(&case, running.participant(), session.stage.placement(), &arguments);
+        match session.load(running, &arguments, count as f64 / HANDSHAKES_PER_SECOND_USUAL, &case) {
+            Ok(phase) => {
+                session.progress.spend(REST.as_secs_f64(), &format!("{}: at rest", running.name()));
+                sleep(REST);
+                session.check()?;
+                let mut figures = BTreeMap::from([(Figure::ResidentAtStartMb, at_start)]);
+                let megabytes = |bytes: u64| bytes as f64 / 1e6;
+                let known = [
+                    (Figure::ResidentPeakMb, procfs::peak_resident_bytes(running.processes())),
+                    (Figure::ResidentAfterRestMb, procfs::resident_bytes(running.processes())),
+                ];
+                figures.extend(known.into_iter().filter_map(|(figure, bytes)| Some((figure, megabytes(bytes.ok()?)))));
+                figures.insert(Figure::Failed, phase.failed() as f64);
+                cell.rounds.push(Round { figures, ..Round::default() });
+            }
+            Err(Failed::Because(reason)) => cell.outcome = Outcome::Failed { reason },
+            Err(Failed::Interrupted(stop)) => return Err(stop),
+        }
+        record.cells.push(cell);
+    }
     Ok(())
 }
 

@@ -72,7 +72,8 @@ pub struct LoadOptions {
     /// How long one request may take.
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     pub timeout: Duration,
-    /// Stop after so many requests, counted from the first and without a warm-up; closed loop only.
+    /// Stop after so many requests, counted from the first and without a warm-up; closed loop only. With `--handshakes`
+    /// each is a new connection.
     #[arg(long)]
     pub requests: Option<u64>,
     /// Requests per second that arrive whether or not earlier ones are answered (open loop).
@@ -83,7 +84,7 @@ pub struct LoadOptions {
     #[arg(long, requires = "rate", value_name = "CONNECTIONS")]
     pub connections_max: Option<usize>,
     /// A new connection for each request.
-    #[arg(long, conflicts_with = "requests")]
+    #[arg(long)]
     pub handshakes: Option<Handshakes>,
     /// Each line of standard input begins a phase of that name, counted for itself; its end ends the load. Prints
     /// `ready` when all connections stand and the load runs.

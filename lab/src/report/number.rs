@@ -81,6 +81,7 @@ pub fn figure(figure: Figure, value: f64) -> String {
         | Figure::ResidentMb
         | Figure::ResidentAtStartMb
         | Figure::ResidentPeakMb
+        | Figure::ResidentAfterRestMb
         | Figure::IdleKibPerConnection
         | Figure::KibPerCertificate
         | Figure::SocketCallsPerRequest

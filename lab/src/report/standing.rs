@@ -80,6 +80,7 @@ pub fn standings(report: &Report) -> Vec<Standing> {
                 Figure::IdleKibPerConnection,
                 Figure::ResidentAtStartMb,
                 Figure::ResidentPeakMb,
+                Figure::ResidentAfterRestMb,
                 Figure::LatencyP99Us,
                 Figure::StartMs,
                 Figure::ChangeSeenMs,

@@ -12,7 +12,7 @@ use crate::results::{ExperimentRecord, Flavour, Outcome, Report};
 const CHARTS_MAX: usize = 12;
 
 /// What has a table of its own in the generic layout, in this order. The rest is in the table of spreads.
-const TABLED: [Figure; 16] = [
+const TABLED: [Figure; 17] = [
     Figure::CpuUsPerRequest,
     Figure::RequestsPerSecond,
     Figure::HandshakesPerSecond,
@@ -26,6 +26,7 @@ const TABLED: [Figure; 16] = [
     Figure::ResidentAtStartMb,
     Figure::ResidentMb,
     Figure::ResidentPeakMb,
+    Figure::ResidentAfterRestMb,
     Figure::SocketCallsPerRequest,
     Figure::SystemCallsPerRequest,
     Figure::SecondsToTakeEffect,

@@ -49,6 +49,8 @@ pub enum Figure {
     ResidentAtStartMb,
     /// The most that was resident since the proxy started.
     ResidentPeakMb,
+    /// Resident memory of the proxy some time after its load has ended, when allocators have given back what they do.
+    ResidentAfterRestMb,
     /// Growth of resident memory for each idle TLS connection.
     IdleKibPerConnection,
     /// Growth of resident memory at start for each certificate, with what its name needs.
@@ -112,6 +114,7 @@ impl Figure {
             Figure::ResidentMb => "resident MB",
             Figure::ResidentAtStartMb => "resident MB at start",
             Figure::ResidentPeakMb => "resident MB, peak",
+            Figure::ResidentAfterRestMb => "resident MB, after a rest",
             Figure::IdleKibPerConnection => "KiB/idle connection",
             Figure::KibPerCertificate => "KiB/certificate",
             Figure::SocketCallsPerRequest => "socket calls/request",
@@ -144,6 +147,7 @@ impl Figure {
             | Figure::ResidentMb
             | Figure::ResidentAtStartMb
             | Figure::ResidentPeakMb
+            | Figure::ResidentAfterRestMb
             | Figure::IdleKibPerConnection
             | Figure::KibPerCertificate
             | Figure::SocketCallsPerRequest
@@ -202,6 +206,7 @@ impl Figure {
             | Figure::ResidentMb
             | Figure::ResidentAtStartMb
             | Figure::ResidentPeakMb
+            | Figure::ResidentAfterRestMb
             | Figure::IdleKibPerConnection
             | Figure::KibPerCertificate
             | Figure::SocketCallsPerRequest

@@ -1,8 +1,9 @@
 //! Whatever is written in whatever pieces, with whatever room for output, reads back; what was flushed can be read at
 //! once.
 
-use super::{Encoder, EncoderCodec, Operation, bytes_needed, window_bits};
+use super::{Encoder, EncoderCodec, LEVEL_OF_STREAM, Operation, bytes_of_zstd, settings_of_brotli, window_bits};
 use crate::ENCODERS_BYTES_MAX;
+use crate::brotli_stream::{self, BrotliStream};
 use proptest::prelude::*;
 use std::io::Read;
 use tidegate_model::Coding;
@@ -110,7 +111,7 @@ fn encoders_hold_no_more_than_they_may() {
         drop(encoders);
         assert!(Encoder::new(coding, 9, None).is_some(), "{coding:?}: it was given back");
     }
-    assert!(bytes_needed(Coding::Zstd, 9, 20) < ENCODERS_BYTES_MAX / 4);
+    assert!(bytes_of_zstd(9, 20) < ENCODERS_BYTES_MAX / 4);
 }
 
 #[test]
@@ -118,8 +119,10 @@ fn br_takes_a_lower_level_where_memory_is_short() {
     let new = || Encoder::new(Coding::Brotli, 9, Some(2000));
     let encoders: Vec<_> = std::iter::from_fn(new).take(1000).collect();
     let held: Vec<usize> = encoders.iter().map(Encoder::held_bytes).collect();
-    assert!(held.iter().sum::<usize>() + held[held.len() - 1] > ENCODERS_BYTES_MAX, "all of it is in use");
-    assert_eq!((held[0], held[1]), (bytes_needed(Coding::Brotli, 9, 17), bytes_needed(Coding::Brotli, 6, 17)));
+    let least = brotli_stream::bytes_needed(3, 17, Some(2000));
+    assert!(held.iter().sum::<usize>() + least > ENCODERS_BYTES_MAX, "all of it is in use");
+    let needed = |level: u8| brotli_stream::bytes_needed(level, 17, Some(2000));
+    assert_eq!((held[0], held[1], held.last()), (needed(9), needed(6), Some(&needed(3))));
     drop(encoders);
     assert_eq!(new().map(|encoder| encoder.held_bytes()), Some(held[0]));
 }
@@ -132,11 +135,27 @@ fn zstd_takes_no_more_than_is_counted() {
             let mut encoder = Encoder::new(Coding::Zstd, level, length).expect("there is memory");
             let _ = encoder.step(&[1; 64], &mut [0; 64], Operation::Process);
             let EncoderCodec::Zstd(Some(context)) = &encoder.codec else { panic!("zstd") };
-            let counted =
-                bytes_needed(Coding::Zstd, if length.is_none() { 1 } else { level }, window_bits(Coding::Zstd, level, length));
+            let counted = bytes_of_zstd(if length.is_none() { 1 } else { level }, window_bits(Coding::Zstd, level, length));
             assert!(context.sizeof() <= counted, "level {level}, {length:?}: {} of {counted}", context.sizeof());
         }
     }
+}
+
+#[test]
+fn br_takes_a_smaller_window_where_memory_is_short() {
+    let check = |level: u8, window_bits: u32, expected: &[(u8, u32)]| {
+        let settings: Vec<(u8, u32)> = settings_of_brotli(level, window_bits).collect();
+        assert_eq!(settings, expected);
+        let needed = |&(level, bits): &(u8, u32)| brotli_stream::bytes_needed(level, bits, Some(1 << window_bits));
+        let needed: Vec<usize> = settings.iter().map(needed).collect();
+        assert!(needed.is_sorted_by(|more, less| more > less), "{needed:?}");
+    };
+    check(9, 20, &[(9, 20), (6, 20), (6, 19), (6, 18), (6, 17), (3, 17)]);
+    check(5, 20, &[(5, 20), (5, 19), (5, 18), (5, 17), (3, 17)]);
+    check(4, 18, &[(4, 18), (4, 17), (3, 17)]);
+    check(4, 12, &[(4, 12), (3, 12)]);
+    check(3, 19, &[(3, 19), (3, 18), (3, 17)]);
+    check(2, 10, &[(2, 10)]);
 }
 
 /// Texts that find the tables of the codec in different states: one that repeats, one that never does, one like text.
@@ -153,17 +172,22 @@ fn texts(bytes: usize) -> [Vec<u8>; 3] {
 
 #[test]
 fn br_takes_no_more_than_is_counted() {
-    let check = |level: u8, length: Option<u64>, text: &[u8]| {
+    let check_window = |level: u8, window_bits: u32, length: Option<u64>, text: &[u8]| {
         crate::cells::forget();
         crate::cells::counted::take_most();
-        let mut encoder = Encoder::new(Coding::Brotli, level, length).expect("there is memory");
-        let counted = encoder.held_bytes();
+        let counted = brotli_stream::bytes_needed(level, window_bits, length);
+        let stream = Box::new(BrotliStream::new(level, window_bits, length));
+        let mut encoder = Encoder { codec: EncoderCodec::Brotli(stream), share: None };
         for piece in text.chunks(60_000) {
             run(&mut encoder, piece, Operation::Process, 1 << 16, &mut Vec::new());
         }
         run(&mut encoder, b"", Operation::Finish, 1 << 16, &mut Vec::new());
         let taken = crate::cells::counted::take_most();
-        assert!(taken <= counted, "level {level}, {length:?}: {taken} of {counted}");
+        assert!(taken <= counted, "level {level}, window {window_bits}, {length:?}: {taken} of {counted}");
+    };
+    let check = |level: u8, length: Option<u64>, text: &[u8]| {
+        let level = if length.is_none() { level.min(LEVEL_OF_STREAM) } else { level };
+        check_window(level, window_bits(Coding::Brotli, level, length), length, text);
     };
     for level in 1..=9 {
         for length in [None, Some(2_000), Some(20_000), Some(100_000)] {
@@ -176,6 +200,10 @@ fn br_takes_no_more_than_is_counted() {
     let [_, _, like_text] = texts(3 << 20);
     for level in [3, 4, 6] {
         check(level, Some(3 << 20), &like_text);
+    }
+    // Where memory is short.
+    for (level, bits) in [(6, 19), (6, 18), (6, 17), (5, 18), (4, 17), (3, 17), (4, 19)] {
+        check_window(level, bits, Some(3 << 20), &like_text);
     }
 }
 

@@ -86,11 +86,12 @@ fn fail_to_start(message: &str, form: events::Form) -> ExitCode {
 fn live(mut prepared: Prepared, started: impl FnOnce()) -> ExitCode {
     let Some(places) = prepared.take_admin() else { return fail("the admin endpoint is served twice") };
     let admin = tidegate_admin::serve(places, prepared.handle());
-    let started = || {
+    let at_rest = || {
+        // First what is allocated: that takes pages of the program itself.
+        crate::allocator::purge();
         crate::image::let_go();
-        started();
     };
-    match prepared.run(admin, started) {
+    match prepared.run(admin, started, at_rest) {
         Ok(code) => code,
         Err(error) => fail(&error.to_string()),
     }

@@ -168,7 +168,7 @@ pub fn start_proxy(text: String, state_dir: &Path) {
     std::thread::spawn(move || {
         // The control thread; workers are threads of their own.
         IGNORED.set(true);
-        prepared.run(pending(), move || started.send(()).unwrap())
+        prepared.run(pending(), move || started.send(()).unwrap(), || ())
     });
     running.recv().unwrap();
 }

@@ -1,6 +1,6 @@
 //! What a connection over TLS takes of memory while its client says nothing, with each driver. Counted at the
-//! allocator, as `waiting` does it: what the process has of the kernel is up to twice as much, since sizes are rounded up
-//! and what a handshake needed for a moment lies between what stays.
+//! allocator, as `waiting` does it: what the process has of the kernel is up to twice as much, since sizes are rounded
+//! up and what a handshake needed for a moment lies between what stays.
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails with the line that did")]
 
 use crate::allocations::{IGNORED, ask, free_port, start_proxy, start_upstream, tls_client};

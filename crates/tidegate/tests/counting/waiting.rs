@@ -68,8 +68,8 @@ fn a_stream_that_waits_takes_little_memory() {
     check(b'2', BYTES_MAX);
 }
 
-/// What is allocated once it stays the same for two seconds and a half: a connection rests after one, and a worker gives
-/// back after two what it does not use.
+/// What is allocated once it stays the same for two seconds and a half: a connection rests after one, and a worker
+/// gives back after two what it does not use.
 pub fn settled_bytes() -> i64 {
     let (mut bytes, mut same) = (live_bytes(), 0);
     while same < 50 {

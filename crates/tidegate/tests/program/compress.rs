@@ -29,8 +29,12 @@ fn server(serve: impl FnOnce(TcpStream) + Send + 'static) -> SocketAddr {
 }
 
 fn request(upstream: SocketAddr, coding: &str) -> (Proxy, TcpStream) {
+    request_to(upstream, "", "compress min-size=\"1B\"", coding)
+}
+
+fn request_to(upstream: SocketAddr, settings: &str, compress: &str, coding: &str) -> (Proxy, TcpStream) {
     let config = format!(
-        "admin \"127.0.0.1:{{admin}}\"\nsite \"http://:{{port}}\" {{\n    compress min-size=\"1B\"\n    proxy \"{upstream}\"\n}}\n"
+        "admin \"127.0.0.1:{{admin}}\"\n{settings}\nsite \"http://:{{port}}\" {{\n    {compress}\n    proxy \"{upstream}\"\n}}\n"
     );
     let proxy = Proxy::start(PROGRAM, &config).expect("it starts");
     let mut stream = TcpStream::connect(proxy.address).expect("it listens");
@@ -151,5 +155,26 @@ fn a_large_body_arrives_whole() {
             assert!(decode(coding, &body).expect("a whole body") == plain, "{coding}, length known: {has_length}");
             assert!(body.len() < plain.len() * 3 / 4, "{coding}: {} bytes", body.len());
         }
+    }
+}
+
+#[test]
+fn with_little_memory_a_long_answer_gets_a_smaller_window_of_br() {
+    for (level, plain_bytes) in [(4, 1_000_000), (5, 1_000_000), (9, 5_000_000)] {
+        let plain =
+            b"the same words again and again, with a number: ".iter().copied().cycle().take(plain_bytes).collect::<Vec<u8>>();
+        let body = plain.clone();
+        let upstream = server(move |mut stream| {
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n", body.len());
+            stream.write_all(head.as_bytes()).expect("sent");
+            stream.write_all(&body).expect("sent");
+        });
+        let compress = format!("compress \"br\" level={level}");
+        let (_proxy, mut stream) = request_to(upstream, "memory \"64MiB\"", &compress, "br");
+        let mut received = Vec::new();
+        stream.read_to_end(&mut received).expect("the end");
+        let (head, body) = parts(&received).expect("an answer");
+        assert!(head.contains("content-encoding: br"), "level {level}: {head}");
+        assert!(decode("br", &body).expect("a whole body") == plain, "level {level}");
     }
 }
