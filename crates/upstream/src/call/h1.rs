@@ -1,6 +1,7 @@
 //! A call over HTTP/1.1: the connection is the request's alone, and is kept after it where that is safe.
 
 use super::{ActiveConnection, Answer, AnswerBody, HeadKind, INTERIM_MAX, Keeping, SendFault, Start, bad_response};
+use crate::connect::causes::log_broken_tls;
 use crate::fault::{Progress, UpstreamFault, upstream_read_error};
 use crate::pool::{H1Connection, Server, WorkerPool};
 use std::cell::Cell;
@@ -58,8 +59,23 @@ impl<S: Sock> H1Call<S> {
     }
 
     pub(super) async fn begin_answer(&self) -> Result<(), UpstreamFault> {
-        self.at_hand.set(first_of_head(self.connection.stream.read().await)?);
+        self.at_hand.set(self.first_of_head(self.connection.stream.read().await)?);
         Ok(())
+    }
+
+    /// The first piece of an answer, or why there is none.
+    fn first_of_head(&self, read: io::Result<Buf>) -> Result<Buf, UpstreamFault> {
+        match read {
+            Ok(data) if data.is_empty() => Err(UpstreamFault::new(UpstreamError::ClosedEarly, Progress::Sent)),
+            Ok(data) => Ok(data),
+            Err(error) => {
+                let fault = upstream_read_error(&error);
+                if matches!(fault, UpstreamError::TlsFailed | UpstreamError::TlsRefused) {
+                    log_broken_tls(Some(&self.active.pool().compiled.name.0), fault, &error);
+                }
+                Err(UpstreamFault::new(fault, Progress::Sent))
+            }
+        }
     }
 
     #[inline]
@@ -67,7 +83,7 @@ impl<S: Sock> H1Call<S> {
         let stream = &self.connection.stream;
         let mut data = self.at_hand.replace(Buf::empty());
         if data.is_empty() {
-            data = first_of_head(stream.read().await)?;
+            data = self.first_of_head(stream.read().await)?;
         }
         match parse_response(&data, limits, head) {
             Ok(Parsed::Complete { consumed }) => data.advance(consumed),
@@ -128,15 +144,6 @@ impl<S: Sock> H1Call<S> {
         let now = rt::now();
         server.put_idle(connection, now);
         Some(now)
-    }
-}
-
-/// The first piece of an answer, or why there is none.
-fn first_of_head(read: io::Result<Buf>) -> Result<Buf, UpstreamFault> {
-    match read {
-        Ok(data) if data.is_empty() => Err(UpstreamFault::new(UpstreamError::ClosedEarly, Progress::Sent)),
-        Ok(data) => Ok(data),
-        Err(error) => Err(UpstreamFault::new(upstream_read_error(&error), Progress::Sent)),
     }
 }
 
