@@ -16,6 +16,8 @@ pub struct Record {
     pub status: u16,
     pub reason: Option<&'static str>,
     pub setting: Option<&'static str>,
+    /// The answer is an error of the proxy itself.
+    pub is_refused: bool,
     pub upstream: Option<UpstreamRecord>,
     pub retries: u32,
     /// What the cache did, in one word.
@@ -46,6 +48,7 @@ impl Record {
             status: 0,
             reason: None,
             setting: None,
+            is_refused: false,
             upstream: None,
             retries: 0,
             cache: None,
@@ -66,6 +69,7 @@ impl Record {
         self.status = refusal.status();
         self.reason = Some(refusal.reason());
         self.setting = refusal.setting();
+        self.is_refused = true;
     }
 
     /// What would have refused the request and is only tried out. A refusal in earnest says more, and takes its place.

@@ -200,6 +200,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         if self.may_count_hops() && Box::pin(self.take_hop(route)).await? {
             return Ok(());
         }
+        self.spell_path(&site, route);
         let pool = self.choose_pool(route, &place.0);
         if !route.mirrors.is_empty() {
             self.forwarding(route).choose_mirrors(&place.0);
@@ -273,6 +274,26 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         self.exchange.record.matched_path = self.exchange.head.path;
         self.route = found;
         Ok(site.compiled.route(found))
+    }
+
+    /// Gives the upstream the slashes that the client sent, where no step has changed the path. What is kept in a cache
+    /// is known by the path that was matched, so that is what is asked for there.
+    #[inline]
+    fn spell_path(&mut self, site: &WorkerSite, route: &CompiledRoute) {
+        let record = &self.exchange.record;
+        // A path that was settled is another span than the one that was sent.
+        if record.path == record.matched_path || self.exchange.head.path != record.matched_path || route.cache.is_some() {
+            return;
+        }
+        match route.terminal {
+            CompiledTerminal::Proxy(_) | CompiledTerminal::Split(_) => {
+                site.compiled.rules.spell_as_sent(self.route, &mut self.exchange.head, record.path);
+            }
+            CompiledTerminal::Answer(_)
+            | CompiledTerminal::Files(_)
+            | CompiledTerminal::FastCgi(..)
+            | CompiledTerminal::NoRoute => {}
+        }
     }
 
     /// The pool that the request goes to: the route's own, or the one of its `split` in whose share it lies.
