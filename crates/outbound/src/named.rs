@@ -1,6 +1,6 @@
-//! Trust in authorities, and in certificates themselves: one that stands in the file of roots byte for byte is trusted when
-//! a server shows it, whoever signed it. Appliances sign their own, most of them as if they were an authority's (CA:TRUE),
-//! which no verifier takes from a server.
+//! Trust in authorities, and in certificates themselves: one that stands in the file of roots byte for byte is trusted
+//! when a server shows it, whoever signed it. Appliances sign their own, most of them as if they were an authority's
+//! (CA:TRUE), which no verifier takes from a server.
 
 use rustls::client::VerifierBuilderError;
 use rustls::client::WebPkiServerVerifier;

@@ -200,8 +200,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         if self.may_count_hops() && Box::pin(self.take_hop(route)).await? {
             return Ok(());
         }
-        self.spell_path(&site, route);
-        let pool = self.choose_pool(route, &place.0);
+        let pool = self.spell_path(&site, route).choose_pool(route, &place.0);
         if !route.mirrors.is_empty() {
             self.forwarding(route).choose_mirrors(&place.0);
         }
@@ -279,11 +278,11 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
     /// Gives the upstream the slashes that the client sent, where no step has changed the path. What is kept in a cache
     /// is known by the path that was matched, so that is what is asked for there.
     #[inline]
-    fn spell_path(&mut self, site: &WorkerSite, route: &CompiledRoute) {
+    fn spell_path(&mut self, site: &WorkerSite, route: &CompiledRoute) -> &mut Self {
         let record = &self.exchange.record;
         // A path that was settled is another span than the one that was sent.
         if record.path == record.matched_path || self.exchange.head.path != record.matched_path || route.cache.is_some() {
-            return;
+            return self;
         }
         match route.terminal {
             CompiledTerminal::Proxy(_) | CompiledTerminal::Split(_) => {
@@ -294,6 +293,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             | CompiledTerminal::FastCgi(..)
             | CompiledTerminal::NoRoute => {}
         }
+        self
     }
 
     /// The pool that the request goes to: the route's own, or the one of its `split` in whose share it lies.

@@ -79,8 +79,8 @@ pub fn settle_path(policy: PathPolicy, path: &[u8]) -> Result<Option<Vec<u8>>, P
     Ok((settled != path).then_some(settled))
 }
 
-/// How a path goes on that was matched with its slashes merged and that no step has changed, where that is otherwise: as
-/// it was sent, but for several slashes at its beginning.
+/// How a path goes on that was matched with its slashes merged and that no step has changed, where that is otherwise:
+/// as it was sent, but for several slashes at its beginning.
 pub fn path_as_sent(policy: PathPolicy, sent: &[u8]) -> Option<Vec<u8>> {
     let leading = sent.iter().take_while(|byte| **byte == b'/').count();
     let from_last = sent.get(leading.checked_sub(1)?..)?;

@@ -1,5 +1,5 @@
-//! What went wrong with a TLS connection, in words for people who have to mend it. The library's own words are those of its
-//! source code for much of it.
+//! What went wrong with a TLS connection, in words for people who have to mend it. The library's own words are those of
+//! its source code for much of it.
 
 use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible};
 use std::io;

@@ -83,8 +83,8 @@ pub fn upstream_read_error(error: &io::Error) -> UpstreamError {
     }
 }
 
-/// What a failure of TLS means. An alert is the server's word: in TLS 1.3 that it asks for a certificate comes behind the
-/// handshake, when the request is on its way.
+/// What a failure of TLS means. An alert is the server's word: in TLS 1.3 that it asks for a certificate comes behind
+/// the handshake, when the request is on its way.
 pub fn tls_error(error: &io::Error) -> UpstreamError {
     if is_alert_of_peer(error) { UpstreamError::TlsRefused } else { UpstreamError::TlsFailed }
 }

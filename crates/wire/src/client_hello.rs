@@ -18,8 +18,8 @@ pub enum Sniffed<'a> {
     ClientHello {
         /// As it was sent, in any case. `None` when there is no name in it, or an IP address, which may not be one.
         server_name: Option<&'a str>,
-        /// Behind the name stands a port (`a.example:8443`), which may not be: some clients put there what they would in
-        /// `Host`. It counts as none.
+        /// Behind the name stands a port (`a.example:8443`), which may not be: some clients put there what they would
+        /// in `Host`. It counts as none.
         has_port: bool,
         alpn_h2: bool,
         alpn_http11: bool,

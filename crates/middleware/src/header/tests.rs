@@ -41,7 +41,13 @@ fn check_response(given: &[&str], texts: &[&str], expected: &[&str]) {
     let compiled = CompiledHeaderChanges::for_response(&changes(texts)).expect("changes of the test");
     let mut response = ResponseHead::default();
     push_lines(&mut response.fields, given);
-    compiled.apply_to_response(&mut response, &request("/a?b", "example.com", &["X-R: r"]), &context(), &mut Scratch::default(), false);
+    compiled.apply_to_response(
+        &mut response,
+        &request("/a?b", "example.com", &["X-R: r"]),
+        &context(),
+        &mut Scratch::default(),
+        false,
+    );
     assert_eq!(lines(&response.fields), expected, "{texts:?} on {given:?}");
 }
 

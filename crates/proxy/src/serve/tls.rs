@@ -153,7 +153,7 @@ async fn read_client_hello<S: Sock>(
                 return Err(refuse(connection, DECODE_ERROR, (HandshakeFailure::BadMessage, None)).await);
             }
         };
-        // rustls takes no such name (`ServerNameMustContainOneHostName`), and its own alert would not say what is wrong.
+        // rustls takes no such name (`ServerNameMustContainOneHostName`); its own alert would not say what is wrong.
         if has_port {
             return Err(refuse(connection, UNRECOGNIZED_NAME, (HandshakeFailure::NameWithPort, None)).await);
         }

@@ -118,7 +118,7 @@ struct ConnectionState {
     /// No more requests go to it: it ends with those that are on it.
     retired: Cell<bool>,
     ended: Cell<bool>,
-    /// It was TLS that ended it.
+    /// What TLS failed with, where that ended the connection.
     broken_tls: Cell<Option<UpstreamError>>,
     last_used: Cell<Instant>,
     shared: Arc<ServerShared>,
