@@ -13,6 +13,7 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tidegate_transport::tls_fault::{certificate_words, tls_words};
 
 pub use tidegate_outbound::{mozilla_roots, system_roots};
 
@@ -32,7 +33,7 @@ pub fn roots_of_file(file: &Path) -> Result<RootCertStore, CertError> {
         roots.add(certificate).map_err(|error| CertError::Certificate {
             file: file.to_owned(),
             position: index + 1,
-            problem: error.to_string(),
+            problem: tls_words(&error),
         })?;
     }
     Ok(roots)
@@ -68,6 +69,7 @@ pub fn verdict(roots: &Arc<RootCertStore>, chain: &[CertificateDer<'_>], now: Ti
         Err(Error::InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. })) => {
             other("a certificate between it and the root has expired".to_owned())
         }
-        Err(error) => other(error.to_string()),
+        Err(Error::InvalidCertificate(fault)) => other(certificate_words(&fault)),
+        Err(error) => other(tls_words(&error)),
     }
 }

@@ -3,19 +3,19 @@
 
 use crate::any_certificate::AnyCertificate;
 use crate::error::CertError;
-use crate::files::{LoadedCertificate, read_pem};
+use crate::files::{LoadedCertificate, load_chain, read_pem};
 use crate::process_state::TlsProcessState;
 use crate::provider::provider;
 use crate::trust::roots_of_file;
 use rustls::client::danger::ServerCertVerifier;
-use rustls::client::{ClientConfig, Resumption, WebPkiServerVerifier};
+use rustls::client::{ClientConfig, Resumption};
 use rustls::sign::SingleCertAndKey;
 use rustls_pki_types::ServerName;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use tidegate_model::{Certificate, TcpAddress, UpstreamTls};
-use tidegate_outbound::trusted_roots;
+use tidegate_outbound::{NamedCertificates, trusted_roots};
 
 /// Sessions remembered for each client configuration, by server name; the least recently added goes first.
 pub const UPSTREAM_SESSIONS_MAX: usize = 256;
@@ -79,19 +79,18 @@ fn build(tls: &UpstreamTls, alpn: &[Vec<u8>]) -> Result<ClientConfig, CertError>
     let provider = provider();
     let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
     let verifier: Arc<dyn ServerCertVerifier> = if tls.verify {
-        let roots = match &tls.ca {
-            Some(file) => Arc::new(roots_of_file(file)?),
-            None => trusted_roots(),
+        let (roots, named) = match &tls.ca {
+            Some(file) => (Arc::new(roots_of_file(file)?), load_chain(file)?),
+            None => (trusted_roots(), Vec::new()),
         };
-        WebPkiServerVerifier::builder_with_provider(roots, provider)
-            .build()
-            .map_err(|error| CertError::Tls { problem: error.to_string() })?
+        let verifier = NamedCertificates::new(roots, named, provider);
+        Arc::new(verifier.map_err(|error| CertError::Tls { problem: error.to_string() })?)
     } else {
         // `verify=#false`: anybody on the path can be the upstream. What is still checked is that the peer holds the
         // key of the certificate it shows, without which the handshake would not even be one.
         Arc::new(AnyCertificate::of_whoever_has_its_key())
     };
-    // `dangerous` because a verifier is given at all; with `verify` on it is rustls's own.
+    // `dangerous` because a verifier is given at all; with `verify` on it asks rustls's own.
     let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
     let mut config = match &tls.client_certificate {
         None => builder.with_no_client_auth(),

@@ -18,6 +18,8 @@ pub struct Record {
     pub status: u16,
     /// Boxed: most requests have none.
     why: Option<Box<Why>>,
+    /// The answer is an error of the proxy itself.
+    pub is_refused: bool,
     pub upstream: Option<UpstreamRecord>,
     pub retries: u32,
     /// In queues for a server, all attempts together.
@@ -89,6 +91,7 @@ impl Record {
             request_id: [(request_id.0 >> 64) as u64, request_id.0 as u64],
             status: 0,
             why: None,
+            is_refused: false,
             upstream: None,
             retries: 0,
             queued_us: 0,
@@ -114,6 +117,7 @@ impl Record {
     pub fn refused(&mut self, refusal: Refusal) {
         self.status = refusal.status();
         self.fail(refusal.reason(), refusal.setting());
+        self.is_refused = true;
     }
 
     /// The request fails for this reason, by this setting where one decides.

@@ -7,6 +7,7 @@ use std::io;
 use std::time::Duration;
 use thiserror::Error;
 use tidegate_model::{StatusRange, TextPattern};
+use tidegate_transport::tls_fault::connection_words;
 
 /// A sentence is a cell of a table and a part of a log line.
 pub const SENTENCE_CHARACTERS_MAX: usize = 200;
@@ -133,7 +134,7 @@ impl std::error::Error for ProbeFault {}
 
 /// What the system says, without its number: `connection refused`.
 pub(crate) fn io_words(error: &io::Error) -> String {
-    let words = error.to_string();
+    let words = connection_words(error);
     let words = words.split(" (os error").next().unwrap_or_default();
     let mut letters = words.chars();
     // A word in capitals such as TLS stays as it is.

@@ -274,6 +274,7 @@ fn row_of_upstream(error: UpstreamError) -> Row {
         UpstreamError::ConnectTimeout => (502, Some("timeout connect"), OUT_OF_REACH),
         UpstreamError::HeadTooLarge => (502, Some("limits header-bytes"), NO_VALID_ANSWER),
         UpstreamError::ResolveFailed | UpstreamError::ConnectFailed | UpstreamError::TlsFailed => (502, None, OUT_OF_REACH),
+        UpstreamError::TlsRefused => (502, Some("tls"), "the upstream server has refused the TLS connection"),
         UpstreamError::ClosedEarly
         | UpstreamError::BodyCut
         | UpstreamError::BadResponse

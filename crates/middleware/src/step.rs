@@ -185,13 +185,13 @@ pub fn apply_response(
     request: &RequestHead,
     context: &Context<'_>,
     scratch: &mut Scratch,
-    limited: Option<&Limited>,
+    (limited, is_own_error): (Option<&Limited>, bool),
 ) {
     let mut told = limited.map(Limited::told).unwrap_or_default().iter();
     for step in steps {
         match step {
             CompiledStep::RateLimit(limit) => limit.write_fields(&mut told, response, scratch),
-            CompiledStep::ResponseHeader(changes) => changes.apply_to_response(response, request, context, scratch),
+            CompiledStep::ResponseHeader(changes) => changes.apply_to_response(response, request, context, scratch, is_own_error),
             CompiledStep::Cors(cors) => cors.apply(request, response),
             CompiledStep::RequestHeader(_)
             | CompiledStep::Rewrite(_)
@@ -319,7 +319,7 @@ mod tests {
 
         let mut response = ResponseHead::default();
         response.fields.push(b"D", b"d");
-        super::apply_response(&steps, &mut response, &head, &context(), &mut scratch, None);
+        super::apply_response(&steps, &mut response, &head, &context(), &mut scratch, (None, false));
         assert_eq!(lines(&response.fields), ["D: d", "C: /v2/x d"]);
         assert_eq!(lines(&head.fields), ["A: /api/x", "B: /x"]);
     }
@@ -477,7 +477,7 @@ mod tests {
             let seen = super::apply_request(&steps, &mut Walk::default(), &mut head, &context(), &mut scratch, &mut limited);
             assert_eq!(seen.map(|_| ()), expected);
             let mut response = ResponseHead::default();
-            super::apply_response(&steps, &mut response, &head, &context(), &mut scratch, Some(&limited));
+            super::apply_response(&steps, &mut response, &head, &context(), &mut scratch, (Some(&limited), false));
             let fields = lines(&response.fields);
             let of_rates: Vec<&str> = fields.iter().map(String::as_str).filter(|line| line.starts_with("ratelimit: ")).collect();
             assert_eq!(of_rates, expected_fields);

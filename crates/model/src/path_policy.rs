@@ -14,6 +14,9 @@ pub struct PathPolicy {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Slashes {
+    /// Several are one for routes and steps. A path that no step changes goes on as it was sent, but for those at its
+    /// beginning: a server could take what follows two of them for its host.
+    Pass,
     /// Several are one.
     Merge,
     Keep,
@@ -47,10 +50,11 @@ pub enum PathParameters {
 }
 
 impl PathPolicy {
-    /// What holds where nothing is said. Most servers merge slashes themselves: kept, `//admin` would go past a route
-    /// for `/admin` and arrive there.
+    /// What holds where nothing is said. Most servers merge slashes themselves: were they not one for routes, `//admin`
+    /// would go past one for `/admin` and arrive there. What takes addresses in paths, such as `/proxy/http://…`, needs
+    /// them all the same.
     pub const DEFAULT: PathPolicy = PathPolicy {
-        slashes: Slashes::Merge,
+        slashes: Slashes::Pass,
         encoded_slashes: EncodedSlashes::Keep,
         case: PathCase::Keep,
         parameters: PathParameters::Keep,
@@ -65,7 +69,7 @@ impl Default for PathPolicy {
 
 impl Slashes {
     pub const NAMES: &'static [(&'static str, Slashes)] =
-        &[("merge", Slashes::Merge), ("keep", Slashes::Keep), ("refuse", Slashes::Refuse)];
+        &[("pass", Slashes::Pass), ("merge", Slashes::Merge), ("keep", Slashes::Keep), ("refuse", Slashes::Refuse)];
 }
 
 impl EncodedSlashes {

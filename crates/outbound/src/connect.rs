@@ -10,6 +10,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
+use tidegate_transport::tls_fault::{tls_fault as fault_of_tls, tls_words};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -127,15 +128,14 @@ where
 }
 
 fn tls_fault(host: String, error: &io::Error, roots: &Roots) -> OutboundFault {
-    let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    match cause {
+    match fault_of_tls(error) {
         Some(rustls::Error::InvalidCertificate(problem)) => {
             OutboundFault::Certificate { host, problem: certificate_problem(problem, roots.source()) }
         }
         Some(rustls::Error::InvalidMessage(_)) => {
             OutboundFault::Tls { host, problem: "what it sends is no TLS; is it `http://`?".to_owned() }
         }
-        Some(other) => OutboundFault::Tls { host, problem: other.to_string() },
+        Some(other) => OutboundFault::Tls { host, problem: tls_words(other) },
         None if error.kind() == io::ErrorKind::UnexpectedEof => {
             OutboundFault::Tls { host, problem: "it closes the connection during the handshake".to_owned() }
         }

@@ -2,6 +2,7 @@
 //! changed. There is no switch to verify nothing; a server with its own CA is trusted by that CA's file.
 
 use crate::fault::OutboundFault;
+use crate::named::NamedCertificates;
 use crate::stamp::Stamp;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::{CertificateError, ClientConfig, RootCertStore};
@@ -11,6 +12,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use tidegate_transport::tls_fault::{certificate_words, tls_words};
 
 /// All roots of a system take half a MiB.
 const FILE_BYTES_MAX: u64 = 4 << 20;
@@ -55,7 +57,7 @@ impl Roots {
                 Some(config) => Ok(config.clone()),
                 None => {
                     let roots = blocking(|| Ok(trusted_roots()), Path::new("")).await?;
-                    let built = build(roots).map_err(|problem| unusable(Path::new("the system"), problem))?;
+                    let built = build(roots, Vec::new()).map_err(|problem| unusable(Path::new("the system"), problem))?;
                     Ok(config.get_or_init(|| built).clone())
                 }
             },
@@ -104,16 +106,18 @@ fn read(path: &Path) -> Result<KnownRoots, OutboundFault> {
         return Err(fault(format!("it is larger than {} MiB", FILE_BYTES_MAX >> 20)));
     }
     let mut roots = RootCertStore::empty();
+    let mut certificates = Vec::new();
     for (index, certificate) in CertificateDer::pem_slice_iter(&bytes).enumerate() {
-        let added = certificate
-            .map_err(|error| error.to_string())
-            .and_then(|certificate| roots.add(certificate).map_err(|error| error.to_string()));
+        let added = certificate.map_err(|error| error.to_string()).and_then(|certificate| {
+            certificates.push(certificate.clone());
+            roots.add(certificate).map_err(|error| tls_words(&error))
+        });
         added.map_err(|problem| fault(format!("certificate number {} cannot be used: {problem}", index + 1)))?;
     }
     if roots.is_empty() {
         return Err(fault("it holds no `-----BEGIN CERTIFICATE-----` block".to_owned()));
     }
-    let config = build(Arc::new(roots)).map_err(fault)?;
+    let config = build(Arc::new(roots), certificates).map_err(fault)?;
     Ok(KnownRoots { stamp: Stamp::of(&metadata), config })
 }
 
@@ -121,12 +125,15 @@ fn unusable(path: &Path, problem: String) -> OutboundFault {
     OutboundFault::Roots { file: path.to_owned(), problem }
 }
 
-fn build(roots: Arc<RootCertStore>) -> Result<Arc<ClientConfig>, String> {
+fn build(roots: Arc<RootCertStore>, certificates: Vec<CertificateDer<'static>>) -> Result<Arc<ClientConfig>, String> {
     static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
     let provider = PROVIDER.get_or_init(|| Arc::new(aws_lc_rs::default_provider())).clone();
-    let builder =
-        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
-    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    let verifier = NamedCertificates::new(roots, certificates, provider).map_err(|error| error.to_string())?;
+    // `dangerous` because a verifier is given at all; what is not named in the file is verified by the library's own.
+    let mut config = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }
@@ -168,21 +175,6 @@ pub fn mozilla_roots() -> RootCertStore {
 pub fn certificate_problem(error: &CertificateError, source: String) -> String {
     match error {
         CertificateError::UnknownIssuer => format!("none of {source} stands behind it"),
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            "its time is over, or this machine's clock is wrong".to_owned()
-        }
-        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            "its time has not come, or this machine's clock is wrong".to_owned()
-        }
-        CertificateError::NotValidForName => "it is for another name".to_owned(),
-        CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty() => {
-            "it is for no name at all".to_owned()
-        }
-        CertificateError::NotValidForNameContext { presented, .. } => {
-            // They come as `DnsName("a.example")`.
-            let plain = presented.iter().map(|name| name.split('"').nth(1).unwrap_or(name)).collect::<Vec<_>>();
-            format!("it is for {}", plain.join(", "))
-        }
-        other => other.to_string(),
+        other => certificate_words(other),
     }
 }

@@ -203,7 +203,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         if self.may_count_hops() && Box::pin(self.take_hop(route)).await? {
             return Ok(());
         }
-        let Some(pool) = self.find_pool(route) else {
+        let Some(pool) = self.spell_path(&site, route).find_pool(route) else {
             let CompiledTerminal::Answer(answer) = &route.terminal else {
                 return Box::pin(self.answer_in_time(route, None)).await;
             };
@@ -298,6 +298,27 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         self.exchange.record.matched_path = self.exchange.head.path;
         self.route = found;
         Ok(site.compiled.route(found))
+    }
+
+    /// Gives the upstream the slashes that the client sent, where no step has changed the path. What is kept in a cache
+    /// is known by the path that was matched, so that is what is asked for there.
+    #[inline]
+    fn spell_path(&mut self, site: &WorkerSite, route: &CompiledRoute) -> &mut Self {
+        let record = &self.exchange.record;
+        // A path that was settled is another span than the one that was sent.
+        if record.path == record.matched_path || self.exchange.head.path != record.matched_path || route.cache.is_some() {
+            return self;
+        }
+        match route.terminal {
+            CompiledTerminal::Proxy(_) | CompiledTerminal::Split(_) => {
+                site.compiled.rules.spell_as_sent(self.route, &mut self.exchange.head, record.path);
+            }
+            CompiledTerminal::Answer(_)
+            | CompiledTerminal::Files(_)
+            | CompiledTerminal::FastCgi(..)
+            | CompiledTerminal::NoRoute => {}
+        }
+        self
     }
 
     /// The pool that the request goes to: the route's own, or the one of its `split` in whose share it lies.

@@ -42,8 +42,10 @@ impl<'a, S: Sock> Surroundings<'a, S> {
         let Some(route) = self.route.filter(|route| route.changes_response) else { return };
         let context = context(self.connection, self.pool, &exchange.record, exchange.client_ip);
         let mut scratch = self.connection.worker.scratch.borrow_mut();
-        let limited = exchange.limited.as_deref();
-        apply_response(&route.steps, &mut exchange.response, &exchange.head, &context, &mut scratch, limited);
+        // What the proxy has refused, or an upstream failed at; a limit that is only tried out refuses nothing.
+        let is_own_error = exchange.record.is_refused;
+        let more = (exchange.limited.as_deref(), is_own_error);
+        apply_response(&route.steps, &mut exchange.response, &exchange.head, &context, &mut scratch, more);
     }
 
     /// The trailers of an answer that go to the client.

@@ -56,6 +56,7 @@ pub struct EventGates {
     pub refused: EventGate,
     pub upstream: EventGate,
     pub accept: EventGate,
+    pub handshakes: EventGate,
 }
 
 /// A generation's mark, and the snapshot that holds it beside the requests, if it is still there.
@@ -87,6 +88,7 @@ impl<S: Sock> Worker<S> {
                 refused: EventGate::new(EVENTS_PER_SECOND),
                 upstream: EventGate::new(EVENTS_PER_SECOND),
                 accept: EventGate::new(EVENTS_PER_SECOND),
+                handshakes: EventGate::new(EVENTS_PER_SECOND),
             },
             background_fetches: Cell::new(0),
             connections: Cell::new(0),

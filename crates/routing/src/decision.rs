@@ -3,7 +3,7 @@
 //! rejection out: `proxy` does what is said here, `explain` tells it. What steps refuse is not known here, and neither
 //! is what a head must be to be read at all (`wire`).
 
-use crate::path_policy::{PathRefusal, settle_path};
+use crate::path_policy::{PathRefusal, path_as_sent, settle_path};
 use crate::{RequestFacts, RouteId, Router, Routes, SiteId};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -118,6 +118,15 @@ impl SiteRules {
 }
 
 impl SiteRules {
+    /// Spells the path of a request that goes to an upstream as it was sent, where the policy says so and no step has
+    /// changed what was matched. What a step makes of a path is made of the one that routes match.
+    pub fn spell_as_sent(&self, route: Option<RouteId>, head: &mut RequestHead, sent: Span) {
+        let own = route.and_then(|id| *self.route_policies.get(id.0 as usize)?);
+        if let Some(path) = path_as_sent(own.unwrap_or(self.path_policy), sent.of(&head.fields.bytes)) {
+            head.set_path(&path);
+        }
+    }
+
     fn passes_trace(&self, route: Option<RouteId>) -> bool {
         let own = route.and_then(|id| *self.routes_pass_trace.get(id.0 as usize)?);
         own.unwrap_or(self.passes_trace)

@@ -70,13 +70,26 @@ pub fn settle_path(policy: PathPolicy, path: &[u8]) -> Result<Option<Vec<u8>>, P
     }
     match policy.slashes {
         Slashes::Refuse if has_double_slash(&settled) => return Err(PathRefusal::Slashes),
-        Slashes::Merge => settled = merged(&settled),
+        Slashes::Pass | Slashes::Merge => settled = merged(&settled),
         Slashes::Keep | Slashes::Refuse => {}
     }
     if policy.case == PathCase::Lower {
         make_lower(&mut settled);
     }
     Ok((settled != path).then_some(settled))
+}
+
+/// How a path goes on that was matched with its slashes merged and that no step has changed, where that is otherwise:
+/// as it was sent, but for several slashes at its beginning.
+pub fn path_as_sent(policy: PathPolicy, sent: &[u8]) -> Option<Vec<u8>> {
+    let leading = sent.iter().take_while(|byte| **byte == b'/').count();
+    let from_last = sent.get(leading.checked_sub(1)?..)?;
+    if policy.slashes != Slashes::Pass || !has_double_slash(from_last) {
+        return None;
+    }
+    let kept = PathPolicy { slashes: Slashes::Keep, ..policy };
+    // What the policy refuses was refused when the path was matched.
+    Some(settle_path(kept, from_last).ok()?.unwrap_or_else(|| from_last.to_vec())).filter(|path| !path.starts_with(b"//"))
 }
 
 /// Whether the policy refuses a path that was made of texts of a client. Such a path is not spelled anew: what would be

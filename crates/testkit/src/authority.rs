@@ -19,6 +19,8 @@ pub enum KeyKind {
     Client,
     /// ECDSA, for servers and nothing else.
     Server,
+    /// ECDSA, signed by itself and as if it were an authority's, as appliances have it.
+    SelfSigned,
 }
 
 /// A root and the folder that its certificates are written to.
@@ -89,6 +91,11 @@ impl Authority {
         params.use_authority_key_identifier_extension = true;
         let key = match kind {
             KeyKind::Ecdsa => KeyPair::generate().map_err(text)?,
+            KeyKind::SelfSigned => {
+                params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+                params.use_authority_key_identifier_extension = false;
+                KeyPair::generate().map_err(text)?
+            }
             KeyKind::Rsa => KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, RsaKeySize::_2048).map_err(text)?,
             KeyKind::Expired => {
                 params.not_before = rcgen::date_time_ymd(2020, 1, 1);
@@ -104,7 +111,13 @@ impl Authority {
                 KeyPair::generate().map_err(text)?
             }
         };
-        let certificate = params.signed_by(&key, &self.issuer).map_err(text)?;
+        let certificate = match kind {
+            KeyKind::SelfSigned => params.self_signed(&key),
+            KeyKind::Ecdsa | KeyKind::Rsa | KeyKind::Expired | KeyKind::Client | KeyKind::Server => {
+                params.signed_by(&key, &self.issuer)
+            }
+        };
+        let certificate = certificate.map_err(text)?;
         let stem = format!("{}-{}-{kind:?}", self.name, names.replace('*', "_").replace(['/', ':'], "-")).to_lowercase();
         let files = CertificateFiles {
             cert: self.folder.join(format!("{stem}.crt")),

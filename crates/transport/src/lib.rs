@@ -19,6 +19,7 @@ pub mod stream;
 #[cfg(test)]
 mod stream_tests;
 pub mod tls;
+pub mod tls_fault;
 pub mod tokio_sock;
 mod waits;
 

@@ -108,8 +108,8 @@ pub fn thread_cpu_time() -> Duration {
     Duration::try_from(time).unwrap_or_default()
 }
 
-/// The priority (`nice`) of work beside the workers, a tenth of a worker's weight: on a machine that is busy with requests
-/// a change takes ten times as long, and still comes to its end.
+/// The priority (`nice`) of work beside the workers, a tenth of a worker's weight: on a machine that is busy with
+/// requests a change takes ten times as long, and still comes to its end.
 pub const LOW_PRIORITY: i32 = 10;
 
 /// Has the kernel take this thread off a core as soon as a worker has something to do. For threads beside the workers:

@@ -2,6 +2,7 @@
 
 use std::io;
 use tidegate_telemetry::UpstreamError;
+use tidegate_transport::tls_fault::is_alert_of_peer;
 use tidegate_wire::h2::frame::ErrorCode;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,8 +77,14 @@ impl Was {
 pub fn upstream_read_error(error: &io::Error) -> UpstreamError {
     match error.kind() {
         io::ErrorKind::TimedOut => UpstreamError::FirstByteTimeout,
-        io::ErrorKind::InvalidData => UpstreamError::TlsFailed,
+        io::ErrorKind::InvalidData => tls_error(error),
         io::ErrorKind::UnexpectedEof => UpstreamError::ClosedEarly,
         _ => UpstreamError::Reset,
     }
+}
+
+/// What a failure of TLS means. An alert is the server's word: in TLS 1.3 that it asks for a certificate comes behind
+/// the handshake, when the request is on its way.
+pub fn tls_error(error: &io::Error) -> UpstreamError {
+    if is_alert_of_peer(error) { UpstreamError::TlsRefused } else { UpstreamError::TlsFailed }
 }

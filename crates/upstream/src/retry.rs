@@ -192,9 +192,11 @@ pub async fn open_until<T>(
 fn is_retried(retry: &Retry, fault: UpstreamFault, is_late: bool) -> bool {
     match fault.error {
         // Of an attempt, `NoServer` is that an application was reached and has no place for the request.
-        UpstreamError::ResolveFailed | UpstreamError::ConnectFailed | UpstreamError::TlsFailed | UpstreamError::NoServer => {
-            retry.on.connect
-        }
+        UpstreamError::ResolveFailed
+        | UpstreamError::ConnectFailed
+        | UpstreamError::TlsFailed
+        | UpstreamError::TlsRefused
+        | UpstreamError::NoServer => retry.on.connect,
         UpstreamError::ConnectTimeout => retry.on.connect || is_late,
         UpstreamError::ClosedEarly | UpstreamError::Reset | UpstreamError::GoAway => retry.on.reset,
         UpstreamError::FirstByteTimeout => retry.on.timeout || is_late,
@@ -236,13 +238,13 @@ mod tests {
         };
         use UpstreamError::{
             BadStatus, ClosedEarly, ConnectFailed, ConnectTimeout, FirstByteTimeout, GoAway, NoServer, Reset, ResolveFailed,
-            TlsFailed,
+            TlsFailed, TlsRefused,
         };
         let none = RetryOn { connect: false, reset: false, timeout: false, statuses: Vec::new() };
         check(&none, false, &[BadStatus]);
         check(&none, true, &[ConnectTimeout, FirstByteTimeout, BadStatus]);
         let connect = RetryOn { connect: true, ..none.clone() };
-        check(&connect, false, &[ResolveFailed, ConnectFailed, ConnectTimeout, TlsFailed, NoServer, BadStatus]);
+        check(&connect, false, &[ResolveFailed, ConnectFailed, ConnectTimeout, TlsFailed, TlsRefused, NoServer, BadStatus]);
         check(&RetryOn { reset: true, ..none.clone() }, false, &[ClosedEarly, Reset, GoAway, BadStatus]);
         check(&RetryOn { timeout: true, ..none }, false, &[FirstByteTimeout, BadStatus]);
     }

@@ -160,7 +160,8 @@ impl<S: Sock> Attempt<S> {
             UpstreamError::ResolveFailed
             | UpstreamError::ConnectFailed
             | UpstreamError::ConnectTimeout
-            | UpstreamError::TlsFailed => {
+            | UpstreamError::TlsFailed
+            | UpstreamError::TlsRefused => {
                 self.failed();
                 self.server().shared.health.back_off(rt::now(), BACK_OFF);
             }

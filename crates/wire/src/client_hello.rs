@@ -18,6 +18,9 @@ pub enum Sniffed<'a> {
     ClientHello {
         /// As it was sent, in any case. `None` when there is no name in it, or an IP address, which may not be one.
         server_name: Option<&'a str>,
+        /// Behind the name stands a port (`a.example:8443`), which may not be: some clients put there what they would
+        /// in `Host`. It counts as none.
+        has_port: bool,
         alpn_h2: bool,
         alpn_http11: bool,
         /// A CA looks for the answer to its challenge (RFC 8737), and wants nothing else.
@@ -169,7 +172,7 @@ fn read_client_hello(body: &[u8]) -> Result<Sniffed<'_>, Malformed> {
     body.take_short_vector()?;
     body.take_long_vector()?;
     body.take_short_vector()?;
-    let mut server_name = None;
+    let mut server_name = ServerName::None;
     let (mut has_server_name, mut has_alpn) = (false, false);
     let mut protocols = Protocols::default();
     let (mut offers_tls13, mut offers_tickets) = (false, false);
@@ -193,7 +196,11 @@ fn read_client_hello(body: &[u8]) -> Result<Sniffed<'_>, Malformed> {
     }
     let Protocols { h2, http11, acme_tls } = protocols;
     Ok(Sniffed::ClientHello {
-        server_name,
+        server_name: match server_name {
+            ServerName::Name(name) => Some(name),
+            ServerName::None | ServerName::WithPort => None,
+        },
+        has_port: server_name == ServerName::WithPort,
         alpn_h2: h2,
         alpn_http11: http11,
         alpn_acme_tls: acme_tls,
@@ -202,27 +209,55 @@ fn read_client_hello(body: &[u8]) -> Result<Sniffed<'_>, Malformed> {
     })
 }
 
+/// What stands in a ClientHello as the name of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ServerName<'a> {
+    /// None, or an IP address.
+    None,
+    Name(&'a str),
+    WithPort,
+}
+
 /// RFC 6066 section 3: a list with at most one host name in it.
-fn read_server_name(data: &[u8]) -> Result<Option<&str>, Malformed> {
+fn read_server_name(data: &[u8]) -> Result<ServerName<'_>, Malformed> {
     const HOST_NAME: u8 = 0;
     let mut data = Reader(data);
     let mut list = Reader(data.take_long_vector()?);
     if !data.0.is_empty() || list.0.is_empty() {
         return Err(Malformed);
     }
-    let mut host_name = None;
+    let mut host_name: Option<&str> = None;
+    let mut has_port = false;
     while !list.0.is_empty() {
         let kind = list.take(1)?[0];
         let name = list.take_long_vector()?;
         if kind != HOST_NAME {
             continue;
         }
-        if host_name.is_some() || !is_host_name(name) {
+        if host_name.is_some() || has_port {
             return Err(Malformed);
+        }
+        if !is_host_name(name) {
+            has_port = is_host_with_port(name);
+            if !has_port {
+                return Err(Malformed);
+            }
+            continue;
         }
         host_name = Some(std::str::from_utf8(name).map_err(|_| Malformed)?);
     }
-    Ok(host_name.filter(|name| name.parse::<std::net::Ipv4Addr>().is_err()))
+    Ok(match host_name.filter(|name| name.parse::<std::net::Ipv4Addr>().is_err()) {
+        Some(name) => ServerName::Name(name),
+        None if has_port => ServerName::WithPort,
+        None => ServerName::None,
+    })
+}
+
+/// A name or an IPv4 address with a port behind it.
+fn is_host_with_port(name: &[u8]) -> bool {
+    let Some(colon) = name.iter().rposition(|byte| *byte == b':') else { return false };
+    let (host, port) = name.split_at(colon);
+    is_host_name(host) && (2..=6).contains(&port.len()) && port[1..].iter().all(u8::is_ascii_digit)
 }
 
 /// Letters, digits, `-` and `_` in labels of at least one byte, without a final dot.

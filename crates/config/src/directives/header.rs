@@ -66,7 +66,8 @@ const fn response_properties() -> [Property; 6] {
 const DETAILS: &str = "`\"Name\" \"value\"` is short for `set=\"Name: value\"`. Properties may be repeated, and work in the order written. \
                        Fields that frame messages (`Connection`, `Content-Length`, `Transfer-Encoding`, `Upgrade` and the like) are the \
                        proxy's own and cannot be changed.\n\n\
-                       Without `status=` and `type=`, all answers are changed, those that the proxy gives itself as well. `match` lines in the block are conditions \
+                       Without `status=` and `type=`, all answers are changed, those that the proxy gives itself as well; but `Cache-Control`, `Expires`, `ETag` and their like \
+                       are not put on errors that the proxy makes itself, unless `status=` names them. `match` lines in the block are conditions \
                        of the request, with the words of a route's: all conditions of one line, and one of several lines. Path and query are there what the client \
                        asked for; header fields are as the steps before have left them. What is on one line holds for all of its changes.";
 

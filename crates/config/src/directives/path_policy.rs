@@ -13,8 +13,8 @@ pub static PATH_POLICY: Directive = Directive {
     properties: &[
         Property::once(
             "slashes",
-            Kind::Choice(&["merge", "keep", "refuse"]),
-            "`//`: several are one (`merge`, which is meant when it is left out), they stay, or the request is refused with 400.",
+            Kind::Choice(&["pass", "merge", "keep", "refuse"]),
+            "`//`: several are one for routes, and go on as they were sent (`pass`, which is meant when it is left out); several are one everywhere (`merge`); they stay, for routes as well; or the request is refused with 400.",
         ),
         Property::once(
             "encoded-slashes",
@@ -33,15 +33,16 @@ pub static PATH_POLICY: Directive = Directive {
         ),
     ],
     summary: "Which spellings of a path are the same.",
-    details: "It is applied before a route is looked for, and what comes out is what routes match **and** what the upstream gets. Whatever it says, `%41` is `A` and `%2e` is `.`, percent codes \
+    details: "It is applied before a route is looked for, and what comes out is what routes match **and**, but for slashes, what the upstream gets. Whatever it says, `%41` is `A` and `%2e` is `.`, percent codes \
               have capital digits, `.` and `..` are resolved, and a path that leads above the root is 400: for every path, before it. \
               What may not stand in a path, such as `\"`, `{`, `|` or `\\`, is percent-encoded; a raw `\\` so becomes `%5C`, for which `encoded-slashes` has a word. Dots with parameters (`/x/..;/admin`) are 400.\n\n\
-              Most servers read `//admin` as `/admin`. Many read `/admin%2Fusers` as `/admin/users`, others (GitLab, npm registries) need it as it is: where the upstream decodes, and a route \
+              Most servers read `//admin` as `/admin`, so routes take several slashes for one. A path that no `rewrite`, `strip-prefix` or `add-prefix` changes goes on as it was sent, as nginx does it: \
+              `/proxy/https://example.com/` arrives whole. Slashes at its beginning are always one, since `//host` is an address to some; so are all for files, scripts and what `cache` keeps. Many read `/admin%2Fusers` as `/admin/users`, others (GitLab, npm registries) need it as it is: where the upstream decodes, and a route \
               protects a part of it, say `encoded-slashes=\"refuse\"` or `\"decode\"`. Where the upstream ignores case, as on Windows, say `case=\"lower\"`. \
               Tomcat, Jetty and others in Java take `/admin;x/y` for `/admin/y`: where a route protects a part of such a server, say `parameters=\"refuse\"`.\n\n\
               In a route it takes the place of the site's, for what the site's has brought there. If the path belongs to another route by it, the request is refused with 400: what is forwarded is always what \
-              was matched.",
-    default: "`slashes=\"merge\" encoded-slashes=\"keep\" case=\"keep\" parameters=\"keep\"`",
+              was matched, or the same with the slashes that were sent.",
+    default: "`slashes=\"pass\" encoded-slashes=\"keep\" case=\"keep\" parameters=\"keep\"`",
     example: "path-policy encoded-slashes=\"refuse\"",
     lower: Lower::Option(lower),
     ..Directive::PLAIN

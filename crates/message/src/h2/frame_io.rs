@@ -42,11 +42,13 @@ pub struct FrameIo<S> {
     sealed: Option<Buf>,
     /// Once nothing more will come.
     half_closed: Option<HalfClosed>,
+    /// Why nothing could be read any more.
+    read_fault: Option<io::Error>,
 }
 
 impl<S: Sock> FrameIo<S> {
     pub fn new(shared: Rc<H2Shared>, stream: Rc<Stream<S>>) -> FrameIo<S> {
-        FrameIo { shared, stream, frames: Vec::new(), at: 0, sealed: None, half_closed: None }
+        FrameIo { shared, stream, frames: Vec::new(), at: 0, sealed: None, half_closed: None, read_fault: None }
     }
 
     /// Reads, writes and sends until there is nothing to do. Ready when the connection has ended: why, where it was not
@@ -128,7 +130,13 @@ impl<S: Sock> FrameIo<S> {
     /// Takes what was read; an error is the end of the connection. So is the end of the stream, unless it is that of a
     /// client which has asked for something that it may be waiting for.
     fn take(&mut self, read: io::Result<Buf>, owner: &mut impl FrameOwner) -> Result<(), Option<ConnectionEnd>> {
-        let data = read.map_err(|_| None)?;
+        let data = match read {
+            Ok(data) => data,
+            Err(error) => {
+                self.read_fault = Some(error);
+                return Err(None);
+            }
+        };
         if data.is_empty() {
             if !self.shared.end_input() {
                 return Err(None);
@@ -141,6 +149,11 @@ impl<S: Sock> FrameIo<S> {
             owner.begin(opened, now).map_err(Some)?;
         }
         Ok(())
+    }
+
+    /// Why nothing could be read any more, once the connection has ended for it.
+    pub fn take_read_fault(&mut self) -> Option<io::Error> {
+        self.read_fault.take()
     }
 
     /// Sends all that has gathered. Ready when the socket has taken it.

@@ -18,6 +18,11 @@ pub(super) struct CompiledConditions {
 }
 
 impl CompiledConditions {
+    /// Whether the statuses are named for which it is.
+    pub fn names_statuses(&self) -> bool {
+        !self.statuses.is_empty()
+    }
+
     /// `None`: always.
     pub fn new(conditions: &HeaderConditions) -> Result<Option<Box<CompiledConditions>>, CompileError> {
         if *conditions == HeaderConditions::default() {

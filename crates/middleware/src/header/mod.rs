@@ -31,6 +31,9 @@ struct CompiledChange {
     operation: HeaderOperation,
     name: Box<[u8]>,
     value: CompiledTemplate,
+    /// The field says how long an answer may be kept, or by what it is known again: of an error of the proxy's own it
+    /// would be untrue, unless the line names the status.
+    is_of_freshness: bool,
 }
 
 impl CompiledHeaderChanges {
@@ -95,11 +98,16 @@ impl CompiledHeaderChanges {
         request: &RequestHead,
         context: &Context<'_>,
         scratch: &mut Scratch,
+        is_own_error: bool,
     ) {
         if self.when.as_ref().is_some_and(|when| !when.hold(request, context, Some(response))) {
             return;
         }
+        let leaves_freshness = is_own_error && !self.when.as_ref().is_some_and(|when| when.names_statuses());
         for change in &self.changes {
+            if leaves_freshness && change.is_of_freshness {
+                continue;
+            }
             if let Some(literal) = change.value.as_literal() {
                 change.apply(&mut response.fields, literal);
                 continue;
@@ -121,7 +129,16 @@ impl CompiledChange {
             return Err(CompileError::ReservedHeader(change.name.clone()));
         }
         let value = CompiledTemplate::new(&change.value, Target::HeaderValue);
-        Ok(CompiledChange { operation: change.operation, name: name.into(), value })
+        let adds = match change.operation {
+            HeaderOperation::Set | HeaderOperation::Add | HeaderOperation::Default => true,
+            HeaderOperation::Remove => false,
+        };
+        Ok(CompiledChange {
+            operation: change.operation,
+            name: name.into(),
+            value,
+            is_of_freshness: adds && FRESHNESS.iter().any(|field| name.eq_ignore_ascii_case(field)),
+        })
     }
 
     /// Whether the value goes anywhere.
@@ -150,6 +167,23 @@ impl CompiledChange {
         }
     }
 }
+
+/// What caches go by (RFC 9111, RFC 9213, and words of large ones), and by what an answer is known again.
+const FRESHNESS: &[&[u8]] = &[
+    b"cache-control",
+    b"expires",
+    b"pragma",
+    b"age",
+    b"etag",
+    b"last-modified",
+    b"cdn-cache-control",
+    b"cloudflare-cdn-cache-control",
+    b"netlify-cdn-cache-control",
+    b"vercel-cdn-cache-control",
+    b"surrogate-control",
+    b"edge-control",
+    b"x-accel-expires",
+];
 
 /// Fields that say where the message ends or what this connection does next. A step that changed them could make two
 /// servers disagree about where a message ends (request smuggling).

@@ -41,7 +41,13 @@ fn check_response(given: &[&str], texts: &[&str], expected: &[&str]) {
     let compiled = CompiledHeaderChanges::for_response(&changes(texts)).expect("changes of the test");
     let mut response = ResponseHead::default();
     push_lines(&mut response.fields, given);
-    compiled.apply_to_response(&mut response, &request("/a?b", "example.com", &["X-R: r"]), &context(), &mut Scratch::default());
+    compiled.apply_to_response(
+        &mut response,
+        &request("/a?b", "example.com", &["X-R: r"]),
+        &context(),
+        &mut Scratch::default(),
+        false,
+    );
     assert_eq!(lines(&response.fields), expected, "{texts:?} on {given:?}");
 }
 
@@ -149,7 +155,7 @@ fn a_line_does_something_where_its_conditions_hold() {
         let mut head = request("/asked?b", "example.com", &[]);
         let context = Context { asked_path: head.path, asked_query: head.query, ..context() };
         head.set_path(b"/rewritten");
-        compiled.apply_to_response(&mut response, &head, &context, &mut Scratch::default());
+        compiled.apply_to_response(&mut response, &head, &context, &mut Scratch::default(), false);
         assert_eq!(response.fields.all_named(b"a").next().is_some(), expected, "{when:?} {status} {content_type:?}");
     };
     let statuses =

@@ -125,7 +125,7 @@ impl Rewrite {
         rendered.clear();
         let view = View { context, request: head, response: None };
         // Kept, what a pattern has cut would bring back the slashes that are merged before a route is looked for.
-        if self.path_policy.slashes == Slashes::Merge {
+        if matches!(self.path_policy.slashes, Slashes::Merge | Slashes::Pass) {
             self.to.render_merged(view, captures.as_ref(), rendered);
         } else {
             self.to.render_captures(view, captures.as_ref(), rendered);

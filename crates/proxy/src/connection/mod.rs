@@ -23,8 +23,8 @@ use tidegate_routing::decision::TlsIdentity;
 use tidegate_transport::{ReadLimit, Sock, Stream, TlsFacts, rt};
 use tidegate_wire::ClientCertificate;
 
-/// After an answer that ends the connection, unread input is thrown away until the client is silent for so long: closing
-/// at once would make the kernel send a reset, which can destroy the answer before the client has read it.
+/// After an answer that ends the connection, unread input is thrown away until the client is silent for so long:
+/// closing at once would make the kernel send a reset, which can destroy the answer before the client has read it.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// One client connection as its requests see it.

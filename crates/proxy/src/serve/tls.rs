@@ -14,6 +14,7 @@ use tidegate_model::{Rate, TlsVersion};
 use tidegate_routing::SiteId;
 use tidegate_routing::decision::TlsIdentity;
 use tidegate_telemetry::{HandshakeFailure, HandshakeKind};
+use tidegate_transport::tls_fault::connection_words;
 use tidegate_transport::{Buf, ReadLimit, Sock, TlsFacts, rt};
 use tidegate_wire::ClientCertificate;
 use tidegate_wire::client_hello::{
@@ -109,7 +110,7 @@ fn see_certificate<S: Sock>(connection: &mut Connection<S>, facts: TlsFacts) -> 
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()) as i64;
     if facts.resumed && certificate.as_ref().is_some_and(|certificate| certificate.is_over_at(now())) {
         let error = io::Error::other("the certificate of a resumed session is past its time");
-        if let Some(suppressed) = connection.worker.gates.accept.allow(Instant::now()) {
+        if let Some(suppressed) = connection.worker.gates.handshakes.allow(Instant::now()) {
             note_failure(connection, HandshakeFailure::ClientCertificateExpired, &error, suppressed);
         }
         return Err(HandshakeFailure::ClientCertificateExpired);
@@ -136,13 +137,13 @@ async fn read_client_hello<S: Sock>(
         if first.is_empty() {
             return Err(HandshakeFailure::ClientClosed);
         }
-        let (server_name, offers_tls13, offers_tickets, asks_for_challenge) = match sniff(&first, &mut scratch) {
+        let (server_name, has_port, offers_tls13, offers_tickets, asks_for_challenge) = match sniff(&first, &mut scratch) {
             Sniffed::NeedMore if first.len() <= CLIENT_HELLO_BYTES_MAX => {
                 connection.stream.need_more(first);
                 continue;
             }
-            Sniffed::ClientHello { server_name, offers_tls13, offers_tickets, alpn_acme_tls, .. } => {
-                (server_name.map(Box::<str>::from), offers_tls13, offers_tickets, alpn_acme_tls)
+            Sniffed::ClientHello { server_name, has_port, offers_tls13, offers_tickets, alpn_acme_tls, .. } => {
+                (server_name.map(Box::<str>::from), has_port, offers_tls13, offers_tickets, alpn_acme_tls)
             }
             Sniffed::NotTls if is_plain_http(&first) => {
                 // In plain text, since the client speaks nothing else; without it the browser shows a blank page.
@@ -151,9 +152,13 @@ async fn read_client_hello<S: Sock>(
                 return Err(HandshakeFailure::PlainHttp);
             }
             Sniffed::NeedMore | Sniffed::NotTls | Sniffed::Bad => {
-                return Err(refuse(connection, DECODE_ERROR, HandshakeFailure::BadMessage).await);
+                return Err(refuse(connection, DECODE_ERROR, (HandshakeFailure::BadMessage, None)).await);
             }
         };
+        // rustls takes no such name (`ServerNameMustContainOneHostName`); its own alert would not say what is wrong.
+        if has_port {
+            return Err(refuse(connection, UNRECOGNIZED_NAME, (HandshakeFailure::NameWithPort, None)).await);
+        }
         if asks_for_challenge
             && let Some(name) = &server_name
             && let Some(config) = challenge_config(connection, name).await
@@ -166,7 +171,8 @@ async fn read_client_hello<S: Sock>(
             Some((site, configs.for_client(offers_tls13, offers_tickets).clone()))
         });
         let Some((site, config)) = chosen else {
-            return Err(refuse(connection, UNRECOGNIZED_NAME, HandshakeFailure::UnknownName).await);
+            let unknown = (HandshakeFailure::UnknownName, server_name.as_deref());
+            return Err(refuse(connection, UNRECOGNIZED_NAME, unknown).await);
         };
         if !may_begin(connection, limit) {
             return Err(HandshakeFailure::RateLimited);
@@ -199,10 +205,10 @@ async fn challenge_config<S: Sock>(connection: &Connection<S>, name: &str) -> Op
 /// of its own size: the buffer that it came in is the worker's, and a thousand may wait.
 async fn await_certificate<S: Sock>(
     connection: &Connection<S>,
-    (site, name, wait): (&Arc<str>, &str, Duration),
+    (site, asked, wait): (&Arc<str>, &str, Duration),
     first: Buf,
 ) -> Result<Buf, HandshakeFailure> {
-    let name = name.to_ascii_lowercase();
+    let name = asked.to_ascii_lowercase();
     let process = &connection.worker.process;
     if process.challenges.is_at_hand(&name) {
         return Ok(first);
@@ -211,10 +217,10 @@ async fn await_certificate<S: Sock>(
     drop(first);
     match Box::pin(process.inquiries.ask(Question::Certificate { site: site.clone(), name }, wait)).await {
         Answer::Certificate => Ok(Buf::copy_of(&hello)),
-        Answer::No => Err(refuse(connection, UNRECOGNIZED_NAME, HandshakeFailure::UnknownName).await),
+        Answer::No => Err(refuse(connection, UNRECOGNIZED_NAME, (HandshakeFailure::UnknownName, Some(asked))).await),
         // It may be there when the client comes again.
         Answer::NotNow | Answer::HttpChallenge(_) | Answer::TlsChallenge(_) => {
-            Err(refuse(connection, INTERNAL_ERROR, HandshakeFailure::NoCertificate).await)
+            Err(refuse(connection, INTERNAL_ERROR, (HandshakeFailure::NoCertificate, Some(asked))).await)
         }
     }
 }
@@ -225,7 +231,15 @@ fn choose_site<S: Sock>(connection: &Connection<S>, listener: &Listener, server_
     if server_name.is_none() { found.or(listener.first_site) } else { found }
 }
 
-async fn refuse<S: Sock>(connection: &Connection<S>, alert: u8, failure: HandshakeFailure) -> HandshakeFailure {
+async fn refuse<S: Sock>(
+    connection: &Connection<S>,
+    alert: u8,
+    (failure, name): (HandshakeFailure, Option<&str>),
+) -> HandshakeFailure {
+    if let Some(suppressed) = connection.worker.gates.handshakes.allow(Instant::now()) {
+        let (client, reason) = (connection.client, failure.reason());
+        tracing::info!(%client, reason, name, suppressed, "a TLS handshake was refused");
+    }
     let _ = connection.stream.write(Buf::copy_of(&fatal_alert(alert))).await;
     connection.linger().await;
     failure
@@ -243,7 +257,7 @@ async fn handshake<S: Sock>(
             // The alert that tells the client why.
             let _ = connection.stream.flush().await;
             let failure = io_failure(&error);
-            if let Some(suppressed) = connection.worker.gates.accept.allow(Instant::now()) {
+            if let Some(suppressed) = connection.worker.gates.handshakes.allow(Instant::now()) {
                 note_failure(connection, failure, &error, suppressed);
             }
             // A client of TLS 1.3 sends its request along with its certificate. Closed over that, the kernel would send
@@ -257,15 +271,17 @@ async fn handshake<S: Sock>(
     }
 }
 
-/// Who has to do with certificates of clients looks for this: why somebody was not let in.
+/// Why a handshake came to nothing. Scanners and checks of health that leave in the middle say nothing of note.
 fn note_failure<S: Sock>(connection: &Connection<S>, failure: HandshakeFailure, error: &io::Error, suppressed: u64) {
-    let client = connection.client;
+    let (client, reason, error) = (connection.client, failure.reason(), connection_words(error));
+    let site = connection.tls_identity.as_ref().map_or("", |identity| &identity.site);
     if failure.is_of_client_certificate() {
-        let site = connection.tls_identity.as_ref().map_or("", |identity| &identity.site);
-        let reason = failure.reason();
         tracing::info!(%client, site, reason, %error, setting = "tls client-auth", suppressed, "a client was not let in");
+    } else if matches!(failure, HandshakeFailure::ClientClosed | HandshakeFailure::Timeout) {
+        tracing::debug!(%client, site, reason, %error, suppressed, "a TLS handshake was broken off");
     } else {
-        tracing::debug!(%client, %error, suppressed, "TLS handshake");
+        let name = connection.server_name.as_deref();
+        tracing::info!(%client, site, name, reason, %error, suppressed, "a TLS handshake failed");
     }
 }
 

@@ -18,6 +18,8 @@ pub enum UpstreamError {
     ConnectTimeout,
     /// The handshake failed or the certificate was not accepted.
     TlsFailed,
+    /// The server has ended the TLS connection with an alert: it does not take our certificate, or asks for one.
+    TlsRefused,
     /// The head of the answer did not begin within `timeout first-byte`.
     FirstByteTimeout,
     /// Nothing came or went within `timeout idle`.

@@ -46,6 +46,8 @@ pub enum HandshakeFailure {
     ClientClosed,
     /// No site has the name the client asked for.
     UnknownName,
+    /// The name that the client asked for has a port behind it.
+    NameWithPort,
     /// The first bytes were plain HTTP.
     PlainHttp,
     /// No version, cipher suite, group or ALPN protocol in common.

@@ -140,6 +140,7 @@ impl Places {
         let (subjects, kind) = match name.rsplit_once(':') {
             Some((subjects, "rsa")) => (subjects, KeyKind::Rsa),
             Some((subjects, "expired")) => (subjects, KeyKind::Expired),
+            Some((subjects, "self-signed")) => (subjects, KeyKind::SelfSigned),
             Some((subjects, "client")) => (subjects, KeyKind::Client),
             Some((subjects, "server")) => (subjects, KeyKind::Server),
             _ => (name, KeyKind::Ecdsa),

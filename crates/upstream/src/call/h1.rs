@@ -1,6 +1,7 @@
 //! A call over HTTP/1.1: the connection is the request's alone, and is kept after it where that is safe.
 
 use super::{ActiveConnection, Answer, AnswerBody, HeadKind, INTERIM_MAX, Keeping, SendFault, SendingHead, Start, bad_response};
+use crate::connect::causes::log_broken_tls;
 use crate::fault::{Progress, UpstreamFault, upstream_read_error};
 use crate::pool::{H1Connection, Server, WorkerPool};
 use std::cell::Cell;
@@ -62,10 +63,25 @@ impl<S: Sock> H1Call<S> {
     pub(super) fn poll_begun(&self, cx: &mut Context<'_>) -> Poll<Result<(), UpstreamFault>> {
         let mut data = self.at_hand.replace(Buf::empty());
         if data.is_empty() {
-            data = first_of_head(ready!(self.connection.stream.poll_read(cx)))?;
+            data = self.first_of_head(ready!(self.connection.stream.poll_read(cx)))?;
         }
         self.at_hand.set(data);
         Poll::Ready(Ok(()))
+    }
+
+    /// The first piece of an answer, or why there is none.
+    fn first_of_head(&self, read: io::Result<Buf>) -> Result<Buf, UpstreamFault> {
+        match read {
+            Ok(data) if data.is_empty() => Err(UpstreamFault::new(UpstreamError::ClosedEarly, Progress::Sent)),
+            Ok(data) => Ok(data),
+            Err(error) => {
+                let fault = upstream_read_error(&error);
+                if matches!(fault, UpstreamError::TlsFailed | UpstreamError::TlsRefused) {
+                    log_broken_tls(Some(&self.active.pool().compiled.name.0), fault, &error);
+                }
+                Err(UpstreamFault::new(fault, Progress::Sent))
+            }
+        }
     }
 
     #[inline]
@@ -147,15 +163,6 @@ impl<S: Sock> H1Call<S> {
         let now = rt::now();
         server.put_idle(connection, now);
         Some(now)
-    }
-}
-
-/// The first piece of an answer, or why there is none.
-fn first_of_head(read: io::Result<Buf>) -> Result<Buf, UpstreamFault> {
-    match read {
-        Ok(data) if data.is_empty() => Err(UpstreamFault::new(UpstreamError::ClosedEarly, Progress::Sent)),
-        Ok(data) => Ok(data),
-        Err(error) => Err(UpstreamFault::new(upstream_read_error(&error), Progress::Sent)),
     }
 }
 

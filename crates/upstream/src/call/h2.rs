@@ -190,7 +190,7 @@ impl H2Call {
                 UpstreamFault::new(UpstreamError::HeadTooLarge, Progress::Answering)
             }
             StreamFault::Malformed(_) => bad_response(),
-            StreamFault::Lost => UpstreamFault::new(UpstreamError::ClosedEarly, Progress::Sent),
+            StreamFault::Lost => UpstreamFault::new(self.lease.loss(), Progress::Sent),
         }
     }
 

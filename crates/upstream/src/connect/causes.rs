@@ -5,6 +5,7 @@ use crate::compiled::{CompiledPool, CompiledServer};
 use std::io;
 use tidegate_telemetry::{EventGate, UpstreamError};
 use tidegate_transport::rt;
+use tidegate_transport::tls_fault::connection_words;
 
 /// Refusals and handshake faults a process logs per second, whatever the load.
 static CAUSES: EventGate = EventGate::new(5);
@@ -13,7 +14,7 @@ static CAUSES: EventGate = EventGate::new(5);
 /// mend.
 pub fn log_cause(pool: &CompiledPool, server: &CompiledServer, error: UpstreamError, cause: &io::Error) {
     if let Some(suppressed) = CAUSES.allow(rt::now()) {
-        let (pool, server) = (&pool.name, &server.authority);
+        let (pool, server, cause) = (&pool.name, &server.authority, connection_words(cause));
         tracing::warn!(%pool, %server, reason = error.reason(), %cause, suppressed, "an upstream server cannot be reached");
     }
 }
@@ -23,5 +24,15 @@ pub fn log_given_up(pool: &CompiledPool, server: &CompiledServer) {
     if let Some(suppressed) = CAUSES.allow(rt::now()) {
         let (pool, server) = (&pool.name, &server.authority);
         tracing::warn!(%pool, %server, suppressed, "an HTTP/2 connection gave no sign of life and was given up");
+    }
+}
+
+/// Why a connection that was open is none any more: in TLS 1.3 a server says behind the handshake that it takes no
+/// certificate of ours, or wants one. Whose it was says the line about the request; of a connection of many it is not
+/// known here.
+pub fn log_broken_tls(pool: Option<&str>, error: UpstreamError, cause: &io::Error) {
+    if let Some(suppressed) = CAUSES.allow(rt::now()) {
+        let cause = connection_words(cause);
+        tracing::warn!(pool, reason = error.reason(), %cause, suppressed, "an upstream server has ended a TLS connection");
     }
 }

@@ -1,12 +1,15 @@
 //! HTTP/2 connections to one server: shared by a worker's requests, opened one at a time, asked for a sign of life when
 //! they are silent, and left alone when they end.
 
+use crate::connect::causes::log_broken_tls;
 use crate::connect::lifespan::Lifespan;
 use crate::connect::vitals::{Verdict, Vitals};
 use crate::connect::{Client, Fresh, Owner, serves};
+use crate::fault::tls_error;
 use crate::shared::ServerShared;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
+use std::io;
 use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -115,6 +118,8 @@ struct ConnectionState {
     /// No more requests go to it: it ends with those that are on it.
     retired: Cell<bool>,
     ended: Cell<bool>,
+    /// What TLS failed with, where that ended the connection.
+    broken_tls: Cell<Option<UpstreamError>>,
     last_used: Cell<Instant>,
     shared: Arc<ServerShared>,
     worker: usize,
@@ -143,6 +148,11 @@ pub struct Lease {
 }
 
 impl Lease {
+    /// Why the requests on a connection that is gone have failed.
+    pub fn loss(&self) -> UpstreamError {
+        self.state.broken_tls.get().unwrap_or(UpstreamError::ClosedEarly)
+    }
+
     /// The connection, to send the request on.
     pub fn connection(&self) -> &Rc<H2Shared> {
         &self.state.h2
@@ -310,6 +320,7 @@ impl H2Connections {
             taken: self.taken.clone(),
             retired: Cell::new(false),
             ended: Cell::new(false),
+            broken_tls: Cell::new(None),
             last_used: Cell::new(now),
             shared: slot.server().clone(),
             worker,
@@ -318,12 +329,17 @@ impl H2Connections {
         let ended = state.clone();
         let task = rt::spawn_abortable(async move {
             let _slot = slot;
-            let mut io = FrameIo::new(h2, stream);
-            if let Some(end) = poll_fn(|cx| io.poll(cx, &mut Nobody)).await {
+            let mut frames = FrameIo::new(h2, stream);
+            if let Some(end) = poll_fn(|cx| frames.poll(cx, &mut Nobody)).await {
                 tracing::debug!(error = %end, "an HTTP/2 connection to an upstream ended");
             }
+            if let Some(error) = frames.take_read_fault().filter(|error| error.kind() == io::ErrorKind::InvalidData) {
+                let fault = tls_error(&error);
+                ended.broken_tls.set(Some(fault));
+                log_broken_tls(None, fault, &error);
+            }
             // What was said last, such as why the connection ends.
-            let _ = rt::timeout(GOAWAY_GRACE, poll_fn(|cx| io.poll_send(cx))).await;
+            let _ = rt::timeout(GOAWAY_GRACE, poll_fn(|cx| frames.poll_send(cx))).await;
             ended.end();
         });
         let vitals = Vitals::new(now);

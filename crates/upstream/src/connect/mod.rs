@@ -1,7 +1,7 @@
 //! Getting a connection to a server: the one used last, or a fresh one, over TLS where the server speaks it.
 //! HTTP/2 connections, which many requests share, are in `h2`.
 
-mod causes;
+pub(crate) mod causes;
 pub mod eyeballs;
 pub mod h2;
 pub mod lifespan;
@@ -18,7 +18,7 @@ pub use self::warming::{AGE_LEAST, Warming};
 
 use crate::compiled::{CompiledServer, UpstreamTlsConfigs};
 use crate::connect::lifespan::Lifespan;
-use crate::fault::UpstreamFault;
+use crate::fault::{UpstreamFault, tls_error};
 use crate::pool::{H1Connection, Queued, Server, WorkerPool};
 use crate::shared::OpenSlot;
 use std::any::Any;
@@ -403,8 +403,9 @@ async fn establish<S: Sock>(
         stream.handshake().await
     };
     let facts = outcome.await.map_err(|error| {
-        log_cause(&pool.compiled, compiled, UpstreamError::TlsFailed, &error);
-        UpstreamError::TlsFailed
+        let fault = tls_error(&error);
+        log_cause(&pool.compiled, compiled, fault, &error);
+        fault
     })?;
     let tls = Some(time_of(pool, UpstreamTime::TlsHandshake, began));
     match want {

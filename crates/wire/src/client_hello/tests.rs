@@ -63,7 +63,15 @@ fn check(message: &[u8], expected: Sniffed<'_>) {
 
 /// `h2`, `http/1.1`, TLS 1.3 and tickets of TLS 1.2.
 fn offering(server_name: Option<&str>, [alpn_h2, alpn_http11, offers_tls13, offers_tickets]: [bool; 4]) -> Sniffed<'_> {
-    Sniffed::ClientHello { server_name, alpn_h2, alpn_http11, alpn_acme_tls: false, offers_tls13, offers_tickets }
+    Sniffed::ClientHello {
+        server_name,
+        has_port: false,
+        alpn_h2,
+        alpn_http11,
+        alpn_acme_tls: false,
+        offers_tls13,
+        offers_tickets,
+    }
 }
 
 fn named(server_name: Option<&str>) -> Sniffed<'_> {
@@ -76,6 +84,7 @@ fn names_and_protocols_are_found() {
     check(&hello(&[server_name(b"www.example.com")]), named(Some("www.example.com")));
     let challenge = Sniffed::ClientHello {
         server_name: Some("a"),
+        has_port: false,
         alpn_h2: false,
         alpn_http11: false,
         alpn_acme_tls: true,
@@ -95,6 +104,21 @@ fn names_and_protocols_are_found() {
     check(&hello(&[protocols(&["http/1.0"])]), named(None));
     // An address is no name; clients that send one get the default certificate.
     check(&hello(&[server_name(b"192.0.2.1")]), named(None));
+    for name in [&b"a.example:8443"[..], b"192.0.2.1:1"] {
+        let Sniffed::ClientHello { alpn_h2, alpn_http11, alpn_acme_tls, offers_tls13, offers_tickets, .. } = named(None) else {
+            unreachable!("it is one");
+        };
+        let with_port = Sniffed::ClientHello {
+            server_name: None,
+            has_port: true,
+            alpn_h2,
+            alpn_http11,
+            alpn_acme_tls,
+            offers_tls13,
+            offers_tickets,
+        };
+        check(&hello(&[server_name(name)]), with_port);
+    }
     check(&hello(&[extension(0, &with_long_length(&[7, 0, 1, b'x']))]), named(None));
     // As long as with post-quantum key shares and more.
     check(&hello(&[extension(51, &[5; 1300]), server_name(b"a.example")]), named(Some("a.example")));
@@ -108,7 +132,7 @@ fn names_and_protocols_are_found() {
 #[test]
 fn malformed_hellos_are_refused() {
     let check = |input: &[u8]| assert_eq!(sniff(input, &mut Vec::new()), Sniffed::Bad, "{}", input.escape_ascii());
-    for name in [&b""[..], b"a.", b".", b".a", b"a..b", b"a b", b"a\0", b"\xfc", b"::1", b"*.a", b"a:80", &[b'a'; 254]] {
+    for name in [&b""[..], b"a.", b".", b".a", b"a..b", b"a b", b"a\0", b"\xfc", b"::1", b"*.a", &[b'a'; 254]] {
         check(&record(&hello(&[server_name(name)])));
     }
     let two_names = [vec![0], with_long_length(b"a"), vec![0], with_long_length(b"b")].concat();

@@ -131,7 +131,7 @@ fn nginx_is_verified_and_verifies() {
     }
     // The reason code stands in the answer and in the access log; what to mend stands here.
     for (name, cause) in
-        [("system", "UnknownIssuer"), ("other", "UnknownIssuer"), ("named", "not valid for name \\\"else.test\\\"")]
+        [("system", "nobody who is trusted"), ("other", "nobody who is trusted"), ("named", "not valid for else.test")]
     {
         let of_pool = format!("\"pool\":\"{name}\"");
         proxy.wait_for_log(&of_pool).expect("a line about it");

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidegate_certs::any_certificate::{AnyCertificate, Seen};
 use tidegate_certs::provider;
+use tidegate_transport::tls_fault::{tls_fault, tls_words};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -110,10 +111,9 @@ async fn handshake(target: &Target, stream: TcpStream, versions: &[&'static Supp
     Ok(Answer { version, cipher, key_exchange: group, alpn, chain, is_proven, ocsp, takes_tls12: None })
 }
 
-/// rustls's own words, but for alerts, which the server sent, and for what is not TLS at all.
+/// Why there was no handshake.
 fn refusal(error: &std::io::Error) -> String {
-    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    match tls {
+    match tls_fault(error) {
         Some(rustls::Error::AlertReceived(rustls::AlertDescription::UnrecognisedName)) => {
             "the server has nothing under this name (alert unrecognized_name)".to_owned()
         }
@@ -124,9 +124,8 @@ fn refusal(error: &std::io::Error) -> String {
             "the server has no cipher in common with clients of today, or no certificate for this name (alert handshake_failure)"
                 .to_owned()
         }
-        Some(rustls::Error::AlertReceived(alert)) => format!("the server refused it with the alert {alert:?}"),
         Some(rustls::Error::InvalidMessage(_)) => "what came is not TLS; is it the right port?".to_owned(),
-        Some(other) => other.to_string(),
+        Some(other) => format!("the handshake failed: {}", tls_words(other)),
         None => plain(error),
     }
 }
