@@ -87,13 +87,7 @@ pub async fn attempt(shared: Rc<Shared>, task: Task) -> Outcome {
 }
 
 /// Storage may not be able to remember it; then this process does, at least.
-fn failed(
-    shared: &Shared,
-    acme: &Acme,
-    cause: Cause,
-    mut history: History,
-    asked: Option<(&str, bool)>,
-) -> Outcome {
+fn failed(shared: &Shared, acme: &Acme, cause: Cause, mut history: History, asked: Option<(&str, bool)>) -> Outcome {
     let (directory, is_staging) = asked.map_or((None, false), |(directory, is_staging)| (Some(directory), is_staging));
     let share = rand::random();
     decide::note_failure(&mut history, &cause, directory, is_staging, Timestamp::now(), share);

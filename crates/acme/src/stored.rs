@@ -273,7 +273,14 @@ mod tests {
             is_on_probation: true,
             refusals: [("https://ca.example/dir".to_owned(), 2)].into(),
             limited: [("https://ca.example/dir".to_owned(), now)].into(),
-            trouble: Some(Trouble { at: now, directory: None, cause: "a".into(), remedy: "b".into(), again_at: now, settings: Some(7) }),
+            trouble: Some(Trouble {
+                at: now,
+                directory: None,
+                cause: "a".into(),
+                remedy: "b".into(),
+                again_at: now,
+                settings: Some(7),
+            }),
             attempts: vec![Attempt { at: now, directory: "d".into(), counted: Counted::FailedValidation }],
         };
         let bytes = write(&history);

@@ -101,8 +101,10 @@ impl Access {
         match self.right(&endpoint, headers).await? {
             Right::Everything => Ok(()),
             Right::Reading if is_reading(method, uri.path()) => Ok(()),
-            Right::Reading => Err(forbidden("read-only", "the token is one to look with, and this changes something or reads files")
-                .with_help("use the `token` of `admin` for it")),
+            Right::Reading => {
+                Err(forbidden("read-only", "the token is one to look with, and this changes something or reads files")
+                    .with_help("use the `token` of `admin` for it"))
+            }
         }
     }
 

@@ -11,8 +11,8 @@ use crate::routes::{Endpoint, Parameter, Verb};
 use axum::extract::State;
 use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use serde_json::{Value, json};
-use tidegate_api::{Edited, Effective, EffectivePart, Setting};
 use tidegate_api::schema::Components;
+use tidegate_api::{Edited, Effective, EffectivePart, Setting};
 use tidegate_config::{Edit, List, Target};
 use tidegate_control::{ApplyOptions, ChangeFault, ControlHandle};
 
@@ -119,8 +119,7 @@ enum Many {
 }
 
 impl Many {
-    const ALL: [Many; 7] =
-        [Many::Sites, Many::Routes, Many::Pools, Many::Servers, Many::Listeners, Many::Tcp, Many::Admin];
+    const ALL: [Many; 7] = [Many::Sites, Many::Routes, Many::Pools, Many::Servers, Many::Listeners, Many::Tcp, Many::Admin];
 
     fn place(self) -> (&'static str, &'static str) {
         match self {
@@ -274,7 +273,8 @@ fn wants_defaults(query: Query) -> Result<bool, Problem> {
 /// What holds of a part; `None` where there is no such part.
 fn effective_part(effective: Effective, target: &Target) -> Option<Vec<Setting>> {
     let Effective { settings, pools, sites } = effective;
-    let named = |parts: Vec<EffectivePart>, name: &str| parts.into_iter().find(|part| part.name == name).map(|part| part.settings);
+    let named =
+        |parts: Vec<EffectivePart>, name: &str| parts.into_iter().find(|part| part.name == name).map(|part| part.settings);
     match target {
         Target::Pool { name } => named(pools, name),
         Target::Site { address } => {
@@ -287,7 +287,9 @@ fn effective_part(effective: Effective, target: &Target) -> Option<Vec<Setting>>
             let is_of = |setting: &Setting| setting.name == *directive || setting.name.starts_with(&within);
             Some(settings.into_iter().filter(is_of).collect())
         }
-        Target::Route { .. } | Target::Server { .. } | Target::Listener { .. } | Target::Tcp { .. } | Target::Admin { .. } => None,
+        Target::Route { .. } | Target::Server { .. } | Target::Listener { .. } | Target::Tcp { .. } | Target::Admin { .. } => {
+            None
+        }
     }
 }
 

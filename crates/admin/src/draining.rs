@@ -106,7 +106,8 @@ mod tests {
     #[test]
     fn metrics_of_several_processes_are_one_page() {
         let one = "# HELP a One.\n# TYPE a counter\na{x=\"1\"} 2\n# HELP b Two.\n# TYPE b gauge\nb 3\n";
-        let other = "# HELP a One.\n# TYPE a counter\na{x=\"1\"} 4\n# HELP c Three.\n# TYPE c histogram\nc_bucket{le=\"1\"} 5\nc_sum 6\n";
+        let other =
+            "# HELP a One.\n# TYPE a counter\na{x=\"1\"} 4\n# HELP c Three.\n# TYPE c histogram\nc_bucket{le=\"1\"} 5\nc_sum 6\n";
         let expected = "\
 # HELP a One.
 # TYPE a counter

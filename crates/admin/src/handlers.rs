@@ -12,8 +12,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use tidegate_api::{
-    ApplyRequest, ClosedConnections, Confirmed, Connections, ExplainRequest, Listeners, NoOptions, PlanRequest, Pools, PurgeRequest, Purged, Server,
-    UpgradeRequest, Upgraded,
+    ApplyRequest, ClosedConnections, Confirmed, Connections, ExplainRequest, Listeners, NoOptions, PlanRequest, Pools,
+    PurgeRequest, Purged, Server, UpgradeRequest, Upgraded,
 };
 use tidegate_control::cache::PurgeRequest as CachePurge;
 use tidegate_control::report::{CONNECTIONS_LISTED_MAX, ConnectionFilter};
@@ -196,7 +196,9 @@ pub async fn purge(State(handle): State<ControlHandle>, Json(request): Json<Purg
 
 pub async fn generations(State(handle): State<ControlHandle>, query: Query) -> Answer {
     let query = query.allowing(&["since"])?;
-    let since = query.text("since").map(|text| text.parse().map_err(|_| bad_request("`since` is not a time as in `2026-11-20T10:00:00Z`")));
+    let since = query
+        .text("since")
+        .map(|text| text.parse().map_err(|_| bad_request("`since` is not a time as in `2026-11-20T10:00:00Z`")));
     let since = since.transpose()?;
     let (tag, generations) = ask(&handle, move |control| (control.tag(), control.generations(since))).await?;
     tagged(&generations, tag)

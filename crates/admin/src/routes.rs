@@ -14,9 +14,9 @@ use serde_json::Value;
 use std::borrow::Cow;
 use tidegate_api::schema::{Components, Described};
 use tidegate_api::{
-    Applied, ApplyRequest, Cache, CertificateChanged, Certificates, ClosedConnections, Confirmed, Connections, Difference, ExplainRequest,
-    Explanation, Generation, Generations, Listeners, NoOptions, PastRequest, PlanRequest, Planned, Pool, Pools, PurgeRequest,
-    Purged, RevokeRequest, Server, Status, UpgradeRequest, Upgraded,
+    Applied, ApplyRequest, Cache, CertificateChanged, Certificates, ClosedConnections, Confirmed, Connections, Difference,
+    ExplainRequest, Explanation, Generation, Generations, Listeners, NoOptions, PastRequest, PlanRequest, Planned, Pool, Pools,
+    PurgeRequest, Purged, RevokeRequest, Server, Status, UpgradeRequest, Upgraded,
 };
 use tidegate_control::ControlHandle;
 
@@ -155,8 +155,11 @@ const CLOSED: &[Parameter] = &[
 const LISTENER: Parameter =
     Parameter { name: "listener", about: "Those of a listening address, as `/v1/listeners` has it.", schema: String::schema };
 const KIND: Parameter = Parameter { name: "kind", about: "`handshake`, `http/1`, `http/2` or `tunnel`.", schema: String::schema };
-const SITE: Parameter =
-    Parameter { name: "site", about: "Those whose last request was for this site, by its first address.", schema: String::schema };
+const SITE: Parameter = Parameter {
+    name: "site",
+    about: "Those whose last request was for this site, by its first address.",
+    schema: String::schema,
+};
 const POOL: Parameter = Parameter { name: "pool", about: "Those whose last request went to this pool.", schema: String::schema };
 const CLIENT: Parameter = Parameter { name: "client", about: "Those of an IP address.", schema: String::schema };
 const OLDER_THAN: Parameter =

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tidegate_config::{Environment, LoadMemory, Loaded, MainFile, load_path, load_path_again, load_with, render};
 use tidegate_model::{
-    AccessLogFormat, Admin, AdminEndpoint, AdminPlace, AdminServes, CipherName, Condition, ConditionKind, Configuration, Edition, Field, HeaderOperation, HostPattern,
-    LogLevel, LogTarget, Memory, PathPattern, Placeholder, Rotation, Scheme, Secret, SiteAddress, Step, Template, TemplatePart, Terminal,
-    TextPattern, Threads, TlsSource, TlsVersion, UpstreamAddress,
+    AccessLogFormat, Admin, AdminEndpoint, AdminPlace, AdminServes, CipherName, Condition, ConditionKind, Configuration, Edition,
+    Field, HeaderOperation, HostPattern, LogLevel, LogTarget, Memory, PathPattern, Placeholder, Rotation, Scheme, Secret,
+    SiteAddress, Step, Template, TemplatePart, Terminal, TextPattern, Threads, TlsSource, TlsVersion, UpstreamAddress,
 };
 
 fn load_text_in(text: &str, directory: &Path, variables: &[(&str, &str)]) -> Loaded {

@@ -17,8 +17,8 @@ use tidegate_certs::trust::roots_of_file;
 use tidegate_certs::{CertFinding, FileKeys, Severity, TlsProcessState, check_site, check_upstream};
 use tidegate_model::listening::listen_address;
 use tidegate_model::{
-    AdminEndpoint, AdminPlace, Configuration, Discover, FastCgi, LogTarget, Pool, Scheme, Site, SiteAddress, Storage, TcpAddress, Terminal,
-    TlsSource, UpstreamAddress,
+    AdminEndpoint, AdminPlace, Configuration, Discover, FastCgi, LogTarget, Pool, Scheme, Site, SiteAddress, Storage, TcpAddress,
+    Terminal, TlsSource, UpstreamAddress,
 };
 use tidegate_proxy::auth::read_users;
 use tidegate_transport::ring::Unavailable;
@@ -305,7 +305,9 @@ fn check_admin(configuration: &Configuration, state_dir: &Path, findings: &mut V
                 if let Some(site) = site {
                     let message = format!("the admin endpoint {address} is on the address of the site {site}");
                     findings.push(finding("duplicate-listener", message, "give one of them another port".into()));
-                } else if let Err(error) = sockets::probe(*address, ListenOptions { reuse_port: false, ..ListenOptions::default() }) {
+                } else if let Err(error) =
+                    sockets::probe(*address, ListenOptions { reuse_port: false, ..ListenOptions::default() })
+                {
                     findings.push(taken_admin_address(*address, error, position));
                 }
             }
@@ -318,7 +320,10 @@ fn taken_admin_address(address: SocketAddr, error: io::Error, position: usize) -
     let is_tidegate = error.kind() == io::ErrorKind::AddrInUse && answers_as_tidegate(address);
     let fault = BindFault { address, error };
     let (severity, help) = if is_tidegate {
-        (Severity::Warning, "a Tidegate runs there: right when this configuration is for that process; another one is refused".into())
+        (
+            Severity::Warning,
+            "a Tidegate runs there: right when this configuration is for that process; another one is refused".into(),
+        )
     } else {
         (Severity::Error, fault.help())
     };

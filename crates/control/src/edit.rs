@@ -25,19 +25,15 @@ impl Control {
         let settings = |written: Vec<writing::WrittenSetting>| -> Vec<Setting> {
             written.into_iter().map(|writing::WrittenSetting { name, value, .. }| Setting { name: name.into(), value }).collect()
         };
-        let pools = configuration.pools.iter().map(|pool| EffectivePart {
-            name: pool.name.0.to_string(),
-            settings: settings(writing::of_pool(pool, filled)),
-        });
+        let pools = configuration
+            .pools
+            .iter()
+            .map(|pool| EffectivePart { name: pool.name.0.to_string(), settings: settings(writing::of_pool(pool, filled)) });
         let sites = configuration.sites.iter().map(|site| EffectivePart {
             name: site.addresses[0].to_string(),
             settings: settings(writing::of_tls(&site.tls, filled)),
         });
-        Effective {
-            settings: settings(writing::of_process(configuration)),
-            pools: pools.collect(),
-            sites: sites.collect(),
-        }
+        Effective { settings: settings(writing::of_process(configuration)), pools: pools.collect(), sites: sites.collect() }
     }
 
     /// One part of it.

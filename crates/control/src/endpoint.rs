@@ -155,7 +155,9 @@ impl AdminSockets {
         for listener in &opened {
             match listener.try_clone() {
                 Ok(own) => self.listeners.push(own),
-                Err(error) => tracing::error!(place = %listener.place, %error, "this place of the admin endpoint cannot be handed on"),
+                Err(error) => {
+                    tracing::error!(place = %listener.place, %error, "this place of the admin endpoint cannot be handed on")
+                }
             }
         }
         self.endpoints.send_replace(endpoints.into());

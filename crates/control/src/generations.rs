@@ -189,7 +189,9 @@ impl Generations {
             // The first ran until the second was applied.
             let has_aged = past.get(1).is_some_and(|next| next.applied < oldest);
             let count = past.len() + 1;
-            count > GENERATIONS_MAX || (count > GENERATIONS_MIN && has_aged) || (past.len() > 1 && own + kept(past) > TEXT_BYTES_MAX)
+            count > GENERATIONS_MAX
+                || (count > GENERATIONS_MIN && has_aged)
+                || (past.len() > 1 && own + kept(past) > TEXT_BYTES_MAX)
         };
         while is_one_too_many(&self.past) {
             self.past.pop_front();

@@ -48,6 +48,8 @@ pub struct StartOptions {
     pub version: &'static str,
     /// A changed file of the configuration is applied.
     pub watch: bool,
+    /// SIGHUP ends it, as when its terminal is closed: there is no file to read again.
+    pub ends_with_terminal: bool,
     /// Sockets and all from the process before.
     pub inheritance: Option<Inheritance>,
     /// What systemd opened, or kept over a crash. Asked for before any thread runs, since the environment is changed.
@@ -63,6 +65,7 @@ pub struct Prepared {
     pub(crate) workers: Vec<(usize, Option<AccessLogSender>, Vec<NewSocket>)>,
     pub(crate) succession: Option<Succession>,
     pub(crate) borrowed: Borrowed,
+    pub(crate) ends_with_terminal: bool,
 }
 
 /// Sockets that another process could do without. Until this one accepts from them, they go back when it gives up.
@@ -85,7 +88,7 @@ impl Drop for Borrowed {
 
 pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault> {
     raise_descriptor_limit();
-    let StartOptions { source, memory, state_dir, version, watch, inheritance, mut activation } = options;
+    let StartOptions { source, memory, state_dir, version, watch, ends_with_terminal, inheritance, mut activation } = options;
     let configuration = Arc::new(read.configuration);
     let driver = Chosen::by(configuration.driver, worker_count(configuration.threads))?;
     let process = ProcessState::new(Arc::new(Registry::new(version)));
@@ -152,7 +155,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     };
     begin_to_hear(&mut control, events_sender, read.watched);
     let events = Events { asked, heard };
-    Ok(Prepared { control, events, admin: Some(admin), handle, workers, succession, borrowed })
+    Ok(Prepared { control, events, admin: Some(admin), handle, workers, succession, borrowed, ends_with_terminal })
 }
 
 /// What a look-up in the background finds is an event.
@@ -232,7 +235,12 @@ fn open_sockets(
     let mut sockets = SocketTable::default();
     let listeners = &running.snapshot.listeners;
     let addresses: Vec<_> = listeners.iter().map(|listener| listener.address).collect();
-    let spares = if is_successor { Vec::new() } else { ask_for_spares(&addresses) };
+    let spares = if is_successor {
+        Vec::new()
+    } else {
+        addresses.iter().for_each(|address| sockets.announce_shared(*address));
+        ask_for_spares(&addresses)
+    };
     let borrowed = Borrowed(spares.iter().filter_map(|socket| socket.try_clone().ok()).collect());
     inherited.extend(spares);
     let mut inherited = Inherited::new(inherited);

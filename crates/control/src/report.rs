@@ -107,8 +107,11 @@ impl Control {
     pub fn close_connections(&self, meant: &ConnectionFilter) -> usize {
         let meant = meant.clone();
         let close = move |worker: &Worker<DriverSock>| {
-            let ids: HashSet<u64> =
-                connections_of(worker).iter().filter(|connection| meant.takes(connection)).map(|connection| connection.id).collect();
+            let ids: HashSet<u64> = connections_of(worker)
+                .iter()
+                .filter(|connection| meant.takes(connection))
+                .map(|connection| connection.id)
+                .collect();
             worker.listeners.each(|listener| listener.end_those(|id| ids.contains(&id)));
             ids.len()
         };

@@ -60,8 +60,8 @@ pub use path_policy::{EncodedSlashes, PathCase, PathParameters, PathPolicy, Slas
 pub use placeholder::{LogField, Placeholder, Template, TemplatePart};
 pub use pool::{Adaptive, Bounds, KeepAlive, Pool, PoolName, Protocol, ProxyProtocol, Server, Timeouts, UpstreamTls};
 pub use process::{
-    ADMIN_ADDRESS, ADMIN_SOCKET, AdminEndpoint, AdminPlace, AdminServes, AccessLog, AccessLogFormat, Admin, DriverChoice, Limits, ListenerOptions, Log, LogLevel, LogTarget, Memory, Rotation, Secret,
-    Threads, TicketKeySource,
+    ADMIN_ADDRESS, ADMIN_SOCKET, AccessLog, AccessLogFormat, Admin, AdminEndpoint, AdminPlace, AdminServes, DriverChoice, Limits,
+    ListenerOptions, Log, LogLevel, LogTarget, Memory, Rotation, Secret, Threads, TicketKeySource,
 };
 pub use request_log::{RouteLog, RouteLogField};
 pub use resilience::{Health, Hedge, HttpProbe, Outlier, Probe, Retry, RetryOn, RouteRetry, StatusRange};

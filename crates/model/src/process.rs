@@ -90,9 +90,7 @@ impl AdminEndpoint {
         self.serves == AdminServes::Everything
             && match &self.place {
                 AdminPlace::Unix(_) => true,
-                AdminPlace::Tcp(address) => {
-                    self.token.is_some() || address.ip().is_loopback() || address.ip().is_unspecified()
-                }
+                AdminPlace::Tcp(address) => self.token.is_some() || address.ip().is_loopback() || address.ip().is_unspecified(),
             }
     }
 }

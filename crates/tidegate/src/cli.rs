@@ -2,21 +2,17 @@
 
 pub mod cert;
 
+use crate::output::ColourChoice;
 use cert::CertCommand;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use crate::output::ColourChoice;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub const DEFAULT_CONFIG: &str = "/etc/tidegate/tidegate.kdl";
 
 #[derive(Parser)]
-#[command(
-    name = "tidegate",
-    version,
-    about = "A reverse proxy, load balancer and TLS terminator."
-)]
+#[command(name = "tidegate", version, about = "A reverse proxy, load balancer and TLS terminator.")]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,

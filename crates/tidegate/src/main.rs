@@ -66,18 +66,30 @@ fn main() -> ExitCode {
 
 /// Words of other servers, or of other times, that are a command here.
 const CALLED_OTHERWISE: &[(&[&str], &str)] = &[
-    (&["validate", "test", "configtest", "-t", "-T", "--test"], "`tidegate check FILE` says everything that is wrong with a configuration"),
-    (&["reload", "-s"], "`tidegate apply` has the running process take on its configuration, and says what changes; `systemctl reload tidegate` and SIGHUP do it, too"),
+    (
+        &["validate", "test", "configtest", "-t", "-T", "--test"],
+        "`tidegate check FILE` says everything that is wrong with a configuration",
+    ),
+    (
+        &["reload", "-s"],
+        "`tidegate apply` has the running process take on its configuration, and says what changes; `systemctl reload tidegate` and SIGHUP do it, too",
+    ),
     (&["reverse-proxy"], "`tidegate proxy --from :8443 --to 127.0.0.1:9000` proxies without a file"),
     (&["file-server", "file_server"], "`tidegate serve DIR` serves the files of a folder"),
     (&["start"], "`tidegate run FILE` runs in the foreground; `systemctl start tidegate` in the background"),
     (&["stop", "quit"], "SIGTERM ends a process gently: `systemctl stop tidegate`, or `kill PID`"),
-    (&["restart"], "`tidegate upgrade` starts the program anew and loses no connection; `systemctl restart tidegate` does it with a pause"),
+    (
+        &["restart"],
+        "`tidegate upgrade` starts the program anew and loses no connection; `systemctl restart tidegate` does it with a pause",
+    ),
     (&["diff"], "`tidegate plan FILE` says what a configuration would change"),
     (&["format"], "`tidegate fmt FILE` writes a configuration in its canonical layout"),
     (&["trust", "untrust"], "`tidegate cert trust` has this machine trust the internal CA, and `--uninstall` takes it out again"),
     (&["healthcheck", "health"], "`tidegate status` asks the running process; `/healthz` and `/readyz` are for probes"),
-    (&["adapt", "import"], "docs/from-nginx.md, from-caddy.md, from-haproxy.md, from-traefik.md and from-envoy.md have each word's counterpart"),
+    (
+        &["adapt", "import"],
+        "docs/from-nginx.md, from-caddy.md, from-haproxy.md, from-traefik.md and from-envoy.md have each word's counterpart",
+    ),
 ];
 
 /// Prints what clap has to say: help for who asks for it, else what is wrong.

@@ -142,7 +142,8 @@ fn switch_off(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     match lowering.configuration.admin {
         Admin::Default => lowering.configuration.admin = Admin::Off,
         Admin::Off => lowering.report(
-            Diagnostic::error("duplicate-directive", line.location(), "`admin \"off\"` is written twice").help("remove one of them"),
+            Diagnostic::error("duplicate-directive", line.location(), "`admin \"off\"` is written twice")
+                .help("remove one of them"),
         ),
         Admin::At(_) => report_off_beside_others(lowering, line),
     }
@@ -247,11 +248,10 @@ fn warn_of_useless(lowering: &mut Lowering<'_>, line: &Line<'_>, name: &str, why
 fn warn_of_open_address(lowering: &mut Lowering<'_>, text: &Text, address: SocketAddr) {
     let who = if address.ip().is_unspecified() { "everyone who reaches this machine" } else { "the network of this address" };
     let message = format!("the admin endpoint is open to {who}");
-    let diagnostic = Diagnostic::warning("open-admin", text.location.clone(), message)
-        .help(format!(
-            "say `serve=\"metrics\"` where only those are wanted, or bind it to `127.0.0.1:{}` or to a `unix:` socket",
-            address.port()
-        ));
+    let diagnostic = Diagnostic::warning("open-admin", text.location.clone(), message).help(format!(
+        "say `serve=\"metrics\"` where only those are wanted, or bind it to `127.0.0.1:{}` or to a `unix:` socket",
+        address.port()
+    ));
     lowering.report(diagnostic);
 }
 
@@ -276,17 +276,18 @@ pub fn write(lines: &mut Lines, admin: &Admin) {
             // Several are shown as a list, each as a whole.
             let is_one = endpoints.len() == 1;
             lines.extend(endpoints, |line, endpoint| {
-                if is_one { line.name("admin") } else { line.repeated("admin") };
+                if is_one {
+                    line.name("admin")
+                } else {
+                    line.repeated("admin")
+                };
                 write_endpoint(line, endpoint);
             });
         }
     }
 }
 
-fn write_endpoint(
-    line: &mut Writer,
-    AdminEndpoint { place, serves, token, read_token, hosts, is_implied: _ }: &AdminEndpoint,
-) {
+fn write_endpoint(line: &mut Writer, AdminEndpoint { place, serves, token, read_token, hosts, is_implied: _ }: &AdminEndpoint) {
     line.argument(place);
     line.unless(&AdminServes::Everything, "serve", serves, |serves| name_of(AdminServes::NAMES, serves));
     line.secret_property("token", token.as_ref());

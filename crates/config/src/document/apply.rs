@@ -340,10 +340,9 @@ fn identified(target: &Target, value: &Value, is_there: bool) -> Value {
         // One that has other addresses besides keeps them.
         Target::Site { address } if !is_there => ("addresses", Value::from(vec![address.clone()])),
         Target::Pool { name } => ("name", name.clone().into()),
-        Target::Server { address, .. }
-        | Target::Listener { address }
-        | Target::Tcp { address }
-        | Target::Admin { address } => ("address", address.clone().into()),
+        Target::Server { address, .. } | Target::Listener { address } | Target::Tcp { address } | Target::Admin { address } => {
+            ("address", address.clone().into())
+        }
         Target::Site { .. } | Target::Route { .. } | Target::Top { .. } => return value.clone(),
     };
     let mut value = value.clone();

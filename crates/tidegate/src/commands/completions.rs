@@ -110,7 +110,8 @@ fn known(client: &Client, of: NamesOf) -> Result<BTreeSet<String>, ClientFault> 
         }
         NamesOf::Servers => {
             let Pools { pools, .. } = client.fetch("/v1/pools")?;
-            let names = pools.iter().flat_map(|pool| pool.servers.iter().map(|server| format!("{}/{}", pool.name, server.address)));
+            let names =
+                pools.iter().flat_map(|pool| pool.servers.iter().map(|server| format!("{}/{}", pool.name, server.address)));
             names.collect()
         }
         NamesOf::Certificates => {
@@ -129,7 +130,8 @@ fn known(client: &Client, of: NamesOf) -> Result<BTreeSet<String>, ClientFault> 
 fn sites(configuration: &serde_json::Value) -> BTreeSet<String> {
     let sites = configuration["site"].as_array().into_iter().flatten();
     let addresses = sites.flat_map(|site| site["addresses"].as_array().into_iter().flatten());
-    let names = addresses.filter_map(serde_json::Value::as_str).filter(|name| !name.contains(['*', '{']) && !name.starts_with(':'));
+    let names =
+        addresses.filter_map(serde_json::Value::as_str).filter(|name| !name.contains(['*', '{']) && !name.starts_with(':'));
     names.map(|name| if name.contains("://") { format!("{name}/") } else { format!("https://{name}/") }).collect()
 }
 

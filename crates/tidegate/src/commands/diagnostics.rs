@@ -15,11 +15,7 @@ fn spot<'s>(location: &Location, files: &'s Sources) -> Spot<'s> {
     let file = files.file(location.file);
     let before = file.text.get(..location.span.start).unwrap_or_default();
     let line_start = before.rfind('\n').map_or(0, |end| end + 1);
-    Spot {
-        file: &file.name,
-        line: before.matches('\n').count() + 1,
-        column: before[line_start..].chars().count() + 1,
-    }
+    Spot { file: &file.name, line: before.matches('\n').count() + 1, column: before[line_start..].chars().count() + 1 }
 }
 
 fn severity(severity: Severity) -> &'static str {

@@ -1,8 +1,8 @@
 //! Commands that print a fact about the program: `schema`, `man`, `version`.
 
 use crate::cli::Cli;
-use clap::CommandFactory;
 use crate::output;
+use clap::CommandFactory;
 use std::path::Path;
 use std::process::ExitCode;
 

@@ -44,7 +44,8 @@ fn list(generations: &Generations, columns: Option<usize>) -> String {
         })
         .collect();
     let page = uncut_table(&["GENERATION", "APPLIED (UTC)", "BY", "WHAT"], &rows);
-    let lines: Vec<String> = page.lines().map(|line| columns.map_or_else(|| line.to_owned(), |columns| cut(line, columns))).collect();
+    let lines: Vec<String> =
+        page.lines().map(|line| columns.map_or_else(|| line.to_owned(), |columns| cut(line, columns))).collect();
     lines.join("\n") + "\n"
 }
 

@@ -90,7 +90,10 @@ fn admin_of_faulty(loaded: &Loaded, name: &Path) -> Result<Admin, String> {
             Some(path) => AdminPlace::Unix(file.directory.join(path)),
             None if text == "off" => return Ok(Admin::Off),
             None => text.parse().map(AdminPlace::Tcp).map_err(|_| {
-                format!("{} has errors, and its `admin` is not an address\n  help: name the endpoint with --admin", name.display())
+                format!(
+                    "{} has errors, and its `admin` is not an address\n  help: name the endpoint with --admin",
+                    name.display()
+                )
             })?,
         };
         written.push(AdminEndpoint::new(place, *serves));

@@ -19,8 +19,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
-use tidegate_testkit::upstream::{Answer, Behaviour, Upstream};
 use tidegate_testkit::get;
+use tidegate_testkit::upstream::{Answer, Behaviour, Upstream};
 
 const CONFIG: &str = r#"
 admin "127.0.0.1:{admin}"

@@ -3,9 +3,9 @@
 
 use crate::cli::Running;
 use crate::commands::reach;
-use crate::output;
 use crate::commands::status::{expiry, fault, time};
 use crate::commands::table::{labelled, table};
+use crate::output;
 use jiff::Timestamp;
 use std::process::ExitCode;
 use tidegate_admin::client::{Client, ClientFault, path_segment};

@@ -180,7 +180,13 @@ fn of_settings(tour: &Tour) {
     tour.changes("put", template, drain, &json!({ "time": "6s" }), ["drain \"5s\" //", "drain \"6s\" //"]);
     tour.changes("patch", template, drain, &json!({ "time": "7s" }), ["drain \"6s\" //", "drain \"7s\" //"]);
     tour.changes("delete", template, drain, &Value::Null, ["drain \"7s\" // at most\n", ""]);
-    tour.changes("put", template, drain, &json!({ "time": "5s" }), ["    proxy \"app\"\n}\n", "    proxy \"app\"\n}\ndrain \"5s\"\n"]);
+    tour.changes(
+        "put",
+        template,
+        drain,
+        &json!({ "time": "5s" }),
+        ["    proxy \"app\"\n}\n", "    proxy \"app\"\n}\ndrain \"5s\"\n"],
+    );
     tour.is(template, "/settings/threads", "top.threads", &json!(1));
 }
 

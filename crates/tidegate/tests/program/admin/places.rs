@@ -122,8 +122,7 @@ fn places_come_and_go_with_the_configuration() {
 fn a_process_that_drains_behind_its_successor_can_be_asked_for_metrics() {
     let upstream = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let slow = "admin \"127.0.0.1:{admin}\"\ndrain \"60s\"\nthreads 1\naccess-log \"off\"\nsite \"http://:{port}\" { proxy \"UPSTREAM\"; }\n";
-    let mut asked =
-        Asked::of(&slow.replace("UPSTREAM", &upstream.local_addr().expect("bound").to_string()), &[]);
+    let mut asked = Asked::of(&slow.replace("UPSTREAM", &upstream.local_addr().expect("bound").to_string()), &[]);
     assert_eq!(asked.send_as_is("GET", "/metrics/draining", &[], "").text, "");
     let mut client = TcpStream::connect(asked.proxy.address).expect("it listens");
     client.write_all(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n").expect("sent");
@@ -154,6 +153,7 @@ fn a_process_that_drains_behind_its_successor_can_be_asked_for_metrics() {
     assert_eq!(draining(), "");
     let state = asked.proxy.places.folder().join("state");
     let left = std::fs::read_dir(state).expect("a folder").filter_map(Result::ok);
-    let left: Vec<_> = left.map(|entry| entry.file_name()).filter(|name| name.to_string_lossy().starts_with("draining")).collect();
+    let left: Vec<_> =
+        left.map(|entry| entry.file_name()).filter(|name| name.to_string_lossy().starts_with("draining")).collect();
     assert!(left.is_empty(), "{left:?}");
 }
