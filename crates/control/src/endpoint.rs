@@ -47,7 +47,9 @@ impl AdminListener {
         Ok(listener)
     }
 
+    /// A socket that somebody else opened.
     pub fn tcp(listener: TcpListener) -> io::Result<AdminListener> {
+        listener.set_nonblocking(true)?;
         Ok(AdminListener { place: AdminPlace::Tcp(listener.local_addr()?), socket: AdminSocket::Tcp(listener) })
     }
 
