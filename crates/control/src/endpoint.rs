@@ -158,7 +158,7 @@ impl AdminSockets {
             match listener.try_clone() {
                 Ok(own) => self.listeners.push(own),
                 Err(error) => {
-                    tracing::error!(place = %listener.place, %error, "this place of the admin endpoint cannot be handed on")
+                    tracing::error!(place = %listener.place, %error, "this place of the admin endpoint cannot be handed on");
                 }
             }
         }

@@ -238,7 +238,9 @@ fn open_sockets(
     let spares = if is_successor {
         Vec::new()
     } else {
-        addresses.iter().for_each(|address| sockets.announce_shared(*address));
+        for address in &addresses {
+            sockets.announce_shared(*address);
+        }
         ask_for_spares(&addresses)
     };
     let borrowed = Borrowed(spares.iter().filter_map(|socket| socket.try_clone().ok()).collect());

@@ -182,7 +182,7 @@ mod tests {
     use crate::commands::status::tests::{pools, status};
 
     fn sample(seconds: f64) -> Sample {
-        Sample { seconds, status: status(), pools: pools() }
+        Sample { seconds, status: status(), pools: pools(), figures: Figures::default() }
     }
 
     #[test]
