@@ -178,7 +178,7 @@ impl Top {
 #[cfg(test)]
 mod tests {
     use super::model::{Sample, Sort};
-    use super::{KeyCode, KeyEvent, KeyModifiers, Top};
+    use super::{Figures, KeyCode, KeyEvent, KeyModifiers, Top};
     use crate::commands::status::tests::{pools, status};
 
     fn sample(seconds: f64) -> Sample {
