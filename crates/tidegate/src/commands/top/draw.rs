@@ -98,15 +98,15 @@ fn site_cells([requests, redirects, refused, failed, median, p99]: [String; 6]) 
     format!(" {requests:>7} {redirects:>7} {refused:>7} {failed:>7} {median:>8} {p99:>9}")
 }
 
-/// `2xx/s 90.0   3xx/s 0.0   4xx/s 1.0   5xx/s 0.0   p50 10 ms   p99 100 ms   memory 43 MiB`
+/// `memory 43 MiB  p50 10 ms  p99 100 ms  2xx/s 90.0  3xx/s 0.0  4xx/s 1.0  5xx/s 0.0`
 fn latency_and_memory(view: &View) -> String {
     let memory = view.resident_bytes.map(|bytes| format!("memory {} MiB", bytes >> 20));
     let of_sites = view.whole.as_ref().map(|SiteRow { classes, median, p99, .. }| {
         let [_, good, redirects, refused, failed] = classes.map(rate);
         let (median, p99) = (time(*median), time(*p99));
-        format!("2xx/s {good}   3xx/s {redirects}   4xx/s {refused}   5xx/s {failed}   p50 {median}   p99 {p99}")
+        format!("p50 {median}  p99 {p99}  2xx/s {good}  3xx/s {redirects}  4xx/s {refused}  5xx/s {failed}")
     });
-    of_sites.into_iter().chain(memory).collect::<Vec<_>>().join("   ")
+    memory.into_iter().chain(of_sites).collect::<Vec<_>>().join("  ")
 }
 
 /// The upper end of a bucket.
@@ -208,7 +208,7 @@ mod tests {
             "tidegate 0.1.0, process 4711, ready",
             "generation 5, by apply /etc/tidegate/tidegate.kdl",
             "requests/s 1250   errors/s 0.0   handshakes/s 3.0   failed/s 0.0",
-            "2xx/s 1250   3xx/s 0.0   4xx/s 0.0   5xx/s 0.0   p50 5 ms   p99 5 ms   memory 43",
+            "memory 43 MiB  p50 5 ms  p99 5 ms  2xx/s 1250  3xx/s 0.0  4xx/s 0.0  5xx/s 0.0",
             "",
             "LISTENER                              SCHEME    SHAKE   HTTP/1   HTTP/2   TUNNEL",
             "0.0.0.0:443                            https        1       20      300        4",
