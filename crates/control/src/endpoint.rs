@@ -1,5 +1,5 @@
-//! The sockets of the admin endpoint: bound before a configuration that names them is taken on, served by `admin`, which
-//! is told of each new one.
+//! The sockets of the admin endpoint: bound before a configuration that names them is taken on, served by `admin`,
+//! which is told of each new one.
 
 use crate::control::Control;
 use crate::fault::StartFault;

@@ -155,7 +155,7 @@ impl WorkerMetrics {
         self.handshake_failures.iter().map(Counter::value).sum()
     }
 
-    /// Those that fail whoever asks: there is no certificate, or the fault is on this side.
+    /// Handshakes that fail whoever asks: there is no certificate, or the fault is on this side.
     pub(super) fn handshakes_failed_by_us(&self) -> u64 {
         [HandshakeFailure::NoCertificate, HandshakeFailure::Internal].map(|failure| self.handshakes_failed(failure)).iter().sum()
     }

@@ -1,5 +1,5 @@
-//! What `/metrics` says that the API does not: how each site does, how long requests take, and memory. Read line by line
-//! by the names of a few metrics; whatever else is there is passed over.
+//! What `/metrics` says that the API does not: how each site does, how long requests take, and memory. Read line by
+//! line by the names of a few metrics; whatever else is there is passed over.
 
 use std::collections::BTreeMap;
 
