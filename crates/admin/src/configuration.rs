@@ -142,7 +142,7 @@ impl Many {
         }
     }
 
-    /// Its elements, in the JSON of what it is in.
+    /// Elements of the list, in the JSON of what it is in.
     fn listed(self, whole: &Value) -> Vec<Value> {
         let member = |name: &str| whole[name].as_array().cloned().unwrap_or_default();
         match self {

@@ -88,7 +88,7 @@ fn merged(of_processes: &[(u32, String)]) -> String {
             }
         }
     }
-    families.values().map(|family| format!("{}{}", family.about, family.series)).collect()
+    families.values().flat_map(|family| [family.about.as_str(), family.series.as_str()]).collect()
 }
 
 /// A sample with one more label.

@@ -49,7 +49,7 @@ pub async fn serve(mut places: mpsc::UnboundedReceiver<Vec<AdminListener>>, hand
             serving.extend(serve_place(listener, &handle).await);
         }
     }
-    pending().await
+    pending::<()>().await;
 }
 
 async fn serve_place(listener: AdminListener, handle: &ControlHandle) -> Option<Serving> {

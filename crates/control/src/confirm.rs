@@ -70,7 +70,12 @@ impl std::fmt::Display for Harm {
                 write!(f, "answers with a status from 500 on rose from {} to {}", percent(*before), percent(*now))
             }
             Harm::HandshakeFailures { before, now } => {
-                write!(f, "failed TLS handshakes rose from {} to {}", percent(*before), percent(*now))
+                write!(
+                    f,
+                    "TLS handshakes that failed for want of a certificate or by a fault here rose from {} to {}",
+                    percent(*before),
+                    percent(*now)
+                )
             }
             Harm::Unconfirmed => f.write_str("nobody confirmed it in time"),
         }
@@ -86,8 +91,11 @@ impl Pending {
         {
             return Some(Harm::ServerErrors { before, now });
         }
-        let all = |traffic: Traffic| traffic.handshakes + traffic.handshake_failures;
-        let failures = self.risen((self.before.handshake_failures, all(self.before)), (since.handshake_failures, all(since)));
+        // Clients that refuse, scan or go away say nothing of a change, and anybody can be one: only what fails whoever
+        // asks does.
+        let all = |traffic: Traffic| traffic.handshakes + traffic.own_handshake_failures;
+        let own = |traffic: Traffic| (traffic.own_handshake_failures, all(traffic));
+        let failures = self.risen(own(self.before), own(since));
         if let Some((before, now)) = failures {
             return Some(Harm::HandshakeFailures { before, now });
         }
@@ -108,6 +116,7 @@ fn difference(now: Traffic, before: Traffic) -> Traffic {
         server_errors: now.server_errors.saturating_sub(before.server_errors),
         handshakes: now.handshakes.saturating_sub(before.handshakes),
         handshake_failures: now.handshake_failures.saturating_sub(before.handshake_failures),
+        own_handshake_failures: now.own_handshake_failures.saturating_sub(before.own_handshake_failures),
     }
 }
 
@@ -117,8 +126,9 @@ mod tests {
     use std::time::{Duration, Instant};
     use tidegate_telemetry::Traffic;
 
-    fn traffic(requests: u64, server_errors: u64, handshakes: u64, handshake_failures: u64) -> Traffic {
-        Traffic { requests, server_errors, handshakes, handshake_failures }
+    /// Failures of handshakes are ours.
+    fn traffic(requests: u64, server_errors: u64, handshakes: u64, failures: u64) -> Traffic {
+        Traffic { requests, server_errors, handshakes, handshake_failures: failures, own_handshake_failures: failures }
     }
 
     #[test]
@@ -140,6 +150,8 @@ mod tests {
                 at_change.handshakes + since.handshakes,
                 at_change.handshake_failures + since.handshake_failures,
             );
+            let own_handshake_failures = at_change.own_handshake_failures + since.own_handshake_failures;
+            let now = Traffic { own_handshake_failures, ..now };
             let harm = pending.judge(start + Duration::from_secs(seconds), now);
             assert_eq!(harm.as_ref().map(Harm::to_string).as_deref(), expected, "{before:?} {since:?}");
         };
@@ -157,7 +169,14 @@ mod tests {
             Some("answers with a status from 500 on rose from 8.0 % to 14.0 %"),
         );
         check(quiet, traffic(0, 0, 10, 9), 1, None);
-        check(quiet, traffic(0, 0, 10, 10), 1, Some("failed TLS handshakes rose from 0.0 % to 50.0 %"));
+        check(
+            quiet,
+            traffic(0, 0, 10, 10),
+            1,
+            Some("TLS handshakes that failed for want of a certificate or by a fault here rose from 0.0 % to 50.0 %"),
+        );
+        let by_strangers = Traffic { handshakes: 5, handshake_failures: 500, ..quiet };
+        check(quiet, by_strangers, 1, None);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The sockets of the admin endpoint: bound before a configuration that names them is taken on, served by `admin`, which
-//! is told of each new one.
+//! The sockets of the admin endpoint: bound before a configuration that names them is taken on, served by `admin`,
+//! which is told of each new one.
 
 use crate::control::Control;
 use crate::fault::StartFault;
@@ -47,7 +47,9 @@ impl AdminListener {
         Ok(listener)
     }
 
+    /// A socket that somebody else opened.
     pub fn tcp(listener: TcpListener) -> io::Result<AdminListener> {
+        listener.set_nonblocking(true)?;
         Ok(AdminListener { place: AdminPlace::Tcp(listener.local_addr()?), socket: AdminSocket::Tcp(listener) })
     }
 
@@ -156,7 +158,7 @@ impl AdminSockets {
             match listener.try_clone() {
                 Ok(own) => self.listeners.push(own),
                 Err(error) => {
-                    tracing::error!(place = %listener.place, %error, "this place of the admin endpoint cannot be handed on")
+                    tracing::error!(place = %listener.place, %error, "this place of the admin endpoint cannot be handed on");
                 }
             }
         }

@@ -49,6 +49,8 @@ pub struct StartOptions {
     pub version: &'static str,
     /// A changed file of the configuration is applied.
     pub watch: bool,
+    /// SIGHUP ends it, as when its terminal is closed: there is no file to read again.
+    pub ends_with_terminal: bool,
     /// Sockets and all from the process before.
     pub inheritance: Option<Inheritance>,
     /// What systemd opened, or kept over a crash. Asked for before any thread runs, since the environment is changed.
@@ -64,6 +66,7 @@ pub struct Prepared {
     pub(crate) workers: Vec<(usize, Option<AccessLogSender>, Vec<NewSocket>)>,
     pub(crate) succession: Option<Succession>,
     pub(crate) borrowed: Borrowed,
+    pub(crate) ends_with_terminal: bool,
 }
 
 /// Sockets that another process could do without. Until this one accepts from them, they go back when it gives up.
@@ -86,7 +89,7 @@ impl Drop for Borrowed {
 
 pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault> {
     raise_descriptor_limit();
-    let StartOptions { source, memory, state_dir, version, watch, inheritance, mut activation } = options;
+    let StartOptions { source, memory, state_dir, version, watch, ends_with_terminal, inheritance, mut activation } = options;
     let configuration = Arc::new(read.configuration);
     let driver = Chosen::by(configuration.driver, worker_count(configuration.threads))?;
     let process = ProcessState::new(Arc::new(Registry::new(version)));
@@ -154,7 +157,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     };
     begin_to_hear(&mut control, events_sender, read.watched);
     let events = Events { asked, heard };
-    Ok(Prepared { control, events, admin: Some(admin), handle, workers, succession, borrowed })
+    Ok(Prepared { control, events, admin: Some(admin), handle, workers, succession, borrowed, ends_with_terminal })
 }
 
 /// What a look-up in the background finds is an event.
@@ -234,7 +237,14 @@ fn open_sockets(
     let mut sockets = SocketTable::default();
     let listeners = &running.snapshot.listeners;
     let addresses: Vec<_> = listeners.iter().map(|listener| listener.address).collect();
-    let spares = if is_successor { Vec::new() } else { ask_for_spares(&addresses) };
+    let spares = if is_successor {
+        Vec::new()
+    } else {
+        for address in &addresses {
+            sockets.announce_shared(*address);
+        }
+        ask_for_spares(&addresses)
+    };
     let borrowed = Borrowed(spares.iter().filter_map(|socket| socket.try_clone().ok()).collect());
     inherited.extend(spares);
     let mut inherited = Inherited::new(inherited);

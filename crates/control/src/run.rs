@@ -27,6 +27,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tidegate_proxy::command::SocketId;
 use tidegate_proxy::listening::CUT_GRACE;
+use tidegate_proxy::snapshot::Listener;
 use tidegate_telemetry::ReadinessState;
 use tidegate_transport::memory::ever_taken_bytes;
 use tokio::sync::{mpsc, oneshot};
@@ -40,6 +41,8 @@ const DRAIN_POLL: Duration = Duration::from_millis(20);
 const ABORT_LIMIT: Duration = Duration::from_millis(500);
 /// By then a predecessor has told systemd who its successor is.
 const STORE_AGAIN: Duration = Duration::from_secs(3);
+/// Addresses of sites that are said when the process has started.
+const LISTENERS_SAID_MAX: usize = 20;
 /// Lines of the last requests are written within this, drain or not.
 const LOG_FLUSH: Duration = Duration::from_secs(2);
 
@@ -64,9 +67,9 @@ impl Prepared {
     ) -> io::Result<ExitCode> {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build_local(tokio::runtime::LocalOptions::default())?;
-        let Prepared { mut control, mut events, workers, succession, borrowed, .. } = self;
+        let Prepared { mut control, mut events, workers, succession, borrowed, ends_with_terminal, .. } = self;
         runtime.block_on(async move {
-            let mut signals = Signals::new()?;
+            let mut signals = Signals::new(if ends_with_terminal { Told::Stop } else { Told::Reload })?;
             control.succession.mailbox = Mailbox::open()?;
             tokio::task::spawn_local(admin);
             follow_ticket_keys(&control.tls, &control.running);
@@ -82,6 +85,7 @@ impl Prepared {
             let Chosen { driver, reason } = control.workers.driver;
             let (driver, workers) = (driver.name(), control.workers.indices().len());
             tracing::info!(workers, driver, driver_reason = reason, sites, generation = control.generation(), "ready");
+            control.say_where_it_listens();
             started();
             let is_successor = succession.is_some();
             if let Some(succession) = succession
@@ -190,6 +194,19 @@ impl Control {
         for slot in Stapling::look_after(&mut self.stapling, &self.tls, &self.process) {
             self.issuance.replace_revoked(&slot, &self.tls.obtained);
         }
+    }
+
+    /// In one line, for whoever has just started it and for the log.
+    fn say_where_it_listens(&self) {
+        let listeners = &self.running.snapshot.listeners;
+        let scheme = |listener: &Listener| format!("{}://{}", listener.protocol.as_str(), listener.address);
+        let mut shown: Vec<String> = listeners.iter().take(LISTENERS_SAID_MAX).map(|listener| scheme(listener)).collect();
+        if let Some(more @ 1..) = listeners.len().checked_sub(LISTENERS_SAID_MAX) {
+            shown.push(format!("and {more} more"));
+        }
+        let (listening, admin) = (shown.join(", "), self.admin.listeners.iter().map(|place| place.place.to_string()));
+        let admin = admin.collect::<Vec<_>>().join(", ");
+        tracing::info!(admin, "listening on {}", if listening.is_empty() { "nothing: there is no site" } else { &listening });
     }
 
     /// Whoever sends connections is told that none should come any more, and is given time to hear it.

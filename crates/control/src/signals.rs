@@ -9,7 +9,7 @@ pub(crate) enum Told {
     Stop,
     /// SIGUSR1.
     ReopenLogs,
-    /// SIGHUP.
+    /// SIGHUP, unless the process ends with its terminal.
     Reload,
     /// SIGUSR2.
     Upgrade,
@@ -21,16 +21,19 @@ pub(crate) struct Signals {
     reopen: Signal,
     reload: Signal,
     upgrade: Signal,
+    /// What SIGHUP says.
+    at_hangup: Told,
 }
 
 impl Signals {
-    pub(crate) fn new() -> io::Result<Signals> {
+    pub(crate) fn new(at_hangup: Told) -> io::Result<Signals> {
         Ok(Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             reopen: signal(SignalKind::user_defined1())?,
             reload: signal(SignalKind::hangup())?,
             upgrade: signal(SignalKind::user_defined2())?,
+            at_hangup,
         })
     }
 
@@ -40,7 +43,7 @@ impl Signals {
             _ = self.terminate.recv() => Told::Stop,
             _ = self.interrupt.recv() => Told::Stop,
             _ = self.reopen.recv() => Told::ReopenLogs,
-            _ = self.reload.recv() => Told::Reload,
+            _ = self.reload.recv() => self.at_hangup,
             _ = self.upgrade.recv() => Told::Upgrade,
         }
     }

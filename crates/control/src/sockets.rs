@@ -24,6 +24,8 @@ struct Entry {
 pub struct SocketTable {
     entries: Vec<Entry>,
     next: u64,
+    /// Addresses of which it was said that others listen there as well.
+    announced: Vec<SocketAddr>,
 }
 
 /// A socket, and the index of the worker that is to accept from it.
@@ -103,6 +105,15 @@ impl SocketTable {
         if faults.is_empty() { Ok(prepared) } else { Err(faults) }
     }
 
+    /// Says it where others listen, once: a forgotten process takes its part of the connections, and one that hands a
+    /// socket over goes on with those that it keeps.
+    pub fn announce_shared(&mut self, address: SocketAddr) {
+        if is_shared(address) {
+            self.announced.push(address);
+            tracing::warn!(%address, "another process listens on this address as well; the system gives each of them a part of the connections");
+        }
+    }
+
     fn prepare_one(
         &mut self,
         address: SocketAddr,
@@ -130,8 +141,8 @@ impl SocketTable {
                     socket
                 }
                 None => {
-                    if !std::mem::replace(&mut is_announced, true) && is_shared(address) {
-                        tracing::warn!(%address, "another process listens on this address as well; the system gives each of them a part of the connections");
+                    if !std::mem::replace(&mut is_announced, true) && !self.announced.contains(&address) {
+                        self.announce_shared(address);
                     }
                     match bind_one(address) {
                         Ok(socket) => socket,

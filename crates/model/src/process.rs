@@ -79,7 +79,7 @@ impl Admin {
 }
 
 impl AdminEndpoint {
-    /// One that asks for no other token than the process's own, and knows no more names.
+    /// A place that asks for no other token than the process's own, and knows no more names.
     pub fn new(place: AdminPlace, serves: AdminServes) -> AdminEndpoint {
         AdminEndpoint { place, serves, token: None, read_token: None, hosts: Vec::new(), is_implied: false }
     }

@@ -4,6 +4,7 @@
 
 use crate::command::{Change, Command};
 use crate::listeners::{Accepting, Listening, NewSocket};
+use crate::listening::ListenerState;
 use crate::process_state::ProcessState;
 use crate::relief::relieve_if_asked;
 use crate::serve;
@@ -93,7 +94,7 @@ async fn obey(parts: WorkerParts) -> io::Result<()> {
                 worker.listeners.drain(&sockets, limit, &mut || worker.random());
             }
             Some(Some(Command::Abort) | None) => {
-                worker.listeners.each(|listener| listener.mark_cut());
+                worker.listeners.each(ListenerState::mark_cut);
                 return Ok(());
             }
         }

@@ -16,7 +16,7 @@ pub const DEFAULT_CONFIG: &str = "/etc/tidegate/tidegate.kdl";
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
-    /// For programs: reports are JSON on standard output, faults JSON on standard error, the log of a server JSON lines.
+    /// For programs: reports are JSON on standard output, faults on standard error, the log of a server JSON lines.
     #[arg(long, global = true)]
     pub json: bool,
     /// Colour on standard error: `auto` is on a terminal, unless NO_COLOR is set or TERM is `dumb`.
@@ -30,7 +30,7 @@ pub struct ConfigFile {
     /// The configuration; `-` reads standard input.
     #[arg(value_name = "FILE", default_value = DEFAULT_CONFIG)]
     file: PathBuf,
-    /// The same by name.
+    /// The configuration, by name.
     #[arg(long, short, value_name = "FILE", conflicts_with = "file")]
     config: Option<PathBuf>,
 }
@@ -317,7 +317,7 @@ pub struct Running {
     pub reach: Reach,
 }
 
-/// The same for commands whose only argument is the configuration.
+/// Which running process is asked, for commands whose only argument is the configuration.
 #[derive(Args)]
 pub struct RunningOfFile {
     /// The configuration whose process is asked.

@@ -86,8 +86,8 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
         lowering.spans.admin.push((serves, location));
     }
     let place = match read_place(lowering, line, serves) {
-        Some(Some(place)) => place,
-        Some(None) => {
+        Some(AdminAddress::At(place)) => place,
+        Some(AdminAddress::Nowhere) => {
             warn_of_useless_hosts(lowering, line, "nothing is served");
             return switch_off(lowering, line);
         }
@@ -102,10 +102,15 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     add(lowering, line, AdminEndpoint { place, serves, token, read_token, hosts, is_implied: false });
 }
 
-/// `Some(None)` is nowhere.
-fn read_place(lowering: &mut Lowering<'_>, line: &Line<'_>, serves: AdminServes) -> Option<Option<AdminPlace>> {
+/// What the argument says.
+enum AdminAddress {
+    Nowhere,
+    At(AdminPlace),
+}
+
+fn read_place(lowering: &mut Lowering<'_>, line: &Line<'_>, serves: AdminServes) -> Option<AdminAddress> {
     let text = match line.read_argument(lowering, 0)? {
-        Read::Choice(..) => return Some(None),
+        Read::Choice(..) => return Some(AdminAddress::Nowhere),
         Read::Text(text) => text,
         _ => return None,
     };
@@ -121,7 +126,7 @@ fn read_place(lowering: &mut Lowering<'_>, line: &Line<'_>, serves: AdminServes)
             lowering.report(text.error("bad-address", message).help("choose a shorter path, as in `unix:/run/tidegate.sock`"));
             return None;
         }
-        return Some(Some(AdminPlace::Unix(path)));
+        return Some(AdminAddress::At(AdminPlace::Unix(path)));
     }
     match text.value.parse::<SocketAddr>() {
         Ok(address) => {
@@ -129,7 +134,7 @@ fn read_place(lowering: &mut Lowering<'_>, line: &Line<'_>, serves: AdminServes)
             if !address.ip().is_loopback() && serves == AdminServes::Everything {
                 warn_of_open_address(lowering, &text, address);
             }
-            Some(Some(AdminPlace::Tcp(address)))
+            Some(AdminAddress::At(AdminPlace::Tcp(address)))
         }
         Err(_) => {
             lowering.report(not_an_address(&text));

@@ -56,6 +56,8 @@ pub struct Traffic {
     pub server_errors: u64,
     pub handshakes: u64,
     pub handshake_failures: u64,
+    /// Of those, the ones that fail whoever asks.
+    pub own_handshake_failures: u64,
 }
 
 #[derive(Debug)]
@@ -181,6 +183,7 @@ impl Registry {
             server_errors: sum.server_errors + worker.server_errors.value(),
             handshakes: sum.handshakes + worker.handshakes_completed(),
             handshake_failures: sum.handshake_failures + worker.handshakes_failed_in_all(),
+            own_handshake_failures: sum.own_handshake_failures + worker.handshakes_failed_by_us(),
         })
     }
 

@@ -172,6 +172,11 @@ impl WorkerMetrics {
         self.handshake_failures.iter().map(Counter::value).sum()
     }
 
+    /// Handshakes that fail whoever asks: there is no certificate, or the fault is on this side.
+    pub(super) fn handshakes_failed_by_us(&self) -> u64 {
+        [HandshakeFailure::NoCertificate, HandshakeFailure::Internal].map(|failure| self.handshakes_failed(failure)).iter().sum()
+    }
+
     pub(super) fn handshakes_of(&self, kind: HandshakeKind, version: TlsVersion) -> u64 {
         self.handshakes[kind as usize][version as usize].value()
     }

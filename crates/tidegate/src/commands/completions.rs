@@ -1,6 +1,6 @@
 //! `tidegate completions`: what a shell completes. Words of the command line come from its own description; names of
-//! pools, servers, sites and certificates are asked of the running process by the hidden command `names` when the key is
-//! pressed, which is silent where none answers.
+//! pools, servers, sites and certificates are asked of the running process by the hidden command `names` when the key
+//! is pressed, which is silent where none answers.
 
 use super::reach;
 use crate::cli::{Cli, NamesOf, Running};

@@ -21,7 +21,7 @@ pub fn run(port: u16) -> ExitCode {
     run::serve(
         || source,
         state_dir,
-        false,
+        run::Life { watch: false, ends_with_terminal: true },
         move || {
             println!("Tidegate runs. This is its configuration:\n\n{text}");
             println!("Try it:\n\n    curl --cacert {} https://localhost:{https}/\n", root.display());

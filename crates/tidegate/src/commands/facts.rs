@@ -37,7 +37,7 @@ pub fn version() -> ExitCode {
         "version": version,
         "tls": "rustls with aws-lc-rs",
         "http": ["1.0", "1.1", "2"],
-        "drivers": drivers.to_string(),
+        "drivers": &drivers,
         "target": target,
         "built": profile,
     });

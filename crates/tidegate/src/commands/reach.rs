@@ -159,7 +159,7 @@ pub fn with(client: Result<Client, String>, work: impl FnOnce(&Client) -> Result
     with_code(client, |client| work(client).map(|()| ExitCode::SUCCESS))
 }
 
-/// The same for commands with exit codes of their own.
+/// Runs what a command does that has exit codes of its own.
 pub fn with_code(client: Result<Client, String>, work: impl FnOnce(&Client) -> Result<ExitCode, ClientFault>) -> ExitCode {
     match client {
         Err(message) => super::fail(&message),

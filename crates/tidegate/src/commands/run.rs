@@ -20,14 +20,23 @@ pub fn run(config: &Path, watch: bool) -> ExitCode {
             Source::file(&config)
         }
     };
-    serve(source, default_state_dir(), watch, || {})
+    serve(source, default_state_dir(), Life { watch, ends_with_terminal: false }, || {})
+}
+
+/// What a process does of itself.
+#[derive(Clone, Copy)]
+pub struct Life {
+    /// A changed file of the configuration is applied.
+    pub watch: bool,
+    /// SIGHUP ends it, as when its terminal is closed.
+    pub ends_with_terminal: bool,
 }
 
 /// Runs a configuration until it is told to stop. `started` is called once requests are served.
 ///
 /// `source` is asked unless the process before has handed its own over: what came from standard input cannot be read
 /// twice.
-pub fn serve(source: impl FnOnce() -> Source, state_dir: PathBuf, watch: bool, started: impl FnOnce()) -> ExitCode {
+pub fn serve(source: impl FnOnce() -> Source, state_dir: PathBuf, life: Life, started: impl FnOnce()) -> ExitCode {
     // Before any thread runs: it changes the environment.
     let activation = systemd::activation_sockets();
     // Before anything is said: what goes wrong at the start stands in the log like all that goes wrong later.
@@ -60,7 +69,9 @@ pub fn serve(source: impl FnOnce() -> Source, state_dir: PathBuf, watch: bool, s
         Ok(read) => read,
         Err(diagnostics) => return fail(&diagnostics),
     };
-    let options = StartOptions { source, memory, state_dir, version: env!("CARGO_PKG_VERSION"), watch, inheritance, activation };
+    let Life { watch, ends_with_terminal } = life;
+    let version = env!("CARGO_PKG_VERSION");
+    let options = StartOptions { source, memory, state_dir, version, watch, ends_with_terminal, inheritance, activation };
     match prepare(read, options) {
         Ok(prepared) => live(prepared, started),
         // The process before hears of it by the end of this one.

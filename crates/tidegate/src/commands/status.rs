@@ -39,7 +39,7 @@ fn render(status: &Status, pools: &Pools, certificates: &Certificates, now: Time
 /// A row, and whether somebody should look at it.
 type Row = (Vec<String>, bool);
 
-/// Those that fit on a page, what needs a look before all else, in their order; and how many are left out.
+/// Rows that fit on a page, what needs a look before all else, in their order; and how many are left out.
 fn shortened(rows: Vec<Row>, listed: usize) -> (Vec<Vec<String>>, usize) {
     let count = rows.len();
     let unusual = rows.iter().filter(|(_, is_unusual)| *is_unusual).count();

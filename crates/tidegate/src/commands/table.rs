@@ -10,7 +10,7 @@ pub fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
     within(COLUMNS, headings, rows)
 }
 
-/// The same, as wide as it is.
+/// Rows under a heading, as wide as they are.
 pub fn uncut_table(headings: &[&str], rows: &[Vec<String>]) -> String {
     within(usize::MAX, headings, rows)
 }

@@ -2,6 +2,7 @@
 //! own description says. The commands that use it are in `tests/cases/cli`.
 
 mod asked;
+mod closing;
 mod configuration;
 mod described;
 mod past;
@@ -116,8 +117,10 @@ fn each_answer_is_what_the_description_says() {
     get("/v1/status", &[("/awaits_confirmation/back_to", json!(3))]);
     check("post", "/v1/confirm", "/v1/confirm", json!({}), &[("/generation", json!(4))]);
     let described = document["paths"].as_object().expect("an object").keys();
-    // Those are tried by `configuration`, and in `acme.rs`, beside a CA.
-    let is_elsewhere = |path: &String| path.starts_with("/v1/configuration") || path.starts_with("/v1/certificates/{name}/");
+    // Those are tried by `configuration` and `closing`, and in `acme.rs`, beside a CA.
+    let is_elsewhere = |path: &String| {
+        path.starts_with("/v1/configuration") || path.starts_with("/v1/certificates/{name}/") || path == "/v1/connections/{id}"
+    };
     let described: BTreeSet<String> = described.filter(|path| !is_elsewhere(path)).cloned().collect();
     assert_eq!(*checked.borrow(), described, "an address that is not tried here");
 }

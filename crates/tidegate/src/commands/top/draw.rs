@@ -1,7 +1,7 @@
 //! The screen: what `model` says, in lines. Made for 80 columns and 24 lines, and for more; with fewer, what is at the
 //! end is cut.
 
-use super::model::{ListenerRow, Rates, ServerRow, Sort, View};
+use super::model::{ListenerRow, Rates, ServerRow, SiteRow, Sort, View};
 use crate::commands::status::state;
 use crate::commands::table::cut;
 use ratatui::Frame;
@@ -16,6 +16,9 @@ const LISTENERS_SHOWN: usize = 6;
 /// Columns behind the name of a listener, and of a server.
 const LISTENER_COLUMNS: usize = 44;
 const SERVER_COLUMNS: usize = 42;
+const SITE_COLUMNS: usize = 51;
+/// Sites that are shown, as long as servers have as much room.
+const SITES_SHOWN: usize = 10;
 
 pub struct Screen {
     /// `None` before the first look.
@@ -53,6 +56,7 @@ fn lines(view: &View, screen: &Screen, width: usize, height: usize) -> Vec<Line<
         lines.push(Line::styled(cut(warning, width), Style::new().fg(Color::Yellow)));
     }
     lines.push(Line::styled(cut(&rates(view.rates), width), bold()));
+    lines.push(Line::raw(cut(&latency_and_memory(view), width)));
     lines.push(Line::raw(""));
     let heading = row("LISTENER", width, LISTENER_COLUMNS, &listener_cells(["SCHEME", "SHAKE", "HTTP/1", "HTTP/2", "TUNNEL"]));
     lines.push(Line::styled(heading, bold()));
@@ -62,6 +66,7 @@ fn lines(view: &View, screen: &Screen, width: usize, height: usize) -> Vec<Line<
     if let Some(more @ 1..) = view.listeners.len().checked_sub(LISTENERS_SHOWN) {
         lines.push(Line::raw(format!("and {more} more")));
     }
+    push_sites(&mut lines, view, width, height);
     lines.push(Line::raw(""));
     let heading = server_cells(["STATE", "FLIGHT", "OPEN", "REQ/S", "FAIL/S"]);
     lines.push(Line::styled(row("POOL/SERVER", width, SERVER_COLUMNS, &heading), bold()));
@@ -70,6 +75,48 @@ fn lines(view: &View, screen: &Screen, width: usize, height: usize) -> Vec<Line<
         lines.push(server_line(server, width));
     }
     lines
+}
+
+/// Half of what is left of the screen at most: the servers are beneath.
+fn push_sites(lines: &mut Vec<Line<'static>>, view: &View, width: usize, height: usize) {
+    let room = (height.saturating_sub(lines.len()) / 2).saturating_sub(2).min(SITES_SHOWN);
+    if view.sites.is_empty() || room == 0 {
+        return;
+    }
+    lines.push(Line::raw(""));
+    let heading = site_cells(["REQ/S", "3XX/S", "4XX/S", "5XX/S", "P50", "P99"].map(str::to_owned));
+    lines.push(Line::styled(row("SITE", width, SITE_COLUMNS, &heading), bold()));
+    for site in view.sites.iter().take(room) {
+        let [_, _, redirects, refused, failed] = site.classes.map(rate);
+        let cells = site_cells([rate(site.requests()), redirects, refused, failed, time(site.median), time(site.p99)]);
+        let style = if site.classes[4] > 0.0 { Style::new().fg(Color::Yellow) } else { Style::new() };
+        lines.push(Line::styled(row(&site.name, width, SITE_COLUMNS, &cells), style));
+    }
+}
+
+fn site_cells([requests, redirects, refused, failed, median, p99]: [String; 6]) -> String {
+    format!(" {requests:>7} {redirects:>7} {refused:>7} {failed:>7} {median:>8} {p99:>9}")
+}
+
+/// `memory 43 MiB  p50 10 ms  p99 100 ms  2xx/s 90.0  3xx/s 0.0  4xx/s 1.0  5xx/s 0.0`
+fn latency_and_memory(view: &View) -> String {
+    let memory = view.resident_bytes.map(|bytes| format!("memory {} MiB", bytes >> 20));
+    let of_sites = view.whole.as_ref().map(|SiteRow { classes, median, p99, .. }| {
+        let [_, good, redirects, refused, failed] = classes.map(rate);
+        let (median, p99) = (time(*median), time(*p99));
+        format!("p50 {median}  p99 {p99}  2xx/s {good}  3xx/s {redirects}  4xx/s {refused}  5xx/s {failed}")
+    });
+    memory.into_iter().chain(of_sites).collect::<Vec<_>>().join("  ")
+}
+
+/// The upper end of a bucket.
+fn time(seconds: Option<f64>) -> String {
+    match seconds {
+        None => "-".to_owned(),
+        Some(seconds) if seconds.is_infinite() => "long".to_owned(),
+        Some(seconds) if seconds < 1.0 => format!("{} ms", (seconds * 100_000.0).round() / 100.0),
+        Some(seconds) => format!("{seconds} s"),
+    }
 }
 
 fn rates(rates: Option<Rates>) -> String {
@@ -123,13 +170,18 @@ fn row(name: &str, width: usize, columns: usize, cells: &str) -> String {
 mod tests {
     use super::{Screen, draw};
     use crate::commands::status::tests::{pools, status};
+    use crate::commands::top::figures::{Figures, SiteFigures};
     use crate::commands::top::model::{Sample, Sort, view};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
     fn screen(first_row: usize, note: Option<&str>) -> Screen {
-        let before = Sample { seconds: 1.0, status: status(), pools: pools() };
-        let mut now = before.clone();
+        let site =
+            |count: u64| SiteFigures { classes: [0, count, 0, 0, 0], buckets: vec![(0.005, count), (f64::INFINITY, count)] };
+        let figures =
+            |count: u64| Figures { sites: [("https://a.test".to_owned(), site(count))].into(), resident_bytes: Some(43 << 20) };
+        let before = Sample { seconds: 1.0, status: status(), pools: pools(), figures: figures(10) };
+        let mut now = Sample { figures: figures(1260), ..before.clone() };
         now.seconds = 2.0;
         now.status.traffic.requests += 1250;
         now.status.traffic.handshakes += 3;
@@ -156,9 +208,13 @@ mod tests {
             "tidegate 0.1.0, process 4711, ready",
             "generation 5, by apply /etc/tidegate/tidegate.kdl",
             "requests/s 1250   errors/s 0.0   handshakes/s 3.0   failed/s 0.0",
+            "memory 43 MiB  p50 5 ms  p99 5 ms  2xx/s 1250  3xx/s 0.0  4xx/s 0.0  5xx/s 0.0",
             "",
             "LISTENER                              SCHEME    SHAKE   HTTP/1   HTTP/2   TUNNEL",
             "0.0.0.0:443                            https        1       20      300        4",
+            "",
+            "SITE                            REQ/S   3XX/S   4XX/S   5XX/S      P50       P99",
+            "https://a.test                   1250     0.0     0.0     0.0     5 ms      5 ms",
             "",
             "POOL/SERVER                                STATE  FLIGHT    OPEN   REQ/S  FAIL/S",
             "app/10.0.0.1:80                          serving       7       8    1200     2.0",
@@ -172,8 +228,8 @@ mod tests {
     #[test]
     fn scrolled_paused_and_without_its_process() {
         let lines = drawn(&screen(2, Some("no process answers at 127.0.0.1:9180; trying again")), 80, 24);
-        assert_eq!(lines[8], "app/10.0.0.3:80                             DOWN       0       1    1200     2.0");
-        assert_eq!(lines[9], "");
+        assert_eq!(lines[12], "app/10.0.0.3:80                             DOWN       0       1    1200     2.0");
+        assert_eq!(lines[13], "");
         assert_eq!(lines[22], "no process answers at 127.0.0.1:9180; trying again");
         assert!(lines[23].starts_with("PAUSED"), "{}", lines[23]);
     }

@@ -2,11 +2,13 @@
 //! the screen; here are the threads, the keys, and the terminal's state, which is put back whatever happens.
 
 mod draw;
+mod figures;
 mod model;
 
 use super::{fail, reach};
 use crate::cli::Running;
 use draw::{Screen, draw};
+use figures::Figures;
 use model::{Sample, Sort, view};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -66,7 +68,8 @@ fn watch(client: Client) -> io::Result<()> {
 
 fn look(client: &Client, begin: Instant) -> Result<Sample, ClientFault> {
     let (status, pools) = (client.fetch("/v1/status")?, client.fetch("/v1/pools")?);
-    Ok(Sample { seconds: begin.elapsed().as_secs_f64(), status, pools })
+    let figures = Figures::read(&client.fetch_text("/metrics")?);
+    Ok(Sample { seconds: begin.elapsed().as_secs_f64(), status, pools, figures })
 }
 
 /// Ends with the screen.
@@ -175,11 +178,11 @@ impl Top {
 #[cfg(test)]
 mod tests {
     use super::model::{Sample, Sort};
-    use super::{KeyCode, KeyEvent, KeyModifiers, Top};
+    use super::{Figures, KeyCode, KeyEvent, KeyModifiers, Top};
     use crate::commands::status::tests::{pools, status};
 
     fn sample(seconds: f64) -> Sample {
-        Sample { seconds, status: status(), pools: pools() }
+        Sample { seconds, status: status(), pools: pools(), figures: Figures::default() }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Two looks at a process in, rates and rows out. Pure: no clock, no terminal.
 
+use super::figures::{CLASSES, Figures, SiteFigures};
 use std::cmp::Ordering;
 use tidegate_api::{Pools, ServerState, Status};
 
@@ -10,6 +11,7 @@ pub struct Sample {
     pub seconds: f64,
     pub status: Status,
     pub pools: Pools,
+    pub figures: Figures,
 }
 
 /// What servers are sorted by.
@@ -48,6 +50,11 @@ pub struct View {
     pub warnings: Vec<String>,
     /// `None` until there are two looks at the same process.
     pub rates: Option<Rates>,
+    /// Of all sites together; `None` as the rates.
+    pub whole: Option<SiteRow>,
+    pub resident_bytes: Option<u64>,
+    /// The busiest first.
+    pub sites: Vec<SiteRow>,
     pub listeners: Vec<ListenerRow>,
     pub servers: Vec<ServerRow>,
 }
@@ -68,6 +75,31 @@ pub struct ListenerRow {
     /// Handshakes, HTTP/1, HTTP/2, tunnels.
     pub connections: [usize; 4],
     pub is_draining: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct SiteRow {
+    pub name: String,
+    /// Answers per second, from 1xx to 5xx.
+    pub classes: [f64; CLASSES],
+    /// Half of the requests, and 99 of 100, took no longer than so many seconds.
+    pub median: Option<f64>,
+    pub p99: Option<f64>,
+}
+
+impl SiteRow {
+    fn of(name: &str, since: &SiteFigures, seconds: f64) -> SiteRow {
+        SiteRow {
+            name: name.to_owned(),
+            classes: since.classes.map(|count| count as f64 / seconds),
+            median: since.quantile(0.5),
+            p99: since.quantile(0.99),
+        }
+    }
+
+    pub fn requests(&self) -> f64 {
+        self.classes.iter().sum()
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -94,6 +126,12 @@ pub fn view(before: Option<&Sample>, now: &Sample, sort: Sort) -> View {
         configuration: format!("generation {}, by {}", status.generation, status.origin),
         warnings: warnings(status),
         rates: before.map(|before| rates(before, now)),
+        whole: before.map(|before| {
+            let since = now.figures.whole().since(&before.figures.whole());
+            SiteRow::of("", &since, now.seconds - before.seconds)
+        }),
+        resident_bytes: now.figures.resident_bytes,
+        sites: before.map(|before| sites(before, now)).unwrap_or_default(),
         listeners: status.listeners.iter().map(listener).collect(),
         servers: servers(before, now, sort),
     }
@@ -112,6 +150,18 @@ fn warnings(status: &Status) -> Vec<String> {
         warnings.push("a restart would bring another configuration; `tidegate status` says why".to_owned());
     }
     warnings
+}
+
+fn sites(before: &Sample, now: &Sample) -> Vec<SiteRow> {
+    let seconds = now.seconds - before.seconds;
+    let none = SiteFigures::default();
+    let row = |(name, figures): (&String, &SiteFigures)| {
+        let was = before.figures.sites.get(name).unwrap_or(&none);
+        SiteRow::of(name, &figures.since(was), seconds)
+    };
+    let mut rows: Vec<SiteRow> = now.figures.sites.iter().map(row).collect();
+    rows.sort_by(|a, b| b.requests().total_cmp(&a.requests()).then_with(|| a.name.cmp(&b.name)));
+    rows
 }
 
 fn listener(listener: &tidegate_api::Listener) -> ListenerRow {
@@ -172,12 +222,12 @@ fn order(a: &ServerRow, b: &ServerRow, sort: Sort) -> Ordering {
 
 #[cfg(test)]
 mod tests {
-    use super::{Rates, Sample, Sort, view};
+    use super::{Figures, Rates, Sample, SiteFigures, Sort, view};
     use crate::commands::status::tests::{pools, status};
     use tidegate_api::AwaitsConfirmation;
 
     fn sample(seconds: f64, requests: u64, errors: u64) -> Sample {
-        let mut sample = Sample { seconds, status: status(), pools: pools() };
+        let mut sample = Sample { seconds, status: status(), pools: pools(), figures: Figures::default() };
         sample.status.traffic.requests = requests;
         sample.status.traffic.server_errors = errors;
         sample.pools.pools[0].servers[0].requests = requests;
@@ -202,6 +252,28 @@ mod tests {
         other.status.process_id = 1;
         check(Some(sample(1.0, 100, 1)), other, None);
         check(Some(sample(1.0, 100, 1)), sample(2.0, 50, 0), rates(0.0, 0.0));
+    }
+
+    #[test]
+    fn sites_are_the_busiest_first_with_rates_of_two_looks() {
+        let figures = |counts: [u64; 2]| {
+            let site = |count: u64| SiteFigures {
+                classes: [0, count, 0, 0, count / 10],
+                buckets: vec![(0.01, count), (f64::INFINITY, count)],
+            };
+            let sites = [("https://a.test".to_owned(), site(counts[0])), ("https://b.test".to_owned(), site(counts[1]))];
+            Figures { sites: sites.into(), resident_bytes: Some(7) }
+        };
+        let mut before = sample(1.0, 100, 1);
+        before.figures = figures([1000, 10]);
+        let mut now = sample(3.0, 200, 1);
+        now.figures = figures([1010, 110]);
+        let seen = view(Some(&before), &now, Sort::Name);
+        let rows: Vec<_> = seen.sites.iter().map(|row| (row.name.as_str(), row.classes[1], row.classes[4], row.p99)).collect();
+        assert_eq!(rows, [("https://b.test", 50.0, 5.0, Some(0.01)), ("https://a.test", 5.0, 0.5, Some(0.01))]);
+        assert_eq!(seen.whole.map(|whole| whole.requests()), Some(60.5));
+        assert_eq!(seen.resident_bytes, Some(7));
+        assert!(view(None, &now, Sort::Name).sites.is_empty(), "one look has no rates");
     }
 
     #[test]

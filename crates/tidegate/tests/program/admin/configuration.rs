@@ -92,6 +92,19 @@ impl Tour {
         assert_eq!(reply.header("etag").map(str::to_owned), self.asked.get("/v1/status").header("etag").map(str::to_owned));
     }
 
+    /// A list, each element of which is what the configuration's schema says of it.
+    fn lists(&self, template: &str, path: &str, definition: &str, count: usize) {
+        self.note("get", template);
+        let reply = self.asked.get(&format!("/v1/configuration{path}"));
+        assert_eq!(reply.status, 200, "{path}: {}", reply.text);
+        let seen = reply.json();
+        let list = seen.as_array().expect("a list");
+        assert_eq!(list.len(), count, "{path}: {seen}");
+        for one in list {
+            described::check(&self.schema, &json!({ "$ref": format!("#/$defs/{definition}") }), one, path);
+        }
+    }
+
     /// A change, after which the file is as before but for `from`, which is `to` now.
     fn changes(&self, verb: &str, template: &str, path: &str, body: &Value, [from, to]: [&str; 2]) {
         let operation = self.note(verb, template);
@@ -133,6 +146,7 @@ fn every_part_is_read_and_changed_and_the_rest_of_the_file_stays() {
     described::check(&tour.schema, &tour.schema, &whole.json(), "the whole");
     assert!(whole.header("etag").is_some_and(|tag| tag.starts_with("\"1-")), "{:?}", whole.header("etag"));
     assert_eq!(whole.json()["pool"][0]["name"], "team");
+    of_lists(&tour, &own);
     of_settings(&tour);
     of_pools(&tour, &large, &small);
     of_listeners(&tour, &own);
@@ -147,6 +161,16 @@ fn every_part_is_read_and_changed_and_the_rest_of_the_file_stays() {
         .flat_map(|(path, verbs)| verbs.as_object().expect("an object").keys().map(|verb| (path.clone(), verb.clone())))
         .collect();
     assert_eq!(*tour.tried.borrow(), described, "something that is not tried here");
+}
+
+fn of_lists(tour: &Tour, own: &str) {
+    tour.lists("/sites", "/sites", "top.site", 1);
+    tour.lists("/sites/{address}/routes", &format!("/sites/http:%2F%2F{own}/routes"), "step.route", 2);
+    tour.lists("/pools", "/pools", "top.pool", 2);
+    tour.lists("/pools/{name}/servers", "/pools/app/servers", "pool.server", 2);
+    tour.lists("/listeners", "/listeners", "top.listener", 1);
+    tour.lists("/tcp", "/tcp", "top.tcp", 0);
+    tour.lists("/admin", "/admin", "top.admin", 1);
 }
 
 fn of_settings(tour: &Tour) {
@@ -353,7 +377,7 @@ fn wrong_changes_say_what_is_wrong_and_change_nothing() {
     );
     check("POST", "/v1/configuration/pools/team/servers", "{\"address\": \"127.0.0.1:9\"}", (409, "taken", "already"));
     check("POST", pool, "{}", (405, "wrong-method", "`Allow`"));
-    check("DELETE", pool, "", (422, "configuration", "`diagnostics` has all of them"));
+    check("DELETE", pool, "", (409, "in-use", "is used by route 3 of http://127.0.0.1"));
     check("PATCH", &format!("{drain}?confirm_within_seconds=0"), "{\"time\": \"6s\"}", bad("`confirm_within_seconds` is 0"));
     check("PATCH", &format!("{drain}?confirm_within_seconds=soon"), "{\"time\": \"6s\"}", bad("is not a number"));
     check("PATCH", &format!("{drain}?confirm=60"), "{\"time\": \"6s\"}", bad("there is no query parameter `confirm`"));
