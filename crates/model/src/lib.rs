@@ -25,6 +25,7 @@ pub mod placeholder;
 pub mod pool;
 pub mod process;
 mod public_name;
+pub mod request_ids;
 pub mod request_log;
 pub mod resilience;
 pub mod route_options;
@@ -63,6 +64,7 @@ pub use process::{
     AccessLog, AccessLogFormat, Admin, DriverChoice, Limits, ListenerOptions, Log, LogLevel, LogTarget, Memory, Rotation, Secret,
     Threads, TicketKeySource,
 };
+pub use request_ids::RequestIds;
 pub use request_log::{RouteLog, RouteLogField};
 pub use resilience::{Health, Hedge, HttpProbe, Outlier, Probe, Retry, RetryOn, RouteRetry, StatusRange};
 pub use route_options::{Mirrors, RouteOptions, Switched};
