@@ -34,7 +34,7 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
         admin,
         admin_token,
         admin_hosts,
-        access_log,
+        access_logs,
         log,
         threads,
         driver,
@@ -49,7 +49,7 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
     } = configuration;
     edition::write(lines.line(), *edition);
     admin::write(lines.line(), admin, admin_token.as_ref(), admin_hosts);
-    access_log::write(lines.line(), access_log);
+    access_log::write_all(lines, access_logs);
     log::write_level(lines.line(), log.level);
     threads::write(lines.line(), *threads);
     driver::write(lines.line(), *driver);

@@ -33,7 +33,7 @@ use tidegate_config::LoadMemory;
 use tidegate_model::{Configuration, HostPattern};
 use tidegate_proxy::process_state::ProcessState;
 use tidegate_proxy::snapshot::Snapshot;
-use tidegate_telemetry::{AccessLogWriter, Readiness, Registry};
+use tidegate_telemetry::{AccessLogs, Readiness, Registry};
 use tokio::sync::{mpsc, watch};
 
 pub struct Control {
@@ -45,7 +45,7 @@ pub struct Control {
     pub(crate) tls: TlsProcessState,
     pub(crate) workers: Workers,
     pub(crate) sockets: SocketTable,
-    pub(crate) log: AccessLogWriter,
+    pub(crate) logs: AccessLogs,
     pub(crate) admin: AdminEndpoint,
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) history: History,

@@ -35,7 +35,7 @@ use tidegate_config::LoadMemory;
 use tidegate_model::{Admin, Configuration, Delta, PoolName};
 use tidegate_proxy::command::NewSocket;
 use tidegate_proxy::process_state::ProcessState;
-use tidegate_telemetry::{AccessLogSender, Readiness, Registry, access_log};
+use tidegate_telemetry::{AccessLogSenders, AccessLogs, Readiness, Registry};
 use tidegate_transport::handover::Succession;
 use tokio::sync::{mpsc, watch};
 /// How the process is to run, beside its configuration.
@@ -60,7 +60,7 @@ pub struct Prepared {
     pub(crate) events: Events,
     pub(crate) admin: Option<(AdminListener, mpsc::UnboundedReceiver<AdminListener>)>,
     pub(crate) handle: ControlHandle,
-    pub(crate) workers: Vec<(usize, Option<AccessLogSender>, Vec<NewSocket>)>,
+    pub(crate) workers: Vec<(usize, Option<AccessLogSenders>, Vec<NewSocket>)>,
     pub(crate) succession: Option<Succession>,
     pub(crate) borrowed: Borrowed,
 }
@@ -105,8 +105,10 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     set_drained(&running, &carried.drained);
     let out_of_descriptors = |error: io::Error| StartFault::Internal(error.to_string());
     let admin = open_admin(&configuration, inherited_admin, &mut activation)?;
-    let (senders, log) = access_log::start(&configuration.access_log, &process.registry, indices.len())
-        .map_err(|error| StartFault::AccessLog { target: configuration.access_log.target.clone(), error })?;
+    let logs = AccessLogs::start(&configuration.access_logs, &process.registry)
+        .map_err(|(target, error)| StartFault::AccessLog { target, error })?;
+    let plan = logs.plan(&configuration.access_logs);
+    let senders = indices.iter().map(|index| AccessLogSenders::new(&process.registry, *index, &plan)).collect();
     // Last: a socket that shares its address gets connections at once, and closing it again would reset them.
     inherited.extend(activation.tcp.into_iter().map(|(_, socket)| socket));
     let (mut sockets, workers_sockets, borrowed) = open_sockets(&running, &indices, inherited, succession.is_some())?;
@@ -127,7 +129,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         tls,
         workers: Workers::new(driver),
         sockets,
-        log,
+        logs,
         admin: AdminEndpoint { listener: admin.try_clone().map_err(out_of_descriptors)?, serve: serve_admin, hosts },
         readiness,
         history: History::new(generations, read.written),
@@ -260,9 +262,9 @@ fn open_admin(
 
 fn share_out(
     indices: &[usize],
-    senders: Vec<AccessLogSender>,
+    senders: Vec<AccessLogSenders>,
     mut sockets: Vec<(usize, NewSocket)>,
-) -> Vec<(usize, Option<AccessLogSender>, Vec<NewSocket>)> {
+) -> Vec<(usize, Option<AccessLogSenders>, Vec<NewSocket>)> {
     let mut senders = senders.into_iter();
     let mut shares = Vec::new();
     for index in indices.iter().copied() {

@@ -109,7 +109,7 @@ impl Control {
                 told = next_told(signals, self.succession.mailbox.as_mut()) => match told {
                     Told::Stop => return,
                     Told::ReopenLogs => {
-                        self.log.reopen();
+                        self.logs.reopen();
                         tracing::info!("log files reopened");
                     }
                     Told::Reload => {
@@ -194,7 +194,7 @@ impl Control {
             self.admin.listener.remove_file();
         }
         self.workers.join_ended();
-        let logged = self.log.finish(Instant::now() + LOG_FLUSH);
+        let logged = self.logs.finish(Instant::now() + LOG_FLUSH);
         tracing::info!(complete, logged, "stopped");
         (successor, self.succession.mailbox)
     }

@@ -93,7 +93,7 @@ impl Configuration {
             admin: self.admin.clone(),
             admin_token: self.admin_token.clone(),
             admin_hosts: self.admin_hosts.clone(),
-            access_log: self.access_log.clone(),
+            access_logs: self.access_logs.clone(),
             log: self.log.clone(),
             threads: self.threads,
             driver: self.driver,
@@ -201,7 +201,7 @@ fn have_same_settings(before: &Configuration, now: &Configuration) -> bool {
         admin,
         admin_token,
         admin_hosts,
-        access_log,
+        access_logs,
         log,
         threads,
         driver,
@@ -216,7 +216,7 @@ fn have_same_settings(before: &Configuration, now: &Configuration) -> bool {
     } = before;
     (edition, tcp, listeners) == (&now.edition, &now.tcp, &now.listeners)
         && (admin, admin_token, admin_hosts) == (&now.admin, &now.admin_token, &now.admin_hosts)
-        && (access_log, log, threads, memory, cache) == (&now.access_log, &now.log, &now.threads, &now.memory, &now.cache)
+        && (access_logs, log, threads, memory, cache) == (&now.access_logs, &now.log, &now.threads, &now.memory, &now.cache)
         && (acme, storage, ticket_keys, drain, limits) == (&now.acme, &now.storage, &now.ticket_keys, &now.drain, &now.limits)
         && (driver, filled) == (&now.driver, &now.filled)
 }

@@ -61,8 +61,8 @@ pub use path_policy::{EncodedSlashes, PathCase, PathParameters, PathPolicy, Slas
 pub use placeholder::{LogField, Placeholder, Template, TemplatePart};
 pub use pool::{Adaptive, Bounds, KeepAlive, Pool, PoolName, Protocol, ProxyProtocol, Server, Timeouts, UpstreamTls};
 pub use process::{
-    AccessLog, AccessLogFormat, Admin, DriverChoice, Limits, ListenerOptions, Log, LogLevel, LogTarget, Memory, Rotation, Secret,
-    Threads, TicketKeySource,
+    AccessLog, AccessLogFormat, Admin, DriverChoice, Limits, ListenerOptions, Log, LogConditions, LogLevel, LogTarget, Memory,
+    Rotation, Secret, Syslog, SyslogPlace, Threads, TicketKeySource,
 };
 pub use request_ids::RequestIds;
 pub use request_log::{RouteLog, RouteLogField};
@@ -98,7 +98,8 @@ pub struct Configuration {
     /// Names, beside those that no site on the internet can have, by which `/metrics` is answered. Exact ones and
     /// wildcards only.
     pub admin_hosts: Vec<HostPattern>,
-    pub access_log: AccessLog,
+    /// Each with lines of its own; none without any.
+    pub access_logs: Vec<AccessLog>,
     pub log: Log,
     pub threads: Threads,
     pub driver: DriverChoice,
@@ -126,7 +127,7 @@ impl Default for Configuration {
             admin: Admin::default(),
             admin_token: None,
             admin_hosts: Vec::new(),
-            access_log: AccessLog::default(),
+            access_logs: vec![AccessLog::default()],
             log: Log::default(),
             threads: Threads::Auto,
             driver: DriverChoice::Auto,

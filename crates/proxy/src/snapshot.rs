@@ -328,7 +328,7 @@ pub fn compile(configuration: &Configuration, parts: Parts<'_>) -> Result<Compil
     };
     // Only when something needed it before, it may be that nothing does now.
     let needs_ja4 = of_changed
-        || configuration.access_log.format.has_placeholder(wanted)
+        || configuration.access_logs.iter().any(|log| log.format.has_placeholder(wanted))
         || before.is_some_and(|before| before.needs_ja4)
             && (sites.iter().any(|site| site.needs_ja4)
                 || configuration.pools.iter().any(|pool| pool.balance.has_placeholder(wanted)));
@@ -343,7 +343,7 @@ pub fn compile(configuration: &Configuration, parts: Parts<'_>) -> Result<Compil
         workers,
         limits: configuration.limits,
         drain: configuration.drain,
-        access_log: configuration.access_log.target != tidegate_model::LogTarget::Off,
+        access_log: !configuration.access_logs.is_empty(),
         needs_ja4,
     };
     Ok(Compiled { snapshot, pools_changed: changed })

@@ -31,7 +31,7 @@ pub fn plan(before: &Configuration, after: &Configuration) -> Plan {
         admin: _,
         admin_token: _,
         admin_hosts: _,
-        access_log: _,
+        access_logs: _,
         log: _,
         threads: _,
         driver: _,

@@ -17,12 +17,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_model as model;
-use tidegate_model::{AccessLogFormat, LogTarget, Placeholder, Rotation, Template, TemplatePart};
+use tidegate_model::{AccessLogFormat, LogConditions, LogTarget, Placeholder, Rotation, Template, TemplatePart};
 
 /// Longer than anything here takes; reached only when something is broken.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn plain() -> AccessRecord<'static> {
+pub(super) fn plain() -> AccessRecord<'static> {
     AccessRecord {
         time_unix_us: 1_795_173_357_123_456,
         client_ip: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)),
@@ -415,7 +415,11 @@ struct Log {
 
 impl Log {
     fn start(target: Target) -> Log {
-        let settings = model::AccessLog { target: LogTarget::Stdout, format: template(&["{time.unix_ms}", " ", "{path}"]) };
+        let settings = model::AccessLog {
+            target: LogTarget::Stdout,
+            format: template(&["{time.unix_ms}", " ", "{path}"]),
+            when: LogConditions::default(),
+        };
         let (producer, consumer) = rtrb::RingBuffer::new(RING_BYTES);
         let (worker, writing) = (Arc::<WorkerMetrics>::default(), Arc::<LogWriterMetrics>::default());
         let writer = AccessLogWriter::start(target, vec![consumer], writing.clone()).expect("a thread");
@@ -660,14 +664,18 @@ fn a_log_that_is_off_can_be_switched_on() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("access.log");
     let mut log = Log::start(Target::Off);
-    let off = model::AccessLog { target: LogTarget::Off, format: AccessLogFormat::Json };
+    let off = model::AccessLog { target: LogTarget::Off, format: AccessLogFormat::Json, when: LogConditions::default() };
     log.sender.apply(&off);
     log.send(5);
     assert!(!log.sender.is_on());
     assert_eq!(log.worker.access_log_lines.value(), 0);
     let target = LogTarget::File { path: path.clone(), rotation: None };
     log.writer.retarget(OpenTarget::open(&target).expect("a file"));
-    log.sender.apply(&model::AccessLog { target, format: template(&["{time.unix_ms}", " ", "{path}"]) });
+    log.sender.apply(&model::AccessLog {
+        target,
+        format: template(&["{time.unix_ms}", " ", "{path}"]),
+        when: LogConditions::default(),
+    });
     log.send(2);
     assert!(log.finish());
     assert_eq!(numbers(&fs::read_to_string(&path).expect("the log")), [5, 6]);
