@@ -5,7 +5,11 @@ use crate::lowering::Lowering;
 use crate::passthrough;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
-use tidegate_model::{AccessLogFormat, Acme, AcmeChallenge, HostPattern, Placeholder, Scheme, Storage, TemplatePart, TlsSource};
+use std::sync::Arc;
+use tidegate_model::listening::site_name;
+use tidegate_model::{
+    AccessLogFormat, Acme, AcmeChallenge, HostPattern, Placeholder, Scheme, Site, SiteAddress, Storage, TemplatePart, TlsSource,
+};
 
 /// Everything that can only be seen with the whole configuration in view.
 pub fn check(lowering: &mut Lowering<'_>, main_file: FileId) {
@@ -18,6 +22,7 @@ pub fn check(lowering: &mut Lowering<'_>, main_file: FileId) {
         return;
     }
     obtained_certificates(lowering);
+    name_sites_of_logs(lowering);
     unset_log_fields(lowering);
     unused_pools(lowering);
     unused_listeners(lowering);
@@ -212,13 +217,49 @@ fn cannot_be_shown(
     Some(diagnostic.help(format!("{ports}, or a `dns` line in `acme`; or say `tls \"internal\"`")))
 }
 
+/// Logs name sites by any of their addresses; lines have the first.
+fn name_sites_of_logs(lowering: &mut Lowering<'_>) {
+    let logs = &lowering.configuration.access_logs;
+    let mut found: Vec<Diagnostic> = Vec::new();
+    let mut named = Vec::new();
+    for (log, (_, at)) in logs.iter().zip(lowering.spans.access_logs.clone()) {
+        let mut names = Vec::new();
+        for text in &log.when.sites {
+            let is_meant = |site: &&Arc<Site>| {
+                SiteAddress::parse(text).is_ok_and(|address| {
+                    site.addresses
+                        .iter()
+                        .any(|own| (&own.host, own.port, own.scheme) == (&address.host, address.port, address.scheme))
+                })
+            };
+            match (lowering.configuration.sites.iter().find(is_meant), &at) {
+                (Some(site), _) => names.push(site_name(site)),
+                (None, Some(at)) => {
+                    let message = format!("no site has the address `{}`", crate::diagnostics::shortened(text));
+                    let help = "name one as `site` does, as in `site=\"https://example.com\"`";
+                    found.push(Diagnostic::error("unknown-site", at.clone(), message).help(help));
+                }
+                (None, None) => {}
+            }
+        }
+        named.push(names);
+    }
+    for (log, names) in lowering.configuration.access_logs.iter_mut().zip(named) {
+        log.when.sites = names;
+    }
+    lowering.diagnostics.extend(found);
+}
+
 /// `{log.NAME}` is what the `log` of a site or route calls so.
 fn unset_log_fields(lowering: &mut Lowering<'_>) {
-    let AccessLogFormat::Template(format) = &lowering.configuration.access_log.format else { return };
     let Some(at) = lowering.spans.access_log_format.clone() else { return };
     let options = lowering.configuration.sites.iter().flat_map(|site| site.all_options());
     let set: BTreeSet<&str> = options.flat_map(|options| &options.log.fields).map(|field| field.name.as_str()).collect();
-    let wanted = format.parts.iter().filter_map(|part| match part {
+    let parts = lowering.configuration.access_logs.iter().filter_map(|log| match &log.format {
+        AccessLogFormat::Template(format) => Some(&format.parts),
+        AccessLogFormat::Json | AccessLogFormat::Common => None,
+    });
+    let wanted = parts.flatten().filter_map(|part| match part {
         TemplatePart::Placeholder(Placeholder::LogOwn(name)) => Some(name.as_str()),
         TemplatePart::Placeholder(_) | TemplatePart::Literal(_) | TemplatePart::Capture(_) => None,
     });

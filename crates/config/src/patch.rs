@@ -102,6 +102,7 @@ impl LastLoad {
         let fields = |site: &Site| site.all_options().flat_map(|options| options.log.fields.clone()).collect::<Vec<_>>();
         was.addresses == now.addresses
             && was.tls == now.tls
+            && self.spans.access_logs.iter().all(|(_, sites)| sites.is_none())
             && (self.spans.access_log_format.is_none() || fields(was) == fields(now))
     }
 }

@@ -166,6 +166,17 @@ fn meaning(placeholder: &Placeholder) -> &'static str {
         Placeholder::Log(LogField::Pool) => "the pool the request went to",
         Placeholder::Log(LogField::Retries) => "attempts after the first",
         Placeholder::Log(LogField::Reason) => "why the proxy itself made the answer",
+        Placeholder::Log(LogField::Route) => "the route's `name=`",
+        Placeholder::Log(LogField::TraceId) => "the trace of a valid `traceparent`, which came or was made",
+        Placeholder::Log(LogField::QueueUs) => "microseconds in queues for a server",
+        Placeholder::Log(LogField::UpstreamStatus) => "the status that the server said",
+        Placeholder::Log(LogField::UpstreamProtocol) => "`HTTP/1.1`, `HTTP/2` or `FastCGI`",
+        Placeholder::Log(LogField::UpstreamConnectUs) => {
+            "microseconds until a connection to the server stood, where one was opened"
+        }
+        Placeholder::Log(LogField::UpstreamTlsUs) => "microseconds of its TLS handshake",
+        Placeholder::Log(LogField::UpstreamFirstByteUs) => "microseconds from the request sent to the first byte of the answer",
+        Placeholder::Log(LogField::UpstreamBodyUs) => "microseconds from there to the end of the answer",
     }
 }
 

@@ -19,8 +19,12 @@ pub struct Spans {
     pub files: Vec<(PathBuf, Location)>,
     /// The place of each `admin`, with what is served there, whether it can be read or not.
     pub admin: Vec<(AdminServes, Location)>,
-    /// The path of the access log, when it is a file.
+    /// The path of an access log, when one is a file.
     pub access_log: Option<Location>,
+    /// Every `access-log`, and where its conditions name sites.
+    pub(crate) access_logs: Vec<(Location, Option<Location>)>,
+    /// `access-log "off"`
+    pub(crate) access_log_off: Option<Location>,
     /// The word of `driver`.
     pub driver: Option<Location>,
     /// The place that `storage` names.
@@ -118,8 +122,14 @@ impl Spans {
             files: moved.list(&self.files, &[])?,
             admin: self.admin.iter().map(|(serves, at)| Some((*serves, moved.place(at)?))).collect::<Option<_>>()?,
             access_log: one(&self.access_log)?,
+            access_logs: self
+                .access_logs
+                .iter()
+                .map(|(line, sites)| Some((moved.place(line)?, one(sites)?)))
+                .collect::<Option<_>>()?,
             driver: one(&self.driver)?,
             storage: one(&self.storage)?,
+            access_log_off: one(&self.access_log_off)?,
             access_log_format: one(&self.access_log_format)?,
             shared_ticket_keys: one(&self.shared_ticket_keys)?,
             listeners: moved.places(&self.listeners)?,

@@ -32,7 +32,7 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
         pools: _,
         listeners: _,
         admin,
-        access_log,
+        access_logs,
         log,
         threads,
         driver,
@@ -48,7 +48,7 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
     } = configuration;
     edition::write(lines.line(), *edition);
     admin::write(lines, admin);
-    access_log::write(lines.line(), access_log);
+    access_log::write_all(lines, access_logs);
     log::write_level(lines.line(), log.level);
     threads::write(lines.line(), *threads);
     driver::write(lines.line(), *driver);

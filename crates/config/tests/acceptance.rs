@@ -291,8 +291,8 @@ fn settings_of_the_whole_process() {
     let socket = AdminEndpoint::new(AdminPlace::Unix("/run/tidegate.sock".into()), AdminServes::Everything);
     assert_eq!(configuration.admin, Admin::At(vec![socket]));
     let rotation = Some(Rotation { size_bytes: 100_000_000, keep: 7 });
-    assert_eq!(configuration.access_log.target, LogTarget::File { path: "/var/log/access.log".into(), rotation });
-    assert!(matches!(configuration.access_log.format, AccessLogFormat::Template(_)));
+    assert_eq!(configuration.access_logs[0].target, LogTarget::File { path: "/var/log/access.log".into(), rotation });
+    assert!(matches!(configuration.access_logs[0].format, AccessLogFormat::Template(_)));
     assert_eq!(configuration.log.level, LogLevel::Warn);
     assert_eq!(configuration.threads, Threads::Count(4));
     assert_eq!(configuration.memory, Memory::Bytes(512 << 20));

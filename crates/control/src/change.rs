@@ -27,7 +27,8 @@ use tidegate_config::LoadMemory;
 use tidegate_explain::plan;
 use tidegate_model::{AdminPlace, Configuration, Delta};
 use tidegate_proxy::command::OldSocket;
-use tidegate_telemetry::{ChangeResult, ReadinessState, access_log, events};
+use tidegate_telemetry::access_log::OpenLogs;
+use tidegate_telemetry::{AccessLogSenders, ChangeResult, ReadinessState, events};
 use tidegate_transport::Driver;
 
 /// What differs, for the process and for people. Sites and pools that are the same are looked at once.
@@ -213,7 +214,7 @@ impl Control {
         let (before, state) = (&self.running, self.state());
         let material = in_background(move || gather(configuration, delta, Some(before), state, numbers, Timestamp::now()))?;
         let admin = self.prepare_admin(&material.configuration)?;
-        let target = self.prepare_log(&material.configuration)?;
+        let logs = self.prepare_logs(&material.configuration)?;
         // Last: a socket that shares its address gets connections at once, and closing it again would reset them.
         let prepared = self.sockets.prepare(&material.snapshot.listeners, &all, &mut Inherited::default())?;
         let old_sockets = prepared.moved();
@@ -231,8 +232,8 @@ impl Control {
             }
         };
         // From here on it happens.
-        if let Some(target) = target {
-            self.log.retarget(target);
+        if let Some(logs) = logs {
+            self.logs.change(logs);
         }
         let staying = if staying.is_empty() { coming } else { staying };
         self.publish(material, delta, Moving { sockets, old_sockets, staying, leaving });
@@ -242,11 +243,9 @@ impl Control {
 
     /// Without sockets at first: a thread that cannot be started must not leave any behind that nobody accepts from.
     fn start_workers(&mut self, coming: &[usize], material: &Material) -> Result<(), ChangeFault> {
-        let log = &material.configuration.access_log;
-        let parts = coming
-            .iter()
-            .map(|index| (*index, Some(self.log.add_worker(log, &self.process.registry, *index)), Vec::new()))
-            .collect();
+        let plan = self.logs.plan(&material.configuration.access_logs);
+        let senders = |index| Some(AccessLogSenders::new(&self.process.registry, index, &plan));
+        let parts = coming.iter().map(|index| (*index, senders(*index), Vec::new())).collect();
         let started = self.workers.start(parts, &material.snapshot, &self.process);
         started.map_err(|error| StartFault::Internal(format!("a worker thread cannot be started: {error}")).into())
     }
@@ -267,14 +266,14 @@ impl Control {
         let handed_on =
             crate::sharing::offer_all(self.succession.name(), &unlisted.iter().map(Spare::socket).collect::<Vec<_>>());
         old_sockets.extend(unlisted.iter().zip(handed_on).map(|(spare, is_handed_on)| spare.left(is_handed_on)));
-        let is_log_changed = configuration.access_log != self.running.configuration.access_log;
+        let is_log_changed = configuration.access_logs != self.running.configuration.access_logs;
         events::set_level(configuration.log.level);
         follow_ticket_keys(&self.tls, &material);
         self.workers.change(ChangeParts {
             snapshot: Some(material.snapshot.clone()),
             sockets,
             old_sockets,
-            access_log: is_log_changed.then(|| configuration.access_log.clone()),
+            access_log: is_log_changed.then(|| self.logs.plan(&configuration.access_logs)),
         });
         if let Some(left) = retiring {
             self.workers.retire(&leaving, &left);
@@ -285,13 +284,13 @@ impl Control {
         systemd::store_listeners(&self.sockets);
     }
 
-    fn prepare_log(&self, configuration: &Configuration) -> Result<Option<access_log::OpenTarget>, StartFault> {
-        let target = &configuration.access_log.target;
-        if *target == self.running.configuration.access_log.target {
+    fn prepare_logs(&self, configuration: &Configuration) -> Result<Option<OpenLogs>, StartFault> {
+        let (before, now) = (&self.running.configuration.access_logs, &configuration.access_logs);
+        if before == now {
             return Ok(None);
         }
-        let opened = access_log::OpenTarget::open(target);
-        opened.map(Some).map_err(|error| StartFault::AccessLog { target: target.clone(), error })
+        let opened = self.logs.open(before, now);
+        opened.map(Some).map_err(|(target, error)| StartFault::AccessLog { target, error })
     }
 
     fn prepare_admin(&self, configuration: &Configuration) -> Result<AdminPlaces, StartFault> {

@@ -351,7 +351,14 @@ fn answers_as_tidegate(mut address: SocketAddr) -> bool {
 }
 
 fn check_access_log(configuration: &Configuration, findings: &mut Vec<Finding>) {
-    let LogTarget::File { path, .. } = &configuration.access_log.target else { return };
+    for log in &configuration.access_logs {
+        if let LogTarget::File { path, .. } = &log.target {
+            check_log_file(path, findings);
+        }
+    }
+}
+
+fn check_log_file(path: &Path, findings: &mut Vec<Finding>) {
     let why = if path.is_dir() {
         Err("it is a folder".to_owned())
     } else if path.exists() {

@@ -34,7 +34,7 @@ use tidegate_config::LoadMemory;
 use tidegate_model::Configuration;
 use tidegate_proxy::process_state::ProcessState;
 use tidegate_proxy::snapshot::Snapshot;
-use tidegate_telemetry::{AccessLogWriter, Readiness, Registry};
+use tidegate_telemetry::{AccessLogs, Readiness, Registry};
 
 pub struct Control {
     pub(crate) source: Source,
@@ -45,7 +45,7 @@ pub struct Control {
     pub(crate) tls: TlsProcessState,
     pub(crate) workers: Workers,
     pub(crate) sockets: SocketTable,
-    pub(crate) log: AccessLogWriter,
+    pub(crate) logs: AccessLogs,
     pub(crate) admin: AdminSockets,
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) history: History,

@@ -4,7 +4,7 @@ use crate::bind::BindFault;
 use crate::driver::DRIVER_HELP;
 use std::fmt;
 use tidegate_certs::CertError;
-use tidegate_model::{AdminPlace, LogTarget};
+use tidegate_model::{AdminPlace, LogTarget, Syslog, SyslogPlace};
 use tidegate_proxy::auth::ListFault;
 use tidegate_transport::ring::Unavailable;
 
@@ -65,6 +65,13 @@ impl fmt::Display for StartFault {
                 write!(
                     f,
                     "the access log {} cannot be opened: {error}\n  help: name a file in a folder that exists and that this user may write to",
+                    path.display()
+                )
+            }
+            StartFault::AccessLog { target: LogTarget::Syslog(Syslog { place: SyslogPlace::Unix(path), .. }), error } => {
+                write!(
+                    f,
+                    "the access log cannot reach syslog at {}: {error}\n  help: name the socket of a daemon that runs, such as `\"syslog:/dev/log\"`",
                     path.display()
                 )
             }

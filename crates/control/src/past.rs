@@ -9,31 +9,25 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tidegate_api::{Explanation, PastRequest, Word};
 use tidegate_explain::{Question, explain};
-use tidegate_model::Configuration;
+use tidegate_model::{Configuration, RequestIds};
 use tidegate_proxy::recent::{RECENT_MAX, RecentRequest, RequestId};
 use tidegate_proxy::worker::Worker;
 use tidegate_transport::{DriverSock, Sock};
 
-/// 128 bits.
-const ID_CHARS: usize = 32;
-
 impl Control {
     /// Looks for a request among the last ones of every worker.
     pub fn past_request(&self, id: &str) -> Result<PastRequest, ChangeFault> {
-        let bad = || {
-            let shown: String = id.chars().take(ID_CHARS).flat_map(char::escape_debug).collect();
-            ChangeFault::Bad(format!(
-                "`{shown}` is not a request id\n  help: an id has {ID_CHARS} hexadecimal digits, as `request_id` in the access log"
-            ))
-        };
-        // `from_str_radix` takes a sign.
-        if id.len() != ID_CHARS || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(bad());
+        // As it is written in the log; ours in capitals are ours all the same.
+        let lower = id.to_ascii_lowercase();
+        let known = if RequestId::parse(&lower).is_some() { lower } else { id.to_owned() };
+        if known.is_empty() || known.len() > RequestIds::BYTES_MAX || !known.bytes().all(|byte| byte.is_ascii_graphic()) {
+            let shown: String = id.chars().take(RequestIds::BYTES_MAX).flat_map(char::escape_debug).collect();
+            return Err(ChangeFault::Bad(format!(
+                "`{shown}` is not a request id\n  help: an id is what `request_id` in the access log is, such as 32 hexadecimal digits"
+            )));
         }
-        let number = u128::from_str_radix(id, 16).map_err(|_| bad())?;
-        let look = move |worker: &Worker<DriverSock>| {
-            worker.recent.find(RequestId(number), |request| read_back(&request.ended.id.to_hex(), request))
-        };
+        let number = RequestId::of_text(&known);
+        let look = move |worker: &Worker<DriverSock>| worker.recent.find(number, |request| read_back(known.as_bytes(), request));
         let found = self.workers.ask(look).into_iter().flatten().next();
         let mut found = found.ok_or_else(|| {
             ChangeFault::NotFound(format!(

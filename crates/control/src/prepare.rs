@@ -36,7 +36,7 @@ use tidegate_config::LoadMemory;
 use tidegate_model::{AdminPlace, Configuration, Delta, PoolName};
 use tidegate_proxy::command::NewSocket;
 use tidegate_proxy::process_state::ProcessState;
-use tidegate_telemetry::{AccessLogSender, Readiness, Registry, access_log};
+use tidegate_telemetry::{AccessLogSenders, AccessLogs, Readiness, Registry};
 use tidegate_transport::handover::Succession;
 use tokio::sync::{mpsc, watch};
 /// How the process is to run, beside its configuration.
@@ -63,7 +63,7 @@ pub struct Prepared {
     pub(crate) events: Events,
     pub(crate) admin: Option<mpsc::UnboundedReceiver<Vec<AdminListener>>>,
     pub(crate) handle: ControlHandle,
-    pub(crate) workers: Vec<(usize, Option<AccessLogSender>, Vec<NewSocket>)>,
+    pub(crate) workers: Vec<(usize, Option<AccessLogSenders>, Vec<NewSocket>)>,
     pub(crate) succession: Option<Succession>,
     pub(crate) borrowed: Borrowed,
     pub(crate) ends_with_terminal: bool,
@@ -109,8 +109,10 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     set_drained(&running, &carried.drained);
     let out_of_descriptors = |error: io::Error| StartFault::Internal(error.to_string());
     let places = open_admin(&configuration, tls.state_dir(), inherited_admin, &mut activation)?;
-    let (senders, log) = access_log::start(&configuration.access_log, &process.registry, indices.len())
-        .map_err(|error| StartFault::AccessLog { target: configuration.access_log.target.clone(), error })?;
+    let logs = AccessLogs::start(&configuration.access_logs, &process.registry)
+        .map_err(|(target, error)| StartFault::AccessLog { target, error })?;
+    let plan = logs.plan(&configuration.access_logs);
+    let senders = indices.iter().map(|index| AccessLogSenders::new(&process.registry, *index, &plan)).collect();
     // Last: a socket that shares its address gets connections at once, and closing it again would reset them.
     inherited.extend(activation.tcp.into_iter().map(|(_, socket)| socket));
     let (mut sockets, workers_sockets, borrowed) = open_sockets(&running, &indices, inherited, succession.is_some())?;
@@ -133,7 +135,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         tls,
         workers: Workers::new(driver),
         sockets,
-        log,
+        logs,
         admin: places_served,
         readiness,
         history: History::new(generations, read.written),
@@ -275,9 +277,9 @@ fn open_admin(
 
 fn share_out(
     indices: &[usize],
-    senders: Vec<AccessLogSender>,
+    senders: Vec<AccessLogSenders>,
     mut sockets: Vec<(usize, NewSocket)>,
-) -> Vec<(usize, Option<AccessLogSender>, Vec<NewSocket>)> {
+) -> Vec<(usize, Option<AccessLogSenders>, Vec<NewSocket>)> {
     let mut senders = senders.into_iter();
     let mut shares = Vec::new();
     for index in indices.iter().copied() {

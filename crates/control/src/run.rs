@@ -126,7 +126,7 @@ impl Control {
                     Told::Stop if delay.begin(self.configuration().drain_delay) => self.announce_stop(&delay),
                     Told::Stop => return Ending::Gently,
                     Told::ReopenLogs => {
-                        self.log.reopen();
+                        self.logs.reopen();
                         tracing::info!("log files reopened");
                     }
                     Told::Reload => {
@@ -236,7 +236,7 @@ impl Control {
         }
         self.admin.close();
         self.workers.join_ended();
-        let logged = self.log.finish(Instant::now() + LOG_FLUSH);
+        let logged = self.logs.finish(Instant::now() + LOG_FLUSH);
         tracing::info!(complete, logged, "stopped");
         (successor, self.succession.mailbox)
     }

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tidegate_model::{AccessLog, Threads};
+use tidegate_model::Threads;
 use tidegate_proxy::command::{Change, Command, NewSocket, OldSocket, SocketId};
 use tidegate_proxy::process_state::ProcessState;
 use tidegate_proxy::run::{self, WorkerParts};
 use tidegate_proxy::snapshot::Snapshot;
 use tidegate_proxy::worker::Worker;
-use tidegate_telemetry::AccessLogSender;
+use tidegate_telemetry::{AccessLogSenders, LogPlan};
 use tidegate_transport::{DriverSock, rt};
 
 /// Commands that may wait for a worker; it takes them between two polls of its tasks.
@@ -50,7 +50,7 @@ pub struct ChangeParts {
     /// With the index of the worker that is to accept from it.
     pub sockets: Vec<(usize, NewSocket)>,
     pub old_sockets: Vec<OldSocket>,
-    pub access_log: Option<AccessLog>,
+    pub access_log: Option<LogPlan>,
 }
 
 impl Workers {
@@ -81,7 +81,7 @@ impl Workers {
     /// Starts threads of these indices; they accept connections when this returns.
     pub fn start(
         &mut self,
-        parts: Vec<(usize, Option<AccessLogSender>, Vec<NewSocket>)>,
+        parts: Vec<(usize, Option<AccessLogSenders>, Vec<NewSocket>)>,
         snapshot: &Arc<Snapshot>,
         process: &Arc<ProcessState>,
     ) -> io::Result<()> {

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_middleware::{Refusal, RequestId};
+use tidegate_model::Protocol;
 use tidegate_passwords::User;
 use tidegate_transport::rt;
 use tidegate_wire::head::Span;
@@ -15,6 +16,8 @@ pub struct Record {
     pub ended: Option<Instant>,
     /// In two halves, since a number of its length would have everything aligned to it.
     request_id: [u64; 2],
+    /// The identifier that a trusted proxy has given, where it is none of ours in form.
+    pub given_id: Option<Box<str>>,
     pub status: u16,
     /// Boxed: most requests have none.
     why: Option<Box<Why>>,
@@ -46,6 +49,8 @@ pub struct UpstreamRecord {
     /// Position in the pool.
     pub server: u32,
     pub reused: bool,
+    /// What is spoken on the connection, once there is one.
+    pub protocol: Option<Protocol>,
     /// Of a connection that was opened for the request. In microseconds, as all of these: they are part of each
     /// request's future.
     pub connect_us: Option<NonZeroU32>,
@@ -54,6 +59,12 @@ pub struct UpstreamRecord {
 }
 
 impl UpstreamRecord {
+    /// From the first byte of the answer to its end, which is so long after the request's begin.
+    pub fn body_us(&self, ended_us: u64) -> Option<u64> {
+        let answer = self.answer?;
+        Some(ended_us.saturating_sub(u64::from(answer.sent_us) + u64::from(answer.first_byte_us)))
+    }
+
     /// From the begin of its connection, or of the request on a kept one, to the end of the answer, which is so long
     /// after the request's begin. `None`: no answer began.
     pub fn whole(&self, ended: Duration) -> Option<Duration> {
@@ -66,6 +77,8 @@ impl UpstreamRecord {
 /// When an answer began.
 #[derive(Debug, Clone, Copy)]
 pub struct AnswerTimes {
+    /// As the server said it; the client may get another one.
+    pub status: u16,
     /// From the end of the request's head to when the server had all of the request that was there.
     pub sent_us: u32,
     /// From then to the answer's first byte.
@@ -88,7 +101,8 @@ impl Record {
         Record {
             started,
             ended: None,
-            request_id: [(request_id.0 >> 64) as u64, request_id.0 as u64],
+            request_id: halves(request_id),
+            given_id: None,
             status: 0,
             why: None,
             is_refused: false,
@@ -102,6 +116,11 @@ impl Record {
             matched_path: path,
             user: None,
         }
+    }
+
+    /// The identifier that a trusted proxy has given takes the place of our own.
+    pub fn set_request_id(&mut self, id: RequestId) {
+        self.request_id = halves(id);
     }
 
     pub fn request_id(&self) -> RequestId {
@@ -152,12 +171,13 @@ impl Record {
     /// A server was chosen.
     pub fn sent_to(&mut self, server: usize) {
         self.upstream =
-            Some(UpstreamRecord { server: server as u32, reused: false, connect_us: None, tls_us: None, answer: None });
+            Some(UpstreamRecord { server: server as u32, reused: false, protocol: None, connect_us: None, tls_us: None, answer: None });
     }
 
-    /// A connection to the server is there, which had served a request before or not.
-    pub fn connected(&mut self, reused: bool) {
+    /// A connection to the server is there, on which this is spoken, and which had served a request before or not.
+    pub fn connected(&mut self, protocol: Protocol, reused: bool) {
         if let Some(upstream) = &mut self.upstream {
+            upstream.protocol = Some(protocol);
             upstream.reused = reused;
         }
     }
@@ -177,10 +197,14 @@ impl Record {
     }
 
     /// An answer began, so long after the request was sent.
-    pub fn answer_began(&mut self, sent_at: Instant, waited: Duration) {
+    pub fn answer_began(&mut self, status: u16, sent_at: Instant, waited: Duration) {
         let sent_us = short_us(sent_at.saturating_duration_since(self.started));
         if let Some(upstream) = &mut self.upstream {
-            upstream.answer = Some(AnswerTimes { sent_us, first_byte_us: short_us(waited) });
+            upstream.answer = Some(AnswerTimes { status, sent_us, first_byte_us: short_us(waited) });
         }
     }
+}
+
+fn halves(id: RequestId) -> [u64; 2] {
+    [(id.0 >> 64) as u64, id.0 as u64]
 }

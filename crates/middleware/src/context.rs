@@ -24,6 +24,8 @@ pub struct Context<'a> {
     /// `host:port`; `None` until a server was chosen.
     pub upstream_address: Option<&'a str>,
     pub request_id: RequestId,
+    /// The identifier that a trusted proxy has given the request, where it is none of ours in form.
+    pub given_id: Option<&'a str>,
     /// Who has logged in.
     pub user: Option<&'a str>,
     /// In a page for an error: the status that the client gets, and the reason code or nothing.
@@ -62,6 +64,14 @@ pub fn client_certificate_text(certificate: Option<&ClientCertificate>, field: C
     }
 }
 
+impl Context<'_> {
+    /// Calls back with the request's identifier as text.
+    #[inline]
+    pub fn see_request_id<T>(&self, see: impl FnOnce(&str) -> T) -> T {
+        self.request_id.see(self.given_id, see)
+    }
+}
+
 /// Written as 32 hexadecimal digits, which is also the form of a W3C trace id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RequestId(pub u128);
@@ -69,11 +79,48 @@ pub struct RequestId(pub u128);
 impl RequestId {
     pub fn to_hex(self) -> [u8; 32] {
         let mut hex = [0; 32];
-        for (position, digit) in hex.iter_mut().enumerate() {
-            *digit = b"0123456789abcdef"[(self.0 >> (124 - 4 * position)) as usize & 0xf];
+        for (digits, word) in hex.as_chunks_mut::<8>().0.iter_mut().zip(self.0.to_be_bytes().as_chunks::<4>().0) {
+            *digits = eight_digits(u32::from_be_bytes(*word));
         }
         hex
     }
+
+    /// By which a request is found whose identifier is this text: the number that it writes, or else one that is made
+    /// of it (FNV-1a).
+    pub fn of_text(text: &str) -> RequestId {
+        if let Some(number) = RequestId::parse(text) {
+            return number;
+        }
+        let step = |hash: u128, byte: u8| (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
+        RequestId(text.bytes().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, step))
+    }
+
+    /// What is written exactly as those of this process are.
+    pub fn parse(text: &str) -> Option<RequestId> {
+        let is_ours = text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        is_ours.then(|| u128::from_str_radix(text, 16).ok()).flatten().map(RequestId)
+    }
+
+    /// Calls back with the identifier as text: the one that somebody gave, or else its digits.
+    #[inline]
+    pub fn see<T>(self, given: Option<&str>, see: impl FnOnce(&str) -> T) -> T {
+        match given {
+            Some(given) => see(given),
+            None => see(std::str::from_utf8(&self.to_hex()).unwrap_or_default()),
+        }
+    }
+}
+
+/// All digits of a number at once, each in a byte of its own.
+#[inline]
+fn eight_digits(number: u32) -> [u8; 8] {
+    let wide = u64::from(number);
+    let wide = (wide | wide << 16) & 0x0000_ffff_0000_ffff;
+    let wide = (wide | wide << 8) & 0x00ff_00ff_00ff_00ff;
+    let digits = (wide | wide << 4) & 0x0f0f_0f0f_0f0f_0f0f;
+    // 1 in each byte whose digit is a letter.
+    let letters = ((digits + 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101;
+    (digits + 0x3030_3030_3030_3030 + letters * 0x27).to_be_bytes()
 }
 
 /// Buffers that a worker keeps and lends to every request, so that rendering allocates nothing once they have grown.
@@ -94,5 +141,20 @@ mod tests {
         check(1);
         check(u128::MAX);
         check(0x0123_4567_89ab_cdef_0011_2233_4455_6677);
+        check(0xfedc_ba98_7654_3210_f0f0_0f0f_9a9a_a9a9);
+    }
+
+    #[test]
+    fn an_id_is_found_by_its_text_whoever_wrote_it() {
+        let ours = RequestId(0x0123_4567_89ab_cdef_0011_2233_4455_6677);
+        assert_eq!(RequestId::of_text("0123456789abcdef0011223344556677"), ours);
+        for text in ["0123456789ABCDEF0011223344556677", "abc", "", "+123456789abcdef0011223344556677"] {
+            assert_eq!(RequestId::parse(text), None, "{text}");
+            assert_eq!(RequestId::of_text(text), RequestId::of_text(text));
+            assert_ne!(RequestId::of_text(text), ours);
+        }
+        assert_ne!(RequestId::of_text("a"), RequestId::of_text("b"));
+        assert_eq!(ours.see(None, str::to_owned), "0123456789abcdef0011223344556677");
+        assert_eq!(ours.see(Some("given"), str::to_owned), "given");
     }
 }

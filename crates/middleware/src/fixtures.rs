@@ -71,6 +71,7 @@ pub(crate) fn context() -> Context<'static> {
         tls_ja4: Some("t13d1516h2_8daaf6152771_d8a2da3f94cd"),
         upstream_address: Some("10.0.0.4:8080"),
         request_id: RequestId(0xabc),
+        given_id: None,
         user: Some("alice <a>"),
         error: None,
         now_unix_ms: 1_700_000_000_123,

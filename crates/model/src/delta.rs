@@ -91,7 +91,7 @@ impl Configuration {
             tcp: self.tcp.clone(),
             listeners: self.listeners.clone(),
             admin: self.admin.clone(),
-            access_log: self.access_log.clone(),
+            access_logs: self.access_logs.clone(),
             log: self.log.clone(),
             threads: self.threads,
             driver: self.driver,
@@ -198,7 +198,7 @@ fn have_same_settings(before: &Configuration, now: &Configuration) -> bool {
         pools: _,
         listeners,
         admin,
-        access_log,
+        access_logs,
         log,
         threads,
         driver,
@@ -214,7 +214,7 @@ fn have_same_settings(before: &Configuration, now: &Configuration) -> bool {
     } = before;
     (edition, tcp, listeners) == (&now.edition, &now.tcp, &now.listeners)
         && (admin, drain_delay) == (&now.admin, &now.drain_delay)
-        && (access_log, log, threads, memory, cache) == (&now.access_log, &now.log, &now.threads, &now.memory, &now.cache)
+        && (access_logs, log, threads, memory, cache) == (&now.access_logs, &now.log, &now.threads, &now.memory, &now.cache)
         && (acme, storage, ticket_keys, drain, limits) == (&now.acme, &now.storage, &now.ticket_keys, &now.drain, &now.limits)
         && (driver, filled) == (&now.driver, &now.filled)
 }

@@ -25,6 +25,7 @@ pub mod placeholder;
 pub mod pool;
 pub mod process;
 mod public_name;
+pub mod request_ids;
 pub mod request_log;
 pub mod resilience;
 pub mod route_options;
@@ -61,8 +62,9 @@ pub use placeholder::{LogField, Placeholder, Template, TemplatePart};
 pub use pool::{Adaptive, Bounds, KeepAlive, Pool, PoolName, Protocol, ProxyProtocol, Server, Timeouts, UpstreamTls};
 pub use process::{
     ADMIN_ADDRESS, ADMIN_SOCKET, AccessLog, AccessLogFormat, Admin, AdminEndpoint, AdminPlace, AdminServes, DriverChoice, Limits,
-    ListenerOptions, Log, LogLevel, LogTarget, Memory, Rotation, Secret, Threads, TicketKeySource,
+    ListenerOptions, Log, LogConditions, LogLevel, LogTarget, Memory, Rotation, Secret, Syslog, SyslogPlace, Threads, TicketKeySource,
 };
+pub use request_ids::RequestIds;
 pub use request_log::{RouteLog, RouteLogField};
 pub use resilience::{Health, Hedge, HttpProbe, Outlier, Probe, Retry, RetryOn, RouteRetry, StatusRange};
 pub use route_options::{Mirrors, RouteOptions, Switched};
@@ -90,7 +92,8 @@ pub struct Configuration {
     /// Options of listening addresses, by the address they are written for.
     pub listeners: Vec<ListenerOptions>,
     pub admin: Admin,
-    pub access_log: AccessLog,
+    /// Each with lines of its own; none without any.
+    pub access_logs: Vec<AccessLog>,
     pub log: Log,
     pub threads: Threads,
     pub driver: DriverChoice,
@@ -119,7 +122,7 @@ impl Default for Configuration {
             pools: Vec::new(),
             listeners: Vec::new(),
             admin: Admin::default(),
-            access_log: AccessLog::default(),
+            access_logs: vec![AccessLog::default()],
             log: Log::default(),
             threads: Threads::Auto,
             driver: DriverChoice::Auto,

@@ -107,6 +107,17 @@ pub enum LogField {
     Retries,
     /// The reason code, when the proxy itself made the answer.
     Reason,
+    /// The route's name.
+    Route,
+    /// The trace that the request is part of.
+    TraceId,
+    QueueUs,
+    UpstreamStatus,
+    UpstreamProtocol,
+    UpstreamConnectUs,
+    UpstreamTlsUs,
+    UpstreamFirstByteUs,
+    UpstreamBodyUs,
 }
 
 impl LogField {
@@ -121,6 +132,15 @@ impl LogField {
         ("pool", LogField::Pool),
         ("retries", LogField::Retries),
         ("reason", LogField::Reason),
+        ("route", LogField::Route),
+        ("trace_id", LogField::TraceId),
+        ("queue_us", LogField::QueueUs),
+        ("upstream_status", LogField::UpstreamStatus),
+        ("upstream_protocol", LogField::UpstreamProtocol),
+        ("upstream_connect_us", LogField::UpstreamConnectUs),
+        ("upstream_tls_us", LogField::UpstreamTlsUs),
+        ("upstream_first_byte_us", LogField::UpstreamFirstByteUs),
+        ("upstream_body_us", LogField::UpstreamBodyUs),
     ];
 
     pub fn name(self) -> &'static str {

@@ -3,6 +3,7 @@
 use crate::address::HostPattern;
 use crate::limiting::Rate;
 use crate::placeholder::{Placeholder, Template};
+use crate::resilience::StatusRange;
 use ipnet::IpNet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -129,11 +130,28 @@ impl fmt::Debug for Secret {
 pub struct AccessLog {
     pub target: LogTarget,
     pub format: AccessLogFormat,
+    pub when: LogConditions,
+}
+
+/// Which requests have a line. All of them have to hold.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LogConditions {
+    /// Any of these, by their names; empty is any.
+    pub sites: Vec<String>,
+    /// Any of these; empty is any, and none.
+    pub statuses: Vec<StatusRange>,
+    /// Requests that took at least so long.
+    pub slower_than: Option<Duration>,
+}
+
+impl AccessLog {
+    /// Each has a thread, and a ring in each worker.
+    pub const LOGS_MAX: usize = 8;
 }
 
 impl Default for AccessLog {
     fn default() -> Self {
-        AccessLog { target: LogTarget::Stdout, format: AccessLogFormat::Json }
+        AccessLog { target: LogTarget::Stdout, format: AccessLogFormat::Json, when: LogConditions::default() }
     }
 }
 
@@ -143,6 +161,35 @@ pub enum LogTarget {
     Stdout,
     Stderr,
     File { path: PathBuf, rotation: Option<Rotation> },
+    Syslog(Syslog),
+}
+
+/// A daemon of syslog (RFC 5424).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Syslog {
+    pub place: SyslogPlace,
+    /// Its number, 0 to 23.
+    pub facility: u8,
+    /// The name of the application.
+    pub tag: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SyslogPlace {
+    Unix(PathBuf),
+    Udp(SocketAddr),
+}
+
+impl Syslog {
+    /// RFC 5424, table 1, in the words of every daemon.
+    pub const FACILITIES: [&str; 24] = [
+        "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv", "ftp", "ntp", "audit",
+        "alert", "clock", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7",
+    ];
+    pub const FACILITY: u8 = 16;
+    pub const TAG: &str = "tidegate";
+    /// RFC 5424 section 6.2.5.
+    pub const TAG_BYTES_MAX: usize = 48;
 }
 
 /// Rename to `path.1`, `path.2`, … when `size_bytes` is reached; `keep` old files stay.

@@ -41,12 +41,15 @@ impl RouteLog {
 }
 
 /// Keys of a line's JSON form, which no field of a route can have.
-pub const LINE_KEYS: [&str; 31] = [
+pub const LINE_KEYS: [&str; 40] = [
     "time",
     "request_id",
+    "trace_id",
     "client_ip",
     "client_port",
+    "user",
     "site",
+    "route",
     "method",
     "scheme",
     "host",
@@ -59,7 +62,13 @@ pub const LINE_KEYS: [&str; 31] = [
     "duration_us",
     "pool",
     "upstream",
+    "upstream_status",
+    "upstream_protocol",
+    "queue_us",
+    "upstream_connect_us",
+    "upstream_tls_us",
     "upstream_first_byte_us",
+    "upstream_body_us",
     "upstream_reused",
     "retries",
     "cache",

@@ -7,6 +7,7 @@ use crate::error_page::{ErrorBody, ErrorPage};
 use crate::pass_on::PassOn;
 use crate::path_policy::PathPolicy;
 use crate::placeholder::Template;
+use crate::request_ids::RequestIds;
 use crate::request_log::RouteLog;
 use crate::traffic::{Mirror, RouteTimeouts};
 
@@ -17,6 +18,8 @@ pub struct RouteOptions {
     pub path_policy: Option<PathPolicy>,
     /// `pass-on`; nothing where neither says it.
     pub pass_on: Option<PassOn>,
+    /// On where neither says it.
+    pub request_ids: Switched<RequestIds>,
     /// The first that fits counts, the route's before the site's.
     pub error_pages: Vec<ErrorPage>,
     pub compress: Switched<Compress>,
@@ -76,6 +79,7 @@ impl RouteOptions {
         RouteOptions {
             path_policy: route.path_policy.or(self.path_policy),
             pass_on: route.pass_on.or(self.pass_on),
+            request_ids: self.request_ids.and(&route.request_ids),
             error_pages: [&route.error_pages[..], &self.error_pages].concat(),
             compress: self.compress.and(&route.compress),
             decompress: self.decompress.and(&route.decompress),
@@ -91,6 +95,7 @@ impl RouteOptions {
         let RouteOptions {
             path_policy: _,
             pass_on: _,
+            request_ids: _,
             error_pages,
             compress: _,
             decompress: _,

@@ -70,7 +70,7 @@ pub async fn answer_refusal_with<S: Sock>(
     fields: &[(&str, Cow<'_, str>)],
 ) -> Result<(), Failure> {
     exchange.record.refused(refusal);
-    around.connection.note_refusal(refusal, exchange.client_ip);
+    around.connection.note_refusal(refusal, exchange.client_ip, Some(&exchange.record));
     exchange.responder.set_write_idle(REFUSAL_WRITE_IDLE);
     let outcome = send_refusal(exchange, around, refusal, fields).await;
     exchange.responder.set_write_idle(CLIENT_WRITE_IDLE);

@@ -5,7 +5,7 @@ use crate::snapshot::Snapshot;
 use crate::worker::Worker;
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_model::AccessLog;
+use tidegate_telemetry::LogPlan;
 use tidegate_transport::DriverSock;
 
 pub enum Command {
@@ -33,7 +33,7 @@ pub struct Change {
     pub sockets: Vec<NewSocket>,
     /// Sockets to leave.
     pub old_sockets: Vec<OldSocket>,
-    pub access_log: Option<AccessLog>,
+    pub access_log: Option<LogPlan>,
     /// Told the worker's index when it is done.
     pub done: std::sync::mpsc::Sender<usize>,
 }

@@ -3,6 +3,7 @@
 //! measurements. Read `request` first: it is the life of a request from top to bottom.
 
 pub mod request;
+mod request_ids;
 
 mod answering;
 pub mod auth;

@@ -26,6 +26,7 @@ use crate::failure::Failure;
 use crate::files::serve_file;
 use crate::forward::{Forwarding, Way, check_upgrade};
 use crate::recent::EndedRequest;
+use crate::request_ids::{self, trace_of};
 use crate::snapshot::CompiledRoute;
 use crate::surroundings::{Surroundings, context};
 use crate::terminal::{CompiledSplit, CompiledTerminal};
@@ -34,8 +35,9 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tidegate_balancing::hash_bytes;
-use tidegate_exchange::{Arrived, ClientFault, Exchange, Pooled, Responder, STATUS_CLIENT_GONE};
+use tidegate_exchange::{Arrived, ClientFault, Exchange, Pooled, Responder, STATUS_CLIENT_GONE, UpstreamRecord};
 use tidegate_middleware::{CompiledLog, Refusal, View, Walk, client_certificate_text};
+use tidegate_model::Protocol;
 use tidegate_routing::decision::{Arrival, Sender};
 use tidegate_routing::{RouteId, cookie_value};
 use tidegate_telemetry::{AccessRecord, RecordTls, RecordUpstream, UpstreamError, UpstreamTime};
@@ -184,6 +186,9 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             Ok(route) => route,
             Err(refusal) => return Box::pin(self.answer_refusal(refusal)).await,
         };
+        if route.request_ids.wants_to_take(&self.exchange.head.fields) {
+            request_ids::take(&route.request_ids, self.exchange);
+        }
         match self.run_request_steps(route, Walk::default()) {
             Ok(Ran::Through) => {}
             // Boxed, as everything that the common request does not meet.
@@ -517,15 +522,12 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             path: record.path.of(bytes),
             query: record.query.map_or(b"", |query| query.of(bytes)),
             protocol: head.version.as_str(),
-            status: record.status,
+            status: Some(record.status),
             request_bytes: record.request_bytes,
             response_bytes,
             duration_us,
-            upstream: record.upstream.as_ref().map(|upstream| RecordUpstream {
-                address: self.upstream_authority(upstream.server as usize),
-                first_byte_us: upstream.answer.map(|answer| answer.first_byte_us.into()),
-                reused: upstream.reused,
-            }),
+            queue_us: Some(record.queued_us.into()).filter(|waited| *waited > 0),
+            upstream: record.upstream.as_ref().map(|upstream| self.upstream_of_record(upstream, duration_us)),
             retries: record.retries,
             tls: self.connection.tls.as_ref().map(|tls| RecordTls {
                 version: tls.version,
@@ -536,8 +538,10 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             }),
             referer: field(HeaderId::Referer),
             user_agent: field(HeaderId::UserAgent),
-            request_id: &record.request_id().to_hex(),
+            request_id: record.given_id.as_deref().map_or(&record.request_id().to_hex(), str::as_bytes),
+            trace_id: trace_of(&head.fields).unwrap_or_default(),
             site: self.site.as_ref().map_or("", |site| &site.compiled.name),
+            route: self.route_name(),
             pool: self.way.pool.as_ref().map(|pool| &*pool.compiled.name.0),
             cache: record.cache,
             reason: record.reason(),
@@ -548,6 +552,29 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             own_fields: own.is_some().then_some(&own_fields),
             response_header: needs_headers.then_some(&response_header),
         });
+    }
+
+    fn route_name(&self) -> &str {
+        let name = self.site.as_ref().and_then(|site| site.compiled.route(self.route).name.as_deref());
+        name.unwrap_or_default()
+    }
+
+    fn upstream_of_record(&self, upstream: &UpstreamRecord, ended_us: u64) -> RecordUpstream<'_> {
+        RecordUpstream {
+            address: self.upstream_authority(upstream.server as usize),
+            status: upstream.answer.map(|answer| answer.status),
+            protocol: upstream.protocol.map_or("", |protocol| match protocol {
+                Protocol::Auto => "",
+                Protocol::Http1 => "HTTP/1.1",
+                Protocol::H2 | Protocol::H2c => "HTTP/2",
+                Protocol::FastCgi => "FastCGI",
+            }),
+            connect_us: upstream.connect_us.map(|us| us.get().into()),
+            tls_us: upstream.tls_us.map(|us| us.get().into()),
+            first_byte_us: upstream.answer.map(|answer| answer.first_byte_us.into()),
+            body_us: upstream.body_us(ended_us),
+            reused: upstream.reused,
+        }
     }
 
     fn upstream_authority(&self, server: usize) -> &str {

@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
-use tidegate_telemetry::AccessLogSender;
+use tidegate_telemetry::AccessLogSenders;
 use tidegate_transport::{Driver, DriverListener, DriverSock, buffer, held_back, memory, rt};
 use tidegate_upstream::connect::warm;
 
@@ -55,7 +55,7 @@ pub struct WorkerParts {
     pub snapshot: Arc<Snapshot>,
     pub sockets: Vec<NewSocket>,
     pub state: Arc<ProcessState>,
-    pub access_log: Option<AccessLogSender>,
+    pub access_log: Option<AccessLogSenders>,
     pub commands: rt::Receiver<Command>,
     /// Told once the worker accepts connections, or why it will not.
     pub started: std::sync::mpsc::Sender<io::Result<()>>,
@@ -107,8 +107,8 @@ async fn obey(parts: WorkerParts) -> io::Result<()> {
 /// Takes on what a change brings. Nothing in it can fail: what can was tried before it was sent.
 fn take_on(worker: &Rc<Worker<DriverSock>>, change: Change) {
     let Change { snapshot, sockets, old_sockets, access_log, done } = change;
-    if let (Some(settings), Some(sender)) = (&access_log, &mut *worker.access_log.borrow_mut()) {
-        sender.apply(settings);
+    if let (Some(plan), Some(senders)) = (&access_log, &mut *worker.access_log.borrow_mut()) {
+        senders.apply(plan);
     }
     if let Some(snapshot) = snapshot {
         worker.publish(snapshot);

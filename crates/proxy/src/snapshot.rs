@@ -6,10 +6,12 @@
 use crate::auth::{UserFiles, UserList};
 use crate::cached::{CacheTier, RouteCache};
 use crate::persistent::PersistentVec;
+use crate::request_ids::RouteIds;
 use crate::terminal::{CompiledTerminal, RouteUpstream};
 use arc_swap::ArcSwap;
 use ipnet::IpNet;
 use rustls::ServerConfig;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -198,6 +200,7 @@ pub type Handshakes = ArcSwap<ServerConfigs>;
 pub struct CompiledRoute {
     /// By which its requests are told apart in the log.
     pub name: Option<Box<str>>,
+    pub request_ids: RouteIds,
     /// The site's steps, then the route's.
     pub steps: Box<[CompiledStep]>,
     /// Whether any step reads or changes the response.
@@ -325,7 +328,7 @@ pub fn compile(configuration: &Configuration, parts: Parts<'_>) -> Result<Compil
     };
     // Only when something needed it before, it may be that nothing does now.
     let needs_ja4 = of_changed
-        || configuration.access_log.format.has_placeholder(wanted)
+        || configuration.access_logs.iter().any(|log| log.format.has_placeholder(wanted))
         || before.is_some_and(|before| before.needs_ja4)
             && (sites.iter().any(|site| site.needs_ja4)
                 || configuration.pools.iter().any(|pool| pool.balance.has_placeholder(wanted)));
@@ -340,7 +343,7 @@ pub fn compile(configuration: &Configuration, parts: Parts<'_>) -> Result<Compil
         workers,
         limits: configuration.limits,
         drain: configuration.drain,
-        access_log: configuration.access_log.target != tidegate_model::LogTarget::Off,
+        access_log: !configuration.access_logs.is_empty(),
         needs_ja4,
     };
     Ok(Compiled { snapshot, pools_changed: changed })
@@ -461,7 +464,11 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
     let options = site.options.and(&route.options);
     let path_policy = options.path_policy.unwrap_or_default();
     let scope = Scope { tables: limits, site: name, route: &route_name, path_policy };
-    let steps = compile_steps(scope, &site.steps, &route.steps).map_err(|error| fault(&error))?;
+    let steps_of_route = match RouteIds::answer_step(&options.request_ids) {
+        Some(step) => Cow::Owned([&route.steps[..], &[step]].concat()),
+        None => Cow::Borrowed(&route.steps),
+    };
+    let steps = compile_steps(scope, &site.steps, &steps_of_route).map_err(|error| fault(&error))?;
     let terminal = CompiledTerminal::compile(&route.terminal, pools).map_err(|error| fault(&error))?;
     let cache = options.cache.on().filter(|_| terminal.asks_others());
     let mirror = |model: Mirror| {
@@ -471,6 +478,7 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
     let users = basic_auth_of(&site.steps, &route.steps).map(|auth| user_files.list(&auth.users)).transpose();
     Ok(CompiledRoute {
         name: route.name.as_deref().map(Box::from),
+        request_ids: RouteIds::new(&options.request_ids),
         error_pages: ErrorPages::new(&options.error_pages),
         users: users.map_err(|error| fault(&error))?,
         trailers: TrailerRules::new(site.steps.iter().chain(&route.steps), options.pass_on.unwrap_or_default()),

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidegate_exchange::date::DateClock;
 use tidegate_middleware::{RequestId, Scratch};
-use tidegate_telemetry::{AccessLogSender, EventGate, SiteMetrics, WorkerMetrics};
+use tidegate_telemetry::{AccessLogSenders, EventGate, SiteMetrics, WorkerMetrics};
 use tidegate_transport::Sock;
 use tidegate_upstream::pool::{Of, WorkerPool};
 
@@ -32,7 +32,7 @@ pub struct Worker<S: Sock> {
     /// Generations that may have requests on their way, the newest last.
     marks: RefCell<Vec<Mark<S>>>,
     pub listeners: Listeners<S>,
-    pub access_log: RefCell<Option<AccessLogSender>>,
+    pub access_log: RefCell<Option<AccessLogSenders>>,
     pub date: DateClock,
     pub busy: BusyMeter,
     pub scratch: RefCell<Scratch>,
@@ -67,7 +67,7 @@ impl<S: Sock> Worker<S> {
         index: usize,
         snapshot: Arc<Snapshot>,
         process: Arc<ProcessState>,
-        access_log: Option<AccessLogSender>,
+        access_log: Option<AccessLogSenders>,
     ) -> Worker<S> {
         let snapshot = Rc::new(WorkerSnapshot::first(snapshot));
         let seed = random_seed();

@@ -53,11 +53,15 @@ fn typical(line: u64) -> AccessRecord<'static> {
         path: b"/api/v2/products/4711/reviews",
         query: b"page=2&sort=newest",
         protocol: "HTTP/1.1",
-        status: 200,
+        status: Some(200),
         request_bytes: 0,
         response_bytes: 2048 + line,
         duration_us: 431 + line,
-        upstream: Some(RecordUpstream { address: "10.0.0.4:8080", first_byte_us: Some(390 + line), reused: true }),
+        upstream: Some(RecordUpstream {
+            first_byte_us: Some(390 + line),
+            reused: true,
+            ..RecordUpstream::asked("10.0.0.4:8080")
+        }),
         retries: 0,
         tls: Some(RecordTls {
             version: "1.3",
@@ -69,6 +73,9 @@ fn typical(line: u64) -> AccessRecord<'static> {
         referer: b"https://shop.example.com/products/4711",
         user_agent: b"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36",
         request_id: b"0192f0c17b4a7c3e9d1f5a6b8c2d4e6f",
+        trace_id: b"",
+        route: "",
+        queue_us: None,
         site: "https://shop.example.com",
         pool: Some("api"),
         cache: None,

@@ -204,6 +204,8 @@ pub enum Command {
         #[command(flatten)]
         running: Running,
     },
+    /// Lines of the access log that fit, from the file of the configuration, another one, or standard input.
+    Logs(LogsWanted),
     /// Remove what the cache keeps, or mark it as stale.
     Purge {
         /// URLs, as `https://example.com/news/1`; with a `*` at the end all that begin so.
@@ -355,6 +357,50 @@ fn percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').ok_or("write a number and `%`, as in `5%`")?;
     let number: f64 = number.trim().parse().map_err(|_| format!("`{number}` is not a number"))?;
     if (0.0..=100.0).contains(&number) { Ok(number / 100.0) } else { Err("it is not between 0% and 100%".to_owned()) }
+}
+
+/// Which lines of an access log, in the JSON form.
+#[derive(Debug, Args)]
+pub struct LogsWanted {
+    /// Go on with those that come, also when the file is rotated.
+    #[arg(long, short)]
+    pub follow: bool,
+    /// The file; `-` reads standard input. By default the one that the configuration names.
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// The configuration that says where the log is.
+    #[arg(long, short, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+    pub config: PathBuf,
+    /// So many of those that are there, the last ones.
+    #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 20)]
+    pub lines: usize,
+    /// As in `404`, `5xx` or `500-599`.
+    #[arg(long, value_name = "STATUS")]
+    pub status: Option<String>,
+    /// That took at least so long, as in `500ms`.
+    #[arg(long, value_name = "DURATION", value_parser = tidegate_config::parse_duration)]
+    pub slower_than: Option<Duration>,
+    /// As it stands in the log, as in `https://example.com`.
+    #[arg(long)]
+    pub site: Option<String>,
+    /// A route's `name=`.
+    #[arg(long, value_name = "NAME")]
+    pub route: Option<String>,
+    /// A path, or all below one, as in `/api/*`.
+    #[arg(long)]
+    pub path: Option<String>,
+    #[arg(long)]
+    pub method: Option<String>,
+    #[arg(long)]
+    pub pool: Option<String>,
+    /// A client's address.
+    #[arg(long, value_name = "ADDRESS")]
+    pub client: Option<String>,
+    #[arg(long, value_name = "ID")]
+    pub request_id: Option<String>,
+    /// Why the proxy itself answered, as in `no_server`.
+    #[arg(long)]
+    pub reason: Option<String>,
 }
 
 #[cfg(test)]

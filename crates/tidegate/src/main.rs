@@ -48,6 +48,7 @@ fn main() -> ExitCode {
         Command::Status { all, running } => commands::status::run(all, &running.running()),
         Command::Top { running } => commands::top::run(&running.running()),
         Command::Drain { server, running } => commands::drain::run(&server, "drain", &running),
+        Command::Logs(wanted) => commands::logs::run(&wanted),
         Command::Purge { urls, tags, all, soft, running } => {
             commands::purge::run(commands::purge::PurgeWanted { urls, tags, all, soft }, &running)
         }

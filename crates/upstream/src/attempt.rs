@@ -48,7 +48,8 @@ pub async fn begin<S: Sock>(
         Some(connection) => connection,
         None => {
             // Two attempts may open at the same time.
-            let opener = Opener::new(whole.opener.random, whole.opener.client.clone());
+            let Opener { random, client, request, .. } = &whole.opener;
+            let opener = Opener { request: request.clone(), ..Opener::new(*random, client.clone()) };
             let opening = connect::open(pool, position, whole.need, &opener);
             let opened = open_until(try_until, opening).await.map_err(|fault| (fault.into(), Was::Fresh))?;
             took = opener.took.get();

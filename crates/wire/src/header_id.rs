@@ -47,6 +47,7 @@ header_ids! {
     Forwarded "forwarded"
     XRealIp "x-real-ip"
     XRequestId "x-request-id"
+    TraceParent "traceparent"
     ContentType "content-type"
     ContentEncoding "content-encoding"
     AcceptEncoding "accept-encoding"
@@ -142,6 +143,7 @@ impl HeaderId {
             (10, b'k') if is(name, b"keep-alive") => HeaderId::KeepAlive,
             (10, b's') if is(name, b"set-cookie") => HeaderId::SetCookie,
             (10, b'u') if is(name, b"user-agent") => HeaderId::UserAgent,
+            (11, b't') if is(name, b"traceparent") => HeaderId::TraceParent,
             (12, b'c') if is(name, b"content-type") => HeaderId::ContentType,
             (12, b'x') if is(name, b"x-request-id") => HeaderId::XRequestId,
             (13, b'a') if is(name, b"authorization") => HeaderId::Authorization,

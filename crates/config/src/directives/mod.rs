@@ -37,6 +37,7 @@ pub mod pool;
 pub mod proxy;
 pub mod rate_limit;
 pub mod redirect;
+pub mod request_id;
 pub mod respond;
 pub mod rewrite;
 pub mod route;
@@ -93,6 +94,7 @@ static ALL: &[&Directive] = &[
     &body_limit::BODY_LIMIT,
     &path_policy::PATH_POLICY,
     &pass_on::PASS_ON,
+    &request_id::REQUEST_ID,
     &allow::ALLOW,
     &allow::DENY,
     &cors::CORS,
@@ -176,13 +178,15 @@ pub type AddLine<'w, 'm> = dyn FnMut(&'m dyn Debug, &dyn Fn(&mut Writer)) + 'w;
 
 /// The options of a site or a route that are set, in the order of the reference.
 pub fn write_options<'m>(options: &'m RouteOptions, add: &mut AddLine<'_, 'm>) {
-    let RouteOptions { path_policy, pass_on, error_pages, compress, decompress, cache, timeouts, mirrors, log } = options;
+    let RouteOptions { path_policy, pass_on, request_ids, error_pages, compress, decompress, cache, timeouts, mirrors, log } =
+        options;
     if let Some(policy) = path_policy {
         add(policy, &|line| path_policy::write(line, policy));
     }
     if let Some(pass_on) = pass_on {
         add(pass_on, &|line| pass_on::write(line, pass_on));
     }
+    add(request_ids, &|line| line.switched("request-id", request_ids, request_id::write));
     for page in error_pages {
         add(page, &|line| error_page::write(line, page));
     }

@@ -149,7 +149,7 @@ fn with_more_workers_each_site_has_counters_for_all_of_them() {
     let more = Numbers { workers: 3, ..NUMBERS };
     let second = gather(configuration, &Delta::default(), Some(&first), state, more, now).expect("it compiles");
     let counters =
-        |material: &Material| -> Vec<usize> { material.snapshot.sites.iter().map(|site| site.metrics.len()).collect() };
+        |material: &Material| -> Vec<usize> { material.snapshot.sites.iter().map(|site| site.counters.len()).collect() };
     let names_of =
         |material: &Material| -> Vec<Arc<str>> { material.snapshot.sites.iter().map(|site| site.name.clone()).collect() };
     assert_eq!(counters(&first), [1, 1, 1], "two sites, and the redirects to HTTPS");

@@ -49,6 +49,7 @@ pub fn walk(
         tls_ja4: None,
         upstream_address: None,
         request_id: RequestId(0),
+        given_id: None,
         user: None,
         error: None,
         now_unix_ms: 0,

@@ -29,7 +29,7 @@ pub fn plan(before: &Configuration, after: &Configuration) -> Plan {
         pools,
         listeners: _,
         admin: _,
-        access_log: _,
+        access_logs: _,
         log: _,
         threads: _,
         driver: _,

@@ -189,8 +189,8 @@ fn make(format: ErrorFormat, error: &ErrorFacts, view: View<'_>, head: &mut Resp
         }
     };
     let (status, phrase) = (head.status, reason_phrase(head.status));
-    let request_id = view.context.request_id.to_hex();
-    let request_id = std::str::from_utf8(&request_id).unwrap_or_default();
+    // Nothing in it has a meaning to HTML or JSON, whoever gave it.
+    let request_id = view.context.see_request_id(str::to_owned);
     let ErrorFacts { reason, sentence, .. } = *error;
     let text = match liked {
         Liked::Text => {

@@ -269,7 +269,7 @@ fn render_placeholder(placeholder: &Placeholder, target: Target, view: View<'_>,
             }
         }
         Placeholder::UpstreamAddress => encode(target, context.upstream_address.unwrap_or_default().as_bytes(), out),
-        Placeholder::RequestId => out.extend_from_slice(&context.request_id.to_hex()),
+        Placeholder::RequestId => context.see_request_id(|id| out.extend_from_slice(id.as_bytes())),
         Placeholder::AuthUser => encode(target, context.user.unwrap_or_default().as_bytes(), out),
         Placeholder::TimeUnixMs => render_number(context.now_unix_ms, out),
         Placeholder::Log(LogField::Status) => render_number(context.error.map_or(0, |(status, _)| u64::from(status)), out),

@@ -191,21 +191,24 @@ impl<S: Sock> Connection<S> {
             self.worker.metrics.refused_on_trial.increment(reason);
             record.tried(reason, setting);
             if let Some(suppressed) = self.worker.gates.refused.allow(Instant::now()) {
-                tracing::info!(client = %client_ip, reason, setting, suppressed, "request would be refused");
+                let request_id = record.request_id().see(record.given_id.as_deref(), str::to_owned);
+                tracing::info!(client = %client_ip, reason, setting, request_id, suppressed, "request would be refused");
             }
         }
     }
 
     /// Counts a refusal, and logs it without letting a flood of them flood the log.
-    pub fn note_refusal(&self, refusal: Refusal, client_ip: IpAddr) {
+    /// `record`: of what became a request.
+    pub fn note_refusal(&self, refusal: Refusal, client_ip: IpAddr, record: Option<&Record>) {
         self.worker.metrics.refused.increment(refusal.reason());
         let Some(suppressed) = self.worker.gates.refused.allow(Instant::now()) else { return };
+        let request_id = record.map(|record| record.request_id().see(record.given_id.as_deref(), str::to_owned));
         match refusal.setting() {
             Some(setting) => {
-                tracing::info!(client = %client_ip, status = refusal.status(), reason = refusal.reason(), setting, suppressed, "request refused");
+                tracing::info!(client = %client_ip, status = refusal.status(), reason = refusal.reason(), setting, request_id, suppressed, "request refused");
             }
             None => {
-                tracing::debug!(client = %client_ip, status = refusal.status(), reason = refusal.reason(), suppressed, "request refused");
+                tracing::debug!(client = %client_ip, status = refusal.status(), reason = refusal.reason(), request_id, suppressed, "request refused");
             }
         }
     }

@@ -13,6 +13,7 @@ use crate::failure::Failure;
 use crate::files::{Folder, find_file, send_file_answer};
 use crate::forward::collected::Collected;
 use crate::forward::{Forwarding, Replay};
+use crate::request_ids;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
@@ -57,6 +58,8 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         let (replay, length) = self.collect_body(&pool).await?;
         let request_id = self.exchange.record.request_id().0;
         let id = ScriptRequest::id_of(request_id, &pool.compiled.model.keep_alive);
+        let (exchange, worker) = (&mut *self.exchange, &self.connection.worker);
+        request_ids::tell(&self.route.request_ids, &mut exchange.head.fields, &exchange.record, || worker.random());
         let params = match self.encode_params(step, &script, length, id) {
             Ok(params) => params,
             Err(refusal) => return self.refuse(refusal).await,

@@ -2,6 +2,7 @@
 
 use super::Forwarding;
 use super::websocket::kind_of_upgrade;
+use crate::request_ids;
 use tidegate_exchange::Pooled;
 use tidegate_exchange::forwarded::tell_certificate;
 use tidegate_transport::Sock;
@@ -50,6 +51,8 @@ impl<S: Sock> Forwarding<'_, '_, S> {
             }
         }
         self.set_forwarded_fields();
+        let (exchange, worker) = (&mut *self.exchange, &self.connection.worker);
+        request_ids::tell(&self.route.request_ids, &mut exchange.head.fields, &exchange.record, || worker.random());
         self.tell_client_certificate();
         if !self.exchange.head.fields.has(HeaderId::Host) {
             // HTTP/1.0 without a host: upstreams speak HTTP/1.1, where one is required (RFC 9112 section 3.2). Their

@@ -325,7 +325,7 @@ impl<'r, 'c, S: Sock> Forwarding<'r, 'c, S> {
         let was = call.was();
         let record = &mut self.exchange.record;
         record.sent_to(attempt.position());
-        record.connected(was != Was::Fresh);
+        record.connected(call.protocol(), was != Was::Fresh);
         record.opened(took.queue, took.connect, took.tls);
         let outcome = self.stream_reply(attempt, &call, sent_at, &Cell::new(true), &Abreast::default()).await;
         // A request that may be hedged asks for no tunnel.
@@ -351,7 +351,7 @@ impl<'r, 'c, S: Sock> Forwarding<'r, 'c, S> {
         }
         if let Some(suppressed) = self.connection.worker.gates.upstream.allow(Instant::now()) {
             let server = &pool.compiled.servers[attempt.position()].authority;
-            tracing::warn!(pool = %pool.compiled.name, %server, reason = fault.error.reason(), suppressed, "an upstream server failed");
+            tracing::warn!(pool = %pool.compiled.name, %server, reason = fault.error.reason(), request_id = %self.request_id(), suppressed, "an upstream server failed");
         }
     }
 
@@ -360,7 +360,7 @@ impl<'r, 'c, S: Sock> Forwarding<'r, 'c, S> {
         let (pool, position) = (attempt.pool(), attempt.position());
         pool.count_request(position);
         let call = Call::new(pool, position, connection);
-        self.exchange.record.connected(call.was() != Was::Fresh);
+        self.exchange.record.connected(call.protocol(), call.was() != Was::Fresh);
         call
     }
 
@@ -376,8 +376,15 @@ impl<'r, 'c, S: Sock> Forwarding<'r, 'c, S> {
         Ok(self.call_on(attempt, opened??))
     }
 
+    /// For the log.
+    fn request_id(&self) -> String {
+        let record = &self.exchange.record;
+        record.request_id().see(record.given_id.as_deref(), str::to_owned)
+    }
+
     fn opener(&self) -> Opener {
-        Opener::new(self.connection.worker.random(), Rc::<ConnectionFacts>::downgrade(&self.connection.facts))
+        let client = Rc::<ConnectionFacts>::downgrade(&self.connection.facts);
+        Opener { request: Some(self.request_id().into()), ..Opener::new(self.connection.worker.random(), client) }
     }
 
     /// Who asks, for servers that are told. Behind a trusted proxy its port is the best that is known.

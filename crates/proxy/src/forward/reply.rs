@@ -229,8 +229,8 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
     fn note_first_byte(&mut self, attempt: &Attempt<S>, sent_at: Instant) {
         let waited = sent_at.elapsed();
         attempt.pool().metrics.record(UpstreamTime::FirstByte, waited);
-        self.exchange.record.answer_began(sent_at, waited);
         let status = self.exchange.response.status;
+        self.exchange.record.answer_began(status, sent_at, waited);
         let rest = if status == 503 { retry_after(self.exchange.response.fields.all_named(b"retry-after").next()) } else { None };
         attempt.answered(status, waited, rest);
     }

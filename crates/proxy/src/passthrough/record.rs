@@ -7,15 +7,12 @@ use crate::tunnel::{CutBy, TunnelBytes};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use tidegate_exchange::{ClientFault, STATUS_CLIENT_GONE};
+use tidegate_exchange::ClientFault;
 use tidegate_middleware::{Refusal, RequestId};
 use tidegate_telemetry::{AccessRecord, RecordUpstream};
 use tidegate_transport::{Sock, rt};
 use tidegate_upstream::pool::WorkerPool;
 
-/// Said in the log in the place of a status, which these connections do not have: whether they were passed on or why
-/// they could not be.
-const STATUS_PASSED_ON: u16 = 200;
 /// The end of the process, or of the drain time.
 const CUT_SHORT: &str = "cut_short";
 /// Both sides have ended it. In the log that is no reason.
@@ -30,7 +27,6 @@ pub(super) struct PassRecord<'c, S: Sock> {
     pool: Rc<WorkerPool<S>>,
     server: Option<usize>,
     attempts: u32,
-    status: u16,
     reason: &'static str,
     setting: Option<&'static str>,
 }
@@ -46,7 +42,6 @@ impl<'c, S: Sock> PassRecord<'c, S> {
             pool,
             server: None,
             attempts: 0,
-            status: STATUS_PASSED_ON,
             reason: CUT_SHORT,
             setting: None,
         }
@@ -63,9 +58,9 @@ impl<'c, S: Sock> PassRecord<'c, S> {
         match failure {
             Failure::Upstream(fault) => {
                 let refusal = Refusal::from(fault.error);
-                (self.status, self.reason, self.setting) = (refusal.status(), refusal.reason(), refusal.setting());
+                (self.reason, self.setting) = (refusal.reason(), refusal.setting());
             }
-            Failure::Client(_) => (self.status, self.reason) = (STATUS_CLIENT_GONE, ClientFault::Gone.reason()),
+            Failure::Client(_) => self.reason = ClientFault::Gone.reason(),
         }
     }
 
@@ -93,17 +88,20 @@ impl<'c, S: Sock> PassRecord<'c, S> {
             path: b"",
             query: b"",
             protocol: "TCP",
-            status: self.status,
+            status: None,
             request_bytes: self.bytes.client.get(),
             response_bytes: self.bytes.upstream.get(),
             duration_us,
-            upstream: upstream.map(|server| RecordUpstream { address: &server.authority, first_byte_us: None, reused: false }),
+            upstream: upstream.map(|server| RecordUpstream::asked(&server.authority)),
+            queue_us: None,
             retries: self.attempts.saturating_sub(1),
             tls: None,
             referer: b"",
             user_agent: b"",
             request_id: &self.id.to_hex(),
+            trace_id: b"",
             site: &self.name,
+            route: "",
             pool: Some(&self.pool.compiled.name.0),
             cache: None,
             reason: Some(self.reason).filter(|reason| *reason != DONE),

@@ -220,7 +220,7 @@ pub(super) async fn refuse_head<S: Sock>(
     refusal: Refusal,
     arrived: Instant,
 ) -> Ending {
-    connection.note_refusal(refusal, connection.client.ip());
+    connection.note_refusal(refusal, connection.client.ip(), None);
     let mut response: Pooled<ResponseHead> = Pooled::take();
     let mut buffer: Pooled<Vec<u8>> = Pooled::take();
     let body = refusal_body(connection, refusal, &mut response, &mut buffer);

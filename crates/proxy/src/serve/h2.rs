@@ -243,7 +243,7 @@ impl<S: Sock> Session<S> {
     /// A head that is no request: answered and counted. The stream of a malformed one ends with an error behind that
     /// (RFC 9113 section 8.1.1).
     fn refuse(&self, stream: &StreamHandle, head: &RequestHead, refusal: Refusal, now: Instant) {
-        self.connection.note_refusal(refusal, self.connection.client.ip());
+        self.connection.note_refusal(refusal, self.connection.client.ip(), None);
         let mut response: Pooled<ResponseHead> = Pooled::take();
         let mut buffer: Pooled<Vec<u8>> = Pooled::take();
         let mut body = refusal_body(&self.connection, refusal, &mut response, &mut buffer);

@@ -2,10 +2,11 @@
 //! Each ends in a line feed and holds no other.
 //!
 //! Keys of the JSON form, in this order; those marked `?` are left out when there is nothing to say:
-//! `time` `request_id`? `client_ip` `client_port` `user`? `site`? `method` `scheme` `host` `path` `query`? `protocol`
-//! `status` `request_bytes` `response_bytes` `duration_us` `pool`? `upstream`? `upstream_first_byte_us`?
-//! `upstream_reused`? `retries`? `cache`? `tls_version`? `tls_cipher`? `tls_sni`? `tls_resumed`? `referer`?
-//! `user_agent`? `reason`? `setting`?, and behind them those of the request's route.
+//! `time` `request_id`? `trace_id`? `client_ip` `client_port` `user`? `site`? `route`? `method` `scheme` `host` `path`
+//! `query`? `protocol` `status`? `request_bytes` `response_bytes` `duration_us` `queue_us`? `pool`? `upstream`?
+//! `upstream_status`? `upstream_protocol`? `upstream_connect_us`? `upstream_tls_us`? `upstream_first_byte_us`?
+//! `upstream_body_us`? `upstream_reused`? `retries`? `cache`? `tls_version`? `tls_cipher`? `tls_sni`? `tls_resumed`?
+//! `referer`? `user_agent`? `reason`? `setting`?, and behind them those of the request's route.
 
 use super::escape::{push_json, push_json_cut, push_text};
 use super::record::{AccessRecord, CertificateLookup, HeaderLookup};
@@ -81,18 +82,20 @@ fn push_json_line(line: &mut Vec<u8>, second: &mut SecondText, record: &AccessRe
     second.push_rfc3339(line, record.time_unix_us);
     line.push(b'"');
     push_json_optional(line, br#","request_id":""#, record.request_id);
+    push_json_optional(line, br#","trace_id":""#, record.trace_id);
     line.extend_from_slice(br#","client_ip":""#);
     push_ip(line, record.client_ip);
     push_number(line, br#"","client_port":"#, record.client_port);
     push_json_optional(line, br#","user":""#, record.user.as_bytes());
     push_json_optional(line, br#","site":""#, record.site.as_bytes());
+    push_json_optional(line, br#","route":""#, record.route.as_bytes());
     push_json_value(line, br#","method":""#, record.method);
     push_json_value(line, br#","scheme":""#, record.scheme.as_bytes());
     push_json_value(line, br#","host":""#, record.host);
     push_json_value(line, br#","path":""#, record.path);
     push_json_optional(line, br#","query":""#, record.query);
     push_json_value(line, br#","protocol":""#, record.protocol.as_bytes());
-    push_number(line, br#","status":"#, record.status);
+    push_some(line, br#","status":"#, record.status);
     push_number(line, br#","request_bytes":"#, record.request_bytes);
     push_number(line, br#","response_bytes":"#, record.response_bytes);
     push_number(line, br#","duration_us":"#, record.duration_us);
@@ -126,12 +129,16 @@ fn push_json_own(line: &mut Vec<u8>, name: &str, value: &[u8]) {
 }
 
 fn push_json_upstream(line: &mut Vec<u8>, record: &AccessRecord<'_>) {
+    push_some(line, br#","queue_us":"#, record.queue_us);
     push_json_optional(line, br#","pool":""#, record.pool.unwrap_or_default().as_bytes());
     if let Some(upstream) = &record.upstream {
         push_json_value(line, br#","upstream":""#, upstream.address.as_bytes());
-        if let Some(first_byte_us) = upstream.first_byte_us {
-            push_number(line, br#","upstream_first_byte_us":"#, first_byte_us);
-        }
+        push_some(line, br#","upstream_status":"#, upstream.status);
+        push_json_optional(line, br#","upstream_protocol":""#, upstream.protocol.as_bytes());
+        push_some(line, br#","upstream_connect_us":"#, upstream.connect_us);
+        push_some(line, br#","upstream_tls_us":"#, upstream.tls_us);
+        push_some(line, br#","upstream_first_byte_us":"#, upstream.first_byte_us);
+        push_some(line, br#","upstream_body_us":"#, upstream.body_us);
         line.extend_from_slice(if upstream.reused { br#","upstream_reused":true"# } else { br#","upstream_reused":false"# });
     }
     if record.retries > 0 {
@@ -161,6 +168,21 @@ fn push_number(line: &mut Vec<u8>, key: &[u8], number: impl itoa::Integer) {
     line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
+#[inline]
+fn push_some(line: &mut Vec<u8>, key: &[u8], number: Option<impl itoa::Integer>) {
+    if let Some(number) = number {
+        push_number(line, key, number);
+    }
+}
+
+/// What is not there becomes `-`.
+fn push_number_or_dash(line: &mut Vec<u8>, number: Option<impl itoa::Integer>) {
+    match number {
+        Some(number) => push_number(line, b"", number),
+        None => line.push(b'-'),
+    }
+}
+
 /// `client - user [time] "GET /path?query HTTP/1.1" status bytes "referer" "user agent"`
 fn push_common_line(line: &mut Vec<u8>, second: &mut SecondText, record: &AccessRecord<'_>) {
     push_ip(line, record.client_ip);
@@ -174,7 +196,8 @@ fn push_common_line(line: &mut Vec<u8>, second: &mut SecondText, record: &Access
     push_uri(line, record);
     line.push(b' ');
     line.extend_from_slice(record.protocol.as_bytes());
-    push_number(line, b"\" ", record.status);
+    line.extend_from_slice(b"\" ");
+    push_number_or_dash(line, record.status);
     push_number(line, b" ", record.response_bytes);
     line.extend_from_slice(b" \"");
     push_text_or_dash(line, record.referer);
@@ -244,7 +267,20 @@ fn push_log_field(line: &mut Vec<u8>, second: &mut SecondText, field: LogField, 
         LogField::Time => second.push_rfc3339(line, record.time_unix_us),
         LogField::Site => push_text_or_dash(line, record.site.as_bytes()),
         LogField::Protocol => push_text_or_dash(line, record.protocol.as_bytes()),
-        LogField::Status => push_number(line, b"", record.status),
+        LogField::Status => push_number_or_dash(line, record.status),
+        LogField::Route => push_text_or_dash(line, record.route.as_bytes()),
+        LogField::TraceId => push_text_or_dash(line, record.trace_id),
+        LogField::QueueUs => push_number_or_dash(line, record.queue_us),
+        LogField::UpstreamStatus => push_number_or_dash(line, record.upstream.and_then(|upstream| upstream.status)),
+        LogField::UpstreamProtocol => {
+            push_text_or_dash(line, record.upstream.map_or("", |upstream| upstream.protocol).as_bytes());
+        }
+        LogField::UpstreamConnectUs => push_number_or_dash(line, record.upstream.and_then(|upstream| upstream.connect_us)),
+        LogField::UpstreamTlsUs => push_number_or_dash(line, record.upstream.and_then(|upstream| upstream.tls_us)),
+        LogField::UpstreamFirstByteUs => {
+            push_number_or_dash(line, record.upstream.and_then(|upstream| upstream.first_byte_us));
+        }
+        LogField::UpstreamBodyUs => push_number_or_dash(line, record.upstream.and_then(|upstream| upstream.body_us)),
         LogField::RequestBytes => push_number(line, b"", record.request_bytes),
         LogField::ResponseBytes => push_number(line, b"", record.response_bytes),
         LogField::DurationUs => push_number(line, b"", record.duration_us),

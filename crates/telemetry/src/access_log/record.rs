@@ -31,13 +31,16 @@ pub struct AccessRecord<'a> {
     pub query: &'a [u8],
     /// `HTTP/1.1`
     pub protocol: &'static str,
-    pub status: u16,
+    /// `None`: nobody has said one, as of a connection that is passed on.
+    pub status: Option<u16>,
     /// Body bytes received from the client.
     pub request_bytes: u64,
     /// Body bytes sent to the client.
     pub response_bytes: u64,
     /// From the end of the request's head to the end of the answer.
     pub duration_us: u64,
+    /// In queues for a server, of a request that had to wait.
+    pub queue_us: Option<u64>,
     pub upstream: Option<RecordUpstream<'a>>,
     /// Attempts after the first.
     pub retries: u32,
@@ -45,8 +48,12 @@ pub struct AccessRecord<'a> {
     pub referer: &'a [u8],
     pub user_agent: &'a [u8],
     pub request_id: &'a [u8],
+    /// The trace that the request is part of.
+    pub trace_id: &'a [u8],
     /// The site's name: its first address. Empty when no site was found.
     pub site: &'a str,
+    /// The name of the route, if it has one.
+    pub route: &'a str,
     pub pool: Option<&'a str>,
     /// What the cache did, in one word.
     pub cache: Option<&'a str>,
@@ -72,10 +79,36 @@ pub struct AccessRecord<'a> {
 pub struct RecordUpstream<'a> {
     /// `address:port`
     pub address: &'a str,
+    /// As the server said it.
+    pub status: Option<u16>,
+    /// What is spoken with it, such as `HTTP/2`; empty without a connection.
+    pub protocol: &'static str,
+    /// Until the connection stood, where one was opened.
+    pub connect_us: Option<u64>,
+    /// Its TLS handshake.
+    pub tls_us: Option<u64>,
     /// From the last byte of the request sent to the first byte of the answer; `None` when none came.
     pub first_byte_us: Option<u64>,
+    /// From the first byte of the answer to its end.
+    pub body_us: Option<u64>,
     /// The connection had served a request before.
     pub reused: bool,
+}
+
+impl<'a> RecordUpstream<'a> {
+    /// A server of which nothing is known but that it was asked.
+    pub fn asked(address: &'a str) -> RecordUpstream<'a> {
+        RecordUpstream {
+            address,
+            status: None,
+            protocol: "",
+            connect_us: None,
+            tls_us: None,
+            first_byte_us: None,
+            body_us: None,
+            reused: false,
+        }
+    }
 }
 
 /// The client's TLS connection.

@@ -1,6 +1,7 @@
 //! Where lines go: standard output or error, a file that may be rotated by its size, or nowhere.
 //! Rotation renames `path` to `path.1`, `path.1` to `path.2` and so on, always between two lines.
 
+use super::syslog::SyslogTarget;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -18,6 +19,7 @@ pub(super) enum Target {
     /// takes.
     Stream(File),
     File(LogFile),
+    Syslog(Box<SyslogTarget>),
 }
 
 impl Target {
@@ -27,13 +29,14 @@ impl Target {
             LogTarget::Stdout => Target::Stream(File::from(io::stdout().as_fd().try_clone_to_owned()?)),
             LogTarget::Stderr => Target::Stream(File::from(io::stderr().as_fd().try_clone_to_owned()?)),
             LogTarget::File { path, rotation } => Target::File(LogFile::open(path, *rotation)?),
+            LogTarget::Syslog(settings) => Target::Syslog(Box::new(SyslogTarget::open(settings)?)),
         })
     }
 
     /// Opens the file of that name anew, after something else renamed the old one.
     pub fn reopen(&mut self) -> io::Result<()> {
         match self {
-            Target::Off | Target::Stream(_) => Ok(()),
+            Target::Off | Target::Stream(_) | Target::Syslog(_) => Ok(()),
             Target::File(file) => file.reopen(),
         }
     }
@@ -42,7 +45,7 @@ impl Target {
     /// rotating: there is still somewhere to write to.
     pub fn prepare(&mut self, bytes: &[u8], at_line_start: bool) -> (usize, io::Result<()>) {
         match self {
-            Target::Off | Target::Stream(_) => (bytes.len(), Ok(())),
+            Target::Off | Target::Stream(_) | Target::Syslog(_) => (bytes.len(), Ok(())),
             Target::File(file) => file.prepare(bytes, at_line_start),
         }
     }
@@ -53,6 +56,7 @@ impl Target {
             Target::Off => Ok(bytes.len()),
             Target::Stream(stream) => stream.write(bytes),
             Target::File(file) => file.write(bytes),
+            Target::Syslog(syslog) => syslog.write(bytes),
         }
     }
 }

@@ -17,12 +17,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_model as model;
-use tidegate_model::{AccessLogFormat, LogTarget, Placeholder, Rotation, Template, TemplatePart};
+use tidegate_model::{AccessLogFormat, LogConditions, LogTarget, Placeholder, Rotation, Template, TemplatePart};
 
 /// Longer than anything here takes; reached only when something is broken.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn plain() -> AccessRecord<'static> {
+pub(super) fn plain() -> AccessRecord<'static> {
     AccessRecord {
         time_unix_us: 1_795_173_357_123_456,
         client_ip: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)),
@@ -34,17 +34,20 @@ fn plain() -> AccessRecord<'static> {
         path: b"/index.html",
         query: b"",
         protocol: "HTTP/1.1",
-        status: 200,
+        status: Some(200),
         request_bytes: 0,
         response_bytes: 2048,
         duration_us: 512,
+        queue_us: None,
         upstream: None,
         retries: 0,
         tls: None,
         referer: b"",
         user_agent: b"",
         request_id: b"",
+        trace_id: b"",
         site: "",
+        route: "",
         pool: None,
         cache: None,
         reason: None,
@@ -60,7 +63,7 @@ fn plain() -> AccessRecord<'static> {
 fn full() -> AccessRecord<'static> {
     AccessRecord {
         query: b"a=1&b=2",
-        upstream: Some(RecordUpstream { address: "10.0.0.4:8080", first_byte_us: Some(300), reused: true }),
+        upstream: Some(RecordUpstream { first_byte_us: Some(300), reused: true, ..RecordUpstream::asked("10.0.0.4:8080") }),
         retries: 1,
         tls: Some(RecordTls {
             version: "1.3",
@@ -87,6 +90,42 @@ fn line_of(format: &AccessLogFormat, record: &AccessRecord<'_>) -> String {
     let line = String::from_utf8(line).expect("a line is UTF-8");
     assert_eq!(line.find('\n'), Some(line.len() - 1), "one line: {line}");
     line.trim_end().to_owned()
+}
+
+#[test]
+fn what_a_request_met_on_its_way_stands_in_its_line_where_there_is_something_to_say() {
+    let upstream = RecordUpstream {
+        status: Some(404),
+        protocol: "HTTP/2",
+        connect_us: Some(1),
+        tls_us: Some(2),
+        first_byte_us: Some(3),
+        body_us: Some(4),
+        ..RecordUpstream::asked("10.0.0.4:8080")
+    };
+    let record = AccessRecord {
+        trace_id: b"0af7651916cd43dd8448eb211c80319c",
+        route: "cart",
+        queue_us: Some(5),
+        upstream: Some(upstream),
+        ..plain()
+    };
+    let line: serde_json::Value = serde_json::from_str(&line_of(&AccessLogFormat::Json, &record)).expect("JSON");
+    assert_eq!((&line["route"], &line["trace_id"]), (&"cart".into(), &"0af7651916cd43dd8448eb211c80319c".into()));
+    assert_eq!((&line["upstream_status"], &line["upstream_protocol"]), (&404.into(), &"HTTP/2".into()));
+    let times = ["upstream_connect_us", "upstream_tls_us", "upstream_first_byte_us", "upstream_body_us", "queue_us"];
+    assert_eq!(times.map(|key| line[key].as_u64()), [1, 2, 3, 4, 5].map(Some));
+    let asked = AccessRecord { upstream: Some(RecordUpstream::asked("10.0.0.4:8080")), ..plain() };
+    let line = line_of(&AccessLogFormat::Json, &asked);
+    assert!(!times.iter().any(|key| line.contains(key)) && !line.contains("upstream_status"), "{line}");
+}
+
+#[test]
+fn nobody_makes_up_a_status() {
+    let passed_on = AccessRecord { status: None, ..plain() };
+    let line = line_of(&AccessLogFormat::Json, &passed_on);
+    assert!(!line.contains("status"), "{line}");
+    assert!(line_of(&AccessLogFormat::Common, &passed_on).contains("\" - 2048"));
 }
 
 #[test]
@@ -132,7 +171,7 @@ fn the_most_that_a_route_adds_fits_into_a_line() {
     };
     let long = vec![0xff; 64 << 10];
     let text = "\u{7f}".repeat(64 << 10);
-    let upstream = RecordUpstream { address: &text, first_byte_us: Some(u64::MAX), reused: true };
+    let upstream = RecordUpstream { first_byte_us: Some(u64::MAX), reused: true, ..RecordUpstream::asked(&text) };
     let tls = RecordTls { sni: Some(&text), version: "1.3", cipher: "TLS_AES_128_GCM_SHA256", ja4: None, resumed: false };
     let record = AccessRecord {
         method: &long,
@@ -205,8 +244,8 @@ fn template_lines() {
     let log_only: Vec<String> = model::LogField::NAMES.iter().flat_map(|(name, _)| [format!("{{{name}}}"), " ".into()]).collect();
     let log_only: Vec<&str> = log_only.iter().map(String::as_str).collect();
     let time = "2026-11-20T11:15:57.123Z";
-    check(&plain(), &log_only, &format!("{time} - HTTP/1.1 200 0 2048 512 - 0 -"));
-    let full_line = format!("{time} https://example.com HTTP/1.1 200 0 2048 512 api 1 first_byte_timeout");
+    check(&plain(), &log_only, &format!("{time} - HTTP/1.1 200 0 2048 512 - 0 - - - - - - - - - -"));
+    let full_line = format!("{time} https://example.com HTTP/1.1 200 0 2048 512 api 1 first_byte_timeout - - - - - - - 300 -");
     check(&full(), &log_only, &full_line);
     check(&AccessRecord { host: b"a\nb", ..plain() }, &["two\nlines ", "{host}"], r"two lines a\x0ab");
 }
@@ -238,7 +277,7 @@ fn the_longest_line_fits_and_is_still_a_line() {
         referer: &worst,
         user_agent: &worst,
         request_id: &worst,
-        upstream: Some(RecordUpstream { address: &text, first_byte_us: Some(u64::MAX), reused: false }),
+        upstream: Some(RecordUpstream { first_byte_us: Some(u64::MAX), reused: false, ..RecordUpstream::asked(&text) }),
         tls: Some(RecordTls {
             version: "1.3",
             cipher: "TLS_CHACHA20_POLY1305_SHA256",
@@ -285,11 +324,11 @@ proptest! {
             client_ip: ip,
             client_port: port,
             method, host, path, query, referer, user_agent, request_id, site,
-            status,
+            status: Some(status),
             request_bytes: numbers[0],
             response_bytes: numbers[1],
             duration_us: numbers[2],
-            upstream: Some(RecordUpstream { address, first_byte_us: Some(numbers[3]), reused }),
+            upstream: Some(RecordUpstream { first_byte_us: Some(numbers[3]), reused, ..RecordUpstream::asked(address) }),
             retries,
             tls: Some(RecordTls { version: "1.2", cipher: "TLS_AES_128_GCM_SHA256", sni: Some(sni), ja4: None, resumed }),
             pool: Some(pool),
@@ -376,7 +415,11 @@ struct Log {
 
 impl Log {
     fn start(target: Target) -> Log {
-        let settings = model::AccessLog { target: LogTarget::Stdout, format: template(&["{time.unix_ms}", " ", "{path}"]) };
+        let settings = model::AccessLog {
+            target: LogTarget::Stdout,
+            format: template(&["{time.unix_ms}", " ", "{path}"]),
+            when: LogConditions::default(),
+        };
         let (producer, consumer) = rtrb::RingBuffer::new(RING_BYTES);
         let (worker, writing) = (Arc::<WorkerMetrics>::default(), Arc::<LogWriterMetrics>::default());
         let writer = AccessLogWriter::start(target, vec![consumer], writing.clone()).expect("a thread");
@@ -621,14 +664,18 @@ fn a_log_that_is_off_can_be_switched_on() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("access.log");
     let mut log = Log::start(Target::Off);
-    let off = model::AccessLog { target: LogTarget::Off, format: AccessLogFormat::Json };
+    let off = model::AccessLog { target: LogTarget::Off, format: AccessLogFormat::Json, when: LogConditions::default() };
     log.sender.apply(&off);
     log.send(5);
     assert!(!log.sender.is_on());
     assert_eq!(log.worker.access_log_lines.value(), 0);
     let target = LogTarget::File { path: path.clone(), rotation: None };
     log.writer.retarget(OpenTarget::open(&target).expect("a file"));
-    log.sender.apply(&model::AccessLog { target, format: template(&["{time.unix_ms}", " ", "{path}"]) });
+    log.sender.apply(&model::AccessLog {
+        target,
+        format: template(&["{time.unix_ms}", " ", "{path}"]),
+        when: LogConditions::default(),
+    });
     log.send(2);
     assert!(log.finish());
     assert_eq!(numbers(&fs::read_to_string(&path).expect("the log")), [5, 6]);

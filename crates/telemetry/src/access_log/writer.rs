@@ -2,16 +2,15 @@
 //! Nobody wakes it for a line: it looks every [`IDLE_SLEEP`], which costs nothing measurable and keeps workers free of
 //! system calls.
 
-use super::LINE_BYTES_MAX;
 use super::target::Target;
-use crate::access_log::AccessLogSender;
-use crate::metrics::{LogWriterMetrics, Registry};
+use super::{LINE_BYTES_MAX, RING_BYTES};
+use crate::metrics::LogWriterMetrics;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
-use tidegate_model::{AccessLog, LogTarget};
+use tidegate_model::LogTarget;
 
 /// How long a line may wait when there was nothing to do before it.
 const IDLE_SLEEP: Duration = Duration::from_millis(20);
@@ -24,14 +23,14 @@ const COMPLAINT_INTERVAL: Duration = Duration::from_secs(60);
 
 const _: () = assert!(LINE_BYTES_MAX <= BATCH_BYTES, "each line fits into a batch");
 
-/// Handle of the writer thread. Dropping it lets the thread write what is there and end.
-pub struct AccessLogWriter {
+/// Handle of the writer thread. Dropping it, and what was made of it, lets the thread write what is there and end.
+pub(super) struct AccessLogWriter {
     commands: Sender<Command>,
 }
 
 /// A target that could be opened, for [`AccessLogWriter::retarget`]. Dropped, it changes nothing.
 #[derive(Debug)]
-pub struct OpenTarget(Target);
+pub(super) struct OpenTarget(pub(super) Target);
 
 impl OpenTarget {
     pub fn open(target: &LogTarget) -> io::Result<OpenTarget> {
@@ -40,7 +39,7 @@ impl OpenTarget {
 }
 
 #[derive(Debug)]
-enum Command {
+pub(super) enum Command {
     Reopen,
     Retarget(Target),
     Add(rtrb::Consumer<u8>),
@@ -74,11 +73,9 @@ impl AccessLogWriter {
         let _ = self.commands.send(Command::Retarget(target.0));
     }
 
-    /// Adds a worker. Its ring is left out again when the worker has ended and its last line is written.
-    pub fn add_worker(&self, settings: &AccessLog, registry: &Registry, worker: usize) -> AccessLogSender {
-        let (sender, ring) = super::ring(settings, registry, worker);
-        let _ = self.commands.send(Command::Add(ring));
-        sender
+    /// Where workers hand in their lines.
+    pub fn inlet(&self) -> Inlet {
+        Inlet(self.commands.clone())
     }
 
     /// Writes what is in the rings and ends the thread; says whether everything was written by `deadline`.
@@ -94,6 +91,21 @@ impl AccessLogWriter {
 impl fmt::Debug for AccessLogWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AccessLogWriter").finish_non_exhaustive()
+    }
+}
+
+/// Gives rings to workers.
+#[derive(Debug, Clone)]
+pub(super) struct Inlet(Sender<Command>);
+
+impl Inlet {
+    /// A worker's end of a new ring, which is left out again when the worker has ended and its last line is written.
+    /// Not touched, and so not in RAM, until there are lines.
+    pub fn new_ring(&self) -> rtrb::Producer<u8> {
+        let (producer, consumer) = rtrb::RingBuffer::new(RING_BYTES);
+        // Without a writer nobody reads it, and its lines are dropped and counted once it is full.
+        let _ = self.0.send(Command::Add(consumer));
+        producer
     }
 }
 

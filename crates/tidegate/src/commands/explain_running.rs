@@ -30,17 +30,22 @@ pub fn run(config: &Path, reach: &Reach, method: String, url: String, headers: V
 
 /// What became of a request that has ended.
 pub fn past(config: &Path, reach: &Reach, id: &str) -> ExitCode {
-    // Digits alone: nothing in it can change the path that is asked for.
-    if !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    // What ids may consist of: nothing in it can change the path that is asked for, once it is encoded.
+    if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:+/=@~".contains(&byte)) {
         return fail(&format!(
-            "`{id}` is not a request id\n  help: an id has 32 hexadecimal digits, as `request_id` in the access log"
+            "`{id}` is not a request id\n  help: an id is what `request_id` in the access log is, such as 32 hexadecimal digits"
         ));
     }
+    let in_path: String = id.bytes().map(encoded).collect();
     reach::with(client(config, reach), |client| {
-        let past: PastRequest = client.fetch(&format!("/v1/requests/{id}"))?;
+        let past: PastRequest = client.fetch(&format!("/v1/requests/{in_path}"))?;
         output::say(&past, || past.text.clone());
         Ok(())
     })
+}
+
+fn encoded(byte: u8) -> String {
+    if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") }
 }
 
 fn client(config: &Path, reach: &Reach) -> Result<Client, String> {

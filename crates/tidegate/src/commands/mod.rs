@@ -13,6 +13,7 @@ pub mod facts;
 pub mod fmt;
 pub mod hash_password;
 pub mod history;
+pub mod logs;
 pub mod proxy;
 pub mod purge;
 pub mod reach;

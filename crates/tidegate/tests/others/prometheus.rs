@@ -131,6 +131,8 @@ fn a_real_prometheus_answers_every_question() {
         for path in ["/bytes/1000", "/status/404", "/gone"] {
             let _ = get(&host, path);
         }
+        // A host that no site has.
+        let _ = get(&proxy.address.to_string(), "/");
         empty.clear();
         for (title, question) in questions(&dashboard()) {
             let data = ask(&listen, &format!("/api/v1/query?query={}", encoded(&question)));

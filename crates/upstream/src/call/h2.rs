@@ -11,6 +11,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tidegate_message::body::H2BodyReader;
 use tidegate_message::h2::{Request, StreamFault, StreamHandle};
+use tidegate_model::Protocol;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_wire::h2::frame::ErrorCode;
@@ -36,6 +37,10 @@ pub struct H2Call {
 }
 
 impl H2Call {
+    pub(super) fn protocol(&self) -> Protocol {
+        if self.is_tls { Protocol::H2 } else { Protocol::H2c }
+    }
+
     pub(super) fn new(lease: Lease, is_tls: bool) -> H2Call {
         H2Call {
             is_tls,

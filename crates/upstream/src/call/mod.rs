@@ -23,6 +23,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tidegate_message::body::{H1BodyReader, H2BodyReader};
 use tidegate_message::h2::StreamHandle;
+use tidegate_model::Protocol;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::stream::Write;
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream};
@@ -124,6 +125,15 @@ impl<S: Sock> Call<S> {
                 Call::H2(Box::new(H2Call::new(lease, is_tls)))
             }
             Connection::FastCgi(connection) => Call::FastCgi(Box::new(FastCgiCall::new(pool, position, connection))),
+        }
+    }
+
+    /// What is spoken on the connection.
+    pub fn protocol(&self) -> Protocol {
+        match self {
+            Call::H1(_) => Protocol::Http1,
+            Call::H2(call) => call.protocol(),
+            Call::FastCgi(_) => Protocol::FastCgi,
         }
     }
 

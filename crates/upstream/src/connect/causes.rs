@@ -11,11 +11,17 @@ use tidegate_transport::tls_fault::connection_words;
 static CAUSES: EventGate = EventGate::new(5);
 
 /// Why a server cannot be reached, in the words of the system or of TLS: the reason code alone does not say what to
-/// mend.
-pub fn log_cause(pool: &CompiledPool, server: &CompiledServer, error: UpstreamError, cause: &io::Error) {
+/// mend. `request_id`: of the request that the connection was opened for, if it was.
+pub fn log_cause(
+    pool: &CompiledPool,
+    server: &CompiledServer,
+    error: UpstreamError,
+    cause: &io::Error,
+    request_id: Option<&str>,
+) {
     if let Some(suppressed) = CAUSES.allow(rt::now()) {
         let (pool, server, cause) = (&pool.name, &server.authority, connection_words(cause));
-        tracing::warn!(%pool, %server, reason = error.reason(), %cause, suppressed, "an upstream server cannot be reached");
+        tracing::warn!(%pool, %server, reason = error.reason(), %cause, request_id, suppressed, "an upstream server cannot be reached");
     }
 }
 

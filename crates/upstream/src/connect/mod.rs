@@ -71,6 +71,8 @@ pub struct Opener {
     pub random: u64,
     /// Alive for as long as the client's connection.
     pub client: Weak<dyn Any>,
+    /// The identifier of the request that it is opened for, for the log.
+    pub request: Option<Box<str>>,
     /// What its connection took until it stood.
     pub took: Cell<OpeningTook>,
 }
@@ -87,7 +89,7 @@ pub struct OpeningTook {
 
 impl Opener {
     pub fn new(random: u64, client: Weak<dyn Any>) -> Opener {
-        Opener { random, client, took: Cell::default() }
+        Opener { random, client, request: None, took: Cell::default() }
     }
 }
 
@@ -253,7 +255,7 @@ async fn open_own<S: Sock>(
         Slot::Free(slot) => slot,
         Slot::Connection(connection) => return Ok(connection),
     };
-    match establish_in_time(pool, server, compiled, want, need).await {
+    match establish_in_time(pool, server, compiled, want, need, opener.request.as_deref()).await {
         Ok(Established { stream, is_h2, connect, tls }) => {
             opener.took.set(OpeningTook { connect, tls, ..opener.took.get() });
             pool.metrics.connections_opened.increment();
@@ -370,8 +372,9 @@ async fn establish_in_time<S: Sock>(
     compiled: &CompiledServer,
     want: Wanted,
     need: Need,
+    request: Option<&str>,
 ) -> Result<Established<S>, UpstreamError> {
-    let established = rt::timeout(need.connect, establish(pool, server, compiled, want, need)).await;
+    let established = rt::timeout(need.connect, establish(pool, server, compiled, want, need, request)).await;
     established.unwrap_or(Err(UpstreamError::ConnectTimeout))
 }
 
@@ -381,15 +384,16 @@ async fn establish<S: Sock>(
     compiled: &CompiledServer,
     want: Wanted,
     need: Need,
+    request: Option<&str>,
 ) -> Result<Established<S>, UpstreamError> {
     let began = rt::now();
-    let sock = connect(pool, server, compiled, need.connect).await?;
+    let sock = connect(pool, server, compiled, need.connect, request).await?;
     let connect = time_of(pool, UpstreamTime::Connect, began);
     let stream = Stream::plain(sock);
     stream.sock.set_write_idle(pool.compiled.model.timeouts.first_byte);
     if let (Some(protocol), Some(client)) = (pool.compiled.model.send_proxy_protocol, &need.client) {
         introduce(&stream, protocol, client).await.map_err(|error| {
-            log_cause(&pool.compiled, compiled, UpstreamError::ConnectFailed, &error);
+            log_cause(&pool.compiled, compiled, UpstreamError::ConnectFailed, &error, request);
             UpstreamError::ConnectFailed
         })?;
     }
@@ -404,7 +408,7 @@ async fn establish<S: Sock>(
     };
     let facts = outcome.await.map_err(|error| {
         let fault = tls_error(&error);
-        log_cause(&pool.compiled, compiled, fault, &error);
+        log_cause(&pool.compiled, compiled, fault, &error, request);
         fault
     })?;
     let tls = Some(time_of(pool, UpstreamTime::TlsHandshake, began));
@@ -447,8 +451,9 @@ async fn connect<S: Sock>(
     server: &Rc<Server<S>>,
     compiled: &CompiledServer,
     limit: Duration,
+    request: Option<&str>,
 ) -> Result<S, UpstreamError> {
-    let failed = |fault: &io::Error| log_cause(&pool.compiled, compiled, connect_error(fault), fault);
+    let failed = |fault: &io::Error| log_cause(&pool.compiled, compiled, connect_error(fault), fault, request);
     let connected = match &compiled.addresses {
         ServerAddresses::Tcp(addresses) => eyeballs::connect(addresses, &server.address_turn, limit, S::connect, failed).await,
         // Boxed, as every branch that the common request does not take.

@@ -86,7 +86,7 @@ async fn open<S: Sock>(
             shared.failed(error);
         }
     };
-    let Established { stream, is_h2, .. } = match establish_in_time(&pool, server, compiled, want, need).await {
+    let Established { stream, is_h2, .. } = match establish_in_time(&pool, server, compiled, want, need, None).await {
         Ok(established) => established,
         Err(error) => return failed(error),
     };

@@ -168,6 +168,7 @@ fn index_of_id(id: HeaderId) -> u8 {
         | HeaderId::Forwarded
         | HeaderId::XRealIp
         | HeaderId::XRequestId
+        | HeaderId::TraceParent
         | HeaderId::Origin
         | HeaderId::Priority => 0,
     }

@@ -1,0 +1,239 @@
+//! `tidegate logs`: the lines of an access log, and those that come, as far as they fit. Reads the file that the
+//! configuration names, another one, or standard input; lines are those of the JSON form.
+
+use crate::cli::LogsWanted;
+use serde_json::Value;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+use tidegate_model::{AccessLogFormat, LogTarget};
+
+/// How soon a line is seen.
+const POLL: Duration = Duration::from_millis(200);
+/// The most of a line that is read; the program writes none that is longer.
+const LINE_BYTES_MAX: u64 = 256 << 10;
+
+pub fn run(wanted: &LogsWanted) -> ExitCode {
+    let filter = match Filter::new(wanted) {
+        Ok(filter) => filter,
+        Err(fault) => return super::fail(&fault),
+    };
+    let outcome = match &wanted.file {
+        Some(file) if file == Path::new("-") => filter.pass(&mut io::stdin().lock()),
+        Some(file) => follow(file, wanted, &filter),
+        None => match file_of(&wanted.config) {
+            Ok(file) => follow(&file, wanted, &filter),
+            Err(fault) => return super::fail(&fault),
+        },
+    };
+    match outcome {
+        // Whoever read it has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => super::fail(&format!("the log cannot be read: {error}")),
+        Ok(()) => ExitCode::SUCCESS,
+    }
+}
+
+/// The first log in a file whose lines can be told apart.
+fn file_of(config: &Path) -> Result<PathBuf, String> {
+    let loaded = super::load(config);
+    let Some(configuration) = &loaded.configuration else {
+        super::report(&loaded);
+        return Err("the configuration does not say where the log is\n  help: name it with `--file`".into());
+    };
+    let files = configuration.access_logs.iter().filter(|log| log.format == AccessLogFormat::Json);
+    let mut files = files.filter_map(|log| match &log.target {
+        LogTarget::File { path, rotation: _ } => Some(path.clone()),
+        LogTarget::Off | LogTarget::Stdout | LogTarget::Stderr | LogTarget::Syslog(_) => None,
+    });
+    files.next().ok_or_else(|| {
+        "no access log is a file of JSON lines\n  help: name one with `--file`, or read standard input, as in `journalctl -u tidegate -o cat -f | tidegate logs --file -`".into()
+    })
+}
+
+fn follow(path: &Path, wanted: &LogsWanted, filter: &Filter) -> io::Result<()> {
+    let mut reader = BufReader::new(File::open(path)?);
+    filter.pass_last(&mut reader, wanted.lines)?;
+    if !wanted.follow {
+        return Ok(());
+    }
+    loop {
+        filter.pass(&mut reader)?;
+        std::thread::sleep(POLL);
+        let here = reader.get_ref().metadata()?;
+        match std::fs::metadata(path) {
+            // Rotated: what was written to the old one meanwhile comes first.
+            Ok(now) if (now.dev(), now.ino()) != (here.dev(), here.ino()) => {
+                filter.pass(&mut reader)?;
+                reader = BufReader::new(File::open(path)?);
+            }
+            Ok(now) if now.len() < reader.stream_position()? => {
+                reader.seek(SeekFrom::Start(0))?;
+            }
+            // Between two names there is none for a moment.
+            Ok(_) | Err(_) => {}
+        }
+    }
+}
+
+/// What a line has to say to be shown. All of it has to hold.
+#[derive(Debug, Default)]
+struct Filter {
+    statuses: Option<(u64, u64)>,
+    least_us: Option<u64>,
+    /// Key and value.
+    equal: Vec<(&'static str, String)>,
+    path: Option<String>,
+}
+
+impl Filter {
+    fn new(wanted: &LogsWanted) -> Result<Filter, String> {
+        let named = [
+            ("site", &wanted.site),
+            ("route", &wanted.route),
+            ("method", &wanted.method),
+            ("pool", &wanted.pool),
+            ("client_ip", &wanted.client),
+            ("request_id", &wanted.request_id),
+            ("reason", &wanted.reason),
+        ];
+        let equal = named.into_iter().filter_map(|(key, value)| Some((key, value.clone()?))).collect();
+        let statuses = wanted.status.as_deref().map(statuses_of).transpose()?;
+        let least_us = wanted.slower_than.map(|least| u64::try_from(least.as_micros()).unwrap_or(u64::MAX));
+        Ok(Filter { statuses, least_us, equal, path: wanted.path.clone() })
+    }
+
+    fn is_none(&self) -> bool {
+        let Filter { statuses, least_us, equal, path } = self;
+        statuses.is_none() && least_us.is_none() && equal.is_empty() && path.is_none()
+    }
+
+    fn fits(&self, line: &[u8]) -> bool {
+        if self.is_none() {
+            return true;
+        }
+        let Ok(line) = serde_json::from_slice::<Value>(line) else { return false };
+        let number = |key: &str| line[key].as_u64();
+        self.statuses.is_none_or(|(first, last)| number("status").is_some_and(|status| (first..=last).contains(&status)))
+            && self.least_us.is_none_or(|least| number("duration_us").is_some_and(|took| took >= least))
+            && self.equal.iter().all(|(key, value)| line[*key].as_str() == Some(value))
+            && self.path.as_deref().is_none_or(|wanted| line["path"].as_str().is_some_and(|path| is_path(path, wanted)))
+    }
+
+    /// Shows what fits of all that is there.
+    fn pass(&self, reader: &mut impl BufRead) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        each_line(reader, |line| if self.fits(line) { out.write_all(line) } else { Ok(()) })?;
+        out.flush()
+    }
+
+    /// Shows the last so many of what fits.
+    fn pass_last(&self, reader: &mut impl BufRead, lines: usize) -> io::Result<()> {
+        let mut last: VecDeque<Vec<u8>> = VecDeque::new();
+        each_line(reader, |line| {
+            if lines > 0 && self.fits(line) {
+                if last.len() == lines {
+                    last.pop_front();
+                }
+                last.push_back(line.to_vec());
+            }
+            Ok(())
+        })?;
+        let mut out = io::stdout().lock();
+        last.iter().try_for_each(|line| out.write_all(line))?;
+        out.flush()
+    }
+}
+
+/// Whole lines with their ends. One that is not whole yet is waited for, at a place of the file: in standard input it
+/// is the last.
+fn each_line(reader: &mut impl BufRead, mut see: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if io::Read::take(&mut *reader, LINE_BYTES_MAX).read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        while !line.ends_with(b"\n") && (line.len() as u64) < LINE_BYTES_MAX {
+            // The writer is in the middle of it; a batch is written at once.
+            if io::Read::take(&mut *reader, LINE_BYTES_MAX - line.len() as u64).read_until(b'\n', &mut line)? == 0 {
+                break;
+            }
+        }
+        see(&line)?;
+    }
+}
+
+/// `/a` is that path, `/a/*` all below it.
+fn is_path(path: &str, wanted: &str) -> bool {
+    match wanted.strip_suffix("/*") {
+        Some(folder) => path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')),
+        None => path == wanted,
+    }
+}
+
+/// `404`, `5xx`, `500-599`
+fn statuses_of(text: &str) -> Result<(u64, u64), String> {
+    let bad = || format!("`{text}` is no status\n  help: for example `404`, `5xx` or `500-599`");
+    if let Some(class) = text.strip_suffix("xx") {
+        let class: u64 = class.parse().ok().filter(|class| (1..=5).contains(class)).ok_or_else(bad)?;
+        return Ok((class * 100, class * 100 + 99));
+    }
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let number = |text: &str| text.parse::<u64>().ok().filter(|status| (100..=599).contains(status));
+    match (number(first), number(last)) {
+        (Some(first), Some(last)) if first <= last => Ok((first, last)),
+        _ => Err(bad()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Filter, each_line, is_path, statuses_of};
+
+    #[test]
+    fn statuses_are_one_or_many() {
+        assert_eq!(statuses_of("404"), Ok((404, 404)));
+        assert_eq!(statuses_of("5xx"), Ok((500, 599)));
+        assert_eq!(statuses_of("200-204"), Ok((200, 204)));
+        for bad in ["", "xx", "6xx", "99", "600", "204-200", "a"] {
+            assert!(statuses_of(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_line_fits_where_all_of_it_holds() {
+        let line = br#"{"site":"https://a.example","route":"cart","path":"/cart/1","status":502,"duration_us":1500}"#;
+        let check = |filter: Filter, expected: bool| assert_eq!(filter.fits(line), expected, "{filter:?}");
+        check(Filter::default(), true);
+        check(Filter { statuses: Some((500, 599)), least_us: Some(1500), ..Filter::default() }, true);
+        check(Filter { statuses: Some((500, 599)), least_us: Some(1501), ..Filter::default() }, false);
+        check(Filter { equal: vec![("route", "cart".into())], path: Some("/cart/*".into()), ..Filter::default() }, true);
+        check(Filter { equal: vec![("route", "other".into())], ..Filter::default() }, false);
+        check(Filter { equal: vec![("pool", "app".into())], ..Filter::default() }, false);
+        assert!(!Filter { least_us: Some(1), ..Filter::default() }.fits(b"no JSON"));
+        assert!(Filter::default().fits(b"no JSON"));
+    }
+
+    #[test]
+    fn paths_are_exact_or_below() {
+        assert!(is_path("/a", "/a") && is_path("/a", "/a/*") && is_path("/a/b", "/a/*"));
+        assert!(!is_path("/ab", "/a/*") && !is_path("/a/b", "/a"));
+        assert!(is_path("/anything", "/*"));
+    }
+
+    #[test]
+    fn lines_keep_their_ends() {
+        let mut seen = Vec::new();
+        each_line(&mut &b"a\nbc\nd"[..], |line| {
+            seen.push(line.to_vec());
+            Ok(())
+        })
+        .expect("memory");
+        assert_eq!(seen, [&b"a\n"[..], b"bc\n", b"d"]);
+    }
+}
