@@ -2,7 +2,6 @@
 
 use crate::Plan;
 use crate::schema::objects;
-use std::net::SocketAddr;
 
 objects! {
     /// A configuration: a file, a text, or without either what the process was started with, read again.
@@ -49,7 +48,8 @@ objects! {
 
     /// Connections of a listener that a change would end, gently.
     pub struct DrainedConnections {
-        pub listener: SocketAddr,
+        /// `[::]:443`, or `unix:/run/tidegate.sock`.
+        pub listener: String,
         pub connections: usize,
     }
 

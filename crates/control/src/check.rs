@@ -16,8 +16,8 @@ use tidegate_certs::trust::roots_of_file;
 use tidegate_certs::{CertFinding, FileKeys, Severity, TlsProcessState, check_site, check_upstream};
 use tidegate_model::listening::listen_address;
 use tidegate_model::{
-    Admin, Configuration, Discover, FastCgi, LogTarget, Pool, Scheme, Site, SiteAddress, Storage, TcpAddress, Terminal,
-    TlsSource, UpstreamAddress,
+    Admin, Configuration, Discover, FastCgi, ListenAddress, LogTarget, Pool, Scheme, Site, SiteAddress, Storage, TcpAddress,
+    Terminal, TlsSource, UpstreamAddress,
 };
 use tidegate_proxy::auth::read_users;
 use tidegate_transport::ring::Unavailable;
@@ -261,7 +261,7 @@ fn check_addresses(configuration: &Configuration, findings: &mut Vec<Finding>) {
     }
 }
 
-fn check_address(listen: SocketAddr, place: Place) -> Option<Finding> {
+fn check_address(listen: ListenAddress, place: Place) -> Option<Finding> {
     if crate::bind::is_shared(listen) {
         return Some(Finding {
             severity: Severity::Warning,
@@ -272,6 +272,15 @@ fn check_address(listen: SocketAddr, place: Place) -> Option<Finding> {
         });
     }
     let error = crate::bind::probe(listen).err()?;
+    if listen.socket().is_some() && error.kind() == io::ErrorKind::AddrInUse {
+        return Some(Finding {
+            severity: Severity::Warning,
+            code: "address-shared",
+            place,
+            message: format!("another process answers on {listen}, and would have to leave it first"),
+            help: Some("that is right when it is the Tidegate that this configuration is for".into()),
+        });
+    }
     let fault = BindFault { address: listen, error };
     Some(Finding { severity: Severity::Error, code: "address-in-use", place, message: fault.what(), help: Some(fault.help()) })
 }
@@ -300,14 +309,14 @@ fn check_admin(configuration: &Configuration, findings: &mut Vec<Finding>) {
         }
         Admin::Tcp(address) => {
             let site = configuration.sites.iter().flat_map(|site| &site.addresses).find(|site| {
-                let listen = listen_address(&site.host, site.port);
+                let Some(listen) = listen_address(&site.host, site.port).tcp() else { return false };
                 listen.port() == address.port() && (listen.ip().is_unspecified() || listen.ip() == address.ip())
             });
             if let Some(site) = site {
                 let message = format!("the admin endpoint {address} is on the address of the site {site}");
                 findings.push(finding(Severity::Error, "duplicate-listener", message, "give one of them another port".into()));
             } else if let Err(error) = sockets::probe(*address, ListenOptions { reuse_port: false, ..ListenOptions::default() }) {
-                let fault = BindFault { address: *address, error };
+                let fault = BindFault { address: (*address).into(), error };
                 // Most often it is the running Tidegate whose configuration is being checked.
                 findings.push(finding(Severity::Warning, "admin-address-in-use", fault.what(), fault.help()));
             }
@@ -400,7 +409,7 @@ fn check_servers(configuration: &Configuration, findings: &mut Vec<Finding>) {
         .sites
         .iter()
         .flat_map(|site| &site.addresses)
-        .map(|address| listen_address(&address.host, address.port))
+        .filter_map(|address| listen_address(&address.host, address.port).tcp())
         .collect();
     for pool in &configuration.pools {
         for server in &pool.servers {

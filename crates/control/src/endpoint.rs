@@ -1,9 +1,10 @@
 //! The socket of the admin endpoint: bound before a configuration that names it is taken on, served by `admin`, which
 //! is told of each new one.
 
+use crate::socket_file;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use tidegate_model::Admin;
 
 /// A bound endpoint.
@@ -21,7 +22,7 @@ impl AdminListener {
             Admin::Off => AdminListener::Off,
             Admin::Tcp(address) => AdminListener::Tcp(std::net::TcpListener::bind(address)?),
             Admin::Unix(path) => {
-                remove_stale_socket(path)?;
+                socket_file::remove_stale(path)?;
                 let listener = std::os::unix::net::UnixListener::bind(path)?;
                 std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660))?;
                 AdminListener::Unix { listener, path: path.clone() }
@@ -62,15 +63,5 @@ impl AdminListener {
         if let AdminListener::Unix { path, .. } = self {
             let _ = std::fs::remove_file(path);
         }
-    }
-}
-
-fn remove_stale_socket(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::FileTypeExt;
-    match std::fs::symlink_metadata(path) {
-        Ok(metadata) if !metadata.file_type().is_socket() => Err(io::ErrorKind::AlreadyExists.into()),
-        Ok(_) if std::os::unix::net::UnixStream::connect(path).is_ok() => Err(io::ErrorKind::AddrInUse.into()),
-        Ok(_) => std::fs::remove_file(path),
-        Err(_) => Ok(()),
     }
 }

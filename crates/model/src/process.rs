@@ -1,10 +1,11 @@
 //! Settings of the whole process: admin endpoint, logs, threads, listener options, limits.
 
 use crate::limiting::Rate;
+use crate::listen_address::{ListenerPlace, SocketAccess};
 use crate::placeholder::{Placeholder, Template};
 use ipnet::IpNet;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -141,9 +142,9 @@ pub enum Threads {
 /// Options of one listening address (`listener ":443" { … }`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenerOptions {
-    /// `None` is every address.
-    pub ip: Option<IpAddr>,
-    pub port: u16,
+    pub place: ListenerPlace,
+    /// Of a socket of this machine; as by default elsewhere.
+    pub access: SocketAccess,
     /// Peers whose `X-Forwarded-*` headers are believed.
     pub trusted_proxies: Vec<IpNet>,
     /// Peers whose connections begin with a header of the PROXY protocol.

@@ -123,15 +123,29 @@ pub struct Retry {
     /// From the choice of a server to the first byte of its answer; then another one is tried. `None`: as long as
     /// `timeout` says.
     pub try_timeout: Option<Duration>,
+    /// How long a request waits for a server when none can be reached, before that is its answer. `None`: not at all.
+    pub wait: Option<Duration>,
+    /// What of a request's body is kept to be sent again.
+    pub body_bytes: usize,
 }
 
 impl Retry {
     pub const ATTEMPTS_MAX: u8 = 10;
+    pub const WAIT: Duration = Duration::from_secs(10);
+    pub const BODY_BYTES: usize = 64 << 10;
+    pub const BODY_BYTES_MAX: usize = 16 << 20;
 }
 
 impl Default for Retry {
     fn default() -> Self {
-        Retry { attempts: 2, on: RetryOn::default(), budget_percent: 20, try_timeout: None }
+        Retry {
+            attempts: 2,
+            on: RetryOn::default(),
+            budget_percent: 20,
+            try_timeout: None,
+            wait: None,
+            body_bytes: Retry::BODY_BYTES,
+        }
     }
 }
 

@@ -26,6 +26,7 @@ pub struct Tries {
     count: usize,
     repairs: usize,
     passed_over: usize,
+    has_waited: bool,
     /// The same server once more, over a connection of its own and in the place that the request has.
     pub again: Option<(usize, Option<Permit>)>,
     needs_fresh: Option<usize>,
@@ -33,7 +34,15 @@ pub struct Tries {
 
 impl Default for Tries {
     fn default() -> Self {
-        Tries { positions: [usize::MAX; TRIES_MAX], count: 0, repairs: 0, passed_over: 0, again: None, needs_fresh: None }
+        Tries {
+            positions: [usize::MAX; TRIES_MAX],
+            count: 0,
+            repairs: 0,
+            passed_over: 0,
+            has_waited: false,
+            again: None,
+            needs_fresh: None,
+        }
     }
 }
 
@@ -44,7 +53,12 @@ impl Tries {
 
     /// Whether this is not its first attempt.
     pub fn is_again(&self) -> bool {
-        self.count + self.passed_over > 1
+        self.count + self.passed_over > 1 || self.has_waited
+    }
+
+    /// The request has waited for a server: those that could not be reached may be there again.
+    pub fn forget_servers(&mut self) {
+        *self = Tries { has_waited: true, ..Tries::default() };
     }
 
     /// An attempt at a server.

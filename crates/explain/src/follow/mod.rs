@@ -114,6 +114,9 @@ fn follow(configuration: &Configuration, request: &Question) -> Result<Explanati
             let site = site_of(id);
             take_route(&mut answer, configuration, site, taken, &reasons);
             let route = taken.map(|taken| &site.routes[taken.0 as usize]);
+            if matches!(route.map(|route| &route.terminal), Some(Terminal::Files(files)) if files.goes_on) {
+                answer.notes.push("where its folder has no such file, the routes behind this one are looked at".to_owned());
+            }
             take_steps(&mut answer, request, walk(site, route, request, &mut head)?);
         }
         Err(rejection) => take_rejection(&mut answer, rejection),

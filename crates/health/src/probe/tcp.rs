@@ -4,7 +4,11 @@
 
 use crate::fault::{ProbeFault, Stage};
 use crate::probe::{Limit, Target};
+use std::borrow::Cow;
+use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 use tidegate_model::{ProxyProtocol, ServerAddresses};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
@@ -26,6 +30,7 @@ pub async fn connect(target: &Target, limit: &Limit) -> Result<Box<dyn Connectio
     let addresses = match &target.addresses {
         ServerAddresses::Tcp(addresses) => addresses,
         ServerAddresses::Unix(path) => {
+            let path = path_for_system(path);
             let connecting = async { UnixStream::connect(path).await.map_err(|error| ProbeFault::connect(&error)) };
             return begin(limit.hold(Stage::Connect, connecting).await?, target.proxy_protocol, limit).await;
         }
@@ -49,6 +54,14 @@ pub async fn connect(target: &Target, limit: &Limit) -> Result<Box<dyn Connectio
         }
     }
     Err(fault)
+}
+
+/// An abstract name begins with a NUL, for which `@` is written.
+fn path_for_system(path: &Path) -> Cow<'_, Path> {
+    match path.as_os_str().as_bytes().strip_prefix(b"@") {
+        Some(name) => PathBuf::from(OsString::from_vec([b"\0", name].concat())).into(),
+        None => path.into(),
+    }
 }
 
 async fn begin(

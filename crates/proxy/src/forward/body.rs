@@ -11,6 +11,7 @@ use tidegate_exchange::pace::Pace;
 use tidegate_exchange::{BodyReader, BodySource, ClientFault, NextPiece, TURN_BYTES, body_fault};
 use tidegate_message::body::BodyFault;
 use tidegate_middleware::{BodyAllowance, Refusal, TrailerRules};
+use tidegate_transport::buffer::CAPACITY;
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
 use tidegate_upstream::call::{AnswerBody, Call, FastCgiBody};
 use tidegate_wire::head::Fields;
@@ -124,6 +125,16 @@ async fn pump_pieces<S: Sock>(
             rt::yield_now().await;
         }
     }
+}
+
+/// Sends what was kept of a body behind its first piece, for another attempt. More may follow, unless it is whole.
+pub(crate) async fn send_kept<S: Sock>(call: &Call<S>, rest: &[u8], is_whole: bool) -> Result<(), PumpFault> {
+    let mut pieces = rest.chunks(CAPACITY).peekable();
+    while let Some(piece) = pieces.next() {
+        let is_last = is_whole && pieces.peek().is_none();
+        call.send_body(Buf::copy_of(piece), is_last).await.map_err(|_| PumpFault::Upstream)?;
+    }
+    Ok(())
 }
 
 /// Sends what is left of a body that was collected, behind its first piece.

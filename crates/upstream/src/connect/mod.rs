@@ -237,6 +237,7 @@ async fn open_own<S: Sock>(
     match establish_in_time(pool, server, compiled, want, need).await {
         Ok((stream, is_h2)) => {
             pool.metrics.connections_opened.increment();
+            pool.compiled.shared.awaiting.note_reached();
             let lifespan = Lifespan::new(&pool.compiled.model.keep_alive, opener.random, rt::now());
             let owner = need.client.map(|client| Box::new(Owner { client, connection: opener.client.clone() }));
             let fresh = Fresh { stream, slot, lifespan, owner };

@@ -248,7 +248,9 @@ fn host(lowering: &mut Lowering<'_>, text: Text) -> Option<String> {
     let is_host = !text.value.contains("://")
         && SiteAddress::parse(&text.value).is_ok_and(|address| match address.host {
             tidegate_model::HostPattern::Exact(_) | tidegate_model::HostPattern::Ip(_) => true,
-            tidegate_model::HostPattern::Any | tidegate_model::HostPattern::Wildcard(_) => false,
+            tidegate_model::HostPattern::Any
+            | tidegate_model::HostPattern::Wildcard(_)
+            | tidegate_model::HostPattern::Socket(_) => false,
         });
     if is_host {
         return Some(text.value);
