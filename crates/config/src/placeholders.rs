@@ -335,12 +335,16 @@ enum Early {
 
 fn early(lowering: &mut Lowering<'_>, value: &Value, name: &str, range: &Range<usize>) -> Early {
     let at = value.part(range.clone());
-    if let Some(variable) = name.strip_prefix("env.") {
-        return match lowering.variable(variable) {
+    if let Some(written) = name.strip_prefix("env.") {
+        // As shells have it: also for a variable that is there and empty.
+        let (variable, otherwise) = written.split_once(":-").map_or((written, None), |(name, text)| (name, Some(text)));
+        let found = lowering.variable(variable).filter(|text| otherwise.is_none() || !text.is_empty());
+        return match found.or(otherwise.map(str::to_owned)) {
             Some(text) => filled(lowering, value, name, text),
             None => {
                 let message = format!("the environment variable `{variable}` is not set");
-                lowering.report(Diagnostic::error("missing-variable", at, message));
+                let help = format!("set it, or say what holds without it, as in `{{env.{variable}:-value}}`");
+                lowering.report(Diagnostic::error("missing-variable", at, message).help(help));
                 Early::Failed
             }
         };

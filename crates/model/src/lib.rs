@@ -66,7 +66,7 @@ pub use process::{
     Threads, TicketKeySource,
 };
 pub use request_log::{RouteLog, RouteLogField};
-pub use resilience::{Health, Hedge, HttpProbe, Outlier, Probe, Retry, RetryOn, RouteRetry, StatusRange};
+pub use resilience::{Health, Hedge, HttpProbe, Outlier, Probe, Retry, RetryOn, RouteRetry, StatusRange, Talk};
 pub use route_options::{Mirrors, RouteOptions, Switched};
 pub use site::{Certificate, CipherName, Route, Site, Tls, TlsSource, TlsVersion};
 pub use step::{HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, Step, Terminal};

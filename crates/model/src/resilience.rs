@@ -32,8 +32,8 @@ impl Health {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Probe {
     Http(HttpProbe),
-    /// A connection that opens is enough.
-    Tcp,
+    /// A connection that opens is enough, unless something is said on it.
+    Tcp(Talk),
     /// A handshake that completes is enough.
     Tls,
     /// The gRPC health protocol (`grpc.health.v1.Health/Check`), of one service or, without a name, of the whole
@@ -43,13 +43,21 @@ pub enum Probe {
     },
 }
 
+/// What is said on a connection, and what has to come back.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Talk {
+    pub send: Option<String>,
+    /// What the first 64 KiB have to be, begin with, or contain.
+    pub receive: Option<TextPattern>,
+}
+
 impl Probe {
     pub const NAMES: &'static [&'static str] = &["http", "tcp", "tls", "grpc"];
 
     pub fn name(&self) -> &'static str {
         match self {
             Probe::Http(_) => "http",
-            Probe::Tcp => "tcp",
+            Probe::Tcp(_) => "tcp",
             Probe::Tls => "tls",
             Probe::Grpc { .. } => "grpc",
         }
