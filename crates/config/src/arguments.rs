@@ -1,5 +1,5 @@
-//! What an `include` hands to the files that it reads: `include "app.kdl" name="shop" port=3000` puts `shop` in the place
-//! of `{arg.name}` there. Done to the tree, before anything of it is understood; reading files is in `load`.
+//! What an `include` hands to the files that it reads: `include "app.kdl" name="shop" port=3000` puts `shop` in the
+//! place of `{arg.name}` there. Done to the tree, before anything of it is understood; reading files is in `load`.
 
 use crate::diagnostics::{Diagnostic, Location, nearest};
 use crate::syntax::{Literal, Node, Value};
@@ -38,7 +38,7 @@ impl Arguments {
         node.children.iter_mut().flatten().for_each(|child| self.fill(child, diagnostics));
     }
 
-    /// Those that no file has a place for.
+    /// Arguments that no file has a place for.
     pub fn unused(&self) -> Option<Diagnostic> {
         let name = self.given.keys().find(|name| !self.used.contains(*name))?;
         let message = format!("nothing in what is included asks for `{name}=`");

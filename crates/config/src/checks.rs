@@ -255,7 +255,7 @@ fn ticket_keys_for_nobody(lowering: &mut Lowering<'_>) {
     }
 }
 
-/// Plain HTTP to a port of TLS is answered with an error at best. Connections that `tcp` hands on are whatever they are.
+/// Plain HTTP to a port of TLS is answered with an error at best. Connections that `tcp` hands on are what they are.
 fn plain_text_to_tls(lowering: &mut Lowering<'_>) {
     let is_meant = |address: &UpstreamAddress| match address {
         UpstreamAddress::Tcp(address) => address.scheme == Scheme::Http && is_port_of_tls(address.port),

@@ -58,8 +58,8 @@ impl Inherited {
     }
 }
 
-/// One more socket for a worker. Of a unix socket there is one, which all workers share; so they do with one that systemd
-/// opened: it is another user's, and the kernel lets nobody bind beside it.
+/// A further socket for a worker, bound beside the others. Of a unix socket there is one, which all workers share; so
+/// they do with one that systemd opened: it is another user's, and the kernel lets nobody bind beside it.
 fn bind_beside(listener: &Listener, own: Option<&Entry>) -> io::Result<(TcpListener, Option<SocketFile>)> {
     match (listener.address, own) {
         (ListenAddress::Unix(name), None) => socket_file::bind(&name, &listener.access),
@@ -324,7 +324,7 @@ impl SocketTable {
         self.entries.iter().map(|entry| Ok((entry.address, entry.worker, entry.socket.try_clone()?))).collect()
     }
 
-    /// Those that other processes may share.
+    /// Addresses that other processes may share.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         let mut addresses: Vec<_> = self.entries.iter().filter_map(|entry| entry.address.tcp()).collect();
         addresses.sort();

@@ -137,7 +137,8 @@ impl UpstreamAddress {
     /// What fits into `sockaddr_un` with its NUL.
     pub const UNIX_PATH_BYTES_MAX: usize = SocketName::BYTES_MAX;
 
-    /// Reads `unix:/path` or `unix:@name`, or what [`TcpAddress::parse`] reads. `Err` says in one sentence what is wrong.
+    /// Reads `unix:/path` or `unix:@name`, or what [`TcpAddress::parse`] reads. `Err` says in one sentence what is
+    /// wrong.
     pub fn parse(text: &str) -> Result<UpstreamAddress, String> {
         let Some(path) = text.strip_prefix("unix:") else {
             return match socket_named(text).or(text.starts_with('/').then_some(text)) {

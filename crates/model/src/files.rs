@@ -9,8 +9,8 @@ pub struct Files {
     pub root: PathBuf,
     /// Names of files that answer for their folder, the first that exists. Each is one name, without a slash.
     pub index: Vec<String>,
-    /// Paths below the root that are looked for instead of the request's own, in this order; `{path}` stands for that. One
-    /// that ends with a slash is a folder, others are files. Empty: the path of the request, whichever it is.
+    /// Paths below the root that are looked for instead of the request's own, in this order; `{path}` stands for
+    /// that. One that ends with a slash is a folder, others are files. Empty: the path of the request, whichever it is.
     pub tries: Vec<String>,
     /// Whether the route takes only requests for which there is a file; for others the routes behind it are looked at.
     pub goes_on: bool,

@@ -131,7 +131,8 @@ impl PoolShared {
     }
 }
 
-/// Requests that wait until a server can be reached. One of them looks now and then; when it has a connection, all go on.
+/// Requests that wait until a server can be reached. One of them looks now and then; when it has a connection, all go
+/// on.
 #[derive(Debug, Default)]
 pub struct Awaiting {
     count: AtomicU32,

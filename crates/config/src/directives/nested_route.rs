@@ -13,7 +13,7 @@ const MATCH_LINES_MAX: usize = 1000;
 /// Which steps an inner route has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Steps {
-    /// Its own, which run behind those of the outer one.
+    /// Steps of its own, which run behind those of the outer one.
     BehindTheOuter,
     /// All of them: it is a part of the outer one.
     Complete,

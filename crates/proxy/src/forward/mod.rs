@@ -12,7 +12,7 @@ mod reply;
 pub(crate) mod retry;
 mod websocket;
 
-use self::body::{BodyTerms, TrailerPass, both, pump_body, send_kept, send_rest};
+use self::body::{BodyTerms, TrailerPass, both, pump_body, send_held};
 use self::head::Plan;
 use self::mirror::Copies;
 pub(crate) use self::replay::Replay;
@@ -458,14 +458,8 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
                 }
             };
             let pump = async {
-                let of_kept = match replay.kept_rest() {
-                    Some(rest) => send_kept(call, rest, body.is_finished()).await,
-                    None => Ok(()),
-                };
-                let outcome = if of_kept.is_err() || replay.kept_rest().is_some() && body.is_finished() {
-                    of_kept
-                } else if let Some(body) = replay.with_rest() {
-                    send_rest(call, body).await
+                let outcome = if let Some(sent) = send_held(call, replay, body.is_finished()).await {
+                    sent
                 } else {
                     let note = |piece: &[u8], has_trailers: bool| {
                         pumped.set(pumped.get() + piece.len() as u64);

@@ -1,5 +1,5 @@
-//! Routes that take only requests for which they have a file: others are left to the routes behind. Which file answers is
-//! decided in the crate `files`, and how it is sent in `crate::files`.
+//! Routes that take only requests for which they have a file: others are left to the routes behind. Which file
+//! answers is decided in the crate `files`, and how it is sent in `crate::files`.
 
 use super::Request;
 use crate::files::{Folder, find_file};
