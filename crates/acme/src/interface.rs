@@ -78,7 +78,7 @@ impl OnDemandSite {
             HostPattern::Exact(own) => (own == name).then_some(2),
             HostPattern::Wildcard(parent) => name.split_once('.').is_some_and(|(_, rest)| rest == parent).then_some(1),
             HostPattern::Any => Some(0),
-            HostPattern::Ip(_) => None,
+            HostPattern::Ip(_) | HostPattern::Socket(_) => None,
         };
         self.hosts.iter().filter_map(of_host).max()
     }

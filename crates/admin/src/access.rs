@@ -217,7 +217,7 @@ fn foreign_host(path: &str, host: &str) -> Problem {
     const BY_ADDRESS: &str = "ask by the address, as in `curl http://127.0.0.1:9180/metrics`";
     let name = match parse_host_pattern(name_of(host)) {
         Ok(HostPattern::Exact(name)) => name,
-        Ok(HostPattern::Any | HostPattern::Wildcard(_) | HostPattern::Ip(_)) | Err(_) => {
+        Ok(HostPattern::Any | HostPattern::Wildcard(_) | HostPattern::Ip(_) | HostPattern::Socket(_)) | Err(_) => {
             return forbidden("foreign-host", "the `Host` of the request is no name of a host").with_help(BY_ADDRESS);
         }
     };
@@ -249,7 +249,7 @@ fn is_listed(listed: &[HostPattern], host: &str) -> bool {
         HostPattern::Wildcard(parent) => {
             name.split_once('.').is_some_and(|(label, rest)| !label.is_empty() && rest.eq_ignore_ascii_case(parent))
         }
-        HostPattern::Any | HostPattern::Ip(_) => false,
+        HostPattern::Any | HostPattern::Ip(_) | HostPattern::Socket(_) => false,
     })
 }
 

@@ -117,11 +117,10 @@ fn filter_of(query: &Query) -> Result<ConnectionFilter, Problem> {
         let since = age.and_then(|age| Timestamp::now().checked_sub(age).ok());
         since.ok_or_else(|| wrong("older_than", "a time such as `10m`"))
     });
-    let listener = query.text("listener").map(|text| text.parse().map_err(|_| wrong("listener", "an address with a port")));
     let client = query.text("client").map(|text| text.parse().map_err(|_| wrong("client", "an IP address")));
     Ok(ConnectionFilter {
         id: None,
-        listener: listener.transpose()?,
+        listener: text("listener"),
         kind: text("kind"),
         site: text("site"),
         pool: text("pool"),

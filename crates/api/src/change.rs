@@ -3,7 +3,6 @@
 use crate::Plan;
 use crate::Setting;
 use crate::schema::objects;
-use std::net::SocketAddr;
 
 objects! {
     /// What holds, defaults included: names and values as a plan shows them.
@@ -64,7 +63,8 @@ objects! {
 
     /// Connections of a listener that a change would end, gently.
     pub struct DrainedConnections {
-        pub listener: SocketAddr,
+        /// `[::]:443`, or `unix:/run/tidegate.sock`.
+        pub listener: String,
         pub connections: usize,
     }
 

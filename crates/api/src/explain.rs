@@ -3,7 +3,7 @@
 use crate::ServerState;
 use crate::schema::Word;
 use crate::schema::{objects, words};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 objects! {
     /// A request that nobody sends.
@@ -70,7 +70,8 @@ objects! {
     }
 
     pub struct ExplainedListener {
-        pub address: SocketAddr,
+        /// `[::]:443`, or `unix:/run/tidegate.sock`.
+        pub address: String,
         pub scheme: Word,
         /// Nobody wrote it: it redirects to HTTPS.
         pub implied: bool,

@@ -2,7 +2,6 @@
 
 use crate::schema::Word;
 use crate::schema::{objects, words};
-use std::net::SocketAddr;
 
 objects! {
     /// What a change does to what runs.
@@ -28,7 +27,8 @@ objects! {
     }
 
     pub struct ListenerChange {
-        pub address: SocketAddr,
+        /// `[::]:443`, or `unix:/run/tidegate.sock`.
+        pub address: String,
         pub scheme: Word,
         /// Nobody wrote it: it redirects to HTTPS.
         pub implied: bool,

@@ -91,7 +91,8 @@ objects! {
 
     /// A listening address.
     pub struct Listener {
-        pub address: SocketAddr,
+        /// `[::]:443`, or `unix:/run/tidegate.sock`.
+        pub address: String,
         /// `http` or `https`.
         pub scheme: Word,
         /// Listening sockets: one for each worker.
@@ -126,7 +127,8 @@ objects! {
     pub struct Connection {
         pub id: u64,
         pub client: SocketAddr,
-        pub listener: SocketAddr,
+        /// `[::]:443`, or `unix:/run/tidegate.sock`.
+        pub listener: String,
         /// `handshake`, `http/1`, `http/2` or `tunnel`.
         pub kind: Word,
         pub opened: Timestamp,

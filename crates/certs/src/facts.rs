@@ -112,7 +112,7 @@ impl CertificateFacts {
     /// Whether every request for this host would find its name in the certificate.
     pub fn covers(&self, host: &HostPattern) -> bool {
         match host {
-            HostPattern::Any => true,
+            HostPattern::Any | HostPattern::Socket(_) => true,
             HostPattern::Exact(name) => self.covers_name(name),
             HostPattern::Wildcard(parent) => self.names.iter().any(
                 |name| matches!(name, CertificateName::Dns(dns) if dns.strip_prefix("*.").is_some_and(|rest| rest == parent)),

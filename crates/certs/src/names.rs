@@ -15,6 +15,8 @@ pub fn certificate_names(addresses: &[SiteAddress], machine_name: Option<&str>) 
             HostPattern::Exact(name) => names.push(CertificateName::Dns(name.clone())),
             HostPattern::Wildcard(parent) => names.push(CertificateName::Dns(format!("*.{parent}"))),
             HostPattern::Ip(ip) => names.push(CertificateName::Ip(*ip)),
+            // Plain HTTP always.
+            HostPattern::Socket(_) => {}
             HostPattern::Any => {
                 // Several clients, OpenSSL's among them, refuse a wildcard before a single label; a site that names
                 // `app.localhost` serves those.

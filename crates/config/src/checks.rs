@@ -1,6 +1,7 @@
 //! What concerns several sites, pools and listeners at once, after each has been read by itself.
 
 use crate::diagnostics::{Diagnostic, FileId, Location, nearest};
+use crate::forms::is_port_of_tls;
 use crate::lowering::Lowering;
 use crate::passthrough;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -8,7 +9,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use tidegate_model::listening::site_name;
 use tidegate_model::{
-    AccessLogFormat, Acme, AcmeChallenge, HostPattern, Placeholder, Scheme, Site, SiteAddress, Storage, TemplatePart, TlsSource,
+    AccessLogFormat, Acme, AcmeChallenge, HostPattern, ListenerPlace, Placeholder, Pool, Protocol, Scheme, Site, SiteAddress, Storage,
+    TemplatePart, TlsSource, UpstreamAddress,
 };
 
 /// Everything that can only be seen with the whole configuration in view.
@@ -24,6 +26,7 @@ pub fn check(lowering: &mut Lowering<'_>, main_file: FileId) {
     obtained_certificates(lowering);
     name_sites_of_logs(lowering);
     unset_log_fields(lowering);
+    plain_text_to_tls(lowering);
     unused_pools(lowering);
     unused_listeners(lowering);
     ticket_keys_for_nobody(lowering);
@@ -129,7 +132,7 @@ fn clash(port: u16, one: Listening<'_>, other: Listening<'_>) -> Diagnostic {
 fn ip_of(host: &HostPattern) -> Option<IpAddr> {
     match host {
         HostPattern::Ip(ip) => Some(*ip),
-        HostPattern::Any | HostPattern::Exact(_) | HostPattern::Wildcard(_) => None,
+        HostPattern::Any | HostPattern::Exact(_) | HostPattern::Wildcard(_) | HostPattern::Socket(_) => None,
     }
 }
 
@@ -291,6 +294,33 @@ fn ticket_keys_for_nobody(lowering: &mut Lowering<'_>) {
     }
 }
 
+/// Plain HTTP to a port of TLS is answered with an error at best. Connections that `tcp` hands on are what they are.
+fn plain_text_to_tls(lowering: &mut Lowering<'_>) {
+    let is_meant = |address: &UpstreamAddress| match address {
+        UpstreamAddress::Tcp(address) => address.scheme == Scheme::Http && is_port_of_tls(address.port),
+        UpstreamAddress::Unix(_) => false,
+    };
+    let pools = lowering.configuration.pools.iter().chain(lowering.pools_in_place.values());
+    let of_requests = passthrough::pools_of_sites(lowering);
+    let speaks_http = |pool: &Pool| pool.protocol != Protocol::FastCgi;
+    let is_asked = |pool: &Pool| lowering.spans.tcp_pools.is_empty() || of_requests.contains(&pool.name);
+    let pools = pools.filter(|pool| speaks_http(pool) && is_asked(pool));
+    let wrong: BTreeSet<&UpstreamAddress> =
+        pools.flat_map(|pool| &pool.servers).map(|server| &server.address).filter(|address| is_meant(address)).collect();
+    if wrong.is_empty() {
+        return;
+    }
+    let places = lowering.spans.servers.iter().filter(|(address, _)| wrong.contains(address));
+    let found: Vec<Diagnostic> = places
+        .map(|(address, at)| {
+            let shown = lowering.shown(&address.authority(), &at);
+            let message = format!("`{shown}` is spoken to in plain text, and this is a port of TLS");
+            Diagnostic::warning("plain-text-to-tls", at, message).help(format!("write `https://{shown}`"))
+        })
+        .collect();
+    lowering.diagnostics.extend(found);
+}
+
 fn unused_pools(lowering: &mut Lowering<'_>) {
     let is_unused = |name: &String| !lowering.pools_used.contains(name);
     let unused: Vec<Location> =
@@ -305,18 +335,19 @@ fn unused_listeners(lowering: &mut Lowering<'_>) {
     if lowering.spans.listeners.is_empty() {
         return;
     }
-    let mut listening: HashSet<(Option<IpAddr>, u16)> = HashSet::new();
+    let mut listening: HashSet<ListenerPlace> = HashSet::new();
     for (address, _) in &lowering.spans.addresses {
         let ip = ip_of(&address.host);
-        listening.insert((ip, address.port));
+        let place = ListenerPlace::Tcp { ip, port: address.port };
+        listening.insert(address.socket().map_or(place, |name| ListenerPlace::Unix(*name)));
         if address.redirect_from_http {
-            listening.insert((ip, Scheme::Http.default_port()));
+            listening.insert(ListenerPlace::Tcp { ip, port: Scheme::Http.default_port() });
         }
     }
-    listening.extend(lowering.configuration.tcp.iter().map(|tcp| (tcp.ip, tcp.port)));
+    listening.extend(lowering.configuration.tcp.iter().map(|tcp| ListenerPlace::Tcp { ip: tcp.ip, port: tcp.port }));
     let mut found = Vec::new();
     for (options, at) in lowering.configuration.listeners.iter().zip(&lowering.spans.listeners) {
-        let used = listening.contains(&(options.ip, options.port));
+        let used = listening.contains(&options.place);
         if !used {
             let diagnostic = Diagnostic::warning("unused-listener", at.clone(), "no site listens on this address")
                 .help("the addresses come from `site` and `tcp`; a `listener` only sets options of one");

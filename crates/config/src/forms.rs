@@ -3,7 +3,7 @@
 use ipnet::IpNet;
 use std::borrow::Cow;
 use std::net::IpAddr;
-use tidegate_model::{StatusRange, Template, TemplatePart};
+use tidegate_model::{ListenerPlace, SocketName, StatusRange, Template, TemplatePart};
 
 /// RFC 9110 section 5.6.2.
 pub fn is_token(text: &str) -> bool {
@@ -37,6 +37,19 @@ pub fn parse_network(text: &str) -> Result<IpNet, String> {
 /// A single address without its prefix length, as it may be written.
 pub fn show_network(network: &IpNet) -> String {
     if network.prefix_len() == network.max_prefix_len() { network.addr().to_string() } else { network.to_string() }
+}
+
+/// Ports that speak TLS wherever they are met: 443, and those that are chosen to look like it (8443, 6443).
+pub fn is_port_of_tls(port: u16) -> bool {
+    port % 1000 == 443
+}
+
+/// `:443`, `192.0.2.1:443`, `[2001:db8::1]:443` or `unix:/run/tidegate.sock`
+pub fn parse_listener_place(text: &str) -> Result<ListenerPlace, String> {
+    match text.strip_prefix("unix:").or(text.strip_prefix("http://unix:")) {
+        Some(name) => SocketName::parse(name).map(ListenerPlace::Unix),
+        None => parse_listen_address(text).map(|(ip, port)| ListenerPlace::Tcp { ip, port }),
+    }
 }
 
 /// `:443`, `192.0.2.1:443`, `[2001:db8::1]:443`

@@ -2,6 +2,7 @@
 //! Schema and reference. It knows what is written and what it means; what runs is made from the model elsewhere. Start
 //! reading at `load`.
 
+mod arguments;
 mod checks;
 mod diagnostics;
 mod directives;

@@ -1,6 +1,7 @@
 //! From a file, or a text, to a configuration or to everything that is wrong with it. Reads included files, then lowers
 //! the whole. Also the only place that knows where environment variables come from.
 
+use crate::arguments::Arguments;
 use crate::checks;
 use crate::diagnostics::{Diagnostic, FileId, Location, Severity, SourceFile, Sources};
 use crate::directives::LANGUAGE;
@@ -164,6 +165,8 @@ struct Loader<'e> {
     brought_in: Vec<BroughtIn>,
     /// The files that are being read, from the main one to the innermost.
     open: Vec<PathBuf>,
+    /// What the `include` of the file that is being read has handed to it.
+    arguments: Option<Arguments>,
 }
 
 impl<'e> Loader<'e> {
@@ -182,6 +185,7 @@ impl<'e> Loader<'e> {
             written: Written::default(),
             brought_in: Vec::new(),
             open: Vec::new(),
+            arguments: None,
         }
     }
 
@@ -217,6 +221,7 @@ impl<'e> Loader<'e> {
                 return Vec::new();
             }
         };
+        let nodes = self.with_arguments(nodes);
         if !nodes.iter().any(|top| top.name() == INCLUDE.name || top.remembered.has_includes) {
             return nodes;
         }
@@ -232,6 +237,17 @@ impl<'e> Loader<'e> {
             }
         }
         expanded
+    }
+
+    /// The nodes with what their `include` hands to them.
+    fn with_arguments(&mut self, nodes: Vec<TopNode>) -> Vec<TopNode> {
+        let Some(arguments) = &mut self.arguments else { return nodes };
+        let fill = |top: TopNode| {
+            let mut node = top.placed();
+            arguments.fill(&mut node, &mut self.diagnostics);
+            TopNode::for_once(node)
+        };
+        nodes.into_iter().map(fill).collect()
     }
 
     fn expand(&mut self, mut node: Node) -> Node {
@@ -252,6 +268,18 @@ impl<'e> Loader<'e> {
     }
 
     fn include(&mut self, node: &Node) -> Vec<TopNode> {
+        let mut files_alone = node.clone();
+        let given = Arguments::take(&mut files_alone);
+        let of_outer = std::mem::replace(&mut self.arguments, given);
+        let included = self.include_files(&files_alone);
+        let given = std::mem::replace(&mut self.arguments, of_outer);
+        if !included.is_empty() {
+            self.diagnostics.extend(given.and_then(|given| given.unused()));
+        }
+        included
+    }
+
+    fn include_files(&mut self, node: &Node) -> Vec<TopNode> {
         let mut lowering = Lowering::new(&self.sources, self.environment);
         let line = Line { node, directive: &INCLUDE, language: &LANGUAGE };
         line.check_shape(&mut lowering);

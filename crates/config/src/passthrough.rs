@@ -92,7 +92,7 @@ fn without_meaning(pool: &Pool) -> impl Iterator<Item = (&'static str, &'static 
     settings.into_iter().filter(|(is_set, ..)| *is_set).map(|(_, setting, why)| (setting, why))
 }
 
-fn pools_of_sites(lowering: &Lowering<'_>) -> BTreeSet<PoolName> {
+pub fn pools_of_sites(lowering: &Lowering<'_>) -> BTreeSet<PoolName> {
     let mut names = BTreeSet::new();
     if lowering.spans.tcp_pools.is_empty() {
         return names;

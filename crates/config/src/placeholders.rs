@@ -163,7 +163,49 @@ pub fn resolve_template(lowering: &mut Lowering<'_>, value: &Value, stage: Stage
         }
     }
     flush(&mut parts, &mut literal);
-    (lowering.diagnostics.len() == errors_before).then_some(Template { parts })
+    let is_good = lowering.diagnostics.len() == errors_before;
+    variables_of_others(lowering, value, raw);
+    is_good.then_some(Template { parts })
+}
+
+/// What nginx calls what here are placeholders. Nothing is put in their place: they would be sent as they stand.
+const VARIABLES: &[(&str, &str)] = &[
+    ("remote_addr", "{client.ip}"),
+    ("realip_remote_addr", "{client.ip}"),
+    ("remote_port", "{client.port}"),
+    ("remote_user", "{auth.user}"),
+    ("host", "{host}"),
+    ("server_name", "{host}"),
+    ("scheme", "{scheme}"),
+    ("request_method", "{method}"),
+    ("request_uri", "{uri}"),
+    ("uri", "{path}"),
+    ("document_uri", "{path}"),
+    ("args", "{query}"),
+    ("query_string", "{query}"),
+    ("request_id", "{request.id}"),
+    ("upstream_addr", "{upstream.address}"),
+    ("ssl_protocol", "{tls.version}"),
+];
+
+fn variables_of_others(lowering: &mut Lowering<'_>, value: &Value, raw: &str) {
+    for (at, _) in raw.match_indices('$') {
+        let name = &raw[at + 1..];
+        let name = &name[..name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(name.len())];
+        let header = |prefix: &str| name.strip_prefix(prefix).filter(|name| !name.is_empty()).map(|name| name.replace('_', "-"));
+        let own = match VARIABLES.iter().find(|(known, _)| *known == name) {
+            Some((_, own)) => (*own).to_owned(),
+            None => match (header("http_"), header("sent_http_")) {
+                (Some(name), _) if name == "host" => "{host}".to_owned(),
+                (Some(name), _) => format!("{{request.header.{name}}}"),
+                (None, Some(name)) => format!("{{response.header.{name}}}"),
+                (None, None) => continue,
+            },
+        };
+        let message = format!("`${name}` is sent as it stands: variables are written in braces here");
+        let diagnostic = Diagnostic::warning("variable-of-others", value.part(at..at + 1 + name.len()), message);
+        lowering.report(diagnostic.help(format!("write `{own}`")));
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -293,12 +335,16 @@ enum Early {
 
 fn early(lowering: &mut Lowering<'_>, value: &Value, name: &str, range: &Range<usize>) -> Early {
     let at = value.part(range.clone());
-    if let Some(variable) = name.strip_prefix("env.") {
-        return match lowering.variable(variable) {
+    if let Some(written) = name.strip_prefix("env.") {
+        // As shells have it: also for a variable that is there and empty.
+        let (variable, otherwise) = written.split_once(":-").map_or((written, None), |(name, text)| (name, Some(text)));
+        let found = lowering.variable(variable).filter(|text| otherwise.is_none() || !text.is_empty());
+        return match found.or(otherwise.map(str::to_owned)) {
             Some(text) => filled(lowering, value, name, text),
             None => {
                 let message = format!("the environment variable `{variable}` is not set");
-                lowering.report(Diagnostic::error("missing-variable", at, message));
+                let help = format!("set it, or say what holds without it, as in `{{env.{variable}:-value}}`");
+                lowering.report(Diagnostic::error("missing-variable", at, message).help(help));
                 Early::Failed
             }
         };

@@ -60,7 +60,7 @@ pub fn check(lowering: &mut Lowering<'_>, routes: &[RouteDraft]) {
         }
         let earlier: Vec<&RouteDraft> = routes[..index]
             .iter()
-            .filter(|earlier| !earlier.faulty && conditions_cover(&earlier.matches, &route.matches))
+            .filter(|earlier| !earlier.faulty && !earlier.goes_on() && conditions_cover(&earlier.matches, &route.matches))
             .collect();
         if route.paths.is_empty() {
             if let Some(taker) = earlier.iter().find(|earlier| covers_all(earlier)) {
@@ -114,7 +114,7 @@ fn covers_all(route: &RouteDraft) -> bool {
 }
 
 /// Whether every path that `narrow` matches is matched by `wide`.
-fn covers(wide: &PathPattern, narrow: &PathPattern) -> bool {
+pub(crate) fn covers(wide: &PathPattern, narrow: &PathPattern) -> bool {
     match (wide, narrow) {
         (PathPattern::Prefix(wide), PathPattern::Exact(path)) => path.starts_with(wide) || format!("{path}/") == *wide,
         (PathPattern::Prefix(wide), PathPattern::Prefix(narrow)) => narrow.starts_with(wide),

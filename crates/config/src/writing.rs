@@ -166,8 +166,8 @@ mod tests {
     use std::path::Path;
     use std::sync::Arc;
     use tidegate_model::{
-        Configuration, ListenerOptions, MatchLine, PoolName, Route, RouteOptions, Site, SiteAddress, SniRoute, Step, Tcp,
-        TcpTarget, Terminal,
+        Configuration, ListenerOptions, ListenerPlace, MatchLine, PoolName, Route, RouteOptions, Site, SiteAddress, SniRoute,
+        Step, Tcp, TcpTarget, Terminal,
     };
 
     /// What stands in a block.
@@ -275,8 +275,10 @@ mod tests {
     }
 
     fn write_listener(line: &mut Writer, options: &ListenerOptions) {
-        let ListenerOptions { ip, port, .. } = options;
-        line.name("listener").argument(listen_address(*ip, *port));
+        line.name("listener").argument(match options.place {
+            ListenerPlace::Tcp { ip, port } => listen_address(ip, port),
+            ListenerPlace::Unix(name) => name.to_string(),
+        });
         let mut lines = Lines::new(Form::Whole);
         listener::write_options(&mut lines, options);
         // The block has to be there, empty or not.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tidegate_config::{Environment, LoadMemory, Loaded, MainFile, load_path, load_path_again, load_with, render};
 use tidegate_model::{
     AccessLogFormat, Admin, AdminEndpoint, AdminPlace, AdminServes, CipherName, Condition, ConditionKind, Configuration, Edition,
-    Field, HeaderOperation, HostPattern, LogLevel, LogTarget, Memory, PathPattern, Placeholder, Rotation, Scheme, Secret,
-    SiteAddress, Step, Template, TemplatePart, Terminal, TextPattern, Threads, TlsSource, TlsVersion, UpstreamAddress,
+    Field, HeaderOperation, HostPattern, ListenerPlace, LogLevel, LogTarget, Memory, PathPattern, Placeholder, Rotation, Scheme,
+    Secret, SiteAddress, Step, Template, TemplatePart, Terminal, TextPattern, Threads, TlsSource, TlsVersion, UpstreamAddress,
 };
 
 fn load_text_in(text: &str, directory: &Path, variables: &[(&str, &str)]) -> Loaded {
@@ -299,7 +299,8 @@ fn settings_of_the_whole_process() {
     assert_eq!(loaded("memory \"off\"").memory, Memory::Off);
     assert_eq!(loaded("memory \"auto\"").memory, Memory::Auto);
     assert_eq!(loaded("memory 67108864").memory, Memory::Bytes(64 << 20));
-    assert_eq!(configuration.listeners[0].port, 443);
+    let place = ListenerPlace::Tcp { ip: None, port: 443 };
+    assert_eq!(configuration.listeners[0].place, place);
     assert_eq!(configuration.listeners[0].trusted_proxies.len(), 9);
     assert_eq!(configuration.drain, Duration::from_secs(60));
     let limits = configuration.limits;

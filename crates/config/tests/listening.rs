@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use tidegate_config::load_text;
-use tidegate_model::listening::{Answering, listening_shared, shown_address};
+use tidegate_model::listening::{Answering, listening_shared};
 
 fn check(text: &str, expected: &[&str]) {
     let configuration = load_text("test.kdl", text, Path::new(".")).configuration.expect("a good configuration");
@@ -14,7 +14,7 @@ fn check(text: &str, expected: &[&str]) {
         });
         let implied = if listening.implied { " implied" } else { "" };
         let who: Vec<String> = who.collect();
-        seen.push(format!("{} {}{implied}: {}", shown_address(address), listening.protocol.as_str(), who.join(" ")));
+        seen.push(format!("{} {}{implied}: {}", address.shown(), listening.protocol.as_str(), who.join(" ")));
     }
     assert_eq!(seen, expected, "for {text}");
 }
@@ -40,10 +40,10 @@ fn addresses_come_from_the_sites() {
 fn what_is_passed_on_has_an_address_of_its_own_or_shares_one() {
     let passthrough = |text: &str| {
         let configuration = load_text("test.kdl", text, Path::new(".")).configuration.expect("a good configuration");
-        let shown = |(address, listening): (_, tidegate_model::listening::Listening<'_>)| {
+        let shown = |(address, listening): (tidegate_model::ListenAddress, tidegate_model::listening::Listening<'_>)| {
             let names: Vec<String> = listening.by_name.iter().map(|(name, to)| format!("{name}={}", to.pool)).collect();
             let otherwise = listening.otherwise.map_or("", |to| &to.pool.0);
-            format!("{} {}: {} otherwise={otherwise}", shown_address(address), listening.protocol.as_str(), names.join(" "))
+            format!("{} {}: {} otherwise={otherwise}", address.shown(), listening.protocol.as_str(), names.join(" "))
         };
         listening_shared(&configuration).into_iter().map(shown).collect::<Vec<_>>()
     };

@@ -8,8 +8,8 @@ use tidegate_config::{Environment, load_with, render};
 use tidegate_model::discover::{ConsulDiscover, DnsDiscover, DnsQuestion, DockerDiscover};
 use tidegate_model::{
     Adaptive, Balance, Bounds, Configuration, Discover, Health, Hedge, HttpProbe, KeepAlive, Outlier, Placeholder, Pool, Probe,
-    Protocol, ProxyProtocol, Retry, RetryOn, RouteRetry, Scheme, Secret, Server, StatusRange, Sticky, Template, TemplatePart,
-    Terminal, TextPattern, UpstreamAddress,
+    Protocol, ProxyProtocol, Retry, RetryOn, RouteRetry, Scheme, Secret, Server, StatusRange, Sticky, Talk, Template,
+    TemplatePart, Terminal, TextPattern, UpstreamAddress,
 };
 
 fn loaded(text: &str) -> Configuration {
@@ -104,7 +104,10 @@ fn servers_are_asked_whether_they_are_well() {
         let seen = pool(&format!("server \"https://10.0.0.4:8443\"\n{line}")).health;
         assert_eq!(seen, Some(expected), "for {line}");
     };
-    check("health type=\"tcp\" port=81 rise=1 fall=5", Health { rise: 1, fall: 5, port: Some(81), ..health(Probe::Tcp) });
+    check(
+        "health type=\"tcp\" port=81 rise=1 fall=5",
+        Health { rise: 1, fall: 5, port: Some(81), ..health(Probe::Tcp(Talk::default())) },
+    );
     check("health type=\"tls\"", health(Probe::Tls));
     check("health type=\"grpc\"", health(Probe::Grpc { service: None }));
     check("health type=\"grpc\" service=\"shop.Orders\"", health(Probe::Grpc { service: Some("shop.Orders".into()) }));
@@ -126,7 +129,7 @@ fn servers_are_asked_whether_they_are_well() {
         interval: Duration::from_millis(interval),
         interval_down: Duration::from_millis(interval_down),
         timeout: Duration::from_millis(timeout),
-        ..health(Probe::Tcp)
+        ..health(Probe::Tcp(Talk::default()))
     };
     check("health type=\"tcp\" interval=\"200ms\"", times(200, 200, 200));
     check("health type=\"tcp\" interval=\"10s\"", times(10_000, 1000, 1000));

@@ -1,36 +1,59 @@
 //! Binding one listening address, and what stands in the way of it. Which sockets there are is in `sockets`.
 
+use crate::socket_file;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use tidegate_model::{ListenAddress, SocketName};
 use tidegate_transport::sockets::{self, ListenOptions};
 
 #[derive(Debug)]
 pub struct BindFault {
-    pub address: SocketAddr,
+    pub address: ListenAddress,
     pub error: io::Error,
 }
 
 impl BindFault {
     /// What to do about it.
     pub fn help(&self) -> String {
-        let port = self.address.port();
+        let address = match &self.address {
+            ListenAddress::Tcp(address) => address,
+            ListenAddress::Unix(name) => return self.help_about_socket(name),
+        };
+        let port = address.port();
         match self.error.kind() {
             io::ErrorKind::AddrInUse => format!("another program listens on port {port}; `ss -ltnp 'sport = :{port}'` names it"),
             io::ErrorKind::PermissionDenied => format!(
                 "ports below 1024 need privileges: run as root, give the binary CAP_NET_BIND_SERVICE, or set net.ipv4.ip_unprivileged_port_start to {port}"
             ),
-            io::ErrorKind::AddrNotAvailable => format!("no interface of this machine has the address {}", self.address.ip()),
+            io::ErrorKind::AddrNotAvailable => format!("no interface of this machine has the address {}", address.ip()),
             _ => "see the error of the operating system".to_owned(),
         }
     }
 }
 
 impl BindFault {
+    fn help_about_socket(&self, name: &SocketName) -> String {
+        let path = name.path().display();
+        let folder = name.path().parent().unwrap_or(name.path()).display();
+        match self.error.kind() {
+            io::ErrorKind::AddrInUse => format!("another process answers there; `ss -lxp src {path}` names it"),
+            io::ErrorKind::AlreadyExists => format!("{path} is a file and no socket; remove it or choose another path"),
+            io::ErrorKind::PermissionDenied => {
+                format!("let this user write into {folder}; for an `owner` of another user it has to be root or have CAP_CHOWN")
+            }
+            _ if !name.is_abstract() && !folder_exists(name) => {
+                format!("create the folder {folder}, as `RuntimeDirectory=` of systemd does")
+            }
+            _ => "see the error of the operating system".to_owned(),
+        }
+    }
+
     /// One sentence without a full stop.
     pub fn what(&self) -> String {
         let why = match self.error.kind() {
             io::ErrorKind::AddrInUse => "it is already taken".to_owned(),
+            io::ErrorKind::AlreadyExists => "something else is there".to_owned(),
             io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
             _ => self.error.to_string(),
         };
@@ -44,16 +67,24 @@ impl fmt::Display for BindFault {
     }
 }
 
+fn folder_exists(name: &SocketName) -> bool {
+    name.path().parent().is_some_and(std::path::Path::is_dir)
+}
+
 /// Whether another process of this user listens there already and shares: the kernel would spread connections over both
-/// without a word.
-pub fn is_shared(address: SocketAddr) -> bool {
+/// without a word. Sockets of this machine cannot be shared so.
+pub fn is_shared(address: ListenAddress) -> bool {
+    let Some(address) = address.tcp() else { return false };
     let alone = ListenOptions { reuse_port: false, ..ListenOptions::default() };
-    sockets::probe(address, alone).is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse) && probe(address).is_ok()
+    sockets::probe(address, alone).is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse) && probe(address.into()).is_ok()
 }
 
 /// Whether the address can be listened on now. Another Tidegate that shares it is no obstacle, and does not notice.
-pub fn probe(address: SocketAddr) -> io::Result<()> {
-    on_this_machine(address, sockets::probe)
+pub fn probe(address: ListenAddress) -> io::Result<()> {
+    match address {
+        ListenAddress::Tcp(address) => on_this_machine(address, sockets::probe),
+        ListenAddress::Unix(name) => socket_file::probe(&name),
+    }
 }
 
 /// Binds a further socket on the address, beside those that share it already.
@@ -89,8 +120,8 @@ mod tests {
     #[test]
     fn an_address_is_free_or_taken_or_shared() {
         fn check(address: SocketAddr, expected: Result<(), ErrorKind>, expected_shared: bool) {
-            assert_eq!(probe(address).map_err(|error| error.kind()), expected, "{address}");
-            assert_eq!(is_shared(address), expected_shared, "{address}");
+            assert_eq!(probe(address.into()).map_err(|error| error.kind()), expected, "{address}");
+            assert_eq!(is_shared(address.into()), expected_shared, "{address}");
         }
         let sharing = bind_one(any_port()).expect("a port");
         let address = sharing.local_addr().expect("an address");
@@ -114,7 +145,7 @@ mod tests {
         let (looking, done) = channel::<()>();
         std::thread::spawn(move || {
             while done.try_recv() == Err(TryRecvError::Empty) {
-                assert!(is_shared(address));
+                assert!(is_shared(address.into()));
             }
         });
         for _ in 0..CLIENTS {

@@ -78,7 +78,7 @@ impl Control {
         let connections_drained = drained.map(|drained| {
             let of_address = open.iter().filter(|listener| listener.address == drained.address);
             let connections = of_address.map(|listener| listener.connections.sum()).sum();
-            DrainedConnections { listener: drained.address, connections }
+            DrainedConnections { listener: drained.address.clone(), connections }
         });
         let connections_drained = connections_drained.collect();
         Ok(Planned { generation: self.generation(), plan, warnings: read.warnings, connections_drained })
@@ -263,6 +263,7 @@ impl Control {
             }
         };
         let unlisted = self.sockets.take_unlisted(&material.snapshot.listeners);
+        unlisted.iter().for_each(Spare::remove_file);
         let handed_on =
             crate::sharing::offer_all(self.succession.name(), &unlisted.iter().map(Spare::socket).collect::<Vec<_>>());
         old_sockets.extend(unlisted.iter().zip(handed_on).map(|(spare, is_handed_on)| spare.left(is_handed_on)));

@@ -17,7 +17,8 @@ use tidegate_certs::trust::roots_of_file;
 use tidegate_certs::{CertFinding, FileKeys, Severity, TlsProcessState, check_site, check_upstream};
 use tidegate_model::listening::listen_address;
 use tidegate_model::{
-    AdminEndpoint, AdminPlace, Configuration, Discover, FastCgi, LogTarget, Pool, Scheme, Site, SiteAddress, Storage, TcpAddress,
+    AdminEndpoint, AdminPlace, Configuration, Discover, FastCgi, ListenAddress, LogTarget, Pool, Scheme, Site, SiteAddress, Storage,
+    TcpAddress,
     Terminal, TlsSource, UpstreamAddress,
 };
 use tidegate_proxy::auth::read_users;
@@ -263,7 +264,7 @@ fn check_addresses(configuration: &Configuration, findings: &mut Vec<Finding>) {
     }
 }
 
-fn check_address(listen: SocketAddr, place: Place) -> Option<Finding> {
+fn check_address(listen: ListenAddress, place: Place) -> Option<Finding> {
     if crate::bind::is_shared(listen) {
         return Some(Finding {
             severity: Severity::Warning,
@@ -274,6 +275,15 @@ fn check_address(listen: SocketAddr, place: Place) -> Option<Finding> {
         });
     }
     let error = crate::bind::probe(listen).err()?;
+    if listen.socket().is_some() && error.kind() == io::ErrorKind::AddrInUse {
+        return Some(Finding {
+            severity: Severity::Warning,
+            code: "address-shared",
+            place,
+            message: format!("another process answers on {listen}, and would have to leave it first"),
+            help: Some("that is right when it is the Tidegate that this configuration is for".into()),
+        });
+    }
     let fault = BindFault { address: listen, error };
     Some(Finding { severity: Severity::Error, code: "address-in-use", place, message: fault.what(), help: Some(fault.help()) })
 }
@@ -299,7 +309,7 @@ fn check_admin(configuration: &Configuration, state_dir: &Path, findings: &mut V
             }
             AdminPlace::Tcp(address) => {
                 let site = configuration.sites.iter().flat_map(|site| &site.addresses).find(|site| {
-                    let listen = listen_address(&site.host, site.port);
+                    let Some(listen) = listen_address(&site.host, site.port).tcp() else { return false };
                     listen.port() == address.port() && (listen.ip().is_unspecified() || listen.ip() == address.ip())
                 });
                 if let Some(site) = site {
@@ -318,7 +328,7 @@ fn check_admin(configuration: &Configuration, state_dir: &Path, findings: &mut V
 /// A warning where it is a Tidegate that runs there: most often the one whose configuration is being checked.
 fn taken_admin_address(address: SocketAddr, error: io::Error, position: usize) -> Finding {
     let is_tidegate = error.kind() == io::ErrorKind::AddrInUse && answers_as_tidegate(address);
-    let fault = BindFault { address, error };
+    let fault = BindFault { address: address.into(), error };
     let (severity, help) = if is_tidegate {
         (
             Severity::Warning,
@@ -442,7 +452,7 @@ fn check_servers(configuration: &Configuration, findings: &mut Vec<Finding>) {
         .sites
         .iter()
         .flat_map(|site| &site.addresses)
-        .map(|address| listen_address(&address.host, address.port))
+        .filter_map(|address| listen_address(&address.host, address.port).tcp())
         .collect();
     for pool in &configuration.pools {
         for server in &pool.servers {

@@ -3,10 +3,11 @@
 
 use crate::control::Control;
 use crate::fault::StartFault;
+use crate::socket_file;
 use std::io;
 use std::net::TcpListener;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
 use tidegate_model::{AdminEndpoint, AdminPlace, AdminServes, Configuration};
@@ -36,7 +37,7 @@ impl AdminListener {
         let socket = match place {
             AdminPlace::Tcp(address) => AdminSocket::Tcp(TcpListener::bind(address)?),
             AdminPlace::Unix(path) => {
-                remove_stale_socket(path)?;
+                socket_file::remove_stale(path)?;
                 let listener = UnixListener::bind(path)?;
                 std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660))?;
                 AdminSocket::Unix(listener)
@@ -73,16 +74,6 @@ impl AdminListener {
         if let AdminPlace::Unix(path) = &self.place {
             let _ = std::fs::remove_file(path);
         }
-    }
-}
-
-fn remove_stale_socket(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::FileTypeExt;
-    match std::fs::symlink_metadata(path) {
-        Ok(metadata) if !metadata.file_type().is_socket() => Err(io::ErrorKind::AlreadyExists.into()),
-        Ok(_) if UnixStream::connect(path).is_ok() => Err(io::ErrorKind::AddrInUse.into()),
-        Ok(_) => std::fs::remove_file(path),
-        Err(_) => Ok(()),
     }
 }
 

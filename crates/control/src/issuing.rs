@@ -326,7 +326,7 @@ impl CertificateUses {
 
 fn storage_name(host: &HostPattern) -> Option<String> {
     match host {
-        HostPattern::Any => None,
+        HostPattern::Any | HostPattern::Socket(_) => None,
         HostPattern::Exact(name) => Some(name.clone()),
         HostPattern::Wildcard(parent) => Some(format!("*.{parent}")),
         HostPattern::Ip(ip) => Some(ip.to_string()),
@@ -354,7 +354,7 @@ fn names_of(site: &Site, acme: &Acme) -> impl Iterator<Item = String> {
     let addresses = site.addresses.iter().filter(move |address| address.scheme == Scheme::Https && !is_on_demand);
     let wanted = addresses.filter(move |address| is_asked_for || address.host.is_public());
     wanted.filter_map(move |address| match &address.host {
-        HostPattern::Any => None,
+        HostPattern::Any | HostPattern::Socket(_) => None,
         HostPattern::Exact(name) => Some(name.clone()),
         // Nobody can show it otherwise; `check` has said so.
         HostPattern::Wildcard(parent) => has_dns.then(|| format!("*.{parent}")),
@@ -363,7 +363,7 @@ fn names_of(site: &Site, acme: &Acme) -> impl Iterator<Item = String> {
 }
 
 fn ports_listened_on(configuration: &Configuration) -> HashSet<(ListenerProtocol, u16)> {
-    listening(configuration).into_iter().map(|(address, listening)| (listening.protocol, address.port())).collect()
+    listening(configuration).into_iter().filter_map(|(address, listening)| Some((listening.protocol, address.port()?))).collect()
 }
 
 pub(crate) fn listens(acme: &Acme, ports: &HashSet<(ListenerProtocol, u16)>) -> Listens {

@@ -39,6 +39,7 @@ pub mod run;
 mod shared_tickets;
 pub mod sharing;
 mod signals;
+mod socket_file;
 pub mod sockets;
 pub mod source;
 mod stapling;

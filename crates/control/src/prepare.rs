@@ -29,6 +29,7 @@ use jiff::Timestamp;
 use std::cell::RefCell;
 use std::io;
 use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate_certs::{ExportedKeys, TlsProcessState};
@@ -115,6 +116,8 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     let senders = indices.iter().map(|index| AccessLogSenders::new(&process.registry, *index, &plan)).collect();
     // Last: a socket that shares its address gets connections at once, and closing it again would reset them.
     inherited.extend(activation.tcp.into_iter().map(|(_, socket)| socket));
+    // Descriptors that listen, as those of TCP.
+    inherited.extend(activation.unix.into_iter().map(|(_, socket)| TcpListener::from(OwnedFd::from(socket))));
     let (mut sockets, workers_sockets, borrowed) = open_sockets(&running, &indices, inherited, succession.is_some())?;
     let workers = share_out(&indices, senders, sockets.adopt(workers_sockets).map_err(out_of_descriptors)?);
     let readiness = Arc::new(Readiness::default());
@@ -238,12 +241,12 @@ fn open_sockets(
 ) -> Result<(SocketTable, crate::sockets::PreparedSockets, Borrowed), StartFault> {
     let mut sockets = SocketTable::default();
     let listeners = &running.snapshot.listeners;
-    let addresses: Vec<_> = listeners.iter().map(|listener| listener.address).collect();
+    let addresses: Vec<_> = listeners.iter().filter_map(|listener| listener.address.tcp()).collect();
     let spares = if is_successor {
         Vec::new()
     } else {
         for address in &addresses {
-            sockets.announce_shared(*address);
+            sockets.announce_shared((*address).into());
         }
         ask_for_spares(&addresses)
     };
@@ -252,7 +255,7 @@ fn open_sockets(
     let mut inherited = Inherited::new(inherited);
     let prepared = sockets.prepare(listeners, indices, &mut inherited).map_err(StartFault::Bind)?;
     for socket in inherited.into_rest() {
-        if let Ok(address) = socket.local_addr() {
+        if let Some(address) = crate::sockets::listens_on(&socket) {
             tracing::warn!(%address, "a listening socket was given to this process for an address that no site has");
         }
     }

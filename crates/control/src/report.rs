@@ -10,7 +10,7 @@ use crate::control::Control;
 use crate::source::{Proposal, read};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, HashSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::time::Instant;
 use tidegate_api::{
     AwaitsConfirmation, Connection, ConnectionCounts, Difference, Explanation, GenerationRequests, Generations, Listener,
@@ -18,6 +18,7 @@ use tidegate_api::{
 };
 use tidegate_explain::plan;
 use tidegate_explain::{Question, add_running, explain};
+use tidegate_model::ListenAddress;
 use tidegate_model::listening::ListenerProtocol;
 use tidegate_proxy::listening::{ConnectionFacts, ConnectionKind};
 use tidegate_proxy::worker::Worker;
@@ -75,7 +76,8 @@ impl Control {
     }
 
     pub fn listeners(&self) -> Vec<Listener> {
-        let mut listeners: BTreeMap<(SocketAddr, ListenerProtocol, bool), [usize; ConnectionKind::ALL.len()]> = BTreeMap::new();
+        let mut listeners: BTreeMap<(ListenAddress, ListenerProtocol, bool), [usize; ConnectionKind::ALL.len()]> =
+            BTreeMap::new();
         for (key, connections) in self.workers.ask(listeners_of).into_iter().flatten() {
             let known = listeners.entry(key).or_default();
             for (sum, count) in known.iter_mut().zip(connections) {
@@ -84,7 +86,7 @@ impl Control {
         }
         // In the order of `ConnectionKind::ALL`.
         let listener = |((address, protocol, draining), [handshake, http1, http2, tunnel]): CountsOfListener| Listener {
-            address,
+            address: address.to_string(),
             scheme: protocol.as_str().into(),
             sockets: if draining { 0 } else { self.sockets.count(address) },
             draining,
@@ -159,7 +161,8 @@ impl Control {
 #[derive(Debug, Clone, Default)]
 pub struct ConnectionFilter {
     pub id: Option<u64>,
-    pub listener: Option<SocketAddr>,
+    /// As connections are listed.
+    pub listener: Option<String>,
     pub kind: Option<String>,
     pub site: Option<String>,
     pub pool: Option<String>,
@@ -172,7 +175,7 @@ impl ConnectionFilter {
     pub fn takes(&self, connection: &Connection) -> bool {
         let ConnectionFilter { id, listener, kind, site, pool, client, opened_before } = self;
         id.is_none_or(|id| connection.id == id)
-            && listener.is_none_or(|listener| connection.listener == listener)
+            && listener.as_ref().is_none_or(|listener| connection.listener == *listener)
             && kind.as_ref().is_none_or(|kind| connection.kind == *kind)
             && site.as_ref().is_none_or(|site| connection.site.as_ref() == Some(site))
             && pool.as_ref().is_none_or(|pool| connection.pool.as_ref() == Some(pool))
@@ -181,7 +184,7 @@ impl ConnectionFilter {
     }
 }
 
-type CountsOfListener = ((SocketAddr, ListenerProtocol, bool), [usize; ConnectionKind::ALL.len()]);
+type CountsOfListener = ((ListenAddress, ListenerProtocol, bool), [usize; ConnectionKind::ALL.len()]);
 
 /// Address, protocol and whether it drains; and open connections by kind.
 fn listeners_of(worker: &Worker<DriverSock>) -> Vec<CountsOfListener> {
@@ -201,7 +204,7 @@ fn connections_of(worker: &Worker<DriverSock>) -> Vec<Connection> {
             connections.push(Connection {
                 id: facts.id,
                 client: facts.client.get(),
-                listener: listener.address,
+                listener: listener.address.to_string(),
                 kind: facts.kind.get().as_str().into(),
                 opened: Timestamp::try_from(facts.opened).unwrap_or_default(),
                 requests: facts.requests.get(),

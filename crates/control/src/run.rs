@@ -253,6 +253,7 @@ impl Control {
             vec![true; spares.len()]
         } else {
             warn_if_untold(systemd::notify_stopping());
+            spares.iter().for_each(Spare::remove_file);
             offer_all(&name, &spares.iter().map(Spare::socket).collect::<Vec<_>>())
         };
         spares.iter().zip(is_handed_on).filter(|(_, handed_on)| *handed_on).map(|(spare, _)| spare.left(true).id).collect()

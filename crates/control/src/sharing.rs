@@ -6,6 +6,7 @@ use crate::bind::is_shared;
 use std::collections::HashSet;
 use std::io::{self, BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Once;
 use std::time::{Duration, Instant};
@@ -181,7 +182,9 @@ fn seen<T: Default>(outcome: io::Result<T>) -> T {
 /// Whether somebody else listens on one of these ports, by the tables in this folder: otherwise no process is asked,
 /// and none that hangs holds this one up.
 fn are_shared(network: &Path, sockets: &[&TcpListener]) -> io::Result<bool> {
-    let ports: HashSet<u16> = sockets.iter().filter_map(|socket| Some(socket.local_addr().ok()?.port())).collect();
+    // Sockets of this machine are in none of the tables.
+    let own: Vec<u16> = sockets.iter().filter_map(|socket| Some(socket.local_addr().ok()?.port())).collect();
+    let ports: HashSet<u16> = own.iter().copied().collect();
     let mut listening = 0;
     for table in ["tcp", "tcp6"] {
         let path = network.join(table);
@@ -195,7 +198,7 @@ fn are_shared(network: &Path, sockets: &[&TcpListener]) -> io::Result<bool> {
         let lines = BufReader::new(file).lines().skip(1).map_while(Result::ok);
         listening += lines.map_while(|line| listening_port(&line)).filter(|port| ports.contains(port)).count();
     }
-    Ok(listening > sockets.len())
+    Ok(listening > own.len())
 }
 
 /// The port in a line of `sl local_address rem_address st …`, if that socket listens.
@@ -214,7 +217,7 @@ pub(crate) fn lend(socket: &TcpListener) -> Option<Lent<'_>> {
 /// Sockets that other processes can do without, on these addresses. Nobody is asked when nobody is there.
 pub(crate) fn ask_for_spares(addresses: &[SocketAddr]) -> Vec<TcpListener> {
     let mut sockets = Vec::new();
-    if !addresses.iter().any(|address| is_shared(*address)) {
+    if !addresses.iter().any(|address| is_shared((*address).into())) {
         return sockets;
     }
     // This process has no name yet.
@@ -243,9 +246,10 @@ pub(crate) fn ask_for_spares(addresses: &[SocketAddr]) -> Vec<TcpListener> {
 
 pub(crate) fn tcp_sockets(handed: Vec<Handed>) -> Vec<TcpListener> {
     let site = handed.into_iter().filter(|handed| handed.announced.purpose == Purpose::Site);
-    site.filter_map(|handed| match handed.listener {
-        Listener::Tcp(socket) => Some(socket),
-        Listener::Unix(_) => None,
+    site.map(|handed| match handed.listener {
+        Listener::Tcp(socket) => socket,
+        // A descriptor that listens, whatever it is of.
+        Listener::Unix(socket) => TcpListener::from(OwnedFd::from(socket)),
     })
     .collect()
 }

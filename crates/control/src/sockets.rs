@@ -3,10 +3,13 @@
 //! process or to the next binary, with what waits in its queue. How an address is bound is in `bind`.
 
 use crate::bind::{BindFault, bind_one, is_shared};
+use crate::socket_file::{self, SocketFile};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use tidegate_model::{ListenAddress, SocketName};
 use tidegate_proxy::command::{NewSocket, OldSocket, SocketId};
 use tidegate_proxy::snapshot::Listener;
+use tidegate_transport::sockets::unix_path;
 
 /// Sockets that the process may have: 1,024 workers on some tens of addresses, and those that others have left behind.
 pub const SOCKETS_MAX: usize = 65_536;
@@ -15,9 +18,11 @@ pub const SOCKETS_MAX: usize = 65_536;
 struct Entry {
     id: SocketId,
     /// As the snapshot's listener has it; what the socket is bound to may be its IPv4 form.
-    address: SocketAddr,
+    address: ListenAddress,
     socket: TcpListener,
     worker: usize,
+    /// Of a socket of this machine that was bound here.
+    file: Option<SocketFile>,
 }
 
 #[derive(Debug, Default)]
@@ -25,14 +30,14 @@ pub struct SocketTable {
     entries: Vec<Entry>,
     next: u64,
     /// Addresses of which it was said that others listen there as well.
-    announced: Vec<SocketAddr>,
+    announced: Vec<ListenAddress>,
 }
 
 /// A socket, and the index of the worker that is to accept from it.
 pub type Given = (usize, NewSocket);
 
 /// A socket that stays in use here: its listener's address, and the worker that accepts from it.
-pub type Duplicate = (SocketAddr, usize, TcpListener);
+pub type Duplicate = (ListenAddress, usize, TcpListener);
 
 /// Sockets that came from elsewhere and nobody accepts from yet.
 #[derive(Debug, Default)]
@@ -44,14 +49,42 @@ impl Inherited {
     }
 
     /// Takes an inherited socket that listens where the listener does.
-    fn take(&mut self, address: SocketAddr) -> Option<TcpListener> {
-        let fits = |socket: &TcpListener| socket.local_addr().is_ok_and(|local| is_same_address(local, address));
+    fn take(&mut self, address: ListenAddress) -> Option<TcpListener> {
+        let fits = |socket: &TcpListener| listens_on(socket).is_some_and(|local| is_same_place(local, address));
         let position = self.0.iter().position(fits)?;
         Some(self.0.swap_remove(position))
     }
 
     pub fn into_rest(self) -> Vec<TcpListener> {
         self.0
+    }
+}
+
+/// A further socket for a worker, bound beside the others. Of a unix socket there is one, which all workers share; so
+/// they do with one that systemd opened: it is another user's, and the kernel lets nobody bind beside it.
+fn bind_beside(listener: &Listener, own: Option<&Entry>) -> io::Result<(TcpListener, Option<SocketFile>)> {
+    match (listener.address, own) {
+        (ListenAddress::Unix(name), None) => socket_file::bind(&name, &listener.access),
+        (ListenAddress::Unix(_), Some(own)) => Ok((own.socket.try_clone()?, None)),
+        (ListenAddress::Tcp(address), own) => match (bind_one(address), own) {
+            (Err(error), Some(own)) if error.kind() == io::ErrorKind::AddrInUse => Ok((own.socket.try_clone()?, None)),
+            (bound, _) => Ok((bound?, None)),
+        },
+    }
+}
+
+/// Where a socket listens by the system's word.
+pub fn listens_on(socket: &TcpListener) -> Option<ListenAddress> {
+    match socket.local_addr() {
+        Ok(address) => Some(address.into()),
+        Err(_) => SocketName::of_path(&unix_path(socket)?).map(ListenAddress::Unix),
+    }
+}
+
+fn is_same_place(bound: ListenAddress, listener: ListenAddress) -> bool {
+    match (bound, listener) {
+        (ListenAddress::Tcp(bound), ListenAddress::Tcp(listener)) => is_same_address(bound, listener),
+        (ListenAddress::Unix(_), _) | (_, ListenAddress::Unix(_)) => bound == listener,
     }
 }
 
@@ -68,6 +101,12 @@ pub struct PreparedSockets {
     fresh: Vec<Entry>,
     /// Sockets of workers that have more than one, and which worker is to have them.
     moves: Vec<(SocketId, usize)>,
+}
+
+impl Drop for PreparedSockets {
+    fn drop(&mut self) {
+        self.fresh.iter().filter_map(|entry| entry.file.as_ref()).for_each(SocketFile::remove);
+    }
 }
 
 impl PreparedSockets {
@@ -90,11 +129,11 @@ impl SocketTable {
         let mut faults = Vec::new();
         // New addresses first: on them nobody waits when another turns out to be taken. One more socket of an address
         // in use gets its part of the connections at once.
-        let is_known = |address: SocketAddr| self.entries.iter().any(|entry| entry.address == address);
+        let is_known = |address: ListenAddress| self.entries.iter().any(|entry| entry.address == address);
         let (known, new): (Vec<&Listener>, Vec<&Listener>) =
             listeners.iter().map(AsRef::as_ref).partition(|listener| is_known(listener.address));
         for listener in new.into_iter().chain(known) {
-            if let Err(error) = self.prepare_one(listener.address, workers, inherited, &mut prepared) {
+            if let Err(error) = self.prepare_one(listener, workers, inherited, &mut prepared) {
                 if listener.implied {
                     tracing::warn!(address = %listener.address, %error, "plain HTTP is not redirected to HTTPS: its port cannot be listened on");
                 } else {
@@ -107,7 +146,7 @@ impl SocketTable {
 
     /// Says it where others listen, once: a forgotten process takes its part of the connections, and one that hands a
     /// socket over goes on with those that it keeps.
-    pub fn announce_shared(&mut self, address: SocketAddr) {
+    pub fn announce_shared(&mut self, address: ListenAddress) {
         if is_shared(address) {
             self.announced.push(address);
             tracing::warn!(%address, "another process listens on this address as well; the system gives each of them a part of the connections");
@@ -116,14 +155,18 @@ impl SocketTable {
 
     fn prepare_one(
         &mut self,
-        address: SocketAddr,
+        listener: &Listener,
         workers: &[usize],
         inherited: &mut Inherited,
         prepared: &mut PreparedSockets,
     ) -> io::Result<()> {
+        let address = listener.address;
         let PreparedSockets { fresh, moves } = prepared;
         let begin = fresh.len();
         let is_known = self.entries.iter().any(|entry| entry.address == address);
+        if let Some(path) = address.socket().and_then(SocketName::file).filter(|_| is_known) {
+            socket_file::give(path, &listener.access)?;
+        }
         let mut is_announced = is_known;
         for worker in workers.iter().copied() {
             if self.entries.iter().any(|entry| entry.address == address && entry.worker == worker) {
@@ -144,19 +187,16 @@ impl SocketTable {
                     if !std::mem::replace(&mut is_announced, true) && !self.announced.contains(&address) {
                         self.announce_shared(address);
                     }
-                    match bind_one(address) {
-                        Ok(socket) => socket,
-                        // A socket that systemd opened is another user's, and the kernel lets nobody bind beside it:
-                        // workers share it.
+                    let own = fresh.get(begin).or_else(|| self.entries.iter().find(|entry| entry.address == address));
+                    match bind_beside(listener, own) {
+                        Ok((socket, file)) => {
+                            let entry = self.entry(address, socket, worker);
+                            fresh.push(Entry { file, ..entry });
+                            continue;
+                        }
                         Err(error) => {
-                            let own = || self.entries.iter().find(|entry| entry.address == address);
-                            match fresh.get(begin).or_else(own).filter(|_| error.kind() == io::ErrorKind::AddrInUse) {
-                                Some(entry) => entry.socket.try_clone()?,
-                                None => {
-                                    fresh.truncate(begin);
-                                    return Err(error);
-                                }
-                            }
+                            fresh.truncate(begin);
+                            return Err(error);
                         }
                     }
                 }
@@ -172,21 +212,21 @@ impl SocketTable {
     }
 
     /// A socket on the address whose worker has another one there.
-    fn surplus(&self, address: SocketAddr, moves: &[(SocketId, usize)]) -> Option<SocketId> {
+    fn surplus(&self, address: ListenAddress, moves: &[(SocketId, usize)]) -> Option<SocketId> {
         let stays = |entry: &&Entry| entry.address == address && !moves.iter().any(|(id, _)| *id == entry.id);
         let has_another =
             |entry: &&Entry| self.entries.iter().filter(stays).any(|other| other.worker == entry.worker && other.id != entry.id);
         self.entries.iter().filter(stays).find(has_another).map(|entry| entry.id)
     }
 
-    fn entry(&mut self, address: SocketAddr, socket: TcpListener, worker: usize) -> Entry {
+    fn entry(&mut self, address: ListenAddress, socket: TcpListener, worker: usize) -> Entry {
         self.next += 1;
-        Entry { id: SocketId(self.next), address, socket, worker }
+        Entry { id: SocketId(self.next), address, socket, worker, file: None }
     }
 
     /// Puts prepared sockets into use: what each worker is to accept from besides. Fails when the process has no
     /// descriptor left.
-    pub fn adopt(&mut self, prepared: PreparedSockets) -> io::Result<Vec<Given>> {
+    pub fn adopt(&mut self, mut prepared: PreparedSockets) -> io::Result<Vec<Given>> {
         let mut given = Vec::with_capacity(prepared.fresh.len());
         for entry in &prepared.fresh {
             given.push((entry.worker, entry.for_worker()?));
@@ -207,7 +247,7 @@ impl SocketTable {
                 socket.id = entry.id;
             }
         }
-        self.entries.extend(prepared.fresh);
+        self.entries.append(&mut prepared.fresh);
         Ok(given)
     }
 
@@ -241,9 +281,8 @@ impl SocketTable {
     pub fn take_in(&mut self, sockets: Vec<TcpListener>, workers: &[usize]) -> (PreparedSockets, Vec<TcpListener>) {
         let (mut prepared, mut unwanted) = (PreparedSockets::default(), Vec::new());
         for socket in sockets {
-            let address = socket.local_addr().ok().and_then(|local| {
-                self.entries.iter().map(|entry| entry.address).find(|address| is_same_address(local, *address))
-            });
+            let address = listens_on(&socket)
+                .and_then(|local| self.entries.iter().map(|entry| entry.address).find(|address| is_same_place(local, *address)));
             // The worker that has the fewest gets it.
             let count = |worker: &usize| {
                 let of_worker = |entry: &&Entry| entry.worker == *worker;
@@ -269,7 +308,8 @@ impl SocketTable {
         let mut kept = Vec::with_capacity(self.entries.len());
         for entry in std::mem::take(&mut self.entries) {
             let is_first = seen.insert((entry.address, entry.worker));
-            let is_wanted = addresses.iter().any(|address| is_same_address(*address, entry.address));
+            let own = entry.address.tcp();
+            let is_wanted = own.is_some_and(|own| addresses.iter().any(|address| is_same_address(*address, own)));
             if !is_first && is_wanted {
                 surplus.push(entry.into_spare());
             } else {
@@ -295,14 +335,15 @@ impl SocketTable {
         self.entries.iter().map(|entry| Ok((entry.address, entry.worker, entry.socket.try_clone()?))).collect()
     }
 
+    /// Addresses that other processes may share.
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        let mut addresses: Vec<_> = self.entries.iter().map(|entry| entry.address).collect();
+        let mut addresses: Vec<_> = self.entries.iter().filter_map(|entry| entry.address.tcp()).collect();
         addresses.sort();
         addresses.dedup();
         addresses
     }
 
-    pub fn count(&self, address: SocketAddr) -> usize {
+    pub fn count(&self, address: ListenAddress) -> usize {
         self.entries.iter().filter(|entry| entry.address == address).count()
     }
 }
@@ -314,6 +355,13 @@ pub struct Spare(Entry);
 impl Spare {
     pub fn socket(&self) -> &TcpListener {
         &self.0.socket
+    }
+
+    /// Of a socket of this machine: clients find no way here any more.
+    pub fn remove_file(&self) {
+        if let Some(file) = &self.0.file {
+            file.remove();
+        }
     }
 
     pub fn left(&self, is_handed_on: bool) -> OldSocket {

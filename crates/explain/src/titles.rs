@@ -2,7 +2,7 @@
 //! settings themselves are written by `tidegate_config::writing`.
 
 use tidegate_config::writing::{Form, match_line, quoted, shortened, show_path};
-use tidegate_model::{Filled, PoolName, Route, Split, Terminal};
+use tidegate_model::{Filled, ListenAddress, PoolName, Route, Split, Terminal};
 
 /// `route "/api/*" match method="POST" → pool api`, on one line.
 pub fn route_title(route: &Route, filled: &Filled) -> String {
@@ -140,4 +140,9 @@ mod tests {
         check(64 << 10, "64KiB");
         check(10_000_000, "10MB");
     }
+}
+
+/// `:443` for every address of the machine, as `listener` has it; else `192.0.2.1:443`, or `unix:/run/x.sock`.
+pub fn shown_address(address: &str) -> String {
+    address.parse().map_or_else(|_| address.to_owned(), |address| ListenAddress::Tcp(address).shown())
 }

@@ -15,6 +15,7 @@ mod range;
 mod refused;
 mod representation;
 mod root;
+mod tries;
 
 pub use answer::{Answer, FileAnswer, Page, Piece};
 pub use ask::{Ask, Method};

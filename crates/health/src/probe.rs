@@ -65,7 +65,7 @@ pub async fn probe(target: &Target, probe: &Probe, timeout: Duration) -> Result<
     match probe {
         Probe::Http(probe) if target.protocol == Protocol::FastCgi => fastcgi::check(target, probe, &limit).await?,
         Probe::Http(probe) => http::check(target, probe, &limit).await?,
-        Probe::Tcp => drop(tcp::connect(target, &limit).await?),
+        Probe::Tcp(talk) => tcp::check(target, talk, &limit).await?,
         Probe::Tls => tls::check(target, &limit).await?,
         Probe::Grpc { service } => grpc::check(target, service.as_deref(), &limit).await?,
     }

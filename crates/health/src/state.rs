@@ -180,11 +180,11 @@ mod tests {
     use crate::fault::ProbeFault;
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
     use std::time::{Duration, Instant};
-    use tidegate_model::{Health, Probe};
+    use tidegate_model::{Health, Probe, Talk};
 
     fn settings(rise: u32, fall: u32) -> Health {
         Health {
-            probe: Probe::Tcp,
+            probe: Probe::Tcp(Talk::default()),
             interval: Health::INTERVAL,
             interval_down: Health::INTERVAL_DOWN,
             timeout: Health::TIMEOUT,

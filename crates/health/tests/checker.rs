@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tidegate_health::{CheckState, Checker, Report, Standing, Transition};
-use tidegate_model::{Health, Probe};
+use tidegate_model::{Health, Probe, Talk};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 use world::{LONG, closed_port, http, listen, soon, target};
@@ -73,12 +73,13 @@ async fn a_server_goes_down_and_comes_back() {
 #[tokio::test]
 async fn a_dead_server_is_down_at_once_and_checks_resume_where_they_ended() {
     let address = closed_port();
-    let (mut reports, task) = run(Checker::new(target(address), settings(Probe::Tcp), CheckState::default(), 1000));
+    let (mut reports, task) =
+        run(Checker::new(target(address), settings(Probe::Tcp(Talk::default())), CheckState::default(), 1000));
     let first = soon(reports.recv()).await.expect("a report");
     assert_eq!(first.transition, Some(Transition::Down { is_first: true, why: "connection refused".into() }));
     task.abort();
     let (_listener, open) = listen().await;
-    let mut rules = settings(Probe::Tcp);
+    let mut rules = settings(Probe::Tcp(Talk::default()));
     rules.port = Some(open.port());
     let (mut reports, _task) = run(Checker::new(target(address), rules, CheckState::resume(first.seen), 1));
     let second = soon(reports.recv()).await.expect("a report");

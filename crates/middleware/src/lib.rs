@@ -43,7 +43,7 @@ pub use limited::{DryRun, Limited};
 pub use refusal::{METHODS, Refusal};
 pub use rewrite::RewriteError;
 pub use step::{
-    After, CompiledStep, Halt, Scope, Walk, apply_request, apply_response, changes_response, compile_steps,
+    After, CompiledStep, Halt, Scope, Walk, apply_paths, apply_request, apply_response, changes_response, compile_steps,
     compiled_basic_auth_of, has_limits,
 };
 pub use template::{CompiledTemplate, Target, render_text};

@@ -14,7 +14,7 @@ use crate::header::CompiledHeaderChanges;
 use crate::limited::Limited;
 use crate::rate_limit::CompiledRateLimit;
 use crate::refusal::Refusal;
-use crate::rewrite::{AddPrefix, Rewrite, StripPrefix};
+use crate::rewrite::{AddPrefix, Rewrite, RewriteError, StripPrefix};
 use tidegate_limiting::Tables;
 use tidegate_model::{PathPolicy, Step};
 use tidegate_wire::head::{HeaderId, RequestHead, ResponseHead};
@@ -154,6 +154,32 @@ pub fn apply_request<'s>(
         head.fields.remove_id(HeaderId::Authorization);
     }
     Ok(Halt::Done(walk.after))
+}
+
+/// The path and query that the steps would leave the request with; nothing else of it is changed, counted or refused.
+pub fn apply_paths(
+    steps: &[CompiledStep],
+    head: &mut RequestHead,
+    context: &Context<'_>,
+    scratch: &mut Scratch,
+) -> Result<(), RewriteError> {
+    for step in steps {
+        match step {
+            CompiledStep::Rewrite(rewrite) => rewrite.apply(head, context, scratch)?,
+            CompiledStep::StripPrefix(strip_prefix) => strip_prefix.apply(head),
+            CompiledStep::AddPrefix(add_prefix) => add_prefix.apply(head)?,
+            CompiledStep::RequestHeader(_)
+            | CompiledStep::ResponseHeader(_)
+            | CompiledStep::BodyLimit(_)
+            | CompiledStep::Access(_)
+            | CompiledStep::Cors(_)
+            | CompiledStep::BasicAuth(_)
+            | CompiledStep::ClientAuth
+            | CompiledStep::RateLimit(_)
+            | CompiledStep::ConcurrencyLimit(_) => {}
+        }
+    }
+    Ok(())
 }
 
 /// Whether a request of these steps has something to be given back, or to be told.

@@ -1,6 +1,7 @@
 //! Where clients come in and where upstreams are: hosts, ports, schemes, sockets.
 //! Parsing text into these is here too, because the same forms appear in the file, on the command line and in the API.
 
+use crate::listen_address::SocketName;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -39,6 +40,8 @@ pub enum HostPattern {
     Wildcard(String),
     /// `192.0.2.1`, `[2001:db8::1]`: listens on that address only, and answers there whatever host no other site names.
     Ip(IpAddr),
+    /// `unix:/run/tidegate.sock`: a socket of this machine, and whatever the requests that come by it name.
+    Socket(Box<SocketName>),
 }
 
 impl fmt::Display for HostPattern {
@@ -49,15 +52,17 @@ impl fmt::Display for HostPattern {
             HostPattern::Wildcard(name) => write!(f, "*.{name}"),
             HostPattern::Ip(IpAddr::V4(ip)) => write!(f, "{ip}"),
             HostPattern::Ip(IpAddr::V6(ip)) => write!(f, "[{ip}]"),
+            HostPattern::Socket(name) => name.fmt(f),
         }
     }
 }
 
-/// `[scheme://]host[:port]`. Two sites may not have equal addresses.
+/// `[scheme://]host[:port]`, or `http://unix:PATH`. Two sites may not have equal addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SiteAddress {
     pub scheme: Scheme,
     pub host: HostPattern,
+    /// 0 for a socket of this machine, which has none.
     pub port: u16,
     /// A bare `example.com` also answers on port 80 with a redirect to HTTPS; an address with scheme or port does not.
     pub redirect_from_http: bool,
@@ -68,6 +73,9 @@ impl SiteAddress {
     ///
     /// Without a scheme it is HTTPS, except on port 80. `Err` says in one sentence what is wrong.
     pub fn parse(text: &str) -> Result<SiteAddress, String> {
+        if let Some(named) = socket_named(text) {
+            return SiteAddress::of_socket(named, text);
+        }
         let (scheme, rest) = split_scheme(text)?;
         if let Some(position) = rest.find('/') {
             return Err(format!("an address has no path; put `{}` into a route", &rest[position..]));
@@ -85,12 +93,31 @@ impl SiteAddress {
             host,
         })
     }
+
+    /// Without TLS, which would protect it from nobody.
+    fn of_socket(named: &str, text: &str) -> Result<SiteAddress, String> {
+        match text.strip_prefix("http://unix:") {
+            Some(path) => {
+                let host = HostPattern::Socket(Box::new(SocketName::parse(path)?));
+                Ok(SiteAddress { scheme: Scheme::Http, host, port: 0, redirect_from_http: false })
+            }
+            None => Err(format!("write `http://unix:{named}`; what comes by a socket of this machine is plain HTTP")),
+        }
+    }
+
+    /// The socket of this machine that it is.
+    pub fn socket(&self) -> Option<&SocketName> {
+        match &self.host {
+            HostPattern::Socket(name) => Some(name),
+            HostPattern::Any | HostPattern::Exact(_) | HostPattern::Wildcard(_) | HostPattern::Ip(_) => None,
+        }
+    }
 }
 
 impl fmt::Display for SiteAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}", self.scheme.as_str(), self.host)?;
-        if self.port == self.scheme.default_port() && self.host != HostPattern::Any {
+        if self.socket().is_some() || self.port == self.scheme.default_port() && self.host != HostPattern::Any {
             Ok(())
         } else {
             write!(f, ":{}", self.port)
@@ -102,38 +129,24 @@ impl fmt::Display for SiteAddress {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum UpstreamAddress {
     Tcp(TcpAddress),
-    /// The absolute path of a socket of this machine.
+    /// A socket of this machine: its absolute path, or `@` and an abstract name.
     Unix(PathBuf),
 }
 
 impl UpstreamAddress {
     /// What fits into `sockaddr_un` with its NUL.
-    pub const UNIX_PATH_BYTES_MAX: usize = 107;
+    pub const UNIX_PATH_BYTES_MAX: usize = SocketName::BYTES_MAX;
 
-    /// Reads `unix:/path`, or what [`TcpAddress::parse`] reads. `Err` says in one sentence what is wrong.
+    /// Reads `unix:/path` or `unix:@name`, or what [`TcpAddress::parse`] reads. `Err` says in one sentence what is
+    /// wrong.
     pub fn parse(text: &str) -> Result<UpstreamAddress, String> {
         let Some(path) = text.strip_prefix("unix:") else {
-            // As nginx and Caddy write it: `unix//run/x`, `http://unix:/run/x`.
-            let without_scheme = ["http://", "https://"].iter().find_map(|scheme| text.strip_prefix(scheme)).unwrap_or(text);
-            let lower = without_scheme.to_ascii_lowercase();
-            let is_named = lower.starts_with("unix:/") || lower.starts_with("unix//");
-            let path = if is_named { Some(&without_scheme["unix:".len()..]) } else { None };
-            return match path.or(text.starts_with('/').then_some(text)) {
+            return match socket_named(text).or(text.starts_with('/').then_some(text)) {
                 Some(path) => Err(format!("write `unix:{path}`")),
                 None => TcpAddress::parse(text).map(UpstreamAddress::Tcp),
             };
         };
-        // `unix:///run/x` is a URL of the same.
-        let path = path.strip_prefix("//").filter(|path| path.starts_with('/')).unwrap_or(path);
-        match path {
-            _ if !path.starts_with('/') => Err("the path of a socket begins with `/`, as in `unix:/run/app.sock`".into()),
-            _ if path.contains('\0') => Err("the path of a socket has no NUL".into()),
-            _ if path.len() > Self::UNIX_PATH_BYTES_MAX => {
-                Err(format!("the path of a socket has at most {} bytes", Self::UNIX_PATH_BYTES_MAX))
-            }
-            // `//` and `/./` lead to the same socket.
-            _ => Ok(UpstreamAddress::Unix(Path::new(path).components().collect())),
-        }
+        Ok(UpstreamAddress::Unix(SocketName::parse(path)?.path().to_owned()))
     }
 
     pub fn is_unix(&self) -> bool {
@@ -231,7 +244,9 @@ impl TcpAddress {
         let host = match parse_host_pattern(host)? {
             HostPattern::Exact(name) => name,
             HostPattern::Ip(ip) => ip.to_string(),
-            HostPattern::Any => return Err(format!("an upstream address needs a host, as in `127.0.0.1:{port}`")),
+            HostPattern::Any | HostPattern::Socket(_) => {
+                return Err(format!("an upstream address needs a host, as in `127.0.0.1:{port}`"));
+            }
             HostPattern::Wildcard(_) => return Err("an upstream address cannot be a wildcard".into()),
         };
         Ok(TcpAddress { scheme: scheme.unwrap_or(Scheme::Http), host, port })
@@ -250,6 +265,14 @@ impl fmt::Display for TcpAddress {
             Scheme::Https => write!(f, "https://{}", self.authority()),
         }
     }
+}
+
+/// The path or name of a socket as nginx and Caddy write it: `unix//run/x`, `http://unix:/run/x`.
+fn socket_named(text: &str) -> Option<&str> {
+    let without_scheme = ["http://", "https://"].iter().find_map(|scheme| text.strip_prefix(scheme)).unwrap_or(text);
+    let (word, path) = without_scheme.split_at_checked("unix:".len())?;
+    let is_named = word.eq_ignore_ascii_case("unix:") && path.starts_with(['/', '@']);
+    (is_named || word.eq_ignore_ascii_case("unix/") && path.starts_with('/')).then_some(path)
 }
 
 fn split_scheme(text: &str) -> Result<(Option<Scheme>, &str), String> {
@@ -372,6 +395,8 @@ mod tests {
         check_site("http://example.com", "http://example.com");
         check_site("192.0.2.7", "https://192.0.2.7 +redirect");
         check_site("[2001:db8::1]:8443", "https://[2001:db8::1]:8443");
+        check_site("http://unix:/run//tidegate.sock", "http://unix:/run/tidegate.sock");
+        check_site("http://unix:@tidegate", "http://unix:@tidegate");
     }
 
     #[test]
@@ -384,6 +409,9 @@ mod tests {
         check_site("2001:db8::1", "error: write an IPv6 address in brackets, as in `[2001:db8::1]:8080`");
         check_site("a.*.com", "error: `*` may only stand as the whole first label, as in `*.example.com`");
         check_site("exa mple.com", "error: ` ` cannot stand in a host name");
+        let plain = "what comes by a socket of this machine is plain HTTP";
+        check_site("unix:/run/a.sock", &format!("error: write `http://unix:/run/a.sock`; {plain}"));
+        check_site("https://unix:@a", &format!("error: write `http://unix:@a`; {plain}"));
         check_site("300.1.1.1", "error: `300.1.1.1` is neither a name nor a valid IPv4 address");
     }
 
@@ -409,12 +437,8 @@ mod tests {
         check("https://unix:/run/a.sock", "error: write `unix:/run/a.sock`");
         check("UNIX:/run/a.sock", "error: write `unix:/run/a.sock`");
         check("unix:/run//a/./b.sock", "unix:/run/a/b.sock");
-        check("unix:php.sock", "error: the path of a socket begins with `/`, as in `unix:/run/app.sock`");
-        check(&format!("unix:/{}", "a".repeat(107)), "error: the path of a socket has at most 107 bytes");
-        check("unix:/run/php/php8.2-fpm.sock", "unix:/run/php/php8.2-fpm.sock");
-        check("unix:///run/php.sock", "unix:/run/php.sock");
-        check("unix//run/php.sock", "error: write `unix:/run/php.sock`");
-        check("/run/php.sock", "error: write `unix:/run/php.sock`");
+        check("unix:@app", "unix:@app");
+        check("http://unix:@app", "error: write `unix:@app`");
         check("unix:php.sock", "error: the path of a socket begins with `/`, as in `unix:/run/app.sock`");
         check(&format!("unix:/{}", "a".repeat(107)), "error: the path of a socket has at most 107 bytes");
     }

@@ -9,6 +9,11 @@ pub struct Files {
     pub root: PathBuf,
     /// Names of files that answer for their folder, the first that exists. Each is one name, without a slash.
     pub index: Vec<String>,
+    /// Paths below the root that are looked for instead of the request's own, in this order; `{path}` stands for
+    /// that. One that ends with a slash is a folder, others are files. Empty: the path of the request, whichever it is.
+    pub tries: Vec<String>,
+    /// Whether the route takes only requests for which there is a file; for others the routes behind it are looked at.
+    pub goes_on: bool,
     /// A path below the root, not percent-encoded, that answers with 200 where nothing is found, as single-page
     /// applications want.
     pub fallback: Option<String>,
@@ -25,11 +30,16 @@ pub struct Files {
 }
 
 impl Files {
+    /// What stands for the path of the request in [`tries`](Files::tries).
+    pub const PATH: &'static str = "{path}";
+
     /// Serves `root` with `index.html` as index file and everything optional off.
     pub fn new(root: impl Into<PathBuf>) -> Files {
         Files {
             root: root.into(),
             index: vec!["index.html".to_owned()],
+            tries: Vec::new(),
+            goes_on: false,
             fallback: None,
             listing: false,
             hidden: false,

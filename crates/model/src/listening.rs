@@ -3,6 +3,7 @@
 
 use crate::Configuration;
 use crate::address::{HostPattern, Scheme};
+use crate::listen_address::{ListenAddress, SocketAccess};
 use crate::placeholder::{Placeholder, Template, TemplatePart};
 use crate::process::ListenerOptions;
 use crate::route_options::RouteOptions;
@@ -90,19 +91,20 @@ pub enum Answering {
     Redirect,
 }
 
-/// Where a site's address listens: on that IP only when the host is one, else everywhere.
-pub fn listen_address(host: &HostPattern, port: u16) -> SocketAddr {
+/// Where a site's address listens: on that IP only when the host is one, on the socket that it names, else everywhere.
+pub fn listen_address(host: &HostPattern, port: u16) -> ListenAddress {
     match host {
-        HostPattern::Ip(ip) => SocketAddr::new(*ip, port),
+        HostPattern::Ip(ip) => SocketAddr::new(*ip, port).into(),
         HostPattern::Any | HostPattern::Exact(_) | HostPattern::Wildcard(_) => {
-            SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)
+            SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port).into()
         }
+        HostPattern::Socket(name) => ListenAddress::Unix(**name),
     }
 }
 
 /// By address, as they are bound. Linear in the addresses of all sites.
-pub fn listening(configuration: &Configuration) -> BTreeMap<SocketAddr, Listening<'_>> {
-    let mut found: BTreeMap<SocketAddr, Listening<'_>> = BTreeMap::new();
+pub fn listening(configuration: &Configuration) -> BTreeMap<ListenAddress, Listening<'_>> {
+    let mut found: BTreeMap<ListenAddress, Listening<'_>> = BTreeMap::new();
     for (position, site) in configuration.sites.iter().enumerate() {
         for address in &site.addresses {
             let listening =
@@ -129,14 +131,16 @@ pub fn listening(configuration: &Configuration) -> BTreeMap<SocketAddr, Listenin
 
 /// As [`listening`], with the sites of `:443` also on `192.0.2.1:443`: the kernel gives a connection to the socket of
 /// its very address before one that listens everywhere.
-pub fn listening_shared(configuration: &Configuration) -> BTreeMap<SocketAddr, Listening<'_>> {
+pub fn listening_shared(configuration: &Configuration) -> BTreeMap<ListenAddress, Listening<'_>> {
     let mut found = listening(configuration);
     let everywhere: Vec<_> = found
         .iter()
+        .filter_map(|(address, listening)| Some((address.tcp()?, listening)))
         .filter(|(address, _)| address.ip().is_unspecified())
         .map(|(address, listening)| (address.port(), listening.clone()))
         .collect();
-    for (address, listening) in found.iter_mut().filter(|(address, _)| !address.ip().is_unspecified()) {
+    let of_one = found.iter_mut().filter_map(|(address, listening)| Some((address.tcp()?, listening)));
+    for (address, listening) in of_one.filter(|(address, _)| !address.ip().is_unspecified()) {
         let spoken = listening.protocol;
         let of_port = everywhere.iter().filter(|(port, _)| *port == address.port());
         for (_, other) in of_port.filter(|(_, other)| other.protocol.is_akin(spoken)) {
@@ -152,30 +156,27 @@ pub fn listening_shared(configuration: &Configuration) -> BTreeMap<SocketAddr, L
 }
 
 /// The peers whose `X-Forwarded-*` fields are believed on that address.
-pub fn trusted_proxies(configuration: &Configuration, address: SocketAddr) -> Vec<IpNet> {
+pub fn trusted_proxies(configuration: &Configuration, address: ListenAddress) -> Vec<IpNet> {
     options_of(configuration, address).flat_map(|options| options.trusted_proxies.iter().copied()).collect()
 }
 
 /// The peers whose connections to that address begin with a header of the PROXY protocol.
-pub fn proxy_protocol_from(configuration: &Configuration, address: SocketAddr) -> Vec<IpNet> {
+pub fn proxy_protocol_from(configuration: &Configuration, address: ListenAddress) -> Vec<IpNet> {
     options_of(configuration, address).flat_map(|options| options.proxy_protocol_from.iter().copied()).collect()
 }
 
 /// Whether clients of that address are offered WebSockets over HTTP/2: unless a block for it says otherwise.
-pub fn websocket_over_http2(configuration: &Configuration, address: SocketAddr) -> bool {
+pub fn websocket_over_http2(configuration: &Configuration, address: ListenAddress) -> bool {
     options_of(configuration, address).all(|options| options.websocket_over_http2)
 }
 
-fn options_of(configuration: &Configuration, address: SocketAddr) -> impl Iterator<Item = &ListenerOptions> {
-    configuration
-        .listeners
-        .iter()
-        .filter(move |options| options.port == address.port() && options.ip.is_none_or(|ip| ip == address.ip()))
+/// Who may connect to that socket of this machine.
+pub fn socket_access(configuration: &Configuration, address: ListenAddress) -> SocketAccess {
+    options_of(configuration, address).next().map(|options| options.access.clone()).unwrap_or_default()
 }
 
-/// `:443` for every address of the machine, as `listener` has it; else `192.0.2.1:443`.
-pub fn shown_address(address: SocketAddr) -> String {
-    if address.ip().is_unspecified() { format!(":{}", address.port()) } else { address.to_string() }
+fn options_of(configuration: &Configuration, address: ListenAddress) -> impl Iterator<Item = &ListenerOptions> {
+    configuration.listeners.iter().filter(move |options| options.place.covers(address))
 }
 
 /// What is passed on by a name, or without one, as logs name it: `tcp://db.example.com:443`, `tcp://:5432`.

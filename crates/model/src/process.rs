@@ -2,6 +2,7 @@
 
 use crate::address::HostPattern;
 use crate::limiting::Rate;
+use crate::listen_address::{ListenerPlace, SocketAccess};
 use crate::placeholder::{Placeholder, Template};
 use crate::resilience::StatusRange;
 use ipnet::IpNet;
@@ -270,9 +271,9 @@ pub enum Threads {
 /// Options of one listening address (`listener ":443" { … }`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenerOptions {
-    /// `None` is every address.
-    pub ip: Option<IpAddr>,
-    pub port: u16,
+    pub place: ListenerPlace,
+    /// Of a socket of this machine; as by default elsewhere.
+    pub access: SocketAccess,
     /// Peers whose `X-Forwarded-*` headers are believed.
     pub trusted_proxies: Vec<IpNet>,
     /// Peers whose connections begin with a header of the PROXY protocol.

@@ -11,7 +11,7 @@ impl HostPattern {
     /// Whether a public CA could verify the host. Single labels and addresses that are not routed are never public.
     pub fn is_public(&self) -> bool {
         match self {
-            HostPattern::Any => false,
+            HostPattern::Any | HostPattern::Socket(_) => false,
             HostPattern::Exact(name) => name.contains('.') && is_public_name(name),
             HostPattern::Wildcard(parent) => parent.contains('.') && is_public_name(parent),
             HostPattern::Ip(ip) => is_public_ip(*ip),

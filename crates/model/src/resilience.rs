@@ -32,8 +32,8 @@ impl Health {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Probe {
     Http(HttpProbe),
-    /// A connection that opens is enough.
-    Tcp,
+    /// A connection that opens is enough, unless something is said on it.
+    Tcp(Talk),
     /// A handshake that completes is enough.
     Tls,
     /// The gRPC health protocol (`grpc.health.v1.Health/Check`), of one service or, without a name, of the whole
@@ -43,13 +43,21 @@ pub enum Probe {
     },
 }
 
+/// What is said on a connection, and what has to come back.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Talk {
+    pub send: Option<String>,
+    /// What the first 64 KiB have to be, begin with, or contain.
+    pub receive: Option<TextPattern>,
+}
+
 impl Probe {
     pub const NAMES: &'static [&'static str] = &["http", "tcp", "tls", "grpc"];
 
     pub fn name(&self) -> &'static str {
         match self {
             Probe::Http(_) => "http",
-            Probe::Tcp => "tcp",
+            Probe::Tcp(_) => "tcp",
             Probe::Tls => "tls",
             Probe::Grpc { .. } => "grpc",
         }
@@ -123,15 +131,29 @@ pub struct Retry {
     /// From the choice of a server to the first byte of its answer; then another one is tried. `None`: as long as
     /// `timeout` says.
     pub try_timeout: Option<Duration>,
+    /// How long a request waits for a server when none can be reached, before that is its answer. `None`: not at all.
+    pub wait: Option<Duration>,
+    /// What of a request's body is kept to be sent again.
+    pub body_bytes: usize,
 }
 
 impl Retry {
     pub const ATTEMPTS_MAX: u8 = 10;
+    pub const WAIT: Duration = Duration::from_secs(10);
+    pub const BODY_BYTES: usize = 64 << 10;
+    pub const BODY_BYTES_MAX: usize = 16 << 20;
 }
 
 impl Default for Retry {
     fn default() -> Self {
-        Retry { attempts: 2, on: RetryOn::default(), budget_percent: 20, try_timeout: None }
+        Retry {
+            attempts: 2,
+            on: RetryOn::default(),
+            budget_percent: 20,
+            try_timeout: None,
+            wait: None,
+            body_bytes: Retry::BODY_BYTES,
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! terminated sites on the same port, by the name in the ClientHello; on a port of its own, all of them.
 
 use crate::address::HostPattern;
+use crate::listen_address::ListenAddress;
 use crate::pool::PoolName;
 use crate::resilience::RouteRetry;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -20,8 +21,8 @@ pub struct Tcp {
 
 impl Tcp {
     /// Where it listens.
-    pub fn listen_address(&self) -> SocketAddr {
-        SocketAddr::new(self.ip.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED)), self.port)
+    pub fn listen_address(&self) -> ListenAddress {
+        SocketAddr::new(self.ip.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED)), self.port).into()
     }
 }
 

@@ -6,9 +6,10 @@ use crate::listening::ListenerState;
 use crate::snapshot::Snapshot;
 use crate::worker_snapshot::WorkerSnapshot;
 use std::cell::{Cell, RefCell};
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::rc::Rc;
 use std::time::Duration;
+use tidegate_model::ListenAddress;
 use tidegate_transport::Sock;
 use tidegate_transport::rt::{self, Signal};
 
@@ -19,7 +20,8 @@ pub struct SocketId(pub u64);
 pub struct NewSocket {
     pub id: SocketId,
     /// As the snapshot's listener has it.
-    pub address: SocketAddr,
+    pub address: ListenAddress,
+    /// A descriptor that listens: also where it is one of a unix socket.
     pub socket: TcpListener,
 }
 
@@ -41,7 +43,7 @@ pub struct Listeners<S: Sock> {
 /// One listening address and the sockets that it is accepted from: one, and those that other workers or processes have
 /// left behind.
 pub struct Listening<S: Sock> {
-    pub address: SocketAddr,
+    pub address: ListenAddress,
     state: RefCell<Rc<ListenerState<S>>>,
     sockets: RefCell<Vec<(SocketId, Rc<Accepting>)>>,
 }
@@ -82,7 +84,7 @@ impl<S: Sock> Default for Listeners<S> {
 }
 
 impl<S: Sock> Listeners<S> {
-    pub fn at(&self, address: SocketAddr) -> Option<Rc<Listening<S>>> {
+    pub fn at(&self, address: ListenAddress) -> Option<Rc<Listening<S>>> {
         self.current.borrow().iter().find(|listening| listening.address == address).cloned()
     }
 

@@ -12,6 +12,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use tidegate_message::h2::H2Shared;
+use tidegate_model::ListenAddress;
 use tidegate_model::listening::ListenerProtocol;
 use tidegate_routing::{Greeting, Taker};
 use tidegate_transport::memory::TakenShare;
@@ -34,7 +35,7 @@ pub const CUT_GRACE: Duration = Duration::from_secs(1);
 
 /// What the connections of one listening address have in common, until the address is left.
 pub struct ListenerState<S: Sock> {
-    pub address: SocketAddr,
+    pub address: ListenAddress,
     protocol: Cell<ListenerProtocol>,
     /// As the newest configuration has it.
     proxy_protocol_from: RefCell<Arc<[IpNet]>>,

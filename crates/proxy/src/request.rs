@@ -11,6 +11,7 @@ mod challenge;
 mod early;
 mod hops;
 mod kept;
+mod next_route;
 mod steps;
 mod total;
 
@@ -299,7 +300,11 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
     fn find_route<'s>(&mut self, site: &'s WorkerSite) -> Result<&'s CompiledRoute, Refusal> {
         let certificate = self.connection.client_certificate.as_deref();
         let sender = Sender { scheme: self.connection.scheme(), ip: self.exchange.client_ip, certificate };
-        let found = site.compiled.rules.find_route(&mut self.exchange.head, sender)?;
+        let sent = self.exchange.head.path;
+        let mut found = site.compiled.rules.find_route(&mut self.exchange.head, sender)?;
+        if site.compiled.goes_on {
+            found = self.pass_without_file(&site.compiled, found, sent)?;
+        }
         self.exchange.record.matched_path = self.exchange.head.path;
         self.route = found;
         Ok(site.compiled.route(found))

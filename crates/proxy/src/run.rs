@@ -17,6 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
+use tidegate_model::ListenAddress;
 use tidegate_telemetry::AccessLogSenders;
 use tidegate_transport::{Driver, DriverListener, DriverSock, buffer, held_back, memory, rt};
 use tidegate_upstream::connect::warm;
@@ -215,7 +216,7 @@ async fn empty_queue(
     }
 }
 
-fn note_accept_error(worker: &Worker<DriverSock>, address: SocketAddr, error: &io::Error) {
+fn note_accept_error(worker: &Worker<DriverSock>, address: ListenAddress, error: &io::Error) {
     if let Some(suppressed) = worker.gates.accept.allow(Instant::now()) {
         tracing::error!(%address, %error, suppressed, "a connection could not be accepted");
     }

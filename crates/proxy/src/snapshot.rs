@@ -14,7 +14,6 @@ use rustls::ServerConfig;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_limiting::Tables;
@@ -24,11 +23,11 @@ use tidegate_middleware::{
 };
 use tidegate_model::listening::{
     Answering, ListenerProtocol, Listening, listening_shared, passthrough_name, proxy_protocol_from, redirect_site, site_name,
-    trusted_proxies, websocket_over_http2,
+    socket_access, trusted_proxies, websocket_over_http2,
 };
 use tidegate_model::{
-    ClientCertificateForm, Configuration, Decompress, Delta, HostPattern, Limits, Mirror, Placeholder, PoolName, Route,
-    RouteRetry, RouteTimeouts, Scheme, Site, Step, TcpTarget, Template, Terminal,
+    ClientCertificateForm, Configuration, Decompress, Delta, HostPattern, Limits, ListenAddress, Mirror, Placeholder, PoolName,
+    Route, RouteRetry, RouteTimeouts, Scheme, Site, SocketAccess, Step, TcpTarget, Template, Terminal,
 };
 use tidegate_routing::decision::SiteRules;
 use tidegate_routing::{PassId, RouteId, Router, SiteId};
@@ -63,7 +62,7 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// The place of a listener; what it speaks is part of what it is, since a plain connection cannot become a TLS one.
-    pub fn listener_position(&self, address: SocketAddr, protocol: ListenerProtocol) -> Option<usize> {
+    pub fn listener_position(&self, address: ListenAddress, protocol: ListenerProtocol) -> Option<usize> {
         self.listeners.iter().position(|listener| listener.address == address && listener.protocol.is_akin(protocol))
     }
 
@@ -82,7 +81,9 @@ impl Snapshot {
 
 /// One listening address and what answers there.
 pub struct Listener {
-    pub address: SocketAddr,
+    pub address: ListenAddress,
+    /// Who may connect, of a socket of this machine.
+    pub access: SocketAccess,
     pub protocol: ListenerProtocol,
     pub router: Router,
     /// Connections that are passed on, by their ids in the router.
@@ -120,6 +121,8 @@ pub struct CompiledSite {
     /// What its requests are decided by.
     pub rules: SiteRules,
     pub compiled_routes: Vec<CompiledRoute>,
+    /// Whether some of its routes leave requests without a file to those behind them.
+    pub goes_on: bool,
     /// For requests that no route takes: who may not ask, and who asks too often, is not told which paths there are.
     pub without_route: CompiledRoute,
     /// `None` for plain HTTP.
@@ -423,7 +426,8 @@ fn compile_site(
     let name: Arc<str> = site_name(site).into();
     let fault = |error: &dyn fmt::Display| CompileFault(format!("site {name}: {error}"));
     let given = RouteGiven { site, name: &name, pools, tier, limits, user_files };
-    let compiled_routes = site.routes.iter().map(|route| compile_route(route, &given)).collect::<Result<_, _>>()?;
+    let compiled_routes: Vec<CompiledRoute> =
+        site.routes.iter().map(|route| compile_route(route, &given)).collect::<Result<_, _>>()?;
     let refused = Terminal::Respond { status: 404, body: Template::literal(""), content_type: None };
     let nothing = Route::of_all(refused);
     let without_route = CompiledRoute { terminal: CompiledTerminal::NoRoute, ..compile_route(&nothing, &given)? };
@@ -433,6 +437,7 @@ fn compile_site(
     Ok(CompiledSite {
         name,
         rules,
+        goes_on: compiled_routes.iter().any(|route| route.terminal.goes_on().is_some()),
         compiled_routes,
         without_route,
         tls,
@@ -507,7 +512,7 @@ fn compile_listeners(
 
 fn listener(
     configuration: &Configuration,
-    address: SocketAddr,
+    address: ListenAddress,
     listening: &Listening<'_>,
     redirect: SiteId,
     pools: &HashMap<PoolName, usize>,
@@ -518,7 +523,7 @@ fn listener(
     };
     let hosts: Vec<_> = listening.hosts.iter().map(|(answering, host)| (site(*answering), *host)).collect();
     let pass = |name: Option<&HostPattern>, to: &TcpTarget| {
-        let name: Arc<str> = passthrough_name(name, address.port()).into();
+        let name: Arc<str> = passthrough_name(name, address.port().unwrap_or_default()).into();
         let upstream =
             RouteUpstream::new(&to.pool, &to.retry, pools).map_err(|error| CompileFault(format!("{name}: {error}")))?;
         Ok(CompiledPass { name, upstream })
@@ -529,6 +534,7 @@ fn listener(
     let otherwise = listening.otherwise.map(|_| PassId(listening.by_name.len() as u32));
     Ok(Listener {
         address,
+        access: socket_access(configuration, address),
         protocol: listening.protocol,
         trusted_proxies: trusted_proxies(configuration, address),
         proxy_protocol_from: proxy_protocol_from(configuration, address).into(),

@@ -77,6 +77,18 @@ impl CompiledTerminal {
         }
     }
 
+    /// The folder of a route that takes only requests for which it has a file.
+    pub fn goes_on(&self) -> Option<&Folder> {
+        match self {
+            CompiledTerminal::Files(folder) => Some(&**folder).filter(|folder| folder.goes_on()),
+            CompiledTerminal::Answer(_)
+            | CompiledTerminal::Proxy(_)
+            | CompiledTerminal::Split(_)
+            | CompiledTerminal::FastCgi(..)
+            | CompiledTerminal::NoRoute => None,
+        }
+    }
+
     /// Whether another program makes the answer, so that keeping it saves something. Files are in the kernel's cache
     /// already.
     pub fn asks_others(&self) -> bool {

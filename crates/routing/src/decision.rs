@@ -101,12 +101,24 @@ impl SiteRules {
     /// lead to another route.
     #[inline]
     pub fn find_route(&self, head: &mut RequestHead, sender: Sender<'_>) -> Result<Option<RouteId>, Rejection> {
+        self.find_route_behind(head, sender, None)
+    }
+
+    /// As [`find_route`](Self::find_route), of those behind one that leaves the request to them. The path has to be the
+    /// one that was sent.
+    #[inline]
+    pub fn find_route_behind(
+        &self,
+        head: &mut RequestHead,
+        sender: Sender<'_>,
+        behind: Option<RouteId>,
+    ) -> Result<Option<RouteId>, Rejection> {
         let sent = head.path;
         settle(head, self.path_policy, sent)?;
-        let found = self.routes.find_route(&sender.facts(head));
+        let found = self.routes.find_route_behind(&sender.facts(head), behind);
         if let Some(policy) = found.and_then(|id| *self.route_policies.get(id.0 as usize)?) {
             settle(head, policy, sent)?;
-            if self.routes.find_route(&sender.facts(head)) != found {
+            if self.routes.find_route_behind(&sender.facts(head), behind) != found {
                 return Err(PathRefusal::Ambiguous.into());
             }
         }

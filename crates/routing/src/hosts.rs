@@ -54,7 +54,7 @@ impl Router {
         for (site, pattern) in hosts {
             router.first.get_or_insert(site);
             match pattern {
-                HostPattern::Any => {
+                HostPattern::Any | HostPattern::Socket(_) => {
                     router.any.get_or_insert(site);
                 }
                 HostPattern::Ip(ip) => {
@@ -83,7 +83,7 @@ impl Router {
         let (table, name) = match pattern {
             HostPattern::Exact(name) => (&mut self.exact, name),
             HostPattern::Wildcard(name) => (&mut self.wildcard, name),
-            HostPattern::Any | HostPattern::Ip(_) => return,
+            HostPattern::Any | HostPattern::Ip(_) | HostPattern::Socket(_) => return,
         };
         table.entry(name.to_ascii_lowercase().into_bytes().into()).or_insert(taker);
     }
@@ -191,7 +191,7 @@ impl Hasher for NameHasher {
 /// `match host=`.
 pub(crate) fn host_fits(pattern: &HostPattern, host: &[u8]) -> bool {
     match pattern {
-        HostPattern::Any => true,
+        HostPattern::Any | HostPattern::Socket(_) => true,
         HostPattern::Exact(name) => without_trailing_dot(host).eq_ignore_ascii_case(name.as_bytes()),
         HostPattern::Wildcard(name) => {
             let host = without_trailing_dot(host);

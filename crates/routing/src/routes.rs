@@ -32,10 +32,18 @@ impl Routes {
 
     /// The first route in the file that fits.
     pub fn find_route(&self, facts: &RequestFacts<'_>) -> Option<RouteId> {
+        self.find_route_behind(facts, None)
+    }
+
+    /// As [`find_route`](Self::find_route), of those behind one that leaves the request to them.
+    #[inline]
+    pub fn find_route_behind(&self, facts: &RequestFacts<'_>, behind: Option<RouteId>) -> Option<RouteId> {
         let path = facts.path;
         let found = self.paths.first(path, |Candidate { rank, regex }| {
             let route = &self.routes[rank as usize];
-            regex.is_none_or(|position| route.paths[position as usize].fits(path)) && route.conditions.hold(facts)
+            behind.is_none_or(|before| rank > before.0)
+                && regex.is_none_or(|position| route.paths[position as usize].fits(path))
+                && route.conditions.hold(facts)
         });
         found.map(RouteId)
     }

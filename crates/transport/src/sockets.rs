@@ -4,13 +4,17 @@
 use crate::buffer::Buf;
 use crate::sock::FilePart;
 use rustix::fd::AsFd;
-use rustix::net::{RecvFlags, SendFlags, SocketFlags, acceptfrom_with, recv, send};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrAny, SocketAddrUnix, SocketFlags, acceptfrom_with, getpeername, getsockname,
+    recv, send,
+};
 use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The kernel notices a peer that vanished (RFC 9293 section 3.8.4) without traffic of ours.
@@ -72,11 +76,62 @@ fn bind_only(address: SocketAddr, options: ListenOptions) -> io::Result<Socket> 
     Ok(socket)
 }
 
+/// Binds a unix socket and listens on it. Between the two `prepare` sees to who may connect: nobody can before.
+/// Whoever carries listening sockets takes it for one of TCP: both are descriptors that connections are accepted from.
+pub fn bind_unix(path: &Path, prepare: impl FnOnce() -> io::Result<()>) -> io::Result<std::net::TcpListener> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&unix_address(path)?)?;
+    prepare()?;
+    socket.listen(ListenOptions::default().backlog)?;
+    Ok(socket.into())
+}
+
+/// Where a unix socket is; `@` begins a name that no file has (unix(7), "abstract").
+fn unix_address(path: &Path) -> io::Result<SockAddr> {
+    match path.as_os_str().as_bytes().strip_prefix(b"@") {
+        Some(name) => {
+            let name = [b"\0", name].concat();
+            SockAddr::unix(std::ffi::OsStr::from_bytes(&name))
+        }
+        None => SockAddr::unix(path),
+    }
+}
+
+/// Whether the socket is one of this machine and no other.
+pub(crate) fn is_unix(socket: impl AsFd) -> bool {
+    getsockname(socket).is_ok_and(|address| address.address_family() == AddressFamily::UNIX)
+}
+
+/// The path of a unix socket that listens, or `@` and its abstract name; `None` for others.
+pub fn unix_path(socket: impl AsFd) -> Option<PathBuf> {
+    let address = SocketAddrUnix::try_from(getsockname(socket).ok()?).ok()?;
+    let bytes = match (address.path_bytes(), address.abstract_name()) {
+        (Some(path), _) => path.to_vec(),
+        (None, Some(name)) => [b"@", name].concat(),
+        (None, None) => return None,
+    };
+    Some(std::ffi::OsString::from_vec(bytes).into()).filter(|path: &PathBuf| !path.as_os_str().is_empty())
+}
+
+/// Who comes by a unix socket is a process of this machine, as one is that comes by the loopback address.
+pub(crate) const LOCAL_PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// The other end of a connection; `None` for one that was reset.
+pub(crate) fn peer_of(socket: impl AsFd) -> Option<SocketAddr> {
+    address_of(getpeername(socket).ok().flatten()?)
+}
+
+fn address_of(address: SocketAddrAny) -> Option<SocketAddr> {
+    if address.address_family() == AddressFamily::UNIX { Some(LOCAL_PEER) } else { address.try_into().ok() }
+}
+
 /// A connection that waits now, by the kernel's word; `None` when the queue is empty.
 pub(crate) fn accept_now(listener: impl AsFd) -> io::Result<Option<(OwnedFd, SocketAddr)>> {
     match acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
         Ok((socket, address)) => {
-            let address = address.map(SocketAddr::try_from).transpose()?.ok_or(io::ErrorKind::InvalidData)?;
+            // A unix socket says nothing of a peer that has no name itself.
+            let address = address.map_or(Some(LOCAL_PEER), address_of).ok_or(io::ErrorKind::InvalidData)?;
             Ok(Some((socket, address)))
         }
         Err(rustix::io::Errno::AGAIN) => Ok(None),
@@ -86,7 +141,7 @@ pub(crate) fn accept_now(listener: impl AsFd) -> io::Result<Option<(OwnedFd, Soc
 
 /// Connects to a unix socket. While its queue is full this waits, as long as the caller does.
 pub(crate) async fn connect_unix<P: Future<Output = ()>>(path: &Path, sleep: impl Fn(Duration) -> P) -> io::Result<Socket> {
-    let address = SockAddr::unix(path)?;
+    let address = unix_address(path)?;
     let mut pause = UNIX_QUEUE_PAUSE;
     loop {
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;

@@ -11,11 +11,12 @@ use socket2::SockRef;
 use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::io::Interest;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::task::coop;
 
 pub struct TokioSock {
@@ -206,27 +207,45 @@ impl Sock for TokioSock {
     }
 }
 
-pub struct TokioListener {
-    listener: TcpListener,
+pub enum TokioListener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
 }
 
 impl TokioListener {
     /// Must be called on a worker's runtime.
     pub fn adopt(listener: std::net::TcpListener) -> io::Result<TokioListener> {
-        Ok(TokioListener { listener: TcpListener::from_std(listener)? })
+        if sockets::is_unix(&listener) {
+            return UnixListener::from_std(OwnedFd::from(listener).into()).map(TokioListener::Unix);
+        }
+        TcpListener::from_std(listener).map(TokioListener::Tcp)
     }
 
     /// A connection that waits now, by the kernel's word alone: the runtime's may be a moment old, and it says nothing
     /// once a task has had its share. `None` when the queue is empty. For a socket that is about to be closed, which
     /// would reset what is left in it.
     pub fn accept_now(&self) -> io::Result<Option<(TokioSock, SocketAddr)>> {
-        let Some((socket, address)) = sockets::accept_now(&self.listener)? else { return Ok(None) };
+        let accepted = match self {
+            TokioListener::Tcp(listener) => sockets::accept_now(listener)?,
+            TokioListener::Unix(listener) => sockets::accept_now(listener)?,
+        };
+        let Some((socket, address)) = accepted else { return Ok(None) };
         let stream = TcpStream::from_std(std::net::TcpStream::from(socket))?;
         Ok(Some((TokioSock::new(stream), address)))
     }
 
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TokioSock, SocketAddr)>> {
-        self.listener.poll_accept(cx).map_ok(|(stream, address)| (TokioSock::new(stream), address))
+        match self {
+            TokioListener::Tcp(listener) => {
+                listener.poll_accept(cx).map_ok(|(stream, address)| (TokioSock::new(stream), address))
+            }
+            TokioListener::Unix(listener) => {
+                let (stream, _) = ready!(listener.poll_accept(cx))?;
+                // The type of TCP serves for both, as in `connect_unix`.
+                let stream = TcpStream::from_std(OwnedFd::from(stream.into_std()?).into())?;
+                Poll::Ready(Ok((TokioSock::new(stream), sockets::LOCAL_PEER)))
+            }
+        }
     }
 }
 

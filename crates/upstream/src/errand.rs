@@ -2,6 +2,7 @@
 //! their copies and for connections that are passed on. What an attempt does is the errand's; the decisions are those
 //! of `choose`, `verdict` and `retry`.
 
+use crate::awaited;
 use crate::choose::{Choice, NoChoice, unserved};
 use crate::fault::{UpstreamFault, Was};
 use crate::pool::WorkerPool;
@@ -10,6 +11,7 @@ use crate::shared::Permit;
 use crate::verdict::Attempt;
 use std::pin::pin;
 use std::rc::Rc;
+use std::time::Instant;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::Sock;
 
@@ -24,6 +26,14 @@ pub trait Errand<S: Sock> {
     /// All that could serve have as many requests as they may: waits for a place, if the errand does. The pool may be a
     /// newer one afterwards.
     fn wait(&mut self, pool: &mut Rc<WorkerPool<S>>, tried: &[usize]) -> impl Future<Output = Result<Choice, Self::Failure>>;
+
+    /// No server can be reached: waits until there is reason to try again, no longer than until then. False: there is
+    /// none. The pool may be a newer one afterwards.
+    fn wait_for_server(
+        &mut self,
+        pool: &mut Rc<WorkerPool<S>>,
+        until: Instant,
+    ) -> impl Future<Output = Result<bool, Self::Failure>>;
 
     /// One attempt. A failure has been noted by [`Attempt::note`].
     fn attempt(
@@ -66,6 +76,11 @@ pub fn carry_out<S: Sock, E: Errand<S>>(
                 None => match errand.choose(&pool, tries.tried()) {
                     Ok(choice) => choice,
                     Err(NoChoice::NoServer) => {
+                        let fault = UpstreamFault::unsent(UpstreamError::NoServer);
+                        let fault = last.as_ref().map_or(Some(fault), E::fault).unwrap_or(fault);
+                        if Box::pin(may_try_again(errand, &mut pool, fault, &mut tries)).await? {
+                            continue;
+                        }
                         return Err(last.unwrap_or_else(|| unserved(&pool, UpstreamError::NoServer).into()));
                     }
                     // Boxed, as every branch that the common request does not take.
@@ -88,6 +103,7 @@ pub fn carry_out<S: Sock, E: Errand<S>>(
             let Failed { failure, was, position, permit } = failed;
             let Some(fault) = E::fault(&failure) else { return Err(failure) };
             match tries.judge(&pool, fault, was, position, &errand.terms(&pool)) {
+                NextTry::None if Box::pin(may_try_again(errand, &mut pool, fault, &mut tries)).await? => {}
                 NextTry::None => return Err(failure),
                 NextTry::SameServer(position) => tries.begin_again_at(position, permit),
                 NextTry::Another => {}
@@ -95,4 +111,24 @@ pub fn carry_out<S: Sock, E: Errand<S>>(
             last = Some(failure);
         }
     }
+}
+
+/// Where no server could be reached, waits until it may be otherwise; then all of them may be tried anew.
+async fn may_try_again<S: Sock, E: Errand<S>>(
+    errand: &mut E,
+    pool: &mut Rc<WorkerPool<S>>,
+    fault: UpstreamFault,
+    tries: &mut Tries,
+) -> Result<bool, E::Failure> {
+    let terms = errand.terms(pool);
+    let Some(limit) = awaited::until(terms.retry, fault).filter(|_| terms.is_whole) else { return Ok(false) };
+    let limit = tries.awaited_until().unwrap_or_else(|| {
+        pool.metrics.awaited.increment();
+        limit
+    });
+    if !errand.wait_for_server(pool, limit).await? {
+        return Ok(false);
+    }
+    tries.forget_servers(limit);
+    Ok(true)
 }

@@ -3,6 +3,7 @@
 //! connection and a verdict. Read `errand` first, then `choose`, `connect`, `call`, `verdict` and `retry`.
 
 pub mod attempt;
+pub mod awaited;
 pub mod call;
 pub mod choose;
 pub mod compiled;

@@ -38,6 +38,8 @@ struct MoreTries {
     /// The same server once more, over a connection of its own and in the place that the request has.
     again: Option<(usize, Option<Permit>)>,
     needs_fresh: Option<usize>,
+    /// By when a server has to be reached, once none was and the request has waited.
+    awaited_until: Option<Instant>,
 }
 
 impl Tries {
@@ -50,7 +52,19 @@ impl Tries {
 
     /// Whether this is not its first attempt.
     pub fn is_again(&self) -> bool {
-        self.count + self.passed_over > 1
+        self.count + self.passed_over > 1 || self.awaited_until().is_some()
+    }
+
+    /// By when a server has to be reached, if the request has waited for one.
+    pub fn awaited_until(&self) -> Option<Instant> {
+        self.more.as_ref()?.awaited_until
+    }
+
+    /// The request has waited for a server, which it may do until then: those that could not be reached may be there
+    /// again.
+    pub fn forget_servers(&mut self, until: Instant) {
+        *self = Tries::default();
+        self.more().awaited_until = Some(until);
     }
 
     /// An attempt at a server.
@@ -86,7 +100,7 @@ impl Tries {
         self.more.get_or_insert_with(|| {
             let mut positions = [usize::MAX; TRIES_MAX];
             positions[0] = first;
-            Box::new(MoreTries { positions, again: None, needs_fresh: None })
+            Box::new(MoreTries { positions, again: None, needs_fresh: None, awaited_until: None })
         })
     }
 

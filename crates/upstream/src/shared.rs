@@ -3,7 +3,7 @@
 
 use crate::health::{Health, HealthNews};
 use crate::queue::Queue;
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -57,6 +57,8 @@ pub struct PoolShared {
     pub queue: Queue,
     /// Of the health of its servers.
     pub news: HealthNews,
+    /// Requests that wait for a server to come back.
+    pub awaiting: Awaiting,
     in_flight: AtomicU32,
 }
 
@@ -69,6 +71,7 @@ impl PoolShared {
             ejections: Mutex::default(),
             queue: Queue::default(),
             news: HealthNews::default(),
+            awaiting: Awaiting::default(),
             in_flight: AtomicU32::new(0),
         }
     }
@@ -125,6 +128,53 @@ impl PoolShared {
     /// Requests of all workers, where they are counted.
     pub fn requests_in_flight(&self) -> u32 {
         self.in_flight.load(Ordering::Relaxed)
+    }
+}
+
+/// Requests that wait until a server can be reached. One of them looks now and then; when it has a connection, all go
+/// on.
+#[derive(Debug, Default)]
+pub struct Awaiting {
+    count: AtomicU32,
+    /// Connections that came about while somebody waited.
+    reached: AtomicU64,
+    /// When the next may look, in milliseconds of the process.
+    next_look: AtomicU64,
+}
+
+impl Awaiting {
+    /// A place among those that wait, when fewer than `max` do.
+    pub fn enter(&self, max: u32) -> Option<AwaitingPlace<'_>> {
+        add_below(&self.count, Some(max)).then_some(AwaitingPlace(self))
+    }
+
+    /// A connection came about.
+    pub fn note_reached(&self) {
+        if self.count.load(Ordering::Relaxed) > 0 {
+            self.reached.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    pub fn reached(&self) -> u64 {
+        self.reached.load(Ordering::Acquire)
+    }
+
+    /// Whether whoever asks is the one that looks at this moment; nobody else does for `pause`.
+    pub fn may_look(&self, since_start: Duration, pause: Duration) -> bool {
+        let now = since_start.as_millis() as u64;
+        let next = self.next_look.load(Ordering::Acquire);
+        let after = now + pause.as_millis() as u64;
+        now >= next && self.next_look.compare_exchange(next, after, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+/// One request's place among those that wait, until it is dropped.
+#[derive(Debug)]
+pub struct AwaitingPlace<'a>(&'a Awaiting);
+
+impl Drop for AwaitingPlace<'_> {
+    fn drop(&mut self) {
+        self.0.count.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

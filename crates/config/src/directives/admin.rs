@@ -193,7 +193,9 @@ fn lower_hosts(lowering: &mut Lowering<'_>, hosts: &Text) -> Vec<HostPattern> {
                 }
                 patterns.push(pattern);
             }
-            Ok(HostPattern::Any) => lowering.report(hosts.error("bad-name", "an empty entry stands between the commas")),
+            Ok(HostPattern::Any | HostPattern::Socket(_)) => {
+                lowering.report(hosts.error("bad-name", "an empty entry stands between the commas"))
+            }
             Ok(HostPattern::Ip(_)) => {
                 let message = format!("`{name}` is an address, and by addresses `/metrics` is answered anyway");
                 lowering.report(hosts.error("bad-name", message).help("name hosts only"));
@@ -223,7 +225,7 @@ fn who_else_has(pattern: &HostPattern) -> Option<&'static str> {
             };
             is_sold.then_some("every name below a domain where anybody can have one: their pages would read `/metrics`")
         }
-        HostPattern::Exact(_) | HostPattern::Any | HostPattern::Ip(_) => None,
+        HostPattern::Exact(_) | HostPattern::Any | HostPattern::Ip(_) | HostPattern::Socket(_) => None,
     }
 }
 

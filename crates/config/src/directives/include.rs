@@ -16,7 +16,9 @@ pub static INCLUDE: Directive = Directive {
     )],
     summary: "Reads other files as if their text stood here.",
     details: "The files of a pattern are read in the order of their names. A path without a wildcard has to exist; a pattern may match \
-              nothing. Includes may be nested 16 deep.",
+              nothing. Includes may be nested 16 deep.\n\n\
+              `name=value` behind the files hands them something: `{arg.name}` stands for it in their values, a number for a number, and `{arg.name:-value}` has what holds without it. So one file is \
+              a template for many: `include \"app.kdl\" host=\"shop.example.com\" port=3000`. Files that those include get what their own `include` says.",
     example: "include \"conf.d/*.kdl\"",
     lower: Lower::Reading,
     ..Directive::PLAIN

@@ -1,7 +1,7 @@
 //! `listener ":443" { … }`: options of one address that sites listen on.
 
 use crate::diagnostics::{Diagnostic, Location, not_available};
-use crate::forms::{parse_listen_address, parse_network, show_network};
+use crate::forms::{parse_listener_place, parse_network, show_network};
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::placeholders::Text;
@@ -9,8 +9,7 @@ use crate::reading::Read;
 use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
 use crate::written_line::Lines;
 use ipnet::IpNet;
-use std::net::IpAddr;
-use tidegate_model::ListenerOptions;
+use tidegate_model::{ListenerOptions, ListenerPlace, SocketAccess};
 
 pub static LISTENER: Directive = Directive {
     name: "listener",
@@ -19,11 +18,11 @@ pub static LISTENER: Directive = Directive {
     arguments: &[Argument::one(
         "address",
         Kind::Text("an address, as in `\":443\"`"),
-        "`:443`, or with an IP address `192.0.2.1:443`.",
+        "`:443`, with an IP address `192.0.2.1:443`, or a socket of this machine `unix:/run/tidegate.sock`.",
     )],
     block: Block::Required(Place::Listener),
     summary: "Options of an address that sites listen on.",
-    details: "It opens nothing by itself: the addresses come from the sites.",
+    details: "It opens nothing by itself: the addresses come from the sites. Who comes by a socket of this machine counts as `127.0.0.1`.",
     example: "listener \":443\" {\n    trusted-proxies \"10.0.0.0/8\"\n}",
     lower: Lower::Top(lower),
     ..Directive::PLAIN
@@ -80,6 +79,33 @@ pub static WEBSOCKET_OVER_HTTP2: Directive = Directive {
     ..Directive::PLAIN
 };
 
+pub static MODE: Directive = Directive {
+    name: "mode",
+    places: &[Place::Listener],
+    arguments: &[Argument::one("bits", Kind::Text("permission bits, as in `\"0660\"`"), "In octal, as `chmod` takes them.")],
+    summary: "Who may connect to a socket of this machine: the permissions of its file.",
+    details: "Connecting needs the right to write. For a socket with a path only: whoever shares the network namespace may connect to an abstract one (`unix:@name`).",
+    default: "`\"0660\"`: the user and the group of the proxy",
+    example: "mode \"0666\"",
+    ..Directive::PLAIN
+};
+
+pub static OWNER: Directive = Directive {
+    name: "owner",
+    places: &[Place::Listener],
+    arguments: &[Argument::one("user", Kind::Text("a user, as in `\"www-data\"`"), "A name or a number.")],
+    properties: &[Property::once(
+        "group",
+        Kind::Text("a group, as in `\"www-data\"`"),
+        "A name or a number; without it the group stays.",
+    )],
+    summary: "Whose the file of a socket of this machine is.",
+    details: "Another user needs root or `CAP_CHOWN`; a group that the proxy's user is in does not: `owner \"tidegate\" group=\"www-data\"` lets a web server in front connect, with `mode \"0660\"`.",
+    default: "the user and the group of the proxy",
+    example: "owner \"tidegate\" group=\"www-data\"",
+    ..Directive::PLAIN
+};
+
 const NETWORK: Kind = Kind::Text("a network, as in `\"10.0.0.0/8\"`");
 
 /// RFC 1918, RFC 4193, loopback and link-local.
@@ -90,6 +116,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     let text = line.read_argument(lowering, 0).map(Read::text);
     let (mut trusted_proxies, mut proxy_protocol_from) = (Vec::new(), Vec::new());
     let mut websocket_over_http2 = true;
+    let (mut access, mut access_at) = (SocketAccess::default(), None);
     for child in line.lines(lowering) {
         if child.directive.name == TRUSTED_PROXIES.name {
             for text in child.read_arguments(lowering) {
@@ -99,19 +126,22 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
             if let Some(read) = child.read_argument(lowering, 0) {
                 websocket_over_http2 = read.switch();
             }
+        } else if child.directive.name == MODE.name || child.directive.name == OWNER.name {
+            access_at.get_or_insert((child.directive.name, child.location()));
+            read_access(lowering, &child, &mut access);
         } else {
             read_proxy_protocol(lowering, &child, &mut proxy_protocol_from);
         }
     }
     let Some(text) = text else { return };
-    let (ip, port) = match parse_listen_address(&text.value) {
-        Ok(address) => address,
+    let place = match parse_listener_place(&text.value) {
+        Ok(place) => place,
         Err(reason) => {
             lowering.report(text.error("bad-address", reason).help("for example `listener \":443\"`"));
             return;
         }
     };
-    if let Some(first) = first_of_same_address(lowering, ip, port) {
+    if let Some(first) = first_of_same_place(lowering, place) {
         let message = format!("there are two `listener` blocks for `{}`", text.shown());
         let diagnostic = Diagnostic::error("duplicate-listener", text.location, message)
             .label(first, "the first one")
@@ -119,14 +149,41 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
         lowering.report(diagnostic);
         return;
     }
+    let has_file = matches!(place, ListenerPlace::Unix(name) if !name.is_abstract());
+    if let Some((name, at)) = access_at.filter(|_| !has_file) {
+        let message = format!("`{name}` is for sockets with a file, as `unix:/run/tidegate.sock` is one");
+        lowering
+            .report(Diagnostic::error("no-socket-file", at, message).label(text.location.clone(), "not one").help("remove it"));
+    }
     lowering.spans.listeners.push(text.location);
-    let options = ListenerOptions { ip, port, trusted_proxies, proxy_protocol_from, websocket_over_http2 };
+    let options = ListenerOptions { place, access, trusted_proxies, proxy_protocol_from, websocket_over_http2 };
     lowering.configuration.listeners.push(options);
 }
 
-fn first_of_same_address(lowering: &Lowering<'_>, ip: Option<IpAddr>, port: u16) -> Option<Location> {
-    let position = lowering.configuration.listeners.iter().position(|known| known.ip == ip && known.port == port)?;
+fn first_of_same_place(lowering: &Lowering<'_>, place: ListenerPlace) -> Option<Location> {
+    let position = lowering.configuration.listeners.iter().position(|known| known.place == place)?;
     lowering.spans.listeners.get(position).cloned()
+}
+
+fn read_access(lowering: &mut Lowering<'_>, line: &Line<'_>, access: &mut SocketAccess) {
+    let Some(text) = line.read_argument(lowering, 0).map(Read::text) else { return };
+    if line.directive.name == OWNER.name {
+        access.group = line.text(lowering, "group").map(|group| group.value);
+        access.owner = Some(text.value);
+        return;
+    }
+    let digits = text.value.strip_prefix("0o").unwrap_or(&text.value);
+    match u32::from_str_radix(digits, 8).ok().filter(|mode| *mode <= 0o777 && !digits.starts_with('+')) {
+        Some(mode) if mode & 0o222 == 0 => {
+            let diagnostic = text.error("bad-mode", "nobody may connect to this socket: connecting needs the right to write");
+            lowering.report(diagnostic.help("for example `mode \"0660\"`"));
+        }
+        Some(mode) => access.mode = mode,
+        None => {
+            let diagnostic = text.error("bad-mode", format!("`{}` are no permission bits", text.shown()));
+            lowering.report(diagnostic.help("three octal digits, as in `mode \"0660\"`"));
+        }
+    }
 }
 
 fn read_proxy_protocol(lowering: &mut Lowering<'_>, line: &Line<'_>, networks: &mut Vec<IpNet>) {
@@ -169,8 +226,18 @@ fn read_networks(lowering: &mut Lowering<'_>, text: &Text, networks: &mut Vec<Ip
 
 pub fn write_options(
     lines: &mut Lines,
-    ListenerOptions { ip: _, port: _, trusted_proxies, proxy_protocol_from, websocket_over_http2 }: &ListenerOptions,
+    ListenerOptions { place: _, access, trusted_proxies, proxy_protocol_from, websocket_over_http2 }: &ListenerOptions,
 ) {
+    if access.mode != SocketAccess::MODE {
+        lines.line().name(MODE.name).argument(format_args!("{:04o}", access.mode));
+    }
+    if let Some(owner) = &access.owner {
+        let line = lines.line();
+        line.name(OWNER.name).argument(owner);
+        if let Some(group) = &access.group {
+            line.property("group", group);
+        }
+    }
     for (name, networks) in [("trusted-proxies", trusted_proxies), ("accept-proxy-protocol", proxy_protocol_from)] {
         if !networks.is_empty() {
             lines.line().name(name).arguments(networks.iter().map(show_network));

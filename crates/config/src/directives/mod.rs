@@ -30,6 +30,7 @@ pub mod log;
 pub mod matching;
 pub mod memory;
 pub mod mirror;
+mod nested_route;
 pub mod pass_on;
 pub mod path_policy;
 pub mod pem;
@@ -40,6 +41,7 @@ pub mod redirect;
 pub mod request_id;
 pub mod respond;
 pub mod rewrite;
+
 pub mod route;
 pub mod site;
 pub mod split;
@@ -149,6 +151,8 @@ static ALL: &[&Directive] = &[
     &listener::TRUSTED_PROXIES,
     &listener::ACCEPT_PROXY_PROTOCOL,
     &listener::WEBSOCKET_OVER_HTTP2,
+    &listener::MODE,
+    &listener::OWNER,
     &drain::DRAIN,
     &limits::LIMITS,
     &limits::HEADER_BYTES,
@@ -285,6 +289,9 @@ pub mod tests {
             }
             Place::Acme => format!("acme {{\n{example}\n}}\n{site}"),
             Place::Tls => format!("site \"localhost\" {{ tls {{\n{example}\n}}; respond 200; }}"),
+            Place::Listener if [listener::MODE.name, listener::OWNER.name].iter().any(|name| example.starts_with(name)) => {
+                format!("listener \"unix:/a\" {{\n{example}\n}}\nsite \"http://unix:/a\" {{ respond 200; }}\n{site}")
+            }
             Place::Listener => format!("listener \":443\" {{\n{example}\n}}\n{site}"),
             Place::Limits => format!("limits {{\n{example}\n}}\n{site}"),
             Place::BasicAuth => format!("site \"localhost\" {{ basic-auth {{\n{example}\n}}; respond 200; }}"),

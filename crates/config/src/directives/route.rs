@@ -2,15 +2,16 @@
 
 use crate::diagnostics::{Diagnostic, Location, shortened};
 use crate::directives::matching;
+use crate::directives::nested_route::{self, Steps};
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::patterns;
 use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
-use tidegate_model::{MatchLine, PathPattern, Route, RouteOptions, Step, Terminal};
+use tidegate_model::{MatchLine, PathPattern, Route, RouteOptions, Step, Template, Terminal};
 
 pub static ROUTE: Directive = Directive {
     name: "route",
-    places: &[Place::Site],
+    places: &[Place::Site, Place::Route],
     repeat: Repeat::Many,
     arguments: &[Argument::any(
         "patterns",
@@ -27,7 +28,9 @@ pub static ROUTE: Directive = Directive {
     summary: "Takes the requests that match, and says what is done with them.",
     details: "File order wins: the first route that matches is taken, and no other is looked at. A route that can never be reached is a \
               warning. Patterns are compared with the decoded and normalised path.\n\n\
-              Steps run in the order written, up to the terminal step, which answers: `proxy`, `files`, `fastcgi`, `respond` or `redirect`.",
+              Steps run in the order written, up to the terminal step, which answers: `proxy`, `files`, `fastcgi`, `respond` or `redirect`. `deny \"all\"` is an end by itself.\n\n\
+              A `route` within a route takes what both of them match, is done with what both of them say, the outer steps first, and stands in front of the outer one's own end. Its patterns lie below those of the \
+              outer one, or there are none: so a file of another team (`route \"/shop/*\" { include \"shop.kdl\"; }`) decides nothing outside of its prefix.",
     example: "route \"/api/*\" \"~^/v[0-9]+/\" {\n    match method=\"GET,POST\"\n    strip-prefix \"/api\"\n    proxy \"10.0.0.4:8080\"\n}",
     ..Directive::PLAIN
 };
@@ -67,6 +70,31 @@ impl RouteDraft {
         RouteDraft { terminal, terminal_at: Some(location.clone()), ..RouteDraft::new(location) }
     }
 
+    /// A route of its own for a `files` that leaves requests to those behind it, with what was written so far.
+    pub fn take_files_that_go_on(&mut self) -> Option<RouteDraft> {
+        match &self.terminal {
+            Some(Terminal::Files(files)) if files.goes_on => {}
+            Some(_) | None => return None,
+        }
+        let location = self.terminal_at.take().unwrap_or_else(|| self.location.clone());
+        let terminal_at = Some(location.clone());
+        Some(RouteDraft { terminal: self.terminal.take(), terminal_at, steps: self.steps.clone(), ..RouteDraft::new(location) })
+    }
+
+    /// Who denies all has answered.
+    pub fn end_by_denial(&mut self) {
+        let at = self.steps.iter().find(|(step, _)| denies_all(step)).map(|(_, at)| at.clone());
+        if at.is_some() {
+            self.terminal = Some(Terminal::Respond { status: 403, body: Template::literal(""), content_type: None });
+            self.terminal_at = at;
+        }
+    }
+
+    /// Whether it takes only requests for which it has a file.
+    pub fn goes_on(&self) -> bool {
+        matches!(&self.terminal, Some(Terminal::Files(files)) if files.goes_on)
+    }
+
     /// `None` when a fault kept it from being complete.
     pub fn finish(self) -> Option<Route> {
         let terminal = self.terminal.filter(|_| !self.faulty)?;
@@ -76,12 +104,20 @@ impl RouteDraft {
     }
 }
 
+/// Whether it is `deny "all"`.
+pub fn denies_all(step: &Step) -> bool {
+    let Step::Deny(networks) = step else { return false };
+    let has_all = |is_v4: bool| networks.iter().any(|network| network.prefix_len() == 0 && network.addr().is_ipv4() == is_v4);
+    has_all(true) && has_all(false)
+}
+
 /// Steps without the places where they were written.
 pub fn without_places(steps: Vec<(Step, Location)>) -> Vec<Step> {
     steps.into_iter().map(|(step, _)| step).collect()
 }
 
-pub fn read(lowering: &mut Lowering<'_>, line: &Line<'_>) -> RouteDraft {
+/// The routes that a block makes: those within it, each as if it stood in the site, and behind them its own.
+pub fn read(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<RouteDraft> {
     let mut draft = RouteDraft::new(line.location());
     draft.name = read_name(lowering, line);
     for value in line.arguments() {
@@ -92,16 +128,29 @@ pub fn read(lowering: &mut Lowering<'_>, line: &Line<'_>) -> RouteDraft {
     }
     let lines = line.lines(lowering);
     let all_understood = lines.len() == line.children().len();
+    let mut within = Vec::new();
     for child in &lines {
+        if child.directive.name == ROUTE.name {
+            within.extend(read(lowering, child).into_iter().map(|route| (route, Steps::BehindTheOuter)));
+            continue;
+        }
         lower_child(lowering, &mut draft, child);
+        within.extend(draft.take_files_that_go_on().map(|route| (route, Steps::Complete)));
     }
     warn_of_idle_steps(lowering, &draft, &lines);
-    if draft.terminal_at.is_none() && line.node.children.is_some() && all_understood {
-        let diagnostic = Diagnostic::error("nothing-answers", line.location(), "nothing answers in this route")
-            .help("add `proxy`, `respond` or `redirect`");
-        lowering.report(diagnostic);
+    if draft.terminal_at.is_none() && within.is_empty() && line.node.children.is_some() && all_understood {
+        draft.end_by_denial();
+        if draft.terminal_at.is_none() {
+            let diagnostic = Diagnostic::error("nothing-answers", line.location(), "nothing answers in this route")
+                .help("add `proxy`, `respond` or `redirect`");
+            lowering.report(diagnostic);
+        }
     }
-    draft
+    let has_own_end = draft.terminal_at.is_some() || within.is_empty();
+    let mut routes: Vec<RouteDraft> =
+        within.into_iter().map(|(route, steps)| nested_route::join(lowering, &draft, route, steps)).collect();
+    routes.extend(has_own_end.then_some(draft));
+    routes
 }
 
 fn read_name(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<String> {
@@ -155,6 +204,7 @@ fn lower_child(lowering: &mut Lowering<'_>, draft: &mut RouteDraft, line: &Line<
                 }
             }
         }
+        // A `route` was read before.
         Lower::Inside => {
             let read = matching::read_line(lowering, line);
             draft.faulty |= read.is_none();

@@ -6,13 +6,15 @@ use crate::directives::client_auth;
 use crate::directives::count_by::check_limits;
 use crate::directives::route::{self, ROUTE, RouteDraft, without_places};
 use crate::directives::tls::{self, TlsDraft};
+use crate::forms::is_port_of_tls;
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
+use crate::placeholders::Text;
 use crate::spans::WrittenAddress;
 use crate::table::{Argument, Block, Kind, Place, Repeat};
 use crate::{log_in, reachability, traefik_rule};
 use std::sync::Arc;
-use tidegate_model::{Route, RouteOptions, Site, SiteAddress, Step};
+use tidegate_model::{Route, RouteOptions, Scheme, Site, SiteAddress, Step};
 
 pub static SITE: Directive = Directive {
     name: "site",
@@ -21,7 +23,7 @@ pub static SITE: Directive = Directive {
     arguments: &[Argument::one_or_more(
         "addresses",
         Kind::Text("an address, as in `\"example.com\"`"),
-        "`[scheme://]host[:port]`. The host may be `*.example.com` or an IP address; `:8080` alone is any host.",
+        "`[scheme://]host[:port]`. The host may be `*.example.com` or an IP address; `:8080` alone is any host. `http://unix:PATH` is a socket of this machine.",
     )],
     block: Block::Required(Place::Site),
     summary: "What is served on one or more addresses.",
@@ -62,6 +64,12 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
         client_auth::check_uses(lowering, line.children(), steps);
     }
     let tls = tls::finish(lowering, draft.tls, &mut addresses);
+    if draft.routes.is_empty() && draft.steps.iter().any(|(step, _)| route::denies_all(step)) {
+        let mut denial = RouteDraft::of_site(None, line.location());
+        denial.steps.append(&mut draft.steps);
+        denial.end_by_denial();
+        draft.routes.push(denial);
+    }
     if draft.routes.is_empty() && line.node.children.is_some() && all_understood {
         let diagnostic = Diagnostic::error("nothing-answers", line.location(), "nothing answers in this site")
             .help("add `proxy`, `respond`, `redirect` or a `route`");
@@ -100,14 +108,31 @@ fn lower_child(lowering: &mut Lowering<'_>, draft: &mut SiteDraft, line: &Line<'
                 lowering.report(route::second_terminal(line, first.clone()));
                 return;
             }
-            draft.terminal_at = Some(line.location());
-            draft.routes.push(RouteDraft::of_site(terminal, line.location()));
+            let route = RouteDraft::of_site(terminal, line.location());
+            draft.terminal_at = (!route.goes_on()).then(|| line.location());
+            draft.routes.push(route);
         }
-        Lower::Inside if line.directive.name == ROUTE.name => draft.routes.push(route::read(lowering, line)),
+        Lower::Inside if line.directive.name == ROUTE.name => draft.routes.extend(route::read(lowering, line)),
         Lower::Inside => tls::lower(lowering, &mut draft.tls, line),
         Lower::Reading => {}
         Lower::Top(_) | Lower::Pool(_) | Lower::Limits(_) => unreachable!("the table has no such directive in a site"),
     }
+}
+
+/// Whether somebody may have meant plain HTTP: a port that nobody knows as one of TLS, and no word of it.
+fn is_tls_unexpected(address: &SiteAddress) -> bool {
+    address.scheme == Scheme::Https && !address.redirect_from_http && !is_port_of_tls(address.port)
+}
+
+fn has_tls_line(line: &Line<'_>) -> bool {
+    line.children().iter().any(|child| child.name.text == "tls")
+}
+
+fn tls_without_a_word(text: &Text, address: &SiteAddress) -> Diagnostic {
+    let plain = address.to_string().replacen("https://", "http://", 1);
+    let message = format!("`{}` is HTTPS: without a scheme only port 80 is plain HTTP", text.shown());
+    Diagnostic::warning("tls-without-a-word", text.location.clone(), message)
+        .help(format!("write `{plain}` for plain HTTP, or `{address}` if TLS is meant"))
 }
 
 fn read_addresses(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<WrittenAddress> {
@@ -115,11 +140,14 @@ fn read_addresses(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<WrittenAd
     for text in line.read_arguments(lowering) {
         let text = text.text();
         match SiteAddress::parse(&text.value) {
-            Ok(address) if address.port == 0 => {
+            Ok(address) if address.port == 0 && address.socket().is_none() => {
                 lowering.report(text.error("bad-address", "port 0 cannot be listened on"));
             }
             Ok(address) => {
                 let says_https = text.value.starts_with("https://");
+                if !text.value.contains("://") && is_tls_unexpected(&address) && !has_tls_line(line) {
+                    lowering.report(tls_without_a_word(&text, &address));
+                }
                 addresses.push(WrittenAddress { address, at: text.location, says_https });
             }
             Err(reason) => {

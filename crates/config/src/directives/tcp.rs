@@ -143,7 +143,7 @@ fn parse_name(text: &Text) -> Result<HostPattern, Box<Diagnostic>> {
     let bad = |reason: String| text.error("bad-name", reason);
     match parse_host_pattern(&text.value) {
         Ok(name @ (HostPattern::Exact(_) | HostPattern::Wildcard(_))) => Ok(name),
-        Ok(HostPattern::Any) => Err(Box::new(
+        Ok(HostPattern::Any | HostPattern::Socket(_)) => Err(Box::new(
             bad("a name is needed".to_owned()).help("connections without one are taken by a `proxy` beside the `sni`"),
         )),
         Ok(HostPattern::Ip(_)) => Err(Box::new(

@@ -125,7 +125,7 @@ impl Control {
         for site in &self.configuration().sites {
             for address in site.addresses.iter().filter(|address| address.scheme == Scheme::Https) {
                 let name = match &address.host {
-                    HostPattern::Any => continue,
+                    HostPattern::Any | HostPattern::Socket(_) => continue,
                     HostPattern::Ip(ip) => ip.to_string(),
                     HostPattern::Exact(_) | HostPattern::Wildcard(_) => address.host.to_string(),
                 };

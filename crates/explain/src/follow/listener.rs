@@ -3,11 +3,11 @@
 use super::Question;
 use ipnet::IpNet;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use tidegate_api::ExplainedListener;
 use tidegate_config::writing::show_network;
-use tidegate_model::listening::{Answering, ListenerProtocol, Listening, proxy_protocol_from, shown_address, trusted_proxies};
-use tidegate_model::{Configuration, HostPattern, Scheme, TcpTarget};
+use tidegate_model::listening::{Answering, ListenerProtocol, Listening, proxy_protocol_from, trusted_proxies};
+use tidegate_model::{Configuration, HostPattern, ListenAddress, Scheme, TcpTarget};
 use tidegate_routing::{Greeting, PassId, Router, SiteId, Taker};
 use tidegate_wire::head::{HeaderId, RequestHead};
 
@@ -22,7 +22,7 @@ const CLAIMS: [(HeaderId, &str); 6] = [
 ];
 
 pub struct Place<'a> {
-    pub address: SocketAddr,
+    pub address: ListenAddress,
     pub listening: &'a Listening<'a>,
     pub router: Router,
     /// The address that the client connected to: sites that are named by one answer there only.
@@ -39,17 +39,17 @@ impl<'a> Place<'a> {
     /// listens there.
     pub fn find(
         configuration: &Configuration,
-        listening: &'a BTreeMap<SocketAddr, Listening<'a>>,
+        listening: &'a BTreeMap<ListenAddress, Listening<'a>>,
         request: &Question,
     ) -> Option<Place<'a>> {
-        let places = listening.iter().filter(|(address, _)| address.port() == request.port).map(|(address, listening)| {
+        let places = listening.iter().filter(|(address, _)| address.port() == Some(request.port)).map(|(address, listening)| {
             let sites = configuration.sites.len();
             let hosts = listening.hosts.iter().map(|(answering, host)| (site_id(*answering, sites), *host));
             Place {
                 address: *address,
                 listening,
                 router: Router::new(hosts).passing(passthrough_names(listening), otherwise_of(listening)),
-                local_ip: address.ip(),
+                local_ip: address.ip().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
                 trusted_proxies: trusted_proxies(configuration, *address),
                 proxy_protocol_from: proxy_protocol_from(configuration, *address),
                 sites,
@@ -57,9 +57,9 @@ impl<'a> Place<'a> {
             }
         });
         let mut places: Vec<Place<'a>> = places.collect();
-        let everywhere = places.iter().position(|place| place.address.ip().is_unspecified());
+        let everywhere = places.iter().position(|place| place.local_ip.is_unspecified());
         if let Some(ip) = request.host_ip() {
-            let exact = places.iter().position(|place| place.address.ip().to_canonical() == ip);
+            let exact = places.iter().position(|place| place.local_ip.to_canonical() == ip);
             let place = places.swap_remove(exact.or(everywhere)?);
             return Some(Place { local_ip: ip, ..place });
         }
@@ -73,7 +73,7 @@ impl<'a> Place<'a> {
 
     pub fn seen(&self) -> ExplainedListener {
         ExplainedListener {
-            address: self.address,
+            address: self.address.to_string(),
             scheme: self.listening.protocol.as_str().into(),
             implied: self.listening.implied,
             trusted_proxies: self.trusted_proxies.iter().map(show_network).collect(),
@@ -82,12 +82,11 @@ impl<'a> Place<'a> {
     }
 
     pub fn note(&self) -> Option<String> {
-        self.is_guess
-            .then(|| format!("the host is taken to lead to {}, since nothing listens on every address", self.address.ip()))
+        self.is_guess.then(|| format!("the host is taken to lead to {}, since nothing listens on every address", self.local_ip))
     }
 
     pub fn shown(&self) -> String {
-        shown_address(self.address)
+        self.address.shown()
     }
 
     pub fn site_id(&self, answering: Answering) -> SiteId {

@@ -21,7 +21,7 @@ use tidegate_api::{ExplainedPool, ExplainedRequest, Explanation, Outcome, Outcom
 use tidegate_config::writing::{self, WrittenSetting, show_size};
 use tidegate_middleware::Refusal;
 use tidegate_model::listening::{listening_shared, redirect_site, site_name, websocket_over_http2};
-use tidegate_model::{Configuration, PoolName, Scheme, Site, Step, Terminal};
+use tidegate_model::{Configuration, PoolName, Route, Scheme, Site, Step, Terminal};
 use tidegate_routing::decision::{Arrival, Rejection, Sender, SiteRules};
 use tidegate_routing::{RouteId, SiteId};
 use tidegate_wire::head::{HeaderId, RequestHead};
@@ -114,11 +114,18 @@ fn follow(configuration: &Configuration, request: &Question) -> Result<Explanati
             let site = site_of(id);
             take_route(&mut answer, configuration, site, taken, &reasons);
             let route = taken.map(|taken| &site.routes[taken.0 as usize]);
+            answer.notes.extend(note_of_files(route));
             take_steps(&mut answer, request, walk(site, route, request, &mut head)?);
         }
         Err(rejection) => take_rejection(&mut answer, rejection),
     }
     Ok(answer)
+}
+
+/// Whether there is a file is not looked at here.
+fn note_of_files(route: Option<&Route>) -> Option<String> {
+    let goes_on = matches!(&route?.terminal, Terminal::Files(files) if files.goes_on);
+    goes_on.then(|| "where its folder has no such file, the routes behind this one are looked at".to_owned())
 }
 
 /// What is held against a request for another protocol before anything is looked up, on a connection of HTTP/1.1 or on

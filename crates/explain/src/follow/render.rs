@@ -1,11 +1,11 @@
 //! An explanation as text for a terminal of 100 columns: a label at the left edge, what it is behind it.
 
+use crate::titles::shown_address;
 use tidegate_api::{
     ExplainedCertificate, ExplainedListener, ExplainedPool, ExplainedServer, Explanation, FailedLine, Outcome, OutcomeKind,
     Setting, WhyNotRoute, WhyNotSite,
 };
 use tidegate_model::Server;
-use tidegate_model::listening::shown_address;
 
 const COLUMNS: usize = 100;
 const LABEL_COLUMNS: usize = 13;
@@ -82,7 +82,7 @@ fn render_other_sites(explained: &Explanation, page: &mut Page) {
     if explained.other_sites.is_empty() {
         return;
     }
-    let place = explained.listener.as_ref().map(|listener| shown_address(listener.address)).unwrap_or_default();
+    let place = explained.listener.as_ref().map(|listener| shown_address(&listener.address)).unwrap_or_default();
     let is_known = explained.site.is_some();
     page.heading(&if is_known { format!("Other sites on {place}:") } else { format!("Hosts that are known on {place}:") });
     for site in &explained.other_sites {
@@ -129,7 +129,7 @@ fn listener_text(listener: &ExplainedListener) -> String {
     } else {
         format!(", accept-proxy-protocol {}", proxy_protocol_from.join(" "))
     };
-    format!("{}, {scheme}{implied}{trusted}{introduced}", shown_address(*address))
+    format!("{}, {scheme}{implied}{trusted}{introduced}", shown_address(address))
 }
 
 fn certificate_text(certificate: &ExplainedCertificate) -> String {

@@ -43,7 +43,7 @@ fn is_obtained(configuration: &Configuration, site: &Site, request: &Question) -
     let hosts = site.addresses.iter().map(|address| &address.host);
     let host = hosts.clone().find(|host| matches!(host, HostPattern::Exact(_)) && fits(host)).or(hosts.clone().find(fits));
     let is_wanted = |host: &HostPattern| match host {
-        HostPattern::Any => false,
+        HostPattern::Any | HostPattern::Socket(_) => false,
         HostPattern::Wildcard(_) => acme.dns.is_some(),
         HostPattern::Exact(_) | HostPattern::Ip(_) => true,
     };
@@ -71,6 +71,6 @@ pub fn passed(configuration: &Configuration, place: &Place<'_>, host: &str, foun
 fn shown_host(pattern: &HostPattern) -> String {
     match pattern {
         HostPattern::Any => "*".to_owned(),
-        HostPattern::Exact(_) | HostPattern::Wildcard(_) | HostPattern::Ip(_) => pattern.to_string(),
+        HostPattern::Exact(_) | HostPattern::Wildcard(_) | HostPattern::Ip(_) | HostPattern::Socket(_) => pattern.to_string(),
     }
 }

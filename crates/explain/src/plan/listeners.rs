@@ -3,13 +3,13 @@
 
 use super::settings::{change, different};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 use tidegate_api::{ChangeKind, Effect, ListenerChange, SettingChange};
 use tidegate_config::writing::{self, WrittenSetting, proxy};
 use tidegate_model::listening::{
-    Answering, ListenerProtocol, Listening, listening, proxy_protocol_from, site_name, trusted_proxies, websocket_over_http2,
+    Answering, ListenerProtocol, Listening, listening, proxy_protocol_from, site_name, socket_access, trusted_proxies,
+    websocket_over_http2,
 };
-use tidegate_model::{Configuration, HostPattern, ListenerOptions, TcpTarget};
+use tidegate_model::{Configuration, HostPattern, ListenAddress, ListenerOptions, ListenerPlace, TcpTarget};
 
 /// Options written for an address that no site listens on have no effect, and no entry.
 pub fn changes(before: &Configuration, after: &Configuration) -> Vec<ListenerChange> {
@@ -20,12 +20,12 @@ pub fn changes(before: &Configuration, after: &Configuration) -> Vec<ListenerCha
     let mut changes = Vec::new();
     for (address, listening) in &old {
         if !new.contains_key(address) {
-            changes.push(entry(*address, listening, ChangeKind::Removed, Effect::ClientConnectionsDrained));
+            changes.push((*address, entry(*address, listening, ChangeKind::Removed, Effect::ClientConnectionsDrained)));
         }
     }
     for (address, listening) in &new {
         let Some(known) = old.get(address) else {
-            changes.push(entry(*address, listening, ChangeKind::Added, Effect::Untouched));
+            changes.push((*address, entry(*address, listening, ChangeKind::Added, Effect::Untouched)));
             continue;
         };
         let settings = setting_changes(*address, (before, known), (after, listening));
@@ -33,20 +33,20 @@ pub fn changes(before: &Configuration, after: &Configuration) -> Vec<ListenerCha
             // A connection in plain text cannot become one with TLS, nor the other way round.
             let touched = !known.protocol.is_akin(listening.protocol);
             let effect = if touched { Effect::ClientConnectionsDrained } else { Effect::Untouched };
-            changes.push(ListenerChange { settings, ..entry(*address, listening, ChangeKind::Changed, effect) });
+            changes.push((*address, ListenerChange { settings, ..entry(*address, listening, ChangeKind::Changed, effect) }));
         }
     }
-    changes.sort_by_key(|change| change.address);
-    changes
+    changes.sort_by_key(|(address, _)| *address);
+    changes.into_iter().map(|(_, change)| change).collect()
 }
 
-fn entry(address: SocketAddr, listening: &Listening<'_>, change: ChangeKind, effect: Effect) -> ListenerChange {
+fn entry(address: ListenAddress, listening: &Listening<'_>, change: ChangeKind, effect: Effect) -> ListenerChange {
     let (scheme, implied) = (listening.protocol.as_str().into(), listening.implied);
-    ListenerChange { address, scheme, implied, change, effect, settings: Vec::new() }
+    ListenerChange { address: address.to_string(), scheme, implied, change, effect, settings: Vec::new() }
 }
 
 fn setting_changes(
-    address: SocketAddr,
+    address: ListenAddress,
     (before, known): (&Configuration, &Listening<'_>),
     (after, listening): (&Configuration, &Listening<'_>),
 ) -> Vec<SettingChange> {
@@ -69,10 +69,13 @@ fn setting_changes(
     changes
 }
 
-fn options(configuration: &Configuration, address: SocketAddr) -> Vec<WrittenSetting> {
+fn options(configuration: &Configuration, address: ListenAddress) -> Vec<WrittenSetting> {
     let options = ListenerOptions {
-        ip: Some(address.ip()),
-        port: address.port(),
+        place: match address {
+            ListenAddress::Tcp(address) => ListenerPlace::Tcp { ip: Some(address.ip()), port: address.port() },
+            ListenAddress::Unix(name) => ListenerPlace::Unix(name),
+        },
+        access: socket_access(configuration, address),
         trusted_proxies: trusted_proxies(configuration, address),
         proxy_protocol_from: proxy_protocol_from(configuration, address),
         websocket_over_http2: websocket_over_http2(configuration, address),

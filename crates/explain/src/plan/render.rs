@@ -2,10 +2,10 @@
 //! itself.
 
 use super::HIDDEN_VALUE;
+use crate::titles::shown_address;
 use tidegate_api::{
     ChangeKind, Effect, LineChange, LineKind, ListenerChange, Plan, PoolChange, RouteChange, SettingChange, SiteChange,
 };
-use tidegate_model::listening::shown_address;
 
 const INDENT: &str = "    ";
 
@@ -127,7 +127,7 @@ fn settings_below(out: &mut String, depth: usize, settings: &[SettingChange]) {
 
 fn render_listener(out: &mut String, listener: &ListenerChange) {
     let implied = if listener.implied { ", for redirects to HTTPS" } else { "" };
-    let text = format!("listener {}, {}{implied}", shown_address(listener.address), listener.scheme);
+    let text = format!("listener {}, {}{implied}", shown_address(&listener.address), listener.scheme);
     line(out, 0, mark(listener.change), &with_effect(text, listener.effect));
     settings_below(out, 1, &listener.settings);
 }

@@ -11,6 +11,7 @@ use crate::media_type::MediaTypes;
 use crate::path::{self, FilePath};
 use crate::refused::{Refused, refusal};
 use crate::representation::{Kind, OpenFile, Representation};
+use crate::tries::Try;
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -31,6 +32,7 @@ const UNSAFE_IN_PATH: &AsciiSet = &UNSAFE.add(b'?');
 pub struct Root {
     beneath: Beneath,
     index: Vec<Vec<u8>>,
+    tries: Vec<Try>,
     fallback: Option<Vec<u8>>,
     listing: bool,
     hidden: bool,
@@ -48,6 +50,7 @@ impl Root {
         let fallback = settings.fallback.as_deref().map(|path| path::of_configuration(path).ok_or_else(|| invalid("fallback")));
         Ok(Root {
             index: index.ok_or_else(|| invalid("index"))?,
+            tries: settings.tries.iter().map(|written| Try::new(written)).collect(),
             fallback: fallback.transpose()?,
             media_types: MediaTypes::new(&settings.mime).ok_or_else(|| invalid("mime"))?,
             beneath: Beneath::open(&settings.root, settings.symlinks)?,
@@ -79,12 +82,36 @@ impl Root {
             // Not even the fallback: whoever looks for `.git` or `.env` is told that it is not there.
             return Err(Refused::NotFound);
         }
+        if !self.tries.is_empty() {
+            return self.first_of_tries(&path, ask, now);
+        }
         match self.kind(&path.relative) {
             Ok(Kind::File(file)) if !path.ends_with_slash => self.file(file, &path.relative, ask, now),
             Ok(Kind::Folder) => self.folder(&path, ask, now),
             Ok(Kind::File(_) | Kind::Special) | Err(Refused::NotFound) => self.fallback(ask, now),
             Err(refused) => Err(refused),
         }
+    }
+
+    /// The first path of `try=` that leads to something; then the fallback.
+    fn first_of_tries(&self, path: &FilePath, ask: &Ask, now: SystemTime) -> Result<Answer, Refused> {
+        for candidate in self.tries.iter().filter_map(|written| written.of(path, self.hidden)) {
+            let answer = match self.kind(&candidate.relative) {
+                Ok(Kind::File(file)) if !candidate.ends_with_slash => self.file(file, &candidate.relative, ask, now),
+                // Whether a client is sent to the path with a slash depends on how it asked.
+                Ok(Kind::Folder) if candidate.ends_with_slash => {
+                    let folder = FilePath { ends_with_slash: path.ends_with_slash, ..candidate };
+                    match self.index(&folder.relative)? {
+                        None if !self.listing => continue,
+                        _ => self.folder(&folder, ask, now),
+                    }
+                }
+                Ok(Kind::File(_) | Kind::Folder | Kind::Special) | Err(Refused::NotFound) => continue,
+                Err(refused) => Err(refused),
+            };
+            return answer;
+        }
+        self.fallback(ask, now)
     }
 
     fn folder(&self, path: &FilePath, ask: &Ask, now: SystemTime) -> Result<Answer, Refused> {

@@ -3,10 +3,15 @@
 //! TLS on top of it is in `tls`.
 
 use crate::fault::{ProbeFault, Stage};
+use crate::probe::body::check_body;
 use crate::probe::{Limit, Target};
+use std::borrow::Cow;
+use std::ffi::OsString;
 use std::net::SocketAddr;
-use tidegate_model::{ProxyProtocol, ServerAddresses};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use tidegate_model::{ProxyProtocol, ServerAddresses, Talk};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, timeout_at};
 
@@ -20,12 +25,40 @@ pub trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<C: AsyncRead + AsyncWrite + Send + Unpin> Connection for C {}
 
+/// What of an answer is looked at.
+const RECEIVED_BYTES_MAX: usize = 64 << 10;
+
+/// A connection that opens, and what is said on it.
+pub async fn check(target: &Target, talk: &Talk, limit: &Limit) -> Result<(), ProbeFault> {
+    let mut connection = connect(target, limit).await?;
+    let answer = async {
+        if let Some(text) = &talk.send {
+            connection.write_all(text.as_bytes()).await.map_err(|error| ProbeFault::connect(&error))?;
+            connection.flush().await.map_err(|error| ProbeFault::connect(&error))?;
+        }
+        let Some(expect) = &talk.receive else { return Ok(()) };
+        let mut received = Vec::new();
+        loop {
+            let mut piece = [0; 4096];
+            let count = connection.read(&mut piece).await.map_err(|error| ProbeFault::connect(&error))?;
+            received.extend_from_slice(&piece[..count]);
+            let verdict = check_body(expect, &received);
+            // What is not there yet may come with the next piece.
+            if verdict.is_ok() || count == 0 || received.len() >= RECEIVED_BYTES_MAX {
+                return verdict;
+            }
+        }
+    };
+    limit.hold(Stage::Answer, answer).await
+}
+
 /// The first connection that opens. Each address gets its equal share of the time that is left, so that one that
 /// swallows packets leaves time for the next; the fault is that of the last one.
 pub async fn connect(target: &Target, limit: &Limit) -> Result<Box<dyn Connection>, ProbeFault> {
     let addresses = match &target.addresses {
         ServerAddresses::Tcp(addresses) => addresses,
         ServerAddresses::Unix(path) => {
+            let path = path_for_system(path);
             let connecting = async { UnixStream::connect(path).await.map_err(|error| ProbeFault::connect(&error)) };
             return begin(limit.hold(Stage::Connect, connecting).await?, target.proxy_protocol, limit).await;
         }
@@ -49,6 +82,14 @@ pub async fn connect(target: &Target, limit: &Limit) -> Result<Box<dyn Connectio
         }
     }
     Err(fault)
+}
+
+/// An abstract name begins with a NUL, for which `@` is written.
+fn path_for_system(path: &Path) -> Cow<'_, Path> {
+    match path.as_os_str().as_bytes().strip_prefix(b"@") {
+        Some(name) => PathBuf::from(OsString::from_vec([b"\0", name].concat())).into(),
+        None => path.into(),
+    }
 }
 
 async fn begin(

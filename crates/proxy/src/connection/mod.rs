@@ -164,8 +164,9 @@ impl<S: Sock> Connection<S> {
         self.listener.protocol().scheme()
     }
 
+    /// Of a socket of this machine, which has none, it is the port of its scheme.
     pub fn listen_port(&self) -> u16 {
-        self.listener.address.port()
+        self.listener.address.port().unwrap_or(Scheme::Http.default_port())
     }
 
     /// The port that the client connected to, which is another one than ours behind a load balancer that says so.

@@ -29,6 +29,11 @@ pub(super) struct Open {
 }
 
 impl Folder {
+    /// Whether requests without a file are left to the routes behind.
+    pub fn goes_on(&self) -> bool {
+        self.settings.goes_on
+    }
+
     pub fn open(settings: &Files) -> io::Result<Folder> {
         let identity = identity(&settings.root)?;
         let root = Root::open(settings)?;

@@ -1,6 +1,7 @@
 //! Bodies in motion: the request's body to the upstream at its least rate, and the answer beside it.
 
 use super::collected::Collected;
+use super::replay::Replay;
 use crate::failure::Failure;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -11,6 +12,7 @@ use tidegate_exchange::pace::Pace;
 use tidegate_exchange::{BodyReader, BodySource, ClientFault, NextPiece, TURN_BYTES, body_fault};
 use tidegate_message::body::BodyFault;
 use tidegate_middleware::{BodyAllowance, Refusal, TrailerRules};
+use tidegate_transport::buffer::CAPACITY;
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
 use tidegate_upstream::call::{AnswerBody, Call, FastCgiBody};
 use tidegate_wire::head::Fields;
@@ -126,8 +128,29 @@ async fn pump_pieces<S: Sock>(
     }
 }
 
+/// Sends what is held of a body behind the piece that goes with the request's head. None: the client has more of it.
+pub(super) async fn send_held<S: Sock>(call: &Call<S>, replay: &Replay, is_whole: bool) -> Option<Result<(), PumpFault>> {
+    if let Some(body) = replay.with_rest() {
+        return Some(send_rest(call, body).await);
+    }
+    match send_kept(call, replay.kept_rest()?, is_whole).await {
+        Ok(()) => is_whole.then_some(Ok(())),
+        Err(fault) => Some(Err(fault)),
+    }
+}
+
+/// Sends what was kept of a body for another attempt. More may follow, unless it is whole.
+async fn send_kept<S: Sock>(call: &Call<S>, rest: &[u8], is_whole: bool) -> Result<(), PumpFault> {
+    let mut pieces = rest.chunks(CAPACITY).peekable();
+    while let Some(piece) = pieces.next() {
+        let is_last = is_whole && pieces.peek().is_none();
+        call.send_body(Buf::copy_of(piece), is_last).await.map_err(|_| PumpFault::Upstream)?;
+    }
+    Ok(())
+}
+
 /// Sends what is left of a body that was collected, behind its first piece.
-pub(crate) async fn send_rest<S: Sock>(call: &Call<S>, body: &Collected) -> Result<(), PumpFault> {
+async fn send_rest<S: Sock>(call: &Call<S>, body: &Collected) -> Result<(), PumpFault> {
     let unread = |error: io::Error| {
         tracing::error!(%error, "what was collected of a request body cannot be read");
         PumpFault::Client(ClientFault::Refused(Refusal::BodyNotKept))

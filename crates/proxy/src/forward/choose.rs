@@ -12,6 +12,7 @@ use tidegate_balancing::Draw;
 use tidegate_exchange::unless_gone;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Sock, rt};
+use tidegate_upstream::awaited::wait_for_server;
 use tidegate_upstream::choose::{Choice, NoChoice, choose_at, own_server, unserved};
 use tidegate_upstream::pool::{Queued, WorkerPool};
 
@@ -49,6 +50,21 @@ impl<S: Sock> Forwarding<'_, '_, S> {
             &context(self.connection, self.way.pool.as_deref(), &self.exchange.record, self.exchange.client_ip),
             &self.exchange.head,
         )
+    }
+
+    /// Waits until a server may be reached again, unless the client leaves.
+    pub(super) async fn wait_for_server(&mut self, pool: &mut Rc<WorkerPool<S>>, until: Instant) -> Result<bool, Failure> {
+        let since_start = self.connection.worker.process.since_start(rt::now());
+        let waited = {
+            let waiting = wait_for_server(pool, until, since_start);
+            // Nobody reads the request's body meanwhile.
+            unless_gone(&mut self.exchange.responder, &Cell::new(true), pin!(waiting)).await?
+        };
+        if let Some(newer) = self.connection.worker.newer_pool(pool) {
+            self.way.pool = Some(newer.clone());
+            *pool = newer;
+        }
+        Ok(waited)
     }
 
     /// Waits in the queue until a server has a permit, for `queue-timeout` at most. A pool that gets other servers

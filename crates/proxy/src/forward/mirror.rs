@@ -16,7 +16,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::LazyLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tidegate_balancing::Draw;
 use tidegate_exchange::{BodyReader, Pooled, TURN_BYTES};
 use tidegate_telemetry::{MirrorResult, UpstreamError};
@@ -356,6 +356,10 @@ impl<S: Sock> Errand<S> for Copying<'_, S> {
 
     async fn wait(&mut self, pool: &mut Rc<WorkerPool<S>>, _: &[usize]) -> Result<Choice, Failure> {
         Err(unserved(pool, UpstreamError::NoServer).into())
+    }
+
+    async fn wait_for_server(&mut self, _: &mut Rc<WorkerPool<S>>, _: Instant) -> Result<bool, Failure> {
+        Ok(false)
     }
 
     async fn attempt(&mut self, attempt: Attempt<S>, _: &mut Tries) -> Result<(), Failed<Failure>> {

@@ -12,7 +12,7 @@ mod reply;
 pub(crate) mod retry;
 mod websocket;
 
-use self::body::{BodyTerms, TrailerPass, both, pump_body, send_rest};
+use self::body::{BodyTerms, TrailerPass, both, pump_body, send_held};
 use self::head::Plan;
 use self::mirror::Copies;
 pub(crate) use self::replay::Replay;
@@ -37,7 +37,7 @@ use std::time::{Duration, Instant};
 use tidegate_exchange::pace::Pace;
 use tidegate_exchange::{BodyReader, ClientFault, Exchange, unless_gone};
 use tidegate_middleware::Refusal;
-use tidegate_model::Timeouts;
+use tidegate_model::{Retry, Timeouts};
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_upstream::attempt::Begun;
@@ -138,6 +138,10 @@ impl<S: Sock> Errand<S> for Sending<'_, '_, S> {
 
     async fn wait(&mut self, pool: &mut Rc<WorkerPool<S>>, tried: &[usize]) -> Result<Choice, Failure> {
         self.forwarding.wait_for_permit(pool, tried).await
+    }
+
+    async fn wait_for_server(&mut self, pool: &mut Rc<WorkerPool<S>>, until: Instant) -> Result<bool, Failure> {
+        self.forwarding.wait_for_server(pool, until).await
     }
 
     fn attempt(&mut self, attempt: Attempt<S>, tries: &mut Tries) -> impl Future<Output = Result<(), Failed<Failure>>> {
@@ -270,7 +274,9 @@ impl<'r, 'c, S: Sock> Forwarding<'r, 'c, S> {
         self.copy_head(plan.trailers_wanted, plan.grpc);
         pool.budget.note_request(self.connection.worker.process.since_start(self.exchange.record.started));
         // A server of HTTP/2 can say that it has not looked at a request, which is sent again then whatever its method.
-        let replay = Replay::of(plan.idempotent || pool.compiled.may_speak_h2(plan.grpc));
+        let retry = pool.compiled.retry(self.route.retry(self.way.upstream));
+        let kept_bytes = retry.map_or(Retry::BODY_BYTES, |retry| retry.body_bytes);
+        let replay = Replay::of(plan.idempotent || pool.compiled.may_speak_h2(plan.grpc), kept_bytes);
         Ok(Sending { forwarding: self, plan, replay })
     }
 
@@ -396,13 +402,13 @@ impl<'r, 'c, S: Sock> Forwarding<'r, 'c, S> {
     /// The first piece of the body, from before or from the client; kept when the request may have to be sent again.
     fn first_piece(&mut self, replay: &mut Replay) -> Result<Option<Buf>, Failure> {
         match replay {
-            Replay::Kept(kept) => Ok(Some(kept.bytes.as_slice()).filter(|kept| !kept.is_empty()).map(Buf::copy_of)),
+            Replay::Kept(kept) => Ok(Some(kept.first()).filter(|first| !first.is_empty()).map(Buf::copy_of)),
             Replay::Lost => Ok(None),
             Replay::Whole(body) => match body.piece(0) {
                 Ok(first) => Ok(Some(first).filter(|first| !first.is_empty())),
                 Err(_) => Err(Failure::Client(ClientFault::Refused(Refusal::BodyNotKept))),
             },
-            Replay::Unkept | Replay::Untouched => {
+            Replay::Unkept | Replay::Untouched(_) => {
                 let first = self.exchange.take_at_hand()?;
                 if let Some(piece) = &first {
                     replay.note(piece, &self.connection.facts);
@@ -425,7 +431,7 @@ impl<'r, 'c, S: Sock> Forwarding<'r, 'c, S> {
         let timeouts = self.timeouts(attempt.pool());
         async move {
             let first = self.first_piece(replay)?;
-            let is_whole = self.exchange.body.is_finished() && replay.with_rest().is_none();
+            let is_whole = self.exchange.body.is_finished() && !replay.has_rest();
             let pass = TrailerPass { rules: &self.route.trailers, is_grpc: plan.grpc };
             let trailers = if is_whole { pass.take(&mut self.exchange.body) } else { None };
             let start = Start {
@@ -513,8 +519,8 @@ impl<'r, 'c, S: Sock> Forwarding<'r, 'c, S> {
                 }
             };
             let pump = async {
-                let outcome = if let Some(body) = replay.with_rest() {
-                    send_rest(call, body).await
+                let outcome = if let Some(sent) = send_held(call, replay, body.is_finished()).await {
+                    sent
                 } else {
                     let note = |piece: &[u8], has_trailers: bool| {
                         pumped.set(pumped.get() + piece.len() as u64);

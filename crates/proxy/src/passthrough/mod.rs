@@ -17,12 +17,14 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Instant;
 use tidegate_balancing::Draw;
 use tidegate_exchange::{ClientFault, Record};
 use tidegate_model::RouteRetry;
 use tidegate_routing::Taker;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
+use tidegate_upstream::awaited::wait_for_server;
 use tidegate_upstream::call::ActiveConnection;
 use tidegate_upstream::choose::{Choice, NoChoice, choose_at, unserved};
 use tidegate_upstream::connect::{self, Client, Need, Opener, Upgrade};
@@ -181,6 +183,11 @@ impl<S: Sock> Errand<S> for Passing<'_, '_, S> {
 
     async fn wait(&mut self, pool: &mut Rc<WorkerPool<S>>, _: &[usize]) -> Result<Choice, Failure> {
         Err(unserved(pool, UpstreamError::PoolFull).into())
+    }
+
+    async fn wait_for_server(&mut self, pool: &mut Rc<WorkerPool<S>>, until: Instant) -> Result<bool, Failure> {
+        let since_start = self.connection.worker.process.since_start(rt::now());
+        Ok(wait_for_server(pool, until, since_start).await)
     }
 
     async fn attempt(&mut self, attempt: Attempt<S>, _: &mut Tries) -> Result<Self::Done, Failed<Failure>> {

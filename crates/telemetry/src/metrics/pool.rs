@@ -117,6 +117,8 @@ pub struct PoolMetrics {
     pub queued: Gauge,
     /// Requests that found the queue full.
     pub queue_refused: Counter,
+    /// Requests that waited because no server could be reached.
+    pub awaited: Counter,
     pub connections_opened: Counter,
     /// Requests that went out on a connection that had served one before.
     pub connections_reused: Counter,
@@ -170,6 +172,7 @@ pub struct PoolTotals {
     pub last_resort: u64,
     pub queued: i64,
     pub queue_refused: u64,
+    pub awaited: u64,
     pub connections_opened: u64,
     pub connections_reused: u64,
     pub connections_active: i64,
@@ -188,6 +191,7 @@ impl PoolTotals {
         self.last_resort += pool.last_resort.value();
         self.queued += pool.queued.value();
         self.queue_refused += pool.queue_refused.value();
+        self.awaited += pool.awaited.value();
         self.connections_opened += pool.connections_opened.value();
         self.connections_reused += pool.connections_reused.value();
         self.connections_active += pool.connections_active.value();

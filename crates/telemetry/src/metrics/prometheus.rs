@@ -178,6 +178,9 @@ fn render_pools(text: &mut Text, pools: &[(Arc<str>, PoolTotals)]) {
     let help = "Requests sent to a server that is out, nothing else left.";
     each("tidegate_upstream_last_resort_total", help, |pool| pool.last_resort.into());
     each("tidegate_upstream_queued", "Requests that wait for an upstream server.", |pool| pool.queued.into());
+    each("tidegate_upstream_awaited_total", "Requests that waited because no server could be reached.", |pool| {
+        pool.awaited.into()
+    });
     each("tidegate_upstream_queue_refused_total", "Requests that found the queue full.", |pool| pool.queue_refused.into());
     let help = "Upstream connections with a request on them.";
     each("tidegate_upstream_connections_active", help, |pool| pool.connections_active.into());

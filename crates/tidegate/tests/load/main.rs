@@ -8,6 +8,7 @@ mod reload;
 mod reuse_race;
 mod rollout;
 mod soak;
+mod unix_sockets;
 mod upgrade;
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -48,16 +48,16 @@ impl Upstreams {
 }
 
 /// A proxy that was started through a link, as a package manager leaves one behind that replaces binaries.
-struct Linked {
-    proxy: Proxy,
+pub struct Linked {
+    pub proxy: Proxy,
     link: PathBuf,
     /// The process that serves now.
-    current: u32,
+    pub current: u32,
     upgrades: usize,
 }
 
 impl Linked {
-    fn start(config: &str) -> Linked {
+    pub fn start(config: &str) -> Linked {
         let places = Places::new().expect("a folder");
         let link = places.folder().join("tidegate");
         symlink(PROGRAM, &link).expect("a link");
@@ -84,7 +84,7 @@ impl Linked {
     }
 
     /// SIGUSR2, and the successor serves.
-    fn upgrade(&mut self) {
+    pub fn upgrade(&mut self) {
         self.ask_for_upgrade();
         self.upgrades += 1;
         let successors = wait_for_successors(&mut self.proxy, self.upgrades);
@@ -115,7 +115,7 @@ fn wait_for_successors(proxy: &mut Proxy, count: usize) -> Vec<u32> {
 }
 
 /// A process that nobody has taken leave of counts as ended.
-fn wait_for_end(pid: u32) {
+pub fn wait_for_end(pid: u32) {
     let begin = Instant::now();
     while let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         let state = stat.rsplit(") ").next().unwrap_or_default().chars().next();

@@ -2,6 +2,7 @@
 //! can be anything. Which sockets are wanted is decided by whoever receives them.
 
 use super::message::{Announced, Place, Purpose, is_unix_path};
+use crate::sockets;
 use rustix::net::sockopt::{ipv6_v6only, socket_acceptconn, socket_type};
 use rustix::net::{SocketType, getsockname};
 use std::fmt;
@@ -10,7 +11,6 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
 
 /// A socket of ours that another process may have as well.
 #[derive(Debug)]
@@ -22,7 +22,8 @@ pub struct Lent<'a> {
 impl<'a> Lent<'a> {
     pub fn tcp(listener: &'a TcpListener, purpose: Purpose, worker: Option<u16>) -> io::Result<Lent<'a>> {
         let socket = listener.as_fd();
-        let place = tcp_place(socket)?;
+        // Whoever carries listening sockets carries those of this machine as well.
+        let place = if sockets::is_unix(socket) { unix_place(socket)? } else { tcp_place(socket)? };
         Ok(Lent { announced: Announced { purpose, place, worker }, socket })
     }
 
@@ -127,9 +128,8 @@ fn tcp_place(socket: BorrowedFd<'_>) -> io::Result<Place> {
 }
 
 fn unix_place(socket: BorrowedFd<'_>) -> io::Result<Place> {
-    let address = rustix::net::SocketAddrUnix::try_from(getsockname(socket)?)?;
-    match address.path_bytes() {
-        Some(path) if is_unix_path(path) => Ok(Place::Unix { path: PathBuf::from(std::ffi::OsStr::from_bytes(path)) }),
+    match sockets::unix_path(socket) {
+        Some(path) if is_unix_path(path.as_os_str().as_bytes()) => Ok(Place::Unix { path }),
         Some(_) | None => Err(io::Error::new(io::ErrorKind::InvalidInput, "the socket has no path")),
     }
 }

@@ -95,8 +95,7 @@ impl RingListener {
         loop {
             let socket = self.state.accepting.borrow_mut().accepted.pop_front()?;
             // One that its client has reset since has no address any more (ENOTCONN), and nobody to answer.
-            let address = rustix::net::getpeername(&socket).ok().flatten().and_then(|address| address.try_into().ok());
-            if let Some(address) = address {
+            if let Some(address) = sockets::peer_of(&socket) {
                 return Some((RingSock::new(socket), address));
             }
         }

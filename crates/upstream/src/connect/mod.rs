@@ -259,6 +259,7 @@ async fn open_own<S: Sock>(
         Ok(Established { stream, is_h2, connect, tls }) => {
             opener.took.set(OpeningTook { connect, tls, ..opener.took.get() });
             pool.metrics.connections_opened.increment();
+            pool.compiled.shared.awaiting.note_reached();
             let lifespan = Lifespan::new(&pool.compiled.model.keep_alive, opener.random, rt::now());
             let owner = need.client.map(|client| Box::new(Owner { client, connection: opener.client.clone() }));
             let fresh = Fresh { stream, slot, lifespan, owner };

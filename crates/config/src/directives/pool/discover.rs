@@ -185,7 +185,7 @@ fn parse_dns(text: &str) -> Result<(Scheme, DnsQuestion), Fault> {
                 let scheme = if name.starts_with("_https.") { Scheme::Https } else { Scheme::Http };
                 Ok((scheme, DnsQuestion::Services { name }))
             }
-            Ok(HostPattern::Any | HostPattern::Wildcard(_) | HostPattern::Ip(_)) => {
+            Ok(HostPattern::Any | HostPattern::Wildcard(_) | HostPattern::Ip(_) | HostPattern::Socket(_)) => {
                 Err(("the name of a service is missing behind `srv+`".into(), as_in.into()))
             }
             Err(reason) => Err((reason.into(), as_in.into())),

@@ -13,7 +13,7 @@ use crate::units::show_duration;
 use crate::written_line::{Writer, duration};
 use std::borrow::Cow;
 use std::time::Duration;
-use tidegate_model::{Health, HttpProbe, Probe, SiteAddress, StatusRange, TextPattern};
+use tidegate_model::{Health, HttpProbe, Probe, SiteAddress, StatusRange, Talk, TextPattern};
 
 const INTERVAL: Kind = Kind::Duration { min: Duration::from_millis(50), max: Duration::from_secs(3600) };
 const TIMES: Kind = Kind::Integer { min: 1, max: 100 };
@@ -60,6 +60,16 @@ pub static HEALTH: Directive = Directive {
             "For `http`: what the first 64 KiB of the answer's body have to be, as a pattern of `match`.",
         ),
         Property::once(
+            "send",
+            Kind::Text("a text, as in `\"PING\\r\\n\"`"),
+            "For `tcp`: what is sent once the connection is open.",
+        ),
+        Property::once(
+            "receive",
+            Kind::Text("a text, or a pattern"),
+            "For `tcp`: what has to come back, as `body=` says it; for servers that speak first without `send=`.",
+        ),
+        Property::once(
             "service",
             Kind::Text("a name"),
             "For `grpc`: the service that is asked about; the whole server when left out.",
@@ -67,7 +77,7 @@ pub static HEALTH: Directive = Directive {
     ],
     summary: "Servers are asked whether they are well, and those that are not get no requests.",
     details: "`http` asks for a path and looks at the status; a redirect is not followed, so it is as good as its status, and `200-399` takes it. \
-              `tcp` is content with a connection, `tls` with a handshake. `grpc` asks by the gRPC health protocol, which answers `SERVING`.\n\n\
+              `tcp` is content with a connection, or with what `receive=` says comes back: `health type=\"tcp\" send=\"PING\\r\\n\" receive=\"+PONG*\"` for Redis, `receive=\"220 *\"` for SMTP. `tls` with a handshake. `grpc` asks by the gRPC health protocol, which answers `SERVING`.\n\n\
               In a pool with `protocol \"fastcgi\"`, `http` asks in FastCGI: the path is `ping.path` or `pm.status_path` of PHP-FPM, or the file of a script as the server sees it, as \
               in `health \"/ping\" body=\"pong\"`. With every process of PHP-FPM busy the question waits as requests do, so its `timeout=` decides.\n\n\
               The whole process asks once, whatever the number of its threads, and spreads the questions by a tenth of the interval. At the start the first \
@@ -80,12 +90,22 @@ pub static HEALTH: Directive = Directive {
 };
 
 /// Properties that mean something to one type alone.
-const OF_ONE_TYPE: &[(&str, &str)] =
-    &[("expect", "http"), ("method", "http"), ("host", "http"), ("header", "http"), ("body", "http"), ("service", "grpc")];
+const OF_ONE_TYPE: &[(&str, &str)] = &[
+    ("send", "tcp"),
+    ("receive", "tcp"),
+    ("expect", "http"),
+    ("method", "http"),
+    ("host", "http"),
+    ("header", "http"),
+    ("body", "http"),
+    ("service", "grpc"),
+];
 
 const EXPECTED: StatusRange = StatusRange { first: 200, last: 399 };
 /// Each goes out with every question.
 const HEADERS_MAX: usize = 32;
+/// Fits what any system takes at once, whatever the server does.
+const SEND_BYTES_MAX: usize = 4096;
 
 /// Fields that say where a request ends and whom it is for, which the probe writes itself.
 const FIELDS_OF_THE_PROBE: [&str; 5] = ["host", "connection", "content-length", "transfer-encoding", "upgrade"];
@@ -101,7 +121,7 @@ fn lower_health(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<
     let path = line.read_argument(lowering, 0).map(Read::text);
     let probe = match kind {
         Some("http") => http(lowering, line, path).map(Probe::Http),
-        Some("tcp") => Some(Probe::Tcp),
+        Some("tcp") => talk(lowering, line).map(Probe::Tcp),
         Some("tls") => Some(Probe::Tls),
         Some("grpc") => grpc(lowering, line),
         _ => None,
@@ -166,6 +186,18 @@ fn times(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Times> {
         return lowering.refuse(Diagnostic::error("timeout-beyond-interval", at, message).help(help));
     }
     Some(Times { interval, interval_down, timeout })
+}
+
+fn talk(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Talk> {
+    let errors_before = lowering.diagnostics.len();
+    let send = line.text(lowering, "send");
+    if let Some(text) = send.as_ref().filter(|text| text.value.is_empty() || text.value.len() > SEND_BYTES_MAX) {
+        let diagnostic = text.error("bad-value", format!("what is sent has 1 to {SEND_BYTES_MAX} bytes"));
+        lowering.report(diagnostic.help("for example `send=\"PING\\r\\n\"`; leave it out where the server speaks first"));
+    }
+    let receive = pattern_of(lowering, line, "receive");
+    let talk = Talk { send: send.map(|text| text.value), receive };
+    (lowering.diagnostics.len() == errors_before).then_some(talk)
 }
 
 fn grpc(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Probe> {
@@ -248,7 +280,9 @@ fn host(lowering: &mut Lowering<'_>, text: Text) -> Option<String> {
     let is_host = !text.value.contains("://")
         && SiteAddress::parse(&text.value).is_ok_and(|address| match address.host {
             tidegate_model::HostPattern::Exact(_) | tidegate_model::HostPattern::Ip(_) => true,
-            tidegate_model::HostPattern::Any | tidegate_model::HostPattern::Wildcard(_) => false,
+            tidegate_model::HostPattern::Any
+            | tidegate_model::HostPattern::Wildcard(_)
+            | tidegate_model::HostPattern::Socket(_) => false,
         });
     if is_host {
         return Some(text.value);
@@ -284,11 +318,16 @@ fn headers(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<(String, String)
 }
 
 fn body(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<TextPattern> {
-    let value = expect_text(lowering, line.property("body")?, "`body=`", "a text, or a pattern")?;
+    pattern_of(lowering, line, "body")
+}
+
+/// What an answer has to be.
+fn pattern_of(lowering: &mut Lowering<'_>, line: &Line<'_>, name: &str) -> Option<TextPattern> {
+    let value = expect_text(lowering, line.property(name)?, &format!("`{name}=`"), "a text, or a pattern")?;
     let text = placeholders::resolve_pattern(lowering, value)?;
     if text.value.is_empty() {
-        lowering
-            .report(text.error("bad-value", "`body=` is empty").help("for example `body=\"ok*\"`; for any body, leave it out"));
+        let diagnostic = text.error("bad-value", format!("`{name}=` is empty"));
+        lowering.report(diagnostic.help(format!("for example `{name}=\"ok*\"`; for whatever comes, leave it out")));
         return None;
     }
     patterns::parse_text_pattern(lowering, &text, &text.value)
@@ -299,7 +338,11 @@ pub fn write(line: &mut Writer, health: &Health) {
     line.name("health");
     match probe {
         Probe::Http(probe) => write_http(line, probe),
-        Probe::Tcp | Probe::Tls => {
+        Probe::Tcp(Talk { send, receive }) => {
+            line.property("type", probe.name()).optional("send", send.as_ref());
+            line.optional("receive", receive.as_ref().map(patterns::show_text));
+        }
+        Probe::Tls => {
             line.property("type", probe.name());
         }
         Probe::Grpc { service } => {

@@ -8,15 +8,29 @@ use crate::placeholders::Text;
 use crate::reading::Read;
 use crate::syntax::Literal;
 use crate::table::{Argument, Kind, Place, Property};
-use crate::written_line::{Writer, duration};
+use crate::written_line::{Writer, duration, size};
 use std::time::Duration;
 use tidegate_model::{Hedge, Retry, RetryOn};
 
 pub static RETRY: Directive = Directive {
     name: "retry",
     places: &[Place::Pool],
-    arguments: &[super::OFF],
+    arguments: &[Argument::optional(
+        "mode",
+        Kind::Choice(&["off", WAIT]),
+        "`off` sends every request once; `wait` has a request wait for a server when none can be reached.",
+    )],
     properties: &[
+        Property::once(
+            "for",
+            Kind::Duration { min: Duration::from_millis(100), max: Duration::from_secs(600) },
+            "With `wait`: how long a request waits at most; `10s` when left out.",
+        ),
+        Property::once(
+            "body",
+            Kind::Size { min: 0, max: Retry::BODY_BYTES_MAX as u64 },
+            "What of a request's body is kept in memory to be sent again; `64KiB` when left out.",
+        ),
         Property::once(
             "attempts",
             Kind::Integer { min: 1, max: Retry::ATTEMPTS_MAX as u64 },
@@ -42,7 +56,7 @@ pub static RETRY: Directive = Directive {
     details: "`connect` is that no connection came about: nothing was sent, so any request may go elsewhere. `reset` is that the connection \
               broke before the first byte of the answer, `timeout` that nothing came within `timeout first-byte=` or `try-timeout=`, a number from 400 to \
               599 is an answer of that status; for these, only idempotent requests (GET, HEAD, OPTIONS, TRACE, PUT, DELETE) are sent again. A request with a body \
-              is sent again as long as the body is held, up to 64 KiB.\n\n\
+              is sent again as long as the body is held, up to `body=`.\n\n\
               The budget keeps an outage from being multiplied: when more fail than it allows, the failure is answered. `retry \"off\"` sends every request \
               once.\n\n\
               In the block of a `proxy` that names a pool, `retry` is for the requests of that route alone.",
@@ -74,17 +88,35 @@ const TOO_EARLY: u16 = 425;
 const STATUS_MIN: u16 = 400;
 const STATUS_MAX: u16 = 599;
 
+const WAIT: &str = "wait";
+
 /// `None` is `retry "off"`.
 pub fn read_retry(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Retry> {
-    if super::is_off(lowering, line) {
-        return None;
-    }
-    super::expect_settings(lowering, line);
+    let waits = match line.read_argument(lowering, 0) {
+        Some(Read::Choice("off", at)) => {
+            if let Some(fault) = line.settings_of_off() {
+                lowering.report(fault.label(at, "switched off here"));
+            }
+            return None;
+        }
+        Some(_) => true,
+        None => {
+            super::expect_settings(lowering, line);
+            false
+        }
+    };
     let defaults = Retry::default();
+    let wait = line.duration(lowering, "for");
+    if let (false, Some(value)) = (waits, line.property("for")) {
+        let diagnostic = Diagnostic::error("missing-argument", value.location.clone(), "`for=` is how long `\"wait\"` waits");
+        lowering.report(diagnostic.help("write `retry \"wait\" for=\"10s\"`"));
+    }
     let attempts = attempts(lowering, line).unwrap_or(defaults.attempts);
     let on = line.text(lowering, "on").and_then(|text| retry_on(lowering, &text)).unwrap_or(defaults.on);
     let budget_percent = line.number(lowering, "budget").map_or(defaults.budget_percent, |percent| percent as u8);
-    Some(Retry { attempts, on, budget_percent, try_timeout: line.duration(lowering, "try-timeout") })
+    let body_bytes = line.number(lowering, "body").map_or(defaults.body_bytes, |bytes| bytes as usize);
+    let wait = waits.then(|| wait.unwrap_or(Retry::WAIT));
+    Some(Retry { attempts, on, budget_percent, try_timeout: line.duration(lowering, "try-timeout"), wait, body_bytes })
 }
 
 fn lower_retry(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
@@ -173,8 +205,13 @@ pub fn write_or_off(line: &mut Writer, retry: Option<&Retry>) {
     }
 }
 
-pub fn write(line: &mut Writer, Retry { attempts, on, budget_percent, try_timeout }: &Retry) {
-    line.name("retry").number("attempts", attempts).property("on", show_retry_on(on));
+pub fn write(line: &mut Writer, Retry { attempts, on, budget_percent, try_timeout, wait, body_bytes }: &Retry) {
+    line.name("retry");
+    if let Some(wait) = wait {
+        line.argument(WAIT).property("for", duration(wait));
+    }
+    line.unless(&Retry::BODY_BYTES, "body", body_bytes, |bytes| size(&(*bytes as u64)));
+    line.number("attempts", attempts).property("on", show_retry_on(on));
     line.property("budget", format_args!("{budget_percent}%")).optional("try-timeout", try_timeout.as_ref().map(duration));
 }
 
