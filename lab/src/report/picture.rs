@@ -1,6 +1,6 @@
 //! The picture of the project's README, made of one report: the first main case of each subject as bars, in an SVG
-//! that stands alone and fits light and dark pages. It repeats what the table beside it says, and the same report always
-//! gives the same text. The charts of a report's page are in `chart`.
+//! that stands alone and fits light and dark pages. It repeats what the table beside it says, and the same report
+//! always gives the same text. The charts of a report's page are in `chart`.
 
 use crate::report::standing::{Standing, is_ours, standings};
 use crate::results::Report;
