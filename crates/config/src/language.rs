@@ -243,7 +243,12 @@ fn first_argument(node: &Node) -> String {
 /// Whether values behind the word of another proxy are none to be shown.
 fn is_about_secrets(word: &str) -> bool {
     let word = joined_alike(word);
-    ["auth", "user", "passw", "token", "secret", "ticket", "key"].iter().any(|part| word.contains(part))
+    [
+        "auth", "user", "passw", "token", "secret", "ticket", "key", "header", "param", "env", "cookie", "label", "dns", "set",
+        "map",
+    ]
+    .iter()
+    .any(|part| word.contains(part))
 }
 
 /// More words than these are not read on a line.
