@@ -21,7 +21,7 @@ use crate::subject::Subject;
 use instant_acme::{CertificateIdentifier, Error, Identifier, NewOrder, Order, OrderStatus};
 use jiff::{SignedDuration, Timestamp};
 use std::rc::Rc;
-use tidegate_model::{AcmeAuthority, AcmeChallenge};
+use tidegate_model::{Acme, AcmeAuthority, AcmeChallenge};
 use zeroize::Zeroizing;
 
 /// CAs forget orders after a week; one as old as this is not worth asking for.
@@ -63,7 +63,7 @@ pub async fn attempt(shared: Rc<Shared>, task: Task) -> Outcome {
     let lock = match shared.store.try_lock(&stored::order_lock(&task.subject)).await {
         Ok(Some(lock)) => lock,
         Ok(None) => return Outcome::Elsewhere,
-        Err(fault) => return failed(&shared, storage_cause(&fault), task.known_history, None),
+        Err(fault) => return failed(&shared, &task.wanted.acme, storage_cause(&fault), task.known_history, None),
     };
     let outcome = match kept::read(&shared, &task.subject).await {
         Ok(read) => {
@@ -79,7 +79,7 @@ pub async fn attempt(shared: Rc<Shared>, task: Task) -> Outcome {
                 }
             }
         }
-        Err(cause) => failed(&shared, cause, task.known_history, None),
+        Err(cause) => failed(&shared, &task.wanted.acme, cause, task.known_history, None),
     };
     shared.sweep().await;
     let _ = lock.release().await;
@@ -87,7 +87,7 @@ pub async fn attempt(shared: Rc<Shared>, task: Task) -> Outcome {
 }
 
 /// Storage may not be able to remember it; then this process does, at least.
-fn failed(shared: &Shared, cause: Cause, mut history: History, asked: Option<(&str, bool)>) -> Outcome {
+fn failed(shared: &Shared, acme: &Acme, cause: Cause, mut history: History, asked: Option<(&str, bool)>) -> Outcome {
     let (directory, is_staging) = asked.map_or((None, false), |(directory, is_staging)| (Some(directory), is_staging));
     let share = rand::random();
     decide::note_failure(&mut history, &cause, directory, is_staging, Timestamp::now(), share);
@@ -95,6 +95,9 @@ fn failed(shared: &Shared, cause: Cause, mut history: History, asked: Option<(&s
         let wait = trouble.again_at.duration_since(trouble.at).as_secs_f64() * shared.timing.back_off_factor;
         let wait = SignedDuration::from_millis((wait * 1000.0) as i64);
         trouble.again_at = trouble.at.checked_add(wait).unwrap_or(trouble.again_at);
+        if cause.blame != Blame::Stopping {
+            trouble.settings = Some(decide::mark_of(acme));
+        }
     }
     Outcome::Failed { cause, history }
 }
@@ -152,7 +155,7 @@ impl Alone<'_> {
                     self.shared.contacts.forget(&authority.directory);
                 }
                 let asked = authority.map(|authority| (authority.directory.as_str(), self.is_staging));
-                failed(&self.shared, cause, history, asked)
+                failed(&self.shared, &self.task.wanted.acme, cause, history, asked)
             }
         };
         let (Outcome::Issued { history, .. } | Outcome::Failed { history, .. }) = &outcome else { return outcome };

@@ -4,6 +4,8 @@
 use crate::cause::{Blame, Cause};
 use crate::stored::{Held, History, Trouble};
 use jiff::{SignedDuration, Timestamp};
+use std::hash::{Hash, Hasher};
+use tidegate_model::Acme;
 
 /// No release is older: a clock before it is wrong, and every certificate of the world would seem not to be valid yet.
 const EARLIEST: &str = "2026-01-01T00:00:00Z";
@@ -209,7 +211,35 @@ pub fn note_failure(history: &mut History, cause: &Cause, directory: Option<&str
         cause: cause.text.clone(),
         remedy: cause.remedy.clone(),
         again_at: now.checked_add(back_off).unwrap_or(now),
+        settings: None,
     });
+}
+
+/// Settings by a mark that they have in the next process as well (FNV-1a).
+pub fn mark_of(acme: &Acme) -> u32 {
+    struct Fnv(u64);
+    impl Hasher for Fnv {
+        fn write(&mut self, bytes: &[u8]) {
+            self.0 = bytes.iter().fold(self.0, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
+        }
+
+        fn finish(&self) -> u64 {
+            self.0
+        }
+    }
+    let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
+    acme.hash(&mut hasher);
+    // Half of it: enough to see a change, and too little to find out a secret by.
+    hasher.finish() as u32
+}
+
+/// A failure with other settings than these may be mended by them, so that nothing is waited for.
+pub fn forget_wait_of_other_settings(history: &mut History, acme: &Acme) {
+    if let Some(trouble) = &mut history.trouble
+        && trouble.settings.is_some_and(|mark| mark != mark_of(acme))
+    {
+        trouble.again_at = trouble.at;
+    }
 }
 
 /// Staging went well: production is next, at once.

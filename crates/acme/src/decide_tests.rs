@@ -103,6 +103,23 @@ fn lateness_begins_with_the_last_sixth() {
 }
 
 #[test]
+fn other_settings_than_those_that_failed_are_tried_at_once() {
+    let acme = |email: &str| Acme { email: Some(email.into()), ..Acme::default() };
+    let wait = |failed_with: Option<&Acme>, now: &Acme| {
+        let mut history = History::default();
+        fail(&mut history, Blame::Setup, CA, at(NOW));
+        history.trouble.as_mut().unwrap().settings = failed_with.map(mark_of);
+        forget_wait_of_other_settings(&mut history, now);
+        history.trouble.unwrap().again_at.duration_since(at(NOW)).as_secs()
+    };
+    let (one, other) = (acme("a@example.com"), acme("b@example.com"));
+    assert_eq!(wait(Some(&one), &one), 60, "the same settings wait");
+    assert_eq!(wait(Some(&one), &other), 0, "others may have mended it");
+    assert_eq!(wait(None, &other), 60, "an earlier version did not say with which");
+    assert_eq!(mark_of(&one), mark_of(&acme("a@example.com")));
+}
+
+#[test]
 fn waits_double_up_to_a_day_and_a_storage_is_tried_again_soon() {
     fn check(blame: Blame, failures: usize, expected_secs: i64) {
         let mut history = History::default();

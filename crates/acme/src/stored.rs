@@ -168,6 +168,9 @@ pub struct Trouble {
     pub remedy: String,
     /// No attempt before.
     pub again_at: Timestamp,
+    /// A mark of the settings that it failed with; none where an earlier version wrote it.
+    #[serde(default)]
+    pub settings: Option<u32>,
 }
 
 /// Something that a CA counts.
@@ -270,7 +273,14 @@ mod tests {
             is_on_probation: true,
             refusals: [("https://ca.example/dir".to_owned(), 2)].into(),
             limited: [("https://ca.example/dir".to_owned(), now)].into(),
-            trouble: Some(Trouble { at: now, directory: None, cause: "a".into(), remedy: "b".into(), again_at: now }),
+            trouble: Some(Trouble {
+                at: now,
+                directory: None,
+                cause: "a".into(),
+                remedy: "b".into(),
+                again_at: now,
+                settings: Some(7),
+            }),
             attempts: vec![Attempt { at: now, directory: "d".into(), counted: Counted::FailedValidation }],
         };
         let bytes = write(&history);

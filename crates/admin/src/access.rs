@@ -6,17 +6,18 @@
 
 use crate::ask::ask;
 use crate::problem::Problem;
-use crate::problem::{bad_request, forbidden};
+use crate::problem::{bad_request, forbidden, not_found};
 use crate::token::{self, Token};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Uri, Version, header};
+use axum::http::{HeaderMap, Method, Uri, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
-use tidegate_control::{AdminListener, Control, ControlHandle};
+use std::sync::Arc;
+use tidegate_control::ControlHandle;
 use tidegate_model::address::parse_host_pattern;
-use tidegate_model::{Configuration, HostPattern};
+use tidegate_model::{AdminEndpoint, AdminPlace, AdminServes, HostPattern};
 
 /// Where requests come in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,36 +28,24 @@ pub enum Door {
     Network,
 }
 
-impl Door {
-    pub fn of(listener: &AdminListener) -> Door {
-        match listener {
-            AdminListener::Tcp(listener) => match listener.local_addr() {
-                Ok(address) if address.ip().is_loopback() => Door::Loopback,
-                Ok(_) | Err(_) => Door::Network,
-            },
-            AdminListener::Unix { .. } | AdminListener::Off => Door::Unix,
-        }
-    }
-}
-
 #[derive(Clone)]
 pub struct Access {
     pub handle: ControlHandle,
     pub door: Door,
-}
-
-/// The token that the configuration names.
-fn token_of(configuration: &Configuration) -> Option<Token> {
-    configuration.admin_token.as_ref().map(|secret| Token::new(secret.reveal()))
+    /// As it was when it was opened; the place tells it from the others.
+    pub endpoint: Arc<AdminEndpoint>,
 }
 
 /// Makes the token file when somebody will need it, so that it is there before the first request.
-pub async fn prepare(handle: &ControlHandle, door: Door) {
-    let needs_one = |control: &mut Control| token_of(control.configuration()).is_none().then(|| control.state_dir().to_owned());
-    if door != Door::Loopback {
+pub async fn prepare(handle: &ControlHandle, endpoint: &AdminEndpoint) {
+    let is_asked_here = match &endpoint.place {
+        AdminPlace::Unix(_) => false,
+        AdminPlace::Tcp(address) => address.ip().is_loopback() || address.ip().is_unspecified(),
+    };
+    if !is_asked_here || endpoint.serves == AdminServes::Metrics || endpoint.token.is_some() {
         return;
     }
-    if let Ok(Some(state_dir)) = ask(handle, needs_one).await
+    if let Ok(state_dir) = ask(handle, |control| control.state_dir().to_owned()).await
         && let Err(fault) = token::generated(&state_dir)
     {
         tracing::warn!(%fault, "the admin API has no token");
@@ -69,7 +58,7 @@ pub async fn check(State(access): State<Access>, request: Request, next: Next) -
     if path != "/v1" && !path.starts_with("/v1/") {
         return next.run(request).await;
     }
-    match access.permits(request.uri(), request.headers()).await {
+    match access.permits(request.method(), request.uri(), request.headers()).await {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     }
@@ -79,35 +68,79 @@ pub async fn check(State(access): State<Access>, request: Request, next: Next) -
 pub async fn check_site(State(access): State<Access>, request: Request, next: Next) -> Response {
     let (uri, headers) = (request.uri(), request.headers());
     match one_host(request.version(), headers)
-        .and_then(|()| no_foreign_site(access.door, &access.handle.admin_hosts(), uri, headers))
+        .and_then(|()| no_foreign_site(access.door, &access.endpoint_now().hosts, uri, headers))
     {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     }
 }
 
+/// What a client of the API may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Right {
+    Everything,
+    /// Whatever changes nothing and reads no file for the client.
+    Reading,
+}
+
 impl Access {
-    async fn permits(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+    /// What the configuration says of this place now.
+    fn endpoint_now(&self) -> AdminEndpoint {
+        self.handle.admin_at(&self.endpoint.place).unwrap_or_else(|| AdminEndpoint::clone(&self.endpoint))
+    }
+
+    async fn permits(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+        let endpoint = self.endpoint_now();
+        if endpoint.serves == AdminServes::Metrics {
+            return Err(not_found("this place serves metrics and health, and no API")
+                .with_help("the API is where `admin` of the configuration has it, else on `admin.sock` in the state folder"));
+        }
         if self.door != Door::Unix {
             no_browser(uri, headers)?;
         }
-        let known = ask(&self.handle, |control| (token_of(control.configuration()), control.state_dir().to_owned()));
-        let (configured, state_dir) = known.await?;
+        match self.right(&endpoint, headers).await? {
+            Right::Everything => Ok(()),
+            Right::Reading if is_reading(method, uri.path()) => Ok(()),
+            Right::Reading => {
+                Err(forbidden("read-only", "the token is one to look with, and this changes something or reads files")
+                    .with_help("use the `token` of `admin` for it"))
+            }
+        }
+    }
+
+    async fn right(&self, endpoint: &AdminEndpoint, headers: &HeaderMap) -> Result<Right, Problem> {
+        let configured = endpoint.token.as_ref().map(|secret| Token::new(secret.reveal()));
+        let reading = endpoint.read_token.as_ref().map(|secret| Token::new(secret.reveal()));
+        let given = bearer(headers);
+        if let (Some(reading), Some(given)) = (reading, given)
+            && reading.is(given)
+        {
+            return Ok(Right::Reading);
+        }
         let expected = match (configured, self.door) {
             (Some(token), _) => token,
-            (None, Door::Unix) => return Ok(()),
-            (None, Door::Loopback) => generated(&state_dir)?,
+            (None, Door::Unix) => return Ok(Right::Everything),
+            (None, Door::Loopback) => {
+                let state_dir = ask(&self.handle, |control| control.state_dir().to_owned()).await?;
+                generated(&state_dir)?
+            }
             (None, Door::Network) => {
                 return Err(forbidden("no-token", "the API is open to the network, and no token is configured for it")
                     .with_help("configure a token, or bind the endpoint to 127.0.0.1 or to a `unix:` socket"));
             }
         };
-        match bearer(headers) {
-            Some(given) if expected.is(given) => Ok(()),
+        match given {
+            Some(given) if expected.is(given) => Ok(Right::Everything),
             Some(_) => Err(unauthorised("the token is not that of this process")),
             None => Err(unauthorised("the request has no token")),
         }
     }
+}
+
+/// Where a request goes is asked with a body, and changes nothing. What a configuration would change is asked so as
+/// well, but names files that the process would read.
+fn is_reading(method: &Method, path: &str) -> bool {
+    method == Method::GET || method == Method::HEAD || (method == Method::POST && path == "/v1/explain")
 }
 
 fn generated(state_dir: &Path) -> Result<Token, Problem> {

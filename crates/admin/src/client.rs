@@ -11,7 +11,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
-use tidegate_model::Admin;
+use tidegate_model::AdminPlace;
 use tidegate_outbound::{BodyFault, HEAD_BYTES_MAX, ask};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
@@ -54,12 +54,10 @@ impl AdminAddress {
         if is_named { Ok(AdminAddress::Tcp(text.to_owned())) } else { Err(fault()) }
     }
 
-    /// Where the configuration has it; `None` when it is off.
-    pub fn of(admin: &Admin) -> Option<AdminAddress> {
-        match admin {
-            Admin::Off => None,
-            Admin::Tcp(address) => Some(AdminAddress::of_address(*address)),
-            Admin::Unix(path) => Some(AdminAddress::Unix(path.clone())),
+    pub fn of(place: &AdminPlace) -> AdminAddress {
+        match place {
+            AdminPlace::Tcp(address) => AdminAddress::of_address(*address),
+            AdminPlace::Unix(path) => AdminAddress::Unix(path.clone()),
         }
     }
 

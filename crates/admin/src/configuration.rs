@@ -5,14 +5,14 @@
 use crate::ask::ask;
 use crate::extract::{Expected, Parameters, Part as Body, Query};
 use crate::handlers::{Answer, json, tagged};
-use crate::problem::{Problem, bad_request, of_change};
+use crate::problem::{Problem, bad_request, not_found, of_change};
 use crate::proposal;
 use crate::routes::{Endpoint, Parameter, Verb};
 use axum::extract::State;
 use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use serde_json::{Value, json};
-use tidegate_api::Edited;
 use tidegate_api::schema::Components;
+use tidegate_api::{Edited, Effective, EffectivePart, Setting};
 use tidegate_config::{Edit, List, Target};
 use tidegate_control::{ApplyOptions, ChangeFault, ControlHandle};
 
@@ -32,6 +32,17 @@ fn part(_: &mut Components) -> Value {
         "description": "As the JSON Schema at /v1/configuration/schema describes it." })
 }
 
+/// Several of them.
+fn part_list(known: &mut Components) -> Value {
+    json!({ "type": "array", "items": part(known) })
+}
+
+const DEFAULTS: &[Parameter] = &[Parameter {
+    name: "defaults",
+    about: "`true`: not what is written but what holds, names and values as a plan shows them. Of the whole, `settings`, `pools` and `sites`.",
+    schema: tidegate_api::schema::of::<String>,
+}];
+
 /// What can be addressed.
 #[derive(Debug, Clone, Copy)]
 enum SettingsPart {
@@ -41,17 +52,19 @@ enum SettingsPart {
     Server,
     Listener,
     Tcp,
+    Admin,
     Setting,
 }
 
 impl SettingsPart {
-    const ALL: [SettingsPart; 7] = [
+    const ALL: [SettingsPart; 8] = [
         SettingsPart::Site,
         SettingsPart::Route,
         SettingsPart::Pool,
         SettingsPart::Server,
         SettingsPart::Listener,
         SettingsPart::Tcp,
+        SettingsPart::Admin,
         SettingsPart::Setting,
     ];
 
@@ -64,8 +77,14 @@ impl SettingsPart {
             SettingsPart::Server => ("/v1/configuration/pools/{name}/servers/{address}", "Server"),
             SettingsPart::Listener => ("/v1/configuration/listeners/{address}", "Listener"),
             SettingsPart::Tcp => ("/v1/configuration/tcp/{address}", "Tcp"),
+            SettingsPart::Admin => ("/v1/configuration/admin/{address}", "Admin"),
             SettingsPart::Setting => ("/v1/configuration/settings/{directive}", "Setting"),
         }
+    }
+
+    /// Whether what holds there can be asked.
+    fn has_effective(self) -> bool {
+        matches!(self, SettingsPart::Site | SettingsPart::Pool | SettingsPart::Setting)
     }
 
     fn target(self, parameters: &Parameters) -> Result<Target, Problem> {
@@ -77,6 +96,7 @@ impl SettingsPart {
             SettingsPart::Server => Target::Server { pool: text("name"), address: text("address") },
             SettingsPart::Listener => Target::Listener { address: text("address") },
             SettingsPart::Tcp => Target::Tcp { address: text("address") },
+            SettingsPart::Admin => Target::Admin { address: text("address") },
             SettingsPart::Setting => Target::Top { directive: text("directive") },
         })
     }
@@ -95,10 +115,11 @@ enum Many {
     Servers,
     Listeners,
     Tcp,
+    Admin,
 }
 
 impl Many {
-    const ALL: [Many; 6] = [Many::Sites, Many::Routes, Many::Pools, Many::Servers, Many::Listeners, Many::Tcp];
+    const ALL: [Many; 7] = [Many::Sites, Many::Routes, Many::Pools, Many::Servers, Many::Listeners, Many::Tcp, Many::Admin];
 
     fn place(self) -> (&'static str, &'static str) {
         match self {
@@ -108,6 +129,30 @@ impl Many {
             Many::Servers => ("/v1/configuration/pools/{name}/servers", "addServer"),
             Many::Listeners => ("/v1/configuration/listeners", "addListener"),
             Many::Tcp => ("/v1/configuration/tcp", "addTcp"),
+            Many::Admin => ("/v1/configuration/admin", "addAdmin"),
+        }
+    }
+
+    /// In which part the list is; `None` for those at the top level.
+    fn owner(self, parameters: &Parameters) -> Option<Target> {
+        match self {
+            Many::Routes => Some(Target::Site { address: parameters.text("address") }),
+            Many::Servers => Some(Target::Pool { name: parameters.text("name") }),
+            Many::Sites | Many::Pools | Many::Listeners | Many::Tcp | Many::Admin => None,
+        }
+    }
+
+    /// Its elements, in the JSON of what it is in.
+    fn listed(self, whole: &Value) -> Vec<Value> {
+        let member = |name: &str| whole[name].as_array().cloned().unwrap_or_default();
+        match self {
+            Many::Sites => member("site"),
+            Many::Routes => member("steps").iter().filter_map(|step| step.get("route").cloned()).collect(),
+            Many::Pools => member("pool"),
+            Many::Servers => member("server"),
+            Many::Listeners => member("listener"),
+            Many::Tcp => member("tcp"),
+            Many::Admin => member("admin"),
         }
     }
 
@@ -119,6 +164,7 @@ impl Many {
             Many::Servers => List::Servers { pool: parameters.text("name") },
             Many::Listeners => List::Listeners,
             Many::Tcp => List::Tcp,
+            Many::Admin => List::Admin,
         }
     }
 }
@@ -127,6 +173,7 @@ pub fn endpoints() -> Vec<Endpoint> {
     let mut endpoints = vec![
         Endpoint::reading("/v1/configuration", "configuration", part, || get(whole))
             .about("The configuration as it is written: includes in their place, nothing of secrets.")
+            .asking(DEFAULTS)
             .tagged(),
         Endpoint::reading("/v1/configuration/schema", "configurationSchema", part, || get(schema))
             .about("JSON Schema of the configuration."),
@@ -134,8 +181,10 @@ pub fn endpoints() -> Vec<Endpoint> {
     for (part, handlers) in SettingsPart::ALL.into_iter().zip(BY_PART) {
         endpoints.extend(endpoints_of(part, handlers));
     }
-    for (many, handler) in Many::ALL.into_iter().zip(ADD) {
+    for ((many, handler), list) in Many::ALL.into_iter().zip(ADD).zip(LISTS) {
         let (path, id) = many.place();
+        let listed = Endpoint::reading(path, "", part_list, list).called(id.replace("add", "listed"));
+        endpoints.push(listed.about("All of them, as they are written.").tagged().refusing(&[404]));
         endpoints.push(changing(Verb::Post, path, id.to_owned(), handler).about("One more; the answer comes when it runs."));
     }
     endpoints
@@ -147,6 +196,7 @@ fn endpoints_of(part_of: SettingsPart, [read, put, patch, remove]: [Handler; 4])
         Endpoint::reading(path, "", part, read)
             .called(format!("configured{name}"))
             .about("As it is written.")
+            .asking(if part_of.has_effective() { DEFAULTS } else { &[] })
             .tagged()
             .refusing(&[404]),
         changing(Verb::Put, path, format!("put{name}"), put).about("Replaces it, or makes it when it is not there."),
@@ -167,7 +217,7 @@ type Handler = fn() -> MethodRouter<ControlHandle>;
 
 macro_rules! handlers_of {
     ($($part:ident)*) => { [$( [
-        || get(|handle, parameters| read_part(handle, parameters, SettingsPart::$part)),
+        || get(|handle, parameters, query| read_part(handle, parameters, query, SettingsPart::$part)),
         || put(|handle, parameters, expected, query, Body(value)| {
             edit_part(handle, SettingsPart::$part, parameters, |target| Edit::Put(target, value), "replaced", expected, query)
         }),
@@ -182,7 +232,7 @@ macro_rules! handlers_of {
 
 /// Functions without captures, as the table of addresses wants them: a set for each part, in the order of
 /// `SettingsPart::ALL`.
-const BY_PART: [[Handler; 4]; SettingsPart::ALL.len()] = handlers_of!(Site Route Pool Server Listener Tcp Setting);
+const BY_PART: [[Handler; 4]; SettingsPart::ALL.len()] = handlers_of!(Site Route Pool Server Listener Tcp Admin Setting);
 
 macro_rules! adding_to {
     ($($many:ident)*) => { [$(
@@ -191,9 +241,63 @@ macro_rules! adding_to {
 }
 
 /// In the order of `Many::ALL`.
-const ADD: [Handler; Many::ALL.len()] = adding_to!(Sites Routes Pools Servers Listeners Tcp);
+const ADD: [Handler; Many::ALL.len()] = adding_to!(Sites Routes Pools Servers Listeners Tcp Admin);
 
-async fn whole(State(handle): State<ControlHandle>) -> Answer {
+macro_rules! lists_of {
+    ($($many:ident)*) => { [$( || get(|handle, parameters| list(handle, parameters, Many::$many)) ),*] };
+}
+
+/// In the order of `Many::ALL`.
+const LISTS: [Handler; Many::ALL.len()] = lists_of!(Sites Routes Pools Servers Listeners Tcp Admin);
+
+async fn list(State(handle): State<ControlHandle>, parameters: Parameters, many: Many) -> Answer {
+    let (tag, value) = match many.owner(&parameters) {
+        Some(target) => {
+            let (tag, value) = ask(&handle, move |control| (control.tag(), control.part_json(&target))).await?;
+            (tag, value.map_err(|fault| of_change(&fault))?)
+        }
+        None => ask(&handle, |control| (control.tag(), control.configuration_json())).await?,
+    };
+    tagged(&many.listed(&value), tag)
+}
+
+/// Whether what holds is asked for, and not what is written.
+fn wants_defaults(query: Query) -> Result<bool, Problem> {
+    match query.allowing(&["defaults"])?.text("defaults") {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(_) => Err(bad_request("`defaults` is neither `true` nor `false`")),
+    }
+}
+
+/// What holds of a part; `None` where there is no such part.
+fn effective_part(effective: Effective, target: &Target) -> Option<Vec<Setting>> {
+    let Effective { settings, pools, sites } = effective;
+    let named =
+        |parts: Vec<EffectivePart>, name: &str| parts.into_iter().find(|part| part.name == name).map(|part| part.settings);
+    match target {
+        Target::Pool { name } => named(pools, name),
+        Target::Site { address } => {
+            let https = format!("https://{address}");
+            let is_it = |part: &EffectivePart| part.name == *address || part.name == https;
+            sites.into_iter().find(is_it).map(|part| part.settings)
+        }
+        Target::Top { directive } => {
+            let within = format!("{directive} ");
+            let is_of = |setting: &Setting| setting.name == *directive || setting.name.starts_with(&within);
+            Some(settings.into_iter().filter(is_of).collect())
+        }
+        Target::Route { .. } | Target::Server { .. } | Target::Listener { .. } | Target::Tcp { .. } | Target::Admin { .. } => {
+            None
+        }
+    }
+}
+
+async fn whole(State(handle): State<ControlHandle>, query: Query) -> Answer {
+    if wants_defaults(query)? {
+        let (tag, effective) = ask(&handle, |control| (control.tag(), control.effective())).await?;
+        return tagged(&effective, tag);
+    }
     let (tag, value) = ask(&handle, |control| (control.tag(), control.configuration_json())).await?;
     tagged(&value, tag)
 }
@@ -202,8 +306,18 @@ async fn schema() -> Answer {
     json(&tidegate_config::schema())
 }
 
-async fn read_part(State(handle): State<ControlHandle>, parameters: Parameters, part: SettingsPart) -> Answer {
+async fn read_part(State(handle): State<ControlHandle>, parameters: Parameters, query: Query, part: SettingsPart) -> Answer {
     let target = part.target(&parameters)?;
+    if wants_defaults(query)? {
+        if !part.has_effective() {
+            return Err(bad_request("`defaults` is known of sites, pools and settings"));
+        }
+        let (tag, effective) = ask(&handle, |control| (control.tag(), control.effective())).await?;
+        return match effective_part(effective, &target) {
+            Some(settings) => tagged(&settings, tag),
+            None => Err(not_found("there is nothing of that name")),
+        };
+    }
     let (tag, value) = ask(&handle, move |control| (control.tag(), control.part_json(&target))).await?;
     tagged(&value.map_err(|fault| of_change(&fault))?, tag)
 }
@@ -261,6 +375,7 @@ fn subject(edit: &Edit) -> String {
             Target::Server { pool, address } => format!("server {address} of {pool}"),
             Target::Listener { address } => format!("listener {address}"),
             Target::Tcp { address } => format!("tcp {address}"),
+            Target::Admin { address } => format!("admin {address}"),
             Target::Top { directive } => directive.clone(),
         },
         Edit::Append(list, _) => match list {
@@ -270,6 +385,7 @@ fn subject(edit: &Edit) -> String {
             List::Servers { pool } => format!("a server of {pool}"),
             List::Listeners => "a listener".to_owned(),
             List::Tcp => "a tcp".to_owned(),
+            List::Admin => "an admin".to_owned(),
         },
     }
 }

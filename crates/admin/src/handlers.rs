@@ -8,14 +8,15 @@ use crate::proposal;
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use jiff::Timestamp;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use tidegate_api::{
-    ApplyRequest, Confirmed, Connections, ExplainRequest, Listeners, NoOptions, PlanRequest, Pools, PurgeRequest, Purged, Server,
-    UpgradeRequest, Upgraded,
+    ApplyRequest, ClosedConnections, Confirmed, Connections, ExplainRequest, Listeners, NoOptions, PlanRequest, Pools,
+    PurgeRequest, Purged, Server, UpgradeRequest, Upgraded,
 };
 use tidegate_control::cache::PurgeRequest as CachePurge;
-use tidegate_control::report::CONNECTIONS_LISTED_MAX;
+use tidegate_control::report::{CONNECTIONS_LISTED_MAX, ConnectionFilter};
 use tidegate_control::{ApplyOptions, ChangeFault, Control, ControlHandle, Tag};
 use tidegate_explain::Question;
 use tokio::sync::oneshot;
@@ -66,8 +67,11 @@ pub async fn listeners(State(handle): State<ControlHandle>) -> Answer {
     json(&Listeners { listeners })
 }
 
+/// What of connections may be asked, beside how many.
+const CONNECTION_FILTERS: [&str; 6] = ["listener", "kind", "site", "pool", "client", "older_than"];
+
 pub async fn connections(State(handle): State<ControlHandle>, query: Query) -> Answer {
-    let query = query.allowing(&["limit", "listener", "kind"])?;
+    let query = query.allowing(&["limit", "listener", "kind", "site", "pool", "client", "older_than"])?;
     let limit = match query.text("limit") {
         None => CONNECTIONS_LISTED,
         Some(text) => text
@@ -76,14 +80,54 @@ pub async fn connections(State(handle): State<ControlHandle>, query: Query) -> A
             .filter(|limit| *limit <= CONNECTIONS_LISTED_MAX)
             .ok_or_else(|| bad_request(format!("`limit` is not a number up to {CONNECTIONS_LISTED_MAX}")))?,
     };
+    let meant = filter_of(&query)?;
     let (all, total) = ask(&handle, |control| control.connections()).await?;
-    let connections = all
-        .into_iter()
-        .filter(|connection| query.text("listener").is_none_or(|listener| connection.listener.to_string() == listener))
-        .filter(|connection| query.text("kind").is_none_or(|kind| connection.kind == kind))
-        .take(limit)
-        .collect();
+    let connections = all.into_iter().filter(|connection| meant.takes(connection)).take(limit).collect();
     json(&Connections { total, connections })
+}
+
+pub async fn close_connections(State(handle): State<ControlHandle>, query: Query) -> Answer {
+    let query = query.allowing(&["listener", "kind", "site", "pool", "client", "older_than", "all"])?;
+    // A slip must not end every connection.
+    let is_narrowed = CONNECTION_FILTERS.iter().any(|name| query.text(name).is_some());
+    if !is_narrowed && query.text("all") != Some("true") {
+        return Err(bad_request("it is not said which connections are to be closed")
+            .with_help("name them by `site`, `pool`, `client`, `listener`, `kind` or `older_than`, or write `all=true`"));
+    }
+    let meant = filter_of(&query)?;
+    let closed = ask(&handle, move |control| control.close_connections(&meant)).await?;
+    json(&ClosedConnections { closed })
+}
+
+pub async fn close_connection(State(handle): State<ControlHandle>, parameters: Parameters) -> Answer {
+    let text = parameters.text("id");
+    let id = text.parse().map_err(|_| bad_request(format!("`{}` in the path is not a connection's id", text.escape_debug())))?;
+    let meant = ConnectionFilter { id: Some(id), ..ConnectionFilter::default() };
+    match ask(&handle, move |control| control.close_connections(&meant)).await? {
+        0 => Err(not_found(format!("no connection {id} is open")).with_help("/v1/connections lists those that are")),
+        closed => json(&ClosedConnections { closed }),
+    }
+}
+
+fn filter_of(query: &Query) -> Result<ConnectionFilter, Problem> {
+    let text = |name: &str| query.text(name).map(str::to_owned);
+    let wrong = |name: &str, what: &str| bad_request(format!("`{name}` is not {what}"));
+    let opened_before = query.text("older_than").map(|text| {
+        let age = tidegate_config::parse_duration(text).ok();
+        let since = age.and_then(|age| Timestamp::now().checked_sub(age).ok());
+        since.ok_or_else(|| wrong("older_than", "a time such as `10m`"))
+    });
+    let listener = query.text("listener").map(|text| text.parse().map_err(|_| wrong("listener", "an address with a port")));
+    let client = query.text("client").map(|text| text.parse().map_err(|_| wrong("client", "an IP address")));
+    Ok(ConnectionFilter {
+        id: None,
+        listener: listener.transpose()?,
+        kind: text("kind"),
+        site: text("site"),
+        pool: text("pool"),
+        client: client.transpose()?,
+        opened_before: opened_before.transpose()?,
+    })
 }
 
 pub async fn pools(State(handle): State<ControlHandle>) -> Answer {
@@ -150,14 +194,19 @@ pub async fn purge(State(handle): State<ControlHandle>, Json(request): Json<Purg
     json(&Purged { purged })
 }
 
-pub async fn generations(State(handle): State<ControlHandle>) -> Answer {
-    let (tag, generations) = ask(&handle, |control| (control.tag(), control.generations())).await?;
+pub async fn generations(State(handle): State<ControlHandle>, query: Query) -> Answer {
+    let query = query.allowing(&["since"])?;
+    let since = query
+        .text("since")
+        .map(|text| text.parse().map_err(|_| bad_request("`since` is not a time as in `2026-11-20T10:00:00Z`")));
+    let since = since.transpose()?;
+    let (tag, generations) = ask(&handle, move |control| (control.tag(), control.generations(since))).await?;
     tagged(&generations, tag)
 }
 
 pub async fn generation(State(handle): State<ControlHandle>, parameters: Parameters) -> Answer {
     let number = parameters.number("n")?;
-    let (tag, known) = ask(&handle, |control| (control.tag(), control.generations())).await?;
+    let (tag, known) = ask(&handle, |control| (control.tag(), control.generations(None))).await?;
     match known.generations.iter().find(|generation| generation.number == number) {
         Some(generation) => tagged(generation, tag),
         None => Err(of_change(&ChangeFault::NoSuchGeneration(number))),

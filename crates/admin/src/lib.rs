@@ -7,8 +7,10 @@ mod ask;
 mod certificates;
 pub mod client;
 mod configuration;
+mod draining;
 mod extract;
 mod handlers;
+mod metrics;
 mod openapi;
 pub mod problem;
 mod proposal;
@@ -19,55 +21,70 @@ pub mod token;
 use access::{Access, Door};
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use serving::{Bounds, serve_at};
+use serving::{Bounds, Routers, serve_at};
 use std::future::pending;
 use tidegate_control::{AdminListener, ControlHandle};
+use tidegate_model::AdminPlace;
 use tidegate_telemetry::ReadinessState;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
-/// Serves until the process ends; moves when the configuration names another place. Requests that are being answered
-/// there are finished.
-pub async fn serve(first: AdminListener, mut places: mpsc::UnboundedReceiver<AdminListener>, handle: ControlHandle) {
-    let mut listener = first;
-    loop {
-        let (leave, left) = tokio::sync::oneshot::channel::<()>();
-        let door = Door::of(&listener);
-        let router = router(handle.clone(), door);
-        // Before the endpoint says that the process is ready: who waits for that asks with the token next.
-        access::prepare(&handle, door).await;
-        let serving = tokio::task::spawn_local(async move {
-            let left = async move {
-                let _ = left.await;
-            };
-            if let Err(error) = serve_at(listener, router, Bounds::default(), left).await {
-                tracing::error!(%error, "the admin endpoint ended");
-            }
-        });
-        let Some(next) = places.recv().await else {
-            let _ = serving.await;
-            return pending().await;
-        };
-        drop(leave);
-        listener = next;
-    }
+/// What answers at one place, until it is dropped. Requests that are being answered there are finished.
+struct Serving {
+    place: AdminPlace,
+    _leave: oneshot::Sender<()>,
 }
 
-fn router(handle: ControlHandle, door: Door) -> Router {
-    let access = Access { handle: handle.clone(), door };
+/// Serves until the process ends, at each place that comes, as long as the configuration names it.
+pub async fn serve(mut places: mpsc::UnboundedReceiver<Vec<AdminListener>>, handle: ControlHandle) {
+    let mut serving: Vec<Serving> = Vec::new();
+    while let Some(opened) = places.recv().await {
+        // Of one that comes again the older is another socket, which nobody wants any more.
+        serving.retain(|serving| {
+            handle.admin_at(&serving.place).is_some() && opened.iter().all(|opened| opened.place != serving.place)
+        });
+        for listener in opened {
+            serving.extend(serve_place(listener, &handle).await);
+        }
+    }
+    pending().await
+}
+
+async fn serve_place(listener: AdminListener, handle: &ControlHandle) -> Option<Serving> {
+    let place = listener.place.clone();
+    // It may have been left again already.
+    let endpoint = handle.admin_at(&place)?;
+    // Before the endpoint says that the process is ready: who waits for that asks with the token next.
+    access::prepare(handle, &endpoint).await;
+    let of_door = |door| router(Access { handle: handle.clone(), door, endpoint: endpoint.clone().into() });
+    let routers = match &place {
+        AdminPlace::Unix(_) => Routers::one(of_door(Door::Unix)),
+        AdminPlace::Tcp(_) => Routers { of_loopback: of_door(Door::Loopback), of_network: of_door(Door::Network) },
+    };
+    let (leave, left) = oneshot::channel::<()>();
+    tokio::task::spawn_local(async move {
+        let left = async move {
+            let _ = left.await;
+        };
+        if let Err(error) = serve_at(listener, routers, Bounds::default(), left).await {
+            tracing::error!(%error, "the admin endpoint ended");
+        }
+    });
+    Some(Serving { place, _leave: leave })
+}
+
+fn router(access: Access) -> Router {
+    let handle = access.handle.clone();
     Router::new()
-        .route("/metrics", get(metrics))
+        .route("/metrics", get(metrics::answer))
+        .route("/metrics/draining", get(draining::metrics))
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(readiness))
         .merge(routes::router(access.clone()))
         .layer(axum::middleware::from_fn_with_state(access, access::check_site))
         .with_state(handle)
-}
-
-async fn metrics(State(handle): State<ControlHandle>) -> Response {
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], handle.registry.render_prometheus()).into_response()
 }
 
 async fn readiness(State(handle): State<ControlHandle>) -> Response {

@@ -14,9 +14,9 @@ use serde_json::Value;
 use std::borrow::Cow;
 use tidegate_api::schema::{Components, Described};
 use tidegate_api::{
-    Applied, ApplyRequest, Cache, CertificateChanged, Certificates, Confirmed, Connections, Difference, ExplainRequest,
-    Explanation, Generation, Generations, Listeners, NoOptions, PastRequest, PlanRequest, Planned, Pool, Pools, PurgeRequest,
-    Purged, RevokeRequest, Server, Status, UpgradeRequest, Upgraded,
+    Applied, ApplyRequest, Cache, CertificateChanged, Certificates, ClosedConnections, Confirmed, Connections, Difference,
+    ExplainRequest, Explanation, Generation, Generations, Listeners, NoOptions, PastRequest, PlanRequest, Planned, Pool, Pools,
+    PurgeRequest, Purged, RevokeRequest, Server, Status, UpgradeRequest, Upgraded,
 };
 use tidegate_control::ControlHandle;
 
@@ -132,11 +132,44 @@ pub fn endpoints() -> Vec<Endpoint> {
     endpoints
 }
 
-const CONNECTION_FILTERS: &[Parameter] = &[
+const CONNECTIONS: &[Parameter] = &[
     Parameter { name: "limit", about: "At most so many: 0 to 10000, 100 when it is left out.", schema: u32::schema },
-    Parameter { name: "listener", about: "Those of a listening address, as `/v1/listeners` has it.", schema: String::schema },
-    Parameter { name: "kind", about: "`handshake`, `http/1`, `http/2` or `tunnel`.", schema: String::schema },
+    LISTENER,
+    KIND,
+    SITE,
+    POOL,
+    CLIENT,
+    OLDER_THAN,
 ];
+
+const CLOSED: &[Parameter] = &[
+    LISTENER,
+    KIND,
+    SITE,
+    POOL,
+    CLIENT,
+    OLDER_THAN,
+    Parameter { name: "all", about: "`true`: every connection, where nothing else is said.", schema: String::schema },
+];
+
+const LISTENER: Parameter =
+    Parameter { name: "listener", about: "Those of a listening address, as `/v1/listeners` has it.", schema: String::schema };
+const KIND: Parameter = Parameter { name: "kind", about: "`handshake`, `http/1`, `http/2` or `tunnel`.", schema: String::schema };
+const SITE: Parameter = Parameter {
+    name: "site",
+    about: "Those whose last request was for this site, by its first address.",
+    schema: String::schema,
+};
+const POOL: Parameter = Parameter { name: "pool", about: "Those whose last request went to this pool.", schema: String::schema };
+const CLIENT: Parameter = Parameter { name: "client", about: "Those of an IP address.", schema: String::schema };
+const OLDER_THAN: Parameter =
+    Parameter { name: "older_than", about: "Those that have been open for longer: `10m`, `1h30m`.", schema: String::schema };
+
+const SINCE: &[Parameter] = &[Parameter {
+    name: "since",
+    about: "Only those that ran at this time or later: `2026-11-20T10:00:00Z`.",
+    schema: String::schema,
+}];
 
 fn questions() -> Vec<Endpoint> {
     let read = Endpoint::reading;
@@ -146,14 +179,15 @@ fn questions() -> Vec<Endpoint> {
             .about("Listening addresses, and how many connections each has."),
         read("/v1/connections", "connections", Connections::schema, || get(handlers::connections))
             .about("Open connections of clients, the oldest first. Filters see the 10000 oldest.")
-            .asking(CONNECTION_FILTERS),
+            .asking(CONNECTIONS),
         read("/v1/certificates", "certificates", Certificates::schema, || get(certificates::list))
             .about("The certificates that sites answer with, and names whose certificates are obtained."),
         read("/v1/pools", "pools", Pools::schema, || get(handlers::pools)).about("Pools and their servers.").tagged(),
         read("/v1/pools/{name}", "pool", Pool::schema, || get(handlers::pool)).about("One pool.").tagged().refusing(&[404]),
         read("/v1/cache", "cache", Cache::schema, || get(handlers::cache)).about("What the cache holds and has done."),
         read("/v1/generations", "generations", Generations::schema, || get(handlers::generations))
-            .about("The configurations that ran, the newest last: at most 20.")
+            .about("The configurations that ran, the newest last: the last 20, and those of the last 30 days.")
+            .asking(SINCE)
             .tagged(),
         read("/v1/generations/{n}", "generation", Generation::schema, || get(handlers::generation))
             .about("One configuration that ran. Its text may hold secrets and is not in the answer.")
@@ -193,6 +227,13 @@ fn changes() -> Vec<Endpoint> {
             post(handlers::undrain)
         })
         .about("Takes a server back into use."),
+        closing("/v1/connections", "closeConnections", || axum::routing::delete(handlers::close_connections))
+            .about("Ends connections of clients at once, with whatever is on its way on them.")
+            .asking(CLOSED)
+            .refusing(&[]),
+        closing("/v1/connections/{id}", "closeConnection", || axum::routing::delete(handlers::close_connection))
+            .about("Ends one connection of a client.")
+            .refusing(&[404]),
         change("/v1/cache/purge", "purge", PurgeRequest::schema, Purged::schema, || post(handlers::purge))
             .about("Removes what the cache keeps, or marks it as stale; answers when that is done.")
             .untagged()
@@ -218,6 +259,10 @@ fn changes() -> Vec<Endpoint> {
             .untagged()
             .refusing(&[409, 412, 422]),
     ]
+}
+
+fn closing(path: &'static str, id: &'static str, handler: fn() -> MethodRouter<ControlHandle>) -> Endpoint {
+    Endpoint { verb: Verb::Delete, ..Endpoint::reading(path, id, ClosedConnections::schema, handler) }
 }
 
 /// The API behind its access check. Anything else below `/v1` is a problem, too.

@@ -7,11 +7,12 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tidegate_control::AdminListener;
+use tidegate_control::{AdminListener, AdminSocket};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Sleep, sleep};
@@ -38,27 +39,54 @@ impl Default for Bounds {
 /// When the system has no descriptor for a connection that waits.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// Who answers, by where a connection comes in: what listens on every address is asked by this machine as well.
+#[derive(Clone)]
+pub struct Routers {
+    /// Connections that only processes of this machine can have opened.
+    pub of_loopback: Router,
+    pub of_network: Router,
+}
+
+impl Routers {
+    pub fn one(router: Router) -> Routers {
+        Routers { of_loopback: router.clone(), of_network: router }
+    }
+
+    fn of(&self, local: Option<SocketAddr>) -> Router {
+        // What came by IPv4 to a socket of IPv6 has an address that says so.
+        let is_loopback = local.is_some_and(|local| local.ip().to_canonical().is_loopback());
+        if is_loopback { self.of_loopback.clone() } else { self.of_network.clone() }
+    }
+}
+
 /// Serves until `left`, and then what is on its way.
-pub async fn serve_at(listener: AdminListener, router: Router, bounds: Bounds, left: impl Future<Output = ()>) -> io::Result<()> {
-    match listener {
-        AdminListener::Off => left.await,
-        AdminListener::Tcp(listener) => {
+pub async fn serve_at(
+    listener: AdminListener,
+    routers: Routers,
+    bounds: Bounds,
+    left: impl Future<Output = ()>,
+) -> io::Result<()> {
+    match listener.socket {
+        AdminSocket::Tcp(listener) => {
             let listener = tokio::net::TcpListener::from_std(listener)?;
-            let accept = async move || listener.accept().await.map(|(stream, _)| stream);
-            serve_accepted(accept, router, bounds, left).await;
+            let accept = async move || {
+                let (stream, _) = listener.accept().await?;
+                let router = routers.of(stream.local_addr().ok());
+                Ok((stream, router))
+            };
+            serve_accepted(accept, bounds, left).await;
         }
-        AdminListener::Unix { listener, .. } => {
+        AdminSocket::Unix(listener) => {
             let listener = tokio::net::UnixListener::from_std(listener)?;
-            let accept = async move || listener.accept().await.map(|(stream, _)| stream);
-            serve_accepted(accept, router, bounds, left).await;
+            let accept = async move || listener.accept().await.map(|(stream, _)| (stream, routers.of(None)));
+            serve_accepted(accept, bounds, left).await;
         }
     }
     Ok(())
 }
 
 async fn serve_accepted<S: AsyncRead + AsyncWrite + Unpin + 'static>(
-    accept: impl AsyncFn() -> io::Result<S>,
-    router: Router,
+    accept: impl AsyncFn() -> io::Result<(S, Router)>,
     bounds: Bounds,
     left: impl Future<Output = ()>,
 ) {
@@ -74,9 +102,9 @@ async fn serve_accepted<S: AsyncRead + AsyncWrite + Unpin + 'static>(
         tokio::select! {
             () = &mut left => break,
             (place, accepted) = next => match accepted {
-                Ok(stream) => {
+                Ok((stream, router)) => {
                     let stream = Patient { stream, limit: bounds.stall_timeout, stalled: None };
-                    let serving = serve_connection(stream, router.clone(), bounds.head_timeout, leaving.clone());
+                    let serving = serve_connection(stream, router, bounds.head_timeout, leaving.clone());
                     tokio::task::spawn_local(async move {
                         serving.await;
                         drop(place);
@@ -171,7 +199,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bounds, serve_at};
+    use super::{Bounds, Routers, serve_at};
     use axum::Router;
     use axum::routing::get;
     use std::net::SocketAddr;
@@ -206,7 +234,8 @@ mod tests {
         let (leave, left) = oneshot::channel::<()>();
         let serving = spawn_local(async move {
             let left = async move { drop(left.await) };
-            serve_at(AdminListener::Tcp(listener), router, bounds, left).await.expect("it serves");
+            let listener = AdminListener::tcp(listener).expect("an address");
+            serve_at(listener, Routers::one(router), bounds, left).await.expect("it serves");
         });
         (address, leave, serving)
     }

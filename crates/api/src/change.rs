@@ -1,10 +1,25 @@
 //! Requests that change something, and what they answer.
 
 use crate::Plan;
+use crate::Setting;
 use crate::schema::objects;
 use std::net::SocketAddr;
 
 objects! {
+    /// What holds, defaults included: names and values as a plan shows them.
+    pub struct Effective {
+        /// Of the process.
+        pub settings: Vec<Setting>,
+        pub pools: Vec<EffectivePart>,
+        pub sites: Vec<EffectivePart>,
+    }
+
+    /// The settings of a pool, or those of a site's TLS.
+    pub struct EffectivePart {
+        pub name: String,
+        pub settings: Vec<Setting>,
+    }
+
     /// A configuration: a file, a text, or without either what the process was started with, read again.
     #[serde(deny_unknown_fields)]
     pub struct PlanRequest {

@@ -19,8 +19,8 @@ pub use certificates::{
     RevokeRequest, Staple, StapleState,
 };
 pub use change::{
-    Applied, ApplyRequest, Confirmed, DrainedConnections, Edited, NoOptions, PlanRequest, Planned, UnwrittenFile, UpgradeRequest,
-    Upgraded,
+    Applied, ApplyRequest, Confirmed, DrainedConnections, Edited, Effective, EffectivePart, NoOptions, PlanRequest, Planned,
+    UnwrittenFile, UpgradeRequest, Upgraded,
 };
 pub use explain::{
     ExplainRequest, ExplainedCertificate, ExplainedListener, ExplainedPool, ExplainedRequest, ExplainedRoute, ExplainedServer,
@@ -35,6 +35,6 @@ pub use plan::{
 pub use pools::{ErrorCount, Pool, Pools, Server, ServerState, Source};
 pub use schema::Word;
 pub use status::{
-    AwaitsConfirmation, Connection, ConnectionCounts, Connections, GenerationRequests, Listener, Listeners, Readiness, Refused,
-    Status, TicketKeys, Traffic,
+    AwaitsConfirmation, ClosedConnections, Connection, ConnectionCounts, Connections, GenerationRequests, Listener, Listeners,
+    Readiness, Refused, Status, TicketKeys, Traffic,
 };

@@ -117,6 +117,11 @@ objects! {
         pub connections: Vec<Connection>,
     }
 
+    /// Connections that were ended.
+    pub struct ClosedConnections {
+        pub closed: usize,
+    }
+
     /// An open connection of a client.
     pub struct Connection {
         pub id: u64,
@@ -131,6 +136,8 @@ objects! {
         pub active: u32,
         /// Of the last request.
         pub site: Option<String>,
+        /// The one that a request went to last.
+        pub pool: Option<String>,
         /// Of the last request.
         pub generation: u64,
         pub draining: bool,

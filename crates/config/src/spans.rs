@@ -8,7 +8,7 @@ use std::hash::Hash;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use tidegate_model::{Discover, HostPattern, PoolName, SiteAddress, UpstreamAddress};
+use tidegate_model::{AdminServes, Discover, HostPattern, PoolName, SiteAddress, UpstreamAddress};
 
 /// Where things were written that are checked again when the configuration is put to work.
 #[derive(Debug, Clone, Default)]
@@ -17,7 +17,8 @@ pub struct Spans {
     pub addresses: Vec<(SiteAddress, Location)>,
     /// Certificate and key files, by their full path, as often as they are named.
     pub files: Vec<(PathBuf, Location)>,
-    pub admin: Option<Location>,
+    /// The place of each `admin`, with what is served there, whether it can be read or not.
+    pub admin: Vec<(AdminServes, Location)>,
     /// The path of the access log, when it is a file.
     pub access_log: Option<Location>,
     /// The word of `driver`.
@@ -115,7 +116,7 @@ impl Spans {
         Some(Spans {
             addresses: moved.list(&self.addresses, addresses)?,
             files: moved.list(&self.files, &[])?,
-            admin: one(&self.admin)?,
+            admin: self.admin.iter().map(|(serves, at)| Some((*serves, moved.place(at)?))).collect::<Option<_>>()?,
             access_log: one(&self.access_log)?,
             driver: one(&self.driver)?,
             storage: one(&self.storage)?,

@@ -32,8 +32,6 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
         pools: _,
         listeners: _,
         admin,
-        admin_token,
-        admin_hosts,
         access_log,
         log,
         threads,
@@ -44,11 +42,12 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
         storage,
         ticket_keys,
         drain,
+        drain_delay,
         limits,
         filled: _,
     } = configuration;
     edition::write(lines.line(), *edition);
-    admin::write(lines.line(), admin, admin_token.as_ref(), admin_hosts);
+    admin::write(lines, admin);
     access_log::write(lines.line(), access_log);
     log::write_level(lines.line(), log.level);
     threads::write(lines.line(), *threads);
@@ -58,7 +57,7 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
     acme::write_top(lines.line(), acme.as_ref());
     storage::write(lines.line(), storage);
     ticket_keys::write(lines.line(), ticket_keys);
-    drain::write(lines.line(), *drain);
+    drain::write(lines.line(), *drain, *drain_delay);
     limits::write(lines.line(), limits);
 }
 
@@ -217,7 +216,7 @@ mod tests {
         let mut blocks = Vec::new();
         for site in &configuration.sites {
             blocks.push(Block { options: site.options.clone(), steps: site.steps.clone(), ..Block::default() });
-            for Route { paths: _, matches, options, steps, terminal } in site.routes.iter().cloned() {
+            for Route { name: _, paths: _, matches, options, steps, terminal } in site.routes.iter().cloned() {
                 blocks.push(Block { matches, options, steps, terminal: Some(terminal) });
             }
         }
@@ -312,8 +311,8 @@ mod tests {
         });
     }
 
-    fn write_route(line: &mut Writer, Route { paths, matches, options, steps, terminal: end }: &Route) {
-        line.name("route").arguments(paths.iter().map(show_path)).lines(|lines| {
+    fn write_route(line: &mut Writer, Route { name, paths, matches, options, steps, terminal: end }: &Route) {
+        line.name("route").arguments(paths.iter().map(show_path)).optional("name", name.as_ref()).lines(|lines| {
             lines.extend(matches, |line, matched| {
                 line.name(match_line(matched, Form::Whole));
             });

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tidegate_config::{Environment, LoadMemory, Loaded, MainFile, load_path, load_path_again, load_with, render};
 use tidegate_model::{
-    AccessLogFormat, Admin, CipherName, Condition, ConditionKind, Configuration, Edition, Field, HeaderOperation, HostPattern,
-    LogLevel, LogTarget, Memory, PathPattern, Placeholder, Rotation, Scheme, SiteAddress, Step, Template, TemplatePart, Terminal,
-    TextPattern, Threads, TlsSource, TlsVersion, UpstreamAddress,
+    AccessLogFormat, Admin, AdminEndpoint, AdminPlace, AdminServes, CipherName, Condition, ConditionKind, Configuration, Edition,
+    Field, HeaderOperation, HostPattern, LogLevel, LogTarget, Memory, PathPattern, Placeholder, Rotation, Scheme, Secret,
+    SiteAddress, Step, Template, TemplatePart, Terminal, TextPattern, Threads, TlsSource, TlsVersion, UpstreamAddress,
 };
 
 fn load_text_in(text: &str, directory: &Path, variables: &[(&str, &str)]) -> Loaded {
@@ -288,7 +288,8 @@ fn settings_of_the_whole_process() {
         site "localhost" { respond 200; }"#,
     );
     assert_eq!(configuration.edition, Edition::E2026);
-    assert_eq!(configuration.admin, Admin::Unix("/run/tidegate.sock".into()));
+    let socket = AdminEndpoint::new(AdminPlace::Unix("/run/tidegate.sock".into()), AdminServes::Everything);
+    assert_eq!(configuration.admin, Admin::At(vec![socket]));
     let rotation = Some(Rotation { size_bytes: 100_000_000, keep: 7 });
     assert_eq!(configuration.access_log.target, LogTarget::File { path: "/var/log/access.log".into(), rotation });
     assert!(matches!(configuration.access_log.format, AccessLogFormat::Template(_)));
@@ -312,12 +313,42 @@ fn defaults_hold_when_nothing_is_written() {
     let configuration = loaded("site \"localhost\" { respond 200; }");
     let expected = Configuration { sites: configuration.sites.clone(), ..Configuration::default() };
     assert_eq!(configuration, expected);
-    assert_eq!(configuration.admin, Admin::Tcp("127.0.0.1:9180".parse().expect("an address")));
+    assert_eq!(configuration.admin, Admin::Default);
     let named =
         loaded("admin \"0.0.0.0:9180\" hosts=\"App-1.example.com., *.mon.example.com\"\nsite \"localhost\" { respond 200; }");
     let names = [HostPattern::Exact("app-1.example.com".into()), HostPattern::Wildcard("mon.example.com".into())];
-    assert_eq!(named.admin_hosts, names);
+    let Admin::At(endpoints) = named.admin else { panic!("{:?}", named.admin) };
+    assert_eq!(endpoints[0].hosts, names);
     assert_eq!(loaded("admin \"off\"\nsite \"localhost\" { respond 200; }").admin, Admin::Off);
+}
+
+#[test]
+fn metrics_and_the_api_are_served_where_each_line_says() {
+    const SITE: &str = "site \"http://a.test\" { respond 200; }\n";
+    let text = "admin \"unix:/run/a.sock\"\nadmin \"0.0.0.0:9180\" serve=\"metrics\" hosts=\"a.example\"\n\
+                admin \"127.0.0.1:9181\" token=\"0123456789abcdef\" read-token=\"fedcba9876543210\"\n";
+    let Admin::At(endpoints) = loaded(&format!("{text}{SITE}")).admin else { panic!("they are written") };
+    let seen: Vec<_> = endpoints.iter().map(|endpoint| (endpoint.place.to_string(), endpoint.serves)).collect();
+    let expected = [
+        ("unix:/run/a.sock", AdminServes::Everything),
+        ("0.0.0.0:9180", AdminServes::Metrics),
+        ("127.0.0.1:9181", AdminServes::Everything),
+    ];
+    assert_eq!(seen, expected.map(|(place, serves)| (place.to_owned(), serves)));
+    assert_eq!(endpoints[2].read_token.as_ref().map(Secret::reveal), Some("fedcba9876543210"));
+
+    let check = |lines: &str, code: &str| {
+        let loaded = load_text("test.kdl", &format!("{lines}\n{SITE}"), Path::new("/etc/tidegate"));
+        let codes: Vec<_> = loaded.diagnostics.iter().map(|diagnostic| diagnostic.code).collect();
+        assert_eq!(codes, [code], "{lines}");
+    };
+    check("admin \"off\"\nadmin \"127.0.0.1:1\"", "duplicate-directive");
+    check("admin \"127.0.0.1:1\"\nadmin \"off\"", "duplicate-directive");
+    check("admin \"127.0.0.1:1\"\nadmin \"127.0.0.1:1\" serve=\"metrics\"", "duplicate-listener");
+    check("admin \"127.0.0.1:1\" serve=\"metrics\" token=\"0123456789abcdef\"", "without-effect");
+    check("admin \"127.0.0.1:1\" token=\"0123456789abcdef\" read-token=\"0123456789abcdef\"", "bad-token");
+    check("admin \"127.0.0.1:1\" serve=\"all\"", "bad-value");
+    check("admin \"0.0.0.0:1\"", "open-admin");
 }
 
 #[test]
@@ -462,7 +493,7 @@ fn places_of_what_is_checked_again_later() {
     let configuration = loaded.configuration.expect("no errors");
     let second = &configuration.sites[0].addresses[1];
     assert_eq!(loaded.spans.of_address(second).map(written), Some("\"b.localhost\""));
-    assert_eq!(loaded.spans.admin.as_ref().map(written), Some("\"127.0.0.1:1\""));
+    assert_eq!(loaded.spans.admin.iter().map(|(_, at)| written(at)).collect::<Vec<_>>(), ["\"127.0.0.1:1\""]);
     assert_eq!(loaded.spans.access_log.as_ref().map(written), Some("\"./x.log\""));
 }
 

@@ -323,7 +323,10 @@ fn check_corpus_edit(corpus: &[String], bytes: &[u8]) {
         // What the value leaves out, the target says.
         let identity = match target {
             Target::Pool { name } => Some(("name", name)),
-            Target::Server { address, .. } | Target::Listener { address } | Target::Tcp { address } => Some(("address", address)),
+            Target::Server { address, .. }
+            | Target::Listener { address }
+            | Target::Tcp { address }
+            | Target::Admin { address } => Some(("address", address)),
             Target::Site { .. } | Target::Route { .. } | Target::Top { .. } => None,
         };
         if let (Some((member, name)), Value::Object(members)) = (identity, &mut value) {
@@ -376,6 +379,7 @@ fn targets(document: &Value) -> Vec<(Target, String)> {
                     }
                 }
                 "tcp" => targets.push((Target::Tcp { address: text(&one["address"]) }, at)),
+                "admin" => targets.push((Target::Admin { address: text(&one["address"]) }, at)),
                 "listener" => targets.push((Target::Listener { address: text(&one["address"]) }, at)),
                 other => panic!("a list that nothing targets: {other}"),
             }
@@ -461,6 +465,7 @@ fn a_configuration_can_be_made_from_nothing() {
                 "pool" => List::Pools,
                 "listener" => List::Listeners,
                 "tcp" => List::Tcp,
+                "admin" => List::Admin,
                 _ => {
                     edits.push(Edit::Put(Target::Top { directive: name.clone() }, member.clone()));
                     continue;

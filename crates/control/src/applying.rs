@@ -39,6 +39,8 @@ pub enum ChangeFault {
     },
     /// Something of that name is there already; a sentence.
     Taken(String),
+    /// Something else needs what was to be removed; a sentence with a remedy.
+    InUse(String),
     NothingToConfirm,
     /// The process is about to end, or a successor takes over.
     Leaving,
@@ -70,7 +72,9 @@ impl fmt::Display for ChangeFault {
             ),
             ChangeFault::NothingToConfirm => f.write_str("no change waits for a confirmation"),
             ChangeFault::Leaving => f.write_str("the process is ending, or a successor takes over, and takes on no changes now"),
-            ChangeFault::NotFound(what) | ChangeFault::Taken(what) | ChangeFault::Bad(what) => f.write_str(what),
+            ChangeFault::NotFound(what) | ChangeFault::Taken(what) | ChangeFault::InUse(what) | ChangeFault::Bad(what) => {
+                f.write_str(what)
+            }
         }
     }
 }

@@ -2,20 +2,15 @@
 //! low priority that the kernel takes off a core as soon as a worker has something to do. A thread of its own because
 //! workers inherit the priority of whoever starts them, and nobody without privileges gets it back.
 
-use rustix::process::setpriority_process;
 use std::sync::{Mutex, PoisonError};
-
-/// A tenth of a worker's weight: on a machine that is busy with requests a change takes ten times as long, and still
-/// comes to its end.
-const NICE: i32 = 10;
+use tidegate_transport::rt::lower_priority_of_thread;
 
 /// Runs the work to its end, and gives what it gives. The caller waits.
 pub fn in_background<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     let slot = Mutex::new(Some(work));
     let take = || slot.lock().unwrap_or_else(PoisonError::into_inner).take();
     let run = || {
-        // Without it the work is done all the same.
-        let _ = setpriority_process(None, NICE);
+        lower_priority_of_thread();
         take().map(|work| work())
     };
     let done = std::thread::scope(|scope| {
@@ -28,14 +23,31 @@ pub fn in_background<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 
 #[cfg(test)]
 mod tests {
-    use super::{NICE, in_background};
-    use rustix::process::getpriority_process;
+    use super::in_background;
+    use rustix::process::{getpriority_process, setpriority_process};
+    use tidegate_transport::rt::LOW_PRIORITY;
+
+    fn priority() -> i32 {
+        getpriority_process(None).expect("a priority")
+    }
 
     #[test]
     fn only_the_work_itself_has_the_low_priority() {
-        let before = getpriority_process(None).expect("a priority");
-        let within = in_background(|| getpriority_process(None).expect("a priority"));
-        assert_eq!(within, NICE.max(before));
-        assert_eq!(getpriority_process(None).expect("a priority"), before);
+        let before = priority();
+        let within = in_background(priority);
+        assert_eq!(within, LOW_PRIORITY.max(before));
+        assert_eq!(priority(), before);
+    }
+
+    /// In a thread of its own, which nobody needs afterwards: what was lowered stays.
+    #[test]
+    fn the_work_is_never_more_urgent_than_the_process() {
+        let lowered = std::thread::spawn(|| {
+            let before = priority().max(15);
+            setpriority_process(None, before).expect("anybody may be less urgent");
+            (before, in_background(priority), priority())
+        });
+        let (before, within, after) = lowered.join().expect("no panic");
+        assert_eq!((within, after), (before, before));
     }
 }

@@ -7,7 +7,7 @@ use crate::compile::gather;
 use crate::confirm::{Pending, RISE_MAX_DEFAULT};
 use crate::control::Control;
 use crate::driver::Chosen;
-use crate::endpoint::AdminListener;
+use crate::endpoint::AdminPlaces;
 use crate::fault::StartFault;
 use crate::generations::{Generation, Origin};
 use crate::material::Material;
@@ -25,7 +25,7 @@ use std::time::Instant;
 use tidegate_api::{Applied, DrainedConnections, Effect, Plan, Planned, Refused};
 use tidegate_config::LoadMemory;
 use tidegate_explain::plan;
-use tidegate_model::{Admin, Configuration, Delta};
+use tidegate_model::{AdminPlace, Configuration, Delta};
 use tidegate_proxy::command::OldSocket;
 use tidegate_telemetry::{ChangeResult, ReadinessState, access_log, events};
 use tidegate_transport::Driver;
@@ -212,7 +212,7 @@ impl Control {
         let numbers = self.numbers(generation, index_bound);
         let (before, state) = (&self.running, self.state());
         let material = in_background(move || gather(configuration, delta, Some(before), state, numbers, Timestamp::now()))?;
-        let admin = self.prepare_admin(&material.configuration.admin)?;
+        let admin = self.prepare_admin(&material.configuration)?;
         let target = self.prepare_log(&material.configuration)?;
         // Last: a socket that shares its address gets connections at once, and closing it again would reset them.
         let prepared = self.sockets.prepare(&material.snapshot.listeners, &all, &mut Inherited::default())?;
@@ -236,9 +236,7 @@ impl Control {
         }
         let staying = if staying.is_empty() { coming } else { staying };
         self.publish(material, delta, Moving { sockets, old_sockets, staying, leaving });
-        if let Some(admin) = admin {
-            self.move_admin(admin);
-        }
+        self.admin.move_to(admin);
         Ok(())
     }
 
@@ -271,7 +269,6 @@ impl Control {
         old_sockets.extend(unlisted.iter().zip(handed_on).map(|(spare, is_handed_on)| spare.left(is_handed_on)));
         let is_log_changed = configuration.access_log != self.running.configuration.access_log;
         events::set_level(configuration.log.level);
-        self.admin.hosts.send_replace(configuration.admin_hosts.as_slice().into());
         follow_ticket_keys(&self.tls, &material);
         self.workers.change(ChangeParts {
             snapshot: Some(material.snapshot.clone()),
@@ -296,22 +293,9 @@ impl Control {
         opened.map(Some).map_err(|error| StartFault::AccessLog { target: target.clone(), error })
     }
 
-    fn prepare_admin(&self, admin: &Admin) -> Result<Option<AdminListener>, StartFault> {
-        if *admin == self.running.configuration.admin {
-            return Ok(None);
-        }
-        let listener = AdminListener::bind(admin).map_err(|error| StartFault::Admin { admin: admin.clone(), error })?;
-        Ok(Some(listener))
-    }
-
-    fn move_admin(&mut self, listener: AdminListener) {
-        match listener.try_clone() {
-            Ok(own) => {
-                let _ = self.admin.serve.send(listener);
-                std::mem::replace(&mut self.admin.listener, own).remove_file();
-            }
-            Err(error) => tracing::error!(%error, "the admin endpoint stays where it was"),
-        }
+    fn prepare_admin(&self, configuration: &Configuration) -> Result<AdminPlaces, StartFault> {
+        let is_open = |place: &AdminPlace| self.admin.listeners.iter().any(|listener| listener.place == *place);
+        AdminPlaces::open(configuration, self.state_dir(), is_open, Vec::new())
     }
 
     /// Goes back to an earlier generation, or without a number to the one before.

@@ -8,16 +8,17 @@ use crate::named_files::{auths, file_of};
 use crate::workers::worker_count;
 use jiff::Timestamp;
 use std::collections::BTreeSet;
-use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tidegate_certs::trust::roots_of_file;
 use tidegate_certs::{CertFinding, FileKeys, Severity, TlsProcessState, check_site, check_upstream};
 use tidegate_model::listening::listen_address;
 use tidegate_model::{
-    Admin, Configuration, Discover, FastCgi, LogTarget, Pool, Scheme, Site, SiteAddress, Storage, TcpAddress, Terminal,
-    TlsSource, UpstreamAddress,
+    AdminEndpoint, AdminPlace, Configuration, Discover, FastCgi, LogTarget, Pool, Scheme, Site, SiteAddress, Storage, TcpAddress,
+    Terminal, TlsSource, UpstreamAddress,
 };
 use tidegate_proxy::auth::read_users;
 use tidegate_transport::ring::Unavailable;
@@ -43,7 +44,8 @@ pub enum Place {
     File(PathBuf, Option<SiteAddress>),
     Server(UpstreamAddress),
     Source(Discover),
-    Admin,
+    /// By its position among those that are written; there is none for the one that nobody wrote.
+    Admin(usize),
     AccessLog,
     Driver,
     Storage,
@@ -74,7 +76,7 @@ pub fn check(configuration: &Configuration, state_dir: PathBuf, now: Timestamp) 
     }
     check_driver(configuration, &mut findings);
     check_addresses(configuration, &mut findings);
-    check_admin(configuration, &mut findings);
+    check_admin(configuration, &state_dir, &mut findings);
     check_access_log(configuration, &mut findings);
     check_state_dir(configuration, &state_dir, &mut findings);
     check_storage(configuration, &state_dir, &mut findings);
@@ -276,43 +278,76 @@ fn check_address(listen: SocketAddr, place: Place) -> Option<Finding> {
     Some(Finding { severity: Severity::Error, code: "address-in-use", place, message: fault.what(), help: Some(fault.help()) })
 }
 
-fn check_admin(configuration: &Configuration, findings: &mut Vec<Finding>) {
-    let finding = |severity, code, message: String, help: String| Finding {
-        severity,
-        code,
-        place: Place::Admin,
-        message,
-        help: Some(help),
-    };
-    match &configuration.admin {
-        Admin::Off => {}
-        Admin::Unix(path) => {
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            if let Err(why) = can_write_into(folder) {
-                let message = format!("the admin socket {} cannot be made: {why}", path.display());
-                findings.push(finding(
-                    Severity::Error,
-                    "admin-socket",
-                    message,
-                    format!("create {} and let this user write there", folder.display()),
-                ));
+fn check_admin(configuration: &Configuration, state_dir: &Path, findings: &mut Vec<Finding>) {
+    let written: Vec<AdminEndpoint> = configuration.admin.endpoints(state_dir);
+    for (position, endpoint) in written.iter().filter(|endpoint| !endpoint.is_implied).enumerate() {
+        let finding = |code, message: String, help: String| Finding {
+            severity: Severity::Error,
+            code,
+            place: Place::Admin(position),
+            message,
+            help: Some(help),
+        };
+        match &endpoint.place {
+            AdminPlace::Unix(path) => {
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+                if let Err(why) = can_write_into(folder) {
+                    let message = format!("the admin socket {} cannot be made: {why}", path.display());
+                    let help = format!("create {} and let this user write there", folder.display());
+                    findings.push(finding("admin-socket", message, help));
+                }
             }
-        }
-        Admin::Tcp(address) => {
-            let site = configuration.sites.iter().flat_map(|site| &site.addresses).find(|site| {
-                let listen = listen_address(&site.host, site.port);
-                listen.port() == address.port() && (listen.ip().is_unspecified() || listen.ip() == address.ip())
-            });
-            if let Some(site) = site {
-                let message = format!("the admin endpoint {address} is on the address of the site {site}");
-                findings.push(finding(Severity::Error, "duplicate-listener", message, "give one of them another port".into()));
-            } else if let Err(error) = sockets::probe(*address, ListenOptions { reuse_port: false, ..ListenOptions::default() }) {
-                let fault = BindFault { address: *address, error };
-                // Most often it is the running Tidegate whose configuration is being checked.
-                findings.push(finding(Severity::Warning, "admin-address-in-use", fault.what(), fault.help()));
+            AdminPlace::Tcp(address) => {
+                let site = configuration.sites.iter().flat_map(|site| &site.addresses).find(|site| {
+                    let listen = listen_address(&site.host, site.port);
+                    listen.port() == address.port() && (listen.ip().is_unspecified() || listen.ip() == address.ip())
+                });
+                if let Some(site) = site {
+                    let message = format!("the admin endpoint {address} is on the address of the site {site}");
+                    findings.push(finding("duplicate-listener", message, "give one of them another port".into()));
+                } else if let Err(error) =
+                    sockets::probe(*address, ListenOptions { reuse_port: false, ..ListenOptions::default() })
+                {
+                    findings.push(taken_admin_address(*address, error, position));
+                }
             }
         }
     }
+}
+
+/// A warning where it is a Tidegate that runs there: most often the one whose configuration is being checked.
+fn taken_admin_address(address: SocketAddr, error: io::Error, position: usize) -> Finding {
+    let is_tidegate = error.kind() == io::ErrorKind::AddrInUse && answers_as_tidegate(address);
+    let fault = BindFault { address, error };
+    let (severity, help) = if is_tidegate {
+        (
+            Severity::Warning,
+            "a Tidegate runs there: right when this configuration is for that process; another one is refused".into(),
+        )
+    } else {
+        (Severity::Error, fault.help())
+    };
+    let (message, help) = (fault.what(), Some(help));
+    Finding { severity, code: "admin-address-in-use", place: Place::Admin(position), message, help }
+}
+
+/// Whether `/readyz` says there what ours says. A process on this machine answers at once.
+fn answers_as_tidegate(mut address: SocketAddr) -> bool {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    const ANSWER_BYTES_MAX: u64 = 4096;
+    if address.ip().is_unspecified() {
+        address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
+    }
+    let asked = || -> io::Result<String> {
+        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.write_all(format!("GET /readyz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").as_bytes())?;
+        let mut answer = String::new();
+        stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    let words = ["starting\n", "ready\n", "draining\n"];
+    asked().is_ok_and(|answer| words.iter().any(|word| answer.ends_with(&format!("\r\n\r\n{word}"))))
 }
 
 fn check_access_log(configuration: &Configuration, findings: &mut Vec<Finding>) {

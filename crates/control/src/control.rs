@@ -6,7 +6,7 @@
 use crate::compile::{Numbers, SharedState};
 use crate::confirm::Confirmation;
 use crate::discovery::Followers;
-use crate::endpoint::AdminListener;
+use crate::endpoint::AdminSockets;
 use crate::history::History;
 use crate::issuing::Issuance;
 use crate::material::Material;
@@ -30,11 +30,10 @@ use std::sync::Arc;
 use std::time::Instant;
 use tidegate_certs::TlsProcessState;
 use tidegate_config::LoadMemory;
-use tidegate_model::{Configuration, HostPattern};
+use tidegate_model::Configuration;
 use tidegate_proxy::process_state::ProcessState;
 use tidegate_proxy::snapshot::Snapshot;
 use tidegate_telemetry::{AccessLogWriter, Readiness, Registry};
-use tokio::sync::{mpsc, watch};
 
 pub struct Control {
     pub(crate) source: Source,
@@ -46,7 +45,7 @@ pub struct Control {
     pub(crate) workers: Workers,
     pub(crate) sockets: SocketTable,
     pub(crate) log: AccessLogWriter,
-    pub(crate) admin: AdminEndpoint,
+    pub(crate) admin: AdminSockets,
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) history: History,
     pub(crate) serial: u64,
@@ -70,15 +69,6 @@ pub struct Control {
     pub(crate) ticket_sharing: Option<TicketSharing>,
     /// `None` until a certificate names a responder.
     pub(crate) stapling: Option<Stapling>,
-}
-
-/// Where the admin endpoint is; `admin` is told of each new place.
-pub(crate) struct AdminEndpoint {
-    /// Ours, so that it can be handed on.
-    pub listener: AdminListener,
-    pub serve: mpsc::UnboundedSender<AdminListener>,
-    /// The names by which it is open, for who answers there.
-    pub hosts: watch::Sender<Arc<[HostPattern]>>,
 }
 
 /// Files that the running configuration depends on.

@@ -7,14 +7,33 @@ use crate::background::in_background;
 use crate::control::Control;
 use crate::generations::{Origin, WrittenFile};
 use crate::source::Proposal;
-use tidegate_api::{Edited, UnwrittenFile};
+use tidegate_api::{Edited, Effective, EffectivePart, Setting, UnwrittenFile};
 use tidegate_config::Json;
-use tidegate_config::{Edit, EditError, EditFault, Target, apply_edits, read_target, to_json};
+use tidegate_config::{Edit, EditError, EditFault, Target, apply_edits, read_target, to_json, writing};
+use tidegate_model::{Configuration, PoolName, Terminal};
 
 impl Control {
     /// The configuration as it is written, includes in their place; of secrets nothing.
     pub fn configuration_json(&self) -> Json {
         to_json(&self.history.written)
+    }
+
+    /// What holds, defaults included, as `plan` shows it; of secrets nothing.
+    pub fn effective(&self) -> Effective {
+        let configuration = self.configuration();
+        let filled = &configuration.filled;
+        let settings = |written: Vec<writing::WrittenSetting>| -> Vec<Setting> {
+            written.into_iter().map(|writing::WrittenSetting { name, value, .. }| Setting { name: name.into(), value }).collect()
+        };
+        let pools = configuration
+            .pools
+            .iter()
+            .map(|pool| EffectivePart { name: pool.name.0.to_string(), settings: settings(writing::of_pool(pool, filled)) });
+        let sites = configuration.sites.iter().map(|site| EffectivePart {
+            name: site.addresses[0].to_string(),
+            settings: settings(writing::of_tls(&site.tls, filled)),
+        });
+        Effective { settings: settings(writing::of_process(configuration)), pools: pools.collect(), sites: sites.collect() }
     }
 
     /// One part of it.
@@ -24,6 +43,11 @@ impl Control {
 
     /// Changes parts of the configuration, all or none. `what` is how the history names it.
     pub fn edit(&mut self, edits: &[Edit], what: String, options: ApplyOptions) -> Result<Edited, ChangeFault> {
+        for edit in edits {
+            if let Edit::Remove(Target::Pool { name }) = edit {
+                self.refuse_pool_in_use(name)?;
+            }
+        }
         let running = self.history.running_files().to_vec();
         let written = &*self.history.written;
         let changed = in_background(|| apply_edits(written, edits)).map_err(|errors| edit_fault(&errors))?;
@@ -54,6 +78,54 @@ impl Control {
         self.note_drift(&edited.written);
         Ok(edited)
     }
+}
+
+/// Users of a pool that a message names.
+const USERS_NAMED_MAX: usize = 10;
+
+impl Control {
+    fn refuse_pool_in_use(&self, name: &str) -> Result<(), ChangeFault> {
+        let users = users_of_pool(self.configuration(), name);
+        if users.is_empty() {
+            return Ok(());
+        }
+        let more = match users.len().saturating_sub(USERS_NAMED_MAX) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let named = users[..users.len().min(USERS_NAMED_MAX)].join(", ");
+        Err(ChangeFault::InUse(format!(
+            "the pool `{name}` is used by {named}{more}\n  help: change or remove those first, or have them use another pool"
+        )))
+    }
+}
+
+/// `route 2 of http://a.test`, in file order. Routes are counted from 1, as in the log.
+fn users_of_pool(configuration: &Configuration, name: &str) -> Vec<String> {
+    let is_it = |pool: &PoolName| &*pool.0 == name;
+    let mut users = Vec::new();
+    for site in &configuration.sites {
+        let address = &site.addresses[0];
+        if site.options.mirrors.named.iter().any(|mirror| is_it(&mirror.pool)) {
+            users.push(format!("`mirror` of {address}"));
+        }
+        for (position, route) in site.routes.iter().enumerate() {
+            let is_answered_by_it = match &route.terminal {
+                Terminal::Proxy { pool, .. } => is_it(pool),
+                Terminal::FastCgi(fastcgi) => is_it(&fastcgi.pool),
+                Terminal::Split(split) => split.arms.iter().any(|arm| is_it(&arm.pool)),
+                Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) => false,
+            };
+            if is_answered_by_it || route.options.mirrors.named.iter().any(|mirror| is_it(&mirror.pool)) {
+                users.push(format!("route {} of {address}", position + 1));
+            }
+        }
+    }
+    for tcp in &configuration.tcp {
+        let targets = tcp.by_name.iter().map(|route| &route.to).chain(&tcp.otherwise);
+        users.extend(targets.filter(|target| is_it(&target.pool)).map(|_| format!("tcp {}", tcp.listen_address())).take(1));
+    }
+    users
 }
 
 fn edit_fault(errors: &[EditError]) -> ChangeFault {

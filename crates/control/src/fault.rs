@@ -4,7 +4,7 @@ use crate::bind::BindFault;
 use crate::driver::DRIVER_HELP;
 use std::fmt;
 use tidegate_certs::CertError;
-use tidegate_model::{Admin, LogTarget};
+use tidegate_model::{AdminPlace, LogTarget};
 use tidegate_proxy::auth::ListFault;
 use tidegate_transport::ring::Unavailable;
 
@@ -37,7 +37,7 @@ pub enum StartFault {
     /// Of more than one site.
     Several(Vec<StartFault>),
     Admin {
-        admin: Admin,
+        place: AdminPlace,
         error: std::io::Error,
     },
     /// The driver that was asked for cannot be had.
@@ -75,7 +75,7 @@ impl fmt::Display for StartFault {
                 }
                 Ok(())
             }
-            StartFault::Admin { admin, error } => f.write_str(&admin_fault(admin, error)),
+            StartFault::Admin { place, error } => f.write_str(&admin_fault(place, error)),
             StartFault::AccessLog { error, .. } => write!(f, "the access log cannot be opened: {error}"),
             StartFault::Driver { reason } => write!(f, "`driver \"io-uring\"` cannot be had: {reason}\n  help: {DRIVER_HELP}"),
             StartFault::Internal(message) => f.write_str(message),
@@ -102,13 +102,10 @@ fn write_errors(f: &mut fmt::Formatter<'_>, whose: &str, errors: &[CertError]) -
     Ok(())
 }
 
-fn admin_fault(admin: &Admin, error: &std::io::Error) -> String {
-    let (place, help) = match admin {
-        Admin::Off => ("nowhere".to_owned(), ""),
-        Admin::Tcp(address) => (address.to_string(), "choose another with `admin \"127.0.0.1:PORT\"`, or `admin \"off\"`"),
-        Admin::Unix(path) => {
-            (path.display().to_string(), "name a socket in a folder that exists and that this user may write to")
-        }
+fn admin_fault(place: &AdminPlace, error: &std::io::Error) -> String {
+    let help = match place {
+        AdminPlace::Tcp(_) => "choose another with `admin \"127.0.0.1:PORT\"`, or `admin \"off\"`",
+        AdminPlace::Unix(_) => "name a socket in a folder that exists and that this user may write to",
     };
     format!("the admin endpoint cannot listen on {place}: {error}\n  help: {help}")
 }

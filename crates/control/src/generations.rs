@@ -1,9 +1,9 @@
-//! The configurations that ran, the newest last: what was written, when and by what it came. Bounded in number and in
+//! The configurations that ran, the newest last: what was written, when and by what it came. Bounded in number, age and
 //! bytes. Texts are kept and not what was made of them, and of all but the newest only what differs, so that twenty
 //! generations of ten thousand sites are one text of some megabytes.
 
 use crate::tag::mark_of;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::PathBuf;
@@ -11,8 +11,12 @@ use std::sync::{Arc, OnceLock};
 use tidegate_api::GenerationFile;
 use tidegate_config::in_common;
 
-/// Generations that can be looked at and gone back to.
-pub const GENERATIONS_MAX: usize = 20;
+/// Generations that can be looked at and gone back to, whatever their age.
+pub const GENERATIONS_MIN: usize = 20;
+/// And at most; a program that edits once a minute has half a day of them.
+pub const GENERATIONS_MAX: usize = 1000;
+/// Beyond the last twenty, those that ran within this time.
+const KEPT_FOR: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// Of all texts together; beyond it the oldest generations go first.
 const TEXT_BYTES_MAX: usize = 128 << 20;
 
@@ -175,12 +179,21 @@ impl Generations {
             self.past.push_back(before.with_files(files));
         }
         let own: usize = generation.files.iter().map(|file| file.text.len()).sum();
+        let oldest = generation.applied.checked_sub(KEPT_FOR).unwrap_or(Timestamp::MIN);
         self.newest = Some(generation);
         self.mark = OnceLock::new();
         let kept = |past: &VecDeque<Generation<PastFile>>| -> usize {
             past.iter().flat_map(|generation| &generation.files).map(PastFile::kept_bytes).sum()
         };
-        while self.past.len() + 1 > GENERATIONS_MAX || (self.past.len() > 1 && own + kept(&self.past) > TEXT_BYTES_MAX) {
+        let is_one_too_many = |past: &VecDeque<Generation<PastFile>>| {
+            // The first ran until the second was applied.
+            let has_aged = past.get(1).is_some_and(|next| next.applied < oldest);
+            let count = past.len() + 1;
+            count > GENERATIONS_MAX
+                || (count > GENERATIONS_MIN && has_aged)
+                || (past.len() > 1 && own + kept(past) > TEXT_BYTES_MAX)
+        };
+        while is_one_too_many(&self.past) {
             self.past.pop_front();
         }
     }
@@ -246,12 +259,35 @@ impl Generations {
 
 #[cfg(test)]
 mod tests {
-    use super::{GENERATIONS_MAX, Generation, Generations, Origin, WrittenFile};
+    use super::{GENERATIONS_MAX, GENERATIONS_MIN, Generation, Generations, Origin, WrittenFile};
     use jiff::Timestamp;
 
+    /// Applied a day after the one before.
     fn generation(number: u64, text: &str) -> Generation {
         let file = WrittenFile { name: "a.kdl".into(), directory: "/".into(), text: text.into() };
-        Generation { number, applied: Timestamp::UNIX_EPOCH, origin: Origin::Signal, summary: String::new(), files: vec![file] }
+        let applied = Timestamp::from_second(number as i64 * 86_400).expect("a time");
+        Generation { number, applied, origin: Origin::Signal, summary: String::new(), files: vec![file] }
+    }
+
+    #[test]
+    fn those_of_a_month_are_known_and_not_too_many() {
+        let numbers = |generations: &Generations| {
+            let reports = generations.reports(0);
+            (reports.first().map(|first| first.number), reports.len())
+        };
+        let mut generations = Generations::default();
+        for number in 1..=100 {
+            generations.add(generation(number, "a"));
+        }
+        // The first of them still ran thirty days ago.
+        assert_eq!(numbers(&generations), (Some(69), 32));
+        let late = generation(1000, "b");
+        generations.add(late.clone());
+        assert_eq!(numbers(&generations), (Some(82), GENERATIONS_MIN), "twenty stay, whatever their age");
+        for number in 0..2 * GENERATIONS_MAX as u64 {
+            generations.add(Generation { number: 2000 + number, ..late.clone() });
+        }
+        assert_eq!(numbers(&generations).1, GENERATIONS_MAX);
     }
 
     #[test]
@@ -260,11 +296,13 @@ mod tests {
             |number: u64| if number < 25 { "same".to_owned() } else { format!("ä{}ö same ü{number}", "x".repeat(9000)) };
         let mut generations = Generations::default();
         for number in 1..=30 {
-            generations.add(generation(number, &text(number)));
+            // Two months apart, so that none is kept for its age.
+            let applied = Timestamp::from_second(number as i64 * 60 * 86_400).expect("a time");
+            generations.add(Generation { applied, ..generation(number, &text(number)) });
         }
         let numbers: Vec<_> = generations.reports(30).iter().map(|generation| generation.number).collect();
         assert_eq!(numbers, (11..=30).collect::<Vec<_>>());
-        assert_eq!(numbers.len(), GENERATIONS_MAX);
+        assert_eq!(numbers.len(), GENERATIONS_MIN);
         assert!(generations.files_of(10).is_none());
         generations.rewrite_newest(generation(30, "ä").files);
         for number in 11..30 {

@@ -4,7 +4,7 @@ use crate::control::Control;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tidegate_model::HostPattern;
+use tidegate_model::{AdminEndpoint, AdminPlace};
 use tidegate_telemetry::{Readiness, Registry};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -22,11 +22,11 @@ pub struct ControlHandle {
     pub(crate) events: mpsc::Sender<Event>,
     pub registry: Arc<Registry>,
     pub readiness: Arc<Readiness>,
-    admin_hosts: AdminHosts,
+    admin: AdminSettings,
 }
 
-/// Hosts of the configuration that runs, for requests that do not ask the control thread.
-pub(crate) type AdminHosts = watch::Receiver<Arc<[HostPattern]>>;
+/// What the configuration that runs says of `admin`, for requests that do not ask the control thread.
+pub(crate) type AdminSettings = watch::Receiver<Arc<[AdminEndpoint]>>;
 
 /// The control thread has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,14 +45,19 @@ impl ControlHandle {
         events: mpsc::Sender<Event>,
         registry: &Arc<Registry>,
         readiness: &Arc<Readiness>,
-        admin_hosts: AdminHosts,
+        admin: AdminSettings,
     ) -> ControlHandle {
-        ControlHandle { events, registry: registry.clone(), readiness: readiness.clone(), admin_hosts }
+        ControlHandle { events, registry: registry.clone(), readiness: readiness.clone(), admin }
     }
 
-    /// The names that `admin hosts=` has now.
-    pub fn admin_hosts(&self) -> Arc<[HostPattern]> {
-        self.admin_hosts.borrow().clone()
+    /// Where the admin endpoint is now, and who may do what there.
+    pub fn admin(&self) -> Arc<[AdminEndpoint]> {
+        self.admin.borrow().clone()
+    }
+
+    /// What holds at one place; `None` when it is being left.
+    pub fn admin_at(&self, place: &AdminPlace) -> Option<AdminEndpoint> {
+        self.admin.borrow().iter().find(|endpoint| endpoint.place == *place).cloned()
     }
 
     /// Runs the question on the control thread and brings its answer. It must be quick: nothing else happens there

@@ -2,10 +2,10 @@
 
 use crate::compile::{Numbers, SharedState, gather};
 use crate::confirm::Confirmation;
-use crate::control::{AdminEndpoint, Control, Watching};
+use crate::control::{Control, Watching};
 use crate::discovery::Followers;
 use crate::driver::Chosen;
-use crate::endpoint::AdminListener;
+use crate::endpoint::{AdminListener, AdminPlaces, AdminSockets};
 use crate::fault::StartFault;
 use crate::generations::{Generation, Generations, Origin, WrittenFile};
 use crate::handle::{ControlHandle, EVENTS_MAX, Event};
@@ -28,11 +28,11 @@ use jiff::Timestamp;
 use std::cell::RefCell;
 use std::io;
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate_certs::{ExportedKeys, TlsProcessState};
 use tidegate_config::LoadMemory;
-use tidegate_model::{Admin, Configuration, Delta, PoolName};
+use tidegate_model::{AdminPlace, Configuration, Delta, PoolName};
 use tidegate_proxy::command::NewSocket;
 use tidegate_proxy::process_state::ProcessState;
 use tidegate_telemetry::{AccessLogSender, Readiness, Registry, access_log};
@@ -58,7 +58,7 @@ pub struct StartOptions {
 pub struct Prepared {
     pub(crate) control: Control,
     pub(crate) events: Events,
-    pub(crate) admin: Option<(AdminListener, mpsc::UnboundedReceiver<AdminListener>)>,
+    pub(crate) admin: Option<mpsc::UnboundedReceiver<Vec<AdminListener>>>,
     pub(crate) handle: ControlHandle,
     pub(crate) workers: Vec<(usize, Option<AccessLogSender>, Vec<NewSocket>)>,
     pub(crate) succession: Option<Succession>,
@@ -91,7 +91,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     let process = ProcessState::new(Arc::new(Registry::new(version)));
     let (mut inherited, inherited_admin, carried, succession) = match inheritance {
         Some(Inheritance { sockets, admin, carried, succession }) => (sockets, admin, carried, Some(succession)),
-        None => (Vec::new(), None, crate::succession::CarriedOver::default(), None),
+        None => (Vec::new(), Vec::new(), crate::succession::CarriedOver::default(), None),
     };
     let tls = open_tls(state_dir, carried.tickets.as_ref())?;
     process.set_state_folder(tls.state_dir());
@@ -104,7 +104,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     let running = gather(configuration.clone(), &Delta::all_of(&configuration), None, state, numbers, Timestamp::now())?;
     set_drained(&running, &carried.drained);
     let out_of_descriptors = |error: io::Error| StartFault::Internal(error.to_string());
-    let admin = open_admin(&configuration, inherited_admin, &mut activation)?;
+    let places = open_admin(&configuration, tls.state_dir(), inherited_admin, &mut activation)?;
     let (senders, log) = access_log::start(&configuration.access_log, &process.registry, indices.len())
         .map_err(|error| StartFault::AccessLog { target: configuration.access_log.target.clone(), error })?;
     // Last: a socket that shares its address gets connections at once, and closing it again would reset them.
@@ -112,9 +112,11 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     let (mut sockets, workers_sockets, borrowed) = open_sockets(&running, &indices, inherited, succession.is_some())?;
     let workers = share_out(&indices, senders, sockets.adopt(workers_sockets).map_err(out_of_descriptors)?);
     let readiness = Arc::new(Readiness::default());
-    let (hosts, admin_hosts) = watch::channel(configuration.admin_hosts.as_slice().into());
-    let handle = ControlHandle::new(events_sender.clone(), &process.registry, &readiness, admin_hosts);
-    let (serve_admin, admin_places) = mpsc::unbounded_channel();
+    let (endpoints, settings) = watch::channel(Vec::new().into());
+    let handle = ControlHandle::new(events_sender.clone(), &process.registry, &readiness, settings);
+    let (serve, admin) = mpsc::unbounded_channel();
+    let mut places_served = AdminSockets { listeners: Vec::new(), serve, endpoints };
+    places_served.move_to(places);
     let started = Timestamp::now();
     let generations = first_generation(numbers.generation, started, succession.is_some(), &configuration, read.files);
     process.registry.configuration().set_generation(numbers.generation, started.as_second());
@@ -128,7 +130,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         workers: Workers::new(driver),
         sockets,
         log,
-        admin: AdminEndpoint { listener: admin.try_clone().map_err(out_of_descriptors)?, serve: serve_admin, hosts },
+        admin: places_served,
         readiness,
         history: History::new(generations, read.written),
         serial: numbers.serial,
@@ -149,8 +151,8 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         stapling: None,
     };
     begin_to_hear(&mut control, events_sender, read.watched);
-    let (events, admin) = (Events { asked, heard }, Some((admin, admin_places)));
-    Ok(Prepared { control, events, admin, handle, workers, succession, borrowed })
+    let events = Events { asked, heard };
+    Ok(Prepared { control, events, admin: Some(admin), handle, workers, succession, borrowed })
 }
 
 /// What a look-up in the background finds is an event.
@@ -245,17 +247,18 @@ fn open_sockets(
 
 fn open_admin(
     configuration: &Configuration,
-    inherited: Option<AdminListener>,
+    state_dir: &Path,
+    inherited: Vec<AdminListener>,
     activation: &mut ActivationSockets,
-) -> Result<AdminListener, StartFault> {
-    if let Some(inherited) = inherited.filter(|inherited| inherited.is_at(&configuration.admin)) {
-        return Ok(inherited);
-    }
-    let is_at = |(_, socket): &(String, TcpListener)| matches!(&configuration.admin, Admin::Tcp(address) if socket.local_addr().is_ok_and(|local| local == *address));
-    if let Some(position) = activation.tcp.iter().position(is_at) {
-        return Ok(AdminListener::Tcp(activation.tcp.swap_remove(position).1));
-    }
-    AdminListener::bind(&configuration.admin).map_err(|error| StartFault::Admin { admin: configuration.admin.clone(), error })
+) -> Result<AdminPlaces, StartFault> {
+    let wanted = configuration.admin.endpoints(state_dir);
+    let mut given = inherited;
+    let is_wanted = |(_, socket): &mut (String, TcpListener)| {
+        socket.local_addr().is_ok_and(|local| wanted.iter().any(|endpoint| endpoint.place == AdminPlace::Tcp(local)))
+    };
+    let activated = activation.tcp.extract_if(.., is_wanted).filter_map(|(_, socket)| AdminListener::tcp(socket).ok());
+    given.extend(activated);
+    AdminPlaces::open(configuration, state_dir, |_| false, given)
 }
 
 fn share_out(

@@ -9,8 +9,8 @@ use crate::applying::ChangeFault;
 use crate::control::Control;
 use crate::source::{Proposal, read};
 use jiff::Timestamp;
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 use tidegate_api::{
     AwaitsConfirmation, Connection, ConnectionCounts, Difference, Explanation, GenerationRequests, Generations, Listener,
@@ -103,10 +103,32 @@ impl Control {
         (all, count)
     }
 
-    /// The newest last.
-    pub fn generations(&self) -> Generations {
+    /// Ends the connections that are meant, with whatever is on its way, and says how many those were.
+    pub fn close_connections(&self, meant: &ConnectionFilter) -> usize {
+        let meant = meant.clone();
+        let close = move |worker: &Worker<DriverSock>| {
+            let ids: HashSet<u64> = connections_of(worker)
+                .iter()
+                .filter(|connection| meant.takes(connection))
+                .map(|connection| connection.id)
+                .collect();
+            worker.listeners.each(|listener| listener.end_those(|id| ids.contains(&id)));
+            ids.len()
+        };
+        let closed = self.workers.ask(close).into_iter().sum();
+        tracing::info!(closed, "connections were closed by somebody who asked for it");
+        closed
+    }
+
+    /// The newest last; only those that ran `since` then, where that is said.
+    pub fn generations(&self, since: Option<Timestamp>) -> Generations {
         let running = self.generation();
-        let generations = self.history.generations.reports(running);
+        let mut generations = self.history.generations.reports(running);
+        if let Some(since) = since {
+            // Each ran until the next one was applied.
+            let first = generations.iter().skip(1).take_while(|next| next.applied < since).count();
+            generations.drain(..first);
+        }
         Generations { running, previous: self.previous_generation(), generations }
     }
 
@@ -130,6 +152,32 @@ impl Control {
                 .map_err(ChangeFault::Configuration)
         };
         Ok(Difference { from, to, plan: plan(&configuration(from)?, &configuration(to)?) })
+    }
+}
+
+/// Which connections are meant; what is `None` says nothing.
+#[derive(Debug, Clone, Default)]
+pub struct ConnectionFilter {
+    pub id: Option<u64>,
+    pub listener: Option<SocketAddr>,
+    pub kind: Option<String>,
+    pub site: Option<String>,
+    pub pool: Option<String>,
+    pub client: Option<IpAddr>,
+    /// Opened before this.
+    pub opened_before: Option<Timestamp>,
+}
+
+impl ConnectionFilter {
+    pub fn takes(&self, connection: &Connection) -> bool {
+        let ConnectionFilter { id, listener, kind, site, pool, client, opened_before } = self;
+        id.is_none_or(|id| connection.id == id)
+            && listener.is_none_or(|listener| connection.listener == listener)
+            && kind.as_ref().is_none_or(|kind| connection.kind == *kind)
+            && site.as_ref().is_none_or(|site| connection.site.as_ref() == Some(site))
+            && pool.as_ref().is_none_or(|pool| connection.pool.as_ref() == Some(pool))
+            && client.is_none_or(|client| connection.client.ip() == client)
+            && opened_before.is_none_or(|before| connection.opened < before)
     }
 }
 
@@ -159,6 +207,7 @@ fn connections_of(worker: &Worker<DriverSock>) -> Vec<Connection> {
                 requests: facts.requests.get(),
                 active: facts.active.get(),
                 site: facts.site.borrow().as_ref().map(ToString::to_string),
+                pool: facts.pool.borrow().as_ref().map(ToString::to_string),
                 generation: facts.generation.get(),
                 draining: listener.is_draining(),
             });

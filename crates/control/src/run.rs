@@ -15,6 +15,7 @@ use crate::sharing::offer_all;
 use crate::signals::{Signals, Told};
 use crate::sockets::Spare;
 use crate::stapling::Stapling;
+use crate::stopping::{Delay, Ending};
 use crate::succession::PeerEvent;
 use crate::systemd::{self, warn_if_untold};
 use crate::tickets::follow_ticket_keys;
@@ -45,8 +46,8 @@ impl Prepared {
         self.handle.clone()
     }
 
-    /// Where the admin endpoint is, and then each place that it moves to. To be taken once.
-    pub fn take_admin(&mut self) -> Option<(AdminListener, mpsc::UnboundedReceiver<AdminListener>)> {
+    /// The sockets of the admin endpoint, and then each that a change brings. To be taken once.
+    pub fn take_admin(&mut self) -> Option<mpsc::UnboundedReceiver<Vec<AdminListener>>> {
         self.admin.take()
     }
 
@@ -84,9 +85,9 @@ impl Prepared {
             systemd::store_listeners(&control.sockets);
             // Of a successor systemd hears only when its predecessor has said who follows it.
             control.store_again_at = is_successor.then(|| Instant::now() + STORE_AGAIN);
-            control.follow(&mut signals, &mut events).await;
+            let ending = control.follow(&mut signals, &mut events).await;
             // All else is freed before the wait, which may last for years.
-            match control.leave(&mut signals).await {
+            match control.leave(&mut signals, ending).await {
                 (Some(successor), Some(mailbox)) => Ok(init::outlive(successor, &mut signals, mailbox).await),
                 (Some(_), None) | (None, _) => Ok(ExitCode::SUCCESS),
             }
@@ -96,18 +97,21 @@ impl Prepared {
 
 impl Control {
     /// Returns when the process is to stop.
-    async fn follow(&mut self, signals: &mut Signals, events: &mut Events) {
+    async fn follow(&mut self, signals: &mut Signals, events: &mut Events) -> Ending {
         let mut renewal = tokio::time::interval(RENEWAL_PERIOD);
         let mut seconds = tokio::time::interval(SAMPLE_PERIOD);
         let mut watchdog = systemd::watchdog_interval().map(tokio::time::interval);
         let mut memory = tokio::time::interval(memory::SAMPLE_PERIOD);
         let mut certificates = tokio::time::interval(SHOW_PERIOD);
         let heard = self.followers.heard();
+        let mut delay = Delay::default();
         renewal.tick().await;
         loop {
             tokio::select! {
                 told = next_told(signals, self.succession.mailbox.as_mut()) => match told {
-                    Told::Stop => return,
+                    Told::Stop if delay.has_begun() => return Ending::AtOnce,
+                    Told::Stop if delay.begin(self.configuration().drain_delay) => self.announce_stop(&delay),
+                    Told::Stop => return Ending::Gently,
                     Told::ReopenLogs => {
                         self.log.reopen();
                         tracing::info!("log files reopened");
@@ -119,6 +123,7 @@ impl Control {
                     }
                     Told::Upgrade => self.upgrade(None, oneshot::channel().0),
                 },
+                () = delay.is_over() => return Ending::Gently,
                 _ = renewal.tick() => {
                     self.renew_certificates();
                     self.renew_users();
@@ -133,13 +138,13 @@ impl Control {
                 event = events.asked.recv() => match event {
                     Some(Event::Ask(question)) => question(self),
                     Some(Event::FilesChanged(changed)) => self.files_changed(&changed),
-                    None => return,
+                    None => return Ending::Gently,
                 },
                 Some(heard) = events.heard.recv() => match heard {
                     PeerEvent::Peer(request) => self.answer_peer(request),
                     PeerEvent::Successor { pid, news } => {
                         if self.hear_of_successor(pid, news) {
-                            return;
+                            return Ending::Gently;
                         }
                     }
                 },
@@ -147,7 +152,7 @@ impl Control {
                     self.tick();
                     if self.workers.collect_ended() {
                         tracing::error!("a worker has ended unasked");
-                        return;
+                        return Ending::Gently;
                     }
                 }
             }
@@ -172,8 +177,15 @@ impl Control {
         }
     }
 
+    /// Whoever sends connections is told that none should come any more, and is given time to hear it.
+    fn announce_stop(&self, delay: &Delay) {
+        self.readiness.set(ReadinessState::Draining);
+        warn_if_untold(systemd::notify_stopping());
+        tracing::info!(delay = ?delay.length(), "a stop was asked for: not ready any more, and connections are taken until the delay is over");
+    }
+
     /// Hands the sockets over to whoever stays, and ends what is on its way. Says who has taken over.
-    async fn leave(mut self, signals: &mut Signals) -> (Option<u32>, Option<Mailbox>) {
+    async fn leave(mut self, signals: &mut Signals, ending: Ending) -> (Option<u32>, Option<Mailbox>) {
         self.issuance.stop(&self.process);
         self.ticket_sharing = None;
         self.stapling = None;
@@ -181,18 +193,16 @@ impl Control {
         let successor = self.succession.successor();
         self.readiness.set(ReadinessState::Draining);
         let handed_on = self.hand_sockets_on(successor);
-        let limit = self.configuration().drain;
+        let limit = ending.limit(self.configuration().drain);
         tracing::info!(drain = ?limit, handed_on = handed_on.len(), "draining");
         self.workers.drain(&handed_on, limit);
         let told = ToldWhileDraining { signals, mailbox: self.succession.mailbox.as_mut(), has_successor: successor.is_some() };
-        let complete = wait_for_end(&self.workers, limit + CUT_GRACE, Some(told)).await;
+        let complete = ending == Ending::Gently && wait_for_end(&self.workers, limit + CUT_GRACE, Some(told)).await;
         if !complete {
             self.workers.abort();
             wait_for_end(&self.workers, ABORT_LIMIT, None).await;
         }
-        if successor.is_none() {
-            self.admin.listener.remove_file();
-        }
+        self.admin.close();
         self.workers.join_ended();
         let logged = self.log.finish(Instant::now() + LOG_FLUSH);
         tracing::info!(complete, logged, "stopped");
@@ -205,7 +215,8 @@ impl Control {
         let name = self.succession.stop_answering();
         let is_handed_on = if let Some(pid) = successor {
             // From here on the endpoint is the successor's, and so is the name under which systemd knows the service.
-            let _ = self.admin.serve.send(AdminListener::Off);
+            self.admin.give_up();
+            self.serve_metrics_while_draining();
             warn_if_untold(systemd::notify_main_pid(pid));
             vec![true; spares.len()]
         } else {

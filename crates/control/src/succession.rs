@@ -2,7 +2,7 @@
 //! connections this process drains. Until then nothing has changed here, so a binary that does not start harms nobody.
 //! How the sockets travel is in `transport::handover::succession`.
 
-use crate::endpoint::AdminListener;
+use crate::endpoint::{AdminListener, AdminSocket};
 use crate::init::Mailbox;
 use crate::sharing::{open_rendezvous, receive_peers};
 use crate::source::Source;
@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 use tidegate_certs::ExportedKeys;
+use tidegate_model::AdminPlace;
 use tidegate_transport::handover::{self, Handed, Inherited, Listener, Purpose, Request, Serving, Succession};
 use tokio::sync::{mpsc, oneshot};
 
@@ -296,7 +297,7 @@ fn bytes_of(digits: &str) -> Option<Vec<u8>> {
 /// What a process that takes over begins with.
 pub struct Inheritance {
     pub sockets: Vec<std::net::TcpListener>,
-    pub admin: Option<AdminListener>,
+    pub admin: Vec<AdminListener>,
     pub carried: CarriedOver,
     pub succession: Succession,
 }
@@ -315,17 +316,19 @@ pub fn inherit() -> Result<Option<Inheritance>, String> {
         sockets.into_iter().partition(|handed| handed.announced.purpose == Purpose::Admin);
     Ok(Some(Inheritance {
         sockets: crate::sharing::tcp_sockets(sites),
-        admin: admin.into_iter().next().map(admin_listener),
+        admin: admin.into_iter().filter_map(admin_listener).collect(),
         carried: CarriedOver::decode(&state),
         succession,
     }))
 }
 
-fn admin_listener(handed: Handed) -> AdminListener {
+fn admin_listener(handed: Handed) -> Option<AdminListener> {
     match (handed.listener, handed.announced.place) {
-        (Listener::Tcp(listener), _) => AdminListener::Tcp(listener),
-        (Listener::Unix(listener), handover::Place::Unix { path }) => AdminListener::Unix { listener, path },
-        (Listener::Unix(_), handover::Place::Tcp { .. }) => AdminListener::Off,
+        (Listener::Tcp(listener), _) => AdminListener::tcp(listener).ok(),
+        (Listener::Unix(listener), handover::Place::Unix { path }) => {
+            Some(AdminListener { place: AdminPlace::Unix(path), socket: AdminSocket::Unix(listener) })
+        }
+        (Listener::Unix(_), handover::Place::Tcp { .. }) => None,
     }
 }
 

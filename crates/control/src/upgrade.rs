@@ -2,7 +2,7 @@
 //! sockets, one that starts beside it. Where a succession stands is in `succession`, how sockets travel in `sharing`.
 
 use crate::control::Control;
-use crate::endpoint::AdminListener;
+use crate::endpoint::{AdminListener, AdminSocket};
 use crate::generations::Origin;
 use crate::init::Mailbox;
 use crate::sharing::{PEER_PATIENCE, lend, tcp_sockets};
@@ -74,14 +74,15 @@ impl Control {
             return;
         };
         let outcome = self.lend_everything().and_then(|(sockets, admin)| {
-            let mut lent = Vec::with_capacity(sockets.len() + 1);
+            let mut lent = Vec::with_capacity(sockets.len() + admin.len());
             for (_, worker, socket) in &sockets {
                 lent.push(Lent::tcp(socket, Purpose::Site, u16::try_from(*worker).ok())?);
             }
-            match &admin {
-                AdminListener::Off => {}
-                AdminListener::Tcp(listener) => lent.push(Lent::tcp(listener, Purpose::Admin, None)?),
-                AdminListener::Unix { listener, .. } => lent.push(Lent::unix(listener, Purpose::Admin)?),
+            for admin in &admin {
+                lent.push(match &admin.socket {
+                    AdminSocket::Tcp(listener) => Lent::tcp(listener, Purpose::Admin, None)?,
+                    AdminSocket::Unix(listener) => Lent::unix(listener, Purpose::Admin)?,
+                });
             }
             let state = self.carried_over().encode();
             upgrade.hand_over(pid, &lent, &state, handover::PATIENCE).map_err(|fault| io::Error::other(fault.to_string()))
@@ -107,8 +108,9 @@ impl Control {
         }
     }
 
-    fn lend_everything(&self) -> io::Result<(Vec<Duplicate>, AdminListener)> {
-        Ok((self.sockets.duplicates()?, self.admin.listener.try_clone()?))
+    fn lend_everything(&self) -> io::Result<(Vec<Duplicate>, Vec<AdminListener>)> {
+        let admin = self.admin.listeners.iter().map(AdminListener::try_clone).collect::<io::Result<_>>()?;
+        Ok((self.sockets.duplicates()?, admin))
     }
 
     fn carried_over(&self) -> CarriedOver {

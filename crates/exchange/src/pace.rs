@@ -94,7 +94,8 @@ impl Pace {
     }
 }
 
-async fn read_within<S: Sock>(body: &mut BodyReader<'_, S>, left: Duration) -> Result<Option<Buf>, BodyFault> {
+/// The next piece, in the time that is left for it.
+pub async fn read_within<S: Sock>(body: &mut BodyReader<'_, S>, left: Duration) -> Result<Option<Buf>, BodyFault> {
     match body {
         BodyReader::H1(reader) => {
             reader.stream.sock.set_read_limit(ReadLimit::Until(rt::now() + left));

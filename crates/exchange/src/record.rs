@@ -1,6 +1,7 @@
 //! What is remembered of a request for its log line and its counters. Filled in along its life, written once at its
 //! end.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_middleware::{Refusal, RequestId};
@@ -18,6 +19,8 @@ pub struct Record {
     pub setting: Option<&'static str>,
     pub upstream: Option<UpstreamRecord>,
     pub retries: u32,
+    /// In queues for a server, all attempts together.
+    pub queued_us: u32,
     /// What the cache did, in one word.
     pub cache: Option<&'static str>,
     pub request_bytes: u64,
@@ -33,8 +36,42 @@ pub struct Record {
 pub struct UpstreamRecord {
     /// Position in the pool.
     pub server: usize,
-    pub first_byte: Option<Duration>,
     pub reused: bool,
+    /// Of a connection that was opened for the request. In microseconds, as all of these: they are part of each
+    /// request's future.
+    pub connect_us: Option<NonZeroU32>,
+    pub tls_us: Option<NonZeroU32>,
+    pub answer: Option<AnswerTimes>,
+}
+
+impl UpstreamRecord {
+    /// From the begin of its connection, or of the request on a kept one, to the end of the answer, which is so long
+    /// after the request's begin. `None`: no answer began.
+    pub fn whole(&self, ended: Duration) -> Option<Duration> {
+        let sent = Duration::from_micros(self.answer?.sent_us.into());
+        let opening = [self.connect_us, self.tls_us].into_iter().flatten().map(|us| u64::from(us.get())).sum();
+        Some(ended.saturating_sub(sent) + Duration::from_micros(opening))
+    }
+}
+
+/// When an answer began.
+#[derive(Debug, Clone, Copy)]
+pub struct AnswerTimes {
+    /// From the end of the request's head to when the server had all of the request that was there.
+    pub sent_us: u32,
+    /// From then to the answer's first byte.
+    pub first_byte_us: u32,
+}
+
+/// Microseconds, up to an hour and more.
+pub fn short_us(duration: Duration) -> u32 {
+    let us = duration.as_secs().saturating_mul(1_000_000).saturating_add(duration.subsec_micros().into());
+    u32::try_from(us).unwrap_or(u32::MAX)
+}
+
+/// As [`short_us`]; what took no time took the least that can be said.
+fn some_us(duration: Duration) -> Option<NonZeroU32> {
+    Some(NonZeroU32::new(short_us(duration)).unwrap_or(NonZeroU32::MIN))
 }
 
 impl Record {
@@ -48,6 +85,7 @@ impl Record {
             setting: None,
             upstream: None,
             retries: 0,
+            queued_us: 0,
             cache: None,
             request_bytes: 0,
             path,
@@ -77,8 +115,37 @@ impl Record {
         self.setting = Some(setting);
     }
 
-    /// A server was chosen and a connection to it is there.
-    pub fn sent_to(&mut self, server: usize, reused: bool) {
-        self.upstream = Some(UpstreamRecord { server, first_byte: None, reused });
+    /// A server was chosen.
+    pub fn sent_to(&mut self, server: usize) {
+        self.upstream = Some(UpstreamRecord { server, reused: false, connect_us: None, tls_us: None, answer: None });
+    }
+
+    /// A connection to the server is there, which had served a request before or not.
+    pub fn connected(&mut self, reused: bool) {
+        if let Some(upstream) = &mut self.upstream {
+            upstream.reused = reused;
+        }
+    }
+
+    /// A connection was opened to the server, or it came to nothing.
+    pub fn opened(&mut self, queue: Duration, connect: Duration, tls: Option<Duration>) {
+        self.queued(queue);
+        if let Some(upstream) = &mut self.upstream {
+            upstream.connect_us = if connect.is_zero() { None } else { some_us(connect) };
+            upstream.tls_us = tls.and_then(some_us);
+        }
+    }
+
+    /// The request had to wait for a server.
+    pub fn queued(&mut self, waited: Duration) {
+        self.queued_us = self.queued_us.saturating_add(short_us(waited));
+    }
+
+    /// An answer began, so long after the request was sent.
+    pub fn answer_began(&mut self, sent_at: Instant, waited: Duration) {
+        let sent_us = short_us(sent_at.saturating_duration_since(self.started));
+        if let Some(upstream) = &mut self.upstream {
+            upstream.answer = Some(AnswerTimes { sent_us, first_byte_us: short_us(waited) });
+        }
     }
 }

@@ -91,8 +91,6 @@ impl Configuration {
             tcp: self.tcp.clone(),
             listeners: self.listeners.clone(),
             admin: self.admin.clone(),
-            admin_token: self.admin_token.clone(),
-            admin_hosts: self.admin_hosts.clone(),
             access_log: self.access_log.clone(),
             log: self.log.clone(),
             threads: self.threads,
@@ -103,6 +101,7 @@ impl Configuration {
             storage: self.storage.clone(),
             ticket_keys: self.ticket_keys.clone(),
             drain: self.drain,
+            drain_delay: self.drain_delay,
             limits: self.limits,
             filled: Arc::clone(&self.filled),
         }
@@ -199,8 +198,6 @@ fn have_same_settings(before: &Configuration, now: &Configuration) -> bool {
         pools: _,
         listeners,
         admin,
-        admin_token,
-        admin_hosts,
         access_log,
         log,
         threads,
@@ -211,11 +208,12 @@ fn have_same_settings(before: &Configuration, now: &Configuration) -> bool {
         storage,
         ticket_keys,
         drain,
+        drain_delay,
         limits,
         filled,
     } = before;
     (edition, tcp, listeners) == (&now.edition, &now.tcp, &now.listeners)
-        && (admin, admin_token, admin_hosts) == (&now.admin, &now.admin_token, &now.admin_hosts)
+        && (admin, drain_delay) == (&now.admin, &now.drain_delay)
         && (access_log, log, threads, memory, cache) == (&now.access_log, &now.log, &now.threads, &now.memory, &now.cache)
         && (acme, storage, ticket_keys, drain, limits) == (&now.acme, &now.storage, &now.ticket_keys, &now.drain, &now.limits)
         && (driver, filled) == (&now.driver, &now.filled)

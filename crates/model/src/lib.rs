@@ -60,8 +60,8 @@ pub use path_policy::{EncodedSlashes, PathCase, PathParameters, PathPolicy, Slas
 pub use placeholder::{LogField, Placeholder, Template, TemplatePart};
 pub use pool::{Adaptive, Bounds, KeepAlive, Pool, PoolName, Protocol, ProxyProtocol, Server, Timeouts, UpstreamTls};
 pub use process::{
-    AccessLog, AccessLogFormat, Admin, DriverChoice, Limits, ListenerOptions, Log, LogLevel, LogTarget, Memory, Rotation, Secret,
-    Threads, TicketKeySource,
+    ADMIN_ADDRESS, ADMIN_SOCKET, AccessLog, AccessLogFormat, Admin, AdminEndpoint, AdminPlace, AdminServes, DriverChoice, Limits,
+    ListenerOptions, Log, LogLevel, LogTarget, Memory, Rotation, Secret, Threads, TicketKeySource,
 };
 pub use request_log::{RouteLog, RouteLogField};
 pub use resilience::{Health, Hedge, HttpProbe, Outlier, Probe, Retry, RetryOn, RouteRetry, StatusRange};
@@ -90,12 +90,6 @@ pub struct Configuration {
     /// Options of listening addresses, by the address they are written for.
     pub listeners: Vec<ListenerOptions>,
     pub admin: Admin,
-    /// What a client of the API has to present. `None`: one that the process makes for itself and keeps in its state
-    /// folder.
-    pub admin_token: Option<Secret>,
-    /// Names, beside those that no site on the internet can have, by which `/metrics` is answered. Exact ones and
-    /// wildcards only.
-    pub admin_hosts: Vec<HostPattern>,
     pub access_log: AccessLog,
     pub log: Log,
     pub threads: Threads,
@@ -108,6 +102,9 @@ pub struct Configuration {
     pub ticket_keys: TicketKeySource,
     /// How long requests in flight may go on after a stop was asked for.
     pub drain: Duration,
+    /// How long connections are taken after that, while `/readyz` says that none should come. `None`: as suits where
+    /// the process runs.
+    pub drain_delay: Option<Duration>,
     pub limits: Limits,
     /// What the environment and files brought in, and how it was written.
     pub filled: Arc<Filled>,
@@ -122,8 +119,6 @@ impl Default for Configuration {
             pools: Vec::new(),
             listeners: Vec::new(),
             admin: Admin::default(),
-            admin_token: None,
-            admin_hosts: Vec::new(),
             access_log: AccessLog::default(),
             log: Log::default(),
             threads: Threads::Auto,
@@ -134,6 +129,7 @@ impl Default for Configuration {
             storage: Storage::default(),
             ticket_keys: TicketKeySource::default(),
             drain: Duration::from_secs(30),
+            drain_delay: None,
             limits: Limits::default(),
             filled: Arc::default(),
         }

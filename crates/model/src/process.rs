@@ -1,24 +1,106 @@
 //! Settings of the whole process: admin endpoint, logs, threads, listener options, limits.
 
+use crate::address::HostPattern;
 use crate::limiting::Rate;
 use crate::placeholder::{Placeholder, Template};
 use ipnet::IpNet;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Where metrics, health and the API are served.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Admin {
+    /// Nobody said where.
+    #[default]
+    Default,
     Off,
+    /// In file order, at least one; no two at one place.
+    At(Vec<AdminEndpoint>),
+}
+
+/// One place where they are served, and to whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AdminEndpoint {
+    pub place: AdminPlace,
+    pub serves: AdminServes,
+    /// What a client of the API has to present. `None`: one that the process makes for itself and keeps in its state
+    /// folder.
+    pub token: Option<Secret>,
+    /// What lets a client of the API look, and change nothing.
+    pub read_token: Option<Secret>,
+    /// Names, beside those that no site on the internet can have, by which `/metrics` is answered. Exact ones and
+    /// wildcards only.
+    pub hosts: Vec<HostPattern>,
+    /// Nobody wrote it: a process that cannot have it goes on without.
+    pub is_implied: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AdminPlace {
     Tcp(SocketAddr),
     Unix(PathBuf),
 }
 
-impl Default for Admin {
-    fn default() -> Self {
-        Admin::Tcp(SocketAddr::from(([127, 0, 0, 1], 9180)))
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdminServes {
+    /// The API as well.
+    Everything,
+    /// `/metrics`, `/healthz` and `/readyz`.
+    Metrics,
+}
+
+impl AdminServes {
+    pub const NAMES: &'static [(&'static str, AdminServes)] =
+        &[("everything", AdminServes::Everything), ("metrics", AdminServes::Metrics)];
+}
+
+/// The socket in the state folder on which the API is served where no `admin` serves it.
+pub const ADMIN_SOCKET: &str = "admin.sock";
+/// Where metrics and health are served when no `admin` is written.
+pub const ADMIN_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9180);
+
+impl Admin {
+    /// All places, those included that nobody wrote: the API is on a socket of the state folder unless somebody on this
+    /// machine reaches it elsewhere.
+    pub fn endpoints(&self, state_dir: &Path) -> Vec<AdminEndpoint> {
+        let socket = AdminEndpoint {
+            is_implied: true,
+            ..AdminEndpoint::new(AdminPlace::Unix(state_dir.join(ADMIN_SOCKET)), AdminServes::Everything)
+        };
+        match self {
+            Admin::Off => Vec::new(),
+            Admin::Default => vec![socket, AdminEndpoint::new(AdminPlace::Tcp(ADMIN_ADDRESS), AdminServes::Metrics)],
+            Admin::At(written) if written.iter().any(AdminEndpoint::has_api_for_this_machine) => written.clone(),
+            Admin::At(written) => [vec![socket], written.clone()].concat(),
+        }
+    }
+}
+
+impl AdminEndpoint {
+    /// One that asks for no other token than the process's own, and knows no more names.
+    pub fn new(place: AdminPlace, serves: AdminServes) -> AdminEndpoint {
+        AdminEndpoint { place, serves, token: None, read_token: None, hosts: Vec::new(), is_implied: false }
+    }
+
+    /// Whether a command on this machine can use the API there. On an address of the network nobody can before there is
+    /// a token.
+    fn has_api_for_this_machine(&self) -> bool {
+        self.serves == AdminServes::Everything
+            && match &self.place {
+                AdminPlace::Unix(_) => true,
+                AdminPlace::Tcp(address) => self.token.is_some() || address.ip().is_loopback() || address.ip().is_unspecified(),
+            }
+    }
+}
+
+impl fmt::Display for AdminPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AdminPlace::Tcp(address) => write!(f, "{address}"),
+            AdminPlace::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
     }
 }
 

@@ -46,6 +46,8 @@ impl Site {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
+    /// By which its requests are told apart in metrics and logs.
+    pub name: Option<String>,
     /// Any of these; empty matches every path.
     pub paths: Vec<PathPattern>,
     /// Any of these lines; empty adds no condition.
@@ -56,9 +58,18 @@ pub struct Route {
 }
 
 impl Route {
+    pub const NAME_BYTES_MAX: usize = 64;
+
     /// Takes every request, and says nothing but how it is answered.
     pub fn of_all(terminal: Terminal) -> Route {
-        Route { paths: Vec::new(), matches: Vec::new(), options: RouteOptions::default(), steps: Vec::new(), terminal }
+        Route {
+            name: None,
+            paths: Vec::new(),
+            matches: Vec::new(),
+            options: RouteOptions::default(),
+            steps: Vec::new(),
+            terminal,
+        }
     }
 }
 

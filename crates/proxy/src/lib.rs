@@ -22,6 +22,7 @@ pub mod challenges;
 mod coded;
 pub mod command;
 pub mod control_group;
+mod counted;
 mod decoded;
 pub mod inquiry;
 pub mod listeners;

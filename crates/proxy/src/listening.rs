@@ -121,12 +121,16 @@ pub struct ConnectionFacts {
     pub requests: Cell<u64>,
     /// Of the request that it served last, or serves.
     pub site: RefCell<Option<Arc<str>>>,
+    /// Of the request that it sent to one last, or sends.
+    pub pool: RefCell<Option<Arc<str>>>,
     /// The configuration's generation with which its last request began.
     pub generation: Cell<u64>,
     /// Requests on their way.
     pub active: Cell<u32>,
     /// The request that is on its way over HTTP/1 brings a body.
     pub has_upload: Cell<bool>,
+    /// Ended by the process, with whatever was on its way.
+    pub is_cut: Cell<bool>,
     /// Of HTTP/2.
     pub streams: RefCell<Weak<H2Shared>>,
     /// What its requests take of memory that is nowhere else to be seen.
@@ -165,9 +169,11 @@ impl ConnectionFacts {
             kind: Cell::new(ConnectionKind::Handshake),
             requests: Cell::new(0),
             site: RefCell::default(),
+            pool: RefCell::default(),
             generation: Cell::new(0),
             active: Cell::new(0),
             has_upload: Cell::new(false),
+            is_cut: Cell::new(false),
             streams: RefCell::default(),
             other_bytes: Cell::new(0),
         }
@@ -200,6 +206,15 @@ impl ConnectionFacts {
             },
         };
         CONNECTION_BYTES + of_requests + self.other_bytes.get()
+    }
+
+    /// The request goes to that pool. Written as the site is.
+    #[inline]
+    pub fn at_pool(&self, name: &Arc<str>) {
+        let is_known = self.pool.borrow().as_ref().is_some_and(|known| Arc::ptr_eq(known, name));
+        if !is_known {
+            *self.pool.borrow_mut() = Some(name.clone());
+        }
     }
 
     /// The request is for that site. A shared name is written only when it is another one than before, since workers
@@ -352,6 +367,7 @@ impl<S: Sock> ListenerState<S> {
     pub fn end_those(&self, mut is_meant: impl FnMut(u64) -> bool) {
         for (_, entry) in self.connections.borrow().iter() {
             if let Some(task) = entry.task.as_ref().filter(|_| is_meant(entry.facts.id)) {
+                entry.facts.is_cut.set(true);
                 task.abort();
             }
         }
@@ -409,8 +425,14 @@ impl<S: Sock> ListenerState<S> {
         Some(moment_until(self.cut_at.get()?, random))
     }
 
+    /// What ends now is ended by us, and not by its clients.
+    pub fn mark_cut(&self) {
+        self.each_connection(|facts| facts.is_cut.set(true));
+    }
+
     /// Ends what is left, at once.
     pub fn cut(&self) {
+        self.mark_cut();
         for (_, entry) in self.connections.borrow().iter() {
             if let Some(task) = &entry.task {
                 task.abort();

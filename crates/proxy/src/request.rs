@@ -20,6 +20,7 @@ use self::steps::Ran;
 use crate::answering::{answer_fixed, answer_refusal};
 use crate::cached::{Looked, look_up_kept, serve_kept};
 use crate::connection::Connection;
+use crate::counted::answer_kind;
 use crate::decoded::decode_body;
 use crate::failure::Failure;
 use crate::files::serve_file;
@@ -37,7 +38,7 @@ use tidegate_exchange::{Arrived, ClientFault, Exchange, Pooled, Responder, STATU
 use tidegate_middleware::{CompiledLog, Refusal, View, Walk, client_certificate_text};
 use tidegate_routing::decision::{Arrival, Sender};
 use tidegate_routing::{RouteId, cookie_value};
-use tidegate_telemetry::{AccessRecord, RecordTls, RecordUpstream, UpstreamError};
+use tidegate_telemetry::{AccessRecord, RecordTls, RecordUpstream, UpstreamError, UpstreamTime};
 use tidegate_transport::{Sock, rt};
 use tidegate_upstream::fault::UpstreamFault;
 use tidegate_upstream::pool::WorkerPool;
@@ -110,7 +111,9 @@ impl<S: Sock> Drop for Request<'_, '_, S> {
         if !self.ended {
             self.exchange.record.reason = Some(CUT_SHORT);
             if self.exchange.record.status == 0 {
-                self.exchange.record.status = STATUS_CLIENT_GONE;
+                // A client whose connection is ended here has not gone away.
+                let is_cut_by_us = self.connection.is_cut();
+                self.exchange.record.status = if is_cut_by_us { STATUS_CUT_SHORT } else { STATUS_CLIENT_GONE };
             }
         }
         self.record_end();
@@ -122,6 +125,8 @@ pub type Place<S> = (Rc<WorkerSnapshot<S>>, usize);
 
 /// Why a request ended that nobody brought to its end.
 const CUT_SHORT: &str = "cut_short";
+/// The log's status of a request without an answer whose connection the process ended: nothing of it was sent.
+const STATUS_CUT_SHORT: u16 = 503;
 
 impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
     fn new(
@@ -261,6 +266,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             (site, &site.compiled.rules)
         })?;
         self.connection.facts.at_site(&site.compiled.name);
+        site.counters.whole().begin();
         self.site = Some(site.clone());
         Ok(site.clone())
     }
@@ -363,9 +369,15 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         let ended = self.exchange.record.ended.unwrap_or_else(rt::now);
         let duration = ended.saturating_duration_since(self.exchange.record.started);
         let sent = self.exchange.responder.bytes_sent();
-        if let Some(site) = &self.site {
-            site.metrics.record(self.exchange.record.status, duration, sent);
+        let kind = answer_kind(&self.exchange.head, self.exchange.record.status);
+        match &self.site {
+            Some(site) => {
+                site.counters.of_route(self.route).record(kind, duration, sent);
+                site.counters.whole().end();
+            }
+            None => self.connection.worker.without_site.record(kind, duration, sent),
         }
+        self.record_upstream_time(ended);
         let metrics = &self.connection.worker.metrics;
         metrics.requests.increment();
         if self.exchange.record.status >= 500 {
@@ -377,6 +389,14 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             self.write_log_line(duration.as_micros() as u64, sent);
         }
         self.remember(ended, duration.as_micros() as u64);
+    }
+
+    /// The whole time of the attempt whose answer came.
+    fn record_upstream_time(&self, ended: Instant) {
+        let record = &self.exchange.record;
+        let (Some(upstream), Some(pool)) = (&record.upstream, &self.way.pool) else { return };
+        let Some(whole) = upstream.whole(ended.saturating_duration_since(record.started)) else { return };
+        pool.metrics.record(UpstreamTime::Whole, whole);
     }
 
     /// For who asks about it by its id.
@@ -464,7 +484,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             duration_us,
             upstream: record.upstream.as_ref().map(|upstream| RecordUpstream {
                 address: self.upstream_authority(upstream.server),
-                first_byte_us: upstream.first_byte.map(|duration| duration.as_micros() as u64),
+                first_byte_us: upstream.answer.map(|answer| answer.first_byte_us.into()),
                 reused: upstream.reused,
             }),
             retries: record.retries,

@@ -90,7 +90,10 @@ async fn obey(parts: WorkerParts) -> io::Result<()> {
                 is_draining = true;
                 worker.listeners.drain(&sockets, limit, &mut || worker.random());
             }
-            Some(Some(Command::Abort) | None) => return Ok(()),
+            Some(Some(Command::Abort) | None) => {
+                worker.listeners.each(|listener| listener.mark_cut());
+                return Ok(());
+            }
         }
         if is_draining && worker.has_ended() {
             return Ok(());

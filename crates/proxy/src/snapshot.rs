@@ -129,7 +129,37 @@ pub struct CompiledSite {
     pub tells_client_certificate: Option<ClientCertificateForm>,
     pub needs_ja4: bool,
     /// By worker. The same ones for the same name, whatever else changes.
-    pub metrics: Vec<Arc<SiteMetrics>>,
+    pub counters: Vec<Arc<SiteCounters>>,
+}
+
+/// What one worker counts a site's requests in.
+#[derive(Debug)]
+pub struct SiteCounters {
+    /// Of requests to routes without a name, and of those that come to no route.
+    unnamed: Arc<SiteMetrics>,
+    /// By the position of the route; empty where none has a name.
+    named: Box<[Option<Arc<SiteMetrics>>]>,
+}
+
+impl SiteCounters {
+    fn new(registry: &Registry, worker: usize, site: &str, routes: &[Route]) -> SiteCounters {
+        let of = |route: &Route| route.name.as_ref().map(|name| registry.site(worker, site, name));
+        let has_names = routes.iter().any(|route| route.name.is_some());
+        let named = if has_names { routes.iter().map(of).collect() } else { Box::default() };
+        SiteCounters { unnamed: registry.site(worker, site, ""), named }
+    }
+
+    /// For what is counted of the site as a whole.
+    #[inline]
+    pub fn whole(&self) -> &SiteMetrics {
+        &self.unnamed
+    }
+
+    #[inline]
+    pub fn of_route(&self, route: Option<RouteId>) -> &SiteMetrics {
+        let named = route.and_then(|route| self.named.get(route.0 as usize)?.as_ref());
+        named.unwrap_or(&self.unnamed)
+    }
 }
 
 /// A site's TLS settings, for the clients that resume in one way or another.
@@ -166,6 +196,8 @@ impl CompiledSite {
 pub type Handshakes = ArcSwap<ServerConfigs>;
 
 pub struct CompiledRoute {
+    /// By which its requests are told apart in the log.
+    pub name: Option<Box<str>>,
     /// The site's steps, then the route's.
     pub steps: Box<[CompiledStep]>,
     /// Whether any step reads or changes the response.
@@ -261,7 +293,9 @@ pub struct Compiled {
 pub fn compile(configuration: &Configuration, parts: Parts<'_>) -> Result<Compiled, CompileFault> {
     let Parts { delta, before, workers, .. } = parts;
     let Placed { pools, slots, warm, changed } = place_pools(parts.pools, &parts.pools_gone, before);
-    let counters = |name: &str| (0..workers).map(|worker| parts.registry.site(worker, name)).collect();
+    let counters = |site: &str, routes: &[Route]| {
+        (0..workers).map(|worker| Arc::new(SiteCounters::new(parts.registry, worker, site, routes))).collect()
+    };
     let given = (parts.cache, parts.limits, parts.user_files);
     let changed_sites = delta.sites.changed.iter().zip(parts.site_tls);
     let compile = |site: &Site, tls| compile_site(site, tls, &slots, &counters, given).map(Arc::new);
@@ -380,7 +414,7 @@ fn compile_site(
     site: &Site,
     tls: Option<Arc<Handshakes>>,
     pools: &HashMap<PoolName, usize>,
-    counters: &dyn Fn(&str) -> Vec<Arc<SiteMetrics>>,
+    counters: &dyn Fn(&str, &[Route]) -> Vec<Arc<SiteCounters>>,
     (tier, limits, user_files): (&Arc<CacheTier>, &Tables, &UserFiles),
 ) -> Result<CompiledSite, CompileFault> {
     let name: Arc<str> = site_name(site).into();
@@ -392,7 +426,7 @@ fn compile_site(
     let without_route = CompiledRoute { terminal: CompiledTerminal::NoRoute, ..compile_route(&nothing, &given)? };
     let rules = SiteRules::new(site).map_err(|error| fault(&error))?;
     let tells_client_certificate = site.tls.client_auth.as_ref().and_then(|auth| auth.forward);
-    let metrics = counters(&name);
+    let counters = counters(&name, &site.routes);
     Ok(CompiledSite {
         name,
         rules,
@@ -403,7 +437,7 @@ fn compile_site(
         on_demand_wait: site.tls.on_demand.as_ref().map(|on_demand| on_demand.wait),
         tells_client_certificate,
         needs_ja4: site.has_placeholder(&Placeholder::TlsJa4),
-        metrics,
+        counters,
     })
 }
 
@@ -436,6 +470,7 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
     };
     let users = basic_auth_of(&site.steps, &route.steps).map(|auth| user_files.list(&auth.users)).transpose();
     Ok(CompiledRoute {
+        name: route.name.as_deref().map(Box::from),
         error_pages: ErrorPages::new(&options.error_pages),
         users: users.map_err(|error| fault(&error))?,
         trailers: TrailerRules::new(site.steps.iter().chain(&route.steps), options.pass_on.unwrap_or_default()),

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidegate_exchange::date::DateClock;
 use tidegate_middleware::{RequestId, Scratch};
-use tidegate_telemetry::{AccessLogSender, EventGate, WorkerMetrics};
+use tidegate_telemetry::{AccessLogSender, EventGate, SiteMetrics, WorkerMetrics};
 use tidegate_transport::Sock;
 use tidegate_upstream::pool::{Of, WorkerPool};
 
@@ -26,6 +26,8 @@ pub struct Worker<S: Sock> {
     pub index: usize,
     pub process: Arc<ProcessState>,
     pub metrics: Arc<WorkerMetrics>,
+    /// Of requests that come to no site.
+    pub without_site: Arc<SiteMetrics>,
     snapshot: RefCell<Rc<WorkerSnapshot<S>>>,
     /// Generations that may have requests on their way, the newest last.
     marks: RefCell<Vec<Mark<S>>>,
@@ -71,6 +73,7 @@ impl<S: Sock> Worker<S> {
         Worker {
             index,
             metrics: process.registry.worker(index),
+            without_site: process.registry.without_site(index),
             process,
             marks: RefCell::new(vec![(snapshot.mark.clone(), Rc::downgrade(&snapshot))]),
             snapshot: RefCell::new(snapshot),

@@ -2,11 +2,10 @@
 //! pools, made when they are first needed. A pool in use goes from one snapshot to the next with its connections. Who
 //! holds the current one is `worker`.
 
-use crate::snapshot::{CompiledSite, Snapshot};
+use crate::snapshot::{CompiledSite, SiteCounters, Snapshot};
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use tidegate_telemetry::SiteMetrics;
 use tidegate_transport::Sock;
 use tidegate_upstream::pool::{Of, WorkerPool};
 
@@ -21,7 +20,7 @@ pub struct WorkerSnapshot<S: Sock> {
 /// What an exchange keeps of its site while others get a new configuration.
 pub struct WorkerSite {
     pub compiled: Arc<CompiledSite>,
-    pub metrics: Arc<SiteMetrics>,
+    pub counters: Arc<SiteCounters>,
 }
 
 /// Held by every request on its way, so that its count says who still lives by an old configuration.
@@ -71,8 +70,8 @@ impl<S: Sock> WorkerSnapshot<S> {
     pub fn site(&self, position: usize, worker: usize) -> &Rc<WorkerSite> {
         self.sites[position].get_or_init(|| {
             let compiled = self.shared.sites[position].clone();
-            let metrics = compiled.metrics[worker].clone();
-            Rc::new(WorkerSite { compiled, metrics })
+            let counters = compiled.counters[worker].clone();
+            Rc::new(WorkerSite { compiled, counters })
         })
     }
 

@@ -2,7 +2,7 @@
 //! log). Written to standard error by a thread of its own through a bounded queue, so that nobody who logs waits for
 //! whoever reads.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -30,14 +30,13 @@ struct Running {
 #[must_use = "events are lost once the guard is gone"]
 pub struct EventsGuard(#[expect(dead_code, reason = "held for its drop")] WorkerGuard);
 
-/// Begins to write events. Human text when standard error is a terminal, JSON lines otherwise.
+/// Begins to write events.
 ///
 /// `Err` when a log of events runs already.
-pub fn start(level: LogLevel) -> Result<EventsGuard, String> {
+pub fn start(level: LogLevel, form: Form) -> Result<EventsGuard, String> {
     let builder = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(WAITING_MAX).thread_name("events");
     let (writer, guard) = builder.finish(std::io::stderr());
     let errors = writer.error_counter();
-    let form = if std::io::stderr().is_terminal() { Form::Text } else { Form::Json };
     let (subscriber, filter) = subscriber(level, form, writer);
     subscriber.try_init().map_err(|error| error.to_string())?;
     let _ = RUNNING.set(Running { filter, errors });
@@ -57,10 +56,43 @@ pub fn dropped() -> u64 {
     RUNNING.get().map_or(0, |running| running.errors.dropped_lines() as u64)
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Form {
-    Text,
+/// How events are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    Text { has_colour: bool },
     Json,
+}
+
+impl Form {
+    /// Text for people, who sit at a terminal; JSON lines otherwise, or when that `is_wanted`.
+    pub fn by(is_wanted: bool, has_colour: bool) -> Form {
+        if is_wanted || !std::io::stderr().is_terminal() { Form::Json } else { Form::Text { has_colour } }
+    }
+}
+
+/// JSON lines whose time is called as in the access log; their formatter has a name of its own for it.
+struct TimeNamed<W>(W);
+
+impl<W: io::Write> io::Write for TimeNamed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match bytes.strip_prefix(b"{\"timestamp\":") {
+            // In one piece: the writer behind it takes each write as a line.
+            Some(rest) => self.0.write_all(&[b"{\"time\":", rest].concat()).map(|()| bytes.len()),
+            None => self.0.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl<'a, M: fmt::MakeWriter<'a>> fmt::MakeWriter<'a> for TimeNamed<M> {
+    type Writer = TimeNamed<M::Writer>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        TimeNamed(self.0.make_writer())
+    }
 }
 
 type Filter = reload::Handle<Targets, Registry>;
@@ -71,9 +103,10 @@ where
 {
     let (filter, handle) = reload::Layer::new(filter_of(level));
     let lines = match form {
-        Form::Text => fmt::layer().with_writer(writer).with_target(false).boxed(),
+        Form::Text { has_colour } => fmt::layer().with_ansi(has_colour).with_writer(writer).with_target(false).boxed(),
         Form::Json => {
-            fmt::layer().json().flatten_event(true).with_current_span(false).with_span_list(false).with_writer(writer).boxed()
+            let lines = fmt::layer().json().flatten_event(true).with_current_span(false).with_span_list(false);
+            lines.with_writer(TimeNamed(writer)).boxed()
         }
     };
     (tracing_subscriber::registry().with(filter).with(lines), handle)
@@ -185,13 +218,14 @@ mod tests {
         assert_eq!(event["message"], "cannot open");
         assert_eq!(event["path"], "a\n{\"level\":\"ERROR\"}\x1b[2J");
         assert_eq!(event["level"], "INFO");
+        assert!(event["time"].is_string() && event["timestamp"].is_null(), "as the access log calls it: {text}");
     }
 
     #[test]
     fn the_level_changes_while_running() {
         let lines = Lines::default();
         let writer = lines.clone();
-        let (subscriber, filter) = subscriber(LogLevel::Warn, Form::Text, move || writer.clone());
+        let (subscriber, filter) = subscriber(LogLevel::Warn, Form::Text { has_colour: false }, move || writer.clone());
         tracing::subscriber::with_default(subscriber, || {
             tracing::info!("before");
             filter.reload(filter_of(LogLevel::Info)).expect("the subscriber is there");
@@ -203,8 +237,8 @@ mod tests {
 
     #[test]
     fn there_is_one_log_of_events() {
-        let guard = start(LogLevel::Error).expect("nothing else starts one here");
-        assert!(start(LogLevel::Error).is_err());
+        let guard = start(LogLevel::Error, Form::Json).expect("nothing else starts one here");
+        assert!(start(LogLevel::Error, Form::Json).is_err());
         set_level(LogLevel::Warn);
         assert!(tracing::enabled!(target: "tidegate", Level::WARN) && !tracing::enabled!(target: "tidegate", Level::INFO));
         assert_eq!(dropped(), 0);

@@ -10,10 +10,10 @@ mod readiness;
 pub use access_log::{AccessLogSender, AccessLogWriter, AccessRecord, HeaderLookup, RecordTls, RecordUpstream};
 pub use events::{EventGate, EventsGuard};
 pub use metrics::{
-    CacheDiskNumbers, CacheMetrics, CacheNumbers, CertificateEnd, CertificateMetrics, ChangeResult, ConfigurationMetrics,
-    Counter, DiscoveryMetrics, Gauge, HandshakeFailure, HandshakeKind, Histogram, ListenerKind, ListenerMetrics,
-    LogWriterMetrics, MemoryMetrics, MirrorResult, ObtainedNumbers, OnDemandResult, PoolMetrics, PoolTotals, Registry,
-    ServerCounts, ServerMetrics, ServerStateMetrics, ServerTotals, ServerWord, SiteMetrics, StapleNumbers, Traffic,
-    UpstreamError, WorkerMetrics,
+    AnswerKind, CacheDiskNumbers, CacheMetrics, CacheNumbers, CertificateEnd, CertificateMetrics, ChangeResult,
+    ConfigurationMetrics, Counter, DiscoveryMetrics, Gauge, HandshakeFailure, HandshakeKind, Histogram, ListenerKind,
+    ListenerMetrics, LogWriterMetrics, MemoryMetrics, MethodLabel, MirrorResult, ObtainedNumbers, OnDemandResult, PoolMetrics,
+    PoolTotals, ProtocolLabel, Registry, ServerCounts, ServerMetrics, ServerStateMetrics, ServerTotals, ServerWord, SiteMetrics,
+    StapleNumbers, Traffic, UpstreamError, UpstreamTime, WorkerMetrics,
 };
 pub use readiness::{Readiness, ReadinessState};

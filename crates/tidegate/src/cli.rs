@@ -2,33 +2,51 @@
 
 pub mod cert;
 
+use crate::output::ColourChoice;
 use cert::CertCommand;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub const DEFAULT_CONFIG: &str = "/etc/tidegate/tidegate.kdl";
 
 #[derive(Parser)]
-#[command(
-    name = "tidegate",
-    version,
-    about = "A reverse proxy, load balancer and TLS terminator.",
-    disable_help_subcommand = true
-)]
+#[command(name = "tidegate", version, about = "A reverse proxy, load balancer and TLS terminator.")]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
+    /// For programs: reports are JSON on standard output, faults JSON on standard error, the log of a server JSON lines.
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Colour on standard error: `auto` is on a terminal, unless NO_COLOR is set or TERM is `dumb`.
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = ColourChoice::Auto)]
+    pub color: ColourChoice,
+}
+
+/// A configuration by its file.
+#[derive(Args)]
+pub struct ConfigFile {
+    /// The configuration; `-` reads standard input.
+    #[arg(value_name = "FILE", default_value = DEFAULT_CONFIG)]
+    file: PathBuf,
+    /// The same by name.
+    #[arg(long, short, value_name = "FILE", conflicts_with = "file")]
+    config: Option<PathBuf>,
+}
+
+impl ConfigFile {
+    pub fn path(&self) -> &Path {
+        self.config.as_deref().unwrap_or(&self.file)
+    }
 }
 
 #[derive(Subcommand)]
 pub enum Command {
     /// Run with a configuration file until SIGTERM, then finish the requests in flight.
     Run {
-        /// The configuration; `-` reads standard input.
-        #[arg(long, short, value_name = "FILE", default_value = DEFAULT_CONFIG)]
-        config: PathBuf,
+        #[command(flatten)]
+        config: ConfigFile,
         /// Apply the configuration whenever its file, or one that it includes, changes. SIGHUP applies it too.
         #[arg(long)]
         watch: bool,
@@ -73,12 +91,8 @@ pub enum Command {
     },
     /// Check a configuration, its certificates and its ports. Exit code 1 on an error, 0 otherwise.
     Check {
-        /// The configuration; `-` reads standard input.
-        #[arg(value_name = "FILE", default_value = DEFAULT_CONFIG)]
-        file: PathBuf,
-        /// The configuration, named as for `run`.
-        #[arg(long, short, value_name = "FILE", conflicts_with = "file")]
-        config: Option<PathBuf>,
+        #[command(flatten)]
+        config: ConfigFile,
     },
     /// Say where a request would go, and why not elsewhere: `tidegate explain GET https://example.com/api`. Nothing is
     /// sent.
@@ -113,9 +127,11 @@ pub enum Command {
     },
     /// Say what a configuration would change in the running process. Nothing happens.
     Plan {
-        /// The configuration; `-` reads standard input.
-        #[arg(value_name = "FILE", default_value = DEFAULT_CONFIG)]
-        file: PathBuf,
+        #[command(flatten)]
+        config: ConfigFile,
+        /// Exit with 3 when something would change, and with 0 when nothing would.
+        #[arg(long)]
+        exit_code: bool,
         #[command(flatten)]
         reach: Reach,
     },
@@ -123,9 +139,8 @@ pub enum Command {
     ///
     /// Exit code 0 when it runs, 1 when it was refused and the one before stays, 2 when no process answers.
     Apply {
-        /// The configuration; `-` reads standard input.
-        #[arg(value_name = "FILE", default_value = DEFAULT_CONFIG)]
-        file: PathBuf,
+        #[command(flatten)]
+        config: ConfigFile,
         /// Take it back after this time, `60s` or `10m`, unless `tidegate confirm` comes before.
         #[arg(long, value_name = "TIME", value_parser = confirmation_time)]
         confirm: Option<Duration>,
@@ -138,7 +153,7 @@ pub enum Command {
     /// Keep a configuration that was applied with `--confirm`.
     Confirm {
         #[command(flatten)]
-        running: Running,
+        running: RunningOfFile,
     },
     /// Go back to the configuration before, or to an earlier one of `tidegate history`.
     Rollback {
@@ -154,21 +169,26 @@ pub enum Command {
         /// By default the one that runs.
         #[arg(value_name = "TO")]
         to: Option<u64>,
+        /// Only those that ran within this time: `2h`, `7d`.
+        #[arg(long, value_name = "TIME", value_parser = age, conflicts_with = "from")]
+        since: Option<Duration>,
         #[command(flatten)]
         running: Running,
     },
     /// Say how the running process is: generation, listeners, pools, certificates.
+    ///
+    /// Of many servers and certificates only those are listed that need a look, and the others are counted.
     Status {
-        /// As the API has it.
+        /// List every server and every certificate.
         #[arg(long)]
-        json: bool,
+        all: bool,
         #[command(flatten)]
-        running: Running,
+        running: RunningOfFile,
     },
     /// Watch the running process: rates, connections, servers. Keys: q ends, p pauses, s sorts, the arrows scroll.
     Top {
         #[command(flatten)]
-        running: Running,
+        running: RunningOfFile,
     },
     /// Take a server out of use. Requests that it has go on.
     Drain {
@@ -207,13 +227,14 @@ pub enum Command {
         #[arg(long, value_name = "FILE")]
         binary: Option<PathBuf>,
         #[command(flatten)]
-        running: Running,
+        running: RunningOfFile,
     },
     /// Write a configuration in its canonical layout, comments kept.
+    ///
+    /// `-` reads standard input and writes standard output.
     Fmt {
-        /// The configuration; `-` reads standard input and writes standard output.
-        #[arg(value_name = "FILE", default_value = DEFAULT_CONFIG)]
-        file: PathBuf,
+        #[command(flatten)]
+        config: ConfigFile,
         /// Change nothing; exit code 1 when the layout is not canonical.
         #[arg(long)]
         check: bool,
@@ -236,8 +257,22 @@ pub enum Command {
     },
     /// Print the JSON Schema of the configuration.
     Schema,
-    /// Print completions for a shell.
+    /// Print completions for a shell; names of pools, servers and sites are asked of the running process.
     Completions { shell: Shell },
+    /// Write the manual pages, one for each command, into a folder.
+    Man {
+        /// The folder, made if need be.
+        #[arg(value_name = "DIR", default_value = ".")]
+        folder: PathBuf,
+    },
+    /// Names that a shell completes, a line each.
+    #[command(hide = true)]
+    Names {
+        #[arg(value_enum)]
+        of: NamesOf,
+        #[command(flatten)]
+        running: Running,
+    },
     /// Print the version and what it was built with.
     Version,
 }
@@ -246,6 +281,18 @@ pub enum Command {
 pub enum HashAlgorithm {
     Argon2id,
     Bcrypt,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum NamesOf {
+    Pools,
+    /// `POOL/SERVER`
+    Servers,
+    Sites,
+    /// Of certificates.
+    Certificates,
+    /// Numbers of them.
+    Generations,
 }
 
 /// How the running process is found and persuaded.
@@ -270,6 +317,31 @@ pub struct Running {
     pub reach: Reach,
 }
 
+/// The same for commands whose only argument is the configuration.
+#[derive(Args)]
+pub struct RunningOfFile {
+    /// The configuration whose process is asked.
+    #[arg(value_name = "FILE", conflicts_with = "config")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    running: Running,
+}
+
+impl RunningOfFile {
+    pub fn running(self) -> Running {
+        Running { config: self.running.config.or(self.file), ..self.running }
+    }
+}
+
+/// `7d`, and whatever a configuration takes as a time.
+fn age(text: &str) -> Result<Duration, String> {
+    const DAY: u64 = 86_400;
+    match text.strip_suffix('d').map(str::parse::<u32>) {
+        Some(Ok(days)) => Ok(Duration::from_secs(u64::from(days) * DAY)),
+        Some(Err(_)) | None => tidegate_config::parse_duration(text),
+    }
+}
+
 fn confirmation_time(text: &str) -> Result<Duration, String> {
     let time = tidegate_config::parse_duration(text)?;
     if time < Duration::from_secs(1) || time > Duration::from_secs(86_400) {
@@ -287,7 +359,7 @@ fn percent(text: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cli, confirmation_time, percent};
+    use super::{Cli, age, confirmation_time, percent};
     use clap::CommandFactory;
     use std::time::Duration;
 
@@ -306,6 +378,11 @@ mod tests {
         time("60", None);
         time("10ms", None);
         time("2d", None);
+        let ago = |text: &str, seconds: Option<u64>| assert_eq!(age(text).ok(), seconds.map(Duration::from_secs), "{text}");
+        ago("7d", Some(7 * 86_400));
+        ago("2h", Some(7200));
+        ago("d", None);
+        ago("soon", None);
         let share = |text: &str, tenths: Option<u32>| {
             assert_eq!(percent(text).ok().map(|share| (share * 1000.0).round() as u32), tenths, "{text}");
         };

@@ -4,8 +4,10 @@ mod allocator;
 mod cli;
 mod commands;
 mod image;
+mod output;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 use cli::{Cli, Command};
 use std::process::ExitCode;
 
@@ -15,18 +17,19 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     tidegate_control::memory::set_purge(allocator::purge);
-    let command = match Cli::try_parse() {
-        Ok(cli) => cli.command,
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
         Err(error) => return refuse_arguments(&error),
     };
-    match command {
-        Command::Run { config, watch } => commands::run::run(&config, watch),
+    output::set(output::Output { is_json: cli.json, colour: cli.color });
+    match cli.command {
+        Command::Run { config, watch } => commands::run::run(config.path(), watch),
         Command::Proxy { from, to, admin } => commands::proxy::run(&from, &to, admin.as_deref()),
         Command::Serve { folder, from, listing, fallback, admin } => {
             commands::serve::run(&commands::serve::ServeWanted { folder, from, listing, fallback, admin })
         }
         Command::Demo { port } => commands::demo::run(port),
-        Command::Check { file, config } => commands::check::run(&config.unwrap_or(file)),
+        Command::Check { config } => commands::check::run(config.path()),
         Command::Explain { config, request: Some(id), reach, .. } => commands::explain_running::past(&config, &reach, &id),
         Command::Explain { config, method, url, header, from, running, reach, request: None } => {
             let (method, url) = (method.unwrap_or_default(), url.unwrap_or_default());
@@ -35,36 +38,72 @@ fn main() -> ExitCode {
             }
             commands::explain::run(&config, &method, &url, &header, from.as_deref())
         }
-        Command::Plan { file, reach } => commands::change::plan(&file, &reach),
-        Command::Apply { file, confirm, max_error_rise, reach } => {
-            commands::change::apply(&file, confirm, max_error_rise, &reach)
+        Command::Plan { config, exit_code, reach } => commands::change::plan(config.path(), exit_code, &reach),
+        Command::Apply { config, confirm, max_error_rise, reach } => {
+            commands::change::apply(config.path(), confirm, max_error_rise, &reach)
         }
-        Command::Confirm { running } => commands::change::confirm(&running),
+        Command::Confirm { running } => commands::change::confirm(&running.running()),
         Command::Rollback { to, running } => commands::change::roll_back(to, &running),
-        Command::History { from, to, running } => commands::history::run(from, to, &running),
-        Command::Status { json, running } => commands::status::run(json, &running),
-        Command::Top { running } => commands::top::run(&running),
+        Command::History { from, to, since, running } => commands::history::run(from, to, since, &running),
+        Command::Status { all, running } => commands::status::run(all, &running.running()),
+        Command::Top { running } => commands::top::run(&running.running()),
         Command::Drain { server, running } => commands::drain::run(&server, "drain", &running),
         Command::Purge { urls, tags, all, soft, running } => {
             commands::purge::run(commands::purge::PurgeWanted { urls, tags, all, soft }, &running)
         }
         Command::Undrain { server, running } => commands::drain::run(&server, "undrain", &running),
-        Command::Upgrade { binary, running } => commands::upgrade::run(binary.as_deref(), &running),
-        Command::Fmt { file, check } => commands::fmt::run(&file, check),
+        Command::Upgrade { binary, running } => commands::upgrade::run(binary.as_deref(), &running.running()),
+        Command::Fmt { config, check } => commands::fmt::run(config.path(), check),
         Command::Cert { command } => commands::cert::run(command),
         Command::HashPassword { name, algorithm } => commands::hash_password::run(name.as_deref(), algorithm),
         Command::Schema => commands::facts::schema(),
-        Command::Completions { shell } => commands::facts::completions(shell),
+        Command::Completions { shell } => commands::completions::run(shell),
+        Command::Man { folder } => commands::facts::manual(&folder),
+        Command::Names { of, running } => commands::completions::names(of, &running),
         Command::Version => commands::facts::version(),
     }
 }
 
+/// Words of other servers, or of other times, that are a command here.
+const CALLED_OTHERWISE: &[(&[&str], &str)] = &[
+    (
+        &["validate", "test", "configtest", "-t", "-T", "--test"],
+        "`tidegate check FILE` says everything that is wrong with a configuration",
+    ),
+    (
+        &["reload", "-s"],
+        "`tidegate apply` has the running process take on its configuration, and says what changes; `systemctl reload tidegate` and SIGHUP do it, too",
+    ),
+    (&["reverse-proxy"], "`tidegate proxy --from :8443 --to 127.0.0.1:9000` proxies without a file"),
+    (&["file-server", "file_server"], "`tidegate serve DIR` serves the files of a folder"),
+    (&["start"], "`tidegate run FILE` runs in the foreground; `systemctl start tidegate` in the background"),
+    (&["stop", "quit"], "SIGTERM ends a process gently: `systemctl stop tidegate`, or `kill PID`"),
+    (
+        &["restart"],
+        "`tidegate upgrade` starts the program anew and loses no connection; `systemctl restart tidegate` does it with a pause",
+    ),
+    (&["diff"], "`tidegate plan FILE` says what a configuration would change"),
+    (&["format"], "`tidegate fmt FILE` writes a configuration in its canonical layout"),
+    (&["trust", "untrust"], "`tidegate cert trust` has this machine trust the internal CA, and `--uninstall` takes it out again"),
+    (&["healthcheck", "health"], "`tidegate status` asks the running process; `/healthz` and `/readyz` are for probes"),
+    (
+        &["adapt", "import"],
+        "docs/from-nginx.md, from-caddy.md, from-haproxy.md, from-traefik.md and from-envoy.md have each word's counterpart",
+    ),
+];
+
 /// Prints what clap has to say: help for who asks for it, else what is wrong.
 fn refuse_arguments(error: &clap::Error) -> ExitCode {
-    // Nothing can be done for somebody who closed standard error.
-    let _ = error.print();
+    let word = std::env::args().nth(1).unwrap_or_default();
+    let is_unknown = matches!(error.kind(), ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument);
+    let known = CALLED_OTHERWISE.iter().find(|(words, _)| is_unknown && words.contains(&word.as_str()));
+    match known {
+        Some((_, help)) => eprintln!("error: there is no `tidegate {word}`\n  help: {help}"),
+        // Nothing can be done for somebody who closed standard error.
+        None => drop(error.print()),
+    }
     // `explain` says with clap's exit code, 2, that nobody takes the request.
-    let is_explain = std::env::args_os().nth(1).is_some_and(|word| word == "explain");
+    let is_explain = word == "explain";
     match u8::try_from(error.exit_code()) {
         Ok(code) if code == 0 || !is_explain => ExitCode::from(code),
         _ => ExitCode::from(commands::FAILED),

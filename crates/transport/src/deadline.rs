@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 pub const TICK: Duration = Duration::from_millis(100);
 /// Ticks the wheel reaches ahead (51 s); what is later is looked at again on the way.
 const SLOTS: u64 = 512;
+/// Sockets for which a slot keeps room: 1 MiB in all slots.
+const SLOT_KEPT_MAX: usize = 256;
 const NEVER: u64 = u64::MAX;
 
 /// The two deadlines of one socket.
@@ -18,8 +20,10 @@ const NEVER: u64 = u64::MAX;
 pub struct Deadlines {
     read: SocketDeadline,
     write: SocketDeadline,
-    /// The earliest tick at which the wheel will look at this socket; `NEVER` when it is in no slot.
+    /// The tick at which the wheel will look at this socket; `NEVER` when it is in no slot.
     queued: Cell<u64>,
+    /// Where it is in the slot of that tick.
+    place: Cell<usize>,
     between_requests: Cell<bool>,
 }
 
@@ -40,7 +44,25 @@ pub enum Direction {
 impl Deadlines {
     pub fn new() -> Rc<Deadlines> {
         let deadline = || SocketDeadline { tick: Cell::new(NEVER), fired: Cell::new(false), waker: RefCell::new(None) };
-        Rc::new(Deadlines { read: deadline(), write: deadline(), queued: Cell::new(NEVER), between_requests: Cell::new(false) })
+        Rc::new(Deadlines {
+            read: deadline(),
+            write: deadline(),
+            queued: Cell::new(NEVER),
+            place: Cell::new(0),
+            between_requests: Cell::new(false),
+        })
+    }
+
+    /// The socket is no more, and leaves the wheel. Left in its slot until that comes up, with a waker that keeps the
+    /// memory of its task, each client that comes and goes would hold a kilobyte for a minute.
+    pub fn end(self: &Rc<Self>) {
+        for direction in [Direction::Read, Direction::Write] {
+            self.disarm(direction);
+            // Dropped where nothing is borrowed: with it a task may end.
+            drop(self.of(direction).waker.take());
+        }
+        // A thread that ends has taken its wheel down already.
+        let _ = WHEEL.try_with(|wheel| wheel.remove(self));
     }
 
     fn of(&self, direction: Direction) -> &SocketDeadline {
@@ -161,9 +183,28 @@ impl Wheel {
     }
 
     fn insert(&self, deadlines: &Rc<Deadlines>, tick: u64) {
-        // An entry in a later slot may remain; its slot number no longer equals `queued`, so it is ignored there.
+        self.remove(deadlines);
+        let slot = &mut self.slots.borrow_mut()[(tick % SLOTS) as usize];
         deadlines.queued.set(tick);
-        self.slots.borrow_mut()[(tick % SLOTS) as usize].push(deadlines.clone());
+        deadlines.place.set(slot.len());
+        slot.push(deadlines.clone());
+    }
+
+    /// Takes it out of the slot that it is in.
+    fn remove(&self, deadlines: &Rc<Deadlines>) {
+        let tick = deadlines.queued.replace(NEVER);
+        if tick == NEVER {
+            return;
+        }
+        let slot = &mut self.slots.borrow_mut()[(tick % SLOTS) as usize];
+        let place = deadlines.place.get();
+        // It is not there while its slot is worked off.
+        if slot.get(place).is_some_and(|there| Rc::ptr_eq(there, deadlines)) {
+            slot.swap_remove(place);
+            if let Some(moved) = slot.get(place) {
+                moved.place.set(place);
+            }
+        }
     }
 
     fn advance_to(&self, now: Instant) {
@@ -177,6 +218,7 @@ impl Wheel {
             self.current.set(tick);
             let due = std::mem::take(&mut self.slots.borrow_mut()[(tick % SLOTS) as usize]);
             for deadlines in &due {
+                // One before it has ended the socket.
                 if deadlines.queued.get() > tick {
                     continue;
                 }
@@ -199,7 +241,7 @@ impl Wheel {
     fn give_back(&self, tick: u64, mut due: Vec<Rc<Deadlines>>) {
         due.clear();
         let slot = &mut self.slots.borrow_mut()[(tick % SLOTS) as usize];
-        if slot.is_empty() && due.capacity() <= 4096 {
+        if slot.is_empty() && due.capacity() <= SLOT_KEPT_MAX {
             *slot = due;
         }
     }
@@ -218,7 +260,9 @@ pub fn advance(now: Instant) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Deadlines, Direction, TICK, advance};
+    use super::{Deadlines, Direction, TICK, WHEEL, advance};
+    use std::rc::Rc;
+    use std::sync::Arc;
     use std::task::{Context, Waker};
     use std::time::{Duration, Instant};
 
@@ -274,6 +318,41 @@ mod tests {
         deadlines.disarm(Direction::Read);
         advance(start + Duration::from_secs(60));
         assert!(!deadlines.take_fired(Direction::Read));
+    }
+
+    struct Task;
+
+    impl std::task::Wake for Task {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    #[test]
+    fn a_socket_that_ended_leaves_nothing_in_the_wheel() {
+        let task = Arc::new(Task);
+        let waker = Waker::from(task.clone());
+        let cx = Context::from_waker(&waker);
+        let start = Instant::now();
+        let of_wheel = || WHEEL.with(|wheel| wheel.slots.borrow().iter().map(Vec::len).sum::<usize>());
+        let armed: Vec<Rc<Deadlines>> = (0..100).map(|_| Deadlines::new()).collect();
+        for (index, deadlines) in armed.iter().enumerate() {
+            // Moved earlier, into a slot that it shares with others.
+            deadlines.arm(Direction::Read, start + Duration::from_secs(40), &cx);
+            deadlines.arm(Direction::Write, start + Duration::from_secs(index as u64 % 3 + 1), &cx);
+        }
+        assert_eq!(of_wheel(), 100, "each in one slot");
+        // In an order that is not that of the slots.
+        for deadlines in armed.iter().step_by(2).chain(armed.iter().skip(1).step_by(4)) {
+            deadlines.end();
+            deadlines.end();
+            assert_eq!(Rc::strong_count(deadlines), 1);
+        }
+        assert_eq!((of_wheel(), Arc::strong_count(&task)), (25, 2 + 2 * 25), "one waker each way for those that are left");
+        advance(start + Duration::from_secs(5));
+        let fired = |deadlines: &&Rc<Deadlines>| deadlines.take_fired(Direction::Write);
+        assert_eq!(armed.iter().filter(fired).count(), 25);
+        assert!(armed.iter().all(|deadlines| !deadlines.take_fired(Direction::Read)), "that is later");
+        armed.iter().for_each(|deadlines| deadlines.end());
+        assert_eq!((of_wheel(), Arc::strong_count(&task)), (0, 2));
     }
 
     #[test]

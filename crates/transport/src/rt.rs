@@ -108,12 +108,18 @@ pub fn thread_cpu_time() -> Duration {
     Duration::try_from(time).unwrap_or_default()
 }
 
+/// The priority (`nice`) of work beside the workers, a tenth of a worker's weight: on a machine that is busy with requests
+/// a change takes ten times as long, and still comes to its end.
+pub const LOW_PRIORITY: i32 = 10;
+
 /// Has the kernel take this thread off a core as soon as a worker has something to do. For threads beside the workers:
-/// nobody without privileges gets the priority back.
+/// nobody without privileges gets the priority back. One that is as low already, since the whole process is
+/// (`nice -n 15`), stays where it is: a privileged process would be raised.
 pub fn lower_priority_of_thread() {
-    const NICE: i32 = 10;
-    // Without it the work is done all the same.
-    let _ = rustix::process::setpriority_process(None, NICE);
+    // What cannot be asked is taken for the ordinary priority. Without the change the work is done all the same.
+    if rustix::process::getpriority_process(None).unwrap_or(0) < LOW_PRIORITY {
+        let _ = rustix::process::setpriority_process(None, LOW_PRIORITY);
+    }
 }
 
 pub async fn sleep(duration: Duration) {

@@ -105,8 +105,6 @@ impl Waits {
 
 impl Drop for Waits {
     fn drop(&mut self) {
-        // The wheel may keep its entry for up to a minute; it must not keep a task awake.
-        self.deadlines.disarm(Direction::Read);
-        self.deadlines.disarm(Direction::Write);
+        self.deadlines.end();
     }
 }

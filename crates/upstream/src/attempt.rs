@@ -2,7 +2,7 @@
 //! `mirror`, which asks on the side. A request whose body is still on its way goes another way, in `proxy::forward`.
 
 use crate::call::{Call, ScriptRequest, SendFault, Start};
-use crate::connect::{self, Need, Opener};
+use crate::connect::{self, Need, Opener, OpeningTook};
 use crate::fault::{Progress, UpstreamFault, Was};
 use crate::pool::WorkerPool;
 use crate::retry::{first_byte_until, open_until};
@@ -17,6 +17,8 @@ use tidegate_wire::head::RequestHead;
 pub struct Begun<S: Sock> {
     pub call: Call<S>,
     pub sent_at: Instant,
+    /// What its connection took, where one was opened.
+    pub took: OpeningTook,
 }
 
 /// A request that is all there.
@@ -39,17 +41,22 @@ pub async fn begin<S: Sock>(
     whole: &Whole<'_>,
     try_until: Option<Instant>,
 ) -> Result<Begun<S>, (SendFault, Was)> {
+    pool.count_request(position);
+    let mut took = OpeningTook::default();
     let connection = match connect::take(pool, position, whole.need) {
         Some(connection) => connection,
         None => {
-            let opening = connect::open(pool, position, whole.need, &whole.opener);
-            open_until(try_until, opening).await.map_err(|fault| (fault.into(), Was::Fresh))?
+            // Two attempts may open at the same time.
+            let opener = Opener::new(whole.opener.random, whole.opener.client.clone());
+            let opening = connect::open(pool, position, whole.need, &opener);
+            let opened = open_until(try_until, opening).await.map_err(|fault| (fault.into(), Was::Fresh))?;
+            took = opener.took.get();
+            opened
         }
     };
-    pool.count_request(position);
     let call = Call::new(pool, position, connection);
     match send(&call, whole, try_until).await {
-        Ok(sent_at) => Ok(Begun { call, sent_at }),
+        Ok(sent_at) => Ok(Begun { call, sent_at, took }),
         Err(fault) => Err((fault, call.was())),
     }
 }

@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 use tidegate_balancing::retry_budget::RetryBudget;
 use tidegate_balancing::{Candidate, HealthStatus, ServerState, adaptive, mix, slow_start};
 use tidegate_model::{Bounds, KeepAlive};
-use tidegate_telemetry::{PoolMetrics, Registry, ServerMetrics, WorkerMetrics};
+use tidegate_telemetry::{PoolMetrics, Registry, ServerMetrics, UpstreamTime, WorkerMetrics};
 use tidegate_transport::memory::TakenShare;
-use tidegate_transport::{Sock, Stream, destination};
+use tidegate_transport::{Sock, Stream, destination, rt};
 
 /// What is learnt never goes below this: a connection that is used at once is always worth keeping.
 const IDLE_LEAST: Duration = Duration::from_millis(5);
@@ -112,7 +112,7 @@ impl<S: Sock> WorkerPool<S> {
         self.compiled.model.bounds.connections_per_server.unwrap_or_else(destination::connections_max)
     }
 
-    /// A request goes to the server at that position.
+    /// An attempt is made at the server at that position, whether a connection comes of it or not.
     #[inline]
     pub fn count_request(&self, position: usize) {
         self.metrics.requests.increment();
@@ -125,19 +125,27 @@ impl<S: Sock> WorkerPool<S> {
     }
 }
 
-/// Counts a request in the queue.
-pub struct Queued(Arc<PoolMetrics>);
+/// Counts a request in the queue, and how long it is there.
+pub struct Queued {
+    metrics: Arc<PoolMetrics>,
+    since: Instant,
+}
 
 impl Queued {
     pub fn new(metrics: &Arc<PoolMetrics>) -> Queued {
         metrics.queued.increment();
-        Queued(metrics.clone())
+        Queued { metrics: metrics.clone(), since: rt::now() }
+    }
+
+    pub fn waited(&self) -> Duration {
+        rt::now().saturating_duration_since(self.since)
     }
 }
 
 impl Drop for Queued {
     fn drop(&mut self) {
-        self.0.queued.decrement();
+        self.metrics.queued.decrement();
+        self.metrics.record(UpstreamTime::Queue, self.waited());
     }
 }
 

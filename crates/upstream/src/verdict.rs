@@ -49,6 +49,7 @@ impl<S: Sock> Attempt<S> {
     pub fn new(pool: Rc<WorkerPool<S>>, choice: Choice) -> Attempt<S> {
         let count = &pool.servers[choice.position].state().in_flight;
         count.set(count.get() + 1);
+        pool.servers[choice.position].own_metrics.in_flight.increment();
         Attempt {
             position: choice.position,
             permit: choice.permit,
@@ -85,8 +86,14 @@ impl<S: Sock> Attempt<S> {
 
     /// An answer began, so long after the request was sent. `rest`: it asks not to be asked again for so long.
     pub fn answered(&self, status: u16, waited: Duration, rest: Option<Duration>) {
+        self.server().own_metrics.answered(status);
+        self.began(status, waited, rest);
+    }
+
+    /// As [`answered`](Self::answered), and nobody has said so in HTTP.
+    #[inline]
+    fn began(&self, status: u16, waited: Duration, rest: Option<Duration>) {
         let server = self.server();
-        server.own_metrics.answered.increment();
         server.own_metrics.record_first_byte(waited);
         let model = &self.pool.compiled.model;
         if model.bounds.adaptive.is_some() {
@@ -112,7 +119,7 @@ impl<S: Sock> Attempt<S> {
     /// A connection that is passed on has been taken, so long after it was asked for. That is all that is known of such
     /// a server, and it is known now: what follows may take days.
     pub fn connected(&self, waited: Duration) {
-        self.answered(200, waited, None);
+        self.began(200, waited, None);
         if self.so_far.replace(SoFar::Nothing) == SoFar::Began {
             self.server().shared.health.served_well();
         }
@@ -247,6 +254,7 @@ impl<S: Sock> Drop for Attempt<S> {
     fn drop(&mut self) {
         let count = &self.server().state().in_flight;
         count.set(count.get() - 1);
+        self.server().own_metrics.in_flight.decrement();
         self.forget_probe();
         if self.so_far.get() == SoFar::Began {
             self.server().shared.health.served_well();

@@ -6,6 +6,7 @@ use super::{
     Allowed, Doing, Done, Engine, Name, Phase, REPLACED_AGAIN_AFTER, REPLACED_AGAIN_AFTER_MAX, Replacing, WAITERS_MAX, Waiter,
 };
 use crate::cause::{Blame, Cause};
+use crate::decide;
 use crate::interface::{Fault, News, Refusal, RevocationReason, Wanted};
 use crate::kept;
 use crate::on_demand::{self, Denied};
@@ -200,7 +201,9 @@ impl Engine {
         let wait = SignedDuration::from_millis((wait.as_millis() as f64 * self.shared.timing.back_off_factor) as i64);
         let again_at = now.checked_add(wait).unwrap_or(now).min(ends);
         let fault = Fault { at: now, cause: cause.text.clone(), remedy: cause.remedy.clone() };
-        name.history.trouble = Some(Trouble { at: now, directory: None, cause: cause.text, remedy: cause.remedy, again_at });
+        let settings = Some(decide::mark_of(&name.wanted.acme));
+        name.history.trouble =
+            Some(Trouble { at: now, directory: None, cause: cause.text, remedy: cause.remedy, again_at, settings });
         name.is_asked = false;
         let waiters = std::mem::take(&mut name.waiters);
         self.schedule(subject);

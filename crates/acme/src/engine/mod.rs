@@ -80,6 +80,8 @@ pub struct Engine {
     names_on_demand: usize,
     is_read_told: bool,
     is_clock_told: bool,
+    /// Names of which it was said that they wait for their next attempt.
+    waiting_told: usize,
     /// When it was said last that `ask` gives no answer.
     unanswered_told_at: Option<Timestamp>,
     clock: (Instant, Timestamp),
@@ -202,6 +204,7 @@ impl Engine {
             names_on_demand: 0,
             is_read_told: false,
             is_clock_told: false,
+            waiting_told: 0,
             unanswered_told_at: None,
             clock: (Instant::now(), Timestamp::now()),
         }

@@ -14,6 +14,10 @@ use crate::subject::Subject;
 use jiff::{SignedDuration, Timestamp};
 use tokio::task;
 
+/// Names of which it is said at the start that they wait.
+const WAITING_TOLD_MAX: usize = 20;
+const WAITS: &str = "a name has no certificate and waits for the next attempt, since the last one failed; a changed `acme` or `tidegate cert renew NAME` tries at once";
+
 impl Engine {
     pub(super) fn take_outcome(&mut self, subject: &Subject, outcome: Outcome) {
         let now = Timestamp::now();
@@ -91,7 +95,10 @@ impl Engine {
         let is_first = name.phase == Phase::Unread;
         name.phase = Phase::Waiting(now);
         match seen {
-            Ok(Seen { certificate, history, damage }) => {
+            Ok(Seen { certificate, mut history, damage }) => {
+                if is_first {
+                    decide::forget_wait_of_other_settings(&mut history, &name.wanted.acme);
+                }
                 if name.unkept.take().is_some() {
                     tracing::info!(name = %subject, "the certificate that storage had not taken is stored now");
                 }
@@ -125,6 +132,9 @@ impl Engine {
                     None => {
                         name.history = history;
                         self.schedule(subject);
+                        if is_first {
+                            self.tell_if_waiting(subject);
+                        }
                         self.give_up_on_demand(subject);
                     }
                 }
@@ -220,6 +230,20 @@ impl Engine {
         if !is_told {
             (self.news)(News::Late { name: subject.to_string(), not_after: held.leaf.not_after });
             name.late_told_at = Some(now);
+        }
+    }
+
+    /// A name without a certificate whose last attempt was that of a process before this one: without a word it would
+    /// look as if nothing was done for it.
+    fn tell_if_waiting(&mut self, subject: &Subject) {
+        let Some(name) = self.names.get(subject) else { return };
+        let (Phase::Waiting(_), Some(trouble), Some(next)) = (name.phase, &name.history.trouble, name.next_at) else { return };
+        self.waiting_told += 1;
+        if self.waiting_told <= WAITING_TOLD_MAX {
+            let (cause, remedy) = (&trouble.cause, &trouble.remedy);
+            tracing::warn!(name = %subject, cause, remedy, failed_at = %trouble.at, next_attempt_at = %next, "{WAITS}");
+        } else if self.waiting_told == WAITING_TOLD_MAX + 1 {
+            tracing::warn!("more names wait for their next attempt: `tidegate cert list` has all of them");
         }
     }
 

@@ -1,20 +1,21 @@
 //! `admin "127.0.0.1:9180" token="{file./etc/tidegate/token}" hosts="app-1.example.com"`: where metrics, health and the
-//! API are served, who may use it, and by which names.
+//! API are served, who may use it, and by which names. May stand several times, once for each place.
 
 use crate::diagnostics::Diagnostic;
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::reading::Read;
-use crate::table::{Argument, Kind, Place, Property};
-use crate::written_line::Writer;
+use crate::table::{Argument, Kind, Place, Property, Repeat};
+use crate::written_line::{Lines, Writer, name_of};
 use std::net::SocketAddr;
 use tidegate_model::address::parse_host_pattern;
-use tidegate_model::{Admin, HostPattern, Secret, UpstreamAddress};
+use tidegate_model::{Admin, AdminEndpoint, AdminPlace, AdminServes, HostPattern, Secret, UpstreamAddress};
 
 pub static ADMIN: Directive = Directive {
     name: "admin",
     places: &[Place::Top],
+    repeat: Repeat::Many,
     arguments: &[Argument::one(
         "address",
         Kind::ChoiceOr(&["off"], "an address, as in `\"127.0.0.1:9180\"` or `\"unix:/run/tidegate.sock\"`"),
@@ -22,9 +23,19 @@ pub static ADMIN: Directive = Directive {
     )],
     properties: &[
         Property::once(
+            "serve",
+            Kind::Choice(&["everything", "metrics"]),
+            "`everything`, which is meant when it is left out; or `metrics`: `/metrics`, `/healthz` and `/readyz` without the API.",
+        ),
+        Property::once(
             "token",
             Kind::Secret("at least 16 characters"),
             "What clients of the API present. Best from a file or the environment.",
+        ),
+        Property::once(
+            "read-token",
+            Kind::Secret("at least 16 characters"),
+            "A second token, for clients of the API that look and change nothing.",
         ),
         Property::once(
             "hosts",
@@ -32,16 +43,20 @@ pub static ADMIN: Directive = Directive {
             "More names by which `/metrics` is answered; `*.example.com` is one more label.",
         ),
     ],
-    summary: "Where `/metrics`, `/healthz`, `/readyz` and the API under `/v1` are served.",
-    details: "The first three need no login, so an address that others can reach is a warning. The API needs `Authorization: Bearer TOKEN`, \
-              on a socket only where a `token` is set: there the permissions of its file decide. Without `token` the process makes one and keeps it as \
-              `admin-token` in its state folder; on an address that is not of this machine the API then refuses everybody.\n\n\
+    summary: "Where `/metrics`, `/healthz`, `/readyz` and the API under `/v1` are served; once for each place.",
+    details: "The API is served on the socket `admin.sock` of the state folder, unless a line of `admin` serves it to commands on this machine: on a socket, on \
+              `127.0.0.1` or on all addresses, or on any other with a `token`. So `admin \"0.0.0.0:9180\" serve=\"metrics\"` gives a scraper metrics and takes nothing from `tidegate status`. \
+              `admin \"off\"` serves nothing, not even there.\n\n\
+              `/metrics`, `/healthz` and `/readyz` need no login; that others can reach the API is a warning. The API needs `Authorization: Bearer TOKEN`, \
+              on a socket only where a `token` is set: there the permissions of its file decide. Without `token` the process makes one, keeps it as \
+              `admin-token` in its state folder, and takes it from this machine only; from others the API then refuses everybody. With `read-token` a client may ask everything that changes \
+              nothing, and is refused with 403 beyond that.\n\n\
               `/metrics` is answered by IP address and by names that no site on the internet can have: of one word, below `.internal`, `.local` and `.localhost`, \
               and those of Kubernetes (`tidegate.monitoring.svc`, `….svc.cluster.local`). A scraper that comes by another name gets 403 until `hosts=` has that name: \
               a web page could be made to resolve to this machine, and would read there what runs inside. `/healthz` and `/readyz` say one word and ask for no name; \
               the API is asked by address or as `localhost`, whatever `hosts=` says. On a socket no name is looked at.",
-    default: "`127.0.0.1:9180`",
-    example: "admin \"127.0.0.1:9180\" hosts=\"app-1.example.com,*.mon.example.com\"",
+    default: "the API on `admin.sock` in the state folder, and `admin \"127.0.0.1:9180\" serve=\"metrics\"`",
+    example: "admin \"unix:/run/tidegate/admin.sock\"\nadmin \"10.0.0.4:9180\" serve=\"metrics\" hosts=\"app-1.example.com,*.mon.example.com\"",
     lower: Lower::Top(lower),
     ..Directive::PLAIN
 };
@@ -50,65 +65,120 @@ pub static ADMIN: Directive = Directive {
 const TOKEN_CHARS_MIN: usize = 16;
 
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
-    if let Some(token) = line.text(lowering, "token") {
-        lower_token(lowering, &token);
+    let serves = match line.read(lowering, "serve").map(Read::choice) {
+        Some(wanted) => {
+            let known = AdminServes::NAMES.iter().find(|(name, _)| *name == wanted);
+            known.map_or(AdminServes::Everything, |(_, serves)| *serves)
+        }
+        None => AdminServes::Everything,
+    };
+    let token = line.text(lowering, "token").and_then(|token| lower_token(lowering, &token));
+    let read_token = line.text(lowering, "read-token").and_then(|token| lower_token(lowering, &token));
+    let hosts = line.text(lowering, "hosts").map(|hosts| lower_hosts(lowering, &hosts)).unwrap_or_default();
+    if let (Some(token), Some(read_token)) = (&token, &read_token)
+        && token == read_token
+    {
+        let message = "`read-token` is the same as `token`, so whoever looks could change everything";
+        let at = line.property("read-token").map_or_else(|| line.location(), |value| value.location.clone());
+        lowering.report(Diagnostic::error("bad-token", at, message).help("make another one: `openssl rand -hex 32`"));
     }
-    if let Some(hosts) = line.text(lowering, "hosts") {
-        lower_hosts(lowering, &hosts);
+    if let Some(location) = line.argument(0).map(|value| value.location.clone()) {
+        lowering.spans.admin.push((serves, location));
     }
-    lower_address(lowering, line);
-    warn_of_useless_hosts(lowering, line);
+    let place = match read_place(lowering, line, serves) {
+        Some(Some(place)) => place,
+        Some(None) => {
+            warn_of_useless_hosts(lowering, line, "nothing is served");
+            return switch_off(lowering, line);
+        }
+        None => return,
+    };
+    if matches!(place, AdminPlace::Unix(_)) {
+        warn_of_useless_hosts(lowering, line, "on a socket no name is looked at");
+    }
+    if serves == AdminServes::Metrics {
+        warn_of_useless_tokens(lowering, line);
+    }
+    add(lowering, line, AdminEndpoint { place, serves, token, read_token, hosts, is_implied: false });
 }
 
-fn lower_address(lowering: &mut Lowering<'_>, line: &Line<'_>) {
-    lowering.spans.admin = line.argument(0).map(|value| value.location.clone());
-    let text = match line.read_argument(lowering, 0) {
-        Some(Read::Choice(..)) => {
-            lowering.configuration.admin = Admin::Off;
-            return;
-        }
-        Some(Read::Text(text)) => text,
-        _ => return,
+/// `Some(None)` is nowhere.
+fn read_place(lowering: &mut Lowering<'_>, line: &Line<'_>, serves: AdminServes) -> Option<Option<AdminPlace>> {
+    let text = match line.read_argument(lowering, 0)? {
+        Read::Choice(..) => return Some(None),
+        Read::Text(text) => text,
+        _ => return None,
     };
     if let Some(path) = text.value.strip_prefix("unix:") {
         if path.is_empty() {
             lowering
                 .report(text.error("bad-address", "the path of the socket is missing").help("write `unix:/run/tidegate.sock`"));
-            return;
+            return None;
         }
         let path = lowering.path(path, &text.location);
         if path.as_os_str().len() > UpstreamAddress::UNIX_PATH_BYTES_MAX {
             let message = format!("the path of a socket has at most {} bytes", UpstreamAddress::UNIX_PATH_BYTES_MAX);
             lowering.report(text.error("bad-address", message).help("choose a shorter path, as in `unix:/run/tidegate.sock`"));
-            return;
+            return None;
         }
-        lowering.configuration.admin = Admin::Unix(path);
-        return;
+        return Some(Some(AdminPlace::Unix(path)));
     }
     match text.value.parse::<SocketAddr>() {
         Ok(address) => {
-            if !address.ip().is_loopback() {
+            // Whoever writes `serve="metrics"` means others to reach it.
+            if !address.ip().is_loopback() && serves == AdminServes::Everything {
                 warn_of_open_address(lowering, &text, address);
             }
-            lowering.configuration.admin = Admin::Tcp(address);
+            Some(Some(AdminPlace::Tcp(address)))
         }
-        Err(_) => lowering.report(not_an_address(&text)),
+        Err(_) => {
+            lowering.report(not_an_address(&text));
+            None
+        }
     }
 }
 
-fn lower_token(lowering: &mut Lowering<'_>, token: &Text) {
+fn switch_off(lowering: &mut Lowering<'_>, line: &Line<'_>) {
+    match lowering.configuration.admin {
+        Admin::Default => lowering.configuration.admin = Admin::Off,
+        Admin::Off => lowering.report(
+            Diagnostic::error("duplicate-directive", line.location(), "`admin \"off\"` is written twice")
+                .help("remove one of them"),
+        ),
+        Admin::At(_) => report_off_beside_others(lowering, line),
+    }
+}
+
+fn report_off_beside_others(lowering: &mut Lowering<'_>, line: &Line<'_>) {
+    let message = "one line of `admin` says that nothing is served, and another one where";
+    lowering.report(Diagnostic::error("duplicate-directive", line.location(), message).help("remove one of them"));
+}
+
+fn add(lowering: &mut Lowering<'_>, line: &Line<'_>, endpoint: AdminEndpoint) {
+    match &mut lowering.configuration.admin {
+        Admin::Default => lowering.configuration.admin = Admin::At(vec![endpoint]),
+        Admin::Off => report_off_beside_others(lowering, line),
+        Admin::At(known) if known.iter().any(|known| known.place == endpoint.place) => {
+            let message = format!("there are two lines of `admin` for `{}`", endpoint.place);
+            lowering.report(Diagnostic::error("duplicate-listener", line.location(), message).help("put both into one"));
+        }
+        Admin::At(known) => known.push(endpoint),
+    }
+}
+
+fn lower_token(lowering: &mut Lowering<'_>, token: &Text) -> Option<Secret> {
     // As it comes from a file, with the line end that editors put there.
     let value = token.value.trim_end_matches(['\r', '\n']);
     if value.chars().count() < TOKEN_CHARS_MIN || !value.bytes().all(|byte| byte.is_ascii_graphic()) {
         let message = format!("a token has at least {TOKEN_CHARS_MIN} visible ASCII characters and no blanks");
-        let diagnostic = token.error("bad-token", message).help("for example what `openssl rand -hex 32` prints");
-        lowering.report(diagnostic);
-        return;
+        lowering.report(token.error("bad-token", message).help("for example what `openssl rand -hex 32` prints"));
+        return None;
     }
-    lowering.configuration.admin_token = Some(Secret::new(value));
+    Some(Secret::new(value))
 }
 
-fn lower_hosts(lowering: &mut Lowering<'_>, hosts: &Text) {
+fn lower_hosts(lowering: &mut Lowering<'_>, hosts: &Text) -> Vec<HostPattern> {
+    let mut patterns = Vec::new();
     for name in hosts.value.split(',').map(str::trim) {
         match parse_host_pattern(name) {
             Ok(pattern @ (HostPattern::Exact(_) | HostPattern::Wildcard(_))) => {
@@ -116,7 +186,7 @@ fn lower_hosts(lowering: &mut Lowering<'_>, hosts: &Text) {
                     let diagnostic = Diagnostic::warning("open-admin", hosts.location.clone(), format!("`{pattern}` is {who}"));
                     lowering.report(diagnostic.help("name the hosts by which you ask, as in `hosts=\"app-1.example.com\"`"));
                 }
-                lowering.configuration.admin_hosts.push(pattern);
+                patterns.push(pattern);
             }
             Ok(HostPattern::Any) => lowering.report(hosts.error("bad-name", "an empty entry stands between the commas")),
             Ok(HostPattern::Ip(_)) => {
@@ -129,6 +199,7 @@ fn lower_hosts(lowering: &mut Lowering<'_>, hosts: &Text) {
             }
         }
     }
+    patterns
 }
 
 /// Beneath which registries of countries sell names; those with others are few.
@@ -157,24 +228,30 @@ fn is_public_below(parent: &str) -> bool {
 }
 
 /// Who reaches a socket is no browser, so that nobody is asked for a name there.
-fn warn_of_useless_hosts(lowering: &mut Lowering<'_>, line: &Line<'_>) {
-    let why = match &lowering.configuration.admin {
-        Admin::Tcp(_) => return,
-        Admin::Unix(_) => "on a socket no name is looked at",
-        Admin::Off => "nothing is served",
-    };
-    if let Some(hosts) = line.property("hosts") {
-        let diagnostic =
-            Diagnostic::warning("without-effect", hosts.location.clone(), format!("`hosts=` does nothing here: {why}"));
-        lowering.report(diagnostic.help("remove it"));
+fn warn_of_useless_hosts(lowering: &mut Lowering<'_>, line: &Line<'_>, why: &str) {
+    warn_of_useless(lowering, line, "hosts", why);
+}
+
+fn warn_of_useless_tokens(lowering: &mut Lowering<'_>, line: &Line<'_>) {
+    for name in ["token", "read-token"] {
+        warn_of_useless(lowering, line, name, "what is served there needs no token");
+    }
+}
+
+fn warn_of_useless(lowering: &mut Lowering<'_>, line: &Line<'_>, name: &str, why: &str) {
+    if let Some(value) = line.property(name) {
+        let message = format!("`{name}=` does nothing here: {why}");
+        lowering.report(Diagnostic::warning("without-effect", value.location.clone(), message).help("remove it"));
     }
 }
 
 fn warn_of_open_address(lowering: &mut Lowering<'_>, text: &Text, address: SocketAddr) {
     let who = if address.ip().is_unspecified() { "everyone who reaches this machine" } else { "the network of this address" };
     let message = format!("the admin endpoint is open to {who}");
-    let diagnostic = Diagnostic::warning("open-admin", text.location.clone(), message)
-        .help(format!("bind it to `127.0.0.1:{}` or to a `unix:` socket", address.port()));
+    let diagnostic = Diagnostic::warning("open-admin", text.location.clone(), message).help(format!(
+        "say `serve=\"metrics\"` where only those are wanted, or bind it to `127.0.0.1:{}` or to a `unix:` socket",
+        address.port()
+    ));
     lowering.report(diagnostic);
 }
 
@@ -191,14 +268,30 @@ fn not_an_address(text: &Text) -> Diagnostic {
     }
 }
 
-pub fn write(line: &mut Writer, admin: &Admin, token: Option<&Secret>, hosts: &[HostPattern]) {
-    line.name("admin");
+pub fn write(lines: &mut Lines, admin: &Admin) {
     match admin {
-        Admin::Off => line.argument("off"),
-        Admin::Tcp(address) => line.argument(address),
-        Admin::Unix(path) => line.argument(format_args!("unix:{}", path.display())),
-    };
-    line.secret_property("token", token);
+        Admin::Default => {}
+        Admin::Off => lines.line().off("admin"),
+        Admin::At(endpoints) => {
+            // Several are shown as a list, each as a whole.
+            let is_one = endpoints.len() == 1;
+            lines.extend(endpoints, |line, endpoint| {
+                if is_one {
+                    line.name("admin")
+                } else {
+                    line.repeated("admin")
+                };
+                write_endpoint(line, endpoint);
+            });
+        }
+    }
+}
+
+fn write_endpoint(line: &mut Writer, AdminEndpoint { place, serves, token, read_token, hosts, is_implied: _ }: &AdminEndpoint) {
+    line.argument(place);
+    line.unless(&AdminServes::Everything, "serve", serves, |serves| name_of(AdminServes::NAMES, serves));
+    line.secret_property("token", token.as_ref());
+    line.secret_property("read-token", read_token.as_ref());
     let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
     line.optional("hosts", (!hosts.is_empty()).then(|| hosts.join(",")));
 }

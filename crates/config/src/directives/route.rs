@@ -1,11 +1,11 @@
 //! `route "/api/*" { … }`: which requests it takes, and what is done with them.
 
-use crate::diagnostics::{Diagnostic, Location};
+use crate::diagnostics::{Diagnostic, Location, shortened};
 use crate::directives::matching;
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::patterns;
-use crate::table::{Argument, Block, Kind, Place, Repeat};
+use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
 use tidegate_model::{MatchLine, PathPattern, Route, RouteOptions, Step, Terminal};
 
 pub static ROUTE: Directive = Directive {
@@ -17,6 +17,11 @@ pub static ROUTE: Directive = Directive {
         Kind::Text("a path pattern, as in `\"/api/*\"`"),
         "Any of these. `/a` is that path exactly; `/a/*` is `/a` and everything below; `~^/v[0-9]+/` is a regular expression. \
                   None matches every path.",
+    )],
+    properties: &[Property::once(
+        "name",
+        Kind::Text("a name, as in `\"cart\"`"),
+        "What its requests are called in metrics and in the access log; routes of one name in a site are counted together. Letters, digits, `_`, `-`, `.` and `/`.",
     )],
     block: Block::Required(Place::Route),
     summary: "Takes the requests that match, and says what is done with them.",
@@ -30,6 +35,7 @@ pub static ROUTE: Directive = Directive {
 /// A route while its lines are read.
 #[derive(Debug)]
 pub struct RouteDraft {
+    name: Option<String>,
     pub paths: Vec<(PathPattern, Location)>,
     pub matches: Vec<MatchLine>,
     pub options: RouteOptions,
@@ -44,6 +50,7 @@ pub struct RouteDraft {
 impl RouteDraft {
     fn new(location: Location) -> RouteDraft {
         RouteDraft {
+            name: None,
             paths: Vec::new(),
             matches: Vec::new(),
             options: RouteOptions::default(),
@@ -65,7 +72,7 @@ impl RouteDraft {
         let terminal = self.terminal.filter(|_| !self.faulty)?;
         let paths = self.paths.into_iter().map(|(path, _)| path).collect();
         let steps = without_places(self.steps);
-        Some(Route { paths, matches: self.matches, options: self.options, steps, terminal })
+        Some(Route { name: self.name, paths, matches: self.matches, options: self.options, steps, terminal })
     }
 }
 
@@ -76,6 +83,7 @@ pub fn without_places(steps: Vec<(Step, Location)>) -> Vec<Step> {
 
 pub fn read(lowering: &mut Lowering<'_>, line: &Line<'_>) -> RouteDraft {
     let mut draft = RouteDraft::new(line.location());
+    draft.name = read_name(lowering, line);
     for value in line.arguments() {
         match patterns::read_path_pattern(lowering, value, "a `route`") {
             Some(pattern) => draft.paths.push((pattern, value.location.clone())),
@@ -94,6 +102,19 @@ pub fn read(lowering: &mut Lowering<'_>, line: &Line<'_>) -> RouteDraft {
         lowering.report(diagnostic);
     }
     draft
+}
+
+fn read_name(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<String> {
+    let name = line.text(lowering, "name")?;
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
+    if name.value.is_empty() || name.value.len() > Route::NAME_BYTES_MAX || !name.value.chars().all(is_part) {
+        let message = format!("`{}` cannot be the name of a route", shortened(&name.value));
+        let most = Route::NAME_BYTES_MAX;
+        let help = format!("a name has letters, digits, `_`, `-`, `.` and `/`, and at most {most} of them");
+        lowering.report(name.error("bad-name", message).help(help));
+        return None;
+    }
+    Some(name.value)
 }
 
 /// What happens on the way to an upstream, in a route none of whose requests go to one.

@@ -106,6 +106,7 @@ impl<'l> Session<'l> {
             List::Pools => whole(&crate::directives::pool::POOL),
             List::Listeners => whole(&crate::directives::listener::LISTENER),
             List::Tcp => whole(&crate::directives::tcp::TCP),
+            List::Admin => whole(&crate::directives::admin::ADMIN),
             List::Routes { site } => {
                 let spot = self.locate(&Target::Route { site: site.clone(), index: 0 })?;
                 Ok(Spot { inner: Inner::Step(None), ..spot })
@@ -339,7 +340,7 @@ fn identified(target: &Target, value: &Value, is_there: bool) -> Value {
         // One that has other addresses besides keeps them.
         Target::Site { address } if !is_there => ("addresses", Value::from(vec![address.clone()])),
         Target::Pool { name } => ("name", name.clone().into()),
-        Target::Server { address, .. } | Target::Listener { address } | Target::Tcp { address } => {
+        Target::Server { address, .. } | Target::Listener { address } | Target::Tcp { address } | Target::Admin { address } => {
             ("address", address.clone().into())
         }
         Target::Site { .. } | Target::Route { .. } | Target::Top { .. } => return value.clone(),

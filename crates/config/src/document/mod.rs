@@ -74,7 +74,11 @@ pub enum Target {
     Tcp {
         address: String,
     },
-    /// A directive that stands at the top level once: `drain`, `limits`, `admin`.
+    /// A place where metrics and the API are served.
+    Admin {
+        address: String,
+    },
+    /// A directive that stands at the top level once: `drain`, `limits`, `log`.
     Top {
         directive: String,
     },
@@ -94,6 +98,7 @@ pub enum List {
     },
     Listeners,
     Tcp,
+    Admin,
 }
 
 /// A change. The values are those of the target in the configuration's JSON: of a pool `{"name": "api", "server":

@@ -3,6 +3,7 @@
 
 use crate::diagnostics::{Location, Sources, nearest, shortened};
 use crate::directives::LANGUAGE;
+use crate::directives::admin::ADMIN;
 use crate::directives::listener::LISTENER;
 use crate::directives::pool::POOL;
 use crate::directives::site::SITE;
@@ -75,6 +76,7 @@ pub fn locate(tops: &[TopNode], spellings: Spellings<'_>, target: &Target) -> Re
         }
         Target::Listener { address } => whole(&LISTENER, named(tops, &LISTENER, address)),
         Target::Tcp { address } => whole(&TCP, named(tops, &TCP, address)),
+        Target::Admin { address } => whole(&ADMIN, named(tops, &ADMIN, address)),
         Target::Top { directive } => {
             let known = json::in_json(directive, Place::Top).ok_or_else(|| unknown_directive(directive))?;
             if known.repeat == Repeat::Many {
@@ -136,6 +138,7 @@ pub fn not_found(tops: &[TopNode], target: &Target) -> EditError {
         Target::Pool { name } => ("pool", name, None),
         Target::Listener { address } => ("listener", address, None),
         Target::Tcp { address } => ("tcp", address, None),
+        Target::Admin { address } => ("admin", address, None),
         Target::Top { directive } => ("directive", directive, None),
         Target::Server { pool, address } => match named(tops, &POOL, pool) {
             Some(top) => ("server", address, Some((pool, top))),
@@ -218,7 +221,7 @@ pub fn taken(
     }
     let holder = |name: &str| match directive.name {
         "site" => site(tops, spellings, name),
-        "pool" | "listener" => named(tops, directive, name),
+        "pool" | "listener" | "admin" => named(tops, directive, name),
         _ => None,
     };
     let name = names.into_iter().find(|name| holder(name).is_some_and(|top| Some(top) != own))?;

@@ -29,8 +29,6 @@ pub fn plan(before: &Configuration, after: &Configuration) -> Plan {
         pools,
         listeners: _,
         admin: _,
-        admin_token: _,
-        admin_hosts: _,
         access_log: _,
         log: _,
         threads: _,
@@ -41,6 +39,7 @@ pub fn plan(before: &Configuration, after: &Configuration) -> Plan {
         storage: _,
         ticket_keys: _,
         drain: _,
+        drain_delay: _,
         limits: _,
         filled: _,
     } = before;

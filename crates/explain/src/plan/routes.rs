@@ -120,8 +120,10 @@ fn longest_rising(numbers: &[usize]) -> Vec<bool> {
 /// What stands in the block of a route.
 fn lines(route: &Route, filled: &Filled) -> Vec<BlockLine> {
     let form = Form::Shown(filled);
-    let Route { paths: _, matches, options, steps, terminal } = route;
-    let mut lines: Vec<BlockLine> = matches.iter().map(|line| BlockLine::new(line, writing::match_line(line, form))).collect();
+    let Route { name, paths: _, matches, options, steps, terminal } = route;
+    let mut lines: Vec<BlockLine> = name.iter().map(|name| BlockLine::new(name, format!("name={name:?}"))).collect();
+    let matches = matches.iter().map(|line| BlockLine::new(line, writing::match_line(line, form)));
+    lines.extend(matches);
     lines.extend(block_lines(options, steps, filled));
     lines.push(BlockLine::new(terminal, writing::terminal(terminal, form)));
     lines

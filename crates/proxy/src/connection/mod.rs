@@ -2,6 +2,9 @@
 //! valid for it. How it is served is in `serve`.
 
 mod refused;
+mod unread;
+
+pub use self::unread::UnreadBounds;
 
 use crate::listening::{ConnectionFacts, ConnectionKind, ListenerState};
 use crate::snapshot::Listener;
@@ -20,10 +23,9 @@ use tidegate_routing::decision::TlsIdentity;
 use tidegate_transport::{ReadLimit, Sock, Stream, TlsFacts, rt};
 use tidegate_wire::ClientCertificate;
 
-/// After an answer that ends the connection, unread input is thrown away for so long and so much: closing at once would
-/// make the kernel send a reset, which can destroy the answer before the client has read it.
+/// After an answer that ends the connection, unread input is thrown away until the client is silent for so long: closing
+/// at once would make the kernel send a reset, which can destroy the answer before the client has read it.
 const LINGER: Duration = Duration::from_secs(2);
-const LINGER_BYTES_MAX: usize = 1 << 20;
 
 /// One client connection as its requests see it.
 pub struct Connection<S: Sock> {
@@ -171,6 +173,11 @@ impl<S: Sock> Connection<S> {
         self.destination.map_or_else(|| self.listen_port(), |destination| destination.port())
     }
 
+    /// Whether the process ends it, and not its client.
+    pub fn is_cut(&self) -> bool {
+        self.facts.is_cut.get()
+    }
+
     pub fn is_draining(&self) -> bool {
         self.listener.is_draining()
     }
@@ -222,19 +229,31 @@ impl<S: Sock> Connection<S> {
         self.stream.finish_handshake().await
     }
 
-    /// Ends our side and throws away what the client still sends, within bounds.
+    /// Ends our side and throws away what the client still sends, within the bounds of what is read behind an answer.
     pub async fn linger(&self) {
-        self.linger_for(LINGER).await;
+        self.throw_away(UnreadBounds::new(rt::now()), LINGER).await;
     }
 
     /// As [`linger`](Self::linger), for an end whose last words matter less.
     pub async fn linger_for(&self, time: Duration) {
+        self.throw_away(UnreadBounds::within(rt::now(), time), time).await;
+    }
+
+    async fn throw_away(&self, mut bounds: UnreadBounds, silence: Duration) {
         self.stream.close().await;
-        self.stream.sock.set_read_limit(ReadLimit::Until(rt::now() + time));
-        let mut thrown_away = 0;
-        while let Ok(data) = self.stream.read().await {
-            thrown_away += data.len();
-            if data.is_empty() || thrown_away > LINGER_BYTES_MAX {
+        loop {
+            let Some(left) = bounds.left(rt::now(), silence) else { return };
+            self.stream.sock.set_read_limit(ReadLimit::Until(rt::now() + left));
+            match self.stream.read().await {
+                Ok(data) if !data.is_empty() => {
+                    if bounds.note(data.len()) {
+                        drop(data);
+                        rt::yield_now().await;
+                    }
+                }
+                Ok(_) | Err(_) => return,
+            }
+            if self.worker.process.pressure.is_high() {
                 return;
             }
         }

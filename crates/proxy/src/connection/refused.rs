@@ -1,6 +1,7 @@
-//! The log line of a head that is no request: refused before `request` could live it.
+//! What is counted and logged of a head that is no request: refused before `request` could live it.
 
 use super::Connection;
+use crate::counted::answer_kind;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tidegate_middleware::Refusal;
 use tidegate_telemetry::AccessRecord;
@@ -13,6 +14,7 @@ impl<S: Sock> Connection<S> {
         // A head that was not parsed to its end has no bytes behind its spans.
         let unread = RequestHead::default();
         let head = if head.fields.bytes.is_empty() { &unread } else { head };
+        self.worker.without_site.record(answer_kind(head, refusal.status()), arrived.elapsed(), response_bytes);
         let mut sender = self.worker.access_log.borrow_mut();
         let Some(sender) = sender.as_mut().filter(|sender| sender.is_on()) else { return };
         let duration_us = arrived.elapsed().as_micros() as u64;

@@ -62,7 +62,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
             pool.metrics.queue_refused.increment();
             return Err(unserved(pool, UpstreamError::PoolFull).into());
         };
-        let _queued = Queued::new(&pool.metrics);
+        let queued = Queued::new(&pool.metrics);
         let mut is_called = false;
         loop {
             if tried.is_empty()
@@ -74,7 +74,10 @@ impl<S: Sock> Forwarding<'_, '_, S> {
             }
             if is_called || ticket.is_first() {
                 match self.choose_at(pool, tried, rt::now()) {
-                    Ok(choice) => return Ok(choice),
+                    Ok(choice) => {
+                        self.exchange.record.queued(queued.waited());
+                        return Ok(choice);
+                    }
                     Err(NoChoice::NoServer) => return Err(unserved(pool, UpstreamError::NoServer).into()),
                     // What is free is of no use to this one, which belongs to another server: those behind it are
                     // asked.
@@ -84,6 +87,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
             }
             let left = until.saturating_duration_since(rt::now());
             if left.is_zero() {
+                self.exchange.record.queued(queued.waited());
                 return Err(unserved(pool, UpstreamError::QueueTimeout).into());
             }
             // Nobody reads the request's body meanwhile, so nobody else would notice that its client has left.

@@ -402,7 +402,7 @@ async fn discard<S: Sock>(
     method: Method,
     limits: HeadLimits,
 ) -> Result<(), Failure> {
-    let Begun { call, sent_at } = begun;
+    let Begun { call, sent_at, took: _ } = begun;
     let mut response: Pooled<ResponseHead> = Pooled::take();
     while call.read_head(&limits, &mut response).await? == HeadKind::Interim {}
     // A switch of protocols was not asked for.

@@ -190,6 +190,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
 
     /// Sends the request to a server of the pool and its answer to the client, for as long as that takes.
     pub(crate) async fn forward(&mut self, pool: Rc<WorkerPool<S>>) -> Result<(), Failure> {
+        self.connection.facts.at_pool(&pool.compiled.name.0);
         self.way.pool = Some(pool.clone());
         let _ = relieve_if_asked(&self.connection.worker);
         if self.connection.worker.process.pressure.is_high() {
@@ -210,6 +211,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
         script: ScriptRequest,
         replay: Replay,
     ) -> Result<(), Failure> {
+        self.connection.facts.at_pool(&pool.compiled.name.0);
         self.way.pool = Some(pool.clone());
         let idempotent = self.exchange.head.method.is_idempotent();
         let script = Some(Box::new(script));
@@ -228,7 +230,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
         after: Duration,
         tries: &mut Tries,
     ) -> Result<(), Failed<Failure>> {
-        self.exchange.record.sent_to(attempt.position(), false);
+        self.exchange.record.sent_to(attempt.position());
         // The client has gone: nothing is tried again.
         let position = attempt.position();
         let race = self.race(route, attempt, need, plan, after, tries).await;
@@ -250,9 +252,12 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
         attempt: &Attempt<S>,
         begun: Begun<S>,
     ) -> Result<(), (Failure, Was)> {
-        let Begun { call, sent_at } = begun;
+        let Begun { call, sent_at, took } = begun;
         let was = call.was();
-        self.exchange.record.sent_to(attempt.position(), was != Was::Fresh);
+        let record = &mut self.exchange.record;
+        record.sent_to(attempt.position());
+        record.connected(was != Was::Fresh);
+        record.opened(took.queue, took.connect, took.tls);
         let outcome = self.stream_reply(route, attempt, &call, sent_at, &Cell::new(true), &Abreast::default()).await;
         // A request that may be hedged asks for no tunnel.
         self.finish_call(attempt, call, outcome).map(drop).map_err(|failure| (failure, was))
@@ -291,15 +296,15 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
         replay: &mut Replay,
     ) -> Result<(), (Failure, Was)> {
         let (pool, position) = (attempt.pool(), attempt.position());
-        self.exchange.record.sent_to(position, false);
+        self.exchange.record.sent_to(position);
+        pool.count_request(position);
         let connection = match connect::take(pool, position, need) {
             Some(connection) => connection,
             None => Box::pin(self.open(pool, position, need)).await.map_err(|failure| (failure, Was::Fresh))?,
         };
-        pool.count_request(position);
         let call = Call::new(pool, position, connection);
         let was = call.was();
-        self.exchange.record.sent_to(position, was != Was::Fresh);
+        self.exchange.record.connected(was != Was::Fresh);
         let outcome = pin!(self.exchange(route, attempt, &call, plan, replay)).await;
         match self.finish_call(attempt, call, outcome).map_err(|failure| (failure, was))? {
             None => {}
@@ -314,11 +319,14 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
         let request_done = Cell::new(true);
         let opener = self.opener();
         let opening = open_until(self.way.try_until, connect::open(pool, position, need, &opener));
-        Ok(unless_gone(&mut self.exchange.responder, &request_done, pin!(opening)).await??)
+        let opened = unless_gone(&mut self.exchange.responder, &request_done, pin!(opening)).await;
+        let took = opener.took.get();
+        self.exchange.record.opened(took.queue, took.connect, took.tls);
+        Ok(opened??)
     }
 
     fn opener(&self) -> Opener {
-        Opener { random: self.connection.worker.random(), client: Rc::<ConnectionFacts>::downgrade(&self.connection.facts) }
+        Opener::new(self.connection.worker.random(), Rc::<ConnectionFacts>::downgrade(&self.connection.facts))
     }
 
     /// Who asks, for servers that are told. Behind a trusted proxy its port is the best that is known.

@@ -13,7 +13,7 @@ use std::pin::pin;
 use std::time::Instant;
 use tidegate_exchange::{BodyReader, ClientFault, Pooled, gone, unless_gone};
 use tidegate_model::Scheme;
-use tidegate_telemetry::UpstreamError;
+use tidegate_telemetry::{UpstreamError, UpstreamTime};
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_upstream::call::{Answer, Call, HeadKind, Keeping};
 use tidegate_upstream::fault::Progress;
@@ -142,10 +142,8 @@ impl<S: Sock> Forwarding<'_, '_, S> {
 
     fn note_first_byte(&mut self, attempt: &Attempt<S>, sent_at: Instant) {
         let waited = sent_at.elapsed();
-        attempt.pool().metrics.record_first_byte(waited);
-        if let Some(upstream) = &mut self.exchange.record.upstream {
-            upstream.first_byte = Some(waited);
-        }
+        attempt.pool().metrics.record(UpstreamTime::FirstByte, waited);
+        self.exchange.record.answer_began(sent_at, waited);
         let status = self.exchange.response.status;
         let rest = if status == 503 { retry_after(self.exchange.response.fields.all_named(b"retry-after").next()) } else { None };
         attempt.answered(status, waited, rest);

@@ -246,7 +246,7 @@ async fn open<S: Sock>(
         head_limits: HeadLimits::default(),
         client: model.send_proxy_protocol.map(|_| client()),
     };
-    let opener = Opener { random: connection.worker.random(), client: Rc::<ConnectionFacts>::downgrade(&connection.facts) };
+    let opener = Opener::new(connection.worker.random(), Rc::<ConnectionFacts>::downgrade(&connection.facts));
     let mut opening = pin!(connect::open_bare(pool, position, need, &opener));
     // The pool's own times bound this.
     connection.stream.sock.set_read_limit(ReadLimit::Never);

@@ -1,5 +1,6 @@
 //! HTTP/1 on a client connection: one request after the other, until one of them or the client ends it.
 
+use super::unread;
 use crate::connection::Connection;
 use crate::request::{self, Ending};
 use std::io;
@@ -204,7 +205,11 @@ async fn serve_request<S: Sock>(connection: &Rc<Connection<S>>, mut data: Buf) -
     let responder = Responder::H1(H1Responder::new(&connection.stream, head.version, keep_alive));
     let place = (snapshot, listener);
     let mut exchange = request::receive(connection, &place, Arrived { head, framing, body, responder, started: arrived });
-    pin!(request::handle(connection, place, &mut exchange)).await
+    let ending = pin!(request::handle(connection, place, &mut exchange)).await;
+    if ending == Ending::Close && !exchange.body.is_finished() {
+        Box::pin(unread::read_on(connection, exchange, unread::SILENCE_ON_CONNECTION)).await;
+    }
+    ending
 }
 
 /// A head that is no request: answered and counted, and the connection ends, since nobody can say where the next

@@ -1,11 +1,11 @@
 //! HTTP/2 on a client connection: one loop reads frames, lives the requests of all streams and sends what they have to
 //! say together. The protocol is `wire::h2`, the streams are `message::h2`.
 
-use super::contain;
 use super::h1::refusal_body;
+use super::{contain, unread};
 use crate::connection::Connection;
 use crate::listening::ConnectionKind;
-use crate::request;
+use crate::request::{self, Ending};
 use futures_util::future::join;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::future::{Future, poll_fn};
@@ -283,7 +283,10 @@ async fn serve_stream<S: Sock>(
     let responder = Responder::H2(H2Responder::new(stream));
     let mut exchange = request::receive(connection, &place, Arrived { head, framing, body, responder, started });
     exchange.hop.upgrade = protocol;
-    pin!(request::handle(connection, place, &mut exchange)).await;
+    let ending = pin!(request::handle(connection, place, &mut exchange)).await;
+    if ending == Ending::Close {
+        Box::pin(unread::read_on(connection, exchange, unread::SILENCE_ON_STREAM)).await;
+    }
 }
 
 /// Streams that were refused because those that are there hold all the memory that they may.

@@ -5,6 +5,7 @@ mod h1;
 mod h2;
 mod introduced;
 mod tls;
+mod unread;
 
 use crate::connection::Connection;
 use crate::listening::{CONNECTION_BYTES, ConnectionFacts, ConnectionKind, ListenerState};

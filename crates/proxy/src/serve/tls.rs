@@ -30,7 +30,9 @@ pub async fn accept<S: Sock>(connection: &mut Connection<S>) -> Option<TlsFacts>
     let listener = &snapshot.shared.listeners[position];
     let mut is_challenge = false;
     let limit = snapshot.shared.limits.handshakes_per_network;
-    let outcome = match read_client_hello(connection, listener, &snapshot.shared.sites, limit).await {
+    let hello = read_client_hello(connection, listener, &snapshot.shared.sites, limit).await;
+    let began = rt::now();
+    let outcome = match hello {
         Ok(Hello::Site { first, config, identity, server_name }) => {
             if snapshot.shared.needs_ja4 {
                 connection.ja4 = ja4(&first, &mut Vec::new(), sha256).map(Into::into);
@@ -51,7 +53,7 @@ pub async fn accept<S: Sock>(connection: &mut Connection<S>) -> Option<TlsFacts>
         Ok(facts) => {
             let kind = if facts.resumed { HandshakeKind::Resumed } else { HandshakeKind::Full };
             let version = if facts.version == "1.3" { TlsVersion::V1_3 } else { TlsVersion::V1_2 };
-            metrics.handshake(kind, version);
+            metrics.handshake(kind, version, rt::now().saturating_duration_since(began));
             if is_challenge {
                 // The CA has seen what it wanted to see; there is no request to come.
                 connection.linger().await;

@@ -1,27 +1,26 @@
-//! A latency histogram with fixed buckets: each power of two is cut into four, from 1 µs to 134 s.
-//! A bucket's upper bound belongs to it, as Prometheus' `le` has it.
-//!
-//! ```text
-//! bucket    0  1  2  3 | 4  5  6  7  | 8   9   10  11  | …  | 100 … 103        | 104
-//! up to µs  1  2  3  4 | 5  6  7  8  | 10  12  14  16  | …  | … 134,217,728    | all above
-//! ```
+//! A latency histogram with fixed buckets, in steps that people ask by: 1, 2.5 and 5 of each power of ten from 100 µs to
+//! 10 s, and a few beyond. A bucket's upper bound belongs to it, as Prometheus' `le` has it.
 
 use super::number::Counter;
 use std::time::Duration;
 
-/// Sub-buckets of a power of two, as bits: at most 25 % between neighbours.
-const SUB_BITS: u32 = 2;
-const SUB_BUCKETS: usize = 1 << SUB_BITS;
-/// The last finite bound is 2^27 µs, 134 s; slower answers than that are counted, not told apart.
-const LAST_BOUND_BITS: u32 = 27;
-const FINITE_BUCKETS: usize = (LAST_BOUND_BITS as usize - SUB_BITS as usize + 1) * SUB_BUCKETS;
+/// Upper bounds, in microseconds. Between two powers of two lies at most one of them: finding a value's bucket takes no
+/// search.
+pub(super) const BOUNDS_US: [u64; 19] = [
+    50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000,
+    10_000_000, 30_000_000, 60_000_000,
+];
+const BUCKETS: usize = BOUNDS_US.len() + 1;
 
-/// 896 bytes. **Single writer**, as [`Counter`]. Aligned so that two workers' numbers never share a pair of cache
+/// By the length of a value in bits: the first bound that may hold such a value.
+const FIRST_BOUND: [u8; 65] = first_bounds();
+
+/// 168 bytes. **Single writer**, as [`Counter`]. Aligned so that two workers' numbers never share a pair of cache
 /// lines: of servers and pools it is an allocation of its own.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Histogram {
-    buckets: [Counter; FINITE_BUCKETS + 1],
+    buckets: [Counter; BUCKETS],
     sum_us: Counter,
 }
 
@@ -45,9 +44,9 @@ impl Default for Histogram {
 }
 
 /// Several histograms added up, for whoever reads them.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HistogramTotals {
-    buckets: [u64; FINITE_BUCKETS + 1],
+    buckets: [u64; BUCKETS],
     pub sum_us: u64,
 }
 
@@ -59,93 +58,101 @@ impl HistogramTotals {
         self.sum_us = self.sum_us.wrapping_add(histogram.sum_us.value());
     }
 
+    /// Adds what others have added up.
+    pub(super) fn add_totals(&mut self, other: &HistogramTotals) {
+        for (total, bucket) in self.buckets.iter_mut().zip(&other.buckets) {
+            *total = total.wrapping_add(*bucket);
+        }
+        self.sum_us = self.sum_us.wrapping_add(other.sum_us);
+    }
+
+    /// Takes away what was there before, of which nothing can have become less.
+    pub(super) fn subtract(&mut self, before: &HistogramTotals) {
+        for (total, bucket) in self.buckets.iter_mut().zip(&before.buckets) {
+            *total = total.wrapping_sub(*bucket);
+        }
+        self.sum_us = self.sum_us.wrapping_sub(before.sum_us);
+    }
+
     /// Made from the buckets, so that it always agrees with them, whatever is being recorded meanwhile.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// The count of values up to each power of two from `2^first_bits` to 134 s: `(bound in µs, values up to it)`.
-    /// Four times coarser than what is kept, because each bound is one more series for whoever stores them.
-    pub fn cumulative(&self, first_bits: u32) -> impl Iterator<Item = (u64, u64)> {
-        debug_assert!((SUB_BITS..=LAST_BOUND_BITS).contains(&first_bits));
-        let mut taken = 0;
-        let mut sum = 0;
-        (first_bits..=LAST_BOUND_BITS).map(move |bits| {
-            let end = (bits - SUB_BITS + 1) as usize * SUB_BUCKETS;
-            sum += self.buckets[taken..end].iter().sum::<u64>();
-            taken = end;
-            (1 << bits, sum)
+    /// The count of values up to each bound: `(bound in µs, values up to it)`.
+    pub fn cumulative(&self) -> impl Iterator<Item = (u64, u64)> {
+        BOUNDS_US.iter().zip(&self.buckets).scan(0, |sum, (bound, count)| {
+            *sum += count;
+            Some((*bound, *sum))
         })
-    }
-}
-
-impl Default for HistogramTotals {
-    fn default() -> Self {
-        HistogramTotals { buckets: [0; FINITE_BUCKETS + 1], sum_us: 0 }
     }
 }
 
 #[inline]
 fn bucket_of(microseconds: u64) -> usize {
-    // One less, so that a bound falls into the bucket below it.
-    let value = microseconds.saturating_sub(1);
-    if value < SUB_BUCKETS as u64 {
-        return value as usize;
+    let first = usize::from(FIRST_BOUND[(u64::BITS - microseconds.leading_zeros()) as usize]);
+    // Longer values than the last bound lie above it.
+    first + usize::from(BOUNDS_US.get(first).is_some_and(|bound| microseconds > *bound))
+}
+
+const fn first_bounds() -> [u8; 65] {
+    let mut first = [0; 65];
+    let mut bits = 1;
+    while bits <= 64 {
+        let least = 1 << (bits - 1);
+        let mut bound = 0;
+        while bound < BOUNDS_US.len() && BOUNDS_US[bound] < least {
+            bound += 1;
+        }
+        let one_more = if bound + 1 < BOUNDS_US.len() { BOUNDS_US[bound + 1] } else { u64::MAX };
+        assert!(bits == 64 || one_more >= least << 1, "two bounds between two powers of two");
+        first[bits] = bound as u8;
+        bits += 1;
     }
-    let bits = value.ilog2();
-    let sub = (value >> (bits - SUB_BITS)) as usize & (SUB_BUCKETS - 1);
-    ((bits - SUB_BITS + 1) as usize * SUB_BUCKETS + sub).min(FINITE_BUCKETS)
+    first
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{FINITE_BUCKETS, Histogram, HistogramTotals, SUB_BUCKETS, bucket_of};
+    use super::{BOUNDS_US, Histogram, HistogramTotals, bucket_of};
     use proptest::prelude::*;
-
-    /// The largest value, in µs, that falls into a finite bucket.
-    fn bound_of(bucket: usize) -> u64 {
-        if bucket < SUB_BUCKETS {
-            return bucket as u64 + 1;
-        }
-        let shift = bucket / SUB_BUCKETS - 1;
-        ((SUB_BUCKETS + bucket % SUB_BUCKETS + 1) as u64) << shift
-    }
 
     #[test]
     fn each_bound_ends_its_bucket() {
-        for bucket in 0..FINITE_BUCKETS {
-            let bound = bound_of(bucket);
+        for (bucket, bound) in BOUNDS_US.into_iter().enumerate() {
             assert_eq!(bucket_of(bound), bucket, "bound {bound}");
             assert_eq!(bucket_of(bound + 1), bucket + 1, "above bound {bound}");
         }
-        assert_eq!(bound_of(FINITE_BUCKETS - 1), 1 << 27);
-        assert_eq!(bucket_of(0), 0);
-        assert_eq!(bucket_of(u64::MAX), FINITE_BUCKETS);
+        assert_eq!((bucket_of(0), bucket_of(u64::MAX)), (0, BOUNDS_US.len()));
+    }
+
+    #[test]
+    fn the_bounds_are_those_that_objectives_are_written_with() {
+        for milliseconds in [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000] {
+            assert!(BOUNDS_US.contains(&(milliseconds * 1_000)), "{milliseconds} ms");
+        }
+        assert!(BOUNDS_US.iter().filter(|bound| **bound < 5_000).count() >= 6, "finer below 5 ms");
     }
 
     proptest! {
         #[test]
-        fn buckets_grow_with_the_value_and_are_close_to_it(value in 1_u64..1 << 27) {
-            let bucket = bucket_of(value);
-            prop_assert!(bucket >= bucket_of(value - 1));
-            let bound = bound_of(bucket);
-            prop_assert!(bound >= value);
-            prop_assert!(bound <= value + value.div_ceil(4), "{value} is counted up to {bound}");
-        }
-
-        #[test]
-        fn cumulative_counts_are_exact_at_their_bounds(values in proptest::collection::vec(0_u64..1 << 30, 0..200)) {
+        fn cumulative_counts_are_exact_at_their_bounds(values in proptest::collection::vec(0_u64..1 << 27, 0..200)) {
             let histogram = Histogram::default();
             for value in &values {
                 histogram.record_us(*value);
             }
             let mut totals = HistogramTotals::default();
             totals.add(&histogram);
-            for (bound, count) in totals.cumulative(6) {
+            for (bound, count) in totals.cumulative() {
                 prop_assert_eq!(count, values.iter().filter(|value| **value <= bound).count() as u64);
             }
             prop_assert_eq!(totals.count(), values.len() as u64);
             prop_assert_eq!(totals.sum_us, values.iter().sum::<u64>());
+            let mut twice = totals.clone();
+            twice.add_totals(&totals);
+            prop_assert_eq!(twice.count(), 2 * totals.count());
+            twice.subtract(&totals);
+            prop_assert_eq!(twice, totals);
         }
     }
 }

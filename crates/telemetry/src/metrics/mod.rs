@@ -3,6 +3,8 @@
 //! to. What is rare, such as [`server_state`], any thread may write. [`registry`] finds them again over reloads,
 //! `prometheus` writes them as text.
 
+mod answers;
+mod busiest;
 mod cache;
 mod certificates;
 mod configuration;
@@ -24,6 +26,7 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
+pub use answers::{AnswerKind, MethodLabel, ProtocolLabel};
 pub use cache::{CacheDiskNumbers, CacheMetrics, CacheNumbers};
 pub use certificates::{
     CERTIFICATE_SERIES_MAX, CertificateEnd, CertificateMetrics, ObtainedNumbers, OnDemandResult, StapleNumbers,
@@ -33,9 +36,11 @@ pub use discovery::DiscoveryMetrics;
 pub use histogram::{Histogram, HistogramTotals};
 pub use memory::MemoryMetrics;
 pub use number::{Counter, Gauge, SharedNumber};
-pub use pool::{MirrorResult, PoolMetrics, PoolTotals, UpstreamError};
+pub use pool::{MirrorResult, PoolMetrics, PoolTotals, UpstreamError, UpstreamTime};
 pub use reason::{REASONS_MAX, ReasonCounters};
-pub use registry::{DISCOVERY_SERIES_MAX, POOL_SERIES_MAX, Registry, SERVER_SERIES_MAX, SITE_SERIES_MAX, Traffic};
+pub use registry::{
+    DISCOVERY_SERIES_MAX, POOL_SERIES_MAX, Registry, SERVER_SERIES_MAX, SITE_SERIES_MAX, SITES_COUNTED_MAX, Traffic,
+};
 pub use server::{ServerCounts, ServerMetrics, ServerTotals};
 pub use server_state::{ServerStateMetrics, ServerWord};
 pub use site::SiteMetrics;

@@ -101,7 +101,7 @@ impl MirrorResult {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct PoolMetrics {
-    /// Requests sent to a server of the pool, each attempt counted.
+    /// Attempts at servers of the pool, also such as came to no connection.
     pub requests: Counter,
     /// Attempts after the first.
     pub retries: Counter,
@@ -124,7 +124,22 @@ pub struct PoolMetrics {
     pub connections_idle: Gauge,
     errors: [Counter; UpstreamError::ALL.len()],
     mirrored: [Counter; MirrorResult::VARIANTS.len()],
-    first_byte: OnceLock<Box<Histogram>>,
+    times: [OnceLock<Box<Histogram>>; UpstreamTime::VARIANTS.len()],
+}
+
+/// What of a request's way to a server is timed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
+pub enum UpstreamTime {
+    /// In the queue, for a connection or for a permit; only of those that had to wait.
+    Queue,
+    /// To a connection of TCP or to a socket, where one was opened.
+    Connect,
+    /// The handshake with a server, where a connection was opened.
+    TlsHandshake,
+    /// From the last byte of the request sent to the first byte of the answer.
+    FirstByte,
+    /// From the begin of a connection, or of the request on a kept one, to the end of the answer.
+    Whole,
 }
 
 impl PoolMetrics {
@@ -137,10 +152,9 @@ impl PoolMetrics {
         self.mirrored[result as usize].increment();
     }
 
-    /// From the last byte of the request sent to the first byte of the answer.
     #[inline]
-    pub fn record_first_byte(&self, latency: Duration) {
-        self.first_byte.get_or_init(Box::default).record(latency);
+    pub fn record(&self, time: UpstreamTime, took: Duration) {
+        self.times[time as usize].get_or_init(Box::default).record(took);
     }
 }
 
@@ -160,7 +174,7 @@ pub struct PoolTotals {
     pub connections_idle: i64,
     pub errors: [u64; UpstreamError::ALL.len()],
     pub mirrored: [u64; MirrorResult::VARIANTS.len()],
-    pub(super) first_byte: HistogramTotals,
+    pub(super) times: [HistogramTotals; UpstreamTime::VARIANTS.len()],
 }
 
 impl PoolTotals {
@@ -182,16 +196,32 @@ impl PoolTotals {
         for (total, counter) in self.mirrored.iter_mut().zip(&pool.mirrored) {
             *total += counter.value();
         }
-        if let Some(first_byte) = pool.first_byte.get() {
-            self.first_byte.add(first_byte);
+        for (totals, time) in self.times.iter_mut().zip(&pool.times) {
+            if let Some(time) = time.get() {
+                totals.add(time);
+            }
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{MirrorResult, PoolMetrics, PoolTotals, UpstreamError};
+    use super::{MirrorResult, PoolMetrics, PoolTotals, UpstreamError, UpstreamTime};
+    use std::time::Duration;
     use strum::VariantArray;
+
+    #[test]
+    fn each_time_has_a_place() {
+        assert!(UpstreamTime::VARIANTS.iter().enumerate().all(|(position, time)| *time as usize == position));
+        let pool = PoolMetrics::default();
+        for (position, time) in UpstreamTime::VARIANTS.iter().enumerate() {
+            pool.record(*time, Duration::from_micros(position as u64));
+        }
+        let mut totals = PoolTotals::default();
+        totals.add(&pool);
+        let sums: Vec<u64> = totals.times.iter().map(|time| time.sum_us).collect();
+        assert_eq!(sums, [0, 1, 2, 3, 4]);
+    }
 
     #[test]
     fn what_became_of_copies_has_a_place_each() {

@@ -1,5 +1,6 @@
 //! What the kernel says about this process: memory, CPU time, open files. Each is missing where `/proc` is.
 
+use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
 #[derive(Debug)]
@@ -7,6 +8,8 @@ pub(super) struct ProcessNumbers {
     pub resident_bytes: Option<u64>,
     pub cpu_seconds: f64,
     pub open_fds: Option<u64>,
+    /// As many as may be open; `None` where nothing bounds them.
+    pub max_fds: Option<u64>,
 }
 
 pub(super) fn read() -> ProcessNumbers {
@@ -16,6 +19,7 @@ pub(super) fn read() -> ProcessNumbers {
         cpu_seconds: cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
         // Less one: the directory itself is open while it is being read.
         open_fds: std::fs::read_dir("/proc/self/fd").ok().map(|entries| entries.count().saturating_sub(1) as u64),
+        max_fds: getrlimit(Resource::Nofile).current,
     }
 }
 
@@ -42,6 +46,7 @@ mod tests {
         let numbers = read();
         assert!(numbers.resident_bytes.is_some_and(|bytes| bytes > 100_000));
         assert!(numbers.open_fds.is_some_and(|count| count >= 3));
+        assert!(numbers.max_fds.is_none_or(|max| numbers.open_fds.is_some_and(|open| open <= max)));
         assert!(numbers.cpu_seconds > 0.0);
     }
 }

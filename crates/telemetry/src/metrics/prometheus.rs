@@ -10,10 +10,11 @@ use super::discovery::DiscoveryMetrics;
 use super::histogram::HistogramTotals;
 use super::memory::MemoryMetrics;
 use super::number::SharedNumber;
-use super::pool::{MirrorResult, PoolTotals, UpstreamError};
+use super::pool::{MirrorResult, PoolTotals, UpstreamError, UpstreamTime};
 use super::registry::{Registry, Totals};
 use super::server::ServerTotals;
 use super::server_state::ServerStateMetrics;
+use super::site::SiteTotals;
 use super::table::{TwoNames, is_shared};
 use super::worker::{HandshakeFailure, HandshakeKind, ListenerKind, TLS_VERSIONS, WorkerMetrics};
 use crate::events;
@@ -23,10 +24,6 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 use strum::VariantArray;
 use tidegate_model::TlsVersion;
-
-/// The first bound of latency histograms is 2^7 µs = 128 µs; each further one doubles it, up to 134 s: 21 series and
-/// `+Inf`.
-const FIRST_BOUND_BITS: u32 = 7;
 
 impl Registry {
     /// Everything, in Prometheus' text format 0.0.4 (`Content-Type: text/plain; version=0.0.4; charset=utf-8`).
@@ -54,19 +51,17 @@ fn render(totals: &Totals) -> String {
 }
 
 fn render_requests(text: &mut Text, totals: &Totals) {
-    text.family("tidegate_http_requests_total", "Requests answered, by site and status.");
-    for (site, numbers) in &totals.sites {
-        for (status, count) in &numbers.statuses {
-            let class = format!("{}xx", status / 100);
-            text.sample(&[("site", site), ("status", &status.to_string()), ("class", &class)], count);
-        }
-    }
-    let latencies = totals.sites.iter().map(|(site, numbers)| ([("site", &**site)], &numbers.latency));
+    render_answers(text, &totals.sites);
+    let latencies = totals.sites.iter().map(|(names, numbers)| (of_site(names), &numbers.latency));
     let help = "From the end of the request's head to the end of its answer.";
     text.histograms("tidegate_http_request_duration_seconds", help, latencies);
-    let asked = totals.sites.iter().filter(|(_, numbers)| !numbers.statuses.is_empty());
-    let bytes_out = asked.map(|(site, numbers)| ([("site", &**site)], numbers.bytes_out));
+    let asked = || totals.sites.iter().filter(|(_, numbers)| !numbers.is_idle());
+    let bytes_out = asked().map(|(names, numbers)| (of_site(names), numbers.bytes_out));
     text.each("tidegate_http_response_body_bytes_total", "Body bytes of answers, by site.", bytes_out);
+    // Routes with names are part of their site here: where a request goes is not known when it begins.
+    let in_flight = asked().filter(|((_, route), _)| route.is_empty());
+    let in_flight = in_flight.map(|((site, _), numbers)| ([("site", &**site)], numbers.in_flight));
+    text.each("tidegate_http_requests_in_flight", "Requests on their way, by site.", in_flight);
     let workers = || totals.workers.iter();
     let help = "Requests that the proxy itself answered with an error, by reason.";
     text.reasons("tidegate_http_refused_total", help, workers().flat_map(|worker| worker.refused.iter()));
@@ -77,6 +72,10 @@ fn render_requests(text: &mut Text, totals: &Totals) {
     let help = "HTTP/2 streams refused because those of their connection hold all the memory that they may.";
     let refused = sum(&totals.workers, |worker| worker.h2_streams_refused.value());
     text.one("tidegate_http2_streams_refused_total", help, refused);
+    let help = "Bodies of requests that were read on behind an early answer, by how that ended.";
+    text.reasons("tidegate_http_unread_bodies_total", help, workers().flat_map(|worker| worker.unread_bodies.iter()));
+    let help = "Bytes of bodies that were read on behind an early answer, and thrown away.";
+    text.one("tidegate_http_unread_bytes_total", help, sum(&totals.workers, |worker| worker.unread_bytes.value()));
     let early_hints = sum(&totals.workers, |worker| worker.early_hints.value());
     text.one("tidegate_http_early_hints_total", "103 answers passed on to clients.", early_hints);
     let help = "Requests in TLS early data that did not wait for the handshake.";
@@ -84,6 +83,28 @@ fn render_requests(text: &mut Text, totals: &Totals) {
     text.one("tidegate_http_early_data_requests_total", help, early_requests);
     let help = "Faults of the proxy itself that ended one connection. Please report them.";
     text.one("tidegate_panics_caught_total", help, sum(&totals.workers, |worker| worker.panics_caught.value()));
+}
+
+fn render_answers(text: &mut Text, sites: &[(TwoNames, SiteTotals)]) {
+    text.family("tidegate_http_requests_total", "Requests answered, by site, method, protocol and status.");
+    for (names, numbers) in sites {
+        let [site, route] = of_site(names);
+        for (kind, count) in &numbers.answers.by_kind {
+            let (status, class) = (kind.status.to_string(), format!("{}xx", kind.class()));
+            let (method, protocol) = (("method", kind.method.as_str()), ("protocol", kind.protocol.as_str()));
+            text.sample(&[site, route, method, protocol, ("status", &status), ("class", &class)], count);
+        }
+        for (class, count) in ["1xx", "2xx", "3xx", "4xx", "5xx"].iter().zip(numbers.answers.beyond) {
+            if count > 0 {
+                let [method, protocol, status] = ["method", "protocol", "status"].map(|label| (label, "other"));
+                text.sample(&[site, route, method, protocol, status, ("class", class)], count);
+            }
+        }
+    }
+}
+
+fn of_site(names: &TwoNames) -> [Label<'_>; 2] {
+    [("site", &names.0), ("route", &names.1)]
 }
 
 fn render_clients(text: &mut Text, workers: &[Workers]) {
@@ -133,13 +154,21 @@ fn render_handshakes(text: &mut Text, workers: &[Workers]) {
     text.sample(&[("kind", "failed"), ("version", "")], failed.values().sum::<u64>());
     let help = "TLS handshakes with clients that failed, by reason.";
     text.by_word("tidegate_tls_handshake_failures_total", help, "reason", failed);
+    let times = HandshakeKind::VARIANTS.iter().map(|kind| {
+        let mut times = HistogramTotals::default();
+        workers.iter().for_each(|worker| worker.add_handshake_times(*kind, &mut times));
+        (kind.as_str(), times)
+    });
+    let times: Vec<_> = times.collect();
+    let help = "From the client's hello to the end of a handshake that was completed.";
+    text.histograms("tidegate_tls_handshake_seconds", help, times.iter().map(|(kind, took)| ([("kind", *kind)], took)));
 }
 
 fn render_pools(text: &mut Text, pools: &[(Arc<str>, PoolTotals)]) {
     let mut each = |name, help, value: fn(&PoolTotals) -> i128| {
         text.each(name, help, pools.iter().map(|(pool, numbers)| ([("pool", &**pool)], value(numbers))));
     };
-    let help = "Requests sent to upstream servers, each attempt counted.";
+    let help = "Attempts at upstream servers, also such as came to no connection.";
     each("tidegate_upstream_requests_total", help, |pool| pool.requests.into());
     each("tidegate_upstream_retries_total", "Attempts after the first.", |pool| pool.retries.into());
     let help = "Attempts that the retry budget did not allow.";
@@ -160,9 +189,7 @@ fn render_pools(text: &mut Text, pools: &[(Arc<str>, PoolTotals)]) {
         kinds.map(|(kind, count)| ([("pool", &**pool), ("kind", kind)], count))
     });
     text.each("tidegate_upstream_connections_total", help, by_kind);
-    let help = "From the last byte of the request sent to the first byte of the answer.";
-    let first_bytes = pools.iter().map(|(pool, numbers)| ([("pool", &**pool)], &numbers.first_byte));
-    text.histograms("tidegate_upstream_first_byte_seconds", help, first_bytes);
+    render_upstream_times(text, pools);
     // A series of each reason for each pool that is well would say nothing.
     let errors = pools.iter().flat_map(|(pool, numbers)| {
         let counted = UpstreamError::ALL.iter().zip(numbers.errors).filter(|(_, count)| *count > 0);
@@ -178,9 +205,42 @@ fn render_pools(text: &mut Text, pools: &[(Arc<str>, PoolTotals)]) {
     text.each("tidegate_mirror_requests_total", help, mirrored);
 }
 
+fn render_upstream_times(text: &mut Text, pools: &[(Arc<str>, PoolTotals)]) {
+    for time in UpstreamTime::VARIANTS {
+        let (name, help) = match time {
+            UpstreamTime::Queue => {
+                ("tidegate_upstream_queue_seconds", "In the queue for a server, of the requests that had to wait.")
+            }
+            UpstreamTime::Connect => {
+                ("tidegate_upstream_connect_seconds", "From the begin of a connection to a server until it stands, without TLS.")
+            }
+            UpstreamTime::TlsHandshake => ("tidegate_upstream_tls_handshake_seconds", "TLS handshakes with servers."),
+            UpstreamTime::FirstByte => (
+                "tidegate_upstream_first_byte_seconds",
+                "From the last byte of the request sent to the first byte of the answer.",
+            ),
+            UpstreamTime::Whole => (
+                "tidegate_upstream_request_duration_seconds",
+                "From the begin of a connection, or of the request on a kept one, to the end of the answer.",
+            ),
+        };
+        let times = pools.iter().map(|(pool, numbers)| ([("pool", &**pool)], &numbers.times[*time as usize]));
+        text.histograms(name, help, times);
+    }
+}
+
 fn render_servers(text: &mut Text, servers: &[(TwoNames, ServerTotals)]) {
     let requests = servers.iter().map(|(names, numbers)| (of_server(names), numbers.requests));
-    text.each("tidegate_upstream_server_requests_total", "Requests sent to a server, each attempt counted.", requests);
+    let help = "Attempts at a server, also such as came to no connection.";
+    text.each("tidegate_upstream_server_requests_total", help, requests);
+    let in_flight = servers.iter().map(|(names, numbers)| (of_server(names), numbers.in_flight));
+    text.each("tidegate_upstream_server_requests_in_flight", "Attempts at a server that are on their way.", in_flight);
+    let answers = servers.iter().flat_map(|(names, numbers)| {
+        let [pool, server] = of_server(names);
+        let classes = ["1xx", "2xx", "3xx", "4xx", "5xx"].into_iter().zip(numbers.answers).filter(|(_, count)| *count > 0);
+        classes.map(move |(class, count)| ([pool, server, ("class", class)], count))
+    });
+    text.each("tidegate_upstream_server_answers_total", "Answers of a server that began, by class.", answers);
     let failures = servers.iter().map(|(names, numbers)| (of_server(names), numbers.failures));
     let help = "Attempts that count against a server: refused, broken, late, or answered with 500, 502, 503 or 504.";
     text.each("tidegate_upstream_server_failures_total", help, failures);
@@ -195,11 +255,11 @@ fn render_server_states(text: &mut Text, servers: &[(TwoNames, ServerStateMetric
         let [pool, server] = of_server(names);
         ([pool, server, ("state", numbers.state().as_str())], 1)
     });
-    text.each("tidegate_server_state", "Always 1; the state that the server is in is in the label.", states);
+    text.each("tidegate_upstream_server_state", "Always 1; the state that the server is in is in the label.", states);
     let weights = own().map(|(names, numbers)| (of_server(names), numbers.weight.value()));
-    text.each("tidegate_server_weight", "Weight of the server beside the others of its pool.", weights);
+    text.each("tidegate_upstream_server_weight", "Weight of the server beside the others of its pool.", weights);
     let ejections = servers.iter().map(|(names, numbers)| (of_server(names), numbers.ejections.value()));
-    text.each("tidegate_server_ejections_total", "Times that a server was taken out because of its answers.", ejections);
+    text.each("tidegate_upstream_server_ejections_total", "Times that a server was taken out because of its answers.", ejections);
     let checks = servers.iter().flat_map(|(names, numbers)| {
         let [pool, server] = of_server(names);
         let (passed, failed) = (numbers.checks_passed.value(), numbers.checks_failed.value());
@@ -207,7 +267,7 @@ fn render_server_states(text: &mut Text, servers: &[(TwoNames, ServerStateMetric
         let results = [("passed", passed), ("failed", failed)].into_iter().filter(move |_| passed + failed > 0);
         results.map(move |(result, count)| ([pool, server, ("result", result)], count))
     });
-    text.each("tidegate_server_checks_total", "Health checks that ended, by result.", checks);
+    text.each("tidegate_upstream_server_checks_total", "Health checks that ended, by result.", checks);
 }
 
 fn of_server(names: &TwoNames) -> [Label<'_>; 2] {
@@ -331,6 +391,9 @@ fn render_process(text: &mut Text, totals: &Totals) {
     if let Some(count) = totals.process.open_fds {
         text.one("process_open_fds", "Open file descriptors.", count);
     }
+    if let Some(count) = totals.process.max_fds {
+        text.one("process_max_fds", "File descriptors that may be open.", count);
+    }
 }
 
 type Workers = Arc<WorkerMetrics>;
@@ -405,7 +468,7 @@ impl Text {
     ) {
         self.family_of(name, "histogram", help);
         for (labels, totals) in histograms.filter(|(_, totals)| totals.count() > 0) {
-            for (bound_us, up_to) in totals.cumulative(FIRST_BOUND_BITS) {
+            for (bound_us, up_to) in totals.cumulative() {
                 let bound = seconds(bound_us).to_string();
                 self.line("_bucket", &[&labels[..], &[("le", &bound)]].concat(), up_to);
             }
@@ -423,7 +486,8 @@ impl Text {
         self.out.push_str(self.name);
         self.out.push_str(suffix);
         let mut separator = '{';
-        for (name, value) in labels {
+        // To Prometheus a label without a text is none.
+        for (name, value) in labels.iter().filter(|(_, value)| !value.is_empty()) {
             self.out.push(separator);
             separator = ',';
             self.out.push_str(name);
@@ -431,7 +495,7 @@ impl Text {
             push_label_value(&mut self.out, value);
             self.out.push('"');
         }
-        if !labels.is_empty() {
+        if separator == ',' {
             self.out.push('}');
         }
         self.push(format_args!(" {value}\n"));

@@ -2,6 +2,7 @@
 //! reload, and adds them up for a scrape. Its lock is taken at registration and at a scrape, never by a request. How
 //! they are bounded is in `table`.
 
+use super::busiest::Busiest;
 use super::cache::{CacheMetrics, CacheNumbers};
 use super::certificates::CertificateMetrics;
 use super::configuration::ConfigurationMetrics;
@@ -16,12 +17,17 @@ use super::site::{SiteMetrics, SiteTotals};
 use super::table::{OTHER, Table, TwoNames, two_names};
 use super::worker::{LogWriterMetrics, WorkerMetrics};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
-/// Sites with numbers of their own. All further ones share `site="other"`: a scrape of more would hurt whoever stores
-/// it.
-pub const SITE_SERIES_MAX: usize = 10_000;
-/// As [`SITE_SERIES_MAX`], for pools.
+/// Sites with series of their own, and routes of sites that have names: the busiest. The others are `site="other"`
+/// together: a scrape of more would hurt whoever stores it.
+pub const SITE_SERIES_MAX: usize = 2_000;
+/// Sites and named routes that are counted apart, so that it is known which are the busiest. What comes beyond is
+/// counted together.
+pub const SITES_COUNTED_MAX: usize = 100_000;
+/// The site of requests that no site takes, and of those that never became requests.
+const NO_SITE: &str = "none";
+/// Pools with numbers of their own.
 pub const POOL_SERIES_MAX: usize = 10_000;
 /// Servers of all pools together with numbers of their own; further ones share `pool="other",server="other"`. Lower
 /// than the others because each has a histogram, and because discovery may bring any number of them.
@@ -55,7 +61,9 @@ pub struct Traffic {
 #[derive(Debug)]
 struct Tables {
     workers: Vec<Arc<WorkerMetrics>>,
-    sites: Table<Arc<str>, SiteMetrics>,
+    /// By site and the name of a route, which is empty for all routes without one.
+    sites: Table<TwoNames, SiteMetrics>,
+    busiest: Busiest,
     /// What sites that are gone had counted, from when the table was full.
     sites_gone: SiteTotals,
     pools: Table<Arc<str>, PoolMetrics>,
@@ -73,7 +81,8 @@ impl Registry {
     pub fn new(version: &'static str) -> Registry {
         let tables = Tables {
             workers: Vec::new(),
-            sites: Table::new(SITE_SERIES_MAX, Arc::from(OTHER)),
+            sites: Table::new(SITES_COUNTED_MAX, two_names(OTHER, "")),
+            busiest: Busiest::new(SITE_SERIES_MAX),
             sites_gone: SiteTotals::default(),
             pools: Table::new(POOL_SERIES_MAX, Arc::from(OTHER)),
             pools_gone: PoolTotals::default(),
@@ -103,10 +112,16 @@ impl Registry {
         workers[index].clone()
     }
 
-    /// The numbers that worker `worker` keeps for a site: the same ones for the same name, before and after a reload.
-    pub fn site(&self, worker: usize, name: &str) -> Arc<SiteMetrics> {
+    /// The numbers that worker `worker` keeps for a site, and there for its routes of that name; for those without one
+    /// it is empty. The same ones for the same names, before and after a reload.
+    pub fn site(&self, worker: usize, name: &str, route: &str) -> Arc<SiteMetrics> {
         let tables = &mut *self.lock();
-        tables.sites.entry(worker, Arc::from(name), |gone| tables.sites_gone.add(gone))
+        tables.sites.entry(worker, two_names(name, route), |gone| tables.sites_gone.add(gone))
+    }
+
+    /// The numbers that worker `worker` keeps for requests that come to no site.
+    pub fn without_site(&self, worker: usize) -> Arc<SiteMetrics> {
+        self.site(worker, NO_SITE, "")
     }
 
     /// The numbers that worker `worker` keeps for a pool: the same ones for the same name, before and after a reload.
@@ -198,7 +213,7 @@ impl Registry {
 
     /// Adds up the workers. The lock is let go before anything is formatted.
     pub(super) fn totals(&self) -> Totals<'_> {
-        let tables = self.lock();
+        let tables = &mut *self.lock();
         Totals {
             version: self.version,
             started: self.started,
@@ -206,7 +221,7 @@ impl Registry {
             access_log_write_failed: self.log_writer.write_failed(),
             configuration: &self.configuration,
             workers: tables.workers.clone(),
-            sites: tables.sites.totals(&tables.sites_gone, SiteTotals::add),
+            sites: tables.sites_shown(Instant::now()),
             pools: tables.pools.totals(&tables.pools_gone, PoolTotals::add),
             servers: tables.servers.totals(&tables.servers_gone, ServerTotals::add),
             server_states: tables.server_states.held().map(|(names, state)| (names.clone(), state.clone())).collect(),
@@ -223,6 +238,22 @@ impl Registry {
     }
 }
 
+impl Tables {
+    /// The busiest sites and named routes, in order, and behind them all others together.
+    fn sites_shown(&mut self, now: Instant) -> Vec<(TwoNames, SiteTotals)> {
+        let mut all = self.sites.totals(&SiteTotals::default(), SiteTotals::add);
+        let shared = all.pop_if(|(names, _)| *names.0 == *OTHER).map(|(_, totals)| totals);
+        let (mut shown, others) = self.busiest.choose(all, now);
+        let together = [shared, others, Some(self.sites_gone.clone()).filter(|gone| !gone.is_idle())];
+        let together = together.into_iter().flatten().reduce(|mut sum, totals| {
+            sum.add_totals(&totals);
+            sum
+        });
+        shown.extend(together.map(|totals| (two_names(OTHER, ""), totals)));
+        shown
+    }
+}
+
 /// One moment's sums, by name; `other` stands last when there is any.
 #[derive(Debug)]
 pub(super) struct Totals<'a> {
@@ -232,7 +263,7 @@ pub(super) struct Totals<'a> {
     pub access_log_write_failed: u64,
     pub configuration: &'a ConfigurationMetrics,
     pub workers: Vec<Arc<WorkerMetrics>>,
-    pub sites: Vec<(Arc<str>, SiteTotals)>,
+    pub sites: Vec<(TwoNames, SiteTotals)>,
     pub pools: Vec<(Arc<str>, PoolTotals)>,
     pub servers: Vec<(TwoNames, ServerTotals)>,
     pub server_states: Vec<(TwoNames, ServerStateMetrics)>,
@@ -265,7 +296,9 @@ mod tests {
         registry.pool(1, "api").requests.add(3);
         assert_eq!(registry.pool(1, "api").requests.value(), 3);
         assert_eq!(registry.pool(0, "api").requests.value(), 0);
-        assert!(Arc::ptr_eq(&registry.site(0, "a"), &registry.site(0, "a")));
+        assert!(Arc::ptr_eq(&registry.site(0, "a", ""), &registry.site(0, "a", "")));
+        assert!(!Arc::ptr_eq(&registry.site(0, "a", ""), &registry.site(0, "a", "cart")));
+        assert!(Arc::ptr_eq(&registry.without_site(0), &registry.without_site(0)));
         assert!(Arc::ptr_eq(&registry.worker(3), &registry.worker(3)));
         assert!(!Arc::ptr_eq(&registry.worker(3), &registry.worker(2)));
         assert!(Arc::ptr_eq(&registry.server(0, "api", "a:80"), &registry.server(0, "api", "a:80")));
@@ -293,7 +326,7 @@ mod tests {
         let series = |prefix: &str| text.lines().filter(|line| line.starts_with(prefix)).count();
         assert_eq!(series("tidegate_upstream_server_requests_total{"), SERVER_SERIES_MAX + 1);
         assert!(text.contains("tidegate_upstream_server_requests_total{pool=\"other\",server=\"other\"} 5\n"));
-        assert_eq!(series("tidegate_server_state{"), SERVER_SERIES_MAX, "a state of many servers together says nothing");
+        assert_eq!(series("tidegate_upstream_server_state{"), SERVER_SERIES_MAX, "a state of many servers together says nothing");
         drop(held);
     }
 

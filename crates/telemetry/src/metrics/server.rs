@@ -2,25 +2,37 @@
 //! in [`server_state`](super::server_state).
 
 use super::histogram::{Histogram, HistogramTotals};
-use super::number::Counter;
+use super::number::{Counter, Gauge};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// 128 bytes until the first answer, 896 more from then on. **Single writer**. Aligned so that two workers' numbers
+/// 128 bytes until the first answer, 256 more from then on. **Single writer**. Aligned so that two workers' numbers
 /// never share a pair of cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct ServerMetrics {
-    /// Requests sent to it, each attempt counted.
+    /// Attempts at it, also such as came to no connection.
     pub requests: Counter,
     /// Attempts that count against it: refused, broken, late, and answers with a status of 500, 502, 503 or 504.
     pub failures: Counter,
-    /// Answers that began, whatever their status.
-    pub answered: Counter,
+    /// Attempts on their way.
+    pub in_flight: Gauge,
+    /// Answers that began, by the class of their status.
+    answers: [Counter; STATUS_CLASSES],
     first_byte: OnceLock<Box<Histogram>>,
 }
 
+/// 1xx to 5xx.
+pub(super) const STATUS_CLASSES: usize = 5;
+
 impl ServerMetrics {
+    /// An answer began. What no class has is counted as 5xx.
+    #[inline]
+    pub fn answered(&self, status: u16) {
+        let class = usize::from(status / 100).wrapping_sub(1);
+        self.answers[class.min(STATUS_CLASSES - 1)].increment();
+    }
+
     /// From the last byte of the request sent to the first byte of the answer.
     #[inline]
     pub fn record_first_byte(&self, latency: Duration) {
@@ -31,7 +43,7 @@ impl ServerMetrics {
 /// How requests to one server went, over all workers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ServerCounts {
-    /// Requests sent to it, each attempt counted.
+    /// Attempts at it.
     pub requests: u64,
     /// Attempts that count against it.
     pub failures: u64,
@@ -42,7 +54,8 @@ pub struct ServerCounts {
 pub struct ServerTotals {
     pub requests: u64,
     pub failures: u64,
-    pub answered: u64,
+    pub in_flight: i64,
+    pub answers: [u64; STATUS_CLASSES],
     pub first_byte: HistogramTotals,
 }
 
@@ -50,7 +63,10 @@ impl ServerTotals {
     pub fn add(&mut self, server: &ServerMetrics) {
         self.requests += server.requests.value();
         self.failures += server.failures.value();
-        self.answered += server.answered.value();
+        self.in_flight += server.in_flight.value();
+        for (total, counter) in self.answers.iter_mut().zip(&server.answers) {
+            *total += counter.value();
+        }
         if let Some(first_byte) = server.first_byte.get() {
             self.first_byte.add(first_byte);
         }
@@ -73,14 +89,17 @@ mod tests {
         for (worker, requests) in workers.iter().zip([3, 4]) {
             worker.requests.add(requests);
             worker.failures.increment();
-            worker.answered.add(requests - 1);
+            worker.in_flight.add(2);
+            worker.answered(if requests == 3 { 204 } else { 999 });
+            worker.answered(0);
         }
         workers[1].record_first_byte(Duration::from_micros(250));
         let mut totals = ServerTotals::default();
         for worker in &workers {
             totals.add(worker);
         }
-        assert_eq!((totals.requests, totals.failures, totals.answered), (7, 2, 5));
+        assert_eq!((totals.requests, totals.failures, totals.in_flight), (7, 2, 4));
+        assert_eq!(totals.answers, [0, 1, 0, 0, 3]);
         assert_eq!((totals.first_byte.count(), totals.first_byte.sum_us), (1, 250));
     }
 }

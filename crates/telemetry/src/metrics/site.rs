@@ -1,79 +1,100 @@
-//! What one worker counts for one site. Idle sites are nearly free, because a server may hold ten thousand of them.
+//! What one worker counts for one site, or for a route of it that has a name. Idle ones are nearly free, because a
+//! server may hold ten thousand of them.
 
+use super::answers::{AnswerCounters, AnswerKind, AnswerTotals};
 use super::histogram::{Histogram, HistogramTotals};
-use super::number::Counter;
-use std::collections::BTreeMap;
+use super::number::{Counter, Gauge};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-const STATUS_FIRST: u16 = 100;
-const STATUS_LAST: u16 = 599;
-
-/// A few words until its first request, about 5 KiB from then on. **Single writer**.
+/// A few words until its first request, less than 1 KiB from then on. **Single writer**.
 #[derive(Debug, Default)]
 pub struct SiteMetrics {
     active: OnceLock<Box<Active>>,
 }
 
 /// Aligned so that two workers' numbers never share a pair of cache lines, and with it their writes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(align(128))]
 struct Active {
     bytes_out: Counter,
-    statuses: [Counter; (STATUS_LAST - STATUS_FIRST + 1) as usize],
+    in_flight: Gauge,
+    answers: AnswerCounters,
     latency: Histogram,
 }
 
 impl SiteMetrics {
-    /// One answered request: its final status, the time from the end of its head to the end of its answer, and the
-    /// bytes of the answer's body. A status outside 100 to 599 is counted as 599, so that no request is missing from
-    /// the sum.
+    /// A request has come, and [`SiteMetrics::end`] will be told when it goes.
     #[inline]
-    pub fn record(&self, status: u16, latency: Duration, body_bytes: u64) {
-        let active = self.active.get_or_init(Box::default);
-        let status = if (STATUS_FIRST..=STATUS_LAST).contains(&status) { status } else { STATUS_LAST };
-        active.statuses[usize::from(status - STATUS_FIRST)].increment();
+    pub fn begin(&self) {
+        self.active().in_flight.increment();
+    }
+
+    #[inline]
+    pub fn end(&self) {
+        self.active().in_flight.decrement();
+    }
+
+    /// One answered request: what it was, the time from the end of its head to the end of its answer, and the bytes of
+    /// the answer's body.
+    #[inline]
+    pub fn record(&self, kind: AnswerKind, latency: Duration, body_bytes: u64) {
+        let active = self.active();
+        active.answers.increment(kind);
         active.latency.record(latency);
         active.bytes_out.add(body_bytes);
     }
-}
 
-const _: () = assert!(align_of::<Active>() == 128);
-
-impl Default for Active {
-    fn default() -> Self {
-        Active {
-            bytes_out: Counter::default(),
-            statuses: std::array::from_fn(|_| Counter::default()),
-            latency: Histogram::default(),
-        }
+    #[inline]
+    fn active(&self) -> &Active {
+        self.active.get_or_init(Box::default)
     }
 }
 
+const _: () = assert!(align_of::<Active>() == 128 && size_of::<Active>() <= 1024);
+
 /// Several workers' numbers of one site, added up.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct SiteTotals {
-    pub statuses: BTreeMap<u16, u64>,
+    pub answers: AnswerTotals,
     pub latency: HistogramTotals,
     pub bytes_out: u64,
+    pub in_flight: i64,
 }
 
 impl SiteTotals {
     pub fn add(&mut self, site: &SiteMetrics) {
         let Some(active) = site.active.get() else { return };
         self.bytes_out = self.bytes_out.wrapping_add(active.bytes_out.value());
-        for (status, counter) in (STATUS_FIRST..).zip(&active.statuses) {
-            if counter.value() > 0 {
-                *self.statuses.entry(status).or_default() += counter.value();
-            }
-        }
+        self.in_flight += active.in_flight.value();
+        self.answers.add(&active.answers);
         self.latency.add(&active.latency);
+    }
+
+    pub fn add_totals(&mut self, other: &SiteTotals) {
+        self.bytes_out = self.bytes_out.wrapping_add(other.bytes_out);
+        self.in_flight += other.in_flight;
+        self.answers.add_totals(&other.answers);
+        self.latency.add_totals(&other.latency);
+    }
+
+    /// Takes away what was counted before. Requests in flight are no count: they stay.
+    pub fn subtract_counts(&mut self, before: &SiteTotals) {
+        self.bytes_out = self.bytes_out.wrapping_sub(before.bytes_out);
+        self.answers.subtract(&before.answers);
+        self.latency.subtract(&before.latency);
+    }
+
+    /// Nothing was asked of it yet.
+    pub fn is_idle(&self) -> bool {
+        self.in_flight == 0 && self.latency.count() == 0
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{SiteMetrics, SiteTotals};
+    use crate::metrics::{AnswerKind, MethodLabel, ProtocolLabel};
     use std::time::Duration;
 
     #[test]
@@ -82,15 +103,24 @@ mod tests {
     }
 
     #[test]
-    fn every_status_is_counted_somewhere() {
+    fn requests_are_in_flight_until_they_end() {
         let site = SiteMetrics::default();
-        for status in [0, 99, 100, 200, 200, 599, 600, 999] {
-            site.record(status, Duration::from_millis(1), 10);
-        }
-        let mut totals = SiteTotals::default();
-        totals.add(&site);
-        assert_eq!(totals.statuses.into_iter().collect::<Vec<_>>(), [(100, 1), (200, 2), (599, 5)]);
-        assert_eq!(totals.latency.count(), 8);
-        assert_eq!(totals.bytes_out, 80);
+        let of = |site: &SiteMetrics| {
+            let mut totals = SiteTotals::default();
+            totals.add(site);
+            totals
+        };
+        assert!(of(&site).is_idle());
+        site.begin();
+        site.begin();
+        assert_eq!((of(&site).in_flight, of(&site).is_idle()), (2, false));
+        site.record(
+            AnswerKind { status: 200, method: MethodLabel::Get, protocol: ProtocolLabel::Http2 },
+            Duration::from_millis(1),
+            10,
+        );
+        site.end();
+        let totals = of(&site);
+        assert_eq!((totals.in_flight, totals.bytes_out, totals.latency.count(), totals.answers.sum()), (1, 10, 1, 1));
     }
 }

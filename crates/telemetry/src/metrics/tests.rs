@@ -1,11 +1,16 @@
 //! The numbers from where they are counted to the text that Prometheus reads, also while they are being counted.
 
-use super::{HandshakeFailure, HandshakeKind, ListenerKind, Registry, ServerWord, UpstreamError};
+use super::{AnswerKind, HandshakeFailure, HandshakeKind, ListenerKind, MethodLabel, ProtocolLabel, Registry, ServerWord};
+use super::{UpstreamError, UpstreamTime};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use strum::VariantArray;
 use tidegate_model::TlsVersion;
+
+fn get(status: u16) -> AnswerKind {
+    AnswerKind { status, method: MethodLabel::Get, protocol: ProtocolLabel::Http11 }
+}
 
 /// Reads a text as strictly as the format is written down, and gives back the samples by series.
 fn parse(text: &str) -> BTreeMap<String, f64> {
@@ -85,7 +90,7 @@ fn workers_are_added_up() {
         worker.listener(ListenerKind::Https).connections_opened.add(10);
         worker.listener(ListenerKind::Https).connections_active.add(index as i64);
         worker.client_bytes_sent.add(1000);
-        worker.handshake(HandshakeKind::Full, TlsVersion::V1_3);
+        worker.handshake(HandshakeKind::Full, TlsVersion::V1_3, Duration::from_millis(7));
         worker.handshake_failed(HandshakeFailure::UnknownName);
         worker.refused.increment(["no_route", "bad_request", "no_route"][index]);
         registry.log_writer().add_write_failed(2);
@@ -99,7 +104,7 @@ fn workers_are_added_up() {
             ("tidegate_client_bytes_total{direction=\"sent\"}", 3000.0),
             ("tidegate_tls_handshakes_total{kind=\"full\",version=\"1.3\"}", 3.0),
             ("tidegate_tls_handshakes_total{kind=\"resumed\",version=\"1.3\"}", 0.0),
-            ("tidegate_tls_handshakes_total{kind=\"failed\",version=\"\"}", 3.0),
+            ("tidegate_tls_handshakes_total{kind=\"failed\"}", 3.0),
             ("tidegate_tls_handshake_failures_total{reason=\"unknown_name\"}", 3.0),
             ("tidegate_http_refused_total{reason=\"no_route\"}", 2.0),
             ("tidegate_http_refused_total{reason=\"bad_request\"}", 1.0),
@@ -113,10 +118,13 @@ fn workers_are_added_up() {
 fn sites_and_pools_have_their_series() {
     let registry = Registry::new("test");
     for worker in 0..2 {
-        let site = registry.site(worker, "https://a.example");
-        site.record(200, Duration::from_micros(100), 11);
-        site.record(404, Duration::from_millis(3), 5);
-        registry.site(worker, "https://idle.example");
+        let site = registry.site(worker, "https://a.example", "");
+        site.begin();
+        site.record(get(200), Duration::from_micros(100), 11);
+        site.record(get(404), Duration::from_millis(3), 5);
+        registry.site(worker, "https://a.example", "cart").record(get(200), Duration::from_millis(25), 7);
+        registry.site(worker, "https://idle.example", "");
+        registry.without_site(worker).record(get(421), Duration::ZERO, 0);
         let pool = registry.pool(worker, "api");
         pool.requests.add(2);
         pool.connections_opened.increment();
@@ -124,16 +132,27 @@ fn sites_and_pools_have_their_series() {
         pool.connections_idle.increment();
         pool.retries.increment();
         pool.error(UpstreamError::ConnectTimeout);
-        pool.record_first_byte(Duration::from_millis(1500));
+        pool.record(UpstreamTime::FirstByte, Duration::from_millis(1500));
+        pool.record(UpstreamTime::Queue, Duration::from_millis(1));
+        pool.record(UpstreamTime::Connect, Duration::from_millis(2));
+        pool.record(UpstreamTime::TlsHandshake, Duration::from_millis(3));
+        pool.record(UpstreamTime::Whole, Duration::from_millis(4));
     }
+    let a = "site=\"https://a.example\"";
+    let of_get = "method=\"GET\",protocol=\"HTTP/1.1\"";
     check(
         &registry,
         &[
-            ("tidegate_http_requests_total{site=\"https://a.example\",status=\"200\",class=\"2xx\"}", 2.0),
-            ("tidegate_http_requests_total{site=\"https://a.example\",status=\"404\",class=\"4xx\"}", 2.0),
+            (&format!("tidegate_http_requests_total{{{a},{of_get},status=\"200\",class=\"2xx\"}}"), 2.0),
+            (&format!("tidegate_http_requests_total{{{a},{of_get},status=\"404\",class=\"4xx\"}}"), 2.0),
+            (&format!("tidegate_http_requests_total{{{a},route=\"cart\",{of_get},status=\"200\",class=\"2xx\"}}"), 2.0),
+            (&format!("tidegate_http_requests_total{{site=\"none\",{of_get},status=\"421\",class=\"4xx\"}}"), 2.0),
+            (&format!("tidegate_http_requests_in_flight{{{a}}}"), 2.0),
+            (&format!("tidegate_http_request_duration_seconds_bucket{{{a},route=\"cart\",le=\"0.01\"}}"), 0.0),
+            (&format!("tidegate_http_request_duration_seconds_bucket{{{a},route=\"cart\",le=\"0.025\"}}"), 2.0),
             ("tidegate_http_response_body_bytes_total{site=\"https://a.example\"}", 32.0),
-            ("tidegate_http_request_duration_seconds_bucket{site=\"https://a.example\",le=\"0.000128\"}", 2.0),
-            ("tidegate_http_request_duration_seconds_bucket{site=\"https://a.example\",le=\"0.004096\"}", 4.0),
+            ("tidegate_http_request_duration_seconds_bucket{site=\"https://a.example\",le=\"0.0001\"}", 2.0),
+            ("tidegate_http_request_duration_seconds_bucket{site=\"https://a.example\",le=\"0.005\"}", 4.0),
             ("tidegate_http_request_duration_seconds_count{site=\"https://a.example\"}", 4.0),
             ("tidegate_http_request_duration_seconds_sum{site=\"https://a.example\"}", 0.0062),
             ("tidegate_upstream_requests_total{pool=\"api\"}", 4.0),
@@ -144,6 +163,10 @@ fn sites_and_pools_have_their_series() {
             ("tidegate_upstream_retries_total{pool=\"api\"}", 2.0),
             ("tidegate_upstream_errors_total{pool=\"api\",reason=\"connect_timeout\"}", 2.0),
             ("tidegate_upstream_first_byte_seconds_sum{pool=\"api\"}", 3.0),
+            ("tidegate_upstream_queue_seconds_sum{pool=\"api\"}", 0.002),
+            ("tidegate_upstream_connect_seconds_sum{pool=\"api\"}", 0.004),
+            ("tidegate_upstream_tls_handshake_seconds_sum{pool=\"api\"}", 0.006),
+            ("tidegate_upstream_request_duration_seconds_sum{pool=\"api\"}", 0.008),
         ],
     );
     assert!(!registry.render_prometheus().contains("idle.example"), "an idle site is no series");
@@ -186,6 +209,8 @@ fn servers_have_their_series() {
         server.requests.add(3);
         server.failures.increment();
         server.record_first_byte(Duration::from_millis(3));
+        server.in_flight.increment();
+        server.answered(503);
         registry.server(worker, "api", "10.0.0.2:80");
     }
     let of_first = "pool=\"api\",server=\"10.0.0.1:80\"";
@@ -194,8 +219,10 @@ fn servers_have_their_series() {
         &[
             (&format!("tidegate_upstream_server_requests_total{{{of_first}}}"), 6.0),
             (&format!("tidegate_upstream_server_failures_total{{{of_first}}}"), 2.0),
-            (&format!("tidegate_upstream_server_first_byte_seconds_bucket{{{of_first},le=\"0.002048\"}}"), 0.0),
-            (&format!("tidegate_upstream_server_first_byte_seconds_bucket{{{of_first},le=\"0.004096\"}}"), 2.0),
+            (&format!("tidegate_upstream_server_requests_in_flight{{{of_first}}}"), 2.0),
+            (&format!("tidegate_upstream_server_answers_total{{{of_first},class=\"5xx\"}}"), 2.0),
+            (&format!("tidegate_upstream_server_first_byte_seconds_bucket{{{of_first},le=\"0.0025\"}}"), 0.0),
+            (&format!("tidegate_upstream_server_first_byte_seconds_bucket{{{of_first},le=\"0.005\"}}"), 2.0),
             (&format!("tidegate_upstream_server_first_byte_seconds_sum{{{of_first}}}"), 0.006),
             ("tidegate_upstream_server_requests_total{pool=\"api\",server=\"10.0.0.2:80\"}", 0.0),
         ],
@@ -209,16 +236,16 @@ fn a_server_has_one_state_as_long_as_somebody_holds_it() {
     let registry = Registry::new("test");
     let states = |registry: &Registry| {
         let samples = parse(&registry.render_prometheus());
-        samples.into_keys().filter(|series| series.starts_with("tidegate_server_")).collect::<Vec<_>>()
+        samples.into_keys().filter(|series| series.starts_with("tidegate_upstream_server_")).collect::<Vec<_>>()
     };
     let server = registry.server_state("api", "10.0.0.1:80");
     server.set_weight(3);
     for word in ServerWord::VARIANTS.iter().copied() {
         server.set_state(word);
         let expected = [
-            "tidegate_server_ejections_total{pool=\"api\",server=\"10.0.0.1:80\"}".to_owned(),
-            format!("tidegate_server_state{{pool=\"api\",server=\"10.0.0.1:80\",state=\"{}\"}}", word.as_str()),
-            "tidegate_server_weight{pool=\"api\",server=\"10.0.0.1:80\"}".to_owned(),
+            "tidegate_upstream_server_ejections_total{pool=\"api\",server=\"10.0.0.1:80\"}".to_owned(),
+            format!("tidegate_upstream_server_state{{pool=\"api\",server=\"10.0.0.1:80\",state=\"{}\"}}", word.as_str()),
+            "tidegate_upstream_server_weight{pool=\"api\",server=\"10.0.0.1:80\"}".to_owned(),
         ];
         assert_eq!(states(&registry), expected);
     }
@@ -227,11 +254,11 @@ fn a_server_has_one_state_as_long_as_somebody_holds_it() {
     check(
         &registry,
         &[
-            ("tidegate_server_state{pool=\"api\",server=\"10.0.0.1:80\",state=\"resting\"}", 1.0),
-            ("tidegate_server_weight{pool=\"api\",server=\"10.0.0.1:80\"}", 3.0),
-            ("tidegate_server_ejections_total{pool=\"api\",server=\"10.0.0.1:80\"}", 1.0),
-            ("tidegate_server_checks_total{pool=\"api\",server=\"10.0.0.1:80\",result=\"passed\"}", 0.0),
-            ("tidegate_server_checks_total{pool=\"api\",server=\"10.0.0.1:80\",result=\"failed\"}", 1.0),
+            ("tidegate_upstream_server_state{pool=\"api\",server=\"10.0.0.1:80\",state=\"resting\"}", 1.0),
+            ("tidegate_upstream_server_weight{pool=\"api\",server=\"10.0.0.1:80\"}", 3.0),
+            ("tidegate_upstream_server_ejections_total{pool=\"api\",server=\"10.0.0.1:80\"}", 1.0),
+            ("tidegate_upstream_server_checks_total{pool=\"api\",server=\"10.0.0.1:80\",result=\"passed\"}", 0.0),
+            ("tidegate_upstream_server_checks_total{pool=\"api\",server=\"10.0.0.1:80\",result=\"failed\"}", 1.0),
         ],
     );
     drop(server);
@@ -296,16 +323,16 @@ fn a_scrape_while_counting_is_never_inconsistent() {
             .map(|index| {
                 let registry = &registry;
                 scope.spawn(move || {
-                    let (worker, site) = (registry.worker(index), registry.site(index, "busy"));
+                    let (worker, site) = (registry.worker(index), registry.site(index, "busy", ""));
                     let pool = registry.pool(index, "busy");
                     for request in 0..REQUESTS {
                         worker.listener(ListenerKind::Http).connections_active.increment();
-                        site.record(200 + (request % 4) as u16, Duration::from_micros(request), 1);
+                        site.record(get(200 + (request % 4) as u16), Duration::from_micros(request), 1);
                         worker.refused.increment(["a", "b", "c"][request as usize % 3]);
-                        pool.record_first_byte(Duration::from_micros(request));
+                        pool.record(UpstreamTime::FirstByte, Duration::from_micros(request));
                         // Sites that come while others count, as over a reload.
                         if request % 1000 == 0 {
-                            registry.site(index, &format!("site {request}")).record(500, Duration::ZERO, 0);
+                            registry.site(index, &format!("site {request}"), "").record(get(500), Duration::ZERO, 0);
                         }
                         worker.listener(ListenerKind::Http).connections_active.decrement();
                     }
@@ -334,8 +361,14 @@ fn a_scrape_while_counting_is_never_inconsistent() {
             ("tidegate_http_request_duration_seconds_count{site=\"busy\"}", total),
             ("tidegate_http_response_body_bytes_total{site=\"busy\"}", total),
             ("tidegate_upstream_first_byte_seconds_count{pool=\"busy\"}", total),
-            ("tidegate_http_requests_total{site=\"busy\",status=\"203\",class=\"2xx\"}", total / 4.0),
-            ("tidegate_http_requests_total{site=\"site 3000\",status=\"500\",class=\"5xx\"}", 3.0),
+            (
+                "tidegate_http_requests_total{site=\"busy\",method=\"GET\",protocol=\"HTTP/1.1\",status=\"203\",class=\"2xx\"}",
+                total / 4.0,
+            ),
+            (
+                "tidegate_http_requests_total{site=\"site 3000\",method=\"GET\",protocol=\"HTTP/1.1\",status=\"500\",class=\"5xx\"}",
+                3.0,
+            ),
             ("tidegate_client_connections_active{listener=\"http\"}", 0.0),
         ],
     );

@@ -1,8 +1,11 @@
 //! What one worker counts for itself: connections, bytes, handshakes, refusals.
 
+use super::histogram::{Histogram, HistogramTotals};
 use super::number::{Counter, Gauge};
 use super::reason::ReasonCounters;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use strum::{IntoStaticStr, VariantArray};
 use tidegate_model::TlsVersion;
 
@@ -87,6 +90,7 @@ impl HandshakeFailure {
 pub struct WorkerMetrics {
     listeners: [ListenerMetrics; ListenerKind::VARIANTS.len()],
     handshakes: [[Counter; TLS_VERSIONS.len()]; HandshakeKind::VARIANTS.len()],
+    handshake_times: [OnceLock<Box<Histogram>>; HandshakeKind::VARIANTS.len()],
     handshake_failures: [Counter; HandshakeFailure::VARIANTS.len()],
     /// Bytes on the wire, TLS and framing included.
     pub client_bytes_received: Counter,
@@ -111,6 +115,10 @@ pub struct WorkerMetrics {
     pub h2_floods: ReasonCounters,
     /// HTTP/2 streams that were refused because there is no more memory for their connection.
     pub h2_streams_refused: Counter,
+    /// Bodies of requests that were read on behind their answer, by how that ended.
+    pub unread_bodies: ReasonCounters,
+    /// What was thrown away of them.
+    pub unread_bytes: Counter,
     /// Panics caught at a connection's edge. Any is a bug worth reporting.
     pub panics_caught: Counter,
     /// 103 answers passed on.
@@ -138,9 +146,16 @@ impl WorkerMetrics {
         &self.listeners[kind as usize]
     }
 
-    /// A handshake that was completed.
-    pub fn handshake(&self, kind: HandshakeKind, version: TlsVersion) {
+    /// A handshake that was completed, so long after the client's hello.
+    pub fn handshake(&self, kind: HandshakeKind, version: TlsVersion, took: Duration) {
         self.handshakes[kind as usize][version as usize].increment();
+        self.handshake_times[kind as usize].get_or_init(Box::default).record(took);
+    }
+
+    pub(super) fn add_handshake_times(&self, kind: HandshakeKind, times: &mut HistogramTotals) {
+        if let Some(known) = self.handshake_times[kind as usize].get() {
+            times.add(known);
+        }
     }
 
     pub fn handshake_failed(&self, failure: HandshakeFailure) {
@@ -184,7 +199,8 @@ impl LogWriterMetrics {
 
 #[cfg(test)]
 mod tests {
-    use super::{HandshakeFailure, HandshakeKind, ListenerKind, TLS_VERSIONS, WorkerMetrics};
+    use super::{HandshakeFailure, HandshakeKind, HistogramTotals, ListenerKind, TLS_VERSIONS, WorkerMetrics};
+    use std::time::Duration;
     use strum::VariantArray;
 
     #[test]
@@ -198,7 +214,12 @@ mod tests {
     #[test]
     fn handshakes_are_told_apart() {
         let worker = WorkerMetrics::default();
-        worker.handshake(HandshakeKind::Resumed, TLS_VERSIONS[1]);
+        worker.handshake(HandshakeKind::Resumed, TLS_VERSIONS[1], Duration::from_millis(2));
+        let mut times = HistogramTotals::default();
+        worker.add_handshake_times(HandshakeKind::Full, &mut times);
+        assert_eq!(times.count(), 0);
+        worker.add_handshake_times(HandshakeKind::Resumed, &mut times);
+        assert_eq!((times.count(), times.sum_us), (1, 2000));
         worker.handshake_failed(HandshakeFailure::PlainHttp);
         assert_eq!(worker.handshakes_of(HandshakeKind::Resumed, TLS_VERSIONS[1]), 1);
         assert_eq!(worker.handshakes_of(HandshakeKind::Full, TLS_VERSIONS[1]), 0);

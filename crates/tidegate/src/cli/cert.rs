@@ -11,9 +11,6 @@ pub enum CertCommand {
     /// The certificates that the running process serves, and names whose certificates it obtains: when they end, and
     /// what is in the way.
     List {
-        /// As the API has it, JSON.
-        #[arg(long)]
-        json: bool,
         #[command(flatten)]
         running: Running,
     },
@@ -107,9 +104,6 @@ pub struct Check {
     /// The state folder whose internal CA is trusted as well. By default as `run` finds it.
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
-    /// As JSON.
-    #[arg(long)]
-    pub json: bool,
 }
 
 #[derive(Args)]

@@ -3,6 +3,7 @@
 
 use super::{plural, reach, read_stdin};
 use crate::cli::{Reach, Running};
+use crate::output;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -36,19 +37,29 @@ fn propose(file: &Path, reach: &Reach) -> Proposed {
     Proposed { client, request: PlanRequest { file, text: None, name: None, directory: None } }
 }
 
-pub fn plan(file: &Path, reach: &Reach) -> ExitCode {
+/// Exit code of `plan --exit-code` when something would change.
+const WOULD_CHANGE: u8 = 3;
+
+pub fn plan(file: &Path, exit_code: bool, reach: &Reach) -> ExitCode {
     let Proposed { client, request } = propose(file, reach);
-    reach::with(client, |client| {
-        let Planned { generation, plan, warnings, connections_drained } = client.post("/v1/plan", &request, None)?;
-        eprint!("{warnings}");
-        print!("{}", plan.text);
-        for DrainedConnections { listener, connections } in connections_drained {
-            println!("{connections} open connection{} of {listener} would be drained", plural(connections));
+    reach::with_code(client, |client| {
+        let planned: Planned = client.post("/v1/plan", &request, None)?;
+        if !output::is_json() {
+            eprint!("{}", planned.warnings);
         }
-        let yet = if plan.empty { "" } else { "nothing has happened, " };
-        println!("{}; {yet}generation {generation} runs", plan.summary);
-        Ok(())
+        output::say(&planned, || text_of(&planned));
+        Ok(if exit_code && !planned.plan.empty { ExitCode::from(WOULD_CHANGE) } else { ExitCode::SUCCESS })
     })
+}
+
+fn text_of(Planned { generation, plan, warnings: _, connections_drained }: &Planned) -> String {
+    let mut text = plan.text.clone();
+    for DrainedConnections { listener, connections } in connections_drained {
+        text.push_str(&format!("{connections} open connection{} of {listener} would be drained\n", plural(*connections)));
+    }
+    let yet = if plan.empty { "" } else { "nothing has happened, " };
+    text.push_str(&format!("{}; {yet}generation {generation} runs\n", plan.summary));
+    text
 }
 
 pub fn apply(file: &Path, confirm: Option<Duration>, max_error_rise: Option<f64>, reach: &Reach) -> ExitCode {
@@ -71,6 +82,9 @@ pub fn apply(file: &Path, confirm: Option<Duration>, max_error_rise: Option<f64>
 }
 
 fn say(applied: &Applied) {
+    if output::is_json() {
+        return output::say(applied, String::new);
+    }
     let Applied { generation, changed, plan, warnings, confirm_within_seconds } = applied;
     eprint!("{warnings}");
     print!("{}", plan.text);
@@ -86,8 +100,8 @@ fn say(applied: &Applied) {
 
 pub fn confirm(running: &Running) -> ExitCode {
     reach::with(reach::running(running), |client| {
-        let Confirmed { generation } = client.post("/v1/confirm", &NoOptions {}, None)?;
-        println!("generation {generation} stays");
+        let confirmed: Confirmed = client.post("/v1/confirm", &NoOptions {}, None)?;
+        output::say(&confirmed, || format!("generation {} stays\n", confirmed.generation));
         Ok(())
     })
 }

@@ -1,6 +1,8 @@
 //! `tidegate check`: everything that is wrong with a configuration, on paper and on this machine.
 
+use super::diagnostics::json_of;
 use super::{load, report};
+use crate::output;
 use jiff::Timestamp;
 use std::path::Path;
 use std::process::ExitCode;
@@ -20,12 +22,18 @@ pub fn run(file: &Path) -> ExitCode {
                 .collect::<Vec<_>>(),
         );
     }
-    report(&loaded);
-    if loaded.has_errors() {
-        return ExitCode::from(super::FAILED);
+    let is_valid = !loaded.has_errors();
+    if output::is_json() {
+        let mut found = json_of(&loaded.diagnostics, &loaded.files);
+        found["valid"] = is_valid.into();
+        println!("{found}");
+    } else {
+        report(&loaded);
+        if is_valid {
+            println!("{}: the configuration is valid", file.display());
+        }
     }
-    println!("{}: the configuration is valid", file.display());
-    ExitCode::SUCCESS
+    if is_valid { ExitCode::SUCCESS } else { ExitCode::from(super::FAILED) }
 }
 
 /// The configuration's own checks have said some things already, with the words at hand there.
@@ -44,7 +52,7 @@ fn diagnostic(loaded: &Loaded, finding: Finding) -> Diagnostic {
         Place::File(path, None) => loaded.spans.of_file(path).cloned(),
         Place::Server(address) => loaded.spans.of_server(address).cloned(),
         Place::Source(source) => loaded.spans.of_source(source).cloned(),
-        Place::Admin => loaded.spans.admin.clone(),
+        Place::Admin(position) => loaded.spans.admin.get(*position).map(|(_, location)| location.clone()),
         Place::AccessLog => loaded.spans.access_log.clone(),
         Place::Driver => loaded.spans.driver.clone(),
         Place::Storage => loaded.spans.storage.clone(),

@@ -2,6 +2,7 @@
 
 use super::reach;
 use crate::cli::Running;
+use crate::output;
 use std::process::ExitCode;
 use tidegate_admin::client::path_segment;
 use tidegate_api::{NoOptions, Pools, Server};
@@ -19,12 +20,10 @@ pub fn run(server: &str, word: &str, running: &Running) -> ExitCode {
         let path = format!("/v1/pools/{}/servers/{}/{word}", path_segment(&pool), path_segment(&address));
         let server: Server = client.post(&path, &NoOptions {}, None)?;
         let in_flight = server.requests_in_flight;
-        println!(
-            "{pool}/{}: {}, {in_flight} request{} in flight",
-            server.address,
-            server.state.as_str(),
-            super::plural(in_flight as usize)
-        );
+        output::say(&server, || {
+            let (address, state) = (&server.address, server.state.as_str());
+            format!("{pool}/{address}: {state}, {in_flight} request{} in flight\n", super::plural(in_flight as usize))
+        });
         Ok(())
     })
 }

@@ -2,6 +2,7 @@
 //! nothing needs to run.
 
 use super::{fail, load, report};
+use crate::output;
 use std::path::Path;
 use std::process::ExitCode;
 use tidegate_explain::{Question, explain};
@@ -19,7 +20,7 @@ pub fn run(config: &Path, method: &str, url: &str, headers: &[String], from: Opt
     let Some(configuration) = loaded.configuration else { return ExitCode::from(super::FAILED) };
     match explain(&configuration, &request) {
         Ok(explanation) => {
-            print!("{}", explanation.text);
+            output::say(&explanation, || explanation.text.clone());
             if explanation.has_route { ExitCode::SUCCESS } else { ExitCode::from(NOBODY) }
         }
         Err(message) => fail(&message),

@@ -3,6 +3,7 @@
 
 use super::{fail, reach};
 use crate::cli::{DEFAULT_CONFIG, Reach, Running};
+use crate::output;
 use std::path::Path;
 use std::process::ExitCode;
 use tidegate_admin::client::Client;
@@ -19,7 +20,7 @@ pub fn run(config: &Path, reach: &Reach, method: String, url: String, headers: V
     let request = ExplainRequest { method, url, headers: Some(headers), from };
     match client.post::<Explanation>("/v1/explain", &request, None) {
         Ok(explanation) => {
-            print!("{}", explanation.text);
+            output::say(&explanation, || explanation.text.clone());
             if explanation.has_route { ExitCode::SUCCESS } else { ExitCode::from(NOBODY) }
         }
         // 2 says that nobody takes the request, so a process that is not there is 1 as every other fault.
@@ -37,7 +38,7 @@ pub fn past(config: &Path, reach: &Reach, id: &str) -> ExitCode {
     }
     reach::with(client(config, reach), |client| {
         let past: PastRequest = client.fetch(&format!("/v1/requests/{id}"))?;
-        print!("{}", past.text);
+        output::say(&past, || past.text.clone());
         Ok(())
     })
 }

@@ -1,7 +1,8 @@
 //! `tidegate fmt`: the canonical layout. A file is replaced as a whole or not at all.
 
 use super::fail;
-use std::io::{IsTerminal, Read, Write};
+use crate::output;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use tidegate_config::{SourceFile, Sources, format_text, render};
@@ -24,7 +25,11 @@ pub fn run(file: &Path, check: bool) -> ExitCode {
         Err(diagnostics) => {
             let mut sources = Sources::default();
             sources.add(SourceFile { name, text: text.into(), directory: ".".into() });
-            eprint!("{}", render(&diagnostics, &sources, std::io::stderr().is_terminal()));
+            if output::is_json() {
+                eprintln!("{}", super::diagnostics::json_of(&diagnostics, &sources));
+                return ExitCode::from(super::FAILED);
+            }
+            eprint!("{}", render(&diagnostics, &sources, output::has_colour()));
             return ExitCode::from(super::FAILED);
         }
     };

@@ -3,7 +3,9 @@
 pub mod cert;
 pub mod change;
 pub mod check;
+pub mod completions;
 pub mod demo;
+pub mod diagnostics;
 pub mod drain;
 pub mod explain;
 pub mod explain_running;
@@ -21,7 +23,8 @@ pub mod table;
 pub mod top;
 pub mod upgrade;
 
-use std::io::{IsTerminal, Read};
+use crate::output;
+use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 use tidegate_config::{Loaded, Severity, load_path, load_text, render};
@@ -51,7 +54,11 @@ pub fn report(loaded: &Loaded) {
     if loaded.diagnostics.is_empty() {
         return;
     }
-    eprint!("{}", render(&loaded.diagnostics, &loaded.files, std::io::stderr().is_terminal()));
+    if output::is_json() {
+        eprintln!("{}", diagnostics::json_of(&loaded.diagnostics, &loaded.files));
+        return;
+    }
+    eprint!("{}", render(&loaded.diagnostics, &loaded.files, output::has_colour()));
     let errors = loaded.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error).count();
     let warnings = loaded.diagnostics.len() - errors;
     eprintln!("{errors} error{}, {warnings} warning{}", plural(errors), plural(warnings));
@@ -62,12 +69,12 @@ pub fn plural(count: usize) -> &'static str {
 }
 
 pub fn fail(message: &str) -> ExitCode {
-    eprintln!("error: {message}");
+    output::say_fault(message);
     ExitCode::from(FAILED)
 }
 
 /// For the one place that has nothing to return.
 fn fail_loudly(message: &str) -> ! {
-    eprintln!("error: {message}");
+    output::say_fault(message);
     std::process::exit(i32::from(FAILED))
 }

@@ -5,6 +5,7 @@ use super::run;
 use std::process::ExitCode;
 use tidegate_certs::default_state_dir;
 use tidegate_control::Source;
+use tidegate_model::ADMIN_ADDRESS;
 
 pub fn run(from: &[String], to: &[String], admin: Option<&str>) -> ExitCode {
     run_site(from, &format!("proxy {}", quote_all(to)), admin)
@@ -12,20 +13,23 @@ pub fn run(from: &[String], to: &[String], admin: Option<&str>) -> ExitCode {
 
 /// One site with one terminal step.
 pub fn run_site(from: &[String], answers: &str, admin: Option<&str>) -> ExitCode {
-    let admin = quote_all(&[admin.map_or_else(|| free_admin_address().to_owned(), str::to_owned)]);
-    let text = format!("admin {admin}\nsite {} {{\n    {answers}\n}}\n", quote_all(from));
+    let admin = match admin {
+        Some(admin) => format!("admin {}\n", quote_all(&[admin.to_owned()])),
+        None if is_default_free() => String::new(),
+        None => "admin \"off\"\n".to_owned(),
+    };
+    let text = format!("{admin}site {} {{\n    {answers}\n}}\n", quote_all(from));
     let source = Source::Text { name: "<command line>".into(), text, directory: std::env::current_dir().unwrap_or_default() };
     run::serve(|| source, default_state_dir(), false, || {})
 }
 
 /// Two proxies started by hand must not stand in each other's way; one that was asked for an address gets it or fails.
-fn free_admin_address() -> &'static str {
-    const DEFAULT: &str = "127.0.0.1:9180";
-    if std::net::TcpListener::bind(DEFAULT).is_ok() {
-        return DEFAULT;
+fn is_default_free() -> bool {
+    let is_free = std::net::TcpListener::bind(ADMIN_ADDRESS).is_ok();
+    if !is_free {
+        eprintln!("note: {ADMIN_ADDRESS} is taken, so metrics and health are not served; choose another address with --admin");
     }
-    eprintln!("note: {DEFAULT} is taken, so metrics and health are not served; choose another address with --admin");
-    "off"
+    is_free
 }
 
 /// KDL strings, one after the other.

@@ -2,6 +2,7 @@
 
 use super::reach;
 use crate::cli::Running;
+use crate::output;
 use std::process::ExitCode;
 use tidegate_api::{PurgeRequest, Purged};
 
@@ -20,9 +21,9 @@ pub fn run(wanted: PurgeWanted, running: &Running) -> ExitCode {
     }
     reach::with(reach::running(running), |client| {
         let request = PurgeRequest { urls: Some(urls), tags: Some(tags), all: Some(all), soft: Some(soft) };
-        let Purged { purged } = client.post("/v1/cache/purge", &request, None)?;
+        let answer: Purged = client.post("/v1/cache/purge", &request, None)?;
         let done = if soft { "marked as stale" } else { "removed" };
-        println!("{purged} answer{} {done}", super::plural(purged));
+        output::say(&answer, || format!("{} answer{} {done}\n", answer.purged, super::plural(answer.purged)));
         Ok(())
     })
 }

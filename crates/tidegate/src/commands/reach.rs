@@ -3,13 +3,14 @@
 
 use super::{FAILED, report};
 use crate::cli::{DEFAULT_CONFIG, Reach, Running};
+use crate::output;
 use std::path::Path;
 use std::process::ExitCode;
 use tidegate_admin::client::{AdminAddress, Client, ClientFault};
 use tidegate_admin::token::{self, Token};
 use tidegate_certs::default_state_dir;
 use tidegate_config::{Loaded, load_path};
-use tidegate_model::{Admin, Secret};
+use tidegate_model::{Admin, AdminEndpoint, AdminPlace, AdminServes, Secret};
 
 /// Exit code when no process answers.
 const UNREACHABLE: u8 = 2;
@@ -26,52 +27,78 @@ pub fn running(running: &Running) -> Result<Client, String> {
         None if Path::new(DEFAULT_CONFIG).is_file() => {
             client(&running.reach, &load_path(Path::new(DEFAULT_CONFIG)), Path::new(DEFAULT_CONFIG))
         }
-        None => with_endpoint(&running.reach, None, || Ok(Admin::default())),
+        None => with_endpoint(&running.reach, &Admin::Default),
     }
 }
 
 /// The process that runs, or is to run, this configuration.
 pub fn client(reach: &Reach, loaded: &Loaded, name: &Path) -> Result<Client, String> {
-    let configured = loaded.configuration.as_ref().and_then(|configuration| configuration.admin_token.as_ref());
-    with_endpoint(reach, configured, || admin_of(loaded, name))
+    match &loaded.configuration {
+        Some(configuration) => with_endpoint(reach, &configuration.admin),
+        // Nothing of it is needed.
+        None if reach.admin.is_some() => with_endpoint(reach, &Admin::Default),
+        None => with_endpoint(reach, &admin_of_faulty(loaded, name)?),
+    }
 }
 
-fn with_endpoint(
-    reach: &Reach,
-    configured: Option<&Secret>,
-    admin: impl FnOnce() -> Result<Admin, String>,
-) -> Result<Client, String> {
-    let endpoint = match &reach.admin {
-        Some(text) => AdminAddress::parse(text)?,
-        None => AdminAddress::of(&admin()?).ok_or(
+fn with_endpoint(reach: &Reach, admin: &Admin) -> Result<Client, String> {
+    let endpoints = admin.endpoints(&default_state_dir());
+    let configured = match &reach.admin {
+        Some(text) => return named(reach, AdminAddress::parse(text)?, &endpoints),
+        None => best(&endpoints).ok_or(
             "the configuration says `admin \"off\"`, so its process cannot be asked\n  help: give it an endpoint, as in `admin \"unix:/run/tidegate.sock\"`",
         )?,
     };
-    let token = token(reach, configured, &endpoint)?;
+    let endpoint = AdminAddress::of(&configured.place);
+    let token = token(reach, configured.token.as_ref(), &endpoint)?;
     Ok(Client { endpoint, token })
+}
+
+/// By `--admin`. A token of the configuration is for the place that has it, and for this machine.
+fn named(reach: &Reach, endpoint: AdminAddress, endpoints: &[AdminEndpoint]) -> Result<Client, String> {
+    let is_named = |configured: &&AdminEndpoint| AdminAddress::of(&configured.place) == endpoint;
+    let of_place = endpoints.iter().find(is_named).or_else(|| best(endpoints).filter(|_| endpoint.is_on_this_machine()));
+    let token = token(reach, of_place.and_then(|configured| configured.token.as_ref()), &endpoint)?;
+    Ok(Client { endpoint, token })
+}
+
+/// The one that is most likely to let a command of this machine in.
+fn best(endpoints: &[AdminEndpoint]) -> Option<&AdminEndpoint> {
+    let with_api = endpoints.iter().filter(|endpoint| endpoint.serves == AdminServes::Everything);
+    with_api.min_by_key(|endpoint| match &endpoint.place {
+        AdminPlace::Unix(_) => 0,
+        AdminPlace::Tcp(address) if address.ip().is_loopback() => 1,
+        AdminPlace::Tcp(address) if address.ip().is_unspecified() => 2,
+        AdminPlace::Tcp(_) => 3,
+    })
 }
 
 /// A configuration with errors still says where its process is: those errors may be only here, where its variables are
 /// not set.
-fn admin_of(loaded: &Loaded, name: &Path) -> Result<Admin, String> {
-    if let Some(configuration) = &loaded.configuration {
-        return Ok(configuration.admin.clone());
-    }
-    let Some(location) = &loaded.spans.admin else {
+fn admin_of_faulty(loaded: &Loaded, name: &Path) -> Result<Admin, String> {
+    if loaded.spans.admin.is_empty() {
         report(loaded);
         let text =
             "so it is not known where its process is\n  help: correct them, or name the endpoint of the process with --admin";
         return Err(format!("{} has errors, {text}", name.display()));
-    };
-    let file = loaded.files.file(location.file);
-    let text = file.text.get(location.span.clone()).unwrap_or_default().trim_matches('"');
-    match text.strip_prefix("unix:") {
-        Some(path) => Ok(Admin::Unix(file.directory.join(path))),
-        None if text == "off" => Ok(Admin::Off),
-        None => text.parse().map(Admin::Tcp).map_err(|_| {
-            format!("{} has errors, and its `admin` is not an address\n  help: name the endpoint with --admin", name.display())
-        }),
     }
+    let mut written = Vec::new();
+    for (serves, location) in &loaded.spans.admin {
+        let file = loaded.files.file(location.file);
+        let text = file.text.get(location.span.clone()).unwrap_or_default().trim_matches('"');
+        let place = match text.strip_prefix("unix:") {
+            Some(path) => AdminPlace::Unix(file.directory.join(path)),
+            None if text == "off" => return Ok(Admin::Off),
+            None => text.parse().map(AdminPlace::Tcp).map_err(|_| {
+                format!(
+                    "{} has errors, and its `admin` is not an address\n  help: name the endpoint with --admin",
+                    name.display()
+                )
+            })?,
+        };
+        written.push(AdminEndpoint::new(place, *serves));
+    }
+    Ok(Admin::At(written))
 }
 
 fn token(reach: &Reach, configured: Option<&Secret>, endpoint: &AdminAddress) -> Result<Option<Token>, String> {
@@ -83,11 +110,10 @@ fn token(reach: &Reach, configured: Option<&Secret>, endpoint: &AdminAddress) ->
     if let Some(text) = std::env::var_os(TOKEN_VARIABLE) {
         return Ok(Some(Token::new(&text.to_string_lossy())));
     }
-    // Tokens of the configuration and of the state folder are for this machine, unless the configuration itself names
-    // the address.
-    if let Some(secret) = configured.filter(|_| reach.admin.is_none() || endpoint.is_on_this_machine()) {
+    if let Some(secret) = configured {
         return Ok(Some(Token::new(secret.reveal())));
     }
+    // That of the state folder is for this machine.
     if !endpoint.is_on_this_machine() {
         return Ok(None);
     }
@@ -107,10 +133,14 @@ fn token(reach: &Reach, configured: Option<&Secret>, endpoint: &AdminAddress) ->
 pub fn failed(fault: &ClientFault) -> ExitCode {
     match fault {
         ClientFault::Unreachable { .. } | ClientFault::Unreadable { .. } => {
-            eprintln!("error: {fault}");
+            output::say_fault(&fault.to_string());
             ExitCode::from(UNREACHABLE)
         }
         ClientFault::Refused(problem) => {
+            if output::is_json() {
+                eprintln!("{}", serde_json::json!({ "error": problem }));
+                return ExitCode::from(FAILED);
+            }
             match &problem.diagnostics {
                 Some(diagnostics) => {
                     eprint!("{diagnostics}");
@@ -126,11 +156,13 @@ pub fn failed(fault: &ClientFault) -> ExitCode {
 
 /// Runs what a command does with the process, and says what went wrong with either.
 pub fn with(client: Result<Client, String>, work: impl FnOnce(&Client) -> Result<(), ClientFault>) -> ExitCode {
+    with_code(client, |client| work(client).map(|()| ExitCode::SUCCESS))
+}
+
+/// The same for commands with exit codes of their own.
+pub fn with_code(client: Result<Client, String>, work: impl FnOnce(&Client) -> Result<ExitCode, ClientFault>) -> ExitCode {
     match client {
         Err(message) => super::fail(&message),
-        Ok(client) => match work(&client) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(fault) => failed(&fault),
-        },
+        Ok(client) => work(&client).unwrap_or_else(|fault| failed(&fault)),
     }
 }

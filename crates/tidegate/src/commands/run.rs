@@ -1,12 +1,14 @@
 //! `tidegate run`: load, prepare everything that can fail, run.
 
-use super::{fail, read_stdin, report};
+use super::{diagnostics, fail, read_stdin, report};
+use crate::output;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tidegate_certs::default_state_dir;
 use tidegate_config::LoadMemory;
 use tidegate_control::succession::{Inheritance, inherit};
 use tidegate_control::{Prepared, Source, StartOptions, prepare, source, systemd};
+use tidegate_model::LogLevel;
 use tidegate_telemetry::events;
 
 pub fn run(config: &Path, watch: bool) -> ExitCode {
@@ -26,11 +28,18 @@ pub fn run(config: &Path, watch: bool) -> ExitCode {
 /// `source` is asked unless the process before has handed its own over: what came from standard input cannot be read
 /// twice.
 pub fn serve(source: impl FnOnce() -> Source, state_dir: PathBuf, watch: bool, started: impl FnOnce()) -> ExitCode {
+    // Before any thread runs: it changes the environment.
+    let activation = systemd::activation_sockets();
+    // Before anything is said: what goes wrong at the start stands in the log like all that goes wrong later.
+    let form = events::Form::by(output::is_json(), output::has_colour());
+    let _events = match events::start(LogLevel::Info, form) {
+        Ok(guard) => guard,
+        Err(error) => return fail(&error),
+    };
+    let fail = |message: &str| fail_to_start(message, form);
     if let Err(fault) = tidegate_control::memory::check_address_space() {
         return fail(&fault);
     }
-    // Before any thread runs: it changes the environment.
-    let activation = systemd::activation_sockets();
     let inheritance = match inherit() {
         Ok(inheritance) => inheritance,
         Err(message) => return fail(&message),
@@ -39,14 +48,14 @@ pub fn serve(source: impl FnOnce() -> Source, state_dir: PathBuf, watch: bool, s
     let source = handed_over.unwrap_or_else(source);
     let mut memory = LoadMemory::default();
     let loaded = source.load(&mut memory);
-    report(&loaded);
+    match form {
+        events::Form::Json => diagnostics::log(&loaded.diagnostics, &loaded.files),
+        events::Form::Text { .. } => report(&loaded),
+    }
     let Some(level) = loaded.configuration.as_ref().map(|configuration| configuration.log.level) else {
         return give_up(inheritance, "its configuration has errors");
     };
-    let _events = match events::start(level) {
-        Ok(guard) => guard,
-        Err(error) => return fail(&error),
-    };
+    events::set_level(level);
     let read = match source::read(loaded) {
         Ok(read) => read,
         Err(diagnostics) => return fail(&diagnostics),
@@ -59,9 +68,24 @@ pub fn serve(source: impl FnOnce() -> Source, state_dir: PathBuf, watch: bool, s
     }
 }
 
+/// Where the log is JSON, everything on standard error is.
+fn fail_to_start(message: &str, form: events::Form) -> ExitCode {
+    match form {
+        events::Form::Text { .. } => fail(message),
+        events::Form::Json => {
+            // Of several faults each has its own remedy, and the text has them all.
+            match message.split_once("\n  help: ") {
+                Some((why, help)) if !help.contains("\n  help: ") => tracing::error!(help, "the process does not start: {why}"),
+                Some(_) | None => tracing::error!("the process does not start: {message}"),
+            }
+            ExitCode::from(super::FAILED)
+        }
+    }
+}
+
 fn live(mut prepared: Prepared, started: impl FnOnce()) -> ExitCode {
-    let Some((listener, places)) = prepared.take_admin() else { return fail("the admin endpoint is served twice") };
-    let admin = tidegate_admin::serve(listener, places, prepared.handle());
+    let Some(places) = prepared.take_admin() else { return fail("the admin endpoint is served twice") };
+    let admin = tidegate_admin::serve(places, prepared.handle());
     let started = || {
         crate::image::let_go();
         started();

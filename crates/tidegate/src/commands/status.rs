@@ -4,32 +4,60 @@ use super::plural;
 use super::reach;
 use super::table::{labelled, table};
 use crate::cli::Running;
+use crate::output;
 use jiff::Timestamp;
 use std::process::ExitCode;
 use tidegate_api::{Certificate, CertificateState, Certificates, Pools, ServerState, Status, TicketKeys};
 
+/// Rows of a table, unless `--all` is said.
+const LISTED: usize = 20;
 /// Certificates that end sooner are pointed out: renewals are done long before.
 const DAYS_WARNED: i64 = 14;
 
-pub fn run(json: bool, running: &Running) -> ExitCode {
+pub fn run(all: bool, running: &Running) -> ExitCode {
     reach::with(reach::running(running), |client| {
-        if json {
+        if output::is_json() {
             println!("{}", client.fetch_text("/v1/status")?);
             return Ok(());
         }
         let (status, pools, certificates) =
             (client.fetch("/v1/status")?, client.fetch("/v1/pools")?, client.fetch("/v1/certificates")?);
-        print!("{}", render(&status, &pools, &certificates, Timestamp::now()));
+        print!("{}", render(&status, &pools, &certificates, Timestamp::now(), if all { usize::MAX } else { LISTED }));
         Ok(())
     })
 }
 
-fn render(status: &Status, pools: &Pools, certificates: &Certificates, now: Timestamp) -> String {
+/// Rows of a table of more than `listed` that need no look are counted.
+fn render(status: &Status, pools: &Pools, certificates: &Certificates, now: Timestamp, listed: usize) -> String {
     let mut page = process(status);
-    page.push_str(&listeners(status));
-    page.push_str(&servers(pools));
-    page.push_str(&expiries(certificates, now));
+    page.push_str(&listeners(status, listed));
+    page.push_str(&servers(pools, listed));
+    page.push_str(&expiries(certificates, now, listed));
     page
+}
+
+/// A row, and whether somebody should look at it.
+type Row = (Vec<String>, bool);
+
+/// Those that fit on a page, what needs a look before all else, in their order; and how many are left out.
+fn shortened(rows: Vec<Row>, listed: usize) -> (Vec<Vec<String>>, usize) {
+    let count = rows.len();
+    let unusual = rows.iter().filter(|(_, is_unusual)| *is_unusual).count();
+    let mut room = listed.saturating_sub(unusual);
+    let mut of_unusual = listed;
+    let mut take = |is_unusual: bool| {
+        let left = if is_unusual { &mut of_unusual } else { &mut room };
+        let has_room = *left > 0;
+        *left = left.saturating_sub(1);
+        has_room
+    };
+    let rows: Vec<Vec<String>> = rows.into_iter().filter(|(_, is_unusual)| take(*is_unusual)).map(|(row, _)| row).collect();
+    let left_out = count - rows.len();
+    (rows, left_out)
+}
+
+fn left_out(count: usize, what: &str) -> String {
+    if count == 0 { String::new() } else { format!("and {count} more {what}; `--all` lists them\n") }
 }
 
 fn process(status: &Status) -> String {
@@ -82,7 +110,7 @@ fn ticket_keys(keys: &TicketKeys) -> String {
     fault.as_ref().map(|fault| format!("{at_hand}; {fault}")).unwrap_or(at_hand)
 }
 
-fn listeners(status: &Status) -> String {
+fn listeners(status: &Status, listed: usize) -> String {
     let row = |listener: &tidegate_api::Listener| {
         let connections = &listener.connections;
         let counts = [connections.handshake, connections.http1, connections.http2, connections.tunnel];
@@ -91,11 +119,12 @@ fn listeners(status: &Status) -> String {
         row.push(if listener.draining { "ends" } else { "" }.to_owned());
         row
     };
-    let rows: Vec<Vec<String>> = status.listeners.iter().map(row).collect();
-    section(&["LISTENER", "SCHEME", "HANDSHAKE", "HTTP/1", "HTTP/2", "TUNNEL", ""], &rows)
+    let rows = status.listeners.iter().map(|listener| (row(listener), listener.draining)).collect();
+    let (rows, more) = shortened(rows, listed);
+    section(&["LISTENER", "SCHEME", "HANDSHAKE", "HTTP/1", "HTTP/2", "TUNNEL", ""], &rows) + &left_out(more, "listeners")
 }
 
-fn servers(pools: &Pools) -> String {
+fn servers(pools: &Pools, listed: usize) -> String {
     let mut rows = Vec::new();
     for pool in &pools.pools {
         for server in &pool.servers {
@@ -104,17 +133,20 @@ fn servers(pools: &Pools) -> String {
                 1 => ", backup".to_owned(),
                 priority => format!(", priority {priority}"),
             };
-            rows.push(vec![
+            let row = vec![
                 format!("{}/{}", pool.name, server.address),
                 format!("{}{priority}", state(server.state)),
                 server.requests_in_flight.to_string(),
                 server.connections.to_string(),
                 server.requests.to_string(),
                 server.failures.to_string(),
-            ]);
+            ];
+            rows.push((row, server.state != ServerState::Serving));
         }
     }
+    let (rows, more) = shortened(rows, listed);
     let mut page = section(&["POOL/SERVER", "STATE", "IN FLIGHT", "OPEN", "REQUESTS", "FAILURES"], &rows);
+    page.push_str(&left_out(more, "servers"));
     let sources = pools.pools.iter().flat_map(|pool| pool.sources.iter().filter_map(move |source| missing(&pool.name, source)));
     let unusual = pools.pools.iter().flat_map(|pool| pool.servers.iter().filter_map(move |server| why(&pool.name, server)));
     let lines: Vec<String> = sources.chain(unusual).collect();
@@ -162,7 +194,7 @@ pub fn state(state: ServerState) -> &'static str {
     }
 }
 
-fn expiries(certificates: &Certificates, now: Timestamp) -> String {
+fn expiries(certificates: &Certificates, now: Timestamp, listed: usize) -> String {
     let row = |certificate: &Certificate| {
         vec![
             certificate.names.join(" "),
@@ -171,8 +203,11 @@ fn expiries(certificates: &Certificates, now: Timestamp) -> String {
             expiry(certificate, now),
         ]
     };
-    let rows: Vec<Vec<String>> = certificates.certificates.iter().map(row).collect();
+    let needs_a_look = |row: &[String]| row[3].chars().next().is_some_and(char::is_uppercase);
+    let rows = certificates.certificates.iter().map(row).map(|row| (row.clone(), needs_a_look(&row))).collect();
+    let (rows, more) = shortened(rows, listed);
     let mut page = section(&["CERTIFICATE", "FROM", "VALID UNTIL (UTC)", ""], &rows);
+    page.push_str(&left_out(more, "certificates"));
     let on_demand = certificates.on_demand.as_ref();
     let on_demand = on_demand.map(|fault| format!("on-demand: {}; {} (at {})\n", fault.cause, fault.remedy, time(fault.at)));
     let faults: Vec<String> = certificates.certificates.iter().filter_map(fault).chain(on_demand).collect();
@@ -383,7 +418,7 @@ pub mod tests {
             obtained("e.example", CertificateState::Ready, Some("2026-11-25T00:00:00Z"), None),
         ];
         let now: Timestamp = "2026-11-20T12:00:00Z".parse().unwrap();
-        let page = render(status, &pools(), &Certificates { certificates, on_demand: None }, now);
+        let page = render(status, &pools(), &Certificates { certificates, on_demand: None }, now, 20);
         assert!(page.lines().all(|line| line.chars().count() <= 110), "{page}");
         page
     }
@@ -421,6 +456,25 @@ e.example                acme   2026-11-25 00:00:00  in 4 days
 d.example: the name does not exist; point its A record to this machine; tried again at 2026-11-20 13:00:00
 "
         );
+    }
+
+    #[test]
+    fn of_many_those_are_listed_that_need_a_look() {
+        let (status, mut pools) = (status(), pools());
+        let server = pools.pools[0].servers[0].clone();
+        let down = pools.pools[0].servers[2].clone();
+        pools.pools[0].servers = (0..200).map(|_| server.clone()).chain([down]).collect();
+        let mut certificates: Vec<_> = (0..200).map(|_| certificate("a.example", "2027-03-01T12:00:00Z")).collect();
+        certificates.push(certificate("old.example", "2026-11-01T00:00:00Z"));
+        let certificates = Certificates { certificates, on_demand: None };
+        let now: Timestamp = "2026-11-20T12:00:00Z".parse().unwrap();
+        let short = render(&status, &pools, &certificates, now, 20);
+        assert!(short.lines().count() < 70, "{short}");
+        for expected in ["and 181 more servers", "and 181 more certificates", "DOWN", "old.example", "EXPIRED"] {
+            assert!(short.contains(expected), "{expected} in\n{short}");
+        }
+        let long = render(&status, &pools, &certificates, now, usize::MAX);
+        assert!(long.lines().count() > 400 && !long.contains("more servers"));
     }
 
     #[test]

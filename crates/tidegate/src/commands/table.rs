@@ -7,13 +7,22 @@ const GAP: usize = 2;
 
 /// Rows under a heading, all of the same number of cells. Numbers are to the right.
 pub fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
+    within(COLUMNS, headings, rows)
+}
+
+/// The same, as wide as it is.
+pub fn uncut_table(headings: &[&str], rows: &[Vec<String>]) -> String {
+    within(usize::MAX, headings, rows)
+}
+
+fn within(columns: usize, headings: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.chain([headings[column].chars().count()]).max().unwrap_or(0)
     };
     let mut widths: Vec<usize> = (0..headings.len()).map(width).collect();
     let others: usize = widths.iter().skip(1).map(|width| width + GAP).sum();
-    widths[0] = widths[0].min(COLUMNS.saturating_sub(others).max(headings[0].chars().count()));
+    widths[0] = widths[0].min(columns.saturating_sub(others).max(headings[0].chars().count()));
     let is_number =
         |column: usize| rows.iter().all(|row| !row[column].is_empty() && row[column].bytes().all(|byte| byte.is_ascii_digit()));
     let right: Vec<bool> = (0..headings.len()).map(|column| !rows.is_empty() && is_number(column)).collect();

@@ -109,7 +109,7 @@ fn allocations_of(mut request: impl FnMut()) -> u64 {
     ALLOCATIONS.load(Ordering::Relaxed) - before
 }
 
-fn ask(stream: &mut (impl Read + Write)) {
+pub fn ask(stream: &mut (impl Read + Write)) {
     stream
         .write_all(b"GET /a?b=c HTTP/1.1\r\nHost: localhost\r\nUser-Agent: test\r\nAccept: */*\r\nConnection: keep-alive\r\n\r\n")
         .unwrap();
@@ -124,7 +124,7 @@ fn ask(stream: &mut (impl Read + Write)) {
 }
 
 /// Answers every head with `hello` until its peer closes.
-fn start_upstream() -> u16 {
+pub fn start_upstream() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
@@ -173,7 +173,7 @@ pub fn start_proxy(text: String, state_dir: &Path) {
     running.recv().unwrap();
 }
 
-fn tls_client(root: &Path) -> rustls::ClientConnection {
+pub fn tls_client(root: &Path) -> rustls::ClientConnection {
     use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(root).unwrap()).unwrap();

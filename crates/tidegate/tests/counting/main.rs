@@ -2,6 +2,8 @@
 //! at a time, and nothing else in this process: its allocator counts what every thread does.
 
 mod allocations;
+mod churn;
+mod idle;
 mod start;
 mod syscalls;
 mod waiting;

@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -261,6 +262,40 @@ fn a_ca_may_come_to_another_process_of_the_storage_than_the_one_that_orders() {
     let status =
         curl(&["-o", "/dev/null", "-w", "%{http_code}", &format!("http://127.0.0.1:{http}/.well-known/acme-challenge/unknown")]);
     assert_eq!(status, "404");
+}
+
+#[test]
+fn a_process_that_starts_answers_for_another_from_its_first_connection_on() {
+    let Some(world) = World::new(Options::default()) else { return };
+    let http = world.pebble.http_port;
+    let shared = tempfile::tempdir().expect("a folder");
+    let folder = shared.path().join("certificates");
+    let token = "token-of-another";
+    let key = token.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
+    // As it is made by a process: nobody else may read it.
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder.join("acme/answers")).expect("a folder");
+    let answer = "{\"until\":\"2200-01-01T00:00:00Z\",\"key_authorization\":\"of another\",\"subject\":null,\"digest\":null}";
+    fs::write(folder.join(format!("acme/answers/http-{key}")), answer).expect("a file");
+    // With many pools the start takes longer, so that a connection comes in the middle of it.
+    let pools =
+        (0..1000).map(|index| format!("pool \"{index}\" {{ server \"127.0.0.1:1\"; health \"/\"; }}\n")).collect::<String>();
+    let config = format!(
+        "{}storage \"{}\"\nsite \"https://a.example.com:{{port}}\" {{ respond 200; }}\nsite \"http://127.0.0.1:{http}\" {{ respond 404; }}\n{pools}",
+        world.head("challenges \"http-01\""),
+        folder.display()
+    );
+    let asked = std::thread::spawn(move || {
+        let until = Instant::now() + WAIT;
+        loop {
+            match get(&format!("127.0.0.1:{http}"), &format!("/.well-known/acme-challenge/{token}")) {
+                Ok(answer) => return Some(answer),
+                Err(_) if Instant::now() < until => {}
+                Err(_) => return None,
+            }
+        }
+    });
+    let _proxy = start(&config);
+    assert_eq!(asked.join().expect("an answer"), Some((200, "of another".to_owned())));
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod grade;
 mod h2spec;
 mod http2_peers;
 mod programs;
+mod prometheus;
 mod stapling;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

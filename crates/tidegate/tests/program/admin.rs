@@ -5,20 +5,21 @@ mod asked;
 mod configuration;
 mod described;
 mod past;
+mod places;
 mod plain;
 mod secrets;
 mod writing;
 
 use asked::Asked;
-use plain::{Reply, over_tcp, over_unix};
+use plain::{Reply, over_unix};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
+use tidegate_testkit::get;
 use tidegate_testkit::upstream::{Answer, Behaviour, Upstream};
-use tidegate_testkit::{Proxy, get};
 
 const CONFIG: &str = r#"
 admin "127.0.0.1:{admin}"
@@ -269,15 +270,6 @@ fn the_token_lets_in_and_nothing_else_does() {
     };
     assert_eq!([status(renewed.trim()), status(&asked.token)], [Some(0), Some(1)]);
     assert!(!asked.proxy.program.output().contains(&asked.token), "a token in the log");
-}
-
-#[test]
-fn an_address_of_the_network_needs_a_configured_token() {
-    let config = "admin \"0.0.0.0:{admin}\"\nthreads 1\nsite \"http://:{port}\" { respond 200; }\n";
-    let proxy = Proxy::start(env!("CARGO_BIN_EXE_tidegate"), config).expect("the proxy starts");
-    let reply = over_tcp(&proxy.admin, "GET", "/v1/status", &["Authorization: Bearer 00"], "");
-    assert_eq!((reply.status, &reply.json()["type"]), (403, &json!("urn:tidegate:problem:no-token")));
-    assert!(!proxy.places.folder().join("state/admin-token").exists());
 }
 
 #[test]

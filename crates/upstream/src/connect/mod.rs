@@ -22,12 +22,13 @@ use crate::fault::UpstreamFault;
 use crate::pool::{H1Connection, Queued, Server, WorkerPool};
 use crate::shared::OpenSlot;
 use std::any::Any;
+use std::cell::Cell;
 use std::io;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tidegate_model::{Protocol, ProxyProtocol, ServerAddresses};
-use tidegate_telemetry::UpstreamError;
+use tidegate_telemetry::{UpstreamError, UpstreamTime};
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
 use tidegate_wire::{HeadLimits, proxy_protocol};
 
@@ -70,6 +71,24 @@ pub struct Opener {
     pub random: u64,
     /// Alive for as long as the client's connection.
     pub client: Weak<dyn Any>,
+    /// What its connection took until it stood.
+    pub took: Cell<OpeningTook>,
+}
+
+/// How long the parts of opening a connection took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OpeningTook {
+    /// In the queue, for a place under `max-connections`.
+    pub queue: Duration,
+    pub connect: Duration,
+    /// `None`: no TLS.
+    pub tls: Option<Duration>,
+}
+
+impl Opener {
+    pub fn new(random: u64, client: Weak<dyn Any>) -> Opener {
+        Opener { random, client, took: Cell::default() }
+    }
 }
 
 pub enum Connection<S: Sock> {
@@ -230,12 +249,13 @@ async fn open_own<S: Sock>(
     need: Need,
     opener: &Opener,
 ) -> Result<Connection<S>, UpstreamFault> {
-    let slot = match wait_for_slot(pool, server, compiled, want, need.client.as_ref()).await? {
+    let slot = match wait_for_slot(pool, server, compiled, want, need.client.as_ref(), &opener.took).await? {
         Slot::Free(slot) => slot,
         Slot::Connection(connection) => return Ok(connection),
     };
     match establish_in_time(pool, server, compiled, want, need).await {
-        Ok((stream, is_h2)) => {
+        Ok(Established { stream, is_h2, connect, tls }) => {
+            opener.took.set(OpeningTook { connect, tls, ..opener.took.get() });
             pool.metrics.connections_opened.increment();
             let lifespan = Lifespan::new(&pool.compiled.model.keep_alive, opener.random, rt::now());
             let owner = need.client.map(|client| Box::new(Owner { client, connection: opener.client.clone() }));
@@ -270,6 +290,7 @@ async fn wait_for_slot<S: Sock>(
     compiled: &CompiledServer,
     want: Wanted,
     client: Option<&Client>,
+    took: &Cell<OpeningTook>,
 ) -> Result<Slot<S>, UpstreamFault> {
     let bounds = &pool.compiled.model.bounds;
     let queue = &compiled.shared.queue;
@@ -283,28 +304,33 @@ async fn wait_for_slot<S: Sock>(
         pool.metrics.queue_refused.increment();
         return Err(UpstreamFault::unsent(UpstreamError::PoolFull));
     };
-    let _queued = Queued::new(&pool.metrics);
+    let queued = Queued::new(&pool.metrics);
+    let waited = || took.set(OpeningTook { queue: queued.waited(), ..took.get() });
     let mut is_called = false;
     loop {
         if (is_called || ticket.is_first())
             && let Some(slot) = free_slot(pool, server, compiled, want, client)
         {
+            waited();
             return Ok(Slot::Free(slot));
         }
         if want.may_be_shared()
             && let Some(lease) = server.h2.lease(client)
         {
+            waited();
             return Ok(Slot::Connection(Connection::H2(lease)));
         }
         if want.may_be_kept()
             && (is_called || ticket.is_first())
             && let Some(connection) = server.take_idle(rt::now(), true, client, &pool.metrics)
         {
+            waited();
             let kept = if want == Wanted::FastCgi { Connection::FastCgi(connection) } else { Connection::H1(connection) };
             return Ok(Slot::Connection(kept));
         }
         let left = until.saturating_duration_since(rt::now());
         if left.is_zero() {
+            waited();
             return Err(UpstreamFault::unsent(UpstreamError::QueueTimeout));
         }
         // Streams of HTTP/2 connections that others of this worker opened are looked for.
@@ -329,8 +355,13 @@ fn free_slot<S: Sock>(
     free
 }
 
-/// An open connection, and whether HTTP/2 is spoken on it.
-type Established<S> = (Stream<S>, bool);
+/// An open connection, and what it took.
+struct Established<S: Sock> {
+    stream: Stream<S>,
+    is_h2: bool,
+    connect: Duration,
+    tls: Option<Duration>,
+}
 
 /// Within `timeout connect`, TLS included.
 async fn establish_in_time<S: Sock>(
@@ -351,7 +382,9 @@ async fn establish<S: Sock>(
     want: Wanted,
     need: Need,
 ) -> Result<Established<S>, UpstreamError> {
+    let began = rt::now();
     let sock = connect(pool, server, compiled, need.connect).await?;
+    let connect = time_of(pool, UpstreamTime::Connect, began);
     let stream = Stream::plain(sock);
     stream.sock.set_write_idle(pool.compiled.model.timeouts.first_byte);
     if let (Some(protocol), Some(client)) = (pool.compiled.model.send_proxy_protocol, &need.client) {
@@ -361,8 +394,9 @@ async fn establish<S: Sock>(
         })?;
     }
     let (Some(name), Some(configs)) = (&compiled.tls_name, &pool.compiled.tls) else {
-        return Ok((stream, want == Wanted::H2));
+        return Ok(Established { stream, is_h2: want == Wanted::H2, connect, tls: None });
     };
+    let began = rt::now();
     stream.sock.set_read_limit(ReadLimit::Idle(need.connect));
     let outcome = async {
         stream.begin_tls_client(tls_config(configs, want), name.clone())?;
@@ -372,10 +406,19 @@ async fn establish<S: Sock>(
         log_cause(&pool.compiled, compiled, UpstreamError::TlsFailed, &error);
         UpstreamError::TlsFailed
     })?;
+    let tls = Some(time_of(pool, UpstreamTime::TlsHandshake, began));
     match want {
         Wanted::H2 if !facts.h2 => Err(UpstreamError::TlsFailed),
-        Wanted::H1 | Wanted::H2 | Wanted::Either | Wanted::FastCgi | Wanted::Bare => Ok((stream, facts.h2)),
+        Wanted::H1 | Wanted::H2 | Wanted::Either | Wanted::FastCgi | Wanted::Bare => {
+            Ok(Established { stream, is_h2: facts.h2, connect, tls })
+        }
     }
+}
+
+fn time_of<S: Sock>(pool: &WorkerPool<S>, time: UpstreamTime, began: Instant) -> Duration {
+    let took = rt::now().saturating_duration_since(began);
+    pool.metrics.record(time, took);
+    took
 }
 
 /// Says whose connection it is, before anything else and before TLS.

@@ -58,7 +58,7 @@ impl World {
     }
 
     fn opener(&self) -> Opener {
-        Opener { random: 0, client: Rc::<()>::downgrade(&self.client) }
+        Opener::new(0, Rc::<()>::downgrade(&self.client))
     }
 
     pub fn take(&self, client: Option<Client>) -> Option<Connection<DriverSock>> {

@@ -2,7 +2,7 @@
 //! or one with HTTP/2. Looked after by every sweep. How a connection is opened is in the parent; nothing here waits for
 //! a place or says anything about a server's health.
 
-use super::{Fresh, Lifespan, Need, Upgrade, Wanted, establish_in_time, wanted};
+use super::{Established, Fresh, Lifespan, Need, Upgrade, Wanted, establish_in_time, wanted};
 use crate::pool::{H1Connection, Server, WorkerPool};
 use crate::shared::OpenSlot;
 use std::rc::Rc;
@@ -86,7 +86,7 @@ async fn open<S: Sock>(
             shared.failed(error);
         }
     };
-    let (stream, is_h2) = match establish_in_time(&pool, server, compiled, want, need).await {
+    let Established { stream, is_h2, .. } = match establish_in_time(&pool, server, compiled, want, need).await {
         Ok(established) => established,
         Err(error) => return failed(error),
     };

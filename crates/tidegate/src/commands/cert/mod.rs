@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 pub fn run(command: CertCommand) -> ExitCode {
     match command {
-        CertCommand::List { json, running } => running::list(json, &running),
+        CertCommand::List { running } => running::list(&running),
         CertCommand::Show { name, running } => running::show(&name, &running),
         CertCommand::Renew { name, running } => running::renew(&name, &running),
         CertCommand::Revoke { name, reason, running } => running::revoke(&name, reason, &running),

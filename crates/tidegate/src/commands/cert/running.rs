@@ -5,14 +5,15 @@ use crate::cli::Running;
 use crate::commands::reach;
 use crate::commands::status::{expiry, fault, time};
 use crate::commands::table::{labelled, table};
+use crate::output;
 use jiff::Timestamp;
 use std::process::ExitCode;
 use tidegate_admin::client::{Client, ClientFault, path_segment};
 use tidegate_api::{Certificate, CertificateChanged, Certificates, NoOptions, RevokeRequest, Staple};
 
-pub fn list(json: bool, running: &Running) -> ExitCode {
+pub fn list(running: &Running) -> ExitCode {
     reach::with(reach::running(running), |client| {
-        if json {
+        if output::is_json() {
             println!("{}", client.fetch_text("/v1/certificates")?);
             return Ok(());
         }
@@ -27,8 +28,10 @@ pub fn show(name: &str, running: &Running) -> ExitCode {
         let certificates = all(client)?;
         let of_name: Vec<&Certificate> = certificates.iter().filter(|one| is_of(one, name)).collect();
         is_there = !of_name.is_empty();
-        let pages: Vec<String> = of_name.iter().map(|one| page_of_one(one, Timestamp::now())).collect();
-        print!("{}", pages.join("\n"));
+        if is_there {
+            let page = |one: &&Certificate| page_of_one(one, Timestamp::now());
+            output::say(&of_name, || of_name.iter().map(page).collect::<Vec<_>>().join("\n"));
+        }
         Ok(())
     });
     if code != ExitCode::SUCCESS || is_there {
@@ -43,7 +46,7 @@ pub fn show(name: &str, running: &Running) -> ExitCode {
 pub fn renew(name: &str, running: &Running) -> ExitCode {
     reach::with(reach::running(running), |client| {
         let changed: CertificateChanged = client.post(&path(name, "renew"), &NoOptions {}, None)?;
-        println!("{}", outcome(&changed, "renewed"));
+        output::say(&changed, || format!("{}\n", outcome(&changed, "renewed")));
         Ok(())
     })
 }
@@ -51,7 +54,7 @@ pub fn renew(name: &str, running: &Running) -> ExitCode {
 pub fn revoke(name: &str, reason: Option<String>, running: &Running) -> ExitCode {
     reach::with(reach::running(running), |client| {
         let changed: CertificateChanged = client.post(&path(name, "revoke"), &RevokeRequest { reason }, None)?;
-        println!("{}", outcome(&changed, "revoked; another one is obtained"));
+        output::say(&changed, || format!("{}\n", outcome(&changed, "revoked; another one is obtained")));
         Ok(())
     })
 }

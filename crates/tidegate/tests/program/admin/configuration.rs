@@ -138,6 +138,7 @@ fn every_part_is_read_and_changed_and_the_rest_of_the_file_stays() {
     of_listeners(&tour, &own);
     of_sites(&tour, &own);
     of_tcp(&tour);
+    of_admin(&tour);
     let described: BTreeSet<(String, String)> = tour.document["paths"]
         .as_object()
         .expect("an object")
@@ -151,11 +152,17 @@ fn every_part_is_read_and_changed_and_the_rest_of_the_file_stays() {
 fn of_settings(tour: &Tour) {
     let template = "/settings/{directive}";
     let drain = "/settings/drain";
-    tour.is(template, drain, "top.drain", &json!("5s"));
-    tour.changes("put", template, drain, &json!("6s"), ["drain \"5s\" //", "drain \"6s\" //"]);
-    tour.changes("patch", template, drain, &json!("7s"), ["drain \"6s\" //", "drain \"7s\" //"]);
+    tour.is(template, drain, "top.drain", &json!({ "time": "5s" }));
+    tour.changes("put", template, drain, &json!({ "time": "6s" }), ["drain \"5s\" //", "drain \"6s\" //"]);
+    tour.changes("patch", template, drain, &json!({ "time": "7s" }), ["drain \"6s\" //", "drain \"7s\" //"]);
     tour.changes("delete", template, drain, &Value::Null, ["drain \"7s\" // at most\n", ""]);
-    tour.changes("put", template, drain, &json!("5s"), ["    proxy \"app\"\n}\n", "    proxy \"app\"\n}\ndrain \"5s\"\n"]);
+    tour.changes(
+        "put",
+        template,
+        drain,
+        &json!({ "time": "5s" }),
+        ["    proxy \"app\"\n}\n", "    proxy \"app\"\n}\ndrain \"5s\"\n"],
+    );
     tour.is(template, "/settings/threads", "top.threads", &json!(1));
 }
 
@@ -225,6 +232,27 @@ fn of_tcp(tour: &Tour) {
     tour.changes("delete", template, &path, &Value::Null, [node("127.0.0.1:3").trim_start(), ""]);
 }
 
+fn of_admin(tour: &Tour) {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").to_string();
+    let (template, path) = ("/admin/{address}", format!("/admin/{free}"));
+    let place = |more: Value| {
+        let mut place = json!({ "address": free });
+        place.as_object_mut().expect("an object").extend(more.as_object().cloned().unwrap_or_default());
+        place
+    };
+    let before = tour.asked.text();
+    let (line, behind) = before.split_once("// who may ask\n").expect("a line of `admin`");
+    let node = |properties: &str| format!("admin \"{free}\"{properties}\n");
+    let added = format!("{line}// who may ask\n{}{behind}", node(" serve=\"metrics\""));
+    tour.changes("post", "/admin", "/admin", &place(json!({ "serve": "metrics" })), [&before, &added]);
+    tour.is(template, &path, "top.admin", &place(json!({ "serve": "metrics" })));
+    let hosts = json!({ "serve": "metrics", "hosts": "a.test" });
+    tour.changes("put", template, &path, &place(hosts), [" serve=\"metrics\"\n", " serve=\"metrics\" hosts=\"a.test\"\n"]);
+    tour.changes("patch", template, &path, &json!({ "hosts": null }), [" hosts=\"a.test\"\n", "\n"]);
+    assert_eq!(get(&free, "/metrics").expect("it is served there").0, 200);
+    tour.changes("delete", template, &path, &Value::Null, [&node(" serve=\"metrics\""), ""]);
+}
+
 fn of_sites(tour: &Tour, own: &str) {
     let (template, route) = ("/sites/{address}/routes/{index}", format!("/sites/http:%2F%2F{own}/routes/0"));
     let respond = |body: &str| json!({ "respond": { "status": 200, "body": body } });
@@ -291,8 +319,8 @@ fn wrong_changes_say_what_is_wrong_and_change_nothing() {
     check("PUT", drain, "", bad("the body is empty"));
     check("PATCH", pool, "", bad("the body is empty"));
     check("PUT", drain, "null", bad("not null"));
-    check("PUT", drain, "5", bad("`drain` is a duration such as `\"5s\"`, not a number"));
-    check("PUT", drain, "\"5 parsecs\"", bad(""));
+    check("PUT", drain, "{\"time\": 5}", bad("a duration such as `\"5s\"`, not a number"));
+    check("PUT", drain, "{\"time\": \"5 parsecs\"}", bad(""));
     check("PATCH", pool, "null", bad("not null"));
     check("PUT", pool, "[]", bad("an object"));
     check("PATCH", pool, "{\"server\": [{\"address\": \"a:1\", \"weight\": \"x\"}]}", bad("at `/server/0/weight`"));
@@ -326,9 +354,9 @@ fn wrong_changes_say_what_is_wrong_and_change_nothing() {
     check("POST", "/v1/configuration/pools/team/servers", "{\"address\": \"127.0.0.1:9\"}", (409, "taken", "already"));
     check("POST", pool, "{}", (405, "wrong-method", "`Allow`"));
     check("DELETE", pool, "", (422, "configuration", "`diagnostics` has all of them"));
-    check("PATCH", &format!("{drain}?confirm_within_seconds=0"), "\"6s\"", bad("`confirm_within_seconds` is 0"));
-    check("PATCH", &format!("{drain}?confirm_within_seconds=soon"), "\"6s\"", bad("is not a number"));
-    check("PATCH", &format!("{drain}?confirm=60"), "\"6s\"", bad("there is no query parameter `confirm`"));
+    check("PATCH", &format!("{drain}?confirm_within_seconds=0"), "{\"time\": \"6s\"}", bad("`confirm_within_seconds` is 0"));
+    check("PATCH", &format!("{drain}?confirm_within_seconds=soon"), "{\"time\": \"6s\"}", bad("is not a number"));
+    check("PATCH", &format!("{drain}?confirm=60"), "{\"time\": \"6s\"}", bad("there is no query parameter `confirm`"));
     let typed = |content_type: &str| asked.send("PATCH", pool, &[&format!("Content-Type: {content_type}")], "{}");
     asked.refuses(&typed("text/plain"), 415, "not-json");
     assert_eq!(typed("application/merge-patch+json").json()["applied"]["changed"], false);
@@ -346,9 +374,10 @@ fn wrong_changes_say_what_is_wrong_and_change_nothing() {
 fn a_secret_is_not_shown_and_stays_where_it_is() {
     let mut asked = start(&[]);
     let marked = |asked: &Asked| json!({ "address": asked.proxy.admin, "token": "***" });
-    let setting = "/v1/configuration/settings/admin";
-    assert_eq!(asked.get(setting).json(), marked(&asked));
-    assert_eq!(asked.get("/v1/configuration").json()["admin"], marked(&asked));
+    let place = |asked: &Asked| format!("/v1/configuration/admin/{}", asked.proxy.admin);
+    let setting = place(&asked);
+    assert_eq!(asked.get(&setting).json(), marked(&asked));
+    assert_eq!(asked.get("/v1/configuration").json()["admin"], json!([marked(&asked)]));
     let before = (asked.text(), asked.proxy.admin.clone());
     asked.proxy.admin = asked.proxy.places.fill("127.0.0.1:{admin:second}").expect("a port");
     asked.proxy.places.release_proxy_ports();
@@ -356,7 +385,7 @@ fn a_secret_is_not_shown_and_stays_where_it_is() {
     let reply = crate::admin::plain::over_tcp(
         &before.1,
         "PATCH",
-        setting,
+        &setting,
         &[TYPED, &format!("Authorization: Bearer {}", asked.token)],
         &address.to_string(),
     );
@@ -366,15 +395,16 @@ fn a_secret_is_not_shown_and_stays_where_it_is() {
     let admin = asked.proxy.admin.clone();
     asked.proxy.program.wait_until("elsewhere", || get(&admin, "/readyz").is_ok()).expect("it moves");
     let text = asked.text();
-    assert_eq!(asked.change("PUT", setting, &marked(&asked)).json()["applied"]["changed"], false);
+    let setting = place(&asked);
+    assert_eq!(asked.change("PUT", &setting, &marked(&asked)).json()["applied"]["changed"], false);
     pretty_eq(&asked.text(), &text, "the file");
     let other = json!({ "token": "another-token-of-this-test" });
-    let reply = asked.change("PATCH", setting, &other);
+    let reply = asked.change("PATCH", &setting, &other);
     assert!(reply.status == 200 && !reply.text.contains("another-token"), "{}", reply.text);
     pretty_eq(&asked.text(), &text.replace(TOKEN, "another-token-of-this-test"), "the file");
-    asked.refuses(&asked.get(setting), 401, "unauthorised");
+    asked.refuses(&asked.get(&setting), 401, "unauthorised");
     asked.token = "another-token-of-this-test".to_owned();
-    for path in [setting, "/v1/configuration", "/v1/status", "/v1/generations", "/v1/generations/1/difference/3"] {
+    for path in [setting.as_str(), "/v1/configuration", "/v1/status", "/v1/generations", "/v1/generations/1/difference/3"] {
         let reply = asked.get(path);
         assert!(reply.status == 200 && !reply.text.contains(TOKEN) && !reply.text.contains(&asked.token), "{}", reply.text);
     }

@@ -316,7 +316,7 @@ fn it_is_asked_whether_it_is_well() {
     let health_of_script = format!("\"{script}\"");
     for health in ["\"/fpm-ping\" body=\"pong\"", "\"/fpm-status?json\" body=\"~www\"", &health_of_script] {
         let proxy = start(health);
-        let passed = "tidegate_server_checks_total{result=\"passed\"}";
+        let passed = "tidegate_upstream_server_checks_total{result=\"passed\"}";
         proxy.wait_for_metric_from(passed, 1.0, f64::MAX).unwrap_or_else(|error| panic!("{health}: {error}"));
         assert_eq!(get(proxy.address, "/").text(), "front / -", "{health}");
     }

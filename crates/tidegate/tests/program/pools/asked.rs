@@ -136,7 +136,10 @@ impl Asked {
     }
 
     pub fn wait_for_state(&self, server: &Server, state: &str) {
-        self.wait_for_metric(&format!("tidegate_server_state{{server=\"{}\",state=\"{state}\"}}", server.address()), 1.0);
+        self.wait_for_metric(
+            &format!("tidegate_upstream_server_state{{server=\"{}\",state=\"{state}\"}}", server.address()),
+            1.0,
+        );
     }
 
     /// What `tidegate status` prints.

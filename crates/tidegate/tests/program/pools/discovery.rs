@@ -43,7 +43,7 @@ fn addresses_of_a_name_come_and_go() {
     wait_until_only(&asked, &["first", "second"]);
     names.set_addresses(NAME, 1, &["127.0.0.2"]);
     wait_for_members(&asked, "dns", 1);
-    asked.wait_for_metric(&format!("tidegate_server_state{{server=\"{}\"}}", first.address()), 0.0);
+    asked.wait_for_metric(&format!("tidegate_upstream_server_state{{server=\"{}\"}}", first.address()), 0.0);
     asked.expect_from(10, &["second"]);
     names.set_conduct(NAME, NameServerConduct::Fails);
     let faults = "tidegate_discovery_faults_total{kind=\"dns\"}";
@@ -79,7 +79,7 @@ fn service_records_bring_ports_and_priorities() {
     asked.expect_from(20, &["a", "b"]);
     names.set_services(&service, 1, &[record(0, &all[1]), record(1, &all[2])]);
     wait_for_members(&asked, "dns", 2);
-    asked.wait_for_metric(&format!("tidegate_server_state{{server=\"node.test:{}\"}}", port(&all[0])), 0.0);
+    asked.wait_for_metric(&format!("tidegate_upstream_server_state{{server=\"node.test:{}\"}}", port(&all[0])), 0.0);
     wait_until_only(&asked, &["b"]);
     // The spare one is for when no other can be used.
     all[1].kill();
@@ -98,7 +98,7 @@ fn containers_come_and_go() {
     wait_until_only(&asked, &["first", "second"]);
     docker.remove("one");
     wait_for_members(&asked, "docker", 1);
-    asked.wait_for_metric(&format!("tidegate_server_state{{server=\"{}\"}}", first.address()), 0.0);
+    asked.wait_for_metric(&format!("tidegate_upstream_server_state{{server=\"{}\"}}", first.address()), 0.0);
     asked.expect_from(10, &["second"]);
     docker.stop().expect("it ends");
     asked.proxy.wait_for_metric_from("tidegate_discovery_faults_total", 1.0, f64::INFINITY).expect("it is counted");
@@ -118,7 +118,7 @@ fn instances_of_consul_come_and_go() {
     wait_until_only(&asked, &["first", "second"]);
     consul.set_instances(&[instance("two", &second)]);
     wait_for_members(&asked, "consul", 1);
-    asked.wait_for_metric(&format!("tidegate_server_state{{server=\"{}\"}}", first.address()), 0.0);
+    asked.wait_for_metric(&format!("tidegate_upstream_server_state{{server=\"{}\"}}", first.address()), 0.0);
     asked.expect_from(10, &["second"]);
     consul.set_refusal(Some((500, "no leader")));
     asked.proxy.wait_for_metric_from("tidegate_discovery_faults_total", 1.0, f64::INFINITY).expect("it is counted");

@@ -10,7 +10,7 @@ fn servers(bad: Conduct) -> [Server; 3] {
 }
 
 fn ejections(server: &Server) -> String {
-    format!("tidegate_server_ejections_total{{server=\"{}\"}}", server.address())
+    format!("tidegate_upstream_server_ejections_total{{server=\"{}\"}}", server.address())
 }
 
 /// Asks until the server that fails has failed so often.
@@ -38,7 +38,7 @@ fn a_server_is_out_after_failures_in_a_row_and_says_why() {
     asked.wait_for_state(bad, "ejected");
     asked.wait_for_state(b, "serving");
     asked.wait_for_metric(&ejections(bad), 1.0);
-    asked.wait_for_metric("tidegate_server_ejections_total", 1.0);
+    asked.wait_for_metric("tidegate_upstream_server_ejections_total", 1.0);
     let status = asked.status();
     assert!(status.contains(&format!("app/{}  EJECTED", bad.address())), "{status}");
     assert!(status.contains(&format!("app/{}: 3 failures in a row; tried again in ", bad.address())), "{status}");
@@ -77,8 +77,8 @@ fn a_pool_is_never_ejected_as_a_whole() {
     for _ in 0..40 {
         assert_eq!(asked.get("/").status, 500, "an answer of the server's, and none that says there is none");
     }
-    asked.wait_for_metric("tidegate_server_state{state=\"ejected\"}", 1.0);
-    asked.wait_for_metric("tidegate_server_state{state=\"serving\"}", 2.0);
+    asked.wait_for_metric("tidegate_upstream_server_state{state=\"ejected\"}", 1.0);
+    asked.wait_for_metric("tidegate_upstream_server_state{state=\"serving\"}", 2.0);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn checks_find_a_killed_server_and_find_it_again() {
     all[0].start_again().expect("it starts");
     asked.wait_for_state(&all[0], "serving");
     asked.expect_from(30, &["b", "bad", "c"]);
-    let failed = format!("tidegate_server_checks_total{{server=\"{}\",result=\"failed\"}}", all[0].address());
+    let failed = format!("tidegate_upstream_server_checks_total{{server=\"{}\",result=\"failed\"}}", all[0].address());
     assert!(asked.metric(&failed) >= 2.0);
 }
 

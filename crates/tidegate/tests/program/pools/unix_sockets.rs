@@ -71,7 +71,7 @@ fn a_server_behind_a_socket_is_one_as_any() {
     assert!(ask("app.test").starts_with("HTTP/1.1 200 "), "{}", ask("app.test"));
     let missing = ask("missing.test");
     assert!(missing.starts_with("HTTP/1.1 502 ") && missing.contains("connect_failed"), "{missing}");
-    let passed = format!("tidegate_server_checks_total{{server=\"unix:{}\",result=\"passed\"}}", socket.display());
+    let passed = format!("tidegate_upstream_server_checks_total{{server=\"unix:{}\",result=\"passed\"}}", socket.display());
     proxy.wait_for_metric_from(&passed, 1.0, f64::MAX).expect("checks are passed");
     proxy.wait_for_log("none.sock").expect("the one that is not there is down");
     assert!(connections.load(Ordering::Acquire) > 1, "checks have connections of their own");

@@ -11,7 +11,7 @@ use crate::h2::frame::{
 };
 use crate::h2::priority::Priority;
 use crate::h2::settings::SETTING_BYTES;
-use crate::h2::stream::{Receiving, StreamKey};
+use crate::h2::stream::{Receiving, Sending, StreamKey};
 use std::time::Instant;
 
 /// What the next bytes are.
@@ -184,11 +184,22 @@ impl<T: Default> Connection<T> {
 
     /// Servers may reset streams and open windows as they like: they answer to us.
     fn count(&mut self, head: FrameHead, content_len: u32, now: Instant) -> Result<(), ConnectionEnd> {
-        let is_answer = matches!(FrameKind::from_repr(head.kind), Some(FrameKind::RstStream | FrameKind::WindowUpdate));
+        let kind = FrameKind::from_repr(head.kind);
+        let is_answer = matches!(kind, Some(FrameKind::RstStream | FrameKind::WindowUpdate));
         if self.role == Role::Client && is_answer {
             return Ok(());
         }
+        // A client that has its answer needs not send the rest: it saves work, and makes none.
+        if kind == Some(FrameKind::RstStream) && self.is_answered(head.stream) {
+            return Ok(());
+        }
         Ok(self.floods.count(head, content_len, now)?)
+    }
+
+    /// Whether a stream that is not over has the whole answer.
+    fn is_answered(&self, id: u32) -> bool {
+        let stream = self.streams.find(id).and_then(|key| self.streams.lookup(key));
+        stream.is_some_and(|stream| stream.sending == Sending::Ended && !stream.is_over())
     }
 
     fn begin_data(&mut self, head: FrameHead, pad: Option<u8>, now: Instant) -> Result<Option<Event<'static>>, ConnectionEnd> {

@@ -9,6 +9,7 @@ mod report;
 
 use crate::cli::cert::Check;
 use crate::commands::{FAILED, fail};
+use crate::output;
 use ask::{Answer, Oldest};
 use jiff::Timestamp;
 use judge::Judgement;
@@ -42,13 +43,13 @@ pub fn run(wanted: &Check) -> ExitCode {
     let now = Timestamp::now();
     let found = match look(wanted, now) {
         Ok(found) => found,
-        Err(why) if wanted.json => {
+        Err(why) if output::is_json() => {
             println!("{:#}", json::failed(&wanted.host, &why));
             return ExitCode::from(FAILED);
         }
         Err(why) => return fail(&why),
     };
-    if wanted.json {
+    if output::is_json() {
         println!("{:#}", json::report(&found));
     } else {
         print!("{}", report::report(&found));
