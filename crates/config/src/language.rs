@@ -173,7 +173,7 @@ impl Language {
         let places = self.places_of(word);
         if !places.is_empty() {
             let message = format!("`{word}` cannot stand {}", place.describe());
-            return Diagnostic::error("misplaced-word", at, message).help(self.belongs(word, place, &places));
+            return Diagnostic::error("misplaced-word", at, message).help(Language::belongs(word, place, &places));
         }
         let diagnostic = Diagnostic::error("unknown-word", at, format!("unknown word `{}`", shortened(word)));
         let is_of_line = |directive: &&Directive| {
@@ -201,7 +201,7 @@ impl Language {
     }
 
     /// Where a word that stands elsewhere belongs, and what may be meant here.
-    fn belongs(&self, word: &str, place: Place, places: &[Place]) -> String {
+    fn belongs(word: &str, place: Place, places: &[Place]) -> String {
         let described: Vec<&str> = places.iter().map(|place| place.describe()).collect();
         let belongs = format!("it belongs {}", listed(&described, "or"));
         match (word, place) {
@@ -243,7 +243,12 @@ fn first_argument(node: &Node) -> String {
 /// Whether values behind the word of another proxy are none to be shown.
 fn is_about_secrets(word: &str) -> bool {
     let word = joined_alike(word);
-    ["auth", "user", "passw", "token", "secret", "ticket", "key"].iter().any(|part| word.contains(part))
+    [
+        "auth", "user", "passw", "token", "secret", "ticket", "key", "header", "param", "env", "cookie", "label", "dns", "set",
+        "map",
+    ]
+    .iter()
+    .any(|part| word.contains(part))
 }
 
 /// More words than these are not read on a line.

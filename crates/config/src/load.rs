@@ -441,9 +441,6 @@ impl<'e> Loader<'e> {
         configuration.pools.extend(pools_in_place.into_values());
         read_files.extend(more_files.iter().cloned());
         let (read_files, include_patterns) = (sorted(read_files), sorted(include_patterns));
-        if has_errors {
-            foreign::of_whole_files(&mut diagnostics, &sources);
-        }
         make_presentable(&mut diagnostics, &brought_in, &sources);
         let (configuration, spans) = ((!has_errors).then_some(configuration), Arc::new(spans));
         *last = configuration.as_ref().filter(|_| is_patchable).map(|configuration| {
@@ -468,7 +465,8 @@ fn sorted(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
 }
 
 /// Without what nobody may see, and in the order of the text.
-fn make_presentable(diagnostics: &mut [Diagnostic], brought_in: &[BroughtIn], sources: &Sources) {
+fn make_presentable(diagnostics: &mut Vec<Diagnostic>, brought_in: &[BroughtIn], sources: &Sources) {
+    foreign::of_whole_files(diagnostics, sources);
     keep_back(diagnostics, brought_in, sources);
     diagnostics.iter_mut().for_each(Diagnostic::hide_passwords);
     diagnostics.sort_by_key(|diagnostic| (diagnostic.primary.location.file, diagnostic.primary.location.span.start));

@@ -1,16 +1,16 @@
 //! The reference of the configuration language in Markdown, made from the directive table; kept as
 //! `docs/configuration.md`.
 
-use crate::diagnostics::quoted_list;
+use crate::diagnostics::{listed, quoted_list};
 use crate::directives::LANGUAGE;
-use crate::language::Directive;
+use crate::language::{Directive, Lower};
 use crate::table::{Argument, Block, Count, Kind, Place, Property, Repeat, Stage};
 use crate::units::{show_duration, show_size};
 use std::fmt::Write;
 use tidegate_model::{ClientCertificateField, LogField, Placeholder};
 
 /// The sections, and what stands above the directives of each.
-const SECTIONS: [(Place, &str, &str); 14] = [
+const SECTIONS: [(Place, &str, &str); Place::ALL.len()] = [
     (Place::Top, "Top level", "What stands outside every block."),
     (Place::Site, "In a `site`", "Steps, routes and certificates. The steps may also stand in a `route`."),
     (Place::Route, "In a `route`", "Everything that a site takes as a step, and conditions."),
@@ -26,13 +26,14 @@ const SECTIONS: [(Place, &str, &str); 14] = [
         "Behind addresses everything that a `pool` takes, behind the name of a pool its `retry`; and params of scripts.",
     ),
     (Place::Tls, "In the `tls` of a site", ""),
+    (Place::Acme, "In an `acme`", "At the top level, and in the `tls` of a site."),
     (Place::Listener, "In a `listener`", ""),
     (Place::Limits, "In `limits`", ""),
     (Place::BasicAuth, "In a `basic-auth`", ""),
 ];
 
 pub fn reference() -> String {
-    let mut out = String::from(INTRODUCTION);
+    let mut out = INTRODUCTION.replace("TERMINALS", &terminals());
     placeholders(&mut out);
     let mut described: Vec<&str> = Vec::new();
     for (place, title, introduction) in SECTIONS {
@@ -50,6 +51,13 @@ pub fn reference() -> String {
     }
     not_available(&mut out);
     out
+}
+
+/// What answers, in the order of the reference.
+fn terminals() -> String {
+    let answers = LANGUAGE.at(Place::Route).filter(|directive| matches!(directive.lower, Lower::Terminal(_)));
+    let names: Vec<String> = answers.map(|directive| format!("`{}`", directive.name)).collect();
+    listed(&names.iter().map(String::as_str).collect::<Vec<_>>(), "and")
 }
 
 const INTRODUCTION: &str = r##"# Configuration
@@ -89,10 +97,10 @@ messages. `{{` and `}}` are braces that stand for themselves; in regular express
 - File order wins: of the routes of a site, the first that matches is taken.
 - A path pattern is `/a` (exactly), `/a/*` (`/a` and everything below it) or `~` with a regular expression. It is compared with the
   decoded and normalised path.
-- Steps written in a site run before those of the route that is taken. `proxy`, `split`, `files`, `respond` and `redirect` answer; every route has
-  exactly one of them.
+- Steps written in a site run before those of the route that is taken. TERMINALS answer; every route has exactly one of them.
 - The path goes to the upstream in its normal form unless a step changes it: percent-encoded letters, digits, `-`, `.`, `_` and `~`
-  are decoded, other percent-encodings are in upper case, and `.` and `..` segments are resolved. `%2F` and `//` stay as they are.
+  are decoded, other percent-encodings are in upper case, and `.` and `..` segments are resolved. `//` is `/` and `%2F` stays as it is,
+  unless [`path-policy`](#path-policy) says otherwise.
 - A word that is unknown, a wrong type, a duplicate or a missing file is an error, and no part of such a configuration is used.
 "##;
 

@@ -1,5 +1,5 @@
-//! A rule of Traefik, such as ``Host(`a`) && PathPrefix(`/api`)``, as the lines that say the same here. Help for whoever
-//! writes one where an address, a path or a condition is meant; nothing that is read.
+//! A rule of Traefik, such as ``Host(`a`) && PathPrefix(`/api`)``, as the lines that say the same here. Help for
+//! whoever writes one where an address, a path or a condition is meant; nothing that is read.
 
 use crate::written_line::quoted;
 
@@ -37,7 +37,7 @@ pub fn help(text: &str) -> Option<String> {
             ("Method", values) => conditions.push(format!("{not}method={}", quoted(&values.join(",")))),
             ("ClientIP", values) => conditions.push(format!("{not}client={}", quoted(&values.join(",")))),
             ("Header" | "Headers", [name, value]) => {
-                conditions.push(format!("{not}header={}", quoted(&format!("{name}: {value}"))))
+                conditions.push(format!("{not}header={}", quoted(&format!("{name}: {value}"))));
             }
             ("Query", [name, value]) => conditions.push(format!("{not}query={}", quoted(&format!("{name}={value}")))),
             ("HostSNI", _) => {
@@ -55,7 +55,7 @@ pub fn help(text: &str) -> Option<String> {
     let inside = if paths.is_empty() && conditions.is_empty() {
         proxy.to_owned()
     } else {
-        let paths: String = paths.iter().map(|path| format!("{path} ")).collect();
+        let paths: String = paths.iter().flat_map(|path| [path.as_str(), " "]).collect();
         format!("route {paths}{{ {conditions}{proxy} }}")
     };
     Some(format!("write `site {hosts} {{ {inside} }}`"))

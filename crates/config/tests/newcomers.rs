@@ -1,6 +1,6 @@
-//! What people write who know another proxy: lines of theirs in a file of ours, and whole files. Each has the words that
-//! the answer has to have, so that somebody new knows what to type. `SHOW=1` prints every answer, to be judged by a
-//! reader.
+//! What people write who know another proxy: lines of theirs in a file of ours, and whole files. Each has the words
+//! that the answer has to have, so that somebody new knows what to type. `SHOW=1` prints every answer, to be judged
+//! by a reader.
 //!
 //! A case in `newcomers/NAME.txt` is a place (`@top`, `@site`, `@route`, `@pool`), lines as they are written there, and
 //! behind `=>` what has to be said, with `|` between.

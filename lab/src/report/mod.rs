@@ -14,6 +14,7 @@ mod json;
 mod ladder;
 pub mod number;
 mod page;
+mod picture;
 pub mod published;
 mod readme;
 mod section;
@@ -41,6 +42,9 @@ use crate::results::Report;
 pub struct ReadmeOptions {
     /// The `report.json` of a run.
     pub report: PathBuf,
+    /// The picture beside the table, as SVG, in the place of it.
+    #[arg(long)]
+    pub picture: bool,
 }
 
 /// Writes report.md and report.html of a run again, beside its report.json.
@@ -78,7 +82,8 @@ pub fn write(folder: &Path, report: &Report) -> Result<(), Error> {
 }
 
 pub fn readme(options: &ReadmeOptions) -> Result<(), Error> {
-    print!("{}", readme::readme(&Report::read(&options.report)?));
+    let report = Report::read(&options.report)?;
+    print!("{}", if options.picture { picture::picture(&report) } else { readme::readme(&report) });
     Ok(())
 }
 

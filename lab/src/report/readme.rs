@@ -30,6 +30,7 @@ pub fn readme(report: &Report) -> String {
     for standing in &main {
         text += &row(standing, &names, &ours);
     }
+    text += &meanings(&main);
     if main.iter().any(|standing| standing.unit == under_change::SENT_AGAIN) {
         text += &format!("\n{}\n", escape(under_change::SENT_AGAIN_MEANS));
     }
@@ -38,6 +39,30 @@ pub fn readme(report: &Report) -> String {
         text += "\nThe run was interrupted: what is missing above was not measured.\n";
     }
     text
+}
+
+/// What the names of the rows stand for, in the order in which they come.
+const MEANINGS: [(&str, &str); 5] = [
+    (
+        "e1",
+        "requests for 11 bytes at constant rates, each higher than the one before, with each proxy's shortest configuration (out of the box) and with the same settings for all (equalised); passed is the highest at which none was lost or late",
+    ),
+    (
+        "e2",
+        "pages of 2 KB and 100 KB with the same settings for all, as many requests as come back (closed), plain or compressed by the proxy",
+    ),
+    (
+        "e3",
+        "instances come and go behind one port while 250 connections (1×250) or five generators with 50 each (5×50) ask; whatever was not the right answer is counted",
+    ),
+    ("handshake", "new connections, each with a full TLS handshake or a resumed one"),
+    ("http2", "pages over HTTP/2, on so many connections with so many streams at once"),
+];
+
+fn meanings(main: &[&Standing]) -> String {
+    let known = MEANINGS.iter().filter(|(name, _)| main.iter().any(|standing| standing.experiment == *name));
+    let lines: String = known.map(|(name, meaning)| format!("- **{name}**: {meaning}.\n")).collect();
+    if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
 fn setting(report: &Report) -> String {

@@ -17,7 +17,9 @@ pub static MEMORY: Directive = Directive {
     )],
     summary: "How much memory the process may use.",
     details: "Near the budget new requests are refused with 503 and those on their way are finished, so that the machine does not end the whole \
-              process. `auto` takes what the container may use, or what the machine has. `off` refuses no request for want of memory.",
+              process. `auto` takes what the container may use, or what the machine has. `off` refuses no request for want of memory.\n\n\
+              What counts is what the process holds itself and, where its control group has a bound, what the whole group uses without its pages of files: sockets of the kernel and other \
+              processes of the container count as well. What happens at which share of it is in [operations.md](operations.md#resources).",
     default: "`auto`",
     example: "memory \"512MiB\"",
     lower: Lower::Top(lower),

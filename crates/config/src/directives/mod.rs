@@ -318,6 +318,112 @@ pub mod tests {
         }
     }
 
+    /// `value` of a summary that says "`value` when left out".
+    fn said_default(summary: &str) -> Option<&str> {
+        let before = summary.split(" when left out").next().filter(|before| before.len() < summary.len())?;
+        let written = before.strip_suffix('`')?;
+        Some(&written[written.rfind('`')? + 1..])
+    }
+
+    /// Properties of which a line with the default is not the same as one without.
+    const DEPENDENT: [(&str, &str); 6] = [
+        // In a site they stand for what the top level says.
+        ("acme", "key-type"),
+        ("acme", "http-port"),
+        ("acme", "preflight"),
+        // Belongs to another property than the one of the example.
+        ("discover", "agent"),
+        ("error-page", "placeholders"),
+        // Without it a share of the process's memory is a bound as well.
+        ("cache", "memory"),
+    ];
+
+    #[test]
+    fn every_default_that_a_property_is_said_to_have_is_the_one_that_holds() {
+        let load = |text: &str| load_with("example", text, Path::new("/nonexistent"), &Environment::Given([].into()));
+        let (mut count, mut wrong) = (0, Vec::new());
+        for directive in ALL {
+            for property in directive.properties {
+                let Some(default) = said_default(property.summary) else { continue };
+                if DEPENDENT.contains(&(directive.name, property.name)) {
+                    continue;
+                }
+                let text = surrounded(directive, directive.places[0]);
+                let written = format!(" {}=", property.name);
+                let Some(at) = text.find(&format!("{} ", directive.name)).map(|at| at + directive.name.len()) else { continue };
+                let line_end = at
+                    + text[at..]
+                        .find(" {\n")
+                        .or(text[at..].find('\n'))
+                        .map_or(text.len() - at, |end| end.min(text[at..].find('\n').unwrap_or(end)));
+                // The example may set it to something else.
+                let line = &text[at..line_end];
+                let kept = match line.find(&written) {
+                    None => line.trim_end().to_owned(),
+                    Some(start) => {
+                        let value = &line[start + written.len()..];
+                        let end = if value.starts_with('"') {
+                            2 + value[1..].find('"').unwrap_or(0)
+                        } else {
+                            value.find(' ').unwrap_or(value.len())
+                        };
+                        format!("{}{}", &line[..start], &value[end..]).trim_end().to_owned()
+                    }
+                };
+                let is_bare = default.starts_with('#') || default.parse::<u64>().is_ok();
+                let value = if is_bare { default.to_owned() } else { format!("\"{}\"", default.trim_matches('"')) };
+                let with_line = |line: &str| format!("{}{line} {}", &text[..at], &text[line_end..]);
+                let (without, with) = (with_line(&kept), with_line(&format!("{kept}{written}{value}")));
+                let meant = |text: &str| load(text).configuration.map(|configuration| format!("{configuration:?}"));
+                count += 1;
+                if meant(&without).is_none() || meant(&without) != meant(&with) {
+                    wrong.push(format!("`{}` {}={value}:\n{with}", directive.name, property.name));
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        assert!(count > 15, "only {count} defaults are said");
+    }
+
+    /// The line that writes out what is said to hold without one; `None` where that is said in words.
+    fn default_line(directive: &Directive) -> Option<String> {
+        let parts: Vec<&str> = directive.default.split('`').collect();
+        let is_code_alone = parts.len() > 1 && parts.iter().step_by(2).all(|between| matches!(*between, "" | ", " | ", then "));
+        let value = |code: &&str| {
+            let is_written = code.contains('=') || code.starts_with(['"', '#']) || code.parse::<u64>().is_ok();
+            if is_written { (*code).to_owned() } else { format!("\"{code}\"") }
+        };
+        let values: Vec<String> = parts.iter().skip(1).step_by(2).map(value).collect();
+        is_code_alone.then(|| format!("{} {}", directive.name, values.join(" ")))
+    }
+
+    /// What is written is kept apart from what is not, though it does the same: a route's takes the place of its
+    /// site's.
+    const KEPT_APART: [&str; 3] = ["path-policy", "pass-on", "alpn"];
+
+    #[test]
+    fn every_default_that_a_directive_is_said_to_have_is_the_one_that_holds() {
+        let load = |text: &str| load_with("example", text, Path::new("/nonexistent"), &Environment::Given([].into()));
+        let meant = |text: &str| load(text).configuration.map(|configuration| format!("{configuration:?}"));
+        let (mut count, mut wrong) = (0, Vec::new());
+        for directive in ALL.iter().filter(|directive| !KEPT_APART.contains(&directive.name)) {
+            let Some(line) = default_line(directive) else { continue };
+            let text = surrounded(directive, directive.places[0]);
+            // Where the directive cannot stand alone, its example has lines for those beside it.
+            let (with, without) = (text.replace(directive.example, &line), text.replace(directive.example, ""));
+            let is_part = directive.name == "server" || text == with;
+            if is_part {
+                continue;
+            }
+            count += 1;
+            if meant(&without).is_none() || meant(&without) != meant(&with) {
+                wrong.push(format!("{with}\n{:?}", load(&with).diagnostics.first().map(|fault| fault.message.clone())));
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        assert!(count > 15, "only {count} defaults are said");
+    }
+
     #[test]
     fn names_are_unique_in_a_place_and_reserved_words_are_not_taken() {
         for place in Place::ALL {

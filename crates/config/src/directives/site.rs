@@ -29,8 +29,8 @@ pub static SITE: Directive = Directive {
     summary: "What is served on one or more addresses.",
     details: "Without scheme and port a site is HTTPS on port 443, and port 80 redirects to it. A scheme or a port in the address says \
               otherwise; port 80 is plain HTTP. An IP address as host listens on that address only.\n\n\
-              Steps written directly in a site run before those of the route that is taken, wherever they stand. A terminal step \
-              (`proxy`, `respond`, `redirect`) directly in a site is a route of its own that matches everything; routes behind it are \
+              Steps written directly in a site run before those of the route that is taken, wherever they stand. A step that answers \
+              (`proxy`, `respond`, `redirect` and their like) directly in a site is a route of its own that matches everything; routes behind it are \
               never reached.\n\n\
               A request whose host belongs to no site is answered with 421, and a TLS handshake for such a name is refused, unless \
               there is a site for any host.",

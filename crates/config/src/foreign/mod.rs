@@ -96,6 +96,9 @@ pub struct Recognised {
 
 /// One diagnostic in the place of all others of a file that is another proxy's.
 pub fn of_whole_files(diagnostics: &mut Vec<Diagnostic>, sources: &Sources) {
+    if !diagnostics.iter().any(Diagnostic::is_error) {
+        return;
+    }
     for file in sources.ids() {
         let is_refused = |fault: &Diagnostic| fault.primary.location.file == file && fault.is_error();
         if !diagnostics.iter().any(is_refused) {

@@ -24,14 +24,14 @@ pub fn recognise(text: &str) -> Option<Recognised> {
 
 /// A line that says something.
 #[derive(Debug, Clone, Copy)]
-struct Line<'t> {
+struct TextLine<'t> {
     /// Without blanks around it.
     text: &'t str,
     start: usize,
     indent: usize,
 }
 
-impl<'t> Line<'t> {
+impl<'t> TextLine<'t> {
     fn span(&self) -> Range<usize> {
         self.start..self.start + self.text.len()
     }
@@ -45,14 +45,14 @@ impl<'t> Line<'t> {
     }
 }
 
-fn lines_of(text: &str) -> Vec<Line<'_>> {
+fn lines_of(text: &str) -> Vec<TextLine<'_>> {
     let mut start = 0;
     let mut lines = Vec::new();
     for written in text.split_inclusive('\n').take(LINES_MAX) {
         let trimmed = written.trim();
         let indent = written.len() - written.trim_start().len();
         if !trimmed.is_empty() && !trimmed.starts_with('#') && !trimmed.starts_with("//") {
-            lines.push(Line { text: trimmed, start: start + indent, indent });
+            lines.push(TextLine { text: trimmed, start: start + indent, indent });
         }
         start += written.len();
     }
@@ -66,14 +66,14 @@ fn is_ours(line: &str) -> bool {
     })
 }
 
-fn by_labels(lines: &[Line<'_>]) -> Option<Recognised> {
-    let is_label = |line: &&Line<'_>| {
+fn by_labels(lines: &[TextLine<'_>]) -> Option<Recognised> {
+    let is_label = |line: &&TextLine<'_>| {
         ["traefik.http.", "traefik.tcp.", "traefik.udp.", "traefik.enable"].iter().any(|label| line.text.contains(label))
     };
     lines.iter().find(is_label).map(|line| line.is(Peer::TraefikLabels))
 }
 
-fn json(text: &str, lines: &[Line<'_>]) -> Option<Recognised> {
+fn json(text: &str, lines: &[TextLine<'_>]) -> Option<Recognised> {
     let inside = text.trim_start().strip_prefix('{')?.trim_start();
     if !inside.starts_with('"') && !inside.starts_with('}') {
         return None;
@@ -91,8 +91,8 @@ fn json(text: &str, lines: &[Line<'_>]) -> Option<Recognised> {
     Some(lines[0].is(peer))
 }
 
-fn apache(lines: &[Line<'_>]) -> Option<Recognised> {
-    let is_section = |line: &&Line<'_>| {
+fn apache(lines: &[TextLine<'_>]) -> Option<Recognised> {
+    let is_section = |line: &&TextLine<'_>| {
         ["<VirtualHost", "<Directory", "<Location", "<IfModule", "<Proxy"].iter().any(|section| line.text.starts_with(section))
     };
     lines.iter().find(is_section).map(|line| line.is(Peer::Apache))
@@ -149,8 +149,8 @@ const HAPROXY_WORDS: &[&str] = &[
 ];
 
 /// Sections stand at the beginning of a line and have no braces.
-fn haproxy(lines: &[Line<'_>]) -> Option<Recognised> {
-    let is_open = |line: &&Line<'_>| !line.text.ends_with(['{', ';', ':', '}']);
+fn haproxy(lines: &[TextLine<'_>]) -> Option<Recognised> {
+    let is_open = |line: &&TextLine<'_>| !line.text.ends_with(['{', ';', ':', '}']);
     let section = lines.iter().filter(is_open).find(|line| line.indent == 0 && HAPROXY_SECTIONS.contains(&line.word()))?;
     let has_words = lines.iter().filter(is_open).any(|line| HAPROXY_WORDS.contains(&line.word()) && line.start != section.start);
     has_words.then(|| section.is(Peer::HaProxy))
@@ -178,8 +178,8 @@ const NGINX_STRONG: &[&str] = &[
     "http",
 ];
 
-fn nginx(lines: &[Line<'_>]) -> Option<Recognised> {
-    let statements = |line: &Line<'_>| {
+fn nginx(lines: &[TextLine<'_>]) -> Option<Recognised> {
+    let statements = |line: &TextLine<'_>| {
         let code = line.text.split(" #").next().unwrap_or_default().trim_end();
         let is_one = code.ends_with([';', '{', '}']);
         let is_strong = |statement: &&str| NGINX_STRONG.iter().any(|word| statement.split_whitespace().next() == Some(word));
@@ -216,11 +216,11 @@ const CADDY_STRONG: &[&str] = &[
 ];
 
 /// Addresses at the beginning of a line, and directives without `;` below them.
-fn caddy(lines: &[Line<'_>]) -> Option<Recognised> {
-    let is_answer = |line: &Line<'_>| line.text.starts_with("respond \"") || line.text.starts_with("respond /");
-    let is_sign = |line: &&Line<'_>| CADDY_STRONG.contains(&line.word()) || is_answer(line);
+fn caddy(lines: &[TextLine<'_>]) -> Option<Recognised> {
+    let is_answer = |line: &TextLine<'_>| line.text.starts_with("respond \"") || line.text.starts_with("respond /");
+    let is_sign = |line: &&TextLine<'_>| CADDY_STRONG.contains(&line.word()) || is_answer(line);
     let sign = lines.iter().find(|line| is_sign(line) && !line.text.ends_with(';'))?;
-    let is_block = |line: &Line<'_>| {
+    let is_block = |line: &TextLine<'_>| {
         let head = line.text.strip_suffix('{').map(str::trim_end);
         let is_address = |word: &str| {
             let is_named = word.contains(['.', ':', '*']) && tidegate_model::SiteAddress::parse(word).is_ok();
@@ -228,7 +228,7 @@ fn caddy(lines: &[Line<'_>]) -> Option<Recognised> {
         };
         line.indent == 0 && head.is_some_and(|head| head.is_empty() || head.split([',', ' ']).next().is_some_and(is_address))
     };
-    let is_bare_address = |line: &Line<'_>| {
+    let is_bare_address = |line: &TextLine<'_>| {
         line.indent == 0
             && line.text.contains(['.', ':'])
             && !line.text.contains(['{', '"', '='])
@@ -240,13 +240,13 @@ fn caddy(lines: &[Line<'_>]) -> Option<Recognised> {
 }
 
 /// The name between the brackets.
-fn section<'t>(line: &Line<'t>) -> Option<&'t str> {
+fn section<'t>(line: &TextLine<'t>) -> Option<&'t str> {
     let name = line.text.strip_prefix('[')?.strip_suffix(']')?.trim_matches(['[', ']']);
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '"'));
     is_name.then_some(name)
 }
 
-fn toml(lines: &[Line<'_>]) -> Option<Recognised> {
+fn toml(lines: &[TextLine<'_>]) -> Option<Recognised> {
     let first = lines.iter().find(|line| section(line).is_some())?;
     let is_of_traefik = |name: &str| {
         let head = name.split('.').next().unwrap_or_default();
@@ -260,14 +260,14 @@ fn toml(lines: &[Line<'_>]) -> Option<Recognised> {
     })
 }
 
-fn yaml(text: &str, lines: &[Line<'_>]) -> Option<Recognised> {
-    let key = |line: &Line<'_>| {
+fn yaml(text: &str, lines: &[TextLine<'_>]) -> Option<Recognised> {
+    let key = |line: &TextLine<'_>| {
         let written = line.text.trim_start_matches(['-', ' ']);
         let (key, rest) = written.split_once(':')?;
         let is_key = !key.is_empty() && !key.contains([' ', '{', '}', '(']) && (rest.is_empty() || rest.starts_with([' ', '\t']));
         is_key.then_some(())
     };
-    let is_yaml = |line: &&Line<'_>| key(line).is_some() || line.text.starts_with("- ") || line.text.starts_with("---");
+    let is_yaml = |line: &&TextLine<'_>| key(line).is_some() || line.text.starts_with("- ") || line.text.starts_with("---");
     let count = lines.iter().filter(is_yaml).count();
     // Flow maps and texts over several lines are no keys.
     if count * 10 < lines.len() * 6 || count < 2 {

@@ -314,7 +314,7 @@ pub static SAID: &[Said] = &[
     ),
     (
         &["stats", "stub_status", "metrics", "prometheus", "dashboard", "api", "healthz", "stats_config", "vts", "listen_stats"],
-        "metrics, health and the API are served without a word at `127.0.0.1:9180`; `admin \"127.0.0.1:9180\"` at the top level says where",
+        "metrics and health are served without a word at `127.0.0.1:9180`, the API on a socket of the state folder; `admin \"127.0.0.1:9180\"` at the top level says where",
     ),
     (
         &["tracing", "opentelemetry", "opentracing", "otel", "zipkin", "jaeger", "trace_context"],
