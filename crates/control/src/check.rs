@@ -2,8 +2,10 @@
 //! `tidegate check`; nothing is changed and nothing stays open.
 
 use crate::bind::BindFault;
+use crate::descriptors;
 use crate::discovery::{FIRST_ANSWERS_LIMIT, FirstWord, first_words};
 use crate::driver::{Chosen, DRIVER_HELP};
+use crate::memory::check_address_space;
 use crate::named_files::{auths, file_of};
 use crate::workers::worker_count;
 use jiff::Timestamp;
@@ -72,6 +74,7 @@ pub fn check(configuration: &Configuration, state_dir: PathBuf, now: Timestamp) 
             help: error.help(),
         }),
     }
+    check_limits(&mut findings);
     check_driver(configuration, &mut findings);
     check_addresses(configuration, &mut findings);
     check_admin(configuration, &mut findings);
@@ -86,6 +89,21 @@ pub fn check(configuration: &Configuration, state_dir: PathBuf, now: Timestamp) 
     check_acme_roots(configuration, &mut findings);
     check_cache(configuration, &mut findings);
     findings
+}
+
+/// Limits of the process below which it does not start. Those of whoever checks are mostly those of whoever runs.
+fn check_limits(findings: &mut Vec<Finding>) {
+    for (code, checked) in [("address-space", check_address_space()), ("open-files", descriptors::check())] {
+        let Err(said) = checked else { continue };
+        let (message, help) = said.split_once("\n  help: ").unwrap_or((&said, ""));
+        findings.push(Finding {
+            severity: Severity::Error,
+            code,
+            place: Place::Whole,
+            message: message.to_owned(),
+            help: Some(help.to_owned()).filter(|help| !help.is_empty()),
+        });
+    }
 }
 
 fn check_driver(configuration: &Configuration, findings: &mut Vec<Finding>) {

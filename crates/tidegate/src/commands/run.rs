@@ -26,7 +26,7 @@ pub fn run(config: &Path, watch: bool) -> ExitCode {
 /// `source` is asked unless the process before has handed its own over: what came from standard input cannot be read
 /// twice.
 pub fn serve(source: impl FnOnce() -> Source, state_dir: PathBuf, watch: bool, started: impl FnOnce()) -> ExitCode {
-    if let Err(fault) = tidegate_control::memory::check_address_space() {
+    if let Err(fault) = tidegate_control::memory::check_address_space().and_then(|()| tidegate_control::descriptors::check()) {
         return fail(&fault);
     }
     // Before any thread runs: it changes the environment.
