@@ -6,7 +6,7 @@ use std::io;
 
 /// With fewer the process does not start: its own files, what two workers wait in, and a few connections.
 const LEAST: u64 = 64;
-const REMEDY: &str = "raise the limit of open files (`ulimit -n`, or LimitNOFILE of the unit)";
+pub(crate) const REMEDY: &str = "raise the limit of open files (`ulimit -n`, or LimitNOFILE of the unit)";
 
 /// Every connection takes a descriptor and every proxied request a second one; the soft limit of 1,024 is for programs
 /// that use `select`.
