@@ -9,8 +9,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use tidegate_model::listening::site_name;
 use tidegate_model::{
-    AccessLogFormat, Acme, AcmeChallenge, HostPattern, ListenerPlace, Placeholder, Pool, Protocol, Scheme, Site, SiteAddress, Storage,
-    TemplatePart, TlsSource, UpstreamAddress,
+    AccessLogFormat, Acme, AcmeChallenge, HostPattern, ListenerPlace, Placeholder, Pool, Protocol, Scheme, Site, SiteAddress,
+    Storage, TemplatePart, TlsSource, UpstreamAddress,
 };
 
 /// Everything that can only be seen with the whole configuration in view.

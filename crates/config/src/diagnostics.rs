@@ -497,7 +497,12 @@ pub fn nearest<'c>(written: &str, candidates: impl IntoIterator<Item = &'c str>)
     candidates
         .into_iter()
         .take(CANDIDATES_MAX)
-        .map(|candidate| (edit_distance(&lower, &candidate.to_ascii_lowercase()), candidate))
+        .map(|candidate| {
+            let whole = candidate.to_ascii_lowercase();
+            // `uring` for `io-uring`: a part that ends a name is it, however much is in front.
+            let is_end = written_chars > 3 && whole.strip_suffix(&lower).is_some_and(|front| front.ends_with('-'));
+            (if is_end { 1 } else { edit_distance(&lower, &whole) }, candidate)
+        })
         .filter(|(distance, candidate)| *distance <= allowed && *distance < candidate.chars().count())
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
@@ -573,6 +578,7 @@ mod tests {
         check("rnadom", Some("random"));
         check("hsah", Some("hash"));
         check("P2C", Some("p2c"));
+        check("conn", Some("least-conn"));
         check("ip", None);
         check("sticky", None);
         check("", None);

@@ -1,5 +1,6 @@
 //! Binding one listening address, and what stands in the way of it. Which sockets there are is in `sockets`.
 
+use crate::descriptors;
 use crate::socket_file;
 use std::fmt;
 use std::io;
@@ -27,6 +28,7 @@ impl BindFault {
                 "ports below 1024 need privileges: run as root, give the binary CAP_NET_BIND_SERVICE, or set net.ipv4.ip_unprivileged_port_start to {port}"
             ),
             io::ErrorKind::AddrNotAvailable => format!("no interface of this machine has the address {}", address.ip()),
+            _ if self.error.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => descriptors::REMEDY.to_owned(),
             _ => "see the error of the operating system".to_owned(),
         }
     }

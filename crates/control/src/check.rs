@@ -2,8 +2,10 @@
 //! `tidegate check`; nothing is changed and nothing stays open.
 
 use crate::bind::BindFault;
+use crate::descriptors;
 use crate::discovery::{FIRST_ANSWERS_LIMIT, FirstWord, first_words};
 use crate::driver::{Chosen, DRIVER_HELP};
+use crate::memory::check_address_space;
 use crate::named_files::{auths, file_of};
 use crate::workers::worker_count;
 use jiff::Timestamp;
@@ -17,9 +19,8 @@ use tidegate_certs::trust::roots_of_file;
 use tidegate_certs::{CertFinding, FileKeys, Severity, TlsProcessState, check_site, check_upstream};
 use tidegate_model::listening::listen_address;
 use tidegate_model::{
-    AdminEndpoint, AdminPlace, Configuration, Discover, FastCgi, ListenAddress, LogTarget, Pool, Scheme, Site, SiteAddress, Storage,
-    TcpAddress,
-    Terminal, TlsSource, UpstreamAddress,
+    AdminEndpoint, AdminPlace, Configuration, Discover, FastCgi, ListenAddress, LogTarget, Pool, Scheme, Site, SiteAddress,
+    Storage, TcpAddress, Terminal, TlsSource, UpstreamAddress,
 };
 use tidegate_proxy::auth::read_users;
 use tidegate_transport::ring::Unavailable;
@@ -75,6 +76,7 @@ pub fn check(configuration: &Configuration, state_dir: PathBuf, now: Timestamp) 
             help: error.help(),
         }),
     }
+    check_limits(&mut findings);
     check_driver(configuration, &mut findings);
     check_addresses(configuration, &mut findings);
     check_admin(configuration, &state_dir, &mut findings);
@@ -89,6 +91,21 @@ pub fn check(configuration: &Configuration, state_dir: PathBuf, now: Timestamp) 
     check_acme_roots(configuration, &mut findings);
     check_cache(configuration, &mut findings);
     findings
+}
+
+/// Limits of the process below which it does not start. Those of whoever checks are mostly those of whoever runs.
+fn check_limits(findings: &mut Vec<Finding>) {
+    for (code, checked) in [("address-space", check_address_space()), ("open-files", descriptors::check())] {
+        let Err(said) = checked else { continue };
+        let (message, help) = said.split_once("\n  help: ").unwrap_or((&said, ""));
+        findings.push(Finding {
+            severity: Severity::Error,
+            code,
+            place: Place::Whole,
+            message: message.to_owned(),
+            help: Some(help.to_owned()).filter(|help| !help.is_empty()),
+        });
+    }
 }
 
 fn check_driver(configuration: &Configuration, findings: &mut Vec<Finding>) {

@@ -12,6 +12,7 @@ mod check;
 pub mod compile;
 pub mod confirm;
 pub mod control;
+pub mod descriptors;
 pub mod discovery;
 mod driver;
 pub mod edit;

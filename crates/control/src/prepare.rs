@@ -3,6 +3,7 @@
 use crate::compile::{Numbers, SharedState, gather};
 use crate::confirm::Confirmation;
 use crate::control::{Control, Watching};
+use crate::descriptors;
 use crate::discovery::Followers;
 use crate::driver::Chosen;
 use crate::endpoint::{AdminListener, AdminPlaces, AdminSockets};
@@ -89,7 +90,7 @@ impl Drop for Borrowed {
 }
 
 pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault> {
-    raise_descriptor_limit();
+    descriptors::raise_limit();
     let StartOptions { source, memory, state_dir, version, watch, ends_with_terminal, inheritance, mut activation } = options;
     let configuration = Arc::new(read.configuration);
     let driver = Chosen::by(configuration.driver, worker_count(configuration.threads))?;
@@ -299,12 +300,4 @@ fn start_watch(events: mpsc::Sender<Event>) -> Option<FileWatch> {
         let _ = events.blocking_send(Event::FilesChanged(changed));
     };
     FileWatch::start(DEBOUNCE, report).inspect_err(|error| tracing::error!(%error, "changes of files will not be noticed")).ok()
-}
-
-/// Every connection takes a descriptor and every proxied request a second one; the soft limit of 1,024 is for programs
-/// that use `select`.
-fn raise_descriptor_limit() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }

@@ -1,6 +1,7 @@
 //! The worker threads as the control thread knows them: started, told of changes, asked, and ended. What they do is in
 //! `proxy::worker`.
 
+use crate::descriptors;
 use crate::driver::Chosen;
 use std::io;
 use std::sync::Arc;
@@ -104,7 +105,8 @@ impl Workers {
         }
         for _ in &fresh {
             let outcome = running.recv_timeout(START_LIMIT).map_err(|_| io::Error::other("a worker did not start in time"))?;
-            outcome.map_err(|error| io::Error::other(format!("a worker did not start: {error}")))?;
+            outcome
+                .map_err(|error| io::Error::other(format!("a worker did not start: {error}{}", descriptors::remedy(&error))))?;
         }
         self.running.extend(fresh);
         Ok(())

@@ -170,8 +170,14 @@ impl Record {
 
     /// A server was chosen.
     pub fn sent_to(&mut self, server: usize) {
-        self.upstream =
-            Some(UpstreamRecord { server: server as u32, reused: false, protocol: None, connect_us: None, tls_us: None, answer: None });
+        self.upstream = Some(UpstreamRecord {
+            server: server as u32,
+            reused: false,
+            protocol: None,
+            connect_us: None,
+            tls_us: None,
+            answer: None,
+        });
     }
 
     /// A connection to the server is there, on which this is spoken, and which had served a request before or not.

@@ -64,7 +64,8 @@ pub use placeholder::{LogField, Placeholder, Template, TemplatePart};
 pub use pool::{Adaptive, Bounds, KeepAlive, Pool, PoolName, Protocol, ProxyProtocol, Server, Timeouts, UpstreamTls};
 pub use process::{
     ADMIN_ADDRESS, ADMIN_SOCKET, AccessLog, AccessLogFormat, Admin, AdminEndpoint, AdminPlace, AdminServes, DriverChoice, Limits,
-    ListenerOptions, Log, LogConditions, LogLevel, LogTarget, Memory, Rotation, Secret, Syslog, SyslogPlace, Threads, TicketKeySource,
+    ListenerOptions, Log, LogConditions, LogLevel, LogTarget, Memory, Rotation, Secret, Syslog, SyslogPlace, Threads,
+    TicketKeySource,
 };
 pub use request_ids::RequestIds;
 pub use request_log::{RouteLog, RouteLogField};

@@ -8,7 +8,7 @@ use crate::worker_snapshot::WorkerSnapshot;
 use std::cell::{Cell, RefCell};
 use std::net::TcpListener;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tidegate_model::ListenAddress;
 use tidegate_transport::Sock;
 use tidegate_transport::rt::{self, Signal};
@@ -130,6 +130,13 @@ impl<S: Sock> Listeners<S> {
             if let (false, Some(position)) = (stays, before.shared.listener_position(state.address, state.protocol())) {
                 state.leave_configuration(before.clone(), position);
             }
+        }
+    }
+
+    /// Connections that wait for their next request wait no longer than to that moment.
+    pub fn end_idle_by(&self, at: Instant) {
+        for listening in self.current.borrow().iter() {
+            listening.state.borrow().end_idle_by(at);
         }
     }
 

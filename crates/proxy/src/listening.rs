@@ -385,6 +385,15 @@ impl<S: Sock> ListenerState<S> {
         *self.last.borrow_mut() = Some((last, position));
     }
 
+    /// Connections that wait for their next request wait no longer than to that moment.
+    pub fn end_idle_by(&self, at: Instant) {
+        for (_, entry) in self.connections.borrow().iter() {
+            if let Some(stream) = entry.stream.upgrade() {
+                stream.sock.end_idle_by(at);
+            }
+        }
+    }
+
     /// Ends its connections gently: idle ones one after the other, those with a request after its answer. Tunnels and
     /// whatever else is left have until `limit`; without one they end by themselves.
     pub fn drain(&self, limit: Option<Duration>, random: &mut dyn FnMut() -> u64) {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use tidegate_exchange::date::DateClock;
 use tidegate_middleware::{RequestId, Scratch};
 use tidegate_telemetry::{AccessLogSenders, EventGate, SiteMetrics, WorkerMetrics};
-use tidegate_transport::Sock;
+use tidegate_transport::{Sock, rt};
 use tidegate_upstream::pool::{Of, WorkerPool};
 
 /// Events of one kind that a worker logs per second.
@@ -127,7 +127,11 @@ impl<S: Sock> Worker<S> {
             in_use.insert(Rc::as_ptr(pool));
         });
         self.recent.let_go(|pool| in_use.contains(&Rc::as_ptr(pool)));
+        let (kept_before, kept) = (before.shared.limits.keep_alive, now.shared.limits.keep_alive);
         *self.snapshot.borrow_mut() = now;
+        if kept < kept_before {
+            self.listeners.end_idle_by(rt::now() + kept);
+        }
         self.make_warm_pools();
     }
 

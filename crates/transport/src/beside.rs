@@ -1,7 +1,7 @@
 //! Threads beside a worker, for what may block: names that are looked up, folders that are read, bodies that are
 //! written to disk. They begin when there is work, end when there was none for a while, and are bounded; beyond the
-//! bound work waits for one of them. Where the system gives no thread, whoever asks is told so: a request is refused
-//! then, and nothing else is lost.
+//! bound work waits for one of them, up to a bound of its own. Where the system gives no thread, or too much waits
+//! already, whoever asks is told so: a request is refused then, and nothing else is lost.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,6 +13,9 @@ use tokio::sync::oneshot;
 
 /// Threads of one worker.
 pub(crate) const THREADS_MAX: usize = 32;
+/// Pieces of work of one worker that wait for a thread. A disk or a resolver that is behind by so many will not catch
+/// up before most of those who ask have gone.
+const WAITING_MAX: usize = 1024;
 /// Without work a thread ends after that time: most workers never have any.
 const IDLE: Duration = Duration::from_secs(10);
 
@@ -32,7 +35,6 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Bounded by the requests that wait for it: each has one piece of work here at a time.
     waiting: VecDeque<Job>,
     threads: usize,
     idle: usize,
@@ -40,7 +42,7 @@ struct State {
 }
 
 impl Beside {
-    /// Has a thread do it. Errors: the system gives none, and there is none yet.
+    /// Has a thread do it. Errors: the system gives none, and there is none yet; [`WAITING_MAX`] pieces wait already.
     pub fn begin<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -62,6 +64,9 @@ impl Beside {
             let _ = sender.send(catch_unwind(AssertUnwindSafe(work)));
         };
         let mut state = self.shared.lock();
+        if state.waiting.len() >= WAITING_MAX {
+            return Err(io::Error::new(io::ErrorKind::WouldBlock, "too much work waits for a thread already"));
+        }
         if state.waiting.len() >= state.idle && state.threads < THREADS_MAX {
             state.threads += 1;
             if let Err(error) = spawn(self.shared.clone()) {
@@ -116,7 +121,7 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
-    use super::{Beside, THREADS_MAX};
+    use super::{Beside, THREADS_MAX, WAITING_MAX};
     use std::io;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -164,8 +169,16 @@ mod tests {
         }
         let mut late = beside.begin(|| 3).expect("it waits");
         assert!(late.try_recv().is_err() && beside.shared.lock().threads == THREADS_MAX);
+        // One waits already.
+        let waiting: Vec<_> = (1..WAITING_MAX).map(|number| beside.begin(move || number).expect("it waits")).collect();
+        let refused = beside.begin(|| 4).map(drop).map_err(|error| error.kind());
+        assert_eq!(refused, Err(io::ErrorKind::WouldBlock));
         drop(go);
         assert_eq!(late.blocking_recv().expect("done").expect("no panic"), 3);
+        for (number, done) in (1..).zip(waiting) {
+            assert_eq!(done.blocking_recv().expect("done").expect("no panic"), number);
+        }
+        assert!(beside.begin(|| ()).expect("there is room again").blocking_recv().expect("done").is_ok());
         for outcome in held {
             assert!(outcome.blocking_recv().expect("done").is_ok());
         }

@@ -105,6 +105,12 @@ impl Buf {
         }
     }
 
+    /// With the room of a lease around the bytes, for who adds to them again.
+    #[inline]
+    pub fn into_lease(self) -> Buf {
+        if self.bytes.len() == TOTAL { self } else { Buf::copy_of(&self) }
+    }
+
     /// What it takes of memory.
     pub fn held_bytes(&self) -> usize {
         self.bytes.len()
@@ -317,6 +323,8 @@ mod tests {
         buf.shrink();
         buf.advance(4);
         assert_eq!((&*buf, buf.room()), (&b"s"[..], 0));
+        let again = buf.into_lease();
+        assert_eq!((&*again, again.head_room()), (&b"s"[..], HEAD_ROOM));
         let mut nothing = Buf::empty();
         nothing.shrink();
         assert_eq!(nothing.held_bytes(), 0);

@@ -10,10 +10,15 @@ const PORTS: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 /// As the kernel has them where nobody changed that.
 const PORTS_USUAL: u64 = 60_999 - 32_768 + 1;
 
-/// The part that one address may take. The kernel looks for a port among every second one first: once half of them are
-/// in use, each further connection costs a walk over all of these. And each connection to a server has one of a client
-/// beside it, so that half of the descriptors is what there is for both.
-const PART: u64 = 2;
+/// The part of the ports that one address may take. The kernel looks for a port among every second one first: once half
+/// of them are in use, each further connection costs a walk over all of these.
+const PORTS_PART: u64 = 2;
+/// The part of the descriptors. Each connection to a server has one of a client beside it, and as many clients again
+/// are between two requests or wait for their turn: with half of them, clients who wait would take what the requests
+/// before them need.
+const DESCRIPTORS_PART: u64 = 3;
+/// What the process has open itself: sockets that listen, logs, what its workers wait in.
+const DESCRIPTORS_OWN: u64 = 64;
 
 /// Connections to one address, of all workers, where the configuration says nothing.
 pub fn connections_max() -> u32 {
@@ -25,7 +30,8 @@ pub fn connections_max() -> u32 {
 }
 
 fn part_of(ports: u64, descriptors: Option<u64>) -> u32 {
-    let most = ports.min(descriptors.unwrap_or(u64::MAX)) / PART;
+    let of_descriptors = descriptors.map_or(u64::MAX, |all| all.saturating_sub(DESCRIPTORS_OWN) / DESCRIPTORS_PART);
+    let most = (ports / PORTS_PART).min(of_descriptors);
     u32::try_from(most).unwrap_or(u32::MAX).max(1)
 }
 
@@ -51,11 +57,14 @@ mod tests {
     }
 
     #[test]
-    fn one_server_takes_half_of_what_there_is() {
+    fn one_server_takes_half_of_the_ports_and_leaves_clients_their_descriptors() {
         let check = |ports, descriptors, expected| assert_eq!(part_of(ports, descriptors), expected);
         check(28_232, None, 14_116);
         check(28_232, Some(1 << 20), 14_116);
-        check(28_232, Some(1024), 512);
+        check(28_232, Some(1024), 320);
+        // Twice as many clients, and the process itself.
+        check(28_232, Some(300), 78);
+        check(28_232, Some(64), 1);
         check(1, Some(1), 1);
         assert!(connections_max() >= 1);
     }

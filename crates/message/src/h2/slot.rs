@@ -42,9 +42,10 @@ pub struct Slot {
     pub(super) head: Option<Box<ResponseHead>>,
     /// The answer to a HEAD.
     pub(super) is_bodiless: bool,
+    /// Nothing more is read.
     pub(super) fault: Option<StreamFault>,
-    /// The rule that the trailers broke: the message is never whole.
-    pub(super) malformed: Option<HeadError>,
+    /// The fault is that of trailers which broke a rule, and the answer may go out all the same.
+    is_answerable: bool,
     /// Boxed, as it is there only while the peer's window or the connection is full.
     pub(super) outgoing: Option<Box<Outgoing>>,
     /// Whoever waits for a part of the body.
@@ -118,21 +119,27 @@ impl Slot {
     pub(super) fn take_trailers(&mut self, trailers: Result<Box<Fields>, HeadError>, is_answerable: bool) {
         match trailers {
             Ok(trailers) => self.arrived.get_or_insert_default().trailers = Some(trailers),
-            Err(error) => {
-                self.malformed = Some(error);
-                if !is_answerable {
-                    self.fail(StreamFault::Malformed(error));
-                }
+            Err(error) if is_answerable && self.fault.is_none() => {
+                self.fault = Some(StreamFault::Malformed(error));
+                self.is_answerable = true;
             }
+            Err(_) if is_answerable => {}
+            Err(error) => self.fail(StreamFault::Malformed(error)),
         }
         self.wake_reader();
     }
 
     pub(super) fn fail(&mut self, fault: StreamFault) {
         self.fault.get_or_insert(fault);
+        self.is_answerable = false;
         self.outgoing = None;
         self.wake_reader();
         self.wake_writer();
+    }
+
+    /// Why nothing goes any more, and no head comes.
+    pub(super) fn end(&self) -> Option<StreamFault> {
+        self.fault.filter(|_| !self.is_answerable)
     }
 
     /// The head that was read of it is kept as long as it is.

@@ -35,7 +35,7 @@ impl StreamHandle {
     /// Why the stream has ended before its time, if it has.
     pub fn fault(&self) -> Option<StreamFault> {
         match self.shared.state.borrow_mut().connection.user(self.key) {
-            Some(slot) => slot.fault,
+            Some(slot) => slot.end(),
             None => Some(StreamFault::Lost),
         }
     }
@@ -47,14 +47,13 @@ impl StreamHandle {
         let has_come_whole = connection.has_come_whole(self.key);
         let Some(slot) = connection.user(self.key) else { return Poll::Ready(Err(StreamFault::Lost)) };
         let Some(arrived) = slot.arrived.as_mut().filter(|arrived| !arrived.body.is_empty()) else {
-            return match (slot.malformed, slot.fault) {
-                (Some(error), _) => Poll::Ready(Err(StreamFault::Malformed(error))),
-                (None, Some(fault @ StreamFault::Malformed(_))) => Poll::Ready(Err(fault)),
+            return match slot.fault {
+                Some(fault @ StreamFault::Malformed(_)) => Poll::Ready(Err(fault)),
                 _ if has_come_whole => Poll::Ready(Ok(None)),
-                (None, Some(fault @ (StreamFault::Reset { .. } | StreamFault::Unprocessed | StreamFault::Lost))) => {
+                Some(fault @ (StreamFault::Reset { .. } | StreamFault::Unprocessed | StreamFault::Lost)) => {
                     Poll::Ready(Err(fault))
                 }
-                (None, None) => {
+                None => {
                     remember(&mut slot.reader, cx);
                     state.widen(self.key);
                     state.wake_driver();
@@ -82,7 +81,7 @@ impl StreamHandle {
     pub fn poll_head(&self, cx: &mut Context<'_>) -> Poll<Result<(), StreamFault>> {
         let mut state = self.shared.state.borrow_mut();
         let Some(slot) = state.connection.user(self.key) else { return Poll::Ready(Err(StreamFault::Lost)) };
-        match (&slot.head, slot.fault) {
+        match (&slot.head, slot.end()) {
             (Some(_), _) => Poll::Ready(Ok(())),
             (None, Some(fault)) => Poll::Ready(Err(fault)),
             (None, None) => {
@@ -115,7 +114,7 @@ impl StreamHandle {
         let connection = &mut self.shared.state.borrow_mut().connection;
         let has_come_whole = connection.has_come_whole(self.key);
         connection.user(self.key).is_none_or(|slot| {
-            let is_malformed = slot.malformed.is_some() || matches!(slot.fault, Some(StreamFault::Malformed(_)));
+            let is_malformed = matches!(slot.fault, Some(StreamFault::Malformed(_)));
             has_come_whole && !is_malformed && slot.unread_bytes() == 0 && !slot.has_trailers()
         })
     }
@@ -162,7 +161,7 @@ impl StreamHandle {
     fn poll_sent(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut state = self.shared.state.borrow_mut();
         let Some(slot) = state.connection.user(self.key) else { return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())) };
-        match (&slot.fault, &slot.outgoing) {
+        match (slot.end(), &slot.outgoing) {
             (Some(_), _) => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
             (None, None) => Poll::Ready(Ok(())),
             (None, Some(_)) => {
@@ -205,7 +204,7 @@ impl StreamHandle {
     pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.shared.state.borrow_mut();
         let Some(slot) = state.connection.user(self.key) else { return Poll::Ready(()) };
-        if slot.fault.is_some() {
+        if slot.end().is_some() {
             return Poll::Ready(());
         }
         remember(&mut slot.writer, cx);

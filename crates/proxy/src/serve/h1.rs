@@ -95,13 +95,21 @@ async fn serve_requests<S: Sock>(connection: &Rc<Connection<S>>, first: Buf) -> 
 
 /// The rest of the time that a connection may be without a request.
 async fn rest<S: Sock>(connection: &Connection<S>) -> Option<Buf> {
-    match wait_for_request(connection, RESTS_AFTER).await {
-        Waited::Began(data) => Some(data),
-        Waited::Rests | Waited::Over => None,
+    let mut rested = RESTS_AFTER;
+    loop {
+        let keep_alive = connection.worker.keep_alive();
+        match wait_for_request(connection, rested).await {
+            Waited::Began(data) => return Some(data),
+            // A reload may have given it longer meanwhile. A client that has left is found to have left once more.
+            Waited::Rests | Waited::Over if connection.worker.keep_alive() > keep_alive && !connection.is_draining() => {
+                rested = keep_alive;
+            }
+            Waited::Rests | Waited::Over => return None,
+        }
     }
 }
 
-/// The first bytes of the next request. The client has been silent for `rested` already: nothing, or [`RESTS_AFTER`].
+/// The first bytes of the next request. The client has been silent for `rested` already.
 async fn wait_for_request<S: Sock>(connection: &Connection<S>, rested: Duration) -> Waited {
     // What came early is answered; the rest needs the end of the handshake.
     if connection.stream.is_early() && !connection.stream.has_unread() && Box::pin(connection.finish_handshake()).await.is_err() {

@@ -91,7 +91,6 @@ struct Deadlines {
     said_goodbye_idle: bool,
     /// Whether a request was there since the last tick.
     was_used: bool,
-    keep_alive: Duration,
     tick: Pin<Box<dyn Future<Output = ()>>>,
     header_timeout: Duration,
     /// A head that has not come whole.
@@ -155,7 +154,8 @@ impl<S: Sock> FrameOwner for Session<S> {
                 continue;
             }
             deadlines.was_used = !self.requests.is_empty();
-            deadlines.tick = Box::pin(rt::sleep(if deadlines.told { GOODBYE_GRACE } else { deadlines.keep_alive / 2 }));
+            deadlines.tick =
+                Box::pin(rt::sleep(if deadlines.told { GOODBYE_GRACE } else { self.connection.worker.keep_alive() / 2 }));
         }
         if deadlines.head.as_mut().is_some_and(|head| head.as_mut().poll(cx).is_ready()) {
             return Poll::Ready(Some(self.end("a head did not come whole within `limits header-timeout`")));
@@ -223,7 +223,6 @@ impl<S: Sock> Session<S> {
                 told: false,
                 said_goodbye_idle: false,
                 was_used: true,
-                keep_alive: limits.keep_alive,
                 tick: Box::pin(rt::sleep(limits.keep_alive / 2)),
                 header_timeout: limits.header_timeout,
                 head: None,

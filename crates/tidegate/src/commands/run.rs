@@ -46,7 +46,7 @@ pub fn serve(source: impl FnOnce() -> Source, state_dir: PathBuf, life: Life, st
         Err(error) => return fail(&error),
     };
     let fail = |message: &str| fail_to_start(message, form);
-    if let Err(fault) = tidegate_control::memory::check_address_space() {
+    if let Err(fault) = tidegate_control::memory::check_address_space().and_then(|()| tidegate_control::descriptors::check()) {
         return fail(&fault);
     }
     let inheritance = match inherit() {

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tidegate_testkit::driver;
 use tidegate_testkit::proxy::Proxy;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tidegate");
@@ -25,13 +26,17 @@ const ADDRESSES: &str = r#""http://127.0.0.1:{port}" "https://localhost:{port:tl
 const PROTOCOLS: [&str; 2] = ["http/1.1", "h2"];
 
 fn start(steps: &str) -> Proxy {
+    start_on(driver::EPOLL, steps)
+}
+
+fn start_on(driver: &str, steps: &str) -> Proxy {
     Proxy::start(
         PROGRAM,
-        &format!(
+        &driver::on(driver, &format!(
             "admin \"127.0.0.1:{{admin}}\"\nthreads 2\n\
              access-log \"{{dir}}/access.log\" format=\"{{method}} {{path}} {{status}} {{protocol}} {{response.header.Content-Encoding}} <{{request.header.Accept-Encoding}}>\"\n\
              site {ADDRESSES} {{\n    tls \"internal\"\n{steps}\n}}\n"
-        ),
+        )),
     )
     .expect("it starts")
 }
@@ -112,26 +117,29 @@ fn pages_come_compressed_and_are_shown_as_they_were() {
     });
     let upstream = server.address;
     let route = |coding| format!("    route \"/{coding}/*\" {{ compress \"{coding}\"; proxy \"{upstream}\" }}\n");
-    let mut proxy = start(&format!("{}    proxy \"{upstream}\"", ["zstd", "br", "gzip"].map(route).concat()));
-    for (origin, protocol) in origins(&mut proxy).iter().zip(PROTOCOLS) {
-        let result = visit(&browser, &format!("{origin}{PAGE}"), &server, &proxy);
-        for coding in ["zstd", "br", "gzip"] {
-            let seen = &result[coding];
-            assert_eq!(seen["said"], json!([coding, "Accept-Encoding"]), "{origin}");
-            assert_eq!(seen["protocol"], protocol);
-            assert!(seen["text"] == text && seen["fetched"] == whole, "{origin}: {coding} is not what was sent");
-            assert_eq!(seen["decoded"], decoded, "{origin}: {coding}");
-            let encoded = seen["encoded"].as_u64().expect("a size");
-            assert!(encoded > 0 && encoded < decoded as u64 / 2, "{origin}: {coding}: {encoded} of {decoded} bytes");
+    let steps = format!("{}    proxy \"{upstream}\"", ["zstd", "br", "gzip"].map(route).concat());
+    for driver in driver::drivers(PROGRAM) {
+        let mut proxy = start_on(driver, &steps);
+        for (origin, protocol) in origins(&mut proxy).iter().zip(PROTOCOLS) {
+            let result = visit(&browser, &format!("{origin}{PAGE}"), &server, &proxy);
+            for coding in ["zstd", "br", "gzip"] {
+                let seen = &result[coding];
+                assert_eq!(seen["said"], json!([coding, "Accept-Encoding"]), "{origin}");
+                assert_eq!(seen["protocol"], protocol);
+                assert!(seen["text"] == text && seen["fetched"] == whole, "{origin}: {coding} is not what was sent");
+                assert_eq!(seen["decoded"], decoded, "{origin}: {coding}");
+                let encoded = seen["encoded"].as_u64().expect("a size");
+                assert!(encoded > 0 && encoded < decoded as u64 / 2, "{origin}: {coding}: {encoded} of {decoded} bytes");
+            }
         }
-    }
-    // Brotli and zstd are offered over TLS, and without it by pages of this machine, which count as secure.
-    for coding in ["zstd", "br", "gzip"] {
-        let expected = |protocol| format!("GET /{coding}/text 200 {protocol} {coding} <gzip, deflate, br, zstd>");
-        let mut lines = logged(&proxy, &format!("/{coding}/text"), 4);
-        lines.sort_unstable();
-        let protocols = ["HTTP/1.1", "HTTP/1.1", "HTTP/2", "HTTP/2"];
-        assert_eq!(lines, protocols.map(expected));
+        // Brotli and zstd are offered over TLS, and without it by pages of this machine, which count as secure.
+        for coding in ["zstd", "br", "gzip"] {
+            let expected = |protocol| format!("GET /{coding}/text 200 {protocol} {coding} <gzip, deflate, br, zstd>");
+            let mut lines = logged(&proxy, &format!("/{coding}/text"), 4);
+            lines.sort_unstable();
+            let protocols = ["HTTP/1.1", "HTTP/1.1", "HTTP/2", "HTTP/2"];
+            assert_eq!(lines, protocols.map(expected), "{driver}");
+        }
     }
 }
 
@@ -200,14 +208,16 @@ fn a_socket_is_opened_over_the_version_that_the_page_came_by() {
         });"#;
     let Some(browser) = Chromium::find() else { return };
     let server = Server::start(SCRIPT, Exchange::echo_frames);
-    let mut proxy = start(&format!("    proxy \"{}\"", server.address));
-    for origin in origins(&mut proxy) {
-        let result = visit(&browser, &format!("{origin}{PAGE}"), &server, &proxy);
-        assert_eq!(result, json!({ "seen": ["hello", "long"], "code": 1000, "clean": true }), "{origin}");
+    for driver in driver::drivers(PROGRAM) {
+        let mut proxy = start_on(driver, &format!("    proxy \"{}\"", server.address));
+        for origin in origins(&mut proxy) {
+            let result = visit(&browser, &format!("{origin}{PAGE}"), &server, &proxy);
+            assert_eq!(result, json!({ "seen": ["hello", "long"], "code": 1000, "clean": true }), "{origin}");
+        }
+        let lines = logged(&proxy, "/socket", 2);
+        assert!(lines[0].starts_with("GET /socket 101 HTTP/1.1 "), "{lines:#?}");
+        assert!(lines[1].starts_with("GET /socket 200 HTTP/2"), "{lines:#?}");
     }
-    let lines = logged(&proxy, "/socket", 2);
-    assert!(lines[0].starts_with("GET /socket 101 HTTP/1.1 "), "{lines:#?}");
-    assert!(lines[1].starts_with("GET /socket 200 HTTP/2"), "{lines:#?}");
 }
 
 #[test]
@@ -244,15 +254,16 @@ fn a_large_upload_passes_through_whole_and_takes_no_memory() {
     });
     let upstream = server.address;
     // A proxy for each protocol: the second would have room that the first one left.
-    for at in 0..PROTOCOLS.len() {
-        let mut proxy = start(&format!("    proxy \"{upstream}\""));
+    let every = driver::drivers(PROGRAM).into_iter().flat_map(|driver| (0..PROTOCOLS.len()).map(move |at| (driver, at)));
+    for (driver, at) in every {
+        let mut proxy = start_on(driver, &format!("    proxy \"{upstream}\""));
         let origin = &origins(&mut proxy)[at];
         let before = memory(&proxy, "VmRSS:");
         let result = visit(&browser, &format!("{origin}{PAGE}"), &server, &proxy);
         assert_eq!((&result["status"], &result["server"]["bytes"]), (&json!(200), &json!(MEBIBYTES << 20)), "{origin}");
         assert_eq!(result["server"]["sha256"], result["sha256"], "{origin}");
         let (peak, after) = (memory(&proxy, "VmHWM:"), memory(&proxy, "VmRSS:"));
-        println!("{origin}: {before} KiB before, {peak} KiB at most, {after} KiB at the end");
+        println!("{driver}, {origin}: {before} KiB before, {peak} KiB at most, {after} KiB at the end");
         assert!(peak < before + GROWTH, "{origin}: {before} KiB before, {peak} KiB at most, {after} KiB at the end");
     }
 }

@@ -182,9 +182,9 @@ fn too_few_addresses_are_told_before_they_are_needed() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let config = "admin \"off\"\nsite \"http://127.0.0.1:0\" { respond 204 }\n";
+    let config = format!("admin \"off\"\nsite \"http://127.0.0.1:{}\" {{ respond 204 }}\n", free_port());
     for (driver, mebibytes) in [("epoll", 200), (RING, 200), (RING, 400), (RING, 900)] {
-        fs::write(folder.path().join("few.kdl"), driver::on(driver, config)).expect("written");
+        fs::write(folder.path().join("few.kdl"), driver::on(driver, &config)).expect("written");
         let script = format!("#!/bin/sh\nexec prlimit --as={} {PROGRAM} \"$@\"\n", mebibytes << 20);
         let launcher = write_launcher(folder.path(), "few", &script);
         let started = run(&launcher, folder.path(), &["run", "--config", "few.kdl"]);
@@ -192,6 +192,60 @@ fn too_few_addresses_are_told_before_they_are_needed() {
         assert_eq!(started.status.code(), Some(1), "{driver} {mebibytes}: {said}");
         let expected = format!("error: the address space is limited to {mebibytes} MiB");
         assert!(said.starts_with(&expected) && said.contains("`ulimit -v unlimited`, or LimitAS"), "{driver}: {said}");
+        let checked = run(&launcher, folder.path(), &["check", "few.kdl"]);
+        let said = text(&checked);
+        assert_eq!(checked.status.code(), Some(1), "{driver} {mebibytes}: {said}");
+        assert!(said.contains(&expected[7..]) && said.contains("`ulimit -v unlimited`"), "{driver} {mebibytes}: {said}");
+    }
+}
+
+/// Instead of whatever the first call that gets none makes of it.
+#[test]
+fn too_few_open_files_are_told_with_what_to_do() {
+    if !is_here("prlimit") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let limited = |files: u32| {
+        let script = format!("#!/bin/sh\nexec prlimit --nofile={files}:{files} {PROGRAM} \"$@\"\n");
+        write_launcher(folder.path(), &format!("files-{files}"), &script)
+    };
+    const REMEDY: &str = "raise the limit of open files (`ulimit -n`, or LimitNOFILE of the unit)";
+    let few = format!("admin \"off\"\nsite \"http://127.0.0.1:{}\" {{ respond 204 }}\n", free_port());
+    fs::write(folder.path().join("few.kdl"), few).expect("written");
+    for files in [8, 16, 24, 63] {
+        let expected = format!("the process may have {files} files open, and Tidegate needs 64 to begin");
+        for arguments in [&["run", "--config", "few.kdl"][..], &["check", "few.kdl"]] {
+            let output = run(&limited(files), folder.path(), arguments);
+            let said = text(&output);
+            assert_eq!(output.status.code(), Some(1), "{arguments:?} {files}: {said}");
+            assert!(said.contains(&expected) && said.contains(REMEDY), "{arguments:?} {files}: {said}");
+            assert!(!said.contains("panicked"), "{said}");
+        }
+    }
+    // More workers need more.
+    let many = format!("admin \"off\"\nthreads 64\nsite \"http://127.0.0.1:{}\" {{ respond 204 }}\n", free_port());
+    fs::write(folder.path().join("many.kdl"), many).expect("written");
+    let output = run(&limited(64), folder.path(), &["run", "--config", "many.kdl"]);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains(REMEDY) && !said.contains("panicked"), "{said}");
+    // Enough to begin with is enough.
+    for driver in driver::drivers(PROGRAM) {
+        let config = "admin \"127.0.0.1:{admin}\"\nthreads 2\nsite \"http://127.0.0.1:{port}\" { respond 200 body=\"here\" }\n";
+        let proxy = Proxy::start(&limited(64), &driver::on(driver, config)).expect("it starts");
+        assert_eq!(get(&proxy.address.to_string(), "/"), Ok((200, "here".to_owned())), "{driver}");
+    }
+}
+
+#[test]
+fn a_part_of_its_name_is_understood_to_mean_the_ring() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for written in ["uring", "io_uring", "iouring"] {
+        let config = format!("driver \"{written}\"\nsite \"http://127.0.0.1:0\" {{ respond 204 }}\n");
+        fs::write(folder.path().join("ring.kdl"), config).expect("written");
+        let said = text(&run(PROGRAM, folder.path(), &["check", "ring.kdl"]));
+        assert!(said.contains("did you mean `\"io-uring\"`?"), "{written}: {said}");
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::queue::{Completed, Operation, Owner, Queue, Returned, Wait};
 use super::timers::{TimerId, Timers};
+use super::unread;
 use super::wake::{MAIN, Remote, TaskId, TaskWaker, next_ready, ready_count};
 use crate::deadline;
 use rustix::fd::BorrowedFd;
@@ -72,6 +73,7 @@ pub(crate) fn run<T>(queue: Box<dyn Queue>, main: impl Future<Output = T>) -> io
         loop {
             sleep(deadline::TICK).await;
             deadline::advance(Instant::now());
+            unread::advance();
         }
     });
     let output = executor.run_until(pin!(main));
@@ -101,6 +103,7 @@ impl Drop for Running {
         }
         self.0.queue.borrow_mut().close();
         EXECUTOR.set(None);
+        unread::clear();
         Remote::leave_thread();
     }
 }

@@ -31,6 +31,8 @@ const PAGE: usize = 4096;
 const GROUP: u16 = 0;
 /// `IORING_RECVSEND_POLL_FIRST`, see io_uring_enter(2).
 const RECVSEND_POLL_FIRST: u16 = 1;
+/// `POLLOUT`, see poll(2).
+const POLL_OUT: u32 = 4;
 /// Completions that belong to no operation: those of cancellations.
 const NOBODY: u64 = u64::MAX;
 /// How long the end waits for the kernel to give back what it owns. It takes microseconds.
@@ -179,10 +181,7 @@ impl Queue for KernelQueue {
                 let flags = rustix::net::SocketFlags::NONBLOCK | rustix::net::SocketFlags::CLOEXEC;
                 (opcode::AcceptMulti::new(fd).flags(flags.bits() as i32).build(), Held::Accept)
             }
-            Operation::AwaitRoom => {
-                let events = u32::from(rustix::event::PollFlags::OUT.bits());
-                (opcode::PollAdd::new(fd, events).build(), Held::AwaitRoom)
-            }
+            Operation::AwaitRoom => (opcode::PollAdd::new(fd, POLL_OUT).build(), Held::AwaitRoom),
             Operation::AwaitSignal => {
                 let mut count = Box::new(0_u64);
                 let entry = opcode::Read::new(fd, (&raw mut *count).cast(), size_of::<u64>() as u32).build();

@@ -22,6 +22,7 @@ mod socket;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod unread;
 mod wake;
 
 pub use listener::RingListener;

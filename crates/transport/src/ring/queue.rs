@@ -18,6 +18,9 @@ pub(crate) trait Owner {
 
     /// `this` is the same owner, for an operation that follows.
     fn complete(&self, this: &Rc<dyn Owner>, completion: Completed, queue: &mut dyn Queue);
+
+    /// What waits here for somebody has waited for a while, and should take no more memory than it needs.
+    fn keep_less(&self) {}
 }
 
 /// What is to be done on the owner's descriptor. A buffer belongs to the queue until its completion.

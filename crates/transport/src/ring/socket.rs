@@ -3,6 +3,7 @@
 
 use super::executor::{self, with_queue};
 use super::queue::{Completed, Operation, OperationId, Owner, Queue, Returned};
+use super::unread;
 use crate::buffer::{Buf, CAPACITY, TOTAL};
 use crate::deadline::Direction;
 use crate::sock::{FilePart, ReadLimit, Sock};
@@ -45,6 +46,8 @@ struct SocketState {
 struct Receiving {
     /// Input that nobody has read.
     piece: Option<Buf>,
+    /// See [`unread`].
+    is_noted: bool,
     end: Option<Result<(), Errno>>,
     operation: Option<OperationId>,
     reader: Option<Waker>,
@@ -77,7 +80,13 @@ impl SocketState {
         match received {
             _ if self.is_given_up.get() => return,
             Ok(buf) if buf.is_empty() => receiving.end = Some(Ok(())),
-            Ok(buf) => receiving.piece = Some(buf),
+            Ok(buf) => {
+                receiving.piece = Some(buf);
+                if receiving.reader.is_none() && !receiving.is_noted {
+                    receiving.is_noted = true;
+                    unread::note(this);
+                }
+            }
             // NOBUFS: the next turn has buffers again. An idle connection is watched on, although nobody reads; while
             // memory is tight the reader asks first.
             Err(Errno::CANCELED | Errno::NOBUFS | Errno::INTR | Errno::AGAIN) if !memory::is_tight() => {
@@ -178,6 +187,14 @@ impl Owner for SocketState {
             Returned::Accepted(_) | Returned::Signalled => {}
         }
     }
+
+    fn keep_less(&self) {
+        let mut receiving = self.receiving.borrow_mut();
+        receiving.is_noted = false;
+        if let Some(piece) = &mut receiving.piece {
+            piece.shrink();
+        }
+    }
 }
 
 impl RingSock {
@@ -199,6 +216,12 @@ impl RingSock {
         self.state.receiving.borrow().piece.as_ref().map_or(0, |piece| piece.len())
     }
 
+    /// What those bytes take of memory.
+    #[cfg(test)]
+    pub(super) fn ahead_held_bytes(&self) -> usize {
+        self.state.receiving.borrow().piece.as_ref().map_or(0, Buf::held_bytes)
+    }
+
     fn begin(&self, operation: Operation) -> Option<OperationId> {
         let owner: Rc<dyn Owner> = self.state.clone();
         with_queue(|queue| queue.begin(owner, operation))
@@ -215,7 +238,7 @@ impl Sock for RingSock {
             if buf.len() < CAPACITY && receiving.end.is_none() && !memory::is_tight() {
                 receiving.operation = self.begin(Operation::Receive { is_drained: true });
             }
-            return Poll::Ready(Ok(buf));
+            return Poll::Ready(Ok(buf.into_lease()));
         }
         if let Some(end) = receiving.end {
             self.state.waits.disarm(Direction::Read);

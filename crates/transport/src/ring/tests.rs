@@ -235,6 +235,32 @@ fn little_is_taken_ahead_of_a_reader_that_does_not_read() {
 }
 
 #[test]
+fn what_waits_for_a_reader_keeps_no_more_than_it_needs() {
+    on_every_queue(|| async {
+        let (stream, mut peer) = pair().await;
+        peer.write_all(b"first").expect("it is open");
+        let mut first = Vec::new();
+        while first.len() < 5 {
+            first.extend_from_slice(&stream.read().await.expect("it came"));
+        }
+        // The kernel waits for more already, and gives it a buffer of a full read's size.
+        peer.write_all(b"x").expect("it is open");
+        while stream.sock.ahead_held_bytes() != 1 {
+            rt::sleep(Duration::from_millis(5)).await;
+        }
+        let mut later = stream.read().await.expect("it is there");
+        later.prepend(b"a head in front of ");
+        assert_eq!(&*later, b"a head in front of x");
+        peer.write_all(b"more").expect("it is open");
+        let mut more = Vec::new();
+        while more.len() < 4 {
+            more.extend_from_slice(&stream.read().await.expect("it came"));
+        }
+        assert_eq!(more, b"more");
+    });
+}
+
+#[test]
 fn files_go_out_behind_their_heads() {
     on_every_queue(|| async {
         let (stream, mut peer) = pair().await;

@@ -35,8 +35,9 @@ pub static MAX_CONNECTIONS: Directive = Directive {
     summary: "How many connections each server gets at most.",
     details: "A request whose server is at its bound waits for a connection of that server, in the order in which they came, and is refused with 503 \
               when as many wait as `queue=` says or its time is over. `queue=` and `queue-timeout=` stand here or in `max-requests`, and hold for both. Left out, it is half of the \
-              ports that the system has for connections, or half of the open files that the process may have where that is less: beyond that each connection costs a search.",
-    default: "half of the system's local ports (14,116 as Linux has them), or of the open files",
+              ports that the system has for connections, where beyond that each connection costs a search, or a third of the open files that the process may have, but for 64 of its own, \
+              where that is less: clients need the others.",
+    default: "half of the system's local ports (14,116 as Linux has them), or a third of the open files",
     example: "max-connections 1000 queue=1000 queue-timeout=\"5s\"",
     lower: Lower::Pool(lower_max_connections),
     ..Directive::PLAIN
