@@ -30,7 +30,7 @@ fn what_is_kept_counts() {
     };
     give_back_kept();
     let of_all = of_another_thread();
-    let body = [7; 100_000];
+    let body = vec![7; 100_000];
     for coding in [Coding::Brotli, Coding::Zstd, Coding::Gzip] {
         let mut encoder = Encoder::new(coding, 4, Some(body.len() as u64)).expect("there is memory");
         let (mut output, mut rest) = (vec![0; 1 << 16], &body[..]);

@@ -339,7 +339,7 @@ fn metrics_and_the_api_are_served_where_each_line_says() {
     assert_eq!(endpoints[2].read_token.as_ref().map(Secret::reveal), Some("fedcba9876543210"));
 
     let check = |lines: &str, code: &str| {
-        let loaded = load_text("test.kdl", &format!("{lines}\n{SITE}"), Path::new("/etc/tidegate"));
+        let loaded = load_text_in(&format!("{lines}\n{SITE}"), Path::new("/etc/tidegate"), &[]);
         let codes: Vec<_> = loaded.diagnostics.iter().map(|diagnostic| diagnostic.code).collect();
         assert_eq!(codes, [code], "{lines}");
     };

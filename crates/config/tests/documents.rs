@@ -197,7 +197,7 @@ fn sentences(text: &str) -> Vec<String> {
     let is_said = |sentence: &String| {
         let lower = sentence.to_lowercase();
         let is_word = |mark: &&str| lower.match_indices(*mark).any(|(start, _)| !lower[..start].ends_with('-'));
-        MARKS.iter().any(|mark| is_word(mark)) && sentence.contains(|c: char| c.is_ascii_digit() || c == '`')
+        MARKS.iter().any(is_word) && sentence.contains(|c: char| c.is_ascii_digit() || c == '`')
     };
     parts.iter().flat_map(|part| part.split(". ")).map(str::to_owned).filter(is_said).collect()
 }

@@ -92,8 +92,8 @@ pub fn short_us(duration: Duration) -> u32 {
 }
 
 /// As [`short_us`]; what took no time took the least that can be said.
-fn some_us(duration: Duration) -> Option<NonZeroU32> {
-    Some(NonZeroU32::new(short_us(duration)).unwrap_or(NonZeroU32::MIN))
+fn some_us(duration: Duration) -> NonZeroU32 {
+    NonZeroU32::new(short_us(duration)).unwrap_or(NonZeroU32::MIN)
 }
 
 impl Record {
@@ -192,8 +192,8 @@ impl Record {
     pub fn opened(&mut self, queue: Duration, connect: Duration, tls: Option<Duration>) {
         self.queued(queue);
         if let Some(upstream) = &mut self.upstream {
-            upstream.connect_us = if connect.is_zero() { None } else { some_us(connect) };
-            upstream.tls_us = tls.and_then(some_us);
+            upstream.connect_us = Some(connect).filter(|connect| !connect.is_zero()).map(some_us);
+            upstream.tls_us = tls.map(some_us);
         }
     }
 

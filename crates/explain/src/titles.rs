@@ -39,6 +39,11 @@ fn percent(percent: f64) -> String {
     if rounded == 0.0 && percent > 0.0 { "<0.1%".to_owned() } else { format!("{rounded}%") }
 }
 
+/// `:443` for every address of the machine, as `listener` has it; else `192.0.2.1:443`, or `unix:/run/x.sock`.
+pub fn shown_address(address: &str) -> String {
+    address.parse().map_or_else(|_| address.to_owned(), |address| ListenAddress::Tcp(address).shown())
+}
+
 #[cfg(test)]
 mod tests {
     use super::route_title;
@@ -140,9 +145,4 @@ mod tests {
         check(64 << 10, "64KiB");
         check(10_000_000, "10MB");
     }
-}
-
-/// `:443` for every address of the machine, as `listener` has it; else `192.0.2.1:443`, or `unix:/run/x.sock`.
-pub fn shown_address(address: &str) -> String {
-    address.parse().map_or_else(|_| address.to_owned(), |address| ListenAddress::Tcp(address).shown())
 }

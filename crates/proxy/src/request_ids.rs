@@ -166,7 +166,9 @@ mod tests {
 
     fn fields(pairs: &[(&str, &str)]) -> Fields {
         let mut fields = Fields::default();
-        pairs.iter().for_each(|(name, value)| fields.push(name.as_bytes(), value.as_bytes()));
+        for (name, value) in pairs {
+            fields.push(name.as_bytes(), value.as_bytes());
+        }
         fields
     }
 

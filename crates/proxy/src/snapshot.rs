@@ -416,11 +416,14 @@ fn place_pools(parts: Vec<PoolParts>, gone: &[PoolName], before: Option<&Snapsho
     Placed { pools, slots, warm, changed }
 }
 
+/// The counters of a site of this name and of its routes.
+type CountersOf<'a> = dyn Fn(&str, &[Route]) -> Vec<Arc<SiteCounters>> + 'a;
+
 fn compile_site(
     site: &Site,
     tls: Option<Arc<Handshakes>>,
     pools: &HashMap<PoolName, usize>,
-    counters: &dyn Fn(&str, &[Route]) -> Vec<Arc<SiteCounters>>,
+    counters: &CountersOf<'_>,
     (tier, limits, user_files): (&Arc<CacheTier>, &Tables, &UserFiles),
 ) -> Result<CompiledSite, CompileFault> {
     let name: Arc<str> = site_name(site).into();

@@ -144,6 +144,8 @@ mod reader {
             HostPattern::Exact(name) => host == name,
             HostPattern::Wildcard(name) => host.split_once('.').is_some_and(|(label, rest)| !label.is_empty() && rest == name),
             HostPattern::Ip(ip) => parse_host_pattern(host) == Ok(HostPattern::Ip(*ip)),
+            // No client names one.
+            HostPattern::Socket(_) => false,
         }
     }
 

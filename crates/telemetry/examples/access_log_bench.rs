@@ -4,10 +4,9 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use tidegate_model::{AccessLog, AccessLogFormat, LogTarget, Placeholder, Template, TemplatePart};
-use tidegate_telemetry::access_log;
+use tidegate_model::{AccessLog, AccessLogFormat, LogConditions, LogTarget, Placeholder, Template, TemplatePart};
 use tidegate_telemetry::metrics::Registry;
-use tidegate_telemetry::{AccessRecord, RecordTls, RecordUpstream};
+use tidegate_telemetry::{AccessLogSenders, AccessLogs, AccessRecord, RecordTls, RecordUpstream};
 
 /// As many lines as fit into a ring; the writer empties it between two bursts.
 const LINES_PER_BURST: u64 = 1200;
@@ -24,13 +23,15 @@ fn main() {
 
 fn measure(name: &str, format: AccessLogFormat) {
     let registry = Registry::new("bench");
-    let settings = AccessLog { target: LogTarget::File { path: PathBuf::from("/dev/null"), rotation: None }, format };
-    let (mut senders, writer) = access_log::start(&settings, &registry, 1).expect("/dev/null can be opened");
+    let target = LogTarget::File { path: PathBuf::from("/dev/null"), rotation: None };
+    let settings = [AccessLog { target, format, when: LogConditions::default() }];
+    let Ok(logs) = AccessLogs::start(&settings, &registry) else { panic!("/dev/null cannot be opened") };
+    let mut senders = AccessLogSenders::new(&registry, 0, &logs.plan(&settings));
     let mut nanoseconds = Vec::with_capacity(BURSTS);
     for _ in 0..BURSTS {
         let start = Instant::now();
         for line in 0..LINES_PER_BURST {
-            senders[0].record(&typical(line));
+            senders.record(&typical(line));
         }
         nanoseconds.push(start.elapsed().as_nanos() as u64 / LINES_PER_BURST);
         std::thread::sleep(Duration::from_millis(30));
@@ -38,7 +39,7 @@ fn measure(name: &str, format: AccessLogFormat) {
     nanoseconds.sort_unstable();
     let dropped = registry.worker(0).access_log_dropped.value();
     println!("{name}: {} ns a line (least {}), {dropped} dropped", nanoseconds[BURSTS / 2], nanoseconds[0]);
-    assert!(writer.finish(Instant::now() + Duration::from_secs(5)));
+    assert!(logs.finish(Instant::now() + Duration::from_secs(5)));
 }
 
 fn typical(line: u64) -> AccessRecord<'static> {

@@ -351,7 +351,7 @@ mod tests {
         let fired = |deadlines: &&Rc<Deadlines>| deadlines.take_fired(Direction::Write);
         assert_eq!(armed.iter().filter(fired).count(), 25);
         assert!(armed.iter().all(|deadlines| !deadlines.take_fired(Direction::Read)), "that is later");
-        armed.iter().for_each(|deadlines| deadlines.end());
+        armed.iter().for_each(super::Deadlines::end);
         assert_eq!((of_wheel(), Arc::strong_count(&task)), (0, 2));
     }
 

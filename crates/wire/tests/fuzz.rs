@@ -308,6 +308,7 @@ fn hellos_of_any_shape_are_read_without_a_panic() {
         alpn_acme_tls: false,
         offers_tls13: false,
         offers_tickets: false,
+        has_port: false,
     };
     assert_eq!(sniff(CLIENT_HELLO, &mut scratch), named);
     check!().with_iterations(ITERATIONS / 10).with_type::<Mutation>().for_each(|mutation| {

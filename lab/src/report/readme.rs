@@ -61,8 +61,8 @@ const MEANINGS: [(&str, &str); 5] = [
 
 fn meanings(main: &[&Standing]) -> String {
     let known = MEANINGS.iter().filter(|(name, _)| main.iter().any(|standing| standing.experiment == *name));
-    let lines: String = known.map(|(name, meaning)| format!("- **{name}**: {meaning}.\n")).collect();
-    if lines.is_empty() { lines } else { format!("\n{lines}") }
+    let lines: Vec<String> = known.map(|(name, meaning)| format!("- **{name}**: {meaning}.\n")).collect();
+    if lines.is_empty() { String::new() } else { format!("\n{}", lines.concat()) }
 }
 
 fn setting(report: &Report) -> String {

@@ -194,7 +194,7 @@ fn lower_hosts(lowering: &mut Lowering<'_>, hosts: &Text) -> Vec<HostPattern> {
                 patterns.push(pattern);
             }
             Ok(HostPattern::Any | HostPattern::Socket(_)) => {
-                lowering.report(hosts.error("bad-name", "an empty entry stands between the commas"))
+                lowering.report(hosts.error("bad-name", "an empty entry stands between the commas"));
             }
             Ok(HostPattern::Ip(_)) => {
                 let message = format!("`{name}` is an address, and by addresses `/metrics` is answered anyway");

@@ -241,7 +241,7 @@ pub fn write_terminal(line: &mut Writer, terminal: &Terminal) {
 
 #[cfg(test)]
 pub mod tests {
-    use super::{ALL, LANGUAGE};
+    use super::{ALL, LANGUAGE, listener};
     use crate::language::{Directive, Lower, joined_alike};
     use crate::load::load_with;
     use crate::lowering::Environment;
@@ -362,10 +362,9 @@ pub mod tests {
                     None => line.trim_end().to_owned(),
                     Some(start) => {
                         let value = &line[start + written.len()..];
-                        let end = if value.starts_with('"') {
-                            2 + value[1..].find('"').unwrap_or(0)
-                        } else {
-                            value.find(' ').unwrap_or(value.len())
+                        let end = match value.strip_prefix('"') {
+                            Some(quoted) => 2 + quoted.find('"').unwrap_or(0),
+                            None => value.find(' ').unwrap_or(value.len()),
                         };
                         format!("{}{}", &line[..start], &value[end..]).trim_end().to_owned()
                     }

@@ -24,7 +24,7 @@ pub fn join(lowering: &mut Lowering<'_>, outer: &RouteDraft, inner: RouteDraft, 
     let mut joined = inner;
     joined.faulty |= outer.faulty;
     if joined.paths.is_empty() {
-        joined.paths = outer.paths.clone();
+        joined.paths.clone_from(&outer.paths);
     } else if !outer.paths.is_empty() {
         let outside = joined.paths.iter().find(|(path, _)| !outer.paths.iter().any(|(wide, _)| covers(wide, path)));
         if let Some((path, at)) = outside {

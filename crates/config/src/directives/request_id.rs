@@ -82,6 +82,6 @@ fn is_taken(name: &str) -> bool {
 
 pub fn write(line: &mut Writer, RequestIds { header, client, trace }: &RequestIds) {
     line.name("request-id");
-    line.unless(&RequestIds::HEADER.to_owned(), "header", header, |header| header.clone());
+    line.unless(&RequestIds::HEADER.to_owned(), "header", header, std::clone::Clone::clone);
     line.switch_unless(false, "client", *client).optional("trace", trace.as_ref());
 }

@@ -69,7 +69,7 @@ mod tests {
         let (began, second) = (Instant::now(), Duration::from_secs(1));
         let mut bounds = UnreadBounds::new(began);
         assert_eq!(bounds.left(began, second), Some(second));
-        let late = began + UNREAD_TIME_MAX - second / 2;
+        let late = (began + UNREAD_TIME_MAX).checked_sub(second / 2).unwrap();
         assert_eq!(bounds.left(late, second), Some(second / 2));
         assert_eq!(bounds.left(began + UNREAD_TIME_MAX, second), None);
         bounds.note(UNREAD_BYTES_MAX as usize);

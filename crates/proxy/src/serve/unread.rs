@@ -79,6 +79,6 @@ fn ends_first<S: Sock>(exchange: &Exchange<'_, S>) -> bool {
 }
 
 /// The body alone: heads, permits and what else a request holds are given back here.
-fn body_of<'c, S: Sock>(exchange: Exchange<'c, S>) -> BodyReader<'c, S> {
+fn body_of<S: Sock>(exchange: Exchange<'_, S>) -> BodyReader<'_, S> {
     exchange.body
 }

@@ -9,7 +9,7 @@ use crate::metrics::{LogWriterMetrics, Registry, WorkerMetrics};
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
-use tidegate_model::{AccessLog, AccessLogFormat, LogTarget};
+use tidegate_model::{AccessLog, AccessLogFormat, LogConditions, LogTarget};
 
 /// The writing ends.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl AccessLogs {
 
     /// For [`AccessLogSenders::apply`].
     pub fn plan(&self, settings: &[AccessLog]) -> LogPlan {
-        let off = || AccessLog { target: LogTarget::Off, format: AccessLogFormat::Json, when: Default::default() };
+        let off = || AccessLog { target: LogTarget::Off, format: AccessLogFormat::Json, when: LogConditions::default() };
         let of =
             |(position, writer): (usize, &AccessLogWriter)| (settings.get(position).cloned().unwrap_or_else(off), writer.inlet());
         LogPlan(self.writers.iter().enumerate().map(of).collect())
@@ -203,7 +203,8 @@ mod tests {
         let mut senders = AccessLogSenders::new(&registry, 0, &logs.plan(&[]));
         assert!(!senders.is_on());
         let mut before: Vec<AccessLog> = Vec::new();
-        let changes: [&[AccessLog]; 4] = [&[first.clone()], &[first.clone(), second.clone()], &[second.clone()], &[]];
+        let changes: [&[AccessLog]; 4] =
+            [std::slice::from_ref(&first), &[first.clone(), second.clone()], std::slice::from_ref(&second), &[]];
         for (number, now) in changes.into_iter().enumerate() {
             let open = logs.open(&before, now).expect("files");
             logs.change(open);

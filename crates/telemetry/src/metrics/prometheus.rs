@@ -156,7 +156,9 @@ fn render_handshakes(text: &mut Text, workers: &[Workers]) {
     text.by_word("tidegate_tls_handshake_failures_total", help, "reason", failed);
     let times = HandshakeKind::VARIANTS.iter().map(|kind| {
         let mut times = HistogramTotals::default();
-        workers.iter().for_each(|worker| worker.add_handshake_times(*kind, &mut times));
+        for worker in workers {
+            worker.add_handshake_times(*kind, &mut times);
+        }
         (kind.as_str(), times)
     });
     let times: Vec<_> = times.collect();

@@ -114,7 +114,7 @@ fn listeners(status: &Status, listed: usize) -> String {
     let row = |listener: &tidegate_api::Listener| {
         let connections = &listener.connections;
         let counts = [connections.handshake, connections.http1, connections.http2, connections.tunnel];
-        let mut row = vec![listener.address.to_string(), listener.scheme.to_string()];
+        let mut row = vec![listener.address.clone(), listener.scheme.to_string()];
         row.extend(counts.map(|count| count.to_string()));
         row.push(if listener.draining { "ends" } else { "" }.to_owned());
         row

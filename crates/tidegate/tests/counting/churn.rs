@@ -49,7 +49,7 @@ fn shake_hands(address: SocketAddr, clients: usize, handshakes: usize) -> usize 
     let client = |index: usize| {
         let mut config =
             client_config(None, &ClientOptions { send_sni: true, ..ClientOptions::default() }).expect("a configuration");
-        config.resumption = if index % 2 == 0 { Resumption::in_memory_sessions(8) } else { Resumption::disabled() };
+        config.resumption = if index.is_multiple_of(2) { Resumption::in_memory_sessions(8) } else { Resumption::disabled() };
         let config = Arc::new(config);
         thread::spawn(move || (0..handshakes / clients).filter(|_| is_resumed(address, &config)).count())
     };

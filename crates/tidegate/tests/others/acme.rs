@@ -271,14 +271,15 @@ fn a_process_that_starts_answers_for_another_from_its_first_connection_on() {
     let shared = tempfile::tempdir().expect("a folder");
     let folder = shared.path().join("certificates");
     let token = "token-of-another";
-    let key = token.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let key: Vec<String> = token.bytes().map(|byte| format!("{byte:02x}")).collect();
     // As it is made by a process: nobody else may read it.
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder.join("acme/answers")).expect("a folder");
     let answer = "{\"until\":\"2200-01-01T00:00:00Z\",\"key_authorization\":\"of another\",\"subject\":null,\"digest\":null}";
-    fs::write(folder.join(format!("acme/answers/http-{key}")), answer).expect("a file");
+    fs::write(folder.join(format!("acme/answers/http-{}", key.concat())), answer).expect("a file");
     // With many pools the start takes longer, so that a connection comes in the middle of it.
-    let pools =
-        (0..1000).map(|index| format!("pool \"{index}\" {{ server \"127.0.0.1:1\"; health \"/\"; }}\n")).collect::<String>();
+    let pools: Vec<String> =
+        (0..1000).map(|index| format!("pool \"{index}\" {{ server \"127.0.0.1:1\"; health \"/\"; }}\n")).collect();
+    let pools = pools.concat();
     let config = format!(
         "{}storage \"{}\"\nsite \"https://a.example.com:{{port}}\" {{ respond 200; }}\nsite \"http://127.0.0.1:{http}\" {{ respond 404; }}\n{pools}",
         world.head("challenges \"http-01\""),

@@ -167,7 +167,7 @@ fn sites(before: &Sample, now: &Sample) -> Vec<SiteRow> {
 fn listener(listener: &tidegate_api::Listener) -> ListenerRow {
     let connections = &listener.connections;
     ListenerRow {
-        address: listener.address.to_string(),
+        address: listener.address.clone(),
         scheme: listener.scheme.to_string(),
         connections: [connections.handshake, connections.http1, connections.http2, connections.tunnel],
         is_draining: listener.draining,
