@@ -111,10 +111,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     set_drained(&running, &carried.drained);
     let out_of_descriptors = |error: io::Error| StartFault::Internal(error.to_string());
     let places = open_admin(&configuration, tls.state_dir(), inherited_admin, &mut activation)?;
-    let logs = AccessLogs::start(&configuration.access_logs, &process.registry)
-        .map_err(|(target, error)| StartFault::AccessLog { target, error })?;
-    let plan = logs.plan(&configuration.access_logs);
-    let senders = indices.iter().map(|index| AccessLogSenders::new(&process.registry, *index, &plan)).collect();
+    let (logs, senders) = start_logs(&configuration, &process.registry, &indices)?;
     // Last: a socket that shares its address gets connections at once, and closing it again would reset them.
     inherited.extend(activation.tcp.into_iter().map(|(_, socket)| socket));
     // Descriptors that listen, as those of TCP.
@@ -122,9 +119,8 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     let (mut sockets, workers_sockets, borrowed) = open_sockets(&running, &indices, inherited, succession.is_some())?;
     let workers = share_out(&indices, senders, sockets.adopt(workers_sockets).map_err(out_of_descriptors)?);
     let readiness = Arc::new(Readiness::default());
-    let (endpoints, settings) = watch::channel(Vec::new().into());
+    let ((endpoints, settings), (serve, admin)) = (watch::channel(Vec::new().into()), mpsc::unbounded_channel());
     let handle = ControlHandle::new(events_sender.clone(), &process.registry, &readiness, settings);
-    let (serve, admin) = mpsc::unbounded_channel();
     let mut places_served = AdminSockets { listeners: Vec::new(), serve, endpoints };
     places_served.move_to(places);
     let started = Timestamp::now();
@@ -162,8 +158,21 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         stapling: None,
     };
     begin_to_hear(&mut control, events_sender, read.watched);
-    let events = Events { asked, heard };
-    Ok(Prepared { control, events, admin: Some(admin), handle, workers, succession, borrowed, ends_with_terminal })
+    let (events, admin) = (Events { asked, heard }, Some(admin));
+    Ok(Prepared { control, events, admin, handle, workers, succession, borrowed, ends_with_terminal })
+}
+
+/// The access logs, and what each worker writes to them with.
+fn start_logs(
+    configuration: &Configuration,
+    registry: &Registry,
+    workers: &[usize],
+) -> Result<(AccessLogs, Vec<AccessLogSenders>), StartFault> {
+    let settings = &configuration.access_logs;
+    let logs = AccessLogs::start(settings, registry).map_err(|(target, error)| StartFault::AccessLog { target, error })?;
+    let plan = logs.plan(settings);
+    let senders = workers.iter().map(|worker| AccessLogSenders::new(registry, *worker, &plan)).collect();
+    Ok((logs, senders))
 }
 
 /// What a look-up in the background finds is an event.

@@ -169,7 +169,7 @@ pub enum LogTarget {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Syslog {
     pub place: SyslogPlace,
-    /// Its number, 0 to 23.
+    /// The number of the facility, 0 to 23.
     pub facility: u8,
     /// The name of the application.
     pub tag: String,

@@ -1,4 +1,5 @@
-//! `request-id`: by which name a request's identifier goes to servers and back to clients, and whether traces begin here.
+//! `request-id`: by which name a request's identifier goes to servers and back to clients, and whether traces begin
+//! here.
 
 use crate::traffic::Sample;
 

@@ -377,7 +377,7 @@ pub struct LogsWanted {
     /// As in `404`, `5xx` or `500-599`.
     #[arg(long, value_name = "STATUS")]
     pub status: Option<String>,
-    /// That took at least so long, as in `500ms`.
+    /// Requests that took at least so long, as in `500ms`.
     #[arg(long, value_name = "DURATION", value_parser = tidegate_config::parse_duration)]
     pub slower_than: Option<Duration>,
     /// As it stands in the log, as in `https://example.com`.

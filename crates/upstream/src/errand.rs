@@ -86,7 +86,8 @@ pub fn carry_out<S: Sock, E: Errand<S>>(
                     // Boxed, as every branch that the common request does not take.
                     Err(NoChoice::Full) => match (Box::pin(errand.wait(&mut pool, tries.tried())).await, last.take()) {
                         (Ok(choice), _) => choice,
-                        // Of a request that was somewhere already, its own failure says more than that the others are full.
+                        // Of a request that was somewhere already, its own failure says more than that the others
+                        // are full.
                         (Err(full), Some(failure)) if E::fault(&full).is_some() => return Err(failure),
                         (Err(failure), _) => return Err(failure),
                     },

@@ -85,7 +85,7 @@ pub struct RecordUpstream<'a> {
     pub protocol: &'static str,
     /// Until the connection stood, where one was opened.
     pub connect_us: Option<u64>,
-    /// Its TLS handshake.
+    /// How long the TLS handshake of that connection took.
     pub tls_us: Option<u64>,
     /// From the last byte of the request sent to the first byte of the answer; `None` when none came.
     pub first_byte_us: Option<u64>,

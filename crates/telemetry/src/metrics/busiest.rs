@@ -1,6 +1,6 @@
-//! Which sites have series of their own when there are more than may have: those with most requests, whenever they came.
-//! Each series only grows for as long as it is there, and so does the one of all others: what a site had counted when it
-//! got its name stays with the others, and what it counts under its name is added to them when it loses it.
+//! Which sites have series of their own when there are more than may have: those with most requests, whenever they
+//! came. Each series only grows for as long as it is there, and so does the one of all others: what a site had counted
+//! when it got its name stays with the others, and what it counts under its name is added to them when it loses it.
 
 use super::site::SiteTotals;
 use super::table::TwoNames;
@@ -15,7 +15,7 @@ const BUSIER_BY: u64 = 2;
 #[derive(Debug)]
 pub(super) struct Busiest {
     named_max: usize,
-    /// Those with series of their own, and what they had counted before.
+    /// Sites with series of their own, and what they had counted before.
     named: BTreeMap<TwoNames, SiteTotals>,
     /// Requests of every site at the last review, once there are more than may have names.
     reviewed: Option<(Instant, BTreeMap<TwoNames, u64>)>,

@@ -1,5 +1,5 @@
-//! A latency histogram with fixed buckets, in steps that people ask by: 1, 2.5 and 5 of each power of ten from 100 µs to
-//! 10 s, and a few beyond. A bucket's upper bound belongs to it, as Prometheus' `le` has it.
+//! A latency histogram with fixed buckets, in steps that people ask by: 1, 2.5 and 5 of each power of ten from 100 µs
+//! to 10 s, and a few beyond. A bucket's upper bound belongs to it, as Prometheus' `le` has it.
 
 use super::number::Counter;
 use std::time::Duration;

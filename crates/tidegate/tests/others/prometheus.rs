@@ -1,5 +1,5 @@
-//! The dashboard and the alert rules of `packaging/`: they speak of names that the program exposes, and a real Prometheus
-//! that scrapes the program answers each of their questions.
+//! The dashboard and the alert rules of `packaging/`: they speak of names that the program exposes, and a real
+//! Prometheus that scrapes the program answers each of their questions.
 
 use crate::programs::{done, find, wait_until_it_listens};
 use serde_json::Value;
@@ -140,7 +140,8 @@ fn a_real_prometheus_answers_every_question() {
                 empty.insert(question, title);
             }
         }
-        // Nobody shakes hands, waits, retries or has a certificate that ends here; those questions are answered by nothing.
+        // Nobody shakes hands, waits, retries or has a certificate that ends here; those questions are answered by
+        // nothing.
         let is_about_what_happens = |title: &String| {
             let nothing_happens = ["Failed handshakes", "Time of handshakes, 95 %", "Queue, connect and handshake, 95 %"];
             !nothing_happens.contains(&title.as_str()) && title != "Configurations"

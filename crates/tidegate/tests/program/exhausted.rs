@@ -1,6 +1,6 @@
-//! More sockets with input at once than a ring has buffers for it (ENOBUFS): uploads of many clients that came while the
-//! process stood still, with little memory. What finds no buffer waits in its socket for the next turn; each request is
-//! answered whole, or refused in words.
+//! More sockets with input at once than a ring has buffers for it (ENOBUFS): uploads of many clients that came while
+//! the process stood still, with little memory. What finds no buffer waits in its socket for the next turn; each
+//! request is answered whole, or refused in words.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

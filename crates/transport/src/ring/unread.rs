@@ -1,6 +1,6 @@
 //! Input that waits for a reader who is busy with something else. A piece is received into a leased buffer, whose room
-//! is for who works on it: a byte that a client sends ahead must not keep 132 KiB for as long as its request takes. What
-//! nobody has read for a while is kept in as much memory as it needs; what is read at once never is copied.
+//! is for who works on it: a byte that a client sends ahead must not keep 132 KiB for as long as its request takes.
+//! What nobody has read for a while is kept in as much memory as it needs; what is read at once never is copied.
 
 use super::queue::Owner;
 use std::cell::RefCell;
