@@ -39,9 +39,9 @@ pub fn show_network(network: &IpNet) -> String {
     if network.prefix_len() == network.max_prefix_len() { network.addr().to_string() } else { network.to_string() }
 }
 
-/// Ports that speak TLS wherever they are met: 443, and those that are chosen to look like it (8443, 6443).
+/// Ports that speak TLS wherever they are met: 443, and those that are chosen to look like it.
 pub fn is_port_of_tls(port: u16) -> bool {
-    port % 1000 == 443
+    matches!(port, 443 | 1443 | 2443 | 3443 | 4443 | 5443 | 6443 | 7443 | 8443 | 9443 | 10443)
 }
 
 /// `:443`, `192.0.2.1:443`, `[2001:db8::1]:443` or `unix:/run/tidegate.sock`

@@ -219,6 +219,8 @@ impl<S: Sock> Sending<'_, '_, S> {
     /// One attempt at one server. The error says whether the connection had been used before.
     fn attempt_at(&mut self, attempt: &Attempt<S>, tries: &mut Tries) -> impl Future<Output = Result<(), (Failure, Was)>> {
         let fresh = tries.needs_fresh(attempt.position());
+        // One that comes to no connection is an attempt as well.
+        attempt.pool().count_request(attempt.position());
         async move {
             let call = match self.call_at_hand(attempt, fresh) {
                 Ok(call) => call,
@@ -363,9 +365,7 @@ impl<'r, 'c, S: Sock> Forwarding<'r, 'c, S> {
 
     /// The request's call on a connection that was taken for it.
     fn call_on(&mut self, attempt: &Attempt<S>, connection: connect::Connection<S>) -> Call<S> {
-        let (pool, position) = (attempt.pool(), attempt.position());
-        pool.count_request(position);
-        let call = Call::new(pool, position, connection);
+        let call = Call::new(attempt.pool(), attempt.position(), connection);
         self.exchange.record.connected(call.protocol(), call.was() != Was::Fresh);
         call
     }
