@@ -334,6 +334,9 @@ pub mod tests {
         // Belongs to another property than the one of the example.
         ("discover", "agent"),
         ("error-page", "placeholders"),
+        ("retry", "for"),
+        ("access-log", "facility"),
+        ("access-log", "tag"),
         // Without it a share of the process's memory is a bound as well.
         ("cache", "memory"),
     ];
@@ -398,7 +401,7 @@ pub mod tests {
 
     /// What is written is kept apart from what is not, though it does the same: a route's takes the place of its
     /// site's.
-    const KEPT_APART: [&str; 3] = ["path-policy", "pass-on", "alpn"];
+    const KEPT_APART: [&str; 4] = ["path-policy", "pass-on", "alpn", "request-id"];
 
     #[test]
     fn every_default_that_a_directive_is_said_to_have_is_the_one_that_holds() {

@@ -253,7 +253,7 @@ fn a_kept_answer_is_one_to_the_same_question() {
     let configuration = |cache: &str| {
         format!(
             "admin \"127.0.0.1:{{admin}}\"\naccess-log \"off\"\nthreads 1\nlistener \":{{port}}\" {{ trusted-proxies \"127.0.0.0/8\"; }}\n\
-             site \"http://:{{port}}\" {{\n{cache}\n    route \"/strip/*\" {{ strip-prefix \"/strip\"; proxy \"{upstream}\"; }}\n    \
+             site \"http://:{{port}}\" {{\n{cache}\n    request-id \"off\"\n    route \"/strip/*\" {{ strip-prefix \"/strip\"; proxy \"{upstream}\"; }}\n    \
              route {{ proxy \"{upstream}\"; }}\n}}\n"
         )
     };
