@@ -53,11 +53,12 @@ enum SettingsPart {
     Listener,
     Tcp,
     Admin,
+    AccessLog,
     Setting,
 }
 
 impl SettingsPart {
-    const ALL: [SettingsPart; 8] = [
+    const ALL: [SettingsPart; 9] = [
         SettingsPart::Site,
         SettingsPart::Route,
         SettingsPart::Pool,
@@ -65,6 +66,7 @@ impl SettingsPart {
         SettingsPart::Listener,
         SettingsPart::Tcp,
         SettingsPart::Admin,
+        SettingsPart::AccessLog,
         SettingsPart::Setting,
     ];
 
@@ -78,6 +80,7 @@ impl SettingsPart {
             SettingsPart::Listener => ("/v1/configuration/listeners/{address}", "Listener"),
             SettingsPart::Tcp => ("/v1/configuration/tcp/{address}", "Tcp"),
             SettingsPart::Admin => ("/v1/configuration/admin/{address}", "Admin"),
+            SettingsPart::AccessLog => ("/v1/configuration/access-log/{target}", "AccessLog"),
             SettingsPart::Setting => ("/v1/configuration/settings/{directive}", "Setting"),
         }
     }
@@ -97,6 +100,7 @@ impl SettingsPart {
             SettingsPart::Listener => Target::Listener { address: text("address") },
             SettingsPart::Tcp => Target::Tcp { address: text("address") },
             SettingsPart::Admin => Target::Admin { address: text("address") },
+            SettingsPart::AccessLog => Target::AccessLog { target: text("target") },
             SettingsPart::Setting => Target::Top { directive: text("directive") },
         })
     }
@@ -116,10 +120,12 @@ enum Many {
     Listeners,
     Tcp,
     Admin,
+    AccessLogs,
 }
 
 impl Many {
-    const ALL: [Many; 7] = [Many::Sites, Many::Routes, Many::Pools, Many::Servers, Many::Listeners, Many::Tcp, Many::Admin];
+    const ALL: [Many; 8] =
+        [Many::Sites, Many::Routes, Many::Pools, Many::Servers, Many::Listeners, Many::Tcp, Many::Admin, Many::AccessLogs];
 
     fn place(self) -> (&'static str, &'static str) {
         match self {
@@ -130,6 +136,7 @@ impl Many {
             Many::Listeners => ("/v1/configuration/listeners", "addListener"),
             Many::Tcp => ("/v1/configuration/tcp", "addTcp"),
             Many::Admin => ("/v1/configuration/admin", "addAdmin"),
+            Many::AccessLogs => ("/v1/configuration/access-log", "addAccessLog"),
         }
     }
 
@@ -138,7 +145,7 @@ impl Many {
         match self {
             Many::Routes => Some(Target::Site { address: parameters.text("address") }),
             Many::Servers => Some(Target::Pool { name: parameters.text("name") }),
-            Many::Sites | Many::Pools | Many::Listeners | Many::Tcp | Many::Admin => None,
+            Many::Sites | Many::Pools | Many::Listeners | Many::Tcp | Many::Admin | Many::AccessLogs => None,
         }
     }
 
@@ -153,6 +160,7 @@ impl Many {
             Many::Listeners => member("listener"),
             Many::Tcp => member("tcp"),
             Many::Admin => member("admin"),
+            Many::AccessLogs => member("access-log"),
         }
     }
 
@@ -165,6 +173,7 @@ impl Many {
             Many::Listeners => List::Listeners,
             Many::Tcp => List::Tcp,
             Many::Admin => List::Admin,
+            Many::AccessLogs => List::AccessLogs,
         }
     }
 }
@@ -232,7 +241,8 @@ macro_rules! handlers_of {
 
 /// Functions without captures, as the table of addresses wants them: a set for each part, in the order of
 /// `SettingsPart::ALL`.
-const BY_PART: [[Handler; 4]; SettingsPart::ALL.len()] = handlers_of!(Site Route Pool Server Listener Tcp Admin Setting);
+const BY_PART: [[Handler; 4]; SettingsPart::ALL.len()] =
+    handlers_of!(Site Route Pool Server Listener Tcp Admin AccessLog Setting);
 
 macro_rules! adding_to {
     ($($many:ident)*) => { [$(
@@ -241,14 +251,14 @@ macro_rules! adding_to {
 }
 
 /// In the order of `Many::ALL`.
-const ADD: [Handler; Many::ALL.len()] = adding_to!(Sites Routes Pools Servers Listeners Tcp Admin);
+const ADD: [Handler; Many::ALL.len()] = adding_to!(Sites Routes Pools Servers Listeners Tcp Admin AccessLogs);
 
 macro_rules! lists_of {
     ($($many:ident)*) => { [$( || get(|handle, parameters| list(handle, parameters, Many::$many)) ),*] };
 }
 
 /// In the order of `Many::ALL`.
-const LISTS: [Handler; Many::ALL.len()] = lists_of!(Sites Routes Pools Servers Listeners Tcp Admin);
+const LISTS: [Handler; Many::ALL.len()] = lists_of!(Sites Routes Pools Servers Listeners Tcp Admin AccessLogs);
 
 async fn list(State(handle): State<ControlHandle>, parameters: Parameters, many: Many) -> Answer {
     let (tag, value) = match many.owner(&parameters) {
@@ -287,9 +297,12 @@ fn effective_part(effective: Effective, target: &Target) -> Option<Vec<Setting>>
             let is_of = |setting: &Setting| setting.name == *directive || setting.name.starts_with(&within);
             Some(settings.into_iter().filter(is_of).collect())
         }
-        Target::Route { .. } | Target::Server { .. } | Target::Listener { .. } | Target::Tcp { .. } | Target::Admin { .. } => {
-            None
-        }
+        Target::Route { .. }
+        | Target::Server { .. }
+        | Target::Listener { .. }
+        | Target::Tcp { .. }
+        | Target::Admin { .. }
+        | Target::AccessLog { .. } => None,
     }
 }
 
@@ -376,6 +389,7 @@ fn subject(edit: &Edit) -> String {
             Target::Listener { address } => format!("listener {address}"),
             Target::Tcp { address } => format!("tcp {address}"),
             Target::Admin { address } => format!("admin {address}"),
+            Target::AccessLog { target } => format!("access-log {target}"),
             Target::Top { directive } => directive.clone(),
         },
         Edit::Append(list, _) => match list {
@@ -386,6 +400,7 @@ fn subject(edit: &Edit) -> String {
             List::Listeners => "a listener".to_owned(),
             List::Tcp => "a tcp".to_owned(),
             List::Admin => "an admin".to_owned(),
+            List::AccessLogs => "an access-log".to_owned(),
         },
     }
 }

@@ -40,7 +40,7 @@ fn top(directive: &str) -> Target {
 fn a_configuration_as_json() {
     let check = |text: &str, expected: Value| assert_eq!(to_json(&load(text)), expected, "for {text}");
     check("", json!({}));
-    check("drain \"5s\"\nthreads 4", json!({ "drain": "5s", "threads": 4 }));
+    check("drain \"5s\"\nthreads 4", json!({ "drain": { "time": "5s" }, "threads": 4 }));
     check("threads \"auto\"", json!({ "threads": "auto" }));
     check("threads \"{env.N}\"", json!({ "threads": "{env.N}" }));
     check("threads \"4\"", json!({ "threads": 4 }));
@@ -152,7 +152,7 @@ fn json_as_text() {
         assert_eq!(format_text("test.kdl", &text).expect("KDL"), text, "the text is in canonical layout");
     };
     check(json!({}), "");
-    check(json!({ "threads": 2, "drain": "5s", "edition": "2026" }), "edition \"2026\"\nthreads 2\ndrain \"5s\"\n");
+    check(json!({ "threads": 2, "drain": { "time": "5s" }, "edition": "2026" }), "edition \"2026\"\nthreads 2\ndrain \"5s\"\n");
     check(
         json!({
             "pool": [{ "name": "api", "server": [{ "address": "a:1", "backup": true, "weight": 2 }] }, { "name": "b" }],
@@ -191,11 +191,15 @@ fn values_that_do_not_fit_are_named_by_their_place() {
     };
     check(json!([]), "a configuration is an object, not a list");
     check(json!({ "drian": "5s" }), "at `/drian`: a configuration has no member `drian`\n  help: did you mean `drain`?");
-    check(json!({ "drain": 5 }), "at `/drain`: `drain` is a duration such as `\"5s\"`, not a number");
-    check(json!({ "drain": "5" }), "at `/drain`: `5` has no unit: write `ms`, `s`, `m`, `h` or `d` behind the number");
+    check(json!({ "drain": 5 }), "at `/drain`: `drain` is an object, not a number");
+    check(json!({ "drain": { "time": 5 } }), "at `/drain/time`: `time` is a duration such as `\"5s\"`, not a number");
     check(
-        json!({ "drain": null }),
-        "at `/drain`: `drain` is a duration such as `\"5s\"`, not null\n  help: leave out what is not to be set",
+        json!({ "drain": { "time": "5" } }),
+        "at `/drain/time`: `5` has no unit: write `ms`, `s`, `m`, `h` or `d` behind the number",
+    );
+    check(
+        json!({ "drain": { "time": null } }),
+        "at `/drain/time`: `time` is a duration such as `\"5s\"`, not null\n  help: leave out what is not to be set",
     );
     check(
         json!({ "pool": [{ "name": "a", "server": [{ "address": "a:1" }, { "address": "b:1", "weight": 0 }, { "wieght": 1 }] }] }),
@@ -278,9 +282,31 @@ fn check_edit(edit: Edit, expected: &[(&str, &str)]) {
 }
 
 #[test]
+fn one_of_several_access_logs_is_named_by_its_target() {
+    let text = "access-log \"stdout\"\naccess-log \"/tmp/a.log\" keep=2 rotate=\"1MB\"\naccess-log \"syslog:/dev/log\"\n";
+    let log = |target: &str| Target::AccessLog { target: target.into() };
+    let check = |edit: Edit, from: &str, to: &str| {
+        let changed = apply_edits(&load(text), std::slice::from_ref(&edit)).unwrap_or_else(|errors| panic!("{errors:?}"));
+        assert_eq!(*changed[0].text, text.replacen(from, to, 1), "for {edit:?}");
+    };
+    assert_eq!(read_target(&load(text), &log("stdout")).expect("it is there"), json!({ "target": "stdout" }));
+    check(Edit::Patch(log("/tmp/a.log"), json!({ "keep": 3 })), "keep=2", "keep=3");
+    check(Edit::Put(log("stdout"), json!({ "format": "common" })), "\"stdout\"", "\"stdout\" format=\"common\"");
+    check(Edit::Remove(log("syslog:/dev/log")), "access-log \"syslog:/dev/log\"\n", "");
+    check(
+        Edit::Append(List::AccessLogs, json!({ "target": "stderr" })),
+        "\"syslog:/dev/log\"\n",
+        "\"syslog:/dev/log\"\naccess-log \"stderr\"\n",
+    );
+    let fault = |edit: Edit| apply_edits(&load(text), &[edit]).expect_err("it is refused")[0].fault;
+    assert_eq!(fault(Edit::Append(List::AccessLogs, json!({ "target": "stdout" }))), EditFault::Taken);
+    assert_eq!(fault(Edit::Remove(log("/tmp/b.log"))), EditFault::NotFound);
+}
+
+#[test]
 fn values_are_changed_where_they_stand() {
-    check_edit(Edit::Put(top("drain"), json!("5s")), &[("\"1m\"", "\"5s\"")]);
-    check_edit(Edit::Put(top("drain"), json!("1m")), &[]);
+    check_edit(Edit::Put(top("drain"), json!({ "time": "5s" })), &[("\"1m\"", "\"5s\"")]);
+    check_edit(Edit::Put(top("drain"), json!({ "time": "1m" })), &[]);
     check_edit(Edit::Patch(server("api", "10.0.0.4:8080"), json!({ "weight": 3 })), &[("weight=2", "weight=3")]);
     check_edit(Edit::Patch(server("api", "10.0.0.4:8080"), json!({ "weight": null })), &[(" weight=2", "")]);
     check_edit(
@@ -549,7 +575,7 @@ fn one_object_is_read_by_its_target() {
     let check = |target: Target, expected: Value| assert_eq!(read_target(&loaded, &target).expect("a target"), expected);
     check(server("api", "10.0.0.4:8080"), json!({ "address": "10.0.0.4:8080", "weight": 2 }));
     check(route("shop.localhost", 1), json!({ "patterns": ["/old"], "steps": [{ "respond": { "status": 410 } }] }));
-    check(top("drain"), json!("1m"));
+    check(top("drain"), json!({ "time": "1m" }));
     check(pool("tiny"), json!({ "name": "tiny", "server": [{ "address": "10.0.0.9:80" }] }));
     assert!(read_target(&loaded, &top("limits")).is_err());
 }

@@ -327,6 +327,7 @@ fn check_corpus_edit(corpus: &[String], bytes: &[u8]) {
             | Target::Listener { address }
             | Target::Tcp { address }
             | Target::Admin { address } => Some(("address", address)),
+            Target::AccessLog { target } => Some(("target", target)),
             Target::Site { .. } | Target::Route { .. } | Target::Top { .. } => None,
         };
         if let (Some((member, name)), Value::Object(members)) = (identity, &mut value) {
@@ -380,6 +381,7 @@ fn targets(document: &Value) -> Vec<(Target, String)> {
                 }
                 "tcp" => targets.push((Target::Tcp { address: text(&one["address"]) }, at)),
                 "admin" => targets.push((Target::Admin { address: text(&one["address"]) }, at)),
+                "access-log" => targets.push((Target::AccessLog { target: text(&one["target"]) }, at)),
                 "listener" => targets.push((Target::Listener { address: text(&one["address"]) }, at)),
                 other => panic!("a list that nothing targets: {other}"),
             }
@@ -466,6 +468,7 @@ fn a_configuration_can_be_made_from_nothing() {
                 "listener" => List::Listeners,
                 "tcp" => List::Tcp,
                 "admin" => List::Admin,
+                "access-log" => List::AccessLogs,
                 _ => {
                     edits.push(Edit::Put(Target::Top { directive: name.clone() }, member.clone()));
                     continue;

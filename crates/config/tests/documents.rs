@@ -47,7 +47,7 @@ fn names_a_file(fault: &str) -> bool {
 }
 
 /// Blocks in which an example may stand.
-const AROUND: [&str; 21] = [
+const AROUND: [&str; 22] = [
     "LINES",
     "LINES\nsite \"localhost\" { respond 204 }\n",
     "site \"localhost\" {\nLINES\n}\n",
@@ -69,6 +69,7 @@ const AROUND: [&str; 21] = [
     "site \"localhost\" {\nsplit {\nLINES\n}\n}\n",
     "site \"localhost\" {\nbasic-auth {\nLINES\n}\nrespond 204\n}\n",
     "tcp \":5432\" {\nLINES\n}\n",
+    "listener \"unix:/a\" {\nLINES\n}\nsite \"http://unix:/a\" { respond 200; }\n",
 ];
 
 /// Lines of the prose that are named in part, or because they are refused.

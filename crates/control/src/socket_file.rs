@@ -13,8 +13,8 @@ use tidegate_transport::sockets;
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
-    /// Device and number: what somebody else has put at the path since is theirs.
-    identity: (u64, u64),
+    /// What somebody else has put at the path since is theirs.
+    identity: FileIdentity,
 }
 
 impl SocketFile {
@@ -26,8 +26,11 @@ impl SocketFile {
     }
 }
 
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    std::fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()))
+/// Device, number, and when the file was made: the number of a file that is gone is given to the next one.
+type FileIdentity = (u64, u64, i64, i64);
+
+fn identity(path: &Path) -> Option<FileIdentity> {
+    std::fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino(), found.mtime(), found.mtime_nsec()))
 }
 
 /// Binds the socket; nobody can connect before the file is whose it should be. An abstract one has no file.

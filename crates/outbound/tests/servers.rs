@@ -167,8 +167,8 @@ fn only_who_is_trusted_gets_a_request() {
     let file = |authority: &Authority| Trust::File(authority.root_file().to_owned());
     check(&right, file(&theirs), &format!("none of the roots in {} stands behind it", theirs.root_file().display()));
     check(&right, Trust::System, "none of the system's roots stands behind it");
-    check(&other_name, file(&ours), "it is for other.example");
-    check(&expired, file(&ours), "its time is over, or this machine's clock is wrong");
+    check(&other_name, file(&ours), "it is not valid for 127.0.0.1, but for other.example");
+    check(&expired, file(&ours), "it has expired, or this machine's clock is wrong");
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn files_without_roots_are_refused_at_once() {
     check(Some("words"), "it holds no `-----BEGIN CERTIFICATE-----` block");
     check(
         Some("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
-        "certificate number 1 cannot be used: invalid peer certificate: BadEncoding",
+        "certificate number 1 cannot be used: its certificate is not taken: it cannot be read",
     );
 }
 

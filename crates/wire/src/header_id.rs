@@ -47,7 +47,6 @@ header_ids! {
     Forwarded "forwarded"
     XRealIp "x-real-ip"
     XRequestId "x-request-id"
-    TraceParent "traceparent"
     ContentType "content-type"
     ContentEncoding "content-encoding"
     AcceptEncoding "accept-encoding"
@@ -65,6 +64,7 @@ header_ids! {
     ETag "etag"
     LastModified "last-modified"
     Priority "priority"
+    TraceParent "traceparent"
 }
 
 impl HeaderId {

@@ -326,7 +326,7 @@ pub mod tests {
     }
 
     /// Properties of which a line with the default is not the same as one without.
-    const DEPENDENT: [(&str, &str); 6] = [
+    const DEPENDENT: [(&str, &str); 9] = [
         // In a site they stand for what the top level says.
         ("acme", "key-type"),
         ("acme", "http-port"),

@@ -107,6 +107,7 @@ impl<'l> Session<'l> {
             List::Listeners => whole(&crate::directives::listener::LISTENER),
             List::Tcp => whole(&crate::directives::tcp::TCP),
             List::Admin => whole(&crate::directives::admin::ADMIN),
+            List::AccessLogs => whole(&crate::directives::access_log::ACCESS_LOG),
             List::Routes { site } => {
                 let spot = self.locate(&Target::Route { site: site.clone(), index: 0 })?;
                 Ok(Spot { inner: Inner::Step(None), ..spot })
@@ -343,6 +344,7 @@ fn identified(target: &Target, value: &Value, is_there: bool) -> Value {
         Target::Server { address, .. } | Target::Listener { address } | Target::Tcp { address } | Target::Admin { address } => {
             ("address", address.clone().into())
         }
+        Target::AccessLog { target } => ("target", target.clone().into()),
         Target::Site { .. } | Target::Route { .. } | Target::Top { .. } => return value.clone(),
     };
     let mut value = value.clone();

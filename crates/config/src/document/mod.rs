@@ -78,6 +78,10 @@ pub enum Target {
     Admin {
         address: String,
     },
+    /// By where its lines go: a path, `stdout`, `syslog:/dev/log`.
+    AccessLog {
+        target: String,
+    },
     /// A directive that stands at the top level once: `drain`, `limits`, `log`.
     Top {
         directive: String,
@@ -99,6 +103,7 @@ pub enum List {
     Listeners,
     Tcp,
     Admin,
+    AccessLogs,
 }
 
 /// A change. The values are those of the target in the configuration's JSON: of a pool `{"name": "api", "server":

@@ -3,6 +3,7 @@
 
 use crate::diagnostics::{Location, Sources, nearest, shortened};
 use crate::directives::LANGUAGE;
+use crate::directives::access_log::ACCESS_LOG;
 use crate::directives::admin::ADMIN;
 use crate::directives::listener::LISTENER;
 use crate::directives::pool::POOL;
@@ -77,6 +78,7 @@ pub fn locate(tops: &[TopNode], spellings: Spellings<'_>, target: &Target) -> Re
         Target::Listener { address } => whole(&LISTENER, named(tops, &LISTENER, address)),
         Target::Tcp { address } => whole(&TCP, named(tops, &TCP, address)),
         Target::Admin { address } => whole(&ADMIN, named(tops, &ADMIN, address)),
+        Target::AccessLog { target } => whole(&ACCESS_LOG, named(tops, &ACCESS_LOG, target)),
         Target::Top { directive } => {
             let known = json::in_json(directive, Place::Top).ok_or_else(|| unknown_directive(directive))?;
             if known.repeat == Repeat::Many {
@@ -139,6 +141,7 @@ pub fn not_found(tops: &[TopNode], target: &Target) -> EditError {
         Target::Listener { address } => ("listener", address, None),
         Target::Tcp { address } => ("tcp", address, None),
         Target::Admin { address } => ("admin", address, None),
+        Target::AccessLog { target } => ("access-log", target, None),
         Target::Top { directive } => ("directive", directive, None),
         Target::Server { pool, address } => match named(tops, &POOL, pool) {
             Some(top) => ("server", address, Some((pool, top))),
@@ -212,7 +215,7 @@ pub fn taken(
     own: Option<usize>,
 ) -> Option<EditError> {
     let mut names: Vec<&str> = Vec::new();
-    for member in ["addresses", "name", "address"] {
+    for member in ["addresses", "name", "address", "target"] {
         match value.get(member) {
             Some(Value::String(text)) => names.push(text),
             Some(Value::Array(list)) => names.extend(list.iter().filter_map(Value::as_str)),
@@ -221,7 +224,7 @@ pub fn taken(
     }
     let holder = |name: &str| match directive.name {
         "site" => site(tops, spellings, name),
-        "pool" | "listener" | "admin" => named(tops, directive, name),
+        "pool" | "listener" | "admin" | "access-log" => named(tops, directive, name),
         _ => None,
     };
     let name = names.into_iter().find(|name| holder(name).is_some_and(|top| Some(top) != own))?;
