@@ -62,7 +62,7 @@ pub struct AccessRecord<'a> {
     /// The setting that the refusal comes from, as it is written in the configuration.
     pub setting: Option<&'a str>,
     /// For `{request.header.X}` in a template; `None` is as if there were no fields. See
-    /// [`AccessLogSender::needs_headers`](super::AccessLogSender::needs_headers).
+    /// [`AccessLogSenders::needs_headers`](super::AccessLogSenders::needs_headers).
     pub request_header: Option<&'a HeaderLookup<'a>>,
     /// For `{request.cookie.X}` in a template.
     pub request_cookie: Option<&'a HeaderLookup<'a>>,

@@ -67,7 +67,7 @@ impl AccessLogWriter {
     }
 
     /// Writes everything from now on to another target. The lines that are in the rings may still go to the old one. To
-    /// be called before the workers [`apply`](super::AccessLogSender::apply) the same settings: a log that was off
+    /// be called before the workers [`apply`](super::AccessLogSenders::apply) the same settings: a log that was off
     /// would else lose their first lines.
     pub fn retarget(&self, target: OpenTarget) {
         let _ = self.commands.send(Command::Retarget(target.0));
