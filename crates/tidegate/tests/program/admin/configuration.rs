@@ -153,6 +153,7 @@ fn every_part_is_read_and_changed_and_the_rest_of_the_file_stays() {
     of_sites(&tour, &own);
     of_tcp(&tour);
     of_admin(&tour);
+    of_access_logs(&tour);
     let described: BTreeSet<(String, String)> = tour.document["paths"]
         .as_object()
         .expect("an object")
@@ -275,6 +276,20 @@ fn of_admin(tour: &Tour) {
     tour.changes("patch", template, &path, &json!({ "hosts": null }), [" hosts=\"a.test\"\n", "\n"]);
     assert_eq!(get(&free, "/metrics").expect("it is served there").0, 200);
     tour.changes("delete", template, &path, &Value::Null, [&node(" serve=\"metrics\""), ""]);
+}
+
+fn of_access_logs(tour: &Tour) {
+    let template = "/access-log/{target}";
+    let log = |target: &str| json!({ "target": target });
+    let (off, first, both) =
+        ("access-log \"off\"\n", "access-log \"stdout\"\n", "access-log \"stdout\"\naccess-log \"stderr\"\n");
+    tour.is(template, "/access-log/off", "top.access-log", &log("off"));
+    tour.changes("put", template, "/access-log/off", &log("stdout"), [off, first]);
+    tour.changes("post", "/access-log", "/access-log", &log("stderr"), [first, both]);
+    tour.lists("/access-log", "/access-log", "top.access-log", 2);
+    let common = json!({ "format": "common" });
+    tour.changes("patch", template, "/access-log/stderr", &common, ["\"stderr\"\n", "\"stderr\" format=\"common\"\n"]);
+    tour.changes("delete", template, "/access-log/stderr", &Value::Null, ["access-log \"stderr\" format=\"common\"\n", ""]);
 }
 
 fn of_sites(tour: &Tour, own: &str) {
