@@ -54,7 +54,7 @@ pub async fn serve(mut places: mpsc::UnboundedReceiver<Vec<AdminListener>>, hand
 
 async fn serve_place(listener: AdminListener, handle: &ControlHandle) -> Option<Serving> {
     let place = listener.place.clone();
-    // It may have been left again already.
+    // The place may have been left again already.
     let endpoint = handle.admin_at(&place)?;
     // Before the endpoint says that the process is ready: who waits for that asks with the token next.
     access::prepare(handle, &endpoint).await;

@@ -282,7 +282,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
 
     /// The site that the request names, on the listener that it came to.
     fn find_site(&mut self) -> Result<Rc<WorkerSite>, Refusal> {
-        // It is there until the end of the request was found.
+        // The place is held until the route was found.
         let Some((snapshot, listener)) = &self.place else { return Err(Refusal::NoRoute) };
         let listener = &snapshot.shared.listeners[*listener];
         let (local_ip, tls) = (self.connection.local_ip(listener), self.connection.tls_identity.as_deref());

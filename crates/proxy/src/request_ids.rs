@@ -3,8 +3,9 @@
 
 use tidegate_exchange::{Exchange, Pooled, Record};
 use tidegate_middleware::RequestId;
-use tidegate_model::TemplatePart;
-use tidegate_model::{HeaderChange, HeaderOperation, HeaderStep, Placeholder, RequestIds, Sample, Step, Switched, Template};
+use tidegate_model::{
+    HeaderChange, HeaderOperation, HeaderStep, Placeholder, RequestIds, Sample, Step, Switched, Template, TemplatePart,
+};
 use tidegate_transport::Sock;
 use tidegate_wire::head::{Fields, HeaderId};
 

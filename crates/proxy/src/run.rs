@@ -24,7 +24,7 @@ use tidegate_upstream::connect::warm;
 
 /// How often idle upstream connections are looked through.
 const SWEEP_PERIOD: Duration = Duration::from_millis(100);
-/// So many times as seldom buffers and encoders are given back that were not used meanwhile.
+/// Sweeps between two times that buffers and encoders are given back which were not used meanwhile.
 const SWEEPS_PER_GIVING_BACK: u32 = 10;
 /// A pause after each accept while hardly any memory is left.
 const MEMORY_PAUSE: Duration = Duration::from_millis(10);

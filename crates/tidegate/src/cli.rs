@@ -371,7 +371,7 @@ pub struct LogsWanted {
     /// The configuration that says where the log is.
     #[arg(long, short, value_name = "FILE", default_value = DEFAULT_CONFIG)]
     pub config: PathBuf,
-    /// So many of those that are there, the last ones.
+    /// How many of the lines that are there, the last ones.
     #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 20)]
     pub lines: usize,
     /// As in `404`, `5xx` or `500-599`.

@@ -64,7 +64,7 @@ pub fn columns() -> Option<usize> {
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// The same thing as JSON or as text.
+/// A report as JSON or as text.
 pub fn say(value: &impl serde::Serialize, text: impl FnOnce() -> String) {
     if is_json() {
         println!("{}", serde_json::to_value(value).unwrap_or_default());

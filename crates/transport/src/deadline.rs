@@ -198,7 +198,7 @@ impl Wheel {
         }
         let slot = &mut self.slots.borrow_mut()[(tick % SLOTS) as usize];
         let place = deadlines.place.get();
-        // It is not there while its slot is worked off.
+        // A slot that is being worked off has been taken out, with all sockets in it.
         if slot.get(place).is_some_and(|there| Rc::ptr_eq(there, deadlines)) {
             slot.swap_remove(place);
             if let Some(moved) = slot.get(place) {

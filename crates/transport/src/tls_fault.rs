@@ -60,7 +60,7 @@ pub fn certificate_words(fault: &CertificateError) -> String {
         CertificateError::NotValidForName => "it is for another name",
         CertificateError::NotValidForNameContext { expected, presented } => {
             let expected = expected.to_str();
-            // They come as `DnsName("a.example")`.
+            // Names come as `DnsName("a.example")`.
             let plain: Vec<_> = presented.iter().map(|name| name.split('"').nth(1).unwrap_or(name)).collect();
             return match plain.as_slice() {
                 [] => format!("it is not valid for {expected}, nor for any name"),

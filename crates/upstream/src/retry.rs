@@ -80,7 +80,7 @@ impl Tries {
         }
     }
 
-    /// The same server once more, where the connection was at fault.
+    /// Has the request sent to that server once more, where the connection was at fault.
     pub fn begin_again_at(&mut self, position: usize, permit: Option<Permit>) {
         self.more().again = Some((position, permit));
     }

@@ -10,7 +10,7 @@ use crate::language::Language;
 use crate::traefik_rule;
 use std::ops::Range;
 
-/// Whose file it is.
+/// The proxy that a file is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
     Nginx,

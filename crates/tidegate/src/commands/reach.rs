@@ -113,7 +113,7 @@ fn token(reach: &Reach, configured: Option<&Secret>, endpoint: &AdminAddress) ->
     if let Some(secret) = configured {
         return Ok(Some(Token::new(secret.reveal())));
     }
-    // That of the state folder is for this machine.
+    // The token of the state folder is for this machine.
     if !endpoint.is_on_this_machine() {
         return Ok(None);
     }

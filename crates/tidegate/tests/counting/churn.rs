@@ -44,7 +44,7 @@ fn memory_of_handshakes_is_given_back() {
     }
 }
 
-/// So many handshakes together; how many of them resumed a session.
+/// Handshakes that are made together, and how many of them resumed a session.
 fn shake_hands(address: SocketAddr, clients: usize, handshakes: usize) -> usize {
     let client = |index: usize| {
         let mut config =

@@ -124,7 +124,7 @@ fn a_real_prometheus_answers_every_question() {
     drop(port);
     let running = Program::start(&prometheus, &arguments, &folder, None).expect("it runs");
     wait_until_it_listens(listen.parse().expect("an address")).unwrap_or_else(|error| panic!("{error}\n{}", running.output()));
-    // It listens before it has read what it has stored, and answers 503 until then.
+    // Prometheus listens before it has read what it has stored, and answers 503 until then.
     let began = Instant::now();
     while !matches!(get(&listen, "/-/ready"), Ok((200, _))) && began.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(50));

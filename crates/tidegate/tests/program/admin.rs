@@ -117,7 +117,7 @@ fn each_answer_is_what_the_description_says() {
     get("/v1/status", &[("/awaits_confirmation/back_to", json!(3))]);
     check("post", "/v1/confirm", "/v1/confirm", json!({}), &[("/generation", json!(4))]);
     let described = document["paths"].as_object().expect("an object").keys();
-    // Those are tried by `configuration` and `closing`, and in `acme.rs`, beside a CA.
+    // What `configuration` and `closing` try, and `acme.rs`, beside a CA.
     let is_elsewhere = |path: &String| {
         path.starts_with("/v1/configuration") || path.starts_with("/v1/certificates/{name}/") || path == "/v1/connections/{id}"
     };

@@ -98,7 +98,7 @@ fn places_come_and_go_with_the_configuration() {
     let mut proxy = start("admin \"127.0.0.1:{admin}\" serve=\"metrics\"");
     let socket = proxy.places.folder().join("state/admin.sock");
     let first = proxy.admin.clone();
-    // The same place serves the API now, and the socket that nobody wrote is left.
+    // Where metrics were is the API now, and the socket that nobody wrote is left.
     proxy.apply(&format!("admin \"127.0.0.1:{{admin}}\" token=\"{TOKEN}\"\n{SITE}")).expect("applied");
     assert_eq!(proxy.admin, first);
     let token = format!("Authorization: Bearer {TOKEN}");
