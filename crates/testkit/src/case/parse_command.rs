@@ -59,6 +59,7 @@ fn process(line: &Line, word: &str, arguments: &mut Arguments) -> Result<Option<
         "expect-exit" => ProcessCommand::ExpectExit(arguments.number()? as i32),
         "expect-running" => ProcessCommand::ExpectRunning,
         "expect-metric" => ProcessCommand::ExpectMetric(arguments.text()?, arguments.range()?),
+        "expect-upstream-requests" => ProcessCommand::ExpectUpstreamRequests(arguments.range()?),
         "expect-admin" => {
             let path = arguments.bytes()?;
             let status = arguments.number()? as u16;

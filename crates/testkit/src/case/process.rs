@@ -8,6 +8,7 @@ use crate::admin;
 use crate::program::Program;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
@@ -23,6 +24,14 @@ pub async fn execute(world: &Rc<World>, command: &ProcessCommand) -> Result<(), 
             Some(code) => return Err(format!("the proxy ended with {code}")),
         },
         ProcessCommand::ExpectMetric(selector, range) => return expect_metric(world, selector, *range).await,
+        ProcessCommand::ExpectUpstreamRequests(range) => {
+            let taken = || world.upstream_counters.borrow().iter().map(|each| each.requests.load(Ordering::Relaxed)).sum::<u64>();
+            return until(world, || match taken() {
+                taken if range.contains(taken as f64) => Ok(()),
+                taken => Err(format!("{taken} requests reached the upstreams, expected {range}")),
+            })
+            .await;
+        }
         ProcessCommand::ExpectAdmin(path, status, body) => {
             let path = String::from_utf8_lossy(path).into_owned();
             return expect_admin(world, &path, *status, body.as_ref()).await;

@@ -15,13 +15,17 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, LocalSet, spawn_blocking, spawn_local};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
+
+/// How long requests and connections that a case counts may come after its last client has gone.
+const LATE_REQUESTS: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// How a case ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -205,6 +209,7 @@ async fn finish_upstreams(wait: Duration, failure: &Failure, upstreams: &mut [Ru
     if let Some(first) = failure.first.borrow_mut().take() {
         return Err(first);
     }
+    await_late_requests(upstreams).await;
     for upstream in upstreams {
         let check = |name: &str, wanted: Option<super::script::Range>, seen: u64| match wanted {
             Some(range) if !range.contains(seen as f64) => {
@@ -216,6 +221,21 @@ async fn finish_upstreams(wait: Duration, failure: &Failure, upstreams: &mut [Ru
         check("requests", upstream.script.requests, upstream.counters.requests.load(Ordering::Relaxed))?;
     }
     Ok(())
+}
+
+/// Waits for what the proxy sends without a client that waits for it (copies, checks).
+async fn await_late_requests(upstreams: &[RunningUpstream<'_>]) {
+    let lacks = |wanted: Option<super::script::Range>, seen: &AtomicU64| {
+        wanted.is_some_and(|range| (seen.load(Ordering::Relaxed) as f64) < range.from)
+    };
+    let is_short = |upstream: &RunningUpstream<'_>| {
+        let (script, counters) = (upstream.script, &upstream.counters);
+        lacks(script.connections, &counters.connections) || lacks(script.requests, &counters.requests)
+    };
+    let late = Instant::now() + LATE_REQUESTS;
+    while upstreams.iter().any(is_short) && Instant::now() < late {
+        sleep(POLL_INTERVAL).await;
+    }
 }
 
 async fn run_client(client: &ScriptedClient, world: &Rc<World>) -> Outcome {
@@ -258,6 +278,7 @@ fn start_upstream<'a>(
     listener.set_nonblocking(true).map_err(|error| error.to_string())?;
     let listener = TcpListener::from_std(listener).map_err(|error| error.to_string())?;
     let counters = Arc::new(upstream::Counters::default());
+    world.upstream_counters.borrow_mut().push(counters.clone());
     let task = match &script.script {
         UpstreamScript::Automatic(conducts) => {
             // Before the first connection is there, which else would keep it from listening again after a time without.

@@ -218,6 +218,8 @@ pub enum ProcessCommand {
     /// A file in the case's folder.
     ExpectFile(String, Matcher),
     ExpectNoFile(String),
+    /// So many requests have reached the upstreams of the case together.
+    ExpectUpstreamRequests(Range),
     /// The proxy has ended, with whatever code.
     ExpectEnded,
     /// Nobody listens there.

@@ -8,6 +8,7 @@ use crate::head::Head;
 use crate::ports::Reservation;
 use crate::program::Program;
 use crate::tls;
+use crate::upstream::Counters;
 use regex::{Captures, Regex};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -185,6 +186,8 @@ pub struct World {
     pub exit_expected: Cell<bool>,
     pub marks: RefCell<HashSet<String>>,
     pub marked: Notify,
+    /// What the upstreams of the case count.
+    pub upstream_counters: RefCell<Vec<Arc<Counters>>>,
     /// Bodies that others are compared with, by name.
     bodies: RefCell<HashMap<String, Vec<u8>>>,
     /// Of clients that keep them, by the name of the jar and their own.
@@ -207,6 +210,7 @@ impl World {
             program: RefCell::new(None),
             exit_expected: Cell::new(false),
             marks: RefCell::default(),
+            upstream_counters: RefCell::default(),
             marked: Notify::new(),
             bodies: RefCell::default(),
             cookies: RefCell::default(),
