@@ -215,7 +215,11 @@ fn automatic_upstreams_answer_and_count() {
         ("always-text \"hi\"\n    expect-requests 2\n    expect-connections 1", twice.as_str(), ""),
         ("always-text \"hi\"\n    expect-requests 3..4", &twice, "2 requests, expected 3..4"),
         ("always-text \"hi\"", &format!("{twice}\n    expect-upstream-requests 2"), ""),
-        ("always-text \"hi\"", &format!("{twice}\n    expect-upstream-requests 3"), "2 requests reached the upstreams, expected 3"),
+        (
+            "always-text \"hi\"",
+            &format!("{twice}\n    expect-upstream-requests 3"),
+            "2 requests reached the upstreams, expected 3",
+        ),
         (
             "always \"HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\nhi\" close",
             &format!("{get}\n    expect-body \"hi\"\n    expect-end"),
