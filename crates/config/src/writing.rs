@@ -125,7 +125,7 @@ pub fn terminal(terminal: &Terminal, form: Form<'_>) -> String {
 /// `proxy "api" { retry attempts=2 }`
 pub fn proxy(pool: &PoolName, retry: &RouteRetry, filled: &Filled) -> String {
     let line = &mut Writer::new(Form::Shown(filled));
-    proxy::write(line, pool, retry);
+    proxy::write(line, pool, retry, false);
     line.take()
 }
 
@@ -286,7 +286,7 @@ mod tests {
     }
 
     fn write_tcp(line: &mut Writer, Tcp { ip, port, by_name, otherwise }: &Tcp) {
-        let write_target = |line: &mut Writer, target: &TcpTarget| proxy::write(line, &target.pool, &target.retry);
+        let write_target = |line: &mut Writer, target: &TcpTarget| proxy::write(line, &target.pool, &target.retry, false);
         line.name("tcp").argument(listen_address(*ip, *port));
         line.lines(|lines| {
             for SniRoute { names, to } in by_name {

@@ -120,10 +120,12 @@ fn check_driver(configuration: &Configuration, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Folders that `files` and `fastcgi` answer from.
+/// Folders that `files`, `fastcgi` and `send-file` answer from.
 fn check_folders(configuration: &Configuration, findings: &mut Vec<Finding>) {
     for site in &configuration.sites {
         let address = &site.addresses[0];
+        let sent = site.all_options().flat_map(|options| &options.send_files.folders);
+        findings.extend(sent.filter_map(|folder| check_served(&folder.root, address)));
         for route in &site.routes {
             match &route.terminal {
                 Terminal::Files(files) => findings.extend(check_served(&files.root, address)),
