@@ -38,6 +38,7 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
         driver,
         memory,
         cache,
+        certificates,
         acme,
         storage,
         ticket_keys,
@@ -54,6 +55,7 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
     driver::write(lines.line(), *driver);
     memory::write(lines.line(), *memory);
     cache::write_store(lines.line(), cache);
+    tls::write_certificates(lines, certificates);
     acme::write_top(lines.line(), acme.as_ref());
     storage::write(lines.line(), storage);
     ticket_keys::write(lines.line(), ticket_keys);

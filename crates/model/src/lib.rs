@@ -106,6 +106,9 @@ pub struct Configuration {
     pub driver: DriverChoice,
     pub memory: Memory,
     pub cache: CacheStore,
+    /// Given once, for the sites that they cover and that say nothing of certificates themselves. Which those are is
+    /// found out where the files are read.
+    pub certificates: Vec<Certificate>,
     /// What `acme` says for the whole process. `None`: no certificate is obtained unless a site says how.
     pub acme: Option<Acme>,
     pub storage: Storage,
@@ -135,6 +138,7 @@ impl Default for Configuration {
             driver: DriverChoice::Auto,
             memory: Memory::default(),
             cache: CacheStore::default(),
+            certificates: Vec::new(),
             acme: Some(Acme::default()),
             storage: Storage::default(),
             ticket_keys: TicketKeySource::default(),

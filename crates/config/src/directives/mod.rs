@@ -143,9 +143,11 @@ static ALL: &[&Directive] = &[
     &driver::DRIVER,
     &memory::MEMORY,
     &cache::CACHE_STORE,
+    &tls::SHARED_TLS,
     &acme::ACME,
     &acme::CA,
     &acme::CHALLENGES,
+    &acme::WILDCARD,
     &acme_dns::DNS,
     &storage::STORAGE,
     &ticket_keys::TICKET_KEYS,
@@ -271,6 +273,7 @@ pub mod tests {
     pub fn surrounded(directive: &Directive, place: Place) -> String {
         let pem = |name: &str| format!("{}/tests/diagnostics/pem/{name}.pem", env!("CARGO_MANIFEST_DIR"));
         let example = directive.example.replace("clients-ca.pem", &pem("cert")).replace("revoked.pem", &pem("list"));
+        let example = example.replace("wildcard.pem", &pem("both"));
         let asked = format!("tls {{ client-auth ca=\"{}\" mode=\"request\"; }}", pem("cert"));
         let answers = match directive.name {
             _ if matches!(directive.lower, Lower::Terminal(_)) => "",
