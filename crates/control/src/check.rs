@@ -5,8 +5,10 @@ use crate::bind::BindFault;
 use crate::descriptors;
 use crate::discovery::{FIRST_ANSWERS_LIMIT, FirstWord, first_words};
 use crate::driver::{Chosen, DRIVER_HELP};
+use crate::issuing::names_obtained;
 use crate::memory::check_address_space;
 use crate::named_files::{auths, file_of};
+use crate::shared_certificates::{Sharing, share_certificates};
 use crate::workers::worker_count;
 use jiff::Timestamp;
 use std::collections::BTreeSet;
@@ -16,7 +18,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tidegate_certs::trust::roots_of_file;
-use tidegate_certs::{CertFinding, FileKeys, Severity, TlsProcessState, check_site, check_upstream};
+use tidegate_certs::{CertFinding, FileKeys, Severity, TlsProcessState, check_shared, check_site, check_upstream};
 use tidegate_model::listening::listen_address;
 use tidegate_model::{
     AdminEndpoint, AdminPlace, Configuration, Discover, FastCgi, ListenAddress, LogTarget, Pool, Scheme, Site, SiteAddress,
@@ -61,6 +63,8 @@ pub fn check(configuration: &Configuration, state_dir: PathBuf, now: Timestamp) 
         let address = &site.addresses[0];
         findings.extend(check_site(site, now).into_iter().map(|finding| certificate_finding(finding, Some(address), place())));
     }
+    // As it runs from here on.
+    let configuration = &check_certificates_of_many(configuration, now, &mut findings);
     match TlsProcessState::new(state_dir.clone()) {
         Ok(state) => {
             for pool in &configuration.pools {
@@ -93,6 +97,38 @@ pub fn check(configuration: &Configuration, state_dir: PathBuf, now: Timestamp) 
     findings
 }
 
+/// Certificates that are given once, and wildcards that names share. Gives the configuration with those of its sites.
+fn check_certificates_of_many(configuration: &Configuration, now: Timestamp, findings: &mut Vec<Finding>) -> Configuration {
+    let mut shared = configuration.clone();
+    for finding in check_shared(&configuration.certificates, now) {
+        let place = finding.file.clone().map_or(Place::Whole, |file| Place::File(file, None));
+        findings.push(certificate_finding(finding, None, place));
+    }
+    let warning = |place, message, help: &str| Finding {
+        severity: Severity::Warning,
+        code: "certificate",
+        place,
+        message,
+        help: Some(help.to_owned()),
+    };
+    // What is wrong with files was said above.
+    let sharing = share_certificates(&mut shared).unwrap_or_default();
+    for (position, host) in &sharing.partly {
+        let (message, help) = Sharing::of_partly(host);
+        findings.push(warning(Place::Address(configuration.sites[*position].addresses[0].clone()), message, help));
+    }
+    for certificate in &sharing.unused {
+        let (message, help) = Sharing::of_unused(certificate);
+        findings.push(warning(Place::File(certificate.cert.clone(), None), message, help));
+    }
+    let obtained: Vec<String> = names_obtained(&shared).collect();
+    for wildcard in shared.acme.iter().flat_map(|acme| &acme.wildcards).filter(|wildcard| !obtained.contains(wildcard)) {
+        let message = format!("no site has a name that `wildcard \"{wildcard}\"` of `acme` covers, so it is not obtained");
+        findings.push(warning(Place::Whole, message, "name it by the hosts of sites, or remove the line"));
+    }
+    shared
+}
+
 /// Limits of the process below which it does not start. Those of whoever checks are mostly those of whoever runs.
 fn check_limits(findings: &mut Vec<Finding>) {
     for (code, checked) in [("address-space", check_address_space()), ("open-files", descriptors::check())] {
@@ -120,10 +156,12 @@ fn check_driver(configuration: &Configuration, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Folders that `files` and `fastcgi` answer from.
+/// Folders that `files`, `fastcgi` and `send-file` answer from.
 fn check_folders(configuration: &Configuration, findings: &mut Vec<Finding>) {
     for site in &configuration.sites {
         let address = &site.addresses[0];
+        let sent = site.all_options().flat_map(|options| &options.send_files.folders);
+        findings.extend(sent.filter_map(|folder| check_served(&folder.root, address)));
         for route in &site.routes {
             match &route.terminal {
                 Terminal::Files(files) => findings.extend(check_served(&files.root, address)),

@@ -2,6 +2,7 @@
 //! generation. Read here, parsed by `config`; what becomes of it is in `change`.
 
 use crate::generations::WrittenFile;
+use crate::shared_certificates::{Sharing, share_certificates};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,6 +41,8 @@ pub struct Read {
     pub configuration: Configuration,
     /// Rendered; empty when there are none.
     pub warnings: String,
+    /// What of the warnings the files have shown that it names.
+    pub remarks: Vec<Remark>,
     /// The main file first.
     pub files: Vec<WrittenFile>,
     /// What it depends on, to be watched.
@@ -104,6 +107,44 @@ pub(crate) fn load_files(files: &[WrittenFile], is_complete: bool, memory: &mut 
     }
 }
 
+/// One thing to be said of a configuration, beside what is said of its text.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Remark {
+    pub message: String,
+    pub help: Option<String>,
+}
+
+impl Remark {
+    fn rendered(&self, severity: &str) -> String {
+        let help = self.help.as_ref().map(|help| format!("  help: {help}\n")).unwrap_or_default();
+        format!("{severity}[certificate]: {}\n{help}", self.message)
+    }
+
+    /// Says it in the event log.
+    pub fn log(&self) {
+        tracing::warn!(help = self.help, "{}", self.message);
+    }
+}
+
+/// Certificates that are given once become those of the sites that they cover. `Err` is what cannot be used of them,
+/// rendered.
+fn share(configuration: &mut Configuration) -> Result<Vec<Remark>, String> {
+    let sharing = share_certificates(configuration).map_err(|errors| {
+        let remarks = errors.iter().map(|error| Remark { message: error.message(), help: error.help() });
+        remarks.map(|remark| remark.rendered("error")).collect::<String>()
+    })?;
+    let of_partly = sharing.partly.iter().map(|(position, host)| {
+        let (message, help) = Sharing::of_partly(host);
+        let site = &configuration.sites[*position].addresses[0];
+        Remark { message: format!("site {site}: {message}"), help: Some(help.to_owned()) }
+    });
+    let of_unused = sharing.unused.iter().map(|certificate| {
+        let (message, help) = Sharing::of_unused(certificate);
+        Remark { message, help: Some(help.to_owned()) }
+    });
+    Ok(of_partly.chain(of_unused).collect())
+}
+
 /// `Err` is everything that is wrong with it, rendered.
 pub fn read(mut loaded: Loaded) -> Result<Read, String> {
     let diagnostics = render(&loaded.diagnostics, &loaded.files, false);
@@ -115,7 +156,11 @@ pub fn read(mut loaded: Loaded) -> Result<Read, String> {
     let watched =
         WatchedFiles { files: std::mem::take(&mut loaded.read_files), patterns: std::mem::take(&mut loaded.include_patterns) };
     match loaded.configuration.take() {
-        Some(configuration) => Ok(Read { configuration, warnings: diagnostics, files, watched, written: Arc::new(loaded) }),
+        Some(mut configuration) => {
+            let remarks = share(&mut configuration)?;
+            let warnings = remarks.iter().fold(diagnostics, |said, remark| said + &remark.rendered("warning"));
+            Ok(Read { configuration, warnings, remarks, files, watched, written: Arc::new(loaded) })
+        }
         None => Err(diagnostics),
     }
 }

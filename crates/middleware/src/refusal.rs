@@ -66,6 +66,8 @@ pub enum Refusal {
     FileRange,
     FilePrecondition,
     FileUnreadable,
+    /// An application names a file that is in no folder of which it may have files sent.
+    SendFileOutside,
     /// The list of a folder is made by a thread beside, and the system gives none.
     NoThread,
 
@@ -101,6 +103,7 @@ const NEEDS_HTTP: &str = "TLS was sent to a port that speaks plain HTTP; use htt
 const NEEDS_CERTIFICATE: &str = "a certificate of the client is needed, and the connection was made without one";
 const NEEDS_PASSWORD: &str = "a name and a password are needed, and not what was sent";
 const NOT_KEPT: &str = "nothing is kept that answers this request, and it asks for nothing else";
+const NOT_CODED_SO: &str = "the request body is not what its Content-Encoding says";
 const NOT_VALID: &str = "the request is not valid";
 const LINE_TOO_LONG: &str = "the request line is too long";
 const HEAD_TOO_LARGE: &str = "the request head is too large";
@@ -198,9 +201,7 @@ impl Refusal {
                 (413, "body_too_large", Some("body-limit"), "the request body is larger than this route allows")
             }
             Refusal::BadBody(error) => (400, error.reason(), None, NOT_VALID),
-            Refusal::BadCoding => {
-                (400, "bad_content_encoding", Some("decompress"), "the request body is not what its Content-Encoding says")
-            }
+            Refusal::BadCoding => (400, "bad_content_encoding", Some("decompress"), NOT_CODED_SO),
             Refusal::Bomb => {
                 (413, "decompression_bomb", Some("decompress ratio"), "the request body becomes far more than was sent")
             }
@@ -215,6 +216,7 @@ impl Refusal {
             Refusal::FileRange => (416, "file_range", None, NO_RANGE),
             Refusal::FilePrecondition => (412, "file_precondition", None, "the file is not as the request expects it"),
             Refusal::NoThread => (503, "no_thread", None, "the system has no thread for this now; try again in a moment"),
+            Refusal::SendFileOutside => (502, "send_file_outside", Some("send-file"), NO_VALID_ANSWER),
             Refusal::FileUnreadable => (500, "file_unreadable", None, "the file cannot be read now"),
 
             Refusal::KeptRange => (416, "cache_range", None, NO_RANGE),

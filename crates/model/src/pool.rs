@@ -85,6 +85,15 @@ pub struct Server {
     pub priority: u8,
     /// Where it stands.
     pub zone: Option<Arc<str>>,
+    pub bounds: ServerBounds,
+}
+
+/// How much one server is asked to do at a time; what is `None` is as the pool says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ServerBounds {
+    pub connections: Option<u32>,
+    /// In flight.
+    pub requests: Option<u32>,
 }
 
 impl Server {
@@ -95,7 +104,7 @@ impl Server {
 
     /// A server as an address alone means it.
     pub fn new(address: UpstreamAddress) -> Server {
-        Server { address, weight: 1, priority: 0, zone: None }
+        Server { address, weight: 1, priority: 0, zone: None, bounds: ServerBounds::default() }
     }
 }
 
@@ -145,6 +154,18 @@ impl Default for Bounds {
 }
 
 impl Bounds {
+    /// The most that can be written of connections and of requests.
+    pub const COUNT_MAX: u32 = 1_000_000;
+
+    /// What holds for a server that has bounds of its own.
+    pub fn and(self, server: ServerBounds) -> Bounds {
+        Bounds {
+            connections_per_server: server.connections.or(self.connections_per_server),
+            requests_per_server: server.requests.or(self.requests_per_server),
+            ..self
+        }
+    }
+
     /// Whether requests in flight have to be counted over all workers.
     pub fn counts_requests(&self) -> bool {
         self.requests_per_server.is_some() || self.requests_per_pool.is_some() || self.adaptive.is_some()

@@ -9,6 +9,7 @@ use crate::path_policy::PathPolicy;
 use crate::placeholder::Template;
 use crate::request_ids::RequestIds;
 use crate::request_log::RouteLog;
+use crate::send_file::SendFiles;
 use crate::traffic::{Mirror, RouteTimeouts};
 
 /// What a site says of all its routes, or a route of itself.
@@ -27,6 +28,7 @@ pub struct RouteOptions {
     pub cache: Switched<Cache>,
     pub timeouts: RouteTimeouts,
     pub mirrors: Mirrors,
+    pub send_files: SendFiles,
     pub log: RouteLog,
 }
 
@@ -86,6 +88,7 @@ impl RouteOptions {
             cache: self.cache.and(&route.cache),
             timeouts: self.timeouts.and(route.timeouts),
             mirrors: self.mirrors.and(&route.mirrors),
+            send_files: self.send_files.and(&route.send_files),
             log: self.log.clone().and(&route.log),
         }
     }
@@ -102,6 +105,7 @@ impl RouteOptions {
             cache: _,
             timeouts: _,
             mirrors: _,
+            send_files: _,
             log,
         } = self;
         let of_pages = error_pages.iter().filter_map(|page| match &page.body {

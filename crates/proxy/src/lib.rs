@@ -13,7 +13,9 @@ pub mod failure;
 mod fastcgi;
 mod files;
 pub mod forward;
+mod mounted;
 mod passthrough;
+mod send_file;
 mod serve;
 pub mod tunnel;
 

@@ -11,6 +11,7 @@ mod challenge;
 mod early;
 mod hops;
 mod kept;
+mod mounted;
 mod next_route;
 mod steps;
 mod total;
@@ -207,6 +208,9 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             return Box::pin(self.answer_refusal(refusal)).await;
         }
         if self.may_count_hops() && Box::pin(self.take_hop(route)).await? {
+            return Ok(());
+        }
+        if route.rewrites_location && Box::pin(self.redirect_to_mount(route)).await? {
             return Ok(());
         }
         let Some(pool) = self.spell_path(&site, route).find_pool(route) else {

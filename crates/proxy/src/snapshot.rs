@@ -5,6 +5,7 @@
 
 use crate::auth::{UserFiles, UserList};
 use crate::cached::{CacheTier, RouteCache};
+use crate::files::SendFolder;
 use crate::persistent::PersistentVec;
 use crate::request_ids::RouteIds;
 use crate::terminal::{CompiledTerminal, RouteUpstream};
@@ -14,6 +15,7 @@ use rustls::ServerConfig;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_limiting::Tables;
@@ -27,7 +29,7 @@ use tidegate_model::listening::{
 };
 use tidegate_model::{
     ClientCertificateForm, Configuration, Decompress, Delta, HostPattern, Limits, ListenAddress, Mirror, Placeholder, PoolName,
-    Route, RouteRetry, RouteTimeouts, Scheme, Site, SocketAccess, Step, TcpTarget, Template, Terminal,
+    Route, RouteRetry, RouteTimeouts, Scheme, SendFile, Site, SocketAccess, Step, TcpTarget, Template, Terminal,
 };
 use tidegate_routing::decision::SiteRules;
 use tidegate_routing::{PassId, RouteId, Router, SiteId};
@@ -215,6 +217,10 @@ pub struct CompiledRoute {
     /// How answers are compressed, if they are.
     pub compress: Option<Box<CompiledCompress>>,
     pub terminal: CompiledTerminal,
+    /// Whether answers of any of its pools are translated to what clients see.
+    pub rewrites_location: bool,
+    /// Folders of which upstreams may have files sent. None where requests go to no upstream.
+    pub send_folders: Box<[SendFolder]>,
     /// What its site and it say of how long requests may take.
     pub timeouts: RouteTimeouts,
     /// What its site and it say of the access log, when they do.
@@ -483,6 +489,9 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
         let pool = pools.get(&model.pool).ok_or_else(|| fault(&format_args!("there is no pool {}", model.pool)))?;
         Ok(CompiledMirror { pool: *pool, model })
     };
+    let unusable = |folder: &SendFile, error: io::Error| format!("files cannot be sent from {}: {error}", folder.root.display());
+    let open = |folder: &SendFile| SendFolder::open(folder).map_err(|error| fault(&unusable(folder, error)));
+    let send_files = if terminal.asks_others() { &options.send_files.folders[..] } else { &[] };
     let users = basic_auth_of(&site.steps, &route.steps).map(|auth| user_files.list(&auth.users)).transpose();
     Ok(CompiledRoute {
         name: route.name.as_deref().map(Box::from),
@@ -495,6 +504,8 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
         has_limits: has_limits(&steps),
         changes_response: changes_response(&steps),
         steps,
+        rewrites_location: terminal.rewrites_location(),
+        send_folders: send_files.iter().map(open).collect::<Result<_, _>>()?,
         terminal,
         timeouts: options.timeouts,
         mirrors: options.mirrors.named.into_iter().map(mirror).collect::<Result<_, _>>()?,

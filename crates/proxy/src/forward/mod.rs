@@ -7,9 +7,11 @@ pub(crate) mod collected;
 mod head;
 mod hedge;
 mod mirror;
+mod mounted;
 mod replay;
 mod reply;
 pub(crate) mod retry;
+mod sent_file;
 mod websocket;
 
 use self::body::{BodyTerms, TrailerPass, both, pump_body, send_held};

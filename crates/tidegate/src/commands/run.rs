@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tidegate_certs::default_state_dir;
 use tidegate_config::LoadMemory;
+use tidegate_control::source::Remark;
 use tidegate_control::succession::{Inheritance, inherit};
 use tidegate_control::{Prepared, Source, StartOptions, prepare, source, systemd};
 use tidegate_model::LogLevel;
@@ -69,6 +70,7 @@ pub fn serve(source: impl FnOnce() -> Source, state_dir: PathBuf, life: Life, st
         Ok(read) => read,
         Err(diagnostics) => return fail(&diagnostics),
     };
+    read.remarks.iter().for_each(Remark::log);
     let Life { watch, ends_with_terminal } = life;
     let version = env!("CARGO_PKG_VERSION");
     let options = StartOptions { source, memory, state_dir, version, watch, ends_with_terminal, inheritance, activation };

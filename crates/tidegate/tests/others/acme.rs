@@ -331,6 +331,28 @@ fn wildcards_by_a_record_that_a_program_publishes() {
     });
 }
 
+#[test]
+fn one_wildcard_is_obtained_for_all_sites_whose_names_it_covers() {
+    let Some(world) = World::new(Options::default()) else { return };
+    let https = world.pebble.https_port;
+    let folder = tempfile::tempdir().expect("a folder");
+    let dns = published_by_a_program(&world, folder.path(), "true");
+    let head = world.head(&format!("{dns}\n    wildcard \"*.example.com\""));
+    let site = |name: &str| format!("site \"https://{name}.example.com:{https}\" {{ respond 200 body=\"{name}\"; }}\n");
+    let proxy = start(&format!("{head}{}{}{}", site("a"), site("b"), site("c")));
+    let client = world.client();
+    for name in ["a", "b", "c"] {
+        let body = until("a certificate", || {
+            let fetched = fetch(world.https(), &client, &format!("{name}.example.com"));
+            fetched.map_err(|error| format!("{error}\n{}", certificates(&proxy)))
+        });
+        assert_eq!(body, name);
+    }
+    assert_eq!(world.pebble.orders(), 1);
+    let obtained = certificates(&proxy);
+    assert_eq!(obtained.matches("\"source\":\"acme\"").count(), 1, "{obtained}");
+}
+
 /// `dns` of an `acme` block, with a program that does `first` and then publishes the record.
 fn published_by_a_program(world: &World, folder: &Path, first: &str) -> String {
     let script = folder.join("publish");

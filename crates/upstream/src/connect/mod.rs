@@ -298,7 +298,7 @@ async fn wait_for_slot<S: Sock>(
     let bounds = &pool.compiled.model.bounds;
     let queue = &compiled.shared.queue;
     if queue.is_empty()
-        && let Some(slot) = free_slot(pool, server, compiled, want, client)
+        && let Some(slot) = free_slot(server, compiled, want, client)
     {
         return Ok(Slot::Free(slot));
     }
@@ -312,7 +312,7 @@ async fn wait_for_slot<S: Sock>(
     let mut is_called = false;
     loop {
         if (is_called || ticket.is_first())
-            && let Some(slot) = free_slot(pool, server, compiled, want, client)
+            && let Some(slot) = free_slot(server, compiled, want, client)
         {
             waited();
             return Ok(Slot::Free(slot));
@@ -343,14 +343,8 @@ async fn wait_for_slot<S: Sock>(
 
 /// A place under `max-connections`. Where connections are not shared by clients, or an idle one is of no use, one that
 /// is idle makes room.
-fn free_slot<S: Sock>(
-    pool: &WorkerPool<S>,
-    server: &Server<S>,
-    compiled: &CompiledServer,
-    want: Wanted,
-    client: Option<&Client>,
-) -> Option<OpenSlot> {
-    let max = pool.connections_max();
+fn free_slot<S: Sock>(server: &Server<S>, compiled: &CompiledServer, want: Wanted, client: Option<&Client>) -> Option<OpenSlot> {
+    let max = compiled.connections_max();
     let free = compiled.shared.try_open(max);
     if free.is_none() && (client.is_some() || want == Wanted::Bare) && server.end_an_idle_one() {
         return compiled.shared.try_open(max);

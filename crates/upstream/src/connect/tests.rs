@@ -42,6 +42,7 @@ impl World {
         let shared = Arc::new(PoolShared::new(Instant::now()));
         let server = CompiledServer {
             model: Server::new(UpstreamAddress::parse(&authority).expect("an address")),
+            bounds: model.bounds,
             identity: 0,
             shared: shared.server(&authority),
             authority,
@@ -50,8 +51,9 @@ impl World {
             is_local: true,
             cookie_value: None,
         };
-        let compiled =
-            CompiledPool { name, model: Arc::new(model), servers: vec![server], hash: None, sticky: None, tls: None, shared };
+        let counts_requests = model.bounds.counts_requests();
+        let (model, servers) = (Arc::new(model), vec![server]);
+        let compiled = CompiledPool { name, model, servers, hash: None, sticky: None, tls: None, counts_requests, shared };
         let of = Of { worker: 0, registry: &registry, random: 0 };
         let pool = Rc::new(WorkerPool::new(Arc::new(compiled), None, of));
         World { pool, worker: registry.worker(0), client: Rc::new(()) }
@@ -200,7 +202,7 @@ fn an_http1_connection_serves_as_many_requests_as_it_may() {
 fn connections_are_bounded_by_what_the_system_has_where_nobody_says() {
     let check = |written: Option<u32>, expected: u32| {
         let world = World::new(([127, 0, 0, 1], 1).into(), |pool| pool.bounds.connections_per_server = written);
-        assert_eq!(world.pool.connections_max(), expected, "{written:?}");
+        assert_eq!(world.pool.compiled.servers[0].connections_max(), expected, "{written:?}");
     };
     check(None, tidegate_transport::destination::connections_max());
     check(Some(7), 7);

@@ -32,7 +32,7 @@ pub fn fill<S: Sock>(pool: &Rc<WorkerPool<S>>, now: Instant, head_limits: HeadLi
         server.warming.look_after_h2(server.h2.has_usable(), now);
         let (wanted, there) = count(server, want, warm);
         for _ in 0..server.warming.due(wanted, there, now) {
-            let Some(slot) = compiled.shared.try_open(pool.connections_max()) else { break };
+            let Some(slot) = compiled.shared.try_open(compiled.connections_max()) else { break };
             let opening = WarmOpening::new(server.clone());
             rt::spawn(open(opening, pool.clone(), position, want, slot, need, random()));
         }
