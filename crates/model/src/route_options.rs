@@ -90,6 +90,22 @@ impl RouteOptions {
         }
     }
 
+    /// The same with the words that hold where neither site nor route says anything. Time-outs are a pool's there.
+    pub fn with_defaults(&self) -> RouteOptions {
+        RouteOptions {
+            path_policy: Some(self.path_policy.unwrap_or(PathPolicy::DEFAULT)),
+            pass_on: Some(self.pass_on.unwrap_or_default()),
+            request_ids: Switched::On(Box::new(RequestIds::default())).and(&self.request_ids),
+            error_pages: self.error_pages.clone(),
+            compress: Switched::Off.and(&self.compress),
+            decompress: Switched::Off.and(&self.decompress),
+            cache: Switched::Off.and(&self.cache),
+            timeouts: self.timeouts,
+            mirrors: self.mirrors.clone(),
+            log: self.log.clone(),
+        }
+    }
+
     /// All texts with placeholders, each option by its name so that a new one is thought of.
     pub fn templates(&self) -> impl Iterator<Item = &Template> {
         let RouteOptions {
