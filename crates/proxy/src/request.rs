@@ -431,6 +431,9 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         metrics.requests.increment();
         if self.exchange.record.status >= 500 {
             metrics.server_errors.increment();
+            if self.exchange.record.is_failure() {
+                metrics.failures.increment();
+            }
         }
         self.connection.facts.end();
         self.connection.account_bytes();
