@@ -61,7 +61,9 @@ pub use matching::{Condition, ConditionKind, Field, MatchLine, PathPattern, Text
 pub use pass_on::PassOn;
 pub use path_policy::{EncodedSlashes, PathCase, PathParameters, PathPolicy, Slashes};
 pub use placeholder::{LogField, Placeholder, Template, TemplatePart};
-pub use pool::{Adaptive, Bounds, KeepAlive, Pool, PoolName, Protocol, ProxyProtocol, Server, Timeouts, UpstreamTls};
+pub use pool::{
+    Adaptive, Bounds, KeepAlive, Pool, PoolName, Protocol, ProxyFact, ProxyFacts, ProxyProtocol, Server, Timeouts, UpstreamTls,
+};
 pub use process::{
     ADMIN_ADDRESS, ADMIN_SOCKET, AccessLog, AccessLogFormat, Admin, AdminEndpoint, AdminPlace, AdminServes, DriverChoice, Limits,
     ListenerOptions, Log, LogConditions, LogLevel, LogTarget, Memory, Rotation, Secret, Syslog, SyslogPlace, Threads,

@@ -544,6 +544,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
                 ja4: self.connection.ja4.as_deref(),
                 resumed: tls.resumed,
             }),
+            introduction: self.connection.said_by_balancer(),
             referer: field(HeaderId::Referer),
             user_agent: field(HeaderId::UserAgent),
             request_id: record.given_id.as_deref().map_or(&record.request_id().to_hex(), str::as_bytes),
