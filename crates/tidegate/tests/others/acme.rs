@@ -477,7 +477,7 @@ fn a_name_that_waits_says_so_at_the_start_and_other_settings_are_tried_at_once()
     restart(&mut proxy, &state);
     proxy.wait_for_log(WAITS).expect("a line of the log");
     let line = proxy.program.stderr().lines().find(|line| line.contains(WAITS)).unwrap_or_default().to_owned();
-    assert!(line.contains("a.example.com") && line.contains("again_at="), "{line}");
+    assert!(line.contains("a.example.com") && line.contains("next_attempt_at"), "{line}");
     assert_eq!(world.pebble.orders(), orders, "it waits");
 
     proxy.write(&config("challenges \"tls-alpn-01\"")).expect("written");
