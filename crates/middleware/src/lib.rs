@@ -22,6 +22,7 @@ mod limit_key;
 pub mod limited;
 pub mod log;
 mod media_type;
+pub mod proxy_status;
 pub mod rate_limit;
 pub mod redirect;
 mod refusal;

@@ -25,6 +25,7 @@ mod path_policy;
 pub mod placeholder;
 pub mod pool;
 pub mod process;
+pub mod proxy_status;
 mod public_name;
 pub mod request_ids;
 pub mod request_log;
@@ -69,6 +70,7 @@ pub use process::{
     ListenerOptions, Log, LogConditions, LogLevel, LogTarget, Memory, Rotation, Secret, Syslog, SyslogPlace, Threads,
     TicketKeySource,
 };
+pub use proxy_status::ProxyStatus;
 pub use request_ids::RequestIds;
 pub use request_log::{RouteLog, RouteLogField};
 pub use resilience::{Health, Hedge, HttpProbe, Outlier, Probe, Retry, RetryOn, RouteRetry, StatusRange, Talk};

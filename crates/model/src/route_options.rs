@@ -7,6 +7,7 @@ use crate::error_page::{ErrorBody, ErrorPage};
 use crate::pass_on::PassOn;
 use crate::path_policy::PathPolicy;
 use crate::placeholder::Template;
+use crate::proxy_status::ProxyStatus;
 use crate::request_ids::RequestIds;
 use crate::request_log::RouteLog;
 use crate::traffic::{Mirror, RouteTimeouts};
@@ -20,6 +21,8 @@ pub struct RouteOptions {
     pub pass_on: Option<PassOn>,
     /// On where neither says it.
     pub request_ids: Switched<RequestIds>,
+    /// `proxy-status`, of answers that are made here.
+    pub proxy_status: Switched<ProxyStatus>,
     /// The first that fits counts, the route's before the site's.
     pub error_pages: Vec<ErrorPage>,
     pub compress: Switched<Compress>,
@@ -80,6 +83,7 @@ impl RouteOptions {
             path_policy: route.path_policy.or(self.path_policy),
             pass_on: route.pass_on.or(self.pass_on),
             request_ids: self.request_ids.and(&route.request_ids),
+            proxy_status: self.proxy_status.and(&route.proxy_status),
             error_pages: [&route.error_pages[..], &self.error_pages].concat(),
             compress: self.compress.and(&route.compress),
             decompress: self.decompress.and(&route.decompress),
@@ -96,6 +100,7 @@ impl RouteOptions {
             path_policy: Some(self.path_policy.unwrap_or(PathPolicy::DEFAULT)),
             pass_on: Some(self.pass_on.unwrap_or_default()),
             request_ids: Switched::On(Box::new(RequestIds::default())).and(&self.request_ids),
+            proxy_status: Switched::Off.and(&self.proxy_status),
             error_pages: self.error_pages.clone(),
             compress: Switched::Off.and(&self.compress),
             decompress: Switched::Off.and(&self.decompress),
@@ -112,6 +117,7 @@ impl RouteOptions {
             path_policy: _,
             pass_on: _,
             request_ids: _,
+            proxy_status: _,
             error_pages,
             compress: _,
             decompress: _,

@@ -36,6 +36,7 @@ pub mod path_policy;
 pub mod pem;
 pub mod pool;
 pub mod proxy;
+pub mod proxy_status;
 pub mod rate_limit;
 pub mod redirect;
 pub mod request_id;
@@ -97,6 +98,7 @@ static ALL: &[&Directive] = &[
     &path_policy::PATH_POLICY,
     &pass_on::PASS_ON,
     &request_id::REQUEST_ID,
+    &proxy_status::PROXY_STATUS,
     &allow::ALLOW,
     &allow::DENY,
     &cors::CORS,
@@ -182,8 +184,19 @@ pub type AddLine<'w, 'm> = dyn FnMut(&'m dyn Debug, &dyn Fn(&mut Writer)) + 'w;
 
 /// The options of a site or a route that are set, in the order of the reference.
 pub fn write_options<'m>(options: &'m RouteOptions, add: &mut AddLine<'_, 'm>) {
-    let RouteOptions { path_policy, pass_on, request_ids, error_pages, compress, decompress, cache, timeouts, mirrors, log } =
-        options;
+    let RouteOptions {
+        path_policy,
+        pass_on,
+        request_ids,
+        proxy_status,
+        error_pages,
+        compress,
+        decompress,
+        cache,
+        timeouts,
+        mirrors,
+        log,
+    } = options;
     if let Some(policy) = path_policy {
         add(policy, &|line| path_policy::write(line, policy));
     }
@@ -191,6 +204,7 @@ pub fn write_options<'m>(options: &'m RouteOptions, add: &mut AddLine<'_, 'm>) {
         add(pass_on, &|line| pass_on::write(line, pass_on));
     }
     add(request_ids, &|line| line.switched("request-id", request_ids, request_id::write));
+    add(proxy_status, &|line| line.switched("proxy-status", proxy_status, proxy_status::write));
     for page in error_pages {
         add(page, &|line| error_page::write(line, page));
     }
