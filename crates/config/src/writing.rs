@@ -14,6 +14,8 @@ use tidegate_model::{
     Server, Step, Storage, Terminal, Tls,
 };
 
+pub mod effective;
+
 pub use crate::forms::show_network;
 pub use crate::patterns::show_path;
 pub use crate::units::{show_duration, show_size};

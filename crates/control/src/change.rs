@@ -156,7 +156,8 @@ impl Control {
             self.history.written = written;
             return Ok(Applied { generation, changed: false, plan, warnings, confirm_within_seconds: None });
         }
-        let (at_change, normal) = (self.registry().traffic(), self.confirmation.baseline.until(self.registry().traffic()));
+        let (changed, at_change) = (Instant::now(), self.registry().traffic());
+        let before = self.confirmation.baseline.until(changed, at_change);
         if let Err(fault) = self.take_on(Arc::new(configuration), &delta, generation + 1) {
             // Servers that only this change would have asked.
             let snapshot = &self.running.snapshot;
@@ -181,7 +182,8 @@ impl Control {
             back_to: generation,
             until: Instant::now() + within,
             rise_max: options.rise_max.unwrap_or(RISE_MAX_DEFAULT),
-            before: normal,
+            before,
+            changed,
             at_change,
         });
         let confirm_within_seconds = options.confirm_within.map(|within| within.as_secs());

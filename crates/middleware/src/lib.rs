@@ -23,6 +23,7 @@ pub mod limited;
 pub mod log;
 mod media_type;
 pub mod mount;
+pub mod proxy_status;
 pub mod rate_limit;
 pub mod redirect;
 mod refusal;

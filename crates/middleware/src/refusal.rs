@@ -139,6 +139,21 @@ impl Refusal {
         self.row().sentence
     }
 
+    /// Whether the request could not be served, as it was: whoever sends another one provokes no such refusal, unless
+    /// something is wrong here or behind.
+    pub fn is_failure(self) -> bool {
+        matches!(
+            self,
+            Refusal::Upstream(_)
+                | Refusal::ScriptHeadTooLarge
+                | Refusal::FileUnreadable
+                | Refusal::NoThread
+                | Refusal::BodyNotKept
+                | Refusal::DecodersBusy
+                | Refusal::PasswordsBusy
+        )
+    }
+
     /// The methods to name beside a 405 (RFC 9110 section 15.5.6), where they are the same everywhere.
     pub fn methods_allowed(self) -> Option<&'static str> {
         matches!(self, Refusal::ConnectMethod | Refusal::TraceMethod).then_some(METHODS)

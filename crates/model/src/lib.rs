@@ -25,6 +25,7 @@ mod path_policy;
 pub mod placeholder;
 pub mod pool;
 pub mod process;
+pub mod proxy_status;
 mod public_name;
 pub mod request_ids;
 pub mod request_log;
@@ -63,13 +64,15 @@ pub use pass_on::PassOn;
 pub use path_policy::{EncodedSlashes, PathCase, PathParameters, PathPolicy, Slashes};
 pub use placeholder::{LogField, Placeholder, Template, TemplatePart};
 pub use pool::{
-    Adaptive, Bounds, KeepAlive, Pool, PoolName, Protocol, ProxyProtocol, Server, ServerBounds, Timeouts, UpstreamTls,
+    Adaptive, Bounds, KeepAlive, Pool, PoolName, Protocol, ProxyFact, ProxyFacts, ProxyProtocol, Server, ServerBounds, Timeouts,
+    UpstreamTls,
 };
 pub use process::{
     ADMIN_ADDRESS, ADMIN_SOCKET, AccessLog, AccessLogFormat, Admin, AdminEndpoint, AdminPlace, AdminServes, DriverChoice, Limits,
     ListenerOptions, Log, LogConditions, LogLevel, LogTarget, Memory, Rotation, Secret, Syslog, SyslogPlace, Threads,
     TicketKeySource,
 };
+pub use proxy_status::ProxyStatus;
 pub use request_ids::RequestIds;
 pub use request_log::{RouteLog, RouteLogField};
 pub use resilience::{Health, Hedge, HttpProbe, Outlier, Probe, Retry, RetryOn, RouteRetry, StatusRange, Talk};

@@ -435,6 +435,9 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         metrics.requests.increment();
         if self.exchange.record.status >= 500 {
             metrics.server_errors.increment();
+            if self.exchange.record.is_failure() {
+                metrics.failures.increment();
+            }
         }
         self.connection.facts.end();
         self.connection.account_bytes();
@@ -545,6 +548,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
                 ja4: self.connection.ja4.as_deref(),
                 resumed: tls.resumed,
             }),
+            introduction: self.connection.said_by_balancer(),
             referer: field(HeaderId::Referer),
             user_agent: field(HeaderId::UserAgent),
             request_id: record.given_id.as_deref().map_or(&record.request_id().to_hex(), str::as_bytes),

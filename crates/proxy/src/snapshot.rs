@@ -206,6 +206,8 @@ pub struct CompiledRoute {
     /// By which its requests are told apart in the log.
     pub name: Option<Box<str>>,
     pub request_ids: RouteIds,
+    /// How answers that are made here name this proxy, where they say why.
+    pub proxy_status: Option<Box<str>>,
     /// The site's steps, then the route's.
     pub steps: Box<[CompiledStep]>,
     /// Whether any step reads or changes the response.
@@ -496,6 +498,7 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
     Ok(CompiledRoute {
         name: route.name.as_deref().map(Box::from),
         request_ids: RouteIds::new(&options.request_ids),
+        proxy_status: options.proxy_status.on().map(|status| status.name.as_str().into()),
         error_pages: ErrorPages::new(&options.error_pages),
         users: users.map_err(|error| fault(&error))?,
         trailers: TrailerRules::new(site.steps.iter().chain(&route.steps), options.pass_on.unwrap_or_default()),

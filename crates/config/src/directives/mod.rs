@@ -36,6 +36,7 @@ pub mod path_policy;
 pub mod pem;
 pub mod pool;
 pub mod proxy;
+pub mod proxy_status;
 pub mod rate_limit;
 pub mod redirect;
 pub mod request_id;
@@ -98,6 +99,7 @@ static ALL: &[&Directive] = &[
     &path_policy::PATH_POLICY,
     &pass_on::PASS_ON,
     &request_id::REQUEST_ID,
+    &proxy_status::PROXY_STATUS,
     &allow::ALLOW,
     &allow::DENY,
     &cors::CORS,
@@ -190,6 +192,7 @@ pub fn write_options<'m>(options: &'m RouteOptions, add: &mut AddLine<'_, 'm>) {
         path_policy,
         pass_on,
         request_ids,
+        proxy_status,
         error_pages,
         compress,
         decompress,
@@ -206,6 +209,7 @@ pub fn write_options<'m>(options: &'m RouteOptions, add: &mut AddLine<'_, 'm>) {
         add(pass_on, &|line| pass_on::write(line, pass_on));
     }
     add(request_ids, &|line| line.switched("request-id", request_ids, request_id::write));
+    add(proxy_status, &|line| line.switched("proxy-status", proxy_status, proxy_status::write));
     for page in error_pages {
         add(page, &|line| error_page::write(line, page));
     }

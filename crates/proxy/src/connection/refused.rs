@@ -39,6 +39,7 @@ impl<S: Sock> Connection<S> {
             upstream: None,
             retries: 0,
             tls: None,
+            introduction: self.said_by_balancer(),
             referer: b"",
             user_agent: b"",
             request_id: &self.worker.next_request_id().to_hex(),

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 use tidegate_message::h2::{Request, StreamFault, StreamHandle};
-use tidegate_model::{Pool, PoolName, Protocol, ProxyProtocol, Server, ServerAddresses, UpstreamAddress};
+use tidegate_model::{Pool, PoolName, Protocol, ProxyFacts, ProxyProtocol, Server, ServerAddresses, UpstreamAddress};
 use tidegate_telemetry::{Registry, WorkerMetrics};
 use tidegate_transport::{DriverSock, rt};
 use tidegate_wire::HeadLimits;
@@ -510,7 +510,7 @@ fn idle_connections_of_other_clients_make_room() {
     run(async {
         let (address, _lines) = line_server();
         let world = World::new(address, |pool| {
-            pool.send_proxy_protocol = Some(ProxyProtocol::V2);
+            pool.send_proxy_protocol = Some(ProxyProtocol::V2(ProxyFacts::NONE));
             pool.bounds.connections_per_server = Some(1);
         });
         world.put_idle(world.open(Some(client(1))).await, rt::now());
@@ -572,7 +572,7 @@ fn http2_connections_that_say_whose_they_are_are_not_shared_by_clients() {
         });
         let world = World::new(address, |pool| {
             pool.protocol = Protocol::H2c;
-            pool.send_proxy_protocol = Some(ProxyProtocol::V2);
+            pool.send_proxy_protocol = Some(ProxyProtocol::V2(ProxyFacts::NONE));
         });
         // Two clients at once, each with two requests at once.
         let mut opened = Vec::new();

@@ -2,10 +2,10 @@
 //! or one with HTTP/2. Looked after by every sweep. How a connection is opened is in the parent; nothing here waits for
 //! a place or says anything about a server's health.
 
-use super::{Established, Fresh, Lifespan, Need, Upgrade, Wanted, establish_in_time, wanted};
+use super::{Established, Fresh, Lifespan, Need, Opener, Upgrade, Wanted, establish_in_time, wanted};
 use crate::pool::{H1Connection, Server, WorkerPool};
 use crate::shared::OpenSlot;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::Instant;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Sock, rt};
@@ -86,7 +86,9 @@ async fn open<S: Sock>(
             shared.failed(error);
         }
     };
-    let Established { stream, is_h2, .. } = match establish_in_time(&pool, server, compiled, want, need, None).await {
+    // For no request and no client.
+    let opener = Opener::new(0, Weak::<()>::new());
+    let Established { stream, is_h2, .. } = match establish_in_time(&pool, server, compiled, want, need, &opener).await {
         Ok(established) => established,
         Err(error) => return failed(error),
     };
