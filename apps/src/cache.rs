@@ -4,7 +4,7 @@
 use crate::processes::run;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -162,7 +162,7 @@ fn turn_links(root: &Path, folder: &Path) -> std::io::Result<()> {
             turn_links(root, &path)?;
         } else if kind.is_symlink() {
             // Where it leads on a system on which all of this is installed.
-            let place = Path::new("/").join(folder.strip_prefix(root).unwrap_or(folder)).join(fs::read_link(&path)?);
+            let place = without_dots(&Path::new("/").join(folder.strip_prefix(root).unwrap_or(folder)).join(fs::read_link(&path)?));
             let inside = root.join(place.strip_prefix("/").unwrap_or(&place));
             let goal = if inside.symlink_metadata().is_ok() { inside } else { place };
             fs::remove_file(&path)?;
@@ -170,6 +170,19 @@ fn turn_links(root: &Path, folder: &Path) -> std::io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Parents are gone back to by their names: some are folders of what was unpacked, and not there on this system.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut whole = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(whole.pop()),
+            Component::CurDir => {}
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => whole.push(part),
+        }
+    }
+    whole
 }
 
 #[cfg(test)]
@@ -193,7 +206,7 @@ mod tests {
         let root = std::env::temp_dir().join(format!("apps-links-{}", std::process::id()));
         fs::create_dir_all(root.join("usr/share/a")).and_then(|()| fs::create_dir_all(root.join("etc"))).expect("made");
         fs::write(root.join("usr/share/a/file"), "unpacked").expect("written");
-        let links = [("etc/a", "/usr/share/a/file"), ("etc/b", "/etc/passwd"), ("etc/c", "../usr/share/a/file"), ("etc/d", "../etc/passwd")];
+        let links = [("etc/a", "/usr/share/a/file"), ("etc/b", "/etc/passwd"), ("etc/c", "../usr/share/a/file"), ("usr/share/a/d", "../../../etc/passwd")];
         for (name, goal) in links {
             symlink(goal, root.join(name)).expect("a link");
         }
@@ -201,7 +214,7 @@ mod tests {
         let read = |name| fs::read_to_string(root.join(name)).expect("a file");
         assert_eq!((read("etc/a"), read("etc/c")), ("unpacked".to_owned(), "unpacked".to_owned()));
         let of_system = fs::read_to_string("/etc/passwd").expect("every system has it");
-        assert_eq!((read("etc/b"), read("etc/d")), (of_system.clone(), of_system));
+        assert_eq!((read("etc/b"), read("usr/share/a/d")), (of_system.clone(), of_system));
         fs::remove_dir_all(&root).expect("removed");
     }
 }

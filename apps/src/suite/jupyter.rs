@@ -41,7 +41,7 @@ fn act(stage: &Stage<'_>) -> Result<(), String> {
     ] {
         command.env(name, stage.folder.join(folder));
     }
-    command.env("SHELL", "/bin/sh");
+    command.env("SHELL", "/bin/sh").current_dir(&files);
     fs::create_dir_all(stage.folder.join("home")).map_err(|error| error.to_string())?;
     let _server = stage.start_at("jupyter", port, &mut command)?;
     for scheme in Scheme::BOTH {
@@ -108,10 +108,10 @@ fn type_in_a_terminal(page: &mut Browser, files: &Path, scheme: Scheme) -> Resul
     page.click(".jp-LauncherCard[data-category='Other']", "Terminal")?;
     page.see(".jp-Terminal .xterm-screen", "")?;
     page.click(".jp-Terminal .xterm-screen", "")?;
-    let file = format!("typed-{}.txt", scheme.name());
-    page.type_keys(&format!("echo typed $((6*7)) > {file}\n"))?;
+    let file = files.join(format!("typed-{}.txt", scheme.name()));
+    page.type_keys(&format!("echo typed $((6*7)) > {}\n", file.display()))?;
     let begin = Instant::now();
-    while !fs::read_to_string(files.join(&file)).is_ok_and(|text| text == "typed 42\n") {
+    while !fs::read_to_string(&file).is_ok_and(|text| text == "typed 42\n") {
         if begin.elapsed() > BOUND {
             return Err(page.failed("the terminal does not do what is typed"));
         }
