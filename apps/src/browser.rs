@@ -59,7 +59,11 @@ impl Browser {
         let home = folder.join("chromium");
         fs::create_dir_all(&home).map_err(|error| format!("{}: {error}", home.display()))?;
         let mut command = Command::new("sh");
-        command.args(["-c", WITH_PIPES, "sh"]).arg(program).args(FLAGS).args(["--remote-debugging-pipe", "--window-size=1400,1000"]);
+        command
+            .args(["-c", WITH_PIPES, "sh"])
+            .arg(program)
+            .args(FLAGS)
+            .args(["--remote-debugging-pipe", "--window-size=1400,1000"]);
         command.arg(format!("--user-data-dir={}", home.join("profile").display())).arg("about:blank");
         for name in ["HOME", "TMPDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"] {
             command.env(name, &home);
@@ -179,7 +183,10 @@ impl Browser {
             if letter == '\n' {
                 self.press("Enter", Held::Nothing)?;
             } else {
-                self.call("Input.dispatchKeyEvent", json!({ "type": "keyDown", "text": letter.to_string(), "key": letter.to_string() }))?;
+                self.call(
+                    "Input.dispatchKeyEvent",
+                    json!({ "type": "keyDown", "text": letter.to_string(), "key": letter.to_string() }),
+                )?;
                 self.call("Input.dispatchKeyEvent", json!({ "type": "keyUp", "key": letter.to_string() }))?;
             }
         }
@@ -229,10 +236,11 @@ impl Browser {
         let id = self.send(method, parameters)?;
         let until = Instant::now() + BOUND;
         loop {
-            let message = self.messages.recv_timeout(until.saturating_duration_since(Instant::now())).map_err(|error| match error {
-                RecvTimeoutError::Timeout => format!("the browser does not answer `{method}`"),
-                RecvTimeoutError::Disconnected => format!("the browser has ended\n{}", self.process.output()),
-            })?;
+            let message =
+                self.messages.recv_timeout(until.saturating_duration_since(Instant::now())).map_err(|error| match error {
+                    RecvTimeoutError::Timeout => format!("the browser does not answer `{method}`"),
+                    RecvTimeoutError::Disconnected => format!("the browser has ended\n{}", self.process.output()),
+                })?;
             if message["id"] != id {
                 self.note(&message)?;
                 continue;

@@ -66,7 +66,8 @@ impl Cache {
     /// Packages of Debian with those that they need and the system has not, unpacked and not set up.
     pub fn debian(&self, name: &str, packages: &[&str]) -> Result<(), String> {
         self.once(name, packages, |folder, log| {
-            let advice = "It takes Debian's apt-get; run `apt-get update` as root and try again, or install them as your system does";
+            let advice =
+                "It takes Debian's apt-get; run `apt-get update` as root and try again, or install them as your system does";
             let mut ask = Command::new("apt-get");
             ask.args(["install", "--print-uris", "--yes", "--no-install-recommends"]).args(packages);
             let listed = run(&mut ask, log, INSTALL_TIME_MAX).map_err(|reason| format!("{reason}{advice}"))?;
@@ -89,7 +90,11 @@ impl Cache {
     /// Removes what is installed under a name.
     pub fn clear(&self, name: &str) -> Result<(), String> {
         let folder = self.folder.join(name);
-        if folder.exists() { fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display())) } else { Ok(()) }
+        if folder.exists() {
+            fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))
+        } else {
+            Ok(())
+        }
     }
 
     /// Installs unless the same things are there already. Half an install is begun anew.
@@ -162,7 +167,8 @@ fn turn_links(root: &Path, folder: &Path) -> std::io::Result<()> {
             turn_links(root, &path)?;
         } else if kind.is_symlink() {
             // Where it leads on a system on which all of this is installed.
-            let place = without_dots(&Path::new("/").join(folder.strip_prefix(root).unwrap_or(folder)).join(fs::read_link(&path)?));
+            let place =
+                without_dots(&Path::new("/").join(folder.strip_prefix(root).unwrap_or(folder)).join(fs::read_link(&path)?));
             let inside = root.join(place.strip_prefix("/").unwrap_or(&place));
             let goal = if inside.symlink_metadata().is_ok() { inside } else { place };
             fs::remove_file(&path)?;
@@ -206,7 +212,12 @@ mod tests {
         let root = std::env::temp_dir().join(format!("apps-links-{}", std::process::id()));
         fs::create_dir_all(root.join("usr/share/a")).and_then(|()| fs::create_dir_all(root.join("etc"))).expect("made");
         fs::write(root.join("usr/share/a/file"), "unpacked").expect("written");
-        let links = [("etc/a", "/usr/share/a/file"), ("etc/b", "/etc/passwd"), ("etc/c", "../usr/share/a/file"), ("usr/share/a/d", "../../../etc/passwd")];
+        let links = [
+            ("etc/a", "/usr/share/a/file"),
+            ("etc/b", "/etc/passwd"),
+            ("etc/c", "../usr/share/a/file"),
+            ("usr/share/a/d", "../../../etc/passwd"),
+        ];
         for (name, goal) in links {
             symlink(goal, root.join(name)).expect("a link");
         }

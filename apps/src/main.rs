@@ -25,6 +25,9 @@ usage: cargo xtask apps [NAME...]
   --install   installs them and runs none
   --clear     removes what was installed of them";
 
+/// What folders of a run are called, with the id of its process behind it.
+const RUN: &str = "run-";
+
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Task {
@@ -114,10 +117,23 @@ fn each(chosen: &[&Application], act: impl Fn(&Application) -> Result<(), String
 
 fn use_once(one: &Application, cache: &Cache, program: &Path) -> Result<(), String> {
     // Beside what was installed: Node.js finds packages in the folders above a file.
-    let folder = cache.of(one.name).join(format!("run-{}", std::process::id()));
+    let folder = cache.of(one.name).join(format!("{RUN}{}", std::process::id()));
+    forget_earlier(&cache.of(one.name));
     let stage = Stage::new(cache, folder.clone(), program, one.configuration)?;
     (one.act)(&stage).map_err(|reason| format!("{reason}\nlogs are in {}", folder.display()))?;
     std::fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))
+}
+
+/// What a failure or an interruption has left for its reader stays until the next run.
+fn forget_earlier(folder: &Path) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some(id) = name.strip_prefix(RUN) else { continue };
+        if !Path::new("/proc").join(id).exists() {
+            // Where that cannot be done it is in nobody's way.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 /// Beside this one: the task has built both.

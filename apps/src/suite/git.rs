@@ -56,7 +56,11 @@ fn work(stage: &Stage<'_>, front: &Front, projects: &Path, host: &str, scheme: S
     let git = |folder: &Path, arguments: &[&str]| {
         let mut command = Command::new("git");
         command.args(["-c", http, "-c", "user.name=Anna", "-c", "user.email=anna@example.com"]);
-        command.env("GIT_SSL_CAINFO", &certificate).env("GIT_TERMINAL_PROMPT", "0").env("HOME", &stage.folder).env("GIT_CONFIG_NOSYSTEM", "1");
+        command
+            .env("GIT_SSL_CAINFO", &certificate)
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .env("HOME", &stage.folder)
+            .env("GIT_CONFIG_NOSYSTEM", "1");
         stage.run(command.args(arguments).current_dir(folder))
     };
     fs::create_dir_all(projects).map_err(|error| error.to_string())?;

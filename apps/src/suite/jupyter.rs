@@ -123,7 +123,11 @@ fn type_in_a_terminal(page: &mut Browser, files: &Path, scheme: Scheme) -> Resul
 fn upload(page: &mut Browser, stage: &Stage<'_>, files: &Path) -> Result<(), String> {
     let text: String = (0..UPLOAD_BYTES / 8).map(|number| format!("{number:07}\n")).collect();
     let file = write(&stage.folder.join("upload.txt"), &text)?;
-    page.choose_file("[data-command='ui-components:file-upload'], jp-button[title*='Upload'], button[title*='Upload']", "", &file)?;
+    page.choose_file(
+        "[data-command='ui-components:file-upload'], jp-button[title*='Upload'], button[title*='Upload']",
+        "",
+        &file,
+    )?;
     let (begin, there) = (Instant::now(), files.join("upload.txt"));
     while !fs::metadata(&there).is_ok_and(|found| found.len() == text.len() as u64) {
         // It asks once whether so much is meant.

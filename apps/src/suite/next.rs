@@ -43,7 +43,9 @@ fn act(stage: &Stage<'_>) -> Result<(), String> {
     }
     let picture = BASE64_STANDARD.decode(PICTURE).map_err(|error| error.to_string())?;
     let public = stage.folder.join("app/public");
-    fs::create_dir_all(&public).and_then(|()| fs::write(public.join("picture.png"), picture)).map_err(|error| error.to_string())?;
+    fs::create_dir_all(&public)
+        .and_then(|()| fs::write(public.join("picture.png"), picture))
+        .map_err(|error| error.to_string())?;
     Scheme::BOTH.into_iter().try_for_each(|scheme| develop(stage, scheme))?;
     stage.run_within(&mut next(stage, &["build"]), BUILD_TIME_MAX)?;
     stage.did("it was built");
@@ -74,7 +76,10 @@ fn develop(stage: &Stage<'_>, scheme: Scheme) -> Result<(), String> {
     page.open(&format!("{origin}/"))?;
     page.see("h1", "first heading")?;
     // Its script runs when the button counts.
-    page.wait("/[1-9]/.test(document.querySelector('#counter').textContent) || (document.querySelector('#counter').click(), false)", "it counts")?;
+    page.wait(
+        "/[1-9]/.test(document.querySelector('#counter').textContent) || (document.querySelector('#counter').click(), false)",
+        "it counts",
+    )?;
     let count = page.value("document.querySelector('#counter').textContent")?;
     let file: PathBuf = stage.folder.join("app/app/page.js");
     write(&file, &FILES[1].1.replace("first heading", "second heading"))?;
@@ -113,7 +118,8 @@ fn visit(stage: &Stage<'_>, port: u16, scheme: Scheme) -> Result<(), String> {
     if page.value(streamed)? != serde_json::json!([true, true]) {
         return Err(page.failed("the streamed page does not come in parts"));
     }
-    let sent = page.value("fetch('/api/hello', { method: 'POST', body: new Uint8Array(5000000) }).then(answer => answer.json())")?;
+    let sent =
+        page.value("fetch('/api/hello', { method: 'POST', body: new Uint8Array(5000000) }).then(answer => answer.json())")?;
     if sent["bytes"] != 5_000_000 || sent["host"] != origin.split("//").nth(1).unwrap_or_default() {
         return Err(page.failed(&format!("an upload: {sent}")));
     }

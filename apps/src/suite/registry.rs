@@ -90,9 +90,7 @@ fn make_image(stage: &Stage<'_>, folder: &Path) -> Result<String, String> {
         "rootfs": { "type": "layers", "diff_ids": [format!("sha256:{layer}")] },
     });
     let (config, config_bytes) = add(&stage.write("config.json", &config.to_string())?)?;
-    let described = |kind: &str, sum: &str, bytes: u64| {
-        json!({ "mediaType": format!("application/vnd.oci.image.{kind}"), "digest": format!("sha256:{sum}"), "size": bytes })
-    };
+    let described = |kind: &str, sum: &str, bytes: u64| json!({ "mediaType": format!("application/vnd.oci.image.{kind}"), "digest": format!("sha256:{sum}"), "size": bytes });
     let manifest = json!({
         "schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
         "config": described("config.v1+json", &config, config_bytes),

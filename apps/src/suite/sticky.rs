@@ -46,16 +46,26 @@ fn act(stage: &Stage<'_>) -> Result<(), String> {
     (0..VISITORS).try_for_each(|visitor| visitors.log_in(visitor))?;
     let begun = visitors.look()?;
     let at = |seen: &Seen, port: u16| seen.values().filter(|said| said.ends_with(&format!(" at {port}"))).count();
-    if at(&begun, one) == 0 || at(&begun, other) == 0 || begun.iter().any(|(visitor, said)| !said.starts_with(&format!("v{visitor} "))) {
+    if at(&begun, one) == 0
+        || at(&begun, other) == 0
+        || begun.iter().any(|(visitor, said)| !said.starts_with(&format!("v{visitor} ")))
+    {
         return Err(format!("they are not spread over both, or not known: {begun:?}"));
     }
     for _ in 0..3 {
         same("with both there", &begun, &visitors.look()?)?;
     }
-    stage.did(&format!("{} visitors are known, {} at one server and {} at the other", VISITORS, at(&begun, one), at(&begun, other)));
+    stage.did(&format!(
+        "{} visitors are known, {} at one server and {} at the other",
+        VISITORS,
+        at(&begun, one),
+        at(&begun, other)
+    ));
     let after = visitors.look_while(first)?;
     let stayed = |seen: &Seen| -> Seen {
-        let at_other = |(visitor, said): (&usize, &String)| said.ends_with(&format!(" at {other}")).then_some((*visitor, seen.get(visitor).cloned().unwrap_or_default()));
+        let at_other = |(visitor, said): (&usize, &String)| {
+            said.ends_with(&format!(" at {other}")).then_some((*visitor, seen.get(visitor).cloned().unwrap_or_default()))
+        };
         begun.iter().filter_map(at_other).collect()
     };
     same("whose server lives, while the other is dead", &stayed(&begun), &stayed(&after))?;

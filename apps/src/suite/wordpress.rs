@@ -26,7 +26,19 @@ const CONFIGURATION: &str = include_str!("../../programs/wp-config.php");
 const PASSWORD: &str = "Correct-horse-7-battery";
 /// In the order in which they need each other.
 const EXTENSIONS: &[&str] = &[
-    "mysqlnd", "mysqli", "ctype", "dom", "exif", "fileinfo", "gd", "iconv", "mbstring", "simplexml", "tokenizer", "xml", "xmlreader",
+    "mysqlnd",
+    "mysqli",
+    "ctype",
+    "dom",
+    "exif",
+    "fileinfo",
+    "gd",
+    "iconv",
+    "mbstring",
+    "simplexml",
+    "tokenizer",
+    "xml",
+    "xmlreader",
     "xmlwriter",
 ];
 const START_TIME_MAX: Duration = Duration::from_secs(60);
@@ -89,7 +101,9 @@ fn start_database(stage: &Stage<'_>, root: &Root, socket: &Path) -> Result<Proce
     stage.run(install.args(&paths))?;
     let mut command = root.command("mariadbd")?;
     command.args(["--no-defaults", "--skip-networking", "--user=root", "--innodb-buffer-pool-size=64M"]).args(&paths);
-    command.arg(format!("--socket={}", socket.display())).arg(format!("--lc-messages-dir={}", base.join("share/mysql").display()));
+    command
+        .arg(format!("--socket={}", socket.display()))
+        .arg(format!("--lc-messages-dir={}", base.join("share/mysql").display()));
     command.arg(format!("--pid-file={}", stage.folder.join("mariadbd.pid").display()));
     let mut database = stage.start("mariadbd", &mut command)?;
     database.wait_until("it listens", START_TIME_MAX, || std::os::unix::net::UnixStream::connect(socket).is_ok())?;
