@@ -55,7 +55,9 @@ fn run(arguments: &[String]) -> Result<(), String> {
     let cache = Cache::open()?;
     match task {
         Task::List => {
-            chosen.iter().for_each(|one| println!("{:11} {}\n{:11} {}", one.name, one.title, "", one.story));
+            for one in chosen {
+                println!("{:11} {}\n{:11} {}", one.name, one.title, "", one.story);
+            }
             Ok(())
         }
         Task::Help => {

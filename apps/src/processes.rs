@@ -126,7 +126,9 @@ pub fn end_all() {
 fn end(ids: &[u32]) {
     let all: BTreeSet<Known> = ids.iter().flat_map(|id| with_descendants(*id)).collect();
     let asked: Vec<&Known> = all.iter().filter(|known| ids.contains(&known.id)).collect();
-    asked.iter().for_each(|known| signal(known.id, Signal::TERM));
+    for known in &asked {
+        signal(known.id, Signal::TERM);
+    }
     let begin = Instant::now();
     while begin.elapsed() < STOP_TIME_MAX && asked.iter().any(|known| known.lives()) {
         thread::sleep(POLL_INTERVAL);
@@ -195,7 +197,7 @@ fn create(log: &Path) -> Result<File, String> {
 fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
-    last.iter().map(|line| format!("    {line}\n")).collect()
+    last.iter().fold(String::new(), |text, line| text + "    " + line + "\n")
 }
 
 /// As one would type it.

@@ -68,11 +68,6 @@ impl<'a> Stage<'a> {
         Ok(Stage { cache, folder, program, configuration })
     }
 
-    /// Something a person did, and that worked.
-    pub fn did(&self, text: &str) {
-        println!("    {text}");
-    }
-
     /// Starts a program; what it says goes into a file of its name.
     pub fn start(&self, name: &str, command: &mut Command) -> Result<Process, String> {
         Process::start(name, command, &self.folder.join(format!("{name}.log")))
@@ -198,6 +193,11 @@ impl Front {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
+}
+
+/// Something a person did, and that worked.
+pub fn did(text: &str) {
+    println!("    {text}");
 }
 
 /// Nobody has it now; whoever is told binds it next.

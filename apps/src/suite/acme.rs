@@ -3,7 +3,7 @@
 
 use super::Application;
 use crate::cache::Cache;
-use crate::stage::{Front, Stage, free_port};
+use crate::stage::{Front, Stage, did, free_port};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use tidegate_testkit::pebble::{Options, Pebble};
@@ -46,7 +46,7 @@ fn act(stage: &Stage<'_>) -> Result<(), String> {
     let root = stage.curl(&[&format!("https://{}/roots/0", ca.management())])?;
     let root = stage.write("root.pem", &root)?.display().to_string();
     let first = certificate(stage, &ca, &root)?;
-    stage.did("it has its certificate, which a client trusts");
+    did("it has its certificate, which a client trusts");
     front.restart(stage, false)?;
     let second = certificate(stage, &ca, &root)?;
     front.restart(stage, true)?;
@@ -54,7 +54,7 @@ fn act(stage: &Stage<'_>) -> Result<(), String> {
     if first != second || first != third || ca.orders() != 1 {
         return Err(format!("another certificate after a restart, and {} orders", ca.orders()));
     }
-    stage.did("it has the same one after a restart and after kill -9");
+    did("it has the same one after a restart and after kill -9");
     check(&front)
 }
 

@@ -2,7 +2,7 @@
 
 use super::Application;
 use crate::cache::Cache;
-use crate::stage::{Front, Scheme, Stage, free_port, write};
+use crate::stage::{Front, Scheme, Stage, did, free_port, write};
 use std::fs;
 use std::io::Read;
 use std::path::Path;
@@ -82,7 +82,7 @@ fn work(stage: &Stage<'_>, front: &Front, projects: &Path, host: &str, scheme: S
         line["path"] == format!("/{project}/git-receive-pack") && line["request_bytes"].as_u64() >= Some(FILE_BYTES)
     };
     front.carried("pushes of thirty megabytes", scheme, 1, is_push)?;
-    stage.did(&format!("{version}: 30 MB were pushed"));
+    did(&format!("{version}: 30 MB were pushed"));
     git(&stage.folder, &["clone", &known, &second.display().to_string()])?;
     git(&second, &["fsck", "--full"])?;
     for number in 0..20 {
@@ -96,6 +96,6 @@ fn work(stage: &Stage<'_>, front: &Front, projects: &Path, host: &str, scheme: S
     if heads[0] != heads[1] {
         return Err(format!("the clones differ: {heads:?}"));
     }
-    stage.did(&format!("{version}: cloned, pushed and pulled"));
+    did(&format!("{version}: cloned, pushed and pulled"));
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::Application;
 use crate::cache::Cache;
-use crate::stage::{Stage, free_port};
+use crate::stage::{Stage, did, free_port};
 use std::process::Command;
 
 pub const GRPC: Application = Application {
@@ -29,6 +29,6 @@ fn act(stage: &Stage<'_>) -> Result<(), String> {
     let origin = format!("https://{goal}");
     let front = stage.front(&[("https://localhost:8443", &origin), ("127.0.0.1:50051", &format!("127.0.0.1:{port}"))])?;
     let said = stage.run(Command::new(&python).arg(client).arg(&goal).arg(front.root_certificate()))?;
-    said.lines().for_each(|line| stage.did(line));
+    said.lines().for_each(did);
     front.check(|_| false)
 }

@@ -3,7 +3,7 @@
 use super::Application;
 use crate::browser::{Browser, Held};
 use crate::cache::Cache;
-use crate::stage::{Scheme, Stage, free_port, is_socket, write};
+use crate::stage::{Scheme, Stage, did, free_port, is_socket, write};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -58,13 +58,13 @@ fn use_lab(stage: &Stage<'_>, port: u16, files: &Path, scheme: Scheme) -> Result
     page.fill("#password_input", TOKEN)?;
     page.click("#login_submit", "")?;
     page.see(".jp-LauncherCard", "Python 3")?;
-    stage.did(&format!("{}: logged in", scheme.version()));
+    did(&format!("{}: logged in", scheme.version()));
     run_a_cell(&mut page, files)?;
-    stage.did(&format!("{}: a cell was run by its kernel, and the notebook saved", scheme.version()));
+    did(&format!("{}: a cell was run by its kernel, and the notebook saved", scheme.version()));
     type_in_a_terminal(&mut page, files, scheme)?;
-    stage.did(&format!("{}: a terminal did what was typed", scheme.version()));
+    did(&format!("{}: a terminal did what was typed", scheme.version()));
     upload(&mut page, stage, files)?;
-    stage.did(&format!("{}: 20 MB were uploaded in pieces", scheme.version()));
+    did(&format!("{}: 20 MB were uploaded in pieces", scheme.version()));
     drop(page);
     front.carried("sockets of kernels", scheme, 1, |line| is_socket(line, "/api/kernels/"))?;
     front.carried("sockets of terminals", scheme, 1, |line| is_socket(line, "/terminals/websocket/"))?;
@@ -121,7 +121,8 @@ fn type_in_a_terminal(page: &mut Browser, files: &Path, scheme: Scheme) -> Resul
 }
 
 fn upload(page: &mut Browser, stage: &Stage<'_>, files: &Path) -> Result<(), String> {
-    let text: String = (0..UPLOAD_BYTES / 8).map(|number| format!("{number:07}\n")).collect();
+    // Pieces in another order would be another text.
+    let text = (0..UPLOAD_BYTES / 8).fold(String::new(), |text, number| text + &format!("{number:07}\n"));
     let file = write(&stage.folder.join("upload.txt"), &text)?;
     page.choose_file(
         "[data-command='ui-components:file-upload'], jp-button[title*='Upload'], button[title*='Upload']",

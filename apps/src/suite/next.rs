@@ -3,7 +3,7 @@
 
 use super::Application;
 use crate::cache::Cache;
-use crate::stage::{Front, Scheme, Stage, free_port, is_socket, write};
+use crate::stage::{Front, Scheme, Stage, did, free_port, is_socket, write};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use std::fs;
@@ -48,7 +48,7 @@ fn act(stage: &Stage<'_>) -> Result<(), String> {
         .map_err(|error| error.to_string())?;
     Scheme::BOTH.into_iter().try_for_each(|scheme| develop(stage, scheme))?;
     stage.run_within(&mut next(stage, &["build"]), BUILD_TIME_MAX)?;
-    stage.did("it was built");
+    did("it was built");
     let port = free_port()?;
     let _server = stage.start_at("next", port, &mut next(stage, &["start", "-H", "127.0.0.1", "-p", &port.to_string()]))?;
     Scheme::BOTH.into_iter().try_for_each(|scheme| visit(stage, port, scheme))
@@ -89,7 +89,7 @@ fn develop(stage: &Stage<'_>, scheme: Scheme) -> Result<(), String> {
     }
     write(&file, FILES[1].1)?;
     page.see("h1", "first heading")?;
-    stage.did(&format!("{version}: a component was replaced in the open page"));
+    did(&format!("{version}: a component was replaced in the open page"));
     drop(page);
     drop(server);
     front.carried("sockets of the development server", scheme, 1, |line| is_socket(line, "/_next/webpack-hmr"))?;
@@ -109,7 +109,7 @@ fn visit(stage: &Stage<'_>, port: u16, scheme: Scheme) -> Result<(), String> {
     if at != origin {
         return Err(page.failed(&format!("the action led to {at}")));
     }
-    stage.did(&format!("{version}: a picture was made smaller, and a server action led to its page"));
+    did(&format!("{version}: a picture was made smaller, and a server action led to its page"));
     // Parts of a page are shown as they come.
     let streamed = "(async () => { const reader = (await fetch('/streamed')).body.getReader(); const read = new TextDecoder(); \
                     let text = '', first; for (;;) { const { value, done } = await reader.read(); if (done) break; \
@@ -123,7 +123,7 @@ fn visit(stage: &Stage<'_>, port: u16, scheme: Scheme) -> Result<(), String> {
     if sent["bytes"] != 5_000_000 || sent["host"] != origin.split("//").nth(1).unwrap_or_default() {
         return Err(page.failed(&format!("an upload: {sent}")));
     }
-    stage.did(&format!("{version}: a page came in parts, and five megabytes were posted"));
+    did(&format!("{version}: a page came in parts, and five megabytes were posted"));
     drop(page);
     front.carried("pictures", scheme, 1, |line| line["path"] == "/_next/image" && line["status"] == 200)?;
     front.check(|_| false)

@@ -3,7 +3,7 @@
 use super::Application;
 use crate::browser::{Browser, Held};
 use crate::cache::Cache;
-use crate::stage::{Scheme, Stage, free_port, is_socket};
+use crate::stage::{Scheme, Stage, did, free_port, is_socket};
 use std::process::Command;
 
 pub const NODE_RED: Application = Application {
@@ -51,9 +51,9 @@ fn edit(stage: &Stage<'_>, port: u16, scheme: Scheme) -> Result<(), String> {
     page.click("#node-dialog-login-submit", "")?;
     page.see("#red-ui-header-button-deploy", "")?;
     page.wait("!document.querySelector('#red-ui-loading-progress')?.getClientRects().length", "the editor is there")?;
-    stage.did(&format!("{version}: logged in"));
+    did(&format!("{version}: logged in"));
     import_and_deploy(&mut page)?;
-    stage.did(&format!("{version}: a flow was imported and deployed"));
+    did(&format!("{version}: a flow was imported and deployed"));
     page.value("RED.sidebar.show('debug')")?;
     let url = format!("{origin}/hello");
     let answer = stage.curl(&["-H", "Content-Type: application/json", "-d", "{\"from\":\"a client\"}", &url])?;
@@ -61,7 +61,7 @@ fn edit(stage: &Stage<'_>, port: u16, scheme: Scheme) -> Result<(), String> {
         return Err(format!("the flow answers {answer}"));
     }
     page.see(".red-ui-debug-msg", "a client")?;
-    stage.did(&format!("{version}: the flow answered, and the sidebar shows what it saw"));
+    did(&format!("{version}: the flow answered, and the sidebar shows what it saw"));
     drop(page);
     front.carried("sockets of the editor", scheme, 1, |line| is_socket(line, "/comms"))?;
     front.check(|_| false)

@@ -2,7 +2,7 @@
 
 use super::Application;
 use crate::cache::Cache;
-use crate::stage::{Scheme, Stage, free_port};
+use crate::stage::{Scheme, Stage, did, free_port};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
@@ -55,7 +55,7 @@ fn ask(stage: &Stage<'_>, scheme: Scheme) -> Result<(), String> {
         }
         std::thread::sleep(Duration::from_millis(200));
     }
-    stage.did(&format!("{version}: it has scraped Tidegate and says so"));
+    did(&format!("{version}: it has scraped Tidegate and says so"));
     let mut page = stage.browser()?;
     page.open(&format!("{origin}/classic/targets"))?;
     page.see("td", &front.admin)?;
@@ -64,7 +64,7 @@ fn ask(stage: &Stage<'_>, scheme: Scheme) -> Result<(), String> {
     page.fill("textarea", QUESTION)?;
     page.click(".execute_btn", "")?;
     page.see("td", QUESTION)?;
-    stage.did(&format!("{version}: its page was asked"));
+    did(&format!("{version}: its page was asked"));
     drop(page);
     front.check(|_| false)
 }

@@ -3,7 +3,7 @@
 
 use super::Application;
 use crate::cache::Cache;
-use crate::stage::{Stage, free_port, write};
+use crate::stage::{Stage, did, free_port, write};
 use serde_json::json;
 use std::fs;
 use std::io::Read;
@@ -52,7 +52,7 @@ fn act(stage: &Stage<'_>) -> Result<(), String> {
     let layer = make_image(stage, &pushed)?;
     let from = format!("oci:{}:1", pushed.display());
     skopeo(&["copy", "--preserve-digests", "--dest-cert-dir", &certificates, &from, &image])?;
-    stage.did("an image was pushed");
+    did("an image was pushed");
     let tags = skopeo(&["list-tags", "--cert-dir", &certificates, &format!("docker://{host}/suite/image")])?;
     if !tags.contains("\"1\"") {
         return Err(format!("its tags are {tags}"));
@@ -63,9 +63,9 @@ fn act(stage: &Stage<'_>) -> Result<(), String> {
     if there.is_err() || there.ok() != here.ok() {
         return Err("what was pulled is not what was pushed".into());
     }
-    stage.did("it was pulled again, byte for byte");
+    did("it was pulled again, byte for byte");
     skopeo(&["delete", "--cert-dir", &certificates, &image])?;
-    stage.did("it was deleted");
+    did("it was deleted");
     front.check(|_| false)
 }
 

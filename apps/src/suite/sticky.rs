@@ -3,7 +3,7 @@
 use super::Application;
 use crate::cache::Cache;
 use crate::processes::Process;
-use crate::stage::{Stage, free_port};
+use crate::stage::{Stage, did, free_port};
 use std::collections::BTreeMap;
 use std::process::Command;
 
@@ -55,12 +55,7 @@ fn act(stage: &Stage<'_>) -> Result<(), String> {
     for _ in 0..3 {
         same("with both there", &begun, &visitors.look()?)?;
     }
-    stage.did(&format!(
-        "{} visitors are known, {} at one server and {} at the other",
-        VISITORS,
-        at(&begun, one),
-        at(&begun, other)
-    ));
+    did(&format!("{} visitors are known, {} at one server and {} at the other", VISITORS, at(&begun, one), at(&begun, other)));
     let after = visitors.look_while(first)?;
     let stayed = |seen: &Seen| -> Seen {
         let at_other = |(visitor, said): (&usize, &String)| {
@@ -72,7 +67,7 @@ fn act(stage: &Stage<'_>) -> Result<(), String> {
     if at(&after, one) > 0 || at(&after, other) < VISITORS {
         return Err(format!("somebody is answered by a dead server: {after:?}"));
     }
-    stage.did("one server was killed: every request was answered, and nobody lost a session who had it at the other");
+    did("one server was killed: every request was answered, and nobody lost a session who had it at the other");
     let _first = start(stage, one)?;
     for (visitor, said) in &after {
         if said.starts_with("nobody ") {
@@ -84,7 +79,7 @@ fn act(stage: &Stage<'_>) -> Result<(), String> {
         same("with the first one back", &again, &visitors.look()?)?;
     }
     same("whose server lived all the time", &stayed(&begun), &stayed(&again))?;
-    stage.did("it was started again: who had to log in anew is known, and nobody was moved");
+    did("it was started again: who had to log in anew is known, and nobody was moved");
     front.check(|_| false)
 }
 

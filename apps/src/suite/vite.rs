@@ -5,7 +5,7 @@ use super::Application;
 use crate::browser::Browser;
 use crate::cache::Cache;
 use crate::processes::Process;
-use crate::stage::{Front, Scheme, Stage, free_port, is_socket, write};
+use crate::stage::{Front, Scheme, Stage, did, free_port, is_socket, write};
 use serde_json::Value;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -55,17 +55,17 @@ fn develop(stage: &Stage<'_>, scheme: Scheme) -> Result<(), String> {
     if page.value("loaded")? != loaded {
         return Err(page.failed("the page was loaded anew where a module was to be replaced"));
     }
-    stage.did(&format!("{version}: a module and a style were replaced in the open page"));
+    did(&format!("{version}: a module and a style were replaced in the open page"));
     write(&app.join("index.html"), &FILES[0].1.replace("first title", "second title"))?;
     page.wait("document.title == 'second title'", "the page is loaded anew")?;
-    stage.did(&format!("{version}: the page was loaded anew when its document changed"));
+    did(&format!("{version}: the page was loaded anew when its document changed"));
     page.see("#message", "second message")?;
     let loaded = page.value("loaded")?;
     server.kill();
     let again = start(stage, port)?;
     page.wait(&format!("window.loaded && loaded != {loaded}"), "the page comes back with its server")?;
     page.see("#message", "second message")?;
-    stage.did(&format!("{version}: the page came back after its server was killed and started again"));
+    did(&format!("{version}: the page came back after its server was killed and started again"));
     drop(page);
     drop(again);
     let is_of_vite = |line: &Value| is_socket(line, "/") && line["query"].as_str().is_some_and(|query| query.contains("token="));
