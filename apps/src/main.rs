@@ -1,7 +1,7 @@
-//! `cargo xtask apps`: real applications behind Tidegate, with the first configuration that a newcomer would write. Each
-//! is installed from its registry into a cache, started on loopback, and used as people use it: with a browser where
-//! there is a page, otherwise with its own client. docs/applications.md shows the same configurations. No part of the
-//! pipeline: installs take long, and need the registries.
+//! `cargo xtask apps`: real applications behind Tidegate, with the first configuration that a newcomer would write.
+//! Each is installed from its registry into a cache, started on loopback, and used as people use it: with a browser
+//! where there is a page, otherwise with its own client. docs/applications.md shows the same configurations. No part of
+//! the pipeline: installs take long, and need the registries.
 
 mod browser;
 mod cache;

@@ -1,5 +1,5 @@
-//! What one application stands on while it is used: a folder, free ports, its programs, and Tidegate in front of it with
-//! the configuration that is kept in `configurations/`, in which only the addresses are others.
+//! What one application stands on while it is used: a folder, free ports, its programs, and Tidegate in front of it
+//! with the configuration that is kept in `configurations/`, in which only the addresses are others.
 
 use crate::browser::Browser;
 use crate::cache::Cache;
@@ -106,8 +106,8 @@ impl<'a> Stage<'a> {
         Browser::start(&self.folder)
     }
 
-    /// Starts Tidegate with the configuration, in which these texts are replaced; each has to be there. What a reader of
-    /// the file would not write is added: a place for the log, and ports that are free.
+    /// Starts Tidegate with the configuration, in which these texts are replaced; each has to be there. What a reader
+    /// of the file would not write is added: a place for the log, and ports that are free.
     pub fn front(&self, replaced: &[(&str, &str)]) -> Result<Front, String> {
         let mut text = self.configuration.to_owned();
         for (from, to) in replaced {
@@ -165,8 +165,8 @@ impl Front {
         self.folder.join("state/internal-ca/root.crt")
     }
 
-    /// Whether Tidegate itself refused something, or broke something off. What is said to be expected is left out, and so
-    /// are clients and WebSockets that went away, as browsers have it when a page is left.
+    /// Whether Tidegate itself refused something, or broke something off. What is said to be expected is left out, and
+    /// so are clients and WebSockets that went away, as browsers have it when a page is left.
     pub fn check(&self, is_expected: impl Fn(&Value) -> bool) -> Result<(), String> {
         let is_of_leaving = |reason: &Value| matches!(reason.as_str(), Some("client_gone" | "tunnel_reset"));
         let fits = |line: &Value| line.get("reason").is_some_and(|reason| !is_of_leaving(reason)) && !is_expected(line);

@@ -15,7 +15,7 @@ mod wordpress;
 use crate::cache::Cache;
 use crate::stage::Stage;
 
-/// One of them.
+/// An application, and what there is to do with it.
 pub struct Application {
     /// As it is named at the command line.
     pub name: &'static str,

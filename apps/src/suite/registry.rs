@@ -1,5 +1,5 @@
-//! A container registry and skopeo: layers come in pieces, to addresses that the registry makes of what it is told of the
-//! client's connection.
+//! A container registry and skopeo: layers come in pieces, to addresses that the registry makes of what it is told of
+//! the client's connection.
 
 use super::Application;
 use crate::cache::Cache;

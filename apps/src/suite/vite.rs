@@ -80,7 +80,7 @@ fn start(stage: &Stage<'_>, port: u16) -> Result<Process, String> {
     stage.start_at("vite", port, command.args(["--port", &port.to_string()]).current_dir(stage.folder.join("app")))
 }
 
-/// Its client would go around the proxy where it cannot get through.
+/// Until a WebSocket is open: a page goes around the proxy where it cannot get through.
 fn wait_for_socket(page: &mut Browser, front: &Front) -> Result<(), String> {
     // A socket has its line in the log when it ends. While it is open nothing else is on its way.
     let open = || front.metric("tidegate_http_requests_in_flight").is_some_and(|count| count >= 1.0);

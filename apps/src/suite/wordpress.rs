@@ -1,5 +1,5 @@
-//! WordPress on PHP-FPM and MariaDB: scripts and files behind one site, pages that only a front controller knows, uploads
-//! and an editor that speaks JSON.
+//! WordPress on PHP-FPM and MariaDB: scripts and files behind one site, pages that only a front controller knows,
+//! uploads and an editor that speaks JSON.
 
 use super::Application;
 use crate::browser::{Browser, Held};
