@@ -3,6 +3,7 @@
 
 use super::{Client, Connection, Need, Opener, Upgrade, open, take, warm};
 use crate::compiled::{CompiledPool, CompiledServer};
+use crate::fault::{Standing, UpstreamFault};
 use crate::pool::{Of, WorkerPool};
 use crate::shared::PoolShared;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,7 +15,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 use tidegate_message::h2::{Request, StreamFault, StreamHandle};
 use tidegate_model::{Pool, PoolName, Protocol, ProxyProtocol, Server, ServerAddresses, UpstreamAddress};
-use tidegate_telemetry::{Registry, WorkerMetrics};
+use tidegate_telemetry::{Registry, UpstreamError, WorkerMetrics};
 use tidegate_transport::{DriverSock, rt};
 use tidegate_wire::HeadLimits;
 use tidegate_wire::head::RequestHead;
@@ -308,6 +309,100 @@ fn an_old_http2_connection_gets_no_new_request() {
         assert_eq!(world.open_connections(), 1, "the request on it goes on");
         drop(lease);
         until("it has ended", || world.open_connections() == 0).await;
+    });
+}
+
+/// Says at once that it takes no streams, and whether it is sent a request before it says that it takes one. It does so
+/// when `more` says so, on each connection once.
+fn withholding_server(more: Receiver<()>) -> (SocketAddr, Receiver<&'static str>) {
+    let (sender, seen) = channel();
+    let more = Arc::new(std::sync::Mutex::new(more));
+    let serve = move |mut stream: TcpStream| -> std::io::Result<()> {
+        const HEADERS: u8 = 1;
+        let settings = |streams: u8| [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, streams];
+        stream.read_exact(&mut [0; 24])?;
+        let _ = sender.send("opened");
+        if more.lock().expect("nobody panicked").recv().is_err() {
+            return Ok(());
+        }
+        stream.write_all(&settings(0))?;
+        let mut writing = stream.try_clone()?;
+        let (more, frames) = (more.clone(), sender.clone());
+        std::thread::spawn(move || {
+            let mut head = [0; 9];
+            while stream.read_exact(&mut head).is_ok() {
+                let mut payload = vec![0; usize::from(head[1]) << 8 | usize::from(head[2])];
+                if stream.read_exact(&mut payload).is_err() {
+                    return;
+                }
+                if head[3] == HEADERS {
+                    let _ = frames.send("asked");
+                }
+            }
+        });
+        if more.lock().expect("nobody panicked").recv().is_ok() {
+            let _ = sender.send("taken");
+            writing.write_all(&settings(1))?;
+        }
+        Ok(())
+    };
+    (server(move |stream| drop(serve(stream))), seen)
+}
+
+#[test]
+fn a_server_that_takes_no_streams_gets_one_connection_and_no_request() {
+    run(async {
+        let (more, moments) = channel();
+        let (address, seen) = withholding_server(moments);
+        let world = World::new(address, |pool| {
+            pool.protocol = Protocol::H2c;
+            pool.bounds.queue_timeout = Duration::from_millis(300);
+        });
+        let opened = async || {
+            let opened = open(&world.pool, 0, need(None), &world.opener()).await;
+            opened.map(|connection| match connection {
+                Connection::H2(lease) => lease.standing(),
+                Connection::H1(_) | Connection::FastCgi(_) => panic!("not HTTP/2"),
+            })
+        };
+        // Nothing is known of it yet, so the first request would go ahead.
+        assert_eq!(opened().await, Ok(Standing::New));
+        more.send(()).expect("it is there");
+        until("its settings came", || world.pool.servers[0].h2.is_withheld(None)).await;
+        for _ in 0..3 {
+            let late = Err(UpstreamFault::unsent(UpstreamError::QueueTimeout));
+            assert_eq!((opened().await, world.open_connections()), (late, 1));
+        }
+        more.send(()).expect("it is there");
+        until("it takes one again", || !world.pool.servers[0].h2.is_withheld(None)).await;
+        assert_eq!(opened().await, Ok(Standing::Untried));
+        assert_eq!((world.open_connections(), world.pool.metrics.queued.value()), (1, 0));
+        assert_eq!(seen.try_iter().collect::<Vec<_>>(), ["opened", "taken"]);
+    });
+}
+
+#[test]
+fn a_server_that_took_no_streams_is_asked_before_it_gets_a_request() {
+    run(async {
+        let (more, moments) = channel();
+        let (address, seen) = withholding_server(moments);
+        let world = World::new(address, |pool| pool.protocol = Protocol::H2c);
+        drop(world.open(None).await);
+        more.send(()).expect("it is there");
+        until("its settings came", || world.pool.servers[0].h2.is_withheld(None)).await;
+        assert!(world.take(None).is_none() && world.pool.servers[0].h2.end_an_idle_one());
+        until("it has ended", || world.open_connections() == 0).await;
+        // Answers for the first connection, which is gone, and twice for the one that two requests wait for.
+        (0..3).for_each(|_| more.send(()).expect("it is there"));
+        let (one, other) = (world.open(None), world.open(None));
+        let ask = async |connection: Connection<DriverSock>| {
+            let Connection::H2(lease) = &connection else { panic!("not HTTP/2") };
+            (lease.connection().has_begun(), lease.standing())
+        };
+        let mut both = pin!(async { (ask(one.await).await, ask(other.await).await) });
+        assert_eq!(both.as_mut().await, ((true, Standing::New), (true, Standing::Untried)));
+        assert_eq!(world.open_connections(), 1);
+        assert_eq!(seen.try_iter().filter(|what| *what == "asked").count(), 0);
     });
 }
 
