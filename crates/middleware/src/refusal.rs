@@ -110,6 +110,7 @@ const HEAD_TOO_LARGE: &str = "the request head is too large";
 const ABOVE_ROOT: &str = "the path leads above the root";
 const TOO_SLOW: &str = "the request came too slowly";
 const NO_RANGE: &str = "there is no such range";
+const ABOVE_SERVERS: &str = "the header fields are larger than the upstream server takes";
 const NO_VALID_ANSWER: &str = "the upstream server gave no valid answer";
 const OUT_OF_REACH: &str = "the upstream server cannot be reached";
 const TOO_LATE: &str = "the upstream server did not answer in time";
@@ -289,6 +290,7 @@ fn row_of_upstream(error: UpstreamError) -> Row {
         UpstreamError::IdleTimeout => (504, Some("timeout idle"), TOO_LATE),
         UpstreamError::TotalTimeout => (504, Some("timeout total"), "the request took longer than it may"),
         UpstreamError::ConnectTimeout => (502, Some("timeout connect"), OUT_OF_REACH),
+        UpstreamError::RequestHeadTooLarge => (431, None, ABOVE_SERVERS),
         UpstreamError::HeadTooLarge => (502, Some("limits header-bytes"), NO_VALID_ANSWER),
         UpstreamError::ResolveFailed | UpstreamError::ConnectFailed | UpstreamError::TlsFailed => (502, None, OUT_OF_REACH),
         UpstreamError::TlsRefused => (502, Some("tls"), "the upstream server has refused the TLS connection"),

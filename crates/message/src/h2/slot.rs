@@ -27,6 +27,10 @@ pub enum StreamFault {
     Unprocessed,
     /// The connection ended under it.
     Lost,
+    /// The peer broke a rule of the connection, which ended for it.
+    Broken,
+    /// What was to end it is larger than the peer takes; it was reset in its place.
+    TooLarge,
 }
 
 /// Interim heads that wait behind one that nobody has read.

@@ -50,9 +50,7 @@ impl StreamHandle {
             return match slot.fault {
                 Some(fault @ (StreamFault::Malformed(_) | StreamFault::BadBody(_))) => Poll::Ready(Err(fault)),
                 _ if has_come_whole => Poll::Ready(Ok(None)),
-                Some(fault @ (StreamFault::Reset { .. } | StreamFault::Unprocessed | StreamFault::Lost)) => {
-                    Poll::Ready(Err(fault))
-                }
+                Some(fault) => Poll::Ready(Err(fault)),
                 None => {
                     remember(&mut slot.reader, cx);
                     state.widen(self.key);
@@ -178,8 +176,14 @@ impl StreamHandle {
         outgoing.map_or(0, |outgoing| outgoing.len())
     }
 
-    /// Ends a body that no piece was the last of.
+    /// Ends a body that no piece was the last of. Trailers that are larger than the peer takes are not sent: the stream
+    /// is reset, and whoever waits for something on it learns why.
     pub fn finish(&self, trailers: Option<&Fields>) -> io::Result<()> {
+        if let Some(trailers) = trailers
+            && !self.shared.state.borrow_mut().takes_trailers(self.key, trailers)
+        {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         self.write(|connection, key| match trailers {
             Some(trailers) => connection.send_trailers(key, trailers),
             None => connection.send_data(key, &[], true, false),

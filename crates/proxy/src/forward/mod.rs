@@ -336,7 +336,7 @@ impl<'r, 'c, S: Sock> Forwarding<'r, 'c, S> {
         let was = call.was();
         let record = &mut self.exchange.record;
         record.sent_to(attempt.position());
-        record.connected(call.protocol(), was != Was::Fresh);
+        record.connected(call.protocol(), was.is_reused());
         record.opened(took.queue, took.connect, took.tls);
         let outcome = self.stream_reply(attempt, &call, sent_at, &Cell::new(true), &Abreast::default()).await;
         // A request that may be hedged asks for no tunnel.
@@ -354,7 +354,8 @@ impl<'r, 'c, S: Sock> Forwarding<'r, 'c, S> {
         let pool = attempt.pool();
         // Logged with its cause where the connection was opened; a status stands in the access log.
         let is_logged = matches!(fault.error, UpstreamError::ConnectFailed | UpstreamError::TlsFailed | UpstreamError::BadStatus);
-        let is_of_server = !matches!(fault.error, UpstreamError::PoolFull | UpstreamError::QueueTimeout);
+        let is_of_server =
+            !matches!(fault.error, UpstreamError::PoolFull | UpstreamError::QueueTimeout | UpstreamError::RequestHeadTooLarge);
         // By GOAWAY or REFUSED_STREAM a server says that it has not looked at the request: it is asked again.
         let is_polite = was.is_race(fault) && !fault.progress.has_reached_server();
         if is_logged || !is_of_server || is_polite {
@@ -369,7 +370,7 @@ impl<'r, 'c, S: Sock> Forwarding<'r, 'c, S> {
     /// The request's call on a connection that was taken for it.
     fn call_on(&mut self, attempt: &Attempt<S>, connection: connect::Connection<S>) -> Call<S> {
         let call = Call::new(attempt.pool(), attempt.position(), connection);
-        self.exchange.record.connected(call.protocol(), call.was() != Was::Fresh);
+        self.exchange.record.connected(call.protocol(), call.was().is_reused());
         call
     }
 

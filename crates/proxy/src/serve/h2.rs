@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tidegate_exchange::{Arrived, BodyReader, H2Responder, Pooled, Responder};
 use tidegate_message::body::H2BodyReader;
-use tidegate_message::h2::{FrameIo, FrameOwner, H2Shared, Opened, StreamHandle};
+use tidegate_message::h2::{FrameIo, FrameOwner, H2Shared, Opened, StreamFault, StreamHandle};
 use tidegate_middleware::Refusal;
 use tidegate_middleware::grpc::become_grpc;
 use tidegate_transport::rt::Waiter;
@@ -55,7 +55,7 @@ pub async fn serve<S: Sock>(connection: Rc<Connection<S>>) {
     note_refused_streams(&connection, session.shared.take_refused_for_memory());
     // What was said last, such as why the connection ends.
     let _ = rt::timeout(GOAWAY_GRACE, poll_fn(|cx| io.poll_send(cx))).await;
-    session.shared.lose();
+    session.shared.lose(StreamFault::Lost);
     let leave = async {
         match ending {
             Some(ConnectionEnd::Flood(flood)) => {
