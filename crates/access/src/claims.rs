@@ -21,7 +21,7 @@ pub struct Claims {
 pub struct Expectation<'e> {
     /// Any, when it is left out.
     pub issuer: Option<&'e str>,
-    /// One of them; any, when there are none.
+    /// Whom it may be for: one of them; anybody, when there are none.
     pub audiences: &'e [String],
     pub kind: Option<&'e str>,
     /// Tokens without `exp` hold for ever, and only who says so takes them.

@@ -1,5 +1,5 @@
-//! When the keys of an issuer are asked for again: ahead of the end of those at hand, when a token names one that is not
-//! among them, and after a failure. Keys at hand are never thrown away for the lack of newer ones.
+//! When the keys of an issuer are asked for again: ahead of the end of those at hand, when a token names one that is
+//! not among them, and after a failure. Keys at hand are never thrown away for the lack of newer ones.
 
 use std::time::{Duration, Instant};
 

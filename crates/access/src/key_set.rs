@@ -40,7 +40,7 @@ fn told(fault: Option<&KeyFault>) -> String {
     fault.map(|fault| format!(": the first one {fault}")).unwrap_or_default()
 }
 
-/// One that was left out.
+/// A key that was left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkippedKey {
     pub position: usize,

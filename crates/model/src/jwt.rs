@@ -41,7 +41,7 @@ pub struct TokenIssuer {
     pub keys: KeySource,
     /// As `iss` says it. `None`: whoever has one of the keys.
     pub issuer: Option<String>,
-    /// One of which `aud` has to name; none: whomever it was issued for.
+    /// Whom `aud` has to name one of; none: whomever it was issued for.
     pub audiences: Vec<String>,
 }
 
@@ -77,7 +77,7 @@ pub struct ClaimRequirement {
 pub enum ClaimTest {
     Present,
     Equals(String),
-    /// One of a list, or one of the words of a text.
+    /// An element of a list, or a word of a text.
     Contains(String),
     OneOf(Vec<String>),
 }
