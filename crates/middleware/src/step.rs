@@ -156,6 +156,7 @@ pub fn apply_request<'s>(
                 return Ok(Halt::Authenticate(auth));
             }
             CompiledStep::Jwt(jwt) => {
+                jwt.remove_look_alikes(head);
                 walk.hides_credentials |= !jwt.settings.forwards;
                 return Ok(Halt::Verify(jwt));
             }

@@ -57,6 +57,16 @@ impl CompiledJwt {
         Ok(None)
     }
 
+    /// Of a field that tokens stand in, another spelling may be read by a server behind us in place of the one that was
+    /// verified.
+    pub fn remove_look_alikes(&self, head: &mut RequestHead) {
+        for place in &self.settings.places {
+            if let TokenPlace::Header(name) = place {
+                head.fields.remove_look_alikes(name.as_bytes());
+            }
+        }
+    }
+
     /// What a token of the issuer at that position has to be.
     pub fn expectation(&self, issuer: usize) -> Expectation<'_> {
         let of_issuer = &self.settings.issuers[issuer];
@@ -137,9 +147,34 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
     (scheme.eq_ignore_ascii_case(b"Bearer") && rest.first() == Some(&b' ')).then(|| rest.trim_ascii())
 }
 
-/// Values as they are written: what a token is made of needs no encoding.
+/// Values as they are written: what a token is made of needs no encoding. A name that is encoded is the same to whoever
+/// reads the query behind us, so that it counts.
 fn parameters<'q>(query: &'q [u8], name: &'q [u8]) -> impl Iterator<Item = &'q [u8]> {
-    query.split(|byte| *byte == b'&').filter_map(move |pair| pair.strip_prefix(name)?.strip_prefix(b"="))
+    query.split(|byte| *byte == b'&').filter_map(move |pair| {
+        let equals = pair.iter().position(|byte| *byte == b'=')?;
+        decoded(&pair[..equals]).eq(name.iter().copied()).then(|| &pair[equals + 1..])
+    })
+}
+
+/// What triplets of `%` stand for, and all else as it is.
+fn decoded(text: &[u8]) -> impl Iterator<Item = u8> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (byte, length) = match *rest {
+            [b'%', high, low, ..] => match (hexadecimal(high), hexadecimal(low)) {
+                (Some(high), Some(low)) => (high << 4 | low, 3),
+                _ => (b'%', 1),
+            },
+            [byte, ..] => (byte, 1),
+            [] => return None,
+        };
+        rest = &rest[length..];
+        Some(byte)
+    })
+}
+
+fn hexadecimal(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).map(|digit| digit as u8)
 }
 
 /// RFC 6749 section 3.3.

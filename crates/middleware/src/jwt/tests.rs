@@ -60,6 +60,9 @@ fn tokens_are_found_where_they_may_stand() {
     check("/?x=y&access_token=a.b.c", &[], Ok(Some("a.b.c")), Ok(None));
     check("/?access_token=a.b.c&access_token=d.e.f", &[], Err(TokensUnclear), Ok(None));
     check("/?access_tokens=a.b.c&ACCESS_TOKEN=d", &[], Ok(None), Ok(None));
+    check("/?access%5Ftoken=a.b.c", &[], Ok(Some("a.b.c")), Ok(None));
+    check("/?access_token=a.b.c&%61ccess_token=d.e.f", &[], Err(TokensUnclear), Ok(None));
+    check("/?access%token=a&access%5=b&=c&d", &[], Ok(None), Ok(None));
     // The first place counts.
     check("/?access_token=q", &["Cookie: session=c", "Authorization: Bearer a"], Ok(Some("a")), Ok(Some("a")));
     check("/?access_token=q", &["Cookie: session=c", "Authorization: Basic a"], Ok(Some("c")), Ok(None));
@@ -96,8 +99,9 @@ fn claims_become_fields_that_end_nowhere_else() {
     let claims = claims(text);
     let check = |forwards: bool, expected: &[&str]| {
         let compiled = CompiledJwt::new(&Jwt { headers: headers.clone(), places: places.clone(), forwards, ..jwt() });
-        let sent = ["x_user: root", "X-None: root", "X-ROLES: root", "X-Assertion: t", "Accept: a"];
+        let sent = ["x_user: root", "X-None: root", "X-ROLES: root", "X-Assertion: t", "x_assertion: forged", "Accept: a"];
         let mut head = request("/", "example.com", &sent);
+        compiled.remove_look_alikes(&mut head);
         compiled.apply(&mut head, &claims, &mut Scratch::default());
         assert_eq!(lines(&head.fields), expected);
     };
