@@ -30,6 +30,7 @@ const SECTIONS: [(Place, &str, &str); Place::ALL.len()] = [
     (Place::Listener, "In a `listener`", ""),
     (Place::Limits, "In `limits`", ""),
     (Place::BasicAuth, "In a `basic-auth`", ""),
+    (Place::Jwt, "In a `jwt`", ""),
 ];
 
 pub fn reference() -> String {
@@ -117,6 +118,7 @@ fn placeholders(out: &mut String) {
         "| `{{request.cookie.NAME}}`, `{{cookie.NAME}}` | {} |",
         meaning(&Placeholder::RequestCookie(String::new()))
     );
+    let _ = writeln!(out, "| `{{jwt.CLAIM}}` | {} |", meaning(&Placeholder::JwtClaim(String::new())));
     let _ = writeln!(out, "| `{{response.header.NAME}}` | {} |", meaning(&Placeholder::ResponseHeader(String::new())));
     out.push_str("\nWhat needs a response can be used in `response-header`, `header` and the access log.\n");
     out.push_str(
@@ -164,7 +166,8 @@ fn meaning(placeholder: &Placeholder) -> &'static str {
         Placeholder::ResponseHeader(_) => "a header field of the response; needs a response",
         Placeholder::UpstreamAddress => "the server that was chosen; needs a response",
         Placeholder::RequestId => "an identifier of this request",
-        Placeholder::AuthUser => "who has logged in, behind `basic-auth`",
+        Placeholder::AuthUser => "who has logged in, behind `basic-auth` or `jwt`",
+        Placeholder::JwtClaim(_) => "a claim of the token, behind `jwt`; of a nested one the names with dots between them",
         Placeholder::StatusText => "what the status means, as in `Not Found`; in an `error-page`",
         Placeholder::TimeUnixMs => "milliseconds since 1970",
         Placeholder::LogOwn(_) => "a field that the `log` of a site or a route adds",

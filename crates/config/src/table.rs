@@ -31,10 +31,12 @@ pub enum Place {
     Limits,
     /// The block of `basic-auth`.
     BasicAuth,
+    /// The block of `jwt`.
+    Jwt,
 }
 
 impl Place {
-    pub const ALL: [Place; 15] = [
+    pub const ALL: [Place; 16] = [
         Place::Top,
         Place::Site,
         Place::Route,
@@ -50,6 +52,7 @@ impl Place {
         Place::Listener,
         Place::Limits,
         Place::BasicAuth,
+        Place::Jwt,
     ];
 
     /// As it is said in messages and in the reference.
@@ -70,6 +73,7 @@ impl Place {
             Place::Listener => "in a `listener`",
             Place::Limits => "in `limits`",
             Place::BasicAuth => "in a `basic-auth`",
+            Place::Jwt => "in a `jwt`",
         }
     }
 }

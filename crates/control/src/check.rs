@@ -8,7 +8,7 @@ use crate::discovery::{FIRST_ANSWERS_LIMIT, FirstWord, first_words};
 use crate::driver::{Chosen, DRIVER_HELP};
 use crate::issuing::names_obtained;
 use crate::memory::check_address_space;
-use crate::named_files::{auths, file_of};
+use crate::named_files::{auths, file_of, key_file_of, key_sources};
 use crate::shared_certificates::{Sharing, share_certificates};
 use crate::source::Source;
 use crate::workers::worker_count;
@@ -25,7 +25,7 @@ use tidegate_model::{
     Configuration, Discover, FastCgi, LogTarget, Pool, Scheme, Site, SiteAddress, Storage, TcpAddress, Terminal, TlsSource,
     UpstreamAddress,
 };
-use tidegate_proxy::auth::read_users;
+use tidegate_proxy::auth::{read_keys, read_users};
 use tidegate_transport::ring::Unavailable;
 
 #[derive(Debug)]
@@ -104,6 +104,7 @@ pub fn check(
     check_sources(configuration, &mut findings);
     check_folders(configuration, &mut findings);
     check_users(configuration, &mut findings);
+    check_keys(configuration, &mut findings);
     check_ticket_keys(configuration, &mut findings);
     check_acme_roots(configuration, &mut findings);
     check_cache(configuration, &mut findings);
@@ -241,6 +242,22 @@ fn check_users(configuration: &Configuration, findings: &mut Vec<Finding>) {
             findings.push(Finding {
                 severity: Severity::Error,
                 code: "users",
+                place: Place::File(path.to_owned(), Some(site.addresses[0].clone())),
+                message: fault.to_string(),
+                help: Some(fault.help().into()),
+            });
+        }
+    }
+}
+
+fn check_keys(configuration: &Configuration, findings: &mut Vec<Finding>) {
+    let mut seen = BTreeSet::new();
+    for (site, keys) in key_sources(configuration.sites.iter()) {
+        let Some(path) = key_file_of(keys).filter(|path| seen.insert(path.to_path_buf())) else { continue };
+        if let Err(fault) = read_keys(path) {
+            findings.push(Finding {
+                severity: Severity::Error,
+                code: "token-keys",
                 place: Place::File(path.to_owned(), Some(site.addresses[0].clone())),
                 message: fault.to_string(),
                 help: Some(fault.help().into()),

@@ -9,6 +9,7 @@ use crate::discovery::Followers;
 use crate::endpoint::AdminSockets;
 use crate::history::History;
 use crate::issuing::Issuance;
+use crate::key_fetching::KeyFetching;
 use crate::material::Material;
 use crate::memory::MemoryBudget;
 use crate::names::Names;
@@ -71,6 +72,7 @@ pub struct Control {
     pub(crate) ticket_sharing: Option<TicketSharing>,
     /// `None` until a certificate names a responder.
     pub(crate) stapling: Option<Stapling>,
+    pub(crate) key_fetching: Option<KeyFetching>,
 }
 
 /// Files that the running configuration depends on.

@@ -5,7 +5,7 @@ use crate::driver::DRIVER_HELP;
 use std::fmt;
 use tidegate_certs::CertError;
 use tidegate_model::{AdminPlace, LogTarget, Syslog, SyslogPlace};
-use tidegate_proxy::auth::ListFault;
+use tidegate_proxy::auth::{KeyFileFault, ListFault};
 use tidegate_transport::ring::Unavailable;
 
 #[derive(Debug)]
@@ -23,6 +23,11 @@ pub enum StartFault {
     Users {
         site: String,
         fault: ListFault,
+    },
+    /// Keys of tokens of the site of that name.
+    TokenKeys {
+        site: String,
+        fault: KeyFileFault,
     },
     /// TLS to the servers of a pool.
     UpstreamTls {
@@ -53,6 +58,7 @@ impl fmt::Display for StartFault {
             StartFault::Certificates { site, errors } => write_errors(f, &format!("site {site}: "), errors),
             StartFault::TicketKeys { errors } => write_errors(f, "", errors),
             StartFault::Users { site, fault } => write!(f, "site {site}: {fault}\n  help: {}", fault.help()),
+            StartFault::TokenKeys { site, fault } => write!(f, "site {site}: {fault}\n  help: {}", fault.help()),
             StartFault::UpstreamTls { pool, message } => write!(f, "pool {pool}: {message}"),
             StartFault::Bind(faults) => {
                 for (position, fault) in faults.iter().enumerate() {

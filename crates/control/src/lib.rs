@@ -25,6 +25,7 @@ pub mod handle;
 mod history;
 mod init;
 mod issuing;
+mod key_fetching;
 pub mod material;
 pub mod memory;
 mod named_files;

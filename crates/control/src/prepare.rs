@@ -113,7 +113,6 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
     let running = gather(configuration.clone(), &Delta::all_of(&configuration), None, state, numbers, Timestamp::now())?;
     set_drained(&running, &carried.drained);
-    let out_of_descriptors = |error: io::Error| StartFault::Internal(error.to_string());
     let places = open_admin(&configuration, tls.state_dir(), inherited_admin, &mut activation)?;
     let (logs, senders) = start_logs(&configuration, &process.registry, &indices)?;
     // Last: a socket that shares its address gets connections at once, and closing it again would reset them.
@@ -161,10 +160,15 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         issuance: Issuance::default(),
         ticket_sharing: None,
         stapling: None,
+        key_fetching: None,
     };
     begin_to_hear(&mut control, events_sender, read.watched);
     let (events, admin) = (Events { asked, heard }, Some(admin));
     Ok(Prepared { control, events, admin, handle, workers, succession, borrowed, ends_with_terminal })
+}
+
+fn out_of_descriptors(error: io::Error) -> StartFault {
+    StartFault::Internal(error.to_string())
 }
 
 /// The access logs, and what each worker writes to them with.

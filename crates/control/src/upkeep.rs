@@ -3,6 +3,7 @@
 
 use crate::background::in_background;
 use crate::control::Control;
+use crate::key_fetching::KeyFetching;
 use crate::material::Material;
 use crate::pools::{PoolChange, begin_slowly, pool_changes, take_back_into_use};
 use crate::shared_tickets::TicketSharing;
@@ -23,6 +24,7 @@ impl Control {
         let now = self.running.configuration.clone();
         if delta.settings || !delta.sites.is_empty() {
             self.configure_cache();
+            KeyFetching::look_after(&mut self.key_fetching, &self.process);
         }
         let is_tls = |site: &Arc<Site>| site.tls.source != TlsSource::Off;
         if delta.settings || delta.listening || delta.sites_of(&before.configuration, &now).any(is_tls) {

@@ -2,8 +2,10 @@
 //! end.
 
 use std::num::NonZeroU32;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tidegate_access::Claims;
 use tidegate_middleware::{Refusal, RequestId};
 use tidegate_model::Protocol;
 use tidegate_passwords::User;
@@ -37,6 +39,8 @@ pub struct Record {
     pub matched_path: Span,
     /// Who has logged in.
     pub user: Option<Arc<User>>,
+    /// What the token says that was verified.
+    pub claims: Option<Rc<Claims>>,
 }
 
 /// Why a request did not get what it asked for.
@@ -117,6 +121,7 @@ impl Record {
             query,
             matched_path: path,
             user: None,
+            claims: None,
         }
     }
 

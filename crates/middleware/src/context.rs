@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::time::Duration;
+use tidegate_access::Claims;
 use tidegate_model::{ClientCertificateField, Scheme};
 use tidegate_wire::ClientCertificate;
 use tidegate_wire::head::{RequestHead, ResponseHead, Span};
@@ -31,6 +32,8 @@ pub struct Context<'a> {
     pub given_id: Option<&'a str>,
     /// Who has logged in.
     pub user: Option<&'a str>,
+    /// What the token says that was verified.
+    pub claims: Option<&'a Claims>,
     /// In a page for an error: the status that the client gets, and the reason code or nothing.
     pub error: Option<(u16, &'a str)>,
     pub now_unix_ms: u64,

@@ -74,6 +74,7 @@ pub(crate) fn context() -> Context<'static> {
         request_id: RequestId(0xabc),
         given_id: None,
         user: Some("alice <a>"),
+        claims: None,
         error: None,
         now_unix_ms: 1_700_000_000_123,
         since_start: Duration::from_secs(1),

@@ -18,6 +18,8 @@ pub mod errors;
 mod fixtures;
 pub mod grpc;
 pub mod header;
+mod identity;
+pub mod jwt;
 mod limit_key;
 pub mod limited;
 pub mod log;
@@ -42,13 +44,15 @@ pub use compress::CompiledCompress;
 pub use context::{Context, RequestId, Scratch, View, client_certificate_text};
 pub use error_page::{ErrorFacts, ErrorPages, Origin};
 pub use errors::error_answer;
+pub use identity::IdentityFields;
+pub use jwt::{CompiledJwt, TokensUnclear, jwt_of};
 pub use limited::{DryRun, Limited};
 pub use mount::{Answerer, Mount};
-pub use refusal::{METHODS, Refusal};
+pub use refusal::{METHODS, Refusal, TokenRefusal};
 pub use rewrite::RewriteError;
 pub use step::{
     After, CompiledStep, Halt, Scope, Walk, apply_paths, apply_request, apply_response, changes_response, compile_steps,
-    compiled_basic_auth_of, has_limits,
+    compiled_basic_auth_of, compiled_jwt_of, has_limits,
 };
 pub use template::{CompiledTemplate, Target, render_text};
 pub use trailers::TrailerRules;

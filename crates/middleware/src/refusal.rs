@@ -3,6 +3,7 @@
 //! crate `exchange` and by `proxy`'s `failure`; how the answer is written, by `errors`.
 
 use crate::rewrite::RewriteError;
+use tidegate_access::TokenFault;
 use tidegate_fastcgi::PathError;
 use tidegate_routing::decision::Rejection;
 use tidegate_routing::path_policy::PathRefusal;
@@ -51,6 +52,7 @@ pub enum Refusal {
     },
     NotAuthenticated,
     PasswordsBusy,
+    Token(TokenRefusal),
 
     BodyTooSlow,
     BodyTooLarge,
@@ -89,6 +91,19 @@ pub enum Refusal {
     Upstream(UpstreamError),
 }
 
+/// Why `jwt` refuses a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenRefusal {
+    Missing,
+    Refused(TokenFault),
+    /// More than one token in the same place.
+    Unclear,
+    /// Good, and not good enough for this route.
+    NotEnough,
+    /// The keys of its issuer have not come yet.
+    KeysMissing,
+}
+
 /// What is known of a refusal.
 struct Row {
     status: u16,
@@ -102,6 +117,7 @@ const NEEDS_HTTPS: &str = "plain HTTP was sent to a port that speaks TLS; use ht
 const NEEDS_HTTP: &str = "TLS was sent to a port that speaks plain HTTP; use http:// in the address";
 const NEEDS_CERTIFICATE: &str = "a certificate of the client is needed, and the connection was made without one";
 const NEEDS_PASSWORD: &str = "a name and a password are needed, and not what was sent";
+const NO_KEYS: &str = "the keys that tokens are verified with have not come yet; try again in a moment";
 const NOT_KEPT: &str = "nothing is kept that answers this request, and it asks for nothing else";
 const NOT_CODED_SO: &str = "the request body is not what its Content-Encoding says";
 const NOT_VALID: &str = "the request is not valid";
@@ -168,6 +184,7 @@ impl Refusal {
             Refusal::Upstream(PoolFull | QueueTimeout | Overloaded)
                 | Refusal::NoThread
                 | Refusal::PasswordsBusy
+                | Refusal::Token(TokenRefusal::KeysMissing)
                 | Refusal::DecodersBusy
                 | Refusal::BodyNotKept
                 | Refusal::PurgesMany
@@ -210,6 +227,7 @@ impl Refusal {
                 (status, "concurrency_limited", Some("concurrency-limit"), "there are too many requests at the same time")
             }
             Refusal::NotAuthenticated => (401, "not_authenticated", Some("basic-auth"), NEEDS_PASSWORD),
+            Refusal::Token(token) => return row_of_token(token),
             Refusal::PasswordsBusy => (503, "passwords_busy", Some("basic-auth"), "too many passwords wait to be verified"),
 
             Refusal::BodyTooSlow => (408, "body_too_slow", Some("limits body-rate"), TOO_SLOW),
@@ -251,6 +269,17 @@ impl Refusal {
         };
         Row { status, reason, setting, sentence }
     }
+}
+
+fn row_of_token(refusal: TokenRefusal) -> Row {
+    let (status, reason, setting, sentence) = match refusal {
+        TokenRefusal::Missing => (401, "token_missing", "jwt", "a token is needed"),
+        TokenRefusal::Refused(fault) => (401, fault.reason(), "jwt", "the token cannot be taken"),
+        TokenRefusal::Unclear => (400, "token_unclear", "jwt", "there is more than one token"),
+        TokenRefusal::NotEnough => (403, "token_not_enough", "jwt require", "the token does not allow this"),
+        TokenRefusal::KeysMissing => (503, "token_keys_missing", "jwt jwks", NO_KEYS),
+    };
+    Row { status, reason, setting: Some(setting), sentence }
 }
 
 fn sentence_of_head(error: HeadError) -> &'static str {
@@ -320,6 +349,12 @@ impl From<Rejection> for Refusal {
 impl From<HeadError> for Refusal {
     fn from(error: HeadError) -> Refusal {
         Refusal::Head(error)
+    }
+}
+
+impl From<TokenRefusal> for Refusal {
+    fn from(token: TokenRefusal) -> Refusal {
+        Refusal::Token(token)
     }
 }
 

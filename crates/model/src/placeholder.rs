@@ -83,8 +83,10 @@ pub enum Placeholder {
     ResponseHeader(String),
     UpstreamAddress,
     RequestId,
-    /// Who has logged in, after `basic-auth`; empty when nobody has.
+    /// Who has logged in, after `basic-auth` or `jwt`; empty when nobody has.
     AuthUser,
+    /// What a token says, by the name of the claim, after `jwt`. With case; empty without a token or such a claim.
+    JwtClaim(String),
     TimeUnixMs,
     /// What the status of an error means, as in `Not Found`; nowhere but in an `error-page`.
     StatusText,
@@ -198,6 +200,9 @@ impl Placeholder {
         if let Some(cookie) = cookie.filter(|cookie| !cookie.is_empty()) {
             return Some(Placeholder::RequestCookie(cookie.to_owned()));
         }
+        if let Some(claim) = name.strip_prefix("jwt.").filter(|claim| !claim.is_empty()) {
+            return Some(Placeholder::JwtClaim(claim.to_owned()));
+        }
         if let Some(own) = name.strip_prefix("log.").filter(|own| !own.is_empty()) {
             return Some(Placeholder::LogOwn(own.to_owned()));
         }
@@ -224,6 +229,7 @@ impl fmt::Display for Placeholder {
             Placeholder::RequestHeader(name) => write!(f, "{{request.header.{name}}}"),
             Placeholder::RequestCookie(name) => write!(f, "{{request.cookie.{name}}}"),
             Placeholder::ResponseHeader(name) => write!(f, "{{response.header.{name}}}"),
+            Placeholder::JwtClaim(name) => write!(f, "{{jwt.{name}}}"),
             Placeholder::LogOwn(name) => write!(f, "{{log.{name}}}"),
             Placeholder::Log(field) => write!(f, "{{{}}}", field.name()),
             Placeholder::StatusText => write!(f, "{{{}}}", Placeholder::STATUS_TEXT),

@@ -6,6 +6,7 @@ use crate::client_auth::ClientAuthDemand;
 use crate::cors::Cors;
 use crate::fastcgi::FastCgi;
 use crate::files::Files;
+use crate::jwt::Jwt;
 use crate::limiting::{ConcurrencyLimit, RateLimit};
 use crate::matching::MatchLine;
 use crate::placeholder::Template;
@@ -41,6 +42,8 @@ pub enum Step {
     Cors(Cors),
     /// `basic-auth`; `None` is `basic-auth "off"`. The last one written counts.
     BasicAuth(Option<BasicAuth>),
+    /// `jwt`; `None` is `jwt "off"`. The last one written counts.
+    Jwt(Option<Box<Jwt>>),
     /// `client-auth "require"`: who has shown no certificate is refused. The last one written counts.
     ClientAuth(ClientAuthDemand),
     /// `rate-limit "100/s" by="client-ip"`
@@ -89,6 +92,7 @@ impl Step {
             | Step::Deny(_)
             | Step::Cors(_)
             | Step::BasicAuth(_)
+            | Step::Jwt(_)
             | Step::ClientAuth(_) => Vec::new(),
         }
     }

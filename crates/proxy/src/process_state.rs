@@ -4,7 +4,7 @@
 //! snapshots to the next in `worker`; counters live on in `telemetry::Registry`, tickets and the internal CA in
 //! `certs::TlsProcessState`.
 
-use crate::auth::{UserFiles, Verifier};
+use crate::auth::{KeySets, UserFiles, Verifier};
 use crate::cached::CacheTier;
 use crate::challenges::Challenges;
 use crate::inquiry::Inquiries;
@@ -30,6 +30,8 @@ pub struct ProcessState {
     pub handshakes: HandshakeRates,
     pub user_files: UserFiles,
     pub verifier: Verifier,
+    /// Keys that tokens are verified with.
+    pub key_sets: KeySets,
     /// Of orders for certificates that are open.
     pub challenges: Challenges,
     pub inquiries: Inquiries,
@@ -49,6 +51,7 @@ impl ProcessState {
             pressure: Pressure::default(),
             user_files: UserFiles::default(),
             verifier: Verifier::default(),
+            key_sets: KeySets::default(),
             challenges: Challenges::default(),
             inquiries: Inquiries::default(),
             cache: CacheTier::new(),

@@ -184,6 +184,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         if self.connection.stream.is_early() {
             Box::pin(settle_early(self.exchange, self.connection, &site)).await?;
         }
+        site.compiled.identity.remove_claimed(&mut self.exchange.head.fields);
         let route = match self.find_route(&site) {
             Ok(route) => route,
             Err(refusal) => return Box::pin(self.answer_refusal(refusal)).await,

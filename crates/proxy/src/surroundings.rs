@@ -92,6 +92,7 @@ pub fn context<'a, S: Sock>(
         request_id: record.request_id(),
         given_id: record.given_id.as_deref(),
         user: record.user.as_ref().map(|user| &*user.name),
+        claims: record.claims.as_deref(),
         error: None,
         now_unix_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64),
         since_start: connection.worker.process.since_start(record.started),

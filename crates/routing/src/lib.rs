@@ -19,7 +19,7 @@ mod text_test;
 mod tests;
 
 pub use condition::{Conditions, RequestFacts};
-pub use cookie::cookie_value;
+pub use cookie::{cookie_value, cookie_values};
 pub use hosts::{Greeting, Router, Taker};
 pub use routes::{Explanation, Reason, Routes};
 

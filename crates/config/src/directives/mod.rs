@@ -24,6 +24,7 @@ pub mod fastcgi;
 pub mod files;
 pub mod header;
 pub mod include;
+pub mod jwt;
 pub mod limits;
 pub mod listener;
 pub mod log;
@@ -104,6 +105,7 @@ static ALL: &[&Directive] = &[
     &allow::DENY,
     &cors::CORS,
     &basic_auth::BASIC_AUTH,
+    &jwt::JWT,
     &client_auth::CLIENT_AUTH,
     &rate_limit::RATE_LIMIT,
     &concurrency_limit::CONCURRENCY_LIMIT,
@@ -171,6 +173,9 @@ static ALL: &[&Directive] = &[
     &limits::H2_STREAMS,
     &limits::HANDSHAKES_PER_NETWORK,
     &basic_auth::USER,
+    &jwt::JWT_ISSUER,
+    &jwt::REQUIRE,
+    &jwt::JWT_HEADER,
 ];
 
 /// Words of the language that this version does not have, and where they will stand.
@@ -181,7 +186,7 @@ static RESERVED: &[(Place, &[&str])] = &[
     (Place::Listener, &["http3"]),
 ];
 
-static RESERVED_STEPS: &[&str] = &["forward-auth", "jwt", "oidc", "trace", "wasm"];
+static RESERVED_STEPS: &[&str] = &["forward-auth", "oidc", "trace", "wasm"];
 
 /// Where what one option is written from goes, with what writes its line.
 pub type AddLine<'w, 'm> = dyn FnMut(&'m dyn Debug, &dyn Fn(&mut Writer)) + 'w;
@@ -246,6 +251,8 @@ pub fn write_step(line: &mut Writer, step: &Step) {
         Step::Cors(cors) => cors::write(line, cors),
         Step::BasicAuth(None) => line.off("basic-auth"),
         Step::BasicAuth(Some(auth)) => basic_auth::write(line, auth),
+        Step::Jwt(None) => line.off("jwt"),
+        Step::Jwt(Some(jwt)) => jwt::write(line, jwt),
         Step::ClientAuth(demand) => client_auth::write_step(line, *demand),
         Step::RateLimit(limit) => rate_limit::write(line, limit),
         Step::ConcurrencyLimit(limit) => concurrency_limit::write(line, limit),
@@ -320,6 +327,9 @@ pub mod tests {
             }
             Place::Listener => format!("listener \":443\" {{\n{example}\n}}\n{site}"),
             Place::Limits => format!("limits {{\n{example}\n}}\n{site}"),
+            Place::Jwt => {
+                format!("site \"localhost\" {{ jwt jwks=\"keys.json\" issuer=\"me\" {{\n{example}\n}}; respond 200; }}")
+            }
             Place::BasicAuth => format!("site \"localhost\" {{ basic-auth {{\n{example}\n}}; respond 200; }}"),
         }
     }

@@ -205,7 +205,8 @@ pub fn has_steps(place: Place) -> bool {
         | Place::Acme
         | Place::Listener
         | Place::Limits
-        | Place::BasicAuth => false,
+        | Place::BasicAuth
+        | Place::Jwt => false,
     }
 }
 

@@ -223,6 +223,7 @@ fn is_one_piece(placeholder: &Placeholder, before: &[u8]) -> bool {
         | Placeholder::ResponseHeader(_)
         | Placeholder::UpstreamAddress
         | Placeholder::AuthUser
+        | Placeholder::JwtClaim(_)
         | Placeholder::StatusText
         | Placeholder::LogOwn(_)
         | Placeholder::Log(_) => true,
@@ -279,6 +280,12 @@ fn render_placeholder(placeholder: &Placeholder, target: Target, view: View<'_>,
         Placeholder::UpstreamAddress => encode(target, context.upstream_address.unwrap_or_default().as_bytes(), out),
         Placeholder::RequestId => context.see_request_id(|id| out.extend_from_slice(id.as_bytes())),
         Placeholder::AuthUser => encode(target, context.user.unwrap_or_default().as_bytes(), out),
+        Placeholder::JwtClaim(name) => {
+            let mut text = Vec::new();
+            if context.claims.is_some_and(|claims| claims.write(name, &mut text)) {
+                encode(target, &text, out);
+            }
+        }
         Placeholder::TimeUnixMs => render_number(context.now_unix_ms, out),
         Placeholder::Log(LogField::Status) => render_number(context.error.map_or(0, |(status, _)| u64::from(status)), out),
         Placeholder::Log(LogField::Reason) => out.extend_from_slice(context.error.map_or("", |(_, reason)| reason).as_bytes()),
@@ -342,7 +349,7 @@ fn encode_query(target: Target, text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-fn encode(target: Target, text: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn encode(target: Target, text: &[u8], out: &mut Vec<u8>) {
     match target {
         Target::Text => out.extend_from_slice(text),
         Target::Html => encode_html(text, out),

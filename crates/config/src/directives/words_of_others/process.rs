@@ -138,7 +138,6 @@ pub static SAID: &[Said] = &[
             "tlsChallenge",
             "dnsChallenge",
             "acme_dns",
-            "issuer",
             "cert_issuer",
             "acme_certificate",
             "acme_issuer",

@@ -373,20 +373,13 @@ pub static SAID: &[Said] = &[
         "names and passwords are asked for with `basic-auth`, as in `basic-auth file=\"/etc/tidegate/htpasswd\" realm=\"Staff\"`",
     ),
     (
-        &[
-            "auth_request",
-            "auth_request_set",
-            "forwardAuth",
-            "ext_authz",
-            "authelia",
-            "authentik",
-            "oauth2",
-            "auth_jwt",
-            "jwt_authn",
-            "digestAuth",
-        ],
-        "asking another server who may come in is not available in this version; what is: `basic-auth file=\"/etc/tidegate/htpasswd\"`, `allow \"10.0.0.0/8\"`, \
+        &["auth_request", "auth_request_set", "forwardAuth", "ext_authz", "authelia", "authentik", "oauth2", "digestAuth"],
+        "asking another server who may come in is not available in this version; what is: `basic-auth file=\"/etc/tidegate/htpasswd\"`, `jwt jwks=\"…\"`, `allow \"10.0.0.0/8\"`, \
          and certificates of clients in the site's `tls`",
+    ),
+    (
+        &["auth_jwt", "auth_jwt_key_file", "auth_jwt_key_request", "jwt_authn", "jwt_verify"],
+        "signed tokens are verified by `jwt jwks=\"https://idp.example.com/jwks.json\" issuer=\"https://idp.example.com\"`, with `require` lines in its block",
     ),
     // What the answer to an error is, and copies.
     (
