@@ -10,6 +10,7 @@ mod configuration;
 mod draining;
 mod extract;
 mod handlers;
+mod maps;
 mod metrics;
 mod openapi;
 pub mod problem;

@@ -112,6 +112,7 @@ fn reason(status: u16) -> &'static str {
         412 => "Something else runs than what was expected.",
         413 => "The body is larger than 8 MiB.",
         415 => "The body is not `application/json`.",
+        503 => "The storage does not take it.",
         422 => "The configuration has errors or cannot run; `diagnostics` has them all.",
         _ => "The fault is ours.",
     }

@@ -5,6 +5,7 @@ use crate::access::{self, Access};
 use crate::certificates;
 use crate::configuration;
 use crate::handlers;
+use crate::maps;
 use crate::openapi;
 use crate::problem::{Problem, not_found};
 use axum::Router;
@@ -129,6 +130,7 @@ pub fn endpoints() -> Vec<Endpoint> {
     let mut endpoints = questions();
     endpoints.extend(changes());
     endpoints.extend(configuration::endpoints());
+    endpoints.extend(maps::endpoints());
     endpoints
 }
 

@@ -5,6 +5,7 @@ use crate::bind::BindFault;
 use crate::descriptors;
 use crate::discovery::{FIRST_ANSWERS_LIMIT, FirstWord, first_words};
 use crate::driver::{Chosen, DRIVER_HELP};
+use crate::maps::faults_of_maps;
 use crate::memory::check_address_space;
 use crate::named_files::{auths, file_of};
 use crate::workers::worker_count;
@@ -87,6 +88,7 @@ pub fn check(configuration: &Configuration, state_dir: PathBuf, now: Timestamp) 
     check_sources(configuration, &mut findings);
     check_folders(configuration, &mut findings);
     check_users(configuration, &mut findings);
+    check_maps(configuration, &mut findings);
     check_ticket_keys(configuration, &mut findings);
     check_acme_roots(configuration, &mut findings);
     check_cache(configuration, &mut findings);
@@ -195,6 +197,19 @@ fn check_users(configuration: &Configuration, findings: &mut Vec<Finding>) {
                 help: Some(fault.help().into()),
             });
         }
+    }
+}
+
+/// Files of maps.
+fn check_maps(configuration: &Configuration, findings: &mut Vec<Finding>) {
+    for fault in faults_of_maps(configuration) {
+        findings.push(Finding {
+            severity: Severity::Error,
+            code: "map",
+            place: fault.file.clone().map_or(Place::Whole, |path| Place::File(path, None)),
+            message: fault.to_string(),
+            help: Some(fault.help().into()),
+        });
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::bind::BindFault;
 use crate::driver::DRIVER_HELP;
+use crate::maps::MapFault;
 use std::fmt;
 use tidegate_certs::CertError;
 use tidegate_model::{AdminPlace, LogTarget, Syslog, SyslogPlace};
@@ -24,6 +25,8 @@ pub enum StartFault {
         site: String,
         fault: ListFault,
     },
+    /// Rows of a map.
+    Map(MapFault),
     /// TLS to the servers of a pool.
     UpstreamTls {
         pool: String,
@@ -53,6 +56,7 @@ impl fmt::Display for StartFault {
             StartFault::Certificates { site, errors } => write_errors(f, &format!("site {site}: "), errors),
             StartFault::TicketKeys { errors } => write_errors(f, "", errors),
             StartFault::Users { site, fault } => write!(f, "site {site}: {fault}\n  help: {}", fault.help()),
+            StartFault::Map(fault) => write!(f, "{fault}\n  help: {}", fault.help()),
             StartFault::UpstreamTls { pool, message } => write!(f, "pool {pool}: {message}"),
             StartFault::Bind(faults) => {
                 for (position, fault) in faults.iter().enumerate() {

@@ -12,6 +12,7 @@ use crate::generations::{Generation, Generations, Origin, WrittenFile};
 use crate::handle::{ControlHandle, EVENTS_MAX, Event};
 use crate::history::History;
 use crate::issuing::Issuance;
+use crate::maps::{MapFiles, gather_maps};
 use crate::material::Material;
 use crate::memory::MemoryBudget;
 use crate::names::{self, Found, Names};
@@ -38,6 +39,7 @@ use tidegate_config::LoadMemory;
 use tidegate_model::{AdminPlace, Configuration, Delta, PoolName};
 use tidegate_proxy::command::NewSocket;
 use tidegate_proxy::process_state::ProcessState;
+use tidegate_tables::MapSet;
 use tidegate_telemetry::{AccessLogSenders, AccessLogs, Readiness, Registry};
 use tidegate_transport::handover::Succession;
 use tokio::sync::{mpsc, watch};
@@ -107,6 +109,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     let names = names_of_system(events_sender.clone());
     let cookie_keys = CookieKeys::new(tls.state_dir().to_owned());
     let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
+    let maps = gather_maps(&configuration, &MapSet::default())?;
     let running = gather(configuration.clone(), &Delta::all_of(&configuration), None, state, numbers, Timestamp::now())?;
     set_drained(&running, &carried.drained);
     let out_of_descriptors = |error: io::Error| StartFault::Internal(error.to_string());
@@ -155,8 +158,11 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         budget: MemoryBudget::default(),
         issuance: Issuance::default(),
         ticket_sharing: None,
+        map_files: MapFiles::default(),
+        map_rows: None,
         stapling: None,
     };
+    control.publish_maps(maps);
     begin_to_hear(&mut control, events_sender, read.watched);
     let (events, admin) = (Events { asked, heard }, Some(admin));
     Ok(Prepared { control, events, admin, handle, workers, succession, borrowed, ends_with_terminal })

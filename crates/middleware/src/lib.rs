@@ -36,7 +36,7 @@ pub use basic_auth::{CompiledBasicAuth, Credentials, basic_auth_of, credentials}
 pub use body_limit::{BodyAllowance, BodyLimit, TooLarge};
 pub use compile_error::CompileError;
 pub use compress::CompiledCompress;
-pub use context::{Context, RequestId, Scratch, View, client_certificate_text};
+pub use context::{Context, RequestId, Scratch, View};
 pub use error_page::{ErrorFacts, ErrorPages, Origin};
 pub use errors::error_answer;
 pub use limited::{DryRun, Limited};

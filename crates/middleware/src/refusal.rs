@@ -38,6 +38,8 @@ pub enum Refusal {
     HostOfStep,
     /// The location of a redirect would have dot segments.
     RedirectEscapesRoot,
+    /// The location of a redirect would be empty: a map has nothing for the request.
+    RedirectNowhere,
     /// `allow` or `deny`.
     Denied,
     NoClientCertificate,
@@ -182,6 +184,7 @@ impl Refusal {
             Refusal::Rewrite(error) => (error.status(), error.reason(), Some("rewrite"), sentence_of_rewrite(error)),
             Refusal::HostOfStep => (400, "host_of_step", Some("request-header"), NOT_VALID),
             Refusal::RedirectEscapesRoot => (400, "redirect_escapes_root", Some("redirect"), NOT_VALID),
+            Refusal::RedirectNowhere => (404, "redirect_nowhere", Some("redirect"), "there is no such page"),
             Refusal::Denied => (403, "client_denied", Some("allow, deny"), "this client may not ask for it"),
             Refusal::NoClientCertificate => (403, "client_certificate_required", Some("client-auth"), NEEDS_CERTIFICATE),
             Refusal::RateLimited { status } => {

@@ -60,7 +60,7 @@ pub fn compile_steps(scope: Scope<'_>, site_steps: &[Step], route_steps: &[Step]
     let is_demand = |(_, (step, _)): &(usize, (&Step, Scope<'_>))| matches!(step, Step::ClientAuth(_));
     let first_demand = all.clone().enumerate().find(is_demand).map(|(position, _)| position);
     let mut compiled = Vec::with_capacity(site_steps.len() + route_steps.len());
-    compiled.extend(Access::of(site_steps.iter().chain(route_steps)).map(CompiledStep::Access));
+    compiled.extend(Access::of(site_steps.iter().chain(route_steps))?.map(CompiledStep::Access));
     for (position, (step, scope)) in all.enumerate() {
         let is_overruled = match step {
             Step::BasicAuth(_) => Some(position) != last_auth,
@@ -125,7 +125,7 @@ pub fn apply_request<'s>(
             CompiledStep::StripPrefix(strip_prefix) => strip_prefix.apply(head),
             CompiledStep::AddPrefix(add_prefix) => add_prefix.apply(head).map_err(Refusal::Rewrite)?,
             CompiledStep::BodyLimit(limit) => walk.after.body_limit = Some(*limit),
-            CompiledStep::Access(access) if !access.lets_through(context.client_ip) => return Err(Refusal::Denied),
+            CompiledStep::Access(access) if !access.lets_through(head, context) => return Err(Refusal::Denied),
             CompiledStep::Access(_) => {}
             CompiledStep::Cors(_) if CompiledCors::is_preflight(head) => {
                 walk.after.is_preflight = true;
@@ -287,7 +287,9 @@ mod tests {
     use crate::limited::Limited;
     use crate::rewrite::RewriteError;
     use tidegate_limiting::Tables;
-    use tidegate_model::{AuthUsers, BasicAuth, CountBy, HeaderChange, HeaderOperation, PathPolicy, Rate, RateLimit, Step};
+    use tidegate_model::{
+        AccessRule, AuthUsers, BasicAuth, CountBy, HeaderChange, HeaderOperation, PathPolicy, Rate, RateLimit, Step,
+    };
     use tidegate_wire::head::{RequestHead, ResponseHead};
 
     fn compile_steps(site: &[Step], route: &[Step]) -> Result<Box<[CompiledStep]>, CompileError> {
@@ -369,7 +371,7 @@ mod tests {
             let halt = walk_on(&steps, &mut Walk::default(), &mut head, &context(), &mut Scratch::default());
             assert_eq!(halt.map(|halt| matches!(halt, Halt::Done(After { is_preflight: true, .. }))), expected);
         };
-        let network = |text: &str| vec![text.parse().expect("a network")];
+        let network = |text: &str| AccessRule::from(vec![text.parse().expect("a network")]);
         check(Step::BodyLimit { bytes_max: 1 }, Ok(true));
         check(Step::Deny(network("0.0.0.0/0")), Err(Refusal::Denied));
         check(Step::Allow(network("0.0.0.0/0")), Ok(true));
@@ -429,7 +431,7 @@ mod tests {
             let halt = walk_on(&steps, &mut Walk::default(), &mut head, &context(), &mut Scratch::default());
             assert_eq!(halt.map(|halt| matches!(halt, Halt::Authenticate(_))), expected);
         };
-        let network = |text: &str| vec![text.parse().expect("a network")];
+        let network = |text: &str| AccessRule::from(vec![text.parse().expect("a network")]);
         check(Step::Deny(network("192.0.2.0/24")), Err(Refusal::Denied));
         check(Step::Allow(network("10.0.0.0/8")), Err(Refusal::Denied));
         check(Step::Allow(network("192.0.2.0/24")), Ok(true));
@@ -466,7 +468,7 @@ mod tests {
             };
             assert_eq!([ask(&steps), ask(&allowed)], expected, "{rules:?}");
         };
-        let network = |text: &str| vec![text.parse().expect("a network")];
+        let network = |text: &str| AccessRule::from(vec![text.parse().expect("a network")]);
         let limited = Err(Refusal::RateLimited { status: 429 });
         check(&[Step::Deny(network("192.0.2.0/24"))], [192, 0, 2, 1], [Err(Refusal::Denied), Ok(())]);
         check(&[Step::Allow(network("10.0.0.0/8"))], [192, 0, 2, 1], [Err(Refusal::Denied), Ok(())]);

@@ -19,6 +19,7 @@ pub mod filled;
 pub mod limiting;
 pub mod listen_address;
 pub mod listening;
+pub mod map;
 pub mod matching;
 pub mod pass_on;
 mod path_policy;
@@ -57,6 +58,7 @@ pub use files::{Files, Symlinks};
 pub use filled::Filled;
 pub use limiting::{ConcurrencyLimit, CountBy, Rate, RateLimit};
 pub use listen_address::{ListenAddress, ListenerPlace, SocketAccess, SocketName};
+pub use map::{MapSettings, MapSource};
 pub use matching::{Condition, ConditionKind, Field, MatchLine, PathPattern, TextPattern};
 pub use pass_on::PassOn;
 pub use path_policy::{EncodedSlashes, PathCase, PathParameters, PathPolicy, Slashes};
@@ -72,7 +74,7 @@ pub use request_log::{RouteLog, RouteLogField};
 pub use resilience::{Health, Hedge, HttpProbe, Outlier, Probe, Retry, RetryOn, RouteRetry, StatusRange, Talk};
 pub use route_options::{Mirrors, RouteOptions, Switched};
 pub use site::{Certificate, CipherName, Route, Site, Tls, TlsSource, TlsVersion};
-pub use step::{HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, Step, Terminal};
+pub use step::{AccessRule, HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, Step, Terminal};
 pub use storage::{KubernetesApi, KubernetesStorage, RedisAddress, RedisStorage, Storage};
 pub use tcp::{SniRoute, Tcp, TcpTarget};
 pub use traffic::{Mirror, RouteTimeouts, Sample, Split, SplitArm};
@@ -90,6 +92,8 @@ pub struct Configuration {
     pub sites: Vec<Arc<Site>>,
     /// Connections that are passed on as they are, in file order. No two of one address.
     pub tcp: Vec<Tcp>,
+    /// In file order. Names are unique.
+    pub maps: Vec<MapSettings>,
     /// Named pools, then the pools written in place. Names are unique. Shared as sites are.
     pub pools: Vec<Arc<Pool>>,
     /// Options of listening addresses, by the address they are written for.
@@ -122,6 +126,7 @@ impl Default for Configuration {
             edition: Edition::E2026,
             sites: Vec::new(),
             tcp: Vec::new(),
+            maps: Vec::new(),
             pools: Vec::new(),
             listeners: Vec::new(),
             admin: Admin::default(),

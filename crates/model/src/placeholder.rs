@@ -47,6 +47,13 @@ impl Template {
         path.split('/').any(name)
     }
 
+    pub fn placeholders(&self) -> impl Iterator<Item = &Placeholder> {
+        self.parts.iter().filter_map(|part| match part {
+            TemplatePart::Placeholder(placeholder) => Some(placeholder),
+            TemplatePart::Literal(_) | TemplatePart::Capture(_) => None,
+        })
+    }
+
     pub fn has(&self, wanted: &Placeholder) -> bool {
         self.parts.iter().any(|part| matches!(part, TemplatePart::Placeholder(placeholder) if placeholder == wanted))
     }
@@ -82,6 +89,8 @@ pub enum Placeholder {
     /// Who has logged in, after `basic-auth`; empty when nobody has.
     AuthUser,
     TimeUnixMs,
+    /// What the `map` of that name has for its key.
+    Map(String),
     /// What the status of an error means, as in `Not Found`; nowhere but in an `error-page`.
     StatusText,
     /// A field that the `log` of a site or a route adds; nowhere but in the format of the access log.
@@ -192,6 +201,9 @@ impl Placeholder {
         if let Some(cookie) = cookie.filter(|cookie| !cookie.is_empty()) {
             return Some(Placeholder::RequestCookie(cookie.to_owned()));
         }
+        if let Some(map) = name.strip_prefix("map.").filter(|map| !map.is_empty()) {
+            return Some(Placeholder::Map(map.to_owned()));
+        }
         if let Some(own) = name.strip_prefix("log.").filter(|own| !own.is_empty()) {
             return Some(Placeholder::LogOwn(own.to_owned()));
         }
@@ -206,6 +218,35 @@ impl Placeholder {
         matches!(self, Placeholder::StatusText | Placeholder::Log(LogField::Status | LogField::Reason))
     }
 
+    /// Whether its value is known when a route is looked for. What others bring is found out on the way.
+    pub fn is_known_to_conditions(&self) -> bool {
+        match self {
+            Placeholder::Host
+            | Placeholder::Path
+            | Placeholder::Query
+            | Placeholder::Uri
+            | Placeholder::Method
+            | Placeholder::Scheme
+            | Placeholder::ClientIp
+            | Placeholder::TlsClient(_)
+            | Placeholder::RequestHeader(_)
+            | Placeholder::RequestCookie(_) => true,
+            Placeholder::ClientPort
+            | Placeholder::TlsSni
+            | Placeholder::TlsVersion
+            | Placeholder::TlsJa4
+            | Placeholder::ResponseHeader(_)
+            | Placeholder::UpstreamAddress
+            | Placeholder::RequestId
+            | Placeholder::AuthUser
+            | Placeholder::TimeUnixMs
+            | Placeholder::Map(_)
+            | Placeholder::StatusText
+            | Placeholder::LogOwn(_)
+            | Placeholder::Log(_) => false,
+        }
+    }
+
     /// Known only once an upstream has answered or been chosen.
     pub fn needs_response(&self) -> bool {
         matches!(self, Placeholder::ResponseHeader(_) | Placeholder::UpstreamAddress)
@@ -218,6 +259,7 @@ impl fmt::Display for Placeholder {
             Placeholder::RequestHeader(name) => write!(f, "{{request.header.{name}}}"),
             Placeholder::RequestCookie(name) => write!(f, "{{request.cookie.{name}}}"),
             Placeholder::ResponseHeader(name) => write!(f, "{{response.header.{name}}}"),
+            Placeholder::Map(name) => write!(f, "{{map.{name}}}"),
             Placeholder::LogOwn(name) => write!(f, "{{log.{name}}}"),
             Placeholder::Log(field) => write!(f, "{{{}}}", field.name()),
             Placeholder::StatusText => write!(f, "{{{}}}", Placeholder::STATUS_TEXT),

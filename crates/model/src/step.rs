@@ -7,7 +7,7 @@ use crate::cors::Cors;
 use crate::fastcgi::FastCgi;
 use crate::files::Files;
 use crate::limiting::{ConcurrencyLimit, RateLimit};
-use crate::matching::MatchLine;
+use crate::matching::{Field, MatchLine};
 use crate::placeholder::Template;
 use crate::pool::PoolName;
 use crate::resilience::{RouteRetry, StatusRange};
@@ -34,10 +34,10 @@ pub enum Step {
     BodyLimit {
         bytes_max: u64,
     },
-    /// `allow "10.0.0.0/8"`: the first of these and `deny` that has the client's address decides.
-    Allow(Vec<IpNet>),
+    /// `allow "10.0.0.0/8"`: the first of these and `deny` that has the client decides.
+    Allow(AccessRule),
     /// `deny "192.0.2.0/24"`
-    Deny(Vec<IpNet>),
+    Deny(AccessRule),
     Cors(Cors),
     /// `basic-auth`; `None` is `basic-auth "off"`. The last one written counts.
     BasicAuth(Option<BasicAuth>),
@@ -47,6 +47,20 @@ pub enum Step {
     RateLimit(Box<RateLimit>),
     /// `concurrency-limit 10 by="client-ip"`
     ConcurrencyLimit(Box<ConcurrencyLimit>),
+}
+
+/// Whom an `allow` or `deny` means: clients of these networks, and requests for which a map has something.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AccessRule {
+    pub networks: Vec<IpNet>,
+    /// As conditions of `match` name them.
+    pub maps: Vec<Field>,
+}
+
+impl From<Vec<IpNet>> for AccessRule {
+    fn from(networks: Vec<IpNet>) -> AccessRule {
+        AccessRule { networks, maps: Vec::new() }
+    }
 }
 
 /// A step that answers.

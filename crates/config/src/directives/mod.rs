@@ -27,6 +27,7 @@ pub mod include;
 pub mod limits;
 pub mod listener;
 pub mod log;
+pub mod map;
 pub mod matching;
 pub mod memory;
 pub mod mirror;
@@ -79,6 +80,9 @@ static ALL: &[&Directive] = &[
     &client_auth::TLS_CLIENT_AUTH,
     &route::ROUTE,
     &matching::MATCH,
+    &matching::ANY,
+    &matching::ALL,
+    &matching::NOT,
     &proxy::PROXY,
     &split::SPLIT,
     &split::SPLIT_PROXY,
@@ -112,6 +116,8 @@ static ALL: &[&Directive] = &[
     &mirror::MIRROR,
     &log::ROUTE_LOG,
     &log::FIELD,
+    &map::MAP,
+    &map::ROW,
     &tcp::TCP,
     &tcp::SNI,
     &tcp::TCP_PROXY,
@@ -216,8 +222,8 @@ pub fn write_step(line: &mut Writer, step: &Step) {
         Step::StripPrefix(prefix) => rewrite::write_prefix(line, "strip-prefix", prefix),
         Step::AddPrefix(prefix) => rewrite::write_prefix(line, "add-prefix", prefix),
         Step::BodyLimit { bytes_max } => body_limit::write(line, *bytes_max),
-        Step::Allow(networks) => allow::write(line.name("allow"), networks),
-        Step::Deny(networks) => allow::write(line.name("deny"), networks),
+        Step::Allow(rule) => allow::write(line.name("allow"), rule),
+        Step::Deny(rule) => allow::write(line.name("deny"), rule),
         Step::Cors(cors) => cors::write(line, cors),
         Step::BasicAuth(None) => line.off("basic-auth"),
         Step::BasicAuth(Some(auth)) => basic_auth::write(line, auth),
@@ -264,6 +270,9 @@ pub mod tests {
         match place {
             Place::Top if directive.name == "site" => example,
             Place::Top if directive.name == "pool" => format!("{example}\nsite \"localhost\" {{ proxy \"api\"; }}"),
+            Place::Top if directive.name == "map" => {
+                format!("{example}\nsite \"localhost\" {{ respond 200 body=\"{{map.tier}}\"; }}")
+            }
             Place::Top => format!("{example}\n{site}"),
             Place::Site if directive.name == "client-auth" => {
                 format!("site \"localhost\" {{ {asked}; {example}; respond 200; }}")
@@ -295,6 +304,13 @@ pub mod tests {
             Place::Listener => format!("listener \":443\" {{\n{example}\n}}\n{site}"),
             Place::Limits => format!("limits {{\n{example}\n}}\n{site}"),
             Place::BasicAuth => format!("site \"localhost\" {{ basic-auth {{\n{example}\n}}; respond 200; }}"),
+            Place::Match => format!("site \"localhost\" {{ route {{ match {{\n{example}\n}}; respond 200; }}; }}"),
+            Place::Conditions => {
+                format!("site \"localhost\" {{ route {{ match {{ any {{\n{example}\n}}; }}; respond 200; }}; }}")
+            }
+            Place::Map => {
+                format!("map \"m\" key=\"{{host}}\" {{\n{example}\n}}\nsite \"localhost\" {{ respond 200 body=\"{{map.m}}\"; }}")
+            }
         }
     }
 

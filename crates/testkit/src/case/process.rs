@@ -83,6 +83,9 @@ pub async fn execute(world: &Rc<World>, command: &ProcessCommand) -> Result<(), 
             }
             std::fs::write(world.folder.join(name), text).map_err(|error| format!("{name}: {error}"))?;
         }
+        ProcessCommand::RemoveFile(name) => {
+            std::fs::remove_file(world.folder.join(name)).map_err(|error| format!("{name}: {error}"))?;
+        }
         ProcessCommand::CopyFile { from, to } => {
             let path = |name: &[u8]| world.folder.join(String::from_utf8_lossy(name).as_ref());
             let (from, to) = (path(from), path(to));

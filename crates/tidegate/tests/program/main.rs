@@ -14,6 +14,7 @@ mod exhausted;
 mod fastcgi;
 mod files;
 mod keep_alive;
+mod maps;
 mod no_threads;
 mod pools;
 mod refused;
