@@ -15,9 +15,10 @@ pub fn check_paths(lowering: &mut Lowering<'_>, routes: &[RouteDraft], of_site: 
         let policies = [Some(of_site), route.options.path_policy];
         let mut in_conditions = Vec::new();
         for condition in route.matches.iter().flat_map(|line| &line.conditions) {
-            condition.each(&mut |one| match &one.kind {
-                ConditionKind::Path(patterns) => in_conditions.extend(patterns),
-                _ => {}
+            condition.each(&mut |one| {
+                if let ConditionKind::Path(patterns) = &one.kind {
+                    in_conditions.extend(patterns);
+                }
             });
         }
         let in_conditions = in_conditions.into_iter().map(|pattern| (pattern, &route.location));

@@ -236,10 +236,9 @@ fn change_row(overlay: &mut Overlay, map: &Map, key: &str, change: &RowChange) -
         RowChange::Set(value) => Some(value.as_str().into()),
         RowChange::Absent => None,
         RowChange::Drop => {
-            return match overlay.drop_row(key) {
-                true => Ok(()),
-                false => Err(RowChangeFault::NotFound(format!("the row `{key}` of the map `{}` is not changed", map.name()))),
-            };
+            let is_changed = overlay.drop_row(key);
+            let not_changed = || RowChangeFault::NotFound(format!("the row `{key}` of the map `{}` is not changed", map.name()));
+            return is_changed.then_some(()).ok_or_else(not_changed);
         }
     };
     let row = ChangedRow { value, over: map.source_value(key).map(Box::from) };

@@ -11,6 +11,7 @@ pub mod compress;
 pub mod concurrency_limit;
 pub mod context;
 pub mod cors;
+pub mod csrf;
 pub mod decompress;
 pub mod error_page;
 pub mod errors;

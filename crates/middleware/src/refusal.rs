@@ -42,6 +42,8 @@ pub enum Refusal {
     RedirectNowhere,
     /// `allow` or `deny`.
     Denied,
+    /// A page of another origin has a browser change something.
+    CrossOrigin,
     NoClientCertificate,
     /// The status is what the configuration says.
     RateLimited {
@@ -186,6 +188,7 @@ impl Refusal {
             Refusal::RedirectEscapesRoot => (400, "redirect_escapes_root", Some("redirect"), NOT_VALID),
             Refusal::RedirectNowhere => (404, "redirect_nowhere", Some("redirect"), "there is no such page"),
             Refusal::Denied => (403, "client_denied", Some("allow, deny"), "this client may not ask for it"),
+            Refusal::CrossOrigin => (403, "cross_origin", Some("csrf"), "a page of another site may not do this"),
             Refusal::NoClientCertificate => (403, "client_certificate_required", Some("client-auth"), NEEDS_CERTIFICATE),
             Refusal::RateLimited { status } => {
                 (status, "rate_limited", Some("rate-limit"), "there were too many requests; try again later")

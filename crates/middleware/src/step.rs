@@ -10,6 +10,7 @@ use crate::compile_error::CompileError;
 use crate::concurrency_limit::CompiledConcurrencyLimit;
 use crate::context::{Context, Scratch};
 use crate::cors::CompiledCors;
+use crate::csrf::CompiledCsrf;
 use crate::header::CompiledHeaderChanges;
 use crate::limited::Limited;
 use crate::rate_limit::CompiledRateLimit;
@@ -30,6 +31,8 @@ pub enum CompiledStep {
     /// At most one of a route, before the others.
     Access(Access),
     Cors(Box<CompiledCors>),
+    /// At most one of a route.
+    Csrf(Box<CompiledCsrf>),
     /// At most one of a route. Whether the password fits is for the caller to find out.
     BasicAuth(Box<CompiledBasicAuth>),
     /// At most one of a route.
@@ -56,6 +59,8 @@ pub fn compile_steps(scope: Scope<'_>, site_steps: &[Step], route_steps: &[Step]
     // A route asks for names and passwords in its own way, or not at all.
     let is_auth = |(_, (step, _)): &(usize, (&Step, Scope<'_>))| matches!(step, Step::BasicAuth(_));
     let last_auth = all.clone().enumerate().filter(is_auth).last().map(|(position, _)| position);
+    let is_csrf = |(_, (step, _)): &(usize, (&Step, Scope<'_>))| matches!(step, Step::Csrf(_));
+    let last_csrf = all.clone().enumerate().filter(is_csrf).last().map(|(position, _)| position);
     let requires_certificate = requires_certificate(site_steps.iter().chain(route_steps));
     let is_demand = |(_, (step, _)): &(usize, (&Step, Scope<'_>))| matches!(step, Step::ClientAuth(_));
     let first_demand = all.clone().enumerate().find(is_demand).map(|(position, _)| position);
@@ -64,6 +69,7 @@ pub fn compile_steps(scope: Scope<'_>, site_steps: &[Step], route_steps: &[Step]
     for (position, (step, scope)) in all.enumerate() {
         let is_overruled = match step {
             Step::BasicAuth(_) => Some(position) != last_auth,
+            Step::Csrf(_) => Some(position) != last_csrf,
             // Asked as early as anybody says it, and once.
             Step::ClientAuth(_) => Some(position) != first_demand || !requires_certificate,
             _ => false,
@@ -132,6 +138,8 @@ pub fn apply_request<'s>(
                 break;
             }
             CompiledStep::Cors(_) => {}
+            CompiledStep::Csrf(csrf) if !csrf.lets_through(head) => return Err(Refusal::CrossOrigin),
+            CompiledStep::Csrf(_) => {}
             CompiledStep::ClientAuth if !client_auth::lets_through(context) => return Err(Refusal::NoClientCertificate),
             CompiledStep::ClientAuth => {}
             CompiledStep::RateLimit(limit) => {
@@ -173,6 +181,7 @@ pub fn apply_paths(
             | CompiledStep::BodyLimit(_)
             | CompiledStep::Access(_)
             | CompiledStep::Cors(_)
+            | CompiledStep::Csrf(_)
             | CompiledStep::BasicAuth(_)
             | CompiledStep::ClientAuth
             | CompiledStep::RateLimit(_)
@@ -198,6 +207,7 @@ pub fn changes_response(steps: &[CompiledStep]) -> bool {
         | CompiledStep::AddPrefix(_)
         | CompiledStep::BodyLimit(_)
         | CompiledStep::Access(_)
+        | CompiledStep::Csrf(_)
         | CompiledStep::ClientAuth
         | CompiledStep::ConcurrencyLimit(_)
         | CompiledStep::BasicAuth(_) => false,
@@ -225,6 +235,7 @@ pub fn apply_response(
             | CompiledStep::AddPrefix(_)
             | CompiledStep::BodyLimit(_)
             | CompiledStep::Access(_)
+            | CompiledStep::Csrf(_)
             | CompiledStep::BasicAuth(_)
             | CompiledStep::ClientAuth
             | CompiledStep::ConcurrencyLimit(_) => {}
@@ -245,6 +256,7 @@ impl CompiledStep {
             Step::AddPrefix(prefix) => CompiledStep::AddPrefix(AddPrefix::new(prefix)?),
             Step::BodyLimit { bytes_max } => CompiledStep::BodyLimit(BodyLimit { bytes_max: *bytes_max }),
             Step::Cors(cors) => CompiledStep::Cors(Box::new(CompiledCors::new(cors))),
+            Step::Csrf(Some(csrf)) => CompiledStep::Csrf(Box::new(CompiledCsrf::new(csrf))),
             Step::RateLimit(limit) => {
                 let scope_name = scope.of_limit(limit.name.is_some());
                 CompiledStep::RateLimit(Box::new(CompiledRateLimit::new(limit, &scope_name, scope.tables)))
@@ -256,7 +268,7 @@ impl CompiledStep {
             Step::BasicAuth(Some(auth)) => CompiledStep::BasicAuth(Box::new(CompiledBasicAuth::new(auth))),
             Step::ClientAuth(_) => CompiledStep::ClientAuth,
             // One step is made of all that allow and deny together; nothing is left of an `off`.
-            Step::Allow(_) | Step::Deny(_) | Step::BasicAuth(None) => return Ok(None),
+            Step::Allow(_) | Step::Deny(_) | Step::BasicAuth(None) | Step::Csrf(None) => return Ok(None),
         }))
     }
 }

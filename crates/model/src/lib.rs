@@ -10,6 +10,7 @@ pub mod cache;
 pub mod client_auth;
 pub mod compress;
 pub mod cors;
+pub mod csrf;
 pub mod delta;
 pub mod discover;
 pub mod error_page;
@@ -50,6 +51,7 @@ pub use client_auth::{
 };
 pub use compress::{Coding, Compress, CompressLevel, Decompress};
 pub use cors::{Cors, OriginPattern, Origins};
+pub use csrf::Csrf;
 pub use delta::{Changed, Delta, Difference};
 pub use discover::Discover;
 pub use error_page::{ErrorBody, ErrorFormat, ErrorPage, ErrorSource, PageBytes};

@@ -4,6 +4,7 @@
 use crate::basic_auth::BasicAuth;
 use crate::client_auth::ClientAuthDemand;
 use crate::cors::Cors;
+use crate::csrf::Csrf;
 use crate::fastcgi::FastCgi;
 use crate::files::Files;
 use crate::limiting::{ConcurrencyLimit, RateLimit};
@@ -39,6 +40,8 @@ pub enum Step {
     /// `deny "192.0.2.0/24"`
     Deny(AccessRule),
     Cors(Cors),
+    /// `csrf`; `None` is `csrf "off"`. The last one written counts.
+    Csrf(Option<Csrf>),
     /// `basic-auth`; `None` is `basic-auth "off"`. The last one written counts.
     BasicAuth(Option<BasicAuth>),
     /// `client-auth "require"`: who has shown no certificate is refused. The last one written counts.
@@ -90,6 +93,7 @@ impl Step {
             | Step::Allow(_)
             | Step::Deny(_)
             | Step::Cors(_)
+            | Step::Csrf(_)
             | Step::BasicAuth(_)
             | Step::ClientAuth(_) => Vec::new(),
         }
@@ -103,7 +107,7 @@ impl Terminal {
             Terminal::Respond { body, .. } => vec![body],
             Terminal::Redirect { to, .. } => vec![to],
             Terminal::FastCgi(fastcgi) => fastcgi.env.iter().map(|(_, value)| value).collect(),
-            Terminal::Split(split) => split.by.iter().collect(),
+            Terminal::Split(split) => split.to.iter().chain(&split.by).collect(),
             Terminal::Proxy { .. } | Terminal::Files(_) => Vec::new(),
         }
     }

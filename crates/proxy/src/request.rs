@@ -352,12 +352,22 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
     }
 
     fn choose_share(&self, split: &CompiledSplit) -> usize {
-        if let Some(by) = &split.by {
+        if split.to.is_some() || split.by.is_some() {
             let context = context(self.connection, None, &self.exchange.record, self.exchange.client_ip);
+            let view = View { context: &context, request: &self.exchange.head, response: None };
             let mut key: Pooled<Vec<u8>> = Pooled::take();
-            by.render(View { context: &context, request: &self.exchange.head, response: None }, &mut key);
-            if !key.is_empty() {
-                return split.shares.of_key(hash_bytes(&key));
+            if let Some((to, names)) = &split.to {
+                to.render(view, &mut key);
+                if let Some(arm) = names.get(&**key) {
+                    return *arm;
+                }
+                key.clear();
+            }
+            if let Some(by) = &split.by {
+                by.render(view, &mut key);
+                if !key.is_empty() {
+                    return split.shares.of_key(hash_bytes(&key));
+                }
             }
         }
         split.shares.at(self.connection.worker.random())

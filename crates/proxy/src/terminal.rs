@@ -39,6 +39,8 @@ pub struct RouteUpstream {
 pub struct CompiledSplit {
     /// In the order written.
     pub arms: Box<[RouteUpstream]>,
+    /// The text that names a pool, with the arms by their names.
+    pub to: Option<(CompiledTemplate, HashMap<Box<[u8]>, usize>)>,
     /// What clients stay together by; nothing: every request is drawn anew.
     pub by: Option<CompiledTemplate>,
     pub shares: Shares,
@@ -121,7 +123,9 @@ impl CompiledSplit {
         let arms = split.arms.iter().map(|arm| RouteUpstream::new(&arm.pool, &arm.retry, slots)).collect::<Result<_, _>>()?;
         let shares = Shares::new(split.arms.iter().map(|arm| arm.weight)).ok_or("nothing in its split has a weight")?;
         let by = split.by.as_ref().map(|by| CompiledTemplate::new(by, Target::Text));
-        Ok(CompiledSplit { arms, by, shares })
+        let names = || split.arms.iter().enumerate().map(|(arm, known)| (known.pool.0.as_bytes().into(), arm));
+        let to = split.to.as_ref().map(|to| (CompiledTemplate::new(to, Target::Text), names().collect()));
+        Ok(CompiledSplit { arms, to, by, shares })
     }
 }
 
@@ -146,7 +150,7 @@ mod tests {
             weight: *weight,
             retry: RouteRetry::OfPool,
         };
-        Terminal::Split(Split { arms: arms.iter().map(arm).collect(), by: None })
+        Terminal::Split(Split { arms: arms.iter().map(arm).collect(), to: None, by: None })
     }
 
     #[test]

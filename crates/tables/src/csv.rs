@@ -12,7 +12,7 @@ use std::borrow::Cow;
 /// A file counts as a whole or not at all: the first faults are given when there is any.
 pub fn read_csv(bytes: &[u8], mut row: impl FnMut(usize, &str, &str) -> Result<(), RowFault>) -> Result<(), Vec<LineFault>> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
-        let line = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
+        let line = bytes[..error.valid_up_to()].split(|byte| *byte == b'\n').count();
         vec![LineFault { line, fault: RowFault::NotText }]
     })?;
     let mut reader = Reader { rest: text.strip_prefix('\u{feff}').unwrap_or(text), line: 1 };
@@ -138,7 +138,7 @@ impl<'t> Reader<'t> {
                 continue;
             }
             let inside = &self.rest[..self.rest.len() - behind.len()];
-            let lines = inside.bytes().filter(|byte| *byte == b'\n').count();
+            let lines = inside.matches('\n').count();
             let behind = behind.trim_start_matches(|c: char| blank(c) || c == '\r');
             if !(behind.is_empty() || behind.starts_with([',', '\n'])) {
                 return Err(RowFault::BehindQuote);

@@ -2,7 +2,7 @@
 //! are asked. Exact keys first, then the smallest network, the longest beginning, the longest end, and the first regular
 //! expression; a changed row takes the place of the source's of the same key, wherever that stands.
 
-use crate::fault::RowFault;
+use crate::fault::{LineFault, RowFault};
 use crate::overlay::{Overlay, spelled};
 use crate::pattern::Kind;
 use crate::regexes::Filled;
@@ -42,12 +42,12 @@ impl Map {
 
     /// With other changed rows. Those that cannot be put together are not taken.
     pub fn with_overlay(&self, overlay: Arc<Overlay>) -> Result<Map, RowFault> {
-        let changed = match overlay.is_empty() {
-            true => None,
-            false => {
-                let table = overlay.table(self.settings.ignores_case);
-                Some(Arc::new(table.map_err(|faults| faults.into_iter().next().map_or(RowFault::NotText, |first| first.fault))?))
-            }
+        let changed = if overlay.is_empty() {
+            None
+        } else {
+            let table = overlay.table(self.settings.ignores_case);
+            let first = |faults: Vec<LineFault>| faults.into_iter().next().map_or(RowFault::NotText, |first| first.fault);
+            Some(Arc::new(table.map_err(first)?))
         };
         Ok(Map { overlay, changed, ..self.clone() })
     }
@@ -88,10 +88,8 @@ impl Map {
     /// The value of the row that has the key; `None` where there is no row, whatever the default.
     #[inline]
     pub fn find(&self, key: &[u8]) -> Option<Value<'_>> {
-        let key = &*match self.settings.ignores_case && key.iter().any(u8::is_ascii_uppercase) {
-            true => Cow::Owned(key.to_ascii_lowercase()),
-            false => Cow::Borrowed(key),
-        };
+        let has_large = self.settings.ignores_case && key.iter().any(u8::is_ascii_uppercase);
+        let key = &*if has_large { Cow::Owned(key.to_ascii_lowercase()) } else { Cow::Borrowed(key) };
         let layers = Layers { changed: self.changed.as_deref(), source: &self.source };
         layers.find(key).and_then(|row| match row.filled() {
             Some(filled) => Some(Value::Filled(filled)),

@@ -133,7 +133,7 @@ impl Overlay {
 fn cost(key: &str, row: &ChangedRow) -> usize {
     /// Quotation marks, commas, line end, and what is in front of the values.
     const AROUND: usize = 11;
-    let size = |text: &str| text.len() + text.bytes().filter(|byte| *byte == b'"').count();
+    let size = |text: &str| text.len() + text.matches('"').count();
     AROUND + size(key) + row.value.as_deref().map_or(0, size) + row.over.as_deref().map_or(0, size)
 }
 

@@ -15,6 +15,7 @@ pub mod compress;
 pub mod concurrency_limit;
 pub mod cors;
 pub mod count_by;
+pub mod csrf;
 pub mod decompress;
 pub mod drain;
 pub mod driver;
@@ -104,6 +105,7 @@ static ALL: &[&Directive] = &[
     &allow::ALLOW,
     &allow::DENY,
     &cors::CORS,
+    &csrf::CSRF,
     &basic_auth::BASIC_AUTH,
     &client_auth::CLIENT_AUTH,
     &rate_limit::RATE_LIMIT,
@@ -225,6 +227,8 @@ pub fn write_step(line: &mut Writer, step: &Step) {
         Step::Allow(rule) => allow::write(line.name("allow"), rule),
         Step::Deny(rule) => allow::write(line.name("deny"), rule),
         Step::Cors(cors) => cors::write(line, cors),
+        Step::Csrf(None) => line.off("csrf"),
+        Step::Csrf(Some(csrf)) => csrf::write(line, csrf),
         Step::BasicAuth(None) => line.off("basic-auth"),
         Step::BasicAuth(Some(auth)) => basic_auth::write(line, auth),
         Step::ClientAuth(demand) => client_auth::write_step(line, *demand),

@@ -103,10 +103,9 @@ impl Control {
         let current = self.process.maps.current();
         let known = current.find(name).filter(|_| maps.iter().any(|settings| settings.name == name));
         let Some(map) = known else {
-            let help = match maps.is_empty() {
-                true => "the configuration has no map".to_owned(),
-                false => format!("the maps are {}", maps.iter().map(|map| &*map.name).collect::<Vec<_>>().join(", ")),
-            };
+            let names = maps.iter().map(|map| &*map.name).collect::<Vec<_>>().join(", ");
+            let none = "the configuration has no map".to_owned();
+            let help = if names.is_empty() { none } else { format!("the maps are {names}") };
             return Err(ChangeFault::NotFound(format!("there is no map `{}`\n  help: {help}", name.escape_debug())));
         };
         see(map)
