@@ -4,11 +4,8 @@ use crate::ask::ask;
 use crate::extract::{Json, Parameters, Query};
 use crate::handlers::{Answer, json};
 use crate::problem::{Problem, bad_request, of_change};
-use crate::routes::{Endpoint, Parameter, Verb};
 use axum::extract::State;
-use axum::routing::{delete, get, put};
-use tidegate_api::schema::Described;
-use tidegate_api::{Map, MapRow, MapRowChange, MapRows, Maps};
+use tidegate_api::{MapRow, MapRowChange};
 use tidegate_control::report::{ROWS_LISTED_MAX, RowFilter};
 use tidegate_control::{ControlHandle, RowChange};
 use tokio::sync::oneshot;
@@ -16,49 +13,16 @@ use tokio::sync::oneshot;
 /// Rows that an answer lists where nothing is said.
 const ROWS_LISTED: usize = 100;
 
-const ROWS: &[Parameter] = &[
-    Parameter { name: "changed", about: "`true`: those that were changed, and no others.", schema: String::schema },
-    Parameter { name: "from", about: "So many are left out first; 0 when it is left out.", schema: u64::schema },
-    Parameter { name: "limit", about: "At most so many: 0 to 10000, 100 when it is left out.", schema: u32::schema },
-];
-
-pub fn endpoints() -> Vec<Endpoint> {
-    let read = Endpoint::reading;
-    let row = "/v1/maps/{name}/rows/{key}";
-    vec![
-        read("/v1/maps", "maps", Maps::schema, || get(list)).about("Maps: how many rows each has, and what was changed of them."),
-        read("/v1/maps/{name}", "map", Map::schema, || get(one)).about("One map.").refusing(&[404]),
-        read("/v1/maps/{name}/rows", "mapRows", MapRows::schema, || get(rows))
-            .about("Rows of a map: those that were changed, by key, then the others in the order written.")
-            .asking(ROWS)
-            .refusing(&[404]),
-        read(row, "mapRow", MapRow::schema, || get(read_row))
-            .about("One row of a map, by its key as it is written.")
-            .refusing(&[404]),
-        Endpoint {
-            verb: Verb::Put,
-            body: Some(MapRowChange::schema),
-            needs_body: true,
-            ..read(row, "setMapRow", MapRow::schema, || put(set_row))
-        }
-        .about("Changes a row, or adds one, above those of the file; answers when it is kept in the storage and counts.")
-        .refusing(&[404, 503]),
-        Endpoint { verb: Verb::Delete, ..read(row, "dropMapRow", MapRow::schema, || delete(drop_row)) }
-            .about("Drops what was changed of a row: what the file has counts again.")
-            .refusing(&[404, 503]),
-    ]
-}
-
-async fn list(State(handle): State<ControlHandle>) -> Answer {
+pub async fn list(State(handle): State<ControlHandle>) -> Answer {
     json(&ask(&handle, |control| control.maps()).await?)
 }
 
-async fn one(State(handle): State<ControlHandle>, parameters: Parameters) -> Answer {
+pub async fn one(State(handle): State<ControlHandle>, parameters: Parameters) -> Answer {
     let name = parameters.text("name");
     json(&ask(&handle, move |control| control.map_named(&name)).await?.map_err(|fault| of_change(&fault))?)
 }
 
-async fn rows(State(handle): State<ControlHandle>, parameters: Parameters, query: Query) -> Answer {
+pub async fn rows(State(handle): State<ControlHandle>, parameters: Parameters, query: Query) -> Answer {
     let query = query.allowing(&["changed", "from", "limit"])?;
     let number = |name: &str, otherwise: usize, most: usize| -> Result<usize, Problem> {
         let Some(text) = query.text(name) else { return Ok(otherwise) };
@@ -79,12 +43,12 @@ async fn rows(State(handle): State<ControlHandle>, parameters: Parameters, query
     json(&ask(&handle, move |control| control.map_rows(&name, &meant)).await?.map_err(|fault| of_change(&fault))?)
 }
 
-async fn read_row(State(handle): State<ControlHandle>, parameters: Parameters) -> Answer {
+pub async fn read_row(State(handle): State<ControlHandle>, parameters: Parameters) -> Answer {
     let (name, key) = (parameters.text("name"), parameters.text("key"));
     json(&ask(&handle, move |control| control.map_row(&name, &key)).await?.map_err(|fault| of_change(&fault))?)
 }
 
-async fn set_row(State(handle): State<ControlHandle>, parameters: Parameters, Json(change): Json<MapRowChange>) -> Answer {
+pub async fn set_row(State(handle): State<ControlHandle>, parameters: Parameters, Json(change): Json<MapRowChange>) -> Answer {
     let change = match change {
         MapRowChange { value: Some(value), absent: None | Some(false) } => RowChange::Set(value),
         MapRowChange { value: None, absent: Some(true) } => RowChange::Absent,
@@ -97,7 +61,7 @@ async fn set_row(State(handle): State<ControlHandle>, parameters: Parameters, Js
     changed(&handle, &parameters, change).await
 }
 
-async fn drop_row(State(handle): State<ControlHandle>, parameters: Parameters) -> Answer {
+pub async fn drop_row(State(handle): State<ControlHandle>, parameters: Parameters) -> Answer {
     changed(&handle, &parameters, RowChange::Drop).await
 }
 

@@ -1,9 +1,10 @@
 //! The API's own description (OpenAPI 3.1), made from the table of addresses and the schemas of their types.
 
+use crate::endpoint::{Endpoint, Verb};
 use crate::extract::{JSON_TYPE, MERGE_PATCH_TYPE};
 use crate::handlers::{Answer, json as answer};
 use crate::problem::{PROBLEM_TYPE, Problem};
-use crate::routes::{Endpoint, Verb, endpoints};
+use crate::routes::endpoints;
 use serde_json::{Map, Value, json};
 use tidegate_api::schema::{Components, Described};
 

@@ -10,7 +10,7 @@ use crate::driver::Chosen;
 use crate::endpoint::AdminPlaces;
 use crate::fault::StartFault;
 use crate::generations::{Generation, Origin};
-use crate::maps::gather_maps;
+use crate::map_files::gather_maps;
 use crate::material::Material;
 use crate::named_files::{certificate_files_of, user_files};
 use crate::pools::forget_checks;
@@ -214,7 +214,7 @@ impl Control {
         let numbers = self.numbers(generation, index_bound);
         let (before, state) = (&self.running, self.state());
         let maps_before = state.process.maps.current();
-        let maps = in_background(|| gather_maps(&configuration, &maps_before))?;
+        let maps = in_background(|| gather_maps(&configuration, &maps_before)).map_err(StartFault::from)?;
         let material = in_background(move || gather(configuration, delta, Some(before), state, numbers, Timestamp::now()))?;
         let admin = self.prepare_admin(&material.configuration)?;
         let logs = self.prepare_logs(&material.configuration)?;

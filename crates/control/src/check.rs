@@ -5,7 +5,7 @@ use crate::bind::BindFault;
 use crate::descriptors;
 use crate::discovery::{FIRST_ANSWERS_LIMIT, FirstWord, first_words};
 use crate::driver::{Chosen, DRIVER_HELP};
-use crate::maps::faults_of_maps;
+use crate::map_files::faults_of_maps;
 use crate::memory::check_address_space;
 use crate::named_files::{auths, file_of};
 use crate::workers::worker_count;

@@ -2,7 +2,7 @@
 
 use crate::bind::BindFault;
 use crate::driver::DRIVER_HELP;
-use crate::maps::MapFault;
+use crate::map_files::MapFault;
 use std::fmt;
 use tidegate_certs::CertError;
 use tidegate_model::{AdminPlace, LogTarget, Syslog, SyslogPlace};
@@ -95,6 +95,12 @@ impl fmt::Display for StartFault {
 }
 
 impl std::error::Error for StartFault {}
+
+impl From<Vec<MapFault>> for StartFault {
+    fn from(faults: Vec<MapFault>) -> Self {
+        StartFault::Several(faults.into_iter().map(StartFault::Map).collect())
+    }
+}
 
 impl From<Unavailable> for StartFault {
     fn from(reason: Unavailable) -> Self {

@@ -23,6 +23,7 @@ pub mod handle;
 mod history;
 mod init;
 mod issuing;
+mod map_files;
 mod map_rows;
 mod maps;
 pub mod material;
@@ -67,8 +68,8 @@ pub use endpoint::{AdminListener, AdminSocket, DRAINING_PREFIX, DRAINING_SUFFIX}
 pub use fault::StartFault;
 pub use handle::{ControlHandle, Stopped};
 pub use issuing::{CertificateUse, CertificateUses};
+pub use map_files::{MapFault, read_maps};
 pub use map_rows::{RowChange, RowChangeFault};
-pub use maps::{MapFault, read_maps};
 pub use prepare::{Prepared, StartOptions, prepare};
 pub use source::{Proposal, Source};
 pub use tag::Tag;

@@ -43,7 +43,7 @@ pub enum RowChangeFault {
     Storage(String),
 }
 
-struct Asked {
+struct AskedRow {
     map: String,
     key: String,
     change: RowChange,
@@ -53,14 +53,14 @@ struct Asked {
 /// The task beside the requests, which ends with this.
 pub(crate) struct MapRows {
     storage: Storage,
-    asked: mpsc::Sender<Asked>,
-    seen: Arc<Mutex<Seen>>,
+    asked: mpsc::Sender<AskedRow>,
+    seen: Arc<Mutex<RowsSeen>>,
     task: JoinHandle<()>,
 }
 
 /// What has come of it so far.
 #[derive(Default)]
-struct Seen {
+struct RowsSeen {
     fault: Option<String>,
     read: Option<Timestamp>,
 }
@@ -77,7 +77,7 @@ impl MapRows {
         }
         let storage = configuration.storage.clone();
         let (asked, questions) = mpsc::channel(ASKED_MAX);
-        let seen = Arc::new(Mutex::new(Seen::default()));
+        let seen = Arc::new(Mutex::new(RowsSeen::default()));
         let keeper = Keeper { storage: storage.clone(), state_dir, store: None, process: process.clone(), seen: seen.clone() };
         *this = Some(MapRows { storage, asked, seen, task: tokio::task::spawn_local(keeper.go_on(questions)) });
     }
@@ -91,7 +91,7 @@ impl MapRows {
         reply: oneshot::Sender<Result<(), RowChangeFault>>,
     ) -> Result<(), RowChangeFault> {
         let too_many = |_| RowChangeFault::Storage("as many changes of rows as may be are waiting: ask again in a moment".into());
-        self.asked.try_send(Asked { map, key, change, reply }).map_err(too_many)
+        self.asked.try_send(AskedRow { map, key, change, reply }).map_err(too_many)
     }
 
     /// Why the rows of the storage are not known, if they are not.
@@ -132,17 +132,17 @@ struct Keeper {
     /// Opened by the first look that can.
     store: Option<Store>,
     process: Arc<ProcessState>,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<RowsSeen>>,
 }
 
 impl Keeper {
-    async fn go_on(mut self, mut questions: mpsc::Receiver<Asked>) {
+    async fn go_on(mut self, mut questions: mpsc::Receiver<AskedRow>) {
         let mut looks = tokio::time::interval(LOOK_PERIOD);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 asked = questions.recv() => {
-                    let Some(Asked { map, key, change, reply }) = asked else { return };
+                    let Some(AskedRow { map, key, change, reply }) = asked else { return };
                     let outcome = self.change(&map, &key, &change).await;
                     // Nobody waits any more when the client has left.
                     let _ = reply.send(outcome);
@@ -274,6 +274,6 @@ async fn lock(store: &Store, name: &str) -> Result<Lock, String> {
     }
 }
 
-fn locked(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+fn locked(seen: &Mutex<RowsSeen>) -> MutexGuard<'_, RowsSeen> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }

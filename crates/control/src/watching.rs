@@ -4,7 +4,7 @@
 use crate::background::in_background;
 use crate::compile::gather;
 use crate::control::Control;
-use crate::maps::map_files;
+use crate::map_files::map_files;
 use crate::named_files::{certificate_files, user_files};
 use crate::source::WatchedFiles;
 use crate::workers::ChangeParts;

@@ -105,6 +105,8 @@ const NEEDS_HTTP: &str = "TLS was sent to a port that speaks plain HTTP; use htt
 const NEEDS_CERTIFICATE: &str = "a certificate of the client is needed, and the connection was made without one";
 const NEEDS_PASSWORD: &str = "a name and a password are needed, and not what was sent";
 const NOT_KEPT: &str = "nothing is kept that answers this request, and it asks for nothing else";
+const TOO_OFTEN: &str = "there were too many requests; try again later";
+const TOO_MANY: &str = "there are too many requests at the same time";
 const NOT_VALID: &str = "the request is not valid";
 const LINE_TOO_LONG: &str = "the request line is too long";
 const HEAD_TOO_LARGE: &str = "the request head is too large";
@@ -190,12 +192,8 @@ impl Refusal {
             Refusal::Denied => (403, "client_denied", Some("allow, deny"), "this client may not ask for it"),
             Refusal::CrossOrigin => (403, "cross_origin", Some("csrf"), "a page of another site may not do this"),
             Refusal::NoClientCertificate => (403, "client_certificate_required", Some("client-auth"), NEEDS_CERTIFICATE),
-            Refusal::RateLimited { status } => {
-                (status, "rate_limited", Some("rate-limit"), "there were too many requests; try again later")
-            }
-            Refusal::ConcurrencyLimited { status } => {
-                (status, "concurrency_limited", Some("concurrency-limit"), "there are too many requests at the same time")
-            }
+            Refusal::RateLimited { status } => (status, "rate_limited", Some("rate-limit"), TOO_OFTEN),
+            Refusal::ConcurrencyLimited { status } => (status, "concurrency_limited", Some("concurrency-limit"), TOO_MANY),
             Refusal::NotAuthenticated => (401, "not_authenticated", Some("basic-auth"), NEEDS_PASSWORD),
             Refusal::PasswordsBusy => (503, "passwords_busy", Some("basic-auth"), "too many passwords wait to be verified"),
 

@@ -356,9 +356,9 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             let context = context(self.connection, None, &self.exchange.record, self.exchange.client_ip);
             let view = View { context: &context, request: &self.exchange.head, response: None };
             let mut key: Pooled<Vec<u8>> = Pooled::take();
-            if let Some((to, names)) = &split.to {
-                to.render(view, &mut key);
-                if let Some(arm) = names.get(&**key) {
+            if let Some(to) = &split.to {
+                to.name.render(view, &mut key);
+                if let Some(arm) = to.arms.get(&**key) {
                     return *arm;
                 }
                 key.clear();

@@ -35,12 +35,18 @@ pub struct RouteUpstream {
     pub retry: RouteRetry,
 }
 
+/// Which arm of a split is named.
+pub struct NamedArm {
+    pub name: CompiledTemplate,
+    /// By the names of their pools.
+    pub arms: HashMap<Box<[u8]>, usize>,
+}
+
 /// Several pools, and which of them gets a request.
 pub struct CompiledSplit {
     /// In the order written.
     pub arms: Box<[RouteUpstream]>,
-    /// The text that names a pool, with the arms by their names.
-    pub to: Option<(CompiledTemplate, HashMap<Box<[u8]>, usize>)>,
+    pub to: Option<NamedArm>,
     /// What clients stay together by; nothing: every request is drawn anew.
     pub by: Option<CompiledTemplate>,
     pub shares: Shares,
@@ -124,7 +130,7 @@ impl CompiledSplit {
         let shares = Shares::new(split.arms.iter().map(|arm| arm.weight)).ok_or("nothing in its split has a weight")?;
         let by = split.by.as_ref().map(|by| CompiledTemplate::new(by, Target::Text));
         let names = || split.arms.iter().enumerate().map(|(arm, known)| (known.pool.0.as_bytes().into(), arm));
-        let to = split.to.as_ref().map(|to| (CompiledTemplate::new(to, Target::Text), names().collect()));
+        let to = split.to.as_ref().map(|to| NamedArm { name: CompiledTemplate::new(to, Target::Text), arms: names().collect() });
         Ok(CompiledSplit { arms, to, by, shares })
     }
 }

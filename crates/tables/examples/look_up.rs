@@ -1,5 +1,5 @@
-//! What a look-up among a million rows costs: `cargo run --release -p tidegate-tables --example look_up`. Keys come in an
-//! order that no cache foresees. Figures are for whoever changes the tables; no test is made of them.
+//! What a look-up among a million rows costs: `cargo run --release -p tidegate-tables --example look_up`. Keys come in
+//! an order that no cache foresees. Figures are for whoever changes the tables; no test is made of them.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -10,13 +10,16 @@ use tidegate_tables::{Map, TableDraft};
 const ROWS: u32 = 1_000_000;
 const LOOKS: u32 = 2_000_000;
 
+/// The text of a row, or of a key that is looked up, by its number.
+type Text = fn(u32) -> String;
+
 /// Every number once, in an order of its own.
 fn scattered(number: u32) -> u32 {
     (u64::from(number) * 2_654_435_761 % u64::from(ROWS)) as u32
 }
 
 fn main() {
-    let kinds: [(&str, fn(u32) -> String, fn(u32) -> String); 4] = [
+    let kinds: [(&str, Text, Text); 4] = [
         ("exact", |number| format!("/products/{number}/index.html"), |number| format!("/products/{number}/index.html")),
         ("beginning", |number| format!("/products/{number}/*"), |number| format!("/products/{number}/index.html")),
         ("network", |number| network(number), |number| address(number)),

@@ -1,6 +1,6 @@
 //! A map as it is looked up in: the rows of its source, those that are changed above them, and the order in which they
-//! are asked. Exact keys first, then the smallest network, the longest beginning, the longest end, and the first regular
-//! expression; a changed row takes the place of the source's of the same key, wherever that stands.
+//! are asked. Exact keys first, then the smallest network, the longest beginning, the longest end, and the first
+//! regular expression; a changed row takes the place of the source's of the same key, wherever that stands.
 
 use crate::fault::{LineFault, RowFault};
 use crate::overlay::{Overlay, spelled};

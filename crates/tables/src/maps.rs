@@ -1,5 +1,6 @@
-//! All maps of the process by name, as every thread sees them. A change is a new set, put in the place of the one before;
-//! who looks something up holds the set for as long as that takes, without a lock and without a counter that all write.
+//! All maps of the process by name, as every thread sees them. A change is a new set, put in the place of the one
+//! before; who looks something up holds the set for as long as that takes, without a lock and without a counter that
+//! all write.
 
 use crate::map::Map;
 use arc_swap::ArcSwap;

@@ -3,8 +3,8 @@
 
 use crate::applying::ChangeFault;
 use crate::control::Control;
-use crate::map_rows::{RowChange, RowChangeFault};
-use tidegate_api::{Map, MapRow, MapRows, Maps};
+use crate::map_rows::{MapRows, RowChange, RowChangeFault};
+use tidegate_api::{Map, MapRow, Maps};
 use tidegate_tables::{Map as Table, RowFault};
 use tokio::sync::oneshot;
 
@@ -16,7 +16,7 @@ pub const ROWS_LISTED_MAX: usize = 10_000;
 /// Which rows of a map are meant.
 #[derive(Debug, Clone, Default)]
 pub struct RowFilter {
-    /// Those that were changed, and no others.
+    /// Whether only those are meant that were changed.
     pub changed: bool,
     /// So many are left out first.
     pub from: usize,
@@ -43,8 +43,8 @@ impl Control {
             changed_rows: map.overlay().len(),
             hiding_newer: map.hiding_newer().take(HIDING_LISTED_MAX).map(str::to_owned).collect(),
             fault: self.map_files.unfit.get(&settings.name).cloned(),
-            storage_read: rows.and_then(|rows| rows.read()),
-            storage_fault: rows.and_then(|rows| rows.fault()),
+            storage_read: rows.and_then(MapRows::read),
+            storage_fault: rows.and_then(MapRows::fault),
         }
     }
 
@@ -52,7 +52,7 @@ impl Control {
         self.with_map(name, |map| Ok(self.map(map)))
     }
 
-    pub fn map_rows(&self, name: &str, meant: &RowFilter) -> Result<MapRows, ChangeFault> {
+    pub fn map_rows(&self, name: &str, meant: &RowFilter) -> Result<tidegate_api::MapRows, ChangeFault> {
         self.with_map(name, |map| {
             let changed = map.overlay().rows().map(|(key, _)| row(map, key));
             // A key that was changed is listed once.
@@ -67,7 +67,7 @@ impl Control {
                 }
                 count += 1;
             }
-            Ok(MapRows { count, rows })
+            Ok(tidegate_api::MapRows { count, rows })
         })
     }
 

@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(access.is_none_or(|access| access.lets_through(&head, &context)), expected, "{client} by {rules:?}");
     }
 
-    /// One, by the client's address.
+    /// A map by the client's address.
     fn maps() -> Maps {
         let mut draft = TableDraft::new(false);
         draft.add(1, "192.0.2.0/24", Some("bad")).expect("a row");

@@ -5,7 +5,7 @@ use super::{fail, load, report};
 use crate::output;
 use std::path::Path;
 use std::process::ExitCode;
-use tidegate_control::read_maps;
+use tidegate_control::{StartFault, read_maps};
 use tidegate_explain::{Maps, Question, explain};
 
 /// Exit code of a request that no site or no route takes.
@@ -22,7 +22,7 @@ pub fn run(config: &Path, method: &str, url: &str, headers: &[String], from: Opt
     // Which rows there are is a matter of files.
     let maps = match read_maps(&configuration) {
         Ok(maps) => Maps::of(maps.iter().cloned()),
-        Err(fault) => return fail(&fault.to_string()),
+        Err(faults) => return fail(&StartFault::from(faults).to_string()),
     };
     match explain(&configuration, &request, &maps) {
         Ok(explanation) => {

@@ -325,6 +325,7 @@ pub mod tests {
             refused: None,
             drift: Vec::new(),
             ticket_keys: None,
+            maps: Vec::new(),
             listeners: vec![Listener {
                 address: "0.0.0.0:443".parse().unwrap(),
                 scheme: "https".into(),
