@@ -3,7 +3,9 @@
 
 use super::queue::{Completed, Operation, OperationId, Owner, Queue, Returned, Wait};
 use crate::buffer::Buf;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, acceptfrom_with, recv, send};
 use socket2::{SockAddr, SockRef};
@@ -105,16 +107,11 @@ impl FakeQueue {
     /// Until one of the descriptors has something, or for as long.
     fn wait(&self, limit: Duration) {
         let wanted = |operation: &FakeOperation| match operation {
-            FakeOperation::Receive | FakeOperation::Accept | FakeOperation::AwaitSignal => PollFlags::IN,
-            FakeOperation::Send(..) | FakeOperation::Connect { .. } | FakeOperation::AwaitRoom => PollFlags::OUT,
+            FakeOperation::Receive | FakeOperation::Accept | FakeOperation::AwaitSignal => EventFlags::IN,
+            FakeOperation::Send(..) | FakeOperation::Connect { .. } | FakeOperation::AwaitRoom => EventFlags::OUT,
         };
-        let mut all: Vec<_> = self
-            .under_way
-            .iter()
-            .map(|entry| PollFd::from_borrowed_fd(entry.owner.descriptor(), wanted(&entry.operation)))
-            .collect();
-        let limit = Timespec { tv_sec: 0, tv_nsec: limit.min(Duration::from_millis(20)).as_nanos() as _ };
-        let _ = poll(&mut all, Some(&limit));
+        let all = self.under_way.iter().map(|entry| (entry.owner.descriptor(), wanted(&entry.operation)));
+        is_any_ready(all, limit.min(Duration::from_millis(20)));
     }
 }
 
@@ -174,8 +171,8 @@ fn attempt(owner: &Rc<dyn Owner>, operation: &mut FakeOperation, chance: u64) ->
             Err(error) => Step::Completes(Returned::Accepted(Err(error)), IsLast(true)),
             Ok((socket, _)) => Step::Completes(Returned::Accepted(Ok(socket)), IsLast(chance.is_multiple_of(5))),
         },
-        FakeOperation::AwaitRoom if is_ready(owner, PollFlags::OUT) => Step::Completes(Returned::HasRoom(Ok(())), IsLast(true)),
-        FakeOperation::AwaitSignal if is_ready(owner, PollFlags::IN) => {
+        FakeOperation::AwaitRoom if is_ready(owner, EventFlags::OUT) => Step::Completes(Returned::HasRoom(Ok(())), IsLast(true)),
+        FakeOperation::AwaitSignal if is_ready(owner, EventFlags::IN) => {
             let _ = rustix::io::read(descriptor, &mut [0_u8; 8]);
             Step::Completes(Returned::Signalled, IsLast(true))
         }
@@ -195,7 +192,7 @@ fn connect(owner: &Rc<dyn Owner>, address: &SockAddr, is_begun: &mut bool) -> St
             }
         }
     }
-    if !is_ready(owner, PollFlags::OUT) {
+    if !is_ready(owner, EventFlags::OUT) {
         return Step::Waits;
     }
     let fault = socket.take_error().ok().flatten();
@@ -203,10 +200,24 @@ fn connect(owner: &Rc<dyn Owner>, address: &SockAddr, is_begun: &mut bool) -> St
     Step::Completes(Returned::Connected(outcome), IsLast(true))
 }
 
-fn is_ready(owner: &Rc<dyn Owner>, wanted: PollFlags) -> bool {
-    let mut one = [PollFd::from_borrowed_fd(owner.descriptor(), wanted)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut one, Some(&now)).is_ok_and(|count| count > 0)
+fn is_ready(owner: &Rc<dyn Owner>, wanted: EventFlags) -> bool {
+    is_any_ready([(owner.descriptor(), wanted)], Duration::ZERO)
+}
+
+/// Whether one of the descriptors has something, at the latest after that time. By epoll, which Miri has: it has no
+/// ppoll(2).
+fn is_any_ready<'d>(descriptors: impl IntoIterator<Item = (BorrowedFd<'d>, EventFlags)>, limit: Duration) -> bool {
+    let set = epoll::create(CreateFlags::CLOEXEC).expect("a descriptor is free");
+    let nothing = EventData::new_u64(0);
+    for (descriptor, wanted) in descriptors {
+        if epoll::add(&set, descriptor, nothing, wanted).is_err() {
+            // Two operations on one descriptor are one for either direction.
+            epoll::modify(&set, descriptor, nothing, EventFlags::IN | EventFlags::OUT).expect("it is in the set");
+        }
+    }
+    let limit = Timespec { tv_sec: 0, tv_nsec: limit.as_nanos() as _ };
+    let mut ready = [epoll::Event { flags: EventFlags::empty(), data: nothing }];
+    epoll::wait(&set, &mut ready[..], Some(&limit)).is_ok_and(|count| count > 0)
 }
 
 impl Queue for FakeQueue {
