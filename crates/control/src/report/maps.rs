@@ -35,13 +35,13 @@ impl Control {
         let rows = self.map_rows.as_ref();
         Map {
             name: settings.name.clone(),
-            key: settings.key.to_string(),
-            default: settings.default.clone(),
+            key: self.as_written(&settings.key.to_string()),
+            default: settings.default.as_deref().map(|text| self.as_written(text)),
             file: settings.file().map(|path| path.display().to_string()),
             rows: map.source().len(),
             bytes: map.source().bytes(),
             changed_rows: map.overlay().len(),
-            hiding_newer: map.hiding_newer().take(HIDING_LISTED_MAX).map(str::to_owned).collect(),
+            hiding_newer: map.hiding_newer().take(HIDING_LISTED_MAX).map(|key| self.as_written(key)).collect(),
             fault: self.map_files.unfit.get(&settings.name).cloned(),
             storage_read: rows.and_then(MapRows::read),
             storage_fault: rows.and_then(MapRows::fault),
@@ -54,11 +54,11 @@ impl Control {
 
     pub fn map_rows(&self, name: &str, meant: &RowFilter) -> Result<tidegate_api::MapRows, ChangeFault> {
         self.with_map(name, |map| {
-            let changed = map.overlay().rows().map(|(key, _)| row(map, key));
+            let changed = map.overlay().rows().map(|(key, _)| self.row(map, key));
             // A key that was changed is listed once.
             let is_changed = |key: &str| map.overlay().row(key).is_some();
             let of_source = map.source().rows().filter(|_| !meant.changed).map(|row| row.pattern().to_string());
-            let of_source = of_source.filter(|key| !is_changed(key)).map(|key| row(map, &key));
+            let of_source = of_source.filter(|key| !is_changed(key)).map(|key| self.row(map, &key));
             let (mut count, mut rows) = (0, Vec::new());
             let last = meant.from.saturating_add(meant.limit.min(ROWS_LISTED_MAX));
             for one in changed.chain(of_source) {
@@ -78,7 +78,7 @@ impl Control {
             if map.overlay().row(&key).is_none() && map.source_value(&key).is_none() {
                 return Err(ChangeFault::NotFound(format!("the map `{name}` has no row `{key}`")));
             }
-            Ok(row(map, &key))
+            Ok(self.row(map, &key))
         })
     }
 
@@ -98,6 +98,24 @@ impl Control {
         })
     }
 
+    fn row(&self, map: &Table, key: &str) -> MapRow {
+        let source = map.source_value(key);
+        let changed = map.overlay().row(key);
+        let value = changed.map_or(source, |changed| changed.value.as_deref());
+        MapRow {
+            key: self.as_written(key),
+            value: value.map(|text| self.as_written(text)),
+            changed: changed.is_some(),
+            source_value: source.map(|text| self.as_written(text)),
+            hides_newer: changed.is_some_and(|changed| changed.over.as_deref() != source),
+        }
+    }
+
+    /// With what was written in the place of what the environment or a file brought in, which may be secret.
+    fn as_written(&self, text: &str) -> String {
+        self.running.configuration.filled.shown(text).into_owned()
+    }
+
     fn with_map<T>(&self, name: &str, see: impl FnOnce(&Table) -> Result<T, ChangeFault>) -> Result<T, ChangeFault> {
         let maps = &self.running.configuration.maps;
         let current = self.process.maps.current();
@@ -115,19 +133,6 @@ impl Control {
 fn spelled(map: &Table, written: &str) -> Result<String, ChangeFault> {
     let bad = |fault: RowFault| ChangeFault::Bad(format!("this cannot be a key: {fault}\n  help: {}", fault.help()));
     map.spelled(written).map_err(bad)
-}
-
-fn row(map: &Table, key: &str) -> MapRow {
-    let source = map.source_value(key);
-    let changed = map.overlay().row(key);
-    let value = changed.map_or(source, |changed| changed.value.as_deref());
-    MapRow {
-        key: key.to_owned(),
-        value: value.map(str::to_owned),
-        changed: changed.is_some(),
-        source_value: source.map(str::to_owned),
-        hides_newer: changed.is_some_and(|changed| changed.over.as_deref() != source),
-    }
 }
 
 impl From<RowChangeFault> for ChangeFault {
