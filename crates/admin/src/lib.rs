@@ -8,6 +8,7 @@ mod certificates;
 pub mod client;
 mod configuration;
 mod draining;
+mod effective;
 mod extract;
 mod handlers;
 mod metrics;

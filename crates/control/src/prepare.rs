@@ -108,8 +108,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     let indices: Vec<usize> = (0..worker_count(configuration.threads)).collect();
     let numbers = Numbers { generation: carried.generation + 1, serial: 1, workers: indices.len() };
     let ((events_sender, asked), (processes, heard)) = (mpsc::channel(EVENTS_MAX), mpsc::channel(EVENTS_MAX));
-    let names = names_of_system(events_sender.clone());
-    let cookie_keys = CookieKeys::new(tls.state_dir().to_owned());
+    let (names, cookie_keys) = (names_of_system(events_sender.clone()), CookieKeys::new(tls.state_dir().to_owned()));
     let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
     let running = gather(configuration.clone(), &Delta::all_of(&configuration), None, state, numbers, Timestamp::now())?;
     set_drained(&running, &carried.drained);
@@ -130,8 +129,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     places_served.move_to(places);
     let started = Timestamp::now();
     let generations = first_generation(numbers.generation, started, succession.is_some(), &configuration, read.files);
-    process.registry.configuration().set_generation(numbers.generation, started.as_second());
-    process.registry.configuration().set_workers(indices.len());
+    note_start(&process, numbers, started);
     let mut control = Control {
         source,
         memory: RefCell::new(memory),
@@ -165,6 +163,11 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     begin_to_hear(&mut control, events_sender, read.watched);
     let (events, admin) = (Events { asked, heard }, Some(admin));
     Ok(Prepared { control, events, admin, handle, workers, succession, borrowed, ends_with_terminal })
+}
+
+fn note_start(process: &ProcessState, Numbers { generation, workers, .. }: Numbers, started: Timestamp) {
+    process.registry.configuration().set_generation(generation, started.as_second());
+    process.registry.configuration().set_workers(workers);
 }
 
 /// The access logs, and what each worker writes to them with.
