@@ -4,6 +4,7 @@
 
 use crate::ask::ask;
 use crate::endpoint::{Endpoint, Parameter, Verb};
+use crate::effective::{effective_part, has_routes_within};
 use crate::extract::{Expected, Parameters, Part as Body, Query};
 use crate::handlers::{Answer, json, tagged};
 use crate::problem::{Problem, bad_request, not_found, of_change};
@@ -11,8 +12,8 @@ use crate::proposal;
 use axum::extract::State;
 use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use serde_json::{Value, json};
+use tidegate_api::Edited;
 use tidegate_api::schema::Components;
-use tidegate_api::{Edited, Effective, EffectivePart, EffectiveWhole, Setting};
 use tidegate_config::{Edit, List, Target};
 use tidegate_control::{ApplyOptions, ChangeFault, ControlHandle};
 
@@ -273,43 +274,6 @@ fn wants_defaults(query: Query) -> Result<bool, Problem> {
         Some("true") => Ok(true),
         Some(_) => Err(bad_request("`defaults` is neither `true` nor `false`")),
     }
-}
-
-/// What holds of a part; `None` where there is no such part.
-fn effective_part(effective: Effective, target: &Target) -> Option<Vec<Setting>> {
-    let Effective { settings, pools, sites, listeners, tcp, admin, access_logs } = effective;
-    let of_part = |parts: Vec<EffectivePart>, name: &str, scheme: &str| {
-        let whole = format!("{scheme}{name}");
-        parts.into_iter().find(|part| part.name == name || part.name == whole).map(|part| part.settings)
-    };
-    let of_whole = |wholes: Vec<EffectiveWhole>, name: &str, scheme: &str| {
-        let whole = format!("{scheme}{name}");
-        wholes.into_iter().find(|part| part.name == name || part.name == whole)
-    };
-    match target {
-        Target::Pool { name } => of_whole(pools, name, "").map(|pool| pool.settings),
-        Target::Server { pool, address } => of_part(of_whole(pools, pool, "")?.parts, address, "http://"),
-        Target::Site { address } => of_whole(sites, address, "https://").map(|site| site.settings),
-        Target::Route { site, index } => of_part(of_whole(sites, site, "https://")?.parts, &index.to_string(), ""),
-        Target::Listener { address } => of_part(listeners, address, ""),
-        Target::Tcp { address } => of_part(tcp, address, ""),
-        Target::Admin { address } => of_part(admin, address, ""),
-        Target::AccessLog { target } => of_part(access_logs, target, ""),
-        Target::Top { directive } => {
-            let within = format!("{directive} ");
-            let is_of = |setting: &Setting| setting.name == *directive || setting.name.starts_with(&within);
-            Some(settings.into_iter().filter(is_of).collect())
-        }
-    }
-}
-
-/// Routes within a route are routes of their own in what runs, so that positions are others than in the file.
-fn has_routes_within(site: &Value) -> bool {
-    let routes_of = |part: &Value| -> Vec<Value> {
-        let steps = part["steps"].as_array().map(Vec::as_slice).unwrap_or_default();
-        steps.iter().filter_map(|step| step.get("route").cloned()).collect()
-    };
-    routes_of(site).iter().any(|route| !routes_of(route).is_empty())
 }
 
 async fn whole(State(handle): State<ControlHandle>, query: Query) -> Answer {

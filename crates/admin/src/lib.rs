@@ -9,6 +9,7 @@ pub mod client;
 mod configuration;
 mod draining;
 mod endpoint;
+mod effective;
 mod extract;
 mod handlers;
 mod maps;

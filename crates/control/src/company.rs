@@ -157,9 +157,9 @@ fn ip_in_table(ip: IpAddr, written: &str) -> bool {
         IpAddr::V4(ip) => ip.to_ipv6_mapped(),
         IpAddr::V6(ip) => ip,
     };
-    let octets = mapped.octets();
-    let (words, _) = octets.as_chunks::<4>();
-    let hex: String = words.iter().map(|word| format!("{:08X}", u32::from_ne_bytes(*word))).collect();
+    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = mapped.octets();
+    let words = [[a, b, c, d], [e, f, g, h], [i, j, k, l], [m, n, o, p]];
+    let hex = words.map(|word| format!("{:08X}", u32::from_ne_bytes(word))).concat();
     written == hex || (written.len() == 8 && ip.to_canonical().is_ipv4() && hex.ends_with(written))
 }
 

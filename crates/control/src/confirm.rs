@@ -1,20 +1,21 @@
-//! Whether a change that waits for its confirmation did harm: what failed before it, and since. Pure: counts in, verdict
-//! out.
+//! Whether a change that waits for its confirmation did harm: what failed before it, and since. Pure: counts in,
+//! verdict out.
 //!
-//! **The rule for requests.** A request has failed when an upstream answered it with a status from 500 on, or the proxy
-//! did because something is wrong here or behind; what a route is told to answer, and what a client has provoked by a
-//! request that is none, is no failure. A change is taken back when
+//! **The rule for requests.** A request has failed when an upstream answered it with a status from 500 on, or the
+//! proxy did because something is wrong here or behind; what a route is told to answer, and what a client has provoked
+//! by a request that is none, is no failure. A change is taken back when
 //!
-//! 1. the share of requests that fail has risen by more than so many percentage points, of at least 20 requests, **and**
+//! 1. the share of requests that fail has risen by more than so many percentage points, of at least 20 requests,
+//!    **and**
 //! 2. good answers are missing: there are fewer of them since than the minute before lets expect, by more than the same
 //!    share and by more than chance.
 //!
 //! Strangers can ask as often as they like for what fails, but the good answers to others they cannot take away, so the
-//! first alone is nothing. A change that breaks what clients ask for takes good answers away, which is the second. Where
-//! so little is asked for that none are expected, nothing is said: there the time is what takes a change back.
+//! first alone is nothing. A change that breaks what clients ask for takes good answers away, which is the second.
+//! Where so little is asked for that none are expected, nothing is said: there the time is what takes a change back.
 //!
-//! **The rule for handshakes.** Only those count that fail whoever asks; clients that refuse, scan or go away say nothing
-//! of a change, and anybody can be one.
+//! **The rule for handshakes.** Only those count that fail whoever asks; clients that refuse, scan or go away say
+//! nothing of a change, and anybody can be one.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

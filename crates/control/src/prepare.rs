@@ -110,8 +110,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     let indices: Vec<usize> = (0..worker_count(configuration.threads)).collect();
     let numbers = Numbers { generation: carried.generation + 1, serial: 1, workers: indices.len() };
     let ((events_sender, asked), (processes, heard)) = (mpsc::channel(EVENTS_MAX), mpsc::channel(EVENTS_MAX));
-    let names = names_of_system(events_sender.clone());
-    let cookie_keys = CookieKeys::new(tls.state_dir().to_owned());
+    let (names, cookie_keys) = (names_of_system(events_sender.clone()), CookieKeys::new(tls.state_dir().to_owned()));
     let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
     let (running, maps) = gather_first(&configuration, state, numbers)?;
     set_drained(&running, &carried.drained);

@@ -162,8 +162,8 @@ impl Record {
         self.why.as_ref().map(|why| why.reason)
     }
 
-    /// Whether the answer, with a status from 500 on, says that something is wrong here or behind: an upstream's own, or
-    /// a refusal that no other request would have spared. What routes answer so is meant, and what a client has
+    /// Whether the answer, with a status from 500 on, says that something is wrong here or behind: an upstream's own,
+    /// or a refusal that no other request would have spared. What routes answer so is meant, and what a client has
     /// provoked is the client's.
     pub fn is_failure(&self) -> bool {
         let of_upstream = |upstream: &UpstreamRecord| upstream.answer.is_some_and(|answer| answer.status >= 500);

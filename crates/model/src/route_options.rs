@@ -97,7 +97,7 @@ impl RouteOptions {
         }
     }
 
-    /// The same with the words that hold where neither site nor route says anything. Time-outs are a pool's there.
+    /// These options with the words that hold where neither site nor route says anything. Time-outs are a pool's there.
     pub fn with_defaults(&self) -> RouteOptions {
         RouteOptions {
             path_policy: Some(self.path_policy.unwrap_or(PathPolicy::DEFAULT)),

@@ -4,7 +4,7 @@
 use crate::connection::Connection;
 use tidegate_model::{ProxyFact, ProxyProtocol};
 use tidegate_transport::Sock;
-use tidegate_wire::proxy_protocol::{CertificateSaid, Extensions, TlsSaid};
+use tidegate_wire::proxy_protocol::{CertificateSaid, Extensions, Introduction, TlsSaid};
 
 /// Of what is wanted, each where it is known. `id` is that of the log.
 pub fn introduction<S: Sock>(connection: &Connection<S>, wanted: Option<ProxyProtocol>, id: &str) -> Option<Box<Extensions>> {
@@ -15,11 +15,11 @@ pub fn introduction<S: Sock>(connection: &Connection<S>, wanted: Option<ProxyPro
         extensions.alpn(if tls.h2 { b"h2" } else { b"http/1.1" });
     }
     if facts.has(ProxyFact::Authority) {
-        let of_balancer = || came.map(|came| came.authority()).unwrap_or_default();
+        let of_balancer = || came.map(Introduction::authority).unwrap_or_default();
         extensions.authority(connection.server_name.as_deref().unwrap_or_else(of_balancer));
     }
     if facts.has(ProxyFact::UniqueId) {
-        let of_balancer = came.map(|came| came.unique_id()).filter(|id| !id.is_empty());
+        let of_balancer = came.map(Introduction::unique_id).filter(|id| !id.is_empty());
         extensions.unique_id(of_balancer.unwrap_or(id.as_bytes()));
     }
     if let Some(tls) = connection.tls.as_ref().filter(|_| facts.has(ProxyFact::Tls)) {

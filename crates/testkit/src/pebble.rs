@@ -35,7 +35,7 @@ pub struct Options {
     pub responder: Option<String>,
     /// The CA's own certificate for HTTPS is one whose time is over.
     pub is_expired: bool,
-    /// It is signed by itself, and as if it were an authority's; [`Pebble::root`] is the certificate itself then.
+    /// The CA's own certificate is signed by itself, as if it were an authority's; [`Pebble::root`] is that one then.
     pub is_self_signed: bool,
     /// Where it comes to for `http-01`; 0 is a free port.
     pub http_port: u16,

@@ -95,7 +95,7 @@ impl Program {
         Program::start_proxy_with(binary, config, admin, &[])
     }
 
-    /// The same with options of `run`.
+    /// As [`Program::start_proxy`], with options of `run`.
     pub fn start_proxy_with(binary: &Path, config: &Path, admin: &str, options: &[&str]) -> Result<Program, String> {
         let folder = config.parent().unwrap_or(Path::new("."));
         let config = config.display().to_string();

@@ -46,8 +46,8 @@ impl ConfigFile {
 /// With whom ports are shared.
 #[derive(Args, Clone, Copy)]
 pub struct Sharing {
-    /// Listen beside processes of this user with another configuration; the system gives each a part of the connections.
-    /// Processes of the same configuration share their ports without it.
+    /// Listen beside processes of this user with another configuration; the system gives each a part of the
+    /// connections. Processes of the same configuration share their ports without it.
     #[arg(long)]
     pub share_port: bool,
 }

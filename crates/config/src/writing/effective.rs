@@ -41,14 +41,14 @@ pub fn of_route(site: &Site, route: &Route, filled: &Filled) -> Vec<Setting> {
     let options = site.options.and(&route.options).with_defaults();
     effective(filled, |lines| {
         write_block(lines, &options, &site.steps);
-        route.steps.iter().for_each(|step| directives::write_step(lines.line(), step));
+        lines.extend(&route.steps, directives::write_step);
         directives::write_terminal(lines.line(), &route.terminal);
     })
 }
 
 fn write_block(lines: &mut Lines, options: &RouteOptions, steps: &[Step]) {
     directives::write_options(options, &mut |_, write| write(lines.line()));
-    steps.iter().for_each(|step| directives::write_step(lines.line(), step));
+    lines.extend(steps, directives::write_step);
 }
 
 /// To whom connections go.

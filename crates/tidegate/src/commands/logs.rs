@@ -287,7 +287,11 @@ mod tests {
         assert!(begun.is_empty());
         let mut long = Vec::new();
         let line = vec![b'x'; LINE_BYTES_MAX as usize + 5];
-        each_line(&mut &*line, &mut long, |line| Ok(assert_eq!(line.len() as u64, LINE_BYTES_MAX))).expect("memory");
+        each_line(&mut &*line, &mut long, |line| {
+            assert_eq!(line.len() as u64, LINE_BYTES_MAX);
+            Ok(())
+        })
+        .expect("memory");
         assert_eq!(long.len(), 5);
     }
 }

@@ -224,9 +224,9 @@ const UNIQUE_ID_BYTES_MAX: usize = 128;
 /// counts, and what cannot be a name or is too long is not looked at.
 pub fn introduction(header: &[u8]) -> Option<Introduction> {
     let is_of_two = header.starts_with(SIGNATURE) && header.get(SIGNATURE.len()) != Some(&COMMAND_LOCAL);
-    let addresses = match header.get(SIGNATURE.len() + 1).filter(|_| is_of_two)? {
-        &TCP4 => 12,
-        &TCP6 => 36,
+    let addresses = match *header.get(SIGNATURE.len() + 1).filter(|_| is_of_two)? {
+        TCP4 => 12,
+        TCP6 => 36,
         _ => return None,
     };
     let length = BINARY_START_BYTES + usize::from(u16::from_be_bytes([header[14], header[15]]));
@@ -240,8 +240,7 @@ pub fn introduction(header: &[u8]) -> Option<Introduction> {
             }
             UNIQUE_ID if found.unique_id.is_empty() && value.len() <= UNIQUE_ID_BYTES_MAX => {
                 let text = str::from_utf8(value).ok().filter(|_| is_printable()).map(str::to_owned);
-                let hex = || value.iter().map(|byte| format!("{byte:02x}")).collect();
-                found.unique_id_text = text.unwrap_or_else(hex).into();
+                found.unique_id_text = text.unwrap_or_else(|| hex(value)).into();
                 found.unique_id = value.into();
             }
             _ => {}
@@ -249,6 +248,11 @@ pub fn introduction(header: &[u8]) -> Option<Introduction> {
         rest = behind;
     }
     (found != Introduction::default()).then_some(found)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
+    digits.map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)])).collect()
 }
 
 /// Type and value of the first one, and what is behind it.

@@ -1,0 +1,42 @@
+//! What holds of one part of the configuration, found in what holds of the whole. Who asks is in `configuration`.
+
+use serde_json::Value;
+use tidegate_api::{Effective, EffectivePart, EffectiveWhole, Setting};
+use tidegate_config::Target;
+
+/// What holds of a part; `None` where there is no such part.
+pub fn effective_part(effective: Effective, target: &Target) -> Option<Vec<Setting>> {
+    let Effective { settings, pools, sites, listeners, tcp, admin, access_logs } = effective;
+    let of_part = |parts: Vec<EffectivePart>, name: &str, scheme: &str| {
+        let whole = format!("{scheme}{name}");
+        parts.into_iter().find(|part| part.name == name || part.name == whole).map(|part| part.settings)
+    };
+    let of_whole = |wholes: Vec<EffectiveWhole>, name: &str, scheme: &str| {
+        let whole = format!("{scheme}{name}");
+        wholes.into_iter().find(|part| part.name == name || part.name == whole)
+    };
+    match target {
+        Target::Pool { name } => of_whole(pools, name, "").map(|pool| pool.settings),
+        Target::Server { pool, address } => of_part(of_whole(pools, pool, "")?.parts, address, "http://"),
+        Target::Site { address } => of_whole(sites, address, "https://").map(|site| site.settings),
+        Target::Route { site, index } => of_part(of_whole(sites, site, "https://")?.parts, &index.to_string(), ""),
+        Target::Listener { address } => of_part(listeners, address, ""),
+        Target::Tcp { address } => of_part(tcp, address, ""),
+        Target::Admin { address } => of_part(admin, address, ""),
+        Target::AccessLog { target } => of_part(access_logs, target, ""),
+        Target::Top { directive } => {
+            let within = format!("{directive} ");
+            let is_of = |setting: &Setting| setting.name == *directive || setting.name.starts_with(&within);
+            Some(settings.into_iter().filter(is_of).collect())
+        }
+    }
+}
+
+/// Routes within a route are routes of their own in what runs, so that positions are others than in the file.
+pub fn has_routes_within(site: &Value) -> bool {
+    let routes_of = |part: &Value| -> Vec<Value> {
+        let steps = part["steps"].as_array().map(Vec::as_slice).unwrap_or_default();
+        steps.iter().filter_map(|step| step.get("route").cloned()).collect()
+    };
+    routes_of(site).iter().any(|route| !routes_of(route).is_empty())
+}
