@@ -8,7 +8,7 @@ use crate::driver::{Chosen, DRIVER_HELP};
 use crate::issuing::names_obtained;
 use crate::memory::check_address_space;
 use crate::named_files::{auths, file_of};
-use crate::shared_certificates::{Sharing, share_certificates};
+use crate::shared_certificates::{CertificateSharing, share_certificates};
 use crate::workers::worker_count;
 use jiff::Timestamp;
 use std::collections::BTreeSet;
@@ -114,11 +114,11 @@ fn check_certificates_of_many(configuration: &Configuration, now: Timestamp, fin
     // What is wrong with files was said above.
     let sharing = share_certificates(&mut shared).unwrap_or_default();
     for (position, host) in &sharing.partly {
-        let (message, help) = Sharing::of_partly(host);
+        let (message, help) = CertificateSharing::of_partly(host);
         findings.push(warning(Place::Address(configuration.sites[*position].addresses[0].clone()), message, help));
     }
     for certificate in &sharing.unused {
-        let (message, help) = Sharing::of_unused(certificate);
+        let (message, help) = CertificateSharing::of_unused(certificate);
         findings.push(warning(Place::File(certificate.cert.clone(), None), message, help));
     }
     let obtained: Vec<String> = names_obtained(&shared).collect();
