@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tidegate_model::{AuthUsers, BasicAuth, ClientAuth, Configuration, Site, Step, TlsSource};
+use tidegate_model::{AuthUsers, BasicAuth, ClientAuth, Configuration, Jwt, KeySource, Site, Step, TlsSource};
 
-/// Every file that users are read from.
+/// Every file that users, or keys of tokens, are read from.
 pub(crate) fn user_files(configuration: &Configuration) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> =
         auths(configuration.sites.iter()).filter_map(|(_, auth)| file_of(&auth.users)).map(Path::to_owned).collect();
+    files.extend(key_sources(configuration.sites.iter()).filter_map(|(_, keys)| key_file_of(keys)).map(Path::to_owned));
     files.sort();
     files.dedup();
     files
@@ -18,6 +19,23 @@ pub(crate) fn auths<'a>(sites: impl Iterator<Item = &'a Arc<Site>>) -> impl Iter
     sites.flat_map(|site| {
         site.all_steps().filter_map(move |step| if let Step::BasicAuth(Some(auth)) = step { Some((site, auth)) } else { None })
     })
+}
+
+/// Where keys of tokens are had, with the site whose `jwt` says so.
+pub(crate) fn key_sources<'a>(
+    sites: impl Iterator<Item = &'a Arc<Site>>,
+) -> impl Iterator<Item = (&'a Arc<Site>, &'a KeySource)> {
+    sites.flat_map(|site| {
+        let jwts = site.all_steps().filter_map(|step| if let Step::Jwt(jwt) = step { jwt.as_deref() } else { None });
+        jwts.flat_map(|jwt: &Jwt| &jwt.issuers).map(move |issuer| (site, &issuer.keys))
+    })
+}
+
+pub(crate) fn key_file_of(keys: &KeySource) -> Option<&Path> {
+    match keys {
+        KeySource::File(path) => Some(path),
+        KeySource::Url(_) => None,
+    }
 }
 
 pub(crate) fn file_of(users: &AuthUsers) -> Option<&Path> {

@@ -4,6 +4,7 @@
 use crate::generations::WrittenFile;
 use crate::shared_certificates::{CertificateSharing, share_certificates};
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate_config::{LoadMemory, Loaded, MainFile, Texts, load_instead, load_path_again, load_text, load_text_again, render};
@@ -69,6 +70,19 @@ impl Source {
             Source::File(path) => load_path_again(path, MainFile::AnyKind, memory),
             Source::Text { name, text, directory } => load_text_again(name, text, directory, memory),
         }
+    }
+
+    /// Tells configurations apart for other processes, in every version of the program (FNV-1a). A file is known by its
+    /// name, since what is in it changes while the process runs.
+    pub(crate) fn mark(&self) -> u64 {
+        const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+        const PRIME: u64 = 0x0100_0000_01b3;
+        let (kind, said) = match self {
+            Source::File(path) => ("file", path.as_os_str().as_bytes()),
+            Source::Text { text, .. } => ("text", text.as_bytes()),
+        };
+        let mixed = |mark: u64, byte: &u8| (mark ^ u64::from(*byte)).wrapping_mul(PRIME);
+        said.iter().fold(kind.as_bytes().iter().fold(BASIS, mixed), mixed)
     }
 
     /// As messages name it.

@@ -285,11 +285,71 @@ impl Protocol {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyProtocol {
     V1,
-    V2,
+    V2(ProxyFacts),
 }
 
 impl ProxyProtocol {
-    pub const NAMES: &'static [(&'static str, ProxyProtocol)] = &[("v1", ProxyProtocol::V1), ("v2", ProxyProtocol::V2)];
+    pub const NAMES: &'static [(&'static str, ProxyProtocol)] =
+        &[("v1", ProxyProtocol::V1), ("v2", ProxyProtocol::V2(ProxyFacts::NONE))];
+
+    /// What a header says besides the addresses.
+    pub fn facts(self) -> ProxyFacts {
+        match self {
+            ProxyProtocol::V1 => ProxyFacts::NONE,
+            ProxyProtocol::V2(facts) => facts,
+        }
+    }
+}
+
+/// What a header of version 2 can say of a client's connection besides its addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProxyFact {
+    /// The name that the client has asked for in its TLS handshake.
+    Authority,
+    /// What is spoken on the connection.
+    Alpn,
+    /// An identifier that the log has as well.
+    UniqueId,
+    /// Version, cipher suite, and whom the client's certificate names.
+    Tls,
+    /// Over the header itself.
+    Checksum,
+}
+
+impl ProxyFact {
+    pub const NAMES: &'static [(&'static str, ProxyFact)] = &[
+        ("authority", ProxyFact::Authority),
+        ("alpn", ProxyFact::Alpn),
+        ("unique-id", ProxyFact::UniqueId),
+        ("ssl", ProxyFact::Tls),
+        ("crc32c", ProxyFact::Checksum),
+    ];
+}
+
+/// Some of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProxyFacts(u8);
+
+impl ProxyFacts {
+    pub const NONE: ProxyFacts = ProxyFacts(0);
+
+    #[must_use]
+    pub fn with(self, fact: ProxyFact) -> ProxyFacts {
+        ProxyFacts(self.0 | 1 << fact as u8)
+    }
+
+    pub fn has(self, fact: ProxyFact) -> bool {
+        self.0 & 1 << fact as u8 != 0
+    }
+
+    pub fn is_empty(self) -> bool {
+        self == ProxyFacts::NONE
+    }
+
+    /// The words for them, in the order of the list.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        ProxyFact::NAMES.iter().filter(move |(_, fact)| self.has(*fact)).map(|(name, _)| *name)
+    }
 }
 
 /// Verified by default, against the system's roots and the server's own name.

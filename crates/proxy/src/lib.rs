@@ -28,6 +28,7 @@ pub mod control_group;
 mod counted;
 mod decoded;
 pub mod inquiry;
+mod introduction;
 pub mod listeners;
 pub mod listening;
 pub mod persistent;

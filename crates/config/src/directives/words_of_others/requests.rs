@@ -9,22 +9,7 @@ pub static SAID: &[Said] = &[
         "a part of a site is a `route`, as in `route \"/api/*\" { proxy \"127.0.0.1:9000\" }`",
     ),
     (
-        &[
-            "rule",
-            "matchers",
-            "acl",
-            "if",
-            "unless",
-            "else",
-            "elif",
-            "switch",
-            "map",
-            "geo",
-            "set",
-            "vars",
-            "use_backend",
-            "expression",
-        ],
+        &["rule", "matchers", "acl", "if", "unless", "else", "elif", "switch", "geo", "set", "vars", "use_backend", "expression"],
         "what differs by request is a `route` with `match`, as in `route \"/api/*\" { match method=\"POST\"; proxy \"127.0.0.1:9000\" }`; \
          the first route of the file that fits is taken",
     ),
@@ -373,20 +358,13 @@ pub static SAID: &[Said] = &[
         "names and passwords are asked for with `basic-auth`, as in `basic-auth file=\"/etc/tidegate/htpasswd\" realm=\"Staff\"`",
     ),
     (
-        &[
-            "auth_request",
-            "auth_request_set",
-            "forwardAuth",
-            "ext_authz",
-            "authelia",
-            "authentik",
-            "oauth2",
-            "auth_jwt",
-            "jwt_authn",
-            "digestAuth",
-        ],
-        "asking another server who may come in is not available in this version; what is: `basic-auth file=\"/etc/tidegate/htpasswd\"`, `allow \"10.0.0.0/8\"`, \
+        &["auth_request", "auth_request_set", "forwardAuth", "ext_authz", "authelia", "authentik", "oauth2", "digestAuth"],
+        "asking another server who may come in is not available in this version; what is: `basic-auth file=\"/etc/tidegate/htpasswd\"`, `jwt jwks=\"…\"`, `allow \"10.0.0.0/8\"`, \
          and certificates of clients in the site's `tls`",
+    ),
+    (
+        &["auth_jwt", "auth_jwt_key_file", "auth_jwt_key_request", "jwt_authn", "jwt_verify"],
+        "signed tokens are verified by `jwt jwks=\"https://idp.example.com/jwks.json\" issuer=\"https://idp.example.com\"`, with `require` lines in its block",
     ),
     // What the answer to an error is, and copies.
     (
