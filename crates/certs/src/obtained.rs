@@ -104,7 +104,7 @@ impl ObtainedCertificates {
     }
 }
 
-/// Its own, or that of the wildcard above it.
+/// The certificate of a name: its own, or that of the wildcard above it.
 fn of_name<'t>(table: &'t HashMap<Box<str>, LoadedCertificate>, name: &str) -> Option<&'t LoadedCertificate> {
     let of_wildcard = || name.split_once('.').and_then(|(_, parent)| table.get(format!("*.{parent}").as_str()));
     table.get(name).or_else(of_wildcard)

@@ -10,7 +10,7 @@ use crate::issuing::names_obtained;
 use crate::map_files::faults_of_maps;
 use crate::memory::check_address_space;
 use crate::named_files::{auths, file_of, key_file_of, key_sources};
-use crate::shared_certificates::{Sharing, share_certificates};
+use crate::shared_certificates::{CertificateSharing, share_certificates};
 use crate::source::Source;
 use crate::workers::worker_count;
 use jiff::Timestamp;
@@ -130,11 +130,11 @@ fn check_certificates_of_many(configuration: &Configuration, now: Timestamp, fin
     // What is wrong with files was said above.
     let sharing = share_certificates(&mut shared).unwrap_or_default();
     for (position, host) in &sharing.partly {
-        let (message, help) = Sharing::of_partly(host);
+        let (message, help) = CertificateSharing::of_partly(host);
         findings.push(warning(Place::Address(configuration.sites[*position].addresses[0].clone()), message, help));
     }
     for certificate in &sharing.unused {
-        let (message, help) = Sharing::of_unused(certificate);
+        let (message, help) = CertificateSharing::of_unused(certificate);
         findings.push(warning(Place::File(certificate.cert.clone(), None), message, help));
     }
     let obtained: Vec<String> = names_obtained(&shared).collect();

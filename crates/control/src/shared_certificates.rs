@@ -8,8 +8,8 @@ use tidegate_model::{Certificate, Configuration, HostPattern, Scheme, Site, TlsS
 
 /// What came of the certificates.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Sharing {
-    /// Those that no site has.
+pub struct CertificateSharing {
+    /// Certificates that no site has.
     pub unused: Vec<Certificate>,
     /// Sites of which some hosts are covered and not all, by their position, with the first host that is not: they have
     /// none of these certificates.
@@ -18,7 +18,7 @@ pub struct Sharing {
 
 /// Gives each site that says nothing of its certificates those that cover its hosts, if all are covered. `Err`: files
 /// that cannot be used.
-pub fn share_certificates(configuration: &mut Configuration) -> Result<Sharing, Vec<CertError>> {
+pub fn share_certificates(configuration: &mut Configuration) -> Result<CertificateSharing, Vec<CertError>> {
     let given = configuration.certificates.clone();
     let (mut facts, mut errors) = (Vec::with_capacity(given.len()), Vec::new());
     for certificate in &given {
@@ -30,14 +30,16 @@ pub fn share_certificates(configuration: &mut Configuration) -> Result<Sharing, 
     if !errors.is_empty() {
         return Err(errors);
     }
-    let mut sharing = Sharing::default();
+    let mut sharing = CertificateSharing::default();
     let mut is_used = vec![false; given.len()];
     for (position, site) in configuration.sites.iter_mut().enumerate().filter(|_| !given.is_empty()) {
         match cover(site, &facts) {
             Cover::Nothing => {}
             Cover::Part(host) => sharing.partly.push((position, host)),
             Cover::Whole(places) => {
-                places.iter().for_each(|place| is_used[*place] = true);
+                for place in &places {
+                    is_used[*place] = true;
+                }
                 let files = places.iter().map(|place| given[*place].clone()).collect();
                 Arc::make_mut(site).tls.source = TlsSource::Files(files);
             }
@@ -76,7 +78,7 @@ fn cover(site: &Site, facts: &[Arc<CertificateFacts>]) -> Cover {
 }
 
 /// Message and remedy.
-impl Sharing {
+impl CertificateSharing {
     pub fn of_unused(certificate: &Certificate) -> (String, &'static str) {
         let message = format!("no site has the certificate in {}", certificate.cert.display());
         (

@@ -2,7 +2,7 @@
 //! generation. Read here, parsed by `config`; what becomes of it is in `change`.
 
 use crate::generations::WrittenFile;
-use crate::shared_certificates::{Sharing, share_certificates};
+use crate::shared_certificates::{CertificateSharing, share_certificates};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -148,12 +148,12 @@ fn share(configuration: &mut Configuration) -> Result<Vec<Remark>, String> {
         remarks.map(|remark| remark.rendered("error")).collect::<String>()
     })?;
     let of_partly = sharing.partly.iter().map(|(position, host)| {
-        let (message, help) = Sharing::of_partly(host);
+        let (message, help) = CertificateSharing::of_partly(host);
         let site = &configuration.sites[*position].addresses[0];
         Remark { message: format!("site {site}: {message}"), help: Some(help.to_owned()) }
     });
     let of_unused = sharing.unused.iter().map(|certificate| {
-        let (message, help) = Sharing::of_unused(certificate);
+        let (message, help) = CertificateSharing::of_unused(certificate);
         Remark { message, help: Some(help.to_owned()) }
     });
     Ok(of_partly.chain(of_unused).collect())

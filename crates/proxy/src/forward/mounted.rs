@@ -47,7 +47,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         let mount = mount_of(self.exchange, &self.route.steps);
         let servers: Vec<&str> = attempt.pool().compiled.servers.iter().map(|server| &*server.authority).collect();
         let Exchange { head, response, .. } = &mut *self.exchange;
-        Answerer { mount: &mount, request: &**head, servers: &servers }.translate(&mut response.fields);
+        Answerer { mount: &mount, request: head, servers: &servers }.translate(&mut response.fields);
     }
 }
 
