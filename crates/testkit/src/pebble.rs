@@ -35,6 +35,8 @@ pub struct Options {
     pub responder: Option<String>,
     /// The CA's own certificate for HTTPS is one whose time is over.
     pub is_expired: bool,
+    /// It is signed by itself, and as if it were an authority's; [`Pebble::root`] is the certificate itself then.
+    pub is_self_signed: bool,
     /// Where it comes to for `http-01`; 0 is a free port.
     pub http_port: u16,
     /// The port at which pebble asks for `tls-alpn-01`.
@@ -53,6 +55,7 @@ impl Default for Options {
             validity_secs: None,
             responder: None,
             is_expired: false,
+            is_self_signed: false,
             http_port: 0,
             https_port: 0,
             programs: None,
@@ -113,7 +116,11 @@ impl Pebble {
         }
         let text = |error: io::Error| error.to_string();
         let authority = Authority::new(folder, "pebble")?;
-        let kind = if options.is_expired { KeyKind::Expired } else { KeyKind::Ecdsa };
+        let kind = match (options.is_expired, options.is_self_signed) {
+            (true, _) => KeyKind::Expired,
+            (false, true) => KeyKind::SelfSigned,
+            (false, false) => KeyKind::Ecdsa,
+        };
         let files = authority.issue("localhost+127.0.0.1", kind)?;
         let reserve = || Reservation::shared().map_err(text);
         let (acme, management, dns, dns_management) = (reserve()?, reserve()?, reserve()?, reserve()?);
@@ -143,7 +150,7 @@ impl Pebble {
         let ca = start_ca(folder, dns_address, &log, &options).map_err(text)?;
         let mut pebble = Pebble {
             directory: format!("https://localhost:{}/dir", ports.acme),
-            root: authority.root_file().to_owned(),
+            root: if options.is_self_signed { files.cert.clone() } else { authority.root_file().to_owned() },
             certificate: files,
             http_port,
             https_port,

@@ -187,13 +187,16 @@ fn the_front_controller_gets_the_rest(address: SocketAddr) {
         ("/none.php", "front /none.php -"),
         ("/uploads/a.jpg/x.php", "front /uploads/a.jpg/x.php -"),
         ("/index.php/info", "front /index.php/info /info"),
+        ("/index.php/a%2Fb?x=%2F", "front /index.php/a%2Fb?x=%2F /a/b"),
         ("/admin/", "admin"),
     ] {
         let reply = get(address, target);
         assert_eq!((reply.status, reply.text().as_str()), (200, expected), "{target}");
     }
     let reply = get(address, "/admin?x=1");
-    assert_eq!((reply.status, reply.field("location")), (308, Some("./admin/?x=1")));
+    assert_eq!((reply.status, reply.field("location")), (301, Some("./admin/?x=1")));
+    let reply = ask(address, "POST", "/admin", &[], b"a=b");
+    assert_eq!((reply.status, reply.field("location")), (308, Some("./admin/")));
 }
 
 fn bodies_go_both_ways(address: SocketAddr) {
