@@ -199,14 +199,13 @@ fn upload(page: &mut Browser, stage: &Stage<'_>, origin: &str, folder: &Path) ->
 fn write_post(page: &mut Browser, origin: &str) -> Result<(), String> {
     page.open(&format!("{origin}/wp-admin/post-new.php"))?;
     page.see(".editor-post-title__input", "")?;
-    page.wait("(wp.data.dispatch('core/edit-post').closeGeneralSidebar?.(), true)", "the editor is there")?;
-    // It greets everybody who comes the first time.
-    page.wait(
-        "(document.querySelector('.components-modal__header button')?.click(), !document.querySelector('.components-modal__frame'))",
-        "nobody is greeted",
-    )?;
+    // It greets everybody who comes the first time, and takes what is typed meanwhile.
+    page.see(".components-modal__frame", "")?;
+    page.click(".components-modal__header button", "")?;
+    page.see_no(".components-modal__frame", "")?;
     page.click(".editor-post-title__input", "")?;
     page.insert("Tides of March")?;
+    page.see(".editor-post-title__input", "Tides of March")?;
     page.press("Enter", Held::Nothing)?;
     page.insert("The water comes, and the water goes.")?;
     page.click(".editor-post-publish-panel__toggle", "Publish")?;
