@@ -157,6 +157,10 @@ fn meaning(placeholder: &Placeholder) -> &'static str {
         Placeholder::TlsJa4 => {
             "what software the client is, by its TLS handshake (JA4), as in `t13d1516h2_8daaf6152771_d8a2da3f94cd`"
         }
+        Placeholder::ProxyAuthority => "the name that the client has asked for, as the header of `accept-proxy-protocol` says it",
+        Placeholder::ProxyUniqueId => {
+            "the connection's identifier in that header; in hexadecimal digits where it is not printable ASCII"
+        }
         Placeholder::RequestHeader(_) => "a header field of the request",
         Placeholder::RequestCookie(_) => "a cookie of the request, as it was sent; the first of its name",
         Placeholder::ResponseHeader(_) => "a header field of the response; needs a response",

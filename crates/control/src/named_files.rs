@@ -48,6 +48,10 @@ pub(crate) fn file_of(users: &AuthUsers) -> Option<&Path> {
 /// Every file that a certificate, a key of any kind or trusted roots are read from.
 pub(crate) fn certificate_files(configuration: &Configuration) -> Vec<PathBuf> {
     let mut files = certificate_files_of(configuration);
+    for certificate in &configuration.certificates {
+        files.push(certificate.cert.clone());
+        files.extend(certificate.key.clone());
+    }
     files.extend(configuration.ticket_keys.files().iter().cloned());
     files.sort();
     files.dedup();

@@ -6,6 +6,7 @@ use tidegate_access::Claims;
 use tidegate_model::{ClientCertificateField, Scheme};
 use tidegate_wire::ClientCertificate;
 use tidegate_wire::head::{RequestHead, ResponseHead, Span};
+use tidegate_wire::proxy_protocol::Introduction;
 
 /// Facts about one request that are not in its head. The heads are not part of it, so that a step can read this while
 /// it changes one.
@@ -22,6 +23,8 @@ pub struct Context<'a> {
     pub client_certificate: Option<&'a ClientCertificate>,
     /// Letters, digits and `_`. `None` in plain text.
     pub tls_ja4: Option<&'a str>,
+    /// What a load balancer has said of the connection.
+    pub introduction: Option<&'a Introduction>,
     /// `host:port`; `None` until a server was chosen.
     pub upstream_address: Option<&'a str>,
     pub request_id: RequestId,

@@ -69,6 +69,7 @@ pub(crate) fn context() -> Context<'static> {
         tls_version: Some("TLSv1.3"),
         client_certificate: None,
         tls_ja4: Some("t13d1516h2_8daaf6152771_d8a2da3f94cd"),
+        introduction: None,
         upstream_address: Some("10.0.0.4:8080"),
         request_id: RequestId(0xabc),
         given_id: None,

@@ -68,6 +68,8 @@ pub enum Refusal {
     FileRange,
     FilePrecondition,
     FileUnreadable,
+    /// An application names a file that is in no folder of which it may have files sent.
+    SendFileOutside,
     /// The list of a folder is made by a thread beside, and the system gives none.
     NoThread,
 
@@ -118,12 +120,14 @@ const NEEDS_PASSWORD: &str = "a name and a password are needed, and not what was
 const BODY_TOO_LARGE: &str = "the request body is larger than this route allows";
 const NO_KEYS: &str = "the keys that tokens are verified with have not come yet; try again in a moment";
 const NOT_KEPT: &str = "nothing is kept that answers this request, and it asks for nothing else";
+const NOT_CODED_SO: &str = "the request body is not what its Content-Encoding says";
 const NOT_VALID: &str = "the request is not valid";
 const LINE_TOO_LONG: &str = "the request line is too long";
 const HEAD_TOO_LARGE: &str = "the request head is too large";
 const ABOVE_ROOT: &str = "the path leads above the root";
 const TOO_SLOW: &str = "the request came too slowly";
 const NO_RANGE: &str = "there is no such range";
+const ABOVE_SERVERS: &str = "the header fields are larger than the upstream server takes";
 const NO_VALID_ANSWER: &str = "the upstream server gave no valid answer";
 const OUT_OF_REACH: &str = "the upstream server cannot be reached";
 const TOO_LATE: &str = "the upstream server did not answer in time";
@@ -151,6 +155,21 @@ impl Refusal {
     /// What the answer's body says.
     pub fn sentence(self) -> &'static str {
         self.row().sentence
+    }
+
+    /// Whether the request could not be served, as it was: whoever sends another one provokes no such refusal, unless
+    /// something is wrong here or behind.
+    pub fn is_failure(self) -> bool {
+        matches!(
+            self,
+            Refusal::Upstream(_)
+                | Refusal::ScriptHeadTooLarge
+                | Refusal::FileUnreadable
+                | Refusal::NoThread
+                | Refusal::BodyNotKept
+                | Refusal::DecodersBusy
+                | Refusal::PasswordsBusy
+        )
     }
 
     /// The methods to name beside a 405 (RFC 9110 section 15.5.6), where they are the same everywhere.
@@ -215,9 +234,7 @@ impl Refusal {
             Refusal::BodyTooSlow => (408, "body_too_slow", Some("limits body-rate"), TOO_SLOW),
             Refusal::BodyTooLarge => (413, "body_too_large", Some("body-limit"), BODY_TOO_LARGE),
             Refusal::BadBody(error) => (400, error.reason(), None, NOT_VALID),
-            Refusal::BadCoding => {
-                (400, "bad_content_encoding", Some("decompress"), "the request body is not what its Content-Encoding says")
-            }
+            Refusal::BadCoding => (400, "bad_content_encoding", Some("decompress"), NOT_CODED_SO),
             Refusal::Bomb => {
                 (413, "decompression_bomb", Some("decompress ratio"), "the request body becomes far more than was sent")
             }
@@ -232,6 +249,7 @@ impl Refusal {
             Refusal::FileRange => (416, "file_range", None, NO_RANGE),
             Refusal::FilePrecondition => (412, "file_precondition", None, "the file is not as the request expects it"),
             Refusal::NoThread => (503, "no_thread", None, "the system has no thread for this now; try again in a moment"),
+            Refusal::SendFileOutside => (502, "send_file_outside", Some("send-file"), NO_VALID_ANSWER),
             Refusal::FileUnreadable => (500, "file_unreadable", None, "the file cannot be read now"),
 
             Refusal::KeptRange => (416, "cache_range", None, NO_RANGE),
@@ -300,6 +318,7 @@ fn row_of_upstream(error: UpstreamError) -> Row {
         UpstreamError::IdleTimeout => (504, Some("timeout idle"), TOO_LATE),
         UpstreamError::TotalTimeout => (504, Some("timeout total"), "the request took longer than it may"),
         UpstreamError::ConnectTimeout => (502, Some("timeout connect"), OUT_OF_REACH),
+        UpstreamError::RequestHeadTooLarge => (431, None, ABOVE_SERVERS),
         UpstreamError::HeadTooLarge => (502, Some("limits header-bytes"), NO_VALID_ANSWER),
         UpstreamError::ResolveFailed | UpstreamError::ConnectFailed | UpstreamError::TlsFailed => (502, None, OUT_OF_REACH),
         UpstreamError::TlsRefused => (502, Some("tls"), "the upstream server has refused the TLS connection"),

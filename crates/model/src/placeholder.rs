@@ -71,6 +71,10 @@ pub enum Placeholder {
     TlsClient(ClientCertificateField),
     /// What software the client is, by its ClientHello.
     TlsJa4,
+    /// What the header of a load balancer says of the connection (`accept-proxy-protocol`): the name that its client
+    /// has asked for, and an identifier.
+    ProxyAuthority,
+    ProxyUniqueId,
     /// Lower case.
     RequestHeader(String),
     /// With case, as cookies have it. Of several of the name the first.
@@ -171,6 +175,8 @@ impl Placeholder {
         ("tls.client.not_after", Placeholder::TlsClient(ClientCertificateField::NotAfter)),
         ("tls.client.verified", Placeholder::TlsClient(ClientCertificateField::Verified)),
         ("tls.ja4", Placeholder::TlsJa4),
+        ("proxy_protocol.authority", Placeholder::ProxyAuthority),
+        ("proxy_protocol.unique_id", Placeholder::ProxyUniqueId),
         ("upstream.address", Placeholder::UpstreamAddress),
         ("request.id", Placeholder::RequestId),
         ("auth.user", Placeholder::AuthUser),

@@ -55,9 +55,21 @@ pub enum Step {
 /// A step that answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Terminal {
-    Respond { status: u16, body: Template, content_type: Option<String> },
-    Redirect { to: Template, status: u16 },
-    Proxy { pool: PoolName, retry: RouteRetry },
+    Respond {
+        status: u16,
+        body: Template,
+        content_type: Option<String>,
+    },
+    Redirect {
+        to: Template,
+        status: u16,
+    },
+    /// `rewrites_location`: what answers say of where something is, is translated to what the client sees.
+    Proxy {
+        pool: PoolName,
+        retry: RouteRetry,
+        rewrites_location: bool,
+    },
     Files(Box<Files>),
     FastCgi(Box<FastCgi>),
     Split(Split),

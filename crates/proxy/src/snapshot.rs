@@ -5,6 +5,7 @@
 
 use crate::auth::{IssuerKeys, KeySets, UserFiles, UserList};
 use crate::cached::{CacheTier, RouteCache};
+use crate::files::SendFolder;
 use crate::persistent::PersistentVec;
 use crate::request_ids::RouteIds;
 use crate::terminal::{CompiledTerminal, RouteUpstream};
@@ -14,6 +15,7 @@ use rustls::ServerConfig;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_limiting::Tables;
@@ -27,7 +29,7 @@ use tidegate_model::listening::{
 };
 use tidegate_model::{
     ClientCertificateForm, Configuration, Decompress, Delta, HostPattern, Limits, ListenAddress, Mirror, Placeholder, PoolName,
-    Route, RouteRetry, RouteTimeouts, Scheme, Site, SocketAccess, Step, TcpTarget, Template, Terminal,
+    Route, RouteRetry, RouteTimeouts, Scheme, SendFile, Site, SocketAccess, Step, TcpTarget, Template, Terminal,
 };
 use tidegate_routing::decision::SiteRules;
 use tidegate_routing::{PassId, RouteId, Router, SiteId};
@@ -206,6 +208,8 @@ pub struct CompiledRoute {
     /// By which its requests are told apart in the log.
     pub name: Option<Box<str>>,
     pub request_ids: RouteIds,
+    /// How answers that are made here name this proxy, where they say why.
+    pub proxy_status: Option<Box<str>>,
     /// The site's steps, then the route's.
     pub steps: Box<[CompiledStep]>,
     /// Whether any step reads or changes the response.
@@ -217,6 +221,10 @@ pub struct CompiledRoute {
     /// How answers are compressed, if they are.
     pub compress: Option<Box<CompiledCompress>>,
     pub terminal: CompiledTerminal,
+    /// Whether answers of any of its pools are translated to what clients see.
+    pub rewrites_location: bool,
+    /// Folders of which upstreams may have files sent. None where requests go to no upstream.
+    pub send_folders: Box<[SendFolder]>,
     /// What its site and it say of how long requests may take.
     pub timeouts: RouteTimeouts,
     /// What its site and it say of the access log, when they do.
@@ -493,12 +501,16 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
         let pool = pools.get(&model.pool).ok_or_else(|| fault(&format_args!("there is no pool {}", model.pool)))?;
         Ok(CompiledMirror { pool: *pool, model })
     };
+    let unusable = |folder: &SendFile, error: io::Error| format!("files cannot be sent from {}: {error}", folder.root.display());
+    let open = |folder: &SendFile| SendFolder::open(folder).map_err(|error| fault(&unusable(folder, error)));
+    let send_files = if terminal.asks_others() { &options.send_files.folders[..] } else { &[] };
     let users = basic_auth_of(&site.steps, &route.steps).map(|auth| user_files.list(&auth.users)).transpose();
     let issuers = jwt_of(&site.steps, &route.steps).map_or(&[][..], |jwt| &jwt.issuers);
     let keys = issuers.iter().map(|issuer| key_sets.of(&issuer.keys, Instant::now())).collect::<Result<_, _>>();
     Ok(CompiledRoute {
         name: route.name.as_deref().map(Box::from),
         request_ids: RouteIds::new(&options.request_ids),
+        proxy_status: options.proxy_status.on().map(|status| status.name.as_str().into()),
         error_pages: ErrorPages::new(&options.error_pages),
         users: users.map_err(|error| fault(&error))?,
         issuers: keys.map_err(|error| fault(&error))?,
@@ -508,6 +520,8 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
         has_limits: has_limits(&steps),
         changes_response: changes_response(&steps),
         steps,
+        rewrites_location: terminal.rewrites_location(),
+        send_folders: send_files.iter().map(open).collect::<Result<_, _>>()?,
         terminal,
         timeouts: options.timeouts,
         mirrors: options.mirrors.named.into_iter().map(mirror).collect::<Result<_, _>>()?,

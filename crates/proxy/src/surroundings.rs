@@ -87,6 +87,7 @@ pub fn context<'a, S: Sock>(
         tls_version: connection.tls.as_ref().map(|tls| tls.version),
         client_certificate: connection.client_certificate.as_deref(),
         tls_ja4: connection.ja4.as_deref(),
+        introduction: connection.introduction.as_deref(),
         upstream_address: upstream.map(|(pool, upstream)| &*pool.compiled.servers[upstream.server as usize].authority),
         request_id: record.request_id(),
         given_id: record.given_id.as_deref(),

@@ -121,6 +121,8 @@ const LAYERS: &[Layer] = &[
     Layer { name: "testkit", may_use: &[] },
     // The lab's relay only, which shows what a driver costs. Whoever measures uses nothing of what is measured.
     Layer { name: "lab", may_use: &["transport"] },
+    // Applications behind the program, which is a process to it as well.
+    Layer { name: "apps", may_use: &["testkit"] },
     Layer { name: "xtask", may_use: &[] },
 ];
 
@@ -158,6 +160,7 @@ const MAY_SERIALISE: &[&str] = &[
     "tidegate",
     "testkit",
     "lab",
+    "apps",
     "xtask",
 ];
 const SERIALISERS: &[&str] = &["serde", "serde_core", "serde_derive", "serde_json"];
@@ -220,7 +223,7 @@ fn short(package: &str) -> &str {
 
 fn manifest(name: &str) -> String {
     match name {
-        "lab" | "xtask" => format!("{name}/Cargo.toml"),
+        "lab" | "apps" | "xtask" => format!("{name}/Cargo.toml"),
         _ => format!("crates/{name}/Cargo.toml"),
     }
 }
@@ -287,7 +290,7 @@ mod tests {
         check_graph(
             "tidegate-model ours serde\nserde 1.0",
             &[
-                "crates/model/Cargo.toml: layer: `model` uses serde; only api, cert-import, config, discovery, storage, dns-records, acme, admin, tidegate, testkit, lab, xtask may",
+                "crates/model/Cargo.toml: layer: `model` uses serde; only api, cert-import, config, discovery, storage, dns-records, acme, admin, tidegate, testkit, lab, apps, xtask may",
             ],
         );
     }

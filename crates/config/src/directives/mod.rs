@@ -37,6 +37,7 @@ pub mod path_policy;
 pub mod pem;
 pub mod pool;
 pub mod proxy;
+pub mod proxy_status;
 pub mod rate_limit;
 pub mod redirect;
 pub mod request_id;
@@ -44,6 +45,7 @@ pub mod respond;
 pub mod rewrite;
 
 pub mod route;
+pub mod send_file;
 pub mod site;
 pub mod split;
 pub mod storage;
@@ -98,6 +100,7 @@ static ALL: &[&Directive] = &[
     &path_policy::PATH_POLICY,
     &pass_on::PASS_ON,
     &request_id::REQUEST_ID,
+    &proxy_status::PROXY_STATUS,
     &allow::ALLOW,
     &allow::DENY,
     &cors::CORS,
@@ -112,6 +115,7 @@ static ALL: &[&Directive] = &[
     &cache::CACHE,
     &timeout::ROUTE_TIMEOUT,
     &mirror::MIRROR,
+    &send_file::SEND_FILE,
     &log::ROUTE_LOG,
     &log::FIELD,
     &tcp::TCP,
@@ -143,9 +147,11 @@ static ALL: &[&Directive] = &[
     &driver::DRIVER,
     &memory::MEMORY,
     &cache::CACHE_STORE,
+    &tls::SHARED_TLS,
     &acme::ACME,
     &acme::CA,
     &acme::CHALLENGES,
+    &acme::WILDCARD,
     &acme_dns::DNS,
     &storage::STORAGE,
     &ticket_keys::TICKET_KEYS,
@@ -187,8 +193,20 @@ pub type AddLine<'w, 'm> = dyn FnMut(&'m dyn Debug, &dyn Fn(&mut Writer)) + 'w;
 
 /// The options of a site or a route that are set, in the order of the reference.
 pub fn write_options<'m>(options: &'m RouteOptions, add: &mut AddLine<'_, 'm>) {
-    let RouteOptions { path_policy, pass_on, request_ids, error_pages, compress, decompress, cache, timeouts, mirrors, log } =
-        options;
+    let RouteOptions {
+        path_policy,
+        pass_on,
+        request_ids,
+        proxy_status,
+        error_pages,
+        compress,
+        decompress,
+        cache,
+        timeouts,
+        mirrors,
+        send_files,
+        log,
+    } = options;
     if let Some(policy) = path_policy {
         add(policy, &|line| path_policy::write(line, policy));
     }
@@ -196,6 +214,7 @@ pub fn write_options<'m>(options: &'m RouteOptions, add: &mut AddLine<'_, 'm>) {
         add(pass_on, &|line| pass_on::write(line, pass_on));
     }
     add(request_ids, &|line| line.switched("request-id", request_ids, request_id::write));
+    add(proxy_status, &|line| line.switched("proxy-status", proxy_status, proxy_status::write));
     for page in error_pages {
         add(page, &|line| error_page::write(line, page));
     }
@@ -208,6 +227,12 @@ pub fn write_options<'m>(options: &'m RouteOptions, add: &mut AddLine<'_, 'm>) {
     }
     for mirror in &mirrors.named {
         add(mirror, &|line| mirror::write(line, mirror));
+    }
+    if send_files.are_off_before {
+        add(&send_files.are_off_before, &|line| line.off("send-file"));
+    }
+    for folder in &send_files.folders {
+        add(folder, &|line| send_file::write(line, folder));
     }
     add(log, &|line| log::write(line, log));
 }
@@ -239,7 +264,7 @@ pub fn write_terminal(line: &mut Writer, terminal: &Terminal) {
     match terminal {
         Terminal::Respond { status, body, content_type } => respond::write(line, *status, body, content_type.as_deref()),
         Terminal::Redirect { to, status } => redirect::write(line, to, *status),
-        Terminal::Proxy { pool, retry } => proxy::write(line, pool, retry),
+        Terminal::Proxy { pool, retry, rewrites_location } => proxy::write(line, pool, retry, *rewrites_location),
         Terminal::Files(files) => files::write(line, files),
         Terminal::FastCgi(fastcgi) => fastcgi::write(line, fastcgi),
         Terminal::Split(split) => split::write(line, split),
@@ -259,12 +284,13 @@ pub mod tests {
     pub fn surrounded(directive: &Directive, place: Place) -> String {
         let pem = |name: &str| format!("{}/tests/diagnostics/pem/{name}.pem", env!("CARGO_MANIFEST_DIR"));
         let example = directive.example.replace("clients-ca.pem", &pem("cert")).replace("revoked.pem", &pem("list"));
+        let example = example.replace("wildcard.pem", &pem("both"));
         let asked = format!("tls {{ client-auth ca=\"{}\" mode=\"request\"; }}", pem("cert"));
         let answers = match directive.name {
             _ if matches!(directive.lower, Lower::Terminal(_)) => "",
             "route" => "",
             // What they do is done on the way to an upstream.
-            "mirror" | "timeout" => "proxy \"10.0.0.7:80\"",
+            "mirror" | "timeout" | "send-file" => "proxy \"10.0.0.7:80\"",
             _ => "respond 200",
         };
         let site = "site \"localhost\" { respond 200; }";

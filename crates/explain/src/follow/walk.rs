@@ -47,6 +47,7 @@ pub fn walk(
         tls_version: None,
         client_certificate: None,
         tls_ja4: None,
+        introduction: None,
         upstream_address: None,
         request_id: RequestId(0),
         given_id: None,

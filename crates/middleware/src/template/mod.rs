@@ -215,6 +215,8 @@ fn is_one_piece(placeholder: &Placeholder, before: &[u8]) -> bool {
         Placeholder::Query => !before.contains(&b'?'),
         Placeholder::Method
         | Placeholder::TlsSni
+        | Placeholder::ProxyAuthority
+        | Placeholder::ProxyUniqueId
         | Placeholder::TlsClient(_)
         | Placeholder::RequestHeader(_)
         | Placeholder::RequestCookie(_)
@@ -256,6 +258,12 @@ fn render_placeholder(placeholder: &Placeholder, target: Target, view: View<'_>,
         Placeholder::ClientPort => render_number(u64::from(context.client_port), out),
         Placeholder::TlsSni => encode(target, context.tls_sni.unwrap_or_default().as_bytes(), out),
         Placeholder::TlsJa4 => out.extend_from_slice(context.tls_ja4.unwrap_or_default().as_bytes()),
+        Placeholder::ProxyAuthority => {
+            encode(target, context.introduction.map_or("", |said| said.authority()).as_bytes(), out);
+        }
+        Placeholder::ProxyUniqueId => {
+            encode(target, context.introduction.map_or("", |said| said.unique_id_text()).as_bytes(), out);
+        }
         Placeholder::TlsVersion => out.extend_from_slice(context.tls_version.unwrap_or_default().as_bytes()),
         Placeholder::TlsClient(field) => {
             encode(target, client_certificate_text(context.client_certificate, *field).as_bytes(), out);

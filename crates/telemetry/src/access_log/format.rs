@@ -244,6 +244,8 @@ fn push_placeholder(line: &mut Vec<u8>, second: &mut SecondText, placeholder: &P
         Placeholder::ClientPort => push_number(line, b"", record.client_port),
         Placeholder::TlsSni => push_text_or_dash(line, record.tls.and_then(|tls| tls.sni).unwrap_or_default().as_bytes()),
         Placeholder::TlsJa4 => push_text_or_dash(line, record.tls.and_then(|tls| tls.ja4).unwrap_or_default().as_bytes()),
+        Placeholder::ProxyAuthority => push_text_or_dash(line, record.introduction.map_or("", |said| said.authority).as_bytes()),
+        Placeholder::ProxyUniqueId => push_text_or_dash(line, record.introduction.map_or("", |said| said.unique_id).as_bytes()),
         Placeholder::TlsVersion => push_text_or_dash(line, record.tls.map_or("", |tls| tls.version).as_bytes()),
         Placeholder::TlsClient(field) => push_certificate(line, *field, record.client_certificate),
         Placeholder::RequestHeader(name) => push_header(line, name, record.request_header),

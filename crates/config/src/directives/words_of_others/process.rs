@@ -41,6 +41,8 @@ pub static SAID: &[Said] = &[
             "filter_chain_match",
             "tcp_proxy",
             "TCPRouter",
+            "mode tcp",
+            "mode http",
         ],
         "connections are handed on as they are with `tcp`, as in `tcp \":5432\" { proxy \"10.0.0.7:5432\" }`; without it HTTP is spoken, with nothing to write",
     ),

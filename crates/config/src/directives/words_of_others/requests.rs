@@ -263,8 +263,12 @@ pub static SAID: &[Said] = &[
     (&["stripPrefixRegex", "strip_path_prefix"], "a prefix is taken off with `strip-prefix`, as in `strip-prefix \"/api\"`"),
     (
         &["proxy_redirect", "proxy_cookie_path", "proxy_cookie_domain", "proxy_cookie_flags"],
-        "`Location` and `Set-Cookie` of a server go on as they are; an application that is told its public address makes them right, \
-         as with `request-header \"X-Forwarded-Prefix\" \"/app\"`",
+        "`Location` and `Set-Cookie` of a server go on as they are; for an application beneath a prefix they are translated by \
+         `proxy \"127.0.0.1:9000\" rewrite-location=#true` behind `strip-prefix \"/app\"`",
+    ),
+    (
+        &["X-Accel-Redirect", "X-Sendfile", "XSendFilePath", "internal"],
+        "files that an application names are sent from a folder of `send-file`, as in `send-file \"/srv/protected\" under=\"/protected\"`",
     ),
     (
         &["merge_slashes", "normalize_path", "normalize-uri", "path_with_escaped_slashes_action"],
