@@ -3,11 +3,11 @@
 //! which is served beside them.
 
 use crate::ask::ask;
+use crate::endpoint::{Endpoint, Parameter, Verb};
 use crate::extract::{Expected, Parameters, Part as Body, Query};
 use crate::handlers::{Answer, json, tagged};
 use crate::problem::{Problem, bad_request, not_found, of_change};
 use crate::proposal;
-use crate::routes::{Endpoint, Parameter, Verb};
 use axum::extract::State;
 use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use serde_json::{Value, json};

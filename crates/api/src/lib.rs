@@ -7,6 +7,7 @@ mod certificates;
 mod change;
 mod explain;
 mod generations;
+mod maps;
 mod past;
 mod plan;
 mod pools;
@@ -27,6 +28,7 @@ pub use explain::{
     ExplainedStep, Explanation, FailedLine, Outcome, OutcomeKind, PassedRoute, PassedSite, Setting, WhyNotRoute, WhyNotSite,
 };
 pub use generations::{Difference, Generation, GenerationFile, Generations};
+pub use maps::{Map, MapRow, MapRowChange, MapRows, Maps};
 pub use past::PastRequest;
 pub use plan::{
     ChangeKind, Effect, LineChange, LineKind, ListenerChange, Plan, PoolChange, RouteChange, ServerChange, SettingChange,

@@ -31,6 +31,9 @@ const SECTIONS: [(Place, &str, &str); Place::ALL.len()] = [
     (Place::Limits, "In `limits`", ""),
     (Place::BasicAuth, "In a `basic-auth`", ""),
     (Place::Jwt, "In a `jwt`", ""),
+    (Place::Match, "In the block of a `match`", "Conditions that are made of others."),
+    (Place::Conditions, "In an `any`, `all` or `not`", "Lines of conditions, as in a route, and further blocks."),
+    (Place::Map, "In a `map`", ""),
 ];
 
 pub fn reference() -> String {
@@ -120,6 +123,7 @@ fn placeholders(out: &mut String) {
     );
     let _ = writeln!(out, "| `{{jwt.CLAIM}}` | {} |", meaning(&Placeholder::JwtClaim(String::new())));
     let _ = writeln!(out, "| `{{response.header.NAME}}` | {} |", meaning(&Placeholder::ResponseHeader(String::new())));
+    let _ = writeln!(out, "| `{{map.NAME}}` | {} |", meaning(&Placeholder::Map(String::new())));
     out.push_str("\nWhat needs a response can be used in `response-header`, `header` and the access log.\n");
     out.push_str(
         "\nOnly in the format of the access log, and named as in its JSON form:\n\n| Placeholder | Meaning |\n| --- | --- |\n",
@@ -170,6 +174,7 @@ fn meaning(placeholder: &Placeholder) -> &'static str {
         Placeholder::JwtClaim(_) => "a claim of the token, behind `jwt`; of a nested one the names with dots between them",
         Placeholder::StatusText => "what the status means, as in `Not Found`; in an `error-page`",
         Placeholder::TimeUnixMs => "milliseconds since 1970",
+        Placeholder::Map(_) => "what the [`map`](#map) of that name has for its key",
         Placeholder::LogOwn(_) => "a field that the `log` of a site or a route adds",
         Placeholder::Log(LogField::Time) => "when the request came, as in `2026-01-31T11:15:57.123Z`",
         Placeholder::Log(LogField::Site) => "the site: its first address",

@@ -33,10 +33,16 @@ pub enum Place {
     BasicAuth,
     /// The block of `jwt`.
     Jwt,
+    /// The block of a `match`.
+    Match,
+    /// The block of an `any`, `all` or `not`.
+    Conditions,
+    /// The block of a `map`.
+    Map,
 }
 
 impl Place {
-    pub const ALL: [Place; 16] = [
+    pub const ALL: [Place; 19] = [
         Place::Top,
         Place::Site,
         Place::Route,
@@ -53,6 +59,9 @@ impl Place {
         Place::Limits,
         Place::BasicAuth,
         Place::Jwt,
+        Place::Match,
+        Place::Conditions,
+        Place::Map,
     ];
 
     /// As it is said in messages and in the reference.
@@ -74,6 +83,9 @@ impl Place {
             Place::Limits => "in `limits`",
             Place::BasicAuth => "in a `basic-auth`",
             Place::Jwt => "in a `jwt`",
+            Place::Match => "in the block of a `match`",
+            Place::Conditions => "in an `any`, `all` or `not`",
+            Place::Map => "in a `map`",
         }
     }
 }

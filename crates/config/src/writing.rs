@@ -4,8 +4,8 @@
 
 use crate::directives::pool::server;
 use crate::directives::{
-    self, access_log, acme, admin, cache, drain, driver, edition, limits, listener, log, matching, memory, pool, proxy, storage,
-    threads, ticket_keys, tls,
+    self, access_log, acme, admin, cache, drain, driver, edition, limits, listener, log, map, matching, memory, pool, proxy,
+    storage, threads, ticket_keys, tls,
 };
 use crate::written_line::{Lines, settings};
 use std::fmt::Debug;
@@ -31,6 +31,7 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
         edition,
         sites: _,
         tcp: _,
+        maps,
         pools: _,
         listeners: _,
         admin,
@@ -50,6 +51,7 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
         filled: _,
     } = configuration;
     edition::write(lines.line(), *edition);
+    lines.extend(maps, map::write);
     admin::write(lines, admin);
     access_log::write_all(lines, access_logs);
     log::write_level(lines.line(), log.level);

@@ -10,6 +10,7 @@ use crate::driver::Chosen;
 use crate::endpoint::AdminPlaces;
 use crate::fault::StartFault;
 use crate::generations::{Generation, Origin};
+use crate::map_files::gather_maps;
 use crate::material::Material;
 use crate::named_files::{certificate_files_of, user_files};
 use crate::pools::forget_checks;
@@ -215,6 +216,8 @@ impl Control {
         let index_bound = coming.iter().map(|index| index + 1).max().unwrap_or(0).max(self.workers.index_bound());
         let numbers = self.numbers(generation, index_bound);
         let (before, state) = (&self.running, self.state());
+        let maps_before = state.process.maps.current();
+        let maps = in_background(|| gather_maps(&configuration, &maps_before)).map_err(StartFault::from)?;
         let material = in_background(move || gather(configuration, delta, Some(before), state, numbers, Timestamp::now()))?;
         let admin = self.prepare_admin(&material.configuration)?;
         let logs = self.prepare_logs(&material.configuration)?;
@@ -239,6 +242,7 @@ impl Control {
             self.logs.change(logs);
         }
         let staying = if staying.is_empty() { coming } else { staying };
+        self.publish_maps(maps);
         self.publish(material, delta, Moving { sockets, old_sockets, staying, leaving });
         self.admin.move_to(admin);
         Ok(())

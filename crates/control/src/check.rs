@@ -7,6 +7,7 @@ use crate::descriptors;
 use crate::discovery::{FIRST_ANSWERS_LIMIT, FirstWord, first_words};
 use crate::driver::{Chosen, DRIVER_HELP};
 use crate::issuing::names_obtained;
+use crate::map_files::faults_of_maps;
 use crate::memory::check_address_space;
 use crate::named_files::{auths, file_of, key_file_of, key_sources};
 use crate::shared_certificates::{Sharing, share_certificates};
@@ -105,6 +106,7 @@ pub fn check(
     check_folders(configuration, &mut findings);
     check_users(configuration, &mut findings);
     check_keys(configuration, &mut findings);
+    check_maps(configuration, &mut findings);
     check_ticket_keys(configuration, &mut findings);
     check_acme_roots(configuration, &mut findings);
     check_cache(configuration, &mut findings);
@@ -263,6 +265,19 @@ fn check_keys(configuration: &Configuration, findings: &mut Vec<Finding>) {
                 help: Some(fault.help().into()),
             });
         }
+    }
+}
+
+/// Files of maps.
+fn check_maps(configuration: &Configuration, findings: &mut Vec<Finding>) {
+    for fault in faults_of_maps(configuration) {
+        findings.push(Finding {
+            severity: Severity::Error,
+            code: "map",
+            place: fault.file.clone().map_or(Place::Whole, |path| Place::File(path, None)),
+            message: fault.to_string(),
+            help: Some(fault.help().into()),
+        });
     }
 }
 

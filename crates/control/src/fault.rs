@@ -2,6 +2,7 @@
 
 use crate::bind::BindFault;
 use crate::driver::DRIVER_HELP;
+use crate::map_files::MapFault;
 use std::fmt;
 use tidegate_certs::CertError;
 use tidegate_model::{AdminPlace, LogTarget, Syslog, SyslogPlace};
@@ -29,6 +30,8 @@ pub enum StartFault {
         site: String,
         fault: KeyFileFault,
     },
+    /// Rows of a map.
+    Map(MapFault),
     /// TLS to the servers of a pool.
     UpstreamTls {
         pool: String,
@@ -59,6 +62,7 @@ impl fmt::Display for StartFault {
             StartFault::TicketKeys { errors } => write_errors(f, "", errors),
             StartFault::Users { site, fault } => write!(f, "site {site}: {fault}\n  help: {}", fault.help()),
             StartFault::TokenKeys { site, fault } => write!(f, "site {site}: {fault}\n  help: {}", fault.help()),
+            StartFault::Map(fault) => write!(f, "{fault}\n  help: {}", fault.help()),
             StartFault::UpstreamTls { pool, message } => write!(f, "pool {pool}: {message}"),
             StartFault::Bind(faults) => {
                 for (position, fault) in faults.iter().enumerate() {
@@ -97,6 +101,12 @@ impl fmt::Display for StartFault {
 }
 
 impl std::error::Error for StartFault {}
+
+impl From<Vec<MapFault>> for StartFault {
+    fn from(faults: Vec<MapFault>) -> Self {
+        StartFault::Several(faults.into_iter().map(StartFault::Map).collect())
+    }
+}
 
 impl From<Unavailable> for StartFault {
     fn from(reason: Unavailable) -> Self {

@@ -13,6 +13,7 @@ use crate::generations::{Generation, Generations, Origin, WrittenFile};
 use crate::handle::{ControlHandle, EVENTS_MAX, Event};
 use crate::history::History;
 use crate::issuing::Issuance;
+use crate::map_files::{GatheredMaps, MapFiles, gather_maps};
 use crate::material::Material;
 use crate::memory::MemoryBudget;
 use crate::names::{self, Found, Names};
@@ -39,6 +40,7 @@ use tidegate_config::LoadMemory;
 use tidegate_model::{AdminPlace, Configuration, Delta, PoolName};
 use tidegate_proxy::command::NewSocket;
 use tidegate_proxy::process_state::ProcessState;
+use tidegate_tables::MapSet;
 use tidegate_telemetry::{AccessLogSenders, AccessLogs, Readiness, Registry};
 use tidegate_transport::handover::Succession;
 use tokio::sync::{mpsc, watch};
@@ -111,7 +113,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     let names = names_of_system(events_sender.clone());
     let cookie_keys = CookieKeys::new(tls.state_dir().to_owned());
     let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
-    let running = gather(configuration.clone(), &Delta::all_of(&configuration), None, state, numbers, Timestamp::now())?;
+    let (running, maps) = gather_first(&configuration, state, numbers)?;
     set_drained(&running, &carried.drained);
     let places = open_admin(&configuration, tls.state_dir(), inherited_admin, &mut activation)?;
     let (logs, senders) = start_logs(&configuration, &process.registry, &indices)?;
@@ -127,10 +129,8 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     let handle = ControlHandle::new(events_sender.clone(), &process.registry, &readiness, settings);
     let mut places_served = AdminSockets { listeners: Vec::new(), serve, endpoints };
     places_served.move_to(places);
-    let started = Timestamp::now();
+    let started = show_start(&process, numbers);
     let generations = first_generation(numbers.generation, started, succession.is_some(), &configuration, read.files);
-    process.registry.configuration().set_generation(numbers.generation, started.as_second());
-    process.registry.configuration().set_workers(indices.len());
     let mut control = Control {
         source,
         memory: RefCell::new(memory),
@@ -159,16 +159,37 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         budget: MemoryBudget::default(),
         issuance: Issuance::default(),
         ticket_sharing: None,
+        map_files: MapFiles::default(),
+        map_rows: None,
         stapling: None,
         key_fetching: None,
     };
-    begin_to_hear(&mut control, events_sender, read.watched);
+    begin_to_hear(&mut control, events_sender, read.watched, maps);
     let (events, admin) = (Events { asked, heard }, Some(admin));
     Ok(Prepared { control, events, admin, handle, workers, succession, borrowed, ends_with_terminal })
 }
 
 fn out_of_descriptors(error: io::Error) -> StartFault {
     StartFault::Internal(error.to_string())
+}
+
+/// What the configuration needs from outside, at the start.
+fn gather_first(
+    configuration: &Arc<Configuration>,
+    state: SharedState<'_>,
+    numbers: Numbers,
+) -> Result<(Material, GatheredMaps), StartFault> {
+    let maps = gather_maps(configuration, &MapSet::default())?;
+    let delta = Delta::all_of(configuration);
+    Ok((gather(configuration.clone(), &delta, None, state, numbers, Timestamp::now())?, maps))
+}
+
+/// Tells metrics what starts, and says when that is.
+fn show_start(process: &ProcessState, numbers: Numbers) -> Timestamp {
+    let started = Timestamp::now();
+    process.registry.configuration().set_generation(numbers.generation, started.as_second());
+    process.registry.configuration().set_workers(numbers.workers);
+    started
 }
 
 /// The access logs, and what each worker writes to them with.
@@ -202,7 +223,8 @@ pub(crate) struct Events {
 }
 
 /// Of what workers ask for in the middle of a connection, and of files that change.
-fn begin_to_hear(control: &mut Control, events: mpsc::Sender<Event>, watched: WatchedFiles) {
+fn begin_to_hear(control: &mut Control, events: mpsc::Sender<Event>, watched: WatchedFiles, maps: GatheredMaps) {
+    control.publish_maps(maps);
     let asked_for = events.clone();
     control.process.inquiries.are_taken_by(move |asked| {
         // Workers wait for an answer within a bound; with this thread behind, they get none.

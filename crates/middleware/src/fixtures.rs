@@ -3,6 +3,7 @@
 use crate::context::{Context, RequestId};
 use std::time::Duration;
 use tidegate_model::{Placeholder, Scheme, Template, TemplatePart};
+use tidegate_tables::Maps;
 use tidegate_wire::head::{Fields, Method, RequestHead, Span};
 
 /// `{name}` is a placeholder and `$1` a capture, as in the file; everything else is literal.
@@ -80,5 +81,6 @@ pub(crate) fn context() -> Context<'static> {
         since_start: Duration::from_secs(1),
         asked_path: Span::default(),
         asked_query: None,
+        maps: Maps::none(),
     }
 }

@@ -59,6 +59,7 @@ fn names_of(step: &Step) -> Vec<&str> {
         | Step::Deny(_)
         | Step::Cors(_)
         | Step::BasicAuth(_)
+        | Step::Csrf(_)
         | Step::ClientAuth(_)
         | Step::RateLimit(_)
         | Step::ConcurrencyLimit(_) => Vec::new(),

@@ -11,6 +11,7 @@ pub mod compress;
 pub mod concurrency_limit;
 pub mod context;
 pub mod cors;
+pub mod csrf;
 pub mod decompress;
 pub mod error_page;
 pub mod errors;
@@ -41,7 +42,7 @@ pub use basic_auth::{CompiledBasicAuth, Credentials, basic_auth_of, credentials}
 pub use body_limit::{BodyAllowance, BodyLimit, TooLarge};
 pub use compile_error::CompileError;
 pub use compress::CompiledCompress;
-pub use context::{Context, RequestId, Scratch, View, client_certificate_text};
+pub use context::{Context, RequestId, Scratch, View};
 pub use error_page::{ErrorFacts, ErrorPages, Origin};
 pub use errors::error_answer;
 pub use identity::IdentityFields;

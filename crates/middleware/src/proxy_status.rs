@@ -46,6 +46,8 @@ fn error_type(refusal: Refusal) -> &'static str {
         Refusal::Denied
         | Refusal::NoClientCertificate
         | Refusal::NotAuthenticated
+        | Refusal::CrossOrigin
+        | Refusal::Token(_)
         | Refusal::RateLimited { .. }
         | Refusal::ConcurrencyLimited { .. }
         | Refusal::TraceMethod
@@ -54,9 +56,10 @@ fn error_type(refusal: Refusal) -> &'static str {
         | Refusal::BodyTooLarge
         | Refusal::Bomb
         | Refusal::PurgeDenied => "http_request_denied",
-        Refusal::UnknownHost | Refusal::Misdirected | Refusal::NoRoute => "destination_not_found",
+        Refusal::UnknownHost | Refusal::Misdirected | Refusal::NoRoute | Refusal::RedirectNowhere => "destination_not_found",
         Refusal::NoThread
         | Refusal::FileUnreadable
+        | Refusal::SendFileOutside
         | Refusal::BodyNotKept
         | Refusal::DecodersBusy
         | Refusal::PasswordsBusy
@@ -101,6 +104,7 @@ fn error_type_of_upstream(error: UpstreamError) -> &'static str {
         UpstreamError::TotalTimeout => "http_response_timeout",
         UpstreamError::TlsFailed => "tls_protocol_error",
         UpstreamError::TlsRefused => "tls_alert_received",
+        UpstreamError::RequestHeadTooLarge => "http_request_error",
         UpstreamError::HeadTooLarge => "http_response_header_section_size",
         UpstreamError::ClosedEarly | UpstreamError::Reset | UpstreamError::GoAway => "connection_terminated",
         UpstreamError::BodyCut => "http_response_incomplete",

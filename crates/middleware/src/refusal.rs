@@ -39,8 +39,12 @@ pub enum Refusal {
     HostOfStep,
     /// The location of a redirect would have dot segments.
     RedirectEscapesRoot,
+    /// The location of a redirect would be empty: a map has nothing for the request.
+    RedirectNowhere,
     /// `allow` or `deny`.
     Denied,
+    /// A page of another origin has a browser change something.
+    CrossOrigin,
     NoClientCertificate,
     /// The status is what the configuration says.
     RateLimited {
@@ -121,6 +125,8 @@ const BODY_TOO_LARGE: &str = "the request body is larger than this route allows"
 const NO_KEYS: &str = "the keys that tokens are verified with have not come yet; try again in a moment";
 const NOT_KEPT: &str = "nothing is kept that answers this request, and it asks for nothing else";
 const NOT_CODED_SO: &str = "the request body is not what its Content-Encoding says";
+const TOO_OFTEN: &str = "there were too many requests; try again later";
+const TOO_MANY: &str = "there are too many requests at the same time";
 const NOT_VALID: &str = "the request is not valid";
 const LINE_TOO_LONG: &str = "the request line is too long";
 const HEAD_TOO_LARGE: &str = "the request head is too large";
@@ -219,14 +225,12 @@ impl Refusal {
             Refusal::Rewrite(error) => (error.status(), error.reason(), Some("rewrite"), sentence_of_rewrite(error)),
             Refusal::HostOfStep => (400, "host_of_step", Some("request-header"), NOT_VALID),
             Refusal::RedirectEscapesRoot => (400, "redirect_escapes_root", Some("redirect"), NOT_VALID),
+            Refusal::RedirectNowhere => (404, "redirect_nowhere", Some("redirect"), "there is no such page"),
             Refusal::Denied => (403, "client_denied", Some("allow, deny"), "this client may not ask for it"),
+            Refusal::CrossOrigin => (403, "cross_origin", Some("csrf"), "a page of another site may not do this"),
             Refusal::NoClientCertificate => (403, "client_certificate_required", Some("client-auth"), NEEDS_CERTIFICATE),
-            Refusal::RateLimited { status } => {
-                (status, "rate_limited", Some("rate-limit"), "there were too many requests; try again later")
-            }
-            Refusal::ConcurrencyLimited { status } => {
-                (status, "concurrency_limited", Some("concurrency-limit"), "there are too many requests at the same time")
-            }
+            Refusal::RateLimited { status } => (status, "rate_limited", Some("rate-limit"), TOO_OFTEN),
+            Refusal::ConcurrencyLimited { status } => (status, "concurrency_limited", Some("concurrency-limit"), TOO_MANY),
             Refusal::NotAuthenticated => (401, "not_authenticated", Some("basic-auth"), NEEDS_PASSWORD),
             Refusal::Token(token) => return row_of_token(token),
             Refusal::PasswordsBusy => (503, "passwords_busy", Some("basic-auth"), "too many passwords wait to be verified"),

@@ -89,6 +89,7 @@ impl Configuration {
             pools: pools.into_iter().map(|place| self.pools[place].clone()).collect(),
             edition: self.edition,
             tcp: self.tcp.clone(),
+            maps: self.maps.clone(),
             listeners: self.listeners.clone(),
             admin: self.admin.clone(),
             access_logs: self.access_logs.clone(),
@@ -196,6 +197,7 @@ fn have_same_settings(before: &Configuration, now: &Configuration) -> bool {
         edition,
         sites: _,
         tcp,
+        maps,
         pools: _,
         listeners,
         admin,
@@ -214,7 +216,7 @@ fn have_same_settings(before: &Configuration, now: &Configuration) -> bool {
         limits,
         filled,
     } = before;
-    (edition, tcp, listeners) == (&now.edition, &now.tcp, &now.listeners)
+    (edition, tcp, listeners, maps) == (&now.edition, &now.tcp, &now.listeners, &now.maps)
         && (admin, drain_delay) == (&now.admin, &now.drain_delay)
         && certificates == &now.certificates
         && (access_logs, log, threads, memory, cache) == (&now.access_logs, &now.log, &now.threads, &now.memory, &now.cache)

@@ -10,6 +10,7 @@ pub mod cache;
 pub mod client_auth;
 pub mod compress;
 pub mod cors;
+pub mod csrf;
 pub mod delta;
 pub mod discover;
 pub mod error_page;
@@ -20,6 +21,7 @@ pub mod jwt;
 pub mod limiting;
 pub mod listen_address;
 pub mod listening;
+pub mod map;
 pub mod matching;
 pub mod pass_on;
 mod path_policy;
@@ -52,6 +54,7 @@ pub use client_auth::{
 };
 pub use compress::{Coding, Compress, CompressLevel, Decompress};
 pub use cors::{Cors, OriginPattern, Origins};
+pub use csrf::Csrf;
 pub use delta::{Changed, Delta, Difference};
 pub use discover::Discover;
 pub use error_page::{ErrorBody, ErrorFormat, ErrorPage, ErrorSource, PageBytes};
@@ -61,6 +64,7 @@ pub use filled::Filled;
 pub use jwt::{ClaimHeader, ClaimRequirement, ClaimTest, Jwt, KeySource, TokenIssuer, TokenPlace};
 pub use limiting::{ConcurrencyLimit, CountBy, Rate, RateLimit};
 pub use listen_address::{ListenAddress, ListenerPlace, SocketAccess, SocketName};
+pub use map::{MapSettings, MapSource};
 pub use matching::{Condition, ConditionKind, Field, MatchLine, PathPattern, TextPattern};
 pub use pass_on::PassOn;
 pub use path_policy::{EncodedSlashes, PathCase, PathParameters, PathPolicy, Slashes};
@@ -81,7 +85,7 @@ pub use resilience::{Health, Hedge, HttpProbe, Outlier, Probe, Retry, RetryOn, R
 pub use route_options::{Mirrors, RouteOptions, Switched};
 pub use send_file::{SendFile, SendFiles};
 pub use site::{Certificate, CipherName, Route, Site, Tls, TlsSource, TlsVersion};
-pub use step::{HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, Step, Terminal};
+pub use step::{AccessRule, HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, Step, Terminal};
 pub use storage::{KubernetesApi, KubernetesStorage, RedisAddress, RedisStorage, Storage};
 pub use tcp::{SniRoute, Tcp, TcpTarget};
 pub use traffic::{Mirror, RouteTimeouts, Sample, Split, SplitArm};
@@ -99,6 +103,8 @@ pub struct Configuration {
     pub sites: Vec<Arc<Site>>,
     /// Connections that are passed on as they are, in file order. No two of one address.
     pub tcp: Vec<Tcp>,
+    /// In file order. Names are unique.
+    pub maps: Vec<MapSettings>,
     /// Named pools, then the pools written in place. Names are unique. Shared as sites are.
     pub pools: Vec<Arc<Pool>>,
     /// Options of listening addresses, by the address they are written for.
@@ -134,6 +140,7 @@ impl Default for Configuration {
             edition: Edition::E2026,
             sites: Vec::new(),
             tcp: Vec::new(),
+            maps: Vec::new(),
             pools: Vec::new(),
             listeners: Vec::new(),
             admin: Admin::default(),

@@ -110,6 +110,7 @@ impl RouteOptions {
             cache: Switched::Off.and(&self.cache),
             timeouts: self.timeouts,
             mirrors: self.mirrors.clone(),
+            send_files: self.send_files.clone(),
             log: self.log.clone(),
         }
     }

@@ -4,11 +4,12 @@
 use crate::basic_auth::BasicAuth;
 use crate::client_auth::ClientAuthDemand;
 use crate::cors::Cors;
+use crate::csrf::Csrf;
 use crate::fastcgi::FastCgi;
 use crate::files::Files;
 use crate::jwt::Jwt;
 use crate::limiting::{ConcurrencyLimit, RateLimit};
-use crate::matching::MatchLine;
+use crate::matching::{Field, MatchLine};
 use crate::placeholder::Template;
 use crate::pool::PoolName;
 use crate::resilience::{RouteRetry, StatusRange};
@@ -35,11 +36,13 @@ pub enum Step {
     BodyLimit {
         bytes_max: u64,
     },
-    /// `allow "10.0.0.0/8"`: the first of these and `deny` that has the client's address decides.
-    Allow(Vec<IpNet>),
+    /// `allow "10.0.0.0/8"`: the first of these and `deny` that has the client decides.
+    Allow(AccessRule),
     /// `deny "192.0.2.0/24"`
-    Deny(Vec<IpNet>),
+    Deny(AccessRule),
     Cors(Cors),
+    /// `csrf`; `None` is `csrf "off"`. The last one written counts.
+    Csrf(Option<Csrf>),
     /// `basic-auth`; `None` is `basic-auth "off"`. The last one written counts.
     BasicAuth(Option<BasicAuth>),
     /// `jwt`; `None` is `jwt "off"`. The last one written counts.
@@ -50,6 +53,20 @@ pub enum Step {
     RateLimit(Box<RateLimit>),
     /// `concurrency-limit 10 by="client-ip"`
     ConcurrencyLimit(Box<ConcurrencyLimit>),
+}
+
+/// Whom an `allow` or `deny` means: clients of these networks, and requests for which a map has something.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AccessRule {
+    pub networks: Vec<IpNet>,
+    /// As conditions of `match` name them.
+    pub maps: Vec<Field>,
+}
+
+impl From<Vec<IpNet>> for AccessRule {
+    fn from(networks: Vec<IpNet>) -> AccessRule {
+        AccessRule { networks, maps: Vec::new() }
+    }
 }
 
 /// A step that answers.
@@ -91,6 +108,7 @@ impl Step {
             | Step::Allow(_)
             | Step::Deny(_)
             | Step::Cors(_)
+            | Step::Csrf(_)
             | Step::BasicAuth(_)
             | Step::Jwt(_)
             | Step::ClientAuth(_) => Vec::new(),
@@ -105,7 +123,7 @@ impl Terminal {
             Terminal::Respond { body, .. } => vec![body],
             Terminal::Redirect { to, .. } => vec![to],
             Terminal::FastCgi(fastcgi) => fastcgi.env.iter().map(|(_, value)| value).collect(),
-            Terminal::Split(split) => split.by.iter().collect(),
+            Terminal::Split(split) => split.to.iter().chain(&split.by).collect(),
             Terminal::Proxy { .. } | Terminal::Files(_) => Vec::new(),
         }
     }

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tidegate_limiting::{Quota, Rates, Tables, Taken, network};
 use tidegate_model::{PoolName, Rate};
+use tidegate_tables::Maps;
 use tidegate_telemetry::Registry;
 use tidegate_upstream::shared::{Kept, PoolShared};
 
@@ -29,6 +30,8 @@ pub struct ProcessState {
     /// What `limits handshakes-per-network` has counted.
     pub handshakes: HandshakeRates,
     pub user_files: UserFiles,
+    /// What every `map` has, of its source and changed since.
+    pub maps: Maps,
     pub verifier: Verifier,
     /// Keys that tokens are verified with.
     pub key_sets: KeySets,
@@ -50,6 +53,7 @@ impl ProcessState {
             registry,
             pressure: Pressure::default(),
             user_files: UserFiles::default(),
+            maps: Maps::default(),
             verifier: Verifier::default(),
             key_sets: KeySets::default(),
             challenges: Challenges::default(),

@@ -346,6 +346,7 @@ pub fn compile(configuration: &Configuration, parts: Parts<'_>) -> Result<Compil
     // Only when something needed it before, it may be that nothing does now.
     let needs_ja4 = of_changed
         || configuration.access_logs.iter().any(|log| log.format.has_placeholder(wanted))
+        || configuration.maps.iter().any(|map| map.key.has(wanted))
         || before.is_some_and(|before| before.needs_ja4)
             && (sites.iter().any(|site| site.needs_ja4)
                 || configuration.pools.iter().any(|pool| pool.balance.has_placeholder(wanted)));

@@ -98,6 +98,7 @@ pub fn context<'a, S: Sock>(
         since_start: connection.worker.process.since_start(record.started),
         asked_path: record.matched_path,
         asked_query: record.query,
+        maps: &connection.worker.process.maps,
     }
 }
 

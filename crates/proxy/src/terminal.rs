@@ -37,10 +37,18 @@ pub struct RouteUpstream {
     pub rewrites_location: bool,
 }
 
+/// Which arm of a split is named.
+pub struct NamedArm {
+    pub name: CompiledTemplate,
+    /// By the names of their pools.
+    pub arms: HashMap<Box<[u8]>, usize>,
+}
+
 /// Several pools, and which of them gets a request.
 pub struct CompiledSplit {
     /// In the order written.
     pub arms: Box<[RouteUpstream]>,
+    pub to: Option<NamedArm>,
     /// What clients stay together by; nothing: every request is drawn anew.
     pub by: Option<CompiledTemplate>,
     pub shares: Shares,
@@ -139,7 +147,9 @@ impl CompiledSplit {
         let arms = split.arms.iter().map(compile).collect::<Result<_, _>>()?;
         let shares = Shares::new(split.arms.iter().map(|arm| arm.weight)).ok_or("nothing in its split has a weight")?;
         let by = split.by.as_ref().map(|by| CompiledTemplate::new(by, Target::Text));
-        Ok(CompiledSplit { arms, by, shares })
+        let names = || split.arms.iter().enumerate().map(|(arm, known)| (known.pool.0.as_bytes().into(), arm));
+        let to = split.to.as_ref().map(|to| NamedArm { name: CompiledTemplate::new(to, Target::Text), arms: names().collect() });
+        Ok(CompiledSplit { arms, to, by, shares })
     }
 }
 
@@ -165,7 +175,7 @@ mod tests {
             retry: RouteRetry::OfPool,
             rewrites_location: false,
         };
-        Terminal::Split(Split { arms: arms.iter().map(arm).collect(), by: None })
+        Terminal::Split(Split { arms: arms.iter().map(arm).collect(), to: None, by: None })
     }
 
     #[test]

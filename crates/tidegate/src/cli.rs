@@ -1,11 +1,13 @@
 //! The command line, as clap reads it; its help texts are the manual.
 
 pub mod cert;
+pub mod map;
 
 use crate::output::ColourChoice;
 use cert::CertCommand;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use map::MapCommand;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -262,6 +264,11 @@ pub enum Command {
     Cert {
         #[command(subcommand)]
         command: CertCommand,
+    },
+    /// Maps: what they have, and single rows that are changed while the process runs.
+    Map {
+        #[command(subcommand)]
+        command: MapCommand,
     },
     /// Make the hash of a password, for `basic-auth`: `tidegate hash-password alice >> /etc/tidegate/htpasswd`.
     ///

@@ -56,6 +56,7 @@ fn main() -> ExitCode {
         Command::Upgrade { binary, running } => commands::upgrade::run(binary.as_deref(), &running.running()),
         Command::Fmt { config, check } => commands::fmt::run(config.path(), check),
         Command::Cert { command } => commands::cert::run(command),
+        Command::Map { command } => commands::map::run(command),
         Command::HashPassword { name, algorithm } => commands::hash_password::run(name.as_deref(), algorithm),
         Command::Schema => commands::facts::schema(),
         Command::Completions { shell } => commands::completions::run(shell),

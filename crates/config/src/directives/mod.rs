@@ -15,6 +15,7 @@ pub mod compress;
 pub mod concurrency_limit;
 pub mod cors;
 pub mod count_by;
+pub mod csrf;
 pub mod decompress;
 pub mod drain;
 pub mod driver;
@@ -28,6 +29,7 @@ pub mod jwt;
 pub mod limits;
 pub mod listener;
 pub mod log;
+pub mod map;
 pub mod matching;
 pub mod memory;
 pub mod mirror;
@@ -82,6 +84,9 @@ static ALL: &[&Directive] = &[
     &client_auth::TLS_CLIENT_AUTH,
     &route::ROUTE,
     &matching::MATCH,
+    &matching::ANY,
+    &matching::ALL,
+    &matching::NOT,
     &proxy::PROXY,
     &split::SPLIT,
     &split::SPLIT_PROXY,
@@ -104,6 +109,7 @@ static ALL: &[&Directive] = &[
     &allow::ALLOW,
     &allow::DENY,
     &cors::CORS,
+    &csrf::CSRF,
     &basic_auth::BASIC_AUTH,
     &jwt::JWT,
     &client_auth::CLIENT_AUTH,
@@ -118,6 +124,8 @@ static ALL: &[&Directive] = &[
     &send_file::SEND_FILE,
     &log::ROUTE_LOG,
     &log::FIELD,
+    &map::MAP,
+    &map::ROW,
     &tcp::TCP,
     &tcp::SNI,
     &tcp::TCP_PROXY,
@@ -246,9 +254,11 @@ pub fn write_step(line: &mut Writer, step: &Step) {
         Step::StripPrefix(prefix) => rewrite::write_prefix(line, "strip-prefix", prefix),
         Step::AddPrefix(prefix) => rewrite::write_prefix(line, "add-prefix", prefix),
         Step::BodyLimit { bytes_max } => body_limit::write(line, *bytes_max),
-        Step::Allow(networks) => allow::write(line.name("allow"), networks),
-        Step::Deny(networks) => allow::write(line.name("deny"), networks),
+        Step::Allow(rule) => allow::write(line.name("allow"), rule),
+        Step::Deny(rule) => allow::write(line.name("deny"), rule),
         Step::Cors(cors) => cors::write(line, cors),
+        Step::Csrf(None) => line.off("csrf"),
+        Step::Csrf(Some(csrf)) => csrf::write(line, csrf),
         Step::BasicAuth(None) => line.off("basic-auth"),
         Step::BasicAuth(Some(auth)) => basic_auth::write(line, auth),
         Step::Jwt(None) => line.off("jwt"),
@@ -297,6 +307,9 @@ pub mod tests {
         match place {
             Place::Top if directive.name == "site" => example,
             Place::Top if directive.name == "pool" => format!("{example}\nsite \"localhost\" {{ proxy \"api\"; }}"),
+            Place::Top if directive.name == "map" => {
+                format!("{example}\nsite \"localhost\" {{ respond 200 body=\"{{map.tier}}\"; }}")
+            }
             Place::Top => format!("{example}\n{site}"),
             Place::Site if directive.name == "client-auth" => {
                 format!("site \"localhost\" {{ {asked}; {example}; respond 200; }}")
@@ -331,6 +344,13 @@ pub mod tests {
                 format!("site \"localhost\" {{ jwt jwks=\"keys.json\" issuer=\"me\" {{\n{example}\n}}; respond 200; }}")
             }
             Place::BasicAuth => format!("site \"localhost\" {{ basic-auth {{\n{example}\n}}; respond 200; }}"),
+            Place::Match => format!("site \"localhost\" {{ route {{ match {{\n{example}\n}}; respond 200; }}; }}"),
+            Place::Conditions => {
+                format!("site \"localhost\" {{ route {{ match {{ any {{\n{example}\n}}; }}; respond 200; }}; }}")
+            }
+            Place::Map => {
+                format!("map \"m\" key=\"{{host}}\" {{\n{example}\n}}\nsite \"localhost\" {{ respond 200 body=\"{{map.m}}\"; }}")
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::patterns;
 use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
-use tidegate_model::{MatchLine, PathPattern, Route, RouteOptions, Step, Template, Terminal};
+use tidegate_model::{AccessRule, MatchLine, PathPattern, Route, RouteOptions, Step, Template, Terminal};
 
 pub static ROUTE: Directive = Directive {
     name: "route",
@@ -106,7 +106,7 @@ impl RouteDraft {
 
 /// Whether it is `deny "all"`.
 pub fn denies_all(step: &Step) -> bool {
-    let Step::Deny(networks) = step else { return false };
+    let Step::Deny(AccessRule { networks, .. }) = step else { return false };
     let has_all = |is_v4: bool| networks.iter().any(|network| network.prefix_len() == 0 && network.addr().is_ipv4() == is_v4);
     has_all(true) && has_all(false)
 }

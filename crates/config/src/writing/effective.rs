@@ -57,9 +57,9 @@ pub fn of_tcp(tcp: &Tcp, filled: &Filled) -> Vec<Setting> {
         for route in &tcp.by_name {
             let line = lines.line();
             line.name("sni").arguments(&route.names);
-            line.block([&route.to], |line, target| proxy::write(line, &target.pool, &target.retry));
+            line.block([&route.to], |line, target| proxy::write(line, &target.pool, &target.retry, false));
         }
-        lines.extend(&tcp.otherwise, |line, target| proxy::write(line, &target.pool, &target.retry));
+        lines.extend(&tcp.otherwise, |line, target| proxy::write(line, &target.pool, &target.retry, false));
     })
 }
 

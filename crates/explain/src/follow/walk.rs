@@ -9,6 +9,7 @@ use tidegate_middleware::{
     CompiledStep, Context, Halt, Limited, Refusal, RequestId, Scope, Scratch, Walk, apply_request, compile_steps,
 };
 use tidegate_model::{Route, Site};
+use tidegate_tables::Maps;
 use tidegate_wire::BodyFraming;
 use tidegate_wire::head::RequestHead;
 use tidegate_wire::http1::request_framing;
@@ -28,7 +29,7 @@ pub enum Walked {
 pub fn walk(
     site: &Site,
     route: Option<&Route>,
-    question: &Question,
+    (question, maps): (&Question, &Maps),
     head: &mut RequestHead,
 ) -> Result<Result<Walked, Refusal>, String> {
     let tables = Tables::default();
@@ -58,6 +59,7 @@ pub fn walk(
         since_start: Duration::ZERO,
         asked_path: head.path,
         asked_query: head.query,
+        maps,
     };
     let declared = request_framing(head).ok().and_then(BodyFraming::declared_length);
     let mut limited = Limited::default();

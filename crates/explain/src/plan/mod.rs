@@ -26,6 +26,7 @@ pub fn plan(before: &Configuration, after: &Configuration) -> Plan {
         edition: _,
         sites,
         tcp: _,
+        maps: _,
         pools,
         listeners: _,
         admin: _,

@@ -61,6 +61,8 @@ impl Mount {
                 | CompiledStep::Access(_)
                 | CompiledStep::Cors(_)
                 | CompiledStep::BasicAuth(_)
+                | CompiledStep::Csrf(_)
+                | CompiledStep::Jwt(_)
                 | CompiledStep::ClientAuth
                 | CompiledStep::RateLimit(_)
                 | CompiledStep::ConcurrencyLimit(_) => {}

@@ -8,7 +8,6 @@ use crate::surroundings::context;
 use tidegate_files::{Answer, Refused};
 use tidegate_middleware::{Refusal, apply_paths};
 use tidegate_routing::RouteId;
-use tidegate_routing::decision::Sender;
 use tidegate_transport::Sock;
 use tidegate_wire::Span;
 
@@ -28,8 +27,7 @@ impl<S: Sock> Request<'_, '_, S> {
                 break;
             }
             self.exchange.head.path = sent;
-            let certificate = self.connection.client_certificate.as_deref();
-            let sender = Sender { scheme: self.connection.scheme(), ip: self.exchange.client_ip, certificate };
+            let sender = self.sender();
             found = site.rules.find_route_behind(&mut self.exchange.head, sender, Some(id))?;
         }
         Ok(found)

@@ -15,6 +15,7 @@ mod fastcgi;
 mod files;
 mod followed_log;
 mod keep_alive;
+mod maps;
 mod no_threads;
 mod pools;
 mod refused;

@@ -9,22 +9,7 @@ pub static SAID: &[Said] = &[
         "a part of a site is a `route`, as in `route \"/api/*\" { proxy \"127.0.0.1:9000\" }`",
     ),
     (
-        &[
-            "rule",
-            "matchers",
-            "acl",
-            "if",
-            "unless",
-            "else",
-            "elif",
-            "switch",
-            "map",
-            "geo",
-            "set",
-            "vars",
-            "use_backend",
-            "expression",
-        ],
+        &["rule", "matchers", "acl", "if", "unless", "else", "elif", "switch", "geo", "set", "vars", "use_backend", "expression"],
         "what differs by request is a `route` with `match`, as in `route \"/api/*\" { match method=\"POST\"; proxy \"127.0.0.1:9000\" }`; \
          the first route of the file that fits is taken",
     ),
