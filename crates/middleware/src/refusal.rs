@@ -121,6 +121,7 @@ const NEEDS_HTTPS: &str = "plain HTTP was sent to a port that speaks TLS; use ht
 const NEEDS_HTTP: &str = "TLS was sent to a port that speaks plain HTTP; use http:// in the address";
 const NEEDS_CERTIFICATE: &str = "a certificate of the client is needed, and the connection was made without one";
 const NEEDS_PASSWORD: &str = "a name and a password are needed, and not what was sent";
+const BODY_TOO_LARGE: &str = "the request body is larger than this route allows";
 const NO_KEYS: &str = "the keys that tokens are verified with have not come yet; try again in a moment";
 const NOT_KEPT: &str = "nothing is kept that answers this request, and it asks for nothing else";
 const NOT_CODED_SO: &str = "the request body is not what its Content-Encoding says";
@@ -235,9 +236,7 @@ impl Refusal {
             Refusal::PasswordsBusy => (503, "passwords_busy", Some("basic-auth"), "too many passwords wait to be verified"),
 
             Refusal::BodyTooSlow => (408, "body_too_slow", Some("limits body-rate"), TOO_SLOW),
-            Refusal::BodyTooLarge => {
-                (413, "body_too_large", Some("body-limit"), "the request body is larger than this route allows")
-            }
+            Refusal::BodyTooLarge => (413, "body_too_large", Some("body-limit"), BODY_TOO_LARGE),
             Refusal::BadBody(error) => (400, error.reason(), None, NOT_VALID),
             Refusal::BadCoding => (400, "bad_content_encoding", Some("decompress"), NOT_CODED_SO),
             Refusal::Bomb => {
