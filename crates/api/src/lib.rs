@@ -20,8 +20,8 @@ pub use certificates::{
     RevokeRequest, Staple, StapleState,
 };
 pub use change::{
-    Applied, ApplyRequest, Confirmed, DrainedConnections, Edited, Effective, EffectivePart, NoOptions, PlanRequest, Planned,
-    UnwrittenFile, UpgradeRequest, Upgraded,
+    Applied, ApplyRequest, Confirmed, DrainedConnections, Edited, Effective, EffectivePart, EffectiveWhole, NoOptions,
+    PlanRequest, Planned, UnwrittenFile, UpgradeRequest, Upgraded,
 };
 pub use explain::{
     ExplainRequest, ExplainedCertificate, ExplainedListener, ExplainedPool, ExplainedRequest, ExplainedRoute, ExplainedServer,

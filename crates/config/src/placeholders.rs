@@ -403,6 +403,12 @@ fn known(lowering: &mut Lowering<'_>, value: &Value, name: &str, range: &Range<u
             .help("it can be used in `response-header` and in the access log");
         return lowering.refuse(diagnostic);
     }
+    if stage == Stage::Log && matches!(placeholder, Placeholder::JwtClaim(_)) {
+        let diagnostic =
+            Diagnostic::error("not-in-format", at, format!("`{{{name}}}` has no value in the format of the access log"));
+        return lowering
+            .refuse(diagnostic.help("`log { field \"name\" \"{jwt.sub}\" }` of a site or a route adds it as `{log.name}`"));
+    }
     if stage != Stage::Error && placeholder == Placeholder::StatusText {
         let diagnostic = Diagnostic::error("error-only", at, format!("`{{{name}}}` is only for pages of errors"));
         return lowering.refuse(diagnostic.help("it can be used in `error-page`"));

@@ -47,6 +47,7 @@ fn definition_name(directive: &Directive, place: Place) -> String {
         Place::Listener => "listener",
         Place::Limits => "limits",
         Place::BasicAuth => "basic-auth",
+        Place::Jwt => "jwt",
         Place::Match | Place::Conditions => "condition",
         Place::Map => "map",
     };

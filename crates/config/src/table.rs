@@ -31,6 +31,8 @@ pub enum Place {
     Limits,
     /// The block of `basic-auth`.
     BasicAuth,
+    /// The block of `jwt`.
+    Jwt,
     /// The block of a `match`.
     Match,
     /// The block of an `any`, `all` or `not`.
@@ -40,7 +42,7 @@ pub enum Place {
 }
 
 impl Place {
-    pub const ALL: [Place; 18] = [
+    pub const ALL: [Place; 19] = [
         Place::Top,
         Place::Site,
         Place::Route,
@@ -56,6 +58,7 @@ impl Place {
         Place::Listener,
         Place::Limits,
         Place::BasicAuth,
+        Place::Jwt,
         Place::Match,
         Place::Conditions,
         Place::Map,
@@ -79,6 +82,7 @@ impl Place {
             Place::Listener => "in a `listener`",
             Place::Limits => "in `limits`",
             Place::BasicAuth => "in a `basic-auth`",
+            Place::Jwt => "in a `jwt`",
             Place::Match => "in the block of a `match`",
             Place::Conditions => "in an `any`, `all` or `not`",
             Place::Map => "in a `map`",

@@ -14,6 +14,8 @@ use tidegate_model::{
     Server, Step, Storage, Terminal, Tls,
 };
 
+pub mod effective;
+
 pub use crate::forms::show_network;
 pub use crate::patterns::show_path;
 pub use crate::units::{show_duration, show_size};
@@ -39,6 +41,7 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
         driver,
         memory,
         cache,
+        certificates,
         acme,
         storage,
         ticket_keys,
@@ -56,6 +59,7 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
     driver::write(lines.line(), *driver);
     memory::write(lines.line(), *memory);
     cache::write_store(lines.line(), cache);
+    tls::write_certificates(lines, certificates);
     acme::write_top(lines.line(), acme.as_ref());
     storage::write(lines.line(), storage);
     ticket_keys::write(lines.line(), ticket_keys);
@@ -127,7 +131,7 @@ pub fn terminal(terminal: &Terminal, form: Form<'_>) -> String {
 /// `proxy "api" { retry attempts=2 }`
 pub fn proxy(pool: &PoolName, retry: &RouteRetry, filled: &Filled) -> String {
     let line = &mut Writer::new(Form::Shown(filled));
-    proxy::write(line, pool, retry);
+    proxy::write(line, pool, retry, false);
     line.take()
 }
 
@@ -288,7 +292,7 @@ mod tests {
     }
 
     fn write_tcp(line: &mut Writer, Tcp { ip, port, by_name, otherwise }: &Tcp) {
-        let write_target = |line: &mut Writer, target: &TcpTarget| proxy::write(line, &target.pool, &target.retry);
+        let write_target = |line: &mut Writer, target: &TcpTarget| proxy::write(line, &target.pool, &target.retry, false);
         line.name("tcp").argument(listen_address(*ip, *port));
         line.lines(|lines| {
             for SniRoute { names, to } in by_name {

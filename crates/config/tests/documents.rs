@@ -47,7 +47,7 @@ fn names_a_file(fault: &str) -> bool {
 }
 
 /// Blocks in which an example may stand.
-const AROUND: [&str; 24] = [
+const AROUND: [&str; 25] = [
     "LINES",
     "LINES\nsite \"localhost\" { respond 204 }\n",
     "site \"localhost\" {\nLINES\n}\n",
@@ -67,6 +67,7 @@ const AROUND: [&str; 24] = [
     "site \"localhost\" {\nheader \"X\" \"y\" {\nLINES\n}\nrespond 204\n}\n",
     "site \"localhost\" {\nlog {\nLINES\n}\nrespond 204\n}\n",
     "site \"localhost\" {\nsplit {\nLINES\n}\n}\n",
+    "site \"localhost\" {\njwt jwks=\"keys.json\" issuer=\"me\" {\nLINES\n}\nrespond 204\n}\n",
     "site \"localhost\" {\nbasic-auth {\nLINES\n}\nrespond 204\n}\n",
     "site \"localhost\" {\nroute {\nmatch {\nLINES\n}\nrespond 204\n}\nrespond 200\n}\n",
     "map \"m\" key=\"{path}\" {\nLINES\n}\nsite \"localhost\" { respond 200 body=\"{map.m}\"; }\n",

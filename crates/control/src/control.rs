@@ -9,6 +9,7 @@ use crate::discovery::Followers;
 use crate::endpoint::AdminSockets;
 use crate::history::History;
 use crate::issuing::Issuance;
+use crate::key_fetching::KeyFetching;
 use crate::map_files::MapFiles;
 use crate::map_rows::MapRows;
 use crate::material::Material;
@@ -76,6 +77,7 @@ pub struct Control {
     pub(crate) map_rows: Option<MapRows>,
     /// `None` until a certificate names a responder.
     pub(crate) stapling: Option<Stapling>,
+    pub(crate) key_fetching: Option<KeyFetching>,
 }
 
 /// Files that the running configuration depends on.

@@ -6,7 +6,7 @@ use crate::map_files::MapFault;
 use std::fmt;
 use tidegate_certs::CertError;
 use tidegate_model::{AdminPlace, LogTarget, Syslog, SyslogPlace};
-use tidegate_proxy::auth::ListFault;
+use tidegate_proxy::auth::{KeyFileFault, ListFault};
 use tidegate_transport::ring::Unavailable;
 
 #[derive(Debug)]
@@ -24,6 +24,11 @@ pub enum StartFault {
     Users {
         site: String,
         fault: ListFault,
+    },
+    /// Keys of tokens of the site of that name.
+    TokenKeys {
+        site: String,
+        fault: KeyFileFault,
     },
     /// Rows of a map.
     Map(MapFault),
@@ -56,6 +61,7 @@ impl fmt::Display for StartFault {
             StartFault::Certificates { site, errors } => write_errors(f, &format!("site {site}: "), errors),
             StartFault::TicketKeys { errors } => write_errors(f, "", errors),
             StartFault::Users { site, fault } => write!(f, "site {site}: {fault}\n  help: {}", fault.help()),
+            StartFault::TokenKeys { site, fault } => write!(f, "site {site}: {fault}\n  help: {}", fault.help()),
             StartFault::Map(fault) => write!(f, "{fault}\n  help: {}", fault.help()),
             StartFault::UpstreamTls { pool, message } => write!(f, "pool {pool}: {message}"),
             StartFault::Bind(faults) => {

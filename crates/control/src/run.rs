@@ -8,6 +8,7 @@ use crate::generations::Origin;
 use crate::handle::{ControlHandle, Event};
 use crate::init::{self, Mailbox};
 use crate::issuing::SHOW_PERIOD;
+use crate::key_fetching::KeyFetching;
 use crate::map_rows::read_before_start;
 use crate::memory;
 use crate::names::without_address;
@@ -195,6 +196,7 @@ impl Control {
         self.names.look_again(Instant::now(), || without_address(running));
         self.look_at_unused_news();
         self.checkers.look(&self.running.snapshot, &self.process.registry);
+        KeyFetching::look_after(&mut self.key_fetching, &self.process);
         for slot in Stapling::look_after(&mut self.stapling, &self.tls, &self.process) {
             self.issuance.replace_revoked(&slot, &self.tls.obtained);
         }

@@ -3,6 +3,7 @@
 
 use crate::background::in_background;
 use crate::control::Control;
+use crate::key_fetching::KeyFetching;
 use crate::map_rows::MapRows;
 use crate::material::Material;
 use crate::pools::{PoolChange, begin_slowly, pool_changes, take_back_into_use};
@@ -24,6 +25,7 @@ impl Control {
         let now = self.running.configuration.clone();
         if delta.settings || !delta.sites.is_empty() {
             self.configure_cache();
+            KeyFetching::look_after(&mut self.key_fetching, &self.process);
         }
         let is_tls = |site: &Arc<Site>| site.tls.source != TlsSource::Off;
         if delta.settings {

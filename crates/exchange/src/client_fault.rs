@@ -47,7 +47,7 @@ pub fn gone(error: io::Error) -> ClientFault {
 pub fn body_fault(fault: BodyFault) -> ClientFault {
     match fault {
         BodyFault::Io(error) if error.kind() == io::ErrorKind::TimedOut => ClientFault::Refused(Refusal::BodyTooSlow),
-        BodyFault::Io(_) | BodyFault::Reset(_) | BodyFault::BadRecord | BodyFault::Framing(BodyError::Truncated) => {
+        BodyFault::Io(_) | BodyFault::Reset(_) | BodyFault::Broken | BodyFault::Framing(BodyError::Truncated) => {
             ClientFault::Gone
         }
         BodyFault::Framing(error) => ClientFault::Refused(Refusal::BadBody(error)),

@@ -22,8 +22,8 @@ pub enum BodyFault {
     Coding,
     /// The body, decoded, becomes far more than was sent.
     Bomb,
-    /// What a FastCGI server sent is no answer.
-    BadRecord,
+    /// The server broke a rule of its connection: by a record of FastCGI, or a frame of HTTP/2.
+    Broken,
 }
 
 impl From<io::Error> for BodyFault {
@@ -125,7 +125,9 @@ fn body_fault(fault: StreamFault) -> BodyFault {
             BodyFault::Framing(BodyError::TrailersTooLarge)
         }
         StreamFault::Malformed(_) => BodyFault::Framing(BodyError::BadTrailer),
+        StreamFault::BadBody(error) => BodyFault::Framing(error),
         StreamFault::Reset { code, by_peer } => BodyFault::Reset(Some(code).filter(|_| by_peer)),
-        StreamFault::Unprocessed | StreamFault::Lost => BodyFault::Reset(None),
+        StreamFault::Broken => BodyFault::Broken,
+        StreamFault::Unprocessed | StreamFault::Lost | StreamFault::TooLarge => BodyFault::Reset(None),
     }
 }

@@ -2,11 +2,13 @@
 
 use std::net::IpAddr;
 use std::time::Duration;
+use tidegate_access::Claims;
 use tidegate_model::Scheme;
 use tidegate_routing::RequestFacts;
 use tidegate_tables::Maps;
 use tidegate_wire::ClientCertificate;
 use tidegate_wire::head::{RequestHead, ResponseHead, Span};
+use tidegate_wire::proxy_protocol::Introduction;
 
 /// Facts about one request that are not in its head. The heads are not part of it, so that a step can read this while
 /// it changes one.
@@ -23,6 +25,8 @@ pub struct Context<'a> {
     pub client_certificate: Option<&'a ClientCertificate>,
     /// Letters, digits and `_`. `None` in plain text.
     pub tls_ja4: Option<&'a str>,
+    /// What a load balancer has said of the connection.
+    pub introduction: Option<&'a Introduction>,
     /// `host:port`; `None` until a server was chosen.
     pub upstream_address: Option<&'a str>,
     pub request_id: RequestId,
@@ -30,6 +34,8 @@ pub struct Context<'a> {
     pub given_id: Option<&'a str>,
     /// Who has logged in.
     pub user: Option<&'a str>,
+    /// What the token says that was verified.
+    pub claims: Option<&'a Claims>,
     /// In a page for an error: the status that the client gets, and the reason code or nothing.
     pub error: Option<(u16, &'a str)>,
     pub now_unix_ms: u64,

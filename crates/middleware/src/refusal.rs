@@ -3,6 +3,7 @@
 //! crate `exchange` and by `proxy`'s `failure`; how the answer is written, by `errors`.
 
 use crate::rewrite::RewriteError;
+use tidegate_access::TokenFault;
 use tidegate_fastcgi::PathError;
 use tidegate_routing::decision::Rejection;
 use tidegate_routing::path_policy::PathRefusal;
@@ -55,6 +56,7 @@ pub enum Refusal {
     },
     NotAuthenticated,
     PasswordsBusy,
+    Token(TokenRefusal),
 
     BodyTooSlow,
     BodyTooLarge,
@@ -70,6 +72,8 @@ pub enum Refusal {
     FileRange,
     FilePrecondition,
     FileUnreadable,
+    /// An application names a file that is in no folder of which it may have files sent.
+    SendFileOutside,
     /// The list of a folder is made by a thread beside, and the system gives none.
     NoThread,
 
@@ -91,6 +95,19 @@ pub enum Refusal {
     Upstream(UpstreamError),
 }
 
+/// Why `jwt` refuses a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenRefusal {
+    Missing,
+    Refused(TokenFault),
+    /// More than one token in the same place.
+    Unclear,
+    /// Good, and not good enough for this route.
+    NotEnough,
+    /// The keys of its issuer have not come yet.
+    KeysMissing,
+}
+
 /// What is known of a refusal.
 struct Row {
     status: u16,
@@ -104,7 +121,9 @@ const NEEDS_HTTPS: &str = "plain HTTP was sent to a port that speaks TLS; use ht
 const NEEDS_HTTP: &str = "TLS was sent to a port that speaks plain HTTP; use http:// in the address";
 const NEEDS_CERTIFICATE: &str = "a certificate of the client is needed, and the connection was made without one";
 const NEEDS_PASSWORD: &str = "a name and a password are needed, and not what was sent";
+const NO_KEYS: &str = "the keys that tokens are verified with have not come yet; try again in a moment";
 const NOT_KEPT: &str = "nothing is kept that answers this request, and it asks for nothing else";
+const NOT_CODED_SO: &str = "the request body is not what its Content-Encoding says";
 const TOO_OFTEN: &str = "there were too many requests; try again later";
 const TOO_MANY: &str = "there are too many requests at the same time";
 const NOT_VALID: &str = "the request is not valid";
@@ -113,6 +132,7 @@ const HEAD_TOO_LARGE: &str = "the request head is too large";
 const ABOVE_ROOT: &str = "the path leads above the root";
 const TOO_SLOW: &str = "the request came too slowly";
 const NO_RANGE: &str = "there is no such range";
+const ABOVE_SERVERS: &str = "the header fields are larger than the upstream server takes";
 const NO_VALID_ANSWER: &str = "the upstream server gave no valid answer";
 const OUT_OF_REACH: &str = "the upstream server cannot be reached";
 const TOO_LATE: &str = "the upstream server did not answer in time";
@@ -142,6 +162,21 @@ impl Refusal {
         self.row().sentence
     }
 
+    /// Whether the request could not be served, as it was: whoever sends another one provokes no such refusal, unless
+    /// something is wrong here or behind.
+    pub fn is_failure(self) -> bool {
+        matches!(
+            self,
+            Refusal::Upstream(_)
+                | Refusal::ScriptHeadTooLarge
+                | Refusal::FileUnreadable
+                | Refusal::NoThread
+                | Refusal::BodyNotKept
+                | Refusal::DecodersBusy
+                | Refusal::PasswordsBusy
+        )
+    }
+
     /// The methods to name beside a 405 (RFC 9110 section 15.5.6), where they are the same everywhere.
     pub fn methods_allowed(self) -> Option<&'static str> {
         matches!(self, Refusal::ConnectMethod | Refusal::TraceMethod).then_some(METHODS)
@@ -155,6 +190,7 @@ impl Refusal {
             Refusal::Upstream(PoolFull | QueueTimeout | Overloaded)
                 | Refusal::NoThread
                 | Refusal::PasswordsBusy
+                | Refusal::Token(TokenRefusal::KeysMissing)
                 | Refusal::DecodersBusy
                 | Refusal::BodyNotKept
                 | Refusal::PurgesMany
@@ -195,6 +231,7 @@ impl Refusal {
             Refusal::RateLimited { status } => (status, "rate_limited", Some("rate-limit"), TOO_OFTEN),
             Refusal::ConcurrencyLimited { status } => (status, "concurrency_limited", Some("concurrency-limit"), TOO_MANY),
             Refusal::NotAuthenticated => (401, "not_authenticated", Some("basic-auth"), NEEDS_PASSWORD),
+            Refusal::Token(token) => return row_of_token(token),
             Refusal::PasswordsBusy => (503, "passwords_busy", Some("basic-auth"), "too many passwords wait to be verified"),
 
             Refusal::BodyTooSlow => (408, "body_too_slow", Some("limits body-rate"), TOO_SLOW),
@@ -202,9 +239,7 @@ impl Refusal {
                 (413, "body_too_large", Some("body-limit"), "the request body is larger than this route allows")
             }
             Refusal::BadBody(error) => (400, error.reason(), None, NOT_VALID),
-            Refusal::BadCoding => {
-                (400, "bad_content_encoding", Some("decompress"), "the request body is not what its Content-Encoding says")
-            }
+            Refusal::BadCoding => (400, "bad_content_encoding", Some("decompress"), NOT_CODED_SO),
             Refusal::Bomb => {
                 (413, "decompression_bomb", Some("decompress ratio"), "the request body becomes far more than was sent")
             }
@@ -219,6 +254,7 @@ impl Refusal {
             Refusal::FileRange => (416, "file_range", None, NO_RANGE),
             Refusal::FilePrecondition => (412, "file_precondition", None, "the file is not as the request expects it"),
             Refusal::NoThread => (503, "no_thread", None, "the system has no thread for this now; try again in a moment"),
+            Refusal::SendFileOutside => (502, "send_file_outside", Some("send-file"), NO_VALID_ANSWER),
             Refusal::FileUnreadable => (500, "file_unreadable", None, "the file cannot be read now"),
 
             Refusal::KeptRange => (416, "cache_range", None, NO_RANGE),
@@ -237,6 +273,17 @@ impl Refusal {
         };
         Row { status, reason, setting, sentence }
     }
+}
+
+fn row_of_token(refusal: TokenRefusal) -> Row {
+    let (status, reason, setting, sentence) = match refusal {
+        TokenRefusal::Missing => (401, "token_missing", "jwt", "a token is needed"),
+        TokenRefusal::Refused(fault) => (401, fault.reason(), "jwt", "the token cannot be taken"),
+        TokenRefusal::Unclear => (400, "token_unclear", "jwt", "there is more than one token"),
+        TokenRefusal::NotEnough => (403, "token_not_enough", "jwt require", "the token does not allow this"),
+        TokenRefusal::KeysMissing => (503, "token_keys_missing", "jwt jwks", NO_KEYS),
+    };
+    Row { status, reason, setting: Some(setting), sentence }
 }
 
 fn sentence_of_head(error: HeadError) -> &'static str {
@@ -276,6 +323,7 @@ fn row_of_upstream(error: UpstreamError) -> Row {
         UpstreamError::IdleTimeout => (504, Some("timeout idle"), TOO_LATE),
         UpstreamError::TotalTimeout => (504, Some("timeout total"), "the request took longer than it may"),
         UpstreamError::ConnectTimeout => (502, Some("timeout connect"), OUT_OF_REACH),
+        UpstreamError::RequestHeadTooLarge => (431, None, ABOVE_SERVERS),
         UpstreamError::HeadTooLarge => (502, Some("limits header-bytes"), NO_VALID_ANSWER),
         UpstreamError::ResolveFailed | UpstreamError::ConnectFailed | UpstreamError::TlsFailed => (502, None, OUT_OF_REACH),
         UpstreamError::TlsRefused => (502, Some("tls"), "the upstream server has refused the TLS connection"),
@@ -305,6 +353,12 @@ impl From<Rejection> for Refusal {
 impl From<HeadError> for Refusal {
     fn from(error: HeadError) -> Refusal {
         Refusal::Head(error)
+    }
+}
+
+impl From<TokenRefusal> for Refusal {
+    fn from(token: TokenRefusal) -> Refusal {
+        Refusal::Token(token)
     }
 }
 

@@ -12,6 +12,7 @@ use crate::context::{Context, Scratch};
 use crate::cors::CompiledCors;
 use crate::csrf::CompiledCsrf;
 use crate::header::CompiledHeaderChanges;
+use crate::jwt::CompiledJwt;
 use crate::limited::Limited;
 use crate::rate_limit::CompiledRateLimit;
 use crate::refusal::Refusal;
@@ -35,6 +36,8 @@ pub enum CompiledStep {
     Csrf(Box<CompiledCsrf>),
     /// At most one of a route. Whether the password fits is for the caller to find out.
     BasicAuth(Box<CompiledBasicAuth>),
+    /// At most one of a route. Whose key has signed a token is for the caller to find out.
+    Jwt(Box<CompiledJwt>),
     /// At most one of a route.
     ClientAuth,
     RateLimit(Box<CompiledRateLimit>),
@@ -57,10 +60,10 @@ pub fn compile_steps(scope: Scope<'_>, site_steps: &[Step], route_steps: &[Step]
     let of_site = site_steps.iter().map(|step| (step, Scope { route: "", ..scope }));
     let all = of_site.chain(route_steps.iter().map(|step| (step, scope)));
     // A route asks for names and passwords in its own way, or not at all.
-    let is_auth = |(_, (step, _)): &(usize, (&Step, Scope<'_>))| matches!(step, Step::BasicAuth(_));
-    let last_auth = all.clone().enumerate().filter(is_auth).last().map(|(position, _)| position);
-    let is_csrf = |(_, (step, _)): &(usize, (&Step, Scope<'_>))| matches!(step, Step::Csrf(_));
-    let last_csrf = all.clone().enumerate().filter(is_csrf).last().map(|(position, _)| position);
+    let last = |is_one: fn(&Step) -> bool| all.clone().enumerate().filter(|(_, (step, _))| is_one(step)).last();
+    let last_auth = last(|step| matches!(step, Step::BasicAuth(_))).map(|(position, _)| position);
+    let last_jwt = last(|step| matches!(step, Step::Jwt(_))).map(|(position, _)| position);
+    let last_csrf = last(|step| matches!(step, Step::Csrf(_))).map(|(position, _)| position);
     let requires_certificate = requires_certificate(site_steps.iter().chain(route_steps));
     let is_demand = |(_, (step, _)): &(usize, (&Step, Scope<'_>))| matches!(step, Step::ClientAuth(_));
     let first_demand = all.clone().enumerate().find(is_demand).map(|(position, _)| position);
@@ -69,6 +72,7 @@ pub fn compile_steps(scope: Scope<'_>, site_steps: &[Step], route_steps: &[Step]
     for (position, (step, scope)) in all.enumerate() {
         let is_overruled = match step {
             Step::BasicAuth(_) => Some(position) != last_auth,
+            Step::Jwt(_) => Some(position) != last_jwt,
             Step::Csrf(_) => Some(position) != last_csrf,
             // Asked as early as anybody says it, and once.
             Step::ClientAuth(_) => Some(position) != first_demand || !requires_certificate,
@@ -108,6 +112,8 @@ pub enum Halt<'s> {
     /// The client has to log in before it goes on. Who finds that it may calls again with the same walk, its name in
     /// the context.
     Authenticate(&'s CompiledBasicAuth),
+    /// As with [`Authenticate`](Halt::Authenticate), by a token.
+    Verify(&'s CompiledJwt),
 }
 
 /// Applies the steps that change the request, in order, from where the walk has got, up to one that answers it or has
@@ -153,8 +159,13 @@ pub fn apply_request<'s>(
                 }
             }
             CompiledStep::BasicAuth(auth) => {
-                walk.hides_credentials = !auth.forwards;
+                walk.hides_credentials |= !auth.forwards;
                 return Ok(Halt::Authenticate(auth));
+            }
+            CompiledStep::Jwt(jwt) => {
+                jwt.remove_look_alikes(head);
+                walk.hides_credentials |= !jwt.settings.forwards;
+                return Ok(Halt::Verify(jwt));
             }
         }
     }
@@ -183,6 +194,7 @@ pub fn apply_paths(
             | CompiledStep::Cors(_)
             | CompiledStep::Csrf(_)
             | CompiledStep::BasicAuth(_)
+            | CompiledStep::Jwt(_)
             | CompiledStep::ClientAuth
             | CompiledStep::RateLimit(_)
             | CompiledStep::ConcurrencyLimit(_) => {}
@@ -210,7 +222,8 @@ pub fn changes_response(steps: &[CompiledStep]) -> bool {
         | CompiledStep::Csrf(_)
         | CompiledStep::ClientAuth
         | CompiledStep::ConcurrencyLimit(_)
-        | CompiledStep::BasicAuth(_) => false,
+        | CompiledStep::BasicAuth(_)
+        | CompiledStep::Jwt(_) => false,
     })
 }
 
@@ -237,6 +250,7 @@ pub fn apply_response(
             | CompiledStep::Access(_)
             | CompiledStep::Csrf(_)
             | CompiledStep::BasicAuth(_)
+            | CompiledStep::Jwt(_)
             | CompiledStep::ClientAuth
             | CompiledStep::ConcurrencyLimit(_) => {}
         }
@@ -266,9 +280,10 @@ impl CompiledStep {
                 CompiledStep::ConcurrencyLimit(Box::new(CompiledConcurrencyLimit::new(limit, &scope_name, scope.tables)))
             }
             Step::BasicAuth(Some(auth)) => CompiledStep::BasicAuth(Box::new(CompiledBasicAuth::new(auth))),
+            Step::Jwt(Some(jwt)) => CompiledStep::Jwt(Box::new(CompiledJwt::new(jwt))),
             Step::ClientAuth(_) => CompiledStep::ClientAuth,
             // One step is made of all that allow and deny together; nothing is left of an `off`.
-            Step::Allow(_) | Step::Deny(_) | Step::BasicAuth(None) | Step::Csrf(None) => return Ok(None),
+            Step::Allow(_) | Step::Deny(_) | Step::BasicAuth(None) | Step::Csrf(None) | Step::Jwt(None) => return Ok(None),
         }))
     }
 }
@@ -284,6 +299,14 @@ impl Scope<'_> {
 pub fn compiled_basic_auth_of(steps: &[CompiledStep]) -> Option<&CompiledBasicAuth> {
     steps.iter().find_map(|step| match step {
         CompiledStep::BasicAuth(auth) => Some(&**auth),
+        _ => None,
+    })
+}
+
+/// The `jwt` among compiled steps, if there is one.
+pub fn compiled_jwt_of(steps: &[CompiledStep]) -> Option<&CompiledJwt> {
+    steps.iter().find_map(|step| match step {
+        CompiledStep::Jwt(jwt) => Some(&**jwt),
         _ => None,
     })
 }
@@ -331,7 +354,7 @@ mod tests {
     ) -> Result<After, Refusal> {
         match walk_on(steps, &mut Walk::default(), head, context, scratch)? {
             Halt::Done(after) => Ok(after),
-            Halt::Authenticate(_) => panic!("nobody has to log in here"),
+            Halt::Authenticate(_) | Halt::Verify(_) => panic!("nobody has to log in here"),
         }
     }
 
@@ -420,7 +443,7 @@ mod tests {
             let mut head = request("/", "example.com", &[]);
             let halt = walk_on(&steps, &mut Walk::default(), &mut head, &context(), &mut Scratch::default());
             let realm = match halt.expect("no refusal") {
-                Halt::Done(_) => None,
+                Halt::Done(_) | Halt::Verify(_) => None,
                 Halt::Authenticate(auth) => auth.challenge.split('"').nth(1).map(str::to_owned),
             };
             assert_eq!(realm.as_deref(), expected);

@@ -98,6 +98,7 @@ impl Configuration {
             driver: self.driver,
             memory: self.memory,
             cache: self.cache.clone(),
+            certificates: self.certificates.clone(),
             acme: self.acme.clone(),
             storage: self.storage.clone(),
             ticket_keys: self.ticket_keys.clone(),
@@ -206,6 +207,7 @@ fn have_same_settings(before: &Configuration, now: &Configuration) -> bool {
         driver,
         memory,
         cache,
+        certificates,
         acme,
         storage,
         ticket_keys,
@@ -216,6 +218,7 @@ fn have_same_settings(before: &Configuration, now: &Configuration) -> bool {
     } = before;
     (edition, tcp, listeners, maps) == (&now.edition, &now.tcp, &now.listeners, &now.maps)
         && (admin, drain_delay) == (&now.admin, &now.drain_delay)
+        && certificates == &now.certificates
         && (access_logs, log, threads, memory, cache) == (&now.access_logs, &now.log, &now.threads, &now.memory, &now.cache)
         && (acme, storage, ticket_keys, drain, limits) == (&now.acme, &now.storage, &now.ticket_keys, &now.drain, &now.limits)
         && (driver, filled) == (&now.driver, &now.filled)

@@ -78,6 +78,10 @@ pub enum Placeholder {
     TlsClient(ClientCertificateField),
     /// What software the client is, by its ClientHello.
     TlsJa4,
+    /// What the header of a load balancer says of the connection (`accept-proxy-protocol`): the name that its client
+    /// has asked for, and an identifier.
+    ProxyAuthority,
+    ProxyUniqueId,
     /// Lower case.
     RequestHeader(String),
     /// With case, as cookies have it. Of several of the name the first.
@@ -86,8 +90,10 @@ pub enum Placeholder {
     ResponseHeader(String),
     UpstreamAddress,
     RequestId,
-    /// Who has logged in, after `basic-auth`; empty when nobody has.
+    /// Who has logged in, after `basic-auth` or `jwt`; empty when nobody has.
     AuthUser,
+    /// What a token says, by the name of the claim, after `jwt`. With case; empty without a token or such a claim.
+    JwtClaim(String),
     TimeUnixMs,
     /// What the `map` of that name has for its key.
     Map(String),
@@ -178,6 +184,8 @@ impl Placeholder {
         ("tls.client.not_after", Placeholder::TlsClient(ClientCertificateField::NotAfter)),
         ("tls.client.verified", Placeholder::TlsClient(ClientCertificateField::Verified)),
         ("tls.ja4", Placeholder::TlsJa4),
+        ("proxy_protocol.authority", Placeholder::ProxyAuthority),
+        ("proxy_protocol.unique_id", Placeholder::ProxyUniqueId),
         ("upstream.address", Placeholder::UpstreamAddress),
         ("request.id", Placeholder::RequestId),
         ("auth.user", Placeholder::AuthUser),
@@ -200,6 +208,9 @@ impl Placeholder {
         let cookie = name.strip_prefix("request.cookie.").or_else(|| name.strip_prefix("cookie."));
         if let Some(cookie) = cookie.filter(|cookie| !cookie.is_empty()) {
             return Some(Placeholder::RequestCookie(cookie.to_owned()));
+        }
+        if let Some(claim) = name.strip_prefix("jwt.").filter(|claim| !claim.is_empty()) {
+            return Some(Placeholder::JwtClaim(claim.to_owned()));
         }
         if let Some(map) = name.strip_prefix("map.").filter(|map| !map.is_empty()) {
             return Some(Placeholder::Map(map.to_owned()));
@@ -232,6 +243,9 @@ impl Placeholder {
             | Placeholder::RequestHeader(_)
             | Placeholder::RequestCookie(_) => true,
             Placeholder::ClientPort
+            | Placeholder::ProxyAuthority
+            | Placeholder::ProxyUniqueId
+            | Placeholder::JwtClaim(_)
             | Placeholder::TlsSni
             | Placeholder::TlsVersion
             | Placeholder::TlsJa4
@@ -259,6 +273,7 @@ impl fmt::Display for Placeholder {
             Placeholder::RequestHeader(name) => write!(f, "{{request.header.{name}}}"),
             Placeholder::RequestCookie(name) => write!(f, "{{request.cookie.{name}}}"),
             Placeholder::ResponseHeader(name) => write!(f, "{{response.header.{name}}}"),
+            Placeholder::JwtClaim(name) => write!(f, "{{jwt.{name}}}"),
             Placeholder::Map(name) => write!(f, "{{map.{name}}}"),
             Placeholder::LogOwn(name) => write!(f, "{{log.{name}}}"),
             Placeholder::Log(field) => write!(f, "{{{}}}", field.name()),

@@ -7,6 +7,7 @@ use crate::cors::Cors;
 use crate::csrf::Csrf;
 use crate::fastcgi::FastCgi;
 use crate::files::Files;
+use crate::jwt::Jwt;
 use crate::limiting::{ConcurrencyLimit, RateLimit};
 use crate::matching::{Field, MatchLine};
 use crate::placeholder::Template;
@@ -44,6 +45,8 @@ pub enum Step {
     Csrf(Option<Csrf>),
     /// `basic-auth`; `None` is `basic-auth "off"`. The last one written counts.
     BasicAuth(Option<BasicAuth>),
+    /// `jwt`; `None` is `jwt "off"`. The last one written counts.
+    Jwt(Option<Box<Jwt>>),
     /// `client-auth "require"`: who has shown no certificate is refused. The last one written counts.
     ClientAuth(ClientAuthDemand),
     /// `rate-limit "100/s" by="client-ip"`
@@ -69,9 +72,21 @@ impl From<Vec<IpNet>> for AccessRule {
 /// A step that answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Terminal {
-    Respond { status: u16, body: Template, content_type: Option<String> },
-    Redirect { to: Template, status: u16 },
-    Proxy { pool: PoolName, retry: RouteRetry },
+    Respond {
+        status: u16,
+        body: Template,
+        content_type: Option<String>,
+    },
+    Redirect {
+        to: Template,
+        status: u16,
+    },
+    /// `rewrites_location`: what answers say of where something is, is translated to what the client sees.
+    Proxy {
+        pool: PoolName,
+        retry: RouteRetry,
+        rewrites_location: bool,
+    },
     Files(Box<Files>),
     FastCgi(Box<FastCgi>),
     Split(Split),
@@ -95,6 +110,7 @@ impl Step {
             | Step::Cors(_)
             | Step::Csrf(_)
             | Step::BasicAuth(_)
+            | Step::Jwt(_)
             | Step::ClientAuth(_) => Vec::new(),
         }
     }

@@ -63,6 +63,8 @@ impl Split {
 pub struct SplitArm {
     pub pool: PoolName,
     pub retry: RouteRetry,
+    /// As that of a `proxy`.
+    pub rewrites_location: bool,
     /// 0 to [`SplitArm::WEIGHT_MAX`]; 0 is nobody.
     pub weight: u32,
 }

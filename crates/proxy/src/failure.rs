@@ -57,11 +57,11 @@ pub fn upstream_body_fault(fault: &BodyFault) -> Failure {
     let error = match fault {
         BodyFault::Io(error) if error.kind() == io::ErrorKind::TimedOut => UpstreamError::IdleTimeout,
         BodyFault::Io(_) | BodyFault::Reset(_) | BodyFault::Framing(BodyError::Truncated) => UpstreamError::BodyCut,
-        BodyFault::Framing(_) | BodyFault::BadRecord | BodyFault::Coding | BodyFault::Bomb => UpstreamError::BadResponse,
+        BodyFault::Framing(_) | BodyFault::Broken | BodyFault::Coding | BodyFault::Bomb => UpstreamError::BadResponse,
     };
     let reset = match fault {
         BodyFault::Reset(code) => *code,
-        BodyFault::Io(_) | BodyFault::Framing(_) | BodyFault::BadRecord | BodyFault::Coding | BodyFault::Bomb => None,
+        BodyFault::Io(_) | BodyFault::Framing(_) | BodyFault::Broken | BodyFault::Coding | BodyFault::Bomb => None,
     };
     UpstreamFault { reset, ..UpstreamFault::new(error, Progress::Answering) }.into()
 }

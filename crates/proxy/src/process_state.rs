@@ -4,7 +4,7 @@
 //! snapshots to the next in `worker`; counters live on in `telemetry::Registry`, tickets and the internal CA in
 //! `certs::TlsProcessState`.
 
-use crate::auth::{UserFiles, Verifier};
+use crate::auth::{KeySets, UserFiles, Verifier};
 use crate::cached::CacheTier;
 use crate::challenges::Challenges;
 use crate::inquiry::Inquiries;
@@ -33,6 +33,8 @@ pub struct ProcessState {
     /// What every `map` has, of its source and changed since.
     pub maps: Maps,
     pub verifier: Verifier,
+    /// Keys that tokens are verified with.
+    pub key_sets: KeySets,
     /// Of orders for certificates that are open.
     pub challenges: Challenges,
     pub inquiries: Inquiries,
@@ -53,6 +55,7 @@ impl ProcessState {
             user_files: UserFiles::default(),
             maps: Maps::default(),
             verifier: Verifier::default(),
+            key_sets: KeySets::default(),
             challenges: Challenges::default(),
             inquiries: Inquiries::default(),
             cache: CacheTier::new(),

@@ -11,6 +11,7 @@ mod challenge;
 mod early;
 mod hops;
 mod kept;
+mod mounted;
 mod next_route;
 mod steps;
 mod total;
@@ -184,6 +185,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         if self.connection.stream.is_early() {
             Box::pin(settle_early(self.exchange, self.connection, &site)).await?;
         }
+        site.compiled.identity.remove_claimed(&mut self.exchange.head.fields);
         let route = match self.find_route(&site) {
             Ok(route) => route,
             Err(refusal) => return Box::pin(self.answer_refusal(refusal)).await,
@@ -208,6 +210,9 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             return Box::pin(self.answer_refusal(refusal)).await;
         }
         if self.may_count_hops() && Box::pin(self.take_hop(route)).await? {
+            return Ok(());
+        }
+        if route.rewrites_location && Box::pin(self.redirect_to_mount(route)).await? {
             return Ok(());
         }
         let Some(pool) = self.spell_path(&site, route).find_pool(route) else {
@@ -452,6 +457,9 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         metrics.requests.increment();
         if self.exchange.record.status >= 500 {
             metrics.server_errors.increment();
+            if self.exchange.record.is_failure() {
+                metrics.failures.increment();
+            }
         }
         self.connection.facts.end();
         self.connection.account_bytes();
@@ -562,6 +570,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
                 ja4: self.connection.ja4.as_deref(),
                 resumed: tls.resumed,
             }),
+            introduction: self.connection.said_by_balancer(),
             referer: field(HeaderId::Referer),
             user_agent: field(HeaderId::UserAgent),
             request_id: record.given_id.as_deref().map_or(&record.request_id().to_hex(), str::as_bytes),

@@ -22,7 +22,7 @@ mod tests;
 
 pub use client_certificate::client_certificate_text;
 pub use condition::{Conditions, RequestFacts};
-pub use cookie::cookie_value;
+pub use cookie::{cookie_value, cookie_values};
 pub use hosts::{Greeting, Router, Taker};
 pub use map_test::{MapTest, host_of};
 pub use routes::{Explanation, Reason, Routes};

@@ -85,6 +85,9 @@ fn push_key(key: &Template, facts: &RequestFacts<'_>, out: &mut Vec<u8>) {
                 out.extend_from_slice(cookie_value(&head.fields, name.as_bytes()).unwrap_or_default());
             }
             Placeholder::ClientPort
+            | Placeholder::ProxyAuthority
+            | Placeholder::ProxyUniqueId
+            | Placeholder::JwtClaim(_)
             | Placeholder::TlsSni
             | Placeholder::TlsVersion
             | Placeholder::TlsJa4

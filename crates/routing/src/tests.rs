@@ -255,7 +255,8 @@ fn ip() -> impl Strategy<Value = IpAddr> {
 fn route() -> impl Strategy<Value = Route> {
     let line = vec(condition(), 1..3).prop_map(|conditions| MatchLine { conditions });
     (vec(path_pattern(), 0..3), prop_oneof![1 => Just(Vec::new()), 1 => vec(line, 1..3)]).prop_map(|(paths, matches)| {
-        let terminal = Terminal::Proxy { pool: PoolName("p".into()), retry: tidegate_model::RouteRetry::OfPool };
+        let (pool, retry) = (PoolName("p".into()), tidegate_model::RouteRetry::OfPool);
+        let terminal = Terminal::Proxy { pool, retry, rewrites_location: false };
         Route { paths, matches, ..Route::of_all(terminal) }
     })
 }
@@ -319,7 +320,8 @@ proptest! {
 fn route_of(paths: &[PathPattern], lines: &[&[(bool, ConditionKind)]]) -> Route {
     let condition = |(negated, kind): &(bool, ConditionKind)| Condition { negated: *negated, kind: kind.clone() };
     let line = |conditions: &&[(bool, ConditionKind)]| MatchLine { conditions: conditions.iter().map(condition).collect() };
-    let terminal = Terminal::Proxy { pool: PoolName("p".into()), retry: tidegate_model::RouteRetry::OfPool };
+    let (pool, retry) = (PoolName("p".into()), tidegate_model::RouteRetry::OfPool);
+    let terminal = Terminal::Proxy { pool, retry, rewrites_location: false };
     Route { paths: paths.to_vec(), matches: lines.iter().map(line).collect(), ..Route::of_all(terminal) }
 }
 

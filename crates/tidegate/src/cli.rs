@@ -43,6 +43,15 @@ impl ConfigFile {
     }
 }
 
+/// With whom ports are shared.
+#[derive(Args, Clone, Copy)]
+pub struct Sharing {
+    /// Listen beside processes of this user with another configuration; the system gives each a part of the connections.
+    /// Processes of the same configuration share their ports without it.
+    #[arg(long)]
+    pub share_port: bool,
+}
+
 #[derive(Subcommand)]
 pub enum Command {
     /// Run with a configuration file until SIGTERM, then finish the requests in flight.
@@ -52,6 +61,8 @@ pub enum Command {
         /// Apply the configuration whenever its file, or one that it includes, changes. SIGHUP applies it too.
         #[arg(long)]
         watch: bool,
+        #[command(flatten)]
+        sharing: Sharing,
     },
     /// Run a proxy without a file: `tidegate proxy --from :8443 --to 127.0.0.1:9000`.
     Proxy {
@@ -65,6 +76,8 @@ pub enum Command {
         /// when that is taken.
         #[arg(long, value_name = "ADDRESS")]
         admin: Option<String>,
+        #[command(flatten)]
+        sharing: Sharing,
     },
     /// Serve the files of a folder, without a configuration: `tidegate serve /srv/www`.
     Serve {
@@ -84,6 +97,8 @@ pub enum Command {
         /// when that is taken.
         #[arg(long, value_name = "ADDRESS")]
         admin: Option<String>,
+        #[command(flatten)]
+        sharing: Sharing,
     },
     /// A self-contained demonstration with an own CA and an embedded upstream; prints a `curl` line to try.
     Demo {
@@ -95,6 +110,8 @@ pub enum Command {
     Check {
         #[command(flatten)]
         config: ConfigFile,
+        #[command(flatten)]
+        sharing: Sharing,
     },
     /// Say where a request would go, and why not elsewhere: `tidegate explain GET https://example.com/api`. Nothing is
     /// sent.

@@ -43,6 +43,7 @@ fn is_unreached(fault: UpstreamFault) -> bool {
             | UpstreamError::BadWebSocketAccept
             | UpstreamError::NoWebSocket
             | UpstreamError::HeadTooLarge
+            | UpstreamError::RequestHeadTooLarge
             | UpstreamError::Overloaded => false,
         }
 }

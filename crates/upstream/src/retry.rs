@@ -134,7 +134,7 @@ impl Tries {
         }
         if was.is_race(fault) && self.repairs < REPAIRS_MAX {
             self.repairs += 1;
-            self.more().needs_fresh = (was == Was::Pooled).then_some(position);
+            self.more().needs_fresh = was.ends_with_others(fault).then_some(position);
             return NextTry::SameServer(position);
         }
         let Some(retry) = terms.retry else { return NextTry::None };
@@ -224,6 +224,7 @@ fn is_retried(retry: &Retry, fault: UpstreamFault, is_late: bool) -> bool {
         | UpstreamError::BadWebSocketAccept
         | UpstreamError::NoWebSocket
         | UpstreamError::HeadTooLarge
+        | UpstreamError::RequestHeadTooLarge
         | UpstreamError::Overloaded => false,
     }
 }

@@ -205,6 +205,8 @@ pub struct ServerShared {
     pub health: Health,
     /// Requests that wait for a connection under `max-connections`.
     pub queue: Queue,
+    /// Requests that wait because it takes none on the connections of HTTP/2 that it has.
+    pub awaiting_stream: Awaiting,
     /// How long its answers usually take, where that is learnt.
     pub usual: Usual,
     open: AtomicU32,
@@ -216,6 +218,7 @@ impl ServerShared {
         ServerShared {
             health: Health::new(began, news),
             queue: Queue::default(),
+            awaiting_stream: Awaiting::default(),
             usual: Usual::default(),
             open: AtomicU32::new(0),
             in_flight: AtomicU32::new(0),

@@ -182,6 +182,7 @@ impl<S: Sock> Attempt<S> {
             | UpstreamError::QueueTimeout
             | UpstreamError::TotalTimeout
             | UpstreamError::NoWebSocket
+            | UpstreamError::RequestHeadTooLarge
             | UpstreamError::Overloaded => {}
         }
     }

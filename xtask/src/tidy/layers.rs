@@ -24,19 +24,21 @@ const LAYERS: &[Layer] = &[
     Layer { name: "kdl", may_use: &[] },
     Layer { name: "parallel", may_use: &[] },
     Layer { name: "passwords", may_use: &[] },
+    Layer { name: "access", may_use: &["model"] },
     Layer { name: "tables", may_use: &["model"] },
     Layer { name: "routing", may_use: &["model", "wire", "tables"] },
     Layer { name: "telemetry", may_use: &["model"] },
     Layer { name: "transport", may_use: &["wire", "telemetry"] },
-    Layer { name: "middleware", may_use: &["model", "wire", "fastcgi", "routing", "limiting", "tables", "telemetry"] },
+    Layer { name: "middleware", may_use: &["model", "wire", "access", "fastcgi", "routing", "limiting", "tables", "telemetry"] },
     Layer { name: "message", may_use: &["wire", "transport"] },
-    Layer { name: "exchange", may_use: &["model", "wire", "passwords", "transport", "middleware", "message"] },
+    Layer { name: "exchange", may_use: &["model", "wire", "access", "passwords", "transport", "middleware", "message"] },
     Layer { name: "upstream", may_use: &["model", "wire", "balancing", "fastcgi", "telemetry", "transport", "message"] },
     Layer {
         name: "proxy",
         may_use: &[
             "model",
             "wire",
+            "access",
             "balancing",
             "limiting",
             "cache",
@@ -70,6 +72,7 @@ const LAYERS: &[Layer] = &[
         may_use: &[
             "model",
             "api",
+            "access",
             "parallel",
             "balancing",
             "cache",
@@ -121,6 +124,8 @@ const LAYERS: &[Layer] = &[
     Layer { name: "testkit", may_use: &[] },
     // The lab's relay only, which shows what a driver costs. Whoever measures uses nothing of what is measured.
     Layer { name: "lab", may_use: &["transport"] },
+    // Applications behind the program, which is a process to it as well.
+    Layer { name: "apps", may_use: &["testkit"] },
     Layer { name: "xtask", may_use: &[] },
 ];
 
@@ -132,6 +137,7 @@ const WITHOUT_RUNTIME: &[&str] = &[
     "limiting",
     "kdl",
     "passwords",
+    "access",
     "tables",
     "routing",
     "coding",
@@ -158,6 +164,7 @@ const MAY_SERIALISE: &[&str] = &[
     "tidegate",
     "testkit",
     "lab",
+    "apps",
     "xtask",
 ];
 const SERIALISERS: &[&str] = &["serde", "serde_core", "serde_derive", "serde_json"];
@@ -220,7 +227,7 @@ fn short(package: &str) -> &str {
 
 fn manifest(name: &str) -> String {
     match name {
-        "lab" | "xtask" => format!("{name}/Cargo.toml"),
+        "lab" | "apps" | "xtask" => format!("{name}/Cargo.toml"),
         _ => format!("crates/{name}/Cargo.toml"),
     }
 }
@@ -287,7 +294,7 @@ mod tests {
         check_graph(
             "tidegate-model ours serde\nserde 1.0",
             &[
-                "crates/model/Cargo.toml: layer: `model` uses serde; only api, cert-import, config, discovery, storage, dns-records, acme, admin, tidegate, testkit, lab, xtask may",
+                "crates/model/Cargo.toml: layer: `model` uses serde; only api, cert-import, config, discovery, storage, dns-records, acme, admin, tidegate, testkit, lab, apps, xtask may",
             ],
         );
     }

@@ -42,11 +42,14 @@ pub static SPLIT_PROXY: Directive = Directive {
     places: &[Place::Split],
     repeat: Repeat::Many,
     arguments: proxy::ARGUMENTS,
-    properties: &[Property::once(
-        "weight",
-        Kind::Integer { min: 0, max: SplitArm::WEIGHT_MAX as u64 },
-        "Its part of the requests, beside the others'; `1` when left out. `0` is nobody.",
-    )],
+    properties: &[
+        Property::once(
+            "weight",
+            Kind::Integer { min: 0, max: SplitArm::WEIGHT_MAX as u64 },
+            "Its part of the requests, beside the others'; `1` when left out. `0` is nobody.",
+        ),
+        proxy::REWRITE_LOCATION,
+    ],
     block: Block::Optional(Place::Pool),
     summary: "A pool that gets a share of the requests.",
     details: "It takes what `proxy` takes elsewhere: the name of a pool, or addresses.",
@@ -65,8 +68,8 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
     let lines = line.lines(lowering);
     for child in &lines {
         let weight = child.number(lowering, "weight").map_or(1, |weight| weight as u32);
-        if let Some(Terminal::Proxy { pool, retry }) = proxy::lower(lowering, child) {
-            arms.push(SplitArm { pool, retry, weight });
+        if let Some(Terminal::Proxy { pool, retry, rewrites_location }) = proxy::lower(lowering, child) {
+            arms.push(SplitArm { pool, retry, rewrites_location, weight });
         }
     }
     let has_weight = arms.iter().any(|arm| arm.weight > 0);
@@ -120,11 +123,10 @@ fn by(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Template> {
 }
 
 pub fn write(line: &mut Writer, Split { to, by, arms }: &Split) {
-    line.name("split").optional("to", to.as_ref()).optional("by", by.as_ref()).block(
-        arms,
-        |line, SplitArm { pool, retry, weight }| {
-            line.name("proxy").argument(&pool.0).number("weight", weight);
-            proxy::write_retry(line, retry);
-        },
-    );
+    line.name("split").optional("to", to.as_ref()).optional("by", by.as_ref()).block(arms, |line, arm| {
+        let SplitArm { pool, retry, rewrites_location, weight } = arm;
+        line.name("proxy").argument(&pool.0).number("weight", weight);
+        line.switch_unless(false, proxy::REWRITE_LOCATION.name, *rewrites_location);
+        proxy::write_retry(line, retry);
+    });
 }

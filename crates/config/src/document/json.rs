@@ -214,6 +214,7 @@ pub fn has_steps(place: Place) -> bool {
         | Place::Listener
         | Place::Limits
         | Place::BasicAuth
+        | Place::Jwt
         | Place::Match
         | Place::Conditions
         | Place::Map => false,

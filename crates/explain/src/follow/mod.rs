@@ -19,7 +19,7 @@ use crate::titles::shares;
 use listener::Place;
 use tidegate_api::{ExplainedPool, ExplainedRequest, Explanation, Outcome, OutcomeKind, Server, Setting};
 use tidegate_config::writing::{self, WrittenSetting, show_size};
-use tidegate_middleware::Refusal;
+use tidegate_middleware::{IdentityFields, Refusal};
 use tidegate_model::listening::{listening_shared, redirect_site, site_name, websocket_over_http2};
 use tidegate_model::{Configuration, PoolName, Route, Scheme, Site, Step, Terminal};
 use tidegate_routing::decision::{Arrival, Rejection, Sender, SiteRules};
@@ -108,7 +108,7 @@ fn follow(configuration: &Configuration, request: &Question, maps: &Maps) -> Res
     let rules = named.map(rules_of).transpose()?;
     let arrival = Arrival { router: &place.router, local_ip: place.local_ip, tls: made_for.as_deref() };
     let sender = Sender { scheme: request.scheme, ip: request.client_ip, certificate: None, maps };
-    let decided = decide(arrival, rules.as_ref(), &mut head, sender);
+    let decided = decide(arrival, named.map(site_of).zip(rules.as_ref()), &mut head, sender);
     see(&mut answer.request, &head);
     match decided {
         Ok((id, rules, taken)) => {
@@ -147,12 +147,13 @@ fn switch(configuration: &Configuration, place: &Place<'_>, request: &Question, 
 /// Both halves of the decision, between which the proxy may wait for the end of a handshake.
 fn decide<'r>(
     arrival: Arrival<'_>,
-    rules: Option<&'r SiteRules>,
+    site: Option<(&Site, &'r SiteRules)>,
     head: &mut RequestHead,
     sender: Sender<'_>,
 ) -> Result<(SiteId, &'r SiteRules, Option<RouteId>), Rejection> {
-    let rules = rules.ok_or(Rejection::UnknownHost)?;
+    let (site, rules) = site.ok_or(Rejection::UnknownHost)?;
     let id = arrival.admit(head, |id| (id, rules))?;
+    IdentityFields::of(site.all_steps()).remove_claimed(&mut head.fields);
     Ok((id, rules, rules.find_route(head, sender)?))
 }
 

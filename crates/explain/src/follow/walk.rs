@@ -48,10 +48,12 @@ pub fn walk(
         tls_version: None,
         client_certificate: None,
         tls_ja4: None,
+        introduction: None,
         upstream_address: None,
         request_id: RequestId(0),
         given_id: None,
         user: None,
+        claims: None,
         error: None,
         now_unix_ms: 0,
         since_start: Duration::ZERO,
@@ -64,7 +66,7 @@ pub fn walk(
     let halt = apply_request(&steps, &mut Walk::default(), head, &context, &mut Scratch::default(), &mut limited);
     let after = match halt {
         Ok(Halt::Done(after)) => after,
-        Ok(Halt::Authenticate(_)) => return Ok(Ok(Walked::UpToLogIn)),
+        Ok(Halt::Authenticate(_) | Halt::Verify(_)) => return Ok(Ok(Walked::UpToLogIn)),
         Err(refusal) => return Ok(Err(refusal)),
     };
     if after.body_limit.is_some_and(|limit| limit.check_declared(declared).is_err()) {

@@ -36,6 +36,7 @@ pub fn plan(before: &Configuration, after: &Configuration) -> Plan {
         driver: _,
         memory: _,
         cache: _,
+        certificates: _,
         acme: _,
         storage: _,
         ticket_keys: _,

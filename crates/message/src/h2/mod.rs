@@ -10,6 +10,6 @@ mod spare;
 mod stream;
 
 pub use frame_io::{FrameIo, FrameOwner, HALF_CLOSE_GRACE, Nobody};
-pub use shared::{H2Shared, Opened, Request};
+pub use shared::{H2Shared, NotSent, Opened, Request};
 pub use slot::StreamFault;
 pub use stream::{StreamHandle, UntilSent};

@@ -14,7 +14,7 @@ use tidegate_wire::h2::StreamKey;
 use tidegate_wire::h2::connection::{Connection, Event, Role};
 use tidegate_wire::h2::fault::ConnectionEnd;
 use tidegate_wire::h2::frame::{ErrorCode, FRAME_HEAD_BYTES};
-use tidegate_wire::h2::heads::{AdmittedRequest, RequestForm};
+use tidegate_wire::h2::heads::{AdmittedRequest, RequestForm, fields_fit, request_fits};
 use tidegate_wire::h2::settings::OurSettings;
 use tidegate_wire::head::{Fields, Method, RequestHead};
 use tidegate_wire::{HeadError, HeadLimits};
@@ -66,6 +66,15 @@ pub struct Request<'r> {
     pub protocol: Option<&'r [u8]>,
     /// Nothing follows the head.
     pub ends_stream: bool,
+}
+
+/// Why a request was not sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotSent {
+    /// The server takes no more streams.
+    NoStream,
+    /// The server has said that it takes no field list of this size (SETTINGS_MAX_HEADER_LIST_SIZE).
+    TooLarge,
 }
 
 /// A stream that the peer opened; its head is to be read.
@@ -178,6 +187,12 @@ impl H2Shared {
                         slot.settle(held);
                     }
                 }
+                Event::Malformed { key, fault, is_answerable } => {
+                    if let Some(slot) = connection.user(key) {
+                        slot.end_malformed(StreamFault::BadBody(fault), is_answerable);
+                        slot.settle(held);
+                    }
+                }
                 Event::Reset { key, code, by_peer } => {
                     if let Some(slot) = connection.user(key) {
                         slot.fail(StreamFault::Reset { code, by_peer });
@@ -217,20 +232,23 @@ impl H2Shared {
         Ok((handle, read))
     }
 
-    /// Opens a stream to a server with the head of a request; `None` where the server takes no more.
-    pub fn send_request(self: &Rc<Self>, request: &Request<'_>) -> Option<StreamHandle> {
+    /// Opens a stream to a server with the head of a request.
+    pub fn send_request(self: &Rc<Self>, request: &Request<'_>) -> Result<StreamHandle, NotSent> {
         let mut state = self.state.borrow_mut();
-        let is_bodiless = request.head.method == Method::Head;
-        let key = state.connection.open(Slot::of_request(is_bodiless))?;
-        state.lend_output();
-        let mut scratch = spare::take();
         let Request { head, scheme, wants_trailers, protocol, ends_stream } = *request;
         let form = RequestForm { scheme, wants_trailers, protocol };
+        if !request_fits(head, form, state.connection.peer().header_list_bytes_max) {
+            return Err(NotSent::TooLarge);
+        }
+        let is_bodiless = head.method == Method::Head;
+        let key = state.connection.open(Slot::of_request(is_bodiless)).ok_or(NotSent::NoStream)?;
+        state.lend_output();
+        let mut scratch = spare::take();
         state.connection.send_request(key, head, form, &mut scratch, ends_stream);
         spare::give_back(scratch);
         state.wake_driver();
         drop(state);
-        Some(StreamHandle::new(self, key))
+        Ok(StreamHandle::new(self, key))
     }
 
     /// Streams that the peer lets us have open at the same time.
@@ -359,14 +377,14 @@ impl H2Shared {
         is_overdue
     }
 
-    /// The connection is gone: whoever waits on a stream of it learns so.
-    pub fn lose(&self) {
+    /// The connection is gone: whoever waits on a stream of it learns so, and why.
+    pub fn lose(&self, fault: StreamFault) {
         let mut state = self.state.borrow_mut();
         let State { connection, held, .. } = &mut *state;
         let keys: Vec<StreamKey> = connection.keys().collect();
         for key in keys {
             if let Some(slot) = connection.user(key) {
-                slot.fail(StreamFault::Lost);
+                slot.fail(fault);
                 slot.settle(held);
             }
         }
@@ -389,6 +407,24 @@ impl State {
         {
             waker.wake();
         }
+    }
+
+    /// Whether a server takes trailers of that size; the stream ends where it does not. Clients that want less of an
+    /// answer than it has are sent it: what they have said is advice.
+    pub(super) fn takes_trailers(&mut self, key: StreamKey, trailers: &Fields) -> bool {
+        let is_of_client = self.connection.role() == Role::Server;
+        if is_of_client || fields_fit(trailers, self.connection.peer().header_list_bytes_max) {
+            return true;
+        }
+        self.lend_output();
+        self.connection.reset(key, ErrorCode::Cancel);
+        let State { connection, held, .. } = &mut *self;
+        if let Some(slot) = connection.user(key) {
+            slot.fail(StreamFault::TooLarge);
+            slot.settle(held);
+        }
+        self.wake_driver();
+        false
     }
 
     /// Makes the window of a stream larger whose body somebody reads, as far as the connection has something left.

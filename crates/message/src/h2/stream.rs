@@ -48,11 +48,9 @@ impl StreamHandle {
         let Some(slot) = connection.user(self.key) else { return Poll::Ready(Err(StreamFault::Lost)) };
         let Some(arrived) = slot.arrived.as_mut().filter(|arrived| !arrived.body.is_empty()) else {
             return match slot.fault {
-                Some(fault @ StreamFault::Malformed(_)) => Poll::Ready(Err(fault)),
+                Some(fault @ (StreamFault::Malformed(_) | StreamFault::BadBody(_))) => Poll::Ready(Err(fault)),
                 _ if has_come_whole => Poll::Ready(Ok(None)),
-                Some(fault @ (StreamFault::Reset { .. } | StreamFault::Unprocessed | StreamFault::Lost)) => {
-                    Poll::Ready(Err(fault))
-                }
+                Some(fault) => Poll::Ready(Err(fault)),
                 None => {
                     remember(&mut slot.reader, cx);
                     state.widen(self.key);
@@ -114,7 +112,7 @@ impl StreamHandle {
         let connection = &mut self.shared.state.borrow_mut().connection;
         let has_come_whole = connection.has_come_whole(self.key);
         connection.user(self.key).is_none_or(|slot| {
-            let is_malformed = matches!(slot.fault, Some(StreamFault::Malformed(_)));
+            let is_malformed = matches!(slot.fault, Some(StreamFault::Malformed(_) | StreamFault::BadBody(_)));
             has_come_whole && !is_malformed && slot.unread_bytes() == 0 && !slot.has_trailers()
         })
     }
@@ -178,8 +176,14 @@ impl StreamHandle {
         outgoing.map_or(0, |outgoing| outgoing.len())
     }
 
-    /// Ends a body that no piece was the last of.
+    /// Ends a body that no piece was the last of. Trailers that are larger than the peer takes are not sent: the stream
+    /// is reset, and whoever waits for something on it learns why.
     pub fn finish(&self, trailers: Option<&Fields>) -> io::Result<()> {
+        if let Some(trailers) = trailers
+            && !self.shared.state.borrow_mut().takes_trailers(self.key, trailers)
+        {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         self.write(|connection, key| match trailers {
             Some(trailers) => connection.send_trailers(key, trailers),
             None => connection.send_data(key, &[], true, false),

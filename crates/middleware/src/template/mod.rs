@@ -218,12 +218,15 @@ fn is_one_piece(placeholder: &Placeholder, before: &[u8]) -> bool {
         Placeholder::Query => !before.contains(&b'?'),
         Placeholder::Method
         | Placeholder::TlsSni
+        | Placeholder::ProxyAuthority
+        | Placeholder::ProxyUniqueId
         | Placeholder::TlsClient(_)
         | Placeholder::RequestHeader(_)
         | Placeholder::RequestCookie(_)
         | Placeholder::ResponseHeader(_)
         | Placeholder::UpstreamAddress
         | Placeholder::AuthUser
+        | Placeholder::JwtClaim(_)
         | Placeholder::StatusText
         | Placeholder::LogOwn(_)
         | Placeholder::Log(_) => true,
@@ -258,6 +261,12 @@ fn render_placeholder(placeholder: &Placeholder, target: Target, view: View<'_>,
         Placeholder::ClientPort => render_number(u64::from(context.client_port), out),
         Placeholder::TlsSni => encode(target, context.tls_sni.unwrap_or_default().as_bytes(), out),
         Placeholder::TlsJa4 => out.extend_from_slice(context.tls_ja4.unwrap_or_default().as_bytes()),
+        Placeholder::ProxyAuthority => {
+            encode(target, context.introduction.map_or("", |said| said.authority()).as_bytes(), out);
+        }
+        Placeholder::ProxyUniqueId => {
+            encode(target, context.introduction.map_or("", |said| said.unique_id_text()).as_bytes(), out);
+        }
         Placeholder::TlsVersion => out.extend_from_slice(context.tls_version.unwrap_or_default().as_bytes()),
         Placeholder::TlsClient(field) => {
             encode(target, client_certificate_text(context.client_certificate, *field).as_bytes(), out);
@@ -274,6 +283,12 @@ fn render_placeholder(placeholder: &Placeholder, target: Target, view: View<'_>,
         Placeholder::UpstreamAddress => encode(target, context.upstream_address.unwrap_or_default().as_bytes(), out),
         Placeholder::RequestId => context.see_request_id(|id| out.extend_from_slice(id.as_bytes())),
         Placeholder::AuthUser => encode(target, context.user.unwrap_or_default().as_bytes(), out),
+        Placeholder::JwtClaim(name) => {
+            let mut text = Vec::new();
+            if context.claims.is_some_and(|claims| claims.write(name, &mut text)) {
+                encode(target, &text, out);
+            }
+        }
         Placeholder::TimeUnixMs => render_number(context.now_unix_ms, out),
         Placeholder::Map(name) => render_map(name, target, view, out),
         Placeholder::Log(LogField::Status) => render_number(context.error.map_or(0, |(status, _)| u64::from(status)), out),
@@ -368,7 +383,7 @@ fn encode_query(target: Target, text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-fn encode(target: Target, text: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn encode(target: Target, text: &[u8], out: &mut Vec<u8>) {
     match target {
         Target::Text => out.extend_from_slice(text),
         Target::Html => encode_html(text, out),

@@ -42,7 +42,8 @@ impl<S: Sock> Request<'_, '_, S> {
             apply_paths(&route.steps, &mut self.exchange.head, &context, &mut scratch)
         };
         let has_file = match made {
-            Ok(()) => match find_file(self.exchange, folder) {
+            // Whether the folder is asked for with its slash changes nothing here.
+            Ok(()) => match find_file(self.exchange, &[], folder) {
                 Answer::Refused(Refused::NotFound | Refused::BadPath | Refused::MethodNotAllowed) => false,
                 Answer::Refused(_)
                 | Answer::File(_)

@@ -62,7 +62,7 @@ async fn read_to_end<S: Sock>(
                 | BodyFault::Reset(_)
                 | BodyFault::Coding
                 | BodyFault::Bomb
-                | BodyFault::BadRecord,
+                | BodyFault::Broken,
             ) => return "client",
         }
     }

@@ -40,6 +40,8 @@ pub enum UpstreamError {
     NoWebSocket,
     /// The answer's head is larger than `limits header-bytes`.
     HeadTooLarge,
+    /// The request's fields are larger than the HTTP/2 server says that it takes.
+    RequestHeadTooLarge,
     /// Connection reset, broken pipe, or an HTTP/2 stream reset.
     Reset,
     /// GOAWAY or a connection error in HTTP/2.

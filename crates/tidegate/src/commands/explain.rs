@@ -5,7 +5,7 @@ use super::{fail, load, report};
 use crate::output;
 use std::path::Path;
 use std::process::ExitCode;
-use tidegate_control::{StartFault, read_maps};
+use tidegate_control::{StartFault, read_maps, share_certificates};
 use tidegate_explain::{Maps, Question, explain};
 
 /// Exit code of a request that no site or no route takes.
@@ -18,7 +18,9 @@ pub fn run(config: &Path, method: &str, url: &str, headers: &[String], from: Opt
     };
     let loaded = load(config);
     report(&loaded);
-    let Some(configuration) = loaded.configuration else { return ExitCode::from(super::FAILED) };
+    let Some(mut configuration) = loaded.configuration else { return ExitCode::from(super::FAILED) };
+    // What is wrong with files, `check` says.
+    let _ = share_certificates(&mut configuration);
     // Which rows there are is a matter of files.
     let maps = match read_maps(&configuration) {
         Ok(maps) => Maps::of(maps.iter().cloned()),

@@ -2,7 +2,7 @@
 
 use super::{Answer, AnswerBody, HeadKind, INTERIM_MAX, Keeping, SendingHead, Start, bad_response};
 use crate::connect::h2::Lease;
-use crate::fault::{Progress, UpstreamFault};
+use crate::fault::{Progress, UpstreamFault, Was};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::{Future, poll_fn};
 use std::io;
@@ -10,7 +10,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tidegate_message::body::H2BodyReader;
-use tidegate_message::h2::{Request, StreamFault, StreamHandle};
+use tidegate_message::h2::{NotSent, Request, StreamFault, StreamHandle};
 use tidegate_model::Protocol;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
@@ -54,6 +54,10 @@ impl H2Call {
         }
     }
 
+    pub(super) fn was(&self) -> Was {
+        Was::Shared(self.lease.standing())
+    }
+
     pub(super) fn retire(&self) {
         self.lease.retire();
     }
@@ -68,15 +72,9 @@ impl H2Call {
         self.is_extended_connect.set(protocol.is_some());
         let request = Request { head, scheme, wants_trailers, protocol, ends_stream };
         let connection = self.lease.connection();
-        let Some(stream) = connection.send_request(&request) else {
-            // The server has left since the connection was chosen, or takes fewer streams than it said.
-            let is_leaving = connection.is_leaving();
-            if is_leaving {
-                self.retire();
-            }
-            // Below what it said, as if it had refused the stream itself.
-            let fault = if is_leaving { self.unprocessed() } else { UpstreamFault::unsent(UpstreamError::Reset) };
-            return SendingHead::Over(Err(fault.into()));
+        let stream = match connection.send_request(&request) {
+            Ok(stream) => stream,
+            Err(why) => return SendingHead::Over(Err(self.unsent(why).into())),
         };
         self.write_idle.set(idle);
         let stream = self.stream.get_or_init(|| stream);
@@ -141,6 +139,7 @@ impl H2Call {
             return Err(bad_response());
         }
         if head.status >= 200 {
+            self.lease.note_answered();
             return Ok(HeadKind::Final);
         }
         self.interims.set(self.interims.get() + 1);
@@ -194,8 +193,21 @@ impl H2Call {
             StreamFault::Malformed(HeadError::HeadTooLarge | HeadError::TooManyFields) => {
                 UpstreamFault::new(UpstreamError::HeadTooLarge, Progress::Answering)
             }
-            StreamFault::Malformed(_) => bad_response(),
+            StreamFault::Malformed(_) | StreamFault::BadBody(_) => bad_response(),
             StreamFault::Lost => UpstreamFault::new(self.lease.loss(), Progress::Sent),
+            // Sent again it might be answered in the same way, and end a connection each time.
+            StreamFault::Broken => bad_response(),
+            StreamFault::TooLarge => UpstreamFault::new(UpstreamError::RequestHeadTooLarge, Progress::Sent),
+        }
+    }
+
+    fn unsent(&self, why: NotSent) -> UpstreamFault {
+        match why {
+            NotSent::TooLarge => UpstreamFault::unsent(UpstreamError::RequestHeadTooLarge),
+            // The server has left since the connection was chosen.
+            NotSent::NoStream if self.lease.connection().is_leaving() => self.unprocessed(),
+            // Fewer streams than it said, as if it had refused this one itself.
+            NotSent::NoStream => UpstreamFault::unsent(UpstreamError::Reset),
         }
     }
 

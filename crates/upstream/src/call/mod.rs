@@ -141,7 +141,7 @@ impl<S: Sock> Call<S> {
     pub fn was(&self) -> Was {
         match self {
             Call::H1(call) => call.connection.was(),
-            Call::H2(_) => Was::Shared,
+            Call::H2(call) => call.was(),
             Call::FastCgi(call) => call.connection.was(),
         }
     }

@@ -3,7 +3,7 @@
 
 use super::{AnswerBody, Call, HeadKind, Start};
 use crate::connect::tests::{World, run, server};
-use crate::fault::Was;
+use crate::fault::{Standing, Was};
 use std::future::poll_fn;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -110,16 +110,15 @@ async fn ask(world: &World) -> (Vec<u16>, Vec<u8>, Was) {
 #[test]
 fn a_call_is_the_same_over_every_protocol() {
     run(async {
-        let check = async |protocol: Protocol, serve: fn(TcpStream), kept: Was| {
+        let check = async |protocol: Protocol, serve: fn(TcpStream), first: Was, kept: Was| {
             let world = World::new(server(serve), |pool| pool.protocol = protocol);
             let answered = |was| (vec![103, 200], b"hello".to_vec(), was);
-            let first = if kept == Was::Shared { Was::Shared } else { Was::Fresh };
             assert_eq!(ask(&world).await, answered(first), "{protocol:?}");
             assert_eq!(ask(&world).await, answered(kept), "{protocol:?}, once more");
             assert_eq!((world.open_connections(), world.pool.metrics.connections_active.value()), (1, 0), "{protocol:?}");
         };
-        check(Protocol::Http1, serve_h1, Was::Pooled).await;
-        check(Protocol::H2c, serve_h2, Was::Shared).await;
+        check(Protocol::Http1, serve_h1, Was::Fresh, Was::Pooled).await;
+        check(Protocol::H2c, serve_h2, Was::Shared(Standing::New), Was::Shared(Standing::Proven)).await;
     });
 }
 

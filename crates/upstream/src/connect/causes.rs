@@ -3,9 +3,11 @@
 
 use crate::compiled::{CompiledPool, CompiledServer};
 use std::io;
+use tidegate_model::PoolName;
 use tidegate_telemetry::{EventGate, UpstreamError};
 use tidegate_transport::rt;
 use tidegate_transport::tls_fault::connection_words;
+use tidegate_wire::h2::fault::ConnectionEnd;
 
 /// Refusals and handshake faults a process logs per second, whatever the load.
 static CAUSES: EventGate = EventGate::new(5);
@@ -34,11 +36,19 @@ pub fn log_given_up(pool: &CompiledPool, server: &CompiledServer) {
 }
 
 /// Why a connection that was open is none any more: in TLS 1.3 a server says behind the handshake that it takes no
-/// certificate of ours, or wants one. Whose it was says the line about the request; of a connection of many it is not
-/// known here.
+/// certificate of ours, or wants one. Whose it was says the line about the request.
 pub fn log_broken_tls(pool: Option<&str>, error: UpstreamError, cause: &io::Error) {
     if let Some(suppressed) = CAUSES.allow(rt::now()) {
         let cause = connection_words(cause);
         tracing::warn!(pool, reason = error.reason(), %cause, suppressed, "an upstream server has ended a TLS connection");
+    }
+}
+
+/// Which rule of HTTP/2 a server broke whose connection we have ended for it: the requests on it have failed, and their
+/// lines have the reason code alone.
+pub fn log_broken_rule(pool: &PoolName, server: &str, cause: &ConnectionEnd) {
+    if let Some(suppressed) = CAUSES.allow(rt::now()) {
+        let reason = if cause.is_for_size_of_head() { UpstreamError::HeadTooLarge } else { UpstreamError::BadResponse }.reason();
+        tracing::warn!(%pool, server, reason, %cause, suppressed, "an upstream server broke a rule of HTTP/2: its connection was ended");
     }
 }

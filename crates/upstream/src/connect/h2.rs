@@ -1,11 +1,11 @@
 //! HTTP/2 connections to one server: shared by a worker's requests, opened one at a time, asked for a sign of life when
 //! they are silent, and left alone when they end.
 
-use crate::connect::causes::log_broken_tls;
+use crate::connect::causes::{log_broken_rule, log_broken_tls};
 use crate::connect::lifespan::Lifespan;
 use crate::connect::vitals::{Verdict, Vitals};
 use crate::connect::{Client, Fresh, Owner, serves};
-use crate::fault::tls_error;
+use crate::fault::{Standing, tls_error};
 use crate::shared::ServerShared;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -14,14 +14,15 @@ use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tidegate_message::h2::{FrameIo, H2Shared, Nobody};
-use tidegate_model::KeepAlive;
+use tidegate_message::h2::{FrameIo, H2Shared, Nobody, StreamFault};
+use tidegate_model::{KeepAlive, PoolName};
 use tidegate_telemetry::{PoolMetrics, UpstreamError, WorkerMetrics};
 use tidegate_transport::rt::{self, Signal, Task};
 use tidegate_transport::{ReadLimit, Sock, Stream, memory};
-use tidegate_wire::HeadLimits;
 use tidegate_wire::h2::connection::Role;
+use tidegate_wire::h2::fault::ConnectionEnd;
 use tidegate_wire::h2::settings::OurSettings;
+use tidegate_wire::{HeadError, HeadLimits};
 
 /// Requests on one connection, below what the server allows: more connections spread over a server's threads.
 const STREAMS_MAX: usize = 100;
@@ -86,6 +87,23 @@ impl Taken {
     }
 }
 
+/// Of a connection that is added.
+#[derive(Clone, Copy)]
+pub struct Terms<'p> {
+    pub pool: &'p PoolName,
+    pub server: &'p Arc<str>,
+    pub metrics: &'p Arc<PoolMetrics>,
+    pub worker: usize,
+    pub limits: HeadLimits,
+    /// Nobody needs it yet.
+    pub is_ahead: bool,
+}
+
+/// What the requests on a connection learn that was ended because the server broke a rule.
+fn fault_of(end: ConnectionEnd) -> StreamFault {
+    if end.is_for_size_of_head() { StreamFault::Malformed(HeadError::HeadTooLarge) } else { StreamFault::Broken }
+}
+
 struct Shared {
     state: Rc<ConnectionState>,
     traffic: Rc<dyn Traffic>,
@@ -117,6 +135,8 @@ struct ConnectionState {
     taken: Rc<Taken>,
     /// No more requests go to it: it ends with those that are on it.
     retired: Cell<bool>,
+    /// A request on it had an answer, or it stood open before anybody needed it.
+    is_proven: Cell<bool>,
     ended: Cell<bool>,
     /// What TLS failed with, where that ended the connection.
     broken_tls: Cell<Option<UpstreamError>>,
@@ -127,10 +147,10 @@ struct ConnectionState {
 }
 
 impl ConnectionState {
-    /// The connection is gone: its requests learn so.
-    fn end(&self) {
+    /// The connection is gone: its requests learn so, and why.
+    fn end(&self, fault: StreamFault) {
         self.ended.set(true);
-        self.h2.lose();
+        self.h2.lose(fault);
     }
 
     /// Lets no more requests on the connection.
@@ -145,9 +165,20 @@ impl ConnectionState {
 /// One request's place on a connection.
 pub struct Lease {
     state: Rc<ConnectionState>,
+    standing: Standing,
 }
 
 impl Lease {
+    /// What the connection had shown before this request.
+    pub fn standing(&self) -> Standing {
+        self.standing
+    }
+
+    /// The head of the answer has come.
+    pub fn note_answered(&self) {
+        self.state.is_proven.set(true);
+    }
+
     /// Why the requests on a connection that is gone have failed.
     pub fn loss(&self) -> UpstreamError {
         self.state.broken_tls.get().unwrap_or(UpstreamError::ClosedEarly)
@@ -247,15 +278,27 @@ impl H2Connections {
         open.iter_mut().filter(|shared| serves(shared.owner.as_deref(), client)).find_map(|shared| shared.lease(streams))
     }
 
-    /// How many requests a connection gets at first, before its server has said how many it takes.
+    /// How many requests wait for a connection that is being opened. Where the server last took none, its SETTINGS will
+    /// say how many of them it takes now.
     fn streams_expected(&self) -> usize {
-        self.taken.room(0).min(self.streams_known.get().unwrap_or(STREAMS_MAX))
+        let known = self.streams_known.get().filter(|streams| *streams > 0);
+        self.taken.room(0).min(known.unwrap_or(STREAMS_MAX))
+    }
+
+    /// Whether a connection is there on which the server takes no streams at all for now, or one on which it has yet to
+    /// say that it takes some again. Another one would get no more.
+    pub fn is_withheld(&self, client: Option<&Client>) -> bool {
+        let has_none = |shared: &Shared| match shared.state.h2.has_begun() {
+            true => shared.state.h2.peer_streams_max() == 0,
+            false => self.streams_known.get() == Some(0),
+        };
+        let open = self.open.borrow();
+        open.iter().any(|shared| shared.is_usable() && serves(shared.owner.as_deref(), client) && has_none(shared))
     }
 
     fn learn_streams(&self, shared: &Shared) {
         if shared.state.h2.has_begun() {
-            // A server that takes none for a moment takes some later, and one request finds out.
-            self.streams_known.set(Some(shared.state.h2.peer_streams_max().clamp(1, STREAMS_MAX)));
+            self.streams_known.set(Some(shared.state.h2.peer_streams_max().min(STREAMS_MAX)));
         }
     }
 
@@ -296,9 +339,11 @@ impl H2Connections {
     }
 
     /// Starts HTTP/2 on a stream and keeps the connection. [`lease_newest`](Self::lease_newest) has a place on it until
-    /// something else is awaited.
-    pub fn add<S: Sock>(&self, fresh: Fresh<S>, worker: usize, limits: HeadLimits, metrics: &Arc<PoolMetrics>) {
+    /// something else is awaited, unless the server took no streams when it was last asked.
+    pub fn add<S: Sock>(&self, fresh: Fresh<S>, terms: Terms<'_>) {
         let Fresh { stream, slot, lifespan, owner } = fresh;
+        let Terms { pool, server, metrics, worker, limits, is_ahead } = terms;
+        let (pool, server) = (pool.clone(), server.clone());
         // The connection lives as long as its requests; each request has its own idle time.
         stream.sock.set_read_limit(ReadLimit::Idle(Duration::from_secs(24 * 3600)));
         let stream = Rc::new(stream);
@@ -319,6 +364,7 @@ impl H2Connections {
             over: Cell::new(0),
             taken: self.taken.clone(),
             retired: Cell::new(false),
+            is_proven: Cell::new(is_ahead),
             ended: Cell::new(false),
             broken_tls: Cell::new(None),
             last_used: Cell::new(now),
@@ -330,17 +376,18 @@ impl H2Connections {
         let task = rt::spawn_abortable(async move {
             let _slot = slot;
             let mut frames = FrameIo::new(h2, stream);
-            if let Some(end) = poll_fn(|cx| frames.poll(cx, &mut Nobody)).await {
-                tracing::debug!(error = %end, "an HTTP/2 connection to an upstream ended");
+            let end = poll_fn(|cx| frames.poll(cx, &mut Nobody)).await;
+            if let Some(end) = end {
+                log_broken_rule(&pool, &server, &end);
             }
             if let Some(error) = frames.take_read_fault().filter(|error| error.kind() == io::ErrorKind::InvalidData) {
                 let fault = tls_error(&error);
                 ended.broken_tls.set(Some(fault));
-                log_broken_tls(None, fault, &error);
+                log_broken_tls(Some(&pool.0), fault, &error);
             }
             // What was said last, such as why the connection ends.
             let _ = rt::timeout(GOAWAY_GRACE, poll_fn(|cx| frames.poll_send(cx))).await;
-            ended.end();
+            ended.end(end.map_or(StreamFault::Lost, fault_of));
         });
         let vitals = Vitals::new(now);
         self.open.borrow_mut().push(Shared { state, traffic, lifespan, vitals, had: 0, task, owner });
@@ -411,7 +458,12 @@ impl Shared {
         if !self.lifespan.count_request() {
             self.state.retire();
         }
-        Some(Lease { state: self.state.clone() })
+        let standing = match (self.state.is_proven.get(), streams + self.state.over.get() as usize) {
+            (true, _) => Standing::Proven,
+            (false, 0) => Standing::New,
+            (false, _) => Standing::Untried,
+        };
+        Some(Lease { state: self.state.clone(), standing })
     }
 
     /// No new request may use it, none will, or none has for a long time.
@@ -434,7 +486,7 @@ impl Shared {
             }
             Verdict::GiveUp => {
                 self.task.abort();
-                self.state.end();
+                self.state.end(StreamFault::Lost);
                 false
             }
         }

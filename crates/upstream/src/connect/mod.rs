@@ -30,6 +30,7 @@ use std::time::{Duration, Instant};
 use tidegate_model::{Protocol, ProxyProtocol, ServerAddresses};
 use tidegate_telemetry::{UpstreamError, UpstreamTime};
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
+use tidegate_wire::proxy_protocol::{Extensions, HeaderVersion, encode_with};
 use tidegate_wire::{HeadLimits, proxy_protocol};
 
 /// How often a request in the queue for a connection looks for a free stream of its worker's. Only pools with
@@ -73,6 +74,8 @@ pub struct Opener {
     pub client: Weak<dyn Any>,
     /// The identifier of the request that it is opened for, for the log.
     pub request: Option<Box<str>>,
+    /// What servers are told of the client besides its addresses.
+    pub introduction: Option<Box<Extensions>>,
     /// What its connection took until it stood.
     pub took: Cell<OpeningTook>,
 }
@@ -89,7 +92,7 @@ pub struct OpeningTook {
 
 impl Opener {
     pub fn new(random: u64, client: Weak<dyn Any>) -> Opener {
-        Opener { random, client, request: None, took: Cell::default() }
+        Opener { random, client, request: None, introduction: None, took: Cell::default() }
     }
 }
 
@@ -218,31 +221,98 @@ async fn open_shared<S: Sock>(
     need: Need,
     opener: &Opener,
 ) -> Result<Connection<S>, UpstreamFault> {
+    let client = need.client.as_ref();
+    let stream_until = rt::now() + pool.compiled.model.bounds.queue_timeout;
+    let slot = loop {
+        if let Some(lease) = join(server, want, &need).await? {
+            pool.metrics.connections_reused.increment();
+            return Ok(Connection::H2(lease));
+        }
+        if server.h2.is_withheld(client) {
+            match wait_for_stream(pool, server, compiled, client, stream_until, &opener.took).await? {
+                Some(lease) => return Ok(Connection::H2(lease)),
+                None => continue,
+            }
+        }
+        let slot = match wait_for_slot(pool, server, compiled, want, client, &opener.took).await? {
+            Slot::Free(slot) => slot,
+            Slot::Connection(connection) => return Ok(connection),
+        };
+        // While this one stood in the queue.
+        if joinable(server, want, client).is_none() && !server.h2.is_withheld(client) {
+            break slot;
+        }
+    };
+    let opening = server.h2.begin_opening(need.client);
+    let outcome = open_at(pool, server, compiled, want, need, opener, slot).await;
+    if let Err(fault) = &outcome {
+        opening.failed(fault.error);
+    }
+    drop(opening);
+    if let Some(connection) = outcome? {
+        return Ok(connection);
+    }
+    let lease = wait_for_stream(pool, server, compiled, client, stream_until, &opener.took).await?;
+    // The server ended it before it took anything.
+    lease.map(Connection::H2).ok_or(UpstreamFault::unsent(UpstreamError::ClosedEarly))
+}
+
+/// Somebody else's attempt at a connection. A server of which nothing is known yet may speak HTTP/1.1 only; then
+/// everybody opens their own after the first has found out.
+fn joinable<S: Sock>(server: &Server<S>, want: Wanted, client: Option<&Client>) -> Option<h2::OpeningConnection> {
+    server.h2.opening(client).filter(|_| server.h2.is_expected(want == Wanted::H2))
+}
+
+/// A place on a connection that somebody else opens, as long as there is one that has room.
+async fn join<S: Sock>(server: &Server<S>, want: Wanted, need: &Need) -> Result<Option<h2::Lease>, UpstreamFault> {
     let until = rt::now() + need.connect;
-    // A server of which nothing is known yet may speak HTTP/1.1 only; then everybody opens their own after the first
-    // has found out.
-    while server.h2.is_expected(want == Wanted::H2)
-        && let Some(attempt) = server.h2.opening(need.client.as_ref())
-    {
+    while let Some(attempt) = joinable(server, want, need.client.as_ref()) {
         match rt::timeout(until.saturating_duration_since(rt::now()), attempt.wait()).await {
             None => return Err(UpstreamFault::unsent(UpstreamError::ConnectTimeout)),
             Some(Some(error)) => return Err(UpstreamFault::unsent(error)),
             Some(None) => {}
         }
         if let Some(lease) = server.h2.lease(need.client.as_ref()) {
-            pool.metrics.connections_reused.increment();
-            return Ok(Connection::H2(lease));
+            return Ok(Some(lease));
         }
     }
-    let opening = server.h2.begin_opening(need.client);
-    let outcome = open_own(pool, server, compiled, want, need, opener).await;
-    if let Err(fault) = &outcome {
-        opening.failed(fault.error);
-    }
+    Ok(None)
+}
+
+/// A stream of a server that takes none for now (SETTINGS_MAX_CONCURRENT_STREAMS of 0), once it takes some again. As
+/// many wait as for connections, and for as long. `None`: no such connection is there any more.
+async fn wait_for_stream<S: Sock>(
+    pool: &WorkerPool<S>,
+    server: &Rc<Server<S>>,
+    compiled: &CompiledServer,
+    client: Option<&Client>,
+    until: Instant,
+    took: &Cell<OpeningTook>,
+) -> Result<Option<h2::Lease>, UpstreamFault> {
+    let Some(_place) = compiled.shared.awaiting_stream.enter(pool.compiled.model.bounds.queue) else {
+        pool.metrics.queue_refused.increment();
+        return Err(UpstreamFault::unsent(UpstreamError::PoolFull));
+    };
+    let queued = Queued::new(&pool.metrics);
+    let outcome = loop {
+        if let Some(lease) = server.h2.lease(client) {
+            break Ok(Some(lease));
+        }
+        if !server.h2.is_withheld(client) {
+            break Ok(None);
+        }
+        let left = until.saturating_duration_since(rt::now());
+        if left.is_zero() {
+            break Err(UpstreamFault::unsent(UpstreamError::QueueTimeout));
+        }
+        rt::sleep(left.min(QUEUE_POLL)).await;
+    };
+    let before = took.get();
+    took.set(OpeningTook { queue: before.queue + queued.waited(), ..before });
     outcome
 }
 
-/// Opens a connection within `timeout connect`, TLS included.
+/// Opens a connection that nobody else waits for.
 async fn open_own<S: Sock>(
     pool: &WorkerPool<S>,
     server: &Rc<Server<S>>,
@@ -255,28 +325,50 @@ async fn open_own<S: Sock>(
         Slot::Free(slot) => slot,
         Slot::Connection(connection) => return Ok(connection),
     };
-    match establish_in_time(pool, server, compiled, want, need, opener.request.as_deref()).await {
-        Ok(Established { stream, is_h2, connect, tls }) => {
-            opener.took.set(OpeningTook { connect, tls, ..opener.took.get() });
-            pool.metrics.connections_opened.increment();
-            pool.compiled.shared.awaiting.note_reached();
-            let lifespan = Lifespan::new(&pool.compiled.model.keep_alive, opener.random, rt::now());
-            let owner = need.client.map(|client| Box::new(Owner { client, connection: opener.client.clone() }));
-            let fresh = Fresh { stream, slot, lifespan, owner };
-            if is_h2 {
-                server.h2.add(fresh, server.worker(), need.head_limits, &pool.metrics);
-                let lease = server.h2.lease_newest();
-                return lease.map(Connection::H2).ok_or(UpstreamFault::unsent(UpstreamError::ConnectFailed));
-            }
-            match want {
-                Wanted::FastCgi => return Ok(Connection::FastCgi(H1Connection::fresh(fresh))),
-                Wanted::H1 | Wanted::H2 | Wanted::Either => server.h2.learn_http1(),
-                Wanted::Bare => {}
-            }
-            Ok(Connection::H1(H1Connection::fresh(fresh)))
-        }
-        Err(error) => Err(UpstreamFault::unsent(error)),
+    let opened = open_at(pool, server, compiled, want, need, opener, slot).await?;
+    opened.ok_or(UpstreamFault::unsent(UpstreamError::ConnectFailed))
+}
+
+/// Opens a connection in its place, within `timeout connect`, TLS included. `None`: it is there, and its server has yet
+/// to say that it takes requests.
+async fn open_at<S: Sock>(
+    pool: &WorkerPool<S>,
+    server: &Rc<Server<S>>,
+    compiled: &CompiledServer,
+    want: Wanted,
+    need: Need,
+    opener: &Opener,
+    slot: OpenSlot,
+) -> Result<Option<Connection<S>>, UpstreamFault> {
+    let established = establish_in_time(pool, server, compiled, want, need, opener).await;
+    let Established { stream, is_h2, connect, tls } = established.map_err(UpstreamFault::unsent)?;
+    opener.took.set(OpeningTook { connect, tls, ..opener.took.get() });
+    pool.metrics.connections_opened.increment();
+    pool.compiled.shared.awaiting.note_reached();
+    let lifespan = Lifespan::new(&pool.compiled.model.keep_alive, opener.random, rt::now());
+    let owner = need.client.map(|client| Box::new(Owner { client, connection: opener.client.clone() }));
+    let fresh = Fresh { stream, slot, lifespan, owner };
+    if is_h2 {
+        server.h2.add(fresh, h2_terms(pool, server, compiled, need.head_limits));
+        return Ok(server.h2.lease_newest().map(Connection::H2));
     }
+    match want {
+        Wanted::FastCgi => return Ok(Some(Connection::FastCgi(H1Connection::fresh(fresh)))),
+        Wanted::H1 | Wanted::H2 | Wanted::Either => server.h2.learn_http1(),
+        Wanted::Bare => {}
+    }
+    Ok(Some(Connection::H1(H1Connection::fresh(fresh))))
+}
+
+/// Of a connection of HTTP/2 that a request waits for.
+fn h2_terms<'p, S: Sock>(
+    pool: &'p WorkerPool<S>,
+    server: &Server<S>,
+    compiled: &'p CompiledServer,
+    limits: HeadLimits,
+) -> h2::Terms<'p> {
+    let (worker, metrics) = (server.worker(), &pool.metrics);
+    h2::Terms { pool: &pool.compiled.name, server: &compiled.authority, metrics, worker, limits, is_ahead: false }
 }
 
 enum Slot<S: Sock> {
@@ -298,7 +390,7 @@ async fn wait_for_slot<S: Sock>(
     let bounds = &pool.compiled.model.bounds;
     let queue = &compiled.shared.queue;
     if queue.is_empty()
-        && let Some(slot) = free_slot(pool, server, compiled, want, client)
+        && let Some(slot) = free_slot(server, compiled, want, client)
     {
         return Ok(Slot::Free(slot));
     }
@@ -312,7 +404,7 @@ async fn wait_for_slot<S: Sock>(
     let mut is_called = false;
     loop {
         if (is_called || ticket.is_first())
-            && let Some(slot) = free_slot(pool, server, compiled, want, client)
+            && let Some(slot) = free_slot(server, compiled, want, client)
         {
             waited();
             return Ok(Slot::Free(slot));
@@ -343,14 +435,8 @@ async fn wait_for_slot<S: Sock>(
 
 /// A place under `max-connections`. Where connections are not shared by clients, or an idle one is of no use, one that
 /// is idle makes room.
-fn free_slot<S: Sock>(
-    pool: &WorkerPool<S>,
-    server: &Server<S>,
-    compiled: &CompiledServer,
-    want: Wanted,
-    client: Option<&Client>,
-) -> Option<OpenSlot> {
-    let max = pool.connections_max();
+fn free_slot<S: Sock>(server: &Server<S>, compiled: &CompiledServer, want: Wanted, client: Option<&Client>) -> Option<OpenSlot> {
+    let max = compiled.connections_max();
     let free = compiled.shared.try_open(max);
     if free.is_none() && (client.is_some() || want == Wanted::Bare) && server.end_an_idle_one() {
         return compiled.shared.try_open(max);
@@ -373,9 +459,9 @@ async fn establish_in_time<S: Sock>(
     compiled: &CompiledServer,
     want: Wanted,
     need: Need,
-    request: Option<&str>,
+    opener: &Opener,
 ) -> Result<Established<S>, UpstreamError> {
-    let established = rt::timeout(need.connect, establish(pool, server, compiled, want, need, request)).await;
+    let established = rt::timeout(need.connect, establish(pool, server, compiled, want, need, opener)).await;
     established.unwrap_or(Err(UpstreamError::ConnectTimeout))
 }
 
@@ -385,15 +471,16 @@ async fn establish<S: Sock>(
     compiled: &CompiledServer,
     want: Wanted,
     need: Need,
-    request: Option<&str>,
+    opener: &Opener,
 ) -> Result<Established<S>, UpstreamError> {
+    let request = opener.request.as_deref();
     let began = rt::now();
     let sock = connect(pool, server, compiled, need.connect, request).await?;
     let connect = time_of(pool, UpstreamTime::Connect, began);
     let stream = Stream::plain(sock);
     stream.sock.set_write_idle(pool.compiled.model.timeouts.first_byte);
     if let (Some(protocol), Some(client)) = (pool.compiled.model.send_proxy_protocol, &need.client) {
-        introduce(&stream, protocol, client).await.map_err(|error| {
+        introduce(&stream, protocol, client, opener.introduction.as_deref()).await.map_err(|error| {
             log_cause(&pool.compiled, compiled, UpstreamError::ConnectFailed, &error, request);
             UpstreamError::ConnectFailed
         })?;
@@ -428,13 +515,20 @@ fn time_of<S: Sock>(pool: &WorkerPool<S>, time: UpstreamTime, began: Instant) ->
 }
 
 /// Says whose connection it is, before anything else and before TLS.
-async fn introduce<S: Sock>(stream: &Stream<S>, protocol: ProxyProtocol, client: &Client) -> io::Result<()> {
-    let version = match protocol {
-        ProxyProtocol::V1 => proxy_protocol::HeaderVersion::V1,
-        ProxyProtocol::V2 => proxy_protocol::HeaderVersion::V2,
+async fn introduce<S: Sock>(
+    stream: &Stream<S>,
+    protocol: ProxyProtocol,
+    Client { source, destination }: &Client,
+    extensions: Option<&Extensions>,
+) -> io::Result<()> {
+    let version = match (protocol, extensions) {
+        (ProxyProtocol::V1, _) => HeaderVersion::V1,
+        (ProxyProtocol::V2(_), None) => HeaderVersion::V2,
+        (ProxyProtocol::V2(_), Some(extensions)) => {
+            return stream.write(Buf::copy_of(&encode_with(*source, *destination, extensions))).await;
+        }
     };
-    let header = proxy_protocol::encode(version, client.source, client.destination);
-    stream.write(Buf::copy_of(header.as_bytes())).await
+    stream.write(Buf::copy_of(proxy_protocol::encode(version, *source, *destination).as_bytes())).await
 }
 
 fn tls_config(configs: &UpstreamTlsConfigs, want: Wanted) -> &Arc<rustls::ClientConfig> {

@@ -3,18 +3,22 @@
 
 use super::{Client, Connection, Need, Opener, Upgrade, open, take, warm};
 use crate::compiled::{CompiledPool, CompiledServer};
+use crate::fault::{Standing, UpstreamFault};
 use crate::pool::{Of, WorkerPool};
 use crate::shared::PoolShared;
+use std::cell::RefCell;
+use std::future::poll_fn;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::pin::pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use tidegate_message::h2::{Request, StreamFault, StreamHandle};
-use tidegate_model::{Pool, PoolName, Protocol, ProxyProtocol, Server, ServerAddresses, UpstreamAddress};
-use tidegate_telemetry::{Registry, WorkerMetrics};
+use tidegate_model::{Pool, PoolName, Protocol, ProxyFacts, ProxyProtocol, Server, ServerAddresses, UpstreamAddress};
+use tidegate_telemetry::{Registry, UpstreamError, WorkerMetrics};
 use tidegate_transport::{DriverSock, rt};
 use tidegate_wire::HeadLimits;
 use tidegate_wire::head::RequestHead;
@@ -42,6 +46,7 @@ impl World {
         let shared = Arc::new(PoolShared::new(Instant::now()));
         let server = CompiledServer {
             model: Server::new(UpstreamAddress::parse(&authority).expect("an address")),
+            bounds: model.bounds,
             identity: 0,
             shared: shared.server(&authority),
             authority,
@@ -50,8 +55,9 @@ impl World {
             is_local: true,
             cookie_value: None,
         };
-        let compiled =
-            CompiledPool { name, model: Arc::new(model), servers: vec![server], hash: None, sticky: None, tls: None, shared };
+        let counts_requests = model.bounds.counts_requests();
+        let (model, servers) = (Arc::new(model), vec![server]);
+        let compiled = CompiledPool { name, model, servers, hash: None, sticky: None, tls: None, counts_requests, shared };
         let of = Of { worker: 0, registry: &registry, random: 0 };
         let pool = Rc::new(WorkerPool::new(Arc::new(compiled), None, of));
         World { pool, worker: registry.worker(0), client: Rc::new(()) }
@@ -200,7 +206,7 @@ fn an_http1_connection_serves_as_many_requests_as_it_may() {
 fn connections_are_bounded_by_what_the_system_has_where_nobody_says() {
     let check = |written: Option<u32>, expected: u32| {
         let world = World::new(([127, 0, 0, 1], 1).into(), |pool| pool.bounds.connections_per_server = written);
-        assert_eq!(world.pool.connections_max(), expected, "{written:?}");
+        assert_eq!(world.pool.compiled.servers[0].connections_max(), expected, "{written:?}");
     };
     check(None, tidegate_transport::destination::connections_max());
     check(Some(7), 7);
@@ -311,6 +317,107 @@ fn an_old_http2_connection_gets_no_new_request() {
     });
 }
 
+/// Says at once that it takes no streams, and whether it is sent a request before it says that it takes one. It does so
+/// when `more` says so, on each connection once.
+fn withholding_server(more: Receiver<()>) -> (SocketAddr, Receiver<&'static str>) {
+    let (sender, seen) = channel();
+    let more = Arc::new(Mutex::new(more));
+    let serve = move |mut stream: TcpStream| -> std::io::Result<()> {
+        const HEADERS: u8 = 1;
+        let settings = |streams: u8| [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, streams];
+        stream.read_exact(&mut [0; 24])?;
+        let _ = sender.send("opened");
+        if more.lock().expect("nobody panicked").recv().is_err() {
+            return Ok(());
+        }
+        stream.write_all(&settings(0))?;
+        let mut writing = stream.try_clone()?;
+        let (more, frames) = (more.clone(), sender.clone());
+        std::thread::spawn(move || {
+            let mut head = [0; 9];
+            while stream.read_exact(&mut head).is_ok() {
+                let mut payload = vec![0; usize::from(head[1]) << 8 | usize::from(head[2])];
+                if stream.read_exact(&mut payload).is_err() {
+                    return;
+                }
+                if head[3] == HEADERS {
+                    let _ = frames.send("asked");
+                }
+            }
+        });
+        if more.lock().expect("nobody panicked").recv().is_ok() {
+            let _ = sender.send("taken");
+            writing.write_all(&settings(1))?;
+        }
+        Ok(())
+    };
+    (server(move |stream| drop(serve(stream))), seen)
+}
+
+#[test]
+fn a_server_that_takes_no_streams_gets_one_connection_and_no_request() {
+    run(async {
+        let (more, moments) = channel();
+        let (address, seen) = withholding_server(moments);
+        let world = World::new(address, |pool| {
+            pool.protocol = Protocol::H2c;
+            pool.bounds.queue_timeout = Duration::from_millis(300);
+        });
+        let opened = async || {
+            let opened = open(&world.pool, 0, need(None), &world.opener()).await;
+            opened.map(|connection| match connection {
+                Connection::H2(lease) => lease.standing(),
+                Connection::H1(_) | Connection::FastCgi(_) => panic!("not HTTP/2"),
+            })
+        };
+        // Nothing is known of it yet, so the first request would go ahead.
+        assert_eq!(opened().await, Ok(Standing::New));
+        more.send(()).expect("it is there");
+        until("its settings came", || world.pool.servers[0].h2.is_withheld(None)).await;
+        for _ in 0..3 {
+            let late = Err(UpstreamFault::unsent(UpstreamError::QueueTimeout));
+            assert_eq!((opened().await, world.open_connections()), (late, 1));
+        }
+        more.send(()).expect("it is there");
+        until("it takes one again", || !world.pool.servers[0].h2.is_withheld(None)).await;
+        let Some(Connection::H2(lease)) = world.take(None) else { panic!("no stream") };
+        assert_eq!(lease.standing(), Standing::Untried);
+        assert_eq!((world.open_connections(), world.pool.metrics.queued.value()), (1, 0));
+        assert_eq!(seen.try_iter().collect::<Vec<_>>(), ["opened", "taken"]);
+    });
+}
+
+#[test]
+fn a_server_that_took_no_streams_is_asked_before_it_gets_a_request() {
+    run(async {
+        let (more, moments) = channel();
+        let (address, seen) = withholding_server(moments);
+        let world = World::new(address, |pool| pool.protocol = Protocol::H2c);
+        drop(world.open(None).await);
+        more.send(()).expect("it is there");
+        until("its settings came", || world.pool.servers[0].h2.is_withheld(None)).await;
+        assert!(world.take(None).is_none() && world.pool.servers[0].h2.end_an_idle_one());
+        until("it has ended", || world.open_connections() == 0).await;
+        // Answers for the first connection, which is gone, and twice for the one that two requests wait for.
+        (0..3).for_each(|_| more.send(()).expect("it is there"));
+        let standings = RefCell::new(Vec::new());
+        let ask = async || {
+            let Connection::H2(lease) = world.open(None).await else { panic!("not HTTP/2") };
+            assert!(lease.connection().has_begun());
+            standings.borrow_mut().push(lease.standing());
+        };
+        let mut asking = vec![Box::pin(ask()), Box::pin(ask())];
+        poll_fn(|cx| {
+            asking.retain_mut(|ask| ask.as_mut().poll(cx).is_pending());
+            if asking.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        assert_eq!(*standings.borrow(), [Standing::New, Standing::Untried]);
+        assert_eq!(world.open_connections(), 1);
+        assert_eq!(seen.try_iter().filter(|what| *what == "asked").count(), 0);
+    });
+}
+
 /// Waits for a request that is never answered. The outcome is why it failed.
 async fn request(world: &World) -> (StreamHandle, Connection<DriverSock>) {
     let connection = world.open(None).await;
@@ -349,7 +456,7 @@ fn a_silent_http2_connection_is_asked_and_then_given_up() {
             now += Duration::from_secs(1);
             world.sweep(now);
         }
-        let end = rt::timeout(PATIENCE, std::future::poll_fn(|cx| response.poll_head(cx))).await.expect("an end");
+        let end = rt::timeout(PATIENCE, poll_fn(|cx| response.poll_head(cx))).await.expect("an end");
         assert_eq!(end, Err(StreamFault::Lost));
         until("it is closed", || world.open_connections() == 0).await;
         assert!(world.take(None).is_none());
@@ -508,7 +615,7 @@ fn idle_connections_of_other_clients_make_room() {
     run(async {
         let (address, _lines) = line_server();
         let world = World::new(address, |pool| {
-            pool.send_proxy_protocol = Some(ProxyProtocol::V2);
+            pool.send_proxy_protocol = Some(ProxyProtocol::V2(ProxyFacts::NONE));
             pool.bounds.connections_per_server = Some(1);
         });
         world.put_idle(world.open(Some(client(1))).await, rt::now());
@@ -518,7 +625,7 @@ fn idle_connections_of_other_clients_make_room() {
         // The third waits until the second is done, and not until the pool counts as full.
         let mut third = pin!(world.open(Some(client(3))));
         let mut second = Some(second);
-        let opened = std::future::poll_fn(|cx| {
+        let opened = poll_fn(|cx| {
             let polled = third.as_mut().poll(cx);
             if let Some(second) = second.take() {
                 assert!(polled.is_pending());
@@ -570,13 +677,13 @@ fn http2_connections_that_say_whose_they_are_are_not_shared_by_clients() {
         });
         let world = World::new(address, |pool| {
             pool.protocol = Protocol::H2c;
-            pool.send_proxy_protocol = Some(ProxyProtocol::V2);
+            pool.send_proxy_protocol = Some(ProxyProtocol::V2(ProxyFacts::NONE));
         });
         // Two clients at once, each with two requests at once.
         let mut opened = Vec::new();
         let mut openings: Vec<_> =
             [1, 2, 1, 2].map(|port| Box::pin(world.open(Some(client(port))))).into_iter().map(Some).collect();
-        std::future::poll_fn(|cx| {
+        poll_fn(|cx| {
             for slot in &mut openings {
                 let Some(opening) = slot else { continue };
                 if let std::task::Poll::Ready(connection) = opening.as_mut().poll(cx) {
@@ -621,7 +728,7 @@ fn a_connection_begins_with_as_many_streams_as_the_one_before_had() {
         assert!(world.take(None).is_none(), "it is more than full");
 
         let mut openings: Vec<_> = (0..5).map(|_| Box::pin(world.open(None))).map(Some).collect();
-        std::future::poll_fn(|cx| {
+        poll_fn(|cx| {
             for slot in &mut openings {
                 if let Some(opening) = slot
                     && let std::task::Poll::Ready(connection) = opening.as_mut().poll(cx)

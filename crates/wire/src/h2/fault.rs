@@ -34,6 +34,15 @@ impl ConnectionEnd {
             ConnectionEnd::Flood(_) => ErrorCode::EnhanceYourCalm,
         }
     }
+
+    /// Whether the peer began a head that is far larger than its list of fields may be. It was not decoded, so it costs
+    /// the connection.
+    pub fn is_for_size_of_head(self) -> bool {
+        match self {
+            ConnectionEnd::Fault(fault) => fault.code == ErrorCode::EnhanceYourCalm,
+            ConnectionEnd::Compression(_) | ConnectionEnd::Flood(_) => false,
+        }
+    }
 }
 
 pub(super) fn protocol_error(why: &'static str) -> ConnectionFault {

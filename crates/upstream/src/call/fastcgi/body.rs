@@ -48,7 +48,7 @@ impl<S: Sock> FastCgiBody<'_, S> {
             if data.is_empty() {
                 return Err(BodyFault::Framing(BodyError::Truncated));
             }
-            self.take(&data).map_err(|_| BodyFault::BadRecord)?;
+            self.take(&data).map_err(|_| BodyFault::Broken)?;
         }
     }
 

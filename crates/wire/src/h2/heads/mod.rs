@@ -9,4 +9,4 @@ mod tests;
 mod write;
 
 pub use read::{AdmittedRequest, RequestReader, ResponseReader, TrailersReader, is_malformed};
-pub use write::{RequestForm, write_request, write_response, write_trailers};
+pub use write::{RequestForm, fields_fit, request_fits, write_request, write_response, write_trailers};

@@ -1,11 +1,12 @@
 //! What is refused in a head over HTTP/2, what becomes of one that is not, and that the rules are those of HTTP/1.
 
 use super::{
-    AdmittedRequest, RequestForm, RequestReader, ResponseReader, TrailersReader, write_request, write_response, write_trailers,
+    AdmittedRequest, RequestForm, RequestReader, ResponseReader, TrailersReader, fields_fit, request_fits, write_request,
+    write_response, write_trailers,
 };
 use crate::error::HeadError;
-use crate::h2::hpack::{Decoder, Encoder};
-use crate::head::{Fields, HeaderId, RequestHead, ResponseHead};
+use crate::h2::hpack::{Decoder, Encoder, FieldName, FieldSink, HeaderList};
+use crate::head::{Fields, HeaderId, RequestHead, ResponseHead, Span};
 use crate::http1::{BodyFraming, Parsed, parse_request, request_framing};
 use crate::limits::HeadLimits;
 
@@ -386,4 +387,51 @@ fn the_rules_are_those_of_http1() {
             (old, new) => panic!("{text:?}: {old:?} over HTTP/1.1, {:?} over HTTP/2", new.map(|_| ())),
         }
     });
+}
+
+/// What SETTINGS_MAX_HEADER_LIST_SIZE counts of a header block.
+#[derive(Default)]
+struct ListBytes {
+    bytes: Vec<u8>,
+    list_bytes: u32,
+}
+
+impl FieldSink for ListBytes {
+    fn bytes(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    fn room(&self) -> usize {
+        usize::MAX
+    }
+
+    fn field(&mut self, name: FieldName, name_span: Span, value: Span, _: bool) {
+        let name_bytes = match name {
+            FieldName::Pseudo(pseudo) => pseudo.name().len() as u32,
+            FieldName::Regular(_) => name_span.len,
+        };
+        self.list_bytes += name_bytes + value.len + 32;
+    }
+}
+
+#[test]
+fn a_request_is_as_large_as_what_is_written_of_it() {
+    let check = |text: &str, form: RequestForm<'_>| {
+        let (mut head, mut out) = (RequestHead::default(), Vec::new());
+        parse_request(text.as_bytes(), &HeadLimits::default(), &mut head).expect("a request");
+        write_request(&mut Encoder::new(), &head, form, &mut Vec::new(), &mut out);
+        let mut list = ListBytes::default();
+        assert_eq!(Decoder::new(4096).decode(&out, &mut list), Ok(HeaderList::Whole), "{text}");
+        let bytes = list.list_bytes;
+        assert_eq!([bytes - 1, bytes].map(|bytes| request_fits(&head, form, bytes)), [false, true], "{text}: {bytes}");
+        assert!(!request_fits(&head, form, 0) && request_fits(&head, form, u32::MAX), "{text}");
+    };
+    let plain = RequestForm { scheme: "http", wants_trailers: false, protocol: None };
+    check("GET / HTTP/1.1\r\nHost: a\r\n\r\n", plain);
+    check("DELETE /a/b?c HTTP/1.1\r\nHost: a.test:8080\r\nX: y\r\nConnection: x\r\nTE: gzip\r\n\r\n", plain);
+    check("GET /a? HTTP/1.1\r\nHost: a\r\nCookie: a=1; b=2\r\n\r\n", RequestForm { wants_trailers: true, ..plain });
+    check("GET /w HTTP/1.1\r\nHost: a\r\n\r\n", RequestForm { scheme: "https", protocol: Some(b"websocket"), ..plain });
+    let mut trailers = Fields::default();
+    trailers.push(b"x-sum", b"1");
+    assert_eq!([37, 38].map(|bytes| fields_fit(&trailers, bytes)), [false, true]);
 }

@@ -1,7 +1,7 @@
 //! Heads as field lists. What HTTP/2 forbids (RFC 9113 section 8.2.2) is left out: it was between us and whoever sent
 //! the head to us. Which fields are kept from tables is known by the encoder.
 
-use crate::h2::hpack::{BlockEncoder, Encoder, PseudoHeader};
+use crate::h2::hpack::{BlockEncoder, Encoder, FIELD_OVERHEAD, PseudoHeader};
 use crate::head::{Fields, HeaderId, RequestHead, ResponseHead};
 
 /// What is said of a request beside its head.
@@ -26,8 +26,7 @@ pub fn write_request(encoder: &mut Encoder, head: &RequestHead, form: RequestFor
         }
     }
     block.pseudo(PseudoHeader::Scheme, form.scheme.as_bytes());
-    let host = head.fields.get(HeaderId::Host).filter(|host| !host.is_empty()).unwrap_or(head.authority());
-    block.pseudo(PseudoHeader::Authority, host);
+    block.pseudo(PseudoHeader::Authority, authority(head));
     match head.query() {
         None => block.pseudo(PseudoHeader::Path, head.path()),
         Some(query) => {
@@ -45,6 +44,45 @@ pub fn write_request(encoder: &mut Encoder, head: &RequestHead, form: RequestFor
     }
 }
 
+/// The names of all pseudo-headers of a request, and `te` with its value.
+const PSEUDO_BYTES: usize = ":method:scheme:authority:path:protocol".len() + "te".len() + "trailers".len();
+/// As many pseudo-headers and `te`.
+const PSEUDO_FIELDS: usize = 6;
+
+/// Whether the field list of a request is within what the peer takes (SETTINGS_MAX_HEADER_LIST_SIZE). Nothing is counted
+/// field by field before it may be too large.
+#[inline]
+pub fn request_fits(head: &RequestHead, form: RequestForm<'_>, list_bytes_max: u32) -> bool {
+    let form_bytes = form.scheme.len() + form.protocol.map_or(0, <[u8]>::len) + PSEUDO_BYTES;
+    let fields = head.fields.list.len() + PSEUDO_FIELDS;
+    let bytes_most = head.fields.bytes.len() + form_bytes + fields * FIELD_OVERHEAD;
+    bytes_most <= list_bytes_max as usize || request_list_bytes(head, form) <= list_bytes_max as usize
+}
+
+/// Whether trailers are within what the peer takes.
+pub fn fields_fit(trailers: &Fields, list_bytes_max: u32) -> bool {
+    list_bytes(trailers, |_| true) <= list_bytes_max as usize
+}
+
+/// What [`write_request`] writes, as RFC 9113 section 6.5.2 counts it.
+#[cold]
+fn request_list_bytes(head: &RequestHead, form: RequestForm<'_>) -> usize {
+    let field = |name: &str, value_bytes: usize| name.len() + value_bytes + FIELD_OVERHEAD;
+    let method = match form.protocol {
+        None => field(":method", head.method_name().len()),
+        Some(protocol) => field(":method", "CONNECT".len()) + field(":protocol", protocol.len()),
+    };
+    let path = field(":path", head.path().len() + head.query().map_or(0, |query| query.len() + 1));
+    let te = if form.wants_trailers { field("te", "trailers".len()) } else { 0 };
+    let pseudo = method + field(":scheme", form.scheme.len()) + field(":authority", authority(head).len()) + path;
+    pseudo + te + list_bytes(&head.fields, |id| id != HeaderId::Host)
+}
+
+fn list_bytes(fields: &Fields, is_wanted: impl Fn(HeaderId) -> bool) -> usize {
+    let sent = fields.list.iter().filter(|field| is_sent(field.id) && is_wanted(field.id));
+    sent.map(|field| field.name.of(&fields.bytes).len() + field.value.of(&fields.bytes).len() + FIELD_OVERHEAD).sum()
+}
+
 /// An answer for a client, an interim one included.
 pub fn write_response(encoder: &mut Encoder, head: &ResponseHead, out: &mut Vec<u8>) {
     let mut block = encoder.block(out);
@@ -56,9 +94,18 @@ pub fn write_trailers(encoder: &mut Encoder, trailers: &Fields, out: &mut Vec<u8
     write_fields(&mut encoder.block(out), trailers, |_| true);
 }
 
+fn authority(head: &RequestHead) -> &[u8] {
+    head.fields.get(HeaderId::Host).filter(|host| !host.is_empty()).unwrap_or(head.authority())
+}
+
+/// Fields that were removed, or are about a connection of HTTP/1, are not.
+fn is_sent(id: HeaderId) -> bool {
+    id != HeaderId::Removed && !id.is_of_http1_connection()
+}
+
 fn write_fields(block: &mut BlockEncoder<'_>, fields: &Fields, is_wanted: impl Fn(HeaderId) -> bool) {
     for field in &fields.list {
-        if field.id != HeaderId::Removed && !field.id.is_of_http1_connection() && is_wanted(field.id) {
+        if is_sent(field.id) && is_wanted(field.id) {
             block.field(field.id, field.name.of(&fields.bytes), field.value.of(&fields.bytes), false);
         }
     }
