@@ -64,6 +64,12 @@ pub static ROW: Directive = Directive {
 };
 
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
+    if line.written_arguments().first().is_some_and(|word| word.starts_with('$')) {
+        let message = "variables of nginx are none here: a map has a name and a key";
+        let help = "write `map \"tier\" key=\"{host}\"` with `row` lines in its block, and `{map.tier}` where it is used";
+        let _: Option<()> = line.refuse_whole(lowering, message, help.to_owned());
+        return;
+    }
     let errors_before = lowering.diagnostics.len();
     let name = name(lowering, line);
     let key = key(lowering, line);
