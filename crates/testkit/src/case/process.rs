@@ -24,14 +24,7 @@ pub async fn execute(world: &Rc<World>, command: &ProcessCommand) -> Result<(), 
             Some(code) => return Err(format!("the proxy ended with {code}")),
         },
         ProcessCommand::ExpectMetric(selector, range) => return expect_metric(world, selector, *range).await,
-        ProcessCommand::ExpectUpstreamRequests(range) => {
-            let taken = || world.upstream_counters.borrow().iter().map(|each| each.requests.load(Ordering::Relaxed)).sum::<u64>();
-            return until(world, || match taken() {
-                taken if range.contains(taken as f64) => Ok(()),
-                taken => Err(format!("{taken} requests reached the upstreams, expected {range}")),
-            })
-            .await;
-        }
+        ProcessCommand::ExpectUpstreamRequests(range) => return expect_upstream_requests(world, *range).await,
         ProcessCommand::ExpectAdmin(path, status, body) => {
             let path = String::from_utf8_lossy(path).into_owned();
             return expect_admin(world, &path, *status, body.as_ref()).await;
@@ -108,6 +101,15 @@ pub async fn expect_refusal_logged(world: &Rc<World>, status: u16, log: &[(Strin
     let wanted = world.count_refusal(&fields);
     let count = || log_lines(&world.access_log).iter().filter(|line| fits(line, &fields)).count();
     until(world, || if count() >= wanted { Ok(()) } else { Err(no_line(world)) }).await
+}
+
+async fn expect_upstream_requests(world: &World, range: super::script::Range) -> Result<(), String> {
+    let taken = || world.upstream_counters.borrow().iter().map(|each| each.requests.load(Ordering::Relaxed)).sum::<u64>();
+    until(world, || match taken() {
+        taken if range.contains(taken as f64) => Ok(()),
+        taken => Err(format!("{taken} requests reached the upstreams, expected {range}")),
+    })
+    .await
 }
 
 /// With that code, or with whatever.
