@@ -155,6 +155,17 @@ impl Client {
         self.read(&self.send("POST", path, Some(body.into()), expected)?)
     }
 
+    /// The answer to a PUT.
+    pub fn put<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, ClientFault> {
+        let body = serde_json::to_vec(body).map_err(|error| self.unreadable(error.to_string()))?;
+        self.read(&self.send("PUT", path, Some(body.into()), None)?)
+    }
+
+    /// The answer to a DELETE.
+    pub fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientFault> {
+        self.read(&self.send("DELETE", path, None, None)?)
+    }
+
     fn read<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, ClientFault> {
         serde_json::from_slice(body).map_err(|error| self.unreadable(error.to_string()))
     }

@@ -3,16 +3,16 @@
 //! which is served beside them.
 
 use crate::ask::ask;
+use crate::endpoint::{Endpoint, Parameter, Verb};
 use crate::extract::{Expected, Parameters, Part as Body, Query};
 use crate::handlers::{Answer, json, tagged};
 use crate::problem::{Problem, bad_request, not_found, of_change};
 use crate::proposal;
-use crate::routes::{Endpoint, Parameter, Verb};
 use axum::extract::State;
 use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use serde_json::{Value, json};
 use tidegate_api::schema::Components;
-use tidegate_api::{Edited, Effective, EffectivePart, Setting};
+use tidegate_api::{Edited, Effective, EffectivePart, EffectiveWhole, Setting};
 use tidegate_config::{Edit, List, Target};
 use tidegate_control::{ApplyOptions, ChangeFault, ControlHandle};
 
@@ -39,7 +39,7 @@ fn part_list(known: &mut Components) -> Value {
 
 const DEFAULTS: &[Parameter] = &[Parameter {
     name: "defaults",
-    about: "`true`: not what is written but what holds, names and values as a plan shows them. Of the whole, `settings`, `pools` and `sites`.",
+    about: "`true`: not what is written but what holds, names and values as a plan shows them. Of the whole, lists by what they are of.",
     schema: tidegate_api::schema::of::<String>,
 }];
 
@@ -83,11 +83,6 @@ impl SettingsPart {
             SettingsPart::AccessLog => ("/v1/configuration/access-log/{target}", "AccessLog"),
             SettingsPart::Setting => ("/v1/configuration/settings/{directive}", "Setting"),
         }
-    }
-
-    /// Whether what holds there can be asked.
-    fn has_effective(self) -> bool {
-        matches!(self, SettingsPart::Site | SettingsPart::Pool | SettingsPart::Setting)
     }
 
     fn target(self, parameters: &Parameters) -> Result<Target, Problem> {
@@ -205,7 +200,7 @@ fn endpoints_of(part_of: SettingsPart, [read, put, patch, remove]: [Handler; 4])
         Endpoint::reading(path, "", part, read)
             .called(format!("configured{name}"))
             .about("As it is written.")
-            .asking(if part_of.has_effective() { DEFAULTS } else { &[] })
+            .asking(DEFAULTS)
             .tagged()
             .refusing(&[404]),
         changing(Verb::Put, path, format!("put{name}"), put).about("Replaces it, or makes it when it is not there."),
@@ -282,28 +277,39 @@ fn wants_defaults(query: Query) -> Result<bool, Problem> {
 
 /// What holds of a part; `None` where there is no such part.
 fn effective_part(effective: Effective, target: &Target) -> Option<Vec<Setting>> {
-    let Effective { settings, pools, sites } = effective;
-    let named =
-        |parts: Vec<EffectivePart>, name: &str| parts.into_iter().find(|part| part.name == name).map(|part| part.settings);
+    let Effective { settings, pools, sites, listeners, tcp, admin, access_logs } = effective;
+    let of_part = |parts: Vec<EffectivePart>, name: &str, scheme: &str| {
+        let whole = format!("{scheme}{name}");
+        parts.into_iter().find(|part| part.name == name || part.name == whole).map(|part| part.settings)
+    };
+    let of_whole = |wholes: Vec<EffectiveWhole>, name: &str, scheme: &str| {
+        let whole = format!("{scheme}{name}");
+        wholes.into_iter().find(|part| part.name == name || part.name == whole)
+    };
     match target {
-        Target::Pool { name } => named(pools, name),
-        Target::Site { address } => {
-            let https = format!("https://{address}");
-            let is_it = |part: &EffectivePart| part.name == *address || part.name == https;
-            sites.into_iter().find(is_it).map(|part| part.settings)
-        }
+        Target::Pool { name } => of_whole(pools, name, "").map(|pool| pool.settings),
+        Target::Server { pool, address } => of_part(of_whole(pools, pool, "")?.parts, address, "http://"),
+        Target::Site { address } => of_whole(sites, address, "https://").map(|site| site.settings),
+        Target::Route { site, index } => of_part(of_whole(sites, site, "https://")?.parts, &index.to_string(), ""),
+        Target::Listener { address } => of_part(listeners, address, ""),
+        Target::Tcp { address } => of_part(tcp, address, ""),
+        Target::Admin { address } => of_part(admin, address, ""),
+        Target::AccessLog { target } => of_part(access_logs, target, ""),
         Target::Top { directive } => {
             let within = format!("{directive} ");
             let is_of = |setting: &Setting| setting.name == *directive || setting.name.starts_with(&within);
             Some(settings.into_iter().filter(is_of).collect())
         }
-        Target::Route { .. }
-        | Target::Server { .. }
-        | Target::Listener { .. }
-        | Target::Tcp { .. }
-        | Target::Admin { .. }
-        | Target::AccessLog { .. } => None,
     }
+}
+
+/// Routes within a route are routes of their own in what runs, so that positions are others than in the file.
+fn has_routes_within(site: &Value) -> bool {
+    let routes_of = |part: &Value| -> Vec<Value> {
+        let steps = part["steps"].as_array().map(Vec::as_slice).unwrap_or_default();
+        steps.iter().filter_map(|step| step.get("route").cloned()).collect()
+    };
+    routes_of(site).iter().any(|route| !routes_of(route).is_empty())
 }
 
 async fn whole(State(handle): State<ControlHandle>, query: Query) -> Answer {
@@ -322,10 +328,26 @@ async fn schema() -> Answer {
 async fn read_part(State(handle): State<ControlHandle>, parameters: Parameters, query: Query, part: SettingsPart) -> Answer {
     let target = part.target(&parameters)?;
     if wants_defaults(query)? {
-        if !part.has_effective() {
-            return Err(bad_request("`defaults` is known of sites, pools and settings"));
+        let of_site = match &target {
+            Target::Route { site, .. } => Some(Target::Site { address: site.clone() }),
+            Target::Site { .. }
+            | Target::Pool { .. }
+            | Target::Server { .. }
+            | Target::Listener { .. }
+            | Target::Tcp { .. }
+            | Target::Admin { .. }
+            | Target::AccessLog { .. }
+            | Target::Top { .. } => None,
+        };
+        let asked = ask(&handle, move |control| {
+            (control.tag(), control.effective(), of_site.and_then(|site| control.part_json(&site).ok()))
+        });
+        let (tag, effective, site) = asked.await?;
+        if site.as_ref().is_some_and(has_routes_within) {
+            return Err(bad_request(
+                "the site has routes within routes: ask for what holds in the whole, where each is a route of its own",
+            ));
         }
-        let (tag, effective) = ask(&handle, |control| (control.tag(), control.effective())).await?;
         return match effective_part(effective, &target) {
             Some(settings) => tagged(&settings, tag),
             None => Err(not_found("there is nothing of that name")),

@@ -1,9 +1,10 @@
 //! The API's own description (OpenAPI 3.1), made from the table of addresses and the schemas of their types.
 
+use crate::endpoint::{Endpoint, Verb};
 use crate::extract::{JSON_TYPE, MERGE_PATCH_TYPE};
 use crate::handlers::{Answer, json as answer};
 use crate::problem::{PROBLEM_TYPE, Problem};
-use crate::routes::{Endpoint, Verb, endpoints};
+use crate::routes::endpoints;
 use serde_json::{Map, Value, json};
 use tidegate_api::schema::{Components, Described};
 
@@ -112,6 +113,7 @@ fn reason(status: u16) -> &'static str {
         412 => "Something else runs than what was expected.",
         413 => "The body is larger than 8 MiB.",
         415 => "The body is not `application/json`.",
+        503 => "The storage does not take it.",
         422 => "The configuration has errors or cannot run; `diagnostics` has them all.",
         _ => "The fault is ours.",
     }

@@ -106,6 +106,7 @@ pub fn of_change(fault: &ChangeFault) -> Problem {
         ChangeFault::Leaving => saying(409, "leaving", "The process is ending", &text),
         ChangeFault::NotFound(_) => saying(404, "not-found", "There is no such thing", &text),
         ChangeFault::Bad(_) => saying(400, "bad-request", "The request makes no sense", &text),
+        ChangeFault::Storage(_) => saying(503, "storage", "It cannot be kept", &text),
         ChangeFault::FileChanged { .. } => saying(409, "file-changed", "The file was edited meanwhile", &text),
         ChangeFault::InUse(_) => saying(409, "in-use", "Something needs it", &text),
         ChangeFault::Taken(_) => saying(409, "taken", "The name or address is taken", &text),

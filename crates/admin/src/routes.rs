@@ -4,131 +4,28 @@
 use crate::access::{self, Access};
 use crate::certificates;
 use crate::configuration;
+use crate::endpoint::{Endpoint, Parameter, Verb};
 use crate::handlers;
+use crate::maps;
 use crate::openapi;
 use crate::problem::{Problem, not_found};
 use axum::Router;
 use axum::http::{Method, Uri};
 use axum::routing::{MethodRouter, get, post};
-use serde_json::Value;
-use std::borrow::Cow;
-use tidegate_api::schema::{Components, Described};
+use tidegate_api::schema::Described;
 use tidegate_api::{
     Applied, ApplyRequest, Cache, CertificateChanged, Certificates, ClosedConnections, Confirmed, Connections, Difference,
-    ExplainRequest, Explanation, Generation, Generations, Listeners, NoOptions, PastRequest, PlanRequest, Planned, Pool, Pools,
-    PurgeRequest, Purged, RevokeRequest, Server, Status, UpgradeRequest, Upgraded,
+    ExplainRequest, Explanation, Generation, Generations, Listeners, Map, MapRow, MapRowChange, MapRows, Maps, NoOptions,
+    PastRequest, PlanRequest, Planned, Pool, Pools, PurgeRequest, Purged, RevokeRequest, Server, Status, UpgradeRequest,
+    Upgraded,
 };
 use tidegate_control::ControlHandle;
-
-/// An address and what is said of it.
-pub struct Endpoint {
-    pub verb: Verb,
-    pub path: &'static str,
-    /// The endpoint's name in the document.
-    pub id: Cow<'static, str>,
-    pub summary: &'static str,
-    pub query: &'static [Parameter],
-    pub body: Option<Describe>,
-    /// Otherwise an absent body is `{}`.
-    pub needs_body: bool,
-    pub answer: Describe,
-    /// Answers carry the generation as `ETag`.
-    pub is_tagged: bool,
-    /// Errors beside those that every address has.
-    pub refusals: &'static [u16],
-    pub handler: fn() -> MethodRouter<ControlHandle>,
-}
-
-pub type Describe = fn(&mut Components) -> Value;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verb {
-    Get,
-    /// Changes something, or asks something that takes a body.
-    Post,
-    Put,
-    Patch,
-    Delete,
-}
-
-pub struct Parameter {
-    pub name: &'static str,
-    pub about: &'static str,
-    pub schema: Describe,
-}
-
-impl Endpoint {
-    pub fn reading(
-        path: &'static str,
-        id: &'static str,
-        answer: Describe,
-        handler: fn() -> MethodRouter<ControlHandle>,
-    ) -> Endpoint {
-        Endpoint {
-            verb: Verb::Get,
-            path,
-            id: id.into(),
-            summary: "",
-            query: &[],
-            body: None,
-            needs_body: false,
-            answer,
-            is_tagged: false,
-            refusals: &[],
-            handler,
-        }
-    }
-
-    pub fn changing(
-        path: &'static str,
-        id: &'static str,
-        body: Describe,
-        answer: Describe,
-        handler: fn() -> MethodRouter<ControlHandle>,
-    ) -> Endpoint {
-        Endpoint {
-            verb: Verb::Post,
-            body: Some(body),
-            is_tagged: true,
-            refusals: &[404, 409, 412],
-            ..Endpoint::reading(path, id, answer, handler)
-        }
-    }
-
-    pub fn called(self, id: String) -> Endpoint {
-        Endpoint { id: id.into(), ..self }
-    }
-
-    pub fn about(self, summary: &'static str) -> Endpoint {
-        Endpoint { summary, ..self }
-    }
-
-    pub fn tagged(self) -> Endpoint {
-        Endpoint { is_tagged: true, ..self }
-    }
-
-    fn untagged(self) -> Endpoint {
-        Endpoint { is_tagged: false, ..self }
-    }
-
-    pub fn refusing(self, refusals: &'static [u16]) -> Endpoint {
-        Endpoint { refusals, ..self }
-    }
-
-    pub fn asking(self, query: &'static [Parameter]) -> Endpoint {
-        Endpoint { query, ..self }
-    }
-
-    /// Honours `If-Match`.
-    pub fn is_conditional(&self) -> bool {
-        self.refusals.contains(&412)
-    }
-}
 
 pub fn endpoints() -> Vec<Endpoint> {
     let mut endpoints = questions();
     endpoints.extend(changes());
     endpoints.extend(configuration::endpoints());
+    endpoints.extend(of_maps());
     endpoints
 }
 
@@ -258,6 +155,40 @@ fn changes() -> Vec<Endpoint> {
             .about("Starts a new process that takes over; answers when it has, or has failed to.")
             .untagged()
             .refusing(&[409, 412, 422]),
+    ]
+}
+
+const MAP_ROWS: &[Parameter] = &[
+    Parameter { name: "changed", about: "`true`: those that were changed, and no others.", schema: String::schema },
+    Parameter { name: "from", about: "So many are left out first; 0 when it is left out.", schema: u64::schema },
+    Parameter { name: "limit", about: "At most so many: 0 to 10000, 100 when it is left out.", schema: u32::schema },
+];
+
+fn of_maps() -> Vec<Endpoint> {
+    let read = Endpoint::reading;
+    let row = "/v1/maps/{name}/rows/{key}";
+    vec![
+        read("/v1/maps", "maps", Maps::schema, || get(maps::list))
+            .about("Maps: how many rows each has, and what was changed of them."),
+        read("/v1/maps/{name}", "map", Map::schema, || get(maps::one)).about("One map.").refusing(&[404]),
+        read("/v1/maps/{name}/rows", "mapRows", MapRows::schema, || get(maps::rows))
+            .about("Rows of a map: those that were changed, by key, then the others in the order written.")
+            .asking(MAP_ROWS)
+            .refusing(&[404]),
+        read(row, "mapRow", MapRow::schema, || get(maps::read_row))
+            .about("One row of a map, by its key as it is written.")
+            .refusing(&[404]),
+        Endpoint {
+            verb: Verb::Put,
+            body: Some(MapRowChange::schema),
+            needs_body: true,
+            ..read(row, "setMapRow", MapRow::schema, || axum::routing::put(maps::set_row))
+        }
+        .about("Changes a row, or adds one, above those of the file; answers when it is kept in the storage and counts.")
+        .refusing(&[404, 503]),
+        Endpoint { verb: Verb::Delete, ..read(row, "dropMapRow", MapRow::schema, || axum::routing::delete(maps::drop_row)) }
+            .about("Drops what was changed of a row: what the file has counts again.")
+            .refusing(&[404, 503]),
     ]
 }
 

@@ -9,11 +9,24 @@ objects! {
     pub struct Effective {
         /// Of the process.
         pub settings: Vec<Setting>,
-        pub pools: Vec<EffectivePart>,
-        pub sites: Vec<EffectivePart>,
+        pub pools: Vec<EffectiveWhole>,
+        pub sites: Vec<EffectiveWhole>,
+        /// Every address that is listened on, whether it is written or not.
+        pub listeners: Vec<EffectivePart>,
+        pub tcp: Vec<EffectivePart>,
+        pub admin: Vec<EffectivePart>,
+        pub access_logs: Vec<EffectivePart>,
     }
 
-    /// The settings of a pool, or those of a site's TLS.
+    /// A pool with its servers, or a site with its routes.
+    pub struct EffectiveWhole {
+        pub name: String,
+        pub settings: Vec<Setting>,
+        /// Routes in the order in which they are tried, those within another before it; a route has all that its site
+        /// says as well.
+        pub parts: Vec<EffectivePart>,
+    }
+
     pub struct EffectivePart {
         pub name: String,
         pub settings: Vec<Setting>,

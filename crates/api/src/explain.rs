@@ -116,6 +116,9 @@ objects! {
         /// 0 is used first; a backup is 1.
         pub priority: u32,
         pub zone: Option<String>,
+        /// Bounds of its own, where it has any.
+        pub max_connections: Option<u32>,
+        pub max_requests: Option<u32>,
         pub state: Option<ServerState>,
         /// Why it gets no requests, or fewer than its share.
         pub why: Option<String>,

@@ -7,6 +7,7 @@ mod certificates;
 mod change;
 mod explain;
 mod generations;
+mod maps;
 mod past;
 mod plan;
 mod pools;
@@ -19,14 +20,15 @@ pub use certificates::{
     RevokeRequest, Staple, StapleState,
 };
 pub use change::{
-    Applied, ApplyRequest, Confirmed, DrainedConnections, Edited, Effective, EffectivePart, NoOptions, PlanRequest, Planned,
-    UnwrittenFile, UpgradeRequest, Upgraded,
+    Applied, ApplyRequest, Confirmed, DrainedConnections, Edited, Effective, EffectivePart, EffectiveWhole, NoOptions,
+    PlanRequest, Planned, UnwrittenFile, UpgradeRequest, Upgraded,
 };
 pub use explain::{
     ExplainRequest, ExplainedCertificate, ExplainedListener, ExplainedPool, ExplainedRequest, ExplainedRoute, ExplainedServer,
     ExplainedStep, Explanation, FailedLine, Outcome, OutcomeKind, PassedRoute, PassedSite, Setting, WhyNotRoute, WhyNotSite,
 };
 pub use generations::{Difference, Generation, GenerationFile, Generations};
+pub use maps::{Map, MapRow, MapRowChange, MapRows, Maps};
 pub use past::PastRequest;
 pub use plan::{
     ChangeKind, Effect, LineChange, LineKind, ListenerChange, Plan, PoolChange, RouteChange, ServerChange, SettingChange,

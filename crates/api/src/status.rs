@@ -1,5 +1,6 @@
 //! The state of the process, its listening addresses and open connections.
 
+use crate::Map;
 use crate::schema::Word;
 use crate::schema::{objects, words};
 use jiff::Timestamp;
@@ -35,6 +36,7 @@ objects! {
         /// Where keys of session tickets are shared with other hosts, by `ticket-keys shared=#true`.
         pub ticket_keys: Option<TicketKeys>,
         pub listeners: Vec<Listener>,
+        pub maps: Vec<Map>,
         /// Requests on their way by the generation with which they began, the newest last.
         pub requests_by_generation: Vec<GenerationRequests>,
         /// Since the process began.

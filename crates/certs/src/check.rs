@@ -84,6 +84,18 @@ fn https_hosts(site: &Site) -> impl Iterator<Item = &HostPattern> {
     site.addresses.iter().filter(|address| address.scheme == Scheme::Https).map(|address| &address.host)
 }
 
+/// Everything to be said about certificates that are given once, whichever sites have them.
+pub fn check_shared(files: &[Certificate], now: Timestamp) -> Vec<CertFinding> {
+    let mut findings = Vec::new();
+    for file in files {
+        match LoadedCertificate::load(file) {
+            Ok(certificate) => check_contents(&file.cert, &certificate.facts, now, &mut findings),
+            Err(error) => findings.push(CertFinding::from(&error)),
+        }
+    }
+    findings
+}
+
 fn check_files(site: &Site, files: &[Certificate], now: Timestamp, findings: &mut Vec<CertFinding>) {
     let mut loaded = Vec::with_capacity(files.len());
     for file in files {
@@ -96,34 +108,7 @@ fn check_files(site: &Site, files: &[Certificate], now: Timestamp, findings: &mu
         }
     }
     for (file, facts) in &loaded {
-        check_dates(file, facts, now, findings);
-        check_authorities(file, facts, now, findings);
-        if let Some(position) = facts.chain_broken_after {
-            findings.push(warning(
-                file,
-                format!("certificate number {position} in {} is not signed by the one that follows it", file.display()),
-                Some("put the server's own certificate first, then each certificate that signed the one before"),
-            ));
-        }
-        if !facts.is_version_3 {
-            findings.push(warning(
-                file,
-                format!(
-                    "the certificate in {} is of X.509 version 1, which names no host, so every client refuses it",
-                    file.display()
-                ),
-                Some("have it issued as version 3, with the host names as subject alternative names"),
-            ));
-        } else if facts.names.is_empty() {
-            findings.push(warning(
-                file,
-                format!(
-                    "the certificate in {} names no host (it has no subjectAltName), so every client refuses it",
-                    file.display()
-                ),
-                Some("have it issued with the host names as subject alternative names"),
-            ));
-        }
+        check_contents(file, facts, now, findings);
     }
     // While one file cannot be read nobody knows which names it has.
     if loaded.len() < files.len() {
@@ -133,6 +118,34 @@ fn check_files(site: &Site, files: &[Certificate], now: Timestamp, findings: &mu
         if !loaded.iter().any(|(_, facts)| facts.names.is_empty() || facts.covers(host)) {
             findings.push(not_covered(host, &loaded));
         }
+    }
+}
+
+fn check_contents(file: &Path, facts: &CertificateFacts, now: Timestamp, findings: &mut Vec<CertFinding>) {
+    check_dates(file, facts, now, findings);
+    check_authorities(file, facts, now, findings);
+    if let Some(position) = facts.chain_broken_after {
+        findings.push(warning(
+            file,
+            format!("certificate number {position} in {} is not signed by the one that follows it", file.display()),
+            Some("put the server's own certificate first, then each certificate that signed the one before"),
+        ));
+    }
+    if !facts.is_version_3 {
+        findings.push(warning(
+            file,
+            format!(
+                "the certificate in {} is of X.509 version 1, which names no host, so every client refuses it",
+                file.display()
+            ),
+            Some("have it issued as version 3, with the host names as subject alternative names"),
+        ));
+    } else if facts.names.is_empty() {
+        findings.push(warning(
+            file,
+            format!("the certificate in {} names no host (it has no subjectAltName), so every client refuses it", file.display()),
+            Some("have it issued with the host names as subject alternative names"),
+        ));
     }
 }
 

@@ -30,7 +30,7 @@ mod unlike;
 pub mod upstream;
 
 pub use any_certificate::AnyCertificate;
-pub use check::{CertFinding, Severity, check_site, check_upstream};
+pub use check::{CertFinding, Severity, check_shared, check_site, check_upstream};
 pub use client_trust::ClientTrust;
 pub use description::{CertificateDescription, SignatureAlgorithm, fingerprint};
 pub use error::CertError;

@@ -91,9 +91,7 @@ impl ObtainedCertificates {
         } else {
             server_name
         };
-        let own = table.get(name);
-        let found = own.or_else(|| name.split_once('.').and_then(|(_, parent)| table.get(format!("*.{parent}").as_str())));
-        found.map(|loaded| served(loaded, is_stapled))
+        of_name(&table, name).map(|loaded| served(loaded, is_stapled))
     }
 
     /// The first of the names that has one, for clients that send no name.
@@ -102,8 +100,14 @@ impl ObtainedCertificates {
         if table.is_empty() {
             return None;
         }
-        names.iter().find_map(|name| table.get(name.to_string().as_str())).map(|loaded| served(loaded, is_stapled))
+        names.iter().find_map(|name| of_name(&table, &name.to_string())).map(|loaded| served(loaded, is_stapled))
     }
+}
+
+/// Its own, or that of the wildcard above it.
+fn of_name<'t>(table: &'t HashMap<Box<str>, LoadedCertificate>, name: &str) -> Option<&'t LoadedCertificate> {
+    let of_wildcard = || name.split_once('.').and_then(|(_, parent)| table.get(format!("*.{parent}").as_str()));
+    table.get(name).or_else(of_wildcard)
 }
 
 fn served(certificate: &LoadedCertificate, is_stapled: bool) -> Arc<CertifiedKey> {

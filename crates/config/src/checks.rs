@@ -1,6 +1,7 @@
 //! What concerns several sites, pools and listeners at once, after each has been read by itself.
 
 use crate::diagnostics::{Diagnostic, FileId, Location, nearest};
+use crate::directives::map;
 use crate::forms::is_port_of_tls;
 use crate::lowering::Lowering;
 use crate::passthrough;
@@ -19,6 +20,7 @@ pub fn check(lowering: &mut Lowering<'_>, main_file: FileId) {
     mixed_ports(lowering);
     passthrough::names_of_sites(lowering);
     passthrough::pools(lowering);
+    map::check_uses(lowering);
     if lowering.has_errors() {
         // What seems to be unused may be wanted by the part that was not understood.
         return;
@@ -165,13 +167,16 @@ fn obtained_certificates(lowering: &mut Lowering<'_>) {
                     let diagnostic = Diagnostic::error("conflicting-tls", at.clone(), message);
                     found.push(diagnostic.help("remove `acme \"off\"`, or add `acme` to the `tls` of this site"));
                 }
-                None if is_wanted => {
+                None if is_wanted && configuration.certificates.is_empty() => {
                     let message = format!("the internal CA signs for `{host}`, which browsers do not trust");
                     let diagnostic = Diagnostic::warning("internal-certificate", at.clone(), message);
                     found.push(diagnostic.help(
                         "remove `acme \"off\"`, give the certificate with `tls cert=\"…\" key=\"…\"`, or say `tls \"internal\"`",
                     ));
                 }
+                // Which sites have a certificate that is given once, its file says.
+                Some(_) if !configuration.certificates.is_empty() && site.tls.acme.is_none() => {}
+                Some(acme) if site.tls.acme.is_none() && acme.wildcard_of(&address.host).is_some() => {}
                 Some(acme) if is_wanted && site.tls.on_demand.is_none() => {
                     found.extend(cannot_be_shown(acme, &address.host, &host, at, &listens));
                 }

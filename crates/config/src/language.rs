@@ -173,7 +173,10 @@ impl Language {
         let places = self.places_of(word);
         if !places.is_empty() {
             let message = format!("`{word}` cannot stand {}", place.describe());
-            return Diagnostic::error("misplaced-word", at, message).help(Language::belongs(word, place, &places));
+            // The word behind it may tell that another proxy's is meant, as `mode tcp` is HAProxy's.
+            let of_others = self.said_of_both(word, &first_argument(node)).map(str::to_owned);
+            let help = of_others.unwrap_or_else(|| Language::belongs(word, place, &places));
+            return Diagnostic::error("misplaced-word", at, message).help(help);
         }
         let diagnostic = Diagnostic::error("unknown-word", at, format!("unknown word `{}`", shortened(word)));
         let is_of_line = |directive: &&Directive| {
@@ -225,8 +228,13 @@ impl Language {
             _ if word.starts_with('@') => said("matchers"),
             _ if word.starts_with("traefik.") => said("labels"),
             "option" | "no" => said(behind).or_else(|| said("option")),
-            _ => said(&format!("{word} {behind}")).or_else(|| said(word)),
+            _ => self.said_of_both(word, behind).or_else(|| said(word)),
         }
+    }
+
+    /// How a word of another proxy together with the one behind it is said here.
+    fn said_of_both(&self, word: &str, behind: &str) -> Option<&'static str> {
+        said_otherwise(self.said_otherwise.iter().copied().flatten(), &format!("{word} {behind}"))
     }
 }
 

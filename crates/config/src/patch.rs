@@ -120,6 +120,7 @@ fn has_same_ties(was: &Lowered, now: &Lowered) -> bool {
         files,
         servers: _,
         sources: _,
+        maps_used,
         files_of_sites,
         read_files,
         filled,
@@ -131,6 +132,7 @@ fn has_same_ties(was: &Lowered, now: &Lowered) -> bool {
         && (pools_in_place.is_empty() && was.pools_in_place.is_empty())
         && addresses.len() == was.addresses.len()
         && said(now) == said(was)
+        && (maps_used.is_empty() && was.maps_used.is_empty())
         && (files.is_empty() && was.files.is_empty())
         && (files_of_sites.is_empty() && was.files_of_sites.is_empty())
         && (read_files.is_empty() && was.read_files.is_empty())

@@ -2,6 +2,7 @@
 //! template. What a filled-in value was is never shown again: messages about such a text quote what was written.
 
 use crate::diagnostics::{Diagnostic, Location, nearest, shortened};
+use crate::directives::map::MapUse;
 use crate::forms::{Fault, is_token};
 use crate::kept_back::BroughtIn;
 use crate::lowering::Lowering;
@@ -91,6 +92,8 @@ pub fn page_template(text: &str) -> Template {
             let is_named = match &placeholder {
                 Placeholder::RequestHeader(name) | Placeholder::ResponseHeader(name) => is_token(name),
                 Placeholder::Log(_) | Placeholder::LogOwn(_) => placeholder.is_of_error(),
+                // Nothing says which maps a page may name.
+                Placeholder::Map(_) => false,
                 _ => true,
             };
             is_named.then_some((placeholder, end + 1))
@@ -400,6 +403,12 @@ fn known(lowering: &mut Lowering<'_>, value: &Value, name: &str, range: &Range<u
             .help("it can be used in `response-header` and in the access log");
         return lowering.refuse(diagnostic);
     }
+    if stage == Stage::Log && matches!(placeholder, Placeholder::JwtClaim(_)) {
+        let diagnostic =
+            Diagnostic::error("not-in-format", at, format!("`{{{name}}}` has no value in the format of the access log"));
+        return lowering
+            .refuse(diagnostic.help("`log { field \"name\" \"{jwt.sub}\" }` of a site or a route adds it as `{log.name}`"));
+    }
     if stage != Stage::Error && placeholder == Placeholder::StatusText {
         let diagnostic = Diagnostic::error("error-only", at, format!("`{{{name}}}` is only for pages of errors"));
         return lowering.refuse(diagnostic.help("it can be used in `error-page`"));
@@ -410,6 +419,16 @@ fn known(lowering: &mut Lowering<'_>, value: &Value, name: &str, range: &Range<u
             .marked("known when the request is over")
             .help("it can be used in `access-log \"…\" format=\"…\"`");
         return lowering.refuse(diagnostic);
+    }
+    if let Placeholder::Map(map) = &placeholder {
+        if stage == Stage::Log {
+            let diagnostic = Diagnostic::error("placeholder-not-here", at, format!("`{{{name}}}` cannot be used here"));
+            let help = format!(
+                "have a route add it to the log, as in `log {{ field \"{map}\" \"{{{name}}}\"; }}`, and write `{{log.{map}}}`"
+            );
+            return lowering.refuse(diagnostic.help(help));
+        }
+        lowering.spans.maps_used.push((MapUse { name: map.clone(), is_condition: false }, at.clone()));
     }
     if let Placeholder::RequestHeader(header) | Placeholder::ResponseHeader(header) = &placeholder
         && !is_token(header)
@@ -450,9 +469,13 @@ fn unknown(at: Location, name: &str, stage: Option<Stage>) -> Diagnostic {
             let known = match stage {
                 None => String::new(),
                 Some(_) => {
+                    let of_map = if stage == Some(Stage::Log) { "" } else { "`{map.NAME}`, " };
                     let known = candidates.iter().map(|candidate| format!("`{{{candidate}}}`, "));
                     known
-                        .chain(["`{request.header.NAME}`, `{request.cookie.NAME}`, `{response.header.NAME}`, ".to_string()])
+                        .chain([
+                            "`{request.header.NAME}`, `{request.cookie.NAME}`, `{response.header.NAME}`, ".to_string(),
+                            of_map.to_string(),
+                        ])
                         .collect()
                 }
             };

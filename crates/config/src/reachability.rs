@@ -13,12 +13,15 @@ use tidegate_routing::path_policy::{NeverFits, never_fits};
 pub fn check_paths(lowering: &mut Lowering<'_>, routes: &[RouteDraft], of_site: PathPolicy) {
     for route in routes {
         let policies = [Some(of_site), route.options.path_policy];
-        let in_conditions =
-            route.matches.iter().flat_map(|line| &line.conditions).filter_map(|condition| match &condition.kind {
-                ConditionKind::Path(patterns) => Some(patterns),
-                _ => None,
+        let mut in_conditions = Vec::new();
+        for condition in route.matches.iter().flat_map(|line| &line.conditions) {
+            condition.each(&mut |one| {
+                if let ConditionKind::Path(patterns) = &one.kind {
+                    in_conditions.extend(patterns);
+                }
             });
-        let in_conditions = in_conditions.flatten().map(|pattern| (pattern, &route.location));
+        }
+        let in_conditions = in_conditions.into_iter().map(|pattern| (pattern, &route.location));
         for (pattern, location) in route.paths.iter().map(|(pattern, at)| (pattern, at)).chain(in_conditions) {
             if let Some(reason) = policies.iter().flatten().find_map(|policy| never_fits(pattern, *policy)) {
                 lowering.report(no_such_path(pattern, reason, location.clone()));

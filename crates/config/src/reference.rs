@@ -30,6 +30,10 @@ const SECTIONS: [(Place, &str, &str); Place::ALL.len()] = [
     (Place::Listener, "In a `listener`", ""),
     (Place::Limits, "In `limits`", ""),
     (Place::BasicAuth, "In a `basic-auth`", ""),
+    (Place::Jwt, "In a `jwt`", ""),
+    (Place::Match, "In the block of a `match`", "Conditions that are made of others."),
+    (Place::Conditions, "In an `any`, `all` or `not`", "Lines of conditions, as in a route, and further blocks."),
+    (Place::Map, "In a `map`", ""),
 ];
 
 pub fn reference() -> String {
@@ -117,7 +121,9 @@ fn placeholders(out: &mut String) {
         "| `{{request.cookie.NAME}}`, `{{cookie.NAME}}` | {} |",
         meaning(&Placeholder::RequestCookie(String::new()))
     );
+    let _ = writeln!(out, "| `{{jwt.CLAIM}}` | {} |", meaning(&Placeholder::JwtClaim(String::new())));
     let _ = writeln!(out, "| `{{response.header.NAME}}` | {} |", meaning(&Placeholder::ResponseHeader(String::new())));
+    let _ = writeln!(out, "| `{{map.NAME}}` | {} |", meaning(&Placeholder::Map(String::new())));
     out.push_str("\nWhat needs a response can be used in `response-header`, `header` and the access log.\n");
     out.push_str(
         "\nOnly in the format of the access log, and named as in its JSON form:\n\n| Placeholder | Meaning |\n| --- | --- |\n",
@@ -155,14 +161,20 @@ fn meaning(placeholder: &Placeholder) -> &'static str {
         Placeholder::TlsJa4 => {
             "what software the client is, by its TLS handshake (JA4), as in `t13d1516h2_8daaf6152771_d8a2da3f94cd`"
         }
+        Placeholder::ProxyAuthority => "the name that the client has asked for, as the header of `accept-proxy-protocol` says it",
+        Placeholder::ProxyUniqueId => {
+            "the connection's identifier in that header; in hexadecimal digits where it is not printable ASCII"
+        }
         Placeholder::RequestHeader(_) => "a header field of the request",
         Placeholder::RequestCookie(_) => "a cookie of the request, as it was sent; the first of its name",
         Placeholder::ResponseHeader(_) => "a header field of the response; needs a response",
         Placeholder::UpstreamAddress => "the server that was chosen; needs a response",
         Placeholder::RequestId => "an identifier of this request",
-        Placeholder::AuthUser => "who has logged in, behind `basic-auth`",
+        Placeholder::AuthUser => "who has logged in, behind `basic-auth` or `jwt`",
+        Placeholder::JwtClaim(_) => "a claim of the token, behind `jwt`; of a nested one the names with dots between them",
         Placeholder::StatusText => "what the status means, as in `Not Found`; in an `error-page`",
         Placeholder::TimeUnixMs => "milliseconds since 1970",
+        Placeholder::Map(_) => "what the [`map`](#map) of that name has for its key",
         Placeholder::LogOwn(_) => "a field that the `log` of a site or a route adds",
         Placeholder::Log(LogField::Time) => "when the request came, as in `2026-01-31T11:15:57.123Z`",
         Placeholder::Log(LogField::Site) => "the site: its first address",

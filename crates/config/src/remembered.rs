@@ -3,6 +3,7 @@
 //! it.
 
 use crate::diagnostics::{Diagnostic, Label, Location};
+use crate::directives::map::MapUse;
 use crate::kept_back::BroughtIn;
 use crate::lowering::{Lowering, WrittenPool};
 use crate::spans::Placement;
@@ -24,6 +25,7 @@ pub struct Lowered {
     pub files: Vec<(PathBuf, Location)>,
     pub servers: Arc<[(UpstreamAddress, Location)]>,
     pub sources: Vec<(Discover, Location)>,
+    pub maps_used: Vec<(MapUse, Location)>,
     pub files_of_sites: Vec<(Vec<SiteAddress>, Range<usize>)>,
     pub read_files: Vec<PathBuf>,
     pub filled: Filled,
@@ -46,6 +48,7 @@ impl Lowered {
             files: alone.spans.files,
             servers: alone.servers.into(),
             sources: alone.spans.sources,
+            maps_used: alone.spans.maps_used,
             files_of_sites: alone.spans.files_of_sites,
             read_files: alone.read_files,
             filled: alone.filled,
@@ -86,6 +89,7 @@ impl Lowered {
         spans.files.extend(self.files.iter().map(|(path, at)| (path.clone(), place(at))));
         spans.servers.push(self.servers.clone(), placement);
         spans.sources.extend(self.sources.iter().map(|(source, at)| (source.clone(), place(at))));
+        spans.maps_used.extend(self.maps_used.iter().map(|(used, at)| (used.clone(), place(at))));
         lowering.read_files.extend(self.read_files.iter().cloned());
         lowering.filled.extend(&self.filled);
         lowering.brought_in.extend(self.brought_in.iter().cloned());
@@ -102,7 +106,8 @@ impl Lowered {
             .map(|label| &mut label.location)
             .chain(lowered.addresses.iter_mut().map(|(_, at)| at))
             .chain(lowered.files.iter_mut().map(|(_, at)| at))
-            .chain(lowered.sources.iter_mut().map(|(_, at)| at));
+            .chain(lowered.sources.iter_mut().map(|(_, at)| at))
+            .chain(lowered.maps_used.iter_mut().map(|(_, at)| at));
         for at in locations {
             *at = placement.relative(at)?;
         }

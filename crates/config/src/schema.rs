@@ -47,6 +47,9 @@ fn definition_name(directive: &Directive, place: Place) -> String {
         Place::Listener => "listener",
         Place::Limits => "limits",
         Place::BasicAuth => "basic-auth",
+        Place::Jwt => "jwt",
+        Place::Match | Place::Conditions => "condition",
+        Place::Map => "map",
     };
     format!("{place}.{}", directive.name)
 }
@@ -129,7 +132,15 @@ fn object(directive: &Directive) -> Value {
             properties.insert("steps".into(), steps(place));
             required.push("steps");
         }
-        Block::Optional(place) | Block::Required(place) => properties.extend(members(place)),
+        Block::Optional(place) | Block::Required(place) => {
+            let negated = properties.remove("not");
+            properties.extend(members(place));
+            if let Some(negated) = negated {
+                let line = json!({ "type": "object", "properties": { "line": negated }, "additionalProperties": false });
+                let blocks = json!({ "type": "array", "items": { "anyOf": [properties["not"]["items"], line] } });
+                properties.insert("not".into(), json!({ "anyOf": [negated, blocks] }));
+            }
+        }
     }
     json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
 }

@@ -2,6 +2,7 @@
 //! fill it in while they are read (`lowering` holds it); who asks is `checks`, and the process.
 
 use crate::diagnostics::{FileId, Location};
+use crate::directives::map::MapUse;
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
@@ -45,6 +46,10 @@ pub struct Spans {
     pub servers: ServerSpans,
     /// Every `discover` of every pool.
     pub sources: Vec<(Discover, Location)>,
+    /// The name of each `map`, whether the rest can be read or not.
+    pub maps: Vec<(String, Location)>,
+    /// Where a map is named, as often as one is.
+    pub(crate) maps_used: Vec<(MapUse, Location)>,
     /// The addresses of each site that names files, and which of `files` those are.
     pub(crate) files_of_sites: Vec<(Vec<SiteAddress>, Range<usize>)>,
     /// Made when something is looked up first. What is looked up is looked up for thousands of sites.
@@ -138,6 +143,9 @@ impl Spans {
             tcp_pools: self.tcp_pools.clone(),
             servers: self.servers.with_changed(moved, servers)?,
             sources: moved.list(&self.sources, sources)?,
+            maps: self.maps.iter().map(|(name, at)| Some((name.clone(), moved.place(at)?))).collect::<Option<_>>()?,
+            // Looked at once, when the whole is loaded.
+            maps_used: Vec::new(),
             files_of_sites: self.files_of_sites.clone(),
             index: OnceLock::new(),
         })

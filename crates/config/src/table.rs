@@ -31,10 +31,18 @@ pub enum Place {
     Limits,
     /// The block of `basic-auth`.
     BasicAuth,
+    /// The block of `jwt`.
+    Jwt,
+    /// The block of a `match`.
+    Match,
+    /// The block of an `any`, `all` or `not`.
+    Conditions,
+    /// The block of a `map`.
+    Map,
 }
 
 impl Place {
-    pub const ALL: [Place; 15] = [
+    pub const ALL: [Place; 19] = [
         Place::Top,
         Place::Site,
         Place::Route,
@@ -50,6 +58,10 @@ impl Place {
         Place::Listener,
         Place::Limits,
         Place::BasicAuth,
+        Place::Jwt,
+        Place::Match,
+        Place::Conditions,
+        Place::Map,
     ];
 
     /// As it is said in messages and in the reference.
@@ -70,6 +82,10 @@ impl Place {
             Place::Listener => "in a `listener`",
             Place::Limits => "in `limits`",
             Place::BasicAuth => "in a `basic-auth`",
+            Place::Jwt => "in a `jwt`",
+            Place::Match => "in the block of a `match`",
+            Place::Conditions => "in an `any`, `all` or `not`",
+            Place::Map => "in a `map`",
         }
     }
 }

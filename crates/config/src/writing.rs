@@ -4,8 +4,8 @@
 
 use crate::directives::pool::server;
 use crate::directives::{
-    self, access_log, acme, admin, cache, drain, driver, edition, limits, listener, log, matching, memory, pool, proxy, storage,
-    threads, ticket_keys, tls,
+    self, access_log, acme, admin, cache, drain, driver, edition, limits, listener, log, map, matching, memory, pool, proxy,
+    storage, threads, ticket_keys, tls,
 };
 use crate::written_line::{Lines, settings};
 use std::fmt::Debug;
@@ -13,6 +13,8 @@ use tidegate_model::{
     Condition, Configuration, Discover, Filled, Limits, ListenerOptions, MatchLine, Pool, PoolName, RouteOptions, RouteRetry,
     Server, Step, Storage, Terminal, Tls,
 };
+
+pub mod effective;
 
 pub use crate::forms::show_network;
 pub use crate::patterns::show_path;
@@ -29,6 +31,7 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
         edition,
         sites: _,
         tcp: _,
+        maps,
         pools: _,
         listeners: _,
         admin,
@@ -38,6 +41,7 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
         driver,
         memory,
         cache,
+        certificates,
         acme,
         storage,
         ticket_keys,
@@ -47,6 +51,7 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
         filled: _,
     } = configuration;
     edition::write(lines.line(), *edition);
+    lines.extend(maps, map::write);
     admin::write(lines, admin);
     access_log::write_all(lines, access_logs);
     log::write_level(lines.line(), log.level);
@@ -54,6 +59,7 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
     driver::write(lines.line(), *driver);
     memory::write(lines.line(), *memory);
     cache::write_store(lines.line(), cache);
+    tls::write_certificates(lines, certificates);
     acme::write_top(lines.line(), acme.as_ref());
     storage::write(lines.line(), storage);
     ticket_keys::write(lines.line(), ticket_keys);
@@ -125,7 +131,7 @@ pub fn terminal(terminal: &Terminal, form: Form<'_>) -> String {
 /// `proxy "api" { retry attempts=2 }`
 pub fn proxy(pool: &PoolName, retry: &RouteRetry, filled: &Filled) -> String {
     let line = &mut Writer::new(Form::Shown(filled));
-    proxy::write(line, pool, retry);
+    proxy::write(line, pool, retry, false);
     line.take()
 }
 
@@ -286,7 +292,7 @@ mod tests {
     }
 
     fn write_tcp(line: &mut Writer, Tcp { ip, port, by_name, otherwise }: &Tcp) {
-        let write_target = |line: &mut Writer, target: &TcpTarget| proxy::write(line, &target.pool, &target.retry);
+        let write_target = |line: &mut Writer, target: &TcpTarget| proxy::write(line, &target.pool, &target.retry, false);
         line.name("tcp").argument(listen_address(*ip, *port));
         line.lines(|lines| {
             for SniRoute { names, to } in by_name {

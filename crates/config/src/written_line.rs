@@ -44,8 +44,16 @@ pub enum Form<'f> {
     Shown(&'f Filled),
     /// A comparison: texts are whole, and secrets are `***`, as where a configuration is read as JSON.
     Masked(&'f Filled),
+    /// Who asks what holds: as a comparison, and what holds anyway is there as well.
+    Effective(&'f Filled),
     /// `lower`: everything is there.
     Whole,
+}
+
+impl Form<'_> {
+    fn has_defaults(self) -> bool {
+        matches!(self, Form::Effective(_))
+    }
 }
 
 /// A line while it is written. Text is quoted; numbers and switches stand as they are.
@@ -144,7 +152,7 @@ impl<'f> Writer<'f> {
         value: &T,
         show: impl Fn(&T) -> D,
     ) -> &mut Writer<'f> {
-        if value == default { self } else { self.property(name, show(value)) }
+        if value == default && !self.form.has_defaults() { self } else { self.property(name, show(value)) }
     }
 
     pub fn optional(&mut self, name: &str, text: Option<impl Display>) -> &mut Writer<'f> {
@@ -177,12 +185,12 @@ impl<'f> Writer<'f> {
     }
 
     pub fn number_unless(&mut self, default: u64, name: &str, number: u64) -> &mut Writer<'f> {
-        if number == default { self } else { self.number(name, number) }
+        if number == default && !self.form.has_defaults() { self } else { self.number(name, number) }
     }
 
     /// Left out where it is what holds anyway.
     pub fn switch_unless(&mut self, default: bool, name: &str, is_on: bool) -> &mut Writer<'f> {
-        if is_on == default { self } else { self.switch(name, is_on) }
+        if is_on == default && !self.form.has_defaults() { self } else { self.switch(name, is_on) }
     }
 
     /// Joined by commas; left out where there is none.
@@ -200,8 +208,8 @@ impl<'f> Writer<'f> {
     pub fn secret(&self, is_secret: bool, value: impl Display) -> String {
         match self.form {
             Form::Shown(_) if is_secret => HIDDEN.to_owned(),
-            Form::Masked(_) if is_secret => "***".to_owned(),
-            Form::Shown(_) | Form::Masked(_) | Form::Whole => value.to_string(),
+            Form::Masked(_) | Form::Effective(_) if is_secret => "***".to_owned(),
+            Form::Shown(_) | Form::Masked(_) | Form::Effective(_) | Form::Whole => value.to_string(),
         }
     }
 
@@ -209,7 +217,7 @@ impl<'f> Writer<'f> {
     /// leaves a part of it.
     fn as_written(&self, text: String) -> String {
         match self.form {
-            Form::Shown(filled) | Form::Masked(filled) => filled.shown(&text).into_owned(),
+            Form::Shown(filled) | Form::Masked(filled) | Form::Effective(filled) => filled.shown(&text).into_owned(),
             Form::Whole => text,
         }
     }
@@ -235,7 +243,7 @@ impl<'f> Writer<'f> {
     fn quoted(&self, text: &str) -> String {
         match self.form {
             Form::Shown(_) => quoted(&shortened(text)),
-            Form::Masked(_) | Form::Whole => quoted(text),
+            Form::Masked(_) | Form::Effective(_) | Form::Whole => quoted(text),
         }
     }
 }
@@ -250,6 +258,11 @@ pub struct Lines<'f> {
 impl<'f> Lines<'f> {
     pub fn new(form: Form<'f>) -> Lines<'f> {
         Lines { form, lines: Vec::new() }
+    }
+
+    /// Whether what holds anyway is written, too.
+    pub fn has_defaults(&self) -> bool {
+        self.form.has_defaults()
     }
 
     /// A new line, behind those that are there.
@@ -311,6 +324,13 @@ pub fn settings(filled: &Filled, write: impl Fn(&mut Lines)) -> Vec<WrittenSetti
     };
     let both = written(Form::Masked(filled)).zip(written(Form::Whole));
     both.map(|((name, value), (_, whole))| WrittenSetting { name, value, whole: Secret::new(whole) }).collect()
+}
+
+/// Names and values of what holds by the lines that are written, defaults included and without secrets.
+pub fn effective(filled: &Filled, write: impl Fn(&mut Lines)) -> Vec<(String, String)> {
+    let mut lines = Lines::new(Form::Effective(filled));
+    write(&mut lines);
+    lines.settings()
 }
 
 /// What a text cannot have that stands for itself among others.

@@ -68,7 +68,7 @@ fn a_configuration_as_json() {
             discover dns="api.internal:80" ttl-max="5s"; discover consul="api" token="0123456789"; discover consul="b" token="{env.T}"
             sticky secret="0123456789abcdef"; slow-start "30s"; hedge "200ms"; retry "off"; zone "eu-1"
             health "/" header="A: b" header="C: d" rise=1; outlier max-ejected="30%" success-rate="off"
-            max-connections 5; max-requests total=9; keep-alive ping="off"; send-proxy-protocol "v2"; adaptive-concurrency
+            max-connections 5; max-requests total=9; keep-alive ping="off"; send-proxy-protocol "v2" tlv="authority"; adaptive-concurrency
         }"#,
         json!({ "pool": [{
             "name": "api",
@@ -87,7 +87,7 @@ fn a_configuration_as_json() {
             "max-connections": { "count": 5 },
             "max-requests": { "total": 9 },
             "keep-alive": { "ping": "off" },
-            "send-proxy-protocol": "v2",
+            "send-proxy-protocol": { "version": "v2", "tlv": "authority" },
             "adaptive-concurrency": {},
         }] }),
     );

@@ -8,7 +8,7 @@ use tidegate_config::{Environment, load_with, render};
 use tidegate_model::discover::{ConsulDiscover, DnsDiscover, DnsQuestion, DockerDiscover};
 use tidegate_model::{
     Adaptive, Balance, Bounds, Configuration, Discover, Health, Hedge, HttpProbe, KeepAlive, Outlier, Placeholder, Pool, Probe,
-    Protocol, ProxyProtocol, Retry, RetryOn, RouteRetry, Scheme, Secret, Server, StatusRange, Sticky, Talk, Template,
+    Protocol, ProxyFacts, ProxyProtocol, Retry, RetryOn, RouteRetry, Scheme, Secret, Server, StatusRange, Sticky, Talk, Template,
     TemplatePart, Terminal, TextPattern, UpstreamAddress,
 };
 
@@ -70,7 +70,7 @@ fn a_pool_as_it_is_meant_to_be_written() {
     expected.bounds.connections_per_server = Some(1000);
     expected.bounds.queue = 1000;
     expected.tls = pool.tls.clone();
-    expected.send_proxy_protocol = Some(ProxyProtocol::V2);
+    expected.send_proxy_protocol = Some(ProxyProtocol::V2(ProxyFacts::NONE));
     assert_eq!(pool, expected);
     assert!(pool.tls.ca.is_some() && pool.tls.client_certificate.is_some());
 }

@@ -42,6 +42,8 @@ pub enum ChangeFault {
     /// Something else needs what was to be removed; a sentence with a remedy.
     InUse(String),
     NothingToConfirm,
+    /// What should be kept cannot be; a sentence.
+    Storage(String),
     /// The process is about to end, or a successor takes over.
     Leaving,
     /// What was asked for does not exist; a sentence.
@@ -72,9 +74,11 @@ impl fmt::Display for ChangeFault {
             ),
             ChangeFault::NothingToConfirm => f.write_str("no change waits for a confirmation"),
             ChangeFault::Leaving => f.write_str("the process is ending, or a successor takes over, and takes on no changes now"),
-            ChangeFault::NotFound(what) | ChangeFault::Taken(what) | ChangeFault::InUse(what) | ChangeFault::Bad(what) => {
-                f.write_str(what)
-            }
+            ChangeFault::NotFound(what)
+            | ChangeFault::Taken(what)
+            | ChangeFault::InUse(what)
+            | ChangeFault::Bad(what)
+            | ChangeFault::Storage(what) => f.write_str(what),
         }
     }
 }

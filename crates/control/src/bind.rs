@@ -11,7 +11,30 @@ use tidegate_transport::sockets::{self, ListenOptions};
 #[derive(Debug)]
 pub struct BindFault {
     pub address: ListenAddress,
-    pub error: io::Error,
+    pub obstacle: Obstacle,
+}
+
+/// What stands in the way of listening on an address.
+#[derive(Debug)]
+pub enum Obstacle {
+    System(io::Error),
+    /// A process of this user listens there, which runs another configuration, and nobody has said that they share.
+    OtherConfiguration,
+}
+
+impl From<io::Error> for Obstacle {
+    fn from(error: io::Error) -> Obstacle {
+        Obstacle::System(error)
+    }
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Obstacle::System(error) => error.fmt(f),
+            Obstacle::OtherConfiguration => f.write_str("a process with another configuration listens there"),
+        }
+    }
 }
 
 impl BindFault {
@@ -22,13 +45,18 @@ impl BindFault {
             ListenAddress::Unix(name) => return self.help_about_socket(name),
         };
         let port = address.port();
-        match self.error.kind() {
+        let Obstacle::System(error) = &self.obstacle else {
+            return format!(
+                "`ss -ltnp 'sport = :{port}'` names it: end it, or choose another port; `--share-port` has the system give each of them a part of the connections"
+            );
+        };
+        match error.kind() {
             io::ErrorKind::AddrInUse => format!("another program listens on port {port}; `ss -ltnp 'sport = :{port}'` names it"),
             io::ErrorKind::PermissionDenied => format!(
                 "ports below 1024 need privileges: run as root, give the binary CAP_NET_BIND_SERVICE, or set net.ipv4.ip_unprivileged_port_start to {port}"
             ),
             io::ErrorKind::AddrNotAvailable => format!("no interface of this machine has the address {}", address.ip()),
-            _ if self.error.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => descriptors::REMEDY.to_owned(),
+            _ if error.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => descriptors::REMEDY.to_owned(),
             _ => "see the error of the operating system".to_owned(),
         }
     }
@@ -38,7 +66,8 @@ impl BindFault {
     fn help_about_socket(&self, name: &SocketName) -> String {
         let path = name.path().display();
         let folder = name.path().parent().unwrap_or(name.path()).display();
-        match self.error.kind() {
+        let Obstacle::System(error) = &self.obstacle else { unreachable!("sockets of this machine are never shared") };
+        match error.kind() {
             io::ErrorKind::AddrInUse => format!("another process answers there; `ss -lxp src {path}` names it"),
             io::ErrorKind::AlreadyExists => format!("{path} is a file and no socket; remove it or choose another path"),
             io::ErrorKind::PermissionDenied => {
@@ -53,11 +82,14 @@ impl BindFault {
 
     /// One sentence without a full stop.
     pub fn what(&self) -> String {
-        let why = match self.error.kind() {
-            io::ErrorKind::AddrInUse => "it is already taken".to_owned(),
-            io::ErrorKind::AlreadyExists => "something else is there".to_owned(),
-            io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-            _ => self.error.to_string(),
+        let why = match &self.obstacle {
+            Obstacle::System(error) => match error.kind() {
+                io::ErrorKind::AddrInUse => "it is already taken".to_owned(),
+                io::ErrorKind::AlreadyExists => "something else is there".to_owned(),
+                io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+                _ => error.to_string(),
+            },
+            Obstacle::OtherConfiguration => self.obstacle.to_string(),
         };
         format!("cannot listen on {}: {why}", self.address)
     }

@@ -10,11 +10,12 @@ use crate::driver::Chosen;
 use crate::endpoint::AdminPlaces;
 use crate::fault::StartFault;
 use crate::generations::{Generation, Origin};
+use crate::map_files::gather_maps;
 use crate::material::Material;
 use crate::named_files::{certificate_files_of, user_files};
 use crate::pools::forget_checks;
 use crate::sockets::{Given, Inherited, Spare};
-use crate::source::{Proposal, Read, Source, read};
+use crate::source::{Proposal, Read, Remark, Source, read};
 use crate::systemd;
 use crate::tag::Tag;
 use crate::tickets::follow_ticket_keys;
@@ -132,7 +133,7 @@ impl Control {
     fn try_apply(&mut self, proposal: &Proposal, origin: Origin, options: ApplyOptions) -> Result<Applied, ChangeFault> {
         let began = Instant::now();
         self.may_change(&options)?;
-        let Read { configuration, warnings, files, watched, written } = self.read(proposal)?;
+        let Read { configuration, warnings, remarks, files, watched, written } = self.read(proposal)?;
         let running = self.configuration().clone();
         let (delta, plan) = in_background(|| compare(&running, &configuration));
         let serves = |configuration: &Configuration| !configuration.sites.is_empty() || !configuration.tcp.is_empty();
@@ -156,7 +157,8 @@ impl Control {
             self.history.written = written;
             return Ok(Applied { generation, changed: false, plan, warnings, confirm_within_seconds: None });
         }
-        let (at_change, normal) = (self.registry().traffic(), self.confirmation.baseline.until(self.registry().traffic()));
+        let (changed, at_change) = (Instant::now(), self.registry().traffic());
+        let before = self.confirmation.baseline.until(changed, at_change);
         if let Err(fault) = self.take_on(Arc::new(configuration), &delta, generation + 1) {
             // Servers that only this change would have asked.
             let snapshot = &self.running.snapshot;
@@ -172,6 +174,7 @@ impl Control {
         let number = self.generation();
         let summary = plan.summary.clone();
         tracing::info!(generation = number, by = %origin, summary, took = ?began.elapsed(), "configuration applied");
+        remarks.iter().for_each(Remark::log);
         self.history.generations.add(Generation { number, applied: Timestamp::now(), origin, summary, files });
         self.history.written = written;
         self.process.registry.configuration().set_generation(number, Timestamp::now().as_second());
@@ -180,7 +183,8 @@ impl Control {
             back_to: generation,
             until: Instant::now() + within,
             rise_max: options.rise_max.unwrap_or(RISE_MAX_DEFAULT),
-            before: normal,
+            before,
+            changed,
             at_change,
         });
         let confirm_within_seconds = options.confirm_within.map(|within| within.as_secs());
@@ -212,6 +216,8 @@ impl Control {
         let index_bound = coming.iter().map(|index| index + 1).max().unwrap_or(0).max(self.workers.index_bound());
         let numbers = self.numbers(generation, index_bound);
         let (before, state) = (&self.running, self.state());
+        let maps_before = state.process.maps.current();
+        let maps = in_background(|| gather_maps(&configuration, &maps_before)).map_err(StartFault::from)?;
         let material = in_background(move || gather(configuration, delta, Some(before), state, numbers, Timestamp::now()))?;
         let admin = self.prepare_admin(&material.configuration)?;
         let logs = self.prepare_logs(&material.configuration)?;
@@ -236,6 +242,7 @@ impl Control {
             self.logs.change(logs);
         }
         let staying = if staying.is_empty() { coming } else { staying };
+        self.publish_maps(maps);
         self.publish(material, delta, Moving { sockets, old_sockets, staying, leaving });
         self.admin.move_to(admin);
         Ok(())

@@ -1,30 +1,33 @@
 //! What only this machine can tell about a configuration: whether certificates fit, ports are free, names resolve. For
-//! `tidegate check`; nothing is changed and nothing stays open.
+//! `tidegate check`; nothing is changed and nothing stays open. Addresses are in `listening`.
 
-use crate::bind::BindFault;
+mod listening;
+
 use crate::descriptors;
 use crate::discovery::{FIRST_ANSWERS_LIMIT, FirstWord, first_words};
 use crate::driver::{Chosen, DRIVER_HELP};
+use crate::issuing::names_obtained;
+use crate::map_files::faults_of_maps;
 use crate::memory::check_address_space;
-use crate::named_files::{auths, file_of};
+use crate::named_files::{auths, file_of, key_file_of, key_sources};
+use crate::shared_certificates::{Sharing, share_certificates};
+use crate::source::Source;
 use crate::workers::worker_count;
 use jiff::Timestamp;
 use std::collections::BTreeSet;
-use std::io::{self, Read as _, Write as _};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use tidegate_certs::trust::roots_of_file;
-use tidegate_certs::{CertFinding, FileKeys, Severity, TlsProcessState, check_site, check_upstream};
+use tidegate_certs::{CertFinding, FileKeys, Severity, TlsProcessState, check_shared, check_site, check_upstream};
 use tidegate_model::listening::listen_address;
 use tidegate_model::{
-    AdminEndpoint, AdminPlace, Configuration, Discover, FastCgi, ListenAddress, LogTarget, Pool, Scheme, Site, SiteAddress,
-    Storage, TcpAddress, Terminal, TlsSource, UpstreamAddress,
+    Configuration, Discover, FastCgi, LogTarget, Pool, Scheme, Site, SiteAddress, Storage, TcpAddress, Terminal, TlsSource,
+    UpstreamAddress,
 };
-use tidegate_proxy::auth::read_users;
+use tidegate_proxy::auth::{read_keys, read_users};
 use tidegate_transport::ring::Unavailable;
-use tidegate_transport::sockets::{self, ListenOptions};
 
 #[derive(Debug)]
 pub struct Finding {
@@ -37,7 +40,7 @@ pub struct Finding {
 }
 
 /// What the finding is about; the caller knows where that is written.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Place {
     Address(SiteAddress),
     /// By its position in [`Configuration::tcp`].
@@ -54,13 +57,29 @@ pub enum Place {
     Whole,
 }
 
-pub fn check(configuration: &Configuration, state_dir: PathBuf, now: Timestamp) -> Vec<Finding> {
+/// How the process is to run for which a configuration is checked.
+#[derive(Debug, Clone, Copy)]
+pub struct Circumstances<'a> {
+    /// Where the configuration comes from: a process that runs with it already is no obstacle.
+    pub source: &'a Source,
+    /// As `run --share-port` has it.
+    pub share_port: bool,
+}
+
+pub fn check(
+    configuration: &Configuration,
+    circumstances: Circumstances<'_>,
+    state_dir: PathBuf,
+    now: Timestamp,
+) -> Vec<Finding> {
     let mut findings = Vec::new();
     for site in &configuration.sites {
         let place = || Place::Address(site.addresses[0].clone());
         let address = &site.addresses[0];
         findings.extend(check_site(site, now).into_iter().map(|finding| certificate_finding(finding, Some(address), place())));
     }
+    // As it runs from here on.
+    let configuration = &check_certificates_of_many(configuration, now, &mut findings);
     match TlsProcessState::new(state_dir.clone()) {
         Ok(state) => {
             for pool in &configuration.pools {
@@ -78,8 +97,7 @@ pub fn check(configuration: &Configuration, state_dir: PathBuf, now: Timestamp) 
     }
     check_limits(&mut findings);
     check_driver(configuration, &mut findings);
-    check_addresses(configuration, &mut findings);
-    check_admin(configuration, &state_dir, &mut findings);
+    listening::check_listening(configuration, &state_dir, circumstances, &mut findings);
     check_access_log(configuration, &mut findings);
     check_state_dir(configuration, &state_dir, &mut findings);
     check_storage(configuration, &state_dir, &mut findings);
@@ -87,10 +105,44 @@ pub fn check(configuration: &Configuration, state_dir: PathBuf, now: Timestamp) 
     check_sources(configuration, &mut findings);
     check_folders(configuration, &mut findings);
     check_users(configuration, &mut findings);
+    check_keys(configuration, &mut findings);
+    check_maps(configuration, &mut findings);
     check_ticket_keys(configuration, &mut findings);
     check_acme_roots(configuration, &mut findings);
     check_cache(configuration, &mut findings);
     findings
+}
+
+/// Certificates that are given once, and wildcards that names share. Gives the configuration with those of its sites.
+fn check_certificates_of_many(configuration: &Configuration, now: Timestamp, findings: &mut Vec<Finding>) -> Configuration {
+    let mut shared = configuration.clone();
+    for finding in check_shared(&configuration.certificates, now) {
+        let place = finding.file.clone().map_or(Place::Whole, |file| Place::File(file, None));
+        findings.push(certificate_finding(finding, None, place));
+    }
+    let warning = |place, message, help: &str| Finding {
+        severity: Severity::Warning,
+        code: "certificate",
+        place,
+        message,
+        help: Some(help.to_owned()),
+    };
+    // What is wrong with files was said above.
+    let sharing = share_certificates(&mut shared).unwrap_or_default();
+    for (position, host) in &sharing.partly {
+        let (message, help) = Sharing::of_partly(host);
+        findings.push(warning(Place::Address(configuration.sites[*position].addresses[0].clone()), message, help));
+    }
+    for certificate in &sharing.unused {
+        let (message, help) = Sharing::of_unused(certificate);
+        findings.push(warning(Place::File(certificate.cert.clone(), None), message, help));
+    }
+    let obtained: Vec<String> = names_obtained(&shared).collect();
+    for wildcard in shared.acme.iter().flat_map(|acme| &acme.wildcards).filter(|wildcard| !obtained.contains(wildcard)) {
+        let message = format!("no site has a name that `wildcard \"{wildcard}\"` of `acme` covers, so it is not obtained");
+        findings.push(warning(Place::Whole, message, "name it by the hosts of sites, or remove the line"));
+    }
+    shared
 }
 
 /// Limits of the process below which it does not start. Those of whoever checks are mostly those of whoever runs.
@@ -120,10 +172,12 @@ fn check_driver(configuration: &Configuration, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Folders that `files` and `fastcgi` answer from.
+/// Folders that `files`, `fastcgi` and `send-file` answer from.
 fn check_folders(configuration: &Configuration, findings: &mut Vec<Finding>) {
     for site in &configuration.sites {
         let address = &site.addresses[0];
+        let sent = site.all_options().flat_map(|options| &options.send_files.folders);
+        findings.extend(sent.filter_map(|folder| check_served(&folder.root, address)));
         for route in &site.routes {
             match &route.terminal {
                 Terminal::Files(files) => findings.extend(check_served(&files.root, address)),
@@ -198,6 +252,35 @@ fn check_users(configuration: &Configuration, findings: &mut Vec<Finding>) {
     }
 }
 
+fn check_keys(configuration: &Configuration, findings: &mut Vec<Finding>) {
+    let mut seen = BTreeSet::new();
+    for (site, keys) in key_sources(configuration.sites.iter()) {
+        let Some(path) = key_file_of(keys).filter(|path| seen.insert(path.to_path_buf())) else { continue };
+        if let Err(fault) = read_keys(path) {
+            findings.push(Finding {
+                severity: Severity::Error,
+                code: "token-keys",
+                place: Place::File(path.to_owned(), Some(site.addresses[0].clone())),
+                message: fault.to_string(),
+                help: Some(fault.help().into()),
+            });
+        }
+    }
+}
+
+/// Files of maps.
+fn check_maps(configuration: &Configuration, findings: &mut Vec<Finding>) {
+    for fault in faults_of_maps(configuration) {
+        findings.push(Finding {
+            severity: Severity::Error,
+            code: "map",
+            place: fault.file.clone().map_or(Place::Whole, |path| Place::File(path, None)),
+            message: fault.to_string(),
+            help: Some(fault.help().into()),
+        });
+    }
+}
+
 fn check_ticket_keys(configuration: &Configuration, findings: &mut Vec<Finding>) {
     for error in FileKeys::load(configuration.ticket_keys.files()).err().into_iter().flatten() {
         let finding = certificate_finding(CertFinding::from(&error), None, Place::Whole);
@@ -267,114 +350,6 @@ fn certificate_finding(finding: CertFinding, site: Option<&SiteAddress>, otherwi
         message: finding.message,
         help: finding.help,
     }
-}
-
-fn check_addresses(configuration: &Configuration, findings: &mut Vec<Finding>) {
-    let of_sites = configuration.sites.iter().flat_map(|site| &site.addresses);
-    let of_sites = of_sites.map(|address| (listen_address(&address.host, address.port), Place::Address(address.clone())));
-    let of_tcp = configuration.tcp.iter().enumerate().map(|(position, tcp)| (tcp.listen_address(), Place::Tcp(position)));
-    let mut seen = BTreeSet::new();
-    for (listen, place) in of_sites.chain(of_tcp) {
-        if seen.insert(listen) {
-            findings.extend(check_address(listen, place));
-        }
-    }
-}
-
-fn check_address(listen: ListenAddress, place: Place) -> Option<Finding> {
-    if crate::bind::is_shared(listen) {
-        return Some(Finding {
-            severity: Severity::Warning,
-            code: "address-shared",
-            place,
-            message: format!("another process of this user listens on {listen} already, and would share it"),
-            help: Some("that is right when it is the Tidegate that this configuration is for".into()),
-        });
-    }
-    let error = crate::bind::probe(listen).err()?;
-    if listen.socket().is_some() && error.kind() == io::ErrorKind::AddrInUse {
-        return Some(Finding {
-            severity: Severity::Warning,
-            code: "address-shared",
-            place,
-            message: format!("another process answers on {listen}, and would have to leave it first"),
-            help: Some("that is right when it is the Tidegate that this configuration is for".into()),
-        });
-    }
-    let fault = BindFault { address: listen, error };
-    Some(Finding { severity: Severity::Error, code: "address-in-use", place, message: fault.what(), help: Some(fault.help()) })
-}
-
-fn check_admin(configuration: &Configuration, state_dir: &Path, findings: &mut Vec<Finding>) {
-    let written: Vec<AdminEndpoint> = configuration.admin.endpoints(state_dir);
-    for (position, endpoint) in written.iter().filter(|endpoint| !endpoint.is_implied).enumerate() {
-        let finding = |code, message: String, help: String| Finding {
-            severity: Severity::Error,
-            code,
-            place: Place::Admin(position),
-            message,
-            help: Some(help),
-        };
-        match &endpoint.place {
-            AdminPlace::Unix(path) => {
-                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-                if let Err(why) = can_write_into(folder) {
-                    let message = format!("the admin socket {} cannot be made: {why}", path.display());
-                    let help = format!("create {} and let this user write there", folder.display());
-                    findings.push(finding("admin-socket", message, help));
-                }
-            }
-            AdminPlace::Tcp(address) => {
-                let site = configuration.sites.iter().flat_map(|site| &site.addresses).find(|site| {
-                    let Some(listen) = listen_address(&site.host, site.port).tcp() else { return false };
-                    listen.port() == address.port() && (listen.ip().is_unspecified() || listen.ip() == address.ip())
-                });
-                if let Some(site) = site {
-                    let message = format!("the admin endpoint {address} is on the address of the site {site}");
-                    findings.push(finding("duplicate-listener", message, "give one of them another port".into()));
-                } else if let Err(error) =
-                    sockets::probe(*address, ListenOptions { reuse_port: false, ..ListenOptions::default() })
-                {
-                    findings.push(taken_admin_address(*address, error, position));
-                }
-            }
-        }
-    }
-}
-
-/// A warning where it is a Tidegate that runs there: most often the one whose configuration is being checked.
-fn taken_admin_address(address: SocketAddr, error: io::Error, position: usize) -> Finding {
-    let is_tidegate = error.kind() == io::ErrorKind::AddrInUse && answers_as_tidegate(address);
-    let fault = BindFault { address: address.into(), error };
-    let (severity, help) = if is_tidegate {
-        (
-            Severity::Warning,
-            "a Tidegate runs there: right when this configuration is for that process; another one is refused".into(),
-        )
-    } else {
-        (Severity::Error, fault.help())
-    };
-    let (message, help) = (fault.what(), Some(help));
-    Finding { severity, code: "admin-address-in-use", place: Place::Admin(position), message, help }
-}
-
-/// Whether `/readyz` says there what ours says. A process on this machine answers at once.
-fn answers_as_tidegate(mut address: SocketAddr) -> bool {
-    const PATIENCE: Duration = Duration::from_secs(1);
-    const ANSWER_BYTES_MAX: u64 = 4096;
-    if address.ip().is_unspecified() {
-        address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
-    }
-    let asked = || -> io::Result<String> {
-        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.write_all(format!("GET /readyz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").as_bytes())?;
-        let mut answer = String::new();
-        stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
-        Ok(answer)
-    };
-    let words = ["starting\n", "ready\n", "draining\n"];
-    asked().is_ok_and(|answer| words.iter().any(|word| answer.ends_with(&format!("\r\n\r\n{word}"))))
 }
 
 fn check_access_log(configuration: &Configuration, findings: &mut Vec<Finding>) {

@@ -5,7 +5,7 @@
 use crate::discovery::{Discovered, News, first_answers};
 use crate::fault::StartFault;
 use crate::material::{Material, SiteTls};
-use crate::named_files::{auths, file_of};
+use crate::named_files::{auths, file_of, key_sources};
 use crate::names::{Found, Name, Names};
 use crate::pools::{await_checks, first_checks};
 use crate::sticky::CookieKeys;
@@ -15,6 +15,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Instant;
 use tidegate_certs::{
     CertError, ClientTrust, ServedFiles, SiteCertificates, TlsProcessState, early_data_config, server_config, session_id_config,
     upstream_client_config, upstream_server_name,
@@ -25,7 +26,7 @@ use tidegate_model::{
     TlsSource, UpstreamAddress,
 };
 use tidegate_parallel::in_parallel;
-use tidegate_proxy::auth::{UserFiles, UserList};
+use tidegate_proxy::auth::{IssuerKeys, KeySets, UserFiles, UserList};
 use tidegate_proxy::persistent::PersistentVec;
 use tidegate_proxy::process_state::ProcessState;
 use tidegate_proxy::snapshot::{self, Compiled, Handshakes, Parts, ServerConfigs, Snapshot};
@@ -98,7 +99,8 @@ pub(crate) fn gather_with(
     let ticket_keys = gather_ticket_keys(&configuration, before)?;
     // Held until they are compiled in: a file that nobody uses is forgotten.
     let changed_sites = delta.sites.changed.iter().map(|changed| &configuration.sites[changed.position]);
-    let _users = gather_users(changed_sites, &state.process.user_files)?;
+    let _users = gather_users(changed_sites.clone(), &state.process.user_files)?;
+    let _keys = gather_keys(changed_sites, &state.process.key_sets)?;
     let pools = pools_to_look_at(&configuration, &delta, before, news);
     let discovered = discover(&pools, before, news);
     let known = |pool: &Pool| before.and_then(|before| before.snapshot.pool_named(&pool.name));
@@ -129,6 +131,7 @@ pub(crate) fn gather_with(
             cache: &state.process.cache,
             limits: &state.process.limits,
             user_files: &state.process.user_files,
+            key_sets: &state.process.key_sets,
             workers,
         },
     )
@@ -297,6 +300,28 @@ fn gather_users<'a>(
     }
     match faults.len() {
         0 => Ok(lists),
+        1 => Err(faults.remove(0)),
+        _ => Err(StartFault::Several(faults)),
+    }
+}
+
+/// Keys of tokens: those of files are read unless they are in use, those of addresses come later.
+fn gather_keys<'a>(sites: impl Iterator<Item = &'a Arc<Site>>, key_sets: &KeySets) -> Result<Vec<Arc<IssuerKeys>>, StartFault> {
+    let (mut gathered, mut faults, mut faulty) = (Vec::new(), Vec::new(), Vec::new());
+    for (site, source) in key_sources(sites) {
+        if faulty.contains(&source) {
+            continue;
+        }
+        match key_sets.of(source, Instant::now()) {
+            Ok(keys) => gathered.push(keys),
+            Err(fault) => {
+                faulty.push(source);
+                faults.push(StartFault::TokenKeys { site: site.addresses[0].to_string(), fault });
+            }
+        }
+    }
+    match faults.len() {
+        0 => Ok(gathered),
         1 => Err(faults.remove(0)),
         _ => Err(StartFault::Several(faults)),
     }

@@ -9,6 +9,9 @@ use crate::discovery::Followers;
 use crate::endpoint::AdminSockets;
 use crate::history::History;
 use crate::issuing::Issuance;
+use crate::key_fetching::KeyFetching;
+use crate::map_files::MapFiles;
+use crate::map_rows::MapRows;
 use crate::material::Material;
 use crate::memory::MemoryBudget;
 use crate::names::Names;
@@ -69,8 +72,12 @@ pub struct Control {
     pub(crate) issuance: Issuance,
     /// Only while keys of session tickets are shared with other hosts.
     pub(crate) ticket_sharing: Option<TicketSharing>,
+    pub(crate) map_files: MapFiles,
+    /// Only while there are maps.
+    pub(crate) map_rows: Option<MapRows>,
     /// `None` until a certificate names a responder.
     pub(crate) stapling: Option<Stapling>,
+    pub(crate) key_fetching: Option<KeyFetching>,
 }
 
 /// Files that the running configuration depends on.
@@ -82,6 +89,7 @@ pub(crate) struct Watching {
     pub certificates: Vec<PathBuf>,
     /// Of `basic-auth`.
     pub users: Vec<PathBuf>,
+    pub maps: Vec<PathBuf>,
 }
 
 impl Watching {
@@ -93,6 +101,7 @@ impl Watching {
             configuration: WatchedFiles::default(),
             certificates: Vec::new(),
             users: Vec::new(),
+            maps: Vec::new(),
         }
     }
 }
@@ -143,6 +152,7 @@ impl Control {
     fn drift_beside(&self, written: &[String]) -> Vec<String> {
         let mut drift = self.history.drift(&self.source, written);
         drift.extend(self.renewals.unfit.all().cloned());
+        drift.extend(self.map_files.unfit.values().map(|why| format!("{why}; a restart would fail")));
         drift
     }
 

@@ -5,11 +5,12 @@
 use crate::applying::{ApplyOptions, ChangeFault};
 use crate::background::in_background;
 use crate::control::Control;
+use crate::effective;
 use crate::generations::{Origin, WrittenFile};
 use crate::source::Proposal;
-use tidegate_api::{Edited, Effective, EffectivePart, Setting, UnwrittenFile};
+use tidegate_api::{Edited, Effective, UnwrittenFile};
 use tidegate_config::Json;
-use tidegate_config::{Edit, EditError, EditFault, Target, apply_edits, read_target, to_json, writing};
+use tidegate_config::{Edit, EditError, EditFault, Target, apply_edits, read_target, to_json};
 use tidegate_model::{Configuration, PoolName, Terminal};
 
 impl Control {
@@ -20,20 +21,7 @@ impl Control {
 
     /// What holds, defaults included, as `plan` shows it; of secrets nothing.
     pub fn effective(&self) -> Effective {
-        let configuration = self.configuration();
-        let filled = &configuration.filled;
-        let settings = |written: Vec<writing::WrittenSetting>| -> Vec<Setting> {
-            written.into_iter().map(|writing::WrittenSetting { name, value, .. }| Setting { name: name.into(), value }).collect()
-        };
-        let pools = configuration
-            .pools
-            .iter()
-            .map(|pool| EffectivePart { name: pool.name.0.to_string(), settings: settings(writing::of_pool(pool, filled)) });
-        let sites = configuration.sites.iter().map(|site| EffectivePart {
-            name: site.addresses[0].to_string(),
-            settings: settings(writing::of_tls(&site.tls, filled)),
-        });
-        Effective { settings: settings(writing::of_process(configuration)), pools: pools.collect(), sites: sites.collect() }
+        effective::of(self.configuration(), self.state_dir())
     }
 
     /// One part of it.

@@ -2,10 +2,11 @@
 
 use crate::bind::BindFault;
 use crate::driver::DRIVER_HELP;
+use crate::map_files::MapFault;
 use std::fmt;
 use tidegate_certs::CertError;
 use tidegate_model::{AdminPlace, LogTarget, Syslog, SyslogPlace};
-use tidegate_proxy::auth::ListFault;
+use tidegate_proxy::auth::{KeyFileFault, ListFault};
 use tidegate_transport::ring::Unavailable;
 
 #[derive(Debug)]
@@ -24,6 +25,13 @@ pub enum StartFault {
         site: String,
         fault: ListFault,
     },
+    /// Keys of tokens of the site of that name.
+    TokenKeys {
+        site: String,
+        fault: KeyFileFault,
+    },
+    /// Rows of a map.
+    Map(MapFault),
     /// TLS to the servers of a pool.
     UpstreamTls {
         pool: String,
@@ -53,6 +61,8 @@ impl fmt::Display for StartFault {
             StartFault::Certificates { site, errors } => write_errors(f, &format!("site {site}: "), errors),
             StartFault::TicketKeys { errors } => write_errors(f, "", errors),
             StartFault::Users { site, fault } => write!(f, "site {site}: {fault}\n  help: {}", fault.help()),
+            StartFault::TokenKeys { site, fault } => write!(f, "site {site}: {fault}\n  help: {}", fault.help()),
+            StartFault::Map(fault) => write!(f, "{fault}\n  help: {}", fault.help()),
             StartFault::UpstreamTls { pool, message } => write!(f, "pool {pool}: {message}"),
             StartFault::Bind(faults) => {
                 for (position, fault) in faults.iter().enumerate() {
@@ -91,6 +101,12 @@ impl fmt::Display for StartFault {
 }
 
 impl std::error::Error for StartFault {}
+
+impl From<Vec<MapFault>> for StartFault {
+    fn from(faults: Vec<MapFault>) -> Self {
+        StartFault::Several(faults.into_iter().map(StartFault::Map).collect())
+    }
+}
 
 impl From<Unavailable> for StartFault {
     fn from(reason: Unavailable) -> Self {

@@ -262,6 +262,11 @@ pub(crate) fn obtains(configuration: &Configuration) -> bool {
     !wanted(configuration).is_empty() || !on_demand_sites(configuration).is_empty()
 }
 
+/// Names of certificates that are obtained before anybody asks.
+pub(crate) fn names_obtained(configuration: &Configuration) -> impl Iterator<Item = String> + use<> {
+    wanted(configuration).into_iter().map(|wanted| wanted.name)
+}
+
 /// Every name whose certificate is to be obtained, each once, in order; the first site that has it says how.
 fn wanted(configuration: &Configuration) -> Vec<Wanted> {
     let process = configuration.acme.clone().map(Arc::new);
@@ -353,7 +358,10 @@ fn names_of(site: &Site, acme: &Acme) -> impl Iterator<Item = String> {
     let is_on_demand = site.tls.on_demand.is_some();
     let addresses = site.addresses.iter().filter(move |address| address.scheme == Scheme::Https && !is_on_demand);
     let wanted = addresses.filter(move |address| is_asked_for || address.host.is_public());
+    // A site that says itself how shares none.
+    let shared = move |host: &HostPattern| acme.wildcard_of(host).filter(|_| !is_asked_for).map(str::to_owned);
     wanted.filter_map(move |address| match &address.host {
+        host if shared(host).is_some() => shared(host),
         HostPattern::Any | HostPattern::Socket(_) => None,
         HostPattern::Exact(name) => Some(name.clone()),
         // Nobody can show it otherwise; `check` has said so.
@@ -477,6 +485,13 @@ mod tests {
         check(&format!("acme \"off\"\n{}", plain("\"a.example.com\"")), "");
         check(&format!("acme \"off\"\n{}", site("\"a.example.com\"", "acme")), "a.example.com+80+443");
         check("site \"a.example.com\" { tls \"internal\"; respond 200; }", "");
+        let shared = "acme { dns \"exec\" command=\"/bin/true\"; wildcard \"*.Example.com\"; }\n";
+        let below = plain("\"a.example.com\" \"b.example.com\" \"example.com\" \"x.a.example.com\" \"c.example.org\"");
+        let own = "*.example.com+80+443 c.example.org+80+443 example.com+80+443 x.a.example.com+80+443";
+        check(&format!("{shared}{below}"), own);
+        check(&format!("{shared}{}", plain("\"*.example.com\" \"a.example.com\"")), "*.example.com+80+443");
+        check(&format!("{shared}{}", plain("\"a.example.org\"")), "a.example.org+80+443");
+        check(&format!("{shared}{}", site("\"a.example.com\"", "acme profile=\"shortlived\"")), "a.example.com+80+443");
         check(&format!("{}{}", plain("\"a.example.com\""), plain("\"a.example.com:8443\"")), "a.example.com+80+443");
     }
 

@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tidegate_model::{AuthUsers, BasicAuth, ClientAuth, Configuration, Site, Step, TlsSource};
+use tidegate_model::{AuthUsers, BasicAuth, ClientAuth, Configuration, Jwt, KeySource, Site, Step, TlsSource};
 
-/// Every file that users are read from.
+/// Every file that users, or keys of tokens, are read from.
 pub(crate) fn user_files(configuration: &Configuration) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> =
         auths(configuration.sites.iter()).filter_map(|(_, auth)| file_of(&auth.users)).map(Path::to_owned).collect();
+    files.extend(key_sources(configuration.sites.iter()).filter_map(|(_, keys)| key_file_of(keys)).map(Path::to_owned));
     files.sort();
     files.dedup();
     files
@@ -20,6 +21,23 @@ pub(crate) fn auths<'a>(sites: impl Iterator<Item = &'a Arc<Site>>) -> impl Iter
     })
 }
 
+/// Where keys of tokens are had, with the site whose `jwt` says so.
+pub(crate) fn key_sources<'a>(
+    sites: impl Iterator<Item = &'a Arc<Site>>,
+) -> impl Iterator<Item = (&'a Arc<Site>, &'a KeySource)> {
+    sites.flat_map(|site| {
+        let jwts = site.all_steps().filter_map(|step| if let Step::Jwt(jwt) = step { jwt.as_deref() } else { None });
+        jwts.flat_map(|jwt: &Jwt| &jwt.issuers).map(move |issuer| (site, &issuer.keys))
+    })
+}
+
+pub(crate) fn key_file_of(keys: &KeySource) -> Option<&Path> {
+    match keys {
+        KeySource::File(path) => Some(path),
+        KeySource::Url(_) => None,
+    }
+}
+
 pub(crate) fn file_of(users: &AuthUsers) -> Option<&Path> {
     match users {
         AuthUsers::File(path) => Some(path),
@@ -30,6 +48,10 @@ pub(crate) fn file_of(users: &AuthUsers) -> Option<&Path> {
 /// Every file that a certificate, a key of any kind or trusted roots are read from.
 pub(crate) fn certificate_files(configuration: &Configuration) -> Vec<PathBuf> {
     let mut files = certificate_files_of(configuration);
+    for certificate in &configuration.certificates {
+        files.push(certificate.cert.clone());
+        files.extend(certificate.key.clone());
+    }
     files.extend(configuration.ticket_keys.files().iter().cloned());
     files.sort();
     files.dedup();

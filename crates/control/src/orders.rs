@@ -45,10 +45,13 @@ impl Control {
         if changed.iter().any(|path| self.watch.users.contains(path)) {
             self.renew_users();
         }
+        if changed.iter().any(|path| self.watch.maps.contains(path)) {
+            self.renew_maps();
+        }
         // What was refused before has to be looked at as a whole.
         let is_news = |path: &PathBuf| self.history.refused.is_some() || !self.history.is_own_writing(path);
-        let is_configuration =
-            |path: &PathBuf| !self.watch.certificates.contains(path) && !self.watch.users.contains(path) && is_news(path);
+        let named = [&self.watch.certificates, &self.watch.users, &self.watch.maps];
+        let is_configuration = |path: &PathBuf| !named.iter().any(|files| files.contains(path)) && is_news(path);
         if self.watch.applies_configuration && changed.iter().any(is_configuration) {
             self.reload(Origin::Watch);
         }

@@ -1,5 +1,6 @@
 //! The start of the process: everything that can fail is done before a worker runs. How it goes on is in `run`.
 
+use crate::company::Company;
 use crate::compile::{Numbers, SharedState, gather};
 use crate::confirm::Confirmation;
 use crate::control::{Control, Watching};
@@ -12,6 +13,7 @@ use crate::generations::{Generation, Generations, Origin, WrittenFile};
 use crate::handle::{ControlHandle, EVENTS_MAX, Event};
 use crate::history::History;
 use crate::issuing::Issuance;
+use crate::map_files::{GatheredMaps, MapFiles, gather_maps};
 use crate::material::Material;
 use crate::memory::MemoryBudget;
 use crate::names::{self, Found, Names};
@@ -38,6 +40,7 @@ use tidegate_config::LoadMemory;
 use tidegate_model::{AdminPlace, Configuration, Delta, PoolName};
 use tidegate_proxy::command::NewSocket;
 use tidegate_proxy::process_state::ProcessState;
+use tidegate_tables::MapSet;
 use tidegate_telemetry::{AccessLogSenders, AccessLogs, Readiness, Registry};
 use tidegate_transport::handover::Succession;
 use tokio::sync::{mpsc, watch};
@@ -51,6 +54,8 @@ pub struct StartOptions {
     pub version: &'static str,
     /// A changed file of the configuration is applied.
     pub watch: bool,
+    /// Addresses are shared with processes of another configuration.
+    pub share_port: bool,
     /// SIGHUP ends it, as when its terminal is closed: there is no file to read again.
     pub ends_with_terminal: bool,
     /// Sockets and all from the process before.
@@ -91,7 +96,8 @@ impl Drop for Borrowed {
 
 pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault> {
     descriptors::raise_limit();
-    let StartOptions { source, memory, state_dir, version, watch, ends_with_terminal, inheritance, mut activation } = options;
+    let StartOptions { source, memory, state_dir, version, watch, share_port, ends_with_terminal, .. } = options;
+    let (inheritance, mut activation) = (options.inheritance, options.activation);
     let configuration = Arc::new(read.configuration);
     let driver = Chosen::by(configuration.driver, worker_count(configuration.threads))?;
     let process = ProcessState::new(Arc::new(Registry::new(version)));
@@ -107,26 +113,24 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     let names = names_of_system(events_sender.clone());
     let cookie_keys = CookieKeys::new(tls.state_dir().to_owned());
     let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
-    let running = gather(configuration.clone(), &Delta::all_of(&configuration), None, state, numbers, Timestamp::now())?;
+    let (running, maps) = gather_first(&configuration, state, numbers)?;
     set_drained(&running, &carried.drained);
-    let out_of_descriptors = |error: io::Error| StartFault::Internal(error.to_string());
     let places = open_admin(&configuration, tls.state_dir(), inherited_admin, &mut activation)?;
     let (logs, senders) = start_logs(&configuration, &process.registry, &indices)?;
     // Last: a socket that shares its address gets connections at once, and closing it again would reset them.
     inherited.extend(activation.tcp.into_iter().map(|(_, socket)| socket));
     // Descriptors that listen, as those of TCP.
     inherited.extend(activation.unix.into_iter().map(|(_, socket)| TcpListener::from(OwnedFd::from(socket))));
-    let (mut sockets, workers_sockets, borrowed) = open_sockets(&running, &indices, inherited, succession.is_some())?;
+    let table = SocketTable::in_company(Company::of(&source, share_port));
+    let (mut sockets, workers_sockets, borrowed) = open_sockets(table, &running, &indices, inherited, succession.is_some())?;
     let workers = share_out(&indices, senders, sockets.adopt(workers_sockets).map_err(out_of_descriptors)?);
     let readiness = Arc::new(Readiness::default());
     let ((endpoints, settings), (serve, admin)) = (watch::channel(Vec::new().into()), mpsc::unbounded_channel());
     let handle = ControlHandle::new(events_sender.clone(), &process.registry, &readiness, settings);
     let mut places_served = AdminSockets { listeners: Vec::new(), serve, endpoints };
     places_served.move_to(places);
-    let started = Timestamp::now();
+    let started = show_start(&process, numbers);
     let generations = first_generation(numbers.generation, started, succession.is_some(), &configuration, read.files);
-    process.registry.configuration().set_generation(numbers.generation, started.as_second());
-    process.registry.configuration().set_workers(indices.len());
     let mut control = Control {
         source,
         memory: RefCell::new(memory),
@@ -155,11 +159,37 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         budget: MemoryBudget::default(),
         issuance: Issuance::default(),
         ticket_sharing: None,
+        map_files: MapFiles::default(),
+        map_rows: None,
         stapling: None,
+        key_fetching: None,
     };
-    begin_to_hear(&mut control, events_sender, read.watched);
+    begin_to_hear(&mut control, events_sender, read.watched, maps);
     let (events, admin) = (Events { asked, heard }, Some(admin));
     Ok(Prepared { control, events, admin, handle, workers, succession, borrowed, ends_with_terminal })
+}
+
+fn out_of_descriptors(error: io::Error) -> StartFault {
+    StartFault::Internal(error.to_string())
+}
+
+/// What the configuration needs from outside, at the start.
+fn gather_first(
+    configuration: &Arc<Configuration>,
+    state: SharedState<'_>,
+    numbers: Numbers,
+) -> Result<(Material, GatheredMaps), StartFault> {
+    let maps = gather_maps(configuration, &MapSet::default())?;
+    let delta = Delta::all_of(configuration);
+    Ok((gather(configuration.clone(), &delta, None, state, numbers, Timestamp::now())?, maps))
+}
+
+/// Tells metrics what starts, and says when that is.
+fn show_start(process: &ProcessState, numbers: Numbers) -> Timestamp {
+    let started = Timestamp::now();
+    process.registry.configuration().set_generation(numbers.generation, started.as_second());
+    process.registry.configuration().set_workers(numbers.workers);
+    started
 }
 
 /// The access logs, and what each worker writes to them with.
@@ -193,7 +223,8 @@ pub(crate) struct Events {
 }
 
 /// Of what workers ask for in the middle of a connection, and of files that change.
-fn begin_to_hear(control: &mut Control, events: mpsc::Sender<Event>, watched: WatchedFiles) {
+fn begin_to_hear(control: &mut Control, events: mpsc::Sender<Event>, watched: WatchedFiles, maps: GatheredMaps) {
+    control.publish_maps(maps);
     let asked_for = events.clone();
     control.process.inquiries.are_taken_by(move |asked| {
         // Workers wait for an answer within a bound; with this thread behind, they get none.
@@ -244,21 +275,19 @@ fn set_drained(running: &Material, drained: &[(String, String)]) {
 }
 
 fn open_sockets(
+    mut sockets: SocketTable,
     running: &Material,
     indices: &[usize],
     mut inherited: Vec<TcpListener>,
     is_successor: bool,
 ) -> Result<(SocketTable, crate::sockets::PreparedSockets, Borrowed), StartFault> {
-    let mut sockets = SocketTable::default();
     let listeners = &running.snapshot.listeners;
-    let addresses: Vec<_> = listeners.iter().filter_map(|listener| listener.address.tcp()).collect();
     let spares = if is_successor {
         Vec::new()
     } else {
-        for address in &addresses {
-            sockets.announce_shared((*address).into());
-        }
-        ask_for_spares(&addresses)
+        let addresses = listeners.iter().filter_map(|listener| listener.address.tcp());
+        // Those of others are refused below, where it is known what follows from that.
+        ask_for_spares(&addresses.filter(|address| sockets.share((*address).into()).is_ok()).collect::<Vec<_>>())
     };
     let borrowed = Borrowed(spares.iter().filter_map(|socket| socket.try_clone().ok()).collect());
     inherited.extend(spares);

@@ -25,13 +25,15 @@ pub(crate) struct Renewals {
 pub(crate) struct UnfitFiles {
     pub certificates: Vec<String>,
     users: Vec<String>,
+    /// Keys of tokens.
+    keys: Vec<String>,
     /// Authorities of clients, and what they have revoked.
     clients: Vec<String>,
 }
 
 impl UnfitFiles {
     pub fn all(&self) -> impl Iterator<Item = &String> {
-        self.certificates.iter().chain(&self.users).chain(&self.clients)
+        self.certificates.iter().chain(&self.users).chain(&self.keys).chain(&self.clients)
     }
 }
 
@@ -129,7 +131,7 @@ impl Renewals {
         }
     }
 
-    /// Reads the files of users again. Says what it took over and what it could not.
+    /// Reads the files of users and of token keys again. Says what it took over and what it could not.
     pub fn renew_users(&mut self, process: &ProcessState) {
         let (renewed, faults) = in_background(|| process.user_files.read_again());
         for (file, users) in renewed {
@@ -139,5 +141,13 @@ impl Renewals {
             tracing::error!(error = %fault, help = fault.help(), "a file of users was not taken over; the users before stay");
         }
         self.unfit.users = faults.iter().map(ToString::to_string).collect();
+        let (renewed, faults) = in_background(|| process.key_sets.read_again());
+        for (file, keys) in renewed {
+            tracing::info!(file = %file.display(), keys, "a file of token keys was read again");
+        }
+        for fault in &faults {
+            tracing::error!(error = %fault, help = fault.help(), "a file of token keys was not taken over; the keys before stay");
+        }
+        self.unfit.keys = faults.iter().map(ToString::to_string).collect();
     }
 }

@@ -2,8 +2,11 @@
 //! of the JSON API. Nothing here decides anything.
 
 mod certificates;
+mod maps;
 mod pools;
 mod staples;
+
+pub use maps::{ROWS_LISTED_MAX, RowFilter};
 
 use crate::applying::ChangeFault;
 use crate::control::Control;
@@ -62,6 +65,7 @@ impl Control {
             drift: self.drift(),
             ticket_keys: self.ticket_sharing.as_ref().map(|sharing| sharing.report(&self.tls.tickets)),
             listeners: self.listeners(),
+            maps: self.maps().maps,
             requests_by_generation: by_generation
                 .into_iter()
                 .map(|(generation, requests)| GenerationRequests { generation, requests })
@@ -136,7 +140,7 @@ impl Control {
 
     /// Where a request would go, and how the servers are that it could go to.
     pub fn explain(&self, question: &Question) -> Result<Explanation, String> {
-        let mut explanation = explain(self.configuration(), question)?;
+        let mut explanation = explain(self.configuration(), question, &self.process.maps)?;
         if let Some(explained) = &explanation.pool {
             let running = self.pools().pools.into_iter().find(|pool| pool.name == explained.name);
             add_running(&mut explanation, running.map(|pool| pool.servers).unwrap_or_default());

@@ -8,6 +8,8 @@ use crate::generations::Origin;
 use crate::handle::{ControlHandle, Event};
 use crate::init::{self, Mailbox};
 use crate::issuing::SHOW_PERIOD;
+use crate::key_fetching::KeyFetching;
+use crate::map_rows::read_before_start;
 use crate::memory;
 use crate::names::without_address;
 use crate::prepare::{Events, Prepared};
@@ -73,6 +75,7 @@ impl Prepared {
             control.succession.mailbox = Mailbox::open()?;
             tokio::task::spawn_local(admin);
             follow_ticket_keys(&control.tls, &control.running);
+            read_before_start(&control.running.configuration, control.state_dir().to_owned(), &control.process).await;
             // Before a worker accepts: a CA that comes for another process of the same storage, whose sockets share the
             // address, must find its answer here from the first connection on.
             control.follow_certificates();
@@ -140,6 +143,7 @@ impl Control {
                 _ = renewal.tick() => {
                     self.renew_certificates();
                     self.renew_users();
+                    self.renew_maps();
                 }
                 _ = memory.tick() => {
                     self.show_cache();
@@ -186,11 +190,13 @@ impl Control {
             systemd::store_listeners(&self.sockets);
         }
         self.free_superseded();
+        self.forget_gone_maps();
         self.renewals.look_at_lists(&mut self.running, &self.tls);
         let running = &self.running.snapshot;
         self.names.look_again(Instant::now(), || without_address(running));
         self.look_at_unused_news();
         self.checkers.look(&self.running.snapshot, &self.process.registry);
+        KeyFetching::look_after(&mut self.key_fetching, &self.process);
         for slot in Stapling::look_after(&mut self.stapling, &self.tls, &self.process) {
             self.issuance.replace_revoked(&slot, &self.tls.obtained);
         }
@@ -220,6 +226,7 @@ impl Control {
     async fn leave(mut self, signals: &mut Signals, ending: Ending) -> (Option<u32>, Option<Mailbox>) {
         self.issuance.stop(&self.process);
         self.ticket_sharing = None;
+        self.map_rows = None;
         self.stapling = None;
         self.succession.abandon_successor();
         let successor = self.succession.successor();

@@ -2,7 +2,8 @@
 //! its own of each, so that a socket outlives the worker that used it: it can be given to another worker, to another
 //! process or to the next binary, with what waits in its queue. How an address is bound is in `bind`.
 
-use crate::bind::{BindFault, bind_one, is_shared};
+use crate::bind::{BindFault, Obstacle, bind_one, is_shared};
+use crate::company::{Company, is_ours_alone};
 use crate::socket_file::{self, SocketFile};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -31,6 +32,7 @@ pub struct SocketTable {
     next: u64,
     /// Addresses of which it was said that others listen there as well.
     announced: Vec<ListenAddress>,
+    company: Company,
 }
 
 /// A socket, and the index of the worker that is to accept from it.
@@ -117,6 +119,10 @@ impl PreparedSockets {
 }
 
 impl SocketTable {
+    pub(crate) fn in_company(company: Company) -> SocketTable {
+        SocketTable { company, ..SocketTable::default() }
+    }
+
     /// Opens what the listeners need so that each of these workers accepts on every address; takes inherited sockets
     /// first. All faults are reported; a fault of an implied listener is only a warning in the log.
     pub fn prepare(
@@ -133,24 +139,29 @@ impl SocketTable {
         let (known, new): (Vec<&Listener>, Vec<&Listener>) =
             listeners.iter().map(AsRef::as_ref).partition(|listener| is_known(listener.address));
         for listener in new.into_iter().chain(known) {
-            if let Err(error) = self.prepare_one(listener, workers, inherited, &mut prepared) {
+            if let Err(obstacle) = self.prepare_one(listener, workers, inherited, &mut prepared) {
                 if listener.implied {
-                    tracing::warn!(address = %listener.address, %error, "plain HTTP is not redirected to HTTPS: its port cannot be listened on");
+                    tracing::warn!(address = %listener.address, error = %obstacle, "plain HTTP is not redirected to HTTPS: its port cannot be listened on");
                 } else {
-                    faults.push(BindFault { address: listener.address, error });
+                    faults.push(BindFault { address: listener.address, obstacle });
                 }
             }
         }
         if faults.is_empty() { Ok(prepared) } else { Err(faults) }
     }
 
-    /// Says it where others listen, once: a forgotten process takes its part of the connections, and one that hands a
-    /// socket over goes on with those that it keeps.
-    pub fn announce_shared(&mut self, address: ListenAddress) {
-        if is_shared(address) {
-            self.announced.push(address);
-            tracing::warn!(%address, "another process listens on this address as well; the system gives each of them a part of the connections");
+    /// Says it where others listen, once, and refuses to share with those of another configuration: a forgotten process
+    /// takes its part of the connections, and one that hands a socket over goes on with those that it keeps.
+    pub fn share(&mut self, address: ListenAddress) -> Result<(), Obstacle> {
+        if self.announced.contains(&address) || !is_shared(address) || is_ours_alone(address) {
+            return Ok(());
         }
+        if !self.company.admits() {
+            return Err(Obstacle::OtherConfiguration);
+        }
+        self.announced.push(address);
+        tracing::warn!(%address, "another process listens on this address as well; the system gives each of them a part of the connections");
+        Ok(())
     }
 
     fn prepare_one(
@@ -159,7 +170,7 @@ impl SocketTable {
         workers: &[usize],
         inherited: &mut Inherited,
         prepared: &mut PreparedSockets,
-    ) -> io::Result<()> {
+    ) -> Result<(), Obstacle> {
         let address = listener.address;
         let PreparedSockets { fresh, moves } = prepared;
         let begin = fresh.len();
@@ -184,8 +195,8 @@ impl SocketTable {
                     socket
                 }
                 None => {
-                    if !std::mem::replace(&mut is_announced, true) && !self.announced.contains(&address) {
-                        self.announce_shared(address);
+                    if !std::mem::replace(&mut is_announced, true) {
+                        self.share(address)?;
                     }
                     let own = fresh.get(begin).or_else(|| self.entries.iter().find(|entry| entry.address == address));
                     match bind_beside(listener, own) {
@@ -196,7 +207,7 @@ impl SocketTable {
                         }
                         Err(error) => {
                             fresh.truncate(begin);
-                            return Err(error);
+                            return Err(error.into());
                         }
                     }
                 }

@@ -2,7 +2,9 @@
 //! generation. Read here, parsed by `config`; what becomes of it is in `change`.
 
 use crate::generations::WrittenFile;
+use crate::shared_certificates::{Sharing, share_certificates};
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate_config::{LoadMemory, Loaded, MainFile, Texts, load_instead, load_path_again, load_text, load_text_again, render};
@@ -40,6 +42,8 @@ pub struct Read {
     pub configuration: Configuration,
     /// Rendered; empty when there are none.
     pub warnings: String,
+    /// What of the warnings the files have shown that it names.
+    pub remarks: Vec<Remark>,
     /// The main file first.
     pub files: Vec<WrittenFile>,
     /// What it depends on, to be watched.
@@ -66,6 +70,19 @@ impl Source {
             Source::File(path) => load_path_again(path, MainFile::AnyKind, memory),
             Source::Text { name, text, directory } => load_text_again(name, text, directory, memory),
         }
+    }
+
+    /// Tells configurations apart for other processes, in every version of the program (FNV-1a). A file is known by its
+    /// name, since what is in it changes while the process runs.
+    pub(crate) fn mark(&self) -> u64 {
+        const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+        const PRIME: u64 = 0x0100_0000_01b3;
+        let (kind, said) = match self {
+            Source::File(path) => ("file", path.as_os_str().as_bytes()),
+            Source::Text { text, .. } => ("text", text.as_bytes()),
+        };
+        let mixed = |mark: u64, byte: &u8| (mark ^ u64::from(*byte)).wrapping_mul(PRIME);
+        said.iter().fold(kind.as_bytes().iter().fold(BASIS, mixed), mixed)
     }
 
     /// As messages name it.
@@ -104,6 +121,44 @@ pub(crate) fn load_files(files: &[WrittenFile], is_complete: bool, memory: &mut 
     }
 }
 
+/// One thing to be said of a configuration, beside what is said of its text.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Remark {
+    pub message: String,
+    pub help: Option<String>,
+}
+
+impl Remark {
+    fn rendered(&self, severity: &str) -> String {
+        let help = self.help.as_ref().map(|help| format!("  help: {help}\n")).unwrap_or_default();
+        format!("{severity}[certificate]: {}\n{help}", self.message)
+    }
+
+    /// Says it in the event log.
+    pub fn log(&self) {
+        tracing::warn!(help = self.help, "{}", self.message);
+    }
+}
+
+/// Certificates that are given once become those of the sites that they cover. `Err` is what cannot be used of them,
+/// rendered.
+fn share(configuration: &mut Configuration) -> Result<Vec<Remark>, String> {
+    let sharing = share_certificates(configuration).map_err(|errors| {
+        let remarks = errors.iter().map(|error| Remark { message: error.message(), help: error.help() });
+        remarks.map(|remark| remark.rendered("error")).collect::<String>()
+    })?;
+    let of_partly = sharing.partly.iter().map(|(position, host)| {
+        let (message, help) = Sharing::of_partly(host);
+        let site = &configuration.sites[*position].addresses[0];
+        Remark { message: format!("site {site}: {message}"), help: Some(help.to_owned()) }
+    });
+    let of_unused = sharing.unused.iter().map(|certificate| {
+        let (message, help) = Sharing::of_unused(certificate);
+        Remark { message, help: Some(help.to_owned()) }
+    });
+    Ok(of_partly.chain(of_unused).collect())
+}
+
 /// `Err` is everything that is wrong with it, rendered.
 pub fn read(mut loaded: Loaded) -> Result<Read, String> {
     let diagnostics = render(&loaded.diagnostics, &loaded.files, false);
@@ -115,7 +170,11 @@ pub fn read(mut loaded: Loaded) -> Result<Read, String> {
     let watched =
         WatchedFiles { files: std::mem::take(&mut loaded.read_files), patterns: std::mem::take(&mut loaded.include_patterns) };
     match loaded.configuration.take() {
-        Some(configuration) => Ok(Read { configuration, warnings: diagnostics, files, watched, written: Arc::new(loaded) }),
+        Some(mut configuration) => {
+            let remarks = share(&mut configuration)?;
+            let warnings = remarks.iter().fold(diagnostics, |said, remark| said + &remark.rendered("warning"));
+            Ok(Read { configuration, warnings, remarks, files, watched, written: Arc::new(loaded) })
+        }
         None => Err(diagnostics),
     }
 }

@@ -3,6 +3,8 @@
 
 use crate::background::in_background;
 use crate::control::Control;
+use crate::key_fetching::KeyFetching;
+use crate::map_rows::MapRows;
 use crate::material::Material;
 use crate::pools::{PoolChange, begin_slowly, pool_changes, take_back_into_use};
 use crate::shared_tickets::TicketSharing;
@@ -23,8 +25,12 @@ impl Control {
         let now = self.running.configuration.clone();
         if delta.settings || !delta.sites.is_empty() {
             self.configure_cache();
+            KeyFetching::look_after(&mut self.key_fetching, &self.process);
         }
         let is_tls = |site: &Arc<Site>| site.tls.source != TlsSource::Off;
+        if delta.settings {
+            self.follow_map_rows();
+        }
         if delta.settings || delta.listening || delta.sites_of(&before.configuration, &now).any(is_tls) {
             self.follow_certificates();
         }
@@ -36,6 +42,13 @@ impl Control {
         self.configure_cache();
         let changes = pool_changes(None, &self.running.snapshot, &self.running.pools_changed);
         self.look_after_pools(&changes);
+        self.follow_map_rows();
+    }
+
+    /// Rows that are changed while it runs are kept, and looked for.
+    fn follow_map_rows(&mut self) {
+        let state_dir = self.state_dir().to_owned();
+        MapRows::follow(&mut self.map_rows, &self.running.configuration, state_dir, &self.process);
     }
 
     /// Certificates are obtained and stapled, and ticket keys shared, as the configuration that runs wants it.

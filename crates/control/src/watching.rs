@@ -4,6 +4,7 @@
 use crate::background::in_background;
 use crate::compile::gather;
 use crate::control::Control;
+use crate::map_files::map_files;
 use crate::named_files::{certificate_files, user_files};
 use crate::source::WatchedFiles;
 use crate::workers::ChangeParts;
@@ -15,17 +16,21 @@ impl Control {
     pub(crate) fn watch_files(&mut self, watched: WatchedFiles) {
         let certificates = certificate_files(&self.running.configuration);
         let users = user_files(&self.running.configuration);
-        if watched == self.watch.configuration && certificates == self.watch.certificates && users == self.watch.users {
+        let maps = map_files(&self.running.configuration);
+        let are_files_same = certificates == self.watch.certificates && users == self.watch.users && maps == self.watch.maps;
+        if watched == self.watch.configuration && are_files_same {
             return;
         }
         let mut files = watched.files.clone();
-        files.extend(certificates.iter().chain(&users).cloned());
+        files.extend(certificates.iter().chain(&users).chain(&maps).cloned());
         files.sort();
         files.dedup();
         let are_certificates_new = certificates != self.watch.certificates;
         self.watch.certificates = certificates;
         let are_users_new = users != self.watch.users;
         self.watch.users = users;
+        let are_maps_new = maps != self.watch.maps;
+        self.watch.maps = maps;
         if let Some(watch) = &self.watch.watch
             && let Err(error) = watch.set_paths(&files, &watched.patterns)
         {
@@ -42,6 +47,9 @@ impl Control {
         if are_users_new {
             // Users may have changed between being read and being watched.
             self.renew_users();
+        }
+        if are_maps_new {
+            self.renew_maps();
         }
     }
 

@@ -2,8 +2,10 @@
 //! end.
 
 use std::num::NonZeroU32;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tidegate_access::Claims;
 use tidegate_middleware::{Refusal, RequestId};
 use tidegate_model::Protocol;
 use tidegate_passwords::User;
@@ -37,12 +39,16 @@ pub struct Record {
     pub matched_path: Span,
     /// Who has logged in.
     pub user: Option<Arc<User>>,
+    /// What the token says that was verified.
+    pub claims: Option<Rc<Claims>>,
 }
 
 /// Why a request did not get what it asked for.
 struct Why {
     reason: &'static str,
     setting: Option<&'static str>,
+    /// Of a refusal: something is wrong here or behind.
+    is_failure: bool,
 }
 
 pub struct UpstreamRecord {
@@ -115,6 +121,7 @@ impl Record {
             query,
             matched_path: path,
             user: None,
+            claims: None,
         }
     }
 
@@ -135,13 +142,14 @@ impl Record {
 
     pub fn refused(&mut self, refusal: Refusal) {
         self.status = refusal.status();
-        self.fail(refusal.reason(), refusal.setting());
+        let why = Why { reason: refusal.reason(), setting: refusal.setting(), is_failure: refusal.is_failure() };
+        self.why = Some(Box::new(why));
         self.is_refused = true;
     }
 
     /// The request fails for this reason, by this setting where one decides.
     pub fn fail(&mut self, reason: &'static str, setting: Option<&'static str>) {
-        self.why = Some(Box::new(Why { reason, setting }));
+        self.why = Some(Box::new(Why { reason, setting, is_failure: false }));
     }
 
     /// As [`fail`](Self::fail), where the setting stays that was named before.
@@ -152,6 +160,17 @@ impl Record {
     /// Why it failed.
     pub fn reason(&self) -> Option<&'static str> {
         self.why.as_ref().map(|why| why.reason)
+    }
+
+    /// Whether the answer, with a status from 500 on, says that something is wrong here or behind: an upstream's own, or
+    /// a refusal that no other request would have spared. What routes answer so is meant, and what a client has
+    /// provoked is the client's.
+    pub fn is_failure(&self) -> bool {
+        let of_upstream = |upstream: &UpstreamRecord| upstream.answer.is_some_and(|answer| answer.status >= 500);
+        match &self.why {
+            Some(why) if self.is_refused => why.is_failure,
+            Some(_) | None => self.upstream.as_ref().is_some_and(of_upstream),
+        }
     }
 
     /// The setting that has decided so.

@@ -8,3 +8,4 @@ mod titles;
 
 pub use follow::{Question, add_running, explain};
 pub use plan::plan;
+pub use tidegate_tables::Maps;

@@ -52,6 +52,20 @@ pub(crate) fn parse(path: &[u8]) -> Result<FilePath, Refused> {
     Ok(FilePath { relative, ends_with_slash, is_hidden })
 }
 
+/// A path below the root that an application names, decoded already; what no request may have is refused in the same
+/// way.
+pub(crate) fn named(path: &[u8]) -> Result<FilePath, Refused> {
+    let relative = path.strip_prefix(b"/").unwrap_or(path);
+    let names = || relative.split(|byte| *byte == b'/');
+    if !names().all(is_servable) {
+        return Err(Refused::BadPath);
+    }
+    if names().any(<[u8]>::is_empty) || names().count() > SEGMENTS_MAX {
+        return Err(Refused::NotFound);
+    }
+    Ok(FilePath { relative: relative.to_vec(), ends_with_slash: false, is_hidden: names().any(is_hidden) })
+}
+
 /// A path of the configuration, as [`parse`] gives them; None when it has names that no request may have, or none at
 /// all.
 pub(crate) fn of_configuration(path: &str) -> Option<Vec<u8>> {
@@ -105,7 +119,7 @@ fn hex(digit: &u8) -> Option<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FilePath, encoded, of_configuration, parse};
+    use super::{FilePath, encoded, named, of_configuration, parse};
     use crate::refused::Refused;
 
     #[test]
@@ -185,6 +199,24 @@ mod tests {
         check("/a b%20.html", Some("a b%20.html"));
         for path in ["", "/", "//a", "a/", "/../a", "a/./b", "a\\b", "a\0"] {
             check(path, None);
+        }
+    }
+
+    #[test]
+    fn what_an_application_names_is_below_the_root() {
+        let check = |path: &str, expected: Result<(&str, bool), Refused>| {
+            let found = named(path.as_bytes());
+            let found = found.as_ref().map(|path| (std::str::from_utf8(&path.relative).expect("text"), path.is_hidden));
+            assert_eq!(found.map_err(|refused| *refused), expected, "{path}");
+        };
+        check("/a b/c%20d.pdf", Ok(("a b/c%20d.pdf", false)));
+        check("a.pdf", Ok(("a.pdf", false)));
+        check("/a/.b/c", Ok(("a/.b/c", true)));
+        for path in ["/../a", "/a/..", "..", "/a/./b", "/a\\b", "/a\0.pdf", "/a\nb", "/."] {
+            check(path, Err(Refused::BadPath));
+        }
+        for path in ["", "/", "//a", "/a/", "/a//b", &"/a".repeat(65)] {
+            check(path, Err(Refused::NotFound));
         }
     }
 

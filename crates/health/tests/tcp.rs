@@ -6,7 +6,7 @@ mod world;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tidegate_health::Target;
-use tidegate_model::{Probe, ProxyProtocol, Talk, TextPattern};
+use tidegate_model::{Probe, ProxyFacts, ProxyProtocol, Talk, TextPattern};
 use tokio::io::AsyncReadExt;
 use world::{LONG, SHORT, Then, ask, closed_port, http, listen, scripted, soon, swallowing, target, targets};
 
@@ -46,7 +46,7 @@ async fn a_connection_begins_with_the_header_that_the_pool_sends() {
     for (proxy_protocol, expect) in [
         (None, &b""[..]),
         (Some(ProxyProtocol::V1), b"PROXY UNKNOWN\r\n"),
-        (Some(ProxyProtocol::V2), b"\x0d\x0a\x0d\x0a\x00\x0d\x0a\x51\x55\x49\x54\x0a\x20\x00\x00\x00"),
+        (Some(ProxyProtocol::V2(ProxyFacts::NONE)), b"\x0d\x0a\x0d\x0a\x00\x0d\x0a\x51\x55\x49\x54\x0a\x20\x00\x00\x00"),
     ] {
         let (listener, address) = listen().await;
         let target = Target { proxy_protocol, ..target(address) };

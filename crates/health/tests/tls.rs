@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use tidegate_health::{Target, TlsTarget};
-use tidegate_model::{Probe, Protocol, ProxyProtocol};
+use tidegate_model::{Probe, Protocol, ProxyFacts, ProxyProtocol};
 use tidegate_testkit::bytes::Bytes;
 use tidegate_testkit::http::{HeaderName, HeaderValue, Response};
 use tidegate_testkit::tls::{ClientOptions, client_config, server_config};
@@ -168,6 +168,7 @@ async fn http_is_spoken_in_the_version_that_was_agreed_on() {
 async fn the_header_of_the_proxy_protocol_comes_before_the_handshake() {
     let world = World::new();
     let address = world.server(KeyKind::Ecdsa, &[], 16).await;
-    let target = Target { proxy_protocol: Some(ProxyProtocol::V2), ..world.target(address, "shop.test", &[b"h2"]) };
+    let target =
+        Target { proxy_protocol: Some(ProxyProtocol::V2(ProxyFacts::NONE)), ..world.target(address, "shop.test", &[b"h2"]) };
     assert_eq!(ask(&target, &Probe::Tls, LONG).await, "well");
 }

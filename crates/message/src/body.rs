@@ -125,6 +125,7 @@ fn body_fault(fault: StreamFault) -> BodyFault {
             BodyFault::Framing(BodyError::TrailersTooLarge)
         }
         StreamFault::Malformed(_) => BodyFault::Framing(BodyError::BadTrailer),
+        StreamFault::BadBody(error) => BodyFault::Framing(error),
         StreamFault::Reset { code, by_peer } => BodyFault::Reset(Some(code).filter(|_| by_peer)),
         StreamFault::Broken => BodyFault::Broken,
         StreamFault::Unprocessed | StreamFault::Lost | StreamFault::TooLarge => BodyFault::Reset(None),

@@ -2,9 +2,13 @@
 
 use std::net::IpAddr;
 use std::time::Duration;
-use tidegate_model::{ClientCertificateField, Scheme};
+use tidegate_access::Claims;
+use tidegate_model::Scheme;
+use tidegate_routing::RequestFacts;
+use tidegate_tables::Maps;
 use tidegate_wire::ClientCertificate;
 use tidegate_wire::head::{RequestHead, ResponseHead, Span};
+use tidegate_wire::proxy_protocol::Introduction;
 
 /// Facts about one request that are not in its head. The heads are not part of it, so that a step can read this while
 /// it changes one.
@@ -21,6 +25,8 @@ pub struct Context<'a> {
     pub client_certificate: Option<&'a ClientCertificate>,
     /// Letters, digits and `_`. `None` in plain text.
     pub tls_ja4: Option<&'a str>,
+    /// What a load balancer has said of the connection.
+    pub introduction: Option<&'a Introduction>,
     /// `host:port`; `None` until a server was chosen.
     pub upstream_address: Option<&'a str>,
     pub request_id: RequestId,
@@ -28,6 +34,8 @@ pub struct Context<'a> {
     pub given_id: Option<&'a str>,
     /// Who has logged in.
     pub user: Option<&'a str>,
+    /// What the token says that was verified.
+    pub claims: Option<&'a Claims>,
     /// In a page for an error: the status that the client gets, and the reason code or nothing.
     pub error: Option<(u16, &'a str)>,
     pub now_unix_ms: u64,
@@ -36,6 +44,8 @@ pub struct Context<'a> {
     /// The path that the route was found by, in the request's bytes; the head's own may be another one by now.
     pub asked_path: Span,
     pub asked_query: Option<Span>,
+    /// What `{map.NAME}` is looked up in.
+    pub maps: &'a Maps,
 }
 
 /// All that a template may read.
@@ -47,24 +57,25 @@ pub struct View<'a> {
     pub response: Option<&'a ResponseHead>,
 }
 
-/// What a template says of a client's certificate; nothing without one, but that there is none.
-pub fn client_certificate_text(certificate: Option<&ClientCertificate>, field: ClientCertificateField) -> &str {
-    let Some(certificate) = certificate else {
-        return if field == ClientCertificateField::Verified { "no" } else { "" };
-    };
-    let facts = || certificate.facts();
-    match field {
-        ClientCertificateField::Verified => "yes",
-        ClientCertificateField::Fingerprint => certificate.fingerprint(),
-        ClientCertificateField::Subject => facts().map_or("", |facts| &facts.subject),
-        ClientCertificateField::Issuer => facts().map_or("", |facts| &facts.issuer),
-        ClientCertificateField::Serial => facts().map_or("", |facts| &facts.serial),
-        ClientCertificateField::San => facts().map_or("", |facts| &facts.names_joined),
-        ClientCertificateField::NotAfter => facts().map_or("", |facts| &facts.not_after),
+impl<'a> Context<'a> {
+    /// What conditions look at: the request as it was asked, with the fields that steps have left it.
+    pub(crate) fn facts<'f>(&'f self, request: &'f RequestHead) -> RequestFacts<'f>
+    where
+        'a: 'f,
+    {
+        let bytes = &request.fields.bytes;
+        RequestFacts {
+            head: request,
+            path: self.asked_path.of(bytes),
+            query: self.asked_query.map(|query| query.of(bytes)),
+            host: request.host(),
+            scheme: self.scheme,
+            client_ip: self.client_ip,
+            client_certificate: self.client_certificate,
+            maps: self.maps,
+        }
     }
-}
 
-impl Context<'_> {
     /// Calls back with the request's identifier as text.
     #[inline]
     pub fn see_request_id<T>(&self, see: impl FnOnce(&str) -> T) -> T {

@@ -3,6 +3,7 @@
 use crate::context::{Context, RequestId};
 use std::time::Duration;
 use tidegate_model::{Placeholder, Scheme, Template, TemplatePart};
+use tidegate_tables::Maps;
 use tidegate_wire::head::{Fields, Method, RequestHead, Span};
 
 /// `{name}` is a placeholder and `$1` a capture, as in the file; everything else is literal.
@@ -69,14 +70,17 @@ pub(crate) fn context() -> Context<'static> {
         tls_version: Some("TLSv1.3"),
         client_certificate: None,
         tls_ja4: Some("t13d1516h2_8daaf6152771_d8a2da3f94cd"),
+        introduction: None,
         upstream_address: Some("10.0.0.4:8080"),
         request_id: RequestId(0xabc),
         given_id: None,
         user: Some("alice <a>"),
+        claims: None,
         error: None,
         now_unix_ms: 1_700_000_000_123,
         since_start: Duration::from_secs(1),
         asked_path: Span::default(),
         asked_query: None,
+        maps: Maps::none(),
     }
 }

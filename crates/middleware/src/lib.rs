@@ -11,6 +11,7 @@ pub mod compress;
 pub mod concurrency_limit;
 pub mod context;
 pub mod cors;
+pub mod csrf;
 pub mod decompress;
 pub mod error_page;
 pub mod errors;
@@ -18,15 +19,20 @@ pub mod errors;
 mod fixtures;
 pub mod grpc;
 pub mod header;
+mod identity;
+pub mod jwt;
 mod limit_key;
 pub mod limited;
 pub mod log;
 mod media_type;
+pub mod mount;
+pub mod proxy_status;
 pub mod rate_limit;
 pub mod redirect;
 mod refusal;
 pub mod respond;
 pub mod rewrite;
+pub mod send_file;
 pub mod step;
 pub mod template;
 mod trailers;
@@ -36,15 +42,18 @@ pub use basic_auth::{CompiledBasicAuth, Credentials, basic_auth_of, credentials}
 pub use body_limit::{BodyAllowance, BodyLimit, TooLarge};
 pub use compile_error::CompileError;
 pub use compress::CompiledCompress;
-pub use context::{Context, RequestId, Scratch, View, client_certificate_text};
+pub use context::{Context, RequestId, Scratch, View};
 pub use error_page::{ErrorFacts, ErrorPages, Origin};
 pub use errors::error_answer;
+pub use identity::IdentityFields;
+pub use jwt::{CompiledJwt, TokensUnclear, jwt_of};
 pub use limited::{DryRun, Limited};
-pub use refusal::{METHODS, Refusal};
+pub use mount::{Answerer, Mount};
+pub use refusal::{METHODS, Refusal, TokenRefusal};
 pub use rewrite::RewriteError;
 pub use step::{
     After, CompiledStep, Halt, Scope, Walk, apply_paths, apply_request, apply_response, changes_response, compile_steps,
-    compiled_basic_auth_of, has_limits,
+    compiled_basic_auth_of, compiled_jwt_of, has_limits,
 };
 pub use template::{CompiledTemplate, Target, render_text};
 pub use trailers::TrailerRules;

@@ -3,6 +3,7 @@
 //! crate `exchange` and by `proxy`'s `failure`; how the answer is written, by `errors`.
 
 use crate::rewrite::RewriteError;
+use tidegate_access::TokenFault;
 use tidegate_fastcgi::PathError;
 use tidegate_routing::decision::Rejection;
 use tidegate_routing::path_policy::PathRefusal;
@@ -38,8 +39,12 @@ pub enum Refusal {
     HostOfStep,
     /// The location of a redirect would have dot segments.
     RedirectEscapesRoot,
+    /// The location of a redirect would be empty: a map has nothing for the request.
+    RedirectNowhere,
     /// `allow` or `deny`.
     Denied,
+    /// A page of another origin has a browser change something.
+    CrossOrigin,
     NoClientCertificate,
     /// The status is what the configuration says.
     RateLimited {
@@ -51,6 +56,7 @@ pub enum Refusal {
     },
     NotAuthenticated,
     PasswordsBusy,
+    Token(TokenRefusal),
 
     BodyTooSlow,
     BodyTooLarge,
@@ -66,6 +72,8 @@ pub enum Refusal {
     FileRange,
     FilePrecondition,
     FileUnreadable,
+    /// An application names a file that is in no folder of which it may have files sent.
+    SendFileOutside,
     /// The list of a folder is made by a thread beside, and the system gives none.
     NoThread,
 
@@ -87,6 +95,19 @@ pub enum Refusal {
     Upstream(UpstreamError),
 }
 
+/// Why `jwt` refuses a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenRefusal {
+    Missing,
+    Refused(TokenFault),
+    /// More than one token in the same place.
+    Unclear,
+    /// Good, and not good enough for this route.
+    NotEnough,
+    /// The keys of its issuer have not come yet.
+    KeysMissing,
+}
+
 /// What is known of a refusal.
 struct Row {
     status: u16,
@@ -100,7 +121,11 @@ const NEEDS_HTTPS: &str = "plain HTTP was sent to a port that speaks TLS; use ht
 const NEEDS_HTTP: &str = "TLS was sent to a port that speaks plain HTTP; use http:// in the address";
 const NEEDS_CERTIFICATE: &str = "a certificate of the client is needed, and the connection was made without one";
 const NEEDS_PASSWORD: &str = "a name and a password are needed, and not what was sent";
+const NO_KEYS: &str = "the keys that tokens are verified with have not come yet; try again in a moment";
 const NOT_KEPT: &str = "nothing is kept that answers this request, and it asks for nothing else";
+const NOT_CODED_SO: &str = "the request body is not what its Content-Encoding says";
+const TOO_OFTEN: &str = "there were too many requests; try again later";
+const TOO_MANY: &str = "there are too many requests at the same time";
 const NOT_VALID: &str = "the request is not valid";
 const LINE_TOO_LONG: &str = "the request line is too long";
 const HEAD_TOO_LARGE: &str = "the request head is too large";
@@ -137,6 +162,21 @@ impl Refusal {
         self.row().sentence
     }
 
+    /// Whether the request could not be served, as it was: whoever sends another one provokes no such refusal, unless
+    /// something is wrong here or behind.
+    pub fn is_failure(self) -> bool {
+        matches!(
+            self,
+            Refusal::Upstream(_)
+                | Refusal::ScriptHeadTooLarge
+                | Refusal::FileUnreadable
+                | Refusal::NoThread
+                | Refusal::BodyNotKept
+                | Refusal::DecodersBusy
+                | Refusal::PasswordsBusy
+        )
+    }
+
     /// The methods to name beside a 405 (RFC 9110 section 15.5.6), where they are the same everywhere.
     pub fn methods_allowed(self) -> Option<&'static str> {
         matches!(self, Refusal::ConnectMethod | Refusal::TraceMethod).then_some(METHODS)
@@ -150,6 +190,7 @@ impl Refusal {
             Refusal::Upstream(PoolFull | QueueTimeout | Overloaded)
                 | Refusal::NoThread
                 | Refusal::PasswordsBusy
+                | Refusal::Token(TokenRefusal::KeysMissing)
                 | Refusal::DecodersBusy
                 | Refusal::BodyNotKept
                 | Refusal::PurgesMany
@@ -183,15 +224,14 @@ impl Refusal {
             Refusal::Rewrite(error) => (error.status(), error.reason(), Some("rewrite"), sentence_of_rewrite(error)),
             Refusal::HostOfStep => (400, "host_of_step", Some("request-header"), NOT_VALID),
             Refusal::RedirectEscapesRoot => (400, "redirect_escapes_root", Some("redirect"), NOT_VALID),
+            Refusal::RedirectNowhere => (404, "redirect_nowhere", Some("redirect"), "there is no such page"),
             Refusal::Denied => (403, "client_denied", Some("allow, deny"), "this client may not ask for it"),
+            Refusal::CrossOrigin => (403, "cross_origin", Some("csrf"), "a page of another site may not do this"),
             Refusal::NoClientCertificate => (403, "client_certificate_required", Some("client-auth"), NEEDS_CERTIFICATE),
-            Refusal::RateLimited { status } => {
-                (status, "rate_limited", Some("rate-limit"), "there were too many requests; try again later")
-            }
-            Refusal::ConcurrencyLimited { status } => {
-                (status, "concurrency_limited", Some("concurrency-limit"), "there are too many requests at the same time")
-            }
+            Refusal::RateLimited { status } => (status, "rate_limited", Some("rate-limit"), TOO_OFTEN),
+            Refusal::ConcurrencyLimited { status } => (status, "concurrency_limited", Some("concurrency-limit"), TOO_MANY),
             Refusal::NotAuthenticated => (401, "not_authenticated", Some("basic-auth"), NEEDS_PASSWORD),
+            Refusal::Token(token) => return row_of_token(token),
             Refusal::PasswordsBusy => (503, "passwords_busy", Some("basic-auth"), "too many passwords wait to be verified"),
 
             Refusal::BodyTooSlow => (408, "body_too_slow", Some("limits body-rate"), TOO_SLOW),
@@ -199,9 +239,7 @@ impl Refusal {
                 (413, "body_too_large", Some("body-limit"), "the request body is larger than this route allows")
             }
             Refusal::BadBody(error) => (400, error.reason(), None, NOT_VALID),
-            Refusal::BadCoding => {
-                (400, "bad_content_encoding", Some("decompress"), "the request body is not what its Content-Encoding says")
-            }
+            Refusal::BadCoding => (400, "bad_content_encoding", Some("decompress"), NOT_CODED_SO),
             Refusal::Bomb => {
                 (413, "decompression_bomb", Some("decompress ratio"), "the request body becomes far more than was sent")
             }
@@ -216,6 +254,7 @@ impl Refusal {
             Refusal::FileRange => (416, "file_range", None, NO_RANGE),
             Refusal::FilePrecondition => (412, "file_precondition", None, "the file is not as the request expects it"),
             Refusal::NoThread => (503, "no_thread", None, "the system has no thread for this now; try again in a moment"),
+            Refusal::SendFileOutside => (502, "send_file_outside", Some("send-file"), NO_VALID_ANSWER),
             Refusal::FileUnreadable => (500, "file_unreadable", None, "the file cannot be read now"),
 
             Refusal::KeptRange => (416, "cache_range", None, NO_RANGE),
@@ -234,6 +273,17 @@ impl Refusal {
         };
         Row { status, reason, setting, sentence }
     }
+}
+
+fn row_of_token(refusal: TokenRefusal) -> Row {
+    let (status, reason, setting, sentence) = match refusal {
+        TokenRefusal::Missing => (401, "token_missing", "jwt", "a token is needed"),
+        TokenRefusal::Refused(fault) => (401, fault.reason(), "jwt", "the token cannot be taken"),
+        TokenRefusal::Unclear => (400, "token_unclear", "jwt", "there is more than one token"),
+        TokenRefusal::NotEnough => (403, "token_not_enough", "jwt require", "the token does not allow this"),
+        TokenRefusal::KeysMissing => (503, "token_keys_missing", "jwt jwks", NO_KEYS),
+    };
+    Row { status, reason, setting: Some(setting), sentence }
 }
 
 fn sentence_of_head(error: HeadError) -> &'static str {
@@ -303,6 +353,12 @@ impl From<Rejection> for Refusal {
 impl From<HeadError> for Refusal {
     fn from(error: HeadError) -> Refusal {
         Refusal::Head(error)
+    }
+}
+
+impl From<TokenRefusal> for Refusal {
+    fn from(token: TokenRefusal) -> Refusal {
+        Refusal::Token(token)
     }
 }
 

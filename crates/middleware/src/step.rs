@@ -10,7 +10,9 @@ use crate::compile_error::CompileError;
 use crate::concurrency_limit::CompiledConcurrencyLimit;
 use crate::context::{Context, Scratch};
 use crate::cors::CompiledCors;
+use crate::csrf::CompiledCsrf;
 use crate::header::CompiledHeaderChanges;
+use crate::jwt::CompiledJwt;
 use crate::limited::Limited;
 use crate::rate_limit::CompiledRateLimit;
 use crate::refusal::Refusal;
@@ -30,8 +32,12 @@ pub enum CompiledStep {
     /// At most one of a route, before the others.
     Access(Access),
     Cors(Box<CompiledCors>),
+    /// At most one of a route.
+    Csrf(Box<CompiledCsrf>),
     /// At most one of a route. Whether the password fits is for the caller to find out.
     BasicAuth(Box<CompiledBasicAuth>),
+    /// At most one of a route. Whose key has signed a token is for the caller to find out.
+    Jwt(Box<CompiledJwt>),
     /// At most one of a route.
     ClientAuth,
     RateLimit(Box<CompiledRateLimit>),
@@ -54,16 +60,20 @@ pub fn compile_steps(scope: Scope<'_>, site_steps: &[Step], route_steps: &[Step]
     let of_site = site_steps.iter().map(|step| (step, Scope { route: "", ..scope }));
     let all = of_site.chain(route_steps.iter().map(|step| (step, scope)));
     // A route asks for names and passwords in its own way, or not at all.
-    let is_auth = |(_, (step, _)): &(usize, (&Step, Scope<'_>))| matches!(step, Step::BasicAuth(_));
-    let last_auth = all.clone().enumerate().filter(is_auth).last().map(|(position, _)| position);
+    let last = |is_one: fn(&Step) -> bool| all.clone().enumerate().filter(|(_, (step, _))| is_one(step)).last();
+    let last_auth = last(|step| matches!(step, Step::BasicAuth(_))).map(|(position, _)| position);
+    let last_jwt = last(|step| matches!(step, Step::Jwt(_))).map(|(position, _)| position);
+    let last_csrf = last(|step| matches!(step, Step::Csrf(_))).map(|(position, _)| position);
     let requires_certificate = requires_certificate(site_steps.iter().chain(route_steps));
     let is_demand = |(_, (step, _)): &(usize, (&Step, Scope<'_>))| matches!(step, Step::ClientAuth(_));
     let first_demand = all.clone().enumerate().find(is_demand).map(|(position, _)| position);
     let mut compiled = Vec::with_capacity(site_steps.len() + route_steps.len());
-    compiled.extend(Access::of(site_steps.iter().chain(route_steps)).map(CompiledStep::Access));
+    compiled.extend(Access::of(site_steps.iter().chain(route_steps))?.map(CompiledStep::Access));
     for (position, (step, scope)) in all.enumerate() {
         let is_overruled = match step {
             Step::BasicAuth(_) => Some(position) != last_auth,
+            Step::Jwt(_) => Some(position) != last_jwt,
+            Step::Csrf(_) => Some(position) != last_csrf,
             // Asked as early as anybody says it, and once.
             Step::ClientAuth(_) => Some(position) != first_demand || !requires_certificate,
             _ => false,
@@ -102,6 +112,8 @@ pub enum Halt<'s> {
     /// The client has to log in before it goes on. Who finds that it may calls again with the same walk, its name in
     /// the context.
     Authenticate(&'s CompiledBasicAuth),
+    /// As with [`Authenticate`](Halt::Authenticate), by a token.
+    Verify(&'s CompiledJwt),
 }
 
 /// Applies the steps that change the request, in order, from where the walk has got, up to one that answers it or has
@@ -125,13 +137,15 @@ pub fn apply_request<'s>(
             CompiledStep::StripPrefix(strip_prefix) => strip_prefix.apply(head),
             CompiledStep::AddPrefix(add_prefix) => add_prefix.apply(head).map_err(Refusal::Rewrite)?,
             CompiledStep::BodyLimit(limit) => walk.after.body_limit = Some(*limit),
-            CompiledStep::Access(access) if !access.lets_through(context.client_ip) => return Err(Refusal::Denied),
+            CompiledStep::Access(access) if !access.lets_through(head, context) => return Err(Refusal::Denied),
             CompiledStep::Access(_) => {}
             CompiledStep::Cors(_) if CompiledCors::is_preflight(head) => {
                 walk.after.is_preflight = true;
                 break;
             }
             CompiledStep::Cors(_) => {}
+            CompiledStep::Csrf(csrf) if !csrf.lets_through(head) => return Err(Refusal::CrossOrigin),
+            CompiledStep::Csrf(_) => {}
             CompiledStep::ClientAuth if !client_auth::lets_through(context) => return Err(Refusal::NoClientCertificate),
             CompiledStep::ClientAuth => {}
             CompiledStep::RateLimit(limit) => {
@@ -145,8 +159,13 @@ pub fn apply_request<'s>(
                 }
             }
             CompiledStep::BasicAuth(auth) => {
-                walk.hides_credentials = !auth.forwards;
+                walk.hides_credentials |= !auth.forwards;
                 return Ok(Halt::Authenticate(auth));
+            }
+            CompiledStep::Jwt(jwt) => {
+                jwt.remove_look_alikes(head);
+                walk.hides_credentials |= !jwt.settings.forwards;
+                return Ok(Halt::Verify(jwt));
             }
         }
     }
@@ -173,7 +192,9 @@ pub fn apply_paths(
             | CompiledStep::BodyLimit(_)
             | CompiledStep::Access(_)
             | CompiledStep::Cors(_)
+            | CompiledStep::Csrf(_)
             | CompiledStep::BasicAuth(_)
+            | CompiledStep::Jwt(_)
             | CompiledStep::ClientAuth
             | CompiledStep::RateLimit(_)
             | CompiledStep::ConcurrencyLimit(_) => {}
@@ -198,9 +219,11 @@ pub fn changes_response(steps: &[CompiledStep]) -> bool {
         | CompiledStep::AddPrefix(_)
         | CompiledStep::BodyLimit(_)
         | CompiledStep::Access(_)
+        | CompiledStep::Csrf(_)
         | CompiledStep::ClientAuth
         | CompiledStep::ConcurrencyLimit(_)
-        | CompiledStep::BasicAuth(_) => false,
+        | CompiledStep::BasicAuth(_)
+        | CompiledStep::Jwt(_) => false,
     })
 }
 
@@ -225,7 +248,9 @@ pub fn apply_response(
             | CompiledStep::AddPrefix(_)
             | CompiledStep::BodyLimit(_)
             | CompiledStep::Access(_)
+            | CompiledStep::Csrf(_)
             | CompiledStep::BasicAuth(_)
+            | CompiledStep::Jwt(_)
             | CompiledStep::ClientAuth
             | CompiledStep::ConcurrencyLimit(_) => {}
         }
@@ -245,6 +270,7 @@ impl CompiledStep {
             Step::AddPrefix(prefix) => CompiledStep::AddPrefix(AddPrefix::new(prefix)?),
             Step::BodyLimit { bytes_max } => CompiledStep::BodyLimit(BodyLimit { bytes_max: *bytes_max }),
             Step::Cors(cors) => CompiledStep::Cors(Box::new(CompiledCors::new(cors))),
+            Step::Csrf(Some(csrf)) => CompiledStep::Csrf(Box::new(CompiledCsrf::new(csrf))),
             Step::RateLimit(limit) => {
                 let scope_name = scope.of_limit(limit.name.is_some());
                 CompiledStep::RateLimit(Box::new(CompiledRateLimit::new(limit, &scope_name, scope.tables)))
@@ -254,9 +280,10 @@ impl CompiledStep {
                 CompiledStep::ConcurrencyLimit(Box::new(CompiledConcurrencyLimit::new(limit, &scope_name, scope.tables)))
             }
             Step::BasicAuth(Some(auth)) => CompiledStep::BasicAuth(Box::new(CompiledBasicAuth::new(auth))),
+            Step::Jwt(Some(jwt)) => CompiledStep::Jwt(Box::new(CompiledJwt::new(jwt))),
             Step::ClientAuth(_) => CompiledStep::ClientAuth,
             // One step is made of all that allow and deny together; nothing is left of an `off`.
-            Step::Allow(_) | Step::Deny(_) | Step::BasicAuth(None) => return Ok(None),
+            Step::Allow(_) | Step::Deny(_) | Step::BasicAuth(None) | Step::Csrf(None) | Step::Jwt(None) => return Ok(None),
         }))
     }
 }
@@ -276,6 +303,14 @@ pub fn compiled_basic_auth_of(steps: &[CompiledStep]) -> Option<&CompiledBasicAu
     })
 }
 
+/// The `jwt` among compiled steps, if there is one.
+pub fn compiled_jwt_of(steps: &[CompiledStep]) -> Option<&CompiledJwt> {
+    steps.iter().find_map(|step| match step {
+        CompiledStep::Jwt(jwt) => Some(&**jwt),
+        _ => None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::{After, CompiledStep, Halt, Refusal, Scope, Walk, compiled_basic_auth_of};
@@ -287,7 +322,9 @@ mod tests {
     use crate::limited::Limited;
     use crate::rewrite::RewriteError;
     use tidegate_limiting::Tables;
-    use tidegate_model::{AuthUsers, BasicAuth, CountBy, HeaderChange, HeaderOperation, PathPolicy, Rate, RateLimit, Step};
+    use tidegate_model::{
+        AccessRule, AuthUsers, BasicAuth, CountBy, HeaderChange, HeaderOperation, PathPolicy, Rate, RateLimit, Step,
+    };
     use tidegate_wire::head::{RequestHead, ResponseHead};
 
     fn compile_steps(site: &[Step], route: &[Step]) -> Result<Box<[CompiledStep]>, CompileError> {
@@ -317,7 +354,7 @@ mod tests {
     ) -> Result<After, Refusal> {
         match walk_on(steps, &mut Walk::default(), head, context, scratch)? {
             Halt::Done(after) => Ok(after),
-            Halt::Authenticate(_) => panic!("nobody has to log in here"),
+            Halt::Authenticate(_) | Halt::Verify(_) => panic!("nobody has to log in here"),
         }
     }
 
@@ -369,7 +406,7 @@ mod tests {
             let halt = walk_on(&steps, &mut Walk::default(), &mut head, &context(), &mut Scratch::default());
             assert_eq!(halt.map(|halt| matches!(halt, Halt::Done(After { is_preflight: true, .. }))), expected);
         };
-        let network = |text: &str| vec![text.parse().expect("a network")];
+        let network = |text: &str| AccessRule::from(vec![text.parse().expect("a network")]);
         check(Step::BodyLimit { bytes_max: 1 }, Ok(true));
         check(Step::Deny(network("0.0.0.0/0")), Err(Refusal::Denied));
         check(Step::Allow(network("0.0.0.0/0")), Ok(true));
@@ -406,7 +443,7 @@ mod tests {
             let mut head = request("/", "example.com", &[]);
             let halt = walk_on(&steps, &mut Walk::default(), &mut head, &context(), &mut Scratch::default());
             let realm = match halt.expect("no refusal") {
-                Halt::Done(_) => None,
+                Halt::Done(_) | Halt::Verify(_) => None,
                 Halt::Authenticate(auth) => auth.challenge.split('"').nth(1).map(str::to_owned),
             };
             assert_eq!(realm.as_deref(), expected);
@@ -429,7 +466,7 @@ mod tests {
             let halt = walk_on(&steps, &mut Walk::default(), &mut head, &context(), &mut Scratch::default());
             assert_eq!(halt.map(|halt| matches!(halt, Halt::Authenticate(_))), expected);
         };
-        let network = |text: &str| vec![text.parse().expect("a network")];
+        let network = |text: &str| AccessRule::from(vec![text.parse().expect("a network")]);
         check(Step::Deny(network("192.0.2.0/24")), Err(Refusal::Denied));
         check(Step::Allow(network("10.0.0.0/8")), Err(Refusal::Denied));
         check(Step::Allow(network("192.0.2.0/24")), Ok(true));
@@ -466,7 +503,7 @@ mod tests {
             };
             assert_eq!([ask(&steps), ask(&allowed)], expected, "{rules:?}");
         };
-        let network = |text: &str| vec![text.parse().expect("a network")];
+        let network = |text: &str| AccessRule::from(vec![text.parse().expect("a network")]);
         let limited = Err(Refusal::RateLimited { status: 429 });
         check(&[Step::Deny(network("192.0.2.0/24"))], [192, 0, 2, 1], [Err(Refusal::Denied), Ok(())]);
         check(&[Step::Allow(network("10.0.0.0/8"))], [192, 0, 2, 1], [Err(Refusal::Denied), Ok(())]);

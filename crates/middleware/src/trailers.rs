@@ -2,6 +2,7 @@
 //! section 6.5.1 warns of it), so a trailer must not say what only the site may say. What may never stand behind a body
 //! is dropped where it is read, in `wire`; who claims to be whose proxy, in `exchange`.
 
+use crate::identity::IdentityFields;
 use tidegate_model::{HeaderStep, PassOn, Step};
 use tidegate_wire::Fields;
 
@@ -16,7 +17,7 @@ pub struct TrailerRules {
 }
 
 impl TrailerRules {
-    pub fn new<'s>(steps: impl Iterator<Item = &'s Step> + Clone, pass_on: PassOn) -> TrailerRules {
+    pub fn new<'s>(steps: impl Iterator<Item = &'s Step> + Clone, pass_on: PassOn, identity: &IdentityFields) -> TrailerRules {
         let in_requests = steps.clone().filter_map(|step| match step {
             Step::RequestHeader(header) => Some(header),
             _ => None,
@@ -27,8 +28,8 @@ impl TrailerRules {
         });
         TrailerRules {
             takes_all_requests: pass_on.trailers,
-            owned_in_requests: names(in_requests),
-            owned_in_answers: names(in_answers),
+            owned_in_requests: names(in_requests, identity.names()),
+            owned_in_answers: names(in_answers, std::iter::empty()),
         }
     }
 
@@ -43,9 +44,9 @@ impl TrailerRules {
     }
 }
 
-fn names<'s>(steps: impl Iterator<Item = &'s HeaderStep>) -> Box<[Box<[u8]>]> {
-    let mut names: Vec<Box<[u8]>> =
-        steps.flat_map(|step| &step.changes).map(|change| change.name.to_ascii_lowercase().into_bytes().into()).collect();
+fn names<'s>(steps: impl Iterator<Item = &'s HeaderStep>, more: impl Iterator<Item = &'s [u8]>) -> Box<[Box<[u8]>]> {
+    let of_steps = steps.flat_map(|step| &step.changes).map(|change| change.name.to_ascii_lowercase().into_bytes().into());
+    let mut names: Vec<Box<[u8]>> = of_steps.chain(more.map(Box::from)).collect();
     names.sort_unstable();
     names.dedup();
     names.into()
@@ -62,6 +63,7 @@ fn without(mut trailers: Box<Fields>, owned: &[Box<[u8]>]) -> Option<Box<Fields>
 #[cfg(test)]
 mod tests {
     use super::TrailerRules;
+    use crate::identity::IdentityFields;
     use tidegate_model::{HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, PassOn, Step, Template};
     use tidegate_wire::Fields;
 
@@ -94,14 +96,14 @@ mod tests {
         ];
         let sent = ["X-Sum", "x-user", "X_User", "X.USER", "X-Admin", "X_ADMIN", "X-Secret", "X_Secret", "X-Users"];
         let check = |trailers: bool, is_grpc: bool, expected: &[&str]| {
-            let rules = TrailerRules::new(steps.iter(), PassOn { trace: false, trailers });
+            let rules = TrailerRules::new(steps.iter(), PassOn { trace: false, trailers }, &IdentityFields::default());
             assert_eq!(names(rules.of_request(Box::new(fields(&sent)), is_grpc)), expected, "{trailers} {is_grpc}");
         };
         let passed = ["X-Sum", "X-Secret", "X_Secret", "X-Users"];
         check(false, false, &[]);
         check(true, false, &passed);
         check(false, true, &passed);
-        let rules = TrailerRules::new(steps.iter(), PassOn::default());
+        let rules = TrailerRules::new(steps.iter(), PassOn::default(), &IdentityFields::default());
         let of_answer = names(rules.of_answer(Box::new(fields(&sent))));
         assert_eq!(of_answer, ["X-Sum", "x-user", "X_User", "X.USER", "X-Admin", "X_ADMIN", "X-Users"]);
         assert!(rules.of_answer(Box::new(fields(&["x-secret"]))).is_none());

@@ -2,6 +2,7 @@
 //! Who asks and when is in the crate `acme`; who publishes records of DNS, in `dns-records`; where results are kept is
 //! [`Storage`](crate::Storage).
 
+use crate::address::HostPattern;
 use crate::process::Secret;
 use std::fmt;
 use std::net::SocketAddr;
@@ -28,6 +29,9 @@ pub struct Acme {
     pub https_port: u16,
     /// Whether is looked, before each order, at what would make it fail.
     pub preflight: bool,
+    /// Wildcards of which one certificate stands for all names below that sites have, as `*.example.com`. For sites
+    /// that say nothing of ACME themselves.
+    pub wildcards: Vec<String>,
 }
 
 impl Default for Acme {
@@ -42,6 +46,7 @@ impl Default for Acme {
             http_port: 80,
             https_port: 443,
             preflight: true,
+            wildcards: Vec::new(),
         }
     }
 }
@@ -58,6 +63,7 @@ pub struct AcmeChanges {
     pub http_port: Option<u16>,
     pub https_port: Option<u16>,
     pub preflight: Option<bool>,
+    pub wildcards: Vec<String>,
 }
 
 impl Acme {
@@ -74,7 +80,19 @@ impl Acme {
             http_port: changes.http_port.unwrap_or(self.http_port),
             https_port: changes.https_port.unwrap_or(self.https_port),
             preflight: changes.preflight.unwrap_or(self.preflight),
+            wildcards: if changes.wildcards.is_empty() { self.wildcards.clone() } else { changes.wildcards.clone() },
         }
+    }
+
+    /// The wildcard whose certificate a host has as well.
+    pub fn wildcard_of(&self, host: &HostPattern) -> Option<&str> {
+        let parent = match host {
+            // One label, as certificates have it (RFC 6125 section 6.4.3).
+            HostPattern::Exact(name) => name.split_once('.')?.1,
+            HostPattern::Wildcard(parent) => parent,
+            HostPattern::Any | HostPattern::Ip(_) | HostPattern::Socket(_) => return None,
+        };
+        self.wildcards.iter().map(String::as_str).find(|wildcard| wildcard.strip_prefix("*.") == Some(parent))
     }
 }
 

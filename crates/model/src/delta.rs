@@ -89,6 +89,7 @@ impl Configuration {
             pools: pools.into_iter().map(|place| self.pools[place].clone()).collect(),
             edition: self.edition,
             tcp: self.tcp.clone(),
+            maps: self.maps.clone(),
             listeners: self.listeners.clone(),
             admin: self.admin.clone(),
             access_logs: self.access_logs.clone(),
@@ -97,6 +98,7 @@ impl Configuration {
             driver: self.driver,
             memory: self.memory,
             cache: self.cache.clone(),
+            certificates: self.certificates.clone(),
             acme: self.acme.clone(),
             storage: self.storage.clone(),
             ticket_keys: self.ticket_keys.clone(),
@@ -195,6 +197,7 @@ fn have_same_settings(before: &Configuration, now: &Configuration) -> bool {
         edition,
         sites: _,
         tcp,
+        maps,
         pools: _,
         listeners,
         admin,
@@ -204,6 +207,7 @@ fn have_same_settings(before: &Configuration, now: &Configuration) -> bool {
         driver,
         memory,
         cache,
+        certificates,
         acme,
         storage,
         ticket_keys,
@@ -212,8 +216,9 @@ fn have_same_settings(before: &Configuration, now: &Configuration) -> bool {
         limits,
         filled,
     } = before;
-    (edition, tcp, listeners) == (&now.edition, &now.tcp, &now.listeners)
+    (edition, tcp, listeners, maps) == (&now.edition, &now.tcp, &now.listeners, &now.maps)
         && (admin, drain_delay) == (&now.admin, &now.drain_delay)
+        && certificates == &now.certificates
         && (access_logs, log, threads, memory, cache) == (&now.access_logs, &now.log, &now.threads, &now.memory, &now.cache)
         && (acme, storage, ticket_keys, drain, limits) == (&now.acme, &now.storage, &now.ticket_keys, &now.drain, &now.limits)
         && (driver, filled) == (&now.driver, &now.filled)

@@ -10,26 +10,31 @@ pub mod cache;
 pub mod client_auth;
 pub mod compress;
 pub mod cors;
+pub mod csrf;
 pub mod delta;
 pub mod discover;
 pub mod error_page;
 pub mod fastcgi;
 pub mod files;
 pub mod filled;
+pub mod jwt;
 pub mod limiting;
 pub mod listen_address;
 pub mod listening;
+pub mod map;
 pub mod matching;
 pub mod pass_on;
 mod path_policy;
 pub mod placeholder;
 pub mod pool;
 pub mod process;
+pub mod proxy_status;
 mod public_name;
 pub mod request_ids;
 pub mod request_log;
 pub mod resilience;
 pub mod route_options;
+mod send_file;
 pub mod site;
 pub mod step;
 pub mod storage;
@@ -49,30 +54,38 @@ pub use client_auth::{
 };
 pub use compress::{Coding, Compress, CompressLevel, Decompress};
 pub use cors::{Cors, OriginPattern, Origins};
+pub use csrf::Csrf;
 pub use delta::{Changed, Delta, Difference};
 pub use discover::Discover;
 pub use error_page::{ErrorBody, ErrorFormat, ErrorPage, ErrorSource, PageBytes};
 pub use fastcgi::FastCgi;
 pub use files::{Files, Symlinks};
 pub use filled::Filled;
+pub use jwt::{ClaimHeader, ClaimRequirement, ClaimTest, Jwt, KeySource, TokenIssuer, TokenPlace};
 pub use limiting::{ConcurrencyLimit, CountBy, Rate, RateLimit};
 pub use listen_address::{ListenAddress, ListenerPlace, SocketAccess, SocketName};
+pub use map::{MapSettings, MapSource};
 pub use matching::{Condition, ConditionKind, Field, MatchLine, PathPattern, TextPattern};
 pub use pass_on::PassOn;
 pub use path_policy::{EncodedSlashes, PathCase, PathParameters, PathPolicy, Slashes};
 pub use placeholder::{LogField, Placeholder, Template, TemplatePart};
-pub use pool::{Adaptive, Bounds, KeepAlive, Pool, PoolName, Protocol, ProxyProtocol, Server, Timeouts, UpstreamTls};
+pub use pool::{
+    Adaptive, Bounds, KeepAlive, Pool, PoolName, Protocol, ProxyFact, ProxyFacts, ProxyProtocol, Server, ServerBounds, Timeouts,
+    UpstreamTls,
+};
 pub use process::{
     ADMIN_ADDRESS, ADMIN_SOCKET, AccessLog, AccessLogFormat, Admin, AdminEndpoint, AdminPlace, AdminServes, DriverChoice, Limits,
     ListenerOptions, Log, LogConditions, LogLevel, LogTarget, Memory, Rotation, Secret, Syslog, SyslogPlace, Threads,
     TicketKeySource,
 };
+pub use proxy_status::ProxyStatus;
 pub use request_ids::RequestIds;
 pub use request_log::{RouteLog, RouteLogField};
 pub use resilience::{Health, Hedge, HttpProbe, Outlier, Probe, Retry, RetryOn, RouteRetry, StatusRange, Talk};
 pub use route_options::{Mirrors, RouteOptions, Switched};
+pub use send_file::{SendFile, SendFiles};
 pub use site::{Certificate, CipherName, Route, Site, Tls, TlsSource, TlsVersion};
-pub use step::{HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, Step, Terminal};
+pub use step::{AccessRule, HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, Step, Terminal};
 pub use storage::{KubernetesApi, KubernetesStorage, RedisAddress, RedisStorage, Storage};
 pub use tcp::{SniRoute, Tcp, TcpTarget};
 pub use traffic::{Mirror, RouteTimeouts, Sample, Split, SplitArm};
@@ -90,6 +103,8 @@ pub struct Configuration {
     pub sites: Vec<Arc<Site>>,
     /// Connections that are passed on as they are, in file order. No two of one address.
     pub tcp: Vec<Tcp>,
+    /// In file order. Names are unique.
+    pub maps: Vec<MapSettings>,
     /// Named pools, then the pools written in place. Names are unique. Shared as sites are.
     pub pools: Vec<Arc<Pool>>,
     /// Options of listening addresses, by the address they are written for.
@@ -102,6 +117,9 @@ pub struct Configuration {
     pub driver: DriverChoice,
     pub memory: Memory,
     pub cache: CacheStore,
+    /// Given once, for the sites that they cover and that say nothing of certificates themselves. Which those are is
+    /// found out where the files are read.
+    pub certificates: Vec<Certificate>,
     /// What `acme` says for the whole process. `None`: no certificate is obtained unless a site says how.
     pub acme: Option<Acme>,
     pub storage: Storage,
@@ -122,6 +140,7 @@ impl Default for Configuration {
             edition: Edition::E2026,
             sites: Vec::new(),
             tcp: Vec::new(),
+            maps: Vec::new(),
             pools: Vec::new(),
             listeners: Vec::new(),
             admin: Admin::default(),
@@ -131,6 +150,7 @@ impl Default for Configuration {
             driver: DriverChoice::Auto,
             memory: Memory::default(),
             cache: CacheStore::default(),
+            certificates: Vec::new(),
             acme: Some(Acme::default()),
             storage: Storage::default(),
             ticket_keys: TicketKeySource::default(),

@@ -3,7 +3,7 @@
 
 use crate::Configuration;
 use crate::address::{HostPattern, Scheme};
-use crate::listen_address::{ListenAddress, SocketAccess};
+use crate::listen_address::{ListenAddress, ListenerPlace, SocketAccess};
 use crate::placeholder::{Placeholder, Template, TemplatePart};
 use crate::process::ListenerOptions;
 use crate::route_options::RouteOptions;
@@ -153,6 +153,20 @@ pub fn listening_shared(configuration: &Configuration) -> BTreeMap<ListenAddress
         }
     }
     found
+}
+
+/// What holds on an address, whatever of it is written.
+pub fn listener_options(configuration: &Configuration, address: ListenAddress) -> ListenerOptions {
+    ListenerOptions {
+        place: match address {
+            ListenAddress::Tcp(address) => ListenerPlace::Tcp { ip: Some(address.ip()), port: address.port() },
+            ListenAddress::Unix(name) => ListenerPlace::Unix(name),
+        },
+        access: socket_access(configuration, address),
+        trusted_proxies: trusted_proxies(configuration, address),
+        proxy_protocol_from: proxy_protocol_from(configuration, address),
+        websocket_over_http2: websocket_over_http2(configuration, address),
+    }
 }
 
 /// The peers whose `X-Forwarded-*` fields are believed on that address.

@@ -35,6 +35,34 @@ pub enum ConditionKind {
         part: ClientCertificatePart,
         value: TextPattern,
     },
+    /// What the map of that name has for the request. Without a pattern there has to be a row of its key.
+    Map(Field),
+    /// `any { … }`: one of the lines holds, each with all its conditions.
+    /// Turned round it is `not { … }`; what stands in an `all { … }` is a line.
+    Any(Vec<MatchLine>),
+}
+
+impl Condition {
+    /// Deeper blocks are refused: conditions are gone through by functions that call themselves.
+    pub const DEPTH_MAX: usize = 16;
+
+    /// Calls back with the condition, and with each that lies within it.
+    pub fn each<'c>(&'c self, see: &mut dyn FnMut(&'c Condition)) {
+        see(self);
+        match &self.kind {
+            ConditionKind::Any(lines) => lines.iter().flat_map(|line| &line.conditions).for_each(|one| one.each(see)),
+            ConditionKind::Method(_)
+            | ConditionKind::Path(_)
+            | ConditionKind::Header(_)
+            | ConditionKind::Query(_)
+            | ConditionKind::Cookie(_)
+            | ConditionKind::Client(_)
+            | ConditionKind::Host(_)
+            | ConditionKind::Scheme(_)
+            | ConditionKind::ClientCertificate { .. }
+            | ConditionKind::Map(_) => {}
+        }
+    }
 }
 
 /// A path as routes and `match path=` write it. Compared with the decoded, normalised path.

@@ -47,6 +47,13 @@ impl Template {
         path.split('/').any(name)
     }
 
+    pub fn placeholders(&self) -> impl Iterator<Item = &Placeholder> {
+        self.parts.iter().filter_map(|part| match part {
+            TemplatePart::Placeholder(placeholder) => Some(placeholder),
+            TemplatePart::Literal(_) | TemplatePart::Capture(_) => None,
+        })
+    }
+
     pub fn has(&self, wanted: &Placeholder) -> bool {
         self.parts.iter().any(|part| matches!(part, TemplatePart::Placeholder(placeholder) if placeholder == wanted))
     }
@@ -71,6 +78,10 @@ pub enum Placeholder {
     TlsClient(ClientCertificateField),
     /// What software the client is, by its ClientHello.
     TlsJa4,
+    /// What the header of a load balancer says of the connection (`accept-proxy-protocol`): the name that its client
+    /// has asked for, and an identifier.
+    ProxyAuthority,
+    ProxyUniqueId,
     /// Lower case.
     RequestHeader(String),
     /// With case, as cookies have it. Of several of the name the first.
@@ -79,9 +90,13 @@ pub enum Placeholder {
     ResponseHeader(String),
     UpstreamAddress,
     RequestId,
-    /// Who has logged in, after `basic-auth`; empty when nobody has.
+    /// Who has logged in, after `basic-auth` or `jwt`; empty when nobody has.
     AuthUser,
+    /// What a token says, by the name of the claim, after `jwt`. With case; empty without a token or such a claim.
+    JwtClaim(String),
     TimeUnixMs,
+    /// What the `map` of that name has for its key.
+    Map(String),
     /// What the status of an error means, as in `Not Found`; nowhere but in an `error-page`.
     StatusText,
     /// A field that the `log` of a site or a route adds; nowhere but in the format of the access log.
@@ -169,6 +184,8 @@ impl Placeholder {
         ("tls.client.not_after", Placeholder::TlsClient(ClientCertificateField::NotAfter)),
         ("tls.client.verified", Placeholder::TlsClient(ClientCertificateField::Verified)),
         ("tls.ja4", Placeholder::TlsJa4),
+        ("proxy_protocol.authority", Placeholder::ProxyAuthority),
+        ("proxy_protocol.unique_id", Placeholder::ProxyUniqueId),
         ("upstream.address", Placeholder::UpstreamAddress),
         ("request.id", Placeholder::RequestId),
         ("auth.user", Placeholder::AuthUser),
@@ -192,6 +209,12 @@ impl Placeholder {
         if let Some(cookie) = cookie.filter(|cookie| !cookie.is_empty()) {
             return Some(Placeholder::RequestCookie(cookie.to_owned()));
         }
+        if let Some(claim) = name.strip_prefix("jwt.").filter(|claim| !claim.is_empty()) {
+            return Some(Placeholder::JwtClaim(claim.to_owned()));
+        }
+        if let Some(map) = name.strip_prefix("map.").filter(|map| !map.is_empty()) {
+            return Some(Placeholder::Map(map.to_owned()));
+        }
         if let Some(own) = name.strip_prefix("log.").filter(|own| !own.is_empty()) {
             return Some(Placeholder::LogOwn(own.to_owned()));
         }
@@ -206,6 +229,38 @@ impl Placeholder {
         matches!(self, Placeholder::StatusText | Placeholder::Log(LogField::Status | LogField::Reason))
     }
 
+    /// Whether its value is known when a route is looked for. What others bring is found out on the way.
+    pub fn is_known_to_conditions(&self) -> bool {
+        match self {
+            Placeholder::Host
+            | Placeholder::Path
+            | Placeholder::Query
+            | Placeholder::Uri
+            | Placeholder::Method
+            | Placeholder::Scheme
+            | Placeholder::ClientIp
+            | Placeholder::TlsClient(_)
+            | Placeholder::RequestHeader(_)
+            | Placeholder::RequestCookie(_) => true,
+            Placeholder::ClientPort
+            | Placeholder::ProxyAuthority
+            | Placeholder::ProxyUniqueId
+            | Placeholder::JwtClaim(_)
+            | Placeholder::TlsSni
+            | Placeholder::TlsVersion
+            | Placeholder::TlsJa4
+            | Placeholder::ResponseHeader(_)
+            | Placeholder::UpstreamAddress
+            | Placeholder::RequestId
+            | Placeholder::AuthUser
+            | Placeholder::TimeUnixMs
+            | Placeholder::Map(_)
+            | Placeholder::StatusText
+            | Placeholder::LogOwn(_)
+            | Placeholder::Log(_) => false,
+        }
+    }
+
     /// Known only once an upstream has answered or been chosen.
     pub fn needs_response(&self) -> bool {
         matches!(self, Placeholder::ResponseHeader(_) | Placeholder::UpstreamAddress)
@@ -218,6 +273,8 @@ impl fmt::Display for Placeholder {
             Placeholder::RequestHeader(name) => write!(f, "{{request.header.{name}}}"),
             Placeholder::RequestCookie(name) => write!(f, "{{request.cookie.{name}}}"),
             Placeholder::ResponseHeader(name) => write!(f, "{{response.header.{name}}}"),
+            Placeholder::JwtClaim(name) => write!(f, "{{jwt.{name}}}"),
+            Placeholder::Map(name) => write!(f, "{{map.{name}}}"),
             Placeholder::LogOwn(name) => write!(f, "{{log.{name}}}"),
             Placeholder::Log(field) => write!(f, "{{{}}}", field.name()),
             Placeholder::StatusText => write!(f, "{{{}}}", Placeholder::STATUS_TEXT),

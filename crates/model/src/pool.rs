@@ -85,6 +85,15 @@ pub struct Server {
     pub priority: u8,
     /// Where it stands.
     pub zone: Option<Arc<str>>,
+    pub bounds: ServerBounds,
+}
+
+/// How much one server is asked to do at a time; what is `None` is as the pool says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ServerBounds {
+    pub connections: Option<u32>,
+    /// In flight.
+    pub requests: Option<u32>,
 }
 
 impl Server {
@@ -95,7 +104,7 @@ impl Server {
 
     /// A server as an address alone means it.
     pub fn new(address: UpstreamAddress) -> Server {
-        Server { address, weight: 1, priority: 0, zone: None }
+        Server { address, weight: 1, priority: 0, zone: None, bounds: ServerBounds::default() }
     }
 }
 
@@ -145,6 +154,18 @@ impl Default for Bounds {
 }
 
 impl Bounds {
+    /// The most that can be written of connections and of requests.
+    pub const COUNT_MAX: u32 = 1_000_000;
+
+    /// What holds for a server that has bounds of its own.
+    pub fn and(self, server: ServerBounds) -> Bounds {
+        Bounds {
+            connections_per_server: server.connections.or(self.connections_per_server),
+            requests_per_server: server.requests.or(self.requests_per_server),
+            ..self
+        }
+    }
+
     /// Whether requests in flight have to be counted over all workers.
     pub fn counts_requests(&self) -> bool {
         self.requests_per_server.is_some() || self.requests_per_pool.is_some() || self.adaptive.is_some()
@@ -264,11 +285,71 @@ impl Protocol {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyProtocol {
     V1,
-    V2,
+    V2(ProxyFacts),
 }
 
 impl ProxyProtocol {
-    pub const NAMES: &'static [(&'static str, ProxyProtocol)] = &[("v1", ProxyProtocol::V1), ("v2", ProxyProtocol::V2)];
+    pub const NAMES: &'static [(&'static str, ProxyProtocol)] =
+        &[("v1", ProxyProtocol::V1), ("v2", ProxyProtocol::V2(ProxyFacts::NONE))];
+
+    /// What a header says besides the addresses.
+    pub fn facts(self) -> ProxyFacts {
+        match self {
+            ProxyProtocol::V1 => ProxyFacts::NONE,
+            ProxyProtocol::V2(facts) => facts,
+        }
+    }
+}
+
+/// What a header of version 2 can say of a client's connection besides its addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProxyFact {
+    /// The name that the client has asked for in its TLS handshake.
+    Authority,
+    /// What is spoken on the connection.
+    Alpn,
+    /// An identifier that the log has as well.
+    UniqueId,
+    /// Version, cipher suite, and whom the client's certificate names.
+    Tls,
+    /// Over the header itself.
+    Checksum,
+}
+
+impl ProxyFact {
+    pub const NAMES: &'static [(&'static str, ProxyFact)] = &[
+        ("authority", ProxyFact::Authority),
+        ("alpn", ProxyFact::Alpn),
+        ("unique-id", ProxyFact::UniqueId),
+        ("ssl", ProxyFact::Tls),
+        ("crc32c", ProxyFact::Checksum),
+    ];
+}
+
+/// Some of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProxyFacts(u8);
+
+impl ProxyFacts {
+    pub const NONE: ProxyFacts = ProxyFacts(0);
+
+    #[must_use]
+    pub fn with(self, fact: ProxyFact) -> ProxyFacts {
+        ProxyFacts(self.0 | 1 << fact as u8)
+    }
+
+    pub fn has(self, fact: ProxyFact) -> bool {
+        self.0 & 1 << fact as u8 != 0
+    }
+
+    pub fn is_empty(self) -> bool {
+        self == ProxyFacts::NONE
+    }
+
+    /// The words for them, in the order of the list.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        ProxyFact::NAMES.iter().filter(move |(_, fact)| self.has(*fact)).map(|(name, _)| *name)
+    }
 }
 
 /// Verified by default, against the system's roots and the server's own name.

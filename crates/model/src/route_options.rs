@@ -7,8 +7,10 @@ use crate::error_page::{ErrorBody, ErrorPage};
 use crate::pass_on::PassOn;
 use crate::path_policy::PathPolicy;
 use crate::placeholder::Template;
+use crate::proxy_status::ProxyStatus;
 use crate::request_ids::RequestIds;
 use crate::request_log::RouteLog;
+use crate::send_file::SendFiles;
 use crate::traffic::{Mirror, RouteTimeouts};
 
 /// What a site says of all its routes, or a route of itself.
@@ -20,6 +22,8 @@ pub struct RouteOptions {
     pub pass_on: Option<PassOn>,
     /// On where neither says it.
     pub request_ids: Switched<RequestIds>,
+    /// `proxy-status`, of answers that are made here.
+    pub proxy_status: Switched<ProxyStatus>,
     /// The first that fits counts, the route's before the site's.
     pub error_pages: Vec<ErrorPage>,
     pub compress: Switched<Compress>,
@@ -27,6 +31,7 @@ pub struct RouteOptions {
     pub cache: Switched<Cache>,
     pub timeouts: RouteTimeouts,
     pub mirrors: Mirrors,
+    pub send_files: SendFiles,
     pub log: RouteLog,
 }
 
@@ -80,13 +85,33 @@ impl RouteOptions {
             path_policy: route.path_policy.or(self.path_policy),
             pass_on: route.pass_on.or(self.pass_on),
             request_ids: self.request_ids.and(&route.request_ids),
+            proxy_status: self.proxy_status.and(&route.proxy_status),
             error_pages: [&route.error_pages[..], &self.error_pages].concat(),
             compress: self.compress.and(&route.compress),
             decompress: self.decompress.and(&route.decompress),
             cache: self.cache.and(&route.cache),
             timeouts: self.timeouts.and(route.timeouts),
             mirrors: self.mirrors.and(&route.mirrors),
+            send_files: self.send_files.and(&route.send_files),
             log: self.log.clone().and(&route.log),
+        }
+    }
+
+    /// The same with the words that hold where neither site nor route says anything. Time-outs are a pool's there.
+    pub fn with_defaults(&self) -> RouteOptions {
+        RouteOptions {
+            path_policy: Some(self.path_policy.unwrap_or(PathPolicy::DEFAULT)),
+            pass_on: Some(self.pass_on.unwrap_or_default()),
+            request_ids: Switched::On(Box::new(RequestIds::default())).and(&self.request_ids),
+            proxy_status: Switched::Off.and(&self.proxy_status),
+            error_pages: self.error_pages.clone(),
+            compress: Switched::Off.and(&self.compress),
+            decompress: Switched::Off.and(&self.decompress),
+            cache: Switched::Off.and(&self.cache),
+            timeouts: self.timeouts,
+            mirrors: self.mirrors.clone(),
+            send_files: self.send_files.clone(),
+            log: self.log.clone(),
         }
     }
 
@@ -96,12 +121,14 @@ impl RouteOptions {
             path_policy: _,
             pass_on: _,
             request_ids: _,
+            proxy_status: _,
             error_pages,
             compress: _,
             decompress: _,
             cache: _,
             timeouts: _,
             mirrors: _,
+            send_files: _,
             log,
         } = self;
         let of_pages = error_pages.iter().filter_map(|page| match &page.body {

@@ -4,10 +4,12 @@
 use crate::basic_auth::BasicAuth;
 use crate::client_auth::ClientAuthDemand;
 use crate::cors::Cors;
+use crate::csrf::Csrf;
 use crate::fastcgi::FastCgi;
 use crate::files::Files;
+use crate::jwt::Jwt;
 use crate::limiting::{ConcurrencyLimit, RateLimit};
-use crate::matching::MatchLine;
+use crate::matching::{Field, MatchLine};
 use crate::placeholder::Template;
 use crate::pool::PoolName;
 use crate::resilience::{RouteRetry, StatusRange};
@@ -34,13 +36,17 @@ pub enum Step {
     BodyLimit {
         bytes_max: u64,
     },
-    /// `allow "10.0.0.0/8"`: the first of these and `deny` that has the client's address decides.
-    Allow(Vec<IpNet>),
+    /// `allow "10.0.0.0/8"`: the first of these and `deny` that has the client decides.
+    Allow(AccessRule),
     /// `deny "192.0.2.0/24"`
-    Deny(Vec<IpNet>),
+    Deny(AccessRule),
     Cors(Cors),
+    /// `csrf`; `None` is `csrf "off"`. The last one written counts.
+    Csrf(Option<Csrf>),
     /// `basic-auth`; `None` is `basic-auth "off"`. The last one written counts.
     BasicAuth(Option<BasicAuth>),
+    /// `jwt`; `None` is `jwt "off"`. The last one written counts.
+    Jwt(Option<Box<Jwt>>),
     /// `client-auth "require"`: who has shown no certificate is refused. The last one written counts.
     ClientAuth(ClientAuthDemand),
     /// `rate-limit "100/s" by="client-ip"`
@@ -49,12 +55,38 @@ pub enum Step {
     ConcurrencyLimit(Box<ConcurrencyLimit>),
 }
 
+/// Whom an `allow` or `deny` means: clients of these networks, and requests for which a map has something.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AccessRule {
+    pub networks: Vec<IpNet>,
+    /// As conditions of `match` name them.
+    pub maps: Vec<Field>,
+}
+
+impl From<Vec<IpNet>> for AccessRule {
+    fn from(networks: Vec<IpNet>) -> AccessRule {
+        AccessRule { networks, maps: Vec::new() }
+    }
+}
+
 /// A step that answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Terminal {
-    Respond { status: u16, body: Template, content_type: Option<String> },
-    Redirect { to: Template, status: u16 },
-    Proxy { pool: PoolName, retry: RouteRetry },
+    Respond {
+        status: u16,
+        body: Template,
+        content_type: Option<String>,
+    },
+    Redirect {
+        to: Template,
+        status: u16,
+    },
+    /// `rewrites_location`: what answers say of where something is, is translated to what the client sees.
+    Proxy {
+        pool: PoolName,
+        retry: RouteRetry,
+        rewrites_location: bool,
+    },
     Files(Box<Files>),
     FastCgi(Box<FastCgi>),
     Split(Split),
@@ -76,7 +108,9 @@ impl Step {
             | Step::Allow(_)
             | Step::Deny(_)
             | Step::Cors(_)
+            | Step::Csrf(_)
             | Step::BasicAuth(_)
+            | Step::Jwt(_)
             | Step::ClientAuth(_) => Vec::new(),
         }
     }
@@ -89,7 +123,7 @@ impl Terminal {
             Terminal::Respond { body, .. } => vec![body],
             Terminal::Redirect { to, .. } => vec![to],
             Terminal::FastCgi(fastcgi) => fastcgi.env.iter().map(|(_, value)| value).collect(),
-            Terminal::Split(split) => split.by.iter().collect(),
+            Terminal::Split(split) => split.to.iter().chain(&split.by).collect(),
             Terminal::Proxy { .. } | Terminal::Files(_) => Vec::new(),
         }
     }

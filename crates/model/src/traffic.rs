@@ -41,6 +41,8 @@ impl RouteTimeouts {
 /// `split`: one of several pools gets a request, each its share of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Split {
+    /// The name of the pool that gets a request, whatever its weight. Where it names none of these, the others decide.
+    pub to: Option<Template>,
     /// Requests with the same key go to the same pool. `None`, and a key that comes out empty: by chance.
     pub by: Option<Template>,
     /// In the order written, at least one. Some weight is not zero.
@@ -48,7 +50,7 @@ pub struct Split {
 }
 
 impl Split {
-    pub const ARMS_MAX: usize = 64;
+    pub const ARMS_MAX: usize = 1024;
 
     /// Of each pool, its part of the requests in percent.
     pub fn percents(&self) -> impl Iterator<Item = (&PoolName, f64)> {
@@ -61,6 +63,8 @@ impl Split {
 pub struct SplitArm {
     pub pool: PoolName,
     pub retry: RouteRetry,
+    /// As that of a `proxy`.
+    pub rewrites_location: bool,
     /// 0 to [`SplitArm::WEIGHT_MAX`]; 0 is nobody.
     pub weight: u32,
 }

@@ -11,6 +11,7 @@ use tidegate_exchange::responder::{CLIENT_WRITE_IDLE, REFUSAL_WRITE_IDLE};
 use tidegate_exchange::{Exchange, Pooled};
 use tidegate_middleware::errors::begin_answer;
 use tidegate_middleware::grpc::become_grpc;
+use tidegate_middleware::proxy_status::write_proxy_status;
 use tidegate_middleware::{ErrorFacts, Origin, Refusal, View, error_answer};
 use tidegate_transport::Sock;
 
@@ -84,9 +85,10 @@ async fn send_refusal<S: Sock>(
     fields: &[(&str, Cow<'_, str>)],
 ) -> Result<(), Failure> {
     let (status, reason, sentence) = (refusal.status(), refusal.reason(), refusal.sentence());
+    let name = around.route.and_then(|route| route.proxy_status.as_deref());
     if exchange.is_grpc_call() {
         begin_answer(status, &mut exchange.response);
-        push_fields(exchange, refusal, fields);
+        push_fields(exchange, refusal, fields, name);
         // Steps see the status that the log has.
         around.run_response_steps(exchange);
         become_grpc(sentence, reason, &mut exchange.response);
@@ -97,17 +99,22 @@ async fn send_refusal<S: Sock>(
         begin_answer(status, &mut exchange.response);
         let error = ErrorFacts { status, reason, sentence };
         let body = make_error_page(exchange, around, page, &error, &mut buffer);
-        push_fields(exchange, refusal, fields);
+        push_fields(exchange, refusal, fields, name);
         return send_error_page(exchange, around, body).await;
     }
     let body = error_answer(status, sentence, reason, &mut exchange.response, &mut buffer);
-    push_fields(exchange, refusal, fields);
+    push_fields(exchange, refusal, fields, name);
     around.run_response_steps(exchange);
     around.send_whole(exchange, body).await
 }
 
-/// What a refusal says besides.
-fn push_fields<S: Sock>(exchange: &mut Exchange<'_, S>, refusal: Refusal, fields: &[(&str, Cow<'_, str>)]) {
+/// What a refusal says besides. `name` is this proxy's, where programs are told.
+fn push_fields<S: Sock>(exchange: &mut Exchange<'_, S>, refusal: Refusal, fields: &[(&str, Cow<'_, str>)], name: Option<&str>) {
+    if let Some(name) = name {
+        let mut status: Pooled<Vec<u8>> = Pooled::take();
+        write_proxy_status(name, refusal, &mut status);
+        exchange.response.fields.push(b"proxy-status", &status);
+    }
     let of_limits = exchange.limited.as_ref().and_then(|limited| limited.retry_after_seconds());
     if let Some(seconds) = of_limits.or_else(|| refusal.retry_after_seconds()) {
         exchange.response.fields.push(b"retry-after", itoa::Buffer::new().format(seconds).as_bytes());

@@ -82,7 +82,7 @@ pub async fn send_page_instead<S: Sock>(
 }
 
 /// Whether the body ended, within bounds.
-async fn drain<S: Sock>(body: &mut BodyReader<'_, S>) -> bool {
+pub(crate) async fn drain<S: Sock>(body: &mut BodyReader<'_, S>) -> bool {
     // A stream of HTTP/2 is reset when it is dropped, and its connection goes on.
     if matches!(body, BodyReader::H2(_)) || body.is_finished() {
         return true;

@@ -13,7 +13,9 @@ pub mod failure;
 mod fastcgi;
 mod files;
 pub mod forward;
+mod mounted;
 mod passthrough;
+mod send_file;
 mod serve;
 pub mod tunnel;
 
@@ -26,6 +28,7 @@ pub mod control_group;
 mod counted;
 mod decoded;
 pub mod inquiry;
+mod introduction;
 pub mod listeners;
 pub mod listening;
 pub mod persistent;

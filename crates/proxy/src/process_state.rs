@@ -4,7 +4,7 @@
 //! snapshots to the next in `worker`; counters live on in `telemetry::Registry`, tickets and the internal CA in
 //! `certs::TlsProcessState`.
 
-use crate::auth::{UserFiles, Verifier};
+use crate::auth::{KeySets, UserFiles, Verifier};
 use crate::cached::CacheTier;
 use crate::challenges::Challenges;
 use crate::inquiry::Inquiries;
@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tidegate_limiting::{Quota, Rates, Tables, Taken, network};
 use tidegate_model::{PoolName, Rate};
+use tidegate_tables::Maps;
 use tidegate_telemetry::Registry;
 use tidegate_upstream::shared::{Kept, PoolShared};
 
@@ -29,7 +30,11 @@ pub struct ProcessState {
     /// What `limits handshakes-per-network` has counted.
     pub handshakes: HandshakeRates,
     pub user_files: UserFiles,
+    /// What every `map` has, of its source and changed since.
+    pub maps: Maps,
     pub verifier: Verifier,
+    /// Keys that tokens are verified with.
+    pub key_sets: KeySets,
     /// Of orders for certificates that are open.
     pub challenges: Challenges,
     pub inquiries: Inquiries,
@@ -48,7 +53,9 @@ impl ProcessState {
             registry,
             pressure: Pressure::default(),
             user_files: UserFiles::default(),
+            maps: Maps::default(),
             verifier: Verifier::default(),
+            key_sets: KeySets::default(),
             challenges: Challenges::default(),
             inquiries: Inquiries::default(),
             cache: CacheTier::new(),

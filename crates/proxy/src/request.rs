@@ -11,6 +11,7 @@ mod challenge;
 mod early;
 mod hops;
 mod kept;
+mod mounted;
 mod next_route;
 mod steps;
 mod total;
@@ -37,8 +38,9 @@ use std::rc::Rc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tidegate_balancing::hash_bytes;
 use tidegate_exchange::{Arrived, ClientFault, Exchange, Pooled, Responder, STATUS_CLIENT_GONE, UpstreamRecord};
-use tidegate_middleware::{CompiledLog, Refusal, View, Walk, client_certificate_text};
+use tidegate_middleware::{CompiledLog, Refusal, View, Walk};
 use tidegate_model::Protocol;
+use tidegate_routing::client_certificate_text;
 use tidegate_routing::decision::{Arrival, Sender};
 use tidegate_routing::{RouteId, cookie_value};
 use tidegate_telemetry::{AccessRecord, RecordTls, RecordUpstream, UpstreamError, UpstreamTime};
@@ -183,6 +185,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         if self.connection.stream.is_early() {
             Box::pin(settle_early(self.exchange, self.connection, &site)).await?;
         }
+        site.compiled.identity.remove_claimed(&mut self.exchange.head.fields);
         let route = match self.find_route(&site) {
             Ok(route) => route,
             Err(refusal) => return Box::pin(self.answer_refusal(refusal)).await,
@@ -207,6 +210,9 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             return Box::pin(self.answer_refusal(refusal)).await;
         }
         if self.may_count_hops() && Box::pin(self.take_hop(route)).await? {
+            return Ok(());
+        }
+        if route.rewrites_location && Box::pin(self.redirect_to_mount(route)).await? {
             return Ok(());
         }
         let Some(pool) = self.spell_path(&site, route).find_pool(route) else {
@@ -296,10 +302,20 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         Ok(site.clone())
     }
 
+    /// From whom the request comes, and what its conditions look up in.
+    fn sender(&self) -> Sender<'r> {
+        let connection: &'r Connection<S> = self.connection;
+        Sender {
+            scheme: connection.scheme(),
+            ip: self.exchange.client_ip,
+            certificate: connection.client_certificate.as_deref(),
+            maps: &connection.worker.process.maps,
+        }
+    }
+
     /// The route that takes the request, or what the site has for those that none takes.
     fn find_route<'s>(&mut self, site: &'s WorkerSite) -> Result<&'s CompiledRoute, Refusal> {
-        let certificate = self.connection.client_certificate.as_deref();
-        let sender = Sender { scheme: self.connection.scheme(), ip: self.exchange.client_ip, certificate };
+        let sender = self.sender();
         let sent = self.exchange.head.path;
         let mut found = site.compiled.rules.find_route(&mut self.exchange.head, sender)?;
         if site.compiled.goes_on {
@@ -341,12 +357,22 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
     }
 
     fn choose_share(&self, split: &CompiledSplit) -> usize {
-        if let Some(by) = &split.by {
+        if split.to.is_some() || split.by.is_some() {
             let context = context(self.connection, None, &self.exchange.record, self.exchange.client_ip);
+            let view = View { context: &context, request: &self.exchange.head, response: None };
             let mut key: Pooled<Vec<u8>> = Pooled::take();
-            by.render(View { context: &context, request: &self.exchange.head, response: None }, &mut key);
-            if !key.is_empty() {
-                return split.shares.of_key(hash_bytes(&key));
+            if let Some(to) = &split.to {
+                to.name.render(view, &mut key);
+                if let Some(arm) = to.arms.get(&**key) {
+                    return *arm;
+                }
+                key.clear();
+            }
+            if let Some(by) = &split.by {
+                by.render(view, &mut key);
+                if !key.is_empty() {
+                    return split.shares.of_key(hash_bytes(&key));
+                }
             }
         }
         split.shares.at(self.connection.worker.random())
@@ -431,6 +457,9 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         metrics.requests.increment();
         if self.exchange.record.status >= 500 {
             metrics.server_errors.increment();
+            if self.exchange.record.is_failure() {
+                metrics.failures.increment();
+            }
         }
         self.connection.facts.end();
         self.connection.account_bytes();
@@ -541,6 +570,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
                 ja4: self.connection.ja4.as_deref(),
                 resumed: tls.resumed,
             }),
+            introduction: self.connection.said_by_balancer(),
             referer: field(HeaderId::Referer),
             user_agent: field(HeaderId::UserAgent),
             request_id: record.given_id.as_deref().map_or(&record.request_id().to_hex(), str::as_bytes),

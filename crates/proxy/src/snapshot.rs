@@ -3,8 +3,9 @@
 //! keeps the parts it began with. What outlives a snapshot is in `state`. Certificates and addresses are found by
 //! the caller (`control`).
 
-use crate::auth::{UserFiles, UserList};
+use crate::auth::{IssuerKeys, KeySets, UserFiles, UserList};
 use crate::cached::{CacheTier, RouteCache};
+use crate::files::SendFolder;
 use crate::persistent::PersistentVec;
 use crate::request_ids::RouteIds;
 use crate::terminal::{CompiledTerminal, RouteUpstream};
@@ -14,12 +15,13 @@ use rustls::ServerConfig;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tidegate_limiting::Tables;
 use tidegate_middleware::{
-    CompiledCompress, CompiledLog, CompiledStep, ErrorPages, Scope, TrailerRules, basic_auth_of, changes_response, compile_steps,
-    has_limits,
+    CompiledCompress, CompiledLog, CompiledStep, ErrorPages, IdentityFields, Scope, TrailerRules, basic_auth_of,
+    changes_response, compile_steps, has_limits, jwt_of,
 };
 use tidegate_model::listening::{
     Answering, ListenerProtocol, Listening, listening_shared, passthrough_name, proxy_protocol_from, redirect_site, site_name,
@@ -27,7 +29,7 @@ use tidegate_model::listening::{
 };
 use tidegate_model::{
     ClientCertificateForm, Configuration, Decompress, Delta, HostPattern, Limits, ListenAddress, Mirror, Placeholder, PoolName,
-    Route, RouteRetry, RouteTimeouts, Scheme, Site, SocketAccess, Step, TcpTarget, Template, Terminal,
+    Route, RouteRetry, RouteTimeouts, Scheme, SendFile, Site, SocketAccess, Step, TcpTarget, Template, Terminal,
 };
 use tidegate_routing::decision::SiteRules;
 use tidegate_routing::{PassId, RouteId, Router, SiteId};
@@ -128,6 +130,8 @@ pub struct CompiledSite {
     /// `None` for plain HTTP.
     pub tls: Option<Arc<Handshakes>>,
     pub takes_early_data: bool,
+    /// What only the site may say of a client, and no client of itself.
+    pub identity: IdentityFields,
     /// Of a site whose certificates are obtained on demand: how long a handshake waits for one.
     pub on_demand_wait: Option<Duration>,
     /// How upstreams are told of clients' certificates, if they are.
@@ -204,6 +208,8 @@ pub struct CompiledRoute {
     /// By which its requests are told apart in the log.
     pub name: Option<Box<str>>,
     pub request_ids: RouteIds,
+    /// How answers that are made here name this proxy, where they say why.
+    pub proxy_status: Option<Box<str>>,
     /// The site's steps, then the route's.
     pub steps: Box<[CompiledStep]>,
     /// Whether any step reads or changes the response.
@@ -215,6 +221,10 @@ pub struct CompiledRoute {
     /// How answers are compressed, if they are.
     pub compress: Option<Box<CompiledCompress>>,
     pub terminal: CompiledTerminal,
+    /// Whether answers of any of its pools are translated to what clients see.
+    pub rewrites_location: bool,
+    /// Folders of which upstreams may have files sent. None where requests go to no upstream.
+    pub send_folders: Box<[SendFolder]>,
     /// What its site and it say of how long requests may take.
     pub timeouts: RouteTimeouts,
     /// What its site and it say of the access log, when they do.
@@ -227,6 +237,8 @@ pub struct CompiledRoute {
     pub error_pages: ErrorPages,
     /// For a route with a `basic-auth`.
     pub users: Option<Arc<UserList>>,
+    /// For a route with a `jwt`: the keys of its issuers, in their order.
+    pub issuers: Box<[Arc<IssuerKeys>]>,
     /// What goes on of what stands behind bodies.
     pub trailers: TrailerRules,
 }
@@ -284,6 +296,8 @@ pub struct Parts<'a> {
     pub limits: &'a Tables,
     /// Where users are found that stand in files.
     pub user_files: &'a UserFiles,
+    /// Where the keys of issuers are found.
+    pub key_sets: &'a KeySets,
     /// Sites need a set of counters for each.
     pub workers: usize,
 }
@@ -302,7 +316,7 @@ pub fn compile(configuration: &Configuration, parts: Parts<'_>) -> Result<Compil
     let counters = |site: &str, routes: &[Route]| {
         (0..workers).map(|worker| Arc::new(SiteCounters::new(parts.registry, worker, site, routes))).collect()
     };
-    let given = (parts.cache, parts.limits, parts.user_files);
+    let given = (parts.cache, parts.limits, parts.user_files, parts.key_sets);
     let changed_sites = delta.sites.changed.iter().zip(parts.site_tls);
     let compile = |site: &Site, tls| compile_site(site, tls, &slots, &counters, given).map(Arc::new);
     let made = changed_sites.map(|(site, tls)| Ok((site.position, compile(&configuration.sites[site.position], tls)?)));
@@ -332,6 +346,7 @@ pub fn compile(configuration: &Configuration, parts: Parts<'_>) -> Result<Compil
     // Only when something needed it before, it may be that nothing does now.
     let needs_ja4 = of_changed
         || configuration.access_logs.iter().any(|log| log.format.has_placeholder(wanted))
+        || configuration.maps.iter().any(|map| map.key.has(wanted))
         || before.is_some_and(|before| before.needs_ja4)
             && (sites.iter().any(|site| site.needs_ja4)
                 || configuration.pools.iter().any(|pool| pool.balance.has_placeholder(wanted)));
@@ -424,11 +439,12 @@ fn compile_site(
     tls: Option<Arc<Handshakes>>,
     pools: &HashMap<PoolName, usize>,
     counters: &CountersOf<'_>,
-    (tier, limits, user_files): (&Arc<CacheTier>, &Tables, &UserFiles),
+    (tier, limits, user_files, key_sets): (&Arc<CacheTier>, &Tables, &UserFiles, &KeySets),
 ) -> Result<CompiledSite, CompileFault> {
     let name: Arc<str> = site_name(site).into();
     let fault = |error: &dyn fmt::Display| CompileFault(format!("site {name}: {error}"));
-    let given = RouteGiven { site, name: &name, pools, tier, limits, user_files };
+    let identity = IdentityFields::of(site.all_steps());
+    let given = RouteGiven { site, name: &name, pools, tier, limits, user_files, key_sets, identity: &identity };
     let compiled_routes: Vec<CompiledRoute> =
         site.routes.iter().map(|route| compile_route(route, &given)).collect::<Result<_, _>>()?;
     let refused = Terminal::Respond { status: 404, body: Template::literal(""), content_type: None };
@@ -445,6 +461,7 @@ fn compile_site(
         without_route,
         tls,
         takes_early_data: site.tls.early_data,
+        identity,
         on_demand_wait: site.tls.on_demand.as_ref().map(|on_demand| on_demand.wait),
         tells_client_certificate,
         needs_ja4: site.has_placeholder(&Placeholder::TlsJa4),
@@ -460,10 +477,12 @@ struct RouteGiven<'a> {
     tier: &'a Arc<CacheTier>,
     limits: &'a Tables,
     user_files: &'a UserFiles,
+    key_sets: &'a KeySets,
+    identity: &'a IdentityFields,
 }
 
 fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute, CompileFault> {
-    let RouteGiven { site, name, pools, tier, limits, user_files } = given;
+    let RouteGiven { site, name, pools, tier, limits, user_files, key_sets, identity } = given;
     let fault = |error: &dyn fmt::Display| CompileFault(format!("site {name}: {error}"));
     // What makes a route the same one after a change is which requests it takes.
     let counts = |step: &Step| matches!(step, Step::RateLimit(_) | Step::ConcurrencyLimit(_));
@@ -483,18 +502,27 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
         let pool = pools.get(&model.pool).ok_or_else(|| fault(&format_args!("there is no pool {}", model.pool)))?;
         Ok(CompiledMirror { pool: *pool, model })
     };
+    let unusable = |folder: &SendFile, error: io::Error| format!("files cannot be sent from {}: {error}", folder.root.display());
+    let open = |folder: &SendFile| SendFolder::open(folder).map_err(|error| fault(&unusable(folder, error)));
+    let send_files = if terminal.asks_others() { &options.send_files.folders[..] } else { &[] };
     let users = basic_auth_of(&site.steps, &route.steps).map(|auth| user_files.list(&auth.users)).transpose();
+    let issuers = jwt_of(&site.steps, &route.steps).map_or(&[][..], |jwt| &jwt.issuers);
+    let keys = issuers.iter().map(|issuer| key_sets.of(&issuer.keys, Instant::now())).collect::<Result<_, _>>();
     Ok(CompiledRoute {
         name: route.name.as_deref().map(Box::from),
         request_ids: RouteIds::new(&options.request_ids),
+        proxy_status: options.proxy_status.on().map(|status| status.name.as_str().into()),
         error_pages: ErrorPages::new(&options.error_pages),
         users: users.map_err(|error| fault(&error))?,
-        trailers: TrailerRules::new(site.steps.iter().chain(&route.steps), options.pass_on.unwrap_or_default()),
+        issuers: keys.map_err(|error| fault(&error))?,
+        trailers: TrailerRules::new(site.steps.iter().chain(&route.steps), options.pass_on.unwrap_or_default(), identity),
         decompress: options.decompress.on().copied(),
         compress: options.compress.on().map(|compress| Box::new(CompiledCompress::new(compress))),
         has_limits: has_limits(&steps),
         changes_response: changes_response(&steps),
         steps,
+        rewrites_location: terminal.rewrites_location(),
+        send_folders: send_files.iter().map(open).collect::<Result<_, _>>()?,
         terminal,
         timeouts: options.timeouts,
         mirrors: options.mirrors.named.into_iter().map(mirror).collect::<Result<_, _>>()?,

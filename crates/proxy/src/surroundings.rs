@@ -87,15 +87,18 @@ pub fn context<'a, S: Sock>(
         tls_version: connection.tls.as_ref().map(|tls| tls.version),
         client_certificate: connection.client_certificate.as_deref(),
         tls_ja4: connection.ja4.as_deref(),
+        introduction: connection.introduction.as_deref(),
         upstream_address: upstream.map(|(pool, upstream)| &*pool.compiled.servers[upstream.server as usize].authority),
         request_id: record.request_id(),
         given_id: record.given_id.as_deref(),
         user: record.user.as_ref().map(|user| &*user.name),
+        claims: record.claims.as_deref(),
         error: None,
         now_unix_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64),
         since_start: connection.worker.process.since_start(record.started),
         asked_path: record.matched_path,
         asked_query: record.query,
+        maps: &connection.worker.process.maps,
     }
 }
 

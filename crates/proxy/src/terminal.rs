@@ -8,7 +8,7 @@ use tidegate_balancing::split::Shares;
 use tidegate_middleware::redirect::Redirect;
 use tidegate_middleware::respond::Respond;
 use tidegate_middleware::{CompiledTemplate, Refusal, Target, View};
-use tidegate_model::{PoolName, RouteRetry, Split, Terminal};
+use tidegate_model::{PoolName, RouteRetry, Split, SplitArm, Terminal};
 use tidegate_wire::head::ResponseHead;
 
 pub enum CompiledTerminal {
@@ -33,12 +33,22 @@ pub struct RouteUpstream {
     pub pool: usize,
     /// What the route says of sending requests again.
     pub retry: RouteRetry,
+    /// Whether answers are translated to what clients see of a mounted application.
+    pub rewrites_location: bool,
+}
+
+/// Which arm of a split is named.
+pub struct NamedArm {
+    pub name: CompiledTemplate,
+    /// By the names of their pools.
+    pub arms: HashMap<Box<[u8]>, usize>,
 }
 
 /// Several pools, and which of them gets a request.
 pub struct CompiledSplit {
     /// In the order written.
     pub arms: Box<[RouteUpstream]>,
+    pub to: Option<NamedArm>,
     /// What clients stay together by; nothing: every request is drawn anew.
     pub by: Option<CompiledTemplate>,
     pub shares: Shares,
@@ -52,7 +62,10 @@ impl CompiledTerminal {
                 CompiledTerminal::Answer(FixedAnswer::Respond(Respond::new(*status, body, content_type.as_deref())))
             }
             Terminal::Redirect { to, status } => CompiledTerminal::Answer(FixedAnswer::Redirect(Redirect::new(to, *status))),
-            Terminal::Proxy { pool, retry } => CompiledTerminal::Proxy(RouteUpstream::new(pool, retry, slots)?),
+            Terminal::Proxy { pool, retry, rewrites_location } => {
+                let upstream = RouteUpstream::new(pool, retry, slots)?;
+                CompiledTerminal::Proxy(RouteUpstream { rewrites_location: *rewrites_location, ..upstream })
+            }
             Terminal::Split(split) => CompiledTerminal::Split(Box::new(CompiledSplit::new(split, slots)?)),
             Terminal::Files(files) => {
                 let folder = Folder::open(files);
@@ -89,6 +102,15 @@ impl CompiledTerminal {
         }
     }
 
+    /// Whether answers of any of its pools are translated to what clients see.
+    pub fn rewrites_location(&self) -> bool {
+        match self {
+            CompiledTerminal::Proxy(upstream) | CompiledTerminal::FastCgi(upstream, _) => upstream.rewrites_location,
+            CompiledTerminal::Split(split) => split.arms.iter().any(|arm| arm.rewrites_location),
+            CompiledTerminal::Answer(_) | CompiledTerminal::Files(_) | CompiledTerminal::NoRoute => false,
+        }
+    }
+
     /// Whether another program makes the answer, so that keeping it saves something. Files are in the kernel's cache
     /// already.
     pub fn asks_others(&self) -> bool {
@@ -112,16 +134,22 @@ impl FixedAnswer {
 impl RouteUpstream {
     pub fn new(pool: &PoolName, retry: &RouteRetry, slots: &HashMap<PoolName, usize>) -> Result<RouteUpstream, String> {
         let slot = *slots.get(pool).ok_or_else(|| format!("there is no pool {pool}"))?;
-        Ok(RouteUpstream { pool: slot, retry: retry.clone() })
+        Ok(RouteUpstream { pool: slot, retry: retry.clone(), rewrites_location: false })
     }
 }
 
 impl CompiledSplit {
     fn new(split: &Split, slots: &HashMap<PoolName, usize>) -> Result<CompiledSplit, String> {
-        let arms = split.arms.iter().map(|arm| RouteUpstream::new(&arm.pool, &arm.retry, slots)).collect::<Result<_, _>>()?;
+        let compile = |SplitArm { pool, retry, rewrites_location, weight: _ }: &SplitArm| {
+            let upstream = RouteUpstream::new(pool, retry, slots)?;
+            Ok::<_, String>(RouteUpstream { rewrites_location: *rewrites_location, ..upstream })
+        };
+        let arms = split.arms.iter().map(compile).collect::<Result<_, _>>()?;
         let shares = Shares::new(split.arms.iter().map(|arm| arm.weight)).ok_or("nothing in its split has a weight")?;
         let by = split.by.as_ref().map(|by| CompiledTemplate::new(by, Target::Text));
-        Ok(CompiledSplit { arms, by, shares })
+        let names = || split.arms.iter().enumerate().map(|(arm, known)| (known.pool.0.as_bytes().into(), arm));
+        let to = split.to.as_ref().map(|to| NamedArm { name: CompiledTemplate::new(to, Target::Text), arms: names().collect() });
+        Ok(CompiledSplit { arms, to, by, shares })
     }
 }
 
@@ -137,7 +165,7 @@ mod tests {
     }
 
     fn proxy(pool: &str) -> Terminal {
-        Terminal::Proxy { pool: PoolName(pool.into()), retry: RouteRetry::OfPool }
+        Terminal::Proxy { pool: PoolName(pool.into()), retry: RouteRetry::OfPool, rewrites_location: false }
     }
 
     fn split(arms: &[(&str, u32)]) -> Terminal {
@@ -145,8 +173,9 @@ mod tests {
             pool: PoolName((*pool).into()),
             weight: *weight,
             retry: RouteRetry::OfPool,
+            rewrites_location: false,
         };
-        Terminal::Split(Split { arms: arms.iter().map(arm).collect(), by: None })
+        Terminal::Split(Split { arms: arms.iter().map(arm).collect(), to: None, by: None })
     }
 
     #[test]

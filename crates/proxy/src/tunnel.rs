@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tidegate_message::h2::StreamHandle;
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
@@ -70,6 +70,14 @@ impl<S: Sock> Side<'_, S> {
         }
     }
 
+    /// Ready when this side, of which nobody reads any more as it has said all, has given up the tunnel as well.
+    fn poll_gone(&self, cx: &mut Context<'_>, look: &mut Look) -> Poll<()> {
+        match self {
+            Side::Stream { stream, .. } => stream.poll_gone(cx),
+            Side::Connection(stream) => look.poll_until(cx, || stream.sock.is_reset_now()),
+        }
+    }
+
     /// Ends what is sent. A stream that is not ended by both is reset with CANCEL when it is let go (RFC 8441 section
     /// 5).
     async fn close(&self) {
@@ -77,6 +85,26 @@ impl<S: Sock> Side<'_, S> {
             Side::Connection(stream) => stream.close().await,
             // A stream that was reset has an end already.
             Side::Stream { stream, .. } => drop(stream.finish(None)),
+        }
+    }
+}
+
+/// Looks again and again at what nobody is told of.
+#[derive(Default)]
+struct Look {
+    next: Option<Pin<Box<dyn Future<Output = ()>>>>,
+}
+
+impl Look {
+    fn poll_until(&mut self, cx: &mut Context<'_>, is_so: impl Fn() -> bool) -> Poll<()> {
+        loop {
+            if let Some(next) = &mut self.next {
+                ready!(next.as_mut().poll(cx));
+            }
+            if is_so() {
+                return Poll::Ready(());
+            }
+            self.next = Some(Box::pin(rt::sleep(LOOK_INTERVAL)));
         }
     }
 }
@@ -124,6 +152,8 @@ pub struct Farewell<'a, S: Sock> {
 
 /// Two turns of this many bytes, then the worker's other connections get theirs.
 const TURN_BYTES: u64 = 1 << 20;
+/// How soon a tunnel ends whose one side has ended what it sends and then resets its connection.
+const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 /// How long a client may take to answer our close frame with its own.
 const CLOSE_WAIT: Duration = Duration::from_secs(1);
 
@@ -151,6 +181,7 @@ pub async fn run<S: Sock>(
         let mut up_copy = pin!(up.copy(client, upstream, Buf::empty()));
         let mut down_copy = pin!(down.copy(upstream, client, rest));
         let (mut up_ended, mut down_ended) = (false, false);
+        let (mut client_look, mut upstream_look) = (Look::default(), Look::default());
         let mut moment = Moment::new(&farewell);
         poll_fn(|cx| {
             if moment.has_come(cx) {
@@ -174,7 +205,13 @@ pub async fn run<S: Sock>(
             if both.is_closing.get() && down.is_between_frames() {
                 return Poll::Ready(TunnelEnding::Farewell);
             }
-            if up_ended && down_ended { Poll::Ready(TunnelEnding::Both) } else { Poll::Pending }
+            if up_ended && down_ended {
+                return Poll::Ready(TunnelEnding::Both);
+            }
+            // The side that has ended is read no more, and may leave for good while the other is silent.
+            let is_left = (up_ended && client.poll_gone(cx, &mut client_look).is_ready())
+                || (down_ended && upstream.poll_gone(cx, &mut upstream_look).is_ready());
+            if is_left { Poll::Ready(TunnelEnding::Cut(CutBy::Reset)) } else { Poll::Pending }
         })
         .await
     };

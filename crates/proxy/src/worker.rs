@@ -12,6 +12,7 @@ use std::collections::HashSet;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
+use tidegate_access::VerifiedTokens;
 use tidegate_exchange::date::DateClock;
 use tidegate_middleware::{RequestId, Scratch};
 use tidegate_telemetry::{AccessLogSenders, EventGate, SiteMetrics, WorkerMetrics};
@@ -36,6 +37,8 @@ pub struct Worker<S: Sock> {
     pub date: DateClock,
     pub busy: BusyMeter,
     pub scratch: RefCell<Scratch>,
+    /// What `jwt` has verified lately.
+    pub tokens: RefCell<VerifiedTokens>,
     pub recent: RecentRequests<S>,
     pub gates: EventGates,
     /// Requests that the cache makes for itself.
@@ -83,6 +86,7 @@ impl<S: Sock> Worker<S> {
             date: DateClock::default(),
             busy: BusyMeter::default(),
             scratch: RefCell::default(),
+            tokens: RefCell::default(),
             recent: RecentRequests::default(),
             gates: EventGates {
                 refused: EventGate::new(EVENTS_PER_SECOND),

@@ -2,12 +2,14 @@
 
 use crate::cookie::cookie_fits;
 use crate::hosts::host_fits;
+use crate::map_test::MapTest;
 use crate::path_test::PathTest;
 use crate::query::parameter_fits;
 use crate::text_test::TextTest;
 use ipnet::IpNet;
 use std::net::IpAddr;
 use tidegate_model::{ClientCertificatePart, Condition, ConditionKind, Field, HostPattern, MatchLine, Scheme};
+use tidegate_tables::Maps;
 use tidegate_wire::ClientCertificate;
 use tidegate_wire::head::RequestHead;
 
@@ -26,6 +28,7 @@ pub struct RequestFacts<'a> {
     pub client_ip: IpAddr,
     /// What the client has shown in its handshake.
     pub client_certificate: Option<&'a ClientCertificate>,
+    pub maps: &'a Maps,
 }
 
 /// `match` lines, compiled: any of them, each with all its conditions. Without a line they hold.
@@ -35,18 +38,17 @@ pub struct Conditions(pub(crate) Box<[Box<[ConditionTest]>]>);
 impl Conditions {
     /// Fails only on a regular expression that does not compile, which `config` refuses before.
     pub fn new(lines: &[MatchLine]) -> Result<Conditions, regex::Error> {
-        let line = |line: &MatchLine| line.conditions.iter().map(ConditionTest::new).collect::<Result<_, _>>();
-        lines.iter().map(line).collect::<Result<_, _>>().map(Conditions)
+        lines.iter().map(|line| line_of(&line.conditions)).collect::<Result<_, _>>().map(Conditions)
     }
 
     #[inline]
     pub fn hold(&self, facts: &RequestFacts<'_>) -> bool {
-        self.0.is_empty() || self.0.iter().any(|line| line.iter().all(|condition| condition.holds(facts)))
+        self.0.is_empty() || self.0.iter().any(|line| all_hold(line, facts))
     }
 }
 
 impl<'a> RequestFacts<'a> {
-    /// Of a request whose path no step has changed yet, from a client without a certificate.
+    /// Of a request whose path no step has changed yet, from a client without a certificate, where there is no map.
     pub fn of(head: &'a RequestHead, scheme: Scheme, client_ip: IpAddr) -> RequestFacts<'a> {
         RequestFacts {
             head,
@@ -56,6 +58,7 @@ impl<'a> RequestFacts<'a> {
             scheme,
             client_ip,
             client_certificate: None,
+            maps: Maps::none(),
         }
     }
 }
@@ -70,14 +73,32 @@ pub(crate) struct ConditionTest {
 enum KindTest {
     Method(Box<[Box<[u8]>]>),
     Path(Box<[PathTest]>),
-    Header { name: Box<[u8]>, value: TextTest },
-    Query { name: Box<[u8]>, value: TextTest },
-    Cookie { name: Box<[u8]>, value: TextTest },
+    Header {
+        name: Box<[u8]>,
+        value: TextTest,
+    },
+    Query {
+        name: Box<[u8]>,
+        value: TextTest,
+    },
+    Cookie {
+        name: Box<[u8]>,
+        value: TextTest,
+    },
     Client(Box<[IpNet]>),
     Host(Box<[HostPattern]>),
     Scheme(Scheme),
-    ClientCertificate { part: ClientCertificatePart, value: TextTest },
+    ClientCertificate {
+        part: ClientCertificatePart,
+        value: TextTest,
+    },
+    Map(MapTest),
+    /// Any of the lines, each with all its conditions.
+    Any(Box<[Line]>),
 }
+
+/// Conditions of which all have to hold.
+type Line = Box<[ConditionTest]>;
 
 impl ConditionTest {
     pub(crate) fn new(condition: &Condition) -> Result<ConditionTest, regex::Error> {
@@ -94,11 +115,21 @@ impl ConditionTest {
             ConditionKind::ClientCertificate { part, value } => {
                 KindTest::ClientCertificate { part: *part, value: TextTest::new(value)? }
             }
+            ConditionKind::Map(field) => KindTest::Map(MapTest::new(field)?),
+            ConditionKind::Any(lines) => {
+                KindTest::Any(lines.iter().map(|line| line_of(&line.conditions)).collect::<Result<_, _>>()?)
+            }
         };
         Ok(ConditionTest { negated: condition.negated, kind })
     }
 
     pub(crate) fn holds(&self, facts: &RequestFacts<'_>) -> bool {
+        self.truth(facts) == Some(true)
+    }
+
+    /// `None`: of a certificate that cannot be read nothing is true, and the opposite is not either, however deep in a
+    /// `not` that stands.
+    fn truth(&self, facts: &RequestFacts<'_>) -> Option<bool> {
         let head = facts.head;
         let fits = match &self.kind {
             KindTest::Method(names) => names.iter().any(|name| **name == *head.method_name()),
@@ -114,15 +145,47 @@ impl ConditionTest {
             KindTest::Scheme(scheme) => *scheme == facts.scheme,
             KindTest::ClientCertificate { part, value } => match facts.client_certificate {
                 None => false,
-                // Of one that cannot be read nothing is true, and the opposite is not either.
-                Some(certificate) => match certificate_fits(certificate, *part, value) {
-                    Some(fits) => fits,
-                    None => return false,
-                },
+                Some(certificate) => certificate_fits(certificate, *part, value)?,
             },
+            KindTest::Map(test) => test.holds(facts),
+            KindTest::Any(lines) => any_truth(lines, facts)?,
         };
-        fits != self.negated
+        Some(fits != self.negated)
     }
+}
+
+/// The conditions that all have to hold.
+fn line_of(conditions: &[Condition]) -> Result<Line, regex::Error> {
+    conditions.iter().map(ConditionTest::new).collect()
+}
+
+#[inline]
+fn all_hold(line: &[ConditionTest], facts: &RequestFacts<'_>) -> bool {
+    line.iter().all(|condition| condition.holds(facts))
+}
+
+/// Whether a line holds; `None` where that hangs on what is not known.
+fn any_truth(lines: &[Line], facts: &RequestFacts<'_>) -> Option<bool> {
+    let mut found = Some(false);
+    for line in lines {
+        let mut all = Some(true);
+        for condition in line {
+            match condition.truth(facts) {
+                Some(true) => {}
+                Some(false) => {
+                    all = Some(false);
+                    break;
+                }
+                None => all = None,
+            }
+        }
+        match all {
+            Some(true) => return Some(true),
+            Some(false) => {}
+            None => found = None,
+        }
+    }
+    found
 }
 
 fn certificate_fits(certificate: &ClientCertificate, part: ClientCertificatePart, value: &TextTest) -> Option<bool> {

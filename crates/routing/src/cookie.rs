@@ -14,6 +14,11 @@ pub fn cookie_value<'a>(fields: &'a Fields, name: &[u8]) -> Option<&'a [u8]> {
     fields.all(HeaderId::Cookie).flat_map(pairs).find(|(this, _)| *this == name).map(|(_, value)| value)
 }
 
+/// The values of all cookies of that name (compared with case), in order.
+pub fn cookie_values<'a>(fields: &'a Fields, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+    fields.all(HeaderId::Cookie).flat_map(pairs).filter(move |(this, _)| *this == name).map(|(_, value)| value)
+}
+
 /// What has no `=` is no cookie.
 fn pairs(field: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     field.split(|byte| *byte == b';').filter_map(|pair| {

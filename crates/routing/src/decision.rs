@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use tidegate_model::listening::site_name;
 use tidegate_model::{CipherName, ClientAuth, PathPolicy, Scheme, Site, TlsVersion};
+use tidegate_tables::Maps;
 use tidegate_wire::head::{Method, RequestHead};
 use tidegate_wire::{ClientCertificate, Span};
 
@@ -49,6 +50,8 @@ pub struct Sender<'a> {
     pub ip: IpAddr,
     /// What the client has shown in its handshake.
     pub certificate: Option<&'a ClientCertificate>,
+    /// What conditions on a `map` look up in.
+    pub maps: &'a Maps,
 }
 
 impl Arrival<'_> {
@@ -159,7 +162,7 @@ impl<'a> Sender<'a> {
     /// What its request is matched by, as it stands now.
     #[inline]
     pub fn facts(self, head: &'a RequestHead) -> RequestFacts<'a> {
-        RequestFacts { client_certificate: self.certificate, ..RequestFacts::of(head, self.scheme, self.ip) }
+        RequestFacts { client_certificate: self.certificate, maps: self.maps, ..RequestFacts::of(head, self.scheme, self.ip) }
     }
 }
 

@@ -4,10 +4,12 @@
 //! spelled, `hosts` finds the site, `routes` the route; `path_table` and `condition` are the two halves of a route's
 //! match.
 
+mod client_certificate;
 mod condition;
 mod cookie;
 pub mod decision;
 mod hosts;
+mod map_test;
 pub mod path_policy;
 mod path_table;
 mod path_test;
@@ -18,9 +20,11 @@ mod text_test;
 #[cfg(test)]
 mod tests;
 
+pub use client_certificate::client_certificate_text;
 pub use condition::{Conditions, RequestFacts};
-pub use cookie::cookie_value;
+pub use cookie::{cookie_value, cookie_values};
 pub use hosts::{Greeting, Router, Taker};
+pub use map_test::{MapTest, host_of};
 pub use routes::{Explanation, Reason, Routes};
 
 /// A site's position in `Configuration::sites`.

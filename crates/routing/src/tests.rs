@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use tidegate_model::{
     Condition, ConditionKind, Field, HostPattern, MatchLine, PathPattern, PoolName, Route, Scheme, Terminal, TextPattern,
 };
+use tidegate_tables::Maps;
 use tidegate_wire::head::{Method, RequestHead, Span};
 
 /// What a test says about a request.
@@ -64,6 +65,7 @@ fn find_route(routes: &[Route], request: &Request) -> Option<u32> {
         scheme: request.scheme,
         client_ip: request.client_ip,
         client_certificate: None,
+        maps: Maps::none(),
     };
     let found = compiled.find_route(&facts);
     let explained = compiled.explain(&facts);
@@ -78,17 +80,19 @@ mod reader {
     use super::Request;
     use regex::bytes::Regex;
     use tidegate_model::address::parse_host_pattern;
-    use tidegate_model::{ConditionKind, HostPattern, PathPattern, Route, TextPattern};
+    use tidegate_model::{Condition, ConditionKind, HostPattern, MatchLine, PathPattern, Route, TextPattern};
 
     pub(super) fn find_route(routes: &[Route], request: &Request) -> Option<u32> {
         let position = routes.iter().position(|route| {
             let path = route.paths.is_empty() || route.paths.iter().any(|pattern| path_fits(pattern, &request.path));
-            let holds = |kind: &ConditionKind| condition_holds(kind, request);
-            let lines = &route.matches;
-            path && (lines.is_empty()
-                || lines.iter().any(|line| line.conditions.iter().all(|condition| holds(&condition.kind) != condition.negated)))
+            path && (route.matches.is_empty() || any_line(&route.matches, request))
         });
         position.map(|position| position as u32)
+    }
+
+    fn any_line(lines: &[MatchLine], request: &Request) -> bool {
+        let holds = |condition: &Condition| condition_holds(&condition.kind, request) != condition.negated;
+        lines.iter().any(|line| line.conditions.iter().all(holds))
     }
 
     fn path_fits(pattern: &PathPattern, path: &str) -> bool {
@@ -123,6 +127,9 @@ mod reader {
             ConditionKind::Scheme(scheme) => *scheme == request.scheme,
             // None of these clients has one.
             ConditionKind::ClientCertificate { .. } => false,
+            // There is none.
+            ConditionKind::Map(_) => false,
+            ConditionKind::Any(lines) => any_line(lines, request),
         }
     }
 
@@ -218,6 +225,11 @@ fn condition() -> impl Strategy<Value = Condition> {
         vec(host_pattern(), 1..3).prop_map(ConditionKind::Host),
         select(vec![Scheme::Http, Scheme::Https]).prop_map(ConditionKind::Scheme),
     ];
+    let kind = kind.prop_recursive(3, 12, 3, |inner| {
+        let condition = (any::<bool>(), inner).prop_map(|(negated, kind)| Condition { negated, kind });
+        let line = vec(condition, 1..3).prop_map(|conditions| MatchLine { conditions });
+        vec(line, 1..3).prop_map(ConditionKind::Any)
+    });
     (any::<bool>(), kind).prop_map(|(negated, kind)| Condition { negated, kind })
 }
 
@@ -243,7 +255,8 @@ fn ip() -> impl Strategy<Value = IpAddr> {
 fn route() -> impl Strategy<Value = Route> {
     let line = vec(condition(), 1..3).prop_map(|conditions| MatchLine { conditions });
     (vec(path_pattern(), 0..3), prop_oneof![1 => Just(Vec::new()), 1 => vec(line, 1..3)]).prop_map(|(paths, matches)| {
-        let terminal = Terminal::Proxy { pool: PoolName("p".into()), retry: tidegate_model::RouteRetry::OfPool };
+        let (pool, retry) = (PoolName("p".into()), tidegate_model::RouteRetry::OfPool);
+        let terminal = Terminal::Proxy { pool, retry, rewrites_location: false };
         Route { paths, matches, ..Route::of_all(terminal) }
     })
 }
@@ -307,7 +320,8 @@ proptest! {
 fn route_of(paths: &[PathPattern], lines: &[&[(bool, ConditionKind)]]) -> Route {
     let condition = |(negated, kind): &(bool, ConditionKind)| Condition { negated: *negated, kind: kind.clone() };
     let line = |conditions: &&[(bool, ConditionKind)]| MatchLine { conditions: conditions.iter().map(condition).collect() };
-    let terminal = Terminal::Proxy { pool: PoolName("p".into()), retry: tidegate_model::RouteRetry::OfPool };
+    let (pool, retry) = (PoolName("p".into()), tidegate_model::RouteRetry::OfPool);
+    let terminal = Terminal::Proxy { pool, retry, rewrites_location: false };
     Route { paths: paths.to_vec(), matches: lines.iter().map(line).collect(), ..Route::of_all(terminal) }
 }
 
@@ -358,6 +372,7 @@ fn explain_says_why_each_other_route_was_not_taken() {
         scheme: Scheme::Https,
         client_ip: IpAddr::from([192, 0, 2, 1]),
         client_certificate: None,
+        maps: Maps::none(),
     };
     let reasons: Vec<Reason> = compiled.explain(&facts).into_iter().map(|line| line.reason).collect();
     let expected = [Reason::Path, Reason::Conditions { failed: vec![1, 0] }, Reason::Taken, Reason::Shadowed { by: RouteId(2) }];

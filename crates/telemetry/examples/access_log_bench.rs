@@ -71,6 +71,7 @@ fn typical(line: u64) -> AccessRecord<'static> {
             ja4: None,
             resumed: true,
         }),
+        introduction: None,
         referer: b"https://shop.example.com/products/4711",
         user_agent: b"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36",
         request_id: b"0192f0c17b4a7c3e9d1f5a6b8c2d4e6f",

@@ -7,7 +7,9 @@ pub mod events;
 pub mod metrics;
 mod readiness;
 
-pub use access_log::{AccessLogSenders, AccessLogs, AccessRecord, HeaderLookup, LogPlan, RecordTls, RecordUpstream};
+pub use access_log::{
+    AccessLogSenders, AccessLogs, AccessRecord, HeaderLookup, LogPlan, RecordIntroduction, RecordTls, RecordUpstream,
+};
 pub use events::{EventGate, EventsGuard};
 pub use metrics::{
     AnswerKind, CacheDiskNumbers, CacheMetrics, CacheNumbers, CertificateEnd, CertificateMetrics, ChangeResult,

@@ -6,6 +6,7 @@ pub mod admin;
 mod api;
 pub mod authority;
 pub mod case;
+pub mod chromium;
 pub mod client;
 pub mod coding;
 pub mod connection;

@@ -35,10 +35,14 @@ pub struct Options {
     pub responder: Option<String>,
     /// The CA's own certificate for HTTPS is one whose time is over.
     pub is_expired: bool,
+    /// It is signed by itself, and as if it were an authority's; [`Pebble::root`] is the certificate itself then.
+    pub is_self_signed: bool,
     /// Where it comes to for `http-01`; 0 is a free port.
     pub http_port: u16,
     /// The port at which pebble asks for `tls-alpn-01`.
     pub https_port: u16,
+    /// The folder of its programs; none: where the shell finds them.
+    pub programs: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -51,9 +55,17 @@ impl Default for Options {
             validity_secs: None,
             responder: None,
             is_expired: false,
+            is_self_signed: false,
             http_port: 0,
             https_port: 0,
+            programs: None,
         }
+    }
+}
+
+impl Options {
+    fn program(&self, name: &str) -> PathBuf {
+        self.programs.as_ref().map_or_else(|| PathBuf::from(name), |folder| folder.join(name))
     }
 }
 
@@ -98,13 +110,17 @@ pub fn installed() -> bool {
 impl Pebble {
     /// `Ok(None)`, and a line on stderr, where it is not installed.
     pub fn start(folder: &Path, options: Options) -> Result<Option<Pebble>, String> {
-        if !installed() {
+        if options.programs.is_none() && !installed() {
             eprintln!("skipped: pebble and pebble-challtestsrv are not installed (Debian: apt-get install pebble)");
             return Ok(None);
         }
         let text = |error: io::Error| error.to_string();
         let authority = Authority::new(folder, "pebble")?;
-        let kind = if options.is_expired { KeyKind::Expired } else { KeyKind::Ecdsa };
+        let kind = match (options.is_expired, options.is_self_signed) {
+            (true, _) => KeyKind::Expired,
+            (false, true) => KeyKind::SelfSigned,
+            (false, false) => KeyKind::Ecdsa,
+        };
         let files = authority.issue("localhost+127.0.0.1", kind)?;
         let reserve = || Reservation::shared().map_err(text);
         let (acme, management, dns, dns_management) = (reserve()?, reserve()?, reserve()?, reserve()?);
@@ -129,12 +145,12 @@ impl Pebble {
         let dns_management_address = SocketAddr::from(([127, 0, 0, 1], dns_management.port()));
         // These programs do not share ports, so what was reserved is given up just before.
         drop((acme, management, dns, dns_management));
-        let name_server = start_name_server(folder, dns_address, dns_management_address).map_err(text)?;
+        let name_server = start_name_server(folder, dns_address, dns_management_address, &options).map_err(text)?;
         let log = folder.join("pebble.log");
         let ca = start_ca(folder, dns_address, &log, &options).map_err(text)?;
         let mut pebble = Pebble {
             directory: format!("https://localhost:{}/dir", ports.acme),
-            root: authority.root_file().to_owned(),
+            root: if options.is_self_signed { files.cert.clone() } else { authority.root_file().to_owned() },
             certificate: files,
             http_port,
             https_port,
@@ -230,9 +246,9 @@ impl Drop for Pebble {
     }
 }
 
-fn start_name_server(folder: &Path, dns: SocketAddr, management: SocketAddr) -> io::Result<Child> {
+fn start_name_server(folder: &Path, dns: SocketAddr, management: SocketAddr, options: &Options) -> io::Result<Child> {
     let log = File::create(folder.join("challtestsrv.log"))?;
-    let mut command = Command::new("pebble-challtestsrv");
+    let mut command = Command::new(options.program("pebble-challtestsrv"));
     command.args(["-http01", "", "-https01", "", "-tlsalpn01", "", "-defaultIPv6", ""]);
     command.arg("-dns01").arg(dns.to_string()).arg("-management").arg(management.to_string());
     spawn(command.stdout(log.try_clone()?).stderr(log))
@@ -240,7 +256,7 @@ fn start_name_server(folder: &Path, dns: SocketAddr, management: SocketAddr) -> 
 
 fn start_ca(folder: &Path, dns: SocketAddr, log: &Path, options: &Options) -> io::Result<Child> {
     let log = File::create(log)?;
-    let mut command = Command::new("pebble");
+    let mut command = Command::new(options.program("pebble"));
     command.arg("-config").arg(folder.join("pebble.json")).arg("-dnsserver").arg(dns.to_string());
     command.env("PEBBLE_WFE_NONCEREJECT", options.nonces_rejected.to_string());
     command.env("PEBBLE_AUTHZREUSE", options.authorisations_reused.to_string());

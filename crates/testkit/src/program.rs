@@ -92,8 +92,15 @@ impl Program {
 
     /// Starts `tidegate run` on a configuration and waits until `admin` says it is ready.
     pub fn start_proxy(binary: &Path, config: &Path, admin: &str) -> Result<Program, String> {
+        Program::start_proxy_with(binary, config, admin, &[])
+    }
+
+    /// The same with options of `run`.
+    pub fn start_proxy_with(binary: &Path, config: &Path, admin: &str, options: &[&str]) -> Result<Program, String> {
         let folder = config.parent().unwrap_or(Path::new("."));
-        let arguments = ["run", "--config", &config.display().to_string()].map(str::to_owned);
+        let config = config.display().to_string();
+        let arguments: Vec<String> =
+            ["run", "--config", &config].iter().chain(options).map(|argument| (*argument).to_owned()).collect();
         let mut program = Program::start(binary, &arguments, folder, None)?;
         program.wait_until("ready", || matches!(admin::get(admin, "/readyz"), Ok((200, _))))?;
         Ok(program)

@@ -1,11 +1,13 @@
 //! The command line, as clap reads it; its help texts are the manual.
 
 pub mod cert;
+pub mod map;
 
 use crate::output::ColourChoice;
 use cert::CertCommand;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use map::MapCommand;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -41,6 +43,15 @@ impl ConfigFile {
     }
 }
 
+/// With whom ports are shared.
+#[derive(Args, Clone, Copy)]
+pub struct Sharing {
+    /// Listen beside processes of this user with another configuration; the system gives each a part of the connections.
+    /// Processes of the same configuration share their ports without it.
+    #[arg(long)]
+    pub share_port: bool,
+}
+
 #[derive(Subcommand)]
 pub enum Command {
     /// Run with a configuration file until SIGTERM, then finish the requests in flight.
@@ -50,6 +61,8 @@ pub enum Command {
         /// Apply the configuration whenever its file, or one that it includes, changes. SIGHUP applies it too.
         #[arg(long)]
         watch: bool,
+        #[command(flatten)]
+        sharing: Sharing,
     },
     /// Run a proxy without a file: `tidegate proxy --from :8443 --to 127.0.0.1:9000`.
     Proxy {
@@ -63,6 +76,8 @@ pub enum Command {
         /// when that is taken.
         #[arg(long, value_name = "ADDRESS")]
         admin: Option<String>,
+        #[command(flatten)]
+        sharing: Sharing,
     },
     /// Serve the files of a folder, without a configuration: `tidegate serve /srv/www`.
     Serve {
@@ -82,6 +97,8 @@ pub enum Command {
         /// when that is taken.
         #[arg(long, value_name = "ADDRESS")]
         admin: Option<String>,
+        #[command(flatten)]
+        sharing: Sharing,
     },
     /// A self-contained demonstration with an own CA and an embedded upstream; prints a `curl` line to try.
     Demo {
@@ -93,6 +110,8 @@ pub enum Command {
     Check {
         #[command(flatten)]
         config: ConfigFile,
+        #[command(flatten)]
+        sharing: Sharing,
     },
     /// Say where a request would go, and why not elsewhere: `tidegate explain GET https://example.com/api`. Nothing is
     /// sent.
@@ -245,6 +264,11 @@ pub enum Command {
     Cert {
         #[command(subcommand)]
         command: CertCommand,
+    },
+    /// Maps: what they have, and single rows that are changed while the process runs.
+    Map {
+        #[command(subcommand)]
+        command: MapCommand,
     },
     /// Make the hash of a password, for `basic-auth`: `tidegate hash-password alice >> /etc/tidegate/htpasswd`.
     ///

@@ -23,13 +23,13 @@ fn main() -> ExitCode {
     };
     output::set(output::Output { is_json: cli.json, colour: cli.color });
     match cli.command {
-        Command::Run { config, watch } => commands::run::run(config.path(), watch),
-        Command::Proxy { from, to, admin } => commands::proxy::run(&from, &to, admin.as_deref()),
-        Command::Serve { folder, from, listing, fallback, admin } => {
-            commands::serve::run(&commands::serve::ServeWanted { folder, from, listing, fallback, admin })
+        Command::Run { config, watch, sharing } => commands::run::run(config.path(), watch, sharing),
+        Command::Proxy { from, to, admin, sharing } => commands::proxy::run(&from, &to, admin.as_deref(), sharing),
+        Command::Serve { folder, from, listing, fallback, admin, sharing } => {
+            commands::serve::run(&commands::serve::ServeWanted { folder, from, listing, fallback, admin, sharing })
         }
         Command::Demo { port } => commands::demo::run(port),
-        Command::Check { config } => commands::check::run(config.path()),
+        Command::Check { config, sharing } => commands::check::run(config.path(), sharing),
         Command::Explain { config, request: Some(id), reach, .. } => commands::explain_running::past(&config, &reach, &id),
         Command::Explain { config, method, url, header, from, running, reach, request: None } => {
             let (method, url) = (method.unwrap_or_default(), url.unwrap_or_default());
@@ -56,6 +56,7 @@ fn main() -> ExitCode {
         Command::Upgrade { binary, running } => commands::upgrade::run(binary.as_deref(), &running.running()),
         Command::Fmt { config, check } => commands::fmt::run(config.path(), check),
         Command::Cert { command } => commands::cert::run(command),
+        Command::Map { command } => commands::map::run(command),
         Command::HashPassword { name, algorithm } => commands::hash_password::run(name.as_deref(), algorithm),
         Command::Schema => commands::facts::schema(),
         Command::Completions { shell } => commands::completions::run(shell),

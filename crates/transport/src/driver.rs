@@ -65,6 +65,10 @@ impl Sock for DriverSock {
         on_either!(self, sock => sock.stale_now())
     }
 
+    fn is_reset_now(&self) -> bool {
+        on_either!(self, sock => sock.is_reset_now())
+    }
+
     fn unsent_bytes(&self) -> usize {
         on_either!(self, sock => sock.unsent_bytes())
     }

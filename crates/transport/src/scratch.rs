@@ -143,7 +143,7 @@ fn create_and_remove(folder: &Path, options: &mut OpenOptions) -> io::Result<Fil
 
 #[cfg(test)]
 mod tests {
-    use super::{ALL_BYTES, ScratchFile, WRITE_BYTES, create, create_and_remove};
+    use super::{ALL_BYTES, ALL_BYTES_MAX, ScratchFile, WRITE_BYTES, create, create_and_remove};
     use crate::rt;
     use std::fs::{self, OpenOptions};
     use std::future::Future;
@@ -191,6 +191,14 @@ mod tests {
                 }
             }
             assert!(was_given_up);
+            // Together they take no more than they may, whoever has the most.
+            let mut file = ScratchFile::create(place.clone()).await.expect("a file");
+            ALL_BYTES.store(ALL_BYTES_MAX - 10, Ordering::Relaxed);
+            file.add(b"0123456789", false).await.expect("there is room for ten");
+            let refused = file.add(b"x", false).await.expect_err("and for no more");
+            assert_eq!(refused.kind(), std::io::ErrorKind::StorageFull);
+            drop(file);
+            assert_eq!(ALL_BYTES.swap(0, Ordering::Relaxed), ALL_BYTES_MAX - 10, "what was refused is given back as well");
         })
         .expect("a runtime");
     }

@@ -59,6 +59,10 @@ pub trait Sock: Sized + 'static {
     /// As [`stale`](Self::stale), asking the kernel: for requests that must not be sent twice.
     fn stale_now(&self) -> bool;
 
+    /// Whether the peer has reset the connection, asking the kernel: where nobody reads, because the peer has ended its
+    /// side, and nothing is to be sent.
+    fn is_reset_now(&self) -> bool;
+
     /// What a send takes of memory that waits for its peer.
     fn unsent_bytes(&self) -> usize {
         0

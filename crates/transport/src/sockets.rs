@@ -122,6 +122,11 @@ pub(crate) fn peer_of(socket: impl AsFd) -> Option<SocketAddr> {
     address_of(getpeername(socket).ok().flatten()?)
 }
 
+/// Whether a connected socket has no other end any more. That the peer has ended its side is not that.
+pub(crate) fn is_reset(socket: impl AsFd) -> bool {
+    !matches!(getpeername(socket), Ok(Some(_)))
+}
+
 fn address_of(address: SocketAddrAny) -> Option<SocketAddr> {
     if address.address_family() == AddressFamily::UNIX { Some(LOCAL_PEER) } else { address.try_into().ok() }
 }

@@ -85,6 +85,10 @@ impl Sock for Pipe {
         false
     }
 
+    fn is_reset_now(&self) -> bool {
+        false
+    }
+
     fn shutdown(&self) {
         self.outbound.ended.set(true);
     }

@@ -168,6 +168,10 @@ impl Sock for TokioSock {
         sockets::has_input_now(&self.stream)
     }
 
+    fn is_reset_now(&self) -> bool {
+        sockets::is_reset(&self.stream)
+    }
+
     fn unsent_bytes(&self) -> usize {
         self.unsent_bytes.get()
     }

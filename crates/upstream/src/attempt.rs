@@ -48,8 +48,9 @@ pub async fn begin<S: Sock>(
         Some(connection) => connection,
         None => {
             // Two attempts may open at the same time.
-            let Opener { random, client, request, .. } = &whole.opener;
-            let opener = Opener { request: request.clone(), ..Opener::new(*random, client.clone()) };
+            let Opener { random, client, request, introduction, took: _ } = &whole.opener;
+            let (request, introduction) = (request.clone(), introduction.clone());
+            let opener = Opener { request, introduction, ..Opener::new(*random, client.clone()) };
             let opening = connect::open(pool, position, whole.need, &opener);
             let opened = open_until(try_until, opening).await.map_err(|fault| (fault.into(), Was::Fresh))?;
             took = opener.took.get();

@@ -25,9 +25,9 @@ impl Choice {
     /// The server that the request was at, whose connection failed and not it. One that gave its place up, since it was
     /// sent to two, gets one if there is one.
     pub fn again<S: Sock>(pool: &WorkerPool<S>, position: usize, permit: Option<Permit>) -> Choice {
-        let bounds = &pool.compiled.model.bounds;
-        let enter = || pool.compiled.shared.enter(&pool.servers[position].shared, bounds);
-        Choice { position, permit: permit.or_else(|| bounds.counts_requests().then(enter).flatten()), finds_out: false }
+        let compiled = &pool.compiled;
+        let enter = || compiled.shared.enter(&pool.servers[position].shared, &compiled.servers[position].bounds);
+        Choice { position, permit: permit.or_else(|| compiled.counts_requests.then(enter).flatten()), finds_out: false }
     }
 }
 
@@ -70,7 +70,7 @@ pub fn choose_at<S: Sock>(pool: &WorkerPool<S>, own: Option<usize>, draw: Draw<'
     let is_open = |(position, server): (usize, &Rc<Server<S>>)| {
         !tried.contains(&position) && server.shared.health.tier(now) != HealthStatus::Closed
     };
-    let waits = pool.compiled.model.bounds.counts_requests() && pool.servers.iter().enumerate().any(is_open);
+    let waits = pool.compiled.counts_requests && pool.servers.iter().enumerate().any(is_open);
     Err(if waits { NoChoice::Full } else { NoChoice::NoServer })
 }
 
@@ -83,9 +83,9 @@ pub fn unserved<S: Sock>(pool: &WorkerPool<S>, error: UpstreamError) -> Upstream
 /// The server at `position`, if it has a place for the request and nobody else is about to find out how it is.
 fn take_place<S: Sock>(pool: &WorkerPool<S>, position: usize, is_last_resort: bool, now: Instant) -> Option<Choice> {
     let server = &pool.servers[position];
-    let bounds = &pool.compiled.model.bounds;
     let mut choice = Choice { position, permit: None, finds_out: false };
-    if bounds.counts_requests() {
+    if pool.compiled.counts_requests {
+        let bounds = &pool.compiled.servers[position].bounds;
         if server.is_full(bounds) {
             return None;
         }

@@ -8,7 +8,8 @@ use rustls_pki_types::ServerName;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tidegate_balancing::{hash_bytes, maglev};
-use tidegate_model::{Balance, Pool, PoolName, Protocol, Retry, RouteRetry, Server, ServerAddresses, Sticky};
+use tidegate_model::{Balance, Bounds, Pool, PoolName, Protocol, Retry, RouteRetry, Server, ServerAddresses, Sticky};
+use tidegate_transport::destination;
 
 /// A pool as it is compiled for one configuration.
 pub struct CompiledPool {
@@ -21,6 +22,8 @@ pub struct CompiledPool {
     pub hash: Option<maglev::Table>,
     pub sticky: Option<CompiledSticky>,
     pub tls: Option<UpstreamTlsConfigs>,
+    /// Whether requests in flight are counted over all workers: the pool, or any of its servers, has a bound.
+    pub counts_requests: bool,
     pub shared: Arc<PoolShared>,
 }
 
@@ -46,6 +49,7 @@ impl CompiledPool {
                 addresses,
                 tls_name,
                 is_local: pool.zone.is_none() || model.zone == pool.zone,
+                bounds: pool.bounds.and(model.bounds),
                 cookie_value,
                 model,
             }
@@ -59,7 +63,8 @@ impl CompiledPool {
             Balance::P2c | Balance::RoundRobin | Balance::LeastConn | Balance::Ewma | Balance::Random => None,
         };
         let sticky = pool.sticky.as_ref().map(|sticky| compile_sticky(sticky, &servers));
-        CompiledPool { name: pool.name.clone(), model: pool, servers, hash, sticky, tls, shared }
+        let counts_requests = pool.bounds.counts_requests() || servers.iter().any(|server| server.bounds.counts_requests());
+        CompiledPool { name: pool.name.clone(), model: pool, servers, hash, sticky, tls, counts_requests, shared }
     }
 
     /// What the pool itself says of sending requests again, unless its route says otherwise.
@@ -98,9 +103,18 @@ pub struct CompiledServer {
     pub tls_name: Option<ServerName<'static>>,
     /// Whether the server stands where this proxy stands, or nobody said where that is.
     pub is_local: bool,
+    /// The pool's, and where the server has its own, those.
+    pub bounds: Bounds,
     /// What a sticky cookie says that names it.
     pub cookie_value: Option<Arc<str>>,
     pub shared: Arc<ServerShared>,
+}
+
+impl CompiledServer {
+    /// Connections that it may have. Where nobody says, what the system's ports and descriptors allow.
+    pub fn connections_max(&self) -> u32 {
+        self.bounds.connections_per_server.unwrap_or_else(destination::connections_max)
+    }
 }
 
 /// Client configurations that differ in the protocols they offer.

@@ -19,7 +19,7 @@ use tidegate_balancing::{Candidate, HealthStatus, ServerState, adaptive, mix, sl
 use tidegate_model::{Bounds, KeepAlive};
 use tidegate_telemetry::{PoolMetrics, Registry, ServerMetrics, UpstreamTime, WorkerMetrics};
 use tidegate_transport::memory::TakenShare;
-use tidegate_transport::{Sock, Stream, destination, rt};
+use tidegate_transport::{Sock, Stream, rt};
 
 /// What is learnt never goes below this: a connection that is used at once is always worth keeping.
 const IDLE_LEAST: Duration = Duration::from_millis(5);
@@ -105,11 +105,6 @@ impl<S: Sock> WorkerPool<S> {
             self.metrics.retries_refused.increment();
         }
         allowed
-    }
-
-    /// Connections that each server may have. Where nobody says, what the system's ports and descriptors allow.
-    pub fn connections_max(&self) -> u32 {
-        self.compiled.model.bounds.connections_per_server.unwrap_or_else(destination::connections_max)
     }
 
     /// An attempt is made at the server at that position, whether a connection comes of it or not.
@@ -338,7 +333,7 @@ impl<S: Sock> Server<S> {
         self.state.weight.set(server.model.weight);
         self.state.priority.set(server.model.priority);
         self.state.is_local.set(server.is_local);
-        let (slow_start, bounds) = (pool.model.slow_start, pool.model.bounds);
+        let (slow_start, bounds) = (pool.model.slow_start, server.bounds);
         self.kept_max.set(pool.model.keep_alive.connections as usize);
         self.terms.set(slow_start, bounds, server.addresses.are_known());
         if let Some(adaptive) = bounds.adaptive {

@@ -194,6 +194,25 @@ impl Fields {
         self.push(name, value);
     }
 
+    /// Gives fields another value in their places: what `change` makes of id, name and value. Their bytes are at the
+    /// end of the buffer then. The caller answers for those, as with [`push`](Self::push).
+    pub fn change_values(&mut self, mut change: impl FnMut(HeaderId, &[u8], &[u8]) -> Option<Vec<u8>>) {
+        for position in 0..self.list.len() {
+            let Field { name, value, id, .. } = self.list[position];
+            if id == HeaderId::Removed {
+                continue;
+            }
+            let Some(changed) = change(id, name.of(&self.bytes), value.of(&self.bytes)) else { continue };
+            let start = self.bytes.len();
+            self.bytes.extend_from_within(name.start as usize..(name.start + name.len) as usize);
+            self.bytes.extend_from_slice(b": ");
+            let name = Span::new(start, start + name.len as usize);
+            let value = self.append(&[&changed]);
+            self.bytes.extend_from_slice(b"\r\n");
+            self.list[position] = Field { name, value, id, is_line: true };
+        }
+    }
+
     /// Removes every field of that name; says whether there was one.
     pub fn remove(&mut self, name: &[u8]) -> bool {
         match HeaderId::of(name) {
@@ -572,6 +591,26 @@ mod tests {
             &[("Content-Length", "3"), ("Connection", "content-length"), ("Transfer-Encoding", "chunked")],
             &["Content-Length"],
         );
+    }
+
+    #[test]
+    fn values_are_changed_in_their_places() {
+        let mut head = super::ResponseHead { status: 200, ..super::ResponseHead::default() };
+        for (name, value) in [("A", "1"), ("Location", "/x"), ("B", "2"), ("C", "3")] {
+            head.fields.push(name.as_bytes(), value.as_bytes());
+        }
+        head.fields.remove(b"C");
+        head.fields.change_values(|id, name, value| match (id, name) {
+            (HeaderId::Location, _) => Some([b"/longer", value].concat()),
+            (_, b"B") => Some(Vec::new()),
+            (_, b"C") => panic!("it was removed"),
+            _ => None,
+        });
+        let mut out = vec![0; head.encoded_len()];
+        head.encode(&mut out);
+        let expected = "HTTP/1.1 200 \r\nA: 1\r\nLocation: /longer/x\r\nB: \r\n\r\n";
+        assert_eq!(String::from_utf8_lossy(&out), expected);
+        assert_eq!(head.fields.get(HeaderId::Location), Some(&b"/longer/x"[..]));
     }
 
     #[test]

@@ -3,9 +3,11 @@
 //! decide. `proxy` sends and takes it before anything else.
 
 mod checksum;
+mod extensions;
 mod received;
 
-pub use received::{HeaderFault, RECEIVED_BYTES_MAX, Reading, Said, read};
+pub use extensions::{CertificateSaid, Extensions, TlsSaid, encode_with};
+pub use received::{HeaderFault, Introduction, RECEIVED_BYTES_MAX, Reading, Said, introduction, read};
 
 use std::fmt::{self, Write};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};

@@ -16,7 +16,7 @@ use tidegate_wire::h2::settings::OurSettings;
 use tidegate_wire::http1::{append_origin_form, find_head_end, parse_request, parse_response};
 use tidegate_wire::ja4::{JA4_LEN, ja4};
 use tidegate_wire::path::{Normalised, normalise};
-use tidegate_wire::proxy_protocol::{HeaderVersion, RECEIVED_BYTES_MAX, Reading, Said, encode, read};
+use tidegate_wire::proxy_protocol::{HeaderVersion, RECEIVED_BYTES_MAX, Reading, Said, encode, introduction, read};
 use tidegate_wire::{Fields, HeadError, HeadLimits, Parsed, RequestHead, ResponseHead, parse_authority};
 
 const ITERATIONS: usize = 20_000;
@@ -467,6 +467,7 @@ const PROXY_HEADERS: &[&[u8]] = &[
     b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x01\xc6\x33\x64\x02\x01\x02\x01\xbb",
     b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x13\xc0\0\x02\x01\xc6\x33\x64\x02\x01\x02\x01\xbb\x03\0\x04\0\0\0\0",
     b"\r\n\r\n\0\r\nQUIT\n\x20\x00\0\x03abcdef",
+    b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x1a\xc0\0\x02\x01\xc6\x33\x64\x02\x01\x02\x01\xbb\x05\0\x02\x01\xff\x02\0\x06a.test",
 ];
 
 /// However it comes in pieces, a header is read in one way; and what was read is what a header written anew says.
@@ -479,6 +480,10 @@ fn a_received_proxy_protocol_header_is_read_in_one_way() {
         assert!(early == Ok(Reading::NeedMore) || early == outcome, "{early:?} became {outcome:?}");
         let Ok(Reading::Whole { said, consumed }) = outcome else { return };
         assert!(consumed <= input.len().min(RECEIVED_BYTES_MAX));
+        if let Some(more) = introduction(&input[..consumed]) {
+            let is_plain = |text: &str| text.len() <= 256 && text.bytes().all(|byte| byte.is_ascii_graphic());
+            assert!(is_plain(more.authority()) && is_plain(more.unique_id_text()) && more.unique_id().len() <= 128);
+        }
         let Said::Addresses { source, destination } = said else { return };
         for version in [HeaderVersion::V1, HeaderVersion::V2] {
             let written = encode(version, source, destination);

@@ -24,18 +24,21 @@ const LAYERS: &[Layer] = &[
     Layer { name: "kdl", may_use: &[] },
     Layer { name: "parallel", may_use: &[] },
     Layer { name: "passwords", may_use: &[] },
-    Layer { name: "routing", may_use: &["model", "wire"] },
+    Layer { name: "access", may_use: &["model"] },
+    Layer { name: "tables", may_use: &["model"] },
+    Layer { name: "routing", may_use: &["model", "wire", "tables"] },
     Layer { name: "telemetry", may_use: &["model"] },
     Layer { name: "transport", may_use: &["wire", "telemetry"] },
-    Layer { name: "middleware", may_use: &["model", "wire", "fastcgi", "routing", "limiting", "telemetry"] },
+    Layer { name: "middleware", may_use: &["model", "wire", "access", "fastcgi", "routing", "limiting", "tables", "telemetry"] },
     Layer { name: "message", may_use: &["wire", "transport"] },
-    Layer { name: "exchange", may_use: &["model", "wire", "passwords", "transport", "middleware", "message"] },
+    Layer { name: "exchange", may_use: &["model", "wire", "access", "passwords", "transport", "middleware", "message"] },
     Layer { name: "upstream", may_use: &["model", "wire", "balancing", "fastcgi", "telemetry", "transport", "message"] },
     Layer {
         name: "proxy",
         may_use: &[
             "model",
             "wire",
+            "access",
             "balancing",
             "limiting",
             "cache",
@@ -44,6 +47,7 @@ const LAYERS: &[Layer] = &[
             "files",
             "passwords",
             "routing",
+            "tables",
             "telemetry",
             "transport",
             "middleware",
@@ -52,8 +56,8 @@ const LAYERS: &[Layer] = &[
             "upstream",
         ],
     },
-    Layer { name: "config", may_use: &["model", "kdl", "parallel", "passwords", "routing"] },
-    Layer { name: "explain", may_use: &["model", "api", "wire", "routing", "limiting", "middleware", "config"] },
+    Layer { name: "config", may_use: &["model", "kdl", "parallel", "passwords", "routing", "tables"] },
+    Layer { name: "explain", may_use: &["model", "api", "wire", "routing", "limiting", "tables", "middleware", "config"] },
     Layer { name: "ocsp", may_use: &[] },
     Layer { name: "outbound", may_use: &["transport"] },
     Layer { name: "certs", may_use: &["model", "parallel", "ocsp", "outbound", "transport", "telemetry"] },
@@ -68,6 +72,7 @@ const LAYERS: &[Layer] = &[
         may_use: &[
             "model",
             "api",
+            "access",
             "parallel",
             "balancing",
             "cache",
@@ -82,6 +87,7 @@ const LAYERS: &[Layer] = &[
             "outbound",
             "storage",
             "acme",
+            "tables",
             "telemetry",
             "transport",
         ],
@@ -118,6 +124,8 @@ const LAYERS: &[Layer] = &[
     Layer { name: "testkit", may_use: &[] },
     // The lab's relay only, which shows what a driver costs. Whoever measures uses nothing of what is measured.
     Layer { name: "lab", may_use: &["transport"] },
+    // Applications behind the program, which is a process to it as well.
+    Layer { name: "apps", may_use: &["testkit"] },
     Layer { name: "xtask", may_use: &[] },
 ];
 
@@ -129,6 +137,8 @@ const WITHOUT_RUNTIME: &[&str] = &[
     "limiting",
     "kdl",
     "passwords",
+    "access",
+    "tables",
     "routing",
     "coding",
     "middleware",
@@ -154,6 +164,7 @@ const MAY_SERIALISE: &[&str] = &[
     "tidegate",
     "testkit",
     "lab",
+    "apps",
     "xtask",
 ];
 const SERIALISERS: &[&str] = &["serde", "serde_core", "serde_derive", "serde_json"];
@@ -216,7 +227,7 @@ fn short(package: &str) -> &str {
 
 fn manifest(name: &str) -> String {
     match name {
-        "lab" | "xtask" => format!("{name}/Cargo.toml"),
+        "lab" | "apps" | "xtask" => format!("{name}/Cargo.toml"),
         _ => format!("crates/{name}/Cargo.toml"),
     }
 }
@@ -283,7 +294,7 @@ mod tests {
         check_graph(
             "tidegate-model ours serde\nserde 1.0",
             &[
-                "crates/model/Cargo.toml: layer: `model` uses serde; only api, cert-import, config, discovery, storage, dns-records, acme, admin, tidegate, testkit, lab, xtask may",
+                "crates/model/Cargo.toml: layer: `model` uses serde; only api, cert-import, config, discovery, storage, dns-records, acme, admin, tidegate, testkit, lab, apps, xtask may",
             ],
         );
     }

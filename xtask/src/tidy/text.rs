@@ -57,7 +57,7 @@ pub fn check_comments(source: &Source) -> Vec<Finding> {
 
 /// Every file of the product and its tools says first what it is.
 pub fn check_opening(source: &Source) -> Option<Finding> {
-    let ours = ["crates/", "lab/", "xtask/"].iter().any(|folder| source.path.starts_with(folder));
+    let ours = ["crates/", "lab/", "apps/", "xtask/"].iter().any(|folder| source.path.starts_with(folder));
     let opens = source.text.lines().next().is_some_and(|line| line.len() > 4 && line.starts_with("//! "));
     (ours && !opens).then(|| {
         Finding::at(

@@ -261,7 +261,7 @@ pub fn write_all(lines: &mut Lines<'_>, logs: &[AccessLog]) {
     lines.extend(logs, write);
 }
 
-fn write(line: &mut Writer, AccessLog { target, format, when }: &AccessLog) {
+pub fn write(line: &mut Writer, AccessLog { target, format, when }: &AccessLog) {
     line.name("access-log");
     match target {
         LogTarget::Off => line.argument("off"),

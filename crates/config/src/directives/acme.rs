@@ -96,6 +96,23 @@ pub static CHALLENGES: Directive = Directive {
     ..Directive::PLAIN
 };
 
+pub static WILDCARD: Directive = Directive {
+    name: "wildcard",
+    places: &[Place::Acme],
+    repeat: Repeat::Many,
+    arguments: &[Argument::one(
+        "name",
+        Kind::Text("a wildcard, as in `\"*.example.com\"`"),
+        "The name of the certificate: it is for all hosts with one label more.",
+    )],
+    summary: "One certificate for all names below: sites of `a.example.com` and `b.example.com` have that of `*.example.com`.",
+    details: "It is obtained as soon as a site has a name that it covers, and these names have none of their own then: one order and one renewal however many sites there are, and no name of them in the logs of \
+              certificate transparency. `example.com` itself is not covered, nor is `x.a.example.com`. It needs a `dns` line, and stands in the `acme` at the top level; a site with an `acme` in its `tls` obtains its own names as before.",
+    default: "each name has a certificate of its own",
+    example: "wildcard \"*.example.com\"\ndns \"cloudflare\" token=\"secret-token\"",
+    ..Directive::PLAIN
+};
+
 const PROPERTIES: &[Property] = &[
     Property::once(
         "email",
@@ -160,6 +177,8 @@ const CA_SUMMARY: &str = "A known CA, or the URL of its directory.";
 /// Each is asked for minutes before the next.
 const AUTHORITIES_MAX: usize = 8;
 const TEXT_CHARS_MAX: usize = 1_000;
+/// Each is looked through for every name of a site.
+const WILDCARDS_MAX: usize = 100;
 
 fn lower_top(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     if line.read_argument(lowering, 0).is_some() {
@@ -192,6 +211,7 @@ pub fn read_changes(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Acme
         ..AcmeChanges::default()
     };
     let mut challenges_at = None;
+    let mut wildcards = Vec::new();
     for child in line.lines(lowering) {
         match child.directive.name {
             "ca" => changes.authorities.extend(read_authority(lowering, &child)),
@@ -199,6 +219,7 @@ pub fn read_changes(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Acme
                 changes.challenges = read_challenges(lowering, &child);
                 challenges_at = Some(child.location());
             }
+            "wildcard" => wildcards.extend(read_wildcard(lowering, &child)),
             _ => changes.dns = acme_dns::read(lowering, &child),
         }
     }
@@ -210,6 +231,8 @@ pub fn read_changes(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Acme
         );
     }
     check_dns_is_there(lowering, line, &changes, challenges_at);
+    check_wildcards(lowering, line, &changes, &wildcards);
+    changes.wildcards = wildcards.into_iter().map(|(name, _)| name).collect();
     let is_sound = !lowering.diagnostics[errors_before..].iter().any(Diagnostic::is_error);
     is_sound.then_some(changes)
 }
@@ -225,6 +248,55 @@ fn check_dns_is_there(lowering: &mut Lowering<'_>, line: &Line<'_>, changes: &Ac
     {
         let diagnostic = Diagnostic::error("no-dns-provider", at, "`dns-01` needs somebody who publishes records");
         lowering.report(diagnostic.help(format!("add a `dns` line, as in `{DNS_EXAMPLE}`")));
+    }
+}
+
+/// `*.example.com`, as names of certificates are compared.
+fn read_wildcard(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<(String, Location)> {
+    let text = line.read_argument(lowering, 0).map(Read::text)?;
+    match address::parse_host_pattern(&text.value) {
+        Ok(HostPattern::Wildcard(parent)) => Some((format!("*.{parent}"), line.location())),
+        Ok(HostPattern::Exact(name)) if name.contains('.') => {
+            let message = format!("`{}` is not a wildcard", shortened(&text.value));
+            let help = format!("write `wildcard \"*.{name}\"`; a name alone has a certificate without a word");
+            lowering.refuse(text.error("bad-value", message).help(help))
+        }
+        Ok(_) | Err(_) => {
+            let message = format!("`{}` is not a wildcard", shortened(&text.value));
+            lowering.refuse(text.error("bad-value", message).help("for example `wildcard \"*.example.com\"`"))
+        }
+    }
+}
+
+fn check_wildcards(lowering: &mut Lowering<'_>, line: &Line<'_>, changes: &AcmeChanges, wildcards: &[(String, Location)]) {
+    let Some((_, first_at)) = wildcards.first() else { return };
+    if !std::ptr::eq(line.directive, &raw const ACME) {
+        let message = "a certificate that sites share is obtained for the whole process";
+        let diagnostic = Diagnostic::error("misplaced-word", first_at.clone(), message);
+        return lowering.report(diagnostic.help("`wildcard` belongs in the `acme` at the top level"));
+    }
+    for (position, (name, at)) in wildcards.iter().enumerate() {
+        if let Some((_, known_at)) = wildcards[..position].iter().find(|(known, _)| known == name) {
+            let diagnostic = Diagnostic::error("duplicate-value", at.clone(), format!("`{name}` is listed twice"));
+            lowering.report(diagnostic.label(known_at.clone(), "the first one").help("remove one of them"));
+        }
+    }
+    if wildcards.len() > WILDCARDS_MAX {
+        let message = format!("there are more than {WILDCARDS_MAX} wildcards");
+        lowering.report(
+            Diagnostic::error("bad-value", line.location(), message).help("sites of other names have certificates of their own"),
+        );
+    }
+    let allows_dns = changes.challenges.is_empty() || changes.challenges.contains(&AcmeChallenge::Dns01);
+    if (changes.dns.is_none() && line.children().iter().all(|child| child.name.text != "dns")) || !allows_dns {
+        let message = "wildcards need `dns-01`, and somebody who publishes records";
+        let diagnostic = Diagnostic::error("no-dns-provider", first_at.clone(), message);
+        let help = if allows_dns {
+            format!("add a `dns` line, as in `{DNS_EXAMPLE}`")
+        } else {
+            "add `\"dns-01\"` to `challenges`".to_owned()
+        };
+        lowering.report(diagnostic.help(help));
     }
 }
 
@@ -355,7 +427,8 @@ fn check_ca_url(lowering: &mut Lowering<'_>, text: &Text) -> Option<String> {
 pub fn write_top(line: &mut Writer, acme: Option<&Acme>) {
     let Some(acme) = acme else { return line.off("acme") };
     let defaults = Acme::default();
-    let Acme { authorities, email, challenges, dns, profile, key_type, http_port, https_port, preflight } = acme.clone();
+    let Acme { authorities, email, challenges, dns, profile, key_type, http_port, https_port, preflight, wildcards } =
+        acme.clone();
     let changes = AcmeChanges {
         authorities,
         email,
@@ -366,12 +439,14 @@ pub fn write_top(line: &mut Writer, acme: Option<&Acme>) {
         http_port: (http_port != defaults.http_port).then_some(http_port),
         https_port: (https_port != defaults.https_port).then_some(https_port),
         preflight: (preflight != defaults.preflight).then_some(preflight),
+        wildcards,
     };
     write(line, &changes);
 }
 
 pub fn write(line: &mut Writer, changes: &AcmeChanges) {
-    let AcmeChanges { authorities, email, challenges, dns, profile, key_type, http_port, https_port, preflight } = changes;
+    let AcmeChanges { authorities, email, challenges, dns, profile, key_type, http_port, https_port, preflight, wildcards } =
+        changes;
     line.name("acme").optional("email", email.as_ref()).optional("profile", profile.as_ref());
     line.optional("key-type", key_type.as_ref().map(|kind| name_of(AcmeKeyType::NAMES, kind)));
     line.optional_number("http-port", *http_port).optional_number("https-port", *https_port);
@@ -384,6 +459,9 @@ pub fn write(line: &mut Writer, changes: &AcmeChanges) {
             lines.line().name("challenges").arguments(challenges);
         }
         lines.extend(dns, acme_dns::write);
+        lines.extend(wildcards, |line, wildcard| {
+            line.repeated("wildcard").argument(wildcard);
+        });
     });
 }
 

@@ -294,7 +294,10 @@ pub fn write(lines: &mut Lines, admin: &Admin) {
     }
 }
 
-fn write_endpoint(line: &mut Writer, AdminEndpoint { place, serves, token, read_token, hosts, is_implied: _ }: &AdminEndpoint) {
+pub fn write_endpoint(
+    line: &mut Writer,
+    AdminEndpoint { place, serves, token, read_token, hosts, is_implied: _ }: &AdminEndpoint,
+) {
     line.argument(place);
     line.unless(&AdminServes::Everything, "serve", serves, |serves| name_of(AdminServes::NAMES, serves));
     line.secret_property("token", token.as_ref());

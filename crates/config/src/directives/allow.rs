@@ -1,23 +1,25 @@
 //! `allow` and `deny`: which clients are answered.
 
 use crate::diagnostics::Diagnostic;
+use crate::directives::matching;
 use crate::forms::parse_network;
 use crate::forms::show_network;
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
+use crate::patterns::show_text;
 use crate::reading::Read;
 use crate::table::{Argument, Kind, Place, Repeat};
 use crate::written_line::Writer;
 use ipnet::IpNet;
-use tidegate_model::Step;
+use tidegate_model::{AccessRule, Field, Step, TextPattern};
 
 const ARGUMENTS: &[Argument] = &[Argument::one_or_more(
     "network",
     Kind::Text("a network, as in `\"10.0.0.0/8\"`, an address, or `all`"),
-    "Networks and addresses; `all` is everybody.",
+    "Networks and addresses; `all` is everybody; `map:NAME` and `map:NAME=pattern` are requests for which a `map` has a row, or a value that fits.",
 )];
 
-const DETAILS: &str = "The first `allow` or `deny` of a site and its route, in the order written, that has the client's address decides. Who is named by none is refused \
+const DETAILS: &str = "The first `allow` or `deny` of a site and its route, in the order written, that has the client's address, or names a `map` that has something for the request, decides. Who is named by none is refused \
                        where there is an `allow`, and let through where there are only `deny` lines. The refusal is 403, `client_denied` in the log.\n\n\
                        The address is the client's own, or behind a trusted proxy (`listener … { trusted-proxies … }`) the one that the proxy names.";
 
@@ -47,23 +49,31 @@ pub static DENY: Directive = Directive {
     ..Directive::PLAIN
 };
 
+/// In front of the name of a map.
+const MAP: &str = "map:";
+
 /// Of one line: the list is gone through for each request.
 const NETWORKS_MAX: usize = 10_000;
 
 fn lower_allow(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
-    networks(lowering, line).map(Step::Allow)
+    rule(lowering, line).map(Step::Allow)
 }
 
 fn lower_deny(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
-    networks(lowering, line).map(Step::Deny)
+    rule(lowering, line).map(Step::Deny)
 }
 
-fn networks(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Vec<IpNet>> {
+fn rule(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<AccessRule> {
     let errors_before = lowering.diagnostics.len();
+    let mut maps = Vec::new();
     let mut networks = Vec::new();
     for text in line.read_arguments(lowering).into_iter().map(Read::text) {
         if text.value == "all" {
             networks.extend([IpNet::default(), IpNet::V6(ipnet::Ipv6Net::default())]);
+            continue;
+        }
+        if let Some(map) = text.value.strip_prefix(MAP) {
+            maps.extend(matching::map(lowering, &text, map));
             continue;
         }
         match parse_network(&text.value) {
@@ -77,11 +87,18 @@ fn networks(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Vec<IpNet>> 
         lowering
             .report(Diagnostic::error("too-many-networks", line.location(), message).help("join those that lie side by side"));
     }
-    (lowering.diagnostics.len() == errors_before && !networks.is_empty()).then_some(networks)
+    let is_good = lowering.diagnostics.len() == errors_before && !(networks.is_empty() && maps.is_empty());
+    is_good.then_some(AccessRule { networks, maps })
 }
 
-pub fn write(line: &mut Writer, networks: &[IpNet]) {
+pub fn write(line: &mut Writer, AccessRule { networks, maps }: &AccessRule) {
     for one in networks {
         line.argument(show_network(one));
+    }
+    for Field { name, value } in maps {
+        match value {
+            TextPattern::Present => line.argument(format_args!("{MAP}{name}")),
+            pattern => line.argument(format_args!("{MAP}{name}={}", show_text(pattern))),
+        };
     }
 }

@@ -121,6 +121,11 @@ fn origins(lowering: &mut Lowering<'_>, text: &Text) -> Origins {
     if text.value.trim() == "*" {
         return Origins::Any;
     }
+    Origins::Listed(listed_origins(lowering, text))
+}
+
+/// Origins one by one.
+pub fn listed_origins(lowering: &mut Lowering<'_>, text: &Text) -> Vec<OriginPattern> {
     let mut patterns = Vec::new();
     for origin in text.value.split(',').map(str::trim) {
         match parse_origin(origin) {
@@ -134,7 +139,15 @@ fn origins(lowering: &mut Lowering<'_>, text: &Text) -> Origins {
     if patterns.len() > ORIGINS_MAX {
         lowering.report(text.error("bad-origin", format!("there are more than {ORIGINS_MAX} origins")));
     }
-    Origins::Listed(patterns)
+    patterns
+}
+
+/// As it is written.
+pub fn show_origin(pattern: &OriginPattern) -> String {
+    match pattern {
+        OriginPattern::Exact(origin) => origin.clone(),
+        OriginPattern::Below { start, end } => format!("{start}*{end}"),
+    }
 }
 
 /// `Err` is what to do.
@@ -174,13 +187,9 @@ fn parse_origin(text: &str) -> Result<OriginPattern, String> {
 
 pub fn write(line: &mut Writer, cors: &Cors) {
     let Cors { origins, methods, headers, exposed, credentials, private_network, .. } = cors;
-    let origin = |pattern: &OriginPattern| match pattern {
-        OriginPattern::Exact(origin) => origin.clone(),
-        OriginPattern::Below { start, end } => format!("{start}*{end}"),
-    };
     let origins = match origins {
         Origins::Any => "*".to_owned(),
-        Origins::Listed(patterns) => joined(patterns, origin),
+        Origins::Listed(patterns) => joined(patterns, show_origin),
     };
     line.name("cors").property("origins", origins).property("methods", methods.join(","));
     line.optional("headers", headers.as_ref().map(|headers| headers.join(",")));

@@ -226,9 +226,10 @@ fn read_networks(lowering: &mut Lowering<'_>, text: &Text, networks: &mut Vec<Ip
 
 pub fn write_options(
     lines: &mut Lines,
-    ListenerOptions { place: _, access, trusted_proxies, proxy_protocol_from, websocket_over_http2 }: &ListenerOptions,
+    ListenerOptions { place, access, trusted_proxies, proxy_protocol_from, websocket_over_http2 }: &ListenerOptions,
 ) {
-    if access.mode != SocketAccess::MODE {
+    let (is_all, is_file) = (lines.has_defaults(), matches!(place, ListenerPlace::Unix(name) if !name.is_abstract()));
+    if access.mode != SocketAccess::MODE || is_all && is_file {
         lines.line().name(MODE.name).argument(format_args!("{:04o}", access.mode));
     }
     if let Some(owner) = &access.owner {
@@ -241,9 +242,11 @@ pub fn write_options(
     for (name, networks) in [("trusted-proxies", trusted_proxies), ("accept-proxy-protocol", proxy_protocol_from)] {
         if !networks.is_empty() {
             lines.line().name(name).arguments(networks.iter().map(show_network));
+        } else if is_all {
+            lines.line().name(name).argument("none");
         }
     }
-    if !websocket_over_http2 {
-        lines.line().name(WEBSOCKET_OVER_HTTP2.name).name("#false");
+    if !websocket_over_http2 || is_all {
+        lines.line().name(WEBSOCKET_OVER_HTTP2.name).name(format_args!("#{websocket_over_http2}"));
     }
 }

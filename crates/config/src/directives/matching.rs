@@ -1,6 +1,7 @@
 //! `match method="GET" header="X-Channel: beta*"`: conditions of a route beyond its path.
 
 use crate::diagnostics::Diagnostic;
+use crate::directives::map::MapUse;
 use crate::forms::{is_token, parse_network, show_network};
 use crate::language::{Directive, Line};
 use crate::lowering::Lowering;
@@ -8,7 +9,7 @@ use crate::patterns;
 use crate::placeholders::{self, Text};
 use crate::reading::expect_text;
 use crate::syntax::{Entry, Literal};
-use crate::table::{Argument, Kind, Place, Property, Repeat};
+use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
 use crate::traefik_rule;
 use crate::written_line::{Writer, joined, quoted};
 use std::borrow::Cow;
@@ -17,7 +18,7 @@ use tidegate_model::{ClientCertificatePart, Condition, ConditionKind, Field, Hos
 
 pub static MATCH: Directive = Directive {
     name: "match",
-    places: &[Place::Route, Place::Header],
+    places: &[Place::Route, Place::Header, Place::Conditions],
     repeat: Repeat::Many,
     arguments: &[Argument::any("not", Kind::Choice(&["not"]), "Turns the condition that follows it round.")],
     properties: &[
@@ -32,11 +33,15 @@ pub static MATCH: Directive = Directive {
         condition("client-subject", "a pattern", "The subject of the client's certificate, as `{tls.client.subject}` has it."),
         condition("client-san", "a pattern", "One of the names in it: DNS, IP, mail or URI."),
         condition("client-fingerprint", "a pattern", "Its SHA-256; colons and case do not matter."),
+        condition("map", "`name` or `name=pattern`", "The `map` has a row of its key, or what it has fits."),
     ],
+    block: Block::Optional(Place::Match),
     summary: "Conditions of a route beyond its path, and of a change of header fields.",
     details: "All conditions of one line have to hold; several lines are alternatives. A condition given twice on a line is required twice. \
               The bare word `not` turns round the condition behind it.\n\n\
-              Patterns of values: `beta` exactly, `beta*` from the start, `*beta` at the end, `~b.ta` a regular expression anywhere.",
+              Patterns of values: `beta` exactly, `beta*` from the start, `*beta` at the end, `~b.ta` a regular expression anywhere.\n\n\
+              In the block of a line stand conditions that are made of others, to any depth up to 16: of an `any` one of the lines has to hold, of an `all` each, of a `not` none. They are \
+              asked beside the conditions of the line itself.",
     example: "match method=\"GET,POST\" header=\"X-Channel: beta*\" not client=\"10.0.0.0/8\"",
     reserved: &["country"],
     said_otherwise: &[
@@ -64,6 +69,38 @@ pub static MATCH: Directive = Directive {
             "it is `host=`, as in `match host=\"*.example.com\"`; a site has its hosts in its address",
         ),
     ],
+    ..Directive::PLAIN
+};
+
+pub static ANY: Directive = Directive {
+    name: "any",
+    places: &[Place::Match, Place::Conditions],
+    repeat: Repeat::Many,
+    block: Block::Required(Place::Conditions),
+    summary: "Conditions of which one line has to hold.",
+    details: "All conditions of one `match` in it have to hold together, as everywhere.",
+    example: "any {\n    match client=\"10.0.0.0/8\"\n    match header=\"X-Internal: yes\" method=\"GET\"\n}",
+    ..Directive::PLAIN
+};
+
+pub static ALL: Directive = Directive {
+    name: "all",
+    places: &[Place::Match, Place::Conditions],
+    repeat: Repeat::Many,
+    block: Block::Required(Place::Conditions),
+    summary: "Conditions of which each line has to hold.",
+    example: "all {\n    match client=\"10.0.0.0/8\"\n    not { match path=\"/public/*\"; }\n}",
+    ..Directive::PLAIN
+};
+
+pub static NOT: Directive = Directive {
+    name: "not",
+    places: &[Place::Match, Place::Conditions],
+    repeat: Repeat::Many,
+    block: Block::Required(Place::Conditions),
+    summary: "Conditions of which no line may hold.",
+    details: "Several lines are alternatives here too: it fails as soon as one of them holds. For what may not hold together, write it on one line.",
+    example: "not {\n    match path=\"/public/*\"\n    match cookie=\"preview\"\n}",
     ..Directive::PLAIN
 };
 
@@ -95,6 +132,9 @@ pub fn read_line(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<MatchLi
     if let Some(entry) = pending_not {
         lowering.report(Diagnostic::error("bad-condition", entry.location.clone(), "`not` has no condition behind it"));
     }
+    for child in line.lines(lowering) {
+        conditions.extend(nested(lowering, &child, 1));
+    }
     let is_faulty = lowering.diagnostics[errors_before..].iter().any(|d| d.severity == crate::diagnostics::Severity::Error);
     if conditions.is_empty() && !is_faulty {
         let faulty_before = line.node.entries.iter().any(|entry| entry.name.is_some());
@@ -106,6 +146,38 @@ pub fn read_line(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<MatchLi
         return None;
     }
     (!is_faulty).then_some(MatchLine { conditions })
+}
+
+/// What an `any`, `all` or `not` comes to, as conditions that all have to hold. Faults are reported.
+fn nested(lowering: &mut Lowering<'_>, line: &Line<'_>, depth: usize) -> Vec<Condition> {
+    let name = line.directive.name;
+    if depth > Condition::DEPTH_MAX {
+        let message = format!("conditions are nested more than {} deep", Condition::DEPTH_MAX);
+        lowering.report(Diagnostic::error("too-deep", line.location(), message).help("put some of them on one line"));
+        return Vec::new();
+    }
+    let mut lines = Vec::new();
+    for child in line.lines(lowering) {
+        match child.directive.name {
+            "match" => lines.extend(read_line(lowering, &child)),
+            _ => lines.push(MatchLine { conditions: nested(lowering, &child, depth + 1) }),
+        }
+    }
+    if line.node.children.as_ref().is_some_and(Vec::is_empty) {
+        let diagnostic = Diagnostic::error("empty-match", line.location(), format!("this `{name}` has no condition"));
+        lowering.report(diagnostic.help("for example `match method=\"GET,POST\"` in its block"));
+    }
+    match name {
+        "all" => lines.into_iter().flat_map(|line| line.conditions).collect(),
+        _ => vec![Condition { negated: name == "not", kind: ConditionKind::Any(lines) }],
+    }
+}
+
+/// `name`, or `name=pattern`: `meant` is a part of the text.
+pub fn map(lowering: &mut Lowering<'_>, text: &Text, meant: &str) -> Option<Field> {
+    let field = field_of(lowering, text, meant, "map")?;
+    lowering.spans.maps_used.push((MapUse { name: field.name.clone(), is_condition: true }, text.location.clone()));
+    Some(field)
 }
 
 /// What is meant by a value that no name stands in front of.
@@ -133,7 +205,7 @@ fn lower_condition(lowering: &mut Lowering<'_>, name: &str, entry: &Entry) -> Op
     let Kind::Text(form) = property.kind else { return None };
     let value = expect_text(lowering, value, &format!("`{name}=`"), form)?;
     let text = match name {
-        "header" | "query" | "cookie" | "client-subject" | "client-san" | "client-fingerprint" => {
+        "header" | "query" | "cookie" | "map" | "client-subject" | "client-san" | "client-fingerprint" => {
             placeholders::resolve_pattern(lowering, value)?
         }
         _ => placeholders::resolve_text(lowering, value)?,
@@ -143,6 +215,7 @@ fn lower_condition(lowering: &mut Lowering<'_>, name: &str, entry: &Entry) -> Op
         "header" => header(lowering, &text),
         "query" => named_field(lowering, &text, "parameter").map(ConditionKind::Query),
         "cookie" => named_field(lowering, &text, "cookie").map(ConditionKind::Cookie),
+        "map" => map(lowering, &text, &text.value).map(ConditionKind::Map),
         "client" => each(lowering, &text, parse_network).map(ConditionKind::Client),
         "host" => each(lowering, &text, host).map(ConditionKind::Host),
         "scheme" => scheme(lowering, &text),
@@ -185,9 +258,13 @@ fn header(lowering: &mut Lowering<'_>, text: &Text) -> Option<ConditionKind> {
 }
 
 fn named_field(lowering: &mut Lowering<'_>, text: &Text, what: &str) -> Option<Field> {
-    let (name, pattern) = match text.value.split_once('=') {
+    field_of(lowering, text, &text.value, what)
+}
+
+fn field_of(lowering: &mut Lowering<'_>, text: &Text, meant: &str, what: &str) -> Option<Field> {
+    let (name, pattern) = match meant.split_once('=') {
         Some((name, pattern)) => (name, Some(pattern)),
-        None => (text.value.as_str(), None),
+        None => (meant, None),
     };
     if name.is_empty() {
         return lowering
@@ -269,12 +346,18 @@ fn each<T>(lowering: &mut Lowering<'_>, text: &Text, parse: impl Fn(&str) -> Res
 
 pub fn write(line: &mut Writer, MatchLine { conditions }: &MatchLine) {
     line.name("match");
-    for condition in conditions {
+    let is_nested = |condition: &&Condition| matches!(condition.kind, ConditionKind::Any(_));
+    for condition in conditions.iter().filter(|condition| !is_nested(condition)) {
         write_condition(line, condition);
     }
+    line.block(conditions.iter().filter(is_nested), write_condition);
 }
 
 pub fn write_condition(line: &mut Writer, Condition { negated, kind }: &Condition) {
+    if let ConditionKind::Any(lines) = kind {
+        line.name(if *negated { "not" } else { "any" }).block(lines, write);
+        return;
+    }
     if *negated {
         line.name("not");
     }
@@ -288,6 +371,9 @@ pub fn write_condition(line: &mut Writer, Condition { negated, kind }: &Conditio
         ConditionKind::Host(hosts) => line.property("host", joined(hosts, ToString::to_string)),
         ConditionKind::Scheme(scheme) => line.property("scheme", scheme.as_str()),
         ConditionKind::ClientCertificate { part, value } => line.property(part.name(), patterns::show_text(value)),
+        ConditionKind::Map(field) => write_field(line, "map", field, "="),
+        // Written above.
+        ConditionKind::Any(_) => line,
     };
 }
 

@@ -15,6 +15,7 @@ pub mod compress;
 pub mod concurrency_limit;
 pub mod cors;
 pub mod count_by;
+pub mod csrf;
 pub mod decompress;
 pub mod drain;
 pub mod driver;
@@ -24,9 +25,11 @@ pub mod fastcgi;
 pub mod files;
 pub mod header;
 pub mod include;
+pub mod jwt;
 pub mod limits;
 pub mod listener;
 pub mod log;
+pub mod map;
 pub mod matching;
 pub mod memory;
 pub mod mirror;
@@ -36,6 +39,7 @@ pub mod path_policy;
 pub mod pem;
 pub mod pool;
 pub mod proxy;
+pub mod proxy_status;
 pub mod rate_limit;
 pub mod redirect;
 pub mod request_id;
@@ -43,6 +47,7 @@ pub mod respond;
 pub mod rewrite;
 
 pub mod route;
+pub mod send_file;
 pub mod site;
 pub mod split;
 pub mod storage;
@@ -79,6 +84,9 @@ static ALL: &[&Directive] = &[
     &client_auth::TLS_CLIENT_AUTH,
     &route::ROUTE,
     &matching::MATCH,
+    &matching::ANY,
+    &matching::ALL,
+    &matching::NOT,
     &proxy::PROXY,
     &split::SPLIT,
     &split::SPLIT_PROXY,
@@ -97,10 +105,13 @@ static ALL: &[&Directive] = &[
     &path_policy::PATH_POLICY,
     &pass_on::PASS_ON,
     &request_id::REQUEST_ID,
+    &proxy_status::PROXY_STATUS,
     &allow::ALLOW,
     &allow::DENY,
     &cors::CORS,
+    &csrf::CSRF,
     &basic_auth::BASIC_AUTH,
+    &jwt::JWT,
     &client_auth::CLIENT_AUTH,
     &rate_limit::RATE_LIMIT,
     &concurrency_limit::CONCURRENCY_LIMIT,
@@ -110,8 +121,11 @@ static ALL: &[&Directive] = &[
     &cache::CACHE,
     &timeout::ROUTE_TIMEOUT,
     &mirror::MIRROR,
+    &send_file::SEND_FILE,
     &log::ROUTE_LOG,
     &log::FIELD,
+    &map::MAP,
+    &map::ROW,
     &tcp::TCP,
     &tcp::SNI,
     &tcp::TCP_PROXY,
@@ -141,9 +155,11 @@ static ALL: &[&Directive] = &[
     &driver::DRIVER,
     &memory::MEMORY,
     &cache::CACHE_STORE,
+    &tls::SHARED_TLS,
     &acme::ACME,
     &acme::CA,
     &acme::CHALLENGES,
+    &acme::WILDCARD,
     &acme_dns::DNS,
     &storage::STORAGE,
     &ticket_keys::TICKET_KEYS,
@@ -165,6 +181,9 @@ static ALL: &[&Directive] = &[
     &limits::H2_STREAMS,
     &limits::HANDSHAKES_PER_NETWORK,
     &basic_auth::USER,
+    &jwt::JWT_ISSUER,
+    &jwt::REQUIRE,
+    &jwt::JWT_HEADER,
 ];
 
 /// Words of the language that this version does not have, and where they will stand.
@@ -175,15 +194,27 @@ static RESERVED: &[(Place, &[&str])] = &[
     (Place::Listener, &["http3"]),
 ];
 
-static RESERVED_STEPS: &[&str] = &["forward-auth", "jwt", "oidc", "trace", "wasm"];
+static RESERVED_STEPS: &[&str] = &["forward-auth", "oidc", "trace", "wasm"];
 
 /// Where what one option is written from goes, with what writes its line.
 pub type AddLine<'w, 'm> = dyn FnMut(&'m dyn Debug, &dyn Fn(&mut Writer)) + 'w;
 
 /// The options of a site or a route that are set, in the order of the reference.
 pub fn write_options<'m>(options: &'m RouteOptions, add: &mut AddLine<'_, 'm>) {
-    let RouteOptions { path_policy, pass_on, request_ids, error_pages, compress, decompress, cache, timeouts, mirrors, log } =
-        options;
+    let RouteOptions {
+        path_policy,
+        pass_on,
+        request_ids,
+        proxy_status,
+        error_pages,
+        compress,
+        decompress,
+        cache,
+        timeouts,
+        mirrors,
+        send_files,
+        log,
+    } = options;
     if let Some(policy) = path_policy {
         add(policy, &|line| path_policy::write(line, policy));
     }
@@ -191,6 +222,7 @@ pub fn write_options<'m>(options: &'m RouteOptions, add: &mut AddLine<'_, 'm>) {
         add(pass_on, &|line| pass_on::write(line, pass_on));
     }
     add(request_ids, &|line| line.switched("request-id", request_ids, request_id::write));
+    add(proxy_status, &|line| line.switched("proxy-status", proxy_status, proxy_status::write));
     for page in error_pages {
         add(page, &|line| error_page::write(line, page));
     }
@@ -204,6 +236,12 @@ pub fn write_options<'m>(options: &'m RouteOptions, add: &mut AddLine<'_, 'm>) {
     for mirror in &mirrors.named {
         add(mirror, &|line| mirror::write(line, mirror));
     }
+    if send_files.are_off_before {
+        add(&send_files.are_off_before, &|line| line.off("send-file"));
+    }
+    for folder in &send_files.folders {
+        add(folder, &|line| send_file::write(line, folder));
+    }
     add(log, &|line| log::write(line, log));
 }
 
@@ -216,11 +254,15 @@ pub fn write_step(line: &mut Writer, step: &Step) {
         Step::StripPrefix(prefix) => rewrite::write_prefix(line, "strip-prefix", prefix),
         Step::AddPrefix(prefix) => rewrite::write_prefix(line, "add-prefix", prefix),
         Step::BodyLimit { bytes_max } => body_limit::write(line, *bytes_max),
-        Step::Allow(networks) => allow::write(line.name("allow"), networks),
-        Step::Deny(networks) => allow::write(line.name("deny"), networks),
+        Step::Allow(rule) => allow::write(line.name("allow"), rule),
+        Step::Deny(rule) => allow::write(line.name("deny"), rule),
         Step::Cors(cors) => cors::write(line, cors),
+        Step::Csrf(None) => line.off("csrf"),
+        Step::Csrf(Some(csrf)) => csrf::write(line, csrf),
         Step::BasicAuth(None) => line.off("basic-auth"),
         Step::BasicAuth(Some(auth)) => basic_auth::write(line, auth),
+        Step::Jwt(None) => line.off("jwt"),
+        Step::Jwt(Some(jwt)) => jwt::write(line, jwt),
         Step::ClientAuth(demand) => client_auth::write_step(line, *demand),
         Step::RateLimit(limit) => rate_limit::write(line, limit),
         Step::ConcurrencyLimit(limit) => concurrency_limit::write(line, limit),
@@ -232,7 +274,7 @@ pub fn write_terminal(line: &mut Writer, terminal: &Terminal) {
     match terminal {
         Terminal::Respond { status, body, content_type } => respond::write(line, *status, body, content_type.as_deref()),
         Terminal::Redirect { to, status } => redirect::write(line, to, *status),
-        Terminal::Proxy { pool, retry } => proxy::write(line, pool, retry),
+        Terminal::Proxy { pool, retry, rewrites_location } => proxy::write(line, pool, retry, *rewrites_location),
         Terminal::Files(files) => files::write(line, files),
         Terminal::FastCgi(fastcgi) => fastcgi::write(line, fastcgi),
         Terminal::Split(split) => split::write(line, split),
@@ -252,18 +294,22 @@ pub mod tests {
     pub fn surrounded(directive: &Directive, place: Place) -> String {
         let pem = |name: &str| format!("{}/tests/diagnostics/pem/{name}.pem", env!("CARGO_MANIFEST_DIR"));
         let example = directive.example.replace("clients-ca.pem", &pem("cert")).replace("revoked.pem", &pem("list"));
+        let example = example.replace("wildcard.pem", &pem("both"));
         let asked = format!("tls {{ client-auth ca=\"{}\" mode=\"request\"; }}", pem("cert"));
         let answers = match directive.name {
             _ if matches!(directive.lower, Lower::Terminal(_)) => "",
             "route" => "",
             // What they do is done on the way to an upstream.
-            "mirror" | "timeout" => "proxy \"10.0.0.7:80\"",
+            "mirror" | "timeout" | "send-file" => "proxy \"10.0.0.7:80\"",
             _ => "respond 200",
         };
         let site = "site \"localhost\" { respond 200; }";
         match place {
             Place::Top if directive.name == "site" => example,
             Place::Top if directive.name == "pool" => format!("{example}\nsite \"localhost\" {{ proxy \"api\"; }}"),
+            Place::Top if directive.name == "map" => {
+                format!("{example}\nsite \"localhost\" {{ respond 200 body=\"{{map.tier}}\"; }}")
+            }
             Place::Top => format!("{example}\n{site}"),
             Place::Site if directive.name == "client-auth" => {
                 format!("site \"localhost\" {{ {asked}; {example}; respond 200; }}")
@@ -294,7 +340,17 @@ pub mod tests {
             }
             Place::Listener => format!("listener \":443\" {{\n{example}\n}}\n{site}"),
             Place::Limits => format!("limits {{\n{example}\n}}\n{site}"),
+            Place::Jwt => {
+                format!("site \"localhost\" {{ jwt jwks=\"keys.json\" issuer=\"me\" {{\n{example}\n}}; respond 200; }}")
+            }
             Place::BasicAuth => format!("site \"localhost\" {{ basic-auth {{\n{example}\n}}; respond 200; }}"),
+            Place::Match => format!("site \"localhost\" {{ route {{ match {{\n{example}\n}}; respond 200; }}; }}"),
+            Place::Conditions => {
+                format!("site \"localhost\" {{ route {{ match {{ any {{\n{example}\n}}; }}; respond 200; }}; }}")
+            }
+            Place::Map => {
+                format!("map \"m\" key=\"{{host}}\" {{\n{example}\n}}\nsite \"localhost\" {{ respond 200 body=\"{{map.m}}\"; }}")
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::reading::Read;
-use crate::table::{Argument, Block, Kind, Place, Repeat};
+use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
 use crate::written_line::Writer;
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -21,6 +21,13 @@ pub const ARGUMENTS: &[Argument] = &[Argument::any(
     "The name of a pool; or one or more addresses `[scheme://]host:port` or `unix:PATH`, which are a pool written in place.",
 )];
 
+/// Also of the lines of a `split`.
+pub const REWRITE_LOCATION: Property = Property::once(
+    "rewrite-location",
+    Kind::Switch,
+    "Whether `Location` and cookies of an application beneath a prefix are translated to what clients see; `#false` when left out.",
+);
+
 const ADDRESS_OF_SCRIPTS: &str = "for example `unix:/run/php/php8.2-fpm.sock` or `127.0.0.1:9000`";
 
 pub static PROXY: Directive = Directive {
@@ -28,13 +35,18 @@ pub static PROXY: Directive = Directive {
     places: &[Place::Site, Place::Route],
     repeat: Repeat::Many,
     arguments: ARGUMENTS,
+    properties: &[REWRITE_LOCATION],
     block: Block::Optional(Place::Pool),
     summary: "Hands the request to an upstream.",
     details: "A text with a `:` is an address, any other is the name of a pool. Behind addresses the block takes everything that a `pool` takes; \
               behind the name of a pool it takes `retry` alone, which is then for the requests of this route. Pools written in place that are equal are one \
               pool.\n\n\
               In metrics and logs, a pool written in place is named by its addresses, as in `10.0.0.4:8080,10.0.0.5:8080`. When anything \
-              in it is not as by default, a digest of its settings follows: `10.0.0.4:8080,10.0.0.5:8080#6a5f0b2c9d3e4178`.",
+              in it is not as by default, a digest of its settings follows: `10.0.0.4:8080,10.0.0.5:8080#6a5f0b2c9d3e4178`.\n\n\
+              `rewrite-location=#true` is for an application that `strip-prefix` has mounted beneath a prefix and that does not know of it: in `route \"/app/*\" { strip-prefix \"/app\"; proxy \"app\" rewrite-location=#true; }` \
+              its `Location: /login` is `/app/login` for the client. So are `Content-Location`, the URL of `Refresh` and the `Path` of cookies; what `add-prefix` has put in front is taken off. URLs that name a server of the \
+              pool, or the host that was asked for, are translated and lose the host; those of others stay, and so does what begins with the prefix already. A `Domain` of the server's own is left out, and a cookie `__Host-…` keeps its path. \
+              The application is told the prefix in `X-Forwarded-Prefix`, behind that of a trusted proxy. `GET /app` is redirected to `/app/`, so that relative links lead into it. Links in pages are not changed, and neither is what a `rewrite` does undone.",
     example: "proxy \"10.0.0.4:8080\" \"10.0.0.5:8080\" {\n    balance \"least-conn\"\n}",
     lower: Lower::Terminal(lower),
     ..Directive::PLAIN
@@ -74,7 +86,9 @@ impl Sends<'_> {
 
 /// Also the lines of a `split`.
 pub fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
-    read_pool(lowering, line, Sends::Requests).map(|(pool, retry)| Terminal::Proxy { pool, retry })
+    let rewrites_location = line.switch(lowering, REWRITE_LOCATION.name).unwrap_or(false);
+    let (pool, retry) = read_pool(lowering, line, Sends::Requests)?;
+    Some(Terminal::Proxy { pool, retry, rewrites_location })
 }
 
 /// The pool that a line names or writes in place.
@@ -253,8 +267,8 @@ impl Hasher for Fnv {
     }
 }
 
-pub fn write(line: &mut Writer, pool: &PoolName, retry: &RouteRetry) {
-    line.name("proxy").argument(&pool.0);
+pub fn write(line: &mut Writer, pool: &PoolName, retry: &RouteRetry, rewrites_location: bool) {
+    line.name("proxy").argument(&pool.0).switch_unless(false, REWRITE_LOCATION.name, rewrites_location);
     write_retry(line, retry);
 }
 

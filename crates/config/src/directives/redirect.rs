@@ -22,7 +22,7 @@ pub static REDIRECT: Directive = Directive {
     summary: "Sends the client elsewhere.",
     details: "`{uri}` is path and query as they are; `{path}` is the path after the rewrites before this step. The status is 302 when it is \
               left out. What a client chooses freely (a header, a cookie) is one piece of the location, percent-encoded as in `rewrite`; where dots in it would lead elsewhere, the answer is \
-              400, `redirect_escapes_root`.",
+              400, `redirect_escapes_root`. Where all of it is what a `map` has, and that is nothing for this request, the answer is 404, `redirect_nowhere`.",
     example: "redirect \"https://new.example.com{uri}\" status=308",
     lower: Lower::Terminal(lower),
     ..Directive::PLAIN
@@ -55,7 +55,8 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
         None => false,
         Some(TemplatePart::Literal(text)) => text.starts_with('/') || text.starts_with("https://") || text.starts_with("http://"),
         Some(
-            TemplatePart::Placeholder(Placeholder::Path | Placeholder::Uri | Placeholder::Scheme) | TemplatePart::Capture(_),
+            TemplatePart::Placeholder(Placeholder::Path | Placeholder::Uri | Placeholder::Scheme | Placeholder::Map(_))
+            | TemplatePart::Capture(_),
         ) => true,
         // One piece of a URL, and not one itself.
         Some(TemplatePart::Placeholder(_)) => false,

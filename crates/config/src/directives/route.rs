@@ -7,7 +7,7 @@ use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::patterns;
 use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
-use tidegate_model::{MatchLine, PathPattern, Route, RouteOptions, Step, Template, Terminal};
+use tidegate_model::{AccessRule, MatchLine, PathPattern, Route, RouteOptions, Step, Template, Terminal};
 
 pub static ROUTE: Directive = Directive {
     name: "route",
@@ -106,7 +106,7 @@ impl RouteDraft {
 
 /// Whether it is `deny "all"`.
 pub fn denies_all(step: &Step) -> bool {
-    let Step::Deny(networks) = step else { return false };
+    let Step::Deny(AccessRule { networks, .. }) = step else { return false };
     let has_all = |is_v4: bool| networks.iter().any(|network| network.prefix_len() == 0 && network.addr().is_ipv4() == is_v4);
     has_all(true) && has_all(false)
 }
@@ -138,6 +138,7 @@ pub fn read(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<RouteDraft> {
         within.extend(draft.take_files_that_go_on().map(|route| (route, Steps::Complete)));
     }
     warn_of_idle_steps(lowering, &draft, &lines);
+    warn_of_rewrites(lowering, &draft);
     if draft.terminal_at.is_none() && within.is_empty() && line.node.children.is_some() && all_understood {
         draft.end_by_denial();
         if draft.terminal_at.is_none() {
@@ -166,6 +167,22 @@ fn read_name(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<String> {
     Some(name.value)
 }
 
+/// An application beneath a prefix that a `rewrite` has taken off: that is not undone in its answers.
+fn warn_of_rewrites(lowering: &mut Lowering<'_>, draft: &RouteDraft) {
+    let rewrites_location = match &draft.terminal {
+        Some(Terminal::Proxy { rewrites_location, .. }) => *rewrites_location,
+        Some(Terminal::Split(split)) => split.arms.iter().any(|arm| arm.rewrites_location),
+        Some(Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) | Terminal::FastCgi(_)) | None => false,
+    };
+    let is_mounted = draft.steps.iter().any(|(step, _)| matches!(step, Step::StripPrefix(_) | Step::AddPrefix(_)));
+    let rewrite = draft.steps.iter().find(|(step, _)| matches!(step, Step::Rewrite { .. }));
+    if let (Some((_, at)), true, false) = (rewrite, rewrites_location, is_mounted) {
+        let message = "`rewrite-location` does not undo this: what a `rewrite` makes of one path says nothing about others";
+        let diagnostic = Diagnostic::warning("rewrite-not-undone", at.clone(), message);
+        lowering.report(diagnostic.help("take the prefix off with `strip-prefix`, as in `strip-prefix \"/app\"`"));
+    }
+}
+
 /// What happens on the way to an upstream, in a route none of whose requests go to one.
 fn warn_of_idle_steps(lowering: &mut Lowering<'_>, draft: &RouteDraft, lines: &[Line<'_>]) {
     match &draft.terminal {
@@ -174,6 +191,7 @@ fn warn_of_idle_steps(lowering: &mut Lowering<'_>, draft: &RouteDraft, lines: &[
     }
     let is_idle = |line: &&Line<'_>| match line.directive.name {
         "mirror" => true,
+        "send-file" => !matches!(draft.terminal, Some(Terminal::FastCgi(_))),
         "timeout" => match draft.terminal {
             Some(Terminal::FastCgi(_)) => false,
             Some(Terminal::Files(_)) => line.property("total").is_none(),

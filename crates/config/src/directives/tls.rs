@@ -4,7 +4,7 @@
 use crate::diagnostics::{Diagnostic, Location, shortened};
 use crate::directives::pem::{check_certificate_file, check_key_file};
 use crate::directives::{acme, client_auth};
-use crate::language::{Directive, Line};
+use crate::language::{Directive, Line, Lower, Said};
 use crate::lowering::Lowering;
 use crate::reading::Read;
 use crate::spans::WrittenAddress;
@@ -33,13 +33,38 @@ pub static TLS: Directive = Directive {
               With `tls \"off\"` an address without a scheme is plain HTTP, on port 80 when it has no port either.",
     default: "by ACME for public names, signed by the internal CA for others",
     example: "tls \"internal\" {\n    min \"1.3\"\n}",
-    said_otherwise: &[
-        (&["minVersion", "protocols", "ssl_protocols"], "it stands in the block, as in `tls { min \"1.3\" }`"),
-        (&["certFile", "certificate", "crt", "chain"], "it is `cert=`, as in `tls cert=\"cert.pem\" key=\"key.pem\"`"),
-        (&["keyFile", "private_key"], "it is `key=`, as in `tls cert=\"cert.pem\" key=\"key.pem\"`"),
-    ],
+    said_otherwise: TLS_SAID_OTHERWISE,
     ..Directive::PLAIN
 };
+
+pub static SHARED_TLS: Directive = Directive {
+    name: "tls",
+    places: &[Place::Top],
+    repeat: Repeat::Many,
+    properties: &[
+        Property::once("cert", Kind::Path, "Certificate chain in PEM, leaf first. It may hold the key as well."),
+        Property::once("key", Kind::Path, "Private key in PEM, when it is not in `cert`."),
+    ],
+    summary: "A certificate that is given once, for every site that it covers.",
+    details: "Each site that says nothing of where its certificate comes from, and all of whose hosts such certificates cover, has it as if it stood there; nothing is obtained for it by ACME. Several lines are several certificates: \
+              other names, or ECDSA and RSA side by side. A site with hosts that none covers stays as it is as a whole, and `check` says so; so does a site with `tls cert=`, `tls \"internal\"`, `on-demand` or an `acme` of its own. \
+              Which names a certificate has is looked at when the configuration is read; that the files were renewed is noticed as with those of a site.",
+    default: "sites have certificates of their own",
+    example: "tls cert=\"wildcard.pem\"",
+    lower: Lower::Top(lower_shared),
+    said_otherwise: TLS_SAID_OTHERWISE,
+    meant: "how handshakes are made is said in the `tls` of a site; here a certificate is given, as in `tls cert=\"wildcard.pem\" key=\"wildcard.key\"`",
+    ..Directive::PLAIN
+};
+
+const TLS_SAID_OTHERWISE: &[Said] = &[
+    (&["minVersion", "protocols", "ssl_protocols"], "it stands in the block, as in `tls { min \"1.3\" }`"),
+    (&["certFile", "certificate", "crt", "chain"], "it is `cert=`, as in `tls cert=\"cert.pem\" key=\"key.pem\"`"),
+    (&["keyFile", "private_key"], "it is `key=`, as in `tls cert=\"cert.pem\" key=\"key.pem\"`"),
+];
+
+/// Each is looked at for every site.
+const SHARED_MAX: usize = 100;
 
 pub static MIN: Directive = Directive {
     name: "min",
@@ -176,6 +201,30 @@ pub fn lower(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Line<'_>)
         draft.settings_at.insert(child.directive.name, child.location());
         lower_setting(lowering, draft, &child);
     }
+}
+
+fn lower_shared(lowering: &mut Lowering<'_>, line: &Line<'_>) {
+    if line.arguments().next().is_some() {
+        // What that would be was said by the table.
+        return;
+    }
+    if line.property("cert").is_none() && line.property("key").is_none() {
+        let diagnostic =
+            Diagnostic::error("missing-cert", line.location(), "`tls` at the top level gives a certificate, and this names none");
+        return lowering.report(diagnostic.help(SHARED_TLS.meant));
+    }
+    let Some(certificate) = read_certificate(lowering, line) else { return };
+    let certificates = &mut lowering.configuration.certificates;
+    if certificates.contains(&certificate) {
+        let diagnostic = Diagnostic::warning("duplicate-certificate", line.location(), "this certificate is given twice");
+        return lowering.report(diagnostic.help("remove one of them"));
+    }
+    if certificates.len() == SHARED_MAX {
+        let message = format!("there are more than {SHARED_MAX} certificates for many sites");
+        return lowering
+            .report(Diagnostic::error("bad-value", line.location(), message).help("give those of one site in its own `tls`"));
+    }
+    certificates.push(certificate);
 }
 
 fn lower_setting(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Line<'_>) {
@@ -394,12 +443,17 @@ pub fn write(lines: &mut Lines, tls: &Tls) {
             lines.line().name("tls").argument("internal");
         }
         TlsSource::Off => lines.line().off("tls"),
-        TlsSource::Files(certificates) => lines.extend(certificates, |line, Certificate { cert, key }| {
-            let key = key.as_ref().map(|key| key.display());
-            line.repeated("tls").property("cert", cert.display()).optional("key", key);
-        }),
+        TlsSource::Files(certificates) => write_certificates(lines, certificates),
     }
     lines.line().name("tls").lines(|lines| write_settings(lines, tls));
+}
+
+/// Of a site, or of those that have theirs in common.
+pub fn write_certificates(lines: &mut Lines, certificates: &[Certificate]) {
+    lines.extend(certificates, |line, Certificate { cert, key }| {
+        let key = key.as_ref().map(|key| key.display());
+        line.repeated("tls").property("cert", cert.display()).optional("key", key);
+    });
 }
 
 fn write_settings(lines: &mut Lines, tls: &Tls) {

@@ -11,6 +11,8 @@ use serde_json::{Map, Number, Value};
 pub const SECRET: &str = "***";
 pub const STEPS: &str = "steps";
 pub const NOT: &str = "not";
+/// In a list of `not` blocks of a `match`: the conditions that have the word in front of them.
+pub const LINE: &str = "line";
 
 /// The directives of a block as members of an object. What the language does not know is left out.
 pub fn members<'n>(nodes: impl IntoIterator<Item = &'n Node>, place: Place) -> Map<String, Value> {
@@ -168,15 +170,21 @@ fn value(directive: &'static Directive, entries: &[WrittenEntry<'_>], children: 
     if let Some(argument) = bare(directive) {
         return members.remove(argument.name).unwrap_or(Value::Null);
     }
-    if !negated.is_empty() {
-        members.insert(NOT.into(), negated.into());
-    }
     match directive.block {
         Block::None => {}
         Block::Optional(place) | Block::Required(place) if has_steps(place) => {
             members.insert(STEPS.into(), steps(children.unwrap_or_default(), place).into());
         }
         Block::Optional(place) | Block::Required(place) => members.extend(self::members(children.unwrap_or_default(), place)),
+    }
+    if !negated.is_empty() {
+        match members.get_mut(NOT) {
+            // Beside blocks of that name, so that they are one member.
+            Some(Value::Array(blocks)) => blocks.insert(0, serde_json::json!({ LINE: negated })),
+            _ => {
+                members.insert(NOT.into(), negated.into());
+            }
+        }
     }
     members.into()
 }
@@ -205,7 +213,11 @@ pub fn has_steps(place: Place) -> bool {
         | Place::Acme
         | Place::Listener
         | Place::Limits
-        | Place::BasicAuth => false,
+        | Place::BasicAuth
+        | Place::Jwt
+        | Place::Match
+        | Place::Conditions
+        | Place::Map => false,
     }
 }
 

@@ -4,7 +4,7 @@
 
 use crate::diagnostics::{Location, nearest, quoted_list, shortened};
 use crate::directives::LANGUAGE;
-use crate::document::json::{self, NOT, STEPS, is_filled_in};
+use crate::document::json::{self, LINE, NOT, STEPS, is_filled_in};
 use crate::document::{EditError, EditFault};
 use crate::language::Directive;
 use crate::syntax::{Entry, Literal, Name, Node, Value as NodeValue};
@@ -85,8 +85,11 @@ impl Reader {
             let pointer = join(pointer, name);
             match (directive.repeat, value) {
                 (Repeat::Once, value) => nodes.push(self.node(directive, value, &pointer)),
+                // The word in front of a condition, and no block.
+                (Repeat::Many, Value::Object(_)) if place == Place::Match && name == NOT => {}
                 (Repeat::Many, Value::Array(list)) => {
-                    let items = list.iter().enumerate();
+                    let is_block = |(_, item): &(usize, &Value)| place != Place::Match || name != NOT || item.get(LINE).is_none();
+                    let items = list.iter().enumerate().filter(is_block);
                     nodes.extend(items.map(|(index, item)| self.node(directive, item, &join(&pointer, &index.to_string()))));
                 }
                 (Repeat::Many, other) => self.wrong_type(&pointer, &format!("`{name}`"), "a list", other),
@@ -141,8 +144,15 @@ impl Reader {
         self.unknown_members(members, &known_members(directive), pointer, &owner);
         self.arguments(directive, members, pointer, &mut node);
         self.properties(directive, members, pointer, &mut node);
-        if let Some(negated) = members.get(NOT).filter(|_| json::is_match(directive)) {
-            self.negated(directive, negated, &join(pointer, NOT), &mut node);
+        match members.get(NOT).filter(|_| json::is_match(directive)) {
+            Some(Value::Array(blocks)) => {
+                let line = blocks.iter().enumerate().find_map(|(index, item)| Some((index, item.get(LINE)?)));
+                if let Some((index, negated)) = line {
+                    self.negated(directive, negated, &join(&join(pointer, NOT), &format!("{index}/{LINE}")), &mut node);
+                }
+            }
+            Some(negated) => self.negated(directive, negated, &join(pointer, NOT), &mut node),
+            None => {}
         }
         match directive.block {
             Block::None => {}

@@ -12,6 +12,12 @@ use tidegate_api::{Certificate, CertificateFault, CertificateSource, Certificate
 use tidegate_model::{HostPattern, Scheme, TlsSource};
 use tidegate_telemetry::CertificateEnd;
 
+/// Whether a certificate of the wildcard is for the name.
+fn is_below(name: &str, wildcard: &str) -> bool {
+    let parent = wildcard.strip_prefix("*.");
+    parent.is_some() && name.split_once('.').map(|(_, parent)| parent) == parent
+}
+
 /// As the API has it.
 fn certificate_fault(Fault { at, cause, remedy }: Fault) -> CertificateFault {
     CertificateFault { at, cause, remedy }
@@ -39,7 +45,9 @@ impl Control {
         if !statuses.is_empty() {
             let sites = self.sites_by_name();
             certificates.extend(statuses.into_iter().map(|status| {
-                let site = sites.get(&status.name).cloned().unwrap_or_default();
+                // That of a wildcard which names share is of the first site that has one of them.
+                let of_shared = || sites.iter().filter(|(name, _)| is_below(name, &status.name)).map(|(_, site)| site).min();
+                let site = sites.get(&status.name).or_else(of_shared).cloned().unwrap_or_default();
                 self.obtained_report(site, status)
             }));
         }

@@ -54,9 +54,13 @@ fn set(entry: &mut Entry, name: &str, value: &Literal) -> Result<(), String> {
         "backup" => entry.backup.replace(switch(name, value)?).is_none(),
         "priority" => entry.priority.replace(number(name, value)?).is_none(),
         "zone" => entry.zone.replace(text(name, value)?).is_none(),
+        "max-connections" => entry.max_connections.replace(number(name, value)?).is_none(),
+        "max-requests" => entry.max_requests.replace(number(name, value)?).is_none(),
         "leaving" => entry.leaving.replace(switch(name, value)?).is_none(),
         _ => {
-            return Err(format!("`{name}` is not known; `weight`, `backup`, `priority`, `zone` and `leaving` are"));
+            return Err(format!(
+                "`{name}` is not known; `weight`, `backup`, `priority`, `zone`, `max-connections`, `max-requests` and `leaving` are"
+            ));
         }
     };
     if is_new { Ok(()) } else { Err(format!("`{name}` is written twice")) }

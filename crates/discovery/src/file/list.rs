@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use tidegate_model::{Server, UpstreamAddress};
+use tidegate_model::{Bounds, Server, UpstreamAddress};
 
 /// Ten thousand servers take about half of it.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -96,6 +96,10 @@ pub struct Entry {
     pub backup: Option<bool>,
     pub priority: Option<i128>,
     pub zone: Option<String>,
+    #[serde(rename = "max-connections")]
+    pub max_connections: Option<i128>,
+    #[serde(rename = "max-requests")]
+    pub max_requests: Option<i128>,
     pub leaving: Option<bool>,
 }
 
@@ -128,6 +132,13 @@ impl Entry {
             }
             server.zone = Some(zone.into());
         }
+        let count = |name: &str, count: Option<i128>| {
+            let most = Bounds::COUNT_MAX;
+            let in_range = |count| u32::try_from(count).ok().filter(|count| (1..=most).contains(count));
+            count.map(|count| in_range(count).ok_or_else(|| format!("`{name}` must be 1 to {most}"))).transpose()
+        };
+        server.bounds.connections = count("max-connections", self.max_connections)?;
+        server.bounds.requests = count("max-requests", self.max_requests)?;
         Ok(Endpoint { server, addresses: Vec::new(), is_leaving: self.leaving.unwrap_or(false) })
     }
 }
@@ -143,7 +154,9 @@ mod tests {
             let server = &endpoint.server;
             let zone = server.zone.as_ref().map(|zone| format!(" in {zone}")).unwrap_or_default();
             let leaving = if endpoint.is_leaving { " leaving" } else { "" };
-            format!("{} *{} ^{}{zone}{leaving}", server.address, server.weight, server.priority)
+            let bound = |sign: char, count: Option<u32>| count.map(|count| format!(" {sign}{count}")).unwrap_or_default();
+            let bounds = [bound('c', server.bounds.connections), bound('r', server.bounds.requests)].concat();
+            format!("{} *{} ^{}{zone}{bounds}{leaving}", server.address, server.weight, server.priority)
         };
         endpoints.iter().map(describe).collect::<Vec<_>>().join(", ")
     }
@@ -168,6 +181,7 @@ mod tests {
             "10.0.0.1:80 *1 ^0, 10.0.0.2:80 *2 ^1 in a leaving",
         );
         check(r#"[{"address": "10.0.0.2:80", "priority": 7, "backup": null}]"#, "10.0.0.2:80 *1 ^7");
+        check(r#"[{"address": "a:1", "max-connections": 8, "max-requests": 1000000}]"#, "a:1 *1 ^0 c8 r1000000");
         check("\u{feff}[\"a:1\"]", "a:1 *1 ^0");
     }
 
@@ -187,8 +201,9 @@ mod tests {
         check("[{\"address\": \"a:1\", \"zone\": \"\"}]", "error: line 1: `zone` must have 1 to 64 characters on one line");
         check(
             "[\n{\"adress\": \"a:1\"}]",
-            "error: line 2: unknown field `adress`, expected one of `address`, `weight`, `backup`, `priority`, `zone`, `leaving`",
+            "error: line 2: unknown field `adress`, expected one of `address`, `weight`, `backup`, `priority`, `zone`, `max-connections`, `max-requests`, `leaving`",
         );
+        check("[{\"address\": \"a:1\", \"max-requests\": 0}]", "error: line 1: `max-requests` must be 1 to 1000000");
         check("[{\"weight\": 1}]", "error: line 1: missing field `address`");
         check("{\n\"server\": []}", "error: line 2: unknown field `server`, expected `servers`");
         check("{}", "error: line 1: missing field `servers`");
@@ -218,7 +233,7 @@ mod tests {
         check("server \"a:1\" \"b:1\"", "error: line 1: write each server on a line of its own");
         check(
             "server \"a:1\" weigth=2",
-            "error: line 1: `weigth` is not known; `weight`, `backup`, `priority`, `zone` and `leaving` are",
+            "error: line 1: `weigth` is not known; `weight`, `backup`, `priority`, `zone`, `max-connections`, `max-requests` and `leaving` are",
         );
         check("server \"a:1\" weight=300", "error: line 1: `weight` must be 1 to 256");
         check("server \"a:1\" weight=\"2\"", "error: line 1: `weight` must be a number");

@@ -19,11 +19,12 @@ use crate::titles::shares;
 use listener::Place;
 use tidegate_api::{ExplainedPool, ExplainedRequest, Explanation, Outcome, OutcomeKind, Server, Setting};
 use tidegate_config::writing::{self, WrittenSetting, show_size};
-use tidegate_middleware::Refusal;
+use tidegate_middleware::{IdentityFields, Refusal};
 use tidegate_model::listening::{listening_shared, redirect_site, site_name, websocket_over_http2};
 use tidegate_model::{Configuration, PoolName, Route, Scheme, Site, Step, Terminal};
 use tidegate_routing::decision::{Arrival, Rejection, Sender, SiteRules};
 use tidegate_routing::{RouteId, SiteId};
+use tidegate_tables::Maps;
 use tidegate_wire::head::{HeaderId, RequestHead};
 use tidegate_wire::websocket::{PROTOCOL, check_handshake};
 use tidegate_wire::{HeadError, http1};
@@ -31,8 +32,9 @@ use walk::{Walked, walk};
 
 /// Follows a request through a configuration. `Err` is a request that cannot be put into bytes, or a configuration that
 /// does not compile; a request that the proxy would refuse is an explanation like any other.
-pub fn explain(configuration: &Configuration, request: &Question) -> Result<Explanation, String> {
-    let mut answer = follow(configuration, request)?;
+/// `maps` are those of the configuration, with their rows.
+pub fn explain(configuration: &Configuration, request: &Question, maps: &Maps) -> Result<Explanation, String> {
+    let mut answer = follow(configuration, request, maps)?;
     answer.has_route = has_route(answer.outcome.kind);
     answer.text = render::text(&answer);
     Ok(answer)
@@ -51,7 +53,7 @@ pub fn add_running(explanation: &mut Explanation, servers: Vec<Server>) {
     explanation.text = render::text(explanation);
 }
 
-fn follow(configuration: &Configuration, request: &Question) -> Result<Explanation, String> {
+fn follow(configuration: &Configuration, request: &Question, maps: &Maps) -> Result<Explanation, String> {
     let head = request.head(&configuration.limits)?;
     let listening = listening_shared(configuration);
     let mut answer = unanswered(configuration, request);
@@ -105,8 +107,8 @@ fn follow(configuration: &Configuration, request: &Question) -> Result<Explanati
     let made_for = tls_site.map(rules_of).transpose()?.map(|rules| rules.tls);
     let rules = named.map(rules_of).transpose()?;
     let arrival = Arrival { router: &place.router, local_ip: place.local_ip, tls: made_for.as_deref() };
-    let sender = Sender { scheme: request.scheme, ip: request.client_ip, certificate: None };
-    let decided = decide(arrival, rules.as_ref(), &mut head, sender);
+    let sender = Sender { scheme: request.scheme, ip: request.client_ip, certificate: None, maps };
+    let decided = decide(arrival, named.map(site_of).zip(rules.as_ref()), &mut head, sender);
     see(&mut answer.request, &head);
     match decided {
         Ok((id, rules, taken)) => {
@@ -115,7 +117,7 @@ fn follow(configuration: &Configuration, request: &Question) -> Result<Explanati
             take_route(&mut answer, configuration, site, taken, &reasons);
             let route = taken.map(|taken| &site.routes[taken.0 as usize]);
             answer.notes.extend(note_of_files(route));
-            take_steps(&mut answer, request, walk(site, route, request, &mut head)?);
+            take_steps(&mut answer, request, walk(site, route, (request, maps), &mut head)?);
         }
         Err(rejection) => take_rejection(&mut answer, rejection),
     }
@@ -145,12 +147,13 @@ fn switch(configuration: &Configuration, place: &Place<'_>, request: &Question, 
 /// Both halves of the decision, between which the proxy may wait for the end of a handshake.
 fn decide<'r>(
     arrival: Arrival<'_>,
-    rules: Option<&'r SiteRules>,
+    site: Option<(&Site, &'r SiteRules)>,
     head: &mut RequestHead,
     sender: Sender<'_>,
 ) -> Result<(SiteId, &'r SiteRules, Option<RouteId>), Rejection> {
-    let rules = rules.ok_or(Rejection::UnknownHost)?;
+    let (site, rules) = site.ok_or(Rejection::UnknownHost)?;
     let id = arrival.admit(head, |id| (id, rules))?;
+    IdentityFields::of(site.all_steps()).remove_claimed(&mut head.fields);
     Ok((id, rules, rules.find_route(head, sender)?))
 }
 

@@ -158,8 +158,11 @@ fn render_pool(page: &mut Page, pool: &ExplainedPool) {
             priority => format!(", priority {priority}"),
         };
         let zone = server.zone.as_ref().map(|zone| format!(", zone {zone}")).unwrap_or_default();
+        let bound = |name: &str, count: Option<u32>| count.map(|count| format!(", {name} {count}")).unwrap_or_default();
+        let connections = bound("max-connections", server.max_connections);
+        let requests = bound("max-requests", server.max_requests);
         let live = live_text(server).unwrap_or_default();
-        page.row(label, &format!("{}, weight {}{priority}{zone}{live}", server.address, server.weight));
+        page.row(label, &format!("{}, weight {}{priority}{zone}{connections}{requests}{live}", server.address, server.weight));
         label = "";
     }
     page.row("", &settings(&pool.settings));

@@ -9,6 +9,7 @@ use tidegate_middleware::{
     CompiledStep, Context, Halt, Limited, Refusal, RequestId, Scope, Scratch, Walk, apply_request, compile_steps,
 };
 use tidegate_model::{Route, Site};
+use tidegate_tables::Maps;
 use tidegate_wire::BodyFraming;
 use tidegate_wire::head::RequestHead;
 use tidegate_wire::http1::request_framing;
@@ -28,7 +29,7 @@ pub enum Walked {
 pub fn walk(
     site: &Site,
     route: Option<&Route>,
-    question: &Question,
+    (question, maps): (&Question, &Maps),
     head: &mut RequestHead,
 ) -> Result<Result<Walked, Refusal>, String> {
     let tables = Tables::default();
@@ -47,22 +48,25 @@ pub fn walk(
         tls_version: None,
         client_certificate: None,
         tls_ja4: None,
+        introduction: None,
         upstream_address: None,
         request_id: RequestId(0),
         given_id: None,
         user: None,
+        claims: None,
         error: None,
         now_unix_ms: 0,
         since_start: Duration::ZERO,
         asked_path: head.path,
         asked_query: head.query,
+        maps,
     };
     let declared = request_framing(head).ok().and_then(BodyFraming::declared_length);
     let mut limited = Limited::default();
     let halt = apply_request(&steps, &mut Walk::default(), head, &context, &mut Scratch::default(), &mut limited);
     let after = match halt {
         Ok(Halt::Done(after)) => after,
-        Ok(Halt::Authenticate(_)) => return Ok(Ok(Walked::UpToLogIn)),
+        Ok(Halt::Authenticate(_) | Halt::Verify(_)) => return Ok(Ok(Walked::UpToLogIn)),
         Err(refusal) => return Ok(Err(refusal)),
     };
     if after.body_limit.is_some_and(|limit| limit.check_declared(declared).is_err()) {

@@ -5,11 +5,8 @@ use super::settings::{change, different};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_api::{ChangeKind, Effect, ListenerChange, SettingChange};
 use tidegate_config::writing::{self, WrittenSetting, proxy};
-use tidegate_model::listening::{
-    Answering, ListenerProtocol, Listening, listening, proxy_protocol_from, site_name, socket_access, trusted_proxies,
-    websocket_over_http2,
-};
-use tidegate_model::{Configuration, HostPattern, ListenAddress, ListenerOptions, ListenerPlace, TcpTarget};
+use tidegate_model::listening::{Answering, ListenerProtocol, Listening, listener_options, listening, site_name};
+use tidegate_model::{Configuration, HostPattern, ListenAddress, TcpTarget};
 
 /// Options written for an address that no site listens on have no effect, and no entry.
 pub fn changes(before: &Configuration, after: &Configuration) -> Vec<ListenerChange> {
@@ -70,17 +67,7 @@ fn setting_changes(
 }
 
 fn options(configuration: &Configuration, address: ListenAddress) -> Vec<WrittenSetting> {
-    let options = ListenerOptions {
-        place: match address {
-            ListenAddress::Tcp(address) => ListenerPlace::Tcp { ip: Some(address.ip()), port: address.port() },
-            ListenAddress::Unix(name) => ListenerPlace::Unix(name),
-        },
-        access: socket_access(configuration, address),
-        trusted_proxies: trusted_proxies(configuration, address),
-        proxy_protocol_from: proxy_protocol_from(configuration, address),
-        websocket_over_http2: websocket_over_http2(configuration, address),
-    };
-    writing::of_listener(&options, &configuration.filled)
+    writing::of_listener(&listener_options(configuration, address), &configuration.filled)
 }
 
 /// Where connections are passed on to. Those of a name that is passed on no more are drained, since they could not be

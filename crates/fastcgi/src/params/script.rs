@@ -3,7 +3,8 @@
 //! environment is made in `params`.
 //!
 //! A path is only ever split where it has a slash as it was sent. A slash that was percent-encoded, an empty segment or
-//! a dot segment would let a path name a script that the rules for its folder did not see.
+//! a dot segment would let a path name a script that the rules for its folder did not see. Behind the name of the
+//! script an encoded slash is text of the client's for the script, decoded as all of PATH_INFO.
 
 use std::fmt;
 
@@ -57,7 +58,7 @@ pub enum PathError {
     Nul,
     /// `.` or `..`, decoded, between slashes or backslashes of any kind.
     DotSegment,
-    /// `%2F` in a path that names a script.
+    /// `%2F` in the name of a script, or in front of it.
     EncodedSlash,
     /// `//` before the end of the script's name.
     EmptySegment,
@@ -194,7 +195,7 @@ fn decode(path: &[u8], suffix: &[u8]) -> Result<Decoded, PathError> {
             return Err(PathError::DotSegment);
         }
         let is_last = segments.peek().is_none();
-        if segment.contains(&b'/') {
+        if segment.contains(&b'/') && decoded.script_end.is_none() {
             decoded.flaw = decoded.flaw.or(Some(PathError::EncodedSlash));
         } else if segment.is_empty() && !is_last && decoded.script_end.is_none() {
             decoded.flaw = decoded.flaw.or(Some(PathError::EmptySegment));
@@ -258,7 +259,7 @@ impl fmt::Display for PathError {
             PathError::BadPercentEncoding => "the path has a percent sign without two hex digits",
             PathError::Nul => "the path has a NUL in it",
             PathError::DotSegment => "the path has a segment of one or two dots, and could leave the root of the scripts",
-            PathError::EncodedSlash => "the path of a script has an encoded slash in it",
+            PathError::EncodedSlash => "the name of a script has an encoded slash in it",
             PathError::EmptySegment => "the path of a script has two slashes in a row",
         })
     }

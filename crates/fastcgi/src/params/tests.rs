@@ -36,6 +36,9 @@ fn the_first_segment_with_the_suffix_is_the_script() {
     check("/%C3%BC.php", "/\\xc3\\xbc.php", "");
     check("/a.php//b//", "/a.php", "//b//");
     check("/a.php/%25%32%46", "/a.php", "/%2F");
+    check("/a.php/b%2Fc", "/a.php", "/b/c");
+    check("/a.php/b%2fc/%2F", "/a.php", "/b/c//");
+    check("/a.php/%2Fb.php", "/a.php", "//b.php");
     check("/...php", "/...php", "");
     check("/", "/index.php", "");
     check("/blog/", "/blog/index.php", "");
@@ -98,7 +101,7 @@ fn paths_that_could_name_another_file_than_they_seem_to_are_refused() {
     ] {
         check(path, PathError::DotSegment, true);
     }
-    for path in ["/a%2Fb.php", "/a%2fb/c.php", "/a.php/b%2Fc", "/%2F", "/a%2Fb/", "/a.php%2Fb", "/a.php%2F"] {
+    for path in ["/a%2Fb.php", "/a%2fb/c.php", "/a%2Fb.php/c", "/%2F", "/a%2Fb/", "/a.php%2Fb", "/a.php%2F"] {
         check(path, PathError::EncodedSlash, false);
     }
     for path in ["//a.php", "/a//b.php", "/a///b/c.php/d", "//", "/a//"] {

@@ -15,6 +15,7 @@ use crate::tries::Try;
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
+use std::borrow::Cow;
 use std::fs::File;
 use std::hash::RandomState;
 use std::io;
@@ -64,6 +65,25 @@ impl Root {
     /// Answers one request. It opens some files at most, and waits for the file system no longer than that takes.
     pub fn answer(&self, ask: &Ask, now: SystemTime) -> Answer {
         self.find(ask, now).unwrap_or_else(Answer::Refused)
+    }
+
+    /// Answers with the file that an application names for a request: a path below the root, decoded. What the request
+    /// asks for beside its path counts, and the application's word for what the file is.
+    pub fn send(&self, name: &[u8], media_type: Option<String>, ask: &Ask, now: SystemTime) -> Answer {
+        let find = || {
+            let path = path::named(name)?;
+            if path.is_hidden && !self.hidden {
+                return Err(Refused::NotFound);
+            }
+            match self.kind(&path.relative)? {
+                Kind::File(open) => {
+                    let media_type = media_type.map_or_else(|| self.media_types.of(&path.relative), Cow::Owned);
+                    Representation { open, media_type, coding: None, varies: false }.answer(ask, now, &self.boundary_seed)
+                }
+                Kind::Folder | Kind::Special => Err(Refused::NotFound),
+            }
+        };
+        find().unwrap_or_else(Answer::Refused)
     }
 
     /// Lists a folder that [`Root::answer`] found: a page, or why not. It looks at up to 20,000 names, so it belongs on

@@ -2,6 +2,7 @@
 
 mod hostile;
 mod listings;
+mod named;
 mod variants;
 
 use super::Root;

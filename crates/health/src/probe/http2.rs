@@ -127,6 +127,7 @@ impl Asking<'_> {
                     return Ok(true);
                 }
                 Event::Reset { code, .. } => return Err(fault(&format!("the request was reset: {}", code.name()))),
+                Event::Malformed { fault: broken, .. } => return Err(ProbeFault::Http { why: causes(&broken) }),
                 Event::GoAway { last_id, code } if last_id < self.key.id() => {
                     return Err(fault(&format!("the server takes no requests: {}", code.name())));
                 }

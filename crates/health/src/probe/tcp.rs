@@ -101,7 +101,7 @@ async fn begin(
     let header: &[u8] = match proxy_protocol {
         None => return Ok(stream),
         Some(ProxyProtocol::V1) => LOCAL_V1,
-        Some(ProxyProtocol::V2) => LOCAL_V2,
+        Some(ProxyProtocol::V2(_)) => LOCAL_V2,
     };
     limit
         .hold(Stage::Connect, async {

@@ -28,8 +28,14 @@ pub const HALF_CLOSE_GRACE: Duration = Duration::from_secs(2);
 /// A client that has ended its side, and is looked at once it has been sent nothing for a while.
 struct HalfClosed {
     grace: Pin<Box<dyn Future<Output = ()>>>,
-    /// `None` while a send waited for it.
+    /// Bytes that were sent before, once everything was handed over that had gathered.
     sent_before: Option<u64>,
+}
+
+impl HalfClosed {
+    fn begin() -> HalfClosed {
+        HalfClosed { grace: Box::pin(rt::sleep(HALF_CLOSE_GRACE)), sent_before: None }
+    }
 }
 
 /// A connection with its socket.
@@ -109,22 +115,21 @@ impl<S: Sock> FrameIo<S> {
         if let Poll::Ready(end) = owner.poll_deadlines(cx) {
             return Poll::Ready(end);
         }
+        let sent = self.stream.sent_bytes();
         while let Some(half_closed) = &mut self.half_closed {
-            ready!(half_closed.grace.as_mut().poll(cx));
-            let sent_before = half_closed.sent_before;
-            let half_closed = self.half_closed_now();
-            if sent_before.is_some() && half_closed.sent_before == sent_before {
+            if half_closed.grace.as_mut().poll(cx).is_pending() {
+                if self.sealed.is_none() {
+                    half_closed.sent_before.get_or_insert(sent);
+                }
+                return Poll::Pending;
+            }
+            let is_sending = self.sealed.is_some() || self.stream.sock.unsent_bytes() > 0;
+            if half_closed.sent_before == Some(sent) && !is_sending {
                 return Poll::Ready(None);
             }
-            self.half_closed = Some(half_closed);
+            self.half_closed = Some(HalfClosed::begin());
         }
         Poll::Pending
-    }
-
-    fn half_closed_now(&self) -> HalfClosed {
-        let is_sending = self.stream.sock.unsent_bytes() > 0;
-        let sent_before = Some(self.stream.sent_bytes()).filter(|_| !is_sending);
-        HalfClosed { grace: Box::pin(rt::sleep(HALF_CLOSE_GRACE)), sent_before }
     }
 
     /// Takes what was read; an error is the end of the connection. So is the end of the stream, unless it is that of a
@@ -141,7 +146,7 @@ impl<S: Sock> FrameIo<S> {
             if !self.shared.end_input() {
                 return Err(None);
             }
-            self.half_closed = Some(self.half_closed_now());
+            self.half_closed = Some(HalfClosed::begin());
             return Ok(());
         }
         let (mut input, now) = (&data[..], rt::now());

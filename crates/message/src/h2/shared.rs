@@ -187,6 +187,12 @@ impl H2Shared {
                         slot.settle(held);
                     }
                 }
+                Event::Malformed { key, fault, is_answerable } => {
+                    if let Some(slot) = connection.user(key) {
+                        slot.end_malformed(StreamFault::BadBody(fault), is_answerable);
+                        slot.settle(held);
+                    }
+                }
                 Event::Reset { key, code, by_peer } => {
                     if let Some(slot) = connection.user(key) {
                         slot.fail(StreamFault::Reset { code, by_peer });

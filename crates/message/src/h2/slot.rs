@@ -6,11 +6,11 @@ use super::spare;
 use std::task::Waker;
 use tidegate_transport::Buf;
 use tidegate_transport::buffer;
-use tidegate_wire::HeadError;
 use tidegate_wire::h2::StreamKey;
 use tidegate_wire::h2::connection::Connection;
 use tidegate_wire::h2::frame::{ErrorCode, FRAME_PAYLOAD_MAX};
 use tidegate_wire::head::{Fields, ResponseHead};
+use tidegate_wire::{BodyError, HeadError};
 
 /// Why nothing more comes on a stream, or goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub enum StreamFault {
     },
     /// A head of the peer's, or its trailers, broke a rule.
     Malformed(HeadError),
+    /// The body of its message broke a rule, or where its trailers stand.
+    BadBody(BodyError),
     /// The server has left and says that it has not looked at the request.
     Unprocessed,
     /// The connection ended under it.
@@ -123,14 +125,22 @@ impl Slot {
     pub(super) fn take_trailers(&mut self, trailers: Result<Box<Fields>, HeadError>, is_answerable: bool) {
         match trailers {
             Ok(trailers) => self.arrived.get_or_insert_default().trailers = Some(trailers),
-            Err(error) if is_answerable && self.fault.is_none() => {
-                self.fault = Some(StreamFault::Malformed(error));
-                self.is_answerable = true;
-            }
-            Err(_) if is_answerable => {}
-            Err(error) => self.fail(StreamFault::Malformed(error)),
+            Err(error) => self.end_malformed(StreamFault::Malformed(error), is_answerable),
         }
         self.wake_reader();
+    }
+
+    /// Ends the message for who reads it; who writes may go on, where it is answerable.
+    pub(super) fn end_malformed(&mut self, fault: StreamFault, is_answerable: bool) {
+        match self.fault {
+            None if is_answerable => {
+                self.fault = Some(fault);
+                self.is_answerable = true;
+                self.wake_reader();
+            }
+            Some(_) if is_answerable => {}
+            None | Some(_) => self.fail(fault),
+        }
     }
 
     pub(super) fn fail(&mut self, fault: StreamFault) {

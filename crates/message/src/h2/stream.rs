@@ -48,7 +48,7 @@ impl StreamHandle {
         let Some(slot) = connection.user(self.key) else { return Poll::Ready(Err(StreamFault::Lost)) };
         let Some(arrived) = slot.arrived.as_mut().filter(|arrived| !arrived.body.is_empty()) else {
             return match slot.fault {
-                Some(fault @ StreamFault::Malformed(_)) => Poll::Ready(Err(fault)),
+                Some(fault @ (StreamFault::Malformed(_) | StreamFault::BadBody(_))) => Poll::Ready(Err(fault)),
                 _ if has_come_whole => Poll::Ready(Ok(None)),
                 Some(fault) => Poll::Ready(Err(fault)),
                 None => {
@@ -112,7 +112,7 @@ impl StreamHandle {
         let connection = &mut self.shared.state.borrow_mut().connection;
         let has_come_whole = connection.has_come_whole(self.key);
         connection.user(self.key).is_none_or(|slot| {
-            let is_malformed = matches!(slot.fault, Some(StreamFault::Malformed(_)));
+            let is_malformed = matches!(slot.fault, Some(StreamFault::Malformed(_) | StreamFault::BadBody(_)));
             has_come_whole && !is_malformed && slot.unread_bytes() == 0 && !slot.has_trailers()
         })
     }

@@ -146,6 +146,10 @@ impl Sock for Memory {
         false
     }
 
+    fn is_reset_now(&self) -> bool {
+        false
+    }
+
     fn shutdown(&self) {
         self.outbound.borrow_mut().has_ended = true;
     }

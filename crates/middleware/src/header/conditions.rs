@@ -5,7 +5,7 @@ use crate::compile_error::CompileError;
 use crate::context::Context;
 use crate::media_type::TypePatterns;
 use tidegate_model::{HeaderConditions, StatusRange};
-use tidegate_routing::{Conditions, RequestFacts};
+use tidegate_routing::Conditions;
 use tidegate_wire::head::{HeaderId, RequestHead, ResponseHead};
 
 #[derive(Debug)]
@@ -43,15 +43,6 @@ impl CompiledConditions {
                 return false;
             }
         }
-        let bytes = &request.fields.bytes;
-        self.request.hold(&RequestFacts {
-            head: request,
-            path: context.asked_path.of(bytes),
-            query: context.asked_query.map(|query| query.of(bytes)),
-            host: request.host(),
-            scheme: context.scheme,
-            client_ip: context.client_ip,
-            client_certificate: context.client_certificate,
-        })
+        self.request.hold(&context.facts(request))
     }
 }

@@ -29,7 +29,8 @@ impl Redirect {
     }
 
     /// Writes the answer into `head`, using `buffer`, and returns its body. Where dots of a client's text would lead
-    /// elsewhere than was written, there is none: browsers resolve them, in any encoding.
+    /// elsewhere than was written, there is none: browsers resolve them, in any encoding. Neither is there where the
+    /// location would be empty.
     pub fn answer<'a>(&'a self, view: View<'_>, head: &mut ResponseHead, buffer: &mut Vec<u8>) -> Result<&'a [u8], Refusal> {
         begin_answer(self.status, head);
         if let Some(literal) = self.to.as_literal() {
@@ -37,6 +38,10 @@ impl Redirect {
         } else {
             buffer.clear();
             self.to.render(view, buffer);
+            // Nothing is said of this request: a map has no row for it.
+            if buffer.is_empty() {
+                return Err(Refusal::RedirectNowhere);
+            }
             let path = buffer.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default();
             if climb(path) != Climb::Nowhere {
                 return Err(Refusal::RedirectEscapesRoot);

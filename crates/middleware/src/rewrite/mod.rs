@@ -148,6 +148,11 @@ impl StripPrefix {
         Ok(StripPrefix { prefix: compile_prefix(prefix)? })
     }
 
+    /// Without the last slash.
+    pub(crate) fn prefix(&self) -> &[u8] {
+        &self.prefix
+    }
+
     pub fn apply(&self, head: &mut RequestHead) {
         match head.path().strip_prefix(&*self.prefix) {
             Some(b"") => head.set_path(b"/"),
@@ -172,6 +177,11 @@ pub struct AddPrefix {
 impl AddPrefix {
     pub fn new(prefix: &str) -> Result<AddPrefix, CompileError> {
         Ok(AddPrefix { prefix: compile_prefix(prefix)? })
+    }
+
+    /// Without the last slash.
+    pub(crate) fn prefix(&self) -> &[u8] {
+        &self.prefix
     }
 
     pub fn apply(&self, head: &mut RequestHead) -> Result<(), RewriteError> {

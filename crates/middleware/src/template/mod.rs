@@ -1,12 +1,13 @@
 //! Text with placeholders, compiled and rendered. Where the text goes decides what is done to the bytes a client could
 //! have chosen: nothing that a placeholder brings may end a header, leave a path or break out of a quoted string.
 
-use crate::context::{View, client_certificate_text};
+use crate::context::View;
 use regex::bytes::Captures;
 use std::io::Write;
 use std::net::IpAddr;
 use tidegate_model::{LogField, Placeholder, Template, TemplatePart};
-use tidegate_routing::cookie_value;
+use tidegate_routing::{client_certificate_text, cookie_value, host_of};
+use tidegate_tables::Value;
 use tidegate_wire::reason_phrase;
 
 #[cfg(test)]
@@ -211,16 +212,21 @@ fn is_one_piece(placeholder: &Placeholder, before: &[u8]) -> bool {
         | Placeholder::TlsVersion
         | Placeholder::TlsJa4
         | Placeholder::RequestId
-        | Placeholder::TimeUnixMs => false,
+        | Placeholder::TimeUnixMs
+        // The administrator's own text. What the key brings into it is looked at by itself.
+        | Placeholder::Map(_) => false,
         Placeholder::Query => !before.contains(&b'?'),
         Placeholder::Method
         | Placeholder::TlsSni
+        | Placeholder::ProxyAuthority
+        | Placeholder::ProxyUniqueId
         | Placeholder::TlsClient(_)
         | Placeholder::RequestHeader(_)
         | Placeholder::RequestCookie(_)
         | Placeholder::ResponseHeader(_)
         | Placeholder::UpstreamAddress
         | Placeholder::AuthUser
+        | Placeholder::JwtClaim(_)
         | Placeholder::StatusText
         | Placeholder::LogOwn(_)
         | Placeholder::Log(_) => true,
@@ -255,6 +261,12 @@ fn render_placeholder(placeholder: &Placeholder, target: Target, view: View<'_>,
         Placeholder::ClientPort => render_number(u64::from(context.client_port), out),
         Placeholder::TlsSni => encode(target, context.tls_sni.unwrap_or_default().as_bytes(), out),
         Placeholder::TlsJa4 => out.extend_from_slice(context.tls_ja4.unwrap_or_default().as_bytes()),
+        Placeholder::ProxyAuthority => {
+            encode(target, context.introduction.map_or("", |said| said.authority()).as_bytes(), out);
+        }
+        Placeholder::ProxyUniqueId => {
+            encode(target, context.introduction.map_or("", |said| said.unique_id_text()).as_bytes(), out);
+        }
         Placeholder::TlsVersion => out.extend_from_slice(context.tls_version.unwrap_or_default().as_bytes()),
         Placeholder::TlsClient(field) => {
             encode(target, client_certificate_text(context.client_certificate, *field).as_bytes(), out);
@@ -271,7 +283,14 @@ fn render_placeholder(placeholder: &Placeholder, target: Target, view: View<'_>,
         Placeholder::UpstreamAddress => encode(target, context.upstream_address.unwrap_or_default().as_bytes(), out),
         Placeholder::RequestId => context.see_request_id(|id| out.extend_from_slice(id.as_bytes())),
         Placeholder::AuthUser => encode(target, context.user.unwrap_or_default().as_bytes(), out),
+        Placeholder::JwtClaim(name) => {
+            let mut text = Vec::new();
+            if context.claims.is_some_and(|claims| claims.write(name, &mut text)) {
+                encode(target, &text, out);
+            }
+        }
         Placeholder::TimeUnixMs => render_number(context.now_unix_ms, out),
+        Placeholder::Map(name) => render_map(name, target, view, out),
         Placeholder::Log(LogField::Status) => render_number(context.error.map_or(0, |(status, _)| u64::from(status)), out),
         Placeholder::Log(LogField::Reason) => out.extend_from_slice(context.error.map_or("", |(_, reason)| reason).as_bytes()),
         Placeholder::StatusText => {
@@ -279,6 +298,46 @@ fn render_placeholder(placeholder: &Placeholder, target: Target, view: View<'_>,
         }
         // The configuration takes these in the format of the access log only, which is not rendered here.
         Placeholder::Log(_) | Placeholder::LogOwn(_) => {}
+    }
+}
+
+/// What a map has for its key. The key is rendered where the value will stand, so that nothing is allocated for it.
+fn render_map(name: &str, target: Target, view: View<'_>, out: &mut Vec<u8>) {
+    view.context.maps.see(name, |map| {
+        let Some(map) = map else { return };
+        let start = out.len();
+        render_text(map.key(), view, out);
+        match map.value_of(&out[start..]) {
+            None => out.truncate(start),
+            Some(Value::Text(text)) => {
+                out.truncate(start);
+                encode_row(target, text.as_bytes(), out);
+            }
+            Some(filled @ Value::Filled(_)) => {
+                let key = out.split_off(start);
+                let is_free = map.key().placeholders().any(|placeholder| is_one_piece(placeholder, b""));
+                let of_key = match target {
+                    Target::Url | Target::RequestTarget if is_free => Target::UrlPiece,
+                    target => target,
+                };
+                filled.each_part(
+                    &key,
+                    |part, is_of_key| {
+                        if is_of_key { encode(of_key, part, out) } else { encode_row(target, part, out) }
+                    },
+                );
+            }
+        }
+    });
+}
+
+/// A value of a row: the administrator's own as far as a URL goes, and data where it becomes part of a page.
+fn encode_row(target: Target, text: &[u8], out: &mut Vec<u8>) {
+    match target {
+        Target::RequestTarget => encode_query(target, text, out),
+        Target::Text | Target::Html | Target::Json | Target::HeaderValue | Target::Url | Target::UrlPiece => {
+            encode(target, text, out);
+        }
     }
 }
 
@@ -292,16 +351,6 @@ fn render_field<'a>(target: Target, name: &str, values: impl Iterator<Item = &'a
         }
         encode(target, value, out);
     }
-}
-
-/// The host of an authority as a URL needs it: an IPv6 address keeps its brackets.
-fn host_of(authority: &[u8]) -> &[u8] {
-    let end = if authority.first() == Some(&b'[') {
-        authority.iter().position(|byte| *byte == b']').map(|bracket| bracket + 1)
-    } else {
-        authority.iter().position(|byte| *byte == b':')
-    };
-    &authority[..end.unwrap_or(authority.len())]
 }
 
 fn render_ip(ip: IpAddr, out: &mut Vec<u8>) {
@@ -334,7 +383,7 @@ fn encode_query(target: Target, text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-fn encode(target: Target, text: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn encode(target: Target, text: &[u8], out: &mut Vec<u8>) {
     match target {
         Target::Text => out.extend_from_slice(text),
         Target::Html => encode_html(text, out),

@@ -1,10 +1,15 @@
-//! `basic-auth` on the request path: whether a client's name and password are right is known from before, or is asked
-//! of threads that have the time to find out. The request waits meanwhile, its worker does not. What clients send is
-//! read in `middleware::basic_auth`, what fits is decided in `passwords`.
+//! Who a client is, on the request path. `basic-auth`: whether a client's name and password are right is known from
+//! before, or is asked of threads that have the time to find out. The request waits meanwhile, its worker does not.
+//! What clients send is read in `middleware::basic_auth`, what fits is decided in `passwords`. `jwt` is in `token`.
 
+mod keys;
+mod token;
 mod user_list;
 mod verifier;
 
+pub(crate) use keys::KeysTicket;
+pub use keys::{IssuerKeys, KeyFileFault, KeySets, read_keys};
+pub(crate) use token::{Patience, await_keys, verify_token};
 pub use user_list::{ListFault, UserFiles, UserList, read_users};
 pub use verifier::{PasswordVerdict, Ticket, Verification, Verifier};
 
@@ -26,7 +31,13 @@ const WAIT_MAX: Duration = Duration::from_secs(15);
 /// A request that stands still at a step.
 pub(crate) struct Standing {
     pub walk: Walk,
-    pub ticket: Ticket,
+    pub awaited: Awaited,
+}
+
+/// What it waits for.
+pub(crate) enum Awaited {
+    Password(Ticket),
+    Keys(KeysTicket),
 }
 
 /// Who the client is, when that is known without waiting; otherwise what to wait for.

@@ -20,8 +20,10 @@ use tidegate_exchange::Record;
 use tidegate_middleware::{DryRun, Refusal};
 use tidegate_model::Scheme;
 use tidegate_routing::decision::TlsIdentity;
+use tidegate_telemetry::RecordIntroduction;
 use tidegate_transport::{ReadLimit, Sock, Stream, TlsFacts, rt};
 use tidegate_wire::ClientCertificate;
+use tidegate_wire::proxy_protocol::Introduction;
 
 /// After an answer that ends the connection, unread input is thrown away until the client is silent for so long:
 /// closing at once would make the kernel send a reset, which can destroy the answer before the client has read it.
@@ -43,6 +45,8 @@ pub struct Connection<S: Sock> {
     pub tls_identity: Option<Arc<TlsIdentity>>,
     pub listener: Rc<ListenerState<S>>,
     pub facts: Rc<ConnectionFacts>,
+    /// What a load balancer has said besides the addresses.
+    pub introduction: Option<Box<Introduction>>,
     /// Where the client connected to, where a load balancer has said it.
     destination: Option<SocketAddr>,
     /// By when a handshake has to be over whose time began before it.
@@ -74,6 +78,7 @@ impl<S: Sock> Connection<S> {
             tls_identity: None,
             listener,
             facts,
+            introduction: None,
             destination: None,
             handshake_until: None,
             local_ip: OnceCell::new(),
@@ -87,6 +92,12 @@ impl<S: Sock> Connection<S> {
         self.client = source;
         self.destination = Some(destination);
         self.facts.client.set(source);
+    }
+
+    /// What a load balancer has said besides that, for the log.
+    pub fn said_by_balancer(&self) -> Option<RecordIntroduction<'_>> {
+        let said = self.introduction.as_deref()?;
+        Some(RecordIntroduction { authority: said.authority(), unique_id: said.unique_id_text() })
     }
 
     /// The snapshot that is valid now and this connection's listener in it. When the listener has left the

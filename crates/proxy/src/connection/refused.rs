@@ -12,7 +12,7 @@ impl<S: Sock> Connection<S> {
     /// What could be read of the head is in the log: the strictness classes are there to be found.
     pub fn log_refused_head(&self, head: &RequestHead, refusal: Refusal, arrived: Instant, response_bytes: u64) {
         // A head that was not parsed to its end has no bytes behind its spans.
-        let unread = RequestHead::default();
+        let unread = RequestHead { version: head.version, ..RequestHead::default() };
         let head = if head.fields.bytes.is_empty() { &unread } else { head };
         self.worker.without_site.record(answer_kind(head, refusal.status()), arrived.elapsed(), response_bytes);
         let mut sender = self.worker.access_log.borrow_mut();
@@ -39,6 +39,7 @@ impl<S: Sock> Connection<S> {
             upstream: None,
             retries: 0,
             tls: None,
+            introduction: self.said_by_balancer(),
             referer: b"",
             user_agent: b"",
             request_id: &self.worker.next_request_id().to_hex(),

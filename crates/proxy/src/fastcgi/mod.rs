@@ -13,12 +13,13 @@ use crate::failure::Failure;
 use crate::files::{Folder, find_file, send_file_answer};
 use crate::forward::collected::Collected;
 use crate::forward::{Forwarding, Replay};
+use crate::mounted::{lacks_slash, redirect_to_folder};
 use crate::request_ids;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 use tidegate_exchange::pace::Pace;
-use tidegate_exchange::{BodyReader, ClientFault, Pooled, body_fault, gone};
+use tidegate_exchange::{BodyReader, ClientFault, body_fault, gone};
 use tidegate_files::{Answer, Refused};
 use tidegate_middleware::errors::begin_answer;
 use tidegate_middleware::{BodyLimit, Refusal};
@@ -47,8 +48,11 @@ impl<S: Sock> Forwarding<'_, '_, S> {
             return send_file_answer(exchange, around, folder, answer).await;
         }
         let script = match step.find(self.exchange.head.path()) {
-            Ok(Found::Script(script)) => script,
-            Ok(Found::Folder) => return self.redirect_to_folder().await,
+            Ok(Found::Script(script)) if !lacks_slash(self.exchange, &self.route.steps) => script,
+            Ok(Found::Script(_) | Found::Folder) => {
+                let (exchange, around) = self.parts();
+                return redirect_to_folder(exchange, around).await;
+            }
             Ok(Found::Nothing) => return self.refuse(Refusal::NoScript).await,
             Err(error) => return self.refuse(Refusal::ScriptPath(error)).await,
         };
@@ -89,30 +93,11 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         if !asks_for_file {
             return None;
         }
-        match find_file(self.exchange, folder) {
+        match find_file(self.exchange, &self.route.steps, folder) {
             // What is no file is a script's to answer.
             Answer::Refused(Refused::NotFound | Refused::BadPath) => None,
             answer => Some((folder, answer)),
         }
-    }
-
-    /// To the same path with a slash at its end, by a reference that names no host, whatever the path.
-    async fn redirect_to_folder(&mut self) -> Result<(), Failure> {
-        let bytes = &self.exchange.head.fields.bytes;
-        let mut location: Pooled<Vec<u8>> = Pooled::take();
-        location.extend_from_slice(b"./");
-        location.extend_from_slice(self.exchange.record.path.of(bytes).rsplit(|byte| *byte == b'/').next().unwrap_or_default());
-        location.push(b'/');
-        if let Some(query) = self.exchange.record.query {
-            location.push(b'?');
-            location.extend_from_slice(query.of(bytes));
-        }
-        begin_answer(308, &mut self.exchange.response);
-        self.exchange.response.fields.push(b"location", &location);
-        self.exchange.record.status = 308;
-        let (exchange, around) = self.parts();
-        around.run_response_steps(exchange);
-        around.send_whole(exchange, b"").await
     }
 
     /// Takes all of the body before the script begins, and says how long it is.

@@ -2,12 +2,15 @@
 //! that name; here they are read and sent, through a codec where `compress` says so.
 
 mod folder;
+mod send_folder;
 
 pub use self::folder::Folder;
+pub use self::send_folder::SendFolder;
 
 use crate::answering::{answer_refusal, answer_refusal_with};
 use crate::coded::{Coded, begin_coding, choose_coding, code_piece, finish_coded, send_whole_coded};
 use crate::failure::{Failure, body_cut};
+use crate::mounted::lacks_slash;
 use crate::surroundings::Surroundings;
 use arc_swap::Guard;
 use std::borrow::Cow;
@@ -17,8 +20,8 @@ use std::os::unix::fs::FileExt;
 use std::time::SystemTime;
 use tidegate_exchange::{BodyLength, ClientFault, Exchange, TURN_BYTES};
 use tidegate_files::{Answer, Ask, FileAnswer, Method as FileMethod, Page, Piece, Refused};
-use tidegate_middleware::Refusal;
 use tidegate_middleware::errors::begin_answer;
+use tidegate_middleware::{CompiledStep, Refusal};
 use tidegate_transport::{Buf, FilePart, Sock, rt};
 use tidegate_wire::head::{HeaderId, Method};
 
@@ -34,7 +37,8 @@ pub(crate) async fn serve_file<S: Sock>(
     if exchange.is_extended_connect() {
         return Box::pin(answer_refusal(exchange, around, Refusal::NotWebSocket)).await;
     }
-    let answer = find_file(exchange, folder);
+    let steps = around.route.map_or(&[][..], |route| &*route.steps);
+    let answer = find_file(exchange, steps, folder);
     send_file_answer(exchange, around, folder, answer).await
 }
 
@@ -71,7 +75,7 @@ pub(crate) async fn send_file_answer<S: Sock>(
     }
 }
 
-async fn refuse_file<S: Sock>(
+pub(crate) async fn refuse_file<S: Sock>(
     exchange: &mut Exchange<'_, S>,
     around: Surroundings<'_, S>,
     refused: Refused,
@@ -79,7 +83,16 @@ async fn refuse_file<S: Sock>(
     answer_refusal_with(exchange, around, refusal(refused), &refused_headers(refused)).await
 }
 
-pub(crate) fn find_file<S: Sock>(exchange: &Exchange<'_, S>, folder: &Folder) -> Answer {
+/// `steps` are those of the route that have made the path.
+pub(crate) fn find_file<S: Sock>(exchange: &Exchange<'_, S>, steps: &[CompiledStep], folder: &Folder) -> Answer {
+    let path = exchange.head.path();
+    // The folder itself, as its own path without a slash would be.
+    let path = if lacks_slash(exchange, steps) { path.strip_suffix(b"/").unwrap_or(path) } else { path };
+    with_ask(exchange, path, |ask| folder.current(exchange.record.started).root.answer(ask, SystemTime::now()))
+}
+
+/// What the request asks of the file at `path`.
+pub(crate) fn with_ask<S: Sock>(exchange: &Exchange<'_, S>, path: &[u8], answer: impl FnOnce(&Ask<'_>) -> Answer) -> Answer {
     let fields = &exchange.head.fields;
     // None of these fields is sent twice by anybody who means well, but for those that are lists.
     let value = |name: &'static [u8]| fields.all_named(name).next();
@@ -92,7 +105,7 @@ pub(crate) fn find_file<S: Sock>(exchange: &Exchange<'_, S>, folder: &Folder) ->
             Method::Head => FileMethod::Head,
             _ => FileMethod::Other,
         },
-        path: exchange.head.path(),
+        path,
         request_path: exchange.record.path.of(&exchange.head.fields.bytes),
         query: exchange.head.query(),
         if_match: if_match.as_deref(),
@@ -104,7 +117,7 @@ pub(crate) fn find_file<S: Sock>(exchange: &Exchange<'_, S>, folder: &Folder) ->
         accept_encoding: accept_encoding.as_deref(),
         accept: accept.as_deref(),
     };
-    folder.current(exchange.record.started).root.answer(&ask, SystemTime::now())
+    answer(&ask)
 }
 
 fn begin_response<S: Sock>(exchange: &mut Exchange<'_, S>, status: u16, headers: &[(&'static str, Cow<'static, str>)]) {
@@ -131,8 +144,17 @@ async fn send_file<S: Sock>(
     around: Surroundings<'_, S>,
     file: FileAnswer,
 ) -> Result<(), Failure> {
-    let FileAnswer { status, headers, file, pieces, content_length } = file;
-    begin_response(exchange, status, &headers);
+    begin_response(exchange, file.status, &file.headers);
+    send_opened(exchange, around, file).await
+}
+
+/// Sends a file whose answer has begun with its head.
+pub(crate) async fn send_opened<S: Sock>(
+    exchange: &mut Exchange<'_, S>,
+    around: Surroundings<'_, S>,
+    file: FileAnswer,
+) -> Result<(), Failure> {
+    let FileAnswer { status: _, headers: _, file, pieces, content_length } = file;
     around.run_response_steps(exchange);
     let mut body = FileBody { file, pieces: pieces.into_iter(), current: None, must_be_read: false };
     if let Some(coded) = begin_coding(exchange, around, Some(content_length)) {

@@ -24,7 +24,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
     /// called is of no use to those in the queue: they belong to other servers, have tried that one, or live in workers
     /// that may not send it more.
     pub(super) fn choose_server(&self, pool: &WorkerPool<S>, tried: &[usize]) -> Result<Choice, NoChoice> {
-        if pool.compiled.model.bounds.counts_requests() && pool.compiled.shared.queue.is_called() {
+        if pool.compiled.counts_requests && pool.compiled.shared.queue.is_called() {
             return Err(NoChoice::Full);
         }
         let now = if tried.is_empty() { self.exchange.record.started } else { rt::now() };

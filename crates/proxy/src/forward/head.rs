@@ -51,6 +51,9 @@ impl<S: Sock> Forwarding<'_, '_, S> {
             }
         }
         self.set_forwarded_fields();
+        if self.rewrites_location() {
+            self.tell_prefix();
+        }
         let (exchange, worker) = (&mut *self.exchange, &self.connection.worker);
         request_ids::tell(&self.route.request_ids, &mut exchange.head.fields, &exchange.record, || worker.random());
         self.tell_client_certificate();

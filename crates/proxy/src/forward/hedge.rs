@@ -62,7 +62,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
             wants_trailers: plan.trailers_wanted || plan.grpc,
             script: plan.script.as_deref(),
             need,
-            opener: self.opener(),
+            opener: self.opener(attempt.pool()),
             timeouts: self.timeouts(&pool),
         };
         self.race_of(&pool, attempt, &whole, after, tries).await

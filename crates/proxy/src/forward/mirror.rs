@@ -231,7 +231,14 @@ impl<S: Sock> Forwarding<'_, '_, S> {
             client: model.send_proxy_protocol.map(|_| self.client()),
         };
         let (body_max, total) = (mirror.model.body_bytes_max, mirror.model.total);
-        Target { key_hash: key_hash(pool, &context, &self.exchange.head), opener: self.opener(), place, body_max, total, need }
+        Target {
+            key_hash: key_hash(pool, &context, &self.exchange.head),
+            opener: self.opener(pool),
+            place,
+            body_max,
+            total,
+            need,
+        }
     }
 
     /// The head is as the upstream gets it: from here on the copies know what they are copies of. One without a body

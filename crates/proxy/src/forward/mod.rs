@@ -7,9 +7,11 @@ pub(crate) mod collected;
 mod head;
 mod hedge;
 mod mirror;
+mod mounted;
 mod replay;
 mod reply;
 pub(crate) mod retry;
+mod sent_file;
 mod websocket;
 
 use self::body::{BodyTerms, TrailerPass, both, pump_body, send_held};
@@ -23,6 +25,7 @@ use self::websocket::kind_of_upgrade;
 use crate::cached::Caching;
 use crate::connection::Connection;
 use crate::failure::Failure;
+use crate::introduction::introduction;
 use crate::listening::{ConnectionFacts, ConnectionKind};
 use crate::relief::relieve_if_asked;
 use crate::snapshot::CompiledRoute;
@@ -375,7 +378,7 @@ impl<'r, 'c, S: Sock> Forwarding<'r, 'c, S> {
     async fn open(&mut self, attempt: &Attempt<S>, need: Need) -> Result<Call<S>, Failure> {
         // Nobody reads the request's body meanwhile.
         let request_done = Cell::new(true);
-        let opener = self.opener();
+        let opener = self.opener(attempt.pool());
         let opening = open_until(self.way.try_until, connect::open(attempt.pool(), attempt.position(), need, &opener));
         let opened = unless_gone(&mut self.exchange.responder, &request_done, pin!(opening)).await;
         let took = opener.took.get();
@@ -389,9 +392,11 @@ impl<'r, 'c, S: Sock> Forwarding<'r, 'c, S> {
         record.request_id().see(record.given_id.as_deref(), str::to_owned)
     }
 
-    fn opener(&self) -> Opener {
+    fn opener(&self, pool: &WorkerPool<S>) -> Opener {
         let client = Rc::<ConnectionFacts>::downgrade(&self.connection.facts);
-        Opener { request: Some(self.request_id().into()), ..Opener::new(self.connection.worker.random(), client) }
+        let id = self.request_id();
+        let introduction = introduction(self.connection, pool.compiled.model.send_proxy_protocol, &id);
+        Opener { request: Some(id.into()), introduction, ..Opener::new(self.connection.worker.random(), client) }
     }
 
     /// Who asks, for servers that are told. Behind a trusted proxy its port is the best that is known.

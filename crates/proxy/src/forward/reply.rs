@@ -14,6 +14,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 use tidegate_exchange::responder::Sending;
 use tidegate_exchange::{BodyReader, ClientFault, Pooled, gone, unless_gone};
+use tidegate_middleware::send_file::NamedFile;
 use tidegate_model::Scheme;
 use tidegate_telemetry::{UpstreamError, UpstreamTime};
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
@@ -147,6 +148,9 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
             return Err(Failure::upstream(UpstreamError::BadStatus, Progress::Sent));
         }
         abreast.is_answering.set(true);
+        if self.route.rewrites_location {
+            self.translate_answer(attempt);
+        }
         let Answer { framing, body, keeping, switched } = answer;
         if let Some(rest) = switched {
             return Ok(Begun::Long(Box::pin(async move {
@@ -163,8 +167,10 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
         settle_content_length(&mut self.exchange.response, framing);
         self.exchange.complete_response(&self.connection.worker.date);
         let mut reply = Reply { framing, body: reader_of(body), first: None, keeping };
-        let may_become_another =
-            self.way.caching.is_some() || self.route.compress.is_some() || self.route.error_pages.has_upstreams();
+        let may_become_another = self.way.caching.is_some()
+            || self.route.compress.is_some()
+            || self.route.error_pages.has_upstreams()
+            || !self.route.send_folders.is_empty();
         if !may_become_another {
             reply.first = reply.body.at_hand().map_err(|fault| upstream_body_fault(&fault))?;
             if reply.body.is_finished() && !reply.body.has_trailers() {
@@ -184,6 +190,11 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
         request_done: &Cell<bool>,
     ) -> Result<Replied, Failure> {
         let Reply { framing, mut body, first, keeping } = reply;
+        if !self.route.send_folders.is_empty()
+            && let Some(named) = NamedFile::take(&mut self.exchange.response.fields)
+        {
+            return Box::pin(self.send_named_file(attempt, named, &mut body, keeping)).await;
+        }
         if self.way.caching.is_some()
             && let Kept::Yes { is_read } = Box::pin(self.keep_answer(&mut body)).await?
         {
@@ -236,7 +247,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
     }
 
     /// Tells a client that belongs to no server yet, or to another one, where it belongs from now on.
-    fn name_server(&mut self, attempt: &Attempt<S>) {
+    pub(super) fn name_server(&mut self, attempt: &Attempt<S>) {
         let compiled = &attempt.pool().compiled;
         let Some(sticky) = &compiled.sticky else { return };
         let Some(value) = &compiled.servers[attempt.position()].cookie_value else { return };

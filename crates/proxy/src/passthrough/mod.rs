@@ -8,6 +8,7 @@ mod record;
 use self::record::PassRecord;
 use crate::connection::Connection;
 use crate::failure::Failure;
+use crate::introduction::introduction;
 use crate::listening::{ConnectionFacts, ConnectionKind, Greeted};
 use crate::surroundings::{context, key_hash};
 use crate::tunnel::{self, CutBy, Farewell, Parting, Side};
@@ -20,6 +21,7 @@ use std::task::Poll;
 use std::time::Instant;
 use tidegate_balancing::Draw;
 use tidegate_exchange::{ClientFault, Record};
+use tidegate_middleware::RequestId;
 use tidegate_model::RouteRetry;
 use tidegate_routing::Taker;
 use tidegate_telemetry::UpstreamError;
@@ -195,7 +197,7 @@ impl<S: Sock> Errand<S> for Passing<'_, '_, S> {
         self.record.sent_to(position);
         attempt.pool().count_request(position);
         let asked_at = rt::now();
-        match open(self.connection, attempt.pool(), position).await {
+        match open(self.connection, attempt.pool(), position, self.record.id).await {
             Ok(opened) => {
                 attempt.connected(rt::now().saturating_duration_since(asked_at));
                 Ok((attempt, opened))
@@ -241,6 +243,7 @@ async fn open<S: Sock>(
     connection: &Connection<S>,
     pool: &Rc<WorkerPool<S>>,
     position: usize,
+    id: RequestId,
 ) -> Result<Box<H1Connection<S>>, Failure> {
     let model = &pool.compiled.model;
     let client = || Client { source: connection.client, destination: connection.local_address() };
@@ -253,7 +256,10 @@ async fn open<S: Sock>(
         head_limits: HeadLimits::default(),
         client: model.send_proxy_protocol.map(|_| client()),
     };
-    let opener = Opener::new(connection.worker.random(), Rc::<ConnectionFacts>::downgrade(&connection.facts));
+    let id = id.see(None, str::to_owned);
+    let introduction = introduction(connection, model.send_proxy_protocol, &id);
+    let client = Rc::<ConnectionFacts>::downgrade(&connection.facts);
+    let opener = Opener { introduction, ..Opener::new(connection.worker.random(), client) };
     let mut opening = pin!(connect::open_bare(pool, position, need, &opener));
     // The pool's own times bound this.
     connection.stream.sock.set_read_limit(ReadLimit::Never);

@@ -96,6 +96,7 @@ impl<'c, S: Sock> PassRecord<'c, S> {
             queue_us: None,
             retries: self.attempts.saturating_sub(1),
             tls: None,
+            introduction: self.connection.said_by_balancer(),
             referer: b"",
             user_agent: b"",
             request_id: &self.id.to_hex(),

@@ -8,7 +8,6 @@ use crate::surroundings::context;
 use tidegate_files::{Answer, Refused};
 use tidegate_middleware::{Refusal, apply_paths};
 use tidegate_routing::RouteId;
-use tidegate_routing::decision::Sender;
 use tidegate_transport::Sock;
 use tidegate_wire::Span;
 
@@ -28,8 +27,7 @@ impl<S: Sock> Request<'_, '_, S> {
                 break;
             }
             self.exchange.head.path = sent;
-            let certificate = self.connection.client_certificate.as_deref();
-            let sender = Sender { scheme: self.connection.scheme(), ip: self.exchange.client_ip, certificate };
+            let sender = self.sender();
             found = site.rules.find_route_behind(&mut self.exchange.head, sender, Some(id))?;
         }
         Ok(found)
@@ -44,7 +42,8 @@ impl<S: Sock> Request<'_, '_, S> {
             apply_paths(&route.steps, &mut self.exchange.head, &context, &mut scratch)
         };
         let has_file = match made {
-            Ok(()) => match find_file(self.exchange, folder) {
+            // Whether the folder is asked for with its slash changes nothing here.
+            Ok(()) => match find_file(self.exchange, &[], folder) {
                 Answer::Refused(Refused::NotFound | Refused::BadPath | Refused::MethodNotAllowed) => false,
                 Answer::Refused(_)
                 | Answer::File(_)

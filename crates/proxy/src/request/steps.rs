@@ -3,14 +3,14 @@
 
 use super::Request;
 use crate::answering::answer_refusal_with;
-use crate::auth::{Standing, await_log_in, log_in};
+use crate::auth::{Awaited, Patience, Standing, await_keys, await_log_in, log_in, verify_token};
 use crate::failure::Failure;
 use crate::snapshot::CompiledRoute;
 use crate::surroundings::context;
 use std::borrow::Cow;
 use tidegate_exchange::Pooled;
 use tidegate_middleware::errors::begin_answer;
-use tidegate_middleware::{After, DryRun, Halt, Limited, Refusal, Walk, apply_request, compiled_basic_auth_of};
+use tidegate_middleware::{After, DryRun, Halt, Limited, Refusal, Walk, apply_request, compiled_basic_auth_of, compiled_jwt_of};
 use tidegate_transport::Sock;
 
 /// How far a request got with its steps.
@@ -50,7 +50,13 @@ impl<S: Sock> Request<'_, '_, S> {
                         let (exchange, around) = self.parts();
                         log_in(exchange, around)?
                     } {
-                        return Ok(Ran::Stands(Box::new(Standing { walk, ticket })));
+                        return Ok(Ran::Stands(Box::new(Standing { walk, awaited: Awaited::Password(ticket) })));
+                    }
+                }
+                Halt::Verify(jwt) => {
+                    let (exchange, around) = self.parts();
+                    if let Some(ticket) = verify_token(exchange, around, jwt, Patience::Fresh)? {
+                        return Ok(Ran::Stands(Box::new(Standing { walk, awaited: Awaited::Keys(ticket) })));
                     }
                 }
             }
@@ -69,9 +75,15 @@ impl<S: Sock> Request<'_, '_, S> {
     pub(super) async fn go_on(&mut self, route: &CompiledRoute, standing: Standing) -> Result<bool, Failure> {
         let mut standing = standing;
         let refusal = loop {
-            match await_log_in(self.exchange, standing.ticket, route.timeouts.total).await? {
-                Ok(()) => {}
-                Err(refusal) => break refusal,
+            let outcome = match standing.awaited {
+                Awaited::Password(ticket) => await_log_in(self.exchange, ticket, route.timeouts.total).await?,
+                Awaited::Keys(ticket) => match await_keys(self.exchange, ticket, route.timeouts.total).await? {
+                    Ok(()) => self.verify_again(route),
+                    Err(refusal) => Err(refusal),
+                },
+            };
+            if let Err(refusal) = outcome {
+                break refusal;
             }
             match self.run_request_steps(route, standing.walk) {
                 Ok(Ran::Through) => return Ok(true),
@@ -83,13 +95,22 @@ impl<S: Sock> Request<'_, '_, S> {
         self.answer_step_refusal(route, refusal).await.map(|()| false)
     }
 
+    /// A token whose keys were waited for, with those that are there now.
+    fn verify_again(&mut self, route: &CompiledRoute) -> Result<(), Refusal> {
+        let Some(jwt) = compiled_jwt_of(&route.steps) else { return Ok(()) };
+        let (exchange, around) = self.parts();
+        verify_token(exchange, around, jwt, Patience::Spent).map(|_| ())
+    }
+
     /// A refusal by a step, with the fields that belong to it.
     pub(super) async fn answer_step_refusal(&mut self, route: &CompiledRoute, refusal: Refusal) -> Result<(), Failure> {
-        let challenge = match compiled_basic_auth_of(&route.steps) {
-            // RFC 9110 section 15.5.2.
-            Some(auth) if refusal == Refusal::NotAuthenticated => Some(("www-authenticate", Cow::Borrowed(&*auth.challenge))),
-            _ => None,
+        // RFC 9110 section 15.5.2.
+        let of_password = compiled_basic_auth_of(&route.steps).filter(|_| refusal == Refusal::NotAuthenticated);
+        let challenge = match of_password {
+            Some(auth) => Some(Cow::Borrowed(&*auth.challenge)),
+            None => challenge_of_token(route, refusal).map(Cow::Owned),
         };
+        let challenge = challenge.map(|challenge| ("www-authenticate", challenge));
         let (exchange, around) = self.parts();
         answer_refusal_with(exchange, around, refusal, challenge.as_slice()).await
     }
@@ -102,4 +123,9 @@ impl<S: Sock> Request<'_, '_, S> {
         around.run_response_steps(exchange);
         around.send_whole(exchange, b"").await
     }
+}
+
+fn challenge_of_token(route: &CompiledRoute, refusal: Refusal) -> Option<String> {
+    let Refusal::Token(token) = refusal else { return None };
+    compiled_jwt_of(&route.steps)?.challenge(token)
 }

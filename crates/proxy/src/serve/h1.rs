@@ -16,7 +16,7 @@ use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_wire::chunked::Peer;
 use tidegate_wire::h2::PREFACE;
-use tidegate_wire::head::{RequestHead, ResponseHead};
+use tidegate_wire::head::{Method, RequestHead, ResponseHead};
 use tidegate_wire::http1::{keep_alive_request, parse_request, request_framing, state_length_once};
 use tidegate_wire::{BodyFraming, Parsed};
 
@@ -231,7 +231,10 @@ pub(super) async fn refuse_head<S: Sock>(
     connection.note_refusal(refusal, connection.client.ip(), None);
     let mut response: Pooled<ResponseHead> = Pooled::take();
     let mut buffer: Pooled<Vec<u8>> = Pooled::take();
-    let body = refusal_body(connection, refusal, &mut response, &mut buffer);
+    let mut body = refusal_body(connection, refusal, &mut response, &mut buffer);
+    if head.method == Method::Head {
+        body = &[];
+    }
     response.fields.push(b"connection", b"close");
     let sent = body.len() as u64;
     let mut message = Buf::copy_of(body);

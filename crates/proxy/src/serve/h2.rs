@@ -26,7 +26,7 @@ use tidegate_wire::h2::fault::{ConnectionEnd, ConnectionFault};
 use tidegate_wire::h2::frame::ErrorCode;
 use tidegate_wire::h2::heads::{AdmittedRequest, is_malformed};
 use tidegate_wire::h2::settings::OurSettings;
-use tidegate_wire::head::{Method, RequestHead, ResponseHead};
+use tidegate_wire::head::{Method, RequestHead, ResponseHead, Version};
 use tidegate_wire::websocket::PROTOCOL;
 
 /// What a client may send of a request's body before it is read. Small: requests that wait in a queue hold so much.
@@ -158,6 +158,7 @@ impl<S: Sock> FrameOwner for Session<S> {
                 Box::pin(rt::sleep(if deadlines.told { GOODBYE_GRACE } else { self.connection.worker.keep_alive() / 2 }));
         }
         if deadlines.head.as_mut().is_some_and(|head| head.as_mut().poll(cx).is_ready()) {
+            self.note_late_head();
             return Poll::Ready(Some(self.end("a head did not come whole within `limits header-timeout`")));
         }
         Poll::Pending
@@ -230,6 +231,15 @@ impl<S: Sock> Session<S> {
             },
         };
         (session, io)
+    }
+
+    /// A head that does not come whole is counted and logged as over HTTP/1.1, though nothing can answer it.
+    #[cold]
+    fn note_late_head(&self) {
+        let head = RequestHead { version: Version::Http2, ..RequestHead::default() };
+        let began = self.shared.head_began().unwrap_or_else(rt::now);
+        self.connection.note_refusal(Refusal::HeaderTimeout, self.connection.client.ip(), None);
+        self.connection.log_refused_head(&head, Refusal::HeaderTimeout, began, 0);
     }
 
     /// Ends the connection for what its client does.

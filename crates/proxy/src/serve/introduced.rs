@@ -6,7 +6,7 @@ use crate::connection::Connection;
 use std::io;
 use std::time::Instant;
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream};
-use tidegate_wire::proxy_protocol::{HeaderFault, Reading, Said, read};
+use tidegate_wire::proxy_protocol::{HeaderFault, Introduction, Reading, Said, introduction, read};
 
 /// Why a connection is closed instead.
 enum Refused {
@@ -38,9 +38,10 @@ pub(super) async fn accept<S: Sock>(connection: &mut Connection<S>, counted: &mu
     connection.stream.sock.set_read_limit(ReadLimit::Until(until));
     match take_header(&connection.stream).await {
         // The load balancer's own: it is nobody's client, and however many there are is its business.
-        Ok(Said::Nothing) => true,
-        Ok(Said::Addresses { source, destination }) => {
+        Ok((Said::Nothing, _)) => true,
+        Ok((Said::Addresses { source, destination }, more)) => {
             connection.introduce(source, destination);
+            connection.introduction = more;
             let may = may_connect(&connection.worker, source.ip());
             counted.client = may.then_some(source.ip());
             may
@@ -54,7 +55,7 @@ pub(super) async fn accept<S: Sock>(connection: &mut Connection<S>, counted: &mu
 }
 
 /// Reads until the header is whole. What follows it is read next.
-async fn take_header<S: Sock>(stream: &Stream<S>) -> Result<Said, Refused> {
+async fn take_header<S: Sock>(stream: &Stream<S>) -> Result<(Said, Option<Box<Introduction>>), Refused> {
     let mut is_first = true;
     loop {
         let data: Buf = stream.read().await.map_err(|error| match error.kind() {
@@ -69,10 +70,11 @@ async fn take_header<S: Sock>(stream: &Stream<S>) -> Result<Said, Refused> {
         match read(&data).map_err(Refused::Bad)? {
             Reading::NeedMore => stream.need_more(data),
             Reading::Whole { said, consumed } => {
+                let more = introduction(&data[..consumed]).map(Box::new);
                 let mut rest = data;
                 rest.advance(consumed);
                 stream.unread(rest);
-                return Ok(said);
+                return Ok((said, more));
             }
         }
     }

@@ -244,6 +244,8 @@ fn push_placeholder(line: &mut Vec<u8>, second: &mut SecondText, placeholder: &P
         Placeholder::ClientPort => push_number(line, b"", record.client_port),
         Placeholder::TlsSni => push_text_or_dash(line, record.tls.and_then(|tls| tls.sni).unwrap_or_default().as_bytes()),
         Placeholder::TlsJa4 => push_text_or_dash(line, record.tls.and_then(|tls| tls.ja4).unwrap_or_default().as_bytes()),
+        Placeholder::ProxyAuthority => push_text_or_dash(line, record.introduction.map_or("", |said| said.authority).as_bytes()),
+        Placeholder::ProxyUniqueId => push_text_or_dash(line, record.introduction.map_or("", |said| said.unique_id).as_bytes()),
         Placeholder::TlsVersion => push_text_or_dash(line, record.tls.map_or("", |tls| tls.version).as_bytes()),
         Placeholder::TlsClient(field) => push_certificate(line, *field, record.client_certificate),
         Placeholder::RequestHeader(name) => push_header(line, name, record.request_header),
@@ -254,8 +256,8 @@ fn push_placeholder(line: &mut Vec<u8>, second: &mut SecondText, placeholder: &P
         }
         Placeholder::RequestId => push_text_or_dash(line, record.request_id),
         Placeholder::AuthUser => push_text_or_dash(line, record.user.as_bytes()),
-        // The configuration takes it in error pages only.
-        Placeholder::StatusText => line.push(b'-'),
+        // The configuration takes them in error pages, in the `log` of a site or a route, and in other texts.
+        Placeholder::StatusText | Placeholder::JwtClaim(_) | Placeholder::Map(_) => line.push(b'-'),
         Placeholder::TimeUnixMs => push_number(line, b"", record.time_unix_us / 1000),
         Placeholder::LogOwn(name) => push_own(line, name, record),
         Placeholder::Log(field) => push_log_field(line, second, *field, record),

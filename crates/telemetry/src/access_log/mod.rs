@@ -19,7 +19,7 @@ mod writer;
 mod tests;
 
 pub use logs::{AccessLogSenders, AccessLogs, LogFault, LogPlan, OpenLogs};
-pub use record::{AccessRecord, HeaderLookup, OwnFields, RecordTls, RecordUpstream};
+pub use record::{AccessRecord, HeaderLookup, OwnFields, RecordIntroduction, RecordTls, RecordUpstream};
 
 /// What a worker may be ahead of the writer: about 40 ms of its fastest traffic, twice what the writer may sleep.
 pub const RING_BYTES: usize = 1 << 20;

@@ -45,6 +45,8 @@ pub struct AccessRecord<'a> {
     /// Attempts after the first.
     pub retries: u32,
     pub tls: Option<RecordTls<'a>>,
+    /// What a load balancer has said of the connection.
+    pub introduction: Option<RecordIntroduction<'a>>,
     pub referer: &'a [u8],
     pub user_agent: &'a [u8],
     pub request_id: &'a [u8],
@@ -109,6 +111,14 @@ impl<'a> RecordUpstream<'a> {
             reused: false,
         }
     }
+}
+
+/// What the header says that a load balancer begins a connection with, besides the addresses; empty what it does not
+/// say.
+#[derive(Debug, Clone, Copy)]
+pub struct RecordIntroduction<'a> {
+    pub authority: &'a str,
+    pub unique_id: &'a str,
 }
 
 /// The client's TLS connection.

@@ -42,6 +42,7 @@ pub(super) fn plain() -> AccessRecord<'static> {
         upstream: None,
         retries: 0,
         tls: None,
+        introduction: None,
         referer: b"",
         user_agent: b"",
         request_id: b"",

@@ -54,6 +54,8 @@ pub struct Traffic {
     pub requests: u64,
     /// Answers with a status from 500 on, our own and those of upstreams.
     pub server_errors: u64,
+    /// Of these, what no client had provoked and no route was told to answer.
+    pub failures: u64,
     pub handshakes: u64,
     pub handshake_failures: u64,
     /// Of those, the ones that fail whoever asks.
@@ -181,6 +183,7 @@ impl Registry {
         workers.iter().fold(Traffic::default(), |sum, worker| Traffic {
             requests: sum.requests + worker.requests.value(),
             server_errors: sum.server_errors + worker.server_errors.value(),
+            failures: sum.failures + worker.failures.value(),
             handshakes: sum.handshakes + worker.handshakes_completed(),
             handshake_failures: sum.handshake_failures + worker.handshakes_failed_in_all(),
             own_handshake_failures: sum.own_handshake_failures + worker.handshakes_failed_by_us(),

@@ -103,6 +103,8 @@ pub struct WorkerMetrics {
     pub requests: Counter,
     /// Of these with a status from 500 on.
     pub server_errors: Counter,
+    /// Of these the ones that something is wrong for, here or behind: no client had provoked them.
+    pub failures: Counter,
     /// Requests that the proxy itself answered with an error, by reason code.
     pub refused: ReasonCounters,
     /// Requests that a limit with `dry-run` would have refused, by reason code.

@@ -75,6 +75,7 @@ fn process(line: &Line, word: &str, arguments: &mut Arguments) -> Result<Option<
         "expect-refused" => ProcessCommand::ExpectRefused(arguments.bytes()?),
         "expect-file" => ProcessCommand::ExpectFile(arguments.text()?, arguments.matcher()?),
         "expect-no-file" => ProcessCommand::ExpectNoFile(arguments.text()?),
+        "remove-file" => ProcessCommand::RemoveFile(arguments.text()?),
         "copy-file" => ProcessCommand::CopyFile { from: arguments.bytes()?, to: arguments.bytes()? },
         "write-file" => {
             let lines: Vec<String> = block(line).into_iter().map(|(_, text)| text).collect();

@@ -73,25 +73,31 @@ pub async fn execute(world: &Rc<World>, command: &ProcessCommand) -> Result<(), 
                 return Err(format!("{name} is there"));
             }
         }
-        ProcessCommand::WriteFile(name, text) => {
-            // A reload keeps the driver: another would have the workers leave.
-            let mut text = text.clone();
-            if let (Some(driver), "tidegate.kdl") = (world.driver, name.as_str())
-                && !has_driver(&text)
-            {
-                text.push_str(&format!("\ndriver \"{driver}\"\n"));
-            }
-            std::fs::write(world.folder.join(name), text).map_err(|error| format!("{name}: {error}"))?;
+        ProcessCommand::WriteFile(name, text) => write_file(world, name, text.clone())?,
+        ProcessCommand::RemoveFile(name) => {
+            std::fs::remove_file(world.folder.join(name)).map_err(|error| format!("{name}: {error}"))?;
         }
-        ProcessCommand::CopyFile { from, to } => {
-            let path = |name: &[u8]| world.folder.join(String::from_utf8_lossy(name).as_ref());
-            let (from, to) = (path(from), path(to));
-            let fresh = to.with_extension("fresh");
-            let copied = std::fs::copy(&from, &fresh).and_then(|_| std::fs::rename(&fresh, &to));
-            copied.map_err(|error| format!("{} to {}: {error}", from.display(), to.display()))?;
-        }
+        ProcessCommand::CopyFile { from, to } => copy_file(world, from, to)?,
     }
     Ok(())
+}
+
+fn write_file(world: &World, name: &str, mut text: String) -> Result<(), String> {
+    // A reload keeps the driver: another would have the workers leave.
+    if let (Some(driver), "tidegate.kdl") = (world.driver, name)
+        && !has_driver(&text)
+    {
+        text.push_str(&format!("\ndriver \"{driver}\"\n"));
+    }
+    std::fs::write(world.folder.join(name), text).map_err(|error| format!("{name}: {error}"))
+}
+
+fn copy_file(world: &World, from: &[u8], to: &[u8]) -> Result<(), String> {
+    let path = |name: &[u8]| world.folder.join(String::from_utf8_lossy(name).as_ref());
+    let (from, to) = (path(from), path(to));
+    let fresh = to.with_extension("fresh");
+    let copied = std::fs::copy(&from, &fresh).and_then(|_| std::fs::rename(&fresh, &to));
+    copied.map_err(|error| format!("{} to {}: {error}", from.display(), to.display()))
 }
 
 /// The access log has a line of a request that was refused with that status, and with these fields; so many of them as

@@ -210,6 +210,7 @@ pub enum ProcessCommand {
     ExpectStderr(Matcher),
     ExpectStdout(Matcher),
     WriteFile(String, String),
+    RemoveFile(String),
     /// In one step, as what renews files does.
     CopyFile {
         from: Vec<u8>,

@@ -2,18 +2,20 @@
 
 use super::diagnostics::json_of;
 use super::{load, report};
+use crate::cli::Sharing;
 use crate::output;
 use jiff::Timestamp;
 use std::path::Path;
 use std::process::ExitCode;
 use tidegate_certs::default_state_dir;
 use tidegate_config::{Diagnostic, Loaded, Location, Severity};
-use tidegate_control::{Finding, Place, check};
+use tidegate_control::{Circumstances, Finding, Place, Source, check};
 
-pub fn run(file: &Path) -> ExitCode {
+pub fn run(file: &Path, sharing: Sharing) -> ExitCode {
     let mut loaded = load(file);
     if let Some(configuration) = &loaded.configuration {
-        let findings = check(configuration, default_state_dir(), Timestamp::now());
+        let circumstances = Circumstances { source: &source_of(file, &loaded), share_port: sharing.share_port };
+        let findings = check(configuration, circumstances, default_state_dir(), Timestamp::now());
         let diagnostics: Vec<_> = findings.into_iter().map(|finding| diagnostic(&loaded, finding)).collect();
         loaded.diagnostics.extend(
             diagnostics
@@ -34,6 +36,16 @@ pub fn run(file: &Path) -> ExitCode {
         }
     }
     if is_valid { ExitCode::SUCCESS } else { ExitCode::from(super::FAILED) }
+}
+
+/// As a process has it that was started with the same file.
+fn source_of(file: &Path, loaded: &Loaded) -> Source {
+    match loaded.files.iter().next() {
+        Some(main) if file == Path::new("-") => {
+            Source::Text { name: main.name.clone(), text: main.text.to_string(), directory: main.directory.clone() }
+        }
+        Some(_) | None => Source::file(file),
+    }
 }
 
 /// The configuration's own checks have said some things already, with the words at hand there.

@@ -81,7 +81,8 @@ compdef _tidegate_with_names tidegate
 "#;
 
 const FISH: &str = r#"
-# Names of the running process.
+# What the script above leaves out, and names of the running process.
+complete -c tidegate -n "__fish_seen_subcommand_from completions" -f -a "bash elvish fish powershell zsh"
 complete -c tidegate -n "__fish_seen_subcommand_from drain undrain" -f -a "(tidegate names servers 2>/dev/null)"
 complete -c tidegate -n "__fish_seen_subcommand_from rollback history" -f -a "(tidegate names generations 2>/dev/null)"
 complete -c tidegate -n "__fish_seen_subcommand_from cert; and __fish_seen_subcommand_from show renew revoke export" -f -a "(tidegate names certificates 2>/dev/null)"

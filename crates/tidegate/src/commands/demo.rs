@@ -2,6 +2,7 @@
 //! try it with.
 
 use super::{fail, run};
+use crate::cli::Sharing;
 use std::net::TcpListener;
 use std::process::ExitCode;
 use tidegate_control::Source;
@@ -21,7 +22,7 @@ pub fn run(port: u16) -> ExitCode {
     run::serve(
         || source,
         state_dir,
-        run::Life { watch: false, ends_with_terminal: true },
+        run::Life { watch: false, ends_with_terminal: true, sharing: Sharing { share_port: false } },
         move || {
             println!("Tidegate runs. This is its configuration:\n\n{text}");
             println!("Try it:\n\n    curl --cacert {} https://localhost:{https}/\n", root.display());

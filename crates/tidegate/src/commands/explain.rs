@@ -5,7 +5,8 @@ use super::{fail, load, report};
 use crate::output;
 use std::path::Path;
 use std::process::ExitCode;
-use tidegate_explain::{Question, explain};
+use tidegate_control::{StartFault, read_maps, share_certificates};
+use tidegate_explain::{Maps, Question, explain};
 
 /// Exit code of a request that no site or no route takes.
 const NOBODY: u8 = 2;
@@ -17,8 +18,15 @@ pub fn run(config: &Path, method: &str, url: &str, headers: &[String], from: Opt
     };
     let loaded = load(config);
     report(&loaded);
-    let Some(configuration) = loaded.configuration else { return ExitCode::from(super::FAILED) };
-    match explain(&configuration, &request) {
+    let Some(mut configuration) = loaded.configuration else { return ExitCode::from(super::FAILED) };
+    // What is wrong with files, `check` says.
+    let _ = share_certificates(&mut configuration);
+    // Which rows there are is a matter of files.
+    let maps = match read_maps(&configuration) {
+        Ok(maps) => Maps::of(maps.iter().cloned()),
+        Err(faults) => return fail(&StartFault::from(faults).to_string()),
+    };
+    match explain(&configuration, &request, &maps) {
         Ok(explanation) => {
             output::say(&explanation, || explanation.text.clone());
             if explanation.has_route { ExitCode::SUCCESS } else { ExitCode::from(NOBODY) }

@@ -57,27 +57,61 @@ fn file_of(config: &Path) -> Result<PathBuf, String> {
 
 fn follow(path: &Path, wanted: &LogsWanted, filter: &Filter) -> io::Result<()> {
     let mut reader = BufReader::new(File::open(path)?);
-    filter.pass_last(&mut reader, wanted.lines)?;
+    let mut begun = filter.pass_last(&mut reader, wanted.lines)?;
     if !wanted.follow {
-        return Ok(());
+        return filter.pass_rest(&begun);
     }
     loop {
-        filter.pass(&mut reader)?;
+        filter.pass_on(&mut reader, &mut begun)?;
         std::thread::sleep(POLL);
         let here = reader.get_ref().metadata()?;
         match std::fs::metadata(path) {
             // Rotated: what was written to the old one meanwhile comes first.
             Ok(now) if (now.dev(), now.ino()) != (here.dev(), here.ino()) => {
-                filter.pass(&mut reader)?;
-                reader = BufReader::new(File::open(path)?);
+                // Those in the middle of being renamed are found the next time.
+                let Some(next) = files_behind(path, &here) else { continue };
+                filter.pass_on(&mut reader, &mut begun)?;
+                for file in next {
+                    filter.pass_rest(&std::mem::take(&mut begun))?;
+                    reader = BufReader::new(file);
+                    filter.pass_on(&mut reader, &mut begun)?;
+                }
             }
             Ok(now) if now.len() < reader.stream_position()? => {
+                begun.clear();
                 reader.seek(SeekFrom::Start(0))?;
             }
             // Between two names there is none for a moment.
             Ok(_) | Err(_) => {}
         }
     }
+}
+
+/// The most old files that are looked for behind a log, as many as a log may keep.
+const OLD_MAX: u32 = 1000;
+
+/// The files that were begun since this one was, up to the log itself. More than one where it was rotated several times
+/// at once: `log.1` is the newest of the old ones, as the program and logrotate name them. `None` when they are being
+/// renamed now.
+fn files_behind(path: &Path, here: &std::fs::Metadata) -> Option<Vec<File>> {
+    let old = |number: u32| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{number}"));
+        PathBuf::from(name)
+    };
+    let is_here = |found: std::fs::Metadata| (found.dev(), found.ino()) == (here.dev(), here.ino());
+    let is_at = |number: u32| std::fs::metadata(old(number)).is_ok_and(is_here);
+    let position = (1..=OLD_MAX).take_while(|number| old(*number).exists()).find(|number| is_at(*number));
+    let mut files = Vec::new();
+    for number in (1..position.unwrap_or(1)).rev() {
+        let file = File::open(old(number)).ok()?;
+        // Whoever counts upwards has older ones there.
+        if file.metadata().ok()?.modified().ok()? >= here.modified().ok()? {
+            files.push(file);
+        }
+    }
+    files.push(File::open(path).ok()?);
+    position.is_none_or(is_at).then_some(files)
 }
 
 /// What a line has to say to be shown. All of it has to hold.
@@ -126,15 +160,31 @@ impl Filter {
 
     /// Shows what fits of all that is there.
     fn pass(&self, reader: &mut impl BufRead) -> io::Result<()> {
+        let mut begun = Vec::new();
+        self.pass_on(reader, &mut begun)?;
+        self.pass_rest(&begun)
+    }
+
+    /// Shows what fits of the whole lines that are there, the first of which may have begun before.
+    fn pass_on(&self, reader: &mut impl BufRead, begun: &mut Vec<u8>) -> io::Result<()> {
         let mut out = io::stdout().lock();
-        each_line(reader, |line| if self.fits(line) { out.write_all(line) } else { Ok(()) })?;
+        each_line(reader, begun, |line| if self.fits(line) { out.write_all(line) } else { Ok(()) })?;
         out.flush()
     }
 
-    /// Shows the last so many of what fits.
-    fn pass_last(&self, reader: &mut impl BufRead, lines: usize) -> io::Result<()> {
-        let mut last: VecDeque<Vec<u8>> = VecDeque::new();
-        each_line(reader, |line| {
+    /// Shows a line without an end, which gets no other, if it fits.
+    fn pass_rest(&self, line: &[u8]) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        if !line.is_empty() && self.fits(line) {
+            out.write_all(line)?;
+        }
+        out.flush()
+    }
+
+    /// Shows the last so many of what fits. Gives the beginning of a line that is not whole.
+    fn pass_last(&self, reader: &mut impl BufRead, lines: usize) -> io::Result<Vec<u8>> {
+        let (mut last, mut begun): (VecDeque<Vec<u8>>, _) = (VecDeque::new(), Vec::new());
+        each_line(reader, &mut begun, |line| {
             if lines > 0 && self.fits(line) {
                 if last.len() == lines {
                     last.pop_front();
@@ -145,26 +195,23 @@ impl Filter {
         })?;
         let mut out = io::stdout().lock();
         last.iter().try_for_each(|line| out.write_all(line))?;
-        out.flush()
+        out.flush()?;
+        Ok(begun)
     }
 }
 
-/// Whole lines with their ends. One that is not whole yet is waited for, at a place of the file: in standard input it
-/// is the last.
-fn each_line(reader: &mut impl BufRead, mut see: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
-    let mut line = Vec::new();
+/// Whole lines with their ends. Of one that is not whole the beginning is left in `begun`: the writer may be in the
+/// middle of it.
+fn each_line(reader: &mut impl BufRead, begun: &mut Vec<u8>, mut see: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
     loop {
-        line.clear();
-        if io::Read::take(&mut *reader, LINE_BYTES_MAX).read_until(b'\n', &mut line)? == 0 {
+        let room = LINE_BYTES_MAX.saturating_sub(begun.len() as u64);
+        if io::Read::take(&mut *reader, room).read_until(b'\n', begun)? == 0 && room > 0 {
             return Ok(());
         }
-        while !line.ends_with(b"\n") && (line.len() as u64) < LINE_BYTES_MAX {
-            // The writer is in the middle of it; a batch is written at once.
-            if io::Read::take(&mut *reader, LINE_BYTES_MAX - line.len() as u64).read_until(b'\n', &mut line)? == 0 {
-                break;
-            }
+        if begun.ends_with(b"\n") || begun.len() as u64 >= LINE_BYTES_MAX {
+            see(begun)?;
+            begun.clear();
         }
-        see(&line)?;
     }
 }
 
@@ -193,7 +240,7 @@ fn statuses_of(text: &str) -> Result<(u64, u64), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Filter, each_line, is_path, statuses_of};
+    use super::{Filter, LINE_BYTES_MAX, each_line, is_path, statuses_of};
 
     #[test]
     fn statuses_are_one_or_many() {
@@ -228,12 +275,19 @@ mod tests {
 
     #[test]
     fn lines_keep_their_ends() {
-        let mut seen = Vec::new();
-        each_line(&mut &b"a\nbc\nd"[..], |line| {
-            seen.push(line.to_vec());
-            Ok(())
-        })
-        .expect("memory");
-        assert_eq!(seen, [&b"a\n"[..], b"bc\n", b"d"]);
+        let (mut seen, mut begun) = (Vec::new(), Vec::new());
+        for part in [&b"a\nbc\nd"[..], b"", b"ef", b"g\nh\n"] {
+            each_line(&mut &*part, &mut begun, |line| {
+                seen.push(line.to_vec());
+                Ok(())
+            })
+            .expect("memory");
+        }
+        assert_eq!(seen, [&b"a\n"[..], b"bc\n", b"defg\n", b"h\n"]);
+        assert!(begun.is_empty());
+        let mut long = Vec::new();
+        let line = vec![b'x'; LINE_BYTES_MAX as usize + 5];
+        each_line(&mut &*line, &mut long, |line| Ok(assert_eq!(line.len() as u64, LINE_BYTES_MAX))).expect("memory");
+        assert_eq!(long.len(), 5);
     }
 }

@@ -14,6 +14,7 @@ pub mod fmt;
 pub mod hash_password;
 pub mod history;
 pub mod logs;
+pub mod map;
 pub mod proxy;
 pub mod purge;
 pub mod reach;

@@ -1,17 +1,19 @@
 //! `tidegate run`: load, prepare everything that can fail, run.
 
 use super::{diagnostics, fail, read_stdin, report};
+use crate::cli::Sharing;
 use crate::output;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tidegate_certs::default_state_dir;
 use tidegate_config::LoadMemory;
+use tidegate_control::source::Remark;
 use tidegate_control::succession::{Inheritance, inherit};
 use tidegate_control::{Prepared, Source, StartOptions, prepare, source, systemd};
 use tidegate_model::LogLevel;
 use tidegate_telemetry::events;
 
-pub fn run(config: &Path, watch: bool) -> ExitCode {
+pub fn run(config: &Path, watch: bool, sharing: Sharing) -> ExitCode {
     let config = config.to_owned();
     let source = move || {
         if config == Path::new("-") {
@@ -20,7 +22,7 @@ pub fn run(config: &Path, watch: bool) -> ExitCode {
             Source::file(&config)
         }
     };
-    serve(source, default_state_dir(), Life { watch, ends_with_terminal: false }, || {})
+    serve(source, default_state_dir(), Life { watch, ends_with_terminal: false, sharing }, || {})
 }
 
 /// What a process does of itself.
@@ -30,6 +32,7 @@ pub struct Life {
     pub watch: bool,
     /// SIGHUP ends it, as when its terminal is closed.
     pub ends_with_terminal: bool,
+    pub sharing: Sharing,
 }
 
 /// Runs a configuration until it is told to stop. `started` is called once requests are served.
@@ -69,9 +72,11 @@ pub fn serve(source: impl FnOnce() -> Source, state_dir: PathBuf, life: Life, st
         Ok(read) => read,
         Err(diagnostics) => return fail(&diagnostics),
     };
-    let Life { watch, ends_with_terminal } = life;
+    read.remarks.iter().for_each(Remark::log);
+    let Life { watch, ends_with_terminal, sharing: Sharing { share_port } } = life;
     let version = env!("CARGO_PKG_VERSION");
-    let options = StartOptions { source, memory, state_dir, version, watch, ends_with_terminal, inheritance, activation };
+    let options =
+        StartOptions { source, memory, state_dir, version, watch, share_port, ends_with_terminal, inheritance, activation };
     match prepare(read, options) {
         Ok(prepared) => live(prepared, started),
         // The process before hears of it by the end of this one.

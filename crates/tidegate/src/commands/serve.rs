@@ -2,6 +2,7 @@
 //! like any other.
 
 use super::proxy::{quote_all, run_site};
+use crate::cli::Sharing;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -12,6 +13,7 @@ pub struct ServeWanted {
     pub listing: bool,
     pub fallback: Option<String>,
     pub admin: Option<String>,
+    pub sharing: Sharing,
 }
 
 pub fn run(wanted: &ServeWanted) -> ExitCode {
@@ -23,5 +25,5 @@ pub fn run(wanted: &ServeWanted) -> ExitCode {
     if let Some(fallback) = &wanted.fallback {
         files.push_str(&format!(" fallback={}", quote_all(std::slice::from_ref(fallback))));
     }
-    run_site(&wanted.from, &files, wanted.admin.as_deref())
+    run_site(&wanted.from, &files, wanted.admin.as_deref(), wanted.sharing)
 }

@@ -79,6 +79,21 @@ fn process(status: &Status) -> String {
     if let Some(keys) = &status.ticket_keys {
         row("ticket keys", ticket_keys(keys));
     }
+    for map in &status.maps {
+        if !map.hiding_newer.is_empty() {
+            let keys = map.hiding_newer.join(", ");
+            row(
+                "map",
+                format!(
+                    "{}: changed rows hide newer ones of its file: {keys}; `tidegate map drop {} KEY` lets them count",
+                    map.name, map.name
+                ),
+            );
+        }
+    }
+    if let Some(fault) = status.maps.iter().find_map(|map| map.storage_fault.as_ref()) {
+        row("maps", format!("changed rows are as they were: {fault}"));
+    }
     let leaving = match status.workers_leaving {
         0 => String::new(),
         leaving => format!(", and {leaving} that end with their connections"),
@@ -310,6 +325,7 @@ pub mod tests {
             refused: None,
             drift: Vec::new(),
             ticket_keys: None,
+            maps: Vec::new(),
             listeners: vec![Listener {
                 address: "0.0.0.0:443".parse().unwrap(),
                 scheme: "https".into(),

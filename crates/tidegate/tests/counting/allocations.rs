@@ -160,6 +160,7 @@ pub fn start_proxy(text: String, state_dir: &Path) {
         state_dir,
         version: "test",
         watch: false,
+        share_port: false,
         ends_with_terminal: false,
         inheritance: None,
         activation: ActivationSockets::default(),

@@ -56,7 +56,8 @@ impl Fleet {
         let file = places.folder().join(format!("tidegate-{}.kdl", self.started));
         std::fs::write(&file, text).expect("written");
         places.release_proxy_ports();
-        self.others.push(Program::start_proxy(Path::new(PROGRAM), &file, &admin).expect("one more starts"));
+        let started = Program::start_proxy_with(Path::new(PROGRAM), &file, &admin, &["--share-port"]);
+        self.others.push(started.expect("one more starts"));
     }
 
     /// The oldest of the others goes.

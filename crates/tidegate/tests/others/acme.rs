@@ -14,7 +14,7 @@ use tidegate_testkit::responder::{Manner, Responder, ResponderAuthority};
 use tidegate_testkit::rustls::ClientConfig;
 use tidegate_testkit::tls::{ClientOptions, client_config, root_of_file};
 use tidegate_testkit::tokio::task::LocalSet;
-use tidegate_testkit::{Client, Proxy, Surroundings, get, tokio};
+use tidegate_testkit::{Authority, Client, KeyKind, Proxy, Surroundings, get, tokio};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tidegate");
 /// An order takes a second or two; the machine may compile something at the same time.
@@ -65,10 +65,15 @@ impl World {
 }
 
 fn start(config: &str) -> Proxy {
+    start_with(config, &[])
+}
+
+/// With more arguments for `run`.
+fn start_with(config: &str, more: &[&str]) -> Proxy {
     let places = Places::new().expect("a folder");
     let state = places.folder().join("state").display().to_string();
     let surroundings = Surroundings { environment: vec![("STATE_DIRECTORY", state)], ..Surroundings::default() };
-    Proxy::start_in(places, PROGRAM, config, &[], &surroundings).expect("a proxy")
+    Proxy::start_in(places, PROGRAM, config, more, &surroundings).expect("a proxy")
 }
 
 fn with_name() -> ClientOptions {
@@ -172,6 +177,26 @@ fn start_again(proxy: &mut Proxy, state: &str) {
     proxy.program.wait_until("ready", || matches!(get(&admin, "/readyz"), Ok((200, _)))).expect("a ready process");
 }
 
+/// A CA of one's own has such a certificate, and says so with `root=`: it is trusted itself, whoever signed it.
+#[test]
+fn a_ca_that_signs_its_own_certificate_is_trusted_by_that() {
+    let Some(world) = World::new(Options { is_self_signed: true, ..Options::default() }) else { return };
+    let https = world.pebble.https_port;
+    let site = format!("site \"https://a.example.com:{https}\" {{ respond 200 body=\"a\"; }}\n");
+    let proxy = start(&format!("{}{site}", world.head("")));
+    until("a certificate", || if serial(&proxy, "a.example.com").is_empty() { Err(certificates(&proxy)) } else { Ok(()) });
+    drop(proxy);
+    // Another one of the same name, and nothing else, is no such certificate.
+    let folder = tempfile::tempdir().expect("a folder");
+    let other = Authority::new(folder.path(), "other").and_then(|other| other.issue("localhost", KeyKind::SelfSigned));
+    let other = other.expect("a certificate").cert;
+    let head = world.head("").replace(&world.pebble.root.display().to_string(), &other.display().to_string());
+    let mut proxy = start(&format!("{head}{site}"));
+    proxy.wait_for_log("no certificate was obtained").expect("a line of the log");
+    let said = proxy.program.stderr();
+    assert!(!said.contains("CaUsedAsEndEntity") && !said.contains("UnknownIssuer"), "no word of a library: {said}");
+}
+
 #[test]
 fn http_01_is_answered_before_any_route_and_new_names_come_with_a_reload() {
     let Some(world) = World::new(Options::default()) else { return };
@@ -225,7 +250,7 @@ fn two_processes_with_one_storage_order_once() {
         )
     };
     let first = start(&config(&https.to_string()));
-    let second = start(&config("{port}"));
+    let second = start_with(&config("{port}"), &["--share-port"]);
     let client = world.client();
     until("a certificate", || fetch(world.https(), &client, "a.example.com"));
     until("the same one in the other process", || fetch(second.address, &client, "a.example.com"));
@@ -331,6 +356,28 @@ fn wildcards_by_a_record_that_a_program_publishes() {
     });
 }
 
+#[test]
+fn one_wildcard_is_obtained_for_all_sites_whose_names_it_covers() {
+    let Some(world) = World::new(Options::default()) else { return };
+    let https = world.pebble.https_port;
+    let folder = tempfile::tempdir().expect("a folder");
+    let dns = published_by_a_program(&world, folder.path(), "true");
+    let head = world.head(&format!("{dns}\n    wildcard \"*.example.com\""));
+    let site = |name: &str| format!("site \"https://{name}.example.com:{https}\" {{ respond 200 body=\"{name}\"; }}\n");
+    let proxy = start(&format!("{head}{}{}{}", site("a"), site("b"), site("c")));
+    let client = world.client();
+    for name in ["a", "b", "c"] {
+        let body = until("a certificate", || {
+            let fetched = fetch(world.https(), &client, &format!("{name}.example.com"));
+            fetched.map_err(|error| format!("{error}\n{}", certificates(&proxy)))
+        });
+        assert_eq!(body, name);
+    }
+    assert_eq!(world.pebble.orders(), 1);
+    let obtained = certificates(&proxy);
+    assert_eq!(obtained.matches("\"source\":\"acme\"").count(), 1, "{obtained}");
+}
+
 /// `dns` of an `acme` block, with a program that does `first` and then publishes the record.
 fn published_by_a_program(world: &World, folder: &Path, first: &str) -> String {
     let script = folder.join("publish");
@@ -425,6 +472,41 @@ fn what_went_wrong_before_is_forgotten_when_a_renewal_succeeds() {
     for (state, count) in [("failing", 0.0), ("missing", 0.0), ("ready", 1.0)] {
         proxy.wait_for_metric(&format!("tidegate_obtained_certificates{{state=\"{state}\"}}"), count).expect("a metric");
     }
+}
+
+#[test]
+fn a_name_that_waits_says_so_at_the_start_and_other_settings_are_tried_at_once() {
+    const WAITS: &str = "a name has no certificate and waits for the next attempt";
+    let Some(world) = World::new(Options::default()) else { return };
+    let https = world.pebble.https_port;
+    world.pebble.dns("set-servfail", &serde_json::json!({"host": "a.example.com."})).expect("a name server");
+    let config =
+        |more: &str| format!("{}site \"https://a.example.com:{https}\" {{ respond 200 body=\"a\"; }}\n", world.head(more));
+    let mut proxy = start(&config(""));
+    let state = proxy.places.folder().join("state").display().to_string();
+    proxy.wait_for_metric("tidegate_obtained_certificates{state=\"failing\"}", 1.0).expect("a failure");
+    // Each failure doubles the wait: one that is over while this runs would show nothing.
+    until("a wait of some minutes", || {
+        let said = called(&proxy, &["cert", "renew", "a.example.com"]);
+        let listed: serde_json::Value = serde_json::from_str(&certificates(&proxy)).map_err(|error| error.to_string())?;
+        let all = listed["certificates"].as_array().ok_or("no list")?;
+        let failures = all.iter().find_map(|one| one["obtained"]["failures_in_a_row"].as_u64());
+        if failures >= Some(4) { Ok(()) } else { Err(format!("{failures:?} failures: {said}")) }
+    });
+    world.pebble.dns("clear-servfail", &serde_json::json!({"host": "a.example.com."})).expect("a name server");
+
+    let orders = world.pebble.orders();
+    restart(&mut proxy, &state);
+    proxy.wait_for_log(WAITS).expect("a line of the log");
+    let line = proxy.program.stderr().lines().find(|line| line.contains(WAITS)).unwrap_or_default().to_owned();
+    assert!(line.contains("a.example.com") && line.contains("next_attempt_at"), "{line}");
+    assert_eq!(world.pebble.orders(), orders, "it waits");
+
+    proxy.write(&config("challenges \"tls-alpn-01\"")).expect("written");
+    restart(&mut proxy, &state);
+    let client = world.client();
+    until("a certificate", || fetch(world.https(), &client, "a.example.com"));
+    assert!(!proxy.program.stderr().contains(WAITS), "{}", proxy.program.stderr());
 }
 
 #[test]

@@ -2,11 +2,9 @@
 //! and HTTP/2, and their scripts report what they saw. Browsers do what no scripted client does: their own conditions,
 //! ranges, reconnections, flow control and preflights.
 
-mod chromium;
 mod server;
 
 use aws_lc_rs::digest::{Context, Digest, SHA256, digest};
-use chromium::Chromium;
 use serde_json::{Value, json};
 use server::{Exchange, PAGE, RESULT, Server, page};
 use std::fs;
@@ -14,6 +12,7 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tidegate_testkit::chromium::Chromium;
 use tidegate_testkit::driver;
 use tidegate_testkit::proxy::Proxy;
 

@@ -4,6 +4,7 @@
 mod acme;
 mod browser;
 mod cert;
+mod completions;
 mod grade;
 mod h2spec;
 mod http2_peers;

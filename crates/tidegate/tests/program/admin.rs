@@ -27,9 +27,11 @@ admin "127.0.0.1:{admin}"
 access-log "off"
 threads 1
 pool "app" { server "UPSTREAM"; server "127.0.0.1:{closed:spare}" backup=#true; }
+map "moved" key="{path}" { row "/a" "/b"; row "/c*" "/d"; }
 site "http://:{port}" {
     route "/own" { respond 200 body="first" }
     route "/id" { respond 200 body="{request.id}" }
+    route "/moved/*" { redirect "{map.moved}" }
     route { proxy "app" }
 }
 site "https://:{port:tls}" { tls cert="{cert:example.com}" key="{key:example.com}"; respond 200 }
@@ -95,6 +97,12 @@ fn each_answer_is_what_the_description_says() {
         ],
     );
     check("post", &format!("{path}/undrain"), &format!("{drain}/undrain"), json!({}), &[("/state", json!("serving"))]);
+    get("/v1/maps", &[("/maps/0/name", json!("moved")), ("/maps/0/rows", json!(2)), ("/maps/0/fault", Value::Null)]);
+    check("get", "/v1/maps/{name}", "/v1/maps/moved", Value::Null, &[("/key", json!("{path}")), ("/changed_rows", json!(0))]);
+    let rows = "/v1/maps/{name}/rows";
+    check("get", rows, "/v1/maps/moved/rows?from=1", Value::Null, &[("/count", json!(2)), ("/rows/0/key", json!("/c*"))]);
+    let row = format!("{rows}/{{key}}");
+    check("get", &row, "/v1/maps/moved/rows/%2Fa", Value::Null, &[("/value", json!("/b")), ("/changed", json!(false))]);
     get("/v1/cache", &[("/objects", json!(0)), ("/disk", Value::Null)]);
     check("post", "/v1/cache/purge", "/v1/cache/purge", json!({ "all": true }), &[("/purged", json!(0))]);
     let changed = asked.changed("body=\"first\"", "body=\"second\"");

@@ -6,5 +6,6 @@ mod hostile;
 mod php;
 mod pools;
 mod server;
+mod uploads;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tidegate");

@@ -21,6 +21,7 @@
 mod fault;
 mod link;
 mod message;
+mod presence;
 mod rendezvous;
 mod sharing;
 mod socket;
@@ -30,6 +31,7 @@ mod tests;
 
 pub use fault::Fault;
 pub use message::{Announced, Malformed, Place, Purpose};
+pub use presence::{Presence, Present, present};
 pub use rendezvous::{Peer, Rendezvous, Request, Serving, peers};
 pub use sharing::{Adopted, Offer, SpareWanted};
 pub use socket::{Handed, Lent, Listener, Rejected, Unfit};

@@ -25,9 +25,9 @@ const BACKLOG: i32 = 64;
 /// processes.
 const NAMES_MAX: usize = 4096;
 /// The kernel's list of unix sockets, at about 100 bytes a line.
-const UNIX_SOCKETS_BYTES_MAX: u64 = 16 << 20;
+pub(super) const UNIX_SOCKETS_BYTES_MAX: u64 = 16 << 20;
 /// Not below `/proc/net`: that is not there where `/proc` shows only processes (`ProcSubset=pid` of systemd).
-const UNIX_SOCKETS: &str = "/proc/self/net/unix";
+pub(super) const UNIX_SOCKETS: &str = "/proc/self/net/unix";
 /// `sun_path` without the zero that makes a name abstract.
 const NAME_BYTES_MAX: usize = 107;
 /// When no connection can be accepted for want of descriptors or memory, so that the thread does not spin.
@@ -172,7 +172,7 @@ pub(super) fn peers_for(witness: Witness, own_name: &str) -> io::Result<Vec<Peer
     Ok(names.into_iter().map(|name| Peer { name, witness: Arc::clone(&witness) }).collect())
 }
 
-fn unreadable(error: &io::Error) -> io::Error {
+pub(super) fn unreadable(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{UNIX_SOCKETS}: {error}"))
 }
 

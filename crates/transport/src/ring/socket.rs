@@ -316,6 +316,10 @@ impl Sock for RingSock {
         self.stale() || sockets::has_input_now(&self.state.socket)
     }
 
+    fn is_reset_now(&self) -> bool {
+        sockets::is_reset(&self.state.socket)
+    }
+
     fn unsent_bytes(&self) -> usize {
         self.state.sending.borrow().held_bytes
     }

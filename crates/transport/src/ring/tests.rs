@@ -270,6 +270,7 @@ fn what_waits_for_a_reader_keeps_no_more_than_it_needs() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri reads a file of megabytes for ten minutes")]
 fn files_go_out_behind_their_heads() {
     on_every_queue(|| async {
         let (stream, mut peer) = pair().await;

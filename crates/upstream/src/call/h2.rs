@@ -193,7 +193,7 @@ impl H2Call {
             StreamFault::Malformed(HeadError::HeadTooLarge | HeadError::TooManyFields) => {
                 UpstreamFault::new(UpstreamError::HeadTooLarge, Progress::Answering)
             }
-            StreamFault::Malformed(_) => bad_response(),
+            StreamFault::Malformed(_) | StreamFault::BadBody(_) => bad_response(),
             StreamFault::Lost => UpstreamFault::new(self.lease.loss(), Progress::Sent),
             // Sent again it might be answered in the same way, and end a connection each time.
             StreamFault::Broken => bad_response(),

@@ -30,6 +30,7 @@ use std::time::{Duration, Instant};
 use tidegate_model::{Protocol, ProxyProtocol, ServerAddresses};
 use tidegate_telemetry::{UpstreamError, UpstreamTime};
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
+use tidegate_wire::proxy_protocol::{Extensions, HeaderVersion, encode_with};
 use tidegate_wire::{HeadLimits, proxy_protocol};
 
 /// How often a request in the queue for a connection looks for a free stream of its worker's. Only pools with
@@ -73,6 +74,8 @@ pub struct Opener {
     pub client: Weak<dyn Any>,
     /// The identifier of the request that it is opened for, for the log.
     pub request: Option<Box<str>>,
+    /// What servers are told of the client besides its addresses.
+    pub introduction: Option<Box<Extensions>>,
     /// What its connection took until it stood.
     pub took: Cell<OpeningTook>,
 }
@@ -89,7 +92,7 @@ pub struct OpeningTook {
 
 impl Opener {
     pub fn new(random: u64, client: Weak<dyn Any>) -> Opener {
-        Opener { random, client, request: None, took: Cell::default() }
+        Opener { random, client, request: None, introduction: None, took: Cell::default() }
     }
 }
 
@@ -337,7 +340,7 @@ async fn open_at<S: Sock>(
     opener: &Opener,
     slot: OpenSlot,
 ) -> Result<Option<Connection<S>>, UpstreamFault> {
-    let established = establish_in_time(pool, server, compiled, want, need, opener.request.as_deref()).await;
+    let established = establish_in_time(pool, server, compiled, want, need, opener).await;
     let Established { stream, is_h2, connect, tls } = established.map_err(UpstreamFault::unsent)?;
     opener.took.set(OpeningTook { connect, tls, ..opener.took.get() });
     pool.metrics.connections_opened.increment();
@@ -387,7 +390,7 @@ async fn wait_for_slot<S: Sock>(
     let bounds = &pool.compiled.model.bounds;
     let queue = &compiled.shared.queue;
     if queue.is_empty()
-        && let Some(slot) = free_slot(pool, server, compiled, want, client)
+        && let Some(slot) = free_slot(server, compiled, want, client)
     {
         return Ok(Slot::Free(slot));
     }
@@ -401,7 +404,7 @@ async fn wait_for_slot<S: Sock>(
     let mut is_called = false;
     loop {
         if (is_called || ticket.is_first())
-            && let Some(slot) = free_slot(pool, server, compiled, want, client)
+            && let Some(slot) = free_slot(server, compiled, want, client)
         {
             waited();
             return Ok(Slot::Free(slot));
@@ -432,14 +435,8 @@ async fn wait_for_slot<S: Sock>(
 
 /// A place under `max-connections`. Where connections are not shared by clients, or an idle one is of no use, one that
 /// is idle makes room.
-fn free_slot<S: Sock>(
-    pool: &WorkerPool<S>,
-    server: &Server<S>,
-    compiled: &CompiledServer,
-    want: Wanted,
-    client: Option<&Client>,
-) -> Option<OpenSlot> {
-    let max = pool.connections_max();
+fn free_slot<S: Sock>(server: &Server<S>, compiled: &CompiledServer, want: Wanted, client: Option<&Client>) -> Option<OpenSlot> {
+    let max = compiled.connections_max();
     let free = compiled.shared.try_open(max);
     if free.is_none() && (client.is_some() || want == Wanted::Bare) && server.end_an_idle_one() {
         return compiled.shared.try_open(max);
@@ -462,9 +459,9 @@ async fn establish_in_time<S: Sock>(
     compiled: &CompiledServer,
     want: Wanted,
     need: Need,
-    request: Option<&str>,
+    opener: &Opener,
 ) -> Result<Established<S>, UpstreamError> {
-    let established = rt::timeout(need.connect, establish(pool, server, compiled, want, need, request)).await;
+    let established = rt::timeout(need.connect, establish(pool, server, compiled, want, need, opener)).await;
     established.unwrap_or(Err(UpstreamError::ConnectTimeout))
 }
 
@@ -474,15 +471,16 @@ async fn establish<S: Sock>(
     compiled: &CompiledServer,
     want: Wanted,
     need: Need,
-    request: Option<&str>,
+    opener: &Opener,
 ) -> Result<Established<S>, UpstreamError> {
+    let request = opener.request.as_deref();
     let began = rt::now();
     let sock = connect(pool, server, compiled, need.connect, request).await?;
     let connect = time_of(pool, UpstreamTime::Connect, began);
     let stream = Stream::plain(sock);
     stream.sock.set_write_idle(pool.compiled.model.timeouts.first_byte);
     if let (Some(protocol), Some(client)) = (pool.compiled.model.send_proxy_protocol, &need.client) {
-        introduce(&stream, protocol, client).await.map_err(|error| {
+        introduce(&stream, protocol, client, opener.introduction.as_deref()).await.map_err(|error| {
             log_cause(&pool.compiled, compiled, UpstreamError::ConnectFailed, &error, request);
             UpstreamError::ConnectFailed
         })?;
@@ -517,13 +515,20 @@ fn time_of<S: Sock>(pool: &WorkerPool<S>, time: UpstreamTime, began: Instant) ->
 }
 
 /// Says whose connection it is, before anything else and before TLS.
-async fn introduce<S: Sock>(stream: &Stream<S>, protocol: ProxyProtocol, client: &Client) -> io::Result<()> {
-    let version = match protocol {
-        ProxyProtocol::V1 => proxy_protocol::HeaderVersion::V1,
-        ProxyProtocol::V2 => proxy_protocol::HeaderVersion::V2,
+async fn introduce<S: Sock>(
+    stream: &Stream<S>,
+    protocol: ProxyProtocol,
+    Client { source, destination }: &Client,
+    extensions: Option<&Extensions>,
+) -> io::Result<()> {
+    let version = match (protocol, extensions) {
+        (ProxyProtocol::V1, _) => HeaderVersion::V1,
+        (ProxyProtocol::V2(_), None) => HeaderVersion::V2,
+        (ProxyProtocol::V2(_), Some(extensions)) => {
+            return stream.write(Buf::copy_of(&encode_with(*source, *destination, extensions))).await;
+        }
     };
-    let header = proxy_protocol::encode(version, client.source, client.destination);
-    stream.write(Buf::copy_of(header.as_bytes())).await
+    stream.write(Buf::copy_of(proxy_protocol::encode(version, *source, *destination).as_bytes())).await
 }
 
 fn tls_config(configs: &UpstreamTlsConfigs, want: Wanted) -> &Arc<rustls::ClientConfig> {

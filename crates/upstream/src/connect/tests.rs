@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use tidegate_message::h2::{Request, StreamFault, StreamHandle};
-use tidegate_model::{Pool, PoolName, Protocol, ProxyProtocol, Server, ServerAddresses, UpstreamAddress};
+use tidegate_model::{Pool, PoolName, Protocol, ProxyFacts, ProxyProtocol, Server, ServerAddresses, UpstreamAddress};
 use tidegate_telemetry::{Registry, UpstreamError, WorkerMetrics};
 use tidegate_transport::{DriverSock, rt};
 use tidegate_wire::HeadLimits;
@@ -46,6 +46,7 @@ impl World {
         let shared = Arc::new(PoolShared::new(Instant::now()));
         let server = CompiledServer {
             model: Server::new(UpstreamAddress::parse(&authority).expect("an address")),
+            bounds: model.bounds,
             identity: 0,
             shared: shared.server(&authority),
             authority,
@@ -54,8 +55,9 @@ impl World {
             is_local: true,
             cookie_value: None,
         };
-        let compiled =
-            CompiledPool { name, model: Arc::new(model), servers: vec![server], hash: None, sticky: None, tls: None, shared };
+        let counts_requests = model.bounds.counts_requests();
+        let (model, servers) = (Arc::new(model), vec![server]);
+        let compiled = CompiledPool { name, model, servers, hash: None, sticky: None, tls: None, counts_requests, shared };
         let of = Of { worker: 0, registry: &registry, random: 0 };
         let pool = Rc::new(WorkerPool::new(Arc::new(compiled), None, of));
         World { pool, worker: registry.worker(0), client: Rc::new(()) }
@@ -204,7 +206,7 @@ fn an_http1_connection_serves_as_many_requests_as_it_may() {
 fn connections_are_bounded_by_what_the_system_has_where_nobody_says() {
     let check = |written: Option<u32>, expected: u32| {
         let world = World::new(([127, 0, 0, 1], 1).into(), |pool| pool.bounds.connections_per_server = written);
-        assert_eq!(world.pool.connections_max(), expected, "{written:?}");
+        assert_eq!(world.pool.compiled.servers[0].connections_max(), expected, "{written:?}");
     };
     check(None, tidegate_transport::destination::connections_max());
     check(Some(7), 7);
@@ -613,7 +615,7 @@ fn idle_connections_of_other_clients_make_room() {
     run(async {
         let (address, _lines) = line_server();
         let world = World::new(address, |pool| {
-            pool.send_proxy_protocol = Some(ProxyProtocol::V2);
+            pool.send_proxy_protocol = Some(ProxyProtocol::V2(ProxyFacts::NONE));
             pool.bounds.connections_per_server = Some(1);
         });
         world.put_idle(world.open(Some(client(1))).await, rt::now());
@@ -675,7 +677,7 @@ fn http2_connections_that_say_whose_they_are_are_not_shared_by_clients() {
         });
         let world = World::new(address, |pool| {
             pool.protocol = Protocol::H2c;
-            pool.send_proxy_protocol = Some(ProxyProtocol::V2);
+            pool.send_proxy_protocol = Some(ProxyProtocol::V2(ProxyFacts::NONE));
         });
         // Two clients at once, each with two requests at once.
         let mut opened = Vec::new();

@@ -3,10 +3,10 @@
 //! a place or says anything about a server's health.
 
 use super::h2::Terms;
-use super::{Established, Fresh, Lifespan, Need, Upgrade, Wanted, establish_in_time, h2_terms, wanted};
+use super::{Established, Fresh, Lifespan, Need, Opener, Upgrade, Wanted, establish_in_time, h2_terms, wanted};
 use crate::pool::{H1Connection, Server, WorkerPool};
 use crate::shared::OpenSlot;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::Instant;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Sock, rt};
@@ -33,7 +33,7 @@ pub fn fill<S: Sock>(pool: &Rc<WorkerPool<S>>, now: Instant, head_limits: HeadLi
         server.warming.look_after_h2(server.h2.has_usable(), now);
         let (wanted, there) = count(server, want, warm);
         for _ in 0..server.warming.due(wanted, there, now) {
-            let Some(slot) = compiled.shared.try_open(pool.connections_max()) else { break };
+            let Some(slot) = compiled.shared.try_open(compiled.connections_max()) else { break };
             let opening = WarmOpening::new(server.clone());
             rt::spawn(open(opening, pool.clone(), position, want, slot, need, random()));
         }
@@ -87,7 +87,9 @@ async fn open<S: Sock>(
             shared.failed(error);
         }
     };
-    let Established { stream, is_h2, .. } = match establish_in_time(&pool, server, compiled, want, need, None).await {
+    // For no request and no client.
+    let opener = Opener::new(0, Weak::<()>::new());
+    let Established { stream, is_h2, .. } = match establish_in_time(&pool, server, compiled, want, need, &opener).await {
         Ok(established) => established,
         Err(error) => return failed(error),
     };

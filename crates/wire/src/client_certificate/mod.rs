@@ -34,6 +34,8 @@ pub struct Facts {
     /// As in RFC 4514, the most specific part first: `CN=ops,O=Example`.
     pub subject: String,
     pub issuer: String,
+    /// The most specific one of the subject.
+    pub common_name: Option<String>,
     /// In upper case hexadecimal digits, as OpenSSL shows it.
     pub serial: String,
     /// Each of one form only: nothing that is a URI here stood as anything else in the certificate.
@@ -104,6 +106,7 @@ fn read(chain: &[Box<[u8]>]) -> Option<Facts> {
     Some(Facts {
         subject: distinguished_name(leaf.subject()),
         issuer: distinguished_name(leaf.issuer()),
+        common_name: leaf.subject().iter_common_name().last().and_then(|name| Some(name.as_str().ok()?.to_owned())),
         serial: serial(leaf.raw_serial()),
         names_joined: texts.join(","),
         chain_not_after_unix: ends.min()?,

@@ -188,11 +188,79 @@ fn read_block(header: &[u8], family: u8) -> Result<Said, HeaderFault> {
 /// The type of the extension that holds a CRC-32C of the whole header, taken with zeros in its place (section 2.2.3).
 const CHECKSUM: u8 = 0x03;
 
+/// What a header of version 2 says of a connection besides its addresses, as far as it is of use here.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Introduction {
+    authority: Box<str>,
+    unique_id: Box<[u8]>,
+    unique_id_text: Box<str>,
+}
+
+impl Introduction {
+    /// The name that the client has asked for; empty where nobody says it.
+    pub fn authority(&self) -> &str {
+        &self.authority
+    }
+
+    /// As it came, at most 128 bytes.
+    pub fn unique_id(&self) -> &[u8] {
+        &self.unique_id
+    }
+
+    /// As it came where it is printable ASCII, else in hexadecimal digits.
+    pub fn unique_id_text(&self) -> &str {
+        &self.unique_id_text
+    }
+}
+
+/// Types of extensions.
+const AUTHORITY: u8 = 0x02;
+const UNIQUE_ID: u8 = 0x05;
+const AUTHORITY_BYTES_MAX: usize = 255;
+/// Section 2.2.5.
+const UNIQUE_ID_BYTES_MAX: usize = 128;
+
+/// Of a header that [`read`] has found whole. `None` where it says nothing more; of several of one type the first
+/// counts, and what cannot be a name or is too long is not looked at.
+pub fn introduction(header: &[u8]) -> Option<Introduction> {
+    let is_of_two = header.starts_with(SIGNATURE) && header.get(SIGNATURE.len()) != Some(&COMMAND_LOCAL);
+    let addresses = match header.get(SIGNATURE.len() + 1).filter(|_| is_of_two)? {
+        &TCP4 => 12,
+        &TCP6 => 36,
+        _ => return None,
+    };
+    let length = BINARY_START_BYTES + usize::from(u16::from_be_bytes([header[14], header[15]]));
+    let mut rest = header.get(BINARY_START_BYTES + addresses..length)?;
+    let mut found = Introduction::default();
+    while let Some((kind, value, behind)) = next_extension(rest) {
+        let is_printable = || value.iter().all(u8::is_ascii_graphic);
+        match kind {
+            AUTHORITY if found.authority.is_empty() && value.len() <= AUTHORITY_BYTES_MAX && is_printable() => {
+                found.authority = str::from_utf8(value).unwrap_or_default().into();
+            }
+            UNIQUE_ID if found.unique_id.is_empty() && value.len() <= UNIQUE_ID_BYTES_MAX => {
+                let text = str::from_utf8(value).ok().filter(|_| is_printable()).map(str::to_owned);
+                let hex = || value.iter().map(|byte| format!("{byte:02x}")).collect();
+                found.unique_id_text = text.unwrap_or_else(hex).into();
+                found.unique_id = value.into();
+            }
+            _ => {}
+        }
+        rest = behind;
+    }
+    (found != Introduction::default()).then_some(found)
+}
+
+/// Type and value of the first one, and what is behind it.
+fn next_extension(extensions: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let [kind, high, low, rest @ ..] = extensions else { return None };
+    let (value, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes([*high, *low])))?;
+    Some((*kind, value, rest))
+}
+
 fn check_extensions(header: &[u8], mut extensions: &[u8]) -> Result<(), HeaderFault> {
-    while let [kind, high, low, rest @ ..] = extensions {
-        let length = usize::from(u16::from_be_bytes([*high, *low]));
-        let (value, rest) = rest.split_at_checked(length).ok_or(HeaderFault::BadExtension)?;
-        if *kind == CHECKSUM {
+    while let Some((kind, value, rest)) = next_extension(extensions) {
+        if kind == CHECKSUM {
             let expected = value.try_into().map(u32::from_be_bytes).map_err(|_| HeaderFault::BadExtension)?;
             let (before, after) = header.split_at(header.len() - rest.len() - value.len());
             if crc32c([before, &[0; 4], &after[value.len()..]]) != expected {

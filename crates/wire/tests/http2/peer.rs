@@ -149,6 +149,13 @@ fn take(
             }
         }
         Event::Reset { key, code, by_peer } => (key, Ok(Fact::Reset { stream: key.id(), code, by_peer })),
+        // Its owner has nothing to say.
+        Event::Malformed { key, is_answerable, .. } => {
+            if is_answerable {
+                connection.release(key);
+            }
+            (key, Ok(Fact::Reset { stream: key.id(), code: ErrorCode::ProtocolError, by_peer: false }))
+        }
         Event::GoAway { last_id, code } => {
             facts.push(Fact::GoAway { last_id, code });
             return Ok(());

@@ -10,9 +10,9 @@ use crate::written_line::{Lines, Writer, duration};
 use std::time::Duration;
 use tidegate_model::{Adaptive, Bounds};
 
-const COUNT: Kind = Kind::Integer { min: 1, max: 1_000_000 };
+pub(super) const COUNT: Kind = Kind::Integer { min: 1, max: Bounds::COUNT_MAX as u64 };
 
-const NO_BOUND: &str = "to bound nothing, leave it out";
+pub(super) const NO_BOUND: &str = "to bound nothing, leave it out";
 const BOUND_BY_SYSTEM: &str = "to bound them by what the system has, leave it out";
 
 const QUEUE: Property = Property::once(
@@ -36,7 +36,7 @@ pub static MAX_CONNECTIONS: Directive = Directive {
     details: "A request whose server is at its bound waits for a connection of that server, in the order in which they came, and is refused with 503 \
               when as many wait as `queue=` says or its time is over. `queue=` and `queue-timeout=` stand here or in `max-requests`, and hold for both. Left out, it is half of the \
               ports that the system has for connections, where beyond that each connection costs a search, or a third of the open files that the process may have, but for 64 of its own, \
-              where that is less: clients need the others.",
+              where that is less: clients need the others. A `server` may have a bound of its own.",
     default: "half of the system's local ports (14,116 as Linux has them), or a third of the open files",
     example: "max-connections 1000 queue=1000 queue-timeout=\"5s\"",
     lower: Lower::Pool(lower_max_connections),
@@ -53,7 +53,7 @@ pub static MAX_REQUESTS: Directive = Directive {
         QUEUE_TIMEOUT,
     ],
     summary: "How many requests are in flight at most.",
-    details: "It bounds what one connection of HTTP/2 can carry, which `max-connections` does not. Requests beyond wait as they do there.",
+    details: "It bounds what one connection of HTTP/2 can carry, which `max-connections` does not. Requests beyond wait as they do there. A `server` may have a bound of its own.",
     default: "no limit",
     example: "max-requests 100 total=1000 queue=500 queue-timeout=\"2s\"",
     lower: Lower::Pool(lower_max_requests),

@@ -235,6 +235,7 @@ fn check_times_and_bounds(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
         }
         lowering.report(diagnostic.help("lower `min=`, or raise `max-requests`"));
     }
+    check_bounds_of_servers(lowering, draft);
     if let (Some(most), Some(at)) = (pool.bounds.connections_per_server, draft.at.get(super::connection::KEEP_ALIVE.name))
         && pool.keep_alive.warm > most
     {
@@ -245,6 +246,29 @@ fn check_times_and_bounds(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
             diagnostic = diagnostic.label(bound_at.clone(), "said here");
         }
         lowering.report(diagnostic.help("lower `warm=`, or raise `max-connections`"));
+    }
+}
+
+/// Bounds that one server has of its own, and that others of the pool keep from being reached.
+fn check_bounds_of_servers(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
+    let pool = &draft.pool;
+    let total_at = draft.at.get(super::bounds::MAX_REQUESTS.name);
+    for (server, at) in &draft.servers {
+        if let (Some(total), Some(own), Some(total_at)) = (pool.bounds.requests_per_pool, server.bounds.requests, total_at)
+            && own > total
+        {
+            let message = format!("`max-requests={own}` is never reached: the pool has {total} requests in flight at most");
+            let diagnostic = Diagnostic::warning("unused-bound", at.clone(), message).label(total_at.clone(), "said here");
+            lowering.report(diagnostic.help("lower `max-requests=`, or raise `total=`"));
+        }
+        if let (Some(own), Some(warm_at)) = (server.bounds.connections, draft.at.get(super::connection::KEEP_ALIVE.name))
+            && pool.keep_alive.warm > own
+        {
+            let warm = pool.keep_alive.warm;
+            let message = format!("`warm={warm}` is for each thread, and this server gets {own} connections of all of them");
+            let diagnostic = Diagnostic::warning("unused-warm", at.clone(), message).label(warm_at.clone(), "said here");
+            lowering.report(diagnostic.help("lower `warm=`, or raise `max-connections=`"));
+        }
     }
 }
 

@@ -1,15 +1,16 @@
 //! `timeout`, `keep-alive`, `protocol`, `tls`, `send-proxy-protocol`: how connections to the servers are made and kept.
 
 use super::PoolDraft;
-use crate::diagnostics::Diagnostic;
+use crate::diagnostics::{Diagnostic, listed, nearest, shortened};
 use crate::directives::pem::{check_certificate_file, check_key_file};
 use crate::language::{Directive, Line, Lower, Said};
 use crate::lowering::Lowering;
+use crate::placeholders::Text;
 use crate::reading::{Read, read_choice_or};
 use crate::table::{Argument, Kind, Place, Property};
-use crate::written_line::{Writer, duration, name_of};
+use crate::written_line::{Writer, duration};
 use std::time::Duration;
-use tidegate_model::{KeepAlive, Protocol, ProxyProtocol, Timeouts, UpstreamTls};
+use tidegate_model::{KeepAlive, Protocol, ProxyFact, ProxyFacts, ProxyProtocol, Timeouts, UpstreamTls};
 
 pub static TIMEOUT: Directive = Directive {
     name: "timeout",
@@ -155,9 +156,17 @@ pub static SEND_PROXY_PROTOCOL: Directive = Directive {
     name: "send-proxy-protocol",
     places: &[Place::Pool],
     arguments: &[Argument::one("version", Kind::Choice(&["v1", "v2"]), "`v1` is text, `v2` binary.")],
+    properties: &[Property::once(
+        "tlv",
+        Kind::Text("words, separated by commas"),
+        "For `v2`, what it says besides the addresses: `authority`, `alpn`, `unique-id`, `ssl`, `crc32c`; nothing when left out.",
+    )],
     summary: "Begins each connection with the address of the client.",
     details: "It is the PROXY protocol, which the servers have to expect: one that does not takes it for a broken request. A connection then belongs to one \
-              client, so fewer of them are shared; where a header field does, `X-Forwarded-For` is sent anyway.",
+              client, so fewer of them are shared; where a header field does, `X-Forwarded-For` is sent anyway.\n\n\
+              `tlv=` adds extensions of version 2, each where it is known: `authority` (0x02) is the name of the TLS handshake, or what a header has said that came in; `alpn` (0x01) \
+              what is spoken over TLS; `unique-id` (0x05) the identifier that came in by such a header, else `request_id` of the log, of HTTP that of the request which has the connection opened; \
+              `ssl` (0x20) version and cipher suite and the common name of the client's certificate; `crc32c` (0x03) a checksum over the header.",
     default: "not sent",
     example: "send-proxy-protocol \"v2\"",
     lower: Lower::Pool(lower_send_proxy_protocol),
@@ -262,10 +271,37 @@ fn lower_keep_alive(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &L
 }
 
 fn lower_send_proxy_protocol(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
-    if let Some(version) = line.read_argument(lowering, 0).map(Read::choice) {
-        draft.pool.send_proxy_protocol =
-            ProxyProtocol::NAMES.iter().find(|(name, _)| *name == version).map(|(_, version)| *version);
+    let version = line.read_argument(lowering, 0).map(Read::choice);
+    let facts = line.text(lowering, "tlv").map(|text| (lower_facts(lowering, &text), text));
+    let Some(version) = version.and_then(|wanted| ProxyProtocol::NAMES.iter().find(|(name, _)| *name == wanted)) else { return };
+    draft.pool.send_proxy_protocol = Some(match (version.1, facts) {
+        (ProxyProtocol::V2(_), Some((facts, _))) => ProxyProtocol::V2(facts),
+        (ProxyProtocol::V1, Some((_, text))) => {
+            let diagnostic = text.error("unused-property", "a header of version 1 has addresses and nothing else");
+            lowering.report(diagnostic.help("write `send-proxy-protocol \"v2\"`, or remove `tlv=`"));
+            ProxyProtocol::V1
+        }
+        (version, None) => version,
+    });
+}
+
+fn lower_facts(lowering: &mut Lowering<'_>, text: &Text) -> ProxyFacts {
+    let mut facts = ProxyFacts::NONE;
+    for word in text.value.split(',').map(str::trim) {
+        match ProxyFact::NAMES.iter().find(|(name, _)| *name == word) {
+            Some((_, fact)) => facts = facts.with(*fact),
+            None => {
+                let names: Vec<&str> = ProxyFact::NAMES.iter().map(|(name, _)| *name).collect();
+                let diagnostic = text.error("bad-value", format!("`tlv=` cannot have `{}`", shortened(word)));
+                let help = match nearest(word, names.iter().copied()) {
+                    Some(candidate) => format!("did you mean `{candidate}`?"),
+                    None => format!("known are {}", listed(&names, "and")),
+                };
+                lowering.report(diagnostic.help(help));
+            }
+        }
     }
+    facts
 }
 
 pub fn write_timeouts(line: &mut Writer, Timeouts { connect, first_byte, idle }: &Timeouts) {
@@ -293,5 +329,11 @@ pub fn write_tls(line: &mut Writer, UpstreamTls { ca, sni, client_certificate, v
 }
 
 pub fn write_proxy_protocol(line: &mut Writer, version: &ProxyProtocol) {
-    line.name("send-proxy-protocol").argument(name_of(ProxyProtocol::NAMES, version));
+    let name = match version {
+        ProxyProtocol::V1 => "v1",
+        ProxyProtocol::V2(_) => "v2",
+    };
+    line.name("send-proxy-protocol").argument(name);
+    let facts: Vec<&str> = version.facts().names().collect();
+    line.list("tlv", &facts, |name| *name);
 }

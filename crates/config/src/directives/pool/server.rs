@@ -1,6 +1,7 @@
 //! `server "10.0.0.4:8080" weight=2`, and `zone "eu-1"`, where this proxy stands.
 
 use super::PoolDraft;
+use super::bounds::{COUNT, NO_BOUND};
 use crate::diagnostics::{Diagnostic, Location};
 use crate::language::{Directive, Line, Lower, Said};
 use crate::lowering::Lowering;
@@ -9,7 +10,7 @@ use crate::reading::Read;
 use crate::table::{Argument, Kind, Place, Property, Repeat};
 use crate::written_line::Writer;
 use std::sync::Arc;
-use tidegate_model::{Server, UpstreamAddress};
+use tidegate_model::{Server, ServerBounds, UpstreamAddress};
 
 pub static SERVER: Directive = Directive {
     name: "server",
@@ -33,10 +34,21 @@ pub static SERVER: Directive = Directive {
             "Servers of a higher number are used only when none of a lower one can be.",
         ),
         Property::once("zone", Kind::Text("a name, as in `\"eu-1\"`"), "Where it stands; see `zone`."),
+        Property::once(
+            MAX_CONNECTIONS,
+            COUNT,
+            "Connections to this server, over all threads; as the pool's `max-connections` says when left out.",
+        ),
+        Property::once(
+            MAX_REQUESTS,
+            COUNT,
+            "Requests in flight at this server, over all threads; as the pool's `max-requests` says when left out.",
+        ),
     ],
     summary: "One server of the pool.",
     details: "A name is looked up when the configuration is applied, and again as its TTL says; of its addresses, the one that answers is used. Where \
-              each address is a server of its own, use `discover dns=`.",
+              each address is a server of its own, use `discover dns=`.\n\n\
+              With `max-connections=` or `max-requests=` a server bears more or less than the others of its pool. What is beyond waits as the pool says, with its `queue=` and `queue-timeout=`; a server without a place is not chosen while another has one.",
     default: "`weight=1`, `priority=0`",
     example: "server \"10.0.0.4:8080\" weight=2",
     lower: Lower::Pool(lower_server),
@@ -44,6 +56,9 @@ pub static SERVER: Directive = Directive {
     meant: "the address is all that stands behind `server`; the rest are properties, as in `server \"10.0.0.4:8080\" weight=2 backup=#true`",
     ..Directive::PLAIN
 };
+
+const MAX_CONNECTIONS: &str = "max-connections";
+const MAX_REQUESTS: &str = "max-requests";
 
 /// Properties and the like of servers elsewhere.
 const SAID_OTHERWISE: &[Said] = &[
@@ -53,7 +68,7 @@ const SAID_OTHERWISE: &[Said] = &[
     ),
     (
         &["max_conns", "maxconn"],
-        "how much each server gets is said for the pool, with `max-connections 100` or `max-requests 100`",
+        "it is `max-connections=` or `max-requests=`, as in `server \"10.0.0.4:8080\" max-requests=100`; for all servers alike, `max-requests 100` is a line of the pool",
     ),
     (&["slow_start", "slowstart"], "`slow-start \"30s\"` is a line of the pool"),
     (&["url", "address"], "the address stands behind `server` without a name, as in `server \"10.0.0.4:8080\"`"),
@@ -121,12 +136,18 @@ fn lower_server(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<
     super::explain_zero(lowering, line.property("weight"), help);
     let priority = priority(lowering, line);
     let zone = line.text(lowering, "zone").and_then(|zone| zone_name(lowering, &zone));
+    let mut bound = |name: &'static str| {
+        let count = line.number(lowering, name).map(|count| count as u32);
+        super::explain_zero(lowering, line.property(name), NO_BOUND);
+        count
+    };
+    let bounds = ServerBounds { connections: bound(MAX_CONNECTIONS), requests: bound(MAX_REQUESTS) };
     let Some(text) = text else {
         draft.faulty = true;
         return;
     };
     match UpstreamAddress::parse(&text.value) {
-        Ok(address) => add_server(lowering, draft, Server { address, weight, priority, zone }, text.location),
+        Ok(address) => add_server(lowering, draft, Server { address, weight, priority, zone, bounds }, text.location),
         Err(reason) => {
             draft.faulty = true;
             lowering.report(text.error("bad-address", reason));
@@ -166,9 +187,10 @@ fn zone_name(lowering: &mut Lowering<'_>, text: &Text) -> Option<Arc<str>> {
     lowering.refuse(text.error("bad-name", message).help(help))
 }
 
-pub fn write(line: &mut Writer, Server { address, weight, priority, zone }: &Server) {
+pub fn write(line: &mut Writer, Server { address, weight, priority, zone, bounds }: &Server) {
     line.name("server").argument(address).number("weight", weight).number("priority", priority);
     line.optional("zone", zone.as_ref());
+    line.optional_number(MAX_CONNECTIONS, bounds.connections).optional_number(MAX_REQUESTS, bounds.requests);
 }
 
 pub fn write_zone(line: &mut Writer, zone: &str) {

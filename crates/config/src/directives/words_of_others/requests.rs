@@ -9,22 +9,7 @@ pub static SAID: &[Said] = &[
         "a part of a site is a `route`, as in `route \"/api/*\" { proxy \"127.0.0.1:9000\" }`",
     ),
     (
-        &[
-            "rule",
-            "matchers",
-            "acl",
-            "if",
-            "unless",
-            "else",
-            "elif",
-            "switch",
-            "map",
-            "geo",
-            "set",
-            "vars",
-            "use_backend",
-            "expression",
-        ],
+        &["rule", "matchers", "acl", "if", "unless", "else", "elif", "switch", "geo", "set", "vars", "use_backend", "expression"],
         "what differs by request is a `route` with `match`, as in `route \"/api/*\" { match method=\"POST\"; proxy \"127.0.0.1:9000\" }`; \
          the first route of the file that fits is taken",
     ),
@@ -263,8 +248,12 @@ pub static SAID: &[Said] = &[
     (&["stripPrefixRegex", "strip_path_prefix"], "a prefix is taken off with `strip-prefix`, as in `strip-prefix \"/api\"`"),
     (
         &["proxy_redirect", "proxy_cookie_path", "proxy_cookie_domain", "proxy_cookie_flags"],
-        "`Location` and `Set-Cookie` of a server go on as they are; an application that is told its public address makes them right, \
-         as with `request-header \"X-Forwarded-Prefix\" \"/app\"`",
+        "`Location` and `Set-Cookie` of a server go on as they are; for an application beneath a prefix they are translated by \
+         `proxy \"127.0.0.1:9000\" rewrite-location=#true` behind `strip-prefix \"/app\"`",
+    ),
+    (
+        &["X-Accel-Redirect", "X-Sendfile", "XSendFilePath", "internal"],
+        "files that an application names are sent from a folder of `send-file`, as in `send-file \"/srv/protected\" under=\"/protected\"`",
     ),
     (
         &["merge_slashes", "normalize_path", "normalize-uri", "path_with_escaped_slashes_action"],
@@ -369,20 +358,13 @@ pub static SAID: &[Said] = &[
         "names and passwords are asked for with `basic-auth`, as in `basic-auth file=\"/etc/tidegate/htpasswd\" realm=\"Staff\"`",
     ),
     (
-        &[
-            "auth_request",
-            "auth_request_set",
-            "forwardAuth",
-            "ext_authz",
-            "authelia",
-            "authentik",
-            "oauth2",
-            "auth_jwt",
-            "jwt_authn",
-            "digestAuth",
-        ],
-        "asking another server who may come in is not available in this version; what is: `basic-auth file=\"/etc/tidegate/htpasswd\"`, `allow \"10.0.0.0/8\"`, \
+        &["auth_request", "auth_request_set", "forwardAuth", "ext_authz", "authelia", "authentik", "oauth2", "digestAuth"],
+        "asking another server who may come in is not available in this version; what is: `basic-auth file=\"/etc/tidegate/htpasswd\"`, `jwt jwks=\"…\"`, `allow \"10.0.0.0/8\"`, \
          and certificates of clients in the site's `tls`",
+    ),
+    (
+        &["auth_jwt", "auth_jwt_key_file", "auth_jwt_key_request", "jwt_authn", "jwt_verify"],
+        "signed tokens are verified by `jwt jwks=\"https://idp.example.com/jwks.json\" issuer=\"https://idp.example.com\"`, with `require` lines in its block",
     ),
     // What the answer to an error is, and copies.
     (

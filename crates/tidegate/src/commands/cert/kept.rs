@@ -15,6 +15,7 @@ use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 use tidegate_acme::{Bundle, Subject, stored};
 use tidegate_certs::{LoadedCertificate, default_state_dir};
+use tidegate_control::share_certificates;
 use tidegate_model::{Configuration, Storage};
 use tidegate_storage::{StorageFault, Store};
 use zeroize::Zeroizing;
@@ -51,7 +52,9 @@ impl Place {
         };
         let loaded = load(&file);
         match loaded.configuration {
-            Some(configuration) => {
+            Some(mut configuration) => {
+                // Names that a file covers are served from there; what is wrong with it, `check` says.
+                let _ = share_certificates(&mut configuration);
                 Ok(Place { settings: configuration.storage.clone(), state_dir, configuration: Some((file, configuration)) })
             }
             None => {

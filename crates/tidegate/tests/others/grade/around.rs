@@ -37,6 +37,56 @@ fn get(curl: &Path, arguments: &[&str]) -> String {
     run(curl, &[&["-q", "-sS", "--noproxy", "*"], arguments].concat(), "").text
 }
 
+/// HAProxy understands what a header says besides the addresses, checksum included, and is understood.
+#[test]
+fn haproxy_says_and_understands_extensions_of_headers() {
+    let (Some(haproxy), Some(curl)) = (find("haproxy"), find("curl")) else { return };
+    let mut places = Places::new().expect("a folder");
+    let both = "defaults
+    timeout connect 10s
+    timeout client 30s
+    timeout server 30s
+listen behind
+    mode http
+    bind 127.0.0.1:{upstream} accept-proxy
+    http-request return status 200 content-type text/plain lf-string \"%[fc_pp_authority] %[fc_pp_unique_id] %[req.hdr(x-request-id)] %[src]\"
+listen front
+    mode tcp
+    bind 127.0.0.1:{upstream:front}
+    unique-id-format lb-4711
+    server tidegate 127.0.0.1:{port} send-proxy-v2 proxy-v2-options unique-id,crc32c
+";
+    let haproxy = server(&haproxy, &mut places, ("haproxy.cfg", both), &["-db", "-f"], &["", "front"]);
+    let sites = r#"
+listener ":{port}" { accept-proxy-protocol from="127.0.0.1"; }
+site "https://here.test:{port}" "https://here.test:{port:own}" {
+    tls cert="{cert:here.test}" key="{key:here.test}"
+    proxy "127.0.0.1:{upstream}" { send-proxy-protocol "v2" tlv="authority,alpn,unique-id,ssl,crc32c"; }
+}
+"#;
+    let front = places.fill("{upstream:front}").expect("a port");
+    let mut proxy =
+        Proxy::start_in(places, PROGRAM, &format!("{HEAD}{sites}"), &[], &Surroundings::default()).expect("it starts");
+    let own = proxy.places.fill("{port:own}").expect("a port");
+    let root = proxy.places.folder().join("main-ca.pem").display().to_string();
+    let asked = |port: &str| {
+        let (url, resolve) = (format!("https://here.test:{port}/"), format!("here.test:{port}:127.0.0.1"));
+        get(&curl, &["--interface", "127.0.0.2", "--cacert", &root, "--resolve", &resolve, &url])
+    };
+    let told = || format!("{}\n{}", proxy.program.output(), haproxy.output());
+    let body = asked(&front);
+    let [authority, id, request, client] = words(&body).unwrap_or_else(|| panic!("{body}\n{}", told()));
+    assert_eq!((authority, id, client), ("here.test", "lb-4711", "127.0.0.2"), "{}", told());
+    assert_eq!(request.len(), 32, "{body}");
+    let body = asked(&own);
+    let [authority, id, request, client] = words(&body).unwrap_or_else(|| panic!("{body}\n{}", told()));
+    assert_eq!((authority, id, client), ("here.test", request, "127.0.0.2"), "{}", told());
+}
+
+fn words(body: &str) -> Option<[&str; 4]> {
+    body.split_whitespace().collect::<Vec<_>>().try_into().ok()
+}
+
 /// One port has a site that is decrypted here and a name that is not, and all of it comes through a load balancer.
 #[test]
 fn haproxy_brings_the_client_to_sites_and_to_servers_behind() {

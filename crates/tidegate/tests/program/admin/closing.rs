@@ -90,7 +90,8 @@ fn value_of(settings: &Value, name: &str) -> String {
 
 #[test]
 fn what_holds_is_said_beside_what_is_written() {
-    let asked = Asked::of(CONFIG, &[]);
+    let mut asked = Asked::of(CONFIG, &[]);
+    let second = asked.proxy.places.fill("127.0.0.1:{port:second}").expect("a place");
     let of = |path: &str| {
         let reply = asked.get(&format!("/v1/configuration{path}?defaults=true"));
         assert_eq!(reply.status, 200, "{}", reply.text);
@@ -101,6 +102,21 @@ fn what_holds_is_said_beside_what_is_written() {
     assert_eq!(whole["pools"][0]["name"], "app");
     assert_eq!(value_of(&of("/pools/app"), "balance"), "p2c");
     assert_eq!(value_of(&of("/settings/drain"), "drain"), "30s");
+    // Nothing of these is written, and each has defaults.
+    let site = format!("/sites/{}", format!("http://{second}").replace('/', "%2F").replace(':', "%3A"));
+    assert_eq!(value_of(&of(&site), "path-policy slashes"), "pass");
+    assert_eq!(value_of(&of(&format!("{site}/routes/0")), "request-id header"), "X-Request-Id");
+    assert_eq!(value_of(&of(&format!("{site}/routes/0")), "respond"), "200");
+    let server = whole["pools"][0]["parts"][0]["name"].as_str().expect("a server").to_owned();
+    assert_eq!(value_of(&of(&format!("/pools/app/servers/{server}")), "server weight"), "1");
+    assert_eq!(value_of(&of(&format!("/listeners/{second}")), "websocket-over-http2"), "#true");
+    assert_eq!(value_of(&of("/access-log/stdout"), "access-log format"), "json");
+    let admin = asked.proxy.admin.clone();
+    assert_eq!(value_of(&of(&format!("/admin/{admin}")), "admin serve"), "everything");
+    let counts = ["pools", "sites", "listeners", "tcp", "admin", "access_logs"];
+    let counted = counts.map(|list| whole[list].as_array().map_or(0, Vec::len));
+    assert_eq!(counted, [2, 2, 2, 0, 1, 1], "{whole}");
+    asked.refuses(&asked.get(&format!("/v1/configuration{site}/routes/9?defaults=true")), 404, "not-found");
     asked.refuses(&asked.get("/v1/configuration/pools/none?defaults=true"), 404, "not-found");
     asked.refuses(&asked.get("/v1/configuration?defaults=yes"), 400, "bad-request");
     asked.refuses(&asked.get("/v1/configuration/settings/drain"), 404, "not-found");

@@ -2,6 +2,8 @@
 
 use crate::fastcgi::PROGRAM;
 use crate::fastcgi::client::{ask, ask_chunked, get, read_reply};
+use crate::fastcgi::uploads::{VERSIONS, put_from_pipe};
+use aws_lc_rs::digest::{SHA256, digest};
 use std::fs;
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
@@ -25,6 +27,7 @@ const FILES: &[(&str, &str)] = &[
     ("index.php", r#"<?php echo "front ", $_SERVER["REQUEST_URI"], " ", $_SERVER["PATH_INFO"] ?? "-";"#),
     ("admin/index.php", r#"<?php echo "admin";"#),
     ("echo.php", r#"<?php header("Content-Type: application/octet-stream"); echo file_get_contents("php://input");"#),
+    ("hash.php", r#"<?php echo $_SERVER["CONTENT_LENGTH"], " ", hash_file("sha256", "php://input");"#),
     ("form.php", r#"<?php echo $_POST["a"] ?? "(unset)", " ", $_SERVER["CONTENT_LENGTH"];"#),
     ("warn.php", r#"<?php error_log("first complaint"); trigger_error("second complaint", E_USER_WARNING); echo "done";"#),
     ("missing.php", r#"<?php http_response_code(404); echo "not here";"#),
@@ -184,13 +187,16 @@ fn the_front_controller_gets_the_rest(address: SocketAddr) {
         ("/none.php", "front /none.php -"),
         ("/uploads/a.jpg/x.php", "front /uploads/a.jpg/x.php -"),
         ("/index.php/info", "front /index.php/info /info"),
+        ("/index.php/a%2Fb?x=%2F", "front /index.php/a%2Fb?x=%2F /a/b"),
         ("/admin/", "admin"),
     ] {
         let reply = get(address, target);
         assert_eq!((reply.status, reply.text().as_str()), (200, expected), "{target}");
     }
     let reply = get(address, "/admin?x=1");
-    assert_eq!((reply.status, reply.field("location")), (308, Some("./admin/?x=1")));
+    assert_eq!((reply.status, reply.field("location")), (301, Some("./admin/?x=1")));
+    let reply = ask(address, "POST", "/admin", &[], b"a=b");
+    assert_eq!((reply.status, reply.field("location")), (308, Some("./admin/")));
 }
 
 fn bodies_go_both_ways(address: SocketAddr) {
@@ -209,6 +215,12 @@ fn bodies_go_both_ways(address: SocketAddr) {
     }
     let reply = ask_chunked(address, "/echo.php", &body[..500_000]);
     assert!(reply.body == body[..500_000], "{} bytes came back", reply.body.len());
+    let long: Vec<u8> = (0..30_000_000_u32).map(|at| (at % 241) as u8).collect();
+    let sum = digest(&SHA256, &long).as_ref().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+    for version in VERSIONS {
+        let reply = put_from_pipe(address, version, "/hash.php", &long);
+        assert_eq!(reply, (200, format!("{} {sum}", long.len())), "{version}");
+    }
     let reply = ask(address, "POST", "/form.php", &["Content-Type: application/x-www-form-urlencoded"], b"a=b");
     assert_eq!(reply.text(), "b 3");
     // It answers without a look at the body.

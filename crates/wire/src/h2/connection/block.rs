@@ -3,7 +3,7 @@
 //! section 4.3).
 
 use super::{Connection, Event, Role};
-use crate::error::HeadError;
+use crate::error::{BodyError, HeadError};
 use crate::h2::fault::{ConnectionEnd, ConnectionFault};
 use crate::h2::frame::{ErrorCode, FRAME_PAYLOAD_MAX, FrameKind, write_frame};
 use crate::h2::heads::{AdmittedRequest, RequestReader, ResponseReader, TrailersReader, is_malformed};
@@ -49,6 +49,8 @@ pub(super) enum Purpose {
     RefuseForMemory,
     /// The stream ends, as it may not come now.
     Fault(StreamKey, ErrorCode),
+    /// Trailers that end a message which broke a rule.
+    Malformed(StreamKey, BodyError),
 }
 
 /// Kept for the next block, or frame in pieces; larger ones are given back.
@@ -126,6 +128,10 @@ impl<T: Default> Connection<T> {
             Purpose::Fault(key, code) => {
                 self.skip_unread_block()?;
                 return self.stream_fault(key, code, now);
+            }
+            Purpose::Malformed(key, fault) => {
+                self.skip_unread_block()?;
+                return self.malformed(key, fault, now);
             }
         };
         Ok(Some(event))
@@ -242,15 +248,21 @@ impl<T: Default> Connection<T> {
         Ok(())
     }
 
-    /// Ends a stream whose trailers broke a rule. Whether its owner may say so first, since it has answered nothing:
-    /// then the reset goes out behind that, when the stream is released, where the rule is one of HTTP/2.
+    /// Ends a stream whose trailers broke a rule, see [`end_malformed`](Self::end_malformed).
     pub fn end_for_trailers(&mut self, key: StreamKey, fault: HeadError, now: Instant) -> Result<bool, ConnectionEnd> {
+        self.end_malformed(key, is_malformed(fault), now)
+    }
+
+    /// Ends a stream whose message broke a rule behind its head. Whether its owner may say so first, since it has
+    /// answered nothing: then the reset goes out behind that, when the stream is released, where the rule is one of
+    /// HTTP/2 (`is_of_http2`).
+    pub(super) fn end_malformed(&mut self, key: StreamKey, is_of_http2: bool, now: Instant) -> Result<bool, ConnectionEnd> {
         let is_unanswered = self.streams.lookup(key).is_some_and(|stream| stream.sending == Sending::Head);
         if self.role == Role::Client || !is_unanswered {
             self.reset_for_fault(key, now)?;
             return Ok(false);
         }
-        if is_malformed(fault) {
+        if is_of_http2 {
             self.count_fault(now)?;
             if let Some(stream) = self.streams.lookup_mut(key) {
                 stream.is_malformed = true;

@@ -12,6 +12,7 @@ mod simulation;
 #[cfg(test)]
 mod tests;
 
+use crate::error::BodyError;
 use crate::h2::PREFACE;
 use crate::h2::fault::{ConnectionEnd, ConnectionFault};
 use crate::h2::floods::Floods;
@@ -47,6 +48,9 @@ pub enum Event<'i> {
     Response { key: StreamKey, ends_stream: bool },
     /// The end of a message: read it next, by [`Connection::read_trailers`].
     Trailers { key: StreamKey },
+    /// A message broke a rule behind its head: what follows of it is read past. `is_answerable`: its owner may answer
+    /// before the stream ends for it; else it was reset.
+    Malformed { key: StreamKey, fault: BodyError, is_answerable: bool },
     /// A piece of a body. Once its owner has read it, [`Connection::free`] lets more come.
     Data { key: StreamKey, bytes: &'i [u8], ends_stream: bool },
     /// The stream was reset, by the peer or by us for a fault of the peer's.

@@ -3,6 +3,7 @@
 
 use super::block::{KEPT_BYTES, Purpose};
 use super::{Connection, Event, Leaving, Role, SHUTDOWN_PING};
+use crate::error::BodyError;
 use crate::h2::PREFACE;
 use crate::h2::fault::{ConnectionEnd, ConnectionFault, protocol_error, size_error};
 use crate::h2::frame::{
@@ -233,7 +234,7 @@ impl<T: Default> Connection<T> {
                     Some(ErrorCode::FlowControlError)
                 } else if left.is_some_and(|left| content as u64 > left || (ends_stream && content as u64 != left)) {
                     // RFC 9113 section 8.1.1.
-                    Some(ErrorCode::ProtocolError)
+                    return self.malformed(key, BodyError::LengthDisagrees, now);
                 } else {
                     *left = left.map(|left| left - content as u64);
                     None
@@ -372,9 +373,8 @@ impl<T: Default> Connection<T> {
             Receiving::Reset { by_peer: true } => return Err(closed().into()),
             Receiving::Ended => Purpose::Fault(key, ErrorCode::StreamClosed),
             // RFC 9113 section 8.1: trailers end their message, and a declared length is that of its content.
-            Receiving::Body { left } if !ends_stream || left.is_some_and(|left| left > 0) => {
-                Purpose::Fault(key, ErrorCode::ProtocolError)
-            }
+            Receiving::Body { .. } if !ends_stream => Purpose::Malformed(key, BodyError::BadTrailer),
+            Receiving::Body { left: Some(1..) } => Purpose::Malformed(key, BodyError::LengthDisagrees),
             Receiving::Body { .. } => Purpose::Trailers(key),
         })
     }
@@ -577,6 +577,15 @@ impl<T: Default> Connection<T> {
         Ok(())
     }
 
+    /// Ends a message that broke a rule behind its head: answered first, where it was not.
+    pub(super) fn malformed<'i>(&mut self, key: StreamKey, fault: BodyError, now: Instant) -> Received<'i> {
+        let is_answerable = self.end_malformed(key, true, now)?;
+        if let Some(stream) = self.streams.lookup_mut(key) {
+            stream.receiving = Receiving::Reset { by_peer: false };
+        }
+        Ok(Some(Event::Malformed { key, fault, is_answerable }))
+    }
+
     /// Ends a stream for a fault of the peer's.
     pub(super) fn stream_fault<'i>(&mut self, key: StreamKey, code: ErrorCode, now: Instant) -> Received<'i> {
         if self.role == Role::Server {
@@ -605,6 +614,7 @@ impl Event<'_> {
             Event::Request { key, ends_stream } => Event::Request { key, ends_stream },
             Event::Response { key, ends_stream } => Event::Response { key, ends_stream },
             Event::Trailers { key } => Event::Trailers { key },
+            Event::Malformed { key, fault, is_answerable } => Event::Malformed { key, fault, is_answerable },
             Event::Data { key, ends_stream, .. } => Event::Data { key, bytes: &[], ends_stream },
             Event::Reset { key, code, by_peer } => Event::Reset { key, code, by_peer },
             Event::GoAway { last_id, code } => Event::GoAway { last_id, code },

@@ -272,6 +272,7 @@ fn take(connection: &mut Connection<()>, streams: &mut BTreeMap<u32, Known>, rol
             assert!(by_peer, "a good message was called bad: {code:?} on {}", key.id());
             streams.get_mut(&key.id()).expect("a known stream").reset_by_peer = Some(code);
         }
+        Event::Malformed { key, fault, .. } => panic!("a good message was called bad: {fault:?} on {}", key.id()),
         Event::GoAway { last_id, code } => {
             assert_eq!(code, ErrorCode::NoError);
             for (_, known) in streams.iter_mut().filter(|(id, _)| **id > last_id && role == Role::Client) {

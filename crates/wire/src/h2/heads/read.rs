@@ -42,9 +42,16 @@ impl RequestReader<'_> {
         head.version = Version::Http2;
         let mut collector = FieldCollector::new(&mut head.fields, OF_REQUESTS, self.limits);
         let is_over_bound = decoder.decode(block, &mut collector)? == HeaderList::OverBound;
+        let method = collector.pseudo.of(PseudoHeader::Method);
         let pseudo = match collector.finish(is_over_bound) {
             Ok((_, pseudo)) => pseudo,
-            Err(fault) => return Ok(Err(fault)),
+            Err(fault) => {
+                // Who refuses it has to know a HEAD, whose answer has no body.
+                if let Some(method) = method {
+                    (head.method, head.method_name) = (Method::of(method.of(&head.fields.bytes)), method);
+                }
+                return Ok(Err(fault));
+            }
         };
         Ok(self.settle(&pseudo, ends_stream, head))
     }

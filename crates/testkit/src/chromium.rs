@@ -1,17 +1,19 @@
 //! A Chromium without a window, with a profile of its own; both are gone when this is dropped. What a page finds out
-//! comes back by way of the server of the test (`server.rs`), so nothing of the browser is driven from outside.
+//! comes back by way of the server of the test, so nothing of the browser is driven from outside. The suite of real
+//! applications, which drives it, starts its own with the same [`FLAGS`].
 
+use crate::program::{Program, Surroundings};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use tidegate_testkit::{Program, Surroundings};
 
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 /// How long its processes may take to let go of their files.
 const BOUND: Duration = Duration::from_secs(20);
 
-const FLAGS: &[&str] = &[
+/// What keeps it to itself and to servers of this machine.
+pub const FLAGS: &[&str] = &[
     "--headless=new",
     // Containers and pipelines run as root, which its sandbox refuses; the pages are ours.
     "--no-sandbox",

@@ -1,0 +1,44 @@
+//! The applications: how each is installed, the configuration it is put behind, and what a person does with it.
+
+mod acme;
+mod git;
+mod grpc;
+mod jupyter;
+mod next;
+mod node_red;
+mod prometheus;
+mod registry;
+mod sticky;
+mod vite;
+mod wordpress;
+
+use crate::cache::Cache;
+use crate::stage::Stage;
+
+/// An application, and what there is to do with it.
+pub struct Application {
+    /// As it is named at the command line.
+    pub name: &'static str,
+    /// What it is, with versions.
+    pub title: &'static str,
+    /// What is done with it.
+    pub story: &'static str,
+    /// The file that docs/applications.md shows.
+    pub configuration: &'static str,
+    pub install: fn(&Cache) -> Result<(), String>,
+    pub act: fn(&Stage<'_>) -> Result<(), String>,
+}
+
+pub static APPLICATIONS: &[Application] = &[
+    wordpress::WORDPRESS,
+    jupyter::JUPYTER,
+    vite::VITE,
+    next::NEXT,
+    node_red::NODE_RED,
+    prometheus::PROMETHEUS,
+    grpc::GRPC,
+    registry::REGISTRY,
+    git::GIT,
+    acme::ACME,
+    sticky::STICKY,
+];

@@ -1,0 +1,78 @@
+//! What holds, name by name, defaults included: for who asks the running process. What is written or was changed is
+//! shown by the parent.
+
+use crate::directives::pool::server;
+use crate::directives::{self, access_log, admin, listener, pool, proxy, tls};
+use crate::written_line::{Lines, effective};
+use tidegate_model::{
+    AccessLog, AdminEndpoint, Configuration, Filled, ListenerOptions, Pool, Route, RouteOptions, Server, Site, Step, Tcp,
+};
+
+/// A name and its value.
+pub type Setting = (String, String);
+
+/// What stands at the top level, but for sites, pools and what is listened on.
+pub fn of_process(configuration: &Configuration) -> Vec<Setting> {
+    effective(&configuration.filled, |lines| super::process(lines, configuration))
+}
+
+pub fn of_pool(pool: &Pool, filled: &Filled) -> Vec<Setting> {
+    effective(filled, |lines| pool::write_settings(lines, pool))
+}
+
+pub fn of_server(server: &Server, filled: &Filled) -> Vec<Setting> {
+    effective(filled, |lines| server::write(lines.line(), server))
+}
+
+pub fn of_listener(options: &ListenerOptions, filled: &Filled) -> Vec<Setting> {
+    effective(filled, |lines| listener::write_options(lines, options))
+}
+
+/// What holds in a site for requests that no route takes.
+pub fn of_site(site: &Site, filled: &Filled) -> Vec<Setting> {
+    effective(filled, |lines| {
+        tls::write(lines, &site.tls);
+        write_block(lines, &site.options.with_defaults(), &site.steps);
+    })
+}
+
+/// With what the site says.
+pub fn of_route(site: &Site, route: &Route, filled: &Filled) -> Vec<Setting> {
+    let options = site.options.and(&route.options).with_defaults();
+    effective(filled, |lines| {
+        write_block(lines, &options, &site.steps);
+        route.steps.iter().for_each(|step| directives::write_step(lines.line(), step));
+        directives::write_terminal(lines.line(), &route.terminal);
+    })
+}
+
+fn write_block(lines: &mut Lines, options: &RouteOptions, steps: &[Step]) {
+    directives::write_options(options, &mut |_, write| write(lines.line()));
+    steps.iter().for_each(|step| directives::write_step(lines.line(), step));
+}
+
+/// To whom connections go.
+pub fn of_tcp(tcp: &Tcp, filled: &Filled) -> Vec<Setting> {
+    effective(filled, |lines| {
+        for route in &tcp.by_name {
+            let line = lines.line();
+            line.name("sni").arguments(&route.names);
+            line.block([&route.to], |line, target| proxy::write(line, &target.pool, &target.retry, false));
+        }
+        lines.extend(&tcp.otherwise, |line, target| proxy::write(line, &target.pool, &target.retry, false));
+    })
+}
+
+pub fn of_admin(endpoint: &AdminEndpoint, filled: &Filled) -> Vec<Setting> {
+    effective(filled, |lines| admin::write_endpoint(lines.line().name("admin"), endpoint))
+}
+
+pub fn of_access_log(log: &AccessLog, filled: &Filled) -> Vec<Setting> {
+    effective(filled, |lines| access_log::write(lines.line(), log))
+}
+
+/// The target of an access log as it is written.
+pub fn target_of(log: &AccessLog, filled: &Filled) -> String {
+    let written = of_access_log(log, filled);
+    written.into_iter().find(|(name, _)| name == "access-log").map(|(_, target)| target).unwrap_or_default()
+}
