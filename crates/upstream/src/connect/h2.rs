@@ -202,9 +202,9 @@ impl Lease {
     pub fn note_left(&self) -> bool {
         self.retire();
         // Where it is we that leave, nothing is learnt of it.
-        let taken = self.connection().taken_before_leaving();
-        taken.into_iter().for_each(|taken| self.state.taken.left_after(taken));
-        taken.is_some_and(|taken| taken > 0)
+        let Some(taken) = self.connection().taken_before_leaving() else { return false };
+        self.state.taken.left_after(taken);
+        taken > 0
     }
 }
 
