@@ -201,7 +201,8 @@ impl Lease {
     /// The server has left the connection without a look at this request. Whether it took others.
     pub fn note_left(&self) -> bool {
         self.retire();
-        let taken = self.connection().taken_before_leaving().unwrap_or(0);
+        // Where it is we that leave, nothing is learnt of it.
+        let Some(taken) = self.connection().taken_before_leaving() else { return false };
         self.state.taken.left_after(taken);
         taken > 0
     }
@@ -288,9 +289,9 @@ impl H2Connections {
     /// Whether a connection is there on which the server takes no streams at all for now, or one on which it has yet to
     /// say that it takes some again. Another one would get no more.
     pub fn is_withheld(&self, client: Option<&Client>) -> bool {
-        let has_none = |shared: &Shared| match shared.state.h2.has_begun() {
-            true => shared.state.h2.peer_streams_max() == 0,
-            false => self.streams_known.get() == Some(0),
+        let has_none = |shared: &Shared| {
+            let h2 = &shared.state.h2;
+            if h2.has_begun() { h2.peer_streams_max() == 0 } else { self.streams_known.get() == Some(0) }
         };
         let open = self.open.borrow();
         open.iter().any(|shared| shared.is_usable() && serves(shared.owner.as_deref(), client) && has_none(shared))

@@ -43,25 +43,25 @@ const SENT_BYTES_PER_CREDIT: u32 = 24;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Error, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum Flood {
-    #[error("the client sends too many PING frames")]
+    #[error("the peer sends too many PING frames")]
     #[strum(serialize = "h2_ping_flood")]
     Ping,
-    #[error("the client sends too many SETTINGS frames")]
+    #[error("the peer sends too many SETTINGS frames")]
     #[strum(serialize = "h2_settings_flood")]
     Settings,
     #[error("the client cancels too many of its requests")]
     #[strum(serialize = "h2_rapid_reset")]
     RapidReset,
-    #[error("the client sends too many frames without effect")]
+    #[error("the peer sends too many frames without effect")]
     #[strum(serialize = "h2_priority_flood")]
     Priority,
     #[error("the client sends too many WINDOW_UPDATE frames")]
     #[strum(serialize = "h2_window_update_flood")]
     WindowUpdate,
-    #[error("the client sends too many empty frames")]
+    #[error("the peer sends too many empty frames")]
     #[strum(serialize = "h2_empty_data_flood")]
     EmptyData,
-    #[error("the client spreads a head over too many frames")]
+    #[error("the peer spreads a head over too many frames")]
     #[strum(serialize = "h2_continuation_flood")]
     Continuation,
     #[error("the client opens streams although its others hold all the memory that they may")]
