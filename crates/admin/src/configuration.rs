@@ -3,8 +3,8 @@
 //! which is served beside them.
 
 use crate::ask::ask;
-use crate::endpoint::{Endpoint, Parameter, Verb};
 use crate::effective::{effective_part, has_routes_within};
+use crate::endpoint::{Endpoint, Parameter, Verb};
 use crate::extract::{Expected, Parameters, Part as Body, Query};
 use crate::handlers::{Answer, json, tagged};
 use crate::problem::{Problem, bad_request, not_found, of_change};

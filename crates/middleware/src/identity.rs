@@ -69,7 +69,12 @@ fn names_of(step: &Step) -> Vec<&str> {
 /// The key of a map may be who a client is.
 fn says_who(template: &Template) -> bool {
     template.parts.iter().any(|part| {
-        matches!(part, TemplatePart::Placeholder(Placeholder::AuthUser | Placeholder::JwtClaim(_) | Placeholder::TlsClient(_) | Placeholder::Map(_)))
+        matches!(
+            part,
+            TemplatePart::Placeholder(
+                Placeholder::AuthUser | Placeholder::JwtClaim(_) | Placeholder::TlsClient(_) | Placeholder::Map(_)
+            )
+        )
     })
 }
 
