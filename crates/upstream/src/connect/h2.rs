@@ -89,7 +89,7 @@ impl Taken {
 
 /// Of a connection that is added.
 #[derive(Clone, Copy)]
-pub struct Terms<'p> {
+pub struct ConnectionTerms<'p> {
     pub pool: &'p PoolName,
     pub server: &'p Arc<str>,
     pub metrics: &'p Arc<PoolMetrics>,
@@ -341,9 +341,9 @@ impl H2Connections {
 
     /// Starts HTTP/2 on a stream and keeps the connection. [`lease_newest`](Self::lease_newest) has a place on it until
     /// something else is awaited, unless the server took no streams when it was last asked.
-    pub fn add<S: Sock>(&self, fresh: Fresh<S>, terms: Terms<'_>) {
+    pub fn add<S: Sock>(&self, fresh: Fresh<S>, terms: ConnectionTerms<'_>) {
         let Fresh { stream, slot, lifespan, owner } = fresh;
-        let Terms { pool, server, metrics, worker, limits, is_ahead } = terms;
+        let ConnectionTerms { pool, server, metrics, worker, limits, is_ahead } = terms;
         let (pool, server) = (pool.clone(), server.clone());
         // The connection lives as long as its requests; each request has its own idle time.
         stream.sock.set_read_limit(ReadLimit::Idle(Duration::from_secs(24 * 3600)));

@@ -366,9 +366,9 @@ fn h2_terms<'p, S: Sock>(
     server: &Server<S>,
     compiled: &'p CompiledServer,
     limits: HeadLimits,
-) -> h2::Terms<'p> {
+) -> h2::ConnectionTerms<'p> {
     let (worker, metrics) = (server.worker(), &pool.metrics);
-    h2::Terms { pool: &pool.compiled.name, server: &compiled.authority, metrics, worker, limits, is_ahead: false }
+    h2::ConnectionTerms { pool: &pool.compiled.name, server: &compiled.authority, metrics, worker, limits, is_ahead: false }
 }
 
 enum Slot<S: Sock> {

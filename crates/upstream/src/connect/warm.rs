@@ -2,7 +2,7 @@
 //! or one with HTTP/2. Looked after by every sweep. How a connection is opened is in the parent; nothing here waits for
 //! a place or says anything about a server's health.
 
-use super::h2::Terms;
+use super::h2::ConnectionTerms;
 use super::{Established, Fresh, Lifespan, Need, Opener, Upgrade, Wanted, establish_in_time, h2_terms, wanted};
 use crate::pool::{H1Connection, Server, WorkerPool};
 use crate::shared::OpenSlot;
@@ -104,6 +104,6 @@ async fn open<S: Sock>(
         server.put_fresh(H1Connection::fresh(fresh), now);
         return;
     }
-    server.h2.add(fresh, Terms { is_ahead: true, ..h2_terms(&pool, server, compiled, need.head_limits) });
+    server.h2.add(fresh, ConnectionTerms { is_ahead: true, ..h2_terms(&pool, server, compiled, need.head_limits) });
     server.warming.h2_opened.set(Some(now));
 }

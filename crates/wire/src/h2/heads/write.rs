@@ -49,8 +49,8 @@ const PSEUDO_BYTES: usize = ":method:scheme:authority:path:protocol".len() + "te
 /// As many pseudo-headers and `te`.
 const PSEUDO_FIELDS: usize = 6;
 
-/// Whether the field list of a request is within what the peer takes (SETTINGS_MAX_HEADER_LIST_SIZE). Nothing is counted
-/// field by field before it may be too large.
+/// Whether the field list of a request is within what the peer takes (SETTINGS_MAX_HEADER_LIST_SIZE). Fields are
+/// counted one by one only where it may be too large.
 #[inline]
 pub fn request_fits(head: &RequestHead, form: RequestForm<'_>, list_bytes_max: u32) -> bool {
     let form_bytes = form.scheme.len() + form.protocol.map_or(0, <[u8]>::len) + PSEUDO_BYTES;
