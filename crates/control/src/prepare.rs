@@ -117,9 +117,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     let places = open_admin(&configuration, tls.state_dir(), inherited_admin, &mut activation)?;
     let (logs, senders) = start_logs(&configuration, &process.registry, &indices)?;
     // Last: a socket that shares its address gets connections at once, and closing it again would reset them.
-    inherited.extend(activation.tcp.into_iter().map(|(_, socket)| socket));
-    // Descriptors that listen, as those of TCP.
-    inherited.extend(activation.unix.into_iter().map(|(_, socket)| TcpListener::from(OwnedFd::from(socket))));
+    inherited.extend(listening(activation));
     let table = SocketTable::in_company(Company::of(&source, share_port));
     let (mut sockets, workers_sockets, borrowed) = open_sockets(table, &running, &indices, inherited, succession.is_some())?;
     let workers = share_out(&indices, senders, sockets.adopt(workers_sockets).map_err(out_of_descriptors)?);
@@ -166,6 +164,12 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     begin_to_hear(&mut control, events_sender, read.watched, maps);
     let (events, admin) = (Events { asked, heard }, Some(admin));
     Ok(Prepared { control, events, admin, handle, workers, succession, borrowed, ends_with_terminal })
+}
+
+/// The sockets of socket activation. Unix sockets are descriptors that listen, as those of TCP.
+fn listening(activation: ActivationSockets) -> impl Iterator<Item = TcpListener> {
+    let tcp = activation.tcp.into_iter().map(|(_, socket)| socket);
+    tcp.chain(activation.unix.into_iter().map(|(_, socket)| TcpListener::from(OwnedFd::from(socket))))
 }
 
 fn out_of_descriptors(error: io::Error) -> StartFault {

@@ -71,10 +71,10 @@ impl<S: Sock> Side<'_, S> {
     }
 
     /// Ready when this side, of which nobody reads any more as it has said all, has given up the tunnel as well.
-    fn poll_gone(&self, cx: &mut Context<'_>, look: &mut Look) -> Poll<()> {
+    fn poll_gone(&self, cx: &mut Context<'_>, watch: &mut ResetWatch) -> Poll<()> {
         match self {
             Side::Stream { stream, .. } => stream.poll_gone(cx),
-            Side::Connection(stream) => look.poll_until(cx, || stream.sock.is_reset_now()),
+            Side::Connection(stream) => watch.poll_until(cx, || stream.sock.is_reset_now()),
         }
     }
 
@@ -89,13 +89,13 @@ impl<S: Sock> Side<'_, S> {
     }
 }
 
-/// Looks again and again at what nobody is told of.
+/// Looks now and then whether a side was reset, of which nobody is told.
 #[derive(Default)]
-struct Look {
+struct ResetWatch {
     next: Option<Pin<Box<dyn Future<Output = ()>>>>,
 }
 
-impl Look {
+impl ResetWatch {
     fn poll_until(&mut self, cx: &mut Context<'_>, is_so: impl Fn() -> bool) -> Poll<()> {
         loop {
             if let Some(next) = &mut self.next {
@@ -104,7 +104,7 @@ impl Look {
             if is_so() {
                 return Poll::Ready(());
             }
-            self.next = Some(Box::pin(rt::sleep(LOOK_INTERVAL)));
+            self.next = Some(Box::pin(rt::sleep(RESET_LOOK_INTERVAL)));
         }
     }
 }
@@ -153,7 +153,7 @@ pub struct Farewell<'a, S: Sock> {
 /// Two turns of this many bytes, then the worker's other connections get theirs.
 const TURN_BYTES: u64 = 1 << 20;
 /// How soon a tunnel ends whose one side has ended what it sends and then resets its connection.
-const LOOK_INTERVAL: Duration = Duration::from_secs(2);
+const RESET_LOOK_INTERVAL: Duration = Duration::from_secs(2);
 /// How long a client may take to answer our close frame with its own.
 const CLOSE_WAIT: Duration = Duration::from_secs(1);
 
@@ -181,7 +181,7 @@ pub async fn run<S: Sock>(
         let mut up_copy = pin!(up.copy(client, upstream, Buf::empty()));
         let mut down_copy = pin!(down.copy(upstream, client, rest));
         let (mut up_ended, mut down_ended) = (false, false);
-        let (mut client_look, mut upstream_look) = (Look::default(), Look::default());
+        let (mut client_watch, mut upstream_watch) = (ResetWatch::default(), ResetWatch::default());
         let mut moment = Moment::new(&farewell);
         poll_fn(|cx| {
             if moment.has_come(cx) {
@@ -209,8 +209,8 @@ pub async fn run<S: Sock>(
                 return Poll::Ready(TunnelEnding::Both);
             }
             // The side that has ended is read no more, and may leave for good while the other is silent.
-            let is_left = (up_ended && client.poll_gone(cx, &mut client_look).is_ready())
-                || (down_ended && upstream.poll_gone(cx, &mut upstream_look).is_ready());
+            let is_left = (up_ended && client.poll_gone(cx, &mut client_watch).is_ready())
+                || (down_ended && upstream.poll_gone(cx, &mut upstream_watch).is_ready());
             if is_left { Poll::Ready(TunnelEnding::Cut(CutBy::Reset)) } else { Poll::Pending }
         })
         .await

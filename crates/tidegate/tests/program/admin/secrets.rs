@@ -29,10 +29,13 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
         "names by which operators and the API find things: an address, a host, a pool, a zone, a file, a field of the log",
         &[
             "acme.ca root",
+            "acme.wildcard",
             "acme.dns command",
             "acme.dns resolver",
             "acme.dns server",
             "basic-auth.user name",
+            "jwt.issuer jwks",
+            "jwt.issuer name",
             "listener.accept-proxy-protocol from",
             "listener.owner group",
             "listener.owner user",
@@ -55,6 +58,9 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
             "step.fastcgi root",
             "step.fastcgi servers",
             "step.files folder",
+            "step.jwt jwks",
+            "step.send-file folder",
+            "step.send-file under",
             "step.mirror upstreams",
             "step.proxy upstreams",
             "step.tls cert",
@@ -76,6 +82,8 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
             "top.storage where",
             "top.tcp address",
             "top.ticket-keys files",
+            "top.tls cert",
+            "top.tls key",
         ],
     ),
     (
@@ -96,6 +104,7 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
             "pool.health expect",
             "pool.keep-alive ping",
             "pool.retry on",
+            "pool.send-proxy-protocol tlv",
             "step.allow",
             "step.cache fresh",
             "step.cache off",
@@ -124,6 +133,7 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
         &[
             "top.map name",
             "step.files try",
+            "step.proxy-status",
             "step.request-id header",
             "step.route name",
             "top.access-log site",
@@ -395,7 +405,9 @@ fn what_was_filled_in_is_never_shown() {
         let text = searched.proxy.places.fill(&text).expect("filled in");
         let file = searched.file("planned.kdl", &text);
         let checked = searched.command(&["check", &file]);
-        assert!(!checked.contains("error["), "{checked}");
+        // The process that runs has another file, so its addresses are told of.
+        let mut errors = checked.lines().filter(|line| line.starts_with("error["));
+        assert!(errors.all(|line| line.contains("address-in-use]")), "{checked}");
         let admin = searched.proxy.admin.clone();
         searched.command(&["plan", &file, "--admin", &admin]);
         searched.command(&["explain", "--config", &file, "GET", "https://a.test/"]);
