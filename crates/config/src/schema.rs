@@ -99,7 +99,7 @@ fn definition(directive: &Directive) -> Value {
         (details, default) => format!("{}\n\n{details}\n\nDefault: {default}.", directive.summary),
     };
     let mut schema = match (directive.arguments, directive.properties, directive.block) {
-        ([argument], [], Block::None) => argument_schema(argument),
+        ([argument], [], Block::None) if argument.count != Count::Optional => argument_schema(argument),
         _ => object(directive),
     };
     if let Value::Object(members) = &mut schema {

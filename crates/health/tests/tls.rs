@@ -139,7 +139,7 @@ async fn a_server_that_speaks_no_tls_is_not_well() {
         std::future::pending::<()>().await;
     });
     let found = ask(&world.target(clear, "shop.test", &[b"h2"]), &Probe::Tls, LONG).await;
-    assert_eq!(found, "TLS: received corrupt message of type InvalidContentType");
+    assert_eq!(found, "TLS: what it sends is no TLS");
     let silent = scripted(b"", Then::Hang).await.address;
     let found = ask(&world.target(silent, "shop.test", &[b"h2"]), &Probe::Tls, SHORT).await;
     assert_eq!(found, "TLS: no handshake within 400ms");

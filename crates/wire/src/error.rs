@@ -133,7 +133,7 @@ pub enum BodyError {
     TrailersTooLarge,
     /// Over HTTP/2, whose frames tell where a body ends; HTTP/1 has nothing else that could.
     #[error("the body is not as long as its Content-Length says")]
-    #[strum(serialize = "bad_content_length")]
+    #[strum(serialize = "body_length")]
     LengthDisagrees,
     /// The connection ended before the body did.
     #[error("the connection ended before the body was complete")]

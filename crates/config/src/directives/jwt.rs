@@ -33,18 +33,14 @@ pub static JWT: Directive = Directive {
         ISSUER,
         AUDIENCE,
         Property::once("type", Kind::Text("a media type"), "What the token's `typ` has to be, such as `at+jwt` (RFC 9068)."),
-        Property::once("header", Kind::Text("a header name"), "A field in which a token may stand too."),
+        Property::once("field", Kind::Text("a header name"), "A field in which a token may stand too."),
         Property::once("cookie", Kind::Text("a cookie name"), "A cookie in which a token may stand too."),
         Property::once(
             "query",
             Kind::Text("the name of a parameter"),
             "A parameter of the query in which a token may stand too.",
         ),
-        Property::once(
-            "user",
-            Kind::Text("a claim"),
-            "What `{auth.user}` is, and by which answers are kept apart in the cache; `sub` when left out.",
-        ),
+        Property::once("user", Kind::Text("a claim"), "What `{auth.user}` is; `sub` when left out."),
         Property::once("realm", Kind::Text("a name"), "What `WWW-Authenticate` says; nothing when left out."),
         Property::once(
             "optional",
@@ -66,7 +62,7 @@ pub static JWT: Directive = Directive {
     ],
     block: Block::Optional(Place::Jwt),
     summary: "Asks for a signed token (JWT).",
-    details: "A token stands in `Authorization: Bearer …`, or where `header=`, `cookie=` or `query=` say; the first of these places that has one counts. Two in one place are refused with 400. \
+    details: "A token stands in `Authorization: Bearer …`, or where `field=`, `cookie=` or `query=` say; the first of these places that has one counts. Two in one place are refused with 400. \
               Without a token the answer is 401, with one that cannot be taken 401 with `error=\"invalid_token\"`, and where a `require` is not met 403 with `error=\"insufficient_scope\"` (RFC 6750).\n\n\
               How a token is signed is a property of the key and never of the token: RS, PS, ES (P-256, P-384, P-521), EdDSA (Ed25519), and HS with keys of a file. Keys embedded in a token, `crit` and \
               names that stand twice are refused. `exp` and `nbf` hold, `iss` and `aud` where `issuer=` and `audience=` stand.\n\n\
@@ -74,7 +70,7 @@ pub static JWT: Directive = Directive {
               that names an unknown key has them fetched again, once in 30 s at most, and waits for it. Keys at hand stay while the issuer is away. Redirects are not followed. Verified tokens are remembered.\n\n\
               `{jwt.sub}` and the like are claims, for steps behind this one; of nested ones the names stand with dots between them, as in `{jwt.realm_access.roles}`. What a `header` of the block or a \
               `request-header` with `{jwt.…}`, `{auth.user}` or `{tls.client.…}` sets is taken out of every request of the site first, in all spellings (`X-User`, `x_user`, `X.User`), so that nobody forges it on any route.\n\n\
-              Several issuers stand as `issuer` lines in the block. The user's name has the issuer in front then, with `|` between. Of the `jwt` of a site and of its route the route's counts. `allow`, `deny` and a `cors` \
+              Several issuers stand as `other-issuer` lines in the block. The user's name has the issuer in front then, with `|` between. Of the `jwt` of a site and of its route the route's counts. `allow`, `deny` and a `cors` \
               in front of it come first.",
     default: "nobody is asked",
     example: "jwt jwks=\"https://idp.example.com/jwks.json\" issuer=\"https://idp.example.com\" audience=\"api\" {\n    require \"scope\" contains=\"write\"\n    header \"X-User\" claim=\"sub\"\n}",
@@ -83,13 +79,13 @@ pub static JWT: Directive = Directive {
 };
 
 pub static JWT_ISSUER: Directive = Directive {
-    name: "issuer",
+    name: "other-issuer",
     places: &[Place::Jwt],
     repeat: Repeat::Many,
     arguments: &[Argument::one("name", Kind::Text("a name"), "Exactly as `iss` says it.")],
     properties: &[JWKS, AUDIENCE],
     summary: "One more issuer whose tokens are taken.",
-    example: "issuer \"https://other.example.com\" jwks=\"https://other.example.com/keys\" audience=\"api\"",
+    example: "other-issuer \"https://other.example.com\" jwks=\"https://other.example.com/keys\" audience=\"api\"",
     ..Directive::PLAIN
 };
 
@@ -149,7 +145,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
     }
     let children = line.lines(lowering);
     let of = |name: &str| children.iter().filter(move |child| child.directive.name == name).collect::<Vec<_>>();
-    let issuers = issuers(lowering, line, &of("issuer"));
+    let issuers = issuers(lowering, line, &of("other-issuer"));
     let places = places(lowering, line);
     let (requirements, headers) = (requirements(lowering, &of("require")), headers(lowering, &of("header")));
     let jwt = Jwt {
@@ -185,7 +181,7 @@ fn issuers(lowering: &mut Lowering<'_>, line: &Line<'_>, children: &[&Line<'_>])
     for child in children {
         let name = child.read_argument(lowering, 0).map(Read::text);
         if child.property("jwks").is_none() {
-            let diagnostic = Diagnostic::error("missing-argument", child.location(), "an `issuer` needs its keys");
+            let diagnostic = Diagnostic::error("missing-argument", child.location(), "an `other-issuer` needs its keys");
             lowering.report(diagnostic.help("say where they are, as in `jwks=\"https://idp.example.com/jwks.json\"`"));
         }
         let (keys, audiences) = (keys(lowering, child), audiences(lowering, child));
@@ -200,7 +196,7 @@ fn issuers(lowering: &mut Lowering<'_>, line: &Line<'_>, children: &[&Line<'_>])
 
 fn check_issuers(lowering: &mut Lowering<'_>, line: &Line<'_>, issuers: &[TokenIssuer], places: &[Location]) {
     let names_keys = ["jwks", "issuer"].iter().any(|name| line.property(name).is_some())
-        || line.children().iter().any(|node| node.name.text == "issuer");
+        || line.children().iter().any(|node| node.name.text == "other-issuer");
     if !names_keys && line.argument(0).is_none() {
         let message = "`jwt` needs the keys that tokens are verified with";
         let help = "for example `jwt jwks=\"https://idp.example.com/jwks.json\" issuer=\"https://idp.example.com\"`";
@@ -266,7 +262,7 @@ fn places(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<TokenPlace> {
         }
         Some(text.value)
     };
-    places.extend(named("header").map(|name| TokenPlace::Header(name.to_ascii_lowercase())));
+    places.extend(named("field").map(|name| TokenPlace::Header(name.to_ascii_lowercase())));
     places.extend(named("cookie").map(TokenPlace::Cookie));
     places.extend(named("query").map(TokenPlace::Query));
     places
@@ -379,7 +375,7 @@ pub fn write(line: &mut Writer, jwt: &Jwt) {
     for place in places {
         match place {
             TokenPlace::Authorization => &mut *line,
-            TokenPlace::Header(name) => line.property("header", name),
+            TokenPlace::Header(name) => line.property("field", name),
             TokenPlace::Cookie(name) => line.property("cookie", name),
             TokenPlace::Query(name) => line.property("query", name),
         };
@@ -393,7 +389,7 @@ pub fn write(line: &mut Writer, jwt: &Jwt) {
     line.unless(&(Jwt::TOKEN_BYTES_MAX as u64), "token-bytes", &(*token_bytes_max as u64), size);
     line.lines(|lines| {
         lines.extend(issuers.iter().skip(1), |line, issuer| {
-            line.name("issuer").argument(issuer.issuer.as_deref().unwrap_or_default());
+            line.name("other-issuer").argument(issuer.issuer.as_deref().unwrap_or_default());
             write_issuer(line, issuer, |line, _| line);
         });
         lines.extend(requirements, write_requirement);

@@ -142,10 +142,11 @@ pub fn is_list(count: Count) -> bool {
     }
 }
 
-/// Whether the directive is its argument and nothing else.
+/// Whether the directive is its argument and nothing else. One that may be left out is none: something has to say then
+/// that the directive is there.
 pub fn bare(directive: &'static Directive) -> Option<&'static Argument> {
     match (directive.arguments, directive.properties, directive.block) {
-        ([argument], [], Block::None) => Some(argument),
+        ([argument], [], Block::None) if argument.count != Count::Optional => Some(argument),
         _ => None,
     }
 }

@@ -42,11 +42,11 @@ impl CompiledCsrf {
     }
 }
 
-/// A page of any origin can open one, and reads what comes: nothing else asks browsers for more than the origin.
+/// A page of any origin can open one, and reads what comes: nothing else asks browsers for more than the origin. They
+/// send this field over HTTP/1.1 and HTTP/2 (RFC 6455 section 4.1, RFC 8441 section 5), and no script can; what speaks of
+/// the connection (`Upgrade`) is not there any more when steps run.
 fn opens_websocket(head: &RequestHead) -> bool {
-    let is_websocket =
-        |value: &[u8]| value.split(|byte| *byte == b',').any(|one| one.trim_ascii().eq_ignore_ascii_case(b"websocket"));
-    head.fields.all_named(b"upgrade").any(is_websocket)
+    head.fields.all_named(b"sec-websocket-version").next().is_some()
 }
 
 /// Whether an origin is that of the host, whose scheme may be another one behind a proxy. A port that belongs to the
@@ -96,9 +96,9 @@ mod tests {
         check("POST", &["Origin: https://example.com:8443", "Origin: https://evil.test"], false);
         check("POST", &["Sec-Fetch-Site: cross-site", "Origin: https://admin.test"], true);
         check("POST", &["Sec-Fetch-Site: cross-site", "Origin: https://a.apps.test"], true);
-        check("GET", &["Upgrade: websocket", "Sec-Fetch-Site: cross-site", "Origin: https://evil.test"], false);
-        check("GET", &["Upgrade: websocket", "Origin: https://evil.test"], false);
-        check("GET", &["Upgrade: websocket", "Origin: https://example.com:8443"], true);
+        check("GET", &["Sec-WebSocket-Version: 13", "Sec-Fetch-Site: cross-site", "Origin: https://evil.test"], false);
+        check("GET", &["Sec-WebSocket-Version: 13", "Origin: https://evil.test"], false);
+        check("GET", &["Sec-WebSocket-Version: 13", "Origin: https://example.com:8443"], true);
         check("CONNECT", &["Origin: https://evil.test"], false);
     }
 

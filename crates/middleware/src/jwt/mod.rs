@@ -144,7 +144,9 @@ fn only<'h>(mut values: impl Iterator<Item = &'h [u8]>) -> Result<Option<&'h [u8
 /// RFC 6750 section 2.1. Another scheme is nobody's token.
 fn bearer(value: &[u8]) -> Option<&[u8]> {
     let (scheme, rest) = value.split_at_checked(b"Bearer".len())?;
-    (scheme.eq_ignore_ascii_case(b"Bearer") && rest.first() == Some(&b' ')).then(|| rest.trim_ascii())
+    // A tab is no separator (RFC 9110 section 11.4), but servers take it for one: then it is a token here as well.
+    let is_apart = matches!(rest.first(), Some(b' ' | b'\t'));
+    (scheme.eq_ignore_ascii_case(b"Bearer") && is_apart).then(|| rest.trim_ascii())
 }
 
 /// Values as they are written: what a token is made of needs no encoding. A name that is encoded is the same to whoever

@@ -46,6 +46,7 @@ fn tokens_are_found_where_they_may_stand() {
     check("/", &[], Ok(None), Ok(None));
     check("/", &["Authorization: Bearer a.b.c"], Ok(Some("a.b.c")), Ok(Some("a.b.c")));
     check("/", &["Authorization: bearer  a.b.c "], Ok(Some("a.b.c")), Ok(Some("a.b.c")));
+    check("/", &["Authorization: Bearer\ta.b.c"], Ok(Some("a.b.c")), Ok(Some("a.b.c")));
     check("/", &["Authorization: Bearer"], Ok(None), Ok(None));
     check("/", &["Authorization: Bearera.b.c"], Ok(None), Ok(None));
     check("/", &["Authorization: Basic YTpi"], Ok(None), Ok(None));

@@ -88,7 +88,10 @@ impl Mount {
     }
 
     fn seen_with(&self, rest: &[u8]) -> Vec<u8> {
-        let path = [&self.seen, rest].concat();
+        let mut path = [&self.seen, rest].concat();
+        // `//host` is another host to who reads it, and a backslash is a slash to browsers.
+        let slashes = path.iter().take_while(|byte| matches!(byte, b'/' | b'\\')).count();
+        path.drain(1.min(slashes)..slashes);
         if path.is_empty() { b"/".to_vec() } else { path }
     }
 }

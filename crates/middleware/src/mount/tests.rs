@@ -157,6 +157,20 @@ fn what_was_added_is_taken_off_again() {
 }
 
 #[test]
+fn no_translation_names_another_host() {
+    let check = |mount: &Mount, value: &str, expected: &str| {
+        assert_eq!(translated(mount, &asked("shop.example", "http"), "Location", value), expected, "{value}");
+    };
+    let added = mount(&[add("/v1")], "/x");
+    check(&added, "/v1//evil.example", "/evil.example");
+    check(&added, "/v1/\\evil.example", "/evil.example");
+    check(&added, "http://shop.example/v1//evil.example", "/evil.example");
+    let plain = mount(&[], "/x");
+    check(&plain, "http://shop.example//evil.example", "/evil.example");
+    check(&plain, "//shop.example//evil.example", "/evil.example");
+}
+
+#[test]
 fn a_refresh_is_translated_in_its_url() {
     let (stripped, request) = (mount(&[strip("/app")], "/app/x"), asked("shop.example", "http"));
     let check = |value: &str, expected: &str| {

@@ -38,8 +38,7 @@ impl Redirect {
         } else {
             buffer.clear();
             self.to.render(view, buffer);
-            // Nothing is said of this request: a map has no row for it.
-            if buffer.is_empty() {
+            if self.leads_nowhere(buffer) {
                 return Err(Refusal::RedirectNowhere);
             }
             let path = buffer.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default();
@@ -50,6 +49,22 @@ impl Redirect {
         }
         head.fields.push(b"content-type", PLAIN_TEXT);
         Ok(&self.body)
+    }
+
+    /// Whether nothing is said of this request where the host should be (browsers take the next piece for the host then,
+    /// which a client may have chosen), or all of it is empty: a map has no row, a field did not come. A scheme that is
+    /// not the configuration's own may run a script.
+    fn leads_nowhere(&self, location: &[u8]) -> bool {
+        let is_empty_host = |rest: &[u8]| matches!(rest.first(), None | Some(b'/' | b'\\' | b'?' | b'#'));
+        let colon = location.iter().position(|byte| !byte.is_ascii_alphanumeric() && !matches!(byte, b'+' | b'-' | b'.'));
+        match colon.filter(|at| location[*at] == b':').map(|at| location.split_at(at + 1)) {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case(b"https:") || scheme.eq_ignore_ascii_case(b"http:") => {
+                rest.strip_prefix(b"//").is_none_or(is_empty_host)
+            }
+            Some(_) => !self.to.literal_start().contains(&b':'),
+            None if self.names_host_without_scheme => location.strip_prefix(b"//").is_none_or(is_empty_host),
+            None => location.is_empty(),
+        }
     }
 
     /// `redirect "{path}"` for a request of `//evil.example/` must stay on this host: several slashes at the start,

@@ -46,6 +46,31 @@ fn a_path_cannot_name_another_host() {
 }
 
 #[test]
+fn a_location_has_a_host_of_the_configuration_and_its_scheme() {
+    let check = |to: &str, value: &str, leads: bool| {
+        let (mut head, mut buffer, context) = (ResponseHead::default(), Vec::new(), context());
+        let mut request = request("/evil.example/x", "h", &[]);
+        if !value.is_empty() {
+            request.fields.push(b"x", value.as_bytes());
+        }
+        let view = View { context: &context, request: &request, response: None };
+        let answer = Redirect::new(&template(to), 302).answer(view, &mut head, &mut buffer).map(drop);
+        assert_eq!(answer, if leads { Ok(()) } else { Err(Refusal::RedirectNowhere) }, "{to} {value}");
+    };
+    check("https://{request.header.x}{uri}", "", false);
+    check("https://{request.header.x}{uri}", "a.test", true);
+    check("HTTP://{request.header.x}{uri}", "", false);
+    check("//{request.header.x}{uri}", "", false);
+    check("//{request.header.x}{uri}", "a.test", true);
+    check("https://{request.header.x}.test{uri}", "", true);
+    check("{request.header.x}", "", false);
+    check("{request.header.x}", "javascript:alert(1)", false);
+    check("{request.header.x}", "https:evil.example", false);
+    check("app:{request.header.x}", "", true);
+    check("{uri}", "", true);
+}
+
+#[test]
 fn the_body_is_the_status() {
     assert_eq!(location("/x", 301, &request("/", "h", &[])).1, "301 Moved Permanently\n");
     assert_eq!(location("/x", 308, &request("/", "h", &[])).1, "308 Permanent Redirect\n");
