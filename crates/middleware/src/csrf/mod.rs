@@ -43,8 +43,8 @@ impl CompiledCsrf {
 }
 
 /// A page of any origin can open one, and reads what comes: nothing else asks browsers for more than the origin. They
-/// send this field over HTTP/1.1 and HTTP/2 (RFC 6455 section 4.1, RFC 8441 section 5), and no script can; what speaks of
-/// the connection (`Upgrade`) is not there any more when steps run.
+/// send this field over HTTP/1.1 and HTTP/2 (RFC 6455 section 4.1, RFC 8441 section 5), and no script can. What speaks
+/// of the connection (`Upgrade`) is not there any more when steps run.
 fn opens_websocket(head: &RequestHead) -> bool {
     head.fields.all_named(b"sec-websocket-version").next().is_some()
 }

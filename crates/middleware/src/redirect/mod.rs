@@ -51,9 +51,9 @@ impl Redirect {
         Ok(&self.body)
     }
 
-    /// Whether nothing is said of this request where the host should be (browsers take the next piece for the host then,
-    /// which a client may have chosen), or all of it is empty: a map has no row, a field did not come. A scheme that is
-    /// not the configuration's own may run a script.
+    /// Whether nothing is said of this request where the host should be (browsers take the next piece for the host
+    /// then, which a client may have chosen), or all of it is empty: a map has no row, a field did not come. A scheme
+    /// that is not the configuration's own may run a script.
     fn leads_nowhere(&self, location: &[u8]) -> bool {
         let is_empty_host = |rest: &[u8]| matches!(rest.first(), None | Some(b'/' | b'\\' | b'?' | b'#'));
         let colon = location.iter().position(|byte| !byte.is_ascii_alphanumeric() && !matches!(byte, b'+' | b'-' | b'.'));
