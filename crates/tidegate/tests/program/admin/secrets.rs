@@ -58,6 +58,7 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
             "step.fastcgi root",
             "step.fastcgi servers",
             "step.files folder",
+            "step.jwt issuer",
             "step.jwt jwks",
             "step.send-file folder",
             "step.send-file under",
@@ -133,7 +134,7 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
         &[
             "top.map name",
             "step.files try",
-            "step.proxy-status",
+            "step.proxy-status name",
             "step.request-id header",
             "step.route name",
             "top.access-log site",
