@@ -295,6 +295,7 @@ fn files_go_out_behind_their_heads() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri is not done with it in seven minutes")]
 fn clients_that_vanish_in_any_state_leave_nothing_behind() {
     on_every_queue(|| async {
         let (listener, address) = listener();
@@ -334,6 +335,7 @@ impl Drop for SetOnDrop {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri is not done with it in seven minutes")]
 fn what_was_accepted_before_a_stop_is_still_given() {
     on_every_queue(|| async {
         let (listener, address) = listener();
@@ -385,6 +387,7 @@ fn other_threads_wake_tasks_and_work_beside() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "the time that Miri takes is longer than what lies between the timers")]
 fn timers_fire_in_their_order() {
     on_every_queue(|| async {
         let order = Rc::new(RefCell::new(Vec::new()));
