@@ -126,14 +126,14 @@ impl Root {
     /// The program as a command that finds the libraries that were unpacked with it.
     pub fn command(&self, name: &str) -> Result<Command, String> {
         let mut command = Command::new(self.program(name)?);
-        let folders: Vec<PathBuf> = self.library_folders();
+        let folders: Vec<PathBuf> = self.folders_of_libraries();
         if !folders.is_empty() {
             command.env("LD_LIBRARY_PATH", std::env::join_paths(folders).map_err(|error| error.to_string())?);
         }
         Ok(command)
     }
 
-    fn library_folders(&self) -> Vec<PathBuf> {
+    fn folders_of_libraries(&self) -> Vec<PathBuf> {
         let starts = ["usr/lib", "lib"].map(|name| self.folder.join(name));
         let below = starts.iter().flat_map(|start| fs::read_dir(start).into_iter().flatten().flatten()).map(|entry| entry.path());
         below.filter(|path| path.to_string_lossy().ends_with("-linux-gnu")).collect()

@@ -140,7 +140,7 @@ fn end(ids: &[u32]) {
 
 fn signal(id: u32, signal: Signal) {
     if let Some(id) = Pid::from_raw(id as i32) {
-        // It may have ended by itself meanwhile.
+        // The process may have ended by itself meanwhile.
         let _ = kill_process(id, signal);
     }
 }

@@ -131,7 +131,7 @@ fn upload(page: &mut Browser, stage: &Stage<'_>, files: &Path) -> Result<(), Str
     )?;
     let (begin, there) = (Instant::now(), files.join("upload.txt"));
     while !fs::metadata(&there).is_ok_and(|found| found.len() == text.len() as u64) {
-        // It asks once whether so much is meant.
+        // JupyterLab asks once whether so much is meant.
         if page.sees(".jp-Dialog .jp-mod-accept", "") {
             page.click(".jp-Dialog .jp-mod-accept", "")?;
         }

@@ -228,7 +228,7 @@ mod tests {
     fn strangers_take_no_good_change_back() {
         let quiet = Traffic::default();
         let busy = asked(6000, 0);
-        // They ask for what fails, as often as they like, and others get their answers as before.
+        // Strangers ask for what fails, as often as they like, and others get their answers as before.
         check(busy, sum(asked(500, 0), asked(100_000, 100_000)), 5, None);
         check(busy, sum(asked(480, 0), asked(100_000, 100_000)), 5, None);
         // Nobody else is there.

@@ -40,7 +40,7 @@ impl KeyFetching {
         }
         match KeyFetching::start(process.clone()) {
             Ok(fetching) => *this = Some(fetching),
-            // It is tried again in a second; requests wait or are told so.
+            // Another attempt follows in a second; requests wait or are told so.
             Err(error) => tracing::error!(%error, "no keys of tokens are fetched: there is no thread for it"),
         }
     }

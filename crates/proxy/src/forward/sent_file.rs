@@ -23,7 +23,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         keeping: Keeping,
     ) -> Result<Replied, Failure> {
         if matches!(self.way.caching.as_deref(), Some(Caching::Past { .. })) {
-            // It still has to hear of what the request has changed.
+            // The cache still has to hear of what the request has changed.
             let _ = Box::pin(self.keep_answer(body)).await?;
         } else if let Some(Caching::Fetch(fetch)) = self.way.caching.take().map(|caching| *caching) {
             // Who waits for the answer asks for it: the file is in its folder, and kept by the system.

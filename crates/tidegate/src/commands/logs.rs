@@ -68,7 +68,7 @@ fn follow(path: &Path, wanted: &LogsWanted, filter: &Filter) -> io::Result<()> {
         match std::fs::metadata(path) {
             // Rotated: what was written to the old one meanwhile comes first.
             Ok(now) if (now.dev(), now.ino()) != (here.dev(), here.ino()) => {
-                // Those in the middle of being renamed are found the next time.
+                // Files in the middle of being renamed are found the next time.
                 let Some(next) = files_behind(path, &here) else { continue };
                 filter.pass_on(&mut reader, &mut begun)?;
                 for file in next {

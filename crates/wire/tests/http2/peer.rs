@@ -149,7 +149,7 @@ fn take(
             }
         }
         Event::Reset { key, code, by_peer } => (key, Ok(Fact::Reset { stream: key.id(), code, by_peer })),
-        // Its owner has nothing to say.
+        // The owner of the stream has nothing to say.
         Event::Malformed { key, is_answerable, .. } => {
             if is_answerable {
                 connection.release(key);

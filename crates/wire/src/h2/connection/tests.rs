@@ -130,7 +130,7 @@ fn what_is_not_allowed_ends_the_stream_or_the_connection() {
         let seen = loop {
             match server.receive(&mut input, now) {
                 Ok(Some(Event::Reset { code, by_peer: false, .. })) => break Some(code),
-                // Its reset goes out behind the answer.
+                // The reset goes out behind the answer.
                 Ok(Some(Event::Malformed { .. })) => break Some(ErrorCode::ProtocolError),
                 Ok(Some(_)) => {}
                 Ok(None) => break None,
