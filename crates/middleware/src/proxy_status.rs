@@ -50,6 +50,7 @@ fn error_type(refusal: Refusal) -> &'static str {
         | Refusal::Token(_)
         | Refusal::RateLimited { .. }
         | Refusal::ConcurrencyLimited { .. }
+        | Refusal::HeaderName
         | Refusal::TraceMethod
         | Refusal::ConnectMethod
         | Refusal::ConnectProtocol
