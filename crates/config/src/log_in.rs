@@ -1,4 +1,4 @@
-//! What `basic-auth` and `jwt` mean for the steps before and behind them: `{auth.user}` and `{jwt.…}` say nothing
+//! What `basic-auth`, `jwt` and `api-key` mean for the steps before and behind them: `{auth.user}` and `{jwt.…}` say nothing
 //! before them, and a browser's preflight does not get past them. Warnings only; which step runs when is decided in
 //! `middleware`.
 
@@ -28,7 +28,7 @@ enum What {
 /// What placeholders tell of who has logged in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
-    /// `{auth.user}`, by either.
+    /// `{auth.user}`, by any.
     Name,
     /// `{jwt.…}`, by a token alone.
     Claims,
@@ -36,7 +36,7 @@ enum Told {
 
 impl Told {
     fn is_by(self, directive: &str) -> bool {
-        directive == "jwt" || self == Told::Name && directive == "basic-auth"
+        directive == "jwt" || self == Told::Name && matches!(directive, "basic-auth" | "api-key")
     }
 
     fn is_in(self, text: &str) -> bool {
@@ -56,6 +56,11 @@ fn marks(nodes: &[Node], told: Told) -> Vec<Mark> {
         let what = match node.name.text.as_str() {
             // A route has marks of its own.
             "route" => continue,
+            // Of its ways, those that do not tell anything stand beside one that does.
+            "auth" => {
+                let ways = node.children.as_deref().unwrap_or_default();
+                ways.iter().any(|way| told.is_by(&way.name.text)).then_some(What::LogIn)
+            }
             name if told.is_by(name) => Some(if is_off() { What::NoLogIn } else { What::LogIn }),
             // Told once, whoever refuses them.
             "cors" if told == Told::Name => Some(What::Cors),
@@ -139,7 +144,7 @@ fn nobody(lowering: &mut Lowering<'_>, told: Told, mark: &Mark) {
     let (message, help) = match told {
         Told::Name => {
             let message = "`{auth.user}` is always empty here: nobody has logged in";
-            (message, "put `basic-auth`, or `jwt`, in front of it")
+            (message, "put `basic-auth`, `jwt` or `api-key` in front of it")
         }
         Told::Claims => ("claims are always empty here: no token was verified", "put `jwt` in front of it"),
     };
