@@ -62,6 +62,8 @@ pub enum ApiKeyFault {
     NoName,
     NameTooLong,
     ControlCharacter,
+    /// Header fields would end up with the name without it.
+    SpaceAround,
     ColonInName,
     /// What stands behind the name is no SHA-256.
     NotAHash,
@@ -83,7 +85,10 @@ impl ApiKeyFault {
     pub fn help(self) -> &'static str {
         match self {
             ApiKeyFault::NoColon | ApiKeyFault::NoName => "a line is `name:hash`, as `tidegate hash-key NAME` writes it",
-            ApiKeyFault::NameTooLong | ApiKeyFault::ControlCharacter | ApiKeyFault::ColonInName => "give the key another name",
+            ApiKeyFault::NameTooLong
+            | ApiKeyFault::ControlCharacter
+            | ApiKeyFault::SpaceAround
+            | ApiKeyFault::ColonInName => "give the key another name",
             ApiKeyFault::NotAHash | ApiKeyFault::PasswordHash => {
                 "`tidegate hash-key NAME` makes a key with its line; `tidegate hash-key NAME --stdin` writes the line of a key that is there"
             }
@@ -106,6 +111,7 @@ impl fmt::Display for ApiKeyFault {
             ApiKeyFault::NoName => f.write_str("there is no name before the `:`"),
             ApiKeyFault::NameTooLong => write!(f, "the name is longer than {USER_NAME_BYTES_MAX} bytes"),
             ApiKeyFault::ControlCharacter => f.write_str("the name has a control character in it"),
+            ApiKeyFault::SpaceAround => f.write_str("the name has space around it"),
             ApiKeyFault::ColonInName => f.write_str("the name has a `:` in it"),
             ApiKeyFault::NotAHash => f.write_str("what stands for the key is no SHA-256, which has 64 hexadecimal digits"),
             ApiKeyFault::PasswordHash => f.write_str("the hash is that of a password; keys are hashed with SHA-256 alone"),
@@ -233,6 +239,9 @@ impl ApiKeysDraft {
         if name.chars().any(char::is_control) {
             return Err(ApiKeyFault::ControlCharacter);
         }
+        if name.trim() != name {
+            return Err(ApiKeyFault::SpaceAround);
+        }
         let hash = ApiKeyHash::parse(hash)?;
         let ends = expires.map(|text| end_of(text).ok_or(ApiKeyFault::Expiry)).transpose()?;
         if let Some(first) = self.names.get(name) {
@@ -325,6 +334,7 @@ mod tests {
         check("ci", &[(1, ApiKeyFault::NoColon)]);
         check(&format!("\n:{ONE}"), &[(2, ApiKeyFault::NoName)]);
         check(&format!("a\tb:{ONE}"), &[(1, ApiKeyFault::ControlCharacter)]);
+        check(&format!("ci :{ONE}"), &[(1, ApiKeyFault::SpaceAround)]);
         check(&format!("{}:{ONE}", "a".repeat(256)), &[(1, ApiKeyFault::NameTooLong)]);
         check(&format!("ci:{ONE}\n\nci:{TWO}"), &[(3, ApiKeyFault::NameTwice(1))]);
         check(&format!("ci:{ONE}\nother:{}", ONE.to_uppercase()), &[(2, ApiKeyFault::HashTwice(1))]);
