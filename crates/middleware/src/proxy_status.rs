@@ -52,6 +52,7 @@ fn error_type(refusal: Refusal) -> &'static str {
         | Refusal::LogInsFailed { .. }
         | Refusal::RateLimited { .. }
         | Refusal::ConcurrencyLimited { .. }
+        | Refusal::HeaderName
         | Refusal::TraceMethod
         | Refusal::ConnectMethod
         | Refusal::ConnectProtocol

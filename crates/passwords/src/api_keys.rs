@@ -3,7 +3,7 @@
 //! does not have the key cannot choose what its hash begins with.
 
 use crate::hash::HashFault;
-use crate::users::{FILE_BYTES_MAX, LineFault, USER_NAME_BYTES_MAX, USERS_MAX, User};
+use crate::users::{FILE_BYTES_MAX, LineFault, USER_NAME_BYTES_MAX, USERS_MAX};
 use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use jiff::Timestamp;
@@ -12,6 +12,7 @@ use jiff::tz::TimeZone;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use tidegate_access::{Identity, LogIn};
 
 /// Longer keys are nobody's, and are not hashed.
 pub const API_KEY_BYTES_MAX: usize = 512;
@@ -37,7 +38,7 @@ struct ApiKeyHash([u8; SHA256_OUTPUT_LEN]);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKey {
     /// By whose name the key is known.
-    pub user: Arc<User>,
+    pub user: Arc<Identity>,
     /// In seconds since 1970.
     ends: Option<i64>,
 }
@@ -85,10 +86,9 @@ impl ApiKeyFault {
     pub fn help(self) -> &'static str {
         match self {
             ApiKeyFault::NoColon | ApiKeyFault::NoName => "a line is `name:hash`, as `tidegate hash-key NAME` writes it",
-            ApiKeyFault::NameTooLong
-            | ApiKeyFault::ControlCharacter
-            | ApiKeyFault::SpaceAround
-            | ApiKeyFault::ColonInName => "give the key another name",
+            ApiKeyFault::NameTooLong | ApiKeyFault::ControlCharacter | ApiKeyFault::SpaceAround | ApiKeyFault::ColonInName => {
+                "give the key another name"
+            }
             ApiKeyFault::NotAHash | ApiKeyFault::PasswordHash => {
                 "`tidegate hash-key NAME` makes a key with its line; `tidegate hash-key NAME --stdin` writes the line of a key that is there"
             }
@@ -255,7 +255,7 @@ impl ApiKeysDraft {
         }
         self.names.insert(name.into(), line);
         self.hashes.insert(hash, line);
-        self.keys.insert(hash, ApiKey { user: Arc::new(User { name: name.into() }), ends });
+        self.keys.insert(hash, ApiKey { user: Arc::new(Identity::of_name(name, LogIn::Key)), ends });
         Ok(())
     }
 

@@ -20,8 +20,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_limiting::Tables;
 use tidegate_middleware::{
-    CompiledCompress, CompiledLog, CompiledStep, ErrorPages, IdentityFields, Scope, TrailerRules, api_key_of, basic_auth_of,
-    changes_response, compile_steps, has_limits, jwt_of, key_parameters,
+    CompiledCompress, CompiledLog, CompiledStep, ErrorPages, HeaderNameRules, IdentityFields, Scope, TrailerRules, api_key_of,
+    basic_auth_of, changes_response, compile_steps, has_limits, jwt_of, key_parameters,
 };
 use tidegate_model::listening::{
     Answering, ListenerProtocol, Listening, listening_shared, passthrough_name, proxy_protocol_from, redirect_site, site_name,
@@ -245,6 +245,8 @@ pub struct CompiledRoute {
     pub api_keys: Option<Arc<ApiKeyList>>,
     /// Parameters of the query by which keys come, and which no log shows.
     pub key_parameters: Box<[Box<[u8]>]>,
+    /// What is made of names that servers may read as others.
+    pub header_names: HeaderNameRules,
     /// What goes on of what stands behind bodies.
     pub trailers: TrailerRules,
 }
@@ -530,6 +532,7 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
         api_keys: api_keys.map_err(|error| fault(&error))?,
         key_parameters: key_parameters(&site.steps, &route.steps),
         trailers: TrailerRules::new(site.steps.iter().chain(&route.steps), options.pass_on.unwrap_or_default(), identity),
+        header_names: HeaderNameRules::new(options.header_names.unwrap_or_default(), site.all_steps()),
         decompress: options.decompress.on().copied(),
         compress: options.compress.on().map(|compress| Box::new(CompiledCompress::new(compress))),
         has_limits: has_limits(&steps),
@@ -541,7 +544,7 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
         timeouts: options.timeouts,
         mirrors: options.mirrors.named.into_iter().map(mirror).collect::<Result<_, _>>()?,
         log: CompiledLog::new(&options.log).map(Box::new),
-        cache: cache.map(|cache| Box::new(RouteCache::new(cache, name, &route.matches, tier))),
+        cache: cache.map(|cache| Box::new(RouteCache::new(cache, (name, identity), &route.matches, tier))),
     })
 }
 

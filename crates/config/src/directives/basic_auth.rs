@@ -46,8 +46,8 @@ pub static BASIC_AUTH: Directive = Directive {
               never in those that answer requests, and once for ten minutes of the same password. When too many wait for it, further ones are answered with 503, `passwords_busy`.\n\n\
               **Who guesses is held up**: behind `failures=` wrong passwords for one name from one address (of IPv6: one /64) the answer is 429 with `Retry-After`, `log_ins_failed` in the log, whatever is sent. Nobody is kept out by what others do \
               elsewhere, and the same wrong password again counts once.\n\n\
-              Of the `basic-auth` of a site and of its route the route's counts. `{auth.user}` is the name, for steps behind this one and for the access log. `allow` and `deny` are looked at first, wherever they \
-              stand. Preflights, which browsers send without credentials, are answered by a `cors` in front of this step.\n\n\
+              Of the `basic-auth` of a site and of its route the route's counts. `{auth.user}` is the name, for all other steps and for the access log. Preflights that a `cors` answers, which browsers send without \
+              credentials, `allow`, `deny` and limits by client come before it, wherever they stand; all else comes behind it.\n\n\
               Names and passwords are sent with each request and not hidden by anything but TLS.",
     default: "nobody is asked",
     example: "basic-auth realm=\"Staff\" {\n    user \"alice\" \"$2y$12$GhvMmNVjRW29ulnudl.LbuAnUtN/LRfe1JsBm1Xu6LE3059z5Tr8m\"\n}",

@@ -59,6 +59,7 @@ fn try_way<S: Sock>(
         | CompiledStep::StripPrefix(_)
         | CompiledStep::AddPrefix(_)
         | CompiledStep::BodyLimit(_)
+        | CompiledStep::Preflight
         | CompiledStep::Cors(_)
         | CompiledStep::Csrf(_)
         | CompiledStep::AuthAny(_)

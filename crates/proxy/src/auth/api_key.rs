@@ -33,7 +33,7 @@ pub(crate) fn check_key<S: Sock>(
     let user = found.unwrap_or_else(|_| Err(ApiKeyRefusal::Unclear.into()))?;
     auth.remove_keys(&mut exchange.head);
     auth.tell_name(&mut exchange.head, &user.name);
-    exchange.record.user = Some(user);
+    exchange.record.identify(user);
     Ok(())
 }
 

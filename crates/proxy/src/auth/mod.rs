@@ -69,7 +69,7 @@ pub(crate) fn log_in<S: Sock>(
     decoded.zeroize();
     match asked {
         Verification::Answered(Some(user)) => {
-            exchange.record.user = Some(user);
+            exchange.record.identify(user);
             Ok(None)
         }
         Verification::Answered(None) => Err(Refusal::NotAuthenticated),
@@ -97,7 +97,7 @@ pub(crate) async fn await_log_in<S: Sock>(
     let outcome = unless_gone(&mut exchange.responder, &Cell::new(true), pin!(waiting)).await?;
     Ok(match (outcome, user) {
         (Some(PasswordVerdict::Fits), Some(user)) => {
-            exchange.record.user = Some(user);
+            exchange.record.identify(user);
             Ok(())
         }
         (Some(PasswordVerdict::Fits | PasswordVerdict::DoesNotFit), _) => Err(Refusal::NotAuthenticated),
