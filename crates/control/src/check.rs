@@ -9,7 +9,7 @@ use crate::driver::{Chosen, DRIVER_HELP};
 use crate::issuing::names_obtained;
 use crate::map_files::faults_of_maps;
 use crate::memory::check_address_space;
-use crate::named_files::{auths, file_of, key_file_of, key_sources};
+use crate::named_files::{api_key_file_of, api_keys, auths, file_of, key_file_of, key_sources};
 use crate::shared_certificates::{CertificateSharing, share_certificates};
 use crate::source::Source;
 use crate::workers::worker_count;
@@ -26,7 +26,7 @@ use tidegate_model::{
     Configuration, Discover, FastCgi, LogTarget, Pool, Scheme, Site, SiteAddress, Storage, TcpAddress, Terminal, TlsSource,
     UpstreamAddress,
 };
-use tidegate_proxy::auth::{read_keys, read_users};
+use tidegate_proxy::auth::{STRONGER_HASHES, read_api_keys, read_keys, read_users, weak_hashes_said};
 use tidegate_transport::ring::Unavailable;
 
 #[derive(Debug)]
@@ -105,6 +105,7 @@ pub fn check(
     check_sources(configuration, &mut findings);
     check_folders(configuration, &mut findings);
     check_users(configuration, &mut findings);
+    check_api_keys(configuration, &mut findings);
     check_keys(configuration, &mut findings);
     check_maps(configuration, &mut findings);
     check_ticket_keys(configuration, &mut findings);
@@ -240,10 +241,27 @@ fn check_users(configuration: &Configuration, findings: &mut Vec<Finding>) {
     let mut seen = BTreeSet::new();
     for (site, auth) in auths(configuration.sites.iter()) {
         let Some(path) = file_of(&auth.users).filter(|path| seen.insert(path.to_path_buf())) else { continue };
-        if let Err(fault) = read_users(path) {
+        let (severity, code, message, help) = match read_users(path) {
+            Err(fault) => (Severity::Error, "users", fault.to_string(), fault.help()),
+            Ok(users) => match weak_hashes_said(path, &users) {
+                Some(said) => (Severity::Warning, "weak-hash", said, STRONGER_HASHES),
+                None => continue,
+            },
+        };
+        let place = Place::File(path.to_owned(), Some(site.addresses[0].clone()));
+        findings.push(Finding { severity, code, place, message, help: Some(help.into()) });
+    }
+}
+
+/// Files of `api-key`, each once.
+fn check_api_keys(configuration: &Configuration, findings: &mut Vec<Finding>) {
+    let mut seen = BTreeSet::new();
+    for (site, auth) in api_keys(configuration.sites.iter()) {
+        let Some(path) = api_key_file_of(&auth.keys).filter(|path| seen.insert(path.to_path_buf())) else { continue };
+        if let Err(fault) = read_api_keys(path) {
             findings.push(Finding {
                 severity: Severity::Error,
-                code: "users",
+                code: "api-keys",
                 place: Place::File(path.to_owned(), Some(site.addresses[0].clone())),
                 message: fault.to_string(),
                 help: Some(fault.help().into()),

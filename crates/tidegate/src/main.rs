@@ -58,6 +58,7 @@ fn main() -> ExitCode {
         Command::Cert { command } => commands::cert::run(command),
         Command::Map { command } => commands::map::run(command),
         Command::HashPassword { name, algorithm } => commands::hash_password::run(name.as_deref(), algorithm),
+        Command::HashKey { name, expires, stdin } => commands::hash_key::run(&name, expires.as_deref(), stdin),
         Command::Schema => commands::facts::schema(),
         Command::Completions { shell } => commands::completions::run(shell),
         Command::Man { folder } => commands::facts::manual(&folder),

@@ -102,7 +102,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
         return;
     }
     let Some(target) = target.and_then(|target| lower_target(lowering, line, target)) else { return };
-    if lowering.diagnostics[errors_before..].iter().any(Diagnostic::is_error) {
+    if lowering.has_errors_since(errors_before) {
         return;
     }
     let is_same = |log: &AccessLog| match (&log.target, &target) {

@@ -7,6 +7,8 @@ pub mod acme;
 pub mod acme_dns;
 pub mod admin;
 pub mod allow;
+pub mod api_key;
+pub mod auth_any;
 pub mod basic_auth;
 pub mod body_limit;
 pub mod cache;
@@ -21,6 +23,7 @@ pub mod drain;
 pub mod driver;
 pub mod edition;
 pub mod error_page;
+pub mod failures;
 pub mod fastcgi;
 pub mod files;
 pub mod header;
@@ -114,7 +117,9 @@ static ALL: &[&Directive] = &[
     &csrf::CSRF,
     &basic_auth::BASIC_AUTH,
     &jwt::JWT,
+    &api_key::API_KEY,
     &client_auth::CLIENT_AUTH,
+    &auth_any::AUTH,
     &rate_limit::RATE_LIMIT,
     &concurrency_limit::CONCURRENCY_LIMIT,
     &error_page::ERROR_PAGE,
@@ -186,6 +191,7 @@ static ALL: &[&Directive] = &[
     &jwt::JWT_ISSUER,
     &jwt::REQUIRE,
     &jwt::JWT_HEADER,
+    &api_key::KEY,
 ];
 
 /// Words of the language that this version does not have, and where they will stand.
@@ -269,6 +275,10 @@ pub fn write_step(line: &mut Writer, step: &Step) {
         Step::BasicAuth(Some(auth)) => basic_auth::write(line, auth),
         Step::Jwt(None) => line.off("jwt"),
         Step::Jwt(Some(jwt)) => jwt::write(line, jwt),
+        Step::ApiKey(None) => line.off("api-key"),
+        Step::ApiKey(Some(auth)) => api_key::write(line, auth),
+        Step::AuthAny(None) => line.off("auth"),
+        Step::AuthAny(Some(any)) => auth_any::write(line, any),
         Step::ClientAuth(demand) => client_auth::write_step(line, *demand),
         Step::RateLimit(limit) => rate_limit::write(line, limit),
         Step::ConcurrencyLimit(limit) => concurrency_limit::write(line, limit),
@@ -349,6 +359,11 @@ pub mod tests {
             Place::Jwt => {
                 format!("site \"localhost\" {{ jwt jwks=\"keys.json\" issuer=\"me\" {{\n{example}\n}}; respond 200; }}")
             }
+            Place::AuthAny if directive.name == "client-auth" => {
+                format!("site \"localhost\" {{ {asked}; auth any {{\n{example}\n}}; respond 200; }}")
+            }
+            Place::AuthAny => format!("site \"localhost\" {{ auth any {{\n{example}\n}}; respond 200; }}"),
+            Place::ApiKey => format!("site \"localhost\" {{ api-key {{\n{example}\n}}; respond 200; }}"),
             Place::BasicAuth => format!("site \"localhost\" {{ basic-auth {{\n{example}\n}}; respond 200; }}"),
             Place::Match => format!("site \"localhost\" {{ route {{ match {{\n{example}\n}}; respond 200; }}; }}"),
             Place::Conditions => {
