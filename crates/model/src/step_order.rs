@@ -73,16 +73,22 @@ pub fn moved(steps: &[&Step], from: usize) -> Vec<(usize, usize)> {
 }
 
 /// The steps by which somebody is asked who it is, of a site and its route, as they count: the last word of each kind.
+/// An `auth any` is the last word of the kinds of its ways, too.
 pub fn log_ins<'s>(site_steps: &'s [Step], route_steps: &'s [Step]) -> impl Iterator<Item = &'s Step> {
-    let last = |is_one: fn(&Step) -> bool| site_steps.iter().chain(route_steps).rev().find(|step| is_one(step));
-    let kinds = [
-        last(|step| matches!(step, Step::ClientAuth(_))),
+    let all: Vec<&Step> = site_steps.iter().chain(route_steps).collect();
+    let last_any = all.iter().rposition(|step| matches!(step, Step::AuthAny(_)));
+    let counts = |position: usize, step: &Step| !matches!(step, Step::AuthAny(_)) || Some(position) == last_any;
+    let last = |is_one: fn(&Step) -> bool| {
+        all.iter().enumerate().rposition(|(position, step)| counts(position, step) && step.parts().iter().any(is_one))
+    };
+    let of_kinds = [
+        all.iter().rposition(|step| matches!(step, Step::ClientAuth(_))),
         last(|step| matches!(step, Step::BasicAuth(_))),
         last(|step| matches!(step, Step::Jwt(_))),
         last(|step| matches!(step, Step::ApiKey(_))),
-        last(|step| matches!(step, Step::AuthAny(_))),
     ];
-    kinds.into_iter().flatten().filter(|step| !is_off(step))
+    let of_kinds = of_kinds.into_iter().flatten().filter(move |position| Some(*position) != last_any);
+    of_kinds.chain(last_any).map(move |position| all[position]).filter(|step| !is_off(step))
 }
 
 /// What steps have written of the request so far.

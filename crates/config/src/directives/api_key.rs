@@ -60,9 +60,9 @@ pub static API_KEY: Directive = Directive {
               one or one that has ended is answered with 401; `api_key_missing`, `api_key_unknown` or `api_key_expired` in the log.\n\n\
               **Keys are not kept, only their SHA-256**: in the block, or in a file with a line `name:hash` each, where `#` begins a remark and `:expires=2027-01-31` behind the hash says the last day (or the moment, as \
               `expires=2027-01-31T12:00:00Z`). `tidegate hash-key NAME` makes a key, shows it once, and writes its line. Names and keys stand once. A key that is guessable is none: it is verified as fast as it is sent, so make it long and random.\n\n\
-              The key's name is `{auth.user}`, for steps behind this one, for limits (`rate-limit \"100/m\" by=\"{auth.user}\"`) and for the access log; the upstream hears it by `header=`, a field that is taken out of every request of the site \
+              The key's name is `{auth.user}`, for all other steps, for limits (`rate-limit \"100/m\" by=\"{auth.user}\"`) and for the access log; the upstream hears it by `header=`, a field that is taken out of every request of the site \
               first, in all spellings. **The key itself goes no further**: it is taken out of what is sent on, unless `forward=#true`, and a parameter of the query out of logs in any case.\n\n\
-              Of the `api-key` of a site and of its route the route's counts. `allow`, `deny` and a `cors` in front of it come first.",
+              Of the `api-key` of a site and of its route the route's counts. Preflights that a `cors` answers, `allow`, `deny` and limits by client come before it, wherever they stand.",
     default: "nobody is asked",
     example: "api-key header=\"X-Client\" {\n    key \"ci\" \"7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed\" expires=\"2027-01-31\"\n}",
     lower: Lower::Step(lower),
