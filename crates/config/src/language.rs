@@ -132,24 +132,9 @@ impl Language {
     /// Whether it is a word of ours or of another proxy, however its parts are joined.
     pub fn is_known_word(&self, word: &str) -> bool {
         // What stands behind words of others.
-        const BEHIND: [&str; 14] = [
-            "permanent",
-            "temporary",
-            "redirect",
-            "last",
-            "break",
-            "always",
-            "internal",
-            "default_server",
-            "consistent",
-            "backup",
-            "websocket",
-            "https",
-            "strip_prefix",
-            "cloudflare",
-        ];
+        const BEHIND: &str = "permanent temporary redirect last break always internal default_server consistent backup websocket https strip_prefix cloudflare";
         let alike = joined_alike(word);
-        if BEHIND.iter().any(|known| joined_alike(known) == alike) {
+        if BEHIND.split(' ').any(|known| joined_alike(known) == alike) {
             return true;
         }
         let of_choices = |kind: &Kind| match kind {
@@ -168,13 +153,13 @@ impl Language {
             | Kind::Percent { .. }
             | Kind::Switch => false,
         };
-        let of_directive = |directive: &&Directive| {
+        let of_directive = |directive: &Directive| {
             let kinds = directive.arguments.iter().map(|argument| &argument.kind);
             joined_alike(directive.name) == alike
                 || directive.properties.iter().any(|property| joined_alike(property.name) == alike)
                 || kinds.chain(directive.properties.iter().map(|property| &property.kind)).any(of_choices)
         };
-        self.directives.iter().any(|directive| of_directive(&directive))
+        self.directives.iter().any(|directive| of_directive(directive))
             || said_otherwise(self.said_otherwise.iter().copied().flatten(), word).is_some()
     }
 

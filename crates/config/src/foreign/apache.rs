@@ -25,7 +25,7 @@ pub fn outline(text: &str) -> Outline {
                 host = HttpdHost::new(Door::HTTP);
             }
             ("servername" | "serveralias", names) => {
-                host.names.extend(names.iter().map(|name| name.split(':').next().unwrap_or(name).to_owned()))
+                host.names.extend(names.iter().map(|name| name.split(':').next().unwrap_or(name).to_owned()));
             }
             ("sslengine", ["on" | "On", ..]) => host.door.is_tls = true,
             ("documentroot", [root, ..]) if root.starts_with('/') => host.root = Some((*root).to_owned()),

@@ -83,7 +83,7 @@ fn of_site(site: &OutlinedSite, with_pool: bool) -> Option<Beginning> {
     let mut pools = Pools { lines: Vec::new(), always: with_pool };
     let mut inside = Vec::new();
     for OutlinedRoute { patterns, conditions, answer } in site.routes.iter().take(ROUTES_MAX) {
-        let patterns: String = patterns.iter().map(|pattern| format!("{} ", quoted(pattern))).collect();
+        let patterns: String = patterns.iter().flat_map(|pattern| [quoted(pattern), " ".to_owned()]).collect();
         let conditions = if conditions.is_empty() { String::new() } else { format!("match {}; ", conditions.join(" ")) };
         inside.push(format!("route {patterns}{{ {conditions}{} }}", steps(answer, &mut pools)?));
     }
@@ -111,7 +111,7 @@ fn of_tcp(tcp: &OutlinedTcp) -> Option<Beginning> {
     let mut pools = Pools { lines: Vec::new(), always: false };
     let mut inside = Vec::new();
     for (names, group) in tcp.by_name.iter().take(NAMES_MAX) {
-        let names: String = names.iter().take(NAMES_MAX).map(|name| format!("{} ", quoted(name))).collect();
+        let names: String = names.iter().take(NAMES_MAX).flat_map(|name| [quoted(name), " ".to_owned()]).collect();
         inside.push(format!("sni {names}{{ {} }}", pools.proxy(group)?));
     }
     if let Some(group) = &tcp.otherwise {

@@ -47,7 +47,7 @@ pub fn has_within(statements: &[Statement], name: &str) -> bool {
 }
 
 #[derive(Debug, PartialEq)]
-enum Piece {
+enum BracePiece {
     Word(String),
     Open,
     Close,
@@ -60,24 +60,24 @@ pub fn of_nginx(text: &str) -> Vec<Statement> {
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let (piece, length) = match first {
-            ';' => (Some(Piece::End), 1),
+            ';' => (Some(BracePiece::End), 1),
             '{' => match pieces.last() {
-                Some(Piece::Word(word)) if word.ends_with("_by_lua_block") => {
-                    pieces.push(Piece::Open);
-                    (Some(Piece::Close), balanced(rest))
+                Some(BracePiece::Word(word)) if word.ends_with("_by_lua_block") => {
+                    pieces.push(BracePiece::Open);
+                    (Some(BracePiece::Close), balanced(rest))
                 }
-                _ => (Some(Piece::Open), 1),
+                _ => (Some(BracePiece::Open), 1),
             },
-            '}' => (Some(Piece::Close), 1),
+            '}' => (Some(BracePiece::Close), 1),
             '#' => (None, rest.find('\n').unwrap_or(rest.len())),
             '"' | '\'' => {
                 let (word, length) = quoted(rest, first);
-                (Some(Piece::Word(word)), length)
+                (Some(BracePiece::Word(word)), length)
             }
             first if first.is_whitespace() => (None, first.len_utf8()),
             _ => {
                 let length = nginx_word(rest);
-                (Some(Piece::Word(rest[..length].to_owned())), length)
+                (Some(BracePiece::Word(rest[..length].to_owned())), length)
             }
         };
         pieces.extend(piece);
@@ -148,51 +148,51 @@ pub fn of_caddy(text: &str) -> Vec<Statement> {
     while let Some(first) = rest.chars().next() {
         let (piece, length) = match first {
             // Addresses go on behind a comma.
-            '\n' if matches!(pieces.last(), Some(Piece::Word(word)) if word.ends_with(',')) => (None, 1),
-            '\n' => (Some(Piece::End), 1),
+            '\n' if matches!(pieces.last(), Some(BracePiece::Word(word)) if word.ends_with(',')) => (None, 1),
+            '\n' => (Some(BracePiece::End), 1),
             '\\' if rest[1..].starts_with('\n') => (None, 2),
             '#' => (None, rest.find('\n').unwrap_or(rest.len())),
             '"' | '`' => {
                 let (word, length) = quoted(rest, first);
-                (Some(Piece::Word(word)), length)
+                (Some(BracePiece::Word(word)), length)
             }
             first if first.is_whitespace() => (None, first.len_utf8()),
             _ => {
                 let length = rest.find(char::is_whitespace).unwrap_or(rest.len());
                 let word = &rest[..length];
                 match word {
-                    "{" => (Some(Piece::Open), 1),
-                    "}" => (Some(Piece::Close), 1),
+                    "{" => (Some(BracePiece::Open), 1),
+                    "}" => (Some(BracePiece::Close), 1),
                     _ if word.starts_with("<<") && word.len() > 2 => heredoc(rest, &word[2..]),
                     _ if word.ends_with('{') && !word[..length - 1].contains('{') => {
-                        pieces.push(Piece::Word(word[..length - 1].to_owned()));
-                        (Some(Piece::Open), length)
+                        pieces.push(BracePiece::Word(word[..length - 1].to_owned()));
+                        (Some(BracePiece::Open), length)
                     }
-                    _ => (Some(Piece::Word(word.to_owned())), length),
+                    _ => (Some(BracePiece::Word(word.to_owned())), length),
                 }
             }
         };
         pieces.extend(piece);
         rest = &rest[length.max(1)..];
     }
-    pieces.push(Piece::End);
+    pieces.push(BracePiece::End);
     put_together(pieces)
 }
 
 /// A text of several lines, up to its mark.
-fn heredoc(text: &str, mark: &str) -> (Option<Piece>, usize) {
+fn heredoc(text: &str, mark: &str) -> (Option<BracePiece>, usize) {
     let mut length = 0;
     for (index, line) in text.split_inclusive('\n').enumerate() {
         if index > 0 && line.trim_start().starts_with(mark) {
             let end = length + (line.len() - line.trim_start().len()) + mark.len();
-            return (Some(Piece::Word(String::new())), end);
+            return (Some(BracePiece::Word(String::new())), end);
         }
         length += line.len();
     }
     (None, text.len())
 }
 
-fn put_together(pieces: Vec<Piece>) -> Vec<Statement> {
+fn put_together(pieces: Vec<BracePiece>) -> Vec<Statement> {
     // The statements of each open block, and the words that stand in front of the next.
     let mut open: Vec<(Vec<Statement>, Vec<String>)> = vec![Default::default()];
     let (mut too_deep, mut count) = (0_usize, 0_usize);
@@ -201,17 +201,17 @@ fn put_together(pieces: Vec<Piece>) -> Vec<Statement> {
         let Some((statements, words)) = open.last_mut() else { break };
         match piece {
             _ if count >= STATEMENTS_MAX => break,
-            Piece::Open if is_deep => too_deep += 1,
-            Piece::Close if too_deep > 0 => too_deep -= 1,
-            Piece::Word(_) | Piece::End if too_deep > 0 => {}
-            Piece::Word(word) => words.push(word),
-            Piece::End if words.is_empty() => {}
-            Piece::End => {
+            BracePiece::Open if is_deep => too_deep += 1,
+            BracePiece::Close if too_deep > 0 => too_deep -= 1,
+            BracePiece::Word(_) | BracePiece::End if too_deep > 0 => {}
+            BracePiece::Word(word) => words.push(word),
+            BracePiece::End if words.is_empty() => {}
+            BracePiece::End => {
                 count += 1;
                 statements.push(Statement { words: std::mem::take(words), block: None });
             }
-            Piece::Open => open.push(Default::default()),
-            Piece::Close => close(&mut open),
+            BracePiece::Open => open.push(Default::default()),
+            BracePiece::Close => close(&mut open),
         }
     }
     while open.len() > 1 {

@@ -32,14 +32,14 @@ pub fn outline(text: &str) -> Outline {
         let all: Vec<Statement> = rest.by_ref().cloned().collect();
         match all.split_first() {
             Some((first, rest)) if first.block.is_none() && is_address_line(first) => {
-                site(&first.words, rest, &snippets, &mut outline)
+                site(&first.words, rest, &snippets, &mut outline);
             }
             Some(_) => site(&[], &all, &snippets, &mut outline),
             None => {}
         }
     }
     let has_variables = text.contains("{$") || text.contains("{env.");
-    let has_site = statements.iter().any(|statement| is_address_line(statement));
+    let has_site = statements.iter().any(is_address_line);
     outline.or_without(match (has_variables, has_site) {
         (true, _) => BY_VARIABLE,
         (false, true) => NOTHING_ANSWERS,
@@ -201,7 +201,7 @@ impl CaddySite<'_> {
             let is_plain_match = matches!(matched, CaddyMatch::All);
             match statement.name() {
                 "handle" | "handle_path" | "route" if is_plain_match && statement.arguments().is_empty() => {
-                    self.read(statement.inside(), depth + 1)
+                    self.read(statement.inside(), depth + 1);
                 }
                 "handle" | "handle_path" | "route" => {
                     let Some(mut answer) = self.answer(statement.inside()) else { continue };
@@ -233,7 +233,7 @@ impl CaddySite<'_> {
                 self.answer.get_or_insert(answer);
             }
             CaddyMatch::Paths(patterns) if self.routes.iter().all(|route| route.patterns != patterns) => {
-                self.routes.push(OutlinedRoute::of(patterns, answer))
+                self.routes.push(OutlinedRoute::of(patterns, answer));
             }
             CaddyMatch::Hosts(hosts) => self.by_host.push((hosts, answer)),
             CaddyMatch::Conditions(patterns, conditions) => self.routes.push(OutlinedRoute { patterns, conditions, answer }),
@@ -340,7 +340,7 @@ fn conditions(lines: &[Statement]) -> CaddyMatch {
             // What goes with an upgrade needs no condition of its own.
             ("header", [name, _]) if name.eq_ignore_ascii_case("Connection") && lines.iter().any(is_upgrade) => {}
             ("header", [name, value]) if has_text(value) && is_plain(name) => {
-                conditions.push(format!("header=\"{name}: {value}\""))
+                conditions.push(format!("header=\"{name}: {value}\""));
             }
             ("query", [pair]) if has_text(pair) => conditions.push(format!("query=\"{pair}\"")),
             _ => return CaddyMatch::Other,
@@ -442,7 +442,7 @@ fn redirected(arguments: &[String]) -> Option<OutlinedAnswer> {
         .split('{')
         .skip(1)
         .all(|part| ["uri}", "host}", "path}", "scheme}", "query}"].iter().any(|known| part.starts_with(known)));
-    is_known.then(|| OutlinedAnswer::Redirect { to, status })
+    is_known.then_some(OutlinedAnswer::Redirect { to, status })
 }
 
 /// A server of the layer4 app: an address, with routes by name or for all.

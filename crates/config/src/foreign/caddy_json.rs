@@ -13,78 +13,30 @@ const DEPTH_MAX: usize = 8;
 pub fn outline(text: &str) -> Outline {
     let tree = tree::of_json(text);
     let mut outline = Outline::default();
-    let app = |name: &str| {
-        tree.at(&["apps", name])
-            .entries()
-            .iter()
-            .chain(tree.at(&[name]).entries())
-            .flat_map(|(key, value)| if key == "servers" { value.entries() } else { &[] })
-    };
-    for (_, server) in app("http") {
-        let door = server
-            .get("listen")
-            .texts()
-            .iter()
-            .find_map(|listen| Door::parse(listen, !listen.ends_with(":80")))
-            .unwrap_or(Door::HTTPS);
+    for server in servers_of(&tree, "http") {
+        let listens = server.get("listen").texts();
+        let door = listens.iter().find_map(|listen| Door::parse(listen, false)).unwrap_or(Door::HTTPS);
         // What has no name is plain HTTP, but for the port of HTTPS.
         let is_tls = door.port == 443 || (door.port != 80 && server.has_within("host"));
-        let mut site = CaddyJsonSite { by_host: Vec::new(), routes: Vec::new(), answer: None };
-        site.read(server.get("routes"), None, None, 0);
-        let guards: Vec<String> = GUARDS
-            .iter()
-            .filter(|guard| server.has_within(guard) || text.contains(&format!("\"{guard}\"")))
-            .map(|guard| (*guard).to_owned())
-            .collect();
-        let door = Door { is_tls, ..door };
-        for (hosts, routes, answer) in site.by_host {
-            if let Some(addresses) = addresses(&hosts, door) {
-                outline.services.push(Service::Site(OutlinedSite {
-                    addresses,
-                    routes,
-                    answer,
-                    guards: guards.clone(),
-                    is_name_open: false,
-                }));
-            }
-        }
-        if site.answer.is_some() || !site.routes.is_empty() {
-            let addresses = addresses(&[], door).unwrap_or_default();
-            outline.services.push(Service::Site(OutlinedSite {
-                addresses,
-                routes: site.routes,
-                answer: site.answer,
-                guards,
-                is_name_open: false,
-            }));
-        }
+        let is_there = |guard: &&&str| server.has_within(guard) || text.contains(&format!("\"{guard}\""));
+        let guards = GUARDS.iter().filter(is_there).map(|guard| (*guard).to_owned()).collect();
+        CaddyJsonSite::of(server.get("routes")).end(Door { is_tls, ..door }, guards, &mut outline);
     }
-    for (_, server) in app("layer4") {
+    for server in servers_of(&tree, "layer4") {
         layer4(server, &mut outline);
     }
     if tree.has_within("handler") && outline.services.is_empty() {
         // A list of routes, as the API takes it.
-        let mut site = CaddyJsonSite { by_host: Vec::new(), routes: Vec::new(), answer: None };
-        site.read(if tree.get("routes").is_nothing() { &tree } else { tree.get("routes") }, None, None, 0);
-        for (hosts, routes, answer) in site.by_host {
-            let addresses = addresses(&hosts, Door::HTTPS).unwrap_or_default();
-            outline.services.push(Service::Site(OutlinedSite {
-                addresses,
-                routes,
-                answer,
-                guards: Vec::new(),
-                is_name_open: false,
-            }));
-        }
-        if site.answer.is_some() {
-            outline.services.push(Service::Site(OutlinedSite {
-                answer: site.answer,
-                routes: site.routes,
-                ..OutlinedSite::default()
-            }));
-        }
+        let routes = if tree.get("routes").is_nothing() { &tree } else { tree.get("routes") };
+        CaddyJsonSite::of(routes).end(Door::HTTPS, Vec::new(), &mut outline);
     }
     outline.or_without(NO_ROUTE)
+}
+
+/// The servers of an app, which may stand alone.
+fn servers_of<'t>(tree: &'t Tree, app: &str) -> Vec<&'t Tree> {
+    let servers = [tree.at(&["apps", app, "servers"]), tree.at(&[app, "servers"])];
+    servers.into_iter().flat_map(Tree::entries).map(|(_, server)| server).collect()
 }
 
 struct CaddyJsonSite {
@@ -94,6 +46,25 @@ struct CaddyJsonSite {
 }
 
 impl CaddyJsonSite {
+    fn of(routes: &Tree) -> CaddyJsonSite {
+        let mut site = CaddyJsonSite { by_host: Vec::new(), routes: Vec::new(), answer: None };
+        site.read(routes, None, None, 0);
+        site
+    }
+
+    fn end(self, door: Door, guards: Vec<String>, outline: &mut Outline) {
+        let site = OutlinedSite { guards, ..OutlinedSite::default() };
+        for (hosts, routes, answer) in self.by_host {
+            if let Some(addresses) = addresses(&hosts, door) {
+                outline.services.push(Service::Site(OutlinedSite { addresses, routes, answer, ..site.clone() }));
+            }
+        }
+        if self.answer.is_some() || !self.routes.is_empty() {
+            let addresses = addresses(&[], door).unwrap_or_default();
+            outline.services.push(Service::Site(OutlinedSite { addresses, routes: self.routes, answer: self.answer, ..site }));
+        }
+    }
+
     fn read(&mut self, routes: &Tree, hosts: Option<&[String]>, paths: Option<&[String]>, depth: usize) {
         if depth > DEPTH_MAX {
             return;

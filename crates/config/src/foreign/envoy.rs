@@ -6,6 +6,7 @@ use super::outline::{
     below, upstream,
 };
 use super::tree::Tree;
+use std::net::IpAddr;
 
 const BY_CONTROL_PLANE: &str = "its listeners come from a control plane; here a file has them, or the API";
 const NO_CLUSTER: &str = "the clusters that its routes lead to are in none of its parts";
@@ -32,7 +33,7 @@ pub fn outline(trees: &[Tree]) -> Outline {
     // A file of a part lists resources of one kind, with or without a list around them.
     let resources: Vec<&Tree> = trees
         .iter()
-        .flat_map(|tree| tree.items())
+        .flat_map(Tree::items)
         .flat_map(|tree| {
             let listed = tree.get("resources");
             std::iter::once(tree).chain(listed.items())
@@ -90,8 +91,7 @@ impl EnvoyReader {
             return;
         }
         let port = address.get("port_value").number().and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0);
-        let ip =
-            address.get("address").text().and_then(|ip| ip.parse().ok()).filter(|ip: &std::net::IpAddr| !ip.is_unspecified());
+        let ip = address.get("address").text().and_then(|ip| ip.parse().ok()).filter(|ip: &IpAddr| !ip.is_unspecified());
         let chains = listener.get("filter_chains").items().iter().chain(match listener.get("default_filter_chain") {
             Tree::Nothing => &[],
             chain => std::slice::from_ref(chain),
@@ -103,7 +103,7 @@ impl EnvoyReader {
         self.add_tcp(tcp);
     }
 
-    fn chain(&mut self, chain: &Tree, door: Option<(u16, Option<std::net::IpAddr>)>) {
+    fn chain(&mut self, chain: &Tree, door: Option<(u16, Option<IpAddr>)>) {
         let mut tcp = OutlinedTcp::default();
         self.add_chain(chain, door, &mut tcp);
         self.add_tcp(tcp);
@@ -115,7 +115,7 @@ impl EnvoyReader {
         }
     }
 
-    fn add_chain(&mut self, chain: &Tree, door: Option<(u16, Option<std::net::IpAddr>)>, tcp: &mut OutlinedTcp) {
+    fn add_chain(&mut self, chain: &Tree, door: Option<(u16, Option<IpAddr>)>, tcp: &mut OutlinedTcp) {
         let is_tls = !chain.get("transport_socket").is_nothing() || !chain.get("tls_context").is_nothing();
         let names = chain.at(&["filter_chain_match", "server_names"]).texts();
         for filter in chain.get("filters").items() {
@@ -128,7 +128,7 @@ impl EnvoyReader {
             let kind = kind.to_ascii_lowercase().replace('_', "");
             if kind.contains("httpconnectionmanager") {
                 let (port, ip) = door.unwrap_or((if is_tls { 443 } else { 80 }, None));
-                let door = Door { is_tls, port, ip: ip.filter(|ip| ip.is_loopback()) };
+                let door = Door { is_tls, port, ip: ip.filter(IpAddr::is_loopback) };
                 let guards: Vec<String> = GUARDS
                     .iter()
                     .filter(|guard| {
@@ -287,7 +287,7 @@ fn cluster(tree: &Tree) -> Option<ServerGroup> {
     }
     // Each address of a name is a server.
     if let ([one], true, false) = (group.servers.as_slice(), of_all_addresses, is_tls) {
-        let is_name = one.address.split(':').next().is_some_and(|host| host.parse::<std::net::IpAddr>().is_err())
+        let is_name = one.address.split(':').next().is_some_and(|host| host.parse::<IpAddr>().is_err())
             && !one.address.starts_with("unix:");
         if is_name && one.address.contains('.') {
             let line = format!("discover dns=\"{}\"", one.address);

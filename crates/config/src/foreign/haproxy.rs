@@ -200,7 +200,7 @@ impl HaProxyReader<'_> {
         let default = section.value("default_backend").and_then(|name| self.backend(name, port));
         let mut tcp = OutlinedTcp { address: format!(":{}", door.port), by_name: Vec::new(), otherwise: own.or(default) };
         for rule in section.all("use_backend") {
-            let (Some(name), condition) = (rule.first(), self.condition(section, rule)) else { continue };
+            let (Some(name), condition) = (rule.first(), condition(section, rule)) else { continue };
             if let (Some(Condition::Sni(names) | Condition::Host(names)), Some(group)) = (condition, self.backend(name, port)) {
                 tcp.by_name.push((names, group));
             }
@@ -231,7 +231,7 @@ impl HaProxyReader<'_> {
             let Some(name) = rule.first() else { continue };
             is_by_map |= name.contains("%[");
             let Some(group) = self.backend(name, port) else { continue };
-            match self.condition(section, rule) {
+            match condition(section, rule) {
                 Some(Condition::Host(hosts) | Condition::Sni(hosts)) => {
                     if let Some(addresses) = addresses(&hosts, door) {
                         let answer = Some(OutlinedAnswer::proxy(group));
@@ -252,33 +252,33 @@ impl HaProxyReader<'_> {
             outline.without.get_or_insert(BY_MAP);
         }
     }
+}
 
-    /// The condition behind `if`; `None` without one.
-    fn condition(&self, section: &Section, rule: &[String]) -> Option<Condition> {
-        let start = rule.iter().position(|word| CONDITIONS.contains(&word.as_str()))?;
-        let words: Vec<&str> = rule[start + 1..].iter().map(String::as_str).filter(|word| !matches!(*word, "{" | "}")).collect();
-        if rule[start] == "unless" || words.iter().any(|word| matches!(*word, "||" | "or") || word.starts_with('!')) {
-            return Some(Condition::Other);
-        }
-        if rule[start + 1..].first().is_some_and(|word| word == "{") {
-            let is_one = rule[start + 1..].iter().filter(|word| *word == "{").count() == 1;
-            return Some(if is_one { criterion(&words) } else { Condition::Other });
-        }
-        let [name] = words.as_slice() else { return Some(Condition::Other) };
-        let acls: Vec<&[String]> = section.all("acl").filter(|acl| acl.first().is_some_and(|word| word == name)).collect();
-        let criteria: Vec<Condition> =
-            acls.iter().map(|acl| criterion(&acl[1..].iter().map(String::as_str).collect::<Vec<_>>())).collect();
-        // Lines of one name are alternatives.
-        criteria
-            .into_iter()
-            .reduce(|one, other| match (one, other) {
-                (Condition::Host(one), Condition::Host(other)) => Condition::Host([one, other].concat()),
-                (Condition::Sni(one), Condition::Sni(other)) => Condition::Sni([one, other].concat()),
-                (Condition::Path(one), Condition::Path(other)) => Condition::Path([one, other].concat()),
-                (Condition::Host(_) | Condition::Sni(_) | Condition::Path(_) | Condition::Other, _) => Condition::Other,
-            })
-            .or(Some(Condition::Other))
+/// The condition behind `if`; `None` without one.
+fn condition(section: &Section, rule: &[String]) -> Option<Condition> {
+    let start = rule.iter().position(|word| CONDITIONS.contains(&word.as_str()))?;
+    let words: Vec<&str> = rule[start + 1..].iter().map(String::as_str).filter(|word| !matches!(*word, "{" | "}")).collect();
+    if rule[start] == "unless" || words.iter().any(|word| matches!(*word, "||" | "or") || word.starts_with('!')) {
+        return Some(Condition::Other);
     }
+    if rule[start + 1..].first().is_some_and(|word| word == "{") {
+        let is_one = rule[start + 1..].iter().filter(|word| *word == "{").count() == 1;
+        return Some(if is_one { criterion(&words) } else { Condition::Other });
+    }
+    let [name] = words.as_slice() else { return Some(Condition::Other) };
+    let acls: Vec<&[String]> = section.all("acl").filter(|acl| acl.first().is_some_and(|word| word == name)).collect();
+    let criteria: Vec<Condition> =
+        acls.iter().map(|acl| criterion(&acl[1..].iter().map(String::as_str).collect::<Vec<_>>())).collect();
+    // Lines of one name are alternatives.
+    criteria
+        .into_iter()
+        .reduce(|one, other| match (one, other) {
+            (Condition::Host(one), Condition::Host(other)) => Condition::Host([one, other].concat()),
+            (Condition::Sni(one), Condition::Sni(other)) => Condition::Sni([one, other].concat()),
+            (Condition::Path(one), Condition::Path(other)) => Condition::Path([one, other].concat()),
+            (Condition::Host(_) | Condition::Sni(_) | Condition::Path(_) | Condition::Other, _) => Condition::Other,
+        })
+        .or(Some(Condition::Other))
 }
 
 /// `hdr(host) -i a.com b.com`
@@ -335,7 +335,7 @@ fn doors(bind: &[String]) -> Vec<Door> {
     addresses
         .filter_map(|address| {
             let address = address.trim_start_matches("ipv4@").trim_start_matches("ipv6@");
-            let address = if address.starts_with('*') { &address[1..] } else { address };
+            let address = address.strip_prefix('*').unwrap_or(address);
             let port = address.rsplit(':').next()?.split('-').next()?;
             let host = address.rsplit_once(':').map_or("", |(host, _)| host);
             Door::parse(&format!("{host}:{port}"), is_tls)

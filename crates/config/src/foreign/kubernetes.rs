@@ -1,5 +1,5 @@
-//! What manifests of Kubernetes ask for: the rules of an Ingress, the routes of the Gateway API. Services are reached by
-//! their names.
+//! What manifests of Kubernetes ask for: the rules of an Ingress, the routes of the Gateway API. Services are reached
+//! by their names.
 
 use super::outline::{
     Door, GroupedServer, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, OutlinedTcp, ServerGroup, Service, addresses,

@@ -1,7 +1,7 @@
 //! Files and lines of other proxies that were given to us: which proxy's they are, what they begin with here, and where
-//! to read on. A file is only looked at when it was refused, so that what is right costs nothing. Single words of others
-//! are in `directives`. What tells whose a file is stands in `signs`; its shape is read by `braces`, `yaml` and `toml`,
-//! given a meaning by a file for each proxy, kept in `outline`, and written as lines of ours by `beginning`.
+//! to read on. A file is only looked at when it was refused, so that what is right costs nothing. Single words of
+//! others are in `directives`. What tells whose a file is stands in `signs`; its shape is read by `braces`, `yaml` and
+//! `toml`, given a meaning by a file for each proxy, kept in `outline`, and written as lines of ours by `beginning`.
 
 mod apache;
 mod beginning;
@@ -37,7 +37,7 @@ pub enum Peer {
     CaddyJson,
     Traefik,
     TraefikLabels,
-    /// Its own kinds of Kubernetes.
+    /// Kinds of Kubernetes that are of Traefik alone.
     TraefikManifest,
     Envoy,
     Apache,

@@ -1,5 +1,5 @@
-//! What a file of nginx asks for: its servers by context, for HTTP and for connections as they are, with their upstreams.
-//! A fragment without its context is told apart by what only one of the two has.
+//! What a file of nginx asks for: its servers by context, for HTTP and for connections as they are, with their
+//! upstreams. A fragment without its context is told apart by what only one of the two has.
 
 use super::braces::{self, Statement, named, value};
 use super::outline::{
@@ -57,10 +57,16 @@ enum Context {
     Open,
 }
 
+/// A variable by another.
+struct VariableMap {
+    key: String,
+    variable: String,
+    rows: Vec<(String, String)>,
+}
+
 struct NginxReader {
     groups: Vec<ServerGroup>,
-    /// The variable that it looks at, the one that it sets, and the rows.
-    maps: Vec<(String, String, Vec<(String, String)>)>,
+    maps: Vec<VariableMap>,
     outline: Outline,
 }
 
@@ -73,7 +79,8 @@ impl NginxReader {
                 "map" if statement.arguments().len() == 2 => {
                     let rows = statement.inside().iter().filter(|row| row.words.len() == 2);
                     let rows = rows.map(|row| (row.words[0].clone(), row.words[1].clone())).collect();
-                    self.maps.push((statement.words[1].clone(), statement.words[2].clone(), rows));
+                    let (key, variable) = (statement.words[1].clone(), statement.words[2].clone());
+                    self.maps.push(VariableMap { key, variable, rows });
                 }
                 "http" | "stream" => self.collect(statement.inside()),
                 _ => {}
@@ -287,9 +294,9 @@ impl NginxReader {
         let (Some(door), Some(target)) = (Door::parse(listen.argument(), false), value(inside, "proxy_pass")) else { return };
         let host = door.ip.map(|ip| if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() }).unwrap_or_default();
         let mut tcp = OutlinedTcp { address: format!("{host}:{}", door.port), ..OutlinedTcp::default() };
-        if let Some(map) = self.maps.iter().find(|(_, variable, _)| variable == target) {
-            let is_by_name = map.0 == "$ssl_preread_server_name";
-            for (name, group) in &map.2 {
+        if let Some(map) = self.maps.iter().find(|map| map.variable == target) {
+            let is_by_name = map.key == "$ssl_preread_server_name";
+            for (name, group) in &map.rows {
                 let group = self.stream_group(group);
                 match (name.as_str(), group) {
                     ("default", group) => tcp.otherwise = group,

@@ -1,5 +1,5 @@
-//! What a file of another proxy asks for, as far as its shape tells: names, ports, servers, and what is answered. Readers
-//! of single proxies' files fill it in; the lines of ours are written in `beginning`.
+//! What a file of another proxy asks for, as far as its shape tells: names, ports, servers, and what is answered.
+//! Readers of single proxies' files fill it in; the lines of ours are written in `beginning`.
 
 use std::net::IpAddr;
 use tidegate_model::{SiteAddress, UpstreamAddress};
@@ -30,7 +30,7 @@ pub enum Service {
     Tcp(OutlinedTcp),
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct OutlinedSite {
     /// As we write them; empty where any name would do, so that the reader's has to be put there.
     pub addresses: Vec<String>,

@@ -112,7 +112,8 @@ fn json(text: &str, lines: &[TextLine<'_>]) -> Option<Recognised> {
     let trimmed = text.trim_start();
     let inside = trimmed.strip_prefix(['{', '['])?.trim_start();
     let is_object = trimmed.starts_with('{') && inside.starts_with(['"', '}']);
-    if !is_object && !(trimmed.starts_with('[') && inside.starts_with('{') && inside[1..].trim_start().starts_with('"')) {
+    let is_list = trimmed.starts_with('[') && inside.strip_prefix('{').is_some_and(|first| first.trim_start().starts_with('"'));
+    if !is_object && !is_list {
         return None;
     }
     let has = |key: &str| text.contains(&format!("\"{key}\""));

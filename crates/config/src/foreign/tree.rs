@@ -103,7 +103,7 @@ impl Tree {
 
 /// JSON; `Nothing` when it is none.
 pub fn of_json(text: &str) -> Tree {
-    serde_json::from_str(text).map_or(Tree::Nothing, |value| of_value(value))
+    serde_json::from_str(text).map_or(Tree::Nothing, of_value)
 }
 
 fn of_value(value: serde_json::Value) -> Tree {
