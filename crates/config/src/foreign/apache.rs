@@ -97,7 +97,7 @@ impl HttpdHost {
         }
         if let Some(addresses) = addresses(&self.names, self.door) {
             let (routes, guards) = (std::mem::take(&mut self.routes), std::mem::take(&mut self.guards));
-            outline.services.push(Service::Site(OutlinedSite { addresses, routes, answer, guards, is_name_open: false }));
+            outline.services.push(Service::Site(OutlinedSite { addresses, routes, answer, guards, ..OutlinedSite::default() }));
         }
     }
 }

@@ -70,6 +70,7 @@ fn of_service(service: &Service, accepts: &dyn Fn(&str) -> bool) -> Option<Begin
             let without = OutlinedSite {
                 addresses: site.addresses.clone(),
                 is_name_open: site.is_name_open,
+                steps: site.steps.clone(),
                 guards: site.guards.clone(),
                 ..without
             };
@@ -81,16 +82,17 @@ fn of_service(service: &Service, accepts: &dyn Fn(&str) -> bool) -> Option<Begin
 
 fn of_site(site: &OutlinedSite, with_pool: bool) -> Option<Beginning> {
     let mut pools = Pools { lines: Vec::new(), always: with_pool };
-    let mut inside = Vec::new();
-    for OutlinedRoute { patterns, conditions, answer } in site.routes.iter().take(ROUTES_MAX) {
+    let mut inside = site.steps.clone();
+    for OutlinedRoute { patterns, conditions, steps: guards, answer } in site.routes.iter().take(ROUTES_MAX) {
         let patterns: String = patterns.iter().flat_map(|pattern| [quoted(pattern), " ".to_owned()]).collect();
         let conditions = if conditions.is_empty() { String::new() } else { format!("match {}; ", conditions.join(" ")) };
-        inside.push(format!("route {patterns}{{ {conditions}{} }}", steps(answer, &mut pools)?));
+        let guards: String = guards.iter().flat_map(|step| [step.as_str(), "; "]).collect();
+        inside.push(format!("route {patterns}{{ {conditions}{guards}{} }}", steps(answer, &mut pools)?));
     }
     if let Some(answer) = &site.answer {
         inside.push(steps(answer, &mut pools)?);
     }
-    if inside.is_empty() {
+    if inside.len() == site.steps.len() {
         return None;
     }
     let is_without = site.addresses.is_empty();

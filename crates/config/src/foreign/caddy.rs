@@ -132,7 +132,7 @@ fn site(words: &[String], inside: &[Statement], snippets: &[&Statement], outline
             routes,
             answer,
             guards,
-            is_name_open: false,
+            ..OutlinedSite::default()
         };
         outline.services.push(Service::Site(site));
     }
@@ -236,7 +236,9 @@ impl CaddySite<'_> {
                 self.routes.push(OutlinedRoute::of(patterns, answer));
             }
             CaddyMatch::Hosts(hosts) => self.by_host.push((hosts, answer)),
-            CaddyMatch::Conditions(patterns, conditions) => self.routes.push(OutlinedRoute { patterns, conditions, answer }),
+            CaddyMatch::Conditions(patterns, conditions) => {
+                self.routes.push(OutlinedRoute { conditions, ..OutlinedRoute::of(patterns, answer) })
+            }
             CaddyMatch::Paths(_) | CaddyMatch::Other => {}
         }
     }

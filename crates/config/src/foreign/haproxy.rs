@@ -215,16 +215,23 @@ impl HaProxyReader<'_> {
     fn http(&self, section: &Section, doors: &[Door], own: Option<ServerGroup>, outline: &mut Outline) {
         let secure = doors.iter().find(|door| door.is_tls);
         let door = secure.or(doors.first()).copied().unwrap_or(Door::HTTP);
-        let guards: Vec<String> = section
-            .all("http-request")
-            .filter_map(|rule| rule.first().filter(|word| GUARDS.contains(&word.as_str())))
-            .map(|word| format!("http-request {word}"))
-            .collect();
+        let (mut guards, mut refused): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+        for rule in section.all("http-request") {
+            let Some(word) = rule.first().filter(|word| GUARDS.contains(&word.as_str())) else { continue };
+            match condition(section, rule) {
+                Some(Condition::Path(patterns)) if word == "deny" => refused.extend(patterns.iter().map(|path| refusal(path))),
+                _ => guards.push(format!("http-request {word}")),
+            }
+        }
+        guards.dedup();
         let mut all = OutlinedSite {
             addresses: addresses(&[], door).unwrap_or_default(),
             guards: guards.clone(),
             ..OutlinedSite::default()
         };
+        if !refused.is_empty() {
+            all.routes.push(OutlinedRoute::of(refused.clone(), OutlinedAnswer::status(403)));
+        }
         let port = Some(door.port);
         let mut is_by_map = false;
         for rule in section.all("use_backend") {
@@ -235,7 +242,8 @@ impl HaProxyReader<'_> {
                 Some(Condition::Host(hosts) | Condition::Sni(hosts)) => {
                     if let Some(addresses) = addresses(&hosts, door) {
                         let answer = Some(OutlinedAnswer::proxy(group));
-                        let site = OutlinedSite { addresses, answer, guards: guards.clone(), ..OutlinedSite::default() };
+                        let routes = all.routes.iter().filter(|route| route.patterns == refused).cloned().collect();
+                        let site = OutlinedSite { addresses, routes, answer, guards: guards.clone(), ..OutlinedSite::default() };
                         outline.services.push(Service::Site(site));
                     }
                 }
@@ -246,7 +254,7 @@ impl HaProxyReader<'_> {
         }
         let default = section.value("default_backend").and_then(|name| self.backend(name, port));
         all.answer = all.answer.or(own.or(default).map(OutlinedAnswer::proxy));
-        if all.answer.is_some() || !all.routes.is_empty() {
+        if all.answer.is_some() || all.routes.len() > usize::from(!refused.is_empty()) {
             outline.services.push(Service::Site(all));
         } else if is_by_map {
             outline.without.get_or_insert(BY_MAP);
@@ -279,6 +287,11 @@ fn condition(section: &Section, rule: &[String]) -> Option<Condition> {
             (Condition::Host(_) | Condition::Sni(_) | Condition::Path(_) | Condition::Other, _) => Condition::Other,
         })
         .or(Some(Condition::Other))
+}
+
+/// A pattern that takes all that HAProxy's does: what begins so, also within a segment.
+fn refusal(pattern: &str) -> String {
+    pattern.strip_suffix("/*").map_or_else(|| pattern.to_owned(), |stem| format!("~^{}", regex_syntax::escape(stem)))
 }
 
 /// `hdr(host) -i a.com b.com`

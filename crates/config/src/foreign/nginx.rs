@@ -6,6 +6,7 @@ use super::outline::{
     Door, GroupedServer, NAME_IN_PLACE, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, OutlinedTcp, ServerGroup, Service,
     addresses, is_plain, upstream,
 };
+use crate::forms::parse_network;
 
 const INCLUDED: &str = "its sites are in the files that it includes: give `check` one of them";
 const NO_SERVER: &str = "it has no `server` that hands requests on";
@@ -33,7 +34,7 @@ const GUARDS: [&str; 12] = [
 
 pub fn outline(text: &str) -> Outline {
     let statements = braces::of_nginx(text);
-    let mut reader = NginxReader { groups: Vec::new(), maps: Vec::new(), outline: Outline::default() };
+    let mut reader = NginxReader { groups: Vec::new(), maps: Vec::new(), zones: Vec::new(), outline: Outline::default() };
     reader.collect(&statements);
     let has_include = named(&statements, "http").any(|http| named(http.inside(), "include").next().is_some());
     reader.walk(&statements, Context::Open);
@@ -67,6 +68,8 @@ struct VariableMap {
 struct NginxReader {
     groups: Vec<ServerGroup>,
     maps: Vec<VariableMap>,
+    /// How often each client may ask, by the names of zones.
+    zones: Vec<(String, String)>,
     outline: Outline,
 }
 
@@ -81,6 +84,9 @@ impl NginxReader {
                     let rows = rows.map(|row| (row.words[0].clone(), row.words[1].clone())).collect();
                     let (key, variable) = (statement.words[1].clone(), statement.words[2].clone());
                     self.maps.push(VariableMap { key, variable, rows });
+                }
+                "limit_req_zone" if statement.argument().ends_with("remote_addr") => {
+                    self.zones.extend(zone(statement.arguments()))
                 }
                 "http" | "stream" => self.collect(statement.inside()),
                 _ => {}
@@ -108,9 +114,40 @@ impl NginxReader {
             (statement.name() == "location" && statement.block.is_some()) || is_terminal(statement.name())
         };
         if context == Context::Open && statements.iter().any(is_part) {
-            let site = OutlinedSite { guards: guards(statements), ..self.parts(statements) };
+            let site = self.parts(statements);
             self.add_site(site);
         }
+    }
+
+    /// What keeps others out in a block: lines of ours, and the words that none is told for.
+    fn guards(&self, inside: &[Statement]) -> (Vec<String>, Vec<String>) {
+        let (mut steps, mut told) = (Vec::new(), Vec::new());
+        if let Some(lines) = access(inside) {
+            steps.extend(lines);
+            told.extend(["allow", "deny"]);
+        }
+        let limits: Vec<&Statement> = named(inside, "limit_req").collect();
+        let lines: Vec<String> = limits.iter().filter_map(|limit| self.rate_limit(limit.arguments())).collect();
+        if !limits.is_empty() && lines.len() == limits.len() {
+            steps.extend(lines);
+            told.push("limit_req");
+        }
+        // A location has lines of its own, and all else of a block is not looked into.
+        let is_there = |guard: &&&str| {
+            let of_blocks = inside.iter().filter(|statement| statement.name() != "location");
+            let own = named(inside, guard).next().is_some() && !told.contains(guard);
+            own || of_blocks.into_iter().any(|block| braces::has_within(block.inside(), guard))
+        };
+        let guards = GUARDS.iter().filter(is_there).map(|guard| (*guard).to_owned()).collect();
+        (steps, guards)
+    }
+
+    /// `zone=api burst=40 nodelay`
+    fn rate_limit(&self, arguments: &[String]) -> Option<String> {
+        let behind = |name: &str| arguments.iter().find_map(|word| word.strip_prefix(name));
+        let (_, rate) = self.zones.iter().find(|(name, _)| Some(name.as_str()) == behind("zone="))?;
+        let burst = behind("burst=").map_or(Some(0), |burst| burst.parse::<u32>().ok())?;
+        Some(format!("rate-limit \"{rate}\" burst={}", burst.checked_add(1)?))
     }
 
     fn add_site(&mut self, site: OutlinedSite) {
@@ -129,7 +166,7 @@ impl NginxReader {
         let known = addresses(&hosts, door);
         let is_name_open = known.is_none();
         let addresses = known.unwrap_or_else(|| door.address(Some(NAME_IN_PLACE)).into_iter().collect());
-        let site = OutlinedSite { addresses, is_name_open, guards: guards(inside), ..self.parts(inside) };
+        let site = OutlinedSite { addresses, is_name_open, ..self.parts(inside) };
         // From plain HTTP to HTTPS a site sends without a word.
         let redirects = named(inside, "if").filter_map(|condition| self.answer(condition.inside(), &[], "/"));
         let answers: Vec<OutlinedAnswer> = redirects.chain(site.answer.clone()).collect();
@@ -143,7 +180,8 @@ impl NginxReader {
 
     /// What a server or a file of its parts answers.
     fn parts(&mut self, inside: &[Statement]) -> OutlinedSite {
-        let mut site = OutlinedSite::default();
+        let (steps, guards) = self.guards(inside);
+        let mut site = OutlinedSite { steps, guards, ..OutlinedSite::default() };
         let root = value(inside, "root");
         let scripts = named(inside, "location").find(|location| {
             value(location.inside(), "fastcgi_pass").is_some() && location.arguments().iter().any(|word| word.contains("php"))
@@ -152,7 +190,7 @@ impl NginxReader {
             site.answer = Some(answer);
         }
         let mut prefixes: Vec<(usize, OutlinedRoute)> = Vec::new();
-        let (mut first, mut patterns) = (Vec::new(), Vec::new());
+        let (mut first, mut patterns, mut last) = (Vec::new(), Vec::new(), None);
         for location in named(inside, "location") {
             let (modifier, path) = match location.arguments() {
                 [modifier, path] => (modifier.as_str(), path.as_str()),
@@ -161,27 +199,42 @@ impl NginxReader {
             };
             let is_of_scripts = scripts.is_some_and(|scripts| std::ptr::eq(scripts, location));
             let is_of_errors = named(inside, "error_page").any(|page| page.arguments().last().is_some_and(|last| last == path));
+            let (steps, guards) = self.guards(location.inside());
+            let new = guards.into_iter().filter(|guard| !site.guards.contains(guard)).collect::<Vec<_>>();
+            site.guards.extend(new);
             if path.starts_with('@') || is_of_scripts || is_of_errors || path.contains(".well-known/acme-challenge") {
                 continue;
             }
             if path == "/" && matches!(modifier, "" | "^~") {
-                site.answer = self.answer(location.inside(), inside, "/").or(site.answer);
+                match self.answer(location.inside(), inside, "/") {
+                    Some(answer) if !steps.is_empty() => {
+                        last = Some(OutlinedRoute { steps, ..OutlinedRoute::of(Vec::new(), answer) })
+                    }
+                    answer => site.answer = answer.or(site.answer),
+                }
                 continue;
             }
             let strip = if modifier.starts_with('~') { "" } else { path };
             let Some(answer) = self.answer(location.inside(), inside, strip) else { continue };
-            match modifier {
-                "=" => first.push(OutlinedRoute::of(vec![path.to_owned()], answer)),
-                "~" => patterns.push(OutlinedRoute::of(vec![format!("~{path}")], answer)),
-                "~*" => patterns.push(OutlinedRoute::of(vec![format!("~(?i){path}")], answer)),
-                _ => {
-                    let route = OutlinedRoute::of(vec![super::outline::below(path)], answer);
-                    if modifier == "^~" { first.push(route) } else { prefixes.push((path.len(), route)) }
+            let pattern = match modifier {
+                "=" => path.to_owned(),
+                "~" => format!("~{path}"),
+                "~*" => format!("~(?i){path}"),
+                // Whoever refuses what begins so refuses it also within a segment.
+                _ if matches!(answer, OutlinedAnswer::Respond { status: 403, .. }) && !path.ends_with('/') => {
+                    format!("~^{}", regex_syntax::escape(path))
                 }
+                _ => super::outline::below(path),
+            };
+            let route = OutlinedRoute { steps, ..OutlinedRoute::of(vec![pattern], answer) };
+            match modifier {
+                "=" | "^~" => first.push(route),
+                "~" | "~*" => patterns.push(route),
+                _ => prefixes.push((path.len(), route)),
             }
         }
         prefixes.sort_by_key(|(length, _)| std::cmp::Reverse(*length));
-        site.routes = first.into_iter().chain(patterns).chain(prefixes.into_iter().map(|(_, route)| route)).collect();
+        site.routes = first.into_iter().chain(patterns).chain(prefixes.into_iter().map(|(_, route)| route)).chain(last).collect();
         if let Some(scripts) = scripts {
             self.add_scripts(&mut site, inside, scripts, root);
         }
@@ -451,24 +504,26 @@ fn returned(arguments: &[String]) -> Option<OutlinedAnswer> {
     }
 }
 
-fn guards(inside: &[Statement]) -> Vec<String> {
-    let is_there = |guard: &&&str| braces::has_within(inside, guard) && is_told(inside, guard);
-    GUARDS.iter().filter(is_there).map(|guard| (*guard).to_owned()).collect()
+/// `$binary_remote_addr zone=api:10m rate=20r/s`
+fn zone(arguments: &[String]) -> Option<(String, String)> {
+    let behind = |name: &str| arguments.iter().find_map(|word| word.strip_prefix(name));
+    let name = behind("zone=")?.split(':').next()?.to_owned();
+    let (count, unit) = behind("rate=")?.split_once("r/")?;
+    (count.parse::<u32>().is_ok() && matches!(unit, "s" | "m")).then(|| (name, format!("{count}/{unit}")))
 }
 
-/// Whether the guard is more than `allow all`, and more than the `deny all` of a location, which the line has.
-fn is_told(inside: &[Statement], guard: &str) -> bool {
-    let of = |name: &'static str| -> Vec<&Statement> {
-        let locations = named(inside, "location").flat_map(move |location| named(location.inside(), name));
-        named(inside, name).chain(locations).collect()
-    };
-    let is_all = |name: &'static str| {
-        let own = of(name);
-        !own.is_empty() && own.iter().all(|one| one.argument() == "all")
-    };
-    match guard {
-        "allow" => !is_all("allow"),
-        "deny" => !is_all("deny") || (!of("allow").is_empty() && !is_all("allow")),
-        _ => true,
-    }
+/// The lines of ours for those who may come in, in the order that they stand in; `None` when they say something else.
+fn access(inside: &[Statement]) -> Option<Vec<String>> {
+    let rules: Vec<(&str, &str)> = inside
+        .iter()
+        .filter(|statement| matches!(statement.name(), "allow" | "deny"))
+        .map(|statement| (statement.name(), statement.argument()))
+        .collect();
+    let end = rules.iter().position(|(_, who)| *who == "all");
+    let (named, end) = (&rules[..end.unwrap_or(rules.len())], end.map(|end| rules[end].0));
+    let has_allow = named.iter().any(|(word, _)| *word == "allow");
+    let is_known = named.iter().all(|(_, who)| parse_network(who).is_ok());
+    // Who is named by no line is refused as soon as one allows somebody, here without a word.
+    let is_alike = has_allow == (end == Some("deny"));
+    (is_known && is_alike).then(|| named.iter().map(|(word, who)| format!("{word} \"{who}\"")).collect())
 }

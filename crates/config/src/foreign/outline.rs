@@ -39,6 +39,8 @@ pub struct OutlinedSite {
     pub routes: Vec<OutlinedRoute>,
     /// What answers all that no route takes.
     pub answer: Option<OutlinedAnswer>,
+    /// Who may come in, and how often, as we write it; for all routes.
+    pub steps: Vec<String>,
     /// Words of the file that keep others out, and that the line does not have.
     pub guards: Vec<String>,
 }
@@ -48,12 +50,14 @@ pub struct OutlinedRoute {
     pub patterns: Vec<String>,
     /// What stands behind `match`.
     pub conditions: Vec<String>,
+    /// Who may come in, and how often, as we write it.
+    pub steps: Vec<String>,
     pub answer: OutlinedAnswer,
 }
 
 impl OutlinedRoute {
     pub fn of(patterns: Vec<String>, answer: OutlinedAnswer) -> OutlinedRoute {
-        OutlinedRoute { patterns, conditions: Vec::new(), answer }
+        OutlinedRoute { patterns, conditions: Vec::new(), steps: Vec::new(), answer }
     }
 }
 

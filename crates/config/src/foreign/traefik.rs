@@ -6,6 +6,7 @@ use super::outline::{
     addresses, upstream, upstream_with_port,
 };
 use super::tree::Tree;
+use crate::forms::parse_network;
 use crate::traefik_rule;
 
 const STATIC: &str = "its routers stand in the dynamic configuration, or in labels: give `check` that file";
@@ -68,10 +69,12 @@ fn of_tree(tree: &Tree, outline: &mut Outline) {
         });
         let site = &mut found[at].2;
         site.guards.extend(guards.into_iter().filter(|guard| !site.guards.contains(guard)).collect::<Vec<_>>());
-        if rule.paths.is_empty() && rule.conditions.is_empty() {
+        let steps = steps(&middlewares);
+        if rule.paths.is_empty() && rule.conditions.is_empty() && steps.is_empty() {
             site.answer.get_or_insert(answer);
         } else {
-            site.routes.push(OutlinedRoute { patterns: rule.paths, conditions: rule.conditions, answer });
+            let route = OutlinedRoute::of(rule.paths, answer);
+            site.routes.push(OutlinedRoute { conditions: rule.conditions, steps, ..route });
         }
     }
     for (hosts, door, mut site) in found {
@@ -106,9 +109,44 @@ fn without_variables(host: &str) -> String {
     format!("{before}{NAME_IN_PLACE}{after}")
 }
 
+/// Lines of ours for who may come in, and how often.
+fn steps(middlewares: &[&Tree]) -> Vec<String> {
+    let mut steps = Vec::new();
+    for middleware in middlewares {
+        for list in [middleware.get("ipAllowList"), middleware.get("ipWhiteList")] {
+            let ranges = list.get("sourceRange").texts();
+            if !ranges.is_empty() && ranges.iter().all(|range| parse_network(range).is_ok()) {
+                let ranges: Vec<String> = ranges.iter().map(|range| format!("\"{range}\"")).collect();
+                steps.push(format!("allow {}", ranges.join(" ")));
+            }
+        }
+        let limit = middleware.get("rateLimit");
+        let unit = match limit.get("period").text() {
+            None | Some("1s" | "1") => "s",
+            Some("1m" | "60s" | "1m0s") => "m",
+            Some(_) => continue,
+        };
+        if let Some(average) = limit.get("average").number().filter(|average| *average > 0) {
+            let burst = limit.get("burst").number().unwrap_or(1).max(1);
+            steps.push(format!("rate-limit \"{average}/{unit}\" burst={burst}"));
+        }
+    }
+    steps
+}
+
 fn guards(middlewares: &[&Tree], router: &Tree) -> Vec<String> {
+    let steps = steps(middlewares);
+    let is_told = |guard: &str| {
+        let word = match guard {
+            "ipAllowList" | "ipWhiteList" => "allow ",
+            "rateLimit" => "rate-limit ",
+            _ => return false,
+        };
+        let count = middlewares.iter().filter(|middleware| middleware.has_within(guard)).count();
+        count == steps.iter().filter(|step| step.starts_with(word)).count()
+    };
     let has = |guard: &&&str| middlewares.iter().any(|middleware| middleware.has_within(guard)) || router.has_within(guard);
-    GUARDS.iter().filter(has).map(|guard| (*guard).to_owned()).collect()
+    GUARDS.iter().filter(has).filter(|guard| !is_told(guard)).map(|guard| (*guard).to_owned()).collect()
 }
 
 fn door(tree: &Tree, router: &Tree) -> Door {
@@ -350,7 +388,7 @@ pub fn of_manifests(trees: &[Tree]) -> Outline {
             if rule.paths.is_empty() && rule.conditions.is_empty() {
                 site.answer.get_or_insert(answer);
             } else {
-                site.routes.push(OutlinedRoute { patterns: rule.paths, conditions: rule.conditions, answer });
+                site.routes.push(OutlinedRoute { conditions: rule.conditions, ..OutlinedRoute::of(rule.paths, answer) });
             }
         }
         for (hosts, site) in by_host {
