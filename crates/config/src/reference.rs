@@ -105,7 +105,7 @@ messages. `{{` and `}}` are braces that stand for themselves; in regular express
   decoded and normalised path.
 - Steps written in a site run before those of the route that is taken. TERMINALS answer; every route has exactly one of them.
 - The path goes to the upstream in its normal form unless a step changes it: percent-encoded letters, digits, `-`, `.`, `_` and `~`
-  are decoded, other percent-encodings are in upper case, and `.` and `..` segments are resolved. `//` is `/` and `%2F` stays as it is,
+  are decoded, other percent-encodings are in upper case, and `.` and `..` segments are resolved. `//` is `/` for routes and goes on as it was sent, and `%2F` stays as it is,
   unless [`path-policy`](#path-policy) says otherwise.
 - A word that is unknown, a wrong type, a duplicate or a missing file is an error, and no part of such a configuration is used.
 "##;

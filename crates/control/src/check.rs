@@ -1,6 +1,7 @@
 //! What only this machine can tell about a configuration: whether certificates fit, ports are free, names resolve. For
 //! `tidegate check`; nothing is changed and nothing stays open. Addresses are in `listening`.
 
+mod answering;
 mod listening;
 
 use crate::descriptors;
@@ -28,6 +29,16 @@ use tidegate_model::{
 };
 use tidegate_proxy::auth::{STRONGER_HASHES, read_api_keys, read_keys, read_users, weak_hashes_said};
 use tidegate_transport::ring::Unavailable;
+
+pub use answering::{Answering, HeldByRunning};
+
+/// What there is to say of a configuration.
+#[derive(Debug)]
+pub struct Checked {
+    pub findings: Vec<Finding>,
+    /// What running processes hold that can take the configuration on: good to know, and nothing to mend.
+    pub held: Vec<HeldByRunning>,
+}
 
 #[derive(Debug)]
 pub struct Finding {
@@ -58,20 +69,18 @@ pub enum Place {
 }
 
 /// How the process is to run for which a configuration is checked.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Circumstances<'a> {
     /// Where the configuration comes from: a process that runs with it already is no obstacle.
     pub source: &'a Source,
     /// As `run --share-port` has it.
     pub share_port: bool,
+    /// The processes that may be the ones to take the configuration on, where they answer. Called when an address is
+    /// taken.
+    pub answering: &'a dyn Fn() -> Vec<Answering>,
 }
 
-pub fn check(
-    configuration: &Configuration,
-    circumstances: Circumstances<'_>,
-    state_dir: PathBuf,
-    now: Timestamp,
-) -> Vec<Finding> {
+pub fn check(configuration: &Configuration, circumstances: Circumstances<'_>, state_dir: PathBuf, now: Timestamp) -> Checked {
     let mut findings = Vec::new();
     for site in &configuration.sites {
         let place = || Place::Address(site.addresses[0].clone());
@@ -97,7 +106,7 @@ pub fn check(
     }
     check_limits(&mut findings);
     check_driver(configuration, &mut findings);
-    listening::check_listening(configuration, &state_dir, circumstances, &mut findings);
+    let held = listening::check_listening(configuration, &state_dir, circumstances, &mut findings);
     check_access_log(configuration, &mut findings);
     check_state_dir(configuration, &state_dir, &mut findings);
     check_storage(configuration, &state_dir, &mut findings);
@@ -111,7 +120,7 @@ pub fn check(
     check_ticket_keys(configuration, &mut findings);
     check_acme_roots(configuration, &mut findings);
     check_cache(configuration, &mut findings);
-    findings
+    Checked { findings, held }
 }
 
 /// Certificates that are given once, and wildcards that names share. Gives the configuration with those of its sites.

@@ -395,15 +395,30 @@ pub mod tests {
         }
     }
 
-    /// `value` of a summary that says "`value` when left out".
+    /// `value` of a summary that says "`value` when left out", or "`value`, which is meant when it is left out". Numbers
+    /// may stand as they are, and so may words, which are no value.
     fn said_default(summary: &str) -> Option<&str> {
-        let before = summary.split(" when left out").next().filter(|before| before.len() < summary.len())?;
-        let written = before.strip_suffix('`')?;
-        Some(&written[written.rfind('`')? + 1..])
+        let (before, _) = summary.split_once(" when left out").or_else(|| summary.split_once(" when it is left out"))?;
+        let before = before.strip_suffix(", which is meant").unwrap_or(before);
+        match before.strip_suffix('`') {
+            Some(written) => Some(&written[written.rfind('`')? + 1..]),
+            None => before.rsplit([' ', '(']).next().filter(|word| word.bytes().all(|byte| byte.is_ascii_digit())),
+        }
+    }
+
+    #[test]
+    fn values_are_found_in_summaries() {
+        let check = |summary: &str, expected: Option<&str>| assert_eq!(said_default(summary), expected, "{summary}");
+        check("How long; `10s` when left out.", Some("10s"));
+        check("The status; 200 when it is left out.", Some("200"));
+        check("`client-ip`, which is meant when it is left out, or `all`.", Some("client-ip"));
+        check("They stay (`keep`, which is meant when it is left out).", Some("keep"));
+        check("Whose; nobody when left out.", None);
+        check("A port.", None);
     }
 
     /// Properties of which a line with the default is not the same as one without.
-    const DEPENDENT: [(&str, &str); 9] = [
+    const DEPENDENT: [(&str, &str); 12] = [
         // In a site they stand for what the top level says.
         ("acme", "key-type"),
         ("acme", "http-port"),
@@ -414,6 +429,10 @@ pub mod tests {
         ("retry", "for"),
         ("access-log", "facility"),
         ("access-log", "tag"),
+        // The number is an answer, or the port of an address.
+        ("fastcgi", "fallback"),
+        ("discover", "resolver"),
+        ("dns", "server"),
         // Without it a share of the process's memory is a bound as well.
         ("cache", "memory"),
     ];
@@ -461,7 +480,7 @@ pub mod tests {
             }
         }
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-        assert!(count > 15, "only {count} defaults are said");
+        assert!(count > 90, "only {count} defaults are said");
     }
 
     /// The line that writes out what is said to hold without one; `None` where that is said in words.

@@ -418,9 +418,8 @@ fn what_was_filled_in_is_never_shown() {
         let text = searched.proxy.places.fill(&text).expect("filled in");
         let file = searched.file("planned.kdl", &text);
         let checked = searched.command(&["check", &file]);
-        // The process that runs has another file, so its addresses are told of.
-        let mut errors = checked.lines().filter(|line| line.starts_with("error["));
-        assert!(errors.all(|line| line.contains("address-in-use]")), "{checked}");
+        // The process that runs has another file, so whose the addresses are is told.
+        assert!(!checked.contains("error["), "{checked}");
         let admin = searched.proxy.admin.clone();
         searched.command(&["plan", &file, "--admin", &admin]);
         searched.command(&["explain", "--config", &file, "GET", "https://a.test/"]);
