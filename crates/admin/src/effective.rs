@@ -6,7 +6,7 @@ use tidegate_config::Target;
 
 /// What holds of a part; `None` where there is no such part.
 pub fn effective_part(effective: Effective, target: &Target) -> Option<Vec<Setting>> {
-    let Effective { settings, pools, sites, listeners, tcp, admin, access_logs } = effective;
+    let Effective { settings, pools, sites, listeners, tcp, maps, admin, access_logs } = effective;
     let of_part = |parts: Vec<EffectivePart>, name: &str, scheme: &str| {
         let whole = format!("{scheme}{name}");
         parts.into_iter().find(|part| part.name == name || part.name == whole).map(|part| part.settings)
@@ -22,6 +22,7 @@ pub fn effective_part(effective: Effective, target: &Target) -> Option<Vec<Setti
         Target::Route { site, index } => of_part(of_whole(sites, site, "https://")?.parts, &index.to_string(), ""),
         Target::Listener { address } => of_part(listeners, address, ""),
         Target::Tcp { address } => of_part(tcp, address, ""),
+        Target::Map { name } => of_part(maps, name, ""),
         Target::Admin { address } => of_part(admin, address, ""),
         Target::AccessLog { target } => of_part(access_logs, target, ""),
         Target::Top { directive } => {

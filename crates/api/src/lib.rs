@@ -28,7 +28,7 @@ pub use explain::{
     ExplainedStep, Explanation, FailedLine, Outcome, OutcomeKind, PassedRoute, PassedSite, Setting, WhyNotRoute, WhyNotSite,
 };
 pub use generations::{Difference, Generation, GenerationFile, Generations};
-pub use maps::{Map, MapRow, MapRowChange, MapRows, Maps};
+pub use maps::{Map, MapRow, MapRowChange, MapRows, Maps, UnusableChange};
 pub use past::PastRequest;
 pub use plan::{
     ChangeKind, Effect, LineChange, LineKind, ListenerChange, Plan, PoolChange, RouteChange, ServerChange, SettingChange,

@@ -62,6 +62,15 @@ pub struct Written {
 }
 
 impl Loaded {
+    /// Where a map is asked, each as `file:line`.
+    pub fn users_of_map(&self, name: &str) -> Vec<String> {
+        let places = self.spans.maps_used.iter().filter(|(used, _)| used.name == name).map(|(_, at)| at);
+        let mut users: Vec<String> =
+            places.map(|at| format!("{}:{}", self.files.file(at.file).name, self.files.position(at).0)).collect();
+        users.dedup();
+        users
+    }
+
     pub fn has_errors(&self) -> bool {
         self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
     }

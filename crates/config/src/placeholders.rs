@@ -3,7 +3,7 @@
 
 use crate::diagnostics::{Diagnostic, Location, nearest, shortened};
 use crate::directives::map::MapUse;
-use crate::forms::{Fault, is_token};
+use crate::forms::{Fault, instead_of_connection, is_of_connection, is_token};
 use crate::kept_back::BroughtIn;
 use crate::lowering::Lowering;
 use crate::regular::{open_regular, reason};
@@ -434,6 +434,13 @@ fn known(lowering: &mut Lowering<'_>, value: &Value, name: &str, range: &Range<u
         && !is_token(header)
     {
         return lowering.refuse(Diagnostic::error("bad-header", at, format!("`{header}` is not a header name")));
+    }
+    if let Placeholder::RequestHeader(header) = &placeholder
+        && is_of_connection(header)
+    {
+        let message = format!("`{{{name}}}` is always empty: the field speaks of one connection and is taken out of requests");
+        let diagnostic = Diagnostic::error("field-of-connection", at, message);
+        return lowering.refuse(diagnostic.help(instead_of_connection(header, "`{request.header.Upgrade}`")));
     }
     if let Placeholder::RequestCookie(cookie) = &placeholder
         && !is_token(cookie)

@@ -101,6 +101,9 @@ messages. `{{` and `}}` are braces that stand for themselves; in regular express
 - File order wins: of the routes of a site, the first that matches is taken.
 - A path pattern is `/a` (exactly), `/a/*` (`/a` and everything below it) or `~` with a regular expression. It is compared with the
   decoded and normalised path.
+- Regular expressions, wherever they stand, compare bytes, since clients may send any: `.`, `[^/]` and `\D` stand for each of them, be it part of
+  a character or none, or the end of a line. Letters and digits of `\w`, `\d` and `(?i)` are those of ASCII. A part that is to compare characters is written
+  `(?u:…)`, as in `~^(?u:\p{L})+$`. Look-around and back-references are not known: the time an expression takes is linear in what it is held against.
 - Steps written in a site run before those of the route that is taken. TERMINALS answer; every route has exactly one of them.
 - The path goes to the upstream in its normal form unless a step changes it: percent-encoded letters, digits, `-`, `.`, `_` and `~`
   are decoded, other percent-encodings are in upper case, and `.` and `..` segments are resolved. `//` is `/` and `%2F` stays as it is,

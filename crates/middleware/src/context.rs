@@ -44,6 +44,8 @@ pub struct Context<'a> {
     /// The path that the route was found by, in the request's bytes; the head's own may be another one by now.
     pub asked_path: Span,
     pub asked_query: Option<Span>,
+    /// The protocol that the client asks to switch to, as well in the request's bytes.
+    pub upgrade: Option<Span>,
     /// What `{map.NAME}` is looked up in.
     pub maps: &'a Maps,
 }
@@ -72,6 +74,7 @@ impl<'a> Context<'a> {
             scheme: self.scheme,
             client_ip: self.client_ip,
             client_certificate: self.client_certificate,
+            upgrade: self.upgrade.map(|protocol| protocol.of(bytes)),
             maps: self.maps,
         }
     }

@@ -81,6 +81,7 @@ pub(crate) fn context() -> Context<'static> {
         since_start: Duration::from_secs(1),
         asked_path: Span::default(),
         asked_query: None,
+        upgrade: None,
         maps: Maps::none(),
     }
 }

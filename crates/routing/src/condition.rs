@@ -28,6 +28,8 @@ pub struct RequestFacts<'a> {
     pub client_ip: IpAddr,
     /// What the client has shown in its handshake.
     pub client_certificate: Option<&'a ClientCertificate>,
+    /// The protocol that the client asks to switch to; its field is no longer in the head.
+    pub upgrade: Option<&'a [u8]>,
     pub maps: &'a Maps,
 }
 
@@ -58,6 +60,7 @@ impl<'a> RequestFacts<'a> {
             scheme,
             client_ip,
             client_certificate: None,
+            upgrade: None,
             maps: Maps::none(),
         }
     }
@@ -77,6 +80,9 @@ enum KindTest {
         name: Box<[u8]>,
         value: TextTest,
     },
+    /// `header="Upgrade: websocket"`, on a connection of HTTP/1.1 or on a stream of HTTP/2. Names of protocols have no
+    /// case (RFC 9110 section 7.8).
+    Upgrade(TextTest),
     Query {
         name: Box<[u8]>,
         value: TextTest,
@@ -106,6 +112,7 @@ impl ConditionTest {
         let kind = match &condition.kind {
             ConditionKind::Method(names) => KindTest::Method(names.iter().map(|name| name.as_bytes().into()).collect()),
             ConditionKind::Path(patterns) => KindTest::Path(patterns.iter().map(PathTest::new).collect::<Result<_, _>>()?),
+            ConditionKind::Header(field) if field.name == "upgrade" => KindTest::Upgrade(TextTest::without_case(&field.value)?),
             ConditionKind::Header(field) => named(field).map(|(name, value)| KindTest::Header { name, value })?,
             ConditionKind::Query(field) => named(field).map(|(name, value)| KindTest::Query { name, value })?,
             ConditionKind::Cookie(field) => named(field).map(|(name, value)| KindTest::Cookie { name, value })?,
@@ -135,6 +142,7 @@ impl ConditionTest {
             KindTest::Method(names) => names.iter().any(|name| **name == *head.method_name()),
             KindTest::Path(patterns) => patterns.iter().any(|pattern| pattern.fits(facts.path)),
             KindTest::Header { name, value } => head.fields.all_named(name).any(|field| value.fits(field)),
+            KindTest::Upgrade(value) => facts.upgrade.is_some_and(|protocol| value.fits(&protocol.to_ascii_lowercase())),
             KindTest::Query { name, value } => facts.query.is_some_and(|query| parameter_fits(query, name, value)),
             KindTest::Cookie { name, value } => cookie_fits(&head.fields, name, value),
             KindTest::Client(networks) => {

@@ -50,6 +50,8 @@ pub struct Sender<'a> {
     pub ip: IpAddr,
     /// What the client has shown in its handshake.
     pub certificate: Option<&'a ClientCertificate>,
+    /// Where its head says which protocol the client asks to switch to.
+    pub upgrade: Option<Span>,
     /// What conditions on a `map` look up in.
     pub maps: &'a Maps,
 }
@@ -162,7 +164,12 @@ impl<'a> Sender<'a> {
     /// What its request is matched by, as it stands now.
     #[inline]
     pub fn facts(self, head: &'a RequestHead) -> RequestFacts<'a> {
-        RequestFacts { client_certificate: self.certificate, maps: self.maps, ..RequestFacts::of(head, self.scheme, self.ip) }
+        RequestFacts {
+            client_certificate: self.certificate,
+            upgrade: self.upgrade.map(|protocol| protocol.of(&head.fields.bytes)),
+            maps: self.maps,
+            ..RequestFacts::of(head, self.scheme, self.ip)
+        }
     }
 }
 

@@ -65,6 +65,7 @@ fn find_route(routes: &[Route], request: &Request) -> Option<u32> {
         scheme: request.scheme,
         client_ip: request.client_ip,
         client_certificate: None,
+        upgrade: None,
         maps: Maps::none(),
     };
     let found = compiled.find_route(&facts);
@@ -180,7 +181,7 @@ mod reader {
     }
 
     fn regex(text: &str) -> Regex {
-        Regex::new(text).expect("the patterns of the test compile")
+        tidegate_model::expression(text).build().expect("the patterns of the test compile")
     }
 }
 
@@ -372,6 +373,7 @@ fn explain_says_why_each_other_route_was_not_taken() {
         scheme: Scheme::Https,
         client_ip: IpAddr::from([192, 0, 2, 1]),
         client_certificate: None,
+        upgrade: None,
         maps: Maps::none(),
     };
     let reasons: Vec<Reason> = compiled.explain(&facts).into_iter().map(|line| line.reason).collect();

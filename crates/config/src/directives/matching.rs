@@ -2,7 +2,7 @@
 
 use crate::diagnostics::Diagnostic;
 use crate::directives::map::MapUse;
-use crate::forms::{is_token, parse_network, show_network};
+use crate::forms::{instead_of_connection, is_of_connection, is_token, parse_network, show_network};
 use crate::language::{Directive, Line};
 use crate::lowering::Lowering;
 use crate::patterns;
@@ -40,6 +40,8 @@ pub static MATCH: Directive = Directive {
     details: "All conditions of one line have to hold; several lines are alternatives. A condition given twice on a line is required twice. \
               The bare word `not` turns round the condition behind it.\n\n\
               Patterns of values: `beta` exactly, `beta*` from the start, `*beta` at the end, `~b.ta` a regular expression anywhere.\n\n\
+              `header=\"Upgrade: websocket\"` fits the protocol that a request asks to switch to, whatever its case, over HTTP/1.1 and over HTTP/2 (RFC 8441) alike. Other fields of one connection \
+              (`Connection`, `TE` and their like) are taken out before and are an error here.\n\n\
               In the block of a line stand conditions that are made of others, to any depth up to 16: of an `any` one of the lines has to hold, of an `all` each, of a `not` none. They are \
               asked beside the conditions of the line itself.",
     example: "match method=\"GET,POST\" header=\"X-Channel: beta*\" not client=\"10.0.0.0/8\"",
@@ -252,6 +254,12 @@ fn header(lowering: &mut Lowering<'_>, text: &Text) -> Option<ConditionKind> {
     if !is_token(name) {
         let diagnostic = text.error("bad-header", format!("`{name}` is not a header name"));
         return lowering.refuse(diagnostic.help("write `Name` or `Name: pattern`"));
+    }
+    if is_of_connection(name) {
+        let message =
+            format!("`{name}` speaks of one connection and is taken out before conditions are looked at, so this never holds");
+        let diagnostic = text.error("field-of-connection", message);
+        return lowering.refuse(diagnostic.help(instead_of_connection(name, "`match header=\"Upgrade: websocket\"`")));
     }
     let value = text_pattern(lowering, text, pattern)?;
     Some(ConditionKind::Header(Field { name: name.to_ascii_lowercase(), value }))

@@ -27,7 +27,7 @@ use tidegate_routing::{RouteId, SiteId};
 use tidegate_tables::Maps;
 use tidegate_wire::head::{HeaderId, RequestHead};
 use tidegate_wire::websocket::{PROTOCOL, check_handshake};
-use tidegate_wire::{HeadError, http1};
+use tidegate_wire::{HeadError, Span, http1};
 use walk::{Walked, walk};
 
 /// Follows a request through a configuration. `Err` is a request that cannot be put into bytes, or a configuration that
@@ -98,6 +98,7 @@ fn follow(configuration: &Configuration, request: &Question, maps: &Maps) -> Res
         answer.outcome = refused_by_proxy(refusal);
         return Ok(answer);
     }
+    let upgrade = asked_switch(request, &mut head);
     answer.notes.extend(place.arrive(&mut head, request.client_ip));
     see(&mut answer.request, &head);
     let named = place.router.find_site(head.host(), place.local_ip);
@@ -107,7 +108,7 @@ fn follow(configuration: &Configuration, request: &Question, maps: &Maps) -> Res
     let made_for = tls_site.map(rules_of).transpose()?.map(|rules| rules.tls);
     let rules = named.map(rules_of).transpose()?;
     let arrival = Arrival { router: &place.router, local_ip: place.local_ip, tls: made_for.as_deref() };
-    let sender = Sender { scheme: request.scheme, ip: request.client_ip, certificate: None, maps };
+    let sender = Sender { scheme: request.scheme, ip: request.client_ip, certificate: None, upgrade, maps };
     let decided = decide(arrival, named.map(site_of).zip(rules.as_ref()), &mut head, sender);
     see(&mut answer.request, &head);
     match decided {
@@ -117,7 +118,7 @@ fn follow(configuration: &Configuration, request: &Question, maps: &Maps) -> Res
             take_route(&mut answer, configuration, site, taken, &reasons);
             let route = taken.map(|taken| &site.routes[taken.0 as usize]);
             answer.notes.extend(note_of_files(route));
-            take_steps(&mut answer, request, walk(site, route, (request, maps), &mut head)?);
+            take_steps(&mut answer, request, walk(site, route, (request, upgrade, maps), &mut head)?);
         }
         Err(rejection) => take_rejection(&mut answer, rejection),
     }
@@ -142,6 +143,14 @@ fn switch(configuration: &Configuration, place: &Place<'_>, request: &Question, 
         Some(protocol) => Some(protocol.as_bytes()),
     };
     if asked.is_some_and(|asked| asked.eq_ignore_ascii_case(PROTOCOL)) { Ok(check_handshake(&head.fields)?) } else { Ok(()) }
+}
+
+/// Where the head names the protocol that is asked for, once its field is gone.
+fn asked_switch(request: &Question, head: &mut RequestHead) -> Option<Span> {
+    match &request.protocol {
+        Some(protocol) => Some(head.fields.append(&[protocol.as_bytes()])),
+        None => http1::asked_switch(head),
+    }
 }
 
 /// Both halves of the decision, between which the proxy may wait for the end of a handshake.

@@ -10,9 +10,9 @@ use tidegate_middleware::{
 };
 use tidegate_model::{Route, Site};
 use tidegate_tables::Maps;
-use tidegate_wire::BodyFraming;
 use tidegate_wire::head::RequestHead;
 use tidegate_wire::http1::request_framing;
+use tidegate_wire::{BodyFraming, Span};
 
 /// How a request gets through its steps.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub enum Walked {
 pub fn walk(
     site: &Site,
     route: Option<&Route>,
-    (question, maps): (&Question, &Maps),
+    (question, upgrade, maps): (&Question, Option<Span>, &Maps),
     head: &mut RequestHead,
 ) -> Result<Result<Walked, Refusal>, String> {
     let tables = Tables::default();
@@ -59,6 +59,7 @@ pub fn walk(
         since_start: Duration::ZERO,
         asked_path: head.path,
         asked_query: head.query,
+        upgrade,
         maps,
     };
     let declared = request_framing(head).ok().and_then(BodyFraming::declared_length);

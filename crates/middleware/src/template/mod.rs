@@ -271,6 +271,10 @@ fn render_placeholder(placeholder: &Placeholder, target: Target, view: View<'_>,
         Placeholder::TlsClient(field) => {
             encode(target, client_certificate_text(context.client_certificate, *field).as_bytes(), out);
         }
+        Placeholder::RequestHeader(name) if name == "upgrade" => {
+            let protocol = context.upgrade.map(|protocol| protocol.of(&request.fields.bytes));
+            encode(target, protocol.unwrap_or_default(), out);
+        }
         Placeholder::RequestHeader(name) => render_field(target, name, request.fields.all_named(name.as_bytes()), out),
         Placeholder::RequestCookie(name) => {
             encode(target, cookie_value(&request.fields, name.as_bytes()).unwrap_or_default(), out);
