@@ -47,6 +47,11 @@ impl Text {
         }
     }
 
+    /// A part of it for itself; messages name the place of the whole.
+    pub fn part_alone(&self, part: &str) -> Text {
+        Text { value: part.to_owned(), verbatim: false, ..self.clone() }
+    }
+
     /// For messages: the value, or when that may be a secret what was written in its place.
     pub fn shown(&self) -> &str {
         if self.secret { &self.written } else { &self.value }
@@ -374,6 +379,18 @@ fn filled(lowering: &mut Lowering<'_>, value: &Value, name: &str, text: String) 
 
 /// The content of a file without its last line break.
 fn file_value(lowering: &mut Lowering<'_>, at: Location, path: &str) -> Result<String, String> {
+    let mut text = read_text_file(lowering, at, path)?;
+    if text.ends_with('\n') {
+        text.pop();
+        if text.ends_with('\r') {
+            text.pop();
+        }
+    }
+    Ok(text)
+}
+
+/// A file that the configuration depends on from now on.
+pub fn read_text_file(lowering: &mut Lowering<'_>, at: Location, path: &str) -> Result<String, String> {
     lowering.note_look_outside();
     let path = lowering.path(path, &at);
     lowering.read_files.push(path.clone());
@@ -382,12 +399,6 @@ fn file_value(lowering: &mut Lowering<'_>, at: Location, path: &str) -> Result<S
     file.take(FILE_VALUE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| reason(&error))?;
     if text.len() as u64 > FILE_VALUE_BYTES_MAX {
         return Err("it is larger than 1 MiB".into());
-    }
-    if text.ends_with('\n') {
-        text.pop();
-        if text.ends_with('\r') {
-            text.pop();
-        }
     }
     Ok(text)
 }

@@ -288,5 +288,5 @@ fn not_available(out: &mut String) {
             let _ = writeln!(out, "- {}: {}", place.describe(), names.join(", "));
         }
     }
-    out.push_str("- `discover kubernetes=`, `protocol \"h3\"`, `match country=`, `trusted-proxies \"preset:…\"`\n");
+    out.push_str("- `discover kubernetes=`, `protocol \"h3\"`, `match country=`\n");
 }

@@ -7,6 +7,7 @@ use crate::forms::show_network;
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::patterns::show_text;
+use crate::presets::named_networks;
 use crate::reading::Read;
 use crate::table::{Argument, Kind, Place, Repeat};
 use crate::written_line::Writer;
@@ -16,7 +17,7 @@ use tidegate_model::{AccessRule, Field, Step, TextPattern};
 const ARGUMENTS: &[Argument] = &[Argument::one_or_more(
     "network",
     Kind::Text("a network, as in `\"10.0.0.0/8\"`, an address, or `all`"),
-    "Networks and addresses; `all` is everybody; `map:NAME` and `map:NAME=pattern` are requests for which a `map` has a row, or a value that fits.",
+    "Networks and addresses; `all` is everybody; `preset:NAME` and `file:PATH` are lists, as in `trusted-proxies`; `map:NAME` and `map:NAME=pattern` are requests for which a `map` has a row, or a value that fits.",
 )];
 
 const DETAILS: &str = "The first `allow` or `deny` of a site and its route, in the order written, that has the client's address, or names a `map` that has something for the request, decides. Who is named by none is refused \
@@ -74,6 +75,10 @@ fn rule(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<AccessRule> {
         }
         if let Some(map) = text.value.strip_prefix(MAP) {
             maps.extend(matching::map(lowering, &text, map));
+            continue;
+        }
+        if let Some(named) = named_networks(lowering, &text) {
+            networks.extend(named);
             continue;
         }
         match parse_network(&text.value) {

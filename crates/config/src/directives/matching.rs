@@ -7,6 +7,7 @@ use crate::language::{Directive, Line};
 use crate::lowering::Lowering;
 use crate::patterns;
 use crate::placeholders::{self, Text};
+use crate::presets::named_networks;
 use crate::reading::expect_text;
 use crate::syntax::{Entry, Literal};
 use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
@@ -27,7 +28,11 @@ pub static MATCH: Directive = Directive {
         condition("header", "`Name` or `Name: pattern`", "A header of the request that is there, or whose value fits."),
         condition("query", "`name` or `name=pattern`", "A parameter of the query."),
         condition("cookie", "`name` or `name=pattern`", "A cookie."),
-        condition("client", "networks, separated by commas", "The client's address is in any of these, as in `10.0.0.0/8`."),
+        condition(
+            "client",
+            "networks, separated by commas",
+            "The client's address is in any of these, as in `10.0.0.0/8`, `preset:NAME` or `file:PATH`.",
+        ),
         condition("host", "hosts, separated by commas", "Any of these hosts; `*.example.com` is one more label."),
         condition("scheme", "`http` or `https`", "How the client came in."),
         condition("client-subject", "a pattern", "The subject of the client's certificate, as `{tls.client.subject}` has it."),
@@ -218,7 +223,7 @@ fn lower_condition(lowering: &mut Lowering<'_>, name: &str, entry: &Entry) -> Op
         "query" => named_field(lowering, &text, "parameter").map(ConditionKind::Query),
         "cookie" => named_field(lowering, &text, "cookie").map(ConditionKind::Cookie),
         "map" => map(lowering, &text, &text.value).map(ConditionKind::Map),
-        "client" => each(lowering, &text, parse_network).map(ConditionKind::Client),
+        "client" => client(lowering, &text),
         "host" => each(lowering, &text, host).map(ConditionKind::Host),
         "scheme" => scheme(lowering, &text),
         _ => client_certificate(lowering, name, &text),
@@ -315,6 +320,19 @@ fn fingerprint(lowering: &mut Lowering<'_>, text: &Text) -> Option<TextPattern> 
     }
     let diagnostic = text.error("bad-condition", "a fingerprint is a SHA-256 in 64 hexadecimal digits");
     lowering.refuse(diagnostic.help("print it with `openssl x509 -noout -fingerprint -sha256 -in client.pem`"))
+}
+
+fn client(lowering: &mut Lowering<'_>, text: &Text) -> Option<ConditionKind> {
+    let errors_before = lowering.diagnostics.len();
+    let mut networks = Vec::new();
+    for part in text.value.split(',').map(str::trim) {
+        let part = text.part_alone(part);
+        match named_networks(lowering, &part) {
+            Some(named) => networks.extend(named),
+            None => networks.extend(each(lowering, &part, parse_network).into_iter().flatten()),
+        }
+    }
+    (lowering.diagnostics.len() == errors_before).then_some(ConditionKind::Client(networks))
 }
 
 fn host(text: &str) -> Result<HostPattern, String> {
