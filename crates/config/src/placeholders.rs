@@ -97,8 +97,8 @@ pub fn page_template(text: &str) -> Template {
             let is_named = match &placeholder {
                 Placeholder::RequestHeader(name) | Placeholder::ResponseHeader(name) => is_token(name),
                 Placeholder::Log(_) | Placeholder::LogOwn(_) => placeholder.is_of_error(),
-                // Nothing says which maps a page may name.
-                Placeholder::Map(_) => false,
+                // Nothing says which maps a page may name, or that there is a `geoip`.
+                Placeholder::Map(_) | Placeholder::Geo(_) => false,
                 _ => true,
             };
             is_named.then_some((placeholder, end + 1))
@@ -430,6 +430,17 @@ fn known(lowering: &mut Lowering<'_>, value: &Value, name: &str, range: &Range<u
             .marked("known when the request is over")
             .help("it can be used in `access-log \"…\" format=\"…\"`");
         return lowering.refuse(diagnostic);
+    }
+    if matches!(placeholder, Placeholder::Geo(_)) {
+        if stage == Stage::Log {
+            let diagnostic = Diagnostic::error("placeholder-not-here", at, format!("`{{{name}}}` cannot be used here"));
+            let field = name.replace('.', "_");
+            let help = format!(
+                "have a route add it to the log, as in `log {{ field \"{field}\" \"{{{name}}}\"; }}`, and write `{{log.{field}}}`"
+            );
+            return lowering.refuse(diagnostic.help(help));
+        }
+        lowering.spans.geo_used.push(at.clone());
     }
     if let Placeholder::Map(map) = &placeholder {
         if stage == Stage::Log {

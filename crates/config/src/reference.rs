@@ -7,7 +7,7 @@ use crate::language::{Directive, Lower};
 use crate::table::{Argument, Block, Count, Kind, Place, Property, Repeat, Stage};
 use crate::units::{show_duration, show_size};
 use std::fmt::Write;
-use tidegate_model::{ClientCertificateField, LogField, Placeholder};
+use tidegate_model::{ClientCertificateField, GeoField, LogField, Placeholder};
 
 /// The sections, and what stands above the directives of each.
 const SECTIONS: [(Place, &str, &str); Place::ALL.len()] = [
@@ -177,6 +177,14 @@ fn meaning(placeholder: &Placeholder) -> &'static str {
         Placeholder::JwtClaim(_) => "a claim of the token, behind `jwt`; of a nested one the names with dots between them",
         Placeholder::StatusText => "what the status means, as in `Not Found`; in an `error-page`",
         Placeholder::TimeUnixMs => "milliseconds since 1970",
+        Placeholder::Geo(GeoField::Country) => {
+            "the country of the client's address by [`geoip`](#geoip), as in `DE`; empty where none is known"
+        }
+        Placeholder::Geo(GeoField::Continent) => "its continent, as in `EU`",
+        Placeholder::Geo(GeoField::Region) => "the part of its country, as in `BY`",
+        Placeholder::Geo(GeoField::City) => "its city, by its English name",
+        Placeholder::Geo(GeoField::Asn) => "the number of its autonomous system, as in `64500`",
+        Placeholder::Geo(GeoField::Organization) => "who has that",
         Placeholder::Map(_) => "what the [`map`](#map) of that name has for its key",
         Placeholder::LogOwn(_) => "a field that the `log` of a site or a route adds",
         Placeholder::Log(LogField::Time) => "when the request came, as in `2026-01-31T11:15:57.123Z`",
@@ -288,5 +296,5 @@ fn not_available(out: &mut String) {
             let _ = writeln!(out, "- {}: {}", place.describe(), names.join(", "));
         }
     }
-    out.push_str("- `discover kubernetes=`, `protocol \"h3\"`, `match country=`\n");
+    out.push_str("- `discover kubernetes=`, `protocol \"h3\"`\n");
 }

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 use tidegate_access::Claims;
+use tidegate_geo::Whereabouts;
 use tidegate_model::Scheme;
 use tidegate_routing::RequestFacts;
 use tidegate_tables::Maps;
@@ -46,6 +47,8 @@ pub struct Context<'a> {
     pub asked_query: Option<Span>,
     /// The protocol that the client asks to switch to, as well in the request's bytes.
     pub upgrade: Option<Span>,
+    /// What is known of the client's address.
+    pub geo: Whereabouts<'a>,
     /// What `{map.NAME}` is looked up in.
     pub maps: &'a Maps,
 }
@@ -75,6 +78,7 @@ impl<'a> Context<'a> {
             client_ip: self.client_ip,
             client_certificate: self.client_certificate,
             upgrade: self.upgrade.map(|protocol| protocol.of(bytes)),
+            geo: self.geo,
             maps: self.maps,
         }
     }

@@ -82,6 +82,7 @@ pub(crate) fn context() -> Context<'static> {
         asked_path: Span::default(),
         asked_query: None,
         upgrade: None,
+        geo: tidegate_geo::Whereabouts::none(),
         maps: Maps::none(),
     }
 }

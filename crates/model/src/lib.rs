@@ -18,6 +18,7 @@ pub mod expressions;
 mod fastcgi;
 pub mod files;
 pub mod filled;
+pub mod geo;
 pub mod jwt;
 pub mod limiting;
 pub mod listen_address;
@@ -63,6 +64,7 @@ pub use expressions::{expression, expression_parser, expressions};
 pub use fastcgi::FastCgi;
 pub use files::{Files, Symlinks};
 pub use filled::Filled;
+pub use geo::{GeoField, GeoIp, GeoTest};
 pub use jwt::{ClaimHeader, ClaimRequirement, ClaimTest, Jwt, KeySource, TokenIssuer, TokenPlace};
 pub use limiting::{ConcurrencyLimit, CountBy, Rate, RateLimit};
 pub use listen_address::{ListenAddress, ListenerPlace, SocketAccess, SocketName};
@@ -107,6 +109,7 @@ pub struct Configuration {
     pub tcp: Vec<Tcp>,
     /// In file order. Names are unique.
     pub maps: Vec<MapSettings>,
+    pub geoip: GeoIp,
     /// Named pools, then the pools written in place. Names are unique. Shared as sites are.
     pub pools: Vec<Arc<Pool>>,
     /// Options of listening addresses, by the address they are written for.
@@ -143,6 +146,7 @@ impl Default for Configuration {
             sites: Vec::new(),
             tcp: Vec::new(),
             maps: Vec::new(),
+            geoip: GeoIp::default(),
             pools: Vec::new(),
             listeners: Vec::new(),
             admin: Admin::default(),

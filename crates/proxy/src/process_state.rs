@@ -14,6 +14,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+use tidegate_geo::Geo;
 use tidegate_limiting::{Quota, Rates, Tables, Taken, network};
 use tidegate_model::{PoolName, Rate};
 use tidegate_tables::Maps;
@@ -32,6 +33,8 @@ pub struct ProcessState {
     pub user_files: UserFiles,
     /// What every `map` has, of its source and changed since.
     pub maps: Maps,
+    /// What files of `geoip` know of addresses.
+    pub geo: Geo,
     pub verifier: Verifier,
     /// Keys that tokens are verified with.
     pub key_sets: KeySets,
@@ -54,6 +57,7 @@ impl ProcessState {
             pressure: Pressure::default(),
             user_files: UserFiles::default(),
             maps: Maps::default(),
+            geo: Geo::default(),
             verifier: Verifier::default(),
             key_sets: KeySets::default(),
             challenges: Challenges::default(),

@@ -309,6 +309,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             scheme: connection.scheme(),
             ip: self.exchange.client_ip,
             certificate: connection.client_certificate.as_deref(),
+            geo: connection.whereabouts(),
             upgrade: self.exchange.hop.upgrade,
             maps: &connection.worker.process.maps,
         }

@@ -101,6 +101,7 @@ pub fn context<'a, S: Sock>(
         asked_path: record.matched_path,
         asked_query: record.query,
         upgrade,
+        geo: connection.whereabouts(),
         maps: &connection.worker.process.maps,
     }
 }

@@ -8,7 +8,8 @@ use crate::query::parameter_fits;
 use crate::text_test::TextTest;
 use ipnet::IpNet;
 use std::net::IpAddr;
-use tidegate_model::{ClientCertificatePart, Condition, ConditionKind, Field, HostPattern, MatchLine, Scheme};
+use tidegate_geo::Whereabouts;
+use tidegate_model::{ClientCertificatePart, Condition, ConditionKind, Field, GeoTest, HostPattern, MatchLine, Scheme};
 use tidegate_tables::Maps;
 use tidegate_wire::ClientCertificate;
 use tidegate_wire::head::RequestHead;
@@ -30,6 +31,8 @@ pub struct RequestFacts<'a> {
     pub client_certificate: Option<&'a ClientCertificate>,
     /// The protocol that the client asks to switch to; its field is no longer in the head.
     pub upgrade: Option<&'a [u8]>,
+    /// What is known of the client's address.
+    pub geo: Whereabouts<'a>,
     pub maps: &'a Maps,
 }
 
@@ -61,6 +64,7 @@ impl<'a> RequestFacts<'a> {
             client_ip,
             client_certificate: None,
             upgrade: None,
+            geo: Whereabouts::none(),
             maps: Maps::none(),
         }
     }
@@ -99,6 +103,7 @@ enum KindTest {
         value: TextTest,
     },
     Map(MapTest),
+    Geo(GeoTest),
     /// Any of the lines, each with all its conditions.
     Any(Box<[Line]>),
 }
@@ -122,6 +127,7 @@ impl ConditionTest {
             ConditionKind::ClientCertificate { part, value } => {
                 KindTest::ClientCertificate { part: *part, value: TextTest::new(value)? }
             }
+            ConditionKind::Geo(test) => KindTest::Geo(test.clone()),
             ConditionKind::Map(field) => KindTest::Map(MapTest::new(field)?),
             ConditionKind::Any(lines) => {
                 KindTest::Any(lines.iter().map(|line| line_of(&line.conditions)).collect::<Result<_, _>>()?)
@@ -155,11 +161,17 @@ impl ConditionTest {
                 None => false,
                 Some(certificate) => certificate_fits(certificate, *part, value)?,
             },
+            KindTest::Geo(test) => is_at(test, facts),
             KindTest::Map(test) => test.holds(facts),
             KindTest::Any(lines) => any_truth(lines, facts)?,
         };
         Some(fits != self.negated)
     }
+}
+
+/// Whether the client's address is in one of the places. What is not known is the empty one.
+pub fn is_at(GeoTest { field, values }: &GeoTest, facts: &RequestFacts<'_>) -> bool {
+    facts.geo.see(facts.client_ip, *field, |known| values.iter().any(|value| value == known))
 }
 
 /// The conditions that all have to hold.

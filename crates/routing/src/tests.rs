@@ -66,6 +66,7 @@ fn find_route(routes: &[Route], request: &Request) -> Option<u32> {
         client_ip: request.client_ip,
         client_certificate: None,
         upgrade: None,
+        geo: tidegate_geo::Whereabouts::none(),
         maps: Maps::none(),
     };
     let found = compiled.find_route(&facts);
@@ -129,7 +130,7 @@ mod reader {
             // None of these clients has one.
             ConditionKind::ClientCertificate { .. } => false,
             // There is none.
-            ConditionKind::Map(_) => false,
+            ConditionKind::Map(_) | ConditionKind::Geo(_) => false,
             ConditionKind::Any(lines) => any_line(lines, request),
         }
     }
@@ -374,6 +375,7 @@ fn explain_says_why_each_other_route_was_not_taken() {
         client_ip: IpAddr::from([192, 0, 2, 1]),
         client_certificate: None,
         upgrade: None,
+        geo: tidegate_geo::Whereabouts::none(),
         maps: Maps::none(),
     };
     let reasons: Vec<Reason> = compiled.explain(&facts).into_iter().map(|line| line.reason).collect();

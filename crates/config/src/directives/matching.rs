@@ -1,6 +1,7 @@
 //! `match method="GET" header="X-Channel: beta*"`: conditions of a route beyond its path.
 
 use crate::diagnostics::Diagnostic;
+use crate::directives::geoip;
 use crate::directives::map::MapUse;
 use crate::forms::{instead_of_connection, is_of_connection, is_token, parse_network, show_network};
 use crate::language::{Directive, Line};
@@ -38,6 +39,13 @@ pub static MATCH: Directive = Directive {
         condition("client-subject", "a pattern", "The subject of the client's certificate, as `{tls.client.subject}` has it."),
         condition("client-san", "a pattern", "One of the names in it: DNS, IP, mail or URI."),
         condition("client-fingerprint", "a pattern", "Its SHA-256; colons and case do not matter."),
+        condition(
+            "country",
+            "countries, separated by commas",
+            "The client's address is in any of these, by `geoip`, as in `DE,AT`; `unknown` is where none is known.",
+        ),
+        condition("continent", "continents, separated by commas", "It is in any of these, as in `EU`."),
+        condition("asn", "numbers, separated by commas", "It is of any of these autonomous systems, as in `64500`."),
         condition("map", "`name` or `name=pattern`", "The `map` has a row of its key, or what it has fits."),
     ],
     block: Block::Optional(Place::Match),
@@ -50,7 +58,6 @@ pub static MATCH: Directive = Directive {
               In the block of a line stand conditions that are made of others, to any depth up to 16: of an `any` one of the lines has to hold, of an `all` each, of a `not` none. They are \
               asked beside the conditions of the line itself.",
     example: "match method=\"GET,POST\" header=\"X-Channel: beta*\" not client=\"10.0.0.0/8\"",
-    reserved: &["country"],
     said_otherwise: &[
         (
             &["prefix", "path_prefix", "path_separated_prefix", "path_beg", "PathPrefix"],
@@ -226,7 +233,10 @@ fn lower_condition(lowering: &mut Lowering<'_>, name: &str, entry: &Entry) -> Op
         "client" => client(lowering, &text),
         "host" => each(lowering, &text, host).map(ConditionKind::Host),
         "scheme" => scheme(lowering, &text),
-        _ => client_certificate(lowering, name, &text),
+        _ => match geoip::field_named(name) {
+            Some(field) => geoip::test(lowering, &text, field, &text.value).map(ConditionKind::Geo),
+            None => client_certificate(lowering, name, &text),
+        },
     }
 }
 
@@ -397,6 +407,7 @@ pub fn write_condition(line: &mut Writer, Condition { negated, kind }: &Conditio
         ConditionKind::Host(hosts) => line.property("host", joined(hosts, ToString::to_string)),
         ConditionKind::Scheme(scheme) => line.property("scheme", scheme.as_str()),
         ConditionKind::ClientCertificate { part, value } => line.property(part.name(), patterns::show_text(value)),
+        ConditionKind::Geo(test) => line.property(test.field.name(), geoip::show_values(test)),
         ConditionKind::Map(field) => write_field(line, "map", field, "="),
         // Written above.
         ConditionKind::Any(_) => line,

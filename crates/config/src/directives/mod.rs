@@ -23,6 +23,7 @@ pub mod edition;
 pub mod error_page;
 pub mod fastcgi;
 pub mod files;
+pub mod geoip;
 pub mod header;
 pub mod include;
 pub mod jwt;
@@ -124,6 +125,7 @@ static ALL: &[&Directive] = &[
     &send_file::SEND_FILE,
     &log::ROUTE_LOG,
     &log::FIELD,
+    &geoip::GEOIP,
     &map::MAP,
     &map::ROW,
     &tcp::TCP,

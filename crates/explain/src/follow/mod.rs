@@ -15,16 +15,17 @@ mod tests;
 
 pub use request::Question;
 
+use crate::Known;
 use crate::titles::shares;
 use listener::Place;
 use tidegate_api::{ExplainedPool, ExplainedRequest, Explanation, Outcome, OutcomeKind, Server, Setting};
 use tidegate_config::writing::{self, WrittenSetting, show_size};
+use tidegate_geo::Whereabouts;
 use tidegate_middleware::{IdentityFields, Refusal};
 use tidegate_model::listening::{listening_shared, redirect_site, site_name, websocket_over_http2};
 use tidegate_model::{Configuration, PoolName, Route, Scheme, Site, Step, Terminal};
 use tidegate_routing::decision::{Arrival, Rejection, Sender, SiteRules};
 use tidegate_routing::{RouteId, SiteId};
-use tidegate_tables::Maps;
 use tidegate_wire::head::{HeaderId, RequestHead};
 use tidegate_wire::websocket::{PROTOCOL, check_handshake};
 use tidegate_wire::{HeadError, Span, http1};
@@ -32,9 +33,9 @@ use walk::{Walked, walk};
 
 /// Follows a request through a configuration. `Err` is a request that cannot be put into bytes, or a configuration that
 /// does not compile; a request that the proxy would refuse is an explanation like any other.
-/// `maps` are those of the configuration, with their rows.
-pub fn explain(configuration: &Configuration, request: &Question, maps: &Maps) -> Result<Explanation, String> {
-    let mut answer = follow(configuration, request, maps)?;
+/// `known` is that of the configuration: maps with their rows, and what its files say of addresses.
+pub fn explain(configuration: &Configuration, request: &Question, known: Known<'_>) -> Result<Explanation, String> {
+    let mut answer = follow(configuration, request, known)?;
     answer.has_route = has_route(answer.outcome.kind);
     answer.text = render::text(&answer);
     Ok(answer)
@@ -53,7 +54,7 @@ pub fn add_running(explanation: &mut Explanation, servers: Vec<Server>) {
     explanation.text = render::text(explanation);
 }
 
-fn follow(configuration: &Configuration, request: &Question, maps: &Maps) -> Result<Explanation, String> {
+fn follow(configuration: &Configuration, request: &Question, known: Known<'_>) -> Result<Explanation, String> {
     let head = request.head(&configuration.limits)?;
     let listening = listening_shared(configuration);
     let mut answer = unanswered(configuration, request);
@@ -108,7 +109,14 @@ fn follow(configuration: &Configuration, request: &Question, maps: &Maps) -> Res
     let made_for = tls_site.map(rules_of).transpose()?.map(|rules| rules.tls);
     let rules = named.map(rules_of).transpose()?;
     let arrival = Arrival { router: &place.router, local_ip: place.local_ip, tls: made_for.as_deref() };
-    let sender = Sender { scheme: request.scheme, ip: request.client_ip, certificate: None, upgrade, maps };
+    let sender = Sender {
+        scheme: request.scheme,
+        ip: request.client_ip,
+        certificate: None,
+        geo: Whereabouts::without_memory(known.geo),
+        upgrade,
+        maps: known.maps,
+    };
     let decided = decide(arrival, named.map(site_of).zip(rules.as_ref()), &mut head, sender);
     see(&mut answer.request, &head);
     match decided {
@@ -118,7 +126,7 @@ fn follow(configuration: &Configuration, request: &Question, maps: &Maps) -> Res
             take_route(&mut answer, configuration, site, taken, &reasons);
             let route = taken.map(|taken| &site.routes[taken.0 as usize]);
             answer.notes.extend(note_of_files(route));
-            take_steps(&mut answer, request, walk(site, route, (request, upgrade, maps), &mut head)?);
+            take_steps(&mut answer, request, walk(site, route, (request, upgrade, known), &mut head)?);
         }
         Err(rejection) => take_rejection(&mut answer, rejection),
     }

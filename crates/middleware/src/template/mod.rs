@@ -227,6 +227,7 @@ fn is_one_piece(placeholder: &Placeholder, before: &[u8]) -> bool {
         | Placeholder::UpstreamAddress
         | Placeholder::AuthUser
         | Placeholder::JwtClaim(_)
+        | Placeholder::Geo(_)
         | Placeholder::StatusText
         | Placeholder::LogOwn(_)
         | Placeholder::Log(_) => true,
@@ -294,6 +295,7 @@ fn render_placeholder(placeholder: &Placeholder, target: Target, view: View<'_>,
             }
         }
         Placeholder::TimeUnixMs => render_number(context.now_unix_ms, out),
+        Placeholder::Geo(field) => context.geo.see(context.client_ip, *field, |text| encode(target, text.as_bytes(), out)),
         Placeholder::Map(name) => render_map(name, target, view, out),
         Placeholder::Log(LogField::Status) => render_number(context.error.map_or(0, |(status, _)| u64::from(status)), out),
         Placeholder::Log(LogField::Reason) => out.extend_from_slice(context.error.map_or("", |(_, reason)| reason).as_bytes()),

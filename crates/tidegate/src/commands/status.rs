@@ -8,7 +8,7 @@ use crate::output;
 use jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
-use tidegate_api::{Certificate, CertificateState, Certificates, Map, Pools, ServerState, Status, TicketKeys};
+use tidegate_api::{Certificate, CertificateState, Certificates, GeoDatabase, Map, Pools, ServerState, Status, TicketKeys};
 
 /// Rows of a table, unless `--all` is said.
 const LISTED: usize = 20;
@@ -82,6 +82,12 @@ fn process(status: &Status) -> String {
     }
     for (name, text) in maps(&status.maps) {
         row(name, text);
+    }
+    for GeoDatabase { file, kind, built, unreadable, fault } in &status.geoip {
+        let built = built.map(|built| format!(", made {}", time(built))).unwrap_or_default();
+        let broken = if *unreadable > 0 { format!("; {unreadable} of its records could not be read") } else { String::new() };
+        let fault = fault.as_ref().map(|fault| format!("; {fault}")).unwrap_or_default();
+        row("geoip", format!("{kind}{built} ({file}){broken}{fault}"));
     }
     let leaving = match status.workers_leaving {
         0 => String::new(),
@@ -341,6 +347,7 @@ pub mod tests {
             drift: Vec::new(),
             ticket_keys: None,
             maps: Vec::new(),
+            geoip: Vec::new(),
             listeners: vec![Listener {
                 address: "0.0.0.0:443".parse().unwrap(),
                 scheme: "https".into(),
