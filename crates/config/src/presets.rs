@@ -1,5 +1,6 @@
-//! Networks by a name: `preset:cloudflare`, lists of who stands in front of others' servers, which ship with the program,
-//! and `file:networks.txt`, a list of one's own. A list of either kind has a network a line; `#` begins a remark.
+//! Networks by a name: `preset:cloudflare`, lists of who stands in front of others' servers, which ship with the
+//! program, and `file:networks.txt`, a list of one's own. A list of either kind has a network a line; `#` begins a
+//! remark.
 
 use crate::diagnostics::{Diagnostic, nearest};
 use crate::forms::parse_network;

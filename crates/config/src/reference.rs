@@ -138,6 +138,17 @@ fn placeholders(out: &mut String) {
     out.push_str("\nWhat is absent is shown there as `-`.\n");
 }
 
+fn meaning_of_place(field: GeoField) -> &'static str {
+    match field {
+        GeoField::Country => "the country of the client's address by [`geoip`](#geoip), as in `DE`; empty where none is known",
+        GeoField::Continent => "its continent, as in `EU`",
+        GeoField::Region => "the part of its country, as in `BY`",
+        GeoField::City => "its city, by its English name",
+        GeoField::Asn => "the number of its autonomous system, as in `64500`",
+        GeoField::Organization => "who has that",
+    }
+}
+
 fn meaning(placeholder: &Placeholder) -> &'static str {
     match placeholder {
         Placeholder::Host => "the host of the request, without the port",
@@ -177,14 +188,7 @@ fn meaning(placeholder: &Placeholder) -> &'static str {
         Placeholder::JwtClaim(_) => "a claim of the token, behind `jwt`; of a nested one the names with dots between them",
         Placeholder::StatusText => "what the status means, as in `Not Found`; in an `error-page`",
         Placeholder::TimeUnixMs => "milliseconds since 1970",
-        Placeholder::Geo(GeoField::Country) => {
-            "the country of the client's address by [`geoip`](#geoip), as in `DE`; empty where none is known"
-        }
-        Placeholder::Geo(GeoField::Continent) => "its continent, as in `EU`",
-        Placeholder::Geo(GeoField::Region) => "the part of its country, as in `BY`",
-        Placeholder::Geo(GeoField::City) => "its city, by its English name",
-        Placeholder::Geo(GeoField::Asn) => "the number of its autonomous system, as in `64500`",
-        Placeholder::Geo(GeoField::Organization) => "who has that",
+        Placeholder::Geo(field) => meaning_of_place(*field),
         Placeholder::Map(_) => "what the [`map`](#map) of that name has for its key",
         Placeholder::LogOwn(_) => "a field that the `log` of a site or a route adds",
         Placeholder::Log(LogField::Time) => "when the request came, as in `2026-01-31T11:15:57.123Z`",

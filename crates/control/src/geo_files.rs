@@ -1,17 +1,13 @@
-//! The files of `geoip`: read with a configuration and again when they change. One that cannot be used leaves the one
-//! before in its place.
+//! The files of `geoip`, read with a configuration: each once, as long as it does not change. When they are read again
+//! is in `geo`.
 
-use crate::background::in_background;
-use crate::control::Control;
 use crate::map_files::Stamp;
-use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tidegate_api::GeoDatabase;
 use tidegate_geo::{Database, DatabaseFault, FILE_BYTES_MAX, Geo};
 use tidegate_model::{Condition, ConditionKind, Configuration, GeoField, HeaderStep, MatchLine, Step};
 
@@ -51,7 +47,7 @@ impl fmt::Display for GeoFault {
 /// What became of the files.
 #[derive(Debug, Default)]
 pub(crate) struct GeoFiles {
-    /// Those in use, as they were when they were read.
+    /// Databases in use, with what their files were when they were read.
     pub read: BTreeMap<PathBuf, ReadDatabase>,
     /// Why those that changed since cannot be used.
     pub unfit: BTreeMap<PathBuf, String>,
@@ -59,8 +55,8 @@ pub(crate) struct GeoFiles {
 
 #[derive(Debug, Clone)]
 pub(crate) struct ReadDatabase {
-    stamp: Stamp,
-    database: Arc<Database>,
+    pub stamp: Stamp,
+    pub database: Arc<Database>,
 }
 
 /// The databases of a configuration. Those that are in use and have not changed are not read again.
@@ -81,7 +77,7 @@ pub(crate) fn gather_databases(
     if faults.is_empty() { Ok(read) } else { Err(faults) }
 }
 
-fn read_database(path: &Path) -> Result<ReadDatabase, GeoFault> {
+pub(crate) fn read_database(path: &Path) -> Result<ReadDatabase, GeoFault> {
     let fault = |why| GeoFault { file: path.to_owned(), why };
     let (bytes, stamp) = read_bounded(path).map_err(|error| fault(GeoFileFault::Unreadable(error)))?;
     let database = Database::read(bytes).map_err(|why| fault(GeoFileFault::Database(why)))?;
@@ -108,7 +104,7 @@ pub fn read_geo(configuration: &Configuration) -> Result<Geo, Vec<GeoFault>> {
     Ok(geo)
 }
 
-fn in_order(configuration: &Configuration, read: &BTreeMap<PathBuf, ReadDatabase>) -> Vec<Arc<Database>> {
+pub(crate) fn in_order(configuration: &Configuration, read: &BTreeMap<PathBuf, ReadDatabase>) -> Vec<Arc<Database>> {
     let files = configuration.geoip.files.iter();
     files.filter_map(|path| read.get(path)).map(|known| known.database.clone()).collect()
 }
@@ -149,62 +145,4 @@ fn is_asked(configuration: &Configuration, wanted: GeoField) -> bool {
         let of_routes = |route: &tidegate_model::Route| in_lines(&route.matches) || route.steps.iter().any(in_step);
         site.steps.iter().any(in_step) || site.routes.iter().any(of_routes)
     })
-}
-
-impl Control {
-    /// Puts the databases of a configuration in the place of those before.
-    pub(crate) fn publish_databases(&mut self, configuration: &Configuration, read: BTreeMap<PathBuf, ReadDatabase>) {
-        self.geo_files.unfit.retain(|path, _| read.contains_key(path));
-        self.geo_files.read = read;
-        self.process.geo.replace(in_order(configuration, &self.geo_files.read));
-    }
-
-    /// Reads the files again that are not what they were. Says what it took over and what it could not.
-    pub(crate) fn renew_databases(&mut self) {
-        let configuration = self.running.configuration.clone();
-        for path in &configuration.geoip.files {
-            let stamp = std::fs::metadata(path).ok().map(|metadata| Stamp::of(&metadata));
-            let known = self.geo_files.read.get(path).map(|known| known.stamp);
-            if stamp.is_some() && stamp == known && !self.geo_files.unfit.contains_key(path) {
-                continue;
-            }
-            match in_background(|| read_database(path)) {
-                Ok(read) => {
-                    self.geo_files.unfit.remove(path);
-                    let (kind, built) = (read.database.kind().to_owned(), made(&read.database));
-                    self.geo_files.read.insert(path.clone(), read);
-                    self.process.geo.replace(in_order(&configuration, &self.geo_files.read));
-                    let built = built.map(|built| built.to_string()).unwrap_or_default();
-                    tracing::info!(file = %path.display(), kind, built, "a file of geoip was read again");
-                }
-                Err(fault) => {
-                    let said = fault.to_string();
-                    if self.geo_files.unfit.get(path) != Some(&said) {
-                        tracing::error!(error = %fault, help = fault.help(), "a file of geoip was not read again; the one before stays");
-                        self.geo_files.unfit.insert(path.clone(), said);
-                    }
-                }
-            }
-        }
-        self.note_drift(&[]);
-    }
-
-    pub fn databases(&self) -> Vec<GeoDatabase> {
-        let files = self.running.configuration.geoip.files.iter();
-        let database = |path: &PathBuf| {
-            let known = self.geo_files.read.get(path)?;
-            Some(GeoDatabase {
-                file: path.display().to_string(),
-                kind: known.database.kind().to_owned(),
-                built: made(&known.database),
-                unreadable: known.database.unreadable(),
-                fault: self.geo_files.unfit.get(path).cloned(),
-            })
-        };
-        files.filter_map(database).collect()
-    }
-}
-
-fn made(database: &Database) -> Option<Timestamp> {
-    Timestamp::from_second(i64::try_from(database.built()).ok()?).ok()
 }

@@ -21,6 +21,7 @@ mod effective;
 pub mod endpoint;
 pub mod fault;
 pub mod generations;
+mod geo;
 mod geo_files;
 pub mod handle;
 mod history;

@@ -1,6 +1,6 @@
 //! Single rows of maps that are changed while it runs: kept in the storage, and so known to every process and host that
-//! has the same. A change that fits is written there first, under a lock, and counts when that is done; what others have
-//! changed is looked for every few seconds. How rows lie above those of a file is in `tables`.
+//! has the same. A change that fits is written there first, under a lock, and counts when that is done; what others
+//! have changed is looked for every few seconds. How rows lie above those of a file is in `tables`.
 
 use crate::background::in_background;
 use jiff::Timestamp;
@@ -72,7 +72,7 @@ struct RowsSeen {
 }
 
 /// What was read of a map last.
-struct Known {
+struct LastRead {
     /// Of the bytes in the storage.
     sum: u64,
     overlay: Arc<Overlay>,
@@ -151,7 +151,7 @@ struct Keeper {
     process: Arc<ProcessState>,
     seen: Arc<Mutex<RowsSeen>>,
     /// By map.
-    known: BTreeMap<String, Known>,
+    known: BTreeMap<String, LastRead>,
 }
 
 impl Keeper {
@@ -229,18 +229,18 @@ impl Keeper {
         let name = map.name();
         let bytes = bytes_of(self.open().await.map_err(ReadFault::Storage)?, name).await?;
         let sum = sum_of(bytes.as_deref());
-        let is_known = |known: &Known| known.sum == sum && Arc::ptr_eq(&known.overlay, map.overlay());
+        let is_known = |known: &LastRead| known.sum == sum && Arc::ptr_eq(&known.overlay, map.overlay());
         if self.known.get(name).is_some_and(is_known) {
             return Ok(());
         }
         let overlay = overlay_of(name, bytes.as_deref(), map.settings.ignores_case)?;
         if overlay == **map.overlay() {
-            self.known.insert(name.to_owned(), Known { sum, overlay: map.overlay().clone() });
+            self.known.insert(name.to_owned(), LastRead { sum, overlay: map.overlay().clone() });
             return Ok(());
         }
         let (rows, overlay) = (overlay.len(), Arc::new(overlay));
         self.take(name, overlay.clone());
-        self.known.insert(name.to_owned(), Known { sum, overlay });
+        self.known.insert(name.to_owned(), LastRead { sum, overlay });
         tracing::info!(map = name, rows, "changed rows of a map were read from the storage");
         Ok(())
     }

@@ -123,12 +123,11 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     let table = SocketTable::in_company(Company::of(&source, share_port));
     let (mut sockets, workers_sockets, borrowed) = open_sockets(table, &running, &indices, inherited, succession.is_some())?;
     let workers = share_out(&indices, senders, sockets.adopt(workers_sockets).map_err(out_of_descriptors)?);
-    let readiness = Arc::new(Readiness::default());
+    let (readiness, started) = (Arc::new(Readiness::default()), show_start(&process, numbers));
     let ((endpoints, settings), (serve, admin)) = (watch::channel(Vec::new().into()), mpsc::unbounded_channel());
     let handle = ControlHandle::new(events_sender.clone(), &process.registry, &readiness, settings);
     let mut places_served = AdminSockets { listeners: Vec::new(), serve, endpoints };
     places_served.move_to(places);
-    let started = show_start(&process, numbers);
     let generations = first_generation(numbers.generation, started, succession.is_some(), &configuration, read.files);
     let mut control = Control {
         source,
@@ -165,8 +164,8 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         key_fetching: None,
     };
     begin_to_hear(&mut control, events_sender, read.watched, (maps, databases));
-    let (events, admin) = (Events { asked, heard }, Some(admin));
-    Ok(Prepared { control, events, admin, handle, workers, succession, borrowed, ends_with_terminal })
+    let events = Events { asked, heard };
+    Ok(Prepared { control, events, admin: Some(admin), handle, workers, succession, borrowed, ends_with_terminal })
 }
 
 /// The sockets of socket activation. Unix sockets are descriptors that listen, as those of TCP.

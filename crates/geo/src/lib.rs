@@ -1,6 +1,6 @@
-//! Where an address is and whose it is, from MMDB files such as GeoLite2, DB-IP and IPinfo publish. Pure: bytes in, texts
-//! out; it opens no file. Start at [`Geo`], which every thread asks; [`Database`] is one file, `layout` says where
-//! publishers keep what.
+//! Where an address is and whose it is, from MMDB files such as GeoLite2, DB-IP and IPinfo publish. Pure: bytes in,
+//! texts out; it opens no file. Start at [`Geo`], which every thread asks; [`Database`] is one file, `layout` says
+//! where publishers keep what.
 
 mod database;
 mod facts;

@@ -17,7 +17,7 @@ pub enum GeoField {
     Continent,
     /// A part of the country by ISO 3166-2, without the country in front.
     Region,
-    /// Its English name.
+    /// The city's English name.
     City,
     /// The number of the autonomous system, without `AS`.
     Asn,
@@ -35,7 +35,7 @@ pub struct GeoTest {
 impl GeoField {
     pub const ALL: [GeoField; 6] =
         [GeoField::Country, GeoField::Continent, GeoField::Region, GeoField::City, GeoField::Asn, GeoField::Organization];
-    /// Those that conditions ask for.
+    /// Fields that conditions ask for.
     pub const IN_CONDITIONS: [GeoField; 3] = [GeoField::Country, GeoField::Continent, GeoField::Asn];
 
     pub fn name(self) -> &'static str {

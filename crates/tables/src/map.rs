@@ -42,7 +42,7 @@ impl Map {
         Map { source, ..self.clone() }
     }
 
-    /// With other changed rows, spelled as this map has them. Those that do not fit beside the others are as if they had
+    /// With other changed rows, spelled as this map has them. Rows that do not fit beside the others are as if they had
     /// not been changed, and are among the [`unfit`](Self::unfit).
     #[must_use]
     pub fn with_overlay(&self, overlay: Arc<Overlay>) -> Map {

@@ -99,8 +99,7 @@ fn follow(configuration: &Configuration, request: &Question, known: Known<'_>) -
         answer.outcome = refused_by_proxy(refusal);
         return Ok(answer);
     }
-    let upgrade = asked_switch(request, &mut head);
-    answer.notes.extend(place.arrive(&mut head, request.client_ip));
+    let upgrade = arrive(&place, request, &mut head, &mut answer.notes);
     see(&mut answer.request, &head);
     let named = place.router.find_site(head.host(), place.local_ip);
     let host = answer.request.host.clone();
@@ -109,14 +108,7 @@ fn follow(configuration: &Configuration, request: &Question, known: Known<'_>) -
     let made_for = tls_site.map(rules_of).transpose()?.map(|rules| rules.tls);
     let rules = named.map(rules_of).transpose()?;
     let arrival = Arrival { router: &place.router, local_ip: place.local_ip, tls: made_for.as_deref() };
-    let sender = Sender {
-        scheme: request.scheme,
-        ip: request.client_ip,
-        certificate: None,
-        geo: Whereabouts::without_memory(known.geo),
-        upgrade,
-        maps: known.maps,
-    };
+    let sender = sender_of(request, upgrade, known);
     let decided = decide(arrival, named.map(site_of).zip(rules.as_ref()), &mut head, sender);
     see(&mut answer.request, &head);
     match decided {
@@ -151,6 +143,18 @@ fn switch(configuration: &Configuration, place: &Place<'_>, request: &Question, 
         Some(protocol) => Some(protocol.as_bytes()),
     };
     if asked.is_some_and(|asked| asked.eq_ignore_ascii_case(PROTOCOL)) { Ok(check_handshake(&head.fields)?) } else { Ok(()) }
+}
+
+/// Has the request arrive. Where its head names a protocol that it asks to switch to, that is told.
+fn arrive(place: &Place<'_>, request: &Question, head: &mut RequestHead, notes: &mut Vec<String>) -> Option<Span> {
+    let upgrade = asked_switch(request, head);
+    notes.extend(place.arrive(head, request.client_ip));
+    upgrade
+}
+
+fn sender_of<'k>(request: &Question, upgrade: Option<Span>, known: Known<'k>) -> Sender<'k> {
+    let geo = Whereabouts::without_memory(known.geo);
+    Sender { scheme: request.scheme, ip: request.client_ip, certificate: None, geo, upgrade, maps: known.maps }
 }
 
 /// Where the head names the protocol that is asked for, once its field is gone.

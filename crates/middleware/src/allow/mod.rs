@@ -45,8 +45,9 @@ impl Access {
         Ok((!rules.is_empty()).then_some(Access { rules, names_who_may }))
     }
 
-    /// The first rule that has the client's address or where that is, or a map of which has something for the request, decides. Who is
-    /// named by none is refused where somebody is allowed, and let through where clients are only denied.
+    /// The first rule that has the client's address or where that is, or a map of which has something for the request,
+    /// decides. Who is named by none is refused where somebody is allowed, and let through where clients are only
+    /// denied.
     pub fn lets_through(&self, request: &RequestHead, context: &Context<'_>) -> bool {
         let facts = || context.facts(request);
         let fits = |rule: &&Rule| {
