@@ -1,7 +1,7 @@
 //! What concerns several sites, pools and listeners at once, after each has been read by itself.
 
 use crate::diagnostics::{Diagnostic, FileId, Location, nearest};
-use crate::directives::map;
+use crate::directives::{geoip, map};
 use crate::forms::is_port_of_tls;
 use crate::lowering::Lowering;
 use crate::passthrough;
@@ -20,6 +20,7 @@ pub fn check(lowering: &mut Lowering<'_>, main_file: FileId) {
     mixed_ports(lowering);
     passthrough::names_of_sites(lowering);
     passthrough::pools(lowering);
+    geoip::check_uses(lowering);
     map::check_uses(lowering);
     if lowering.has_errors() {
         // What seems to be unused may be wanted by the part that was not understood.

@@ -7,6 +7,7 @@ use crate::compile::{Numbers, SharedState};
 use crate::confirm::Confirmation;
 use crate::discovery::Followers;
 use crate::endpoint::AdminSockets;
+use crate::geo_files::GeoFiles;
 use crate::history::History;
 use crate::issuing::Issuance;
 use crate::key_fetching::KeyFetching;
@@ -73,6 +74,7 @@ pub struct Control {
     /// Only while keys of session tickets are shared with other hosts.
     pub(crate) ticket_sharing: Option<TicketSharing>,
     pub(crate) map_files: MapFiles,
+    pub(crate) geo_files: GeoFiles,
     /// Only while there are maps.
     pub(crate) map_rows: Option<MapRows>,
     /// `None` until a certificate names a responder.
@@ -90,6 +92,8 @@ pub(crate) struct Watching {
     /// Of `basic-auth`.
     pub users: Vec<PathBuf>,
     pub maps: Vec<PathBuf>,
+    /// Of `geoip`.
+    pub geo: Vec<PathBuf>,
 }
 
 impl Watching {
@@ -102,6 +106,7 @@ impl Watching {
             certificates: Vec::new(),
             users: Vec::new(),
             maps: Vec::new(),
+            geo: Vec::new(),
         }
     }
 }
@@ -153,6 +158,7 @@ impl Control {
         let mut drift = self.history.drift(&self.source, written);
         drift.extend(self.renewals.unfit.all().cloned());
         drift.extend(self.map_files.unfit.values().map(|why| format!("{why}; a restart would fail")));
+        drift.extend(self.geo_files.unfit.values().map(|why| format!("{why}; a restart would fail")));
         drift
     }
 

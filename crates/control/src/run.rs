@@ -144,6 +144,7 @@ impl Control {
                     self.renew_certificates();
                     self.renew_users();
                     self.renew_maps();
+                    self.renew_databases();
                 }
                 _ = memory.tick() => {
                     self.show_cache();

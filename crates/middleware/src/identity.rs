@@ -77,7 +77,11 @@ fn says_who(template: &Template) -> bool {
         matches!(
             part,
             TemplatePart::Placeholder(
-                Placeholder::AuthUser | Placeholder::JwtClaim(_) | Placeholder::TlsClient(_) | Placeholder::Map(_)
+                Placeholder::AuthUser
+                    | Placeholder::JwtClaim(_)
+                    | Placeholder::TlsClient(_)
+                    | Placeholder::Geo(_)
+                    | Placeholder::Map(_)
             )
         )
     })

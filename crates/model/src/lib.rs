@@ -16,9 +16,11 @@ pub mod csrf;
 pub mod delta;
 pub mod discover;
 pub mod error_page;
-pub mod fastcgi;
+pub mod expressions;
+mod fastcgi;
 pub mod files;
 pub mod filled;
+pub mod geo;
 mod header_names;
 pub mod jwt;
 pub mod limiting;
@@ -64,9 +66,11 @@ pub use csrf::Csrf;
 pub use delta::{Changed, Delta, Difference};
 pub use discover::Discover;
 pub use error_page::{ErrorBody, ErrorFormat, ErrorPage, ErrorSource, PageBytes};
+pub use expressions::{expression, expression_parser, expressions};
 pub use fastcgi::FastCgi;
 pub use files::{Files, Symlinks};
 pub use filled::Filled;
+pub use geo::{GeoField, GeoIp, GeoTest};
 pub use header_names::HeaderNames;
 pub use jwt::{ClaimHeader, ClaimRequirement, ClaimTest, Jwt, KeySource, TokenIssuer, TokenPlace};
 pub use limiting::{ConcurrencyLimit, CountBy, Rate, RateLimit};
@@ -113,6 +117,7 @@ pub struct Configuration {
     pub tcp: Vec<Tcp>,
     /// In file order. Names are unique.
     pub maps: Vec<MapSettings>,
+    pub geoip: GeoIp,
     /// Named pools, then the pools written in place. Names are unique. Shared as sites are.
     pub pools: Vec<Arc<Pool>>,
     /// Options of listening addresses, by the address they are written for.
@@ -149,6 +154,7 @@ impl Default for Configuration {
             sites: Vec::new(),
             tcp: Vec::new(),
             maps: Vec::new(),
+            geoip: GeoIp::default(),
             pools: Vec::new(),
             listeners: Vec::new(),
             admin: Admin::default(),

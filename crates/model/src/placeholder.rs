@@ -2,6 +2,7 @@
 //! in when the file is read.
 
 use crate::client_auth::ClientCertificateField;
+use crate::geo::GeoField;
 use std::fmt;
 
 /// Literal pieces and placeholders, in order. Empty means the empty string.
@@ -95,6 +96,8 @@ pub enum Placeholder {
     /// What a token says, by the name of the claim, after `jwt`. With case; empty without a token or such a claim.
     JwtClaim(String),
     TimeUnixMs,
+    /// What is known of the client's address; empty where nothing is.
+    Geo(GeoField),
     /// What the `map` of that name has for its key.
     Map(String),
     /// What the status of an error means, as in `Not Found`; nowhere but in an `error-page`.
@@ -190,6 +193,12 @@ impl Placeholder {
         ("request.id", Placeholder::RequestId),
         ("auth.user", Placeholder::AuthUser),
         ("time.unix_ms", Placeholder::TimeUnixMs),
+        ("geo.country", Placeholder::Geo(GeoField::Country)),
+        ("geo.continent", Placeholder::Geo(GeoField::Continent)),
+        ("geo.region", Placeholder::Geo(GeoField::Region)),
+        ("geo.city", Placeholder::Geo(GeoField::City)),
+        ("geo.asn", Placeholder::Geo(GeoField::Asn)),
+        ("geo.organization", Placeholder::Geo(GeoField::Organization)),
     ];
 
     pub const STATUS_TEXT: &'static str = "status_text";
@@ -240,6 +249,7 @@ impl Placeholder {
             | Placeholder::Scheme
             | Placeholder::ClientIp
             | Placeholder::TlsClient(_)
+            | Placeholder::Geo(_)
             | Placeholder::RequestHeader(_)
             | Placeholder::RequestCookie(_) => true,
             Placeholder::ClientPort

@@ -9,6 +9,7 @@ use crate::cors::Cors;
 use crate::csrf::Csrf;
 use crate::fastcgi::FastCgi;
 use crate::files::Files;
+use crate::geo::GeoTest;
 use crate::jwt::Jwt;
 use crate::limiting::{ConcurrencyLimit, RateLimit};
 use crate::matching::{Field, MatchLine};
@@ -61,17 +62,19 @@ pub enum Step {
     ConcurrencyLimit(Box<ConcurrencyLimit>),
 }
 
-/// Whom an `allow` or `deny` means: clients of these networks, and requests for which a map has something.
+/// Whom an `allow` or `deny` means: clients of these networks and places, and requests for which a map has something.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AccessRule {
     pub networks: Vec<IpNet>,
     /// As conditions of `match` name them.
     pub maps: Vec<Field>,
+    /// As conditions of `match` name them.
+    pub places: Vec<GeoTest>,
 }
 
 impl From<Vec<IpNet>> for AccessRule {
     fn from(networks: Vec<IpNet>) -> AccessRule {
-        AccessRule { networks, maps: Vec::new() }
+        AccessRule { networks, ..AccessRule::default() }
     }
 }
 

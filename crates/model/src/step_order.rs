@@ -148,6 +148,7 @@ fn source_of(placeholder: &Placeholder) -> Source<'_> {
         | Placeholder::TlsVersion
         | Placeholder::TlsClient(_)
         | Placeholder::TlsJa4
+        | Placeholder::Geo(_)
         | Placeholder::ProxyAuthority
         | Placeholder::ProxyUniqueId
         | Placeholder::ResponseHeader(_)

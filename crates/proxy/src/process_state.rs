@@ -14,6 +14,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+use tidegate_geo::Geo;
 use tidegate_limiting::{Quota, Rates, Tables, Taken, network};
 use tidegate_model::{PoolName, Rate};
 use tidegate_tables::Maps;
@@ -33,6 +34,8 @@ pub struct ProcessState {
     pub api_key_files: ApiKeyFiles,
     /// What every `map` has, of its source and changed since.
     pub maps: Maps,
+    /// What files of `geoip` know of addresses.
+    pub geo: Geo,
     pub verifier: Verifier,
     /// Keys that tokens are verified with.
     pub key_sets: KeySets,
@@ -56,6 +59,7 @@ impl ProcessState {
             user_files: UserFiles::default(),
             api_key_files: ApiKeyFiles::default(),
             maps: Maps::default(),
+            geo: Geo::default(),
             verifier: Verifier::default(),
             key_sets: KeySets::default(),
             challenges: Challenges::default(),

@@ -13,6 +13,7 @@ use tidegate_middleware::{Context, View, apply_response, render_text};
 use tidegate_model::Balance;
 use tidegate_transport::Sock;
 use tidegate_upstream::pool::WorkerPool;
+use tidegate_wire::Span;
 use tidegate_wire::head::{Fields, RequestHead};
 
 /// What surrounds an exchange.
@@ -34,13 +35,13 @@ impl<S: Sock> Copy for Surroundings<'_, S> {}
 impl<'a, S: Sock> Surroundings<'a, S> {
     /// What steps and templates know besides the heads.
     pub fn context(self, exchange: &'a Exchange<'_, S>) -> Context<'a> {
-        context(self.connection, self.pool, &exchange.record, exchange.client_ip)
+        context(self.connection, self.pool, &exchange.record, exchange.client_ip, exchange.hop.upgrade)
     }
 
     /// Applies what changes the response.
     pub fn run_response_steps(self, exchange: &mut Exchange<'_, S>) {
         let Some(route) = self.route.filter(|route| route.changes_response) else { return };
-        let context = context(self.connection, self.pool, &exchange.record, exchange.client_ip);
+        let context = context(self.connection, self.pool, &exchange.record, exchange.client_ip, exchange.hop.upgrade);
         let mut scratch = self.connection.worker.scratch.borrow_mut();
         // What the proxy has refused, or an upstream failed at; a limit that is only tried out refuses nothing.
         let is_own_error = exchange.record.is_refused;
@@ -77,6 +78,7 @@ pub fn context<'a, S: Sock>(
     pool: Option<&'a WorkerPool<S>>,
     record: &'a Record,
     client_ip: IpAddr,
+    upgrade: Option<Span>,
 ) -> Context<'a> {
     let upstream = pool.zip(record.upstream.as_ref());
     Context {
@@ -98,6 +100,8 @@ pub fn context<'a, S: Sock>(
         since_start: connection.worker.process.since_start(record.started),
         asked_path: record.matched_path,
         asked_query: record.query,
+        upgrade,
+        geo: connection.whereabouts(),
         maps: &connection.worker.process.maps,
     }
 }

@@ -26,6 +26,7 @@ pub mod error_page;
 pub mod failures;
 pub mod fastcgi;
 pub mod files;
+pub mod geoip;
 pub mod header;
 pub mod header_names;
 pub mod include;
@@ -131,6 +132,7 @@ static ALL: &[&Directive] = &[
     &send_file::SEND_FILE,
     &log::ROUTE_LOG,
     &log::FIELD,
+    &geoip::GEOIP,
     &map::MAP,
     &map::ROW,
     &tcp::TCP,

@@ -3,16 +3,17 @@
 //! said.
 
 use super::Question;
+use crate::Known;
 use std::time::Duration;
+use tidegate_geo::Whereabouts;
 use tidegate_limiting::Tables;
 use tidegate_middleware::{
     CompiledStep, Context, Halt, HeaderNameRules, Limited, Refusal, RequestId, Scope, Scratch, Walk, apply_request, compile_steps,
 };
 use tidegate_model::{Route, Site};
-use tidegate_tables::Maps;
-use tidegate_wire::BodyFraming;
 use tidegate_wire::head::RequestHead;
 use tidegate_wire::http1::request_framing;
+use tidegate_wire::{BodyFraming, Span};
 
 /// How a request gets through its steps.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ pub enum Walked {
 pub fn walk(
     site: &Site,
     route: Option<&Route>,
-    (question, maps): (&Question, &Maps),
+    (question, upgrade, known): (&Question, Option<Span>, Known<'_>),
     head: &mut RequestHead,
 ) -> Result<Result<Walked, Refusal>, String> {
     let tables = Tables::default();
@@ -63,7 +64,9 @@ pub fn walk(
         since_start: Duration::ZERO,
         asked_path: head.path,
         asked_query: head.query,
-        maps,
+        upgrade,
+        geo: Whereabouts::without_memory(known.geo),
+        maps: known.maps,
     };
     let declared = request_framing(head).ok().and_then(BodyFraming::declared_length);
     let mut limited = Limited::default();

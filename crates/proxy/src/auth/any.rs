@@ -2,7 +2,7 @@
 //! found out as if it stood alone.
 
 use super::{Awaited, Patience, check_key, log_in, verify_token};
-use crate::surroundings::{Surroundings, context};
+use crate::surroundings::Surroundings;
 use tidegate_exchange::Exchange;
 use tidegate_middleware::auth_any::lets_through;
 use tidegate_middleware::{CompiledAuthAny, CompiledStep, Refusal, WaysRefused};
@@ -47,7 +47,7 @@ fn try_way<S: Sock>(
         CompiledStep::Jwt(jwt) => Ok(verify_token(exchange, around, jwt, Patience::Fresh)?.map(Awaited::Keys)),
         CompiledStep::ApiKey(auth) => check_key(exchange, around, auth).map(|()| None),
         CompiledStep::Access(_) | CompiledStep::ClientAuth => {
-            let context = context(around.connection, around.pool, &exchange.record, exchange.client_ip);
+            let context = around.context(exchange);
             let is_let_in = lets_through(way, &exchange.head, &context) == Some(true);
             let refusal = if matches!(way, CompiledStep::Access(_)) { Refusal::Denied } else { Refusal::NoClientCertificate };
             if is_let_in { Ok(None) } else { Err(refusal) }

@@ -34,7 +34,13 @@ impl<S: Sock> Request<'_, '_, S> {
             self.hide_keys(route);
         }
         loop {
-            let context = context(self.connection, self.way.pool.as_deref(), &self.exchange.record, self.exchange.client_ip);
+            let context = context(
+                self.connection,
+                self.way.pool.as_deref(),
+                &self.exchange.record,
+                self.exchange.client_ip,
+                self.exchange.hop.upgrade,
+            );
             let mut scratch = self.connection.worker.scratch.borrow_mut();
             let mut without_limits = Limited::default();
             let limited = if route.has_limits {
