@@ -247,7 +247,7 @@ impl CaddySite<'_> {
             }
             CaddyMatch::Hosts(hosts) => self.by_host.push((hosts, answer)),
             CaddyMatch::Conditions(patterns, conditions) => {
-                self.routes.push(OutlinedRoute { conditions, ..OutlinedRoute::of(patterns, answer) })
+                self.routes.push(OutlinedRoute { conditions, ..OutlinedRoute::of(patterns, answer) });
             }
             CaddyMatch::Paths(_) | CaddyMatch::Other => {}
         }
