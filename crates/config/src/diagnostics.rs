@@ -18,6 +18,8 @@ pub enum Severity {
     Error,
     /// The configuration is taken, and probably does not do what was meant.
     Warning,
+    /// Nothing is wrong; somebody who reads the text alone might not expect it.
+    Note,
 }
 
 /// The texts that were read, for rendering and for turning offsets into lines.
@@ -181,6 +183,10 @@ impl Diagnostic {
         Diagnostic { severity: Severity::Warning, ..Diagnostic::error(code, location, message) }
     }
 
+    pub fn remark(code: &'static str, location: Location, message: impl Into<Cow<'static, str>>) -> Diagnostic {
+        Diagnostic { severity: Severity::Note, ..Diagnostic::error(code, location, message) }
+    }
+
     /// From here on, nothing is added that was put together.
     pub fn about_filled(mut self) -> Diagnostic {
         self.is_about_filled = true;
@@ -311,6 +317,7 @@ fn render_one(diagnostic: &Diagnostic, sources: &Sources, renderer: &Renderer, o
     let level = match diagnostic.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
+        Severity::Note => Level::NOTE,
     };
     let mut group = Group::with_title(level.primary_title(diagnostic.message.as_ref()).id(diagnostic.code));
     let main = &diagnostic.primary;

@@ -6,7 +6,7 @@ use super::Question;
 use std::time::Duration;
 use tidegate_limiting::Tables;
 use tidegate_middleware::{
-    CompiledStep, Context, Halt, Limited, Refusal, RequestId, Scope, Scratch, Walk, apply_request, compile_steps,
+    CompiledStep, Context, Halt, HeaderNameRules, Limited, Refusal, RequestId, Scope, Scratch, Walk, apply_request, compile_steps,
 };
 use tidegate_model::{Route, Site};
 use tidegate_tables::Maps;
@@ -40,6 +40,10 @@ pub fn walk(
     let mut steps = compile_steps(scope, &site.steps, route_steps).map_err(|error| error.to_string())?.into_vec();
     // Whether a client has shown a certificate is not asked.
     steps.retain(|step| !matches!(step, CompiledStep::ClientAuth));
+    let policy = route.map_or(site.options.header_names, |route| site.options.and(&route.options).header_names);
+    if let Err(refusal) = HeaderNameRules::new(policy.unwrap_or_default(), site.all_steps()).settle(&mut head.fields) {
+        return Ok(Err(refusal));
+    }
     let context = Context {
         scheme: question.scheme,
         client_ip: question.client_ip,
@@ -52,7 +56,7 @@ pub fn walk(
         upstream_address: None,
         request_id: RequestId(0),
         given_id: None,
-        user: None,
+        identity: None,
         claims: None,
         error: None,
         now_unix_ms: 0,
@@ -66,7 +70,7 @@ pub fn walk(
     let halt = apply_request(&steps, &mut Walk::default(), head, &context, &mut Scratch::default(), &mut limited);
     let after = match halt {
         Ok(Halt::Done(after)) => after,
-        Ok(Halt::Authenticate(_) | Halt::Verify(_)) => return Ok(Ok(Walked::UpToLogIn)),
+        Ok(Halt::Authenticate(_) | Halt::Verify(_) | Halt::CheckKey(_) | Halt::AnyOf(_)) => return Ok(Ok(Walked::UpToLogIn)),
         Err(refusal) => return Ok(Err(refusal)),
     };
     if after.body_limit.is_some_and(|limit| limit.check_declared(declared).is_err()) {

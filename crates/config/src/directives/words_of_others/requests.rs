@@ -129,6 +129,10 @@ pub static SAID: &[Said] = &[
          `X-Forwarded-Proto` and what a WebSocket needs are sent without a word",
     ),
     (
+        &["underscores_in_headers", "headers_with_underscores_action", "headersWithUnderscoresAction"],
+        "names with underscores go on, but those that would be read as one that is set here; `header-names \"drop\"` drops them all, and `\"refuse\"` answers them with 400",
+    ),
+    (
         &["passHostHeader", "host_rewrite_literal", "auto_host_rewrite", "host_rewrite", "ProxyPreserveHost", "upstream_vhost"],
         "`Host` goes on as the client sent it, without a word; a server that wants its own name is told it by `request-header \"Host\" \"app.internal\"`",
     ),
@@ -350,8 +354,16 @@ pub static SAID: &[Said] = &[
         "how many requests of a client may be on their way at once is said with `concurrency-limit`, as in `concurrency-limit 10 by=\"client-ip\"`",
     ),
     (
-        &["ipAllowList", "ipWhiteList", "whitelist", "sourceRange", "ip_allow", "Require", "satisfy", "rbac"],
+        &["ipAllowList", "ipWhiteList", "whitelist", "sourceRange", "ip_allow", "Require", "rbac"],
         "who may ask is said with `allow`, as in `allow \"10.0.0.0/8\" \"192.0.2.7\"`; everybody else gets 403",
+    ),
+    (
+        &["satisfy"],
+        "`satisfy any` is `auth \"any\" { allow \"10.0.0.0/8\"; basic-auth file=\"/etc/tidegate/htpasswd\"; }`; that all of them have to be satisfied is so without a word",
+    ),
+    (
+        &["api_key_auth", "key-auth", "apiKey", "apiKeyAuth"],
+        "keys of programs are asked for with `api-key file=\"/etc/tidegate/keys\"`, and `tidegate hash-key NAME` makes one with its line",
     ),
     (
         &["auth_basic", "auth_basic_user_file", "basicauth", "http_basic_auth", "userlist", "AuthType", "AuthUserFile"],
@@ -365,10 +377,6 @@ pub static SAID: &[Said] = &[
     (
         &["digestAuth", "auth_digest", "AuthDigestProvider"],
         "digest is not spoken, since it needs passwords as they are: names and passwords are asked for with `basic-auth file=\"/etc/tidegate/htpasswd\"`, over TLS",
-    ),
-    (
-        &["underscores_in_headers", "headers_with_underscores_action"],
-        "leave it out: fields with `_` in their names go on, but for those that spell a field of the proxy's own",
     ),
     (
         &["auth_jwt", "auth_jwt_key_file", "auth_jwt_key_request", "jwt_authn", "jwt_verify"],
