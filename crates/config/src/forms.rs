@@ -23,12 +23,11 @@ pub fn is_of_connection(name: &str) -> bool {
 
 /// What to write in the place of such a field.
 pub fn instead_of_connection(name: &str, upgrade: &str) -> String {
-    match name.eq_ignore_ascii_case("connection") {
-        true => format!(
-            "what a client asks to switch to is in {upgrade}, over HTTP/1.1 and HTTP/2 alike; `Connection` need not be looked at besides"
-        ),
-        false => "leave it out: what such a field says counts for one connection, and is acted on by the proxy".to_owned(),
+    if !name.eq_ignore_ascii_case("connection") {
+        return "leave it out: what such a field says counts for one connection, and is acted on by the proxy".to_owned();
     }
+    let both = "over HTTP/1.1 and HTTP/2 alike; `Connection` need not be looked at besides";
+    format!("what a client asks to switch to is in {upgrade}, {both}")
 }
 
 /// RFC 9110 section 5.6.2.

@@ -343,9 +343,9 @@ impl ReadFault {
 }
 
 async fn bytes_of(store: &Store, name: &str) -> Result<Option<Vec<u8>>, ReadFault> {
-    store.read(&place(name)).await.map_err(|fault| match fault.problem().is_transient() {
-        true => ReadFault::Storage(fault.to_string()),
-        false => ReadFault::Unusable(fault.to_string()),
+    store.read(&place(name)).await.map_err(|fault| {
+        let text = fault.to_string();
+        if fault.problem().is_transient() { ReadFault::Storage(text) } else { ReadFault::Unusable(text) }
     })
 }
 

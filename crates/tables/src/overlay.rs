@@ -142,9 +142,10 @@ impl Overlay {
         for (position, (key, row)) in self.rows().enumerate() {
             let is_regex = Pattern::parse(key).is_ok_and(|pattern| pattern.kind == Kind::Regex);
             regexes += usize::from(is_regex);
-            let added = match is_regex && regexes > regexes_max {
-                true => Err(one_more.clone()),
-                false => draft.add(position + 1, key, row.value.as_deref()),
+            let added = if is_regex && regexes > regexes_max {
+                Err(one_more.clone())
+            } else {
+                draft.add(position + 1, key, row.value.as_deref())
             };
             left_out.extend(added.err().map(|fault| UnfitRow { key: Some(key.into()), fault }));
         }

@@ -5,6 +5,7 @@
 use ipnet::IpNet;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::path::Path;
 
 /// A value of a record.
 #[derive(Debug, Clone)]
@@ -108,7 +109,7 @@ pub fn of_lines(lines: &str) -> Result<Vec<u8>, String> {
 
 /// What a file of a case has in it: one whose name ends with `.mmdb` is written as lines.
 pub fn contents(name: &str, text: String) -> Result<Vec<u8>, String> {
-    if name.ends_with(".mmdb") { of_lines(&text) } else { Ok(text.into_bytes()) }
+    if Path::new(name).extension().is_some_and(|end| end == "mmdb") { of_lines(&text) } else { Ok(text.into_bytes()) }
 }
 
 fn insert(nodes: &mut Vec<[Slot; 2]>, network: IpNet, data: Slot) {
@@ -153,7 +154,9 @@ fn write(data: &Data, out: &mut Vec<u8>) {
         }
         Data::List(items) => {
             head(11, items.len(), out);
-            items.iter().for_each(|item| write(item, out));
+            for item in items {
+                write(item, out);
+            }
         }
     }
 }

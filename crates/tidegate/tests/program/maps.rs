@@ -118,7 +118,7 @@ fn a_row_that_is_refused_never_reaches_the_storage() {
     map(&proxy, &["set", "m", "/a", "changed"]).expect("nothing is in its way");
     assert!(map(&proxy, &["get", "m", &large(letter)]).expect_err("there is none").contains("has no row"));
     drop(proxy);
-    let mut again = start(&storage.display().to_string());
+    let again = start(&storage.display().to_string());
     assert_eq!((value(again.address, "/a"), other_value(again.address, "/n")), ("changed".into(), "changed".into()));
     map(&again, &["drop", "m", &large('a')]).expect("it was there");
     map(&again, &["set", "m", &large(letter), "large"]).expect("now there is room");
