@@ -42,7 +42,7 @@ mod trailers;
 
 pub use self::log::CompiledLog;
 pub use api_key::{CompiledApiKey, api_key_of, key_parameters, without};
-pub use auth_any::{CompiledAuthAny, WaysRefused};
+pub use auth_any::{CompiledAuthAny, Way, WaysRefused};
 pub use basic_auth::{CompiledBasicAuth, Credentials, basic_auth_of, credentials};
 pub use body_limit::{BodyAllowance, BodyLimit, TooLarge};
 pub use compile_error::CompileError;

@@ -4,7 +4,7 @@
 
 use crate::allow::Access;
 use crate::api_key::CompiledApiKey;
-use crate::auth_any::{self, CompiledAuthAny};
+use crate::auth_any::CompiledAuthAny;
 use crate::basic_auth::CompiledBasicAuth;
 use crate::body_limit::BodyLimit;
 use crate::client_auth::{self, requires_certificate};
@@ -345,11 +345,7 @@ impl CompiledStep {
             Step::BasicAuth(Some(auth)) => CompiledStep::BasicAuth(Box::new(CompiledBasicAuth::new(auth))),
             Step::Jwt(Some(jwt)) => CompiledStep::Jwt(Box::new(CompiledJwt::new(jwt))),
             Step::ApiKey(Some(auth)) => CompiledStep::ApiKey(Box::new(CompiledApiKey::new(auth))),
-            Step::AuthAny(Some(any)) => {
-                let ways = any.ways.iter().map(|way| CompiledStep::compile_way(way, scope));
-                let ways: Vec<Option<CompiledStep>> = ways.collect::<Result<_, CompileError>>()?;
-                CompiledStep::AuthAny(Box::new(CompiledAuthAny { ways: ways.into_iter().flatten().collect() }))
-            }
+            Step::AuthAny(Some(any)) => CompiledStep::AuthAny(Box::new(CompiledAuthAny::new(any)?)),
             Step::ClientAuth(_) => CompiledStep::ClientAuth,
             // One step is made of all that allow and deny together; nothing is left of an `off`.
             Step::Allow(_)
@@ -360,24 +356,6 @@ impl CompiledStep {
             | Step::ApiKey(None)
             | Step::AuthAny(None) => return Ok(None),
         }))
-    }
-
-    /// Of an `auth any`, in which an address is one way among others.
-    fn compile_way(step: &Step, scope: Scope<'_>) -> Result<Option<CompiledStep>, CompileError> {
-        match step {
-            Step::Allow(_) => Ok(Access::of(std::iter::once(step))?.map(CompiledStep::Access)),
-            step => CompiledStep::compile(step, scope),
-        }
-    }
-}
-
-impl CompiledStep {
-    /// The step itself, or of an `auth any` its ways.
-    pub fn parts(&self) -> &[CompiledStep] {
-        match self {
-            CompiledStep::AuthAny(any) => &any.ways,
-            step => std::slice::from_ref(step),
-        }
     }
 }
 
@@ -390,20 +368,23 @@ impl Scope<'_> {
 
 /// The `jwt` among compiled steps, if there is one.
 pub fn compiled_jwt_of(steps: &[CompiledStep]) -> Option<&CompiledJwt> {
-    steps.iter().flat_map(CompiledStep::parts).find_map(|step| match step {
+    steps.iter().find_map(|step| match step {
         CompiledStep::Jwt(jwt) => Some(&**jwt),
+        CompiledStep::AuthAny(any) => any.jwt(),
         _ => None,
     })
 }
 
-/// The values of `WWW-Authenticate` beside a refusal: those of the step that it is of, and of an `auth any` of all its
-/// ways.
+/// The values of `WWW-Authenticate` beside a refusal: those of the step that it is of.
 pub fn log_in_challenges(steps: &[CompiledStep], refusal: Refusal) -> Vec<Cow<'_, str>> {
-    let all = steps.iter().map(|step| match step {
-        CompiledStep::AuthAny(any) if any.is_about(refusal) => any.challenges(refusal),
-        step => auth_any::challenge(step, refusal).into_iter().collect(),
+    let mut all = steps.iter().map(|step| match step {
+        CompiledStep::BasicAuth(auth) => auth.challenge_of(refusal).into_iter().collect(),
+        CompiledStep::Jwt(jwt) => jwt.challenge_of(refusal).into_iter().collect(),
+        CompiledStep::ApiKey(auth) => auth.challenge_of(refusal).into_iter().collect(),
+        CompiledStep::AuthAny(any) => any.challenges(refusal),
+        _ => Vec::new(),
     });
-    all.into_iter().find(|challenges| !challenges.is_empty()).unwrap_or_default()
+    all.find(|challenges| !challenges.is_empty()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Who a client is, on the request path. `basic-auth`: whether a client's name and password are right is known from
 //! before, or is asked of threads that have the time to find out. The request waits meanwhile, its worker does not.
-//! What clients send is read in `middleware::basic_auth`, what fits is decided in `passwords`. `jwt` is in `token`, `api-key` in `api_key`.
+//! What clients send is read in `middleware::basic_auth`, what fits is decided in `passwords`. `jwt` is in `token`,
+//! `api-key` in `api_key`, and several ways of which one is enough in `any`.
 
 mod any;
 mod api_key;

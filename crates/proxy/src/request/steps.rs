@@ -90,7 +90,7 @@ impl<S: Sock> Request<'_, '_, S> {
         Ok(awaited.map(|awaited| Box::new(Standing { walk, awaited, tried: Some(tried) })))
     }
 
-    /// Takes parameters with keys out of what logs say, whatever becomes of the request. What is sent on still has them.
+    /// Takes parameters with keys out of what logs say, whatever becomes of the request. The head still has them.
     fn hide_keys(&mut self, route: &CompiledRoute) {
         for name in &route.key_parameters {
             let fields = &mut self.exchange.head.fields;

@@ -178,7 +178,7 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Its digits leave no room for letters.
+/// The text whose digits leave no room for letters.
 const API_KEY_HASH: &str = "api-key.key hash";
 
 /// The program that is searched; another one than the one just built shows whether this finds anything.
