@@ -1,4 +1,4 @@
-//! What `basic-auth` and `jwt` mean for the steps before and behind them: `{auth.user}` and `{jwt.…}` say nothing
+//! What `basic-auth`, `jwt` and `oidc` mean for the steps before and behind them: `{auth.user}` and `{jwt.…}` say nothing
 //! before them, and a browser's preflight does not get past them. Warnings only; which step runs when is decided in
 //! `middleware`.
 
@@ -28,15 +28,15 @@ enum What {
 /// What placeholders tell of who has logged in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
-    /// `{auth.user}`, by either.
+    /// `{auth.user}`, by any of them.
     Name,
-    /// `{jwt.…}`, by a token alone.
+    /// `{jwt.…}`, by a token.
     Claims,
 }
 
 impl Told {
     fn is_by(self, directive: &str) -> bool {
-        directive == "jwt" || self == Told::Name && directive == "basic-auth"
+        matches!(directive, "jwt" | "oidc") || self == Told::Name && directive == "basic-auth"
     }
 
     fn is_in(self, text: &str) -> bool {
@@ -139,9 +139,9 @@ fn nobody(lowering: &mut Lowering<'_>, told: Told, mark: &Mark) {
     let (message, help) = match told {
         Told::Name => {
             let message = "`{auth.user}` is always empty here: nobody has logged in";
-            (message, "put `basic-auth`, or `jwt`, in front of it")
+            (message, "put `basic-auth`, `jwt` or `oidc` in front of it")
         }
-        Told::Claims => ("claims are always empty here: no token was verified", "put `jwt` in front of it"),
+        Told::Claims => ("claims are always empty here: no token was verified", "put `jwt` or `oidc` in front of it"),
     };
     lowering.report(Diagnostic::warning("nobody-logged-in", mark.at.clone(), message).help(help));
 }

@@ -132,6 +132,7 @@ pub(crate) fn gather_with(
             limits: &state.process.limits,
             user_files: &state.process.user_files,
             key_sets: &state.process.key_sets,
+            oidc: &state.process.oidc,
             workers,
         },
     )

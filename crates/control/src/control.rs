@@ -12,6 +12,7 @@ use crate::issuing::Issuance;
 use crate::key_fetching::KeyFetching;
 use crate::map_files::MapFiles;
 use crate::map_rows::MapRows;
+use crate::oidc::LogInThread;
 use crate::material::Material;
 use crate::memory::MemoryBudget;
 use crate::names::Names;
@@ -78,6 +79,7 @@ pub struct Control {
     /// `None` until a certificate names a responder.
     pub(crate) stapling: Option<Stapling>,
     pub(crate) key_fetching: Option<KeyFetching>,
+    pub(crate) log_ins: Option<LogInThread>,
 }
 
 /// Files that the running configuration depends on.

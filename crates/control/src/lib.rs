@@ -34,6 +34,7 @@ pub mod memory;
 mod named_files;
 pub mod names;
 mod news;
+mod oidc;
 mod orders;
 pub mod past;
 pub mod pools;

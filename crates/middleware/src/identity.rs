@@ -41,6 +41,10 @@ impl IdentityFields {
 fn names_of(step: &Step) -> Vec<&str> {
     match step {
         Step::Jwt(Some(jwt)) => jwt.headers.iter().map(|header| header.name.as_str()).collect(),
+        Step::Oidc(Some(oidc)) => {
+            let of_claims = oidc.headers.iter().map(|header| header.name.as_str());
+            of_claims.chain(oidc.access_token.as_deref()).chain(oidc.id_token.as_deref()).collect()
+        }
         Step::RequestHeader(header) => {
             let sets = |operation| match operation {
                 HeaderOperation::Set | HeaderOperation::Add | HeaderOperation::Default => true,
@@ -50,6 +54,7 @@ fn names_of(step: &Step) -> Vec<&str> {
             said.map(|change| change.name.as_str()).collect()
         }
         Step::Jwt(None)
+        | Step::Oidc(None)
         | Step::ResponseHeader(_)
         | Step::Rewrite { .. }
         | Step::StripPrefix(_)

@@ -26,6 +26,7 @@ pub mod limited;
 pub mod log;
 mod media_type;
 pub mod mount;
+pub mod oidc;
 pub mod proxy_status;
 pub mod rate_limit;
 pub mod redirect;
@@ -49,11 +50,12 @@ pub use identity::IdentityFields;
 pub use jwt::{CompiledJwt, TokensUnclear, jwt_of};
 pub use limited::{DryRun, Limited};
 pub use mount::{Answerer, Mount};
-pub use refusal::{METHODS, Refusal, TokenRefusal};
+pub use oidc::{CompiledOidc, OidcAddress, OidcOfRequest, OidcOfSite, OidcRedirect, is_navigation, oidc_of};
+pub use refusal::{METHODS, OidcRefusal, Refusal, TokenRefusal};
 pub use rewrite::RewriteError;
 pub use step::{
     After, CompiledStep, Halt, Scope, Walk, apply_paths, apply_request, apply_response, changes_response, compile_steps,
-    compiled_basic_auth_of, compiled_jwt_of, has_limits,
+    compiled_basic_auth_of, compiled_jwt_of, compiled_oidc_of, has_limits,
 };
 pub use template::{CompiledTemplate, Target, render_text};
 pub use trailers::TrailerRules;

@@ -14,6 +14,7 @@ use crate::csrf::CompiledCsrf;
 use crate::header::CompiledHeaderChanges;
 use crate::jwt::CompiledJwt;
 use crate::limited::Limited;
+use crate::oidc::CompiledOidc;
 use crate::rate_limit::CompiledRateLimit;
 use crate::refusal::Refusal;
 use crate::rewrite::{AddPrefix, Rewrite, RewriteError, StripPrefix};
@@ -38,6 +39,8 @@ pub enum CompiledStep {
     BasicAuth(Box<CompiledBasicAuth>),
     /// At most one of a route. Whose key has signed a token is for the caller to find out.
     Jwt(Box<CompiledJwt>),
+    /// At most one of a route. What the client's cookies hold is for the caller to find out.
+    Oidc(Box<CompiledOidc>),
     /// At most one of a route.
     ClientAuth,
     RateLimit(Box<CompiledRateLimit>),
@@ -63,6 +66,7 @@ pub fn compile_steps(scope: Scope<'_>, site_steps: &[Step], route_steps: &[Step]
     let last = |is_one: fn(&Step) -> bool| all.clone().enumerate().filter(|(_, (step, _))| is_one(step)).last();
     let last_auth = last(|step| matches!(step, Step::BasicAuth(_))).map(|(position, _)| position);
     let last_jwt = last(|step| matches!(step, Step::Jwt(_))).map(|(position, _)| position);
+    let last_oidc = last(|step| matches!(step, Step::Oidc(_))).map(|(position, _)| position);
     let last_csrf = last(|step| matches!(step, Step::Csrf(_))).map(|(position, _)| position);
     let requires_certificate = requires_certificate(site_steps.iter().chain(route_steps));
     let is_demand = |(_, (step, _)): &(usize, (&Step, Scope<'_>))| matches!(step, Step::ClientAuth(_));
@@ -73,6 +77,7 @@ pub fn compile_steps(scope: Scope<'_>, site_steps: &[Step], route_steps: &[Step]
         let is_overruled = match step {
             Step::BasicAuth(_) => Some(position) != last_auth,
             Step::Jwt(_) => Some(position) != last_jwt,
+            Step::Oidc(_) => Some(position) != last_oidc,
             Step::Csrf(_) => Some(position) != last_csrf,
             // Asked as early as anybody says it, and once.
             Step::ClientAuth(_) => Some(position) != first_demand || !requires_certificate,
@@ -114,6 +119,8 @@ pub enum Halt<'s> {
     Authenticate(&'s CompiledBasicAuth),
     /// As with [`Authenticate`](Halt::Authenticate), by a token.
     Verify(&'s CompiledJwt),
+    /// As with [`Authenticate`](Halt::Authenticate), by a session of a log-in elsewhere.
+    LogIn(&'s CompiledOidc),
 }
 
 /// Applies the steps that change the request, in order, from where the walk has got, up to one that answers it or has
@@ -167,6 +174,7 @@ pub fn apply_request<'s>(
                 walk.hides_credentials |= !jwt.settings.forwards;
                 return Ok(Halt::Verify(jwt));
             }
+            CompiledStep::Oidc(oidc) => return Ok(Halt::LogIn(oidc)),
         }
     }
     if walk.hides_credentials {
@@ -195,6 +203,7 @@ pub fn apply_paths(
             | CompiledStep::Csrf(_)
             | CompiledStep::BasicAuth(_)
             | CompiledStep::Jwt(_)
+            | CompiledStep::Oidc(_)
             | CompiledStep::ClientAuth
             | CompiledStep::RateLimit(_)
             | CompiledStep::ConcurrencyLimit(_) => {}
@@ -223,7 +232,8 @@ pub fn changes_response(steps: &[CompiledStep]) -> bool {
         | CompiledStep::ClientAuth
         | CompiledStep::ConcurrencyLimit(_)
         | CompiledStep::BasicAuth(_)
-        | CompiledStep::Jwt(_) => false,
+        | CompiledStep::Jwt(_)
+        | CompiledStep::Oidc(_) => false,
     })
 }
 
@@ -251,6 +261,7 @@ pub fn apply_response(
             | CompiledStep::Csrf(_)
             | CompiledStep::BasicAuth(_)
             | CompiledStep::Jwt(_)
+            | CompiledStep::Oidc(_)
             | CompiledStep::ClientAuth
             | CompiledStep::ConcurrencyLimit(_) => {}
         }
@@ -281,9 +292,15 @@ impl CompiledStep {
             }
             Step::BasicAuth(Some(auth)) => CompiledStep::BasicAuth(Box::new(CompiledBasicAuth::new(auth))),
             Step::Jwt(Some(jwt)) => CompiledStep::Jwt(Box::new(CompiledJwt::new(jwt))),
+            Step::Oidc(Some(oidc)) => CompiledStep::Oidc(Box::new(CompiledOidc::new(oidc))),
             Step::ClientAuth(_) => CompiledStep::ClientAuth,
             // One step is made of all that allow and deny together; nothing is left of an `off`.
-            Step::Allow(_) | Step::Deny(_) | Step::BasicAuth(None) | Step::Csrf(None) | Step::Jwt(None) => return Ok(None),
+            Step::Allow(_)
+            | Step::Deny(_)
+            | Step::BasicAuth(None)
+            | Step::Csrf(None)
+            | Step::Jwt(None)
+            | Step::Oidc(None) => return Ok(None),
         }))
     }
 }
@@ -307,6 +324,14 @@ pub fn compiled_basic_auth_of(steps: &[CompiledStep]) -> Option<&CompiledBasicAu
 pub fn compiled_jwt_of(steps: &[CompiledStep]) -> Option<&CompiledJwt> {
     steps.iter().find_map(|step| match step {
         CompiledStep::Jwt(jwt) => Some(&**jwt),
+        _ => None,
+    })
+}
+
+/// The `oidc` among compiled steps, if there is one.
+pub fn compiled_oidc_of(steps: &[CompiledStep]) -> Option<&CompiledOidc> {
+    steps.iter().find_map(|step| match step {
+        CompiledStep::Oidc(oidc) => Some(&**oidc),
         _ => None,
     })
 }
@@ -354,7 +379,7 @@ mod tests {
     ) -> Result<After, Refusal> {
         match walk_on(steps, &mut Walk::default(), head, context, scratch)? {
             Halt::Done(after) => Ok(after),
-            Halt::Authenticate(_) | Halt::Verify(_) => panic!("nobody has to log in here"),
+            Halt::Authenticate(_) | Halt::Verify(_) | Halt::LogIn(_) => panic!("nobody has to log in here"),
         }
     }
 

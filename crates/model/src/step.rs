@@ -10,6 +10,7 @@ use crate::files::Files;
 use crate::jwt::Jwt;
 use crate::limiting::{ConcurrencyLimit, RateLimit};
 use crate::matching::{Field, MatchLine};
+use crate::oidc::Oidc;
 use crate::placeholder::Template;
 use crate::pool::PoolName;
 use crate::resilience::{RouteRetry, StatusRange};
@@ -47,6 +48,8 @@ pub enum Step {
     BasicAuth(Option<BasicAuth>),
     /// `jwt`; `None` is `jwt "off"`. The last one written counts.
     Jwt(Option<Box<Jwt>>),
+    /// `oidc`; `None` is `oidc "off"`. The last one written counts.
+    Oidc(Option<Box<Oidc>>),
     /// `client-auth "require"`: who has shown no certificate is refused. The last one written counts.
     ClientAuth(ClientAuthDemand),
     /// `rate-limit "100/s" by="client-ip"`
@@ -108,6 +111,7 @@ impl Step {
             | Step::Allow(_)
             | Step::Deny(_)
             | Step::Cors(_)
+            | Step::Oidc(_)
             | Step::Csrf(_)
             | Step::BasicAuth(_)
             | Step::Jwt(_)

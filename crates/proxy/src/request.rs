@@ -186,6 +186,11 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             Box::pin(settle_early(self.exchange, self.connection, &site)).await?;
         }
         site.compiled.identity.remove_claimed(&mut self.exchange.head.fields);
+        if let Some(log_ins) = &site.compiled.log_ins
+            && let Some(address) = self.meet_log_ins(log_ins)
+        {
+            return Box::pin(self.answer_log_in_address(log_ins, address)).await;
+        }
         let route = match self.find_route(&site) {
             Ok(route) => route,
             Err(refusal) => return Box::pin(self.answer_refusal(refusal)).await,

@@ -3,6 +3,7 @@
 //! keeps the parts it began with. What outlives a snapshot is in `state`. Certificates and addresses are found by
 //! the caller (`control`).
 
+use crate::auth::oidc::{OidcShared, ProviderState};
 use crate::auth::{IssuerKeys, KeySets, UserFiles, UserList};
 use crate::cached::{CacheTier, RouteCache};
 use crate::files::SendFolder;
@@ -20,8 +21,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_limiting::Tables;
 use tidegate_middleware::{
-    CompiledCompress, CompiledLog, CompiledStep, ErrorPages, IdentityFields, Scope, TrailerRules, basic_auth_of,
-    changes_response, compile_steps, has_limits, jwt_of,
+    CompiledCompress, CompiledLog, CompiledStep, ErrorPages, IdentityFields, OidcOfSite, Scope, TrailerRules, basic_auth_of,
+    changes_response, compile_steps, compiled_oidc_of, has_limits, jwt_of,
 };
 use tidegate_model::listening::{
     Answering, ListenerProtocol, Listening, listening_shared, passthrough_name, proxy_protocol_from, redirect_site, site_name,
@@ -132,6 +133,8 @@ pub struct CompiledSite {
     pub takes_early_data: bool,
     /// What only the site may say of a client, and no client of itself.
     pub identity: IdentityFields,
+    /// Of a site where `oidc` stands anywhere.
+    pub log_ins: Option<Box<LogInsOfSite>>,
     /// Of a site whose certificates are obtained on demand: how long a handshake waits for one.
     pub on_demand_wait: Option<Duration>,
     /// How upstreams are told of clients' certificates, if they are.
@@ -139,6 +142,21 @@ pub struct CompiledSite {
     pub needs_ja4: bool,
     /// By worker. The same ones for the same name, whatever else changes.
     pub counters: Vec<Arc<SiteCounters>>,
+}
+
+/// The log-ins of a site, whichever route asks for them.
+pub struct LogInsOfSite {
+    pub steps: Box<OidcOfSite>,
+    /// Of each.
+    pub providers: Box<[Arc<ProviderState>]>,
+}
+
+impl LogInsOfSite {
+    fn new(site: &Site, shared: &OidcShared) -> Option<Box<LogInsOfSite>> {
+        let steps = OidcOfSite::of(site.all_steps())?;
+        let providers = steps.all().iter().map(|step| shared.provider(step, Instant::now())).collect();
+        Some(Box::new(LogInsOfSite { steps, providers }))
+    }
 }
 
 /// What one worker counts a site's requests in.
@@ -237,6 +255,8 @@ pub struct CompiledRoute {
     pub error_pages: ErrorPages,
     /// For a route with a `basic-auth`.
     pub users: Option<Arc<UserList>>,
+    /// For a route with an `oidc`: who logs people in.
+    pub oidc: Option<Arc<ProviderState>>,
     /// For a route with a `jwt`: the keys of its issuers, in their order.
     pub issuers: Box<[Arc<IssuerKeys>]>,
     /// What goes on of what stands behind bodies.
@@ -298,6 +318,8 @@ pub struct Parts<'a> {
     pub user_files: &'a UserFiles,
     /// Where the keys of issuers are found.
     pub key_sets: &'a KeySets,
+    /// Where providers of log-ins are found.
+    pub oidc: &'a OidcShared,
     /// Sites need a set of counters for each.
     pub workers: usize,
 }
@@ -316,7 +338,7 @@ pub fn compile(configuration: &Configuration, parts: Parts<'_>) -> Result<Compil
     let counters = |site: &str, routes: &[Route]| {
         (0..workers).map(|worker| Arc::new(SiteCounters::new(parts.registry, worker, site, routes))).collect()
     };
-    let given = (parts.cache, parts.limits, parts.user_files, parts.key_sets);
+    let given = (parts.cache, parts.limits, parts.user_files, (parts.key_sets, parts.oidc));
     let changed_sites = delta.sites.changed.iter().zip(parts.site_tls);
     let compile = |site: &Site, tls| compile_site(site, tls, &slots, &counters, given).map(Arc::new);
     let made = changed_sites.map(|(site, tls)| Ok((site.position, compile(&configuration.sites[site.position], tls)?)));
@@ -439,12 +461,12 @@ fn compile_site(
     tls: Option<Arc<Handshakes>>,
     pools: &HashMap<PoolName, usize>,
     counters: &CountersOf<'_>,
-    (tier, limits, user_files, key_sets): (&Arc<CacheTier>, &Tables, &UserFiles, &KeySets),
+    (tier, limits, user_files, (key_sets, oidc)): (&Arc<CacheTier>, &Tables, &UserFiles, (&KeySets, &OidcShared)),
 ) -> Result<CompiledSite, CompileFault> {
     let name: Arc<str> = site_name(site).into();
     let fault = |error: &dyn fmt::Display| CompileFault(format!("site {name}: {error}"));
     let identity = IdentityFields::of(site.all_steps());
-    let given = RouteGiven { site, name: &name, pools, tier, limits, user_files, key_sets, identity: &identity };
+    let given = RouteGiven { site, name: &name, pools, tier, limits, user_files, key_sets, oidc, identity: &identity };
     let compiled_routes: Vec<CompiledRoute> =
         site.routes.iter().map(|route| compile_route(route, &given)).collect::<Result<_, _>>()?;
     let refused = Terminal::Respond { status: 404, body: Template::literal(""), content_type: None };
@@ -462,6 +484,7 @@ fn compile_site(
         tls,
         takes_early_data: site.tls.early_data,
         identity,
+        log_ins: LogInsOfSite::new(site, oidc),
         on_demand_wait: site.tls.on_demand.as_ref().map(|on_demand| on_demand.wait),
         tells_client_certificate,
         needs_ja4: site.has_placeholder(&Placeholder::TlsJa4),
@@ -478,11 +501,12 @@ struct RouteGiven<'a> {
     limits: &'a Tables,
     user_files: &'a UserFiles,
     key_sets: &'a KeySets,
+    oidc: &'a OidcShared,
     identity: &'a IdentityFields,
 }
 
 fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute, CompileFault> {
-    let RouteGiven { site, name, pools, tier, limits, user_files, key_sets, identity } = given;
+    let RouteGiven { site, name, pools, tier, limits, user_files, key_sets, oidc, identity } = given;
     let fault = |error: &dyn fmt::Display| CompileFault(format!("site {name}: {error}"));
     // What makes a route the same one after a change is which requests it takes.
     let counts = |step: &Step| matches!(step, Step::RateLimit(_) | Step::ConcurrencyLimit(_));
@@ -515,6 +539,7 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
         error_pages: ErrorPages::new(&options.error_pages),
         users: users.map_err(|error| fault(&error))?,
         issuers: keys.map_err(|error| fault(&error))?,
+        oidc: compiled_oidc_of(&steps).map(|step| oidc.provider(step, Instant::now())),
         trailers: TrailerRules::new(site.steps.iter().chain(&route.steps), options.pass_on.unwrap_or_default(), identity),
         decompress: options.decompress.on().copied(),
         compress: options.compress.on().map(|compress| Box::new(CompiledCompress::new(compress))),

@@ -18,6 +18,7 @@ pub mod head;
 pub mod http2;
 pub mod lasting;
 pub mod load;
+pub mod openid;
 pub mod pattern;
 pub mod pebble;
 pub mod ports;

@@ -33,6 +33,7 @@ pub mod map;
 pub mod matching;
 pub mod memory;
 pub mod mirror;
+pub mod oidc;
 mod nested_route;
 pub mod pass_on;
 pub mod path_policy;
@@ -112,6 +113,7 @@ static ALL: &[&Directive] = &[
     &csrf::CSRF,
     &basic_auth::BASIC_AUTH,
     &jwt::JWT,
+    &oidc::OIDC,
     &client_auth::CLIENT_AUTH,
     &rate_limit::RATE_LIMIT,
     &concurrency_limit::CONCURRENCY_LIMIT,
@@ -184,6 +186,7 @@ static ALL: &[&Directive] = &[
     &jwt::JWT_ISSUER,
     &jwt::REQUIRE,
     &jwt::JWT_HEADER,
+    &oidc::PARAMETER,
 ];
 
 /// Words of the language that this version does not have, and where they will stand.
@@ -263,6 +266,8 @@ pub fn write_step(line: &mut Writer, step: &Step) {
         Step::BasicAuth(Some(auth)) => basic_auth::write(line, auth),
         Step::Jwt(None) => line.off("jwt"),
         Step::Jwt(Some(jwt)) => jwt::write(line, jwt),
+        Step::Oidc(None) => line.off("oidc"),
+        Step::Oidc(Some(oidc)) => oidc::write(line, oidc),
         Step::ClientAuth(demand) => client_auth::write_step(line, *demand),
         Step::RateLimit(limit) => rate_limit::write(line, limit),
         Step::ConcurrencyLimit(limit) => concurrency_limit::write(line, limit),
@@ -342,6 +347,9 @@ pub mod tests {
             Place::Limits => format!("limits {{\n{example}\n}}\n{site}"),
             Place::Jwt => {
                 format!("site \"localhost\" {{ jwt jwks=\"keys.json\" issuer=\"me\" {{\n{example}\n}}; respond 200; }}")
+            }
+            Place::Oidc => {
+                format!("site \"localhost\" {{ oidc issuer=\"https://idp.example.com\" client=\"me\" {{\n{example}\n}}; respond 200; }}")
             }
             Place::BasicAuth => format!("site \"localhost\" {{ basic-auth {{\n{example}\n}}; respond 200; }}"),
             Place::Match => format!("site \"localhost\" {{ route {{ match {{\n{example}\n}}; respond 200; }}; }}"),

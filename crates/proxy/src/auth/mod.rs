@@ -1,14 +1,16 @@
 //! Who a client is, on the request path. `basic-auth`: whether a client's name and password are right is known from
 //! before, or is asked of threads that have the time to find out. The request waits meanwhile, its worker does not.
-//! What clients send is read in `middleware::basic_auth`, what fits is decided in `passwords`. `jwt` is in `token`.
+//! What clients send is read in `middleware::basic_auth`, what fits is decided in `passwords`. `jwt` is in `token`, `oidc` in a folder of its own.
 
 mod keys;
+pub mod oidc;
 mod token;
 mod user_list;
 mod verifier;
 
 pub(crate) use keys::KeysTicket;
-pub use keys::{IssuerKeys, KeyFileFault, KeySets, read_keys};
+use oidc::OidcTicket;
+pub use keys::{IssuerKeys, KeyFileFault, KeySets, Lack, read_keys};
 pub(crate) use token::{Patience, await_keys, verify_token};
 pub use user_list::{ListFault, UserFiles, UserList, read_users};
 pub use verifier::{PasswordVerdict, Ticket, Verification, Verifier};
@@ -38,6 +40,7 @@ pub(crate) struct Standing {
 pub(crate) enum Awaited {
     Password(Ticket),
     Keys(KeysTicket),
+    Session(OidcTicket),
 }
 
 /// Who the client is, when that is known without waiting; otherwise what to wait for.

@@ -1,0 +1,1 @@
+//! Everything that providers and strangers do wrong.
