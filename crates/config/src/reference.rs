@@ -172,7 +172,9 @@ fn meaning(placeholder: &Placeholder) -> &'static str {
         Placeholder::UpstreamAddress => "the server that was chosen; needs a response",
         Placeholder::RequestId => "an identifier of this request",
         Placeholder::AuthUser => "who has logged in, behind `basic-auth`, `jwt` or `oidc`",
-        Placeholder::JwtClaim(_) => "a claim of the token, behind `jwt` or `oidc`; of a nested one the names with dots between them",
+        Placeholder::JwtClaim(_) => {
+            "a claim of the token, behind `jwt` or `oidc`; of a nested one the names with dots between them"
+        }
         Placeholder::StatusText => "what the status means, as in `Not Found`; in an `error-page`",
         Placeholder::TimeUnixMs => "milliseconds since 1970",
         Placeholder::Map(_) => "what the [`map`](#map) of that name has for its key",

@@ -328,7 +328,9 @@ fn row_of_oidc(refusal: OidcRefusal) -> Row {
         OidcRefusal::BadAnswer => (502, "oidc_bad_answer", "oidc issuer", "the log-in could not be verified"),
         OidcRefusal::TooLarge => (502, "oidc_session_too_large", "oidc", "what is known of this log-in fits into no cookies"),
         OidcRefusal::ProviderAway => (503, "oidc_provider_away", "oidc issuer", PROVIDER_AWAY),
-        OidcRefusal::KeysMissing => (503, "oidc_keys_missing", "storage", "log-ins cannot be verified yet; try again in a moment"),
+        OidcRefusal::KeysMissing => {
+            (503, "oidc_keys_missing", "storage", "log-ins cannot be verified yet; try again in a moment")
+        }
         OidcRefusal::Busy => (503, "oidc_busy", "oidc", "too many log-ins are under way; try again in a moment"),
     };
     Row { status, reason, setting: Some(setting), sentence }

@@ -295,12 +295,9 @@ impl CompiledStep {
             Step::Oidc(Some(oidc)) => CompiledStep::Oidc(Box::new(CompiledOidc::new(oidc))),
             Step::ClientAuth(_) => CompiledStep::ClientAuth,
             // One step is made of all that allow and deny together; nothing is left of an `off`.
-            Step::Allow(_)
-            | Step::Deny(_)
-            | Step::BasicAuth(None)
-            | Step::Csrf(None)
-            | Step::Jwt(None)
-            | Step::Oidc(None) => return Ok(None),
+            Step::Allow(_) | Step::Deny(_) | Step::BasicAuth(None) | Step::Csrf(None) | Step::Jwt(None) | Step::Oidc(None) => {
+                return Ok(None);
+            }
         }))
     }
 }

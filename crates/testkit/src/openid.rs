@@ -247,7 +247,8 @@ impl Shared {
         if self.state().behaviour.is_away {
             return Ok(());
         }
-        let Some(answer) = self.answer(&format!("{method} {path}"), &parameters(query), &parameters(&body), &authorization) else {
+        let Some(answer) = self.answer(&format!("{method} {path}"), &parameters(query), &parameters(&body), &authorization)
+        else {
             return self.misbehave(&mut writer);
         };
         let Answer { status, fields, body } = answer;

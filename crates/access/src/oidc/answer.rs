@@ -48,7 +48,9 @@ impl TokenAnswer {
         let object = object.ok_or(TokenAnswerFault::Unreadable)?;
         let text = |name: &str| match object.member(name).filter(|value| value.raw() != "null") {
             None => Ok(None),
-            Some(value) => value.text().filter(|text| is_token(text)).map(|text| Some(text.into())).ok_or(TokenAnswerFault::Unreadable),
+            Some(value) => {
+                value.text().filter(|text| is_token(text)).map(|text| Some(text.into())).ok_or(TokenAnswerFault::Unreadable)
+            }
         };
         let seconds = object.member("expires_in").and_then(|value| match value.text() {
             // Some providers write it as text.
@@ -75,8 +77,10 @@ mod tests {
 
     #[test]
     fn tokens_are_read_and_refusals_told_apart() {
-        let read = TokenAnswer::read(200, br#"{"access_token":"a","id_token":"i","refresh_token":null,"expires_in":"300","x":1}"#);
-        let expected = TokenAnswer { id_token: Some("i".into()), access_token: "a".into(), refresh_token: None, expires_in: Some(300) };
+        let read =
+            TokenAnswer::read(200, br#"{"access_token":"a","id_token":"i","refresh_token":null,"expires_in":"300","x":1}"#);
+        let expected =
+            TokenAnswer { id_token: Some("i".into()), access_token: "a".into(), refresh_token: None, expires_in: Some(300) };
         assert_eq!(read, Ok(expected));
         let check = |status: u16, body: &str, expected: TokenAnswerFault| {
             assert_eq!(TokenAnswer::read(status, body.as_bytes()), Err(expected), "{status} {body}");

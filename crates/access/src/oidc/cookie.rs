@@ -89,7 +89,8 @@ pub fn split_chunks(sealed: &str) -> Option<Vec<String>> {
     if count > CHUNKS_MAX {
         return None;
     }
-    let mut chunks: Vec<String> = sealed.as_bytes().chunks(room).map(|chunk| String::from_utf8_lossy(chunk).into_owned()).collect();
+    let mut chunks: Vec<String> =
+        sealed.as_bytes().chunks(room).map(|chunk| String::from_utf8_lossy(chunk).into_owned()).collect();
     if let Some(first) = chunks.first_mut() {
         first.insert_str(0, &format!("{count}."));
     }

@@ -132,12 +132,7 @@ pub struct LogOutToken {
 }
 
 impl LogOutToken {
-    pub fn verify(
-        token: &[u8],
-        keys: &KeySet,
-        expected: &Expectation<'_>,
-        now: f64,
-    ) -> Result<LogOutToken, LogOutTokenFault> {
+    pub fn verify(token: &[u8], keys: &KeySet, expected: &Expectation<'_>, now: f64) -> Result<LogOutToken, LogOutTokenFault> {
         let jws = Jws::parse(token, TOKEN_BYTES_MAX)?;
         jws.verify(keys)?;
         let claims = jws.into_claims()?;

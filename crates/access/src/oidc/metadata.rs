@@ -62,9 +62,8 @@ impl Metadata {
         };
         let endpoint = |name: &'static str| optional(name)?.ok_or(MetadataFault::Endpoint(name));
         let methods = document.member("token_endpoint_auth_methods_supported");
-        let has_method = |wanted: &str| {
-            methods.is_some_and(|methods| methods.elements().any(|one| one.text().as_deref() == Some(wanted)))
-        };
+        let has_method =
+            |wanted: &str| methods.is_some_and(|methods| methods.elements().any(|one| one.text().as_deref() == Some(wanted)));
         let says_issuer = document.member("authorization_response_iss_parameter_supported");
         Ok(Metadata {
             authorization_endpoint: endpoint("authorization_endpoint")?,
@@ -122,7 +121,8 @@ mod tests {
         check(document(""), "https://idp.example.com/realms/b", MetadataFault::OtherIssuer(ISSUER.into()));
         check(document(""), "https://idp.example.com/realms/a/", MetadataFault::OtherIssuer(ISSUER.into()));
         check("{}".into(), ISSUER, MetadataFault::OtherIssuer(String::new()));
-        for wrong in ["http://idp.example.com/token", "ftp://a", "https://", "https://user@idp.example.com/", "https://a/ b", "a"] {
+        for wrong in ["http://idp.example.com/token", "ftp://a", "https://", "https://user@idp.example.com/", "https://a/ b", "a"]
+        {
             let text = document("").replace("https://idp.example.com/token", wrong);
             check(text, ISSUER, MetadataFault::Endpoint("token_endpoint"));
         }

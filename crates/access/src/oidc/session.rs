@@ -48,7 +48,8 @@ impl Session {
     pub fn refreshed(&self, id_token: Option<IdToken>, answer: TokenAnswer, keeps_access: bool, now: u64) -> Session {
         let refresh_token = answer.refresh_token.clone().unwrap_or_else(|| self.refresh_token.clone());
         let answer = TokenAnswer { refresh_token: Some(refresh_token), ..answer };
-        let session = Session::begin(self.id, Duration::ZERO, id_token.unwrap_or_else(|| self.id_token.clone()), answer, keeps_access, now);
+        let session =
+            Session::begin(self.id, Duration::ZERO, id_token.unwrap_or_else(|| self.id_token.clone()), answer, keeps_access, now);
         Session { began: self.began, ends: self.ends, ..session }
     }
 

@@ -333,8 +333,7 @@ pub fn headers(lowering: &mut Lowering<'_>, children: &[&Line<'_>]) -> Vec<Claim
     for child in children {
         let name = child.read_argument(lowering, 0).map(Read::text);
         if child.property("claim").is_none() {
-            let diagnostic =
-                Diagnostic::error("missing-argument", child.location(), "a `header` here says what a claim says");
+            let diagnostic = Diagnostic::error("missing-argument", child.location(), "a `header` here says what a claim says");
             lowering.report(diagnostic.help("for example `header \"X-User\" claim=\"sub\"`"));
         }
         let claim = claim(lowering, child, "claim");

@@ -33,8 +33,8 @@ pub mod map;
 pub mod matching;
 pub mod memory;
 pub mod mirror;
-pub mod oidc;
 mod nested_route;
+pub mod oidc;
 pub mod pass_on;
 pub mod path_policy;
 pub mod pem;
@@ -349,7 +349,9 @@ pub mod tests {
                 format!("site \"localhost\" {{ jwt jwks=\"keys.json\" issuer=\"me\" {{\n{example}\n}}; respond 200; }}")
             }
             Place::Oidc => {
-                format!("site \"localhost\" {{ oidc issuer=\"https://idp.example.com\" client=\"me\" {{\n{example}\n}}; respond 200; }}")
+                format!(
+                    "site \"localhost\" {{ oidc issuer=\"https://idp.example.com\" client=\"me\" {{\n{example}\n}}; respond 200; }}"
+                )
             }
             Place::BasicAuth => format!("site \"localhost\" {{ basic-auth {{\n{example}\n}}; respond 200; }}"),
             Place::Match => format!("site \"localhost\" {{ route {{ match {{\n{example}\n}}; respond 200; }}; }}"),

@@ -27,8 +27,16 @@ pub static OIDC: Directive = Directive {
             "Who logs people in, exactly as the provider's document says it. That is at `/.well-known/openid-configuration` behind it.",
         ),
         Property::once("client", Kind::Text("an identifier"), "What the provider calls this site (`client_id`)."),
-        Property::once("secret", Kind::Secret("a secret"), "The client's secret. Without one PKCE speaks alone (a public client)."),
-        Property::many("scope", Kind::Text("a scope"), "What is asked for; `openid`, `profile` and `email` when left out. `openid` is always asked for."),
+        Property::once(
+            "secret",
+            Kind::Secret("a secret"),
+            "The client's secret. Without one PKCE speaks alone (a public client).",
+        ),
+        Property::many(
+            "scope",
+            Kind::Text("a scope"),
+            "What is asked for; `openid`, `profile` and `email` when left out. `openid` is always asked for.",
+        ),
         Property::once(
             "session",
             Kind::Duration { min: Duration::from_secs(60), max: Oidc::SESSION_MAX },
@@ -50,9 +58,21 @@ pub static OIDC: Directive = Directive {
             "Who goes there is logged out, here and at the provider; `/.tidegate/oidc/logout` when left out.",
         ),
         Property::once("after-logout", Kind::Text("a path"), "Where people are then; `/` when left out."),
-        Property::once("user", Kind::Text("a claim"), "What `{auth.user}` is; `sub` when left out, and for who has no such claim."),
-        Property::once("access-token", Kind::Text("a header name"), "The field in which the upstream gets the access token; in none when left out. `Authorization` has it behind `Bearer`."),
-        Property::once("id-token", Kind::Text("a header name"), "The field in which the upstream gets the ID token; in none when left out."),
+        Property::once(
+            "user",
+            Kind::Text("a claim"),
+            "What `{auth.user}` is; `sub` when left out, and for who has no such claim.",
+        ),
+        Property::once(
+            "access-token",
+            Kind::Text("a header name"),
+            "The field in which the upstream gets the access token; in none when left out. `Authorization` has it behind `Bearer`.",
+        ),
+        Property::once(
+            "id-token",
+            Kind::Text("a header name"),
+            "The field in which the upstream gets the ID token; in none when left out.",
+        ),
         Property::once("optional", Kind::Switch, "Whether who has not logged in goes on; `#false` when left out."),
         Property::once(
             "leeway",
@@ -72,7 +92,7 @@ pub static OIDC: Directive = Directive {
               `/.tidegate/oidc/login` and the log-out are answered in front of all routes of a site that has `oidc` anywhere.\n\n\
               `{jwt.email}` and the like are claims of the ID token, for steps behind this one. `require` lines that are not met are answered with 403. Of the `oidc` of a site and of its route the route's counts.",
     default: "nobody is asked",
-    example: "oidc issuer=\"https://idp.example.com\" client=\"tidegate\" secret=\"{env.OIDC_SECRET}\" user=\"email\" {\n    require \"groups\" contains=\"staff\"\n    header \"X-User\" claim=\"email\"\n}",
+    example: "oidc issuer=\"https://idp.example.com\" client=\"tidegate\" secret=\"a secret of the provider\" user=\"email\" {\n    require \"groups\" contains=\"staff\"\n    header \"X-User\" claim=\"email\"\n}",
     lower: Lower::Step(lower),
     ..Directive::PLAIN
 };
@@ -112,7 +132,8 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
     let is_off = match line.read_argument(lowering, 0) {
         Some(Read::Text(text)) => {
             let message = format!("`oidc` cannot be `{}`", shortened(text.shown()));
-            let help = format!("who logs people in is said by `issuer=`, as in `oidc issuer={}`", quoted(&shortened(text.shown())));
+            let help =
+                format!("who logs people in is said by `issuer=`, as in `oidc issuer={}`", quoted(&shortened(text.shown())));
             lowering.report(text.error("bad-value", message).help(help));
             false
         }
@@ -160,10 +181,13 @@ fn provider(lowering: &mut Lowering<'_>, line: &Line<'_>, parameters: &[&Line<'_
     for child in parameters {
         let mut arguments = child.read_arguments(lowering).into_iter().map(Read::text);
         let (Some(name), Some(value)) = (arguments.next(), arguments.next()) else { continue };
-        let is_one = !name.value.is_empty() && name.value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
+        let is_one =
+            !name.value.is_empty() && name.value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
         if !is_one || OWN_PARAMETERS.contains(&name.value.as_str()) {
             let message = format!("`{}` is not a parameter that can be added", shortened(name.shown()));
-            lowering.report(name.error("bad-value", message).help("for example `parameter \"prompt\" \"login\"`; scopes stand in `scope=`"));
+            lowering.report(
+                name.error("bad-value", message).help("for example `parameter \"prompt\" \"login\"`; scopes stand in `scope=`"),
+            );
         } else if value.value.len() > TEXT_BYTES_MAX {
             let message = format!("a parameter has at most {TEXT_BYTES_MAX} bytes");
             lowering.report(value.error("bad-value", message).help("requests for a log-in are addresses, and these have bounds"));
@@ -276,7 +300,8 @@ fn checked_path(lowering: &mut Lowering<'_>, text: &Text, value: &str, property:
     let is_fine = value.starts_with('/') && value.len() <= TEXT_BYTES_MAX && value.bytes().all(is_plain);
     if !is_fine || value.contains("//") || value.split('/').any(|segment| segment == "." || segment == "..") {
         let message = format!("`{property}=` is a path of this site, of letters, digits, `-`, `.`, `_` and `~`");
-        return lowering.refuse(text.error("bad-value", message).help(format!("for example `{property}=\"/.tidegate/oidc/{property}\"`")));
+        return lowering
+            .refuse(text.error("bad-value", message).help(format!("for example `{property}=\"/.tidegate/oidc/{property}\"`")));
     }
     Some(value.to_owned())
 }

@@ -108,12 +108,8 @@ impl Asking {
         nonce: &str,
         redirect: &str,
     ) -> LogInOutcome {
-        let grant = [
-            ("grant_type", "authorization_code"),
-            ("code", code),
-            ("redirect_uri", redirect),
-            ("code_verifier", verifier),
-        ];
+        let grant =
+            [("grant_type", "authorization_code"), ("code", code), ("redirect_uri", redirect), ("code_verifier", verifier)];
         let answer = match self.tokens(provider, &grant).await {
             Ok(answer) => answer,
             Err(TokensFault::Away) => return LogInOutcome::Away,
@@ -210,12 +206,7 @@ impl Asking {
         })
     }
 
-    async fn verify(
-        &self,
-        provider: &ProviderState,
-        token: &str,
-        nonce: Option<&str>,
-    ) -> Result<(IdToken, Claims), TokensFault> {
+    async fn verify(&self, provider: &ProviderState, token: &str, nonce: Option<&str>) -> Result<(IdToken, Claims), TokensFault> {
         let settings = &provider.settings;
         let leeway = provider.leeway.as_secs_f64();
         let mut may_wait = true;

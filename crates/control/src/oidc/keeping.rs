@@ -195,7 +195,8 @@ impl Keeping {
 
     async fn keep_revoked(&self, revocations: &[Revocation]) -> Result<(), String> {
         let store = self.store().await?;
-        let lock = wait_for_lock(&store, REVOKED_LOCK).await?.ok_or_else(|| format!("somebody else holds the lock `{REVOKED_LOCK}`"))?;
+        let lock =
+            wait_for_lock(&store, REVOKED_LOCK).await?.ok_or_else(|| format!("somebody else holds the lock `{REVOKED_LOCK}`"))?;
         let kept = async {
             let mut revoked = read_revoked(&store).await?;
             for revocation in revocations {
@@ -247,7 +248,13 @@ impl Keeping {
     }
 
     /// Tells other hosts what came of it.
-    pub async fn end_refresh(&self, provider: &ProviderState, generation: [u8; 16], outcome: &RefreshOutcome, lock: Option<Lock>) {
+    pub async fn end_refresh(
+        &self,
+        provider: &ProviderState,
+        generation: [u8; 16],
+        outcome: &RefreshOutcome,
+        lock: Option<Lock>,
+    ) {
         if let RefreshOutcome::Renewed(session) = outcome
             && let Err(fault) = self.keep_refreshed(provider, generation, session).await
         {

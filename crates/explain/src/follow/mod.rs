@@ -175,9 +175,7 @@ fn take_steps(answer: &mut Explanation, request: &Question, walked: Result<Walke
             answer.outcome = Outcome { status: Some(204), ..outcome(OutcomeKind::Responds) };
             answer.pool = None;
         }
-        Ok(Walked::UpToLogIn) => {
-            answer.notes.push("this is for who logs in; without that it is answered with 401".to_owned());
-        }
+        Ok(Walked::UpToLogIn(note)) => answer.notes.push(note),
         Ok(Walked::Through) => {}
     }
     if request.protocol.is_some() && is_own_success(&answer.outcome) {

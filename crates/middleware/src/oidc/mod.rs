@@ -153,7 +153,8 @@ impl OidcOfSite {
             let Step::Oidc(Some(oidc)) = step else { continue };
             let compiled = CompiledOidc::new(oidc);
             // Of those that share sessions each has addresses of its own.
-            let is_known = |known: &CompiledOidc| known.id == compiled.id && known.settings.callback == compiled.settings.callback;
+            let is_known =
+                |known: &CompiledOidc| known.id == compiled.id && known.settings.callback == compiled.settings.callback;
             if !all.iter().any(is_known) {
                 all.push(compiled);
             }

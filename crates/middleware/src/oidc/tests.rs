@@ -55,7 +55,11 @@ fn cookies_of_log_ins_are_taken_out_and_others_stay() {
     check(&["Cookie: a=b; __Host-other=1"], &["Cookie: a=b; __Host-other=1"], None);
     check(&[&format!("Cookie: {session}0=1.x")], &[], Some("x"));
     check(&[&format!("Cookie: a=b; {session}0=2.x;c=d;  {session}1=y ; {flows}=f")], &["cookie: a=b; c=d"], Some("xy"));
-    check(&[&format!("Cookie: {session}1=y"), "A: b", &format!("Cookie: {session}0=2.x; z=1")], &["A: b", "cookie: z=1"], Some("xy"));
+    check(
+        &[&format!("Cookie: {session}1=y"), "A: b", &format!("Cookie: {session}0=2.x; z=1")],
+        &["A: b", "cookie: z=1"],
+        Some("xy"),
+    );
     check(&[&format!("Cookie: {session}0=2.x")], &[], None);
     check(&[&format!("Cookie: {session}0")], &[], None);
 }

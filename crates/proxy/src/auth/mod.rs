@@ -9,8 +9,8 @@ mod user_list;
 mod verifier;
 
 pub(crate) use keys::KeysTicket;
-use oidc::OidcTicket;
 pub use keys::{IssuerKeys, KeyFileFault, KeySets, Lack, read_keys};
+use oidc::OidcTicket;
 pub(crate) use token::{Patience, await_keys, verify_token};
 pub use user_list::{ListFault, UserFiles, UserList, read_users};
 pub use verifier::{PasswordVerdict, Ticket, Verification, Verifier};

@@ -12,8 +12,8 @@ use std::borrow::Cow;
 use tidegate_exchange::Pooled;
 use tidegate_middleware::errors::begin_answer;
 use tidegate_middleware::{
-    After, DryRun, Halt, Limited, OidcAddress, OidcOfRequest, OidcRefusal, Refusal, Walk, apply_request, compiled_basic_auth_of, compiled_jwt_of,
-    compiled_oidc_of,
+    After, DryRun, Halt, Limited, OidcAddress, OidcOfRequest, OidcRefusal, Refusal, Walk, apply_request, compiled_basic_auth_of,
+    compiled_jwt_of, compiled_oidc_of,
 };
 use tidegate_transport::Sock;
 

@@ -125,7 +125,9 @@ fn a_log_in_returns_to_the_page_and_a_session_is_good_on_every_host() {
     assert_eq!(asked.status, 302, "{}", asked.head);
     assert_eq!(asked.field("cache-control"), Some("no-store"));
     let location = asked.location().to_owned();
-    for wanted in ["response_type=code", "client_id=tidegate", "scope=openid%20profile%20email", "code_challenge_method=S256", "nonce="] {
+    for wanted in
+        ["response_type=code", "client_id=tidegate", "scope=openid%20profile%20email", "code_challenge_method=S256", "nonce="]
+    {
         assert!(location.contains(wanted), "{wanted} is not in {location}");
     }
     let query = location.split_once('?').expect("a query").1;
@@ -214,7 +216,12 @@ fn what_is_no_navigation_begins_no_log_in() {
     check("GET", "Accept: text/html\r\nX-Requested-With: XMLHttpRequest\r\n", "", 401);
     check("POST", "Sec-Fetch-Mode: navigate\r\nAccept: text/html\r\nContent-Type: text/plain\r\n", "a", 401);
     check("PUT", "Accept: text/html\r\n", "a", 401);
-    check("GET", "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-Fetch-Mode: websocket\r\n", "", 401);
+    check(
+        "GET",
+        "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-Fetch-Mode: websocket\r\n",
+        "",
+        401,
+    );
 }
 
 #[test]
@@ -232,7 +239,17 @@ fn a_log_in_is_asked_for_by_its_address_and_returns_to_this_site_only() {
     };
     check("/reports?a=b", "/reports?a=b");
     check("%2Freports%3Fa%3Db", "/reports?a=b");
-    for refused in ["//evil.example", "%2F%2Fevil.example", "/%5Cevil.example", "%5C%5Cevil.example", "https://evil.example/", "evil", "/%09/evil.example", "/a%0D%0ASet-Cookie:x", ""] {
+    for refused in [
+        "//evil.example",
+        "%2F%2Fevil.example",
+        "/%5Cevil.example",
+        "%5C%5Cevil.example",
+        "https://evil.example/",
+        "evil",
+        "/%09/evil.example",
+        "/a%0D%0ASet-Cookie:x",
+        "",
+    ] {
         check(refused, "/");
     }
 }

@@ -165,7 +165,8 @@ fn keep<S: Sock>(
         tracing::error!(
             issuer = oidc.settings.provider.issuer,
             bytes = sealed.len(),
-            remedy = "have the provider put less into its tokens (groups, roles), ask for fewer scopes, or leave out `access-token=`",
+            remedy =
+                "have the provider put less into its tokens (groups, roles), ask for fewer scopes, or leave out `access-token=`",
             "a session is longer than cookies may be"
         );
         return Err(OidcRefusal::TooLarge);

@@ -13,9 +13,7 @@ pub(crate) use addresses::{answer_address, send_redirect};
 pub(crate) use check::{OidcNews, OidcTicket, await_session, check_session};
 pub use opened::OpenedSessions;
 pub use reply::Reply;
-pub use shared::{
-    Errand, FoundProvider, LogInOutcome, LogOutOutcome, OidcShared, ProviderState, RefreshOutcome, SessionState,
-};
+pub use shared::{Errand, FoundProvider, LogInOutcome, LogOutOutcome, OidcShared, ProviderState, RefreshOutcome, SessionState};
 
 use crate::surroundings::Surroundings;
 use aws_lc_rs::rand;

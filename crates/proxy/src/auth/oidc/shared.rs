@@ -113,11 +113,25 @@ pub enum LogOutOutcome {
 
 /// What the thread is to do.
 pub enum Errand {
-    LogIn { provider: Arc<ProviderState>, code: String, verifier: String, nonce: String, redirect: String, reply: Reply<LogInOutcome> },
-    Refresh { provider: Arc<ProviderState>, session: Arc<Session> },
+    LogIn {
+        provider: Arc<ProviderState>,
+        code: String,
+        verifier: String,
+        nonce: String,
+        redirect: String,
+        reply: Reply<LogInOutcome>,
+    },
+    Refresh {
+        provider: Arc<ProviderState>,
+        session: Arc<Session>,
+    },
     /// Sessions that somebody has ended here.
     Revoke(Vec<Revocation>),
-    LogOut { providers: Vec<Arc<ProviderState>>, token: Vec<u8>, reply: Reply<LogOutOutcome> },
+    LogOut {
+        providers: Vec<Arc<ProviderState>>,
+        token: Vec<u8>,
+        reply: Reply<LogOutOutcome>,
+    },
 }
 
 /// Nobody can do it now.
@@ -261,12 +275,7 @@ impl OidcShared {
     }
 
     /// The session that takes the place of one whose tokens are about to end.
-    pub fn refresh(
-        &self,
-        provider: &Arc<ProviderState>,
-        session: &Session,
-        now: Instant,
-    ) -> Result<Refreshing, ErrandsBusy> {
+    pub fn refresh(&self, provider: &Arc<ProviderState>, session: &Session, now: Instant) -> Result<Refreshing, ErrandsBusy> {
         let generation = session.generation();
         let mut flights = lock(&self.flights);
         match flights.get_mut(&generation) {

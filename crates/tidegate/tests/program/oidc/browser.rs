@@ -73,10 +73,6 @@ impl Browser {
         }
     }
 
-    pub fn forget(&self, name_part: &str) {
-        self.cookies.lock().expect("no panic").retain(|(_, name), _| !name.contains(name_part));
-    }
-
     /// A page that somebody goes to.
     pub fn go(&self, at: SocketAddr, host: &str, target: &str) -> Answer {
         let fields = "Sec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\nAccept: text/html,*/*;q=0.8\r\n";
@@ -91,7 +87,8 @@ impl Browser {
     pub fn ask(&self, at: SocketAddr, method: &str, host: &str, target: &str, fields: &str, body: &str) -> Answer {
         let cookies = self.cookies_for(host);
         let cookies = if cookies.is_empty() { String::new() } else { format!("Cookie: {cookies}\r\n") };
-        let length = if body.is_empty() && method == "GET" { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
+        let length =
+            if body.is_empty() && method == "GET" { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
         let head = format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{fields}{cookies}{length}\r\n");
         let answer = exchange(at, &format!("{head}{body}"));
         self.take_cookies(host, &answer);
@@ -103,8 +100,10 @@ impl Browser {
         for line in answer.fields("set-cookie") {
             let mut parts = line.split("; ");
             let (name, value) = parts.next().and_then(|pair| pair.split_once('=')).expect("a cookie");
-            let attributes: HashMap<String, &str> =
-                parts.map(|part| part.split_once('=').unwrap_or((part, ""))).map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
+            let attributes: HashMap<String, &str> = parts
+                .map(|part| part.split_once('=').unwrap_or((part, "")))
+                .map(|(name, value)| (name.to_ascii_lowercase(), value))
+                .collect();
             assert!(attributes.contains_key("secure") && attributes.contains_key("httponly"), "{line}");
             assert_eq!(attributes["samesite"], "Lax", "{line}");
             assert!(line.len() <= 4096, "no browser keeps a cookie of {} bytes", line.len());
