@@ -138,7 +138,8 @@ fn a_browser_logs_in_refreshes_in_many_tabs_and_logs_out() {
     let [redirect, after, back_channel] =
         ["/.tidegate/oidc/callback", "/after", "/.tidegate/oidc/back-channel"].map(|path| format!("{origin}{path}"));
     // The provider comes later than the site, which is none the worse for it.
-    let arguments = [&port.to_string(), &redirect, &after, &back_channel].map(String::as_str);
+    let port_text = port.to_string();
+    let arguments = [&port_text, &redirect, &after, &back_channel].map(String::as_str);
     let provider = Provider::start(&packages, "certified", include_str!("openid/certified.mjs"), &arguments);
     proxy.wait_for_log("the provider of log-ins was found").expect("it is found");
     let _only = crate::only_browser();
