@@ -8,12 +8,14 @@ mod keeping;
 
 use asking::Asking;
 use keeping::Keeping;
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tidegate_access::oidc::{LogOutToken, Revocation, Session};
+use tidegate_access::oidc::{LogOutToken, ProviderId, Revocation, Session};
 use tidegate_model::Storage;
 use tidegate_outbound::{HttpsClient, Trust};
 use tidegate_proxy::auth::oidc::{Errand, LogInOutcome, LogOutOutcome, OidcShared, ProviderState, RefreshOutcome, Reply};
@@ -22,8 +24,8 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::sleep;
 
-/// Questions on their way, so that a thousand log-ins at a provider that hangs take no thousand connections.
-const QUESTIONS_MAX: usize = 64;
+/// Questions to one provider on their way, so that a thousand log-ins at one that hangs take no thousand connections.
+const QUESTIONS_MAX: usize = 32;
 /// How often the storage is looked at for sessions that are over: every host refuses them within 5 s.
 const LOOK_PERIOD: Duration = Duration::from_secs(2);
 /// Threads that may be looking up a name that hangs, or be at a file of the storage.
@@ -78,7 +80,8 @@ struct Surroundings {
     process: Arc<ProcessState>,
     asking: Asking,
     keeping: Keeping,
-    places: Semaphore,
+    /// Of each provider its own: one that hangs keeps nobody from the others.
+    places: RefCell<HashMap<ProviderId, Rc<Semaphore>>>,
 }
 
 async fn run(process: Arc<ProcessState>, state_dir: PathBuf, wake: Arc<Notify>, mut changes: watch::Receiver<Storage>) {
@@ -89,7 +92,7 @@ async fn run(process: Arc<ProcessState>, state_dir: PathBuf, wake: Arc<Notify>, 
     let around = Rc::new(Surroundings {
         asking: Asking::new(client, process.clone()),
         keeping: Keeping::new(process.clone(), state_dir),
-        places: Semaphore::new(QUESTIONS_MAX),
+        places: RefCell::default(),
         process,
     });
     let storage = changes.borrow_and_update().clone();
@@ -124,8 +127,6 @@ fn discover(around: &Rc<Surroundings>, wake: &Arc<Notify>) {
         if provider.begin(Instant::now()) {
             let (around, wake) = (around.clone(), wake.clone());
             spawn_local(async move {
-                // Never closed.
-                let _place = around.places.acquire().await;
                 around.asking.discover(&provider).await;
                 wake.notify_one();
             });
@@ -141,9 +142,24 @@ fn next_discovery(shared: &OidcShared) -> Duration {
 }
 
 impl Surroundings {
+    /// Places at a provider. There are as many as a configuration names, and those of others go.
+    fn places_at(&self, provider: &ProviderState) -> Rc<Semaphore> {
+        let mut places = self.places.borrow_mut();
+        places.retain(|id, places| *id == provider.id || Rc::strong_count(places) > 1);
+        places.entry(provider.id).or_insert_with(|| Rc::new(Semaphore::new(QUESTIONS_MAX))).clone()
+    }
+
     async fn run_errand(&self, errand: Errand) {
+        let asked = match &errand {
+            Errand::LogIn { provider, .. } | Errand::Refresh { provider, .. } => Some(self.places_at(provider)),
+            Errand::LogOut { providers, .. } => providers.first().map(|provider| self.places_at(provider)),
+            Errand::Revoke(_) => None,
+        };
         // Never closed.
-        let _place = self.places.acquire().await;
+        let _place = match &asked {
+            Some(places) => places.acquire().await.ok(),
+            None => None,
+        };
         match errand {
             Errand::LogIn { provider, code, verifier, nonce, redirect, reply } => {
                 let outcome = self.asking.log_in(&provider, (&code, &verifier), &nonce, &redirect).await;

@@ -64,12 +64,12 @@ pub static OIDC: Directive = Directive {
             "What `{auth.user}` is; `sub` when left out, and for who has no such claim.",
         ),
         Property::once(
-            "access-token",
+            "forward-access",
             Kind::Text("a header name"),
             "The field in which the upstream gets the access token; in none when left out. `Authorization` has it behind `Bearer`.",
         ),
         Property::once(
-            "id-token",
+            "forward-id",
             Kind::Text("a header name"),
             "The field in which the upstream gets the ID token; in none when left out.",
         ),
@@ -156,8 +156,8 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
         user: jwt::claim(lowering, line, "user").unwrap_or_else(|| Oidc::USER.to_owned()),
         requirements: jwt::requirements(lowering, &of("require")),
         headers: jwt::headers(lowering, &of("header")),
-        access_token: field(lowering, line, "access-token"),
-        id_token: field(lowering, line, "id-token"),
+        access_token: field(lowering, line, "forward-access"),
+        id_token: field(lowering, line, "forward-id"),
         is_optional: line.switch(lowering, "optional").unwrap_or(false),
         leeway: line.duration(lowering, "leeway").unwrap_or(Oidc::LEEWAY),
         provider: provider?,
@@ -300,8 +300,7 @@ fn checked_path(lowering: &mut Lowering<'_>, text: &Text, value: &str, property:
     let is_fine = value.starts_with('/') && value.len() <= TEXT_BYTES_MAX && value.bytes().all(is_plain);
     if !is_fine || value.contains("//") || value.split('/').any(|segment| segment == "." || segment == "..") {
         let message = format!("`{property}=` is a path of this site, of letters, digits, `-`, `.`, `_` and `~`");
-        return lowering
-            .refuse(text.error("bad-value", message).help(format!("for example `{property}=\"/.tidegate/oidc/{property}\"`")));
+        return lowering.refuse(text.error("bad-value", message).help(format!("for example `{property}=\"/goodbye\"`")));
     }
     Some(value.to_owned())
 }
@@ -356,8 +355,8 @@ pub fn write(line: &mut Writer, oidc: &Oidc) {
     line.unless(&Oidc::LOGOUT, "logout", &logout.as_str(), ToString::to_string);
     line.unless(&Oidc::AFTER_LOGOUT, "after-logout", &after_logout.as_str(), ToString::to_string);
     line.unless(&Oidc::USER, "user", &user.as_str(), ToString::to_string);
-    line.optional("access-token", access_token.as_ref());
-    line.optional("id-token", id_token.as_ref());
+    line.optional("forward-access", access_token.as_ref());
+    line.optional("forward-id", id_token.as_ref());
     line.switch_unless(false, "optional", *is_optional);
     line.unless(&Oidc::LEEWAY, "leeway", leeway, duration);
     line.lines(|lines| {

@@ -140,7 +140,7 @@ fn cookies_that_were_changed_are_no_session() {
 #[test]
 fn long_tokens_lie_in_several_cookies_and_too_long_ones_log_nobody_in() {
     let provider = OpenIdProvider::start();
-    let proxy = host(&provider, "", "access-token=\"Authorization\" id-token=\"X-Id\"", "");
+    let proxy = host(&provider, "", "forward-access=\"Authorization\" forward-id=\"X-Id\"", "");
     let groups = |count: usize| {
         let groups: Vec<String> = (0..count).map(|number| format!("/a/group/of/many/{number:05}")).collect();
         vec![("roles".to_owned(), json!(groups))]
@@ -177,7 +177,7 @@ fn upstreams_get_tokens_where_they_are_asked_for_and_clients_set_none() {
     let config = |optional: &str| {
         format!(
             "admin \"127.0.0.1:{{admin}}\"\nsite \"http://{HOST}:{{port}}\" {{\n    oidc issuer=\"{}\" client=\"tidegate\" secret=\"{}\" user=\"email\" \
-             access-token=\"Authorization\" id-token=\"X-Id\" {optional} {{ header \"X-Mail\" claim=\"email\" }}\n    respond 200 body=\"{page}\"\n}}\n",
+             forward-access=\"Authorization\" forward-id=\"X-Id\" {optional} {{ header \"X-Mail\" claim=\"email\" }}\n    respond 200 body=\"{page}\"\n}}\n",
             provider.issuer(),
             tidegate_testkit::openid::SECRET
         )
