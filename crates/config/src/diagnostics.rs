@@ -15,6 +15,8 @@ pub enum Severity {
     Error,
     /// The configuration is taken, and probably does not do what was meant.
     Warning,
+    /// Nothing is wrong; somebody who reads the text alone might not expect it.
+    Note,
 }
 
 /// The texts that were read, for rendering and for turning offsets into lines.
@@ -172,6 +174,10 @@ impl Diagnostic {
 
     pub fn warning(code: &'static str, location: Location, message: impl Into<Cow<'static, str>>) -> Diagnostic {
         Diagnostic { severity: Severity::Warning, ..Diagnostic::error(code, location, message) }
+    }
+
+    pub fn remark(code: &'static str, location: Location, message: impl Into<Cow<'static, str>>) -> Diagnostic {
+        Diagnostic { severity: Severity::Note, ..Diagnostic::error(code, location, message) }
     }
 
     /// From here on, nothing is added that was put together.
@@ -427,6 +433,7 @@ fn render_one(diagnostic: &Diagnostic, sources: &Sources, renderer: &Renderer, o
     let level = match diagnostic.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
+        Severity::Note => Level::NOTE,
     };
     let mut group = Group::with_title(level.primary_title(diagnostic.message.as_ref()).id(diagnostic.code));
     let main = &diagnostic.primary;

@@ -28,6 +28,7 @@ mod remembered;
 mod schema;
 mod slips;
 mod spans;
+mod step_order;
 mod syntax;
 mod table;
 mod traefik_rule;

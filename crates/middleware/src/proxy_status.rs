@@ -51,6 +51,7 @@ fn error_type(refusal: Refusal) -> &'static str {
         | Refusal::Oidc(_)
         | Refusal::RateLimited { .. }
         | Refusal::ConcurrencyLimited { .. }
+        | Refusal::HeaderName
         | Refusal::TraceMethod
         | Refusal::ConnectMethod
         | Refusal::ConnectProtocol

@@ -37,6 +37,8 @@ pub enum Refusal {
     Rewrite(RewriteError),
     /// `Host` would be set to something that is none, by a text of the client.
     HostOfStep,
+    /// A name that servers may read as another one, where such are refused.
+    HeaderName,
     /// The location of a redirect would have dot segments.
     RedirectEscapesRoot,
     /// The location of a redirect would be empty: a map has nothing for the request.
@@ -255,6 +257,7 @@ impl Refusal {
             }
             Refusal::Rewrite(error) => (error.status(), error.reason(), Some("rewrite"), sentence_of_rewrite(error)),
             Refusal::HostOfStep => (400, "host_of_step", Some("request-header"), NOT_VALID),
+            Refusal::HeaderName => (400, "header_name", Some("header-names"), NOT_VALID),
             Refusal::RedirectEscapesRoot => (400, "redirect_escapes_root", Some("redirect"), NOT_VALID),
             Refusal::RedirectNowhere => (404, "redirect_nowhere", Some("redirect"), "there is no such page"),
             Refusal::Denied => (403, "client_denied", Some("allow, deny"), "this client may not ask for it"),

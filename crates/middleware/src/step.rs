@@ -19,7 +19,7 @@ use crate::rate_limit::CompiledRateLimit;
 use crate::refusal::Refusal;
 use crate::rewrite::{AddPrefix, Rewrite, RewriteError, StripPrefix};
 use tidegate_limiting::Tables;
-use tidegate_model::{PathPolicy, Step};
+use tidegate_model::{PathPolicy, Phase, Step, phases};
 use tidegate_wire::head::{HeaderId, RequestHead, ResponseHead};
 
 #[derive(Debug)]
@@ -30,8 +30,12 @@ pub enum CompiledStep {
     StripPrefix(StripPrefix),
     AddPrefix(AddPrefix),
     BodyLimit(BodyLimit),
-    /// At most one of a route, before the others.
+    /// Answers what browsers ask before other requests, where a `cors` is. First of all, since they ask without
+    /// credentials.
+    Preflight,
+    /// At most one of a route.
     Access(Access),
+    /// What is written into answers.
     Cors(Box<CompiledCors>),
     /// At most one of a route.
     Csrf(Box<CompiledCsrf>),
@@ -58,7 +62,8 @@ pub struct Scope<'a> {
     pub path_policy: PathPolicy,
 }
 
-/// The steps of a route in the order in which they run: who may ask at all, then its site's, then its own.
+/// The steps of a route in the order in which they run: in their [`Phase`]s, and within each its site's in
+/// front of its own.
 pub fn compile_steps(scope: Scope<'_>, site_steps: &[Step], route_steps: &[Step]) -> Result<Box<[CompiledStep]>, CompileError> {
     let of_site = site_steps.iter().map(|step| (step, Scope { route: "", ..scope }));
     let all = of_site.chain(route_steps.iter().map(|step| (step, scope)));
@@ -71,10 +76,27 @@ pub fn compile_steps(scope: Scope<'_>, site_steps: &[Step], route_steps: &[Step]
     let requires_certificate = requires_certificate(site_steps.iter().chain(route_steps));
     let is_demand = |(_, (step, _)): &(usize, (&Step, Scope<'_>))| matches!(step, Step::ClientAuth(_));
     let first_demand = all.clone().enumerate().find(is_demand).map(|(position, _)| position);
-    let mut compiled = Vec::with_capacity(site_steps.len() + route_steps.len());
-    compiled.extend(Access::of(site_steps.iter().chain(route_steps))?.map(CompiledStep::Access));
-    for (position, (step, scope)) in all.enumerate() {
+    let mut access = Access::of(site_steps.iter().chain(route_steps))?.map(CompiledStep::Access);
+    let all: Vec<(&Step, Scope<'_>)> = all.collect();
+    let steps: Vec<&Step> = all.iter().map(|(step, _)| *step).collect();
+    let mut compiled = Vec::with_capacity(all.len() + 1);
+    if steps.iter().any(|step| matches!(step, Step::Cors(_))) {
+        compiled.push(CompiledStep::Preflight);
+    }
+    // What `cors` writes into answers stays where it is written, among the other steps that do so.
+    let turn = |(position, phase): (usize, Phase)| match steps[position] {
+        Step::Cors(_) => (Phase::AsWritten, position),
+        _ => (phase, position),
+    };
+    let mut turns: Vec<(Phase, usize)> = phases(&steps).into_iter().enumerate().map(turn).collect();
+    turns.sort_unstable();
+    for (_, position) in turns {
+        let (step, scope) = all[position];
         let is_overruled = match step {
+            Step::Allow(_) | Step::Deny(_) => {
+                compiled.extend(access.take());
+                continue;
+            }
             Step::BasicAuth(_) => Some(position) != last_auth,
             Step::Jwt(_) => Some(position) != last_jwt,
             Step::Oidc(_) => Some(position) != last_oidc,
@@ -146,11 +168,11 @@ pub fn apply_request<'s>(
             CompiledStep::BodyLimit(limit) => walk.after.body_limit = Some(*limit),
             CompiledStep::Access(access) if !access.lets_through(head, context) => return Err(Refusal::Denied),
             CompiledStep::Access(_) => {}
-            CompiledStep::Cors(_) if CompiledCors::is_preflight(head) => {
+            CompiledStep::Preflight if CompiledCors::is_preflight(head) => {
                 walk.after.is_preflight = true;
                 break;
             }
-            CompiledStep::Cors(_) => {}
+            CompiledStep::Preflight | CompiledStep::Cors(_) => {}
             CompiledStep::Csrf(csrf) if !csrf.lets_through(head) => return Err(Refusal::CrossOrigin),
             CompiledStep::Csrf(_) => {}
             CompiledStep::ClientAuth if !client_auth::lets_through(context) => return Err(Refusal::NoClientCertificate),
@@ -198,6 +220,7 @@ pub fn apply_paths(
             CompiledStep::RequestHeader(_)
             | CompiledStep::ResponseHeader(_)
             | CompiledStep::BodyLimit(_)
+            | CompiledStep::Preflight
             | CompiledStep::Access(_)
             | CompiledStep::Cors(_)
             | CompiledStep::Csrf(_)
@@ -227,6 +250,7 @@ pub fn changes_response(steps: &[CompiledStep]) -> bool {
         | CompiledStep::StripPrefix(_)
         | CompiledStep::AddPrefix(_)
         | CompiledStep::BodyLimit(_)
+        | CompiledStep::Preflight
         | CompiledStep::Access(_)
         | CompiledStep::Csrf(_)
         | CompiledStep::ClientAuth
@@ -257,6 +281,7 @@ pub fn apply_response(
             | CompiledStep::StripPrefix(_)
             | CompiledStep::AddPrefix(_)
             | CompiledStep::BodyLimit(_)
+            | CompiledStep::Preflight
             | CompiledStep::Access(_)
             | CompiledStep::Csrf(_)
             | CompiledStep::BasicAuth(_)
@@ -343,6 +368,7 @@ mod tests {
     use crate::fixtures::{context, lines, request, target, template};
     use crate::limited::Limited;
     use crate::rewrite::RewriteError;
+    use tidegate_access::{Identity, LogIn};
     use tidegate_limiting::Tables;
     use tidegate_model::{
         AccessRule, AuthUsers, BasicAuth, CountBy, HeaderChange, HeaderOperation, PathPolicy, Rate, RateLimit, Step,
@@ -410,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preflight_ends_the_steps_and_not_who_may() {
+    fn a_preflight_ends_the_steps_before_anybody_is_refused() {
         let cors = tidegate_model::Cors {
             origins: tidegate_model::Origins::Any,
             methods: Vec::new(),
@@ -430,9 +456,9 @@ mod tests {
         };
         let network = |text: &str| AccessRule::from(vec![text.parse().expect("a network")]);
         check(Step::BodyLimit { bytes_max: 1 }, Ok(true));
-        check(Step::Deny(network("0.0.0.0/0")), Err(Refusal::Denied));
-        check(Step::Allow(network("0.0.0.0/0")), Ok(true));
-        check(Step::BasicAuth(Some(auth("Staff"))), Ok(false));
+        check(Step::Deny(network("0.0.0.0/0")), Ok(true));
+        check(Step::BasicAuth(Some(auth("Staff"))), Ok(true));
+        check(one_an_hour(None), Ok(true));
     }
 
     fn auth(realm: &str) -> BasicAuth {
@@ -450,11 +476,12 @@ mod tests {
         let steps = compile_steps(&[], &steps).expect("steps of the test");
         let (mut walk, mut head) = (Walk::default(), request("/a/a/x", "example.com", &["Authorization: Basic YTpi"]));
         let mut go_on = |user: Option<&str>| {
-            let context = Context { user, ..context() };
+            let identity = user.map(|user| Identity::of_name(user, LogIn::Password));
+            let context = Context { identity: identity.as_ref(), ..context() };
             let halt = walk_on(&steps, &mut walk, &mut head, &context, &mut Scratch::default()).expect("no refusal");
             (matches!(halt, Halt::Authenticate(_)), lines(&head.fields), target(&head))
         };
-        assert_eq!(go_on(None), (true, vec!["Authorization: Basic YTpi".to_owned()], "/a/x".to_owned()));
+        assert_eq!(go_on(None), (true, vec!["Authorization: Basic YTpi".to_owned()], "/a/a/x".to_owned()));
         assert_eq!(go_on(Some("bob")), (false, vec!["User: bob /a/x".to_owned()], "/a/x".to_owned()));
     }
 

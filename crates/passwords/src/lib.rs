@@ -13,7 +13,7 @@ pub use hash::{
     ARGON2_MEMORY_KIB_MAX, ARGON2_WORK_KIB_MAX, BCRYPT_COST_MAX, HashFault, NotVerified, PasswordHash, SHA_CRYPT_ROUNDS_MAX,
 };
 pub use make::{Algorithm, CannotHash, make_hash};
-pub use users::{FILE_BYTES_MAX, Found, LineFault, USER_NAME_BYTES_MAX, USERS_MAX, User, UserFault, Users};
+pub use users::{FILE_BYTES_MAX, Found, LineFault, USER_NAME_BYTES_MAX, USERS_MAX, UserFault, Users};
 
 /// Longer passwords are refused without a look. What SHA-crypt costs grows with the square of the length.
 pub const PASSWORD_BYTES_MAX: usize = 1024;

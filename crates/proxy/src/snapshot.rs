@@ -21,8 +21,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_limiting::Tables;
 use tidegate_middleware::{
-    CompiledCompress, CompiledLog, CompiledStep, ErrorPages, IdentityFields, OidcOfSite, Scope, TrailerRules, basic_auth_of,
-    changes_response, compile_steps, compiled_oidc_of, has_limits, jwt_of,
+    CompiledCompress, CompiledLog, CompiledStep, ErrorPages, HeaderNameRules, IdentityFields, OidcOfSite, Scope, TrailerRules,
+    basic_auth_of, changes_response, compile_steps, compiled_oidc_of, has_limits, jwt_of,
 };
 use tidegate_model::listening::{
     Answering, ListenerProtocol, Listening, listening_shared, passthrough_name, proxy_protocol_from, redirect_site, site_name,
@@ -259,6 +259,8 @@ pub struct CompiledRoute {
     pub oidc: Option<Arc<ProviderState>>,
     /// For a route with a `jwt`: the keys of its issuers, in their order.
     pub issuers: Box<[Arc<IssuerKeys>]>,
+    /// What is made of names that servers may read as others.
+    pub header_names: HeaderNameRules,
     /// What goes on of what stands behind bodies.
     pub trailers: TrailerRules,
 }
@@ -541,6 +543,7 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
         issuers: keys.map_err(|error| fault(&error))?,
         oidc: compiled_oidc_of(&steps).map(|step| oidc.provider(step, Instant::now())),
         trailers: TrailerRules::new(site.steps.iter().chain(&route.steps), options.pass_on.unwrap_or_default(), identity),
+        header_names: HeaderNameRules::new(options.header_names.unwrap_or_default(), site.all_steps()),
         decompress: options.decompress.on().copied(),
         compress: options.compress.on().map(|compress| Box::new(CompiledCompress::new(compress))),
         has_limits: has_limits(&steps),
@@ -552,7 +555,7 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
         timeouts: options.timeouts,
         mirrors: options.mirrors.named.into_iter().map(mirror).collect::<Result<_, _>>()?,
         log: CompiledLog::new(&options.log).map(Box::new),
-        cache: cache.map(|cache| Box::new(RouteCache::new(cache, name, &route.matches, tier))),
+        cache: cache.map(|cache| Box::new(RouteCache::new(cache, (name, identity), &route.matches, tier))),
     })
 }
 

@@ -37,8 +37,8 @@ pub static BASIC_AUTH: Directive = Directive {
               and SHA-crypt (`$5$`, `$6$`) are taken; plain text, MD5 (`apr1`), `{SHA}` and `crypt` are refused when the file is read. `tidegate hash-password` makes a hash.\n\n\
               A hash may cost a second, not a minute: bcrypt up to 15, Argon2 up to 256 MiB and 1 GiB over all its passes, SHA-crypt up to 1,000,000 rounds. Verifying happens in threads of its own, \
               never in those that answer requests, and once for ten minutes of the same password. When too many wait for it, further ones are answered with 503, `passwords_busy`.\n\n\
-              Of the `basic-auth` of a site and of its route the route's counts. `{auth.user}` is the name, for steps behind this one and for the access log. `allow` and `deny` are looked at first, wherever they \
-              stand. Preflights, which browsers send without credentials, are answered by a `cors` in front of this step.\n\n\
+              Of the `basic-auth` of a site and of its route the route's counts. `{auth.user}` is the name, for all other steps and for the access log. Preflights that a `cors` answers, which browsers send without \
+              credentials, `allow`, `deny` and limits by client come before it, wherever they stand; all else comes behind it.\n\n\
               Names and passwords are sent with each request and not hidden by anything but TLS.",
     default: "nobody is asked",
     example: "basic-auth realm=\"Staff\" {\n    user \"alice\" \"$2y$12$GhvMmNVjRW29ulnudl.LbuAnUtN/LRfe1JsBm1Xu6LE3059z5Tr8m\"\n}",

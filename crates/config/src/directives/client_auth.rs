@@ -64,7 +64,7 @@ pub static CLIENT_AUTH: Directive = Directive {
     details: "The site has to ask for it in the handshake, with `client-auth ca=\"…\" mode=\"request\"` in its `tls`: TLS 1.3 has no renegotiation, HTTP/2 forbids it, and the path of a request is known only \
               when the handshake is over. Who has shown none is answered with 403, `client_certificate_required`, and has to connect again to show one.\n\n\
               Of that of a site and that of its route the route's counts. Which clients are meant is said by `match client-subject=`, `client-san=` or `client-fingerprint=`. Browsers send preflights \
-              without certificates; a `cors` in front of this step answers them.",
+              without certificates; a `cors` answers them before.",
     default: "nobody is refused",
     example: "client-auth \"require\"",
     lower: Lower::Step(lower_step),

@@ -24,6 +24,7 @@ pub mod error_page;
 pub mod fastcgi;
 pub mod files;
 pub mod header;
+pub mod header_names;
 pub mod include;
 pub mod jwt;
 pub mod limits;
@@ -104,6 +105,7 @@ static ALL: &[&Directive] = &[
     &rewrite::ADD_PREFIX,
     &body_limit::BODY_LIMIT,
     &path_policy::PATH_POLICY,
+    &header_names::HEADER_NAMES,
     &pass_on::PASS_ON,
     &request_id::REQUEST_ID,
     &proxy_status::PROXY_STATUS,
@@ -206,6 +208,7 @@ pub type AddLine<'w, 'm> = dyn FnMut(&'m dyn Debug, &dyn Fn(&mut Writer)) + 'w;
 pub fn write_options<'m>(options: &'m RouteOptions, add: &mut AddLine<'_, 'm>) {
     let RouteOptions {
         path_policy,
+        header_names,
         pass_on,
         request_ids,
         proxy_status,
@@ -220,6 +223,9 @@ pub fn write_options<'m>(options: &'m RouteOptions, add: &mut AddLine<'_, 'm>) {
     } = options;
     if let Some(policy) = path_policy {
         add(policy, &|line| path_policy::write(line, policy));
+    }
+    if let Some(policy) = header_names {
+        add(policy, &|line| header_names::write(line, *policy));
     }
     if let Some(pass_on) = pass_on {
         add(pass_on, &|line| pass_on::write(line, pass_on));
@@ -467,7 +473,7 @@ pub mod tests {
 
     /// What is written is kept apart from what is not, though it does the same: a route's takes the place of its
     /// site's.
-    const KEPT_APART: [&str; 4] = ["path-policy", "pass-on", "alpn", "request-id"];
+    const KEPT_APART: [&str; 5] = ["path-policy", "header-names", "pass-on", "alpn", "request-id"];
 
     #[test]
     fn every_default_that_a_directive_is_said_to_have_is_the_one_that_holds() {

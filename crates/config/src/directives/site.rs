@@ -12,7 +12,7 @@ use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::spans::WrittenAddress;
 use crate::table::{Argument, Block, Kind, Place, Repeat};
-use crate::{log_in, reachability, traefik_rule};
+use crate::{log_in, reachability, step_order, traefik_rule};
 use std::sync::Arc;
 use tidegate_model::{Route, RouteOptions, Scheme, Site, SiteAddress, Step};
 
@@ -29,7 +29,7 @@ pub static SITE: Directive = Directive {
     summary: "What is served on one or more addresses.",
     details: "Without scheme and port a site is HTTPS on port 443, and port 80 redirects to it. A scheme or a port in the address says \
               otherwise; port 80 is plain HTTP. An IP address as host listens on that address only.\n\n\
-              Steps written directly in a site run before those of the route that is taken, wherever they stand. A step that answers \
+              Steps written directly in a site run before those of the route that is taken, in each phase of `route`, wherever they stand. A step that answers \
               (`proxy`, `respond`, `redirect` and their like) directly in a site is a route of its own that matches everything; routes behind it are \
               never reached.\n\n\
               A request whose host belongs to no site is answered with 421, and a TLS handshake for such a name is refused, unless \
@@ -78,6 +78,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     reachability::check_paths(lowering, &draft.routes, draft.options.path_policy.unwrap_or_default());
     reachability::check(lowering, &draft.routes);
     log_in::check(lowering, line.children());
+    step_order::check(lowering, (&draft.options, &draft.steps), &draft.routes);
     check_limits(lowering, std::iter::once(&*draft.steps).chain(draft.routes.iter().map(|route| &*route.steps)));
     let routes: Option<Vec<Route>> = draft.routes.into_iter().map(RouteDraft::finish).collect();
     lowering.spans.addresses.extend(addresses.iter().map(|written| (written.address.clone(), written.at.clone())));

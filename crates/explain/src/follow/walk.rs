@@ -6,9 +6,9 @@ use super::Question;
 use std::time::Duration;
 use tidegate_limiting::Tables;
 use tidegate_middleware::{
-    CompiledOidc, CompiledStep, Context, Halt, Limited, Refusal, RequestId, Scope, Scratch, Walk, apply_request, compile_steps,
+    CompiledStep, Context, Halt, HeaderNameRules, Limited, Refusal, RequestId, Scope, Scratch, Walk, apply_request, compile_steps,
 };
-use tidegate_model::{ClaimRequirement, ClaimTest, Route, Site};
+use tidegate_model::{Route, Site};
 use tidegate_tables::Maps;
 use tidegate_wire::BodyFraming;
 use tidegate_wire::head::RequestHead;
@@ -20,36 +20,8 @@ pub enum Walked {
     Through,
     /// A step answers a question before another request (CORS).
     Preflight,
-    /// As [`Through`](Walked::Through), up to a log-in that decides about the rest. With who is asked, and for what.
-    UpToLogIn(String),
-}
-
-const FOR_LOG_IN: &str = "this is for who logs in; without that it is answered with 401";
-
-/// Who is asked by `oidc`.
-fn log_in_of(oidc: &CompiledOidc) -> String {
-    let (settings, required) = (&oidc.settings, required(&oidc.settings.requirements));
-    let issuer = &settings.provider.issuer;
-    if settings.is_optional {
-        return format!("who has logged in at {issuer} is told to the upstream, and others go on as well{required}");
-    }
-    format!("this is for who logs in at {issuer}: pages are sent there, and all else is answered with 401{required}")
-}
-
-fn required(requirements: &[ClaimRequirement]) -> String {
-    if requirements.is_empty() {
-        return String::new();
-    }
-    let shown = requirements.iter().map(|requirement| {
-        let claim = &requirement.claim;
-        match &requirement.test {
-            ClaimTest::Present => format!("`{claim}`"),
-            ClaimTest::Equals(wanted) => format!("`{claim}` to be `{wanted}`"),
-            ClaimTest::Contains(wanted) => format!("`{claim}` to have `{wanted}`"),
-            ClaimTest::OneOf(wanted) => format!("`{claim}` to be one of `{}`", wanted.join("`, `")),
-        }
-    });
-    format!("; required is {}", shown.collect::<Vec<_>>().join(" and "))
+    /// As [`Through`](Walked::Through), up to a log-in that decides about the rest.
+    UpToLogIn,
 }
 
 /// Runs the site's and the route's steps on the head, which becomes what the steps make of it. The outer error is a
@@ -68,6 +40,10 @@ pub fn walk(
     let mut steps = compile_steps(scope, &site.steps, route_steps).map_err(|error| error.to_string())?.into_vec();
     // Whether a client has shown a certificate is not asked.
     steps.retain(|step| !matches!(step, CompiledStep::ClientAuth));
+    let policy = route.map_or(site.options.header_names, |route| site.options.and(&route.options).header_names);
+    if let Err(refusal) = HeaderNameRules::new(policy.unwrap_or_default(), site.all_steps()).settle(&mut head.fields) {
+        return Ok(Err(refusal));
+    }
     let context = Context {
         scheme: question.scheme,
         client_ip: question.client_ip,
@@ -80,7 +56,7 @@ pub fn walk(
         upstream_address: None,
         request_id: RequestId(0),
         given_id: None,
-        user: None,
+        identity: None,
         claims: None,
         error: None,
         now_unix_ms: 0,
@@ -94,12 +70,7 @@ pub fn walk(
     let halt = apply_request(&steps, &mut Walk::default(), head, &context, &mut Scratch::default(), &mut limited);
     let after = match halt {
         Ok(Halt::Done(after)) => after,
-        Ok(Halt::Authenticate(_)) => return Ok(Ok(Walked::UpToLogIn(FOR_LOG_IN.to_owned()))),
-        Ok(Halt::Verify(jwt)) => {
-            let required = required(&jwt.settings.requirements);
-            return Ok(Ok(Walked::UpToLogIn(format!("{FOR_LOG_IN}{required}"))));
-        }
-        Ok(Halt::LogIn(oidc)) => return Ok(Ok(Walked::UpToLogIn(log_in_of(oidc)))),
+        Ok(Halt::Authenticate(_) | Halt::Verify(_) | Halt::LogIn(_)) => return Ok(Ok(Walked::UpToLogIn)),
         Err(refusal) => return Ok(Err(refusal)),
     };
     if after.body_limit.is_some_and(|limit| limit.check_declared(declared).is_err()) {

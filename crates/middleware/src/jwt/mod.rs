@@ -84,7 +84,8 @@ impl CompiledJwt {
         self.settings.requirements.iter().all(|requirement| is_met(requirement, claims))
     }
 
-    /// Tells the upstream what the claims say. Of a claim that is not there nothing is said.
+    /// Tells the upstream what the claims say. Of a claim that is not there, or that a field would say otherwise,
+    /// nothing is said.
     pub fn apply(&self, head: &mut RequestHead, claims: &Claims, scratch: &mut Scratch) {
         tell_claims(&self.settings.headers, head, claims, scratch);
         if !self.settings.forwards {
@@ -124,7 +125,7 @@ pub(crate) fn tell_claims(headers: &[ClaimHeader], head: &mut RequestHead, claim
     for header in headers {
         head.fields.remove_spellings(header.name.as_bytes());
         text.clear();
-        if claims.write(&header.claim, &mut text) {
+        if claims.write_field(&header.claim, &mut text) {
             scratch.rendered.clear();
             encode(Target::HeaderValue, &text, &mut scratch.rendered);
             head.fields.push(header.name.as_bytes(), scratch.rendered.trim_ascii());

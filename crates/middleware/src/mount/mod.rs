@@ -58,6 +58,7 @@ impl Mount {
                 | CompiledStep::ResponseHeader(_)
                 | CompiledStep::Rewrite(_)
                 | CompiledStep::BodyLimit(_)
+                | CompiledStep::Preflight
                 | CompiledStep::Access(_)
                 | CompiledStep::Cors(_)
                 | CompiledStep::BasicAuth(_)

@@ -6,7 +6,7 @@ use crate::context::Scratch;
 use crate::jwt::tell_claims;
 use crate::template::{Target, encode};
 use tidegate_access::oidc::{CookieNames, ProviderId, Session, join_chunks, provider_id};
-use tidegate_access::{Claims, is_met};
+use tidegate_access::{Claims, Identity, is_met};
 use tidegate_model::{Oidc, Step};
 use tidegate_wire::Fields;
 use tidegate_wire::head::{HeaderId, Method, RequestHead};
@@ -46,16 +46,16 @@ impl CompiledOidc {
         self.settings.requirements.iter().all(|requirement| is_met(requirement, claims))
     }
 
-    /// The user's name: the claim that the site has chosen, or else the subject, which each token has.
-    pub fn user(&self, claims: &Claims) -> String {
-        let mut name = Vec::new();
-        let is_named = claims.write(&self.settings.user, &mut name) && !name.is_empty();
-        if !is_named || name.iter().any(u8::is_ascii_control) {
-            name.clear();
-            claims.write(Oidc::USER, &mut name);
-            name.retain(|byte| !byte.is_ascii_control());
-        }
-        String::from_utf8_lossy(&name).into_owned()
+    /// The user's name: the claim that the site has chosen, or else the subject, which each token has. Whoever is not
+    /// named in a way that goes into a header field is known by the session.
+    pub fn user(&self, claims: &Claims, session: &Session) -> String {
+        let said = |claim: &str| {
+            let mut name = Vec::new();
+            claims.write(claim, &mut name);
+            String::from_utf8(name).ok().filter(|name| Identity::is_name(name))
+        };
+        let by_session = || format!("session:{:032x}", u128::from_be_bytes(session.id));
+        said(&self.settings.user).or_else(|| said(Oidc::USER)).unwrap_or_else(by_session)
     }
 
     /// Tells the upstream who has logged in, as far as it is asked for.

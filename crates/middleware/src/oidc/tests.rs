@@ -4,6 +4,7 @@ use super::{CompiledOidc, OidcAddress, OidcOfSite, is_navigation};
 use crate::fixtures::{lines, push_lines, request};
 use std::time::Duration;
 use tidegate_access::Claims;
+use tidegate_access::oidc::Session;
 use tidegate_model::{Oidc, OidcProvider, Step};
 use tidegate_wire::Fields;
 use tidegate_wire::head::Method;
@@ -31,6 +32,13 @@ fn oidc(issuer: &str) -> Oidc {
         is_optional: false,
         leeway: Duration::ZERO,
     }
+}
+
+fn session() -> Session {
+    let mut bytes = vec![1];
+    bytes.extend_from_slice(&[7; 16]);
+    bytes.extend_from_slice(&[0; 44]);
+    Session::read(&bytes).expect("a session of nothing")
 }
 
 fn site(oidcs: &[Oidc]) -> Box<OidcOfSite> {
@@ -123,11 +131,11 @@ fn sessions_are_apart_where_what_is_asked_for_differs() {
 fn somebody_is_called_by_a_claim_or_else_by_the_subject() {
     let oidc = CompiledOidc::new(&oidc("https://a.example"));
     let check = |claims: &str, expected: &str| {
-        assert_eq!(oidc.user(&Claims::of_text(claims).expect("claims")), expected, "{claims}");
+        assert_eq!(oidc.user(&Claims::of_text(claims).expect("claims"), &session()), expected, "{claims}");
     };
     check(r#"{"sub":"1","email":"a@example.com"}"#, "a@example.com");
     check(r#"{"sub":"1"}"#, "1");
     check(r#"{"sub":"1","email":""}"#, "1");
     check(r#"{"sub":"1","email":"a\nb"}"#, "1");
-    check(r#"{"sub":"1\r2","email":null}"#, "12");
+    check(r#"{"sub":"1\r2","email":null}"#, "session:07070707070707070707070707070707");
 }

@@ -57,7 +57,7 @@ pub(crate) fn log_in<S: Sock>(exchange: &mut Exchange<'_, S>, around: Surroundin
     decoded.zeroize();
     match asked {
         Verification::Answered(Some(user)) => {
-            exchange.record.user = Some(user);
+            exchange.record.identify(user);
             Ok(None)
         }
         Verification::Answered(None) => Err(Refusal::NotAuthenticated),
@@ -79,7 +79,7 @@ pub(crate) async fn await_log_in<S: Sock>(
     let outcome = unless_gone(&mut exchange.responder, &Cell::new(true), pin!(waiting)).await?;
     Ok(match (outcome, user) {
         (Some(PasswordVerdict::Fits), Some(user)) => {
-            exchange.record.user = Some(user);
+            exchange.record.identify(user);
             Ok(())
         }
         (Some(PasswordVerdict::Fits | PasswordVerdict::DoesNotFit), _) => Err(Refusal::NotAuthenticated),

@@ -11,8 +11,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
+use tidegate_access::Identity;
 use tidegate_limiting::network;
-use tidegate_passwords::{Answers, Key, Keyer, PasswordHash, User, Users};
+use tidegate_passwords::{Answers, Key, Keyer, PasswordHash, Users};
 use tidegate_transport::rt;
 use zeroize::Zeroizing;
 
@@ -92,7 +93,7 @@ pub enum PasswordVerdict {
 
 pub enum Verification {
     /// Known from before. `None`: they are not right.
-    Answered(Option<Arc<User>>),
+    Answered(Option<Arc<Identity>>),
     Waits(Ticket),
     /// Too many wait.
     Busy,
@@ -103,7 +104,7 @@ pub struct Ticket {
     shared: Arc<Shared>,
     job: Arc<HashJob>,
     number: u64,
-    user: Option<Arc<User>>,
+    user: Option<Arc<Identity>>,
 }
 
 impl fmt::Debug for Verifier {
@@ -269,7 +270,7 @@ impl Shared {
 
 impl Ticket {
     /// The caller holds the queue, so that the job is not answered or given up meanwhile.
-    fn new(shared: &Arc<Shared>, job: Arc<HashJob>, user: Option<Arc<User>>) -> Ticket {
+    fn new(shared: &Arc<Shared>, job: Arc<HashJob>, user: Option<Arc<Identity>>) -> Ticket {
         let mut state = lock(&job.state);
         let number = state.next_ticket;
         state.next_ticket += 1;
@@ -279,7 +280,7 @@ impl Ticket {
     }
 
     /// Who it will have been, if the password fits.
-    pub fn user(&self) -> Option<Arc<User>> {
+    pub fn user(&self) -> Option<Arc<Identity>> {
         self.user.clone()
     }
 }

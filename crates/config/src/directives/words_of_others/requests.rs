@@ -127,10 +127,13 @@ pub static SAID: &[Said] = &[
             "host_rewrite",
             "passHostHeader",
             "fastcgi_pass_header",
-            "underscores_in_headers",
         ],
         "fields of requests are changed with `request-header`, as in `request-header \"X-Client\" \"{client.ip}\"`; `Host`, `X-Forwarded-For`, \
          `X-Forwarded-Proto` and what a WebSocket needs are sent without a word",
+    ),
+    (
+        &["underscores_in_headers", "headersWithUnderscoresAction"],
+        "names with underscores go on, but those that would be read as one that is set here; `header-names \"drop\"` drops them all, and `\"refuse\"` answers them with 400",
     ),
     (
         &["forwardfor", "x-forwarded-for", "proxy_add_x_forwarded_for", "forwarded"],

@@ -13,9 +13,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_access::oidc::{Purpose, Session, return_target};
+use tidegate_access::{Identity, LogIn};
 use tidegate_exchange::{ClientFault, Exchange, unless_gone};
 use tidegate_middleware::{CompiledOidc, OidcRedirect, OidcRefusal, Refusal};
-use tidegate_passwords::User;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Sock, rt};
 
@@ -108,7 +108,7 @@ impl<S: Sock> SessionCheck<'_, S> {
     fn admit(&self, exchange: &mut Exchange<'_, S>, opened: &OpenedSession) -> Result<(), Refusal> {
         let claims = &opened.claims;
         // Also of who is refused, for the log.
-        exchange.record.user = Some(Arc::new(User { name: self.oidc.user(claims).into() }));
+        exchange.record.identify(Arc::new(self.identity(opened)));
         if !self.oidc.is_enough(claims) {
             return Err(OidcRefusal::NotEnough.into());
         }
@@ -116,6 +116,21 @@ impl<S: Sock> SessionCheck<'_, S> {
         self.oidc.apply(&mut exchange.head, &opened.session, claims, &mut scratch);
         exchange.record.claims = Some(claims.clone());
         Ok(())
+    }
+
+    fn identity(&self, opened: &OpenedSession) -> Identity {
+        let settings = &self.oidc.settings;
+        // Two sessions of one person may have other tokens, of which the upstream sees all.
+        let shows_tokens = settings.access_token.is_some() || settings.id_token.is_some();
+        let proof = shows_tokens.then(|| {
+            let mut proof = [0; 32];
+            proof[..16].copy_from_slice(&opened.session.generation());
+            proof[16..].copy_from_slice(&opened.session.id);
+            proof
+        });
+        let issuer = Some(settings.provider.issuer.as_str().into());
+        let name = self.oidc.user(&opened.claims, &opened.session);
+        Identity { name: name.into(), method: LogIn::Provider, issuer, proof, besides: None }
     }
 
     /// The session was renewed: the browser gets the new one with the answer, whatever that is.

@@ -1,0 +1,106 @@
+//! Who would be asked who it is, by what, and what is required of the answer; and what that means for answers that are
+//! kept. What only the client knows, its password or token, is not looked at.
+
+use tidegate_config::writing::shortened;
+use tidegate_model::{ClaimTest, Filled, Jwt, KeySource, Oidc, Route, Site, Step, TokenPlace, log_ins};
+
+/// A sentence for each step that asks, in the order in which they ask, and one on the cache.
+pub fn notes(site: &Site, route: Option<&Route>, filled: &Filled) -> Vec<String> {
+    let route_steps = route.map_or(&[][..], |route| &route.steps);
+    let mut notes: Vec<String> = log_ins(&site.steps, route_steps).filter_map(|step| asked(step, filled)).collect();
+    let keeps = route.is_some_and(|route| site.options.and(&route.options).cache.on().is_some());
+    if keeps && !notes.is_empty() {
+        notes.push("answers are kept for each who has logged in apart, and only those that say `public` or the like".to_owned());
+    }
+    notes
+}
+
+fn asked(step: &Step, filled: &Filled) -> Option<String> {
+    match step {
+        Step::ClientAuth(_) => Some("`client-auth` wants a certificate of the client: without one it is 403".to_owned()),
+        Step::BasicAuth(Some(_)) => {
+            Some("`basic-auth` asks for a name and a password: this is for who logs in, without that it is 401".to_owned())
+        }
+        Step::Jwt(Some(jwt)) => Some(asked_for_token(jwt, filled)),
+        Step::Oidc(Some(oidc)) => Some(asked_at_provider(oidc, filled)),
+        Step::Oidc(None)
+        | Step::BasicAuth(None)
+        | Step::Jwt(None)
+        | Step::RequestHeader(_)
+        | Step::ResponseHeader(_)
+        | Step::Rewrite { .. }
+        | Step::StripPrefix(_)
+        | Step::AddPrefix(_)
+        | Step::BodyLimit { .. }
+        | Step::Allow(_)
+        | Step::Deny(_)
+        | Step::Cors(_)
+        | Step::Csrf(_)
+        | Step::RateLimit(_)
+        | Step::ConcurrencyLimit(_) => None,
+    }
+}
+
+fn asked_for_token(jwt: &Jwt, filled: &Filled) -> String {
+    let short = |text: &str| shortened(&filled.shown(text));
+    let places: Vec<String> = jwt.places.iter().map(|place| place_text(place, &short)).collect();
+    let issuers = jwt.issuers.iter().map(|issuer| {
+        let who =
+            issuer.issuer.as_deref().map_or_else(|| format!("whoever has a key of {}", keys_text(&issuer.keys)), str::to_owned);
+        let audiences: Vec<String> = issuer.audiences.iter().map(|audience| short(audience)).collect();
+        let audiences = if audiences.is_empty() { String::new() } else { format!(" for {}", audiences.join(" or ")) };
+        format!("{}{audiences}", short(&who))
+    });
+    let issuers = issuers.collect::<Vec<_>>().join(", or ");
+    let without =
+        if jwt.is_optional { "without one the request goes on, with a bad one it is 401" } else { "without one it is 401" };
+    let mut text = format!("`jwt` wants a token, in {}, of {issuers}: {without}", places.join(" or "));
+    let required: Vec<String> = jwt.requirements.iter().map(|one| requirement_text(&one.claim, &one.test, &short)).collect();
+    if !required.is_empty() {
+        text.push_str(&format!("; it is 403 unless {}", required.join(", and ")));
+    }
+    text
+}
+
+fn asked_at_provider(oidc: &Oidc, filled: &Filled) -> String {
+    let short = |text: &str| shortened(&filled.shown(text));
+    let without = if oidc.is_optional {
+        "who has not logged in goes on"
+    } else {
+        "pages are sent there, and all else without a session is 401"
+    };
+    let mut text = format!("`oidc` wants a log-in at {}: {without}", short(&oidc.provider.issuer));
+    let required: Vec<String> = oidc.requirements.iter().map(|one| requirement_text(&one.claim, &one.test, &short)).collect();
+    if !required.is_empty() {
+        text.push_str(&format!("; it is 403 unless {}", required.join(", and ")));
+    }
+    text
+}
+
+fn place_text(place: &TokenPlace, short: &impl Fn(&str) -> String) -> String {
+    match place {
+        TokenPlace::Authorization => "`Authorization: Bearer`".to_owned(),
+        TokenPlace::Header(name) => format!("the field {}", short(name)),
+        TokenPlace::Cookie(name) => format!("the cookie {}", short(name)),
+        TokenPlace::Query(name) => format!("the parameter {} of the query", short(name)),
+    }
+}
+
+fn keys_text(keys: &KeySource) -> String {
+    match keys {
+        KeySource::Url(url) => url.clone(),
+        KeySource::File(path) => path.display().to_string(),
+    }
+}
+
+fn requirement_text(claim: &str, test: &ClaimTest, short: &impl Fn(&str) -> String) -> String {
+    let claim = short(claim);
+    match test {
+        ClaimTest::Present => format!("it says {claim}"),
+        ClaimTest::Equals(value) => format!("its {claim} is {}", short(value)),
+        ClaimTest::Contains(value) => format!("its {claim} has {}", short(value)),
+        ClaimTest::OneOf(values) => {
+            format!("its {claim} is {}", values.iter().map(|value| short(value)).collect::<Vec<_>>().join(" or "))
+        }
+    }
+}
