@@ -1,7 +1,7 @@
-//! Log-in by OpenID Connect (Core 1.0, authorization code flow with PKCE) as data and decisions: what a provider says of
-//! itself, what is sealed into cookies, which log-in a browser has begun, when a session is refreshed and when it is
-//! over. Pure as the rest of the crate: bytes, randomness and `now` come in. Who asks the provider, keeps keys and sets
-//! cookies is elsewhere. Start at [`Session`], then [`Flows`] and [`Metadata`].
+//! Log-in by OpenID Connect (Core 1.0, authorization code flow with PKCE) as data and decisions: what a provider says
+//! of itself, what is sealed into cookies, which log-in a browser has begun, when a session is refreshed and when it
+//! is over. Pure as the rest of the crate: bytes, randomness and `now` come in. Who asks the provider, keeps keys and
+//! sets cookies is elsewhere. Start at [`Session`], then [`Flows`] and [`Metadata`].
 
 mod answer;
 mod cookie;

@@ -1,12 +1,12 @@
-//! Log-ins by OpenID Connect, on a thread of its own, so that neither a provider that hangs nor a storage that is slow is
-//! noticed anywhere else. It is not there until a configuration has an `oidc`. What is asked and believed is decided in
-//! `access`; who waits for it, in `proxy::auth::oidc`. How providers are asked is in `asking`, what is kept for all hosts
-//! in `keeping`.
+//! Log-ins by OpenID Connect, on a thread of its own, so that neither a provider that hangs nor a storage that is slow
+//! is noticed anywhere else. It is not there until a configuration has an `oidc`. What is asked and believed is
+//! decided in `access`; who waits for it, in `proxy::auth::oidc`. How providers are asked is in `asking`, what is kept
+//! for all hosts in `keeping`.
 
 mod asking;
 mod keeping;
 
-use asking::Asking;
+use asking::ProviderClient;
 use keeping::Keeping;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tidegate_access::oidc::{LogOutToken, ProviderId, Revocation, Session};
 use tidegate_model::Storage;
 use tidegate_outbound::{HttpsClient, Trust};
-use tidegate_proxy::auth::oidc::{Errand, LogInOutcome, LogOutOutcome, OidcShared, ProviderState, RefreshOutcome, Reply};
+use tidegate_proxy::auth::oidc::{Errand, LogInOutcome, LogOutOutcome, OidcShared, Owed, ProviderState, RefreshOutcome};
 use tidegate_proxy::process_state::ProcessState;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::{LocalSet, spawn_local};
@@ -78,7 +78,7 @@ impl LogInThread {
 /// What all tasks of the thread have.
 struct Surroundings {
     process: Arc<ProcessState>,
-    asking: Asking,
+    asking: ProviderClient,
     keeping: Keeping,
     /// Of each provider its own: one that hangs keeps nobody from the others.
     places: RefCell<HashMap<ProviderId, Rc<Semaphore>>>,
@@ -90,7 +90,7 @@ async fn run(process: Arc<ProcessState>, state_dir: PathBuf, wake: Arc<Notify>, 
         Err(fault) => return tracing::error!(%fault, "nobody can log in"),
     };
     let around = Rc::new(Surroundings {
-        asking: Asking::new(client, process.clone()),
+        asking: ProviderClient::new(client, process.clone()),
         keeping: Keeping::new(process.clone(), state_dir),
         places: RefCell::default(),
         process,
@@ -198,7 +198,7 @@ impl Surroundings {
     }
 
     /// Believes a provider that a session has ended, and has every host refuse it.
-    async fn log_out(&self, providers: &[Arc<ProviderState>], token: &[u8], reply: Reply<LogOutOutcome>) {
+    async fn log_out(&self, providers: &[Arc<ProviderState>], token: &[u8], reply: Owed<LogOutOutcome>) {
         let mut revocations = Vec::new();
         let mut is_away = false;
         for provider in providers {

@@ -163,8 +163,16 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         log_ins: None,
     };
     begin_to_hear(&mut control, events_sender, read.watched, maps);
-    let (events, admin) = (Events { asked, heard }, Some(admin));
-    Ok(Prepared { control, events, admin, handle, workers, succession, borrowed, ends_with_terminal })
+    Ok(Prepared {
+        control,
+        events: Events { asked, heard },
+        admin: Some(admin),
+        handle,
+        workers,
+        succession,
+        borrowed,
+        ends_with_terminal,
+    })
 }
 
 /// The sockets of socket activation. Unix sockets are descriptors that listen, as those of TCP.

@@ -492,7 +492,7 @@ mod tests {
             let mut head = request("/", "example.com", &[]);
             let halt = walk_on(&steps, &mut Walk::default(), &mut head, &context(), &mut Scratch::default());
             let realm = match halt.expect("no refusal") {
-                Halt::Done(_) | Halt::Verify(_) => None,
+                Halt::Done(_) | Halt::Verify(_) | Halt::LogIn(_) => None,
                 Halt::Authenticate(auth) => auth.challenge.split('"').nth(1).map(str::to_owned),
             };
             assert_eq!(realm.as_deref(), expected);

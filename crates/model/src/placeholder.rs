@@ -92,7 +92,8 @@ pub enum Placeholder {
     RequestId,
     /// Who has logged in, after `basic-auth`, `jwt` or `oidc`; empty when nobody has.
     AuthUser,
-    /// What a token says, by the name of the claim, after `jwt` or `oidc`. With case; empty without a token or such a claim.
+    /// What a token says, by the name of the claim, after `jwt` or `oidc`. With case; empty without a token or such a
+    /// claim.
     JwtClaim(String),
     TimeUnixMs,
     /// What the `map` of that name has for its key.

@@ -1,5 +1,5 @@
-//! What a request with a session costs: opened for the first time (decrypted, its claims looked through), and known from
-//! before. `cargo run --profile dev-release -p tidegate-proxy --example session`
+//! What a request with a session costs: opened for the first time (decrypted, its claims looked through), and known
+//! from before. `cargo run --profile dev-release -p tidegate-proxy --example session`
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -78,8 +78,8 @@ impl<'a, S: Sock> Surroundings<'a, S> {
     }
 }
 
-/// Behind the steps, so that none removes a session that the provider has just renewed. Shared caches keep no answer with
-/// `Set-Cookie` of ours.
+/// Behind the steps, so that none removes a session that the provider has just renewed. Shared caches keep no answer
+/// with `Set-Cookie` of ours.
 #[cold]
 fn set_session_cookies(oidc: &OidcOfRequest, response: &mut ResponseHead) {
     for value in &oidc.set_cookies {

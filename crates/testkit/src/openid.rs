@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the provider does, where a test wants it otherwise.
 #[derive(Debug, Clone)]
-pub struct Behaviour {
+pub struct ProviderBehaviour {
     /// Whom it logs in.
     pub subject: String,
     pub session: String,
@@ -54,9 +54,9 @@ pub enum TokenEndpointFault {
     NoJson,
 }
 
-impl Default for Behaviour {
-    fn default() -> Behaviour {
-        Behaviour {
+impl Default for ProviderBehaviour {
+    fn default() -> ProviderBehaviour {
+        ProviderBehaviour {
             subject: "alice".into(),
             session: "session-1".into(),
             expires_in: 300,
@@ -87,7 +87,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    behaviour: Behaviour,
+    behaviour: ProviderBehaviour,
     issuer: String,
     codes: HashMap<String, Code>,
     /// Refresh tokens, with their log-in, and whether they were used.
@@ -141,7 +141,7 @@ impl OpenIdProvider {
     }
 
     /// Changes what it does from now on.
-    pub fn behave(&self, change: impl FnOnce(&mut Behaviour)) {
+    pub fn behave(&self, change: impl FnOnce(&mut ProviderBehaviour)) {
         change(&mut self.shared.state().behaviour);
     }
 
@@ -193,23 +193,27 @@ fn now() -> i64 {
 }
 
 /// What an answer is.
-struct Answer {
+struct ProviderAnswer {
     status: u16,
     fields: String,
     body: String,
 }
 
-impl Answer {
-    fn json(status: u16, body: &Value) -> Answer {
-        Answer { status, fields: "Content-Type: application/json\r\nCache-Control: no-store\r\n".into(), body: body.to_string() }
+impl ProviderAnswer {
+    fn json(status: u16, body: &Value) -> ProviderAnswer {
+        ProviderAnswer {
+            status,
+            fields: "Content-Type: application/json\r\nCache-Control: no-store\r\n".into(),
+            body: body.to_string(),
+        }
     }
 
-    fn redirect(location: &str) -> Answer {
-        Answer { status: 302, fields: format!("Location: {location}\r\n"), body: String::new() }
+    fn redirect(location: &str) -> ProviderAnswer {
+        ProviderAnswer { status: 302, fields: format!("Location: {location}\r\n"), body: String::new() }
     }
 
-    fn plain(status: u16, body: &str) -> Answer {
-        Answer { status, fields: "Content-Type: text/plain\r\n".into(), body: body.into() }
+    fn plain(status: u16, body: &str) -> ProviderAnswer {
+        ProviderAnswer { status, fields: "Content-Type: text/plain\r\n".into(), body: body.into() }
     }
 }
 
@@ -243,7 +247,7 @@ impl Shared {
         let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let body = String::from_utf8_lossy(&body).into_owned();
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        self.state().requests.push(format!("{method} {path} {}{}", query, body));
+        self.state().requests.push(format!("{method} {path} {query}{body}"));
         if self.state().behaviour.is_away {
             return Ok(());
         }
@@ -251,7 +255,7 @@ impl Shared {
         else {
             return self.misbehave(&mut writer);
         };
-        let Answer { status, fields, body } = answer;
+        let ProviderAnswer { status, fields, body } = answer;
         write!(writer, "HTTP/1.1 {status} Any\r\n{fields}Content-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
     }
 
@@ -268,8 +272,8 @@ impl Shared {
             }
             Some(TokenEndpointFault::Endless) => {
                 write!(writer, "HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\nConnection: close\r\n\r\n")?;
-                let piece = [b' '; 64 << 10];
-                for _ in 0..1600 {
+                let piece = [b' '; 16 << 10];
+                for _ in 0..6400 {
                     writer.write_all(&piece)?;
                 }
             }
@@ -285,7 +289,7 @@ impl Shared {
         query: &HashMap<String, String>,
         form: &HashMap<String, String>,
         authorization: &str,
-    ) -> Option<Answer> {
+    ) -> Option<ProviderAnswer> {
         Some(match what {
             "GET /.well-known/openid-configuration" => self.metadata(),
             "GET /keys" => {
@@ -293,17 +297,17 @@ impl Shared {
                 let part = |range: std::ops::Range<usize>| URL_SAFE_NO_PAD.encode(&point[range]);
                 let key = json!({ "kty": "EC", "crv": "P-256", "kid": "one", "use": "sig", "alg": "ES256",
                     "x": part(1..33), "y": part(33..65) });
-                Answer::json(200, &json!({ "keys": [key] }))
+                ProviderAnswer::json(200, &json!({ "keys": [key] }))
             }
             "GET /authorize" => self.authorize(query),
             "POST /token" if self.state().behaviour.token_fault.is_some() => return None,
             "POST /token" => self.token(form, authorization),
-            "GET /end" => Answer::redirect(query.get("post_logout_redirect_uri").map_or("/", String::as_str)),
-            _ => Answer::plain(404, "nothing"),
+            "GET /end" => ProviderAnswer::redirect(query.get("post_logout_redirect_uri").map_or("/", String::as_str)),
+            _ => ProviderAnswer::plain(404, "nothing"),
         })
     }
 
-    fn metadata(&self) -> Answer {
+    fn metadata(&self) -> ProviderAnswer {
         let state = self.state();
         let issuer = &state.issuer;
         let mut document = json!({
@@ -321,59 +325,59 @@ impl Shared {
         for (name, value) in &state.behaviour.metadata {
             set(&mut document, name, value);
         }
-        Answer::json(200, &document)
+        ProviderAnswer::json(200, &document)
     }
 
-    fn authorize(&self, query: &HashMap<String, String>) -> Answer {
+    fn authorize(&self, query: &HashMap<String, String>) -> ProviderAnswer {
         let of = |name: &str| query.get(name).cloned().unwrap_or_default();
         let mut state = self.state();
         let (redirect, given) = (of("redirect_uri"), encoded(&of("state")));
         let issuer = encoded(&state.issuer);
         if of("client_id") != CLIENT || of("response_type") != "code" || of("code_challenge_method") != "S256" {
-            return Answer::plain(400, "not a request that this provider takes");
+            return ProviderAnswer::plain(400, "not a request that this provider takes");
         }
         if let Some(error) = &state.behaviour.authorization_error {
-            return Answer::redirect(&format!("{redirect}?error={error}&state={given}&iss={issuer}"));
+            return ProviderAnswer::redirect(&format!("{redirect}?error={error}&state={given}&iss={issuer}"));
         }
         state.next += 1;
         let code = format!("code-{}", state.next);
         let flow = Code { challenge: of("code_challenge"), nonce: of("nonce"), redirect: redirect.clone() };
         state.codes.insert(code.clone(), flow);
-        Answer::redirect(&format!("{redirect}?code={code}&state={given}&iss={issuer}"))
+        ProviderAnswer::redirect(&format!("{redirect}?code={code}&state={given}&iss={issuer}"))
     }
 
-    fn token(&self, form: &HashMap<String, String>, authorization: &str) -> Answer {
+    fn token(&self, form: &HashMap<String, String>, authorization: &str) -> ProviderAnswer {
         let of = |name: &str| form.get(name).cloned().unwrap_or_default();
         let expected = STANDARD.encode(format!("{}:{}", encoded(CLIENT), encoded(SECRET)));
         if authorization != format!("Basic {expected}") && (of("client_id") != CLIENT || of("client_secret") != SECRET) {
-            return Answer::json(401, &json!({ "error": "invalid_client" }));
+            return ProviderAnswer::json(401, &json!({ "error": "invalid_client" }));
         }
         match of("grant_type").as_str() {
             "authorization_code" => self.redeem(&of("code"), &of("code_verifier"), &of("redirect_uri")),
             "refresh_token" => self.refresh(&of("refresh_token")),
-            _ => Answer::json(400, &json!({ "error": "unsupported_grant_type" })),
+            _ => ProviderAnswer::json(400, &json!({ "error": "unsupported_grant_type" })),
         }
     }
 
-    fn redeem(&self, code: &str, verifier: &str, redirect: &str) -> Answer {
+    fn redeem(&self, code: &str, verifier: &str, redirect: &str) -> ProviderAnswer {
         let mut state = self.state();
-        let Some(code) = state.codes.remove(code) else { return Answer::json(400, &json!({ "error": "invalid_grant" })) };
+        let Some(code) = state.codes.remove(code) else { return ProviderAnswer::json(400, &json!({ "error": "invalid_grant" })) };
         let challenge = URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, verifier.as_bytes()));
         if challenge != code.challenge || redirect != code.redirect {
-            return Answer::json(400, &json!({ "error": "invalid_grant", "error_description": "PKCE or redirect_uri" }));
+            return ProviderAnswer::json(400, &json!({ "error": "invalid_grant", "error_description": "PKCE or redirect_uri" }));
         }
         state.next += 1;
         let number = state.next;
-        let Behaviour { subject, session, .. } = state.behaviour.clone();
+        let ProviderBehaviour { subject, session, .. } = state.behaviour.clone();
         state.families.insert(number, Family { holds: true, nonce: code.nonce, subject, session });
         self.issue(&mut state, number)
     }
 
-    fn refresh(&self, token: &str) -> Answer {
+    fn refresh(&self, token: &str) -> ProviderAnswer {
         let takes = self.state().behaviour.refresh_takes;
         std::thread::sleep(takes);
         let mut state = self.state();
-        let refused = Answer::json(400, &json!({ "error": "invalid_grant" }));
+        let refused = ProviderAnswer::json(400, &json!({ "error": "invalid_grant" }));
         let Some((family, is_used)) = state.refresh_tokens.get(token).copied() else { return refused };
         if is_used {
             if state.behaviour.detects_reuse {
@@ -388,7 +392,7 @@ impl Shared {
         self.issue(&mut state, family)
     }
 
-    fn issue(&self, state: &mut State, number: u64) -> Answer {
+    fn issue(&self, state: &mut State, number: u64) -> ProviderAnswer {
         let family = state.families[&number].clone();
         let behaviour = state.behaviour.clone();
         let at = now() + behaviour.clock_ahead;
@@ -409,7 +413,7 @@ impl Shared {
             state.refresh_tokens.insert(token.clone(), (number, false));
             set(&mut body, "refresh_token", &json!(token));
         }
-        Answer::json(200, &body)
+        ProviderAnswer::json(200, &body)
     }
 
     fn sign(&self, claims: &Value, kind: &str) -> String {
@@ -437,7 +441,7 @@ fn decoded(text: &str) -> String {
     let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
     while let [first, behind @ ..] = rest {
         let hex = |at: usize| rest.get(at).and_then(|digit| char::from(*digit).to_digit(16));
-        (rest, _) = match (first, hex(1), hex(2)) {
+        (rest, ()) = match (first, hex(1), hex(2)) {
             (b'%', Some(high), Some(low)) => (&rest[3..], bytes.push((high * 16 + low) as u8)),
             (b'+', _, _) => (behind, bytes.push(b' ')),
             (byte, _, _) => (behind, bytes.push(*byte)),

@@ -27,7 +27,7 @@ pub enum TokenAnswerFault {
     Refused(String),
     #[error("what the provider sends is no answer with tokens")]
     Unreadable,
-    /// Such as 503: it may be otherwise in a moment.
+    /// A status such as 503: it may be otherwise in a moment.
     #[error("the provider answers with status {0}")]
     Status(u16),
 }

@@ -51,7 +51,7 @@ fn is_fresh(began: u64, now: u64) -> bool {
     now.abs_diff(began) <= FLOW_LIFE.as_secs()
 }
 
-/// Those of one browser, the newest last.
+/// Log-ins that one browser has begun, the newest last.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Flows(Vec<Flow>);
 

@@ -19,7 +19,7 @@ pub struct Metadata {
     pub userinfo_endpoint: Option<Box<str>>,
     /// The token endpoint takes the client's secret in the form alone.
     pub takes_secret_in_form: bool,
-    /// Its answers have `iss` (RFC 9207), so that one without it is of somebody else.
+    /// Answers of the provider have `iss` (RFC 9207), so that one without it is of somebody else.
     pub says_issuer: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Sessions that are over before their time: one of the provider, one of ours, or all that somebody had until then. Each
-//! stands here until the last session that it may mean has ended by itself, and every host has the same list.
+//! Sessions that are over before their time: one of the provider, one of ours, or all that somebody had until then.
+//! Each stands here until the last session that it may mean has ended by itself, and every host has the same list.
 
 use super::ProviderId;
 use super::parts::digest_of;

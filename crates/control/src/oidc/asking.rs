@@ -1,5 +1,6 @@
-//! What a provider is asked: what it says of itself, tokens for a code, tokens for a refresh token. Each question has a
-//! bound in time and in bytes, and redirects are not followed: who follows one may be sent to an address of this network.
+//! What a provider is asked: what it says of itself, tokens for a code, tokens for a refresh token. Each question has
+//! a bound in time and in bytes, and redirects are not followed: who follows one may be sent to an address of this
+//! network.
 
 use super::now_unix;
 use crate::key_fetching::life;
@@ -32,7 +33,7 @@ const KEYS_MAX: Duration = Duration::from_secs(5);
 /// How long what a provider says of itself is believed where it does not say it.
 const DOCUMENT_LIFE: Duration = Duration::from_hours(1);
 
-pub(super) struct Asking {
+pub(super) struct ProviderClient {
     client: HttpsClient,
     process: Arc<ProcessState>,
 }
@@ -41,7 +42,7 @@ pub(super) struct Asking {
 enum TokensFault {
     /// Nothing is known of the grant.
     Away,
-    /// It is over.
+    /// The grant is over.
     InvalidGrant,
     /// What came is not to be believed.
     BadAnswer,
@@ -50,9 +51,9 @@ enum TokensFault {
 /// The provider has not been heard of yet.
 struct NotFound;
 
-impl Asking {
-    pub fn new(client: HttpsClient, process: Arc<ProcessState>) -> Asking {
-        Asking { client, process }
+impl ProviderClient {
+    pub fn new(client: HttpsClient, process: Arc<ProcessState>) -> ProviderClient {
+        ProviderClient { client, process }
     }
 
     /// Asks what the provider says of itself, and tells those who wait for it.

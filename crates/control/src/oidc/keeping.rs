@@ -1,5 +1,5 @@
-//! What hosts of one storage share of log-ins: the keys that sessions are sealed with, which sessions are over, and for a
-//! short time those that were refreshed. Sessions themselves lie with their browsers.
+//! What hosts of one storage share of log-ins: the keys that sessions are sealed with, which sessions are over, and
+//! for a short time those that were refreshed. Sessions themselves lie with their browsers.
 
 use super::now_unix;
 use aws_lc_rs::rand;

@@ -221,7 +221,9 @@ fn split_pair(pair: &[u8]) -> (&[u8], &[u8]) {
 
 /// What a request has brought of log-ins. The head that it came in bounds it.
 #[derive(Debug, Default)]
-pub struct OidcCookies(Vec<(Box<[u8]>, Box<[u8]>)>);
+pub struct OidcCookies(Vec<(CookieText, CookieText)>);
+
+type CookieText = Box<[u8]>;
 
 impl OidcCookies {
     pub fn get(&self, name: &str) -> Option<&[u8]> {

@@ -41,9 +41,9 @@ fn session() -> Session {
     Session::read(&bytes).expect("a session of nothing")
 }
 
-fn site(oidcs: &[Oidc]) -> Box<OidcOfSite> {
+fn site(oidcs: &[Oidc]) -> OidcOfSite {
     let steps: Vec<Step> = oidcs.iter().map(|oidc| Step::Oidc(Some(Box::new(oidc.clone())))).collect();
-    OidcOfSite::of(steps.iter()).expect("there is one")
+    *OidcOfSite::of(steps.iter()).expect("there is one")
 }
 
 #[test]

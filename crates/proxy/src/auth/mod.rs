@@ -1,6 +1,7 @@
 //! Who a client is, on the request path. `basic-auth`: whether a client's name and password are right is known from
 //! before, or is asked of threads that have the time to find out. The request waits meanwhile, its worker does not.
-//! What clients send is read in `middleware::basic_auth`, what fits is decided in `passwords`. `jwt` is in `token`, `oidc` in a folder of its own.
+//! What clients send is read in `middleware::basic_auth`, what fits is decided in `passwords`. `jwt` is in `token`,
+//! `oidc` in a folder of its own.
 
 mod keys;
 pub mod oidc;

@@ -338,13 +338,9 @@ fn render_log_ins(text: &mut Text, log_ins: &LogInMetrics) {
         return;
     }
     let each = |numbers: [(&'static str, &SharedNumber); 2]| numbers.map(|(name, number)| ([("outcome", name)], number.value()));
-    text.each(
-        "tidegate_oidc_log_ins_total",
-        "Log-ins that came back from their provider, by how they ended.",
-        each(outcomes).into_iter(),
-    );
+    text.each("tidegate_oidc_log_ins_total", "Log-ins that came back from their provider, by how they ended.", each(outcomes));
     let refreshes = refreshes.map(|(name, number)| ([("outcome", name)], number.value()));
-    text.each("tidegate_oidc_refreshes_total", "Sessions that this host has refreshed, by outcome.", refreshes.into_iter());
+    text.each("tidegate_oidc_refreshes_total", "Sessions that this host has refreshed, by outcome.", refreshes);
     let help = "Sessions and people that are refused before their sessions' time.";
     text.one("tidegate_oidc_revoked", help, log_ins.revoked.value());
 }

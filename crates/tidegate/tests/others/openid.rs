@@ -1,6 +1,6 @@
 //! Log-ins at providers that others have written, in a real browser: `oidc-provider`, which is certified by the OpenID
-//! Foundation, and `oauth2-mock-server`, both of npm. Without them, Node.js or Chromium a test says so and passes; in CI
-//! (variable `CI`) that is a failure.
+//! Foundation, and `oauth2-mock-server`, both of npm. Without them, Node.js or Chromium a test says so and passes; in
+//! CI (variable `CI`) that is a failure.
 
 use crate::browser::server::{PAGE, Server, page};
 use serde_json::{Value, json};
@@ -82,7 +82,8 @@ impl Drop for Provider {
     }
 }
 
-/// What a page finds out in a session that is refreshed under it: scripts and tabs ask at the same time, again and again.
+/// What a page finds out in a session that is refreshed under it: scripts and tabs ask at the same time, again and
+/// again.
 const IN_SESSION: &str = r#"
     const sleep = milliseconds => new Promise(done => setTimeout(done, milliseconds));
     const ask = async path => {

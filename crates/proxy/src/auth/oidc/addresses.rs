@@ -3,7 +3,7 @@
 
 use super::begin::{begin_log_in, read_flows, redirect_uri, with_query, write_flows};
 use super::check::{OidcNews, OidcTicket, READY_MAX, await_session, open};
-use super::reply::{Awaited, reply};
+use super::reply::{OwedAnswer, reply};
 use super::shared::{Errand, LogInOutcome, LogOutOutcome, ProviderState, SessionState};
 use super::{now_unix, origin, random};
 use crate::answering::{answer_refusal, answer_refusal_with};
@@ -80,7 +80,7 @@ pub(crate) async fn send_redirect<S: Sock>(
     around.send_whole(exchange, b"").await
 }
 
-type Answered = Result<OidcRedirect, Refusal>;
+type Redirected = Result<OidcRedirect, Refusal>;
 
 /// Parameters of a query or a form, decoded. Of a name that comes twice nobody knows which one counts: none does.
 struct Parameters(Vec<(String, String)>);
@@ -125,13 +125,13 @@ async fn end_log_in<S: Sock>(
     around: Surroundings<'_, S>,
     log_ins: LogIns<'_>,
     state: &SessionState,
-) -> Result<Answered, ClientFault> {
+) -> Result<Redirected, ClientFault> {
     let begun = match recognise(exchange, around, log_ins, state) {
-        Ok(Recognised::Begun(begun)) => begun,
+        Ok(Recognised::BegunHere(begun)) => begun,
         Ok(Recognised::Elsewhere(redirect)) => return Ok(Ok(redirect)),
         Err(refusal) => return Ok(Err(refusal.into())),
     };
-    let Begun { oidc, provider, code, verifier, nonce, redirect, back } = begun;
+    let BegunLogIn { oidc, provider, code, verifier, nonce, redirect, back } = begun;
     let (owed, awaited) = reply();
     let errand = Errand::LogIn { provider: provider.clone(), code, verifier, nonce, redirect, reply: owed };
     if around.connection.worker.process.oidc.send(errand).is_err() {
@@ -145,7 +145,7 @@ async fn end_log_in<S: Sock>(
 }
 
 /// Waits for the thread. The error is the client's leaving.
-async fn wait<T, S: Sock>(exchange: &mut Exchange<'_, S>, awaited: Awaited<T>) -> Result<Option<T>, ClientFault> {
+async fn wait<T, S: Sock>(exchange: &mut Exchange<'_, S>, awaited: OwedAnswer<T>) -> Result<Option<T>, ClientFault> {
     let waiting = rt::timeout(LOG_IN_MAX, awaited);
     Ok(unless_gone(&mut exchange.responder, &Cell::new(true), pin!(waiting)).await?.flatten())
 }
@@ -175,7 +175,7 @@ fn keep<S: Sock>(
 }
 
 /// A log-in that was begun by this browser and can be brought to its end.
-struct Begun<'l> {
+struct BegunLogIn<'l> {
     oidc: &'l CompiledOidc,
     provider: &'l Arc<ProviderState>,
     code: String,
@@ -187,7 +187,7 @@ struct Begun<'l> {
 }
 
 enum Recognised<'l> {
-    Begun(Begun<'l>),
+    BegunHere(BegunLogIn<'l>),
     /// Nothing is to be done but to go where the log-in was to lead.
     Elsewhere(OidcRedirect),
 }
@@ -229,7 +229,7 @@ fn recognise<'l, S: Sock>(
     check_answer(&parameters, oidc, provider)?;
     let code = parameters.get("code").filter(|code| !code.is_empty()).ok_or(OidcRefusal::BadRequest)?.to_owned();
     let redirect = redirect_uri(oidc, &here);
-    Ok(Recognised::Begun(Begun { oidc, provider, code, verifier: flow.verifier(), nonce: flow.nonce(), redirect, back }))
+    Ok(Recognised::BegunHere(BegunLogIn { oidc, provider, code, verifier: flow.verifier(), nonce: flow.nonce(), redirect, back }))
 }
 
 /// Whether a log-in that began there may end here, and lead back.
@@ -284,7 +284,7 @@ async fn log_in<S: Sock>(
     around: Surroundings<'_, S>,
     (site, providers): LogIns<'_>,
     state: &SessionState,
-) -> Result<Answered, ClientFault> {
+) -> Result<Redirected, ClientFault> {
     let parameters = Parameters::read(exchange.head.query().unwrap_or_default());
     let with = parameters.get("with");
     let wanted = |oidc: &&CompiledOidc| with.is_none_or(|with| oidc.is_called(with.as_bytes()));
@@ -316,7 +316,7 @@ fn log_out<S: Sock>(
     around: Surroundings<'_, S>,
     (site, providers): LogIns<'_>,
     state: &SessionState,
-) -> Answered {
+) -> Redirected {
     if !matches!(exchange.head.method, Method::Get | Method::Post) {
         return Err(OidcRefusal::BadRequest.into());
     }

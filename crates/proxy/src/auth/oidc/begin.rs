@@ -11,8 +11,8 @@ use tidegate_middleware::{CompiledOidc, OidcRedirect, OidcRefusal, Refusal, is_n
 use tidegate_transport::{Sock, rt};
 
 /// Sends somebody who looks at a page to the provider, to come back to `target`; whoever else asks is refused. The
-/// answer is always an error: a redirect that stands in the exchange is what becomes of it. Cookies of a session that is
-/// over stay: by now the browser may have those of another log-in, which would go with them.
+/// answer is always an error: a redirect that stands in the exchange is what becomes of it. Cookies of a session that
+/// is over stay: by now the browser may have those of another log-in, which would go with them.
 pub(super) fn begin_log_in<S: Sock>(
     exchange: &mut Exchange<'_, S>,
     around: Surroundings<'_, S>,

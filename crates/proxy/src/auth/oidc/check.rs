@@ -3,7 +3,7 @@
 
 use super::begin::begin_log_in;
 use super::opened::OpenedSession;
-use super::reply::Awaited;
+use super::reply::OwedAnswer;
 use super::shared::{ProviderState, Readiness, RefreshOutcome, Refreshing, SessionState};
 use super::{now_unix, random};
 use crate::surroundings::Surroundings;
@@ -27,14 +27,14 @@ const REFRESH_MAX: Duration = Duration::from_secs(12);
 /// What a request waits for.
 pub(crate) enum OidcTicket {
     Ready(Readiness),
-    Refresh(Awaited<RefreshOutcome>),
+    Refresh(OwedAnswer<RefreshOutcome>),
 }
 
 /// What has come of it.
 pub(crate) enum OidcNews {
     /// Nothing was waited for.
     None,
-    /// It is worth to look again, and the last time.
+    /// Keys or a provider's word have come, or will not: it is looked again, and the last time.
     Ready,
     Refreshed(RefreshOutcome),
 }

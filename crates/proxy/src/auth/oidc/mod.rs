@@ -12,7 +12,7 @@ mod shared;
 pub(crate) use addresses::{answer_address, send_redirect};
 pub(crate) use check::{OidcNews, OidcTicket, await_session, check_session};
 pub use opened::OpenedSessions;
-pub use reply::Reply;
+pub use reply::Owed;
 pub use shared::{Errand, FoundProvider, LogInOutcome, LogOutOutcome, OidcShared, ProviderState, RefreshOutcome, SessionState};
 
 use crate::surroundings::Surroundings;
@@ -33,8 +33,8 @@ fn random<const N: usize>() -> Result<[u8; N], OidcRefusal> {
     Ok(bytes)
 }
 
-/// Where the client has asked, as its browser calls it: `https://app.example.com`. A trusted proxy in front says whether
-/// it has taken TLS off.
+/// Where the client has asked, as its browser calls it: `https://app.example.com`. A trusted proxy in front says
+/// whether it has taken TLS off.
 fn origin<S: Sock>(exchange: &Exchange<'_, S>, around: Surroundings<'_, S>) -> Result<String, OidcRefusal> {
     let said = exchange.head.fields.all_named(b"x-forwarded-proto").next().filter(|_| exchange.peer_is_trusted);
     let scheme = match said {

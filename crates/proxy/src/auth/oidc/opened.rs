@@ -1,5 +1,5 @@
-//! Sessions that a worker has opened lately, by the end of their cookie, so that decryption and a look through the claims
-//! are done once and not for each request. Whether a session is over is looked at each time.
+//! Sessions that a worker has opened lately, by the end of their cookie, so that decryption and a look through the
+//! claims are done once and not for each request. Whether a session is over is looked at each time.
 
 use std::collections::HashMap;
 use std::rc::Rc;

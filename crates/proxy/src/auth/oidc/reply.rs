@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-struct Slot<T> {
+struct OwedSlot<T> {
     answer: Option<T>,
     /// The other side is gone.
     is_over: bool,
@@ -13,28 +13,28 @@ struct Slot<T> {
 }
 
 /// Who owes the answer. Dropped without one, there is none.
-pub struct Reply<T>(Arc<Mutex<Slot<T>>>);
+pub struct Owed<T>(Arc<Mutex<OwedSlot<T>>>);
 
 /// A future of the answer; `None`: there will be none.
-pub struct Awaited<T>(Arc<Mutex<Slot<T>>>);
+pub struct OwedAnswer<T>(Arc<Mutex<OwedSlot<T>>>);
 
 /// Both ends.
-pub fn reply<T>() -> (Reply<T>, Awaited<T>) {
-    let slot = Arc::new(Mutex::new(Slot { answer: None, is_over: false, waker: None }));
-    (Reply(slot.clone()), Awaited(slot))
+pub fn reply<T>() -> (Owed<T>, OwedAnswer<T>) {
+    let slot = Arc::new(Mutex::new(OwedSlot { answer: None, is_over: false, waker: None }));
+    (Owed(slot.clone()), OwedAnswer(slot))
 }
 
-fn lock<T>(slot: &Mutex<Slot<T>>) -> MutexGuard<'_, Slot<T>> {
+fn lock<T>(slot: &Mutex<OwedSlot<T>>) -> MutexGuard<'_, OwedSlot<T>> {
     slot.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<T> Reply<T> {
+impl<T> Owed<T> {
     pub fn give(self, answer: T) {
         lock(&self.0).answer = Some(answer);
     }
 }
 
-impl<T> Drop for Reply<T> {
+impl<T> Drop for Owed<T> {
     fn drop(&mut self) {
         let waker = {
             let mut slot = lock(&self.0);
@@ -45,7 +45,7 @@ impl<T> Drop for Reply<T> {
     }
 }
 
-impl<T> Future for Awaited<T> {
+impl<T> Future for OwedAnswer<T> {
     type Output = Option<T>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {

@@ -1,9 +1,9 @@
-//! Log-ins as all workers and the thread that asks providers see them: keys of sessions and which of them are over, what
-//! providers say of themselves, errands on their way. Nothing here is on the way of a request but two reads without a
-//! lock. A session is refreshed once, however many requests bring it: those that come meanwhile wait for the same answer,
-//! and those that come a little later, with a cookie from before, are given it.
+//! Log-ins as all workers and the thread that asks providers see them: keys of sessions and which of them are over,
+//! what providers say of themselves, errands on their way. Nothing here is on the way of a request but two reads
+//! without a lock. A session is refreshed once, however many requests bring it: those that come meanwhile wait for the
+//! same answer, and those that come a little later, with a cookie from before, are given it.
 
-use super::reply::{Awaited, Reply, reply};
+use super::reply::{Owed, OwedAnswer, reply};
 use crate::auth::keys::IssuerKeys;
 use arc_swap::{ArcSwapOption, Guard};
 use std::collections::{HashMap, VecDeque};
@@ -119,7 +119,7 @@ pub enum Errand {
         verifier: String,
         nonce: String,
         redirect: String,
-        reply: Reply<LogInOutcome>,
+        reply: Owed<LogInOutcome>,
     },
     Refresh {
         provider: Arc<ProviderState>,
@@ -130,7 +130,7 @@ pub enum Errand {
     LogOut {
         providers: Vec<Arc<ProviderState>>,
         token: Vec<u8>,
-        reply: Reply<LogOutOutcome>,
+        reply: Owed<LogOutOutcome>,
     },
 }
 
@@ -139,14 +139,14 @@ pub enum Errand {
 pub struct ErrandsBusy;
 
 enum Flight {
-    Asking(Vec<Reply<RefreshOutcome>>),
+    Asking(Vec<Owed<RefreshOutcome>>),
     Known(RefreshOutcome, Instant),
 }
 
 /// What is known of a refresh, or a future of it.
 pub enum Refreshing {
     Known(RefreshOutcome),
-    Waits(Awaited<RefreshOutcome>),
+    Waits(OwedAnswer<RefreshOutcome>),
 }
 
 /// Of the process.
@@ -238,7 +238,7 @@ impl OidcShared {
         self.tell();
     }
 
-    /// It has not.
+    /// The provider's word has not come.
     pub fn note_failure(&self, provider: &ProviderState, now: Instant) {
         lock(&provider.course).note_failure(now);
         self.tell();
@@ -320,7 +320,9 @@ impl OidcShared {
         };
         let before = lock(&self.flights).insert(generation, Flight::Known(outcome.clone(), now + kept));
         if let Some(Flight::Asking(waiting)) = before {
-            waiting.into_iter().for_each(|owed| owed.give(outcome.clone()));
+            for owed in waiting {
+                owed.give(outcome.clone());
+            }
         }
     }
 }
