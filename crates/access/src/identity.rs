@@ -27,6 +27,8 @@ pub enum LogIn {
     Token,
     /// `oidc`
     Provider,
+    /// `api-key`
+    Key,
 }
 
 impl LogIn {
@@ -36,6 +38,7 @@ impl LogIn {
             LogIn::Password => "basic-auth",
             LogIn::Token => "jwt",
             LogIn::Provider => "oidc",
+            LogIn::Key => "api-key",
         }
     }
 }

@@ -47,7 +47,7 @@ fn names_a_file(fault: &str) -> bool {
 }
 
 /// Blocks in which an example may stand.
-const AROUND: [&str; 26] = [
+const AROUND: [&str; 28] = [
     "LINES",
     "LINES\nsite \"localhost\" { respond 204 }\n",
     "site \"localhost\" {\nLINES\n}\n",
@@ -70,6 +70,8 @@ const AROUND: [&str; 26] = [
     "site \"localhost\" {\njwt jwks=\"keys.json\" issuer=\"me\" {\nLINES\n}\nrespond 204\n}\n",
     "site \"localhost\" {\noidc issuer=\"https://idp.example.com\" client=\"me\" {\nLINES\n}\nrespond 204\n}\n",
     "site \"localhost\" {\nbasic-auth {\nLINES\n}\nrespond 204\n}\n",
+    "site \"localhost\" {\napi-key {\nLINES\n}\nrespond 204\n}\n",
+    "site \"localhost\" {\nauth any {\nLINES\n}\nrespond 204\n}\n",
     "site \"localhost\" {\nroute {\nmatch {\nLINES\n}\nrespond 204\n}\nrespond 200\n}\n",
     "map \"m\" key=\"{path}\" {\nLINES\n}\nsite \"localhost\" { respond 200 body=\"{map.m}\"; }\n",
     "tcp \":5432\" {\nLINES\n}\n",
@@ -180,8 +182,9 @@ fn claims() -> Vec<Claim> {
         .collect()
 }
 
-const MARKS: [&str; 7] =
-    ["default", "left out", "nothing is said", "without a word", "unless written", "says nothing", "among the defaults"];
+/// What becomes of `//` is a default as well, and one that pages have said otherwise.
+const MARKS: [&str; 8] =
+    ["default", "left out", "nothing is said", "without a word", "unless written", "says nothing", "among the defaults", "`//`"];
 
 /// Sentences and cells of tables in which one of the marks stands beside a figure or a word of code.
 fn sentences(text: &str) -> Vec<String> {

@@ -35,6 +35,7 @@ mod named_files;
 pub mod names;
 mod news;
 mod oidc;
+mod open_sockets;
 mod orders;
 pub mod past;
 pub mod pools;
@@ -66,7 +67,7 @@ pub mod workers;
 
 pub use applying::{ApplyOptions, ChangeFault};
 pub use bind::BindFault;
-pub use check::{Circumstances, Finding, Place, check};
+pub use check::{Answering, Checked, Circumstances, Finding, HeldByRunning, Place, check};
 pub use control::Control;
 pub use driver::drivers_here;
 pub use endpoint::{AdminListener, AdminSocket, DRAINING_PREFIX, DRAINING_SUFFIX};

@@ -15,6 +15,7 @@ impl IdentityFields {
     /// Of all steps of a site and of its routes.
     pub fn of<'s>(steps: impl Iterator<Item = &'s Step>) -> IdentityFields {
         let mut names: Vec<Box<[u8]>> = steps
+            .flat_map(Step::parts)
             .flat_map(names_of)
             .filter(|name| !is_of_client(name))
             .map(|name| name.to_ascii_lowercase().into_bytes().into())
@@ -45,6 +46,7 @@ fn names_of(step: &Step) -> Vec<&str> {
             let of_claims = oidc.headers.iter().map(|header| header.name.as_str());
             of_claims.chain(oidc.access_token.as_deref()).chain(oidc.id_token.as_deref()).collect()
         }
+        Step::ApiKey(Some(auth)) => auth.header.iter().map(String::as_str).collect(),
         Step::RequestHeader(header) => {
             let sets = |operation| match operation {
                 HeaderOperation::Set | HeaderOperation::Add | HeaderOperation::Default => true,
@@ -55,6 +57,9 @@ fn names_of(step: &Step) -> Vec<&str> {
         }
         Step::Jwt(None)
         | Step::Oidc(None)
+        | Step::ApiKey(None)
+        // Its ways stand in its place.
+        | Step::AuthAny(_)
         | Step::ResponseHeader(_)
         | Step::Rewrite { .. }
         | Step::StripPrefix(_)

@@ -49,6 +49,8 @@ fn error_type(refusal: Refusal) -> &'static str {
         | Refusal::CrossOrigin
         | Refusal::Token(_)
         | Refusal::Oidc(_)
+        | Refusal::ApiKey(_)
+        | Refusal::LogInsFailed { .. }
         | Refusal::RateLimited { .. }
         | Refusal::ConcurrencyLimited { .. }
         | Refusal::HeaderName

@@ -63,6 +63,14 @@ fn lower(lowering: &mut Lowering<'_>, options: &mut RouteOptions, line: &Line<'_
         options.mirrors = Mirrors { are_off_before: true, named: Vec::new() };
         return;
     }
+    if let [path] = &line.written_arguments()[..]
+        && path.starts_with('/')
+    {
+        let help = "write where the copies go, as in `mirror \"10.0.0.9:8080\"`; the `internal` location of nginx is not needed"
+            .to_owned();
+        line.refuse_whole::<()>(lowering, "a copy goes to servers or a pool, and not to a path", help);
+        return;
+    }
     let errors_before = lowering.diagnostics.len();
     for child in line.children().iter().filter(|child| matches!(child.name.text.as_str(), "retry" | "hedge")) {
         let message = format!("`{}` does nothing here: a copy is sent once", child.name.text);
@@ -74,7 +82,7 @@ fn lower(lowering: &mut Lowering<'_>, options: &mut RouteOptions, line: &Line<'_
     let body_bytes_max = line.number(lowering, "body-max").unwrap_or(Mirror::BODY_BYTES_MAX);
     let copies_max = line.number(lowering, "max").map_or(Mirror::COPIES_MAX, |count| count as u32);
     let total = line.duration(lowering, "total").unwrap_or(Mirror::TOTAL);
-    if lowering.diagnostics[errors_before..].iter().any(Diagnostic::is_error) {
+    if lowering.has_errors_since(errors_before) {
         return;
     }
     let mirror = pool.map(|pool| Mirror { pool, sample, methods, body_bytes_max, copies_max, total });

@@ -67,6 +67,14 @@ impl RouteDraft {
         }
     }
 
+    /// Where the route sends its clients, when it does nothing else.
+    pub fn redirect(&self) -> Option<(&Template, &Location)> {
+        match (&self.terminal, &self.terminal_at) {
+            (Some(Terminal::Redirect { to, .. }), Some(at)) => Some((to, at)),
+            _ => None,
+        }
+    }
+
     /// A terminal step that stands directly in a site.
     pub fn of_site(terminal: Option<Terminal>, location: Location) -> RouteDraft {
         RouteDraft { terminal, terminal_at: Some(location.clone()), ..RouteDraft::new(location) }
@@ -218,7 +226,7 @@ fn warn_of_idle_steps(lowering: &mut Lowering<'_>, draft: &RouteDraft, lines: &[
 fn lower_child(lowering: &mut Lowering<'_>, draft: &mut RouteDraft, line: &Line<'_>) {
     match line.directive.lower {
         Lower::Step(lower) => {
-            let step = lower(lowering, line);
+            let step = line.lower_step(lowering, lower);
             draft.steps.extend(step.map(|step| (step, line.location())));
         }
         Lower::Option(lower) => lower(lowering, &mut draft.options, line),

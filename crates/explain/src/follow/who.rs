@@ -2,7 +2,7 @@
 //! kept. What only the client knows, its password or token, is not looked at.
 
 use tidegate_config::writing::shortened;
-use tidegate_model::{ClaimTest, Filled, Jwt, KeySource, Oidc, Route, Site, Step, TokenPlace, log_ins};
+use tidegate_model::{ApiKeyAuth, ApiKeyPlace, ClaimTest, Filled, Jwt, KeySource, Oidc, Route, Site, Step, TokenPlace, log_ins};
 
 /// A sentence for each step that asks, in the order in which they ask, and one on the cache.
 pub fn notes(site: &Site, route: Option<&Route>, filled: &Filled) -> Vec<String> {
@@ -23,8 +23,12 @@ fn asked(step: &Step, filled: &Filled) -> Option<String> {
         }
         Step::Jwt(Some(jwt)) => Some(asked_for_token(jwt, filled)),
         Step::Oidc(Some(oidc)) => Some(asked_at_provider(oidc, filled)),
-        Step::Oidc(None)
-        | Step::BasicAuth(None)
+        Step::ApiKey(Some(auth)) => Some(asked_for_key(auth, filled)),
+        Step::AuthAny(Some(any)) => Some(any_way(&any.ways, filled)),
+        Step::BasicAuth(None)
+        | Step::Oidc(None)
+        | Step::ApiKey(None)
+        | Step::AuthAny(None)
         | Step::Jwt(None)
         | Step::RequestHeader(_)
         | Step::ResponseHeader(_)
@@ -39,6 +43,23 @@ fn asked(step: &Step, filled: &Filled) -> Option<String> {
         | Step::RateLimit(_)
         | Step::ConcurrencyLimit(_) => None,
     }
+}
+
+fn asked_for_key(auth: &ApiKeyAuth, filled: &Filled) -> String {
+    let places = auth.places.iter().map(|place| match place {
+        ApiKeyPlace::Field(name) => format!("the field {}", shortened(&filled.shown(name))),
+        ApiKeyPlace::Authorization(scheme) => format!("`Authorization: {}`", shortened(&filled.shown(scheme))),
+        ApiKeyPlace::Query(name) => format!("the parameter {} of the query", shortened(&filled.shown(name))),
+    });
+    format!("`api-key` wants a key, in {}: without one it is 401", places.collect::<Vec<_>>().join(" or "))
+}
+
+fn any_way(ways: &[Step], filled: &Filled) -> String {
+    let said = ways.iter().filter_map(|way| match way {
+        Step::Allow(_) => Some("an address of `allow`".to_owned()),
+        way => asked(way, filled),
+    });
+    format!("`auth any` lets in by one of these: {}", said.collect::<Vec<_>>().join("; or "))
 }
 
 fn asked_for_token(jwt: &Jwt, filled: &Filled) -> String {

@@ -2,7 +2,7 @@
 //! taken out before, in all spellings and whatever this says (`identity`).
 
 use crate::refusal::Refusal;
-use tidegate_model::{HeaderNames, Step, TokenPlace};
+use tidegate_model::{ApiKeyPlace, HeaderNames, Step, TokenPlace};
 use tidegate_wire::Fields;
 use tidegate_wire::name_table::is_alike;
 
@@ -79,8 +79,18 @@ fn names_of(step: &Step) -> Vec<&str> {
             };
             jwt.places.iter().filter_map(of_place).collect()
         }
+        Step::ApiKey(Some(auth)) => {
+            let of_place = |place| match place {
+                &ApiKeyPlace::Field(ref name) => Some(name.as_str()),
+                ApiKeyPlace::Authorization(_) | ApiKeyPlace::Query(_) => None,
+            };
+            auth.places.iter().filter_map(of_place).collect()
+        }
+        Step::AuthAny(Some(any)) => any.ways.iter().flat_map(names_of).collect(),
         Step::Jwt(None)
         | Step::Oidc(_)
+        | Step::ApiKey(None)
+        | Step::AuthAny(None)
         | Step::ResponseHeader(_)
         | Step::Rewrite { .. }
         | Step::StripPrefix(_)

@@ -65,6 +65,8 @@ impl Mount {
                 | CompiledStep::Csrf(_)
                 | CompiledStep::Jwt(_)
                 | CompiledStep::Oidc(_)
+                | CompiledStep::ApiKey(_)
+                | CompiledStep::AuthAny(_)
                 | CompiledStep::ClientAuth
                 | CompiledStep::RateLimit(_)
                 | CompiledStep::ConcurrencyLimit(_) => {}
