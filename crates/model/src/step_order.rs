@@ -33,12 +33,9 @@ pub fn phases(steps: &[&Step]) -> Vec<Phase> {
             Step::Cors(_) => Phase::Preflight,
             Step::Allow(_) | Step::Deny(_) => Phase::Access,
             Step::Csrf(_) => Phase::Client,
-            Step::BasicAuth(_)
-            | Step::Jwt(_)
-            | Step::Oidc(_)
-            | Step::ApiKey(_)
-            | Step::AuthAny(_)
-            | Step::ClientAuth(_) => Phase::Authentication,
+            Step::BasicAuth(_) | Step::Jwt(_) | Step::Oidc(_) | Step::ApiKey(_) | Step::AuthAny(_) | Step::ClientAuth(_) => {
+                Phase::Authentication
+            }
             Step::RateLimit(limit) => phase_of_limit(limit.by.template(), &said_by_log_ins, &written),
             Step::ConcurrencyLimit(limit) => phase_of_limit(limit.by.template(), &said_by_log_ins, &written),
             Step::RequestHeader(header) => {
@@ -207,12 +204,7 @@ fn is_felt(passed: &Step, moved: &Step) -> bool {
         // Whoever is refused, or counted, in front of it is so no more.
         Step::Cors(_) => refuses(passed),
         Step::Csrf(_) | Step::RateLimit(_) | Step::ConcurrencyLimit(_) => refuses(passed),
-        Step::BasicAuth(_)
-        | Step::Jwt(_)
-        | Step::Oidc(_)
-        | Step::ApiKey(_)
-        | Step::AuthAny(_)
-        | Step::ClientAuth(_) => {
+        Step::BasicAuth(_) | Step::Jwt(_) | Step::Oidc(_) | Step::ApiKey(_) | Step::AuthAny(_) | Step::ClientAuth(_) => {
             refuses(passed) || changes_log_in(passed, moved)
         }
         Step::RequestHeader(_)
