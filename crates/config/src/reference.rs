@@ -31,6 +31,7 @@ const SECTIONS: [(Place, &str, &str); Place::ALL.len()] = [
     (Place::Limits, "In `limits`", ""),
     (Place::BasicAuth, "In a `basic-auth`", ""),
     (Place::Jwt, "In a `jwt`", ""),
+    (Place::Oidc, "In an `oidc`", ""),
     (Place::ApiKey, "In an `api-key`", ""),
     (Place::AuthAny, "In an `auth any`", "Each as it stands in a site."),
     (Place::Match, "In the block of a `match`", "Conditions that are made of others."),
@@ -186,8 +187,10 @@ fn meaning(placeholder: &Placeholder) -> &'static str {
         Placeholder::ResponseHeader(_) => "a header field of the response; needs a response",
         Placeholder::UpstreamAddress => "the server that was chosen; needs a response",
         Placeholder::RequestId => "an identifier of this request",
-        Placeholder::AuthUser => "who has logged in, behind `basic-auth` or `jwt`, or whose key it is, behind `api-key`",
-        Placeholder::JwtClaim(_) => "a claim of the token, behind `jwt`; of a nested one the names with dots between them",
+        Placeholder::AuthUser => "who has logged in, behind `basic-auth`, `jwt` or `oidc`, or whose key it is, behind `api-key`",
+        Placeholder::JwtClaim(_) => {
+            "a claim of the token, behind `jwt` or `oidc`; of a nested one the names with dots between them"
+        }
         Placeholder::StatusText => "what the status means, as in `Not Found`; in an `error-page`",
         Placeholder::TimeUnixMs => "milliseconds since 1970",
         Placeholder::Geo(field) => meaning_of_place(*field),

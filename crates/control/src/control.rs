@@ -16,6 +16,7 @@ use crate::map_rows::MapRows;
 use crate::material::Material;
 use crate::memory::MemoryBudget;
 use crate::names::Names;
+use crate::oidc::LogInThread;
 use crate::pools::Checkers;
 use crate::renewal::Renewals;
 use crate::rest::Rest;
@@ -80,6 +81,7 @@ pub struct Control {
     /// `None` until a certificate names a responder.
     pub(crate) stapling: Option<Stapling>,
     pub(crate) key_fetching: Option<KeyFetching>,
+    pub(crate) log_ins: Option<LogInThread>,
 }
 
 /// Files that the running configuration depends on.

@@ -36,6 +36,7 @@ pub mod memory;
 mod named_files;
 pub mod names;
 mod news;
+mod oidc;
 mod open_sockets;
 mod orders;
 pub mod past;

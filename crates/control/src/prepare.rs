@@ -162,6 +162,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         map_rows: None,
         stapling: None,
         key_fetching: None,
+        log_ins: None,
     };
     begin_to_hear(&mut control, events_sender, read.watched, (maps, databases));
     let events = Events { asked, heard };

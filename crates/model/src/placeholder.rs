@@ -91,9 +91,10 @@ pub enum Placeholder {
     ResponseHeader(String),
     UpstreamAddress,
     RequestId,
-    /// Who has logged in, after `basic-auth` or `jwt`; empty when nobody has.
+    /// Who has logged in, after `basic-auth`, `jwt` or `oidc`; empty when nobody has.
     AuthUser,
-    /// What a token says, by the name of the claim, after `jwt`. With case; empty without a token or such a claim.
+    /// What a token says, by the name of the claim, after `jwt` or `oidc`. With case; empty without a token or such a
+    /// claim.
     JwtClaim(String),
     TimeUnixMs,
     /// What is known of the client's address; empty where nothing is.

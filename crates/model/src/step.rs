@@ -13,6 +13,7 @@ use crate::geo::GeoTest;
 use crate::jwt::Jwt;
 use crate::limiting::{ConcurrencyLimit, RateLimit};
 use crate::matching::{Field, MatchLine};
+use crate::oidc::Oidc;
 use crate::placeholder::Template;
 use crate::pool::PoolName;
 use crate::resilience::{RouteRetry, StatusRange};
@@ -50,6 +51,8 @@ pub enum Step {
     BasicAuth(Option<BasicAuth>),
     /// `jwt`; `None` is `jwt "off"`. The last one written counts.
     Jwt(Option<Box<Jwt>>),
+    /// `oidc`; `None` is `oidc "off"`. The last one written counts.
+    Oidc(Option<Box<Oidc>>),
     /// `api-key`; `None` is `api-key "off"`. The last one written counts.
     ApiKey(Option<Box<ApiKeyAuth>>),
     /// `auth any`; `None` is `auth "off"`. The last one written counts, and stands for those of its kinds before it.
@@ -117,6 +120,7 @@ impl Step {
             | Step::Allow(_)
             | Step::Deny(_)
             | Step::Cors(_)
+            | Step::Oidc(_)
             | Step::Csrf(_)
             | Step::BasicAuth(_)
             | Step::Jwt(_)

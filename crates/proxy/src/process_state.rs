@@ -4,6 +4,7 @@
 //! snapshots to the next in `worker`; counters live on in `telemetry::Registry`, tickets and the internal CA in
 //! `certs::TlsProcessState`.
 
+use crate::auth::oidc::OidcShared;
 use crate::auth::{ApiKeyFiles, KeySets, UserFiles, Verifier};
 use crate::cached::CacheTier;
 use crate::challenges::Challenges;
@@ -39,6 +40,8 @@ pub struct ProcessState {
     pub verifier: Verifier,
     /// Keys that tokens are verified with.
     pub key_sets: KeySets,
+    /// Log-ins by OpenID Connect.
+    pub oidc: Arc<OidcShared>,
     /// Of orders for certificates that are open.
     pub challenges: Challenges,
     pub inquiries: Inquiries,
@@ -62,6 +65,7 @@ impl ProcessState {
             geo: Geo::default(),
             verifier: Verifier::default(),
             key_sets: KeySets::default(),
+            oidc: Arc::default(),
             challenges: Challenges::default(),
             inquiries: Inquiries::default(),
             cache: CacheTier::new(),

@@ -164,13 +164,17 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         answer_refusal(exchange, around, refusal).await
     }
 
-    async fn answer(&mut self) -> Result<(), Failure> {
+    /// What needs no site to be refused.
+    #[inline]
+    fn check_arrival(&self) -> Result<(), Refusal> {
         if self.exchange.client_is_unclear {
-            return Box::pin(self.answer_refusal(Refusal::ClientUnclear)).await;
+            return Err(Refusal::ClientUnclear);
         }
-        if self.exchange.hop.upgrade.is_some()
-            && let Err(refusal) = check_upgrade(self.exchange)
-        {
+        if self.exchange.hop.upgrade.is_some() { check_upgrade(self.exchange) } else { Ok(()) }
+    }
+
+    async fn answer(&mut self) -> Result<(), Failure> {
+        if let Err(refusal) = self.check_arrival() {
             return Box::pin(self.answer_refusal(refusal)).await;
         }
         if self.may_be_challenge()
@@ -186,6 +190,11 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             Box::pin(settle_early(self.exchange, self.connection, &site)).await?;
         }
         site.compiled.identity.remove_claimed(&mut self.exchange.head.fields);
+        if let Some(log_ins) = &site.compiled.log_ins
+            && let Some(address) = self.meet_log_ins(log_ins)
+        {
+            return Box::pin(self.answer_log_in_address(log_ins, address)).await;
+        }
         let route = match self.find_route(&site) {
             Ok(route) => route,
             Err(refusal) => return Box::pin(self.answer_refusal(refusal)).await,
