@@ -63,6 +63,15 @@ impl Cache {
         })
     }
 
+    /// Programs of Go, each by its module in an exact version, built into `bin` of the folder.
+    pub fn go(&self, name: &str, modules: &[&str]) -> Result<(), String> {
+        self.once(name, modules, |folder, log| {
+            let mut go = Command::new("go");
+            go.arg("install").args(modules).env("GOBIN", folder.join("bin")).env("GOFLAGS", "-trimpath");
+            install(go.current_dir(folder), log, "It takes Go")
+        })
+    }
+
     /// Packages of Debian with those that they need and the system has not, unpacked and not set up.
     pub fn debian(&self, name: &str, packages: &[&str]) -> Result<(), String> {
         self.once(name, packages, |folder, log| {

@@ -6,6 +6,7 @@ mod grpc;
 mod jupyter;
 mod next;
 mod node_red;
+mod oauth2_proxy;
 mod prometheus;
 mod registry;
 mod sticky;
@@ -41,4 +42,5 @@ pub static APPLICATIONS: &[Application] = &[
     git::GIT,
     acme::ACME,
     sticky::STICKY,
+    oauth2_proxy::OAUTH2_PROXY,
 ];

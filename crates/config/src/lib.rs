@@ -26,6 +26,7 @@ mod reference;
 mod regular;
 mod remembered;
 mod schema;
+mod sign_in;
 mod slips;
 mod spans;
 mod syntax;

@@ -1,4 +1,4 @@
-//! What `basic-auth` and `jwt` mean for the steps before and behind them: `{auth.user}` and `{jwt.…}` say nothing
+//! What `basic-auth`, `jwt` and `forward-auth` mean for the steps before and behind them: `{auth.user}` and `{jwt.…}` say nothing
 //! before them, and a browser's preflight does not get past them. Warnings only; which step runs when is decided in
 //! `middleware`.
 
@@ -28,7 +28,7 @@ enum What {
 /// What placeholders tell of who has logged in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
-    /// `{auth.user}`, by either.
+    /// `{auth.user}`, by any.
     Name,
     /// `{jwt.…}`, by a token alone.
     Claims,
@@ -36,7 +36,7 @@ enum Told {
 
 impl Told {
     fn is_by(self, directive: &str) -> bool {
-        directive == "jwt" || self == Told::Name && directive == "basic-auth"
+        directive == "jwt" || self == Told::Name && matches!(directive, "basic-auth" | "forward-auth")
     }
 
     fn is_in(self, text: &str) -> bool {

@@ -19,7 +19,7 @@ const SECTIONS: [(Place, &str, &str); Place::ALL.len()] = [
     (Place::Split, "In a `split`", ""),
     (Place::Tcp, "In a `tcp`", ""),
     (Place::Sni, "In an `sni`", ""),
-    (Place::Pool, "In a `pool`", "Also the block of a `proxy` or a `fastcgi` that names addresses."),
+    (Place::Pool, "In a `pool`", "Also the block of a `proxy`, a `fastcgi` or a `forward-auth` that names addresses."),
     (
         Place::FastCgi,
         "In a `fastcgi`",
@@ -31,6 +31,11 @@ const SECTIONS: [(Place, &str, &str); Place::ALL.len()] = [
     (Place::Limits, "In `limits`", ""),
     (Place::BasicAuth, "In a `basic-auth`", ""),
     (Place::Jwt, "In a `jwt`", ""),
+    (
+        Place::ForwardAuth,
+        "In a `forward-auth`",
+        "Behind addresses everything that a `pool` takes, behind the name of a pool its `retry`; and what is asked and told.",
+    ),
     (Place::Match, "In the block of a `match`", "Conditions that are made of others."),
     (Place::Conditions, "In an `any`, `all` or `not`", "Lines of conditions, as in a route, and further blocks."),
     (Place::Map, "In a `map`", ""),
@@ -197,6 +202,8 @@ fn meaning(placeholder: &Placeholder) -> &'static str {
         Placeholder::Log(LogField::UpstreamTlsUs) => "microseconds of its TLS handshake",
         Placeholder::Log(LogField::UpstreamFirstByteUs) => "microseconds from the request sent to the first byte of the answer",
         Placeholder::Log(LogField::UpstreamBodyUs) => "microseconds from there to the end of the answer",
+        Placeholder::Log(LogField::AuthStatus) => "the status that the server of a `forward-auth` answered with",
+        Placeholder::Log(LogField::AuthUs) => "how long that took, in microseconds",
     }
 }
 

@@ -33,6 +33,8 @@ pub enum Place {
     BasicAuth,
     /// The block of `jwt`.
     Jwt,
+    /// The block of `forward-auth`.
+    ForwardAuth,
     /// The block of a `match`.
     Match,
     /// The block of an `any`, `all` or `not`.
@@ -42,7 +44,7 @@ pub enum Place {
 }
 
 impl Place {
-    pub const ALL: [Place; 19] = [
+    pub const ALL: [Place; 20] = [
         Place::Top,
         Place::Site,
         Place::Route,
@@ -59,6 +61,7 @@ impl Place {
         Place::Limits,
         Place::BasicAuth,
         Place::Jwt,
+        Place::ForwardAuth,
         Place::Match,
         Place::Conditions,
         Place::Map,
@@ -83,6 +86,7 @@ impl Place {
             Place::Limits => "in `limits`",
             Place::BasicAuth => "in a `basic-auth`",
             Place::Jwt => "in a `jwt`",
+            Place::ForwardAuth => "in a `forward-auth`",
             Place::Match => "in the block of a `match`",
             Place::Conditions => "in an `any`, `all` or `not`",
             Place::Map => "in a `map`",

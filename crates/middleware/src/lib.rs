@@ -17,6 +17,7 @@ pub mod error_page;
 pub mod errors;
 #[cfg(test)]
 mod fixtures;
+pub mod forward_auth;
 pub mod grpc;
 pub mod header;
 mod identity;
@@ -45,6 +46,7 @@ pub use compress::CompiledCompress;
 pub use context::{Context, RequestId, Scratch, View};
 pub use error_page::{ErrorFacts, ErrorPages, Origin};
 pub use errors::error_answer;
+pub use forward_auth::{AuthFault, AuthMeaning, CompiledForwardAuth, QuestionOf, forward_auth_of};
 pub use identity::IdentityFields;
 pub use jwt::{CompiledJwt, TokensUnclear, jwt_of};
 pub use limited::{DryRun, Limited};
@@ -53,7 +55,7 @@ pub use refusal::{METHODS, Refusal, TokenRefusal};
 pub use rewrite::RewriteError;
 pub use step::{
     After, CompiledStep, Halt, Scope, Walk, apply_paths, apply_request, apply_response, changes_response, compile_steps,
-    compiled_basic_auth_of, compiled_jwt_of, has_limits,
+    compiled_basic_auth_of, compiled_forward_auth_of, compiled_jwt_of, has_limits,
 };
 pub use template::{CompiledTemplate, Target, render_text};
 pub use trailers::TrailerRules;

@@ -48,6 +48,7 @@ fn error_type(refusal: Refusal) -> &'static str {
         | Refusal::NotAuthenticated
         | Refusal::CrossOrigin
         | Refusal::Token(_)
+        | Refusal::AuthBodyTooLarge
         | Refusal::RateLimited { .. }
         | Refusal::ConcurrencyLimited { .. }
         | Refusal::TraceMethod
@@ -63,6 +64,7 @@ fn error_type(refusal: Refusal) -> &'static str {
         | Refusal::BodyNotKept
         | Refusal::DecodersBusy
         | Refusal::PasswordsBusy
+        | Refusal::Auth(_)
         | Refusal::PurgesMany => "proxy_internal_error",
         Refusal::NoFile
         | Refusal::FileForbidden

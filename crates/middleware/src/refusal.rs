@@ -2,6 +2,7 @@
 //! sentence in one table, for whoever answers, logs or explains. Whose fault a failed exchange is, is known by the
 //! crate `exchange` and by `proxy`'s `failure`; how the answer is written, by `errors`.
 
+use crate::forward_auth::AuthFault;
 use crate::rewrite::RewriteError;
 use tidegate_access::TokenFault;
 use tidegate_fastcgi::PathError;
@@ -57,6 +58,10 @@ pub enum Refusal {
     NotAuthenticated,
     PasswordsBusy,
     Token(TokenRefusal),
+    /// The server of a `forward-auth` has given no answer that can be used.
+    Auth(AuthFault),
+    /// The body is to go along to the server of a `forward-auth`, and is longer than it may be.
+    AuthBodyTooLarge,
 
     BodyTooSlow,
     BodyTooLarge,
@@ -175,6 +180,7 @@ impl Refusal {
                 | Refusal::BodyNotKept
                 | Refusal::DecodersBusy
                 | Refusal::PasswordsBusy
+                | Refusal::Auth(_)
         )
     }
 
@@ -192,6 +198,7 @@ impl Refusal {
                 | Refusal::NoThread
                 | Refusal::PasswordsBusy
                 | Refusal::Token(TokenRefusal::KeysMissing)
+                | Refusal::Auth(AuthFault::Busy)
                 | Refusal::DecodersBusy
                 | Refusal::BodyNotKept
                 | Refusal::PurgesMany
@@ -233,6 +240,8 @@ impl Refusal {
             Refusal::ConcurrencyLimited { status } => (status, "concurrency_limited", Some("concurrency-limit"), TOO_MANY),
             Refusal::NotAuthenticated => (401, "not_authenticated", Some("basic-auth"), NEEDS_PASSWORD),
             Refusal::Token(token) => return row_of_token(token),
+            Refusal::Auth(fault) => return row_of_auth(fault),
+            Refusal::AuthBodyTooLarge => (413, "auth_body_too_large", Some("forward-auth body"), BODY_TOO_LARGE),
             Refusal::PasswordsBusy => (503, "passwords_busy", Some("basic-auth"), "too many passwords wait to be verified"),
 
             Refusal::BodyTooSlow => (408, "body_too_slow", Some("limits body-rate"), TOO_SLOW),
@@ -283,6 +292,20 @@ fn row_of_token(refusal: TokenRefusal) -> Row {
         TokenRefusal::KeysMissing => (503, "token_keys_missing", "jwt jwks", NO_KEYS),
     };
     Row { status, reason, setting: Some(setting), sentence }
+}
+
+/// Never 401: nobody is logged out because a server is away.
+fn row_of_auth(fault: AuthFault) -> Row {
+    const NOBODY_SAYS: &str = "it cannot be found out now whether the request may be answered";
+    let (reason, setting) = match fault {
+        AuthFault::Unreachable => ("auth_unreachable", "forward-auth"),
+        AuthFault::Busy => ("auth_busy", "forward-auth"),
+        AuthFault::TooLate => ("auth_too_late", "forward-auth total"),
+        AuthFault::Failed => ("auth_failed", "forward-auth"),
+        AuthFault::Broken => ("auth_bad_answer", "forward-auth"),
+        AuthFault::TooLong => ("auth_answer_too_long", "forward-auth answer-bytes"),
+    };
+    Row { status: 503, reason, setting: Some(setting), sentence: NOBODY_SAYS }
 }
 
 fn sentence_of_head(error: HeadError) -> &'static str {
@@ -358,6 +381,12 @@ impl From<HeadError> for Refusal {
 impl From<TokenRefusal> for Refusal {
     fn from(token: TokenRefusal) -> Refusal {
         Refusal::Token(token)
+    }
+}
+
+impl From<AuthFault> for Refusal {
+    fn from(fault: AuthFault) -> Refusal {
+        Refusal::Auth(fault)
     }
 }
 

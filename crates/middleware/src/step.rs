@@ -11,6 +11,7 @@ use crate::concurrency_limit::CompiledConcurrencyLimit;
 use crate::context::{Context, Scratch};
 use crate::cors::CompiledCors;
 use crate::csrf::CompiledCsrf;
+use crate::forward_auth::CompiledForwardAuth;
 use crate::header::CompiledHeaderChanges;
 use crate::jwt::CompiledJwt;
 use crate::limited::Limited;
@@ -38,6 +39,8 @@ pub enum CompiledStep {
     BasicAuth(Box<CompiledBasicAuth>),
     /// At most one of a route. Whose key has signed a token is for the caller to find out.
     Jwt(Box<CompiledJwt>),
+    /// At most one of a route. Asking is for the caller.
+    ForwardAuth(Box<CompiledForwardAuth>),
     /// At most one of a route.
     ClientAuth,
     RateLimit(Box<CompiledRateLimit>),
@@ -63,6 +66,7 @@ pub fn compile_steps(scope: Scope<'_>, site_steps: &[Step], route_steps: &[Step]
     let last = |is_one: fn(&Step) -> bool| all.clone().enumerate().filter(|(_, (step, _))| is_one(step)).last();
     let last_auth = last(|step| matches!(step, Step::BasicAuth(_))).map(|(position, _)| position);
     let last_jwt = last(|step| matches!(step, Step::Jwt(_))).map(|(position, _)| position);
+    let last_forward_auth = last(|step| matches!(step, Step::ForwardAuth(_))).map(|(position, _)| position);
     let last_csrf = last(|step| matches!(step, Step::Csrf(_))).map(|(position, _)| position);
     let requires_certificate = requires_certificate(site_steps.iter().chain(route_steps));
     let is_demand = |(_, (step, _)): &(usize, (&Step, Scope<'_>))| matches!(step, Step::ClientAuth(_));
@@ -73,6 +77,7 @@ pub fn compile_steps(scope: Scope<'_>, site_steps: &[Step], route_steps: &[Step]
         let is_overruled = match step {
             Step::BasicAuth(_) => Some(position) != last_auth,
             Step::Jwt(_) => Some(position) != last_jwt,
+            Step::ForwardAuth(_) => Some(position) != last_forward_auth,
             Step::Csrf(_) => Some(position) != last_csrf,
             // Asked as early as anybody says it, and once.
             Step::ClientAuth(_) => Some(position) != first_demand || !requires_certificate,
@@ -114,6 +119,8 @@ pub enum Halt<'s> {
     Authenticate(&'s CompiledBasicAuth),
     /// As with [`Authenticate`](Halt::Authenticate), by a token.
     Verify(&'s CompiledJwt),
+    /// As with [`Authenticate`](Halt::Authenticate), by what another server says.
+    Ask(&'s CompiledForwardAuth),
 }
 
 /// Applies the steps that change the request, in order, from where the walk has got, up to one that answers it or has
@@ -167,6 +174,7 @@ pub fn apply_request<'s>(
                 walk.hides_credentials |= !jwt.settings.forwards;
                 return Ok(Halt::Verify(jwt));
             }
+            CompiledStep::ForwardAuth(auth) => return Ok(Halt::Ask(auth)),
         }
     }
     if walk.hides_credentials {
@@ -195,6 +203,7 @@ pub fn apply_paths(
             | CompiledStep::Csrf(_)
             | CompiledStep::BasicAuth(_)
             | CompiledStep::Jwt(_)
+            | CompiledStep::ForwardAuth(_)
             | CompiledStep::ClientAuth
             | CompiledStep::RateLimit(_)
             | CompiledStep::ConcurrencyLimit(_) => {}
@@ -213,6 +222,7 @@ pub fn changes_response(steps: &[CompiledStep]) -> bool {
     steps.iter().any(|step| match step {
         CompiledStep::ResponseHeader(_) | CompiledStep::Cors(_) => true,
         CompiledStep::RateLimit(limit) => limit.changes_response(),
+        CompiledStep::ForwardAuth(auth) => auth.sets_cookies(),
         CompiledStep::RequestHeader(_)
         | CompiledStep::Rewrite(_)
         | CompiledStep::StripPrefix(_)
@@ -242,7 +252,9 @@ pub fn apply_response(
             CompiledStep::RateLimit(limit) => limit.write_fields(&mut told, response, scratch),
             CompiledStep::ResponseHeader(changes) => changes.apply_to_response(response, request, context, scratch, is_own_error),
             CompiledStep::Cors(cors) => cors.apply(request, response),
-            CompiledStep::RequestHeader(_)
+            // Its cookies are held by the caller, which has the answer.
+            CompiledStep::ForwardAuth(_)
+            | CompiledStep::RequestHeader(_)
             | CompiledStep::Rewrite(_)
             | CompiledStep::StripPrefix(_)
             | CompiledStep::AddPrefix(_)
@@ -281,9 +293,15 @@ impl CompiledStep {
             }
             Step::BasicAuth(Some(auth)) => CompiledStep::BasicAuth(Box::new(CompiledBasicAuth::new(auth))),
             Step::Jwt(Some(jwt)) => CompiledStep::Jwt(Box::new(CompiledJwt::new(jwt))),
+            Step::ForwardAuth(Some(auth)) => CompiledStep::ForwardAuth(Box::new(CompiledForwardAuth::new(auth))),
             Step::ClientAuth(_) => CompiledStep::ClientAuth,
             // One step is made of all that allow and deny together; nothing is left of an `off`.
-            Step::Allow(_) | Step::Deny(_) | Step::BasicAuth(None) | Step::Csrf(None) | Step::Jwt(None) => return Ok(None),
+            Step::Allow(_)
+            | Step::Deny(_)
+            | Step::BasicAuth(None)
+            | Step::Csrf(None)
+            | Step::Jwt(None)
+            | Step::ForwardAuth(None) => return Ok(None),
         }))
     }
 }
@@ -307,6 +325,14 @@ pub fn compiled_basic_auth_of(steps: &[CompiledStep]) -> Option<&CompiledBasicAu
 pub fn compiled_jwt_of(steps: &[CompiledStep]) -> Option<&CompiledJwt> {
     steps.iter().find_map(|step| match step {
         CompiledStep::Jwt(jwt) => Some(&**jwt),
+        _ => None,
+    })
+}
+
+/// The `forward-auth` among compiled steps, if there is one.
+pub fn compiled_forward_auth_of(steps: &[CompiledStep]) -> Option<&CompiledForwardAuth> {
+    steps.iter().find_map(|step| match step {
+        CompiledStep::ForwardAuth(auth) => Some(&**auth),
         _ => None,
     })
 }

@@ -7,6 +7,7 @@ use crate::cors::Cors;
 use crate::csrf::Csrf;
 use crate::fastcgi::FastCgi;
 use crate::files::Files;
+use crate::forward_auth::ForwardAuth;
 use crate::jwt::Jwt;
 use crate::limiting::{ConcurrencyLimit, RateLimit};
 use crate::matching::{Field, MatchLine};
@@ -47,6 +48,8 @@ pub enum Step {
     BasicAuth(Option<BasicAuth>),
     /// `jwt`; `None` is `jwt "off"`. The last one written counts.
     Jwt(Option<Box<Jwt>>),
+    /// `forward-auth`; `None` is `forward-auth "off"`. The last one written counts.
+    ForwardAuth(Option<Box<ForwardAuth>>),
     /// `client-auth "require"`: who has shown no certificate is refused. The last one written counts.
     ClientAuth(ClientAuthDemand),
     /// `rate-limit "100/s" by="client-ip"`
@@ -93,6 +96,28 @@ pub enum Terminal {
 }
 
 impl Step {
+    /// The pool that it asks, if it asks one.
+    pub fn pool(&self) -> Option<&PoolName> {
+        match self {
+            Step::ForwardAuth(auth) => auth.as_ref().map(|auth| &auth.pool),
+            Step::RequestHeader(_)
+            | Step::ResponseHeader(_)
+            | Step::Rewrite { .. }
+            | Step::StripPrefix(_)
+            | Step::AddPrefix(_)
+            | Step::BodyLimit { .. }
+            | Step::Allow(_)
+            | Step::Deny(_)
+            | Step::Cors(_)
+            | Step::Csrf(_)
+            | Step::BasicAuth(_)
+            | Step::Jwt(_)
+            | Step::ClientAuth(_)
+            | Step::RateLimit(_)
+            | Step::ConcurrencyLimit(_) => None,
+        }
+    }
+
     /// All texts with placeholders, each step by its name so that a new one is thought of.
     pub fn templates(&self) -> Vec<&Template> {
         match self {
@@ -102,6 +127,7 @@ impl Step {
             Step::Rewrite { to, .. } => vec![to],
             Step::RateLimit(limit) => limit.by.template().into_iter().collect(),
             Step::ConcurrencyLimit(limit) => limit.by.template().into_iter().collect(),
+            Step::ForwardAuth(Some(auth)) => auth.remembers.iter().map(|remembered| &remembered.key).collect(),
             Step::StripPrefix(_)
             | Step::AddPrefix(_)
             | Step::BodyLimit { .. }
@@ -111,6 +137,7 @@ impl Step {
             | Step::Csrf(_)
             | Step::BasicAuth(_)
             | Step::Jwt(_)
+            | Step::ForwardAuth(None)
             | Step::ClientAuth(_) => Vec::new(),
         }
     }

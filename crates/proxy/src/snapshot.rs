@@ -3,7 +3,7 @@
 //! keeps the parts it began with. What outlives a snapshot is in `state`. Certificates and addresses are found by
 //! the caller (`control`).
 
-use crate::auth::{IssuerKeys, KeySets, UserFiles, UserList};
+use crate::auth::{IssuerKeys, KeySets, UserFiles, UserList, digest};
 use crate::cached::{CacheTier, RouteCache};
 use crate::files::SendFolder;
 use crate::persistent::PersistentVec;
@@ -21,15 +21,16 @@ use std::time::{Duration, Instant};
 use tidegate_limiting::Tables;
 use tidegate_middleware::{
     CompiledCompress, CompiledLog, CompiledStep, ErrorPages, IdentityFields, Scope, TrailerRules, basic_auth_of,
-    changes_response, compile_steps, has_limits, jwt_of,
+    changes_response, compile_steps, forward_auth_of, has_limits, jwt_of,
 };
 use tidegate_model::listening::{
     Answering, ListenerProtocol, Listening, listening_shared, passthrough_name, proxy_protocol_from, redirect_site, site_name,
     socket_access, trusted_proxies, websocket_over_http2,
 };
 use tidegate_model::{
-    ClientCertificateForm, Configuration, Decompress, Delta, HostPattern, Limits, ListenAddress, Mirror, Placeholder, PoolName,
-    Route, RouteRetry, RouteTimeouts, Scheme, SendFile, Site, SocketAccess, Step, TcpTarget, Template, Terminal,
+    ClientCertificateForm, Configuration, Decompress, Delta, ForwardAuth, HostPattern, Limits, ListenAddress, Mirror,
+    Placeholder, PoolName, Route, RouteRetry, RouteTimeouts, Scheme, SendFile, Site, SocketAccess, Step, TcpTarget, Template,
+    Terminal,
 };
 use tidegate_routing::decision::SiteRules;
 use tidegate_routing::{PassId, RouteId, Router, SiteId};
@@ -239,8 +240,18 @@ pub struct CompiledRoute {
     pub users: Option<Arc<UserList>>,
     /// For a route with a `jwt`: the keys of its issuers, in their order.
     pub issuers: Box<[Arc<IssuerKeys>]>,
+    /// For a route with a `forward-auth`.
+    pub auth: Option<Box<RouteAuth>>,
     /// What goes on of what stands behind bodies.
     pub trailers: TrailerRules,
+}
+
+/// Whom a route asks about its requests.
+pub struct RouteAuth {
+    /// Slot in `Snapshot::pools`.
+    pub pool: usize,
+    /// Of all that is said about it: what is remembered holds for nothing else.
+    pub digest: [u8; 32],
 }
 
 /// A pool that gets copies of a route's requests.
@@ -508,7 +519,12 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
     let users = basic_auth_of(&site.steps, &route.steps).map(|auth| user_files.list(&auth.users)).transpose();
     let issuers = jwt_of(&site.steps, &route.steps).map_or(&[][..], |jwt| &jwt.issuers);
     let keys = issuers.iter().map(|issuer| key_sets.of(&issuer.keys, Instant::now())).collect::<Result<_, _>>();
+    let ask = |auth: &ForwardAuth| {
+        let pool = pools.get(&auth.pool).ok_or_else(|| fault(&format_args!("there is no pool {}", auth.pool)))?;
+        Ok(Box::new(RouteAuth { pool: *pool, digest: digest(&[format!("{auth:?}").as_bytes()]) }))
+    };
     Ok(CompiledRoute {
+        auth: forward_auth_of(&site.steps, &route.steps).map(ask).transpose()?,
         name: route.name.as_deref().map(Box::from),
         request_ids: RouteIds::new(&options.request_ids),
         proxy_status: options.proxy_status.on().map(|status| status.name.as_str().into()),

@@ -40,6 +40,12 @@ impl<'a, S: Sock> Surroundings<'a, S> {
     /// Applies what changes the response.
     pub fn run_response_steps(self, exchange: &mut Exchange<'_, S>) {
         let Some(route) = self.route.filter(|route| route.changes_response) else { return };
+        if let Some(asked) = &mut exchange.record.asked {
+            // Once, however often an answer begins.
+            for cookie in asked.cookies.drain(..) {
+                exchange.response.fields.push(b"set-cookie", &cookie);
+            }
+        }
         let context = context(self.connection, self.pool, &exchange.record, exchange.client_ip);
         let mut scratch = self.connection.worker.scratch.borrow_mut();
         // What the proxy has refused, or an upstream failed at; a limit that is only tried out refuses nothing.

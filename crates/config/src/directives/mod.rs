@@ -23,6 +23,7 @@ pub mod edition;
 pub mod error_page;
 pub mod fastcgi;
 pub mod files;
+pub mod forward_auth;
 pub mod header;
 pub mod include;
 pub mod jwt;
@@ -112,6 +113,7 @@ static ALL: &[&Directive] = &[
     &csrf::CSRF,
     &basic_auth::BASIC_AUTH,
     &jwt::JWT,
+    &forward_auth::FORWARD_AUTH,
     &client_auth::CLIENT_AUTH,
     &rate_limit::RATE_LIMIT,
     &concurrency_limit::CONCURRENCY_LIMIT,
@@ -184,6 +186,10 @@ static ALL: &[&Directive] = &[
     &jwt::JWT_ISSUER,
     &jwt::REQUIRE,
     &jwt::JWT_HEADER,
+    &forward_auth::REQUEST_HEADERS,
+    &forward_auth::COPY,
+    &forward_auth::COOKIES,
+    &forward_auth::REMEMBERED,
 ];
 
 /// Words of the language that this version does not have, and where they will stand.
@@ -194,7 +200,7 @@ static RESERVED: &[(Place, &[&str])] = &[
     (Place::Listener, &["http3"]),
 ];
 
-static RESERVED_STEPS: &[&str] = &["forward-auth", "oidc", "trace", "wasm"];
+static RESERVED_STEPS: &[&str] = &["oidc", "trace", "wasm"];
 
 /// Where what one option is written from goes, with what writes its line.
 pub type AddLine<'w, 'm> = dyn FnMut(&'m dyn Debug, &dyn Fn(&mut Writer)) + 'w;
@@ -263,6 +269,8 @@ pub fn write_step(line: &mut Writer, step: &Step) {
         Step::BasicAuth(Some(auth)) => basic_auth::write(line, auth),
         Step::Jwt(None) => line.off("jwt"),
         Step::Jwt(Some(jwt)) => jwt::write(line, jwt),
+        Step::ForwardAuth(None) => line.off("forward-auth"),
+        Step::ForwardAuth(Some(auth)) => forward_auth::write(line, auth),
         Step::ClientAuth(demand) => client_auth::write_step(line, *demand),
         Step::RateLimit(limit) => rate_limit::write(line, limit),
         Step::ConcurrencyLimit(limit) => concurrency_limit::write(line, limit),
@@ -342,6 +350,9 @@ pub mod tests {
             Place::Limits => format!("limits {{\n{example}\n}}\n{site}"),
             Place::Jwt => {
                 format!("site \"localhost\" {{ jwt jwks=\"keys.json\" issuer=\"me\" {{\n{example}\n}}; respond 200; }}")
+            }
+            Place::ForwardAuth => {
+                format!("site \"localhost\" {{ forward-auth \"http://10.0.0.8:9091\" {{\n{example}\n}}; respond 200; }}")
             }
             Place::BasicAuth => format!("site \"localhost\" {{ basic-auth {{\n{example}\n}}; respond 200; }}"),
             Place::Match => format!("site \"localhost\" {{ route {{ match {{\n{example}\n}}; respond 200; }}; }}"),

@@ -12,7 +12,7 @@ use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::spans::WrittenAddress;
 use crate::table::{Argument, Block, Kind, Place, Repeat};
-use crate::{log_in, reachability, traefik_rule};
+use crate::{log_in, reachability, sign_in, traefik_rule};
 use std::sync::Arc;
 use tidegate_model::{Route, RouteOptions, Scheme, Site, SiteAddress, Step};
 
@@ -78,6 +78,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     reachability::check_paths(lowering, &draft.routes, draft.options.path_policy.unwrap_or_default());
     reachability::check(lowering, &draft.routes);
     log_in::check(lowering, line.children());
+    sign_in::check(lowering, line.children());
     check_limits(lowering, std::iter::once(&*draft.steps).chain(draft.routes.iter().map(|route| &*route.steps)));
     let routes: Option<Vec<Route>> = draft.routes.into_iter().map(RouteDraft::finish).collect();
     lowering.spans.addresses.extend(addresses.iter().map(|written| (written.address.clone(), written.at.clone())));

@@ -216,6 +216,7 @@ pub fn has_steps(place: Place) -> bool {
         | Place::Limits
         | Place::BasicAuth
         | Place::Jwt
+        | Place::ForwardAuth
         | Place::Match
         | Place::Conditions
         | Place::Map => false,

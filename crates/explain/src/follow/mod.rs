@@ -178,6 +178,10 @@ fn take_steps(answer: &mut Explanation, request: &Question, walked: Result<Walke
         Ok(Walked::UpToLogIn) => {
             answer.notes.push("this is for who logs in; without that it is answered with 401".to_owned());
         }
+        Ok(Walked::UpToAuthServer(pool)) => {
+            let note = format!("`{pool}` is asked before (`forward-auth`), and what it refuses is answered as it says");
+            answer.notes.push(note);
+        }
         Ok(Walked::Through) => {}
     }
     if request.protocol.is_some() && is_own_success(&answer.outcome) {

@@ -22,6 +22,8 @@ pub enum Walked {
     Preflight,
     /// As [`Through`](Walked::Through), up to a log-in that decides about the rest.
     UpToLogIn,
+    /// As before, where the servers of that pool decide.
+    UpToAuthServer(String),
 }
 
 /// Runs the site's and the route's steps on the head, which becomes what the steps make of it. The outer error is a
@@ -67,6 +69,7 @@ pub fn walk(
     let after = match halt {
         Ok(Halt::Done(after)) => after,
         Ok(Halt::Authenticate(_) | Halt::Verify(_)) => return Ok(Ok(Walked::UpToLogIn)),
+        Ok(Halt::Ask(auth)) => return Ok(Ok(Walked::UpToAuthServer(auth.settings.pool.to_string()))),
         Err(refusal) => return Ok(Err(refusal)),
     };
     if after.body_limit.is_some_and(|limit| limit.check_declared(declared).is_err()) {

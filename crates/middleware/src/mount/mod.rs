@@ -63,6 +63,7 @@ impl Mount {
                 | CompiledStep::BasicAuth(_)
                 | CompiledStep::Csrf(_)
                 | CompiledStep::Jwt(_)
+                | CompiledStep::ForwardAuth(_)
                 | CompiledStep::ClientAuth
                 | CompiledStep::RateLimit(_)
                 | CompiledStep::ConcurrencyLimit(_) => {}

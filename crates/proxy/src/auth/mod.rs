@@ -1,12 +1,16 @@
 //! Who a client is, on the request path. `basic-auth`: whether a client's name and password are right is known from
 //! before, or is asked of threads that have the time to find out. The request waits meanwhile, its worker does not.
-//! What clients send is read in `middleware::basic_auth`, what fits is decided in `passwords`. `jwt` is in `token`.
+//! What clients send is read in `middleware::basic_auth`, what fits is decided in `passwords`. `jwt` is in `token`;
+//! what servers of `forward-auth` have allowed, in `allowed`.
 
+mod allowed;
 mod keys;
 mod token;
 mod user_list;
 mod verifier;
 
+pub(crate) use allowed::digest;
+pub use allowed::{Allowed, AllowedRequests};
 pub(crate) use keys::KeysTicket;
 pub use keys::{IssuerKeys, KeyFileFault, KeySets, read_keys};
 pub(crate) use token::{Patience, await_keys, verify_token};
@@ -38,6 +42,8 @@ pub(crate) struct Standing {
 pub(crate) enum Awaited {
     Password(Ticket),
     Keys(KeysTicket),
+    /// What another server says.
+    Answer,
 }
 
 /// Who the client is, when that is known without waiting; otherwise what to wait for.

@@ -2,6 +2,7 @@
 //! refuses. What each step does is in `middleware`; the flow around this is in `request`.
 
 use super::Request;
+use super::asked::Asked;
 use crate::answering::answer_refusal_with;
 use crate::auth::{Awaited, Patience, Standing, await_keys, await_log_in, log_in, verify_token};
 use crate::failure::Failure;
@@ -59,6 +60,11 @@ impl<S: Sock> Request<'_, '_, S> {
                         return Ok(Ran::Stands(Box::new(Standing { walk, awaited: Awaited::Keys(ticket) })));
                     }
                 }
+                Halt::Ask(auth) => {
+                    if !self.recall(route, auth) {
+                        return Ok(Ran::Stands(Box::new(Standing { walk, awaited: Awaited::Answer })));
+                    }
+                }
             }
         }
     }
@@ -80,6 +86,11 @@ impl<S: Sock> Request<'_, '_, S> {
                 Awaited::Keys(ticket) => match await_keys(self.exchange, ticket, route.timeouts.total).await? {
                     Ok(()) => self.verify_again(route),
                     Err(refusal) => Err(refusal),
+                },
+                Awaited::Answer => match Box::pin(self.ask_auth_server(route)).await? {
+                    Asked::GoesOn => Ok(()),
+                    Asked::Answered => return Ok(false),
+                    Asked::Refused(refusal) => Err(refusal),
                 },
             };
             if let Err(refusal) = outcome {

@@ -38,6 +38,8 @@ pub(super) fn plain() -> AccessRecord<'static> {
         request_bytes: 0,
         response_bytes: 2048,
         duration_us: 512,
+        auth_status: None,
+        auth_us: None,
         queue_us: None,
         upstream: None,
         retries: 0,
@@ -107,6 +109,8 @@ fn what_a_request_met_on_its_way_stands_in_its_line_where_there_is_something_to_
     let record = AccessRecord {
         trace_id: b"0af7651916cd43dd8448eb211c80319c",
         route: "cart",
+        auth_status: None,
+        auth_us: None,
         queue_us: Some(5),
         upstream: Some(upstream),
         ..plain()

@@ -358,9 +358,12 @@ pub static SAID: &[Said] = &[
         "names and passwords are asked for with `basic-auth`, as in `basic-auth file=\"/etc/tidegate/htpasswd\" realm=\"Staff\"`",
     ),
     (
-        &["auth_request", "auth_request_set", "forwardAuth", "ext_authz", "authelia", "authentik", "oauth2", "digestAuth"],
-        "asking another server who may come in is not available in this version; what is: `basic-auth file=\"/etc/tidegate/htpasswd\"`, `jwt jwks=\"…\"`, `allow \"10.0.0.0/8\"`, \
-         and certificates of clients in the site's `tls`",
+        &["auth_request", "auth_request_set", "forwardAuth", "ext_authz", "authelia", "authentik", "oauth2"],
+        "another server is asked who may come in with `forward-auth`, as in `forward-auth \"http://127.0.0.1:9091\" preset=\"authelia\"`",
+    ),
+    (
+        &["digestAuth"],
+        "digests of passwords are not asked for, since they need the password itself; `basic-auth file=\"/etc/tidegate/htpasswd\"` over TLS does the same",
     ),
     (
         &["auth_jwt", "auth_jwt_key_file", "auth_jwt_key_request", "jwt_authn", "jwt_verify"],

@@ -58,6 +58,7 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
             "step.fastcgi root",
             "step.fastcgi servers",
             "step.files folder",
+            "step.forward-auth servers",
             "step.jwt issuer",
             "step.jwt jwks",
             "step.send-file folder",
