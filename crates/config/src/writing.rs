@@ -342,7 +342,7 @@ mod tests {
         let made: Vec<_> = configuration.pools.iter().filter(made).enumerate().collect();
         made.iter().fold(text.to_owned(), |text, (number, pool)| {
             let name = quoted(&pool.name.0);
-            ["pool ", "proxy ", "fastcgi ", "mirror ", "PoolName("]
+            ["pool ", "proxy ", "fastcgi ", "mirror ", "forward-auth ", "PoolName("]
                 .iter()
                 .fold(text, |text, word| text.replace(&format!("{word}{name}"), &format!("{word}\"made-{number}\"")))
         })
