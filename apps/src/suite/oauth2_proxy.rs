@@ -15,7 +15,7 @@ pub const OAUTH2_PROXY: Application = Application {
     act,
 };
 
-const MODULE: &str = "github.com/oauth2-proxy/oauth2-proxy/v7@v7.15.0";
+const MODULE: &str = "github.com/oauth2-proxy/oauth2-proxy/v7@v7.15.6";
 /// The password is `swordfish`.
 const USERS: &str = "anna:$2y$05$LlH0RW9sRUzXsCTzSHa3yOLK7Yd9GSLokH0hnQpohI9RDLXrbPxzu\n";
 

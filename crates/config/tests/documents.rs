@@ -68,6 +68,7 @@ const AROUND: [&str; 25] = [
     "site \"localhost\" {\nlog {\nLINES\n}\nrespond 204\n}\n",
     "site \"localhost\" {\nsplit {\nLINES\n}\n}\n",
     "site \"localhost\" {\njwt jwks=\"keys.json\" issuer=\"me\" {\nLINES\n}\nrespond 204\n}\n",
+    "site \"localhost\" {\nforward-auth \"http://10.0.0.8:9091\" {\nLINES\n}\nrespond 204\n}\n",
     "site \"localhost\" {\nbasic-auth {\nLINES\n}\nrespond 204\n}\n",
     "site \"localhost\" {\nroute {\nmatch {\nLINES\n}\nrespond 204\n}\nrespond 200\n}\n",
     "map \"m\" key=\"{path}\" {\nLINES\n}\nsite \"localhost\" { respond 200 body=\"{map.m}\"; }\n",

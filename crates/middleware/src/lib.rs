@@ -46,7 +46,9 @@ pub use compress::CompiledCompress;
 pub use context::{Context, RequestId, Scratch, View};
 pub use error_page::{ErrorFacts, ErrorPages, Origin};
 pub use errors::error_answer;
-pub use forward_auth::{AuthFault, AuthMeaning, CompiledForwardAuth, QuestionOf, forward_auth_of};
+pub use forward_auth::{
+    AuthFault, AuthMeaning, CHECK_PATH, CheckFacts, CompiledForwardAuth, QuestionOf, forward_auth_of, read_check, write_check,
+};
 pub use identity::IdentityFields;
 pub use jwt::{CompiledJwt, TokensUnclear, jwt_of};
 pub use limited::{DryRun, Limited};

@@ -12,6 +12,8 @@ pub struct ForwardAuth {
     pub pool: PoolName,
     /// What the step says of asking again.
     pub retry: RouteRetry,
+    /// Questions are those of Envoy's `ext_authz`, over gRPC.
+    pub is_grpc: bool,
     /// Path and query of each question. Begins with `/`.
     pub target: String,
     /// The `Host` of each question; `None` is the client's.
@@ -50,6 +52,7 @@ impl ForwardAuth {
         ForwardAuth {
             pool,
             retry: RouteRetry::OfPool,
+            is_grpc: false,
             target: ForwardAuth::TARGET.to_owned(),
             host: None,
             method: AuthMethod::Get,

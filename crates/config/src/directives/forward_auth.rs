@@ -25,7 +25,7 @@ pub static FORWARD_AUTH: Directive = Directive {
     arguments: &[Argument::any(
         "servers",
         Kind::Text("the URL of an auth server, the name of a pool, or `off`"),
-        "One or more URLs `http[s]://host[:port][/path]`, which are a pool written in place; the name of a pool; or `off`: nobody is asked, in a route of a site that asks.",
+        "One or more URLs `http[s]://host[:port][/path]` or `grpc[s]://host:port`, which are a pool written in place; the name of a pool; or `off`: nobody is asked, in a route of a site that asks.",
     )],
     properties: &[
         Property::once(
@@ -37,6 +37,11 @@ pub static FORWARD_AUTH: Directive = Directive {
             "path",
             Kind::Text("a path, with a query or without"),
             "The path of the questions, where no address has one; the preset's, or else `/`, without it.",
+        ),
+        Property::once(
+            "grpc",
+            Kind::Switch,
+            "Whether questions are those of Envoy's `ext_authz` over gRPC, as behind `grpc://` and `grpcs://`; `#false` when left out.",
         ),
         Property::once("host", Kind::Text("a host"), "What the questions say as `Host`; the client's when left out."),
         Property::once(
@@ -85,6 +90,7 @@ pub static FORWARD_AUTH: Directive = Directive {
               With `body=` the body is read first, held in the account of request bodies, and sent along.\n\n\
               What `copy` names is taken out of every request of the site first, on all of its routes and in all spellings (`Remote-User`, `remote_user`, `Remote.User`), so that nobody forges it. Of the `forward-auth` of a site and of its route the route's counts.\n\n\
               With `sign-in=`, a browser that is answered with 401 is redirected there, with the address that it asked for in `redirect-param=`: the whole URL, or path and query alone where `sign-in=` is a path of the site. Requests of scripts (`Sec-Fetch-Mode`, `X-Requested-With`), WebSockets and calls of gRPC get the 401.\n\n\
+              `grpc://` and `grpcs://` ask a server made for Envoy (`envoy.service.auth.v3.Authorization`), with the same fields, an answer that means the same, and `body=` as `raw_body`. Of what it says for the upstream only fields that `copy` names are told, of what it says for the client only cookies.\n\n\
               Presets, with what they stand for, are in [access.md](access.md#another-server-says-who-may-ask-forward-auth).",
     default: "nobody is asked",
     example: "forward-auth \"http://authelia:9091\" preset=\"authelia\"",
@@ -204,12 +210,19 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
     let preset = line.read(lowering, "preset").and_then(|read| Preset::named(read.choice()));
     let (mut paths, mut draft) = (Vec::new(), Draft::default());
     let mut take = |lowering: &mut Lowering<'_>, line: &Line<'_>| draft.read(lowering, line);
-    let pool = proxy::read_pool(lowering, line, Sends::Questions { paths: &mut paths, take: &mut take });
+    let mut is_grpc = false;
+    let sends = Sends::Questions { paths: &mut paths, is_grpc: &mut is_grpc, take: &mut take };
+    let pool = proxy::read_pool(lowering, line, sends);
+    let is_grpc = line.switch(lowering, "grpc").unwrap_or(false) || is_grpc;
+    if is_grpc {
+        check_grpc(lowering, line, &paths);
+    }
     let target = target(lowering, line, &paths, preset);
     let user = user(lowering, line).or_else(|| preset.map(|preset| preset.user.to_owned()));
     let sign_in = sign_in(lowering, line, preset);
     let body_bytes_max = line.number(lowering, "body");
     let auth = ForwardAuth {
+        is_grpc,
         target,
         host: host(lowering, line),
         method: method(lowering, line),
@@ -347,9 +360,20 @@ fn method(lowering: &mut Lowering<'_>, line: &Line<'_>) -> AuthMethod {
     }
 }
 
+/// A question over gRPC has a path and a method of its own, and says the request's inside.
+fn check_grpc(lowering: &mut Lowering<'_>, line: &Line<'_>, paths: &[Text]) {
+    let of_http = ["path", "host", "method"].iter().filter_map(|name| line.property(name)).map(|value| value.location.clone());
+    let behind = paths.iter().filter(|path| path.value != "/").map(|path| path.location.clone());
+    for at in of_http.chain(behind) {
+        let message = "a question over gRPC has a path, a host and a method of its own";
+        lowering.report(Diagnostic::error("conflicting-settings", at, message).help("remove it"));
+    }
+}
+
 /// A body in a GET is one that servers may leave unread.
 fn check_method(lowering: &mut Lowering<'_>, line: &Line<'_>, auth: &ForwardAuth) {
     if auth.body_bytes_max.is_some()
+        && !auth.is_grpc
         && auth.method == AuthMethod::Get
         && let Some(value) = line.property("body")
     {

@@ -61,10 +61,11 @@ pub enum Sends<'d> {
     Connections,
     /// Requests that scripts answer. Lines of the block that are no settings of a pool go there.
     ToScripts(&'d mut dyn FnMut(&mut Lowering<'_>, &Line<'_>)),
-    /// Questions about requests. Paths behind the addresses go to `paths`, lines of the block that are no settings of a
-    /// pool to `take`.
+    /// Questions about requests. Paths behind the addresses go to `paths`, whether one of these is `grpc://` to
+    /// `is_grpc`, lines of the block that are no settings of a pool to `take`.
     Questions {
         paths: &'d mut Vec<Text>,
+        is_grpc: &'d mut bool,
         take: &'d mut dyn FnMut(&mut Lowering<'_>, &Line<'_>),
     },
 }
@@ -102,8 +103,15 @@ pub fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
 /// The pool that a line names or writes in place.
 pub fn read_pool(lowering: &mut Lowering<'_>, line: &Line<'_>, mut sends: Sends<'_>) -> Option<(PoolName, RouteRetry)> {
     let mut texts: Vec<Text> = line.read_arguments(lowering).into_iter().map(Read::text).collect();
-    if let Sends::Questions { paths, .. } = &mut sends {
+    if let Sends::Questions { paths, is_grpc, .. } = &mut sends {
         paths.extend(texts.iter_mut().filter_map(Text::take_path));
+        for text in &mut texts {
+            if let Some(rest) = text.value.strip_prefix("grpc").filter(|rest| rest.starts_with("://") || rest.starts_with("s://"))
+            {
+                text.value = format!("http{rest}");
+                **is_grpc = true;
+            }
+        }
     }
     let all_read = texts.len() == line.arguments().count();
     let (addresses, names): (Vec<&Text>, Vec<&Text>) = texts.iter().partition(|text| text.value.contains([':', '/']));

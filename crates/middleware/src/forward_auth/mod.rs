@@ -1,11 +1,13 @@
 //! `forward-auth`: what another server is asked about a request, what its answer means, and what becomes of both. Who
 //! asks it, and waits, is `proxy`.
 
+mod check;
 mod meaning;
 mod patterns;
 mod question;
 mod return_address;
 
+pub use self::check::{CHECK_PATH, CheckFacts, read_check, write_check};
 pub use self::meaning::{AuthFault, AuthMeaning};
 pub use self::question::QuestionOf;
 

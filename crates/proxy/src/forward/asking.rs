@@ -29,7 +29,7 @@ use tidegate_upstream::fault::{Progress, UpstreamFault};
 use tidegate_upstream::pool::WorkerPool;
 use tidegate_upstream::retry::{Terms, Tries, has_another, retry_after};
 use tidegate_upstream::verdict::Attempt;
-use tidegate_wire::head::{RequestHead, ResponseHead};
+use tidegate_wire::head::{Fields, RequestHead, ResponseHead};
 use tidegate_wire::{BodyFraming, HeadLimits};
 
 /// What of an answer's body is in no account below this: most are a line.
@@ -60,9 +60,14 @@ pub(crate) struct AuthAnswer {
     pub head: Pooled<ResponseHead>,
     /// Empty where the request goes on by it.
     pub body: Vec<u8>,
+    /// How a call of gRPC ended, where it was one.
+    pub trailers: Option<Box<Fields>>,
     /// What that takes.
-    _share: BoundedShare,
+    pub share: BoundedShare,
 }
+
+/// A body, what stands behind it, and what both take.
+type BodyRead = (Vec<u8>, Option<Box<Fields>>, BoundedShare);
 
 impl<S: Sock> Asking<'_, S> {
     fn choose_at(&self, pool: &WorkerPool<S>, tried: &[usize]) -> Result<Choice, NoChoice> {
@@ -74,6 +79,11 @@ impl<S: Sock> Asking<'_, S> {
         };
         let draw = Draw { key_hash, random: self.connection.worker.random(), now: rt::now(), tried };
         choose_at(pool, own_server(pool, self.question), draw)
+    }
+
+    /// A call of `ext_authz` changes nothing, whatever its method.
+    fn is_repeatable(&self) -> bool {
+        self.settings.is_grpc || self.question.method.is_idempotent()
     }
 
     fn since_start(&self) -> Duration {
@@ -89,7 +99,7 @@ impl<S: Sock> Asking<'_, S> {
         let Some(retry) = self.retry(pool) else { return (None, false) };
         let ends_early = !retry.on.statuses.is_empty() || retry.try_timeout.is_some();
         let has_another = ends_early
-            && self.question.method.is_idempotent()
+            && self.is_repeatable()
             && tries.retries() < usize::from(retry.attempts)
             && has_another(pool, tries.tried());
         (retry.try_timeout.filter(|_| has_another).map(|limit| rt::now() + limit), has_another)
@@ -142,7 +152,7 @@ impl<S: Sock> Asking<'_, S> {
         };
         let body = if is_declared_long { None } else { self.read_body(answer.body, head.status).await? };
         Ok(match body {
-            Some((body, share)) => (Told::Answer(AuthAnswer { head, body, _share: share }), answer.keeping),
+            Some((body, trailers, share)) => (Told::Answer(AuthAnswer { head, body, trailers, share }), answer.keeping),
             None => (Told::TooLong, answer.keeping.only_if(false)),
         })
     }
@@ -154,8 +164,8 @@ impl<S: Sock> Asking<'_, S> {
 
     /// None: it is longer than answers may be. Of a good answer nothing is kept, and all of it is read, so that one that
     /// breaks off lets nobody through.
-    async fn read_body(&self, body: AnswerBody<'_, S>, status: u16) -> Result<Option<(Vec<u8>, BoundedShare)>, UpstreamFault> {
-        let is_kept = !(200..300).contains(&status);
+    async fn read_body(&self, body: AnswerBody<'_, S>, status: u16) -> Result<Option<BodyRead>, UpstreamFault> {
+        let is_kept = self.settings.is_grpc || !(200..300).contains(&status);
         let (mut kept, mut share, mut bytes) = (Vec::new(), BoundedShare::collected(), 0);
         let mut body = reader_of(body);
         while !body.is_finished() {
@@ -175,7 +185,7 @@ impl<S: Sock> Asking<'_, S> {
                 }
             }
         }
-        Ok(Some((kept, share)))
+        Ok(Some((kept, body.take_trailers(), share)))
     }
 }
 
@@ -210,9 +220,9 @@ impl<S: Sock> Errand<S> for Asking<'_, S> {
         self.try_until = try_until;
         let model = &pool.compiled.model;
         let need = Need {
-            certain: !self.question.method.is_idempotent(),
+            certain: !self.is_repeatable(),
             upgrade: Upgrade::None,
-            prefers_h2: false,
+            prefers_h2: self.settings.is_grpc,
             fresh: tries.needs_fresh(attempt.position()),
             connect: model.timeouts.connect,
             head_limits: self.head_limits,
@@ -222,7 +232,7 @@ impl<S: Sock> Errand<S> for Asking<'_, S> {
             head: self.question,
             body: self.body,
             is_chunked: false,
-            wants_trailers: false,
+            wants_trailers: self.settings.is_grpc,
             script: None,
             need,
             opener: &|| opener(self.connection, self.record, pool),
@@ -246,7 +256,7 @@ impl<S: Sock> Errand<S> for Asking<'_, S> {
     fn terms<'t>(&'t self, pool: &'t WorkerPool<S>) -> Terms<'t> {
         Terms {
             retry: self.retry(pool),
-            is_idempotent: self.question.method.is_idempotent(),
+            is_idempotent: self.is_repeatable(),
             is_whole: true,
             try_until: self.try_until,
             since_start: self.since_start(),

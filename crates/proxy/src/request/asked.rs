@@ -13,13 +13,16 @@ use std::cell::Cell;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tidegate_exchange::pace::Pace;
 use tidegate_exchange::{BodyReader, BodySource, Exchange, NextPiece, Pooled, body_fault, gone, short_us, unless_gone};
 use tidegate_message::body::BodyFault;
 use tidegate_middleware::errors::begin_answer;
 use tidegate_middleware::grpc::become_grpc;
-use tidegate_middleware::{AuthFault, AuthMeaning, CompiledForwardAuth, QuestionOf, Refusal, View, compiled_forward_auth_of};
+use tidegate_middleware::{
+    AuthFault, AuthMeaning, CHECK_PATH, CheckFacts, CompiledForwardAuth, QuestionOf, Refusal, View, compiled_forward_auth_of,
+    read_check, write_check,
+};
 use tidegate_passwords::{USER_NAME_BYTES_MAX, User};
 use tidegate_telemetry::{AuthResult, UpstreamError};
 use tidegate_transport::buffer::CAPACITY;
@@ -27,9 +30,9 @@ use tidegate_transport::memory::BoundedShare;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_upstream::errand::carry_out;
 use tidegate_upstream::pool::WorkerPool;
-use tidegate_wire::BodyFraming;
-use tidegate_wire::head::{HeaderId, Method, RequestHead, ResponseHead};
+use tidegate_wire::head::{Fields, HeaderId, Method, RequestHead, ResponseHead, Version};
 use tidegate_wire::http1::expects_continue;
+use tidegate_wire::{BodyFraming, parse_authority};
 
 /// Why a client has another server's answer, for the log.
 const REFUSED: &str = "auth_refused";
@@ -95,8 +98,12 @@ impl<S: Sock> Request<'_, '_, S> {
             }
             Some(_) | None => None,
         };
-        let question = self.question((route, auth), &pool, held.as_ref().map(|held| held.bytes.len() as u64));
-        let body = held.as_ref().map_or(&[][..], |held| &held.bytes);
+        let mut question = self.question((route, auth), &pool, held.as_ref().map(|held| held.bytes.len() as u64));
+        let mut body = held.as_ref().map_or(&[][..], |held| &held.bytes);
+        let check = if auth.settings.is_grpc { self.check(&pool, &mut question, body) } else { Vec::new() };
+        if auth.settings.is_grpc {
+            body = &check;
+        }
         let began = rt::now();
         let told = match self.send_question(auth, &pool, &question, body).await? {
             Some(told) => told,
@@ -109,6 +116,10 @@ impl<S: Sock> Request<'_, '_, S> {
         let asked = self.exchange.record.asked.get_or_insert_default();
         asked.took_us = Some(short_us(began.elapsed()));
         match told {
+            Ok(Told::Answer(answer)) if auth.settings.is_grpc => match checked(answer) {
+                Ok(answer) => self.follow(route, auth, &pool, answer).await,
+                Err(fault) => Ok(self.go_on_without(auth, &pool, fault)),
+            },
             Ok(Told::Answer(answer)) => self.follow(route, auth, &pool, answer).await,
             Ok(Told::TooLong) => Ok(self.go_on_without(auth, &pool, AuthFault::TooLong)),
             Err(error) => Ok(match AuthFault::of(error) {
@@ -177,6 +188,37 @@ impl<S: Sock> Request<'_, '_, S> {
             question.fields.push_id(HeaderId::Host, host.as_bytes());
         }
         question
+    }
+
+    /// Makes a question of Envoy's `ext_authz` of one over HTTP: a call of gRPC, whose message is given back.
+    fn check(&self, pool: &WorkerPool<S>, question: &mut RequestHead, body: &[u8]) -> Vec<u8> {
+        let Exchange { head, record, client_ip, framing, .. } = &*self.exchange;
+        let local = self.connection.local_address();
+        let id = record.request_id().see(record.given_id.as_deref(), str::to_owned);
+        let facts = CheckFacts {
+            client: (*client_ip, self.connection.client.port()),
+            local: Some((local.ip(), local.port())),
+            id: &id,
+            protocol: head.version.as_str(),
+            now_unix_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64),
+            size: framing.declared_length(),
+            body,
+        };
+        let message = write_check(&self.question_of(), question, head.method_name(), &facts);
+        question.clear();
+        question.version = Version::Http2;
+        question.method = Method::Post;
+        question.method_name = question.fields.append(&[b"POST"]);
+        question.set_path(CHECK_PATH.as_bytes());
+        let host = pool.compiled.servers.first().map_or_else(String::new, |server| server.model.address.host_field());
+        let authority = question.fields.append(&[host.as_bytes()]);
+        if let Ok(parsed) = parse_authority(host.as_bytes()) {
+            question.set_authority(authority, &parsed);
+        }
+        question.fields.push_id(HeaderId::Host, host.as_bytes());
+        question.fields.push_id(HeaderId::ContentType, b"application/grpc");
+        question.fields.push_id(HeaderId::Te, b"trailers");
+        message
     }
 
     /// Does as the answer says.
@@ -311,6 +353,21 @@ impl<S: Sock> Request<'_, '_, S> {
         exchange.body = BodyReader::Made(Box::new(HeldReader { held: held.clone(), sent: 0 }));
         Ok(Ok(Some(held)))
     }
+}
+
+/// What a call of `ext_authz` has been answered, as the answer over HTTP that means the same.
+fn checked(answer: AuthAnswer) -> Result<AuthAnswer, AuthFault> {
+    let status = |fields: &Fields| fields.all_named(b"grpc-status").next().map(|status| status == b"0");
+    let is_well = answer.trailers.as_deref().and_then(status).or_else(|| status(&answer.head.fields));
+    match (answer.head.status, is_well) {
+        (200, Some(true)) => {}
+        // The call has failed, whatever its message would say.
+        (200, Some(false)) | (500..=599, _) => return Err(AuthFault::Failed),
+        _ => return Err(AuthFault::Broken),
+    }
+    let AuthAnswer { mut head, body, share, .. } = answer;
+    let body = read_check(&body, &mut head)?;
+    Ok(AuthAnswer { head, body, trailers: None, share })
 }
 
 fn user_named(name: &[u8]) -> Arc<User> {

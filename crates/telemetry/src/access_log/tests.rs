@@ -250,7 +250,8 @@ fn template_lines() {
     let log_only: Vec<&str> = log_only.iter().map(String::as_str).collect();
     let time = "2026-11-20T11:15:57.123Z";
     check(&plain(), &log_only, &format!("{time} - HTTP/1.1 200 0 2048 512 - 0 - - - - - - - - - - - -"));
-    let full_line = format!("{time} https://example.com HTTP/1.1 200 0 2048 512 api 1 first_byte_timeout - - - - - - - 300 - - -");
+    let full_line =
+        format!("{time} https://example.com HTTP/1.1 200 0 2048 512 api 1 first_byte_timeout - - - - - - - 300 - - -");
     check(&full(), &log_only, &full_line);
     let asked = AccessRecord { auth_status: Some(401), auth_us: Some(7), ..plain() };
     check(&asked, &["{auth_status}", " ", "{auth_us}"], "401 7");

@@ -8,6 +8,7 @@ pub fn write(line: &mut Writer, auth: &ForwardAuth) {
     let ForwardAuth {
         pool,
         retry,
+        is_grpc,
         target,
         host,
         method,
@@ -22,7 +23,7 @@ pub fn write(line: &mut Writer, auth: &ForwardAuth) {
         sign_in,
         remembers,
     } = auth;
-    line.name("forward-auth").argument(&pool.0);
+    line.name("forward-auth").argument(&pool.0).switch_unless(false, "grpc", *is_grpc);
     line.unless(&ForwardAuth::TARGET, "path", &target.as_str(), ToString::to_string).optional("host", host.as_ref());
     line.unless(&AuthMethod::Get, "method", method, show_method);
     line.optional("body", body_bytes_max.as_ref().map(size));
