@@ -106,6 +106,12 @@ fn chooses_driver(path: &Path) -> bool {
     check().is_some()
 }
 
+/// Whether this build of Tidegate has `--share-port`; those of before share every port without a word.
+pub fn knows_shared_ports(path: &Path) -> bool {
+    let help = bounded::output(Command::new(path).args(["run", "--help"]), VERSION_TIME_MAX);
+    help.is_ok_and(|text| text.contains("--share-port"))
+}
+
 /// `$XDG_CACHE_HOME/tidegate-lab`, or below the user's home.
 pub fn default_cache() -> PathBuf {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());

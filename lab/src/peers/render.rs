@@ -11,6 +11,7 @@ use include_dir::{Dir, include_dir};
 use minijinja::{Environment, UndefinedBehavior, Value, context};
 use tidegate_transport::Driver;
 
+use super::find;
 use super::kind::{PeerKind, Program};
 use super::setup::{Content, Places, Setup};
 use crate::content::Page;
@@ -95,7 +96,7 @@ pub fn render(program: &Program, places: &Places, setup: &Setup, templates: Opti
         return Err(format!("{kind} has no configuration `{folder}`").into());
     }
     let mut rendered = Rendered {
-        arguments: arguments(kind, places, setup),
+        arguments: arguments(program, places, setup),
         environment: environment(kind, places, setup),
         ..Rendered::default()
     };
@@ -144,9 +145,14 @@ pub fn main_file(kind: PeerKind) -> &'static str {
     }
 }
 
-fn arguments(kind: PeerKind, places: &Places, setup: &Setup) -> Vec<OsString> {
+fn arguments(program: &Program, places: &Places, setup: &Setup) -> Vec<OsString> {
+    let kind = program.kind;
     let file = places.folder.join(main_file(kind));
     match kind {
+        // Instances of one port have files of their own: Tidegate refuses the second unless it is told so.
+        PeerKind::Tidegate if setup.shared_port && find::knows_shared_ports(&program.path) => {
+            words(&["run", "--share-port", "--config"], &[file])
+        }
         PeerKind::Tidegate => words(&["run", "--config"], &[file]),
         // Only the master process of `-W` can load a changed configuration.
         PeerKind::Haproxy if setup.sites.is_some() => {

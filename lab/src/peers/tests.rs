@@ -377,6 +377,23 @@ fn a_tidegate_has_a_column_for_each_driver_that_is_wanted_and_that_it_knows() {
 }
 
 #[test]
+fn instances_of_one_port_say_so_to_builds_that_know() {
+    fn check(help: &str, shared_port: bool, expect: &[&str]) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tidegate");
+        write_script(&path, &format!("#!/bin/sh\ntest \"$1 $2\" = 'run --help' && echo '{help}'\n"));
+        let program = Program { path, ..program(PeerKind::Tidegate) };
+        let setup = Setup { shared_port, ..Setup::of(Flavour::Equalised) };
+        let arguments = render(&program, &places(Path::new("/srv/folder")), &setup, None).unwrap().arguments;
+        assert_eq!(arguments, expect, "{help}");
+    }
+    let file = "/srv/folder/tidegate.kdl";
+    check("    --share-port   a part of the connections each", true, &["run", "--share-port", "--config", file]);
+    check("    --share-port   a part of the connections each", false, &["run", "--config", file]);
+    check("    --watch        loads changed files", true, &["run", "--config", file]);
+}
+
+#[test]
 fn the_driver_stands_in_every_configuration_of_tidegate_that_has_one() {
     let places = places(Path::new("/srv/folder"));
     let sites = Setup::of_sites(Sites { count: 3, revision: 1 }, 1);
