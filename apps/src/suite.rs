@@ -1,6 +1,7 @@
 //! The applications: how each is installed, the configuration it is put behind, and what a person does with it.
 
 mod acme;
+mod ext_authz;
 mod git;
 mod grpc;
 mod jupyter;
@@ -43,4 +44,5 @@ pub static APPLICATIONS: &[Application] = &[
     acme::ACME,
     sticky::STICKY,
     oauth2_proxy::OAUTH2_PROXY,
+    ext_authz::EXT_AUTHZ,
 ];
