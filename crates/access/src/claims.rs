@@ -115,11 +115,13 @@ impl Claims {
     }
 
     /// Appends the claim as a header or a placeholder has it: text as it is, numbers and truth as they are written,
-    /// lists with commas between what they hold. Objects, and lists that hold more than texts and numbers, are written
-    /// in JSON. False, and nothing: there is no such claim, or it is null.
+    /// lists with commas between what they hold. Objects, and lists that hold more than texts and numbers, or a text
+    /// with a comma of its own, are written in JSON. False, and nothing: there is no such claim, or it is null.
     pub fn write(&self, name: &str, out: &mut Vec<u8>) -> bool {
         let Some(value) = self.claim(name).filter(|value| value.raw() != "null") else { return false };
-        if !value.is_list() || value.elements().any(|one| one.is_list() || one.is_object()) {
+        let stands_apart =
+            |one: Value<'_>| !one.is_list() && !one.is_object() && one.text().is_none_or(|text| !text.contains(','));
+        if !value.is_list() || !value.elements().all(stands_apart) {
             write_one(value, out);
             return true;
         }
@@ -130,6 +132,18 @@ impl Claims {
             write_one(one, out);
         }
         true
+    }
+}
+
+impl Claims {
+    /// As [`write`](Self::write), of what means the same in a header field. A text with control characters or with
+    /// space around it would come out as another one, which may be somebody else's name: nothing is said of it.
+    pub fn write_field(&self, name: &str, out: &mut Vec<u8>) -> bool {
+        let is_sayable =
+            |value: Value<'_>| value.text().is_none_or(|text| text.trim() == text && !text.chars().any(char::is_control));
+        let Some(value) = self.claim(name) else { return false };
+        let is_said = if value.is_list() { value.elements().all(is_sayable) } else { is_sayable(value) };
+        is_said && self.write(name, out)
     }
 }
 

@@ -15,6 +15,8 @@ pub enum Severity {
     Error,
     /// The configuration is taken, and probably does not do what was meant.
     Warning,
+    /// Nothing is wrong; somebody who reads the text alone might not expect it.
+    Note,
 }
 
 /// The texts that were read, for rendering and for turning offsets into lines.
@@ -174,6 +176,10 @@ impl Diagnostic {
         Diagnostic { severity: Severity::Warning, ..Diagnostic::error(code, location, message) }
     }
 
+    pub fn remark(code: &'static str, location: Location, message: impl Into<Cow<'static, str>>) -> Diagnostic {
+        Diagnostic { severity: Severity::Note, ..Diagnostic::error(code, location, message) }
+    }
+
     /// From here on, nothing is added that was put together.
     pub fn about_filled(mut self) -> Diagnostic {
         self.is_about_filled = true;
@@ -257,12 +263,17 @@ fn written_secrets(text: &str, names: &[&str]) -> Vec<Range<usize>> {
                 None => start..start + value.find([' ', '\t', '\n', ';', '}']).unwrap_or(value.len()),
             };
             // A file or a variable is named, and what it holds is not shown anyway.
-            if !text[span.clone()].starts_with('{') {
+            if !is_named(&text[span.clone()]) {
                 spans.push(span);
             }
         }
     }
     spans
+}
+
+/// Whether the value is brought in from elsewhere, as `{env.X}` is; `{{` is a brace that stands for itself.
+fn is_named(value: &str) -> bool {
+    value.starts_with('{') && !value.starts_with("{{")
 }
 
 /// What stands behind `name=` where no directive has a property of that name.
@@ -280,7 +291,7 @@ fn unknown_values(text: &str, known: &BTreeSet<&'static str>) -> Vec<Range<usize
         }
     }
     // A file or a variable is named, and what it holds is not shown anyway.
-    spans.retain(|span| !text[span.clone()].starts_with('{'));
+    spans.retain(|span| !is_named(&text[span.clone()]));
     spans
 }
 
@@ -318,7 +329,7 @@ fn written_secret_arguments(text: &str, directives: &[&str]) -> Vec<Range<usize>
             let mut arguments = arguments_of(line).into_iter();
             arguments.next();
             // A file or a variable is named, and what it holds is not shown anyway.
-            let spans_of_line = arguments.filter(|span| !line[span.clone()].starts_with('{'));
+            let spans_of_line = arguments.filter(|span| !is_named(&line[span.clone()]));
             spans.extend(spans_of_line.map(|span| behind + span.start..behind + span.end));
         }
     }
@@ -427,6 +438,7 @@ fn render_one(diagnostic: &Diagnostic, sources: &Sources, renderer: &Renderer, o
     let level = match diagnostic.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
+        Severity::Note => Level::NOTE,
     };
     let mut group = Group::with_title(level.primary_title(diagnostic.message.as_ref()).id(diagnostic.code));
     let main = &diagnostic.primary;

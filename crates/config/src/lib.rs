@@ -29,6 +29,7 @@ mod schema;
 mod sign_in;
 mod slips;
 mod spans;
+mod step_order;
 mod syntax;
 mod table;
 mod traefik_rule;

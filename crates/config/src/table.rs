@@ -35,6 +35,10 @@ pub enum Place {
     Jwt,
     /// The block of `forward-auth`.
     ForwardAuth,
+    /// The block of `api-key`.
+    ApiKey,
+    /// The block of an `auth any`.
+    AuthAny,
     /// The block of a `match`.
     Match,
     /// The block of an `any`, `all` or `not`.
@@ -44,7 +48,7 @@ pub enum Place {
 }
 
 impl Place {
-    pub const ALL: [Place; 20] = [
+    pub const ALL: [Place; 22] = [
         Place::Top,
         Place::Site,
         Place::Route,
@@ -62,6 +66,8 @@ impl Place {
         Place::BasicAuth,
         Place::Jwt,
         Place::ForwardAuth,
+        Place::ApiKey,
+        Place::AuthAny,
         Place::Match,
         Place::Conditions,
         Place::Map,
@@ -87,6 +93,8 @@ impl Place {
             Place::BasicAuth => "in a `basic-auth`",
             Place::Jwt => "in a `jwt`",
             Place::ForwardAuth => "in a `forward-auth`",
+            Place::ApiKey => "in an `api-key`",
+            Place::AuthAny => "in an `auth any`",
             Place::Match => "in the block of a `match`",
             Place::Conditions => "in an `any`, `all` or `not`",
             Place::Map => "in a `map`",

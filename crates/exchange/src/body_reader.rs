@@ -111,6 +111,18 @@ impl<S: Sock> BodyReader<'_, S> {
         trailers
     }
 
+    /// What the head's `Connection` names does not come behind the body either. Before the hop-by-hop fields are
+    /// removed.
+    #[inline]
+    pub fn drop_named_by_connection(&mut self, head: &Fields) {
+        if let BodyReader::H1(reader) = self
+            && reader.decoder.may_have_trailers()
+            && let Some(named) = head.named_by_connection()
+        {
+            reader.decoder.drop_named(named);
+        }
+    }
+
     /// Gives back what came with the head, so that no buffer is held while something else is waited for.
     pub fn put_back(&mut self) {
         match self {

@@ -62,6 +62,7 @@ impl<'c, S: Sock> Exchange<'c, S> {
     #[inline(always)]
     pub fn receive(mut arrived: Arrived<'c, S>, peer: IpAddr, trusted: &[IpNet], id: RequestId) -> Exchange<'c, S> {
         // Before any step: what a client names in `Connection` are its own fields, never those that a step sets.
+        arrived.body.drop_named_by_connection(&arrived.head.fields);
         let hop = HopByHop::take(&mut arrived.head);
         let peer_is_trusted = !trusted.is_empty() && trusted.iter().any(|network| network.contains(&peer));
         let fields = &mut arrived.head.fields;

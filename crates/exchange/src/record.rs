@@ -5,10 +5,9 @@ use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tidegate_access::Claims;
+use tidegate_access::{Claims, Identity};
 use tidegate_middleware::{Refusal, RequestId};
 use tidegate_model::Protocol;
-use tidegate_passwords::User;
 use tidegate_transport::rt;
 use tidegate_wire::head::Span;
 
@@ -37,8 +36,8 @@ pub struct Record {
     pub query: Option<Span>,
     /// As the route was found by it, before its steps.
     pub matched_path: Span,
-    /// Who has logged in.
-    pub user: Option<Arc<User>>,
+    /// Who has logged in. Written by [`identify`](Self::identify) alone, so that nobody forgets who was there before.
+    identity: Option<Arc<Identity>>,
     /// What the token says that was verified.
     pub claims: Option<Rc<Claims>>,
     /// Of a request that a `forward-auth` has asked about. Boxed: most have none.
@@ -133,10 +132,28 @@ impl Record {
             path,
             query,
             matched_path: path,
-            user: None,
+            identity: None,
             claims: None,
             asked: None,
         }
+    }
+
+    /// Somebody has logged in: every step that finds out who a client is says so here, and logs, limits, the cache and
+    /// upstreams go by it.
+    pub fn identify(&mut self, identity: Arc<Identity>) {
+        self.identity = Some(match self.identity.take() {
+            None => identity,
+            before @ Some(_) => Arc::new(Identity { besides: before, ..Identity::clone(&identity) }),
+        });
+    }
+
+    pub fn identity(&self) -> Option<&Arc<Identity>> {
+        self.identity.as_ref()
+    }
+
+    /// The name of who has logged in, as `{auth.user}` is.
+    pub fn user(&self) -> Option<&str> {
+        self.identity.as_ref().map(|identity| &*identity.name)
     }
 
     /// The identifier that a trusted proxy has given takes the place of our own.

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 use std::time::Duration;
-use tidegate_access::Claims;
+use tidegate_access::{Claims, Identity};
 use tidegate_model::Scheme;
 use tidegate_routing::RequestFacts;
 use tidegate_tables::Maps;
@@ -33,7 +33,7 @@ pub struct Context<'a> {
     /// The identifier that a trusted proxy has given the request, where it is none of ours in form.
     pub given_id: Option<&'a str>,
     /// Who has logged in.
-    pub user: Option<&'a str>,
+    pub identity: Option<&'a Identity>,
     /// What the token says that was verified.
     pub claims: Option<&'a Claims>,
     /// In a page for an error: the status that the client gets, and the reason code or nothing.
@@ -72,6 +72,7 @@ impl<'a> Context<'a> {
             scheme: self.scheme,
             client_ip: self.client_ip,
             client_certificate: self.client_certificate,
+            ja4: self.tls_ja4,
             maps: self.maps,
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::context::{Context, RequestId};
 use std::time::Duration;
+use tidegate_access::{Identity, LogIn};
 use tidegate_model::{Placeholder, Scheme, Template, TemplatePart};
 use tidegate_tables::Maps;
 use tidegate_wire::head::{Fields, Method, RequestHead, Span};
@@ -74,7 +75,7 @@ pub(crate) fn context() -> Context<'static> {
         upstream_address: Some("10.0.0.4:8080"),
         request_id: RequestId(0xabc),
         given_id: None,
-        user: Some("alice <a>"),
+        identity: Some(Box::leak(Box::new(Identity::of_name("alice <a>", LogIn::Password)))),
         claims: None,
         error: None,
         now_unix_ms: 1_700_000_000_123,

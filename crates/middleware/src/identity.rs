@@ -19,7 +19,7 @@ pub struct IdentityFields {
 impl IdentityFields {
     /// Of all steps of a site and of its routes.
     pub fn of<'s>(steps: impl Iterator<Item = &'s Step> + Clone) -> IdentityFields {
-        let names = steps.clone().flat_map(names_of).filter(|name| !is_of_client(name));
+        let names = steps.clone().flat_map(Step::parts).flat_map(names_of).filter(|name| !is_of_client(name));
         IdentityFields { names: listed(names), prefixes: listed(steps.flat_map(prefixes_of)) }
     }
 
@@ -73,6 +73,7 @@ fn copied_of(step: &Step) -> &[NamePattern] {
 fn names_of(step: &Step) -> Vec<&str> {
     match step {
         Step::Jwt(Some(jwt)) => jwt.headers.iter().map(|header| header.name.as_str()).collect(),
+        Step::ApiKey(Some(auth)) => auth.header.iter().map(String::as_str).collect(),
         Step::RequestHeader(header) => {
             let sets = |operation| match operation {
                 HeaderOperation::Set | HeaderOperation::Add | HeaderOperation::Default => true,
@@ -87,6 +88,9 @@ fn names_of(step: &Step) -> Vec<&str> {
         }
         Step::Jwt(None)
         | Step::ForwardAuth(None)
+        | Step::ApiKey(None)
+        // Its ways stand in its place.
+        | Step::AuthAny(_)
         | Step::ResponseHeader(_)
         | Step::Rewrite { .. }
         | Step::StripPrefix(_)

@@ -3,6 +3,8 @@
 //! crate. Answers that no step asked for, such as 404 and 502, are written in `errors`.
 
 pub mod allow;
+pub mod api_key;
+pub mod auth_any;
 pub mod basic_auth;
 pub mod body_limit;
 mod client_auth;
@@ -20,6 +22,7 @@ mod fixtures;
 pub mod forward_auth;
 pub mod grpc;
 pub mod header;
+mod header_names;
 mod identity;
 pub mod jwt;
 mod limit_key;
@@ -39,6 +42,8 @@ pub mod template;
 mod trailers;
 
 pub use self::log::CompiledLog;
+pub use api_key::{CompiledApiKey, api_key_of, key_parameters, without};
+pub use auth_any::{CompiledAuthAny, WaysRefused};
 pub use basic_auth::{CompiledBasicAuth, Credentials, basic_auth_of, credentials};
 pub use body_limit::{BodyAllowance, BodyLimit, TooLarge};
 pub use compile_error::CompileError;
@@ -49,15 +54,16 @@ pub use errors::error_answer;
 pub use forward_auth::{
     AuthFault, AuthMeaning, CHECK_PATH, CheckFacts, CompiledForwardAuth, QuestionOf, forward_auth_of, read_check, write_check,
 };
+pub use header_names::HeaderNameRules;
 pub use identity::IdentityFields;
 pub use jwt::{CompiledJwt, TokensUnclear, jwt_of};
 pub use limited::{DryRun, Limited};
 pub use mount::{Answerer, Mount};
-pub use refusal::{METHODS, Refusal, TokenRefusal};
+pub use refusal::{ApiKeyRefusal, METHODS, Refusal, TokenRefusal};
 pub use rewrite::RewriteError;
 pub use step::{
     After, CompiledStep, Halt, Scope, Walk, apply_paths, apply_request, apply_response, changes_response, compile_steps,
-    compiled_basic_auth_of, compiled_forward_auth_of, compiled_jwt_of, has_limits,
+    compiled_forward_auth_of, compiled_jwt_of, has_limits, log_in_challenges,
 };
 pub use template::{CompiledTemplate, Target, render_text};
 pub use trailers::TrailerRules;

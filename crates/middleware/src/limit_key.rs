@@ -25,6 +25,10 @@ enum By {
 enum KeyPart {
     /// `{client.ip}`, by its network as well.
     Client,
+    /// `{auth.user}`, with what tells users of one name apart.
+    User,
+    /// `{jwt.…}`, with who has issued the token: each issuer has its own Alice.
+    Claim { template: CompiledTemplate },
     /// One placeholder; the field that it stands for, where it is one.
     Text { template: CompiledTemplate, field: Option<Box<[u8]>> },
 }
@@ -42,6 +46,11 @@ impl LimitKey {
         let part = |part: &TemplatePart| match part {
             TemplatePart::Literal(_) | TemplatePart::Capture(_) => None,
             TemplatePart::Placeholder(Placeholder::ClientIp) => Some(KeyPart::Client),
+            TemplatePart::Placeholder(Placeholder::AuthUser) => Some(KeyPart::User),
+            TemplatePart::Placeholder(Placeholder::JwtClaim(_)) => {
+                let template = CompiledTemplate::new(&Template { parts: vec![part.clone()] }, Target::Text);
+                Some(KeyPart::Claim { template })
+            }
             TemplatePart::Placeholder(placeholder) => {
                 let template = CompiledTemplate::new(&Template { parts: vec![part.clone()] }, Target::Text);
                 let field = if let Placeholder::RequestHeader(name) = placeholder { Some(name.as_bytes().into()) } else { None };
@@ -69,6 +78,25 @@ impl LimitKey {
                             key.address(context.client_ip, self.ipv6_prefix);
                             brings_something = true;
                         }
+                        KeyPart::User => {
+                            scratch.rendered.clear();
+                            if let Some(identity) = context.identity {
+                                identity.write_key(&mut scratch.rendered);
+                            }
+                            key.text(&scratch.rendered);
+                            brings_something |= !scratch.rendered.is_empty();
+                        }
+                        KeyPart::Claim { template } => {
+                            scratch.rendered.clear();
+                            if let Some(claims) = context.claims {
+                                claims.write("iss", &mut scratch.rendered);
+                            }
+                            key.text(&scratch.rendered);
+                            scratch.rendered.clear();
+                            template.render(View { context, request, response: None }, &mut scratch.rendered);
+                            key.text(&scratch.rendered);
+                            brings_something |= !scratch.rendered.is_empty();
+                        }
                         KeyPart::Text { field, .. } if KeyPart::is_ambiguous(field.as_deref(), request) => key.text(b""),
                         KeyPart::Text { template, .. } => {
                             scratch.rendered.clear();
@@ -93,6 +121,7 @@ mod tests {
     use super::LimitKey;
     use crate::context::{Context, Scratch};
     use crate::fixtures::{context, request, template};
+    use tidegate_access::{Claims, Identity, LogIn};
     use tidegate_limiting::KeyHasher;
     use tidegate_model::CountBy;
 
@@ -129,6 +158,36 @@ mod tests {
         let long: &str = &format!("X-Api-Key: {}", "a".repeat(60_000));
         let longer: &str = &format!("{long}b");
         check(&key, ("192.0.2.1", &[long]), ("192.0.2.1", &[longer]), false);
+    }
+
+    #[test]
+    fn users_of_one_name_are_told_apart() {
+        let (hasher, key) = (KeyHasher::default(), LimitKey::new(&CountBy::Text(template("{auth.user}")), 64));
+        let by = |identity: Option<&Identity>, ip: &str| {
+            let context = Context { identity, client_ip: ip.parse().expect("an address"), ..context() };
+            key.of(&hasher, &request("/", "example.com", &[]), &context, &mut Scratch::default())
+        };
+        let alice = Identity::of_name("alice", LogIn::Password);
+        let by_token = Identity { issuer: Some("https://a".into()), ..Identity::of_name("alice", LogIn::Token) };
+        assert_eq!(by(Some(&alice), "192.0.2.1"), by(Some(&alice), "192.0.2.2"));
+        assert_ne!(by(Some(&alice), "192.0.2.1"), by(Some(&by_token), "192.0.2.1"));
+        assert_ne!(by(None, "192.0.2.1"), by(None, "192.0.2.2"));
+    }
+
+    #[test]
+    fn claims_of_other_issuers_are_others() {
+        let (hasher, key) = (KeyHasher::default(), LimitKey::new(&CountBy::Text(template("{jwt.sub}")), 64));
+        let by = |text: &str| {
+            let claims = Claims::of_text(text).expect("claims");
+            let context = Context { claims: Some(&claims), ..context() };
+            key.of(&hasher, &request("/", "example.com", &[]), &context, &mut Scratch::default())
+        };
+        let alice = by(r#"{"iss":"a","sub":"alice","jti":"1"}"#);
+        assert_eq!(alice, by(r#"{"sub":"alice","iss":"a"}"#));
+        assert_ne!(alice, by(r#"{"iss":"b","sub":"alice"}"#));
+        assert_ne!(alice, by(r#"{"iss":"a","sub":"bob"}"#));
+        // Without the claim it is the address that counts.
+        assert_eq!(by(r#"{"iss":"a"}"#), by(r#"{"iss":"a","name":"x"}"#));
     }
 
     #[test]

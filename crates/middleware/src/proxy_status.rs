@@ -49,8 +49,11 @@ fn error_type(refusal: Refusal) -> &'static str {
         | Refusal::CrossOrigin
         | Refusal::Token(_)
         | Refusal::AuthBodyTooLarge
+        | Refusal::ApiKey(_)
+        | Refusal::LogInsFailed { .. }
         | Refusal::RateLimited { .. }
         | Refusal::ConcurrencyLimited { .. }
+        | Refusal::HeaderName
         | Refusal::TraceMethod
         | Refusal::ConnectMethod
         | Refusal::ConnectProtocol

@@ -38,6 +38,8 @@ pub enum Refusal {
     Rewrite(RewriteError),
     /// `Host` would be set to something that is none, by a text of the client.
     HostOfStep,
+    /// A name that servers may read as another one, where such are refused.
+    HeaderName,
     /// The location of a redirect would have dot segments.
     RedirectEscapesRoot,
     /// The location of a redirect would be empty: a map has nothing for the request.
@@ -57,11 +59,16 @@ pub enum Refusal {
     },
     NotAuthenticated,
     PasswordsBusy,
+    /// Too many log-ins from there have failed.
+    LogInsFailed {
+        wait_seconds: u32,
+    },
     Token(TokenRefusal),
     /// The server of a `forward-auth` has given no answer that can be used.
     Auth(AuthFault),
     /// The body is to go along to the server of a `forward-auth`, and is longer than it may be.
     AuthBodyTooLarge,
+    ApiKey(ApiKeyRefusal),
 
     BodyTooSlow,
     BodyTooLarge,
@@ -113,6 +120,16 @@ pub enum TokenRefusal {
     KeysMissing,
 }
 
+/// Why `api-key` refuses a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApiKeyRefusal {
+    Missing,
+    Unknown,
+    Expired,
+    /// More than one key in the same place.
+    Unclear,
+}
+
 /// What is known of a refusal.
 struct Row {
     status: u16,
@@ -131,6 +148,7 @@ const NO_KEYS: &str = "the keys that tokens are verified with have not come yet;
 const NOT_KEPT: &str = "nothing is kept that answers this request, and it asks for nothing else";
 const NOT_CODED_SO: &str = "the request body is not what its Content-Encoding says";
 const TOO_OFTEN: &str = "there were too many requests; try again later";
+const LOG_INS_FAILED: &str = "too many log-ins have failed; try again later";
 const TOO_MANY: &str = "there are too many requests at the same time";
 const NOT_VALID: &str = "the request is not valid";
 const LINE_TOO_LONG: &str = "the request line is too long";
@@ -191,6 +209,9 @@ impl Refusal {
 
     /// How long to wait before asking again, where a moment later there may be room (RFC 9110 section 15.6.4).
     pub fn retry_after_seconds(self) -> Option<u64> {
+        if let Refusal::LogInsFailed { wait_seconds } = self {
+            return Some(wait_seconds.into());
+        }
         use UpstreamError::{Overloaded, PoolFull, QueueTimeout};
         let is_of_a_moment = matches!(
             self,
@@ -231,6 +252,7 @@ impl Refusal {
             }
             Refusal::Rewrite(error) => (error.status(), error.reason(), Some("rewrite"), sentence_of_rewrite(error)),
             Refusal::HostOfStep => (400, "host_of_step", Some("request-header"), NOT_VALID),
+            Refusal::HeaderName => (400, "header_name", Some("header-names"), NOT_VALID),
             Refusal::RedirectEscapesRoot => (400, "redirect_escapes_root", Some("redirect"), NOT_VALID),
             Refusal::RedirectNowhere => (404, "redirect_nowhere", Some("redirect"), "there is no such page"),
             Refusal::Denied => (403, "client_denied", Some("allow, deny"), "this client may not ask for it"),
@@ -239,9 +261,11 @@ impl Refusal {
             Refusal::RateLimited { status } => (status, "rate_limited", Some("rate-limit"), TOO_OFTEN),
             Refusal::ConcurrencyLimited { status } => (status, "concurrency_limited", Some("concurrency-limit"), TOO_MANY),
             Refusal::NotAuthenticated => (401, "not_authenticated", Some("basic-auth"), NEEDS_PASSWORD),
+            Refusal::LogInsFailed { .. } => (429, "log_ins_failed", Some("failures"), LOG_INS_FAILED),
             Refusal::Token(token) => return row_of_token(token),
             Refusal::Auth(fault) => return row_of_auth(fault),
             Refusal::AuthBodyTooLarge => (413, "auth_body_too_large", Some("forward-auth body"), BODY_TOO_LARGE),
+            Refusal::ApiKey(key) => return row_of_api_key(key),
             Refusal::PasswordsBusy => (503, "passwords_busy", Some("basic-auth"), "too many passwords wait to be verified"),
 
             Refusal::BodyTooSlow => (408, "body_too_slow", Some("limits body-rate"), TOO_SLOW),
@@ -306,6 +330,17 @@ fn row_of_auth(fault: AuthFault) -> Row {
         AuthFault::TooLong => ("auth_answer_too_long", "forward-auth answer-bytes"),
     };
     Row { status: 503, reason, setting: Some(setting), sentence: NOBODY_SAYS }
+}
+
+fn row_of_api_key(refusal: ApiKeyRefusal) -> Row {
+    let (status, reason, sentence) = match refusal {
+        ApiKeyRefusal::Missing => (401, "api_key_missing", "a key is needed"),
+        ApiKeyRefusal::Unknown => (401, "api_key_unknown", "the key cannot be taken"),
+        // Only who has had the key hears that it was one.
+        ApiKeyRefusal::Expired => (401, "api_key_expired", "the key has ended"),
+        ApiKeyRefusal::Unclear => (400, "api_key_unclear", "there is more than one key"),
+    };
+    Row { status, reason, setting: Some("api-key"), sentence }
 }
 
 fn sentence_of_head(error: HeadError) -> &'static str {
@@ -387,6 +422,12 @@ impl From<TokenRefusal> for Refusal {
 impl From<AuthFault> for Refusal {
     fn from(fault: AuthFault) -> Refusal {
         Refusal::Auth(fault)
+    }
+}
+
+impl From<ApiKeyRefusal> for Refusal {
+    fn from(key: ApiKeyRefusal) -> Refusal {
+        Refusal::ApiKey(key)
     }
 }
 

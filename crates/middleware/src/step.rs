@@ -3,6 +3,8 @@
 //! compiler then asks for.
 
 use crate::allow::Access;
+use crate::api_key::CompiledApiKey;
+use crate::auth_any::{self, CompiledAuthAny};
 use crate::basic_auth::CompiledBasicAuth;
 use crate::body_limit::BodyLimit;
 use crate::client_auth::{self, requires_certificate};
@@ -18,8 +20,9 @@ use crate::limited::Limited;
 use crate::rate_limit::CompiledRateLimit;
 use crate::refusal::Refusal;
 use crate::rewrite::{AddPrefix, Rewrite, RewriteError, StripPrefix};
+use std::borrow::Cow;
 use tidegate_limiting::Tables;
-use tidegate_model::{PathPolicy, Step};
+use tidegate_model::{PathPolicy, Phase, Step, phases};
 use tidegate_wire::head::{HeaderId, RequestHead, ResponseHead};
 
 #[derive(Debug)]
@@ -30,8 +33,12 @@ pub enum CompiledStep {
     StripPrefix(StripPrefix),
     AddPrefix(AddPrefix),
     BodyLimit(BodyLimit),
-    /// At most one of a route, before the others.
+    /// Answers what browsers ask before other requests, where a `cors` is. First of all, since they ask without
+    /// credentials.
+    Preflight,
+    /// At most one of a route.
     Access(Access),
+    /// What is written into answers.
     Cors(Box<CompiledCors>),
     /// At most one of a route.
     Csrf(Box<CompiledCsrf>),
@@ -41,6 +48,10 @@ pub enum CompiledStep {
     Jwt(Box<CompiledJwt>),
     /// At most one of a route. Asking is for the caller.
     ForwardAuth(Box<CompiledForwardAuth>),
+    /// At most one of a route. Whose key it is is for the caller to find out.
+    ApiKey(Box<CompiledApiKey>),
+    /// At most one of a route.
+    AuthAny(Box<CompiledAuthAny>),
     /// At most one of a route.
     ClientAuth,
     RateLimit(Box<CompiledRateLimit>),
@@ -58,26 +69,53 @@ pub struct Scope<'a> {
     pub path_policy: PathPolicy,
 }
 
-/// The steps of a route in the order in which they run: who may ask at all, then its site's, then its own.
+/// The steps of a route in the order in which they run: in their [`Phase`]s, and within each its site's in
+/// front of its own.
 pub fn compile_steps(scope: Scope<'_>, site_steps: &[Step], route_steps: &[Step]) -> Result<Box<[CompiledStep]>, CompileError> {
     let of_site = site_steps.iter().map(|step| (step, Scope { route: "", ..scope }));
     let all = of_site.chain(route_steps.iter().map(|step| (step, scope)));
     // A route asks for names and passwords in its own way, or not at all.
-    let last = |is_one: fn(&Step) -> bool| all.clone().enumerate().filter(|(_, (step, _))| is_one(step)).last();
+    let last_any = all.clone().enumerate().filter(|(_, (step, _))| matches!(step, Step::AuthAny(_))).last();
+    let last_any = last_any.map(|(position, _)| position);
+    // Where several ways are enough, those of a kind before it are among them, or are not meant any more.
+    let counts = |position: usize, step: &Step| !matches!(step, Step::AuthAny(_)) || Some(position) == last_any;
+    let last = |is_one: fn(&Step) -> bool| {
+        all.clone().enumerate().filter(|(position, (step, _))| counts(*position, step) && step.parts().iter().any(is_one)).last()
+    };
     let last_auth = last(|step| matches!(step, Step::BasicAuth(_))).map(|(position, _)| position);
     let last_jwt = last(|step| matches!(step, Step::Jwt(_))).map(|(position, _)| position);
     let last_forward_auth = last(|step| matches!(step, Step::ForwardAuth(_))).map(|(position, _)| position);
+    let last_api_key = last(|step| matches!(step, Step::ApiKey(_))).map(|(position, _)| position);
     let last_csrf = last(|step| matches!(step, Step::Csrf(_))).map(|(position, _)| position);
     let requires_certificate = requires_certificate(site_steps.iter().chain(route_steps));
     let is_demand = |(_, (step, _)): &(usize, (&Step, Scope<'_>))| matches!(step, Step::ClientAuth(_));
     let first_demand = all.clone().enumerate().find(is_demand).map(|(position, _)| position);
-    let mut compiled = Vec::with_capacity(site_steps.len() + route_steps.len());
-    compiled.extend(Access::of(site_steps.iter().chain(route_steps))?.map(CompiledStep::Access));
-    for (position, (step, scope)) in all.enumerate() {
+    let mut access = Access::of(site_steps.iter().chain(route_steps))?.map(CompiledStep::Access);
+    let all: Vec<(&Step, Scope<'_>)> = all.collect();
+    let steps: Vec<&Step> = all.iter().map(|(step, _)| *step).collect();
+    let mut compiled = Vec::with_capacity(all.len() + 1);
+    if steps.iter().any(|step| matches!(step, Step::Cors(_))) {
+        compiled.push(CompiledStep::Preflight);
+    }
+    // What `cors` writes into answers stays where it is written, among the other steps that do so.
+    let turn = |(position, phase): (usize, Phase)| match steps[position] {
+        Step::Cors(_) => (Phase::AsWritten, position),
+        _ => (phase, position),
+    };
+    let mut turns: Vec<(Phase, usize)> = phases(&steps).into_iter().enumerate().map(turn).collect();
+    turns.sort_unstable();
+    for (_, position) in turns {
+        let (step, scope) = all[position];
         let is_overruled = match step {
+            Step::Allow(_) | Step::Deny(_) => {
+                compiled.extend(access.take());
+                continue;
+            }
             Step::BasicAuth(_) => Some(position) != last_auth,
             Step::Jwt(_) => Some(position) != last_jwt,
             Step::ForwardAuth(_) => Some(position) != last_forward_auth,
+            Step::ApiKey(_) => Some(position) != last_api_key,
+            Step::AuthAny(_) => Some(position) != last_any,
             Step::Csrf(_) => Some(position) != last_csrf,
             // Asked as early as anybody says it, and once.
             Step::ClientAuth(_) => Some(position) != first_demand || !requires_certificate,
@@ -121,6 +159,10 @@ pub enum Halt<'s> {
     Verify(&'s CompiledJwt),
     /// As with [`Authenticate`](Halt::Authenticate), by what another server says.
     Ask(&'s CompiledForwardAuth),
+    /// As with [`Authenticate`](Halt::Authenticate), by a key.
+    CheckKey(&'s CompiledApiKey),
+    /// As with [`Authenticate`](Halt::Authenticate), by any of several ways.
+    AnyOf(&'s CompiledAuthAny),
 }
 
 /// Applies the steps that change the request, in order, from where the walk has got, up to one that answers it or has
@@ -146,11 +188,11 @@ pub fn apply_request<'s>(
             CompiledStep::BodyLimit(limit) => walk.after.body_limit = Some(*limit),
             CompiledStep::Access(access) if !access.lets_through(head, context) => return Err(Refusal::Denied),
             CompiledStep::Access(_) => {}
-            CompiledStep::Cors(_) if CompiledCors::is_preflight(head) => {
+            CompiledStep::Preflight if CompiledCors::is_preflight(head) => {
                 walk.after.is_preflight = true;
                 break;
             }
-            CompiledStep::Cors(_) => {}
+            CompiledStep::Preflight | CompiledStep::Cors(_) => {}
             CompiledStep::Csrf(csrf) if !csrf.lets_through(head) => return Err(Refusal::CrossOrigin),
             CompiledStep::Csrf(_) => {}
             CompiledStep::ClientAuth if !client_auth::lets_through(context) => return Err(Refusal::NoClientCertificate),
@@ -175,6 +217,18 @@ pub fn apply_request<'s>(
                 return Ok(Halt::Verify(jwt));
             }
             CompiledStep::ForwardAuth(auth) => return Ok(Halt::Ask(auth)),
+            CompiledStep::ApiKey(auth) => {
+                auth.remove_look_alikes(head);
+                return Ok(Halt::CheckKey(auth));
+            }
+            CompiledStep::AuthAny(any) => {
+                any.remove_look_alikes(head);
+                walk.hides_credentials |= any.hides_credentials();
+                if !any.is_open_to(head, context) {
+                    return Ok(Halt::AnyOf(any));
+                }
+                any.remove_keys(head);
+            }
         }
     }
     if walk.hides_credentials {
@@ -198,12 +252,15 @@ pub fn apply_paths(
             CompiledStep::RequestHeader(_)
             | CompiledStep::ResponseHeader(_)
             | CompiledStep::BodyLimit(_)
+            | CompiledStep::Preflight
             | CompiledStep::Access(_)
             | CompiledStep::Cors(_)
             | CompiledStep::Csrf(_)
             | CompiledStep::BasicAuth(_)
             | CompiledStep::Jwt(_)
             | CompiledStep::ForwardAuth(_)
+            | CompiledStep::ApiKey(_)
+            | CompiledStep::AuthAny(_)
             | CompiledStep::ClientAuth
             | CompiledStep::RateLimit(_)
             | CompiledStep::ConcurrencyLimit(_) => {}
@@ -228,11 +285,14 @@ pub fn changes_response(steps: &[CompiledStep]) -> bool {
         | CompiledStep::StripPrefix(_)
         | CompiledStep::AddPrefix(_)
         | CompiledStep::BodyLimit(_)
+        | CompiledStep::Preflight
         | CompiledStep::Access(_)
         | CompiledStep::Csrf(_)
         | CompiledStep::ClientAuth
         | CompiledStep::ConcurrencyLimit(_)
         | CompiledStep::BasicAuth(_)
+        | CompiledStep::ApiKey(_)
+        | CompiledStep::AuthAny(_)
         | CompiledStep::Jwt(_) => false,
     })
 }
@@ -259,10 +319,13 @@ pub fn apply_response(
             | CompiledStep::StripPrefix(_)
             | CompiledStep::AddPrefix(_)
             | CompiledStep::BodyLimit(_)
+            | CompiledStep::Preflight
             | CompiledStep::Access(_)
             | CompiledStep::Csrf(_)
             | CompiledStep::BasicAuth(_)
             | CompiledStep::Jwt(_)
+            | CompiledStep::ApiKey(_)
+            | CompiledStep::AuthAny(_)
             | CompiledStep::ClientAuth
             | CompiledStep::ConcurrencyLimit(_) => {}
         }
@@ -294,6 +357,12 @@ impl CompiledStep {
             Step::BasicAuth(Some(auth)) => CompiledStep::BasicAuth(Box::new(CompiledBasicAuth::new(auth))),
             Step::Jwt(Some(jwt)) => CompiledStep::Jwt(Box::new(CompiledJwt::new(jwt))),
             Step::ForwardAuth(Some(auth)) => CompiledStep::ForwardAuth(Box::new(CompiledForwardAuth::new(auth))),
+            Step::ApiKey(Some(auth)) => CompiledStep::ApiKey(Box::new(CompiledApiKey::new(auth))),
+            Step::AuthAny(Some(any)) => {
+                let ways = any.ways.iter().map(|way| CompiledStep::compile_way(way, scope));
+                let ways: Vec<Option<CompiledStep>> = ways.collect::<Result<_, CompileError>>()?;
+                CompiledStep::AuthAny(Box::new(CompiledAuthAny { ways: ways.into_iter().flatten().collect() }))
+            }
             Step::ClientAuth(_) => CompiledStep::ClientAuth,
             // One step is made of all that allow and deny together; nothing is left of an `off`.
             Step::Allow(_)
@@ -301,8 +370,28 @@ impl CompiledStep {
             | Step::BasicAuth(None)
             | Step::Csrf(None)
             | Step::Jwt(None)
-            | Step::ForwardAuth(None) => return Ok(None),
+            | Step::ForwardAuth(None)
+            | Step::ApiKey(None)
+            | Step::AuthAny(None) => return Ok(None),
         }))
+    }
+
+    /// Of an `auth any`, in which an address is one way among others.
+    fn compile_way(step: &Step, scope: Scope<'_>) -> Result<Option<CompiledStep>, CompileError> {
+        match step {
+            Step::Allow(_) => Ok(Access::of(std::iter::once(step))?.map(CompiledStep::Access)),
+            step => CompiledStep::compile(step, scope),
+        }
+    }
+}
+
+impl CompiledStep {
+    /// The step itself, or of an `auth any` its ways.
+    pub fn parts(&self) -> &[CompiledStep] {
+        match self {
+            CompiledStep::AuthAny(any) => &any.ways,
+            step => std::slice::from_ref(step),
+        }
     }
 }
 
@@ -313,17 +402,9 @@ impl Scope<'_> {
     }
 }
 
-/// The `basic-auth` among compiled steps, if there is one.
-pub fn compiled_basic_auth_of(steps: &[CompiledStep]) -> Option<&CompiledBasicAuth> {
-    steps.iter().find_map(|step| match step {
-        CompiledStep::BasicAuth(auth) => Some(&**auth),
-        _ => None,
-    })
-}
-
 /// The `jwt` among compiled steps, if there is one.
 pub fn compiled_jwt_of(steps: &[CompiledStep]) -> Option<&CompiledJwt> {
-    steps.iter().find_map(|step| match step {
+    steps.iter().flat_map(CompiledStep::parts).find_map(|step| match step {
         CompiledStep::Jwt(jwt) => Some(&**jwt),
         _ => None,
     })
@@ -337,9 +418,19 @@ pub fn compiled_forward_auth_of(steps: &[CompiledStep]) -> Option<&CompiledForwa
     })
 }
 
+/// The values of `WWW-Authenticate` beside a refusal: those of the step that it is of, and of an `auth any` of all its
+/// ways.
+pub fn log_in_challenges(steps: &[CompiledStep], refusal: Refusal) -> Vec<Cow<'_, str>> {
+    let all = steps.iter().map(|step| match step {
+        CompiledStep::AuthAny(any) if any.is_about(refusal) => any.challenges(refusal),
+        step => auth_any::challenge(step, refusal).into_iter().collect(),
+    });
+    all.into_iter().find(|challenges| !challenges.is_empty()).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{After, CompiledStep, Halt, Refusal, Scope, Walk, compiled_basic_auth_of};
+    use super::{After, CompiledStep, Halt, Refusal, Scope, Walk, log_in_challenges};
     use crate::basic_auth::basic_auth_of;
     use crate::body_limit::BodyLimit;
     use crate::compile_error::CompileError;
@@ -347,9 +438,10 @@ mod tests {
     use crate::fixtures::{context, lines, request, target, template};
     use crate::limited::Limited;
     use crate::rewrite::RewriteError;
+    use tidegate_access::{Identity, LogIn};
     use tidegate_limiting::Tables;
     use tidegate_model::{
-        AccessRule, AuthUsers, BasicAuth, CountBy, HeaderChange, HeaderOperation, PathPolicy, Rate, RateLimit, Step,
+        AccessRule, AuthAny, AuthUsers, BasicAuth, CountBy, HeaderChange, HeaderOperation, PathPolicy, Rate, RateLimit, Step,
     };
     use tidegate_wire::head::{RequestHead, ResponseHead};
 
@@ -380,7 +472,9 @@ mod tests {
     ) -> Result<After, Refusal> {
         match walk_on(steps, &mut Walk::default(), head, context, scratch)? {
             Halt::Done(after) => Ok(after),
-            Halt::Authenticate(_) | Halt::Verify(_) | Halt::Ask(_) => panic!("nobody has to log in here"),
+            Halt::Authenticate(_) | Halt::Verify(_) | Halt::CheckKey(_) | Halt::AnyOf(_) | Halt::Ask(_) => {
+                panic!("nobody has to log in here")
+            }
         }
     }
 
@@ -414,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preflight_ends_the_steps_and_not_who_may() {
+    fn a_preflight_ends_the_steps_before_anybody_is_refused() {
         let cors = tidegate_model::Cors {
             origins: tidegate_model::Origins::Any,
             methods: Vec::new(),
@@ -434,13 +528,13 @@ mod tests {
         };
         let network = |text: &str| AccessRule::from(vec![text.parse().expect("a network")]);
         check(Step::BodyLimit { bytes_max: 1 }, Ok(true));
-        check(Step::Deny(network("0.0.0.0/0")), Err(Refusal::Denied));
-        check(Step::Allow(network("0.0.0.0/0")), Ok(true));
-        check(Step::BasicAuth(Some(auth("Staff"))), Ok(false));
+        check(Step::Deny(network("0.0.0.0/0")), Ok(true));
+        check(Step::BasicAuth(Some(auth("Staff"))), Ok(true));
+        check(one_an_hour(None), Ok(true));
     }
 
     fn auth(realm: &str) -> BasicAuth {
-        BasicAuth { realm: realm.into(), users: AuthUsers::Listed(Vec::new()), forwards: realm != "Secret" }
+        BasicAuth { realm: realm.into(), users: AuthUsers::Listed(Vec::new()), forwards: realm != "Secret", failures: None }
     }
 
     #[test]
@@ -454,11 +548,12 @@ mod tests {
         let steps = compile_steps(&[], &steps).expect("steps of the test");
         let (mut walk, mut head) = (Walk::default(), request("/a/a/x", "example.com", &["Authorization: Basic YTpi"]));
         let mut go_on = |user: Option<&str>| {
-            let context = Context { user, ..context() };
+            let identity = user.map(|user| Identity::of_name(user, LogIn::Password));
+            let context = Context { identity: identity.as_ref(), ..context() };
             let halt = walk_on(&steps, &mut walk, &mut head, &context, &mut Scratch::default()).expect("no refusal");
             (matches!(halt, Halt::Authenticate(_)), lines(&head.fields), target(&head))
         };
-        assert_eq!(go_on(None), (true, vec!["Authorization: Basic YTpi".to_owned()], "/a/x".to_owned()));
+        assert_eq!(go_on(None), (true, vec!["Authorization: Basic YTpi".to_owned()], "/a/a/x".to_owned()));
         assert_eq!(go_on(Some("bob")), (false, vec!["User: bob /a/x".to_owned()], "/a/x".to_owned()));
     }
 
@@ -469,19 +564,26 @@ mod tests {
             let mut head = request("/", "example.com", &[]);
             let halt = walk_on(&steps, &mut Walk::default(), &mut head, &context(), &mut Scratch::default());
             let realm = match halt.expect("no refusal") {
-                Halt::Done(_) | Halt::Verify(_) | Halt::Ask(_) => None,
+                Halt::Done(_) | Halt::Verify(_) | Halt::CheckKey(_) | Halt::AnyOf(_) | Halt::Ask(_) => None,
                 Halt::Authenticate(auth) => auth.challenge.split('"').nth(1).map(str::to_owned),
             };
             assert_eq!(realm.as_deref(), expected);
             assert_eq!(basic_auth_of(site, route).map(|auth| auth.realm.as_str()), expected);
-            assert_eq!(compiled_basic_auth_of(&steps).is_some(), expected.is_some());
+            assert_eq!(log_in_challenges(&steps, Refusal::NotAuthenticated).len(), usize::from(expected.is_some()));
         };
         let (staff, guests, off) =
             (Step::BasicAuth(Some(auth("Staff"))), Step::BasicAuth(Some(auth("Guests"))), Step::BasicAuth(None));
         check(std::slice::from_ref(&staff), &[], Some("Staff"));
         check(std::slice::from_ref(&staff), std::slice::from_ref(&guests), Some("Guests"));
         check(std::slice::from_ref(&staff), std::slice::from_ref(&off), None);
-        check(&[off], std::slice::from_ref(&guests), Some("Guests"));
+        check(&[off.clone()], std::slice::from_ref(&guests), Some("Guests"));
+        // One of several ways takes the place of the site's, and nothing is left to switch off.
+        let of = |ways: &[Step]| Step::AuthAny(Some(AuthAny { ways: ways.to_vec() }));
+        check(&[of(std::slice::from_ref(&staff)), Step::AuthAny(None)], std::slice::from_ref(&guests), Some("Guests"));
+        let count = |site: &[Step], route: &[Step]| compile_steps(site, route).expect("steps of the test").len();
+        assert_eq!(count(std::slice::from_ref(&staff), &[of(std::slice::from_ref(&guests))]), 1);
+        assert_eq!(count(&[of(std::slice::from_ref(&staff))], &[Step::AuthAny(None)]), 0);
+        assert_eq!(count(&[of(std::slice::from_ref(&staff))], &[of(std::slice::from_ref(&guests))]), 1);
     }
 
     #[test]

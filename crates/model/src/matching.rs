@@ -35,6 +35,8 @@ pub enum ConditionKind {
         part: ClientCertificatePart,
         value: TextPattern,
     },
+    /// Of the handshake by which the client came, any of these; in plain HTTP nothing fits.
+    Ja4(Vec<TextPattern>),
     /// What the map of that name has for the request. Without a pattern there has to be a row of its key.
     Map(Field),
     /// `any { … }`: one of the lines holds, each with all its conditions.
@@ -60,6 +62,7 @@ impl Condition {
             | ConditionKind::Host(_)
             | ConditionKind::Scheme(_)
             | ConditionKind::ClientCertificate { .. }
+            | ConditionKind::Ja4(_)
             | ConditionKind::Map(_) => {}
         }
     }

@@ -4,6 +4,7 @@
 use crate::cache::Cache;
 use crate::compress::{Compress, Decompress};
 use crate::error_page::{ErrorBody, ErrorPage};
+use crate::header_names::HeaderNames;
 use crate::pass_on::PassOn;
 use crate::path_policy::PathPolicy;
 use crate::placeholder::Template;
@@ -18,6 +19,8 @@ use crate::traffic::{Mirror, RouteTimeouts};
 pub struct RouteOptions {
     /// `path-policy`: carried out before a route is looked for.
     pub path_policy: Option<PathPolicy>,
+    /// `header-names`; those that collide are dropped where neither says it.
+    pub header_names: Option<HeaderNames>,
     /// `pass-on`; nothing where neither says it.
     pub pass_on: Option<PassOn>,
     /// On where neither says it.
@@ -83,6 +86,7 @@ impl RouteOptions {
     pub fn and(&self, route: &RouteOptions) -> RouteOptions {
         RouteOptions {
             path_policy: route.path_policy.or(self.path_policy),
+            header_names: route.header_names.or(self.header_names),
             pass_on: route.pass_on.or(self.pass_on),
             request_ids: self.request_ids.and(&route.request_ids),
             proxy_status: self.proxy_status.and(&route.proxy_status),
@@ -101,6 +105,7 @@ impl RouteOptions {
     pub fn with_defaults(&self) -> RouteOptions {
         RouteOptions {
             path_policy: Some(self.path_policy.unwrap_or(PathPolicy::DEFAULT)),
+            header_names: Some(self.header_names.unwrap_or_default()),
             pass_on: Some(self.pass_on.unwrap_or_default()),
             request_ids: Switched::On(Box::new(RequestIds::default())).and(&self.request_ids),
             proxy_status: Switched::Off.and(&self.proxy_status),
@@ -119,6 +124,7 @@ impl RouteOptions {
     pub fn templates(&self) -> impl Iterator<Item = &Template> {
         let RouteOptions {
             path_policy: _,
+            header_names: _,
             pass_on: _,
             request_ids: _,
             proxy_status: _,

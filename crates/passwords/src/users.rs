@@ -5,6 +5,7 @@ use crate::hash::{HashFault, PasswordHash};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use tidegate_access::{Identity, LogIn};
 
 /// Of a file of users.
 pub const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -15,12 +16,6 @@ pub const USER_NAME_BYTES_MAX: usize = 255;
 /// Faults of a file that are told at once; a file of another kind has one in each line.
 const FAULTS_MAX: usize = 10;
 
-/// Somebody who has logged in.
-#[derive(Debug, PartialEq, Eq)]
-pub struct User {
-    pub name: Box<str>,
-}
-
 /// Everybody who may log in, at one moment. Never empty.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Users {
@@ -30,7 +25,7 @@ pub struct Users {
 
 #[derive(Debug, PartialEq, Eq)]
 struct Entry {
-    user: Arc<User>,
+    user: Arc<Identity>,
     hash: PasswordHash,
 }
 
@@ -38,7 +33,7 @@ struct Entry {
 #[derive(Debug, Clone)]
 pub struct Found<'u> {
     /// `None`: nobody has the name. The hash is then that of somebody else, and whatever it says, the answer is no.
-    pub user: Option<&'u Arc<User>>,
+    pub user: Option<&'u Arc<Identity>>,
     pub hash: &'u PasswordHash,
 }
 
@@ -49,6 +44,8 @@ pub enum UserFault {
     NoName,
     NameTooLong,
     ControlCharacter,
+    /// Header fields would end up with the name without it, which may be somebody else's.
+    SpaceAround,
     /// A colon ends the name in what clients send (RFC 7617 section 2).
     ColonInName,
     Hash(HashFault),
@@ -67,7 +64,9 @@ impl UserFault {
         match self {
             UserFault::Hash(fault) => fault.help(),
             UserFault::NoColon | UserFault::NoName => "a line is `name:hash`, as `htpasswd -B` writes it",
-            UserFault::NameTooLong | UserFault::ControlCharacter | UserFault::ColonInName => "give the user another name",
+            UserFault::NameTooLong | UserFault::ControlCharacter | UserFault::SpaceAround | UserFault::ColonInName => {
+                "give the user another name"
+            }
             UserFault::Twice(_) => "remove one of them",
             UserFault::TooMany | UserFault::TooLarge => "this many users are better kept by a service that `proxy` asks",
             UserFault::NotText => "a line is `name:hash`, in UTF-8",
@@ -83,6 +82,7 @@ impl fmt::Display for UserFault {
             UserFault::NoName => f.write_str("there is no name before the `:`"),
             UserFault::NameTooLong => write!(f, "the name is longer than {USER_NAME_BYTES_MAX} bytes"),
             UserFault::ControlCharacter => f.write_str("the name has a control character in it"),
+            UserFault::SpaceAround => f.write_str("the name has space around it, which header fields cannot have"),
             UserFault::ColonInName => f.write_str("the name has a `:` in it, which no client can send"),
             UserFault::Hash(fault) => fault.fmt(f),
             UserFault::Twice(first) => write!(f, "the name stands in line {first} as well"),
@@ -97,12 +97,12 @@ impl fmt::Display for UserFault {
 /// A line of a file that cannot be used, counted from 1; 0 is the file itself. Quotes nothing: what stands in the wrong
 /// place may be a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LineFault {
+pub struct LineFault<F> {
     pub line: usize,
-    pub fault: UserFault,
+    pub fault: F,
 }
 
-impl fmt::Display for LineFault {
+impl<F: fmt::Display> fmt::Display for LineFault<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
             0 => self.fault.fmt(f),
@@ -116,7 +116,7 @@ impl Users {
     /// `#` mean nothing.
     ///
     /// Gives the first faults when there is any: a file counts as a whole or not at all.
-    pub fn parse(bytes: &[u8]) -> Result<Users, Vec<LineFault>> {
+    pub fn parse(bytes: &[u8]) -> Result<Users, Vec<LineFault<UserFault>>> {
         let whole = |fault| vec![LineFault { line: 0, fault }];
         if bytes.len() as u64 > FILE_BYTES_MAX {
             return Err(whole(UserFault::TooLarge));
@@ -171,6 +171,11 @@ impl Users {
         self.entries.len()
     }
 
+    /// How many have a hash that is guessed fast by whoever has it.
+    pub fn weak(&self) -> usize {
+        self.entries.iter().filter(|entry| entry.hash.weakness().is_some()).count()
+    }
+
     /// Never: a list that names nobody is a fault.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -195,6 +200,9 @@ impl UsersDraft {
         if name.chars().any(char::is_control) {
             return Err(UserFault::ControlCharacter);
         }
+        if name.trim() != name {
+            return Err(UserFault::SpaceAround);
+        }
         let hash = PasswordHash::parse(hash).map_err(UserFault::Hash)?;
         if let Some(first) = self.positions.get(name) {
             return Err(UserFault::Twice(self.lines[*first]));
@@ -203,7 +211,7 @@ impl UsersDraft {
             return Err(UserFault::TooMany);
         }
         self.positions.insert(name.into(), self.entries.len());
-        self.entries.push(Entry { user: Arc::new(User { name: name.into() }), hash });
+        self.entries.push(Entry { user: Arc::new(Identity::of_name(name, LogIn::Password)), hash });
         self.lines.push(line);
         Ok(())
     }
@@ -249,6 +257,7 @@ mod tests {
         check("alice", &[(1, UserFault::NoColon)]);
         check(&format!("\n:{BCRYPT}"), &[(2, UserFault::NoName)]);
         check(&format!("a\tb:{BCRYPT}"), &[(1, UserFault::ControlCharacter)]);
+        check(&format!("alice :{BCRYPT}"), &[(1, UserFault::SpaceAround)]);
         check(&format!("{}:{BCRYPT}", "a".repeat(256)), &[(1, UserFault::NameTooLong)]);
         check(&format!("alice:{BCRYPT}\n\nalice:{BCRYPT}"), &[(3, UserFault::Twice(1))]);
         check("alice:secret\nbob:", &[(1, UserFault::Hash(HashFault::PlainText)), (2, UserFault::Hash(HashFault::Empty))]);
@@ -262,6 +271,14 @@ mod tests {
         let said = faults.iter().map(|fault| format!("{fault} {}", fault.fault.help())).collect::<Vec<_>>().join("\n");
         assert!(!said.contains("hunter2") && !said.contains("my password"), "{said}");
         assert!(said.contains("line 2: the password is plain text"), "{said}");
+    }
+
+    #[test]
+    fn weak_hashes_are_counted() {
+        let text =
+            format!("alice:{BCRYPT}\nbob:$apr1$saltsalt$LrttParrLPdxvgutaSXWJ0\ncarol:{{SHA}}5en6G6MezRroT3XKqkdPOmY/BfQ=\n");
+        assert_eq!(Users::parse(text.as_bytes()).expect("a good file").weak(), 2);
+        assert_eq!(Users::parse(format!("alice:{BCRYPT}").as_bytes()).expect("a good file").weak(), 0);
     }
 
     #[test]

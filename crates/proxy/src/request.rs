@@ -191,6 +191,11 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             Ok(route) => route,
             Err(refusal) => return Box::pin(self.answer_refusal(refusal)).await,
         };
+        if !route.header_names.is_off()
+            && let Err(refusal) = route.header_names.settle(&mut self.exchange.head.fields)
+        {
+            return Box::pin(self.answer_refusal(refusal)).await;
+        }
         if route.request_ids.wants_to_take(&self.exchange.head.fields) {
             request_ids::take(&route.request_ids, self.exchange);
         }
@@ -310,6 +315,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             scheme: connection.scheme(),
             ip: self.exchange.client_ip,
             certificate: connection.client_certificate.as_deref(),
+            ja4: connection.ja4.as_deref(),
             maps: &connection.worker.process.maps,
         }
     }
@@ -550,7 +556,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             time_unix_us: now_us - duration_us,
             client_ip: *client_ip,
             client_port: self.connection.client.port(),
-            user: record.user.as_ref().map_or("", |user| &user.name),
+            user: record.user().unwrap_or_default(),
             method: head.method_name(),
             scheme: self.connection.scheme().as_str(),
             host: head.authority(),

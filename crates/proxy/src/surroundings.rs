@@ -97,7 +97,7 @@ pub fn context<'a, S: Sock>(
         upstream_address: upstream.map(|(pool, upstream)| &*pool.compiled.servers[upstream.server as usize].authority),
         request_id: record.request_id(),
         given_id: record.given_id.as_deref(),
-        user: record.user.as_ref().map(|user| &*user.name),
+        identity: record.identity().map(|identity| &**identity),
         claims: record.claims.as_deref(),
         error: None,
         now_unix_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64),

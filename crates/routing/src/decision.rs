@@ -50,6 +50,8 @@ pub struct Sender<'a> {
     pub ip: IpAddr,
     /// What the client has shown in its handshake.
     pub certificate: Option<&'a ClientCertificate>,
+    /// What its handshake tells of it, where something asks for that.
+    pub ja4: Option<&'a str>,
     /// What conditions on a `map` look up in.
     pub maps: &'a Maps,
 }
@@ -162,7 +164,12 @@ impl<'a> Sender<'a> {
     /// What its request is matched by, as it stands now.
     #[inline]
     pub fn facts(self, head: &'a RequestHead) -> RequestFacts<'a> {
-        RequestFacts { client_certificate: self.certificate, maps: self.maps, ..RequestFacts::of(head, self.scheme, self.ip) }
+        RequestFacts {
+            client_certificate: self.certificate,
+            ja4: self.ja4,
+            maps: self.maps,
+            ..RequestFacts::of(head, self.scheme, self.ip)
+        }
     }
 }
 

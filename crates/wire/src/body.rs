@@ -3,7 +3,7 @@
 
 use crate::chunked::{ChunkedDecoder, Decoded, Peer};
 use crate::error::BodyError;
-use crate::head::Fields;
+use crate::head::{Fields, NamedByConnection};
 use crate::http1::BodyFraming;
 use crate::limits::HeadLimits;
 
@@ -70,6 +70,22 @@ impl BodyDecoder {
         match self {
             BodyDecoder::Chunked(decoder) => decoder.has_trailers(),
             BodyDecoder::Length { .. } | BodyDecoder::UntilClose | BodyDecoder::Finished => false,
+        }
+    }
+
+    /// Whether trailers may follow.
+    pub fn may_have_trailers(&self) -> bool {
+        match self {
+            BodyDecoder::Chunked(_) => true,
+            BodyDecoder::Length { .. } | BodyDecoder::UntilClose | BodyDecoder::Finished => false,
+        }
+    }
+
+    /// See [`ChunkedDecoder::drop_named`].
+    pub fn drop_named(&mut self, named: NamedByConnection) {
+        match self {
+            BodyDecoder::Chunked(decoder) => decoder.drop_named(named),
+            BodyDecoder::Length { .. } | BodyDecoder::UntilClose | BodyDecoder::Finished => {}
         }
     }
 

@@ -9,7 +9,7 @@
 //! ```
 
 use crate::error::{BodyError, HeadError};
-use crate::head::Fields;
+use crate::head::{Fields, NamedByConnection};
 use crate::http1::{Stop, find_head_end, parse_fields};
 use crate::limits::HeadLimits;
 use crate::name_table::NameTable;
@@ -55,6 +55,8 @@ pub struct ChunkedDecoder {
     extension_bytes: u32,
     /// Allocated only when there are trailers: the raw section while it comes, the index of it once it is complete.
     trailers: Option<Box<Fields>>,
+    /// Names that the head's `Connection` has: of the connection, wherever they stand (RFC 9110 section 7.6.1).
+    named_by_connection: Option<Box<NamedByConnection>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +106,13 @@ impl ChunkedDecoder {
             chunk_left: 0,
             extension_bytes: 0,
             trailers: None,
+            named_by_connection: None,
         }
+    }
+
+    /// What the head's `Connection` names is dropped.
+    pub fn drop_named(&mut self, named: NamedByConnection) {
+        self.named_by_connection = Some(Box::new(named));
     }
 
     /// Decodes as much as there is. The payload is moved together within `data`: its first piece stays where it is,
@@ -249,6 +257,9 @@ impl ChunkedDecoder {
             Ok(_) | Err(Stop::Refused(_) | Stop::NeedMore) => return Err(BodyError::BadTrailer),
         }
         drop_unsafe_trailers(trailers);
+        if let Some(named) = &self.named_by_connection {
+            trailers.remove_where(|name| named.has(name));
+        }
         if trailers.iter().next().is_none() {
             self.trailers = None;
         }
@@ -298,6 +309,26 @@ const UNSAFE_TRAILERS: NameTable<()> = NameTable::new(&[
     (b"www-authenticate", ()),
     // CGI-like servers read it as who has logged in.
     (b"remote-user", ()),
+    // Whether the request is what it says (RFC 9110 section 13): too late when the body is there.
+    (b"if-match", ()),
+    (b"if-modified-since", ()),
+    (b"if-none-match", ()),
+    (b"if-range", ()),
+    (b"if-unmodified-since", ()),
+    // What a proxy says of a request.
+    (b"early-data", ()),
+    // What an application says to the proxy in front of it, and to caches: taken out of heads where it is obeyed.
+    (b"x-accel-buffering", ()),
+    (b"x-accel-charset", ()),
+    (b"x-accel-expires", ()),
+    (b"x-accel-limit-rate", ()),
+    (b"x-accel-redirect", ()),
+    (b"x-lighttpd-send-file", ()),
+    (b"x-sendfile", ()),
+    (b"cache-tag", ()),
+    (b"cdn-cache-control", ()),
+    (b"surrogate-control", ()),
+    (b"surrogate-key", ()),
 ]);
 
 /// Removes what may not come after the body, in every spelling that servers fold together. Done here for chunked

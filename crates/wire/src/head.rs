@@ -54,6 +54,20 @@ pub struct Fields {
     present: u64,
 }
 
+/// Names in `Connection` that trailers are compared with. Nobody has more.
+const NAMED_MAX: usize = 32;
+
+/// Names of fields that are a connection's, as its peer says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedByConnection(Vec<Box<[u8]>>);
+
+impl NamedByConnection {
+    /// Of a list that is too long, every name is taken to be.
+    pub fn has(&self, name: &[u8]) -> bool {
+        self.0.len() > NAMED_MAX || self.0.iter().any(|known| known.eq_ignore_ascii_case(name))
+    }
+}
+
 impl Fields {
     /// Becomes what `other` is, in the memory that it has.
     pub fn copy_from(&mut self, other: &Fields) {
@@ -289,6 +303,17 @@ impl Fields {
         self.present &= !HeaderId::HOP_BY_HOP;
     }
 
+    /// What `Connection` names, beside what everybody writes there. `None`: nothing.
+    pub fn named_by_connection(&self) -> Option<NamedByConnection> {
+        let is_usual = |token: &&[u8]| {
+            token.is_empty() || token.eq_ignore_ascii_case(b"close") || HeaderId::of(token).bit() & HeaderId::HOP_BY_HOP != 0
+        };
+        let tokens = self.all(HeaderId::Connection).flat_map(|value| value.split(|byte| *byte == b','));
+        let mut names = tokens.map(<[u8]>::trim_ascii).filter(|token| !is_usual(token)).map(Box::from).peekable();
+        names.peek()?;
+        Some(NamedByConnection(names.take(NAMED_MAX + 1).collect()))
+    }
+
     fn remove_named_by_connection(&mut self) {
         for position in 0..self.list.len() {
             if self.list[position].id != HeaderId::Connection {
@@ -458,6 +483,13 @@ impl RequestHead {
     pub fn set_authority(&mut self, span: Span, parsed: &Authority<'_>) {
         self.authority = span;
         self.host = Span { start: span.start + u32::from(parsed.is_ipv6), len: parsed.host.len() as u32 };
+    }
+
+    /// Makes an extended CONNECT the request that it would be over HTTP/1.1 (RFC 8441 section 5), so that every rule
+    /// that holds for one holds for the other.
+    pub fn become_get(&mut self) {
+        self.method = Method::Get;
+        self.method_name = self.fields.append(&[b"GET"]);
     }
 
     pub fn set_path(&mut self, path: &[u8]) {

@@ -99,3 +99,21 @@ fn claims_are_found_and_written() {
     check(".", None);
     assert_eq!(claims.claim("deep.er.x").map(Value::raw), Some("\"y\""));
 }
+
+#[test]
+fn a_header_field_says_of_a_claim_what_it_says_or_nothing() {
+    let text = "{\"plain\":\"alice\",\"nul\":\"alice\\u0000\",\"line\":\"a\\r\\nX-User: root\",\"space\":\" alice\",\"inner\":\"a b\",\"comma\":[\"a,admin\",\"b\"],\"list\":[\"a\",\"b\\n\"],\"n\":5,\"nil\":null}";
+    let claims = Claims::read(text.into(), None).expect("claims");
+    let check = |name: &str, expected: Option<&str>| {
+        let mut out = Vec::new();
+        let is_said = claims.write_field(name, &mut out);
+        assert_eq!(is_said.then(|| String::from_utf8(out).expect("text")).as_deref(), expected, "{name}");
+    };
+    check("plain", Some("alice"));
+    check("inner", Some("a b"));
+    check("n", Some("5"));
+    check("comma", Some("[\"a,admin\",\"b\"]"));
+    for name in ["nul", "line", "space", "list", "nil", "missing"] {
+        check(name, None);
+    }
+}

@@ -84,7 +84,9 @@ pub static CACHE: Directive = Directive {
               **Purging**: `tidegate purge URL`, the admin API, or `PURGE` by clients that may: of a URL, of all that begins with it (`/news/*`), or of what has a tag, \
               given with `Surrogate-Key` or `Cache-Tag` by the upstream and in the request for the purge. With `Purge-Mode: soft` what is kept becomes stale instead.\n\n\
               Steps run before an answer is looked for, and those of the answer when it is given: `allow`, `rate-limit` and `header` mean for kept answers what they mean \
-              for others. Routes with `match` keep their answers apart.",
+              for others. Routes with `match` keep their answers apart.\n\n\
+              **Whoever has logged in has answers of its own**, and so has each certificate of a client: behind `basic-auth`, `jwt` and `client-auth` what an upstream calls `public` is kept for each user (and issuer) apart, \
+              and so is what depends on a field that the site sets from a claim, a name, a certificate or a map. Where the upstream gets the token too, each token has its own.",
     default: "nothing is kept",
     example: "cache stale-if-error=\"1h\" fresh=\"404 30s\"",
     lower: Lower::Option(lower_option),

@@ -54,7 +54,7 @@ pub static TLS_CLIENT_AUTH: Directive = Directive {
 
 pub static CLIENT_AUTH: Directive = Directive {
     name: "client-auth",
-    places: &[Place::Site, Place::Route],
+    places: &[Place::Site, Place::Route, Place::AuthAny],
     arguments: &[Argument::one(
         "demand",
         Kind::Choice(&["require", "off"]),
@@ -64,7 +64,7 @@ pub static CLIENT_AUTH: Directive = Directive {
     details: "The site has to ask for it in the handshake, with `client-auth ca=\"…\" mode=\"request\"` in its `tls`: TLS 1.3 has no renegotiation, HTTP/2 forbids it, and the path of a request is known only \
               when the handshake is over. Who has shown none is answered with 403, `client_certificate_required`, and has to connect again to show one.\n\n\
               Of that of a site and that of its route the route's counts. Which clients are meant is said by `match client-subject=`, `client-san=` or `client-fingerprint=`. Browsers send preflights \
-              without certificates; a `cors` in front of this step answers them.",
+              without certificates; a `cors` answers them before.",
     default: "nobody is refused",
     example: "client-auth \"require\"",
     lower: Lower::Step(lower_step),
@@ -96,7 +96,7 @@ pub fn read(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<ClientAuth> 
     };
     let form = line.read(lowering, "forward").map(Read::choice);
     let forward = ClientCertificateForm::NAMES.iter().find(|(name, _)| form == Some(*name)).map(|(_, form)| *form);
-    (lowering.diagnostics.len() == errors_before).then_some(ClientAuth { ca, crls, mode, forward })
+    (!lowering.has_errors_since(errors_before)).then_some(ClientAuth { ca, crls, mode, forward })
 }
 
 /// The paths of files that could be read. One that is given twice is reported.
@@ -142,7 +142,8 @@ fn authority_file(lowering: &mut Lowering<'_>, text: &Text) -> Option<PathBuf> {
 /// What a site asks for has to be what its lines are about: `nodes` are those of its block, `steps` all that were read.
 pub fn check_uses<'s>(lowering: &mut Lowering<'_>, nodes: &[Node], steps: impl Iterator<Item = &'s (Step, Location)>) {
     let help = "ask for one with `tls { client-auth ca=\"clients-ca.pem\" mode=\"request\"; }`";
-    for (_, at) in steps.filter(|(step, _)| *step == Step::ClientAuth(ClientAuthDemand::Require)) {
+    let requires = |step: &Step| step.parts().contains(&Step::ClientAuth(ClientAuthDemand::Require));
+    for (_, at) in steps.filter(|(step, _)| requires(step)) {
         let message = "a certificate is required here, and clients of this site are not asked for one";
         lowering.report(Diagnostic::error("no-client-auth", at.clone(), message).help(help));
     }

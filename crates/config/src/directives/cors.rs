@@ -48,8 +48,8 @@ pub static CORS: Directive = Directive {
         ),
     ],
     summary: "Lets pages of other origins read answers.",
-    details: "The question that browsers ask beforehand (an `OPTIONS` with `Access-Control-Request-Method`) is answered here, with 204; steps behind this one do not see it, \
-              nor does the upstream. What the upstream says of other origins itself is replaced. `Vary: Origin` is set where the answer depends on it.\n\n\
+    details: "The question that browsers ask beforehand (an `OPTIONS` with `Access-Control-Request-Method`) is answered here, with 204, before any other step; \
+              none of them sees it, nor does the upstream. What the upstream says of other origins itself is replaced. `Vary: Origin` is set where the answer depends on it.\n\n\
               `origins=\"*\"` with credentials would let every page of the web act for your users, and is refused: list the origins.",
     default: "answers say nothing, and browsers keep other origins' pages from reading them",
     example: "cors origins=\"https://app.example.com\" methods=\"GET,POST\" credentials=#true max-age=\"10m\"",
@@ -98,7 +98,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
         lowering
             .report(diagnostic.help("list the origins, as in `origins=\"https://app.example.com\"`, or remove `credentials=`"));
     }
-    if lowering.diagnostics.len() > errors_before {
+    if lowering.has_errors_since(errors_before) {
         return None;
     }
     Some(Step::Cors(Cors { origins: origins?, methods, headers, exposed, credentials, max_age, private_network }))

@@ -22,7 +22,7 @@ const AUDIENCE: Property =
 
 pub static JWT: Directive = Directive {
     name: "jwt",
-    places: &[Place::Site, Place::Route],
+    places: &[Place::Site, Place::Route, Place::AuthAny],
     arguments: &[Argument::optional(
         "off",
         Kind::ChoiceOr(&["off"], ""),
@@ -68,10 +68,10 @@ pub static JWT: Directive = Directive {
               names that stand twice are refused. `exp` and `nbf` hold, `iss` and `aud` where `issuer=` and `audience=` stand.\n\n\
               Keys of an address are fetched beside the workers, and again before they end (`max-age`). A start does not wait for them: requests do, for 5 s, and get 503 with `token_keys_missing` then. A token \
               that names an unknown key has them fetched again, once in 30 s at most, and waits for it. Keys at hand stay while the issuer is away. Redirects are not followed. Verified tokens are remembered.\n\n\
-              `{jwt.sub}` and the like are claims, for steps behind this one; of nested ones the names stand with dots between them, as in `{jwt.realm_access.roles}`. What a `header` of the block or a \
+              `{jwt.sub}` and the like are claims, for all other steps; of nested ones the names stand with dots between them, as in `{jwt.realm_access.roles}`. What a `header` of the block or a \
               `request-header` with `{jwt.…}`, `{auth.user}` or `{tls.client.…}` sets is taken out of every request of the site first, in all spellings (`X-User`, `x_user`, `X.User`), so that nobody forges it on any route.\n\n\
-              Several issuers stand as `other-issuer` lines in the block. The user's name has the issuer in front then, with `|` between. Of the `jwt` of a site and of its route the route's counts. `allow`, `deny` and a `cors` \
-              in front of it come first.",
+              Several issuers stand as `other-issuer` lines in the block. The user's name has the issuer in front then, with `|` between, so that no issuer has one in its name. Of the `jwt` of a site and of its route the route's counts. \
+              Preflights that a `cors` answers, `allow`, `deny` and limits by client come before it, wherever they stand; all else comes behind it.",
     default: "nobody is asked",
     example: "jwt jwks=\"https://idp.example.com/jwks.json\" issuer=\"https://idp.example.com\" audience=\"api\" {\n    require \"scope\" contains=\"write\"\n    header \"X-User\" claim=\"sub\"\n}",
     lower: Lower::Step(lower),
@@ -116,7 +116,8 @@ pub static JWT_HEADER: Directive = Directive {
     arguments: &[Argument::one("name", Kind::Text("a header name"), "The field.")],
     properties: &[Property::once("claim", Kind::Text("a claim"), "What it says.")],
     summary: "A field of the request by which the upstream hears of a claim.",
-    details: "Lists are written with commas between. A claim that is not there sets nothing, and no client sets it instead.",
+    details: "Lists are written with commas between; in JSON where an element has a comma of its own. A claim that is not there sets nothing, nor does a text with control characters or space around it, which would become another one \
+              in a field; and no client sets it instead.",
     example: "header \"X-User\" claim=\"sub\"",
     ..Directive::PLAIN
 };
@@ -162,7 +163,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
         kind: line.text(lowering, "type").map(|text| text.value),
         token_bytes_max: line.number(lowering, "token-bytes").map_or(Jwt::TOKEN_BYTES_MAX, |bytes| bytes as usize),
     };
-    let is_faulty = lowering.diagnostics[errors_before..].iter().any(Diagnostic::is_error);
+    let is_faulty = lowering.has_errors_since(errors_before);
     (!is_faulty).then(|| Step::Jwt(Some(Box::new(jwt))))
 }
 
@@ -212,12 +213,25 @@ fn check_issuers(lowering: &mut Lowering<'_>, line: &Line<'_>, issuers: &[TokenI
             let diagnostic = Diagnostic::error("missing-argument", places[position].clone(), message);
             lowering.report(diagnostic.help("add `issuer=\"…\"`, as `iss` says it"));
         }
+        let is_apart = issuer.issuer.as_ref().is_none_or(|name| is_part_of_name(name));
+        if !is_apart && issuers.len() > 1 {
+            let message = "with several issuers the name of one stands in front of its users', so it has no `|`, no control characters and no space around it";
+            let diagnostic = Diagnostic::error("bad-issuer", places[position].clone(), message);
+            lowering.report(
+                diagnostic.help("give it a `jwt` of its own, in a `route`, where `{auth.user}` is the user's name alone"),
+            );
+        }
         let first = issuers[..position].iter().position(|other| other.issuer.is_some() && other.issuer == issuer.issuer);
         if let Some(first) = first {
             let diagnostic = Diagnostic::error("duplicate-issuer", places[position].clone(), "this issuer is written twice");
             lowering.report(diagnostic.label(places[first].clone(), "the first one").help("remove one of them"));
         }
     }
+}
+
+/// Whether `issuer|user` can be read in one way alone.
+fn is_part_of_name(issuer: &str) -> bool {
+    !issuer.is_empty() && issuer.trim() == issuer && !issuer.chars().any(|c| c == '|' || c.is_control())
 }
 
 fn audiences(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<String> {

@@ -22,7 +22,8 @@ pub static PASS_ON: Directive = Directive {
               With `trace=#true` mind what they are.\n\n\
               Servers that make variables of fields take those of trailers for fields of the head. Trailers of gRPC calls (`Content-Type: application/grpc`) always go on. Never, with or without this, goes one \
               with a name that a `request-header` of the site or route has, in any spelling that servers take for it (`X_User`, `x.user`), nor one that decides about framing, routing or trust. \
-              Trailers of answers go to clients, without those that a `response-header` names.\n\n\
+              Trailers of answers go to clients, without those that a `response-header` names, and without what an application says to proxies and caches (`X-Accel-Redirect`, `Surrogate-Key` and the like). \
+              What `Connection` names goes no further in trailers than in heads.\n\n\
               In a route it takes the place of the site's.",
     default: "`trace=#false trailers=#false`",
     example: "pass-on trailers=#true",

@@ -62,8 +62,9 @@ pub static RATE_LIMIT: Directive = Directive {
               of the connection, or behind a trusted proxy (`listener … { trusted-proxies … }`) the one that the proxy names. **IPv6 clients count by their /64**, which is \
               what one customer has at least; that goes for `{client.ip}` in a text as well. A request that has nothing of what the text asks for is counted by its \
               client's address. A key may be of any length: what is kept is a keyed hash of 64 bits.\n\n\
-              A limit in a site is one limit for all its routes. Steps run in the order written: who is refused by `allow` and `deny` is not counted, and neither is a \
-              preflight that a `cors` in front of it answers; what a later step refuses has been counted. Counts go on over changes of the configuration, also when the rate \
+              A limit in a site is one limit for all its routes. Who is refused by `allow` and `deny` is not counted, and neither is a preflight that a `cors` answers. A limit by what is known of every \
+              client counts before anybody is asked to log in, one by `{auth.user}`, `{jwt.…}` or `{map.…}` behind that, and one by what a step in front of it has written (`request-header`, `rewrite`) where it \
+              stands; what a later step refuses has been counted. Counts go on over changes of the configuration, also when the rate \
               changes, and are gone with the process.\n\n\
               When more clients are active than `keys=` has room for, one that comes new begins with what the least active one of its group has left. \
               [access.md](access.md#how-often-rate-limit) says how to choose.",
@@ -104,7 +105,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
         lowering.report(Diagnostic::error("out-of-range", at, message).help(format!("write `burst={cost}` or more")));
     }
     let limit = RateLimit { name, rate, burst, by, ipv6_prefix, cost, keys_max, status, headers, dry_run };
-    (lowering.diagnostics.len() == errors_before).then(|| Step::RateLimit(Box::new(limit)))
+    (!lowering.has_errors_since(errors_before)).then(|| Step::RateLimit(Box::new(limit)))
 }
 
 /// Reported when it is none.

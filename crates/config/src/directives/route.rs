@@ -28,7 +28,9 @@ pub static ROUTE: Directive = Directive {
     summary: "Takes the requests that match, and says what is done with them.",
     details: "File order wins: the first route that matches is taken, and no other is looked at. A route that can never be reached is a \
               warning. Patterns are compared with the decoded and normalised path.\n\n\
-              Steps run in the order written, up to the terminal step, which answers: `proxy`, `files`, `fastcgi`, `respond` or `redirect`. `deny \"all\"` is an end by itself.\n\n\
+              Steps run in phases, wherever they stand: `cors` answers preflights; `allow` and `deny`; limits by client, and `csrf`; `client-auth`, `basic-auth` and `jwt`; limits by who has logged in; then all others. In each phase \
+              they run in the order written, those of the site first, up to the terminal step, which answers: `proxy`, `files`, `fastcgi`, `respond` or `redirect`. `deny \"all\"` is an end by itself. \
+              `check` says where a step runs before one that is written in front of it, and `explain` lists them as they run.\n\n\
               A `route` within a route takes what both of them match, is done with what both of them say, the outer steps first, and stands in front of the outer one's own end. Its patterns lie below those of the \
               outer one, or there are none: so a file of another team (`route \"/shop/*\" { include \"shop.kdl\"; }`) decides nothing outside of its prefix.",
     example: "route \"/api/*\" \"~^/v[0-9]+/\" {\n    match method=\"GET,POST\"\n    strip-prefix \"/api\"\n    proxy \"10.0.0.4:8080\"\n}",
@@ -87,6 +89,14 @@ impl RouteDraft {
         if at.is_some() {
             self.terminal = Some(Terminal::Respond { status: 403, body: Template::literal(""), content_type: None });
             self.terminal_at = at;
+        }
+    }
+
+    /// Whether its requests go to an upstream.
+    pub fn asks_others(&self) -> bool {
+        match &self.terminal {
+            Some(Terminal::Proxy { .. } | Terminal::Split(_) | Terminal::FastCgi(_)) => true,
+            Some(Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_)) | None => false,
         }
     }
 
@@ -208,7 +218,7 @@ fn warn_of_idle_steps(lowering: &mut Lowering<'_>, draft: &RouteDraft, lines: &[
 fn lower_child(lowering: &mut Lowering<'_>, draft: &mut RouteDraft, line: &Line<'_>) {
     match line.directive.lower {
         Lower::Step(lower) => {
-            let step = lower(lowering, line);
+            let step = line.lower_step(lowering, lower);
             draft.steps.extend(step.map(|step| (step, line.location())));
         }
         Lower::Option(lower) => lower(lowering, &mut draft.options, line),

@@ -2,8 +2,10 @@
 //! What concerns several sites at once (equal addresses, ports shared by TLS and plain HTTP) is in `checks`.
 
 use crate::diagnostics::{Diagnostic, Location};
+use crate::directives::auth_any;
 use crate::directives::client_auth;
 use crate::directives::count_by::check_limits;
+use crate::directives::matching;
 use crate::directives::route::{self, ROUTE, RouteDraft, without_places};
 use crate::directives::tls::{self, TlsDraft};
 use crate::forms::is_port_of_tls;
@@ -12,7 +14,7 @@ use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::spans::WrittenAddress;
 use crate::table::{Argument, Block, Kind, Place, Repeat};
-use crate::{log_in, reachability, sign_in, traefik_rule};
+use crate::{log_in, reachability, sign_in, step_order, traefik_rule};
 use std::sync::Arc;
 use tidegate_model::{Route, RouteOptions, Scheme, Site, SiteAddress, Step};
 
@@ -29,7 +31,7 @@ pub static SITE: Directive = Directive {
     summary: "What is served on one or more addresses.",
     details: "Without scheme and port a site is HTTPS on port 443, and port 80 redirects to it. A scheme or a port in the address says \
               otherwise; port 80 is plain HTTP. An IP address as host listens on that address only.\n\n\
-              Steps written directly in a site run before those of the route that is taken, wherever they stand. A step that answers \
+              Steps written directly in a site run before those of the route that is taken, in each phase of `route`, wherever they stand. A step that answers \
               (`proxy`, `respond`, `redirect` and their like) directly in a site is a route of its own that matches everything; routes behind it are \
               never reached.\n\n\
               A request whose host belongs to no site is answered with 421, and a TLS handshake for such a name is refused, unless \
@@ -63,6 +65,9 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
         let steps = draft.steps.iter().chain(draft.routes.iter().flat_map(|route| &route.steps));
         client_auth::check_uses(lowering, line.children(), steps);
     }
+    if !addresses.is_empty() && addresses.iter().all(|written| written.address.scheme == Scheme::Http) {
+        matching::warn_of_ja4(lowering, line.children());
+    }
     let tls = tls::finish(lowering, draft.tls, &mut addresses);
     if draft.routes.is_empty() && draft.steps.iter().any(|(step, _)| route::denies_all(step)) {
         let mut denial = RouteDraft::of_site(None, line.location());
@@ -77,8 +82,10 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     }
     reachability::check_paths(lowering, &draft.routes, draft.options.path_policy.unwrap_or_default());
     reachability::check(lowering, &draft.routes);
+    auth_any::check(lowering, line.children());
     log_in::check(lowering, line.children());
     sign_in::check(lowering, line.children());
+    step_order::check(lowering, (&draft.options, &draft.steps), &draft.routes);
     check_limits(lowering, std::iter::once(&*draft.steps).chain(draft.routes.iter().map(|route| &*route.steps)));
     let routes: Option<Vec<Route>> = draft.routes.into_iter().map(RouteDraft::finish).collect();
     lowering.spans.addresses.extend(addresses.iter().map(|written| (written.address.clone(), written.at.clone())));
@@ -99,7 +106,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
 fn lower_child(lowering: &mut Lowering<'_>, draft: &mut SiteDraft, line: &Line<'_>) {
     match line.directive.lower {
         Lower::Step(lower) => {
-            let step = lower(lowering, line);
+            let step = line.lower_step(lowering, lower);
             draft.steps.extend(step.map(|step| (step, line.location())));
         }
         Lower::Option(lower) => lower(lowering, &mut draft.options, line),

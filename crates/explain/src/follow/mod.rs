@@ -9,6 +9,7 @@ mod request;
 mod routes;
 mod sites;
 mod walk;
+mod who;
 
 #[cfg(test)]
 mod tests;
@@ -107,7 +108,7 @@ fn follow(configuration: &Configuration, request: &Question, maps: &Maps) -> Res
     let made_for = tls_site.map(rules_of).transpose()?.map(|rules| rules.tls);
     let rules = named.map(rules_of).transpose()?;
     let arrival = Arrival { router: &place.router, local_ip: place.local_ip, tls: made_for.as_deref() };
-    let sender = Sender { scheme: request.scheme, ip: request.client_ip, certificate: None, maps };
+    let sender = Sender { scheme: request.scheme, ip: request.client_ip, certificate: None, ja4: None, maps };
     let decided = decide(arrival, named.map(site_of).zip(rules.as_ref()), &mut head, sender);
     see(&mut answer.request, &head);
     match decided {
@@ -116,12 +117,17 @@ fn follow(configuration: &Configuration, request: &Question, maps: &Maps) -> Res
             let site = site_of(id);
             take_route(&mut answer, configuration, site, taken, &reasons);
             let route = taken.map(|taken| &site.routes[taken.0 as usize]);
-            answer.notes.extend(note_of_files(route));
+            answer.notes.extend(notes_of(configuration, site, route));
             take_steps(&mut answer, request, walk(site, route, (request, maps), &mut head)?);
         }
         Err(rejection) => take_rejection(&mut answer, rejection),
     }
     Ok(answer)
+}
+
+/// What nobody looks at here, and who would be asked.
+fn notes_of(configuration: &Configuration, site: &Site, route: Option<&Route>) -> Vec<String> {
+    note_of_files(route).into_iter().chain(who::notes(site, route, &configuration.filled)).collect()
 }
 
 /// Whether there is a file is not looked at here.
@@ -175,14 +181,8 @@ fn take_steps(answer: &mut Explanation, request: &Question, walked: Result<Walke
             answer.outcome = Outcome { status: Some(204), ..outcome(OutcomeKind::Responds) };
             answer.pool = None;
         }
-        Ok(Walked::UpToLogIn) => {
-            answer.notes.push("this is for who logs in; without that it is answered with 401".to_owned());
-        }
-        Ok(Walked::UpToAuthServer(pool)) => {
-            let note = format!("`{pool}` is asked before (`forward-auth`), and what it refuses is answered as it says");
-            answer.notes.push(note);
-        }
-        Ok(Walked::Through) => {}
+        // Who is asked for what is in the notes.
+        Ok(Walked::UpToLogIn | Walked::Through) => {}
     }
     if request.protocol.is_some() && is_own_success(&answer.outcome) {
         answer.outcome = refused_by_proxy(Refusal::NotWebSocket);

@@ -3,7 +3,7 @@
 use crate::titles::route_title;
 use tidegate_api::{ExplainedRoute, ExplainedStep, FailedLine, PassedRoute, WhyNotRoute};
 use tidegate_config::writing::{self, Form};
-use tidegate_model::{Filled, MatchLine, RouteOptions, Site, Step};
+use tidegate_model::{Filled, MatchLine, RouteOptions, Site, Step, run_order};
 use tidegate_routing::{Explanation, Reason, RouteId};
 
 /// More are counted and not listed.
@@ -11,14 +11,20 @@ const OTHER_ROUTES_MAX: usize = 100;
 
 pub fn taken(site: &Site, id: RouteId, filled: &Filled) -> ExplainedRoute {
     let route = &site.routes[id.0 as usize];
+    let nothing = RouteOptions::default();
     let lines = |options: &RouteOptions, steps: &[Step], of_site: bool| -> Vec<ExplainedStep> {
         let lines = writing::block(options, steps, Form::Shown(filled)).into_iter();
         lines.map(|(_, text)| ExplainedStep { text, of_site }).collect()
     };
+    let all: Vec<&Step> = site.steps.iter().chain(&route.steps).collect();
+    // Settings first, then the steps as they run.
+    let steps = run_order(&all)
+        .into_iter()
+        .flat_map(|position| lines(&nothing, std::slice::from_ref(all[position]), position < site.steps.len()));
     ExplainedRoute {
         rank: rank(id),
         title: route_title(route, filled),
-        steps: [lines(&site.options, &site.steps, true), lines(&route.options, &route.steps, false)].concat(),
+        steps: [lines(&site.options, &[], true), lines(&route.options, &[], false), steps.collect()].concat(),
         terminal: writing::terminal(&route.terminal, Form::Shown(filled)),
     }
 }

@@ -6,7 +6,7 @@ use super::Question;
 use std::time::Duration;
 use tidegate_limiting::Tables;
 use tidegate_middleware::{
-    CompiledStep, Context, Halt, Limited, Refusal, RequestId, Scope, Scratch, Walk, apply_request, compile_steps,
+    CompiledStep, Context, Halt, HeaderNameRules, Limited, Refusal, RequestId, Scope, Scratch, Walk, apply_request, compile_steps,
 };
 use tidegate_model::{Route, Site};
 use tidegate_tables::Maps;
@@ -22,8 +22,6 @@ pub enum Walked {
     Preflight,
     /// As [`Through`](Walked::Through), up to a log-in that decides about the rest.
     UpToLogIn,
-    /// As before, where the servers of that pool decide.
-    UpToAuthServer(String),
 }
 
 /// Runs the site's and the route's steps on the head, which becomes what the steps make of it. The outer error is a
@@ -42,6 +40,10 @@ pub fn walk(
     let mut steps = compile_steps(scope, &site.steps, route_steps).map_err(|error| error.to_string())?.into_vec();
     // Whether a client has shown a certificate is not asked.
     steps.retain(|step| !matches!(step, CompiledStep::ClientAuth));
+    let policy = route.map_or(site.options.header_names, |route| site.options.and(&route.options).header_names);
+    if let Err(refusal) = HeaderNameRules::new(policy.unwrap_or_default(), site.all_steps()).settle(&mut head.fields) {
+        return Ok(Err(refusal));
+    }
     let context = Context {
         scheme: question.scheme,
         client_ip: question.client_ip,
@@ -54,7 +56,7 @@ pub fn walk(
         upstream_address: None,
         request_id: RequestId(0),
         given_id: None,
-        user: None,
+        identity: None,
         claims: None,
         error: None,
         now_unix_ms: 0,
@@ -68,8 +70,9 @@ pub fn walk(
     let halt = apply_request(&steps, &mut Walk::default(), head, &context, &mut Scratch::default(), &mut limited);
     let after = match halt {
         Ok(Halt::Done(after)) => after,
-        Ok(Halt::Authenticate(_) | Halt::Verify(_)) => return Ok(Ok(Walked::UpToLogIn)),
-        Ok(Halt::Ask(auth)) => return Ok(Ok(Walked::UpToAuthServer(auth.settings.pool.to_string()))),
+        Ok(Halt::Authenticate(_) | Halt::Verify(_) | Halt::CheckKey(_) | Halt::AnyOf(_) | Halt::Ask(_)) => {
+            return Ok(Ok(Walked::UpToLogIn));
+        }
         Err(refusal) => return Ok(Err(refusal)),
     };
     if after.body_limit.is_some_and(|limit| limit.check_declared(declared).is_err()) {

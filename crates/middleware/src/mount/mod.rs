@@ -58,12 +58,15 @@ impl Mount {
                 | CompiledStep::ResponseHeader(_)
                 | CompiledStep::Rewrite(_)
                 | CompiledStep::BodyLimit(_)
+                | CompiledStep::Preflight
                 | CompiledStep::Access(_)
                 | CompiledStep::Cors(_)
                 | CompiledStep::BasicAuth(_)
                 | CompiledStep::Csrf(_)
                 | CompiledStep::Jwt(_)
                 | CompiledStep::ForwardAuth(_)
+                | CompiledStep::ApiKey(_)
+                | CompiledStep::AuthAny(_)
                 | CompiledStep::ClientAuth
                 | CompiledStep::RateLimit(_)
                 | CompiledStep::ConcurrencyLimit(_) => {}

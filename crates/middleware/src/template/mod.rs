@@ -1,7 +1,7 @@
 //! Text with placeholders, compiled and rendered. Where the text goes decides what is done to the bytes a client could
 //! have chosen: nothing that a placeholder brings may end a header, leave a path or break out of a quoted string.
 
-use crate::context::View;
+use crate::context::{Context, View};
 use regex::bytes::Captures;
 use std::io::Write;
 use std::net::IpAddr;
@@ -282,13 +282,8 @@ fn render_placeholder(placeholder: &Placeholder, target: Target, view: View<'_>,
         }
         Placeholder::UpstreamAddress => encode(target, context.upstream_address.unwrap_or_default().as_bytes(), out),
         Placeholder::RequestId => context.see_request_id(|id| out.extend_from_slice(id.as_bytes())),
-        Placeholder::AuthUser => encode(target, context.user.unwrap_or_default().as_bytes(), out),
-        Placeholder::JwtClaim(name) => {
-            let mut text = Vec::new();
-            if context.claims.is_some_and(|claims| claims.write(name, &mut text)) {
-                encode(target, &text, out);
-            }
-        }
+        Placeholder::AuthUser => encode(target, context.identity.map_or("", |identity| &identity.name).as_bytes(), out),
+        Placeholder::JwtClaim(name) => render_claim(name, target, context, out),
         Placeholder::TimeUnixMs => render_number(context.now_unix_ms, out),
         Placeholder::Map(name) => render_map(name, target, view, out),
         Placeholder::Log(LogField::Status) => render_number(context.error.map_or(0, |(status, _)| u64::from(status)), out),
@@ -298,6 +293,21 @@ fn render_placeholder(placeholder: &Placeholder, target: Target, view: View<'_>,
         }
         // The configuration takes these in the format of the access log only, which is not rendered here.
         Placeholder::Log(_) | Placeholder::LogOwn(_) => {}
+    }
+}
+
+/// What the token claims that was verified.
+fn render_claim(name: &str, target: Target, context: &Context<'_>, out: &mut Vec<u8>) {
+    let Some(claims) = context.claims else { return };
+    let mut text = Vec::new();
+    let is_said = match target {
+        Target::HeaderValue => claims.write_field(name, &mut text),
+        Target::Text | Target::Html | Target::Json | Target::Url | Target::UrlPiece | Target::RequestTarget => {
+            claims.write(name, &mut text)
+        }
+    };
+    if is_said {
+        encode(target, &text, out);
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
-use tidegate_passwords::User;
+use tidegate_access::Identity;
 
 /// Of a worker, and together as long as this at most. Those asked for lately stay.
 const REMEMBERED_MAX: usize = 8192;
@@ -31,13 +31,13 @@ pub struct Allowed {
     pub until: Instant,
     /// What the upstream is told.
     pub fields: Vec<(Box<[u8]>, Box<[u8]>)>,
-    pub user: Option<Arc<User>>,
+    pub identity: Option<Arc<Identity>>,
 }
 
 impl Allowed {
     fn bytes(&self) -> usize {
         let fields: usize = self.fields.iter().map(|(name, value)| name.len() + value.len() + 32).sum();
-        OVERHEAD_BYTES + fields + self.user.as_ref().map_or(0, |user| user.name.len())
+        OVERHEAD_BYTES + fields + self.identity.as_ref().map_or(0, |identity| identity.name.len())
     }
 }
 
@@ -84,7 +84,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     fn allowed(until: Instant, bytes: usize) -> Rc<Allowed> {
-        Rc::new(Allowed { until, fields: vec![(Box::from(*b"a"), vec![b'x'; bytes].into())], user: None })
+        Rc::new(Allowed { until, fields: vec![(Box::from(*b"a"), vec![b'x'; bytes].into())], identity: None })
     }
 
     #[test]

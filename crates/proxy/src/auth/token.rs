@@ -9,10 +9,9 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tidegate_access::{Claims, Jws, KeySet, TokenFault, VerifiedTokens};
+use tidegate_access::{Claims, Identity, Jws, KeySet, LogIn, TokenFault, VerifiedTokens};
 use tidegate_exchange::{ClientFault, Exchange, unless_gone};
 use tidegate_middleware::{CompiledJwt, Refusal, TokenRefusal};
-use tidegate_passwords::User;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Sock, rt};
 
@@ -59,7 +58,7 @@ pub(crate) fn verify_token<S: Sock>(
     if !jwt.is_enough(&claims) {
         return Err(TokenRefusal::NotEnough.into());
     }
-    exchange.record.user = Some(Arc::new(User { name: name(jwt, &claims, &digest).into() }));
+    exchange.record.identify(Arc::new(identity(jwt, &claims, digest)));
     jwt.apply(&mut exchange.head, &claims, &mut worker.scratch.borrow_mut());
     exchange.record.claims = Some(claims);
     Ok(None)
@@ -129,20 +128,28 @@ fn verified(jws: Jws<'_>, keys: &KeySet) -> Result<Rc<Claims>, TokenFault> {
     jws.into_claims().map(Rc::new)
 }
 
-/// By which the client is known in logs and limits, and its answers are kept apart in the cache. With several issuers
-/// each has its own Alice; whoever is not named is known by the token.
-fn name(jwt: &CompiledJwt, claims: &Claims, digest: &[u8; 32]) -> String {
-    let mut name = Vec::new();
-    if jwt.settings.issuers.len() > 1 && claims.write("iss", &mut name) {
-        name.push(b'|');
+/// Who a token says that its bearer is. With several issuers each has its own Alice, and `{auth.user}` says whose:
+/// none of them has a `|` in its name. Whoever is not named, or not in a way that goes into a header field, is known by
+/// the token.
+fn identity(jwt: &CompiledJwt, claims: &Claims, digest: [u8; 32]) -> Identity {
+    let issuer = claims.claim("iss").and_then(tidegate_access::Value::text);
+    let mut said = Vec::new();
+    claims.write(&jwt.settings.user, &mut said);
+    let name = match (std::str::from_utf8(&said), &issuer) {
+        (Ok(said), Some(issuer)) if Identity::is_name(said) && jwt.settings.issuers.len() > 1 => format!("{issuer}|{said}"),
+        (Ok(said), _) if Identity::is_name(said) => said.to_owned(),
+        (Ok(_) | Err(_), _) => {
+            format!("token:{:032x}", u128::from_be_bytes(digest[..16].try_into().expect("a digest is longer")))
+        }
+    };
+    Identity {
+        name: name.into(),
+        method: LogIn::Token,
+        issuer: issuer.map(|issuer| issuer.into()),
+        // Two tokens of one user may say different things, of which fields tell some and the token all.
+        proof: jwt.settings.forwards.then_some(digest),
+        besides: None,
     }
-    let before = name.len();
-    claims.write(&jwt.settings.user, &mut name);
-    let is_named = name.len() > before && !name.iter().any(u8::is_ascii_control);
-    if !is_named {
-        return format!("token:{:032x}", u128::from_be_bytes(digest[..16].try_into().expect("a digest is longer")));
-    }
-    String::from_utf8_lossy(&name).into_owned()
 }
 
 /// Waits until keys have come, or will not. The error is the client's leaving.

@@ -105,7 +105,9 @@ fn cache_key<S: Sock>(exchange: &Exchange<'_, S>, around: Surroundings<'_, S>) -
 /// What tells answers of one URL apart besides `Vary`: the route's conditions, whatever its steps made of path and
 /// host, and all that upstreams are told of the URL otherwise than the key has it. So two requests that find the same
 /// answer are the same to the upstream but for fields that `Vary` can name, and for `X-Forwarded-For`; an answer that
-/// depends on that one is kept for nobody. Borrowed where there is nothing of that, as for most requests.
+/// depends on that one is kept for nobody. Whoever has logged in, or shown a certificate, has answers of its own: an
+/// upstream that says `public` (RFC 9111 section 3.5) knows nothing of who was asked here. Borrowed where there is
+/// nothing of that, as for most requests.
 fn partition<'a, S: Sock>(
     exchange: &Exchange<'_, S>,
     around: Surroundings<'_, S>,
@@ -114,6 +116,7 @@ fn partition<'a, S: Sock>(
     origin: &WorkerPool<S>,
 ) -> Cow<'a, [u8]> {
     let mut partition = Cow::Borrowed(&*cache.partition);
+    add_client(exchange, around, cache, &mut partition);
     let mut add = |parts: &[&[u8]]| parts.iter().for_each(|part| partition.to_mut().extend_from_slice(part));
     if around.route.is_some_and(|route| matches!(route.terminal, CompiledTerminal::Split(_))) {
         // What one pool of several says is not what another would have said.
@@ -130,6 +133,34 @@ fn partition<'a, S: Sock>(
     }
     told_otherwise(exchange, around, key, |name, value| add(&[b"\n", name, b" ", value]));
     partition
+}
+
+/// Who the client is, and what the site tells its upstreams of it. First behind what is the route's own, and with
+/// lengths, so that nothing else that is added can read like it.
+fn add_client<S: Sock>(
+    exchange: &Exchange<'_, S>,
+    around: Surroundings<'_, S>,
+    cache: &RouteCache,
+    partition: &mut Cow<'_, [u8]>,
+) {
+    if let Some(identity) = exchange.record.identity() {
+        partition.to_mut().extend_from_slice(b"\nuser ");
+        identity.write_whole(partition.to_mut());
+    }
+    if let Some(certificate) = &around.connection.client_certificate {
+        partition.to_mut().extend_from_slice(b"\ncertificate ");
+        partition.to_mut().extend_from_slice(certificate.fingerprint().as_bytes());
+    }
+    for name in &cache.told_of_client {
+        for value in exchange.head.fields.all_named(name) {
+            let partition = partition.to_mut();
+            partition.extend_from_slice(b"\ntold ");
+            for part in [name, value] {
+                partition.extend_from_slice(&(part.len() as u32).to_be_bytes());
+                partition.extend_from_slice(part);
+            }
+        }
+    }
 }
 
 /// What the upstream gets to see of the URL that is not in the key: the host is forwarded as it was sent, in capital
@@ -168,13 +199,13 @@ fn as_asked<R, S: Sock>(
     }
     // Who has logged in has done so with a field that the upstream may not get to see: what it answers is not for
     // others all the same.
-    if let Some(user) = &exchange.record.user
+    if let Some(user) = exchange.record.user()
         && !exchange.head.fields.has(HeaderId::Authorization)
     {
-        fields.push((b"authorization", user.name.as_bytes()));
+        fields.push((b"authorization", user.as_bytes()));
     }
     // The same with who has shown a certificate: upstreams may be told of it in many ways.
-    if let (None, Some(certificate)) = (&exchange.record.user, &around.connection.client_certificate)
+    if let (None, Some(certificate)) = (exchange.record.user(), &around.connection.client_certificate)
         && !exchange.head.fields.has(HeaderId::Authorization)
     {
         fields.push((b"authorization", certificate.fingerprint().as_bytes()));

@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_cache::{Rules, Store};
+use tidegate_middleware::IdentityFields;
 use tidegate_model::{Cache, MatchLine, Purging};
 
 /// Fields that are written when the request goes to its upstream, after it was looked for: what depends on them is kept
@@ -19,11 +20,13 @@ pub struct RouteCache {
     /// Keeps apart what sites answer that have the same host on other ports, and routes with conditions. A client names
     /// any host that it likes: by the host alone one site could fill another's part of the cache.
     pub(crate) partition: Box<[u8]>,
+    /// Fields by which the site tells upstreams of the client: what they say is part of what upstreams answer by.
+    pub(crate) told_of_client: Box<[Box<[u8]>]>,
     pub(crate) purging: Purging,
 }
 
 impl RouteCache {
-    pub fn new(cache: &Cache, site: &str, matches: &[MatchLine], tier: &Arc<CacheTier>) -> RouteCache {
+    pub fn new(cache: &Cache, (site, told): (&str, &IdentityFields), matches: &[MatchLine], tier: &Arc<CacheTier>) -> RouteCache {
         let seconds = |time: Duration| time.as_secs();
         let rules = Rules {
             heuristic_percent: u64::from(cache.heuristic_percent),
@@ -50,6 +53,7 @@ impl RouteCache {
             tier: tier.clone(),
             store: tier.store().ruled_by(Arc::new(rules)),
             partition: partition.into(),
+            told_of_client: told.names().map(Into::into).collect(),
             purging: cache.purging.clone(),
         }
     }

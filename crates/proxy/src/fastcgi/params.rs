@@ -72,7 +72,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
             server,
             is_https,
             content_length,
-            user: self.exchange.record.user.as_ref().map(|user| &*user.name),
+            user: self.exchange.record.user(),
             software: "tidegate",
             extra: &extra,
         };

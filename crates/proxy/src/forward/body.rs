@@ -11,7 +11,7 @@ use std::task::Poll;
 use tidegate_exchange::pace::Pace;
 use tidegate_exchange::{BodyReader, BodySource, ClientFault, NextPiece, TURN_BYTES, body_fault};
 use tidegate_message::body::BodyFault;
-use tidegate_middleware::{BodyAllowance, Refusal, TrailerRules};
+use tidegate_middleware::{BodyAllowance, HeaderNameRules, Refusal, TrailerRules};
 use tidegate_transport::buffer::CAPACITY;
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
 use tidegate_upstream::call::{AnswerBody, Call, FastCgiBody};
@@ -60,12 +60,15 @@ pub(crate) enum PumpFault {
 #[derive(Clone, Copy)]
 pub(crate) struct TrailerPass<'r> {
     pub rules: &'r TrailerRules,
+    pub names: &'r HeaderNameRules,
     pub is_grpc: bool,
 }
 
 impl TrailerPass<'_> {
     pub fn take<S: Sock>(self, body: &mut BodyReader<'_, S>) -> Option<Box<Fields>> {
-        body.take_trailers().and_then(|trailers| self.rules.of_request(trailers, self.is_grpc))
+        let mut trailers = body.take_trailers()?;
+        self.names.settle_trailers(&mut trailers);
+        self.rules.of_request(trailers, self.is_grpc)
     }
 }
 

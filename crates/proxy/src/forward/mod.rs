@@ -416,7 +416,7 @@ impl<'r, 'c, S: Sock> Forwarding<'r, 'c, S> {
         async move {
             let first = self.first_piece(replay)?;
             let is_whole = self.exchange.body.is_finished() && !replay.has_rest();
-            let pass = TrailerPass { rules: &self.route.trailers, is_grpc: plan.grpc };
+            let pass = TrailerPass { rules: &self.route.trailers, names: &self.route.header_names, is_grpc: plan.grpc };
             let trailers = if is_whole { pass.take(&mut self.exchange.body) } else { None };
             let start = Start {
                 head: &self.exchange.head,
@@ -478,7 +478,7 @@ impl<'r, 'c, S: Sock> Forwarding<'r, 'c, S> {
     ) -> Result<Replied, Failure> {
         let pump_done = &Cell::new(false);
         let timeouts = self.timeouts(attempt.pool());
-        let pass = TrailerPass { rules: &self.route.trailers, is_grpc: plan.grpc };
+        let pass = TrailerPass { rules: &self.route.trailers, names: &self.route.header_names, is_grpc: plan.grpc };
         let mut body = std::mem::replace(&mut self.exchange.body, BodyReader::Empty);
         let mut copies = self.way.copies.take();
         let pumped = Cell::new(0);

@@ -152,6 +152,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
             self.translate_answer(attempt);
         }
         let Answer { framing, body, keeping, switched } = answer;
+        let mut body = reader_of(body);
         if let Some(rest) = switched {
             return Ok(Begun::Long(Box::pin(async move {
                 self.send_switch().await?;
@@ -163,10 +164,11 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
             return Err(Failure::upstream(UpstreamError::NoWebSocket, Progress::Answering));
         }
         self.exchange.record.status = self.exchange.response.status;
+        body.drop_named_by_connection(&self.exchange.response.fields);
         self.exchange.response.fields.remove_hop_by_hop();
         settle_content_length(&mut self.exchange.response, framing);
         self.exchange.complete_response(&self.connection.worker.date);
-        let mut reply = Reply { framing, body: reader_of(body), first: None, keeping };
+        let mut reply = Reply { framing, body, first: None, keeping };
         let may_become_another = self.way.caching.is_some()
             || self.route.compress.is_some()
             || self.route.error_pages.has_upstreams()

@@ -14,6 +14,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tidegate_access::{Identity, LogIn};
 use tidegate_exchange::pace::Pace;
 use tidegate_exchange::{BodyReader, BodySource, Exchange, NextPiece, Pooled, body_fault, gone, short_us, unless_gone};
 use tidegate_message::body::BodyFault;
@@ -23,7 +24,7 @@ use tidegate_middleware::{
     AuthFault, AuthMeaning, CHECK_PATH, CheckFacts, CompiledForwardAuth, QuestionOf, Refusal, View, compiled_forward_auth_of,
     read_check, write_check,
 };
-use tidegate_passwords::{USER_NAME_BYTES_MAX, User};
+use tidegate_passwords::USER_NAME_BYTES_MAX;
 use tidegate_telemetry::{AuthResult, UpstreamError};
 use tidegate_transport::buffer::CAPACITY;
 use tidegate_transport::memory::BoundedShare;
@@ -56,7 +57,9 @@ impl<S: Sock> Request<'_, '_, S> {
         for (name, value) in &allowed.fields {
             self.exchange.head.fields.push(name, value);
         }
-        self.exchange.record.user.clone_from(&allowed.user);
+        if let Some(identity) = &allowed.identity {
+            self.exchange.record.identify(identity.clone());
+        }
         if let Some(pool) = self.auth_pool(route) {
             pool.metrics.asked(AuthResult::Remembered);
         }
@@ -250,13 +253,13 @@ impl<S: Sock> Request<'_, '_, S> {
         let Exchange { head, record, .. } = &mut *self.exchange;
         auth.remove_copied(&mut head.fields);
         auth.each_copied(answer, |name, value| head.fields.push(name, value));
-        record.user = auth.user(answer).map(user_named);
-        if record.user.is_none() && route.cache.is_some() {
-            record.user = user_of_fields(auth, answer);
+        let identity = identity(auth, answer, route.cache.is_some()).map(Arc::new);
+        if let Some(identity) = &identity {
+            record.identify(identity.clone());
         }
         auth.each_cookie(answer, |cookie| record.asked.get_or_insert_default().cookies.push(cookie.into()));
         if let (Some(key), Some(remembers)) = (key, &auth.settings.remembers) {
-            let mut allowed = Allowed { until: rt::now() + remembers.ttl, fields: Vec::new(), user: record.user.clone() };
+            let mut allowed = Allowed { until: rt::now() + remembers.ttl, fields: Vec::new(), identity };
             auth.each_copied(answer, |name, value| allowed.fields.push((name.into(), value.into())));
             self.connection.worker.allowed.borrow_mut().add(key, Rc::new(allowed));
         }
@@ -370,21 +373,26 @@ fn checked(answer: AuthAnswer) -> Result<AuthAnswer, AuthFault> {
     Ok(AuthAnswer { head, body, trailers: None, share })
 }
 
-fn user_named(name: &[u8]) -> Arc<User> {
-    let name = String::from_utf8_lossy(&name[..name.len().min(USER_NAME_BYTES_MAX)]);
-    Arc::new(User { name: name.into() })
+/// Who the client is by a good answer, where that says so. `is_whole`: answers to it may be kept, and are kept apart by
+/// all that the upstream is told.
+fn identity(auth: &CompiledForwardAuth, answer: &ResponseHead, is_whole: bool) -> Option<Identity> {
+    let name = auth.user(answer).and_then(|name| std::str::from_utf8(name).ok());
+    let name = name.filter(|name| Identity::is_name(name) && name.len() <= USER_NAME_BYTES_MAX);
+    let proof = if is_whole { digest_of_copied(auth, answer) } else { None };
+    match (name, proof) {
+        (None, None) => None,
+        (Some(name), proof) => Some(Identity { proof, ..Identity::of_name(name, LogIn::Asked) }),
+        (None, Some(digest)) => {
+            let number = u128::from_be_bytes(digest[..16].try_into().expect("a digest is longer"));
+            Some(Identity { proof: Some(digest), ..Identity::of_name(&format!("auth:{number:032x}"), LogIn::Asked) })
+        }
+    }
 }
 
-/// A client that nothing names, by what the upstream is told of it: its answers are kept apart from those of others.
-fn user_of_fields(auth: &CompiledForwardAuth, answer: &ResponseHead) -> Option<Arc<User>> {
+fn digest_of_copied(auth: &CompiledForwardAuth, answer: &ResponseHead) -> Option<[u8; 32]> {
     let mut pieces = Vec::new();
     auth.each_copied(answer, |name, value| pieces.extend([name, value]));
-    if pieces.is_empty() {
-        return None;
-    }
-    let digest = digest(&pieces);
-    let number = u128::from_be_bytes(digest[..16].try_into().expect("a digest is longer"));
-    Some(Arc::new(User { name: format!("auth:{number:032x}").into() }))
+    (!pieces.is_empty()).then(|| digest(&pieces))
 }
 
 /// A body that was sent along with a question, and goes on to the upstream.

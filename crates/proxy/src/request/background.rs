@@ -30,9 +30,13 @@ impl<S: Sock> Request<'_, '_, S> {
         let (connection, mark) = (self.connection.clone(), self.mark.clone());
         let (origin, asked, tier) = (origin.clone(), asked.clone(), cache.tier.clone());
         let (client_ip, upstream) = (self.exchange.client_ip, self.way.upstream);
+        let (identity, claims) = (self.exchange.record.identity().cloned(), self.exchange.record.claims.clone());
         rt::spawn(Box::pin(async move {
             let _counted = counted;
             let mut exchange = Exchange::in_background(head, client_ip, rt::now(), connection.worker.next_request_id());
+            // What is asked for is an answer to this client, and scripts and steps may ask who it is.
+            exchange.record.claims = claims;
+            identity.into_iter().for_each(|identity| exchange.record.identify(identity));
             let mut request = Request::new(&connection, &mut exchange, mark);
             (request.site, request.route) = (Some(site.clone()), Some(route));
             request.way.upstream = upstream;

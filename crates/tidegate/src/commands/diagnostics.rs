@@ -22,6 +22,7 @@ fn severity(severity: Severity) -> &'static str {
     match severity {
         Severity::Error => "error",
         Severity::Warning => "warning",
+        Severity::Note => "note",
     }
 }
 
@@ -60,6 +61,7 @@ pub fn log(diagnostics: &[Diagnostic], files: &Sources) {
         match diagnostic.severity {
             Severity::Error => tracing::error!(code, file, line, column, help, "{message}"),
             Severity::Warning => tracing::warn!(code, file, line, column, help, "{message}"),
+            Severity::Note => tracing::info!(code, file, line, column, help, "{message}"),
         }
     }
 }
