@@ -172,7 +172,9 @@ struct Loader<'e> {
 impl<'e> Loader<'e> {
     fn new(environment: &'e Environment, memory: &'e mut LoadMemory) -> Loader<'e> {
         let mut sources = Sources::default();
-        sources.hide(LANGUAGE.secret_properties(), LANGUAGE.with_secret_arguments(), LANGUAGE.property_names());
+        sources.hide(LANGUAGE.secret_properties(), LANGUAGE.with_secret_arguments(), LANGUAGE.property_names(), |word| {
+            LANGUAGE.is_known_word(word)
+        });
         Loader {
             sources,
             environment,
@@ -466,7 +468,9 @@ fn sorted(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
 
 /// Without what nobody may see, and in the order of the text.
 fn make_presentable(diagnostics: &mut Vec<Diagnostic>, brought_in: &[BroughtIn], sources: &Sources) {
-    foreign::of_whole_files(diagnostics, sources);
+    let is_wrong = |fault: &Diagnostic| fault.is_error() || fault.code == "redirect-to-itself";
+    let accepts = |text: &str| !load_with("", text, Path::new("/"), &Environment::Process).diagnostics.iter().any(is_wrong);
+    foreign::of_whole_files(diagnostics, sources, &accepts);
     keep_back(diagnostics, brought_in, sources);
     diagnostics.iter_mut().for_each(Diagnostic::hide_passwords);
     diagnostics.sort_by_key(|diagnostic| (diagnostic.primary.location.file, diagnostic.primary.location.span.start));

@@ -498,6 +498,17 @@ fn unknown(at: Location, name: &str, stage: Option<Stage>) -> Diagnostic {
 
 /// What other proxies call the same.
 fn of_others(name: &str) -> Option<String> {
+    // Caddy's `{$NAME:default}`, and what shells and Compose write as `${NAME}`.
+    let is_variable = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let is_upper = name.bytes().any(|byte| byte.is_ascii_uppercase()) && !name.bytes().any(|byte| byte.is_ascii_lowercase());
+    if let Some(variable) = name.strip_prefix('$').or(is_upper.then_some(name)) {
+        let (variable, default) = variable.split_once(':').unwrap_or((variable, ""));
+        if is_variable(variable) {
+            let default = default.trim_start_matches('-');
+            let default = if default.is_empty() { String::new() } else { format!(":-{default}") };
+            return Some(format!("env.{variable}{default}"));
+        }
+    }
     let header = |prefix: &str| name.strip_prefix(prefix).filter(|field| is_token(field));
     if let Some(field) = header("http.request.header.").or_else(|| header("header.")) {
         return Some(format!("request.header.{field}"));
