@@ -63,6 +63,27 @@ impl Cache {
         })
     }
 
+    /// Programs of Go, each by its module in an exact version, built into `bin` of the folder.
+    pub fn go(&self, name: &str, modules: &[&str]) -> Result<(), String> {
+        self.once(name, modules, |folder, log| {
+            let mut go = Command::new("go");
+            go.arg("install").args(modules).env("GOBIN", folder.join("bin")).env("GOFLAGS", "-trimpath");
+            install(go.current_dir(folder), log, "It takes Go")
+        })
+    }
+
+    /// A program of one file in Go, with modules in exact versions, built as `bin` of the folder has its name.
+    pub fn go_program(&self, name: &str, text: &str, modules: &[&str]) -> Result<(), String> {
+        self.once(name, &[&[text][..], modules].concat(), |folder, log| {
+            fs::write(folder.join("main.go"), text).map_err(|error| error.to_string())?;
+            let go = |arguments: &[&str]| install(Command::new("go").args(arguments).current_dir(folder), log, "It takes Go");
+            go(&["mod", "init", &format!("tidegate.test/{name}")])?;
+            go(&[&["get"], modules].concat())?;
+            go(&["mod", "tidy"])?;
+            go(&["build", "-trimpath", "-o", &format!("bin/{name}"), "."])
+        })
+    }
+
     /// Packages of Debian with those that they need and the system has not, unpacked and not set up.
     pub fn debian(&self, name: &str, packages: &[&str]) -> Result<(), String> {
         self.once(name, packages, |folder, log| {
@@ -104,7 +125,8 @@ impl Cache {
         if fs::read_to_string(&stamp).is_ok_and(|found| found == text) {
             return Ok(());
         }
-        println!("    installing {}", wanted.join(", "));
+        let named: Vec<&str> = wanted.iter().copied().filter(|one| !one.contains('\n')).collect();
+        println!("    installing {}", named.join(", "));
         self.clear(name)?;
         let wrong = |error: std::io::Error| format!("{}: {error}", folder.display());
         fs::create_dir_all(&folder).map_err(wrong)?;

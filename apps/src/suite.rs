@@ -1,11 +1,13 @@
 //! The applications: how each is installed, the configuration it is put behind, and what a person does with it.
 
 mod acme;
+mod ext_authz;
 mod git;
 mod grpc;
 mod jupyter;
 mod next;
 mod node_red;
+mod oauth2_proxy;
 mod prometheus;
 mod registry;
 mod sticky;
@@ -41,4 +43,6 @@ pub static APPLICATIONS: &[Application] = &[
     git::GIT,
     acme::ACME,
     sticky::STICKY,
+    oauth2_proxy::OAUTH2_PROXY,
+    ext_authz::EXT_AUTHZ,
 ];

@@ -29,6 +29,8 @@ pub enum LogIn {
     Provider,
     /// `api-key`
     Key,
+    /// `forward-auth`
+    Asked,
 }
 
 impl LogIn {
@@ -39,6 +41,7 @@ impl LogIn {
             LogIn::Token => "jwt",
             LogIn::Provider => "oidc",
             LogIn::Key => "api-key",
+            LogIn::Asked => "forward-auth",
         }
     }
 }

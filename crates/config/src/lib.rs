@@ -29,6 +29,7 @@ mod reference;
 mod regular;
 mod remembered;
 mod schema;
+mod sign_in;
 mod slips;
 mod spans;
 mod step_order;

@@ -1,5 +1,5 @@
-//! What `basic-auth`, `jwt`, `oidc` and `api-key` mean for the other lines: `{auth.user}` and `{jwt.…}` say nothing
-//! where nobody logs in. Warnings only; which step runs when is decided in the model (`step_order`).
+//! What `basic-auth`, `jwt`, `oidc`, `api-key` and `forward-auth` mean for the other lines: `{auth.user}` and `{jwt.…}` say
+//! nothing where nobody logs in. Warnings only; which step runs when is decided in the model (`step_order`).
 
 use crate::diagnostics::{Diagnostic, Location};
 use crate::lowering::Lowering;
@@ -32,7 +32,8 @@ enum Told {
 
 impl Told {
     fn is_by(self, directive: &str) -> bool {
-        matches!(directive, "jwt" | "oidc") || self == Told::Name && matches!(directive, "basic-auth" | "api-key")
+        matches!(directive, "jwt" | "oidc")
+            || self == Told::Name && matches!(directive, "basic-auth" | "api-key" | "forward-auth")
     }
 
     fn is_in(self, text: &str) -> bool {

@@ -52,6 +52,16 @@ impl Text {
         Text { value: part.to_owned(), verbatim: false, ..self.clone() }
     }
 
+    /// Takes the path out of a URL, with what follows it.
+    pub fn take_path(&mut self) -> Option<Text> {
+        let host = self.value.find("://").map_or(0, |at| at + "://".len());
+        let start = host + self.value[host..].find('/').filter(|_| !self.value.starts_with("unix:"))?;
+        let path = self.value.split_off(start);
+        let is_written = self.verbatim && !self.secret;
+        let location = if is_written { self.source.part(start..start + path.len()) } else { self.location.clone() };
+        Some(Text { value: path, location, verbatim: false, ..self.clone() })
+    }
+
     /// For messages: the value, or when that may be a secret what was written in its place.
     pub fn shown(&self) -> &str {
         if self.secret { &self.written } else { &self.value }

@@ -19,7 +19,7 @@ const SECTIONS: [(Place, &str, &str); Place::ALL.len()] = [
     (Place::Split, "In a `split`", ""),
     (Place::Tcp, "In a `tcp`", ""),
     (Place::Sni, "In an `sni`", ""),
-    (Place::Pool, "In a `pool`", "Also the block of a `proxy` or a `fastcgi` that names addresses."),
+    (Place::Pool, "In a `pool`", "Also the block of a `proxy`, a `fastcgi` or a `forward-auth` that names addresses."),
     (
         Place::FastCgi,
         "In a `fastcgi`",
@@ -32,6 +32,11 @@ const SECTIONS: [(Place, &str, &str); Place::ALL.len()] = [
     (Place::BasicAuth, "In a `basic-auth`", ""),
     (Place::Jwt, "In a `jwt`", ""),
     (Place::Oidc, "In an `oidc`", ""),
+    (
+        Place::ForwardAuth,
+        "In a `forward-auth`",
+        "Behind addresses everything that a `pool` takes, behind the name of a pool its `retry`; and what is asked and told.",
+    ),
     (Place::ApiKey, "In an `api-key`", ""),
     (Place::AuthAny, "In an `auth any`", "Each as it stands in a site."),
     (Place::Match, "In the block of a `match`", "Conditions that are made of others."),
@@ -217,6 +222,8 @@ fn meaning(placeholder: &Placeholder) -> &'static str {
         Placeholder::Log(LogField::UpstreamTlsUs) => "microseconds of its TLS handshake",
         Placeholder::Log(LogField::UpstreamFirstByteUs) => "microseconds from the request sent to the first byte of the answer",
         Placeholder::Log(LogField::UpstreamBodyUs) => "microseconds from there to the end of the answer",
+        Placeholder::Log(LogField::AuthStatus) => "the status that the server of a `forward-auth` answered with",
+        Placeholder::Log(LogField::AuthUs) => "how long that took, in microseconds",
     }
 }
 

@@ -50,6 +50,7 @@ fn definition_name(directive: &Directive, place: Place) -> String {
         Place::BasicAuth => "basic-auth",
         Place::Jwt => "jwt",
         Place::Oidc => "oidc",
+        Place::ForwardAuth => "forward-auth",
         Place::ApiKey => "api-key",
         Place::Match | Place::Conditions => "condition",
         Place::Map => "map",
@@ -65,7 +66,7 @@ fn reference_to(directive: &Directive, place: Place) -> Value {
 fn members(place: Place) -> Map<String, Value> {
     let mut members = Map::new();
     for directive in LANGUAGE.at(place).filter(|directive| is_in_json(directive)) {
-        // What a `fastcgi` takes of a pool is the same there.
+        // What a `fastcgi` or a `forward-auth` takes of a pool is the same there.
         let defined_in = if directive.places.contains(&place) { place } else { Place::Pool };
         let one = reference_to(directive, defined_in);
         let member = match directive.repeat {

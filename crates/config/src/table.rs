@@ -35,6 +35,8 @@ pub enum Place {
     Jwt,
     /// The block of `oidc`.
     Oidc,
+    /// The block of `forward-auth`.
+    ForwardAuth,
     /// The block of `api-key`.
     ApiKey,
     /// The block of an `auth any`.
@@ -48,7 +50,7 @@ pub enum Place {
 }
 
 impl Place {
-    pub const ALL: [Place; 22] = [
+    pub const ALL: [Place; 23] = [
         Place::Top,
         Place::Site,
         Place::Route,
@@ -66,6 +68,7 @@ impl Place {
         Place::BasicAuth,
         Place::Jwt,
         Place::Oidc,
+        Place::ForwardAuth,
         Place::ApiKey,
         Place::AuthAny,
         Place::Match,
@@ -93,6 +96,7 @@ impl Place {
             Place::BasicAuth => "in a `basic-auth`",
             Place::Jwt => "in a `jwt`",
             Place::Oidc => "in an `oidc`",
+            Place::ForwardAuth => "in a `forward-auth`",
             Place::ApiKey => "in an `api-key`",
             Place::AuthAny => "in an `auth any`",
             Place::Match => "in the block of a `match`",

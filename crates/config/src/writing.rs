@@ -231,6 +231,7 @@ mod tests {
         let mut count = 0;
         for mut expected in blocks {
             expected.options.mirrors.named.retain(|mirror| !is_made(&mirror.pool));
+            expected.steps.retain(|step| !step.pool().is_some_and(is_made));
             expected.terminal = expected.terminal.filter(|terminal| match terminal {
                 Terminal::Proxy { pool, .. } => !is_made(pool),
                 Terminal::FastCgi(fastcgi) => !is_made(&fastcgi.pool),
@@ -343,7 +344,7 @@ mod tests {
         let made: Vec<_> = configuration.pools.iter().filter(made).enumerate().collect();
         made.iter().fold(text.to_owned(), |text, (number, pool)| {
             let name = quoted(&pool.name.0);
-            ["pool ", "proxy ", "fastcgi ", "mirror ", "PoolName("]
+            ["pool ", "proxy ", "fastcgi ", "mirror ", "forward-auth ", "PoolName("]
                 .iter()
                 .fold(text, |text, word| text.replace(&format!("{word}{name}"), &format!("{word}\"made-{number}\"")))
         })

@@ -115,6 +115,9 @@ fn users_of_pool(configuration: &Configuration, name: &str) -> Vec<String> {
         if site.options.mirrors.named.iter().any(|mirror| is_it(&mirror.pool)) {
             users.push(format!("`mirror` of {address}"));
         }
+        if site.steps.iter().any(|step| step.pool().is_some_and(is_it)) {
+            users.push(format!("`forward-auth` of {address}"));
+        }
         for (position, route) in site.routes.iter().enumerate() {
             let is_answered_by_it = match &route.terminal {
                 Terminal::Proxy { pool, .. } => is_it(pool),
@@ -122,7 +125,8 @@ fn users_of_pool(configuration: &Configuration, name: &str) -> Vec<String> {
                 Terminal::Split(split) => split.arms.iter().any(|arm| is_it(&arm.pool)),
                 Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) => false,
             };
-            if is_answered_by_it || route.options.mirrors.named.iter().any(|mirror| is_it(&mirror.pool)) {
+            let is_asked = || route.steps.iter().any(|step| step.pool().is_some_and(is_it));
+            if is_answered_by_it || is_asked() || route.options.mirrors.named.iter().any(|mirror| is_it(&mirror.pool)) {
                 users.push(format!("route {} of {address}", position + 1));
             }
         }

@@ -40,6 +40,19 @@ pub struct Record {
     identity: Option<Arc<Identity>>,
     /// What the token says that was verified.
     pub claims: Option<Rc<Claims>>,
+    /// Of a request that a `forward-auth` has asked about. Boxed: most have none.
+    pub asked: Option<Box<AskedRecord>>,
+}
+
+/// What a `forward-auth` has been told.
+#[derive(Debug, Default)]
+pub struct AskedRecord {
+    /// As the auth server said it; none where no answer came, or one is remembered.
+    pub status: Option<u16>,
+    /// All attempts together.
+    pub took_us: Option<u32>,
+    /// What the client gets with its answer, each as a `Set-Cookie` has it.
+    pub cookies: Vec<Box<[u8]>>,
 }
 
 /// Why a request did not get what it asked for.
@@ -121,6 +134,7 @@ impl Record {
             matched_path: path,
             identity: None,
             claims: None,
+            asked: None,
         }
     }
 

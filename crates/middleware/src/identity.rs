@@ -2,39 +2,70 @@
 //! whichever of its routes: they are taken out of every request of the site before a route is looked for, in all
 //! spellings that servers behind us may read as the same name. So none is forged where the step does not run.
 
-use tidegate_model::{HeaderOperation, Placeholder, Step, Template, TemplatePart};
+use crate::forward_auth::may_be_copied;
+use tidegate_model::{HeaderOperation, NamePattern, Placeholder, Step, Template, TemplatePart};
 use tidegate_wire::Fields;
 use tidegate_wire::head::HeaderId;
 use tidegate_wire::name_table::is_alike;
 
 /// Names, in lower case.
 #[derive(Debug, Default)]
-pub struct IdentityFields(Box<[Box<[u8]>]>);
+pub struct IdentityFields {
+    names: Box<[Box<[u8]>]>,
+    /// Beginnings of names.
+    prefixes: Box<[Box<[u8]>]>,
+}
 
 impl IdentityFields {
     /// Of all steps of a site and of its routes.
-    pub fn of<'s>(steps: impl Iterator<Item = &'s Step>) -> IdentityFields {
-        let mut names: Vec<Box<[u8]>> = steps
-            .flat_map(Step::parts)
-            .flat_map(names_of)
-            .filter(|name| !is_of_client(name))
-            .map(|name| name.to_ascii_lowercase().into_bytes().into())
-            .collect();
-        names.sort_unstable();
-        names.dedup();
-        IdentityFields(names.into())
+    pub fn of<'s>(steps: impl Iterator<Item = &'s Step> + Clone) -> IdentityFields {
+        let names = steps.clone().flat_map(Step::parts).flat_map(names_of).filter(|name| !is_of_client(name));
+        IdentityFields { names: listed(names), prefixes: listed(steps.flat_map(prefixes_of)) }
     }
 
     /// Removes what a client says of itself in the name of the site. On arrival, before anything looks at the fields.
     #[inline]
     pub fn remove_claimed(&self, fields: &mut Fields) {
-        if !self.0.is_empty() {
-            fields.remove_where(|name| self.0.iter().any(|known| is_alike(name, known)));
+        if !self.names.is_empty() {
+            fields.remove_where(|name| self.names.iter().any(|known| is_alike(name, known)));
+        }
+        if !self.prefixes.is_empty() {
+            fields.remove_where(|name| self.has_prefix_of(name));
         }
     }
 
     pub fn names(&self) -> impl Iterator<Item = &[u8]> {
-        self.0.iter().map(|name| &**name)
+        self.names.iter().map(|name| &**name)
+    }
+
+    pub fn prefixes(&self) -> impl Iterator<Item = &[u8]> {
+        self.prefixes.iter().map(|prefix| &**prefix)
+    }
+
+    /// What a client logs in with, and what frames its message, is its own.
+    fn has_prefix_of(&self, name: &[u8]) -> bool {
+        let begins = |prefix: &[u8]| name.get(..prefix.len()).is_some_and(|start| is_alike(start, prefix));
+        let is_own = || std::str::from_utf8(name).is_ok_and(is_of_client) || !may_be_copied(name);
+        self.prefixes.iter().any(|prefix| begins(prefix)) && !is_own()
+    }
+}
+
+fn listed<'s>(names: impl Iterator<Item = &'s str>) -> Box<[Box<[u8]>]> {
+    let mut names: Vec<Box<[u8]>> = names.map(|name| name.to_ascii_lowercase().into_bytes().into()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.into()
+}
+
+/// With which names begin that a step may say of who a client is.
+fn prefixes_of(step: &Step) -> impl Iterator<Item = &str> {
+    copied_of(step).iter().filter(|pattern| pattern.is_prefix).map(|pattern| pattern.text.as_str())
+}
+
+fn copied_of(step: &Step) -> &[NamePattern] {
+    match step {
+        Step::ForwardAuth(Some(auth)) => &auth.copied,
+        _ => &[],
     }
 }
 
@@ -55,8 +86,13 @@ fn names_of(step: &Step) -> Vec<&str> {
             let said = header.changes.iter().filter(|change| sets(change.operation) && says_who(&change.value));
             said.map(|change| change.name.as_str()).collect()
         }
+        Step::ForwardAuth(Some(_)) => {
+            let whole = copied_of(step).iter().filter(|pattern| !pattern.is_prefix);
+            whole.map(|pattern| pattern.text.as_str()).collect()
+        }
         Step::Jwt(None)
         | Step::Oidc(None)
+        | Step::ForwardAuth(None)
         | Step::ApiKey(None)
         // Its ways stand in its place.
         | Step::AuthAny(_)
@@ -101,11 +137,31 @@ fn is_of_client(name: &str) -> bool {
 mod tests {
     use super::IdentityFields;
     use crate::fixtures::{lines, push_lines, template};
-    use tidegate_model::{HeaderChange, HeaderOperation, Step};
+    use tidegate_model::{ForwardAuth, HeaderChange, HeaderOperation, NamePattern, PoolName, Step};
     use tidegate_wire::Fields;
 
     fn sets(operation: HeaderOperation, name: &str, value: &str) -> Step {
         Step::RequestHeader(vec![HeaderChange { operation, name: name.into(), value: template(value) }].into())
+    }
+
+    #[test]
+    fn what_an_auth_server_may_say_no_client_says() {
+        let pattern = NamePattern::new;
+        let copied = vec![pattern("Remote-User"), pattern("X-Auth-*"), pattern("Authorization"), pattern("Co*")];
+        let auth = ForwardAuth { copied, ..ForwardAuth::new(PoolName("auth".into())) };
+        let step = Step::ForwardAuth(Some(Box::new(auth)));
+        let identity = IdentityFields::of(std::iter::once(&step));
+        let check = |sent: &[&str], expected: &[&str]| {
+            let mut fields = Fields::default();
+            push_lines(&mut fields, sent);
+            identity.remove_claimed(&mut fields);
+            assert_eq!(lines(&fields), expected, "{sent:?}");
+        };
+        for spelling in ["Remote_User", "x-auth-user", "X_AUTH_GROUPS", "x.auth.", "X-Auth-_", "Colour"] {
+            check(&[&format!("{spelling}: root"), "Accept: a"], &["Accept: a"]);
+        }
+        let own = ["X-Auth: a", "Authorization: b", "Cookie: c", "Content-Length: 0", "Connection: d", "C: e"];
+        check(&own, &own);
     }
 
     #[test]

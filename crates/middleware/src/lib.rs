@@ -19,6 +19,7 @@ pub mod error_page;
 pub mod errors;
 #[cfg(test)]
 mod fixtures;
+pub mod forward_auth;
 pub mod grpc;
 pub mod header;
 mod header_names;
@@ -51,6 +52,9 @@ pub use compress::CompiledCompress;
 pub use context::{Context, RequestId, Scratch, View};
 pub use error_page::{ErrorFacts, ErrorPages, Origin};
 pub use errors::error_answer;
+pub use forward_auth::{
+    AuthFault, AuthMeaning, CHECK_PATH, CheckFacts, CompiledForwardAuth, QuestionOf, forward_auth_of, read_check, write_check,
+};
 pub use header_names::HeaderNameRules;
 pub use identity::IdentityFields;
 pub use jwt::{CompiledJwt, TokensUnclear, jwt_of};
@@ -61,7 +65,7 @@ pub use refusal::{ApiKeyRefusal, METHODS, OidcRefusal, Refusal, TokenRefusal};
 pub use rewrite::RewriteError;
 pub use step::{
     After, CompiledStep, Halt, Scope, Walk, apply_paths, apply_request, apply_response, changes_response, compile_steps,
-    compiled_jwt_of, compiled_oidc_of, has_limits, log_in_challenges,
+    compiled_forward_auth_of, compiled_jwt_of, compiled_oidc_of, has_limits, log_in_challenges,
 };
 pub use template::{CompiledTemplate, Target, render_text};
 pub use trailers::TrailerRules;

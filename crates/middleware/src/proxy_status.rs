@@ -49,6 +49,7 @@ fn error_type(refusal: Refusal) -> &'static str {
         | Refusal::CrossOrigin
         | Refusal::Token(_)
         | Refusal::Oidc(_)
+        | Refusal::AuthBodyTooLarge
         | Refusal::ApiKey(_)
         | Refusal::LogInsFailed { .. }
         | Refusal::RateLimited { .. }
@@ -67,6 +68,7 @@ fn error_type(refusal: Refusal) -> &'static str {
         | Refusal::BodyNotKept
         | Refusal::DecodersBusy
         | Refusal::PasswordsBusy
+        | Refusal::Auth(_)
         | Refusal::PurgesMany => "proxy_internal_error",
         Refusal::NoFile
         | Refusal::FileForbidden

@@ -2,6 +2,7 @@
 //! sentence in one table, for whoever answers, logs or explains. Whose fault a failed exchange is, is known by the
 //! crate `exchange` and by `proxy`'s `failure`; how the answer is written, by `errors`.
 
+use crate::forward_auth::AuthFault;
 use crate::rewrite::RewriteError;
 use tidegate_access::TokenFault;
 use tidegate_fastcgi::PathError;
@@ -64,6 +65,10 @@ pub enum Refusal {
     },
     Token(TokenRefusal),
     Oidc(OidcRefusal),
+    /// The server of a `forward-auth` has given no answer that can be used.
+    Auth(AuthFault),
+    /// The body is to go along to the server of a `forward-auth`, and is longer than it may be.
+    AuthBodyTooLarge,
     ApiKey(ApiKeyRefusal),
 
     BodyTooSlow,
@@ -223,6 +228,7 @@ impl Refusal {
                 | Refusal::BodyNotKept
                 | Refusal::DecodersBusy
                 | Refusal::PasswordsBusy
+                | Refusal::Auth(_)
         )
     }
 
@@ -244,6 +250,7 @@ impl Refusal {
                 | Refusal::PasswordsBusy
                 | Refusal::Token(TokenRefusal::KeysMissing)
                 | Refusal::Oidc(OidcRefusal::ProviderAway | OidcRefusal::KeysMissing | OidcRefusal::Busy)
+                | Refusal::Auth(AuthFault::Busy)
                 | Refusal::DecodersBusy
                 | Refusal::BodyNotKept
                 | Refusal::PurgesMany
@@ -288,6 +295,8 @@ impl Refusal {
             Refusal::LogInsFailed { .. } => (429, "log_ins_failed", Some("failures"), LOG_INS_FAILED),
             Refusal::Token(token) => return row_of_token(token),
             Refusal::Oidc(oidc) => return row_of_oidc(oidc),
+            Refusal::Auth(fault) => return row_of_auth(fault),
+            Refusal::AuthBodyTooLarge => (413, "auth_body_too_large", Some("forward-auth body"), BODY_TOO_LARGE),
             Refusal::ApiKey(key) => return row_of_api_key(key),
             Refusal::PasswordsBusy => (503, "passwords_busy", Some("basic-auth"), "too many passwords wait to be verified"),
 
@@ -358,6 +367,20 @@ fn row_of_oidc(refusal: OidcRefusal) -> Row {
         OidcRefusal::Busy => (503, "oidc_busy", "oidc", "too many log-ins are under way; try again in a moment"),
     };
     Row { status, reason, setting: Some(setting), sentence }
+}
+
+/// Never 401: nobody is logged out because a server is away.
+fn row_of_auth(fault: AuthFault) -> Row {
+    const NOBODY_SAYS: &str = "it cannot be found out now whether the request may be answered";
+    let (reason, setting) = match fault {
+        AuthFault::Unreachable => ("auth_unreachable", "forward-auth"),
+        AuthFault::Busy => ("auth_busy", "forward-auth"),
+        AuthFault::TooLate => ("auth_too_late", "forward-auth total"),
+        AuthFault::Failed => ("auth_failed", "forward-auth"),
+        AuthFault::Broken => ("auth_bad_answer", "forward-auth"),
+        AuthFault::TooLong => ("auth_answer_too_long", "forward-auth answer-bytes"),
+    };
+    Row { status: 503, reason, setting: Some(setting), sentence: NOBODY_SAYS }
 }
 
 fn row_of_api_key(refusal: ApiKeyRefusal) -> Row {
@@ -450,6 +473,12 @@ impl From<TokenRefusal> for Refusal {
 impl From<OidcRefusal> for Refusal {
     fn from(refusal: OidcRefusal) -> Refusal {
         Refusal::Oidc(refusal)
+    }
+}
+
+impl From<AuthFault> for Refusal {
+    fn from(fault: AuthFault) -> Refusal {
+        Refusal::Auth(fault)
     }
 }
 

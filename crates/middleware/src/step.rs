@@ -13,6 +13,7 @@ use crate::concurrency_limit::CompiledConcurrencyLimit;
 use crate::context::{Context, Scratch};
 use crate::cors::CompiledCors;
 use crate::csrf::CompiledCsrf;
+use crate::forward_auth::CompiledForwardAuth;
 use crate::header::CompiledHeaderChanges;
 use crate::jwt::CompiledJwt;
 use crate::limited::Limited;
@@ -48,6 +49,8 @@ pub enum CompiledStep {
     Jwt(Box<CompiledJwt>),
     /// At most one of a route. What the client's cookies hold is for the caller to find out.
     Oidc(Box<CompiledOidc>),
+    /// At most one of a route. Asking is for the caller.
+    ForwardAuth(Box<CompiledForwardAuth>),
     /// At most one of a route. Whose key it is is for the caller to find out.
     ApiKey(Box<CompiledApiKey>),
     /// At most one of a route.
@@ -85,6 +88,7 @@ pub fn compile_steps(scope: Scope<'_>, site_steps: &[Step], route_steps: &[Step]
     let last_auth = last(|step| matches!(step, Step::BasicAuth(_))).map(|(position, _)| position);
     let last_jwt = last(|step| matches!(step, Step::Jwt(_))).map(|(position, _)| position);
     let last_oidc = last(|step| matches!(step, Step::Oidc(_))).map(|(position, _)| position);
+    let last_forward_auth = last(|step| matches!(step, Step::ForwardAuth(_))).map(|(position, _)| position);
     let last_api_key = last(|step| matches!(step, Step::ApiKey(_))).map(|(position, _)| position);
     let last_csrf = last(|step| matches!(step, Step::Csrf(_))).map(|(position, _)| position);
     let requires_certificate = requires_certificate(site_steps.iter().chain(route_steps));
@@ -114,6 +118,7 @@ pub fn compile_steps(scope: Scope<'_>, site_steps: &[Step], route_steps: &[Step]
             Step::BasicAuth(_) => Some(position) != last_auth,
             Step::Jwt(_) => Some(position) != last_jwt,
             Step::Oidc(_) => Some(position) != last_oidc,
+            Step::ForwardAuth(_) => Some(position) != last_forward_auth,
             Step::ApiKey(_) => Some(position) != last_api_key,
             Step::AuthAny(_) => Some(position) != last_any,
             Step::Csrf(_) => Some(position) != last_csrf,
@@ -159,6 +164,8 @@ pub enum Halt<'s> {
     Verify(&'s CompiledJwt),
     /// As with [`Authenticate`](Halt::Authenticate), by a session of a log-in elsewhere.
     LogIn(&'s CompiledOidc),
+    /// As with [`Authenticate`](Halt::Authenticate), by what another server says.
+    Ask(&'s CompiledForwardAuth),
     /// As with [`Authenticate`](Halt::Authenticate), by a key.
     CheckKey(&'s CompiledApiKey),
     /// As with [`Authenticate`](Halt::Authenticate), by any of several ways.
@@ -217,6 +224,7 @@ pub fn apply_request<'s>(
                 return Ok(Halt::Verify(jwt));
             }
             CompiledStep::Oidc(oidc) => return Ok(Halt::LogIn(oidc)),
+            CompiledStep::ForwardAuth(auth) => return Ok(Halt::Ask(auth)),
             CompiledStep::ApiKey(auth) => {
                 auth.remove_look_alikes(head);
                 return Ok(Halt::CheckKey(auth));
@@ -259,6 +267,7 @@ pub fn apply_paths(
             | CompiledStep::BasicAuth(_)
             | CompiledStep::Jwt(_)
             | CompiledStep::Oidc(_)
+            | CompiledStep::ForwardAuth(_)
             | CompiledStep::ApiKey(_)
             | CompiledStep::AuthAny(_)
             | CompiledStep::ClientAuth
@@ -279,6 +288,7 @@ pub fn changes_response(steps: &[CompiledStep]) -> bool {
     steps.iter().any(|step| match step {
         CompiledStep::ResponseHeader(_) | CompiledStep::Cors(_) => true,
         CompiledStep::RateLimit(limit) => limit.changes_response(),
+        CompiledStep::ForwardAuth(auth) => auth.sets_cookies(),
         CompiledStep::RequestHeader(_)
         | CompiledStep::Rewrite(_)
         | CompiledStep::StripPrefix(_)
@@ -312,7 +322,9 @@ pub fn apply_response(
             CompiledStep::RateLimit(limit) => limit.write_fields(&mut told, response, scratch),
             CompiledStep::ResponseHeader(changes) => changes.apply_to_response(response, request, context, scratch, is_own_error),
             CompiledStep::Cors(cors) => cors.apply(request, response),
-            CompiledStep::RequestHeader(_)
+            // Its cookies are held by the caller, which has the answer.
+            CompiledStep::ForwardAuth(_)
+            | CompiledStep::RequestHeader(_)
             | CompiledStep::Rewrite(_)
             | CompiledStep::StripPrefix(_)
             | CompiledStep::AddPrefix(_)
@@ -356,6 +368,7 @@ impl CompiledStep {
             Step::BasicAuth(Some(auth)) => CompiledStep::BasicAuth(Box::new(CompiledBasicAuth::new(auth))),
             Step::Jwt(Some(jwt)) => CompiledStep::Jwt(Box::new(CompiledJwt::new(jwt))),
             Step::Oidc(Some(oidc)) => CompiledStep::Oidc(Box::new(CompiledOidc::new(oidc))),
+            Step::ForwardAuth(Some(auth)) => CompiledStep::ForwardAuth(Box::new(CompiledForwardAuth::new(auth))),
             Step::ApiKey(Some(auth)) => CompiledStep::ApiKey(Box::new(CompiledApiKey::new(auth))),
             Step::AuthAny(Some(any)) => CompiledStep::AuthAny(Box::new(CompiledAuthAny::new(any)?)),
             Step::ClientAuth(_) => CompiledStep::ClientAuth,
@@ -366,6 +379,7 @@ impl CompiledStep {
             | Step::Csrf(None)
             | Step::Jwt(None)
             | Step::Oidc(None)
+            | Step::ForwardAuth(None)
             | Step::ApiKey(None)
             | Step::AuthAny(None) => return Ok(None),
         }))
@@ -392,6 +406,14 @@ pub fn compiled_jwt_of(steps: &[CompiledStep]) -> Option<&CompiledJwt> {
 pub fn compiled_oidc_of(steps: &[CompiledStep]) -> Option<&CompiledOidc> {
     steps.iter().find_map(|step| match step {
         CompiledStep::Oidc(oidc) => Some(&**oidc),
+        _ => None,
+    })
+}
+
+/// The `forward-auth` among compiled steps, if there is one.
+pub fn compiled_forward_auth_of(steps: &[CompiledStep]) -> Option<&CompiledForwardAuth> {
+    steps.iter().find_map(|step| match step {
+        CompiledStep::ForwardAuth(auth) => Some(&**auth),
         _ => None,
     })
 }
@@ -453,7 +475,7 @@ mod tests {
     ) -> Result<After, Refusal> {
         match walk_on(steps, &mut Walk::default(), head, context, scratch)? {
             Halt::Done(after) => Ok(after),
-            Halt::Authenticate(_) | Halt::Verify(_) | Halt::LogIn(_) | Halt::CheckKey(_) | Halt::AnyOf(_) => {
+            Halt::Authenticate(_) | Halt::Verify(_) | Halt::LogIn(_) | Halt::CheckKey(_) | Halt::AnyOf(_) | Halt::Ask(_) => {
                 panic!("nobody has to log in here")
             }
         }
@@ -545,7 +567,7 @@ mod tests {
             let mut head = request("/", "example.com", &[]);
             let halt = walk_on(&steps, &mut Walk::default(), &mut head, &context(), &mut Scratch::default());
             let realm = match halt.expect("no refusal") {
-                Halt::Done(_) | Halt::Verify(_) | Halt::LogIn(_) | Halt::CheckKey(_) | Halt::AnyOf(_) => None,
+                Halt::Done(_) | Halt::Verify(_) | Halt::LogIn(_) | Halt::CheckKey(_) | Halt::AnyOf(_) | Halt::Ask(_) => None,
                 Halt::Authenticate(auth) => auth.challenge.split('"').nth(1).map(str::to_owned),
             };
             assert_eq!(realm.as_deref(), expected);

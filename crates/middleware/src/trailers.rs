@@ -5,6 +5,7 @@
 use crate::identity::IdentityFields;
 use tidegate_model::{ApiKeyPlace, HeaderStep, PassOn, Step, TokenPlace};
 use tidegate_wire::Fields;
+use tidegate_wire::name_table::is_alike;
 
 /// Which trailers of a route's messages go on.
 #[derive(Debug, Default)]
@@ -13,6 +14,8 @@ pub struct TrailerRules {
     takes_all_requests: bool,
     /// Names that steps set or remove, or look for somebody's token or key under.
     owned_in_requests: Box<[Box<[u8]>]>,
+    /// With which names begin that steps set.
+    prefixes_owned_in_requests: Box<[Box<[u8]>]>,
     owned_in_answers: Box<[Box<[u8]>]>,
 }
 
@@ -40,12 +43,16 @@ impl TrailerRules {
         TrailerRules {
             takes_all_requests: pass_on.trailers,
             owned_in_requests: names(in_requests, identity.names().chain(of_tokens).chain(of_keys)),
+            prefixes_owned_in_requests: identity.prefixes().map(Box::from).collect(),
             owned_in_answers: names(in_answers, std::iter::empty()),
         }
     }
 
     /// What of a request's trailers the upstream gets.
-    pub fn of_request(&self, trailers: Box<Fields>, is_grpc: bool) -> Option<Box<Fields>> {
+    pub fn of_request(&self, mut trailers: Box<Fields>, is_grpc: bool) -> Option<Box<Fields>> {
+        for prefix in &self.prefixes_owned_in_requests {
+            trailers.remove_where(|name| name.get(..prefix.len()).is_some_and(|start| is_alike(start, prefix)));
+        }
         if is_grpc || self.takes_all_requests { without(trailers, &self.owned_in_requests) } else { None }
     }
 

@@ -91,7 +91,7 @@ pub enum Placeholder {
     ResponseHeader(String),
     UpstreamAddress,
     RequestId,
-    /// Who has logged in, after `basic-auth`, `jwt` or `oidc`; empty when nobody has.
+    /// Who has logged in, after `basic-auth`, `jwt`, `oidc` or `forward-auth`; empty when nobody has.
     AuthUser,
     /// What a token says, by the name of the claim, after `jwt` or `oidc`. With case; empty without a token or such a
     /// claim.
@@ -137,6 +137,10 @@ pub enum LogField {
     UpstreamTlsUs,
     UpstreamFirstByteUs,
     UpstreamBodyUs,
+    /// What the server of a `forward-auth` has answered.
+    AuthStatus,
+    /// How long that took.
+    AuthUs,
 }
 
 impl LogField {
@@ -160,6 +164,8 @@ impl LogField {
         ("upstream_tls_us", LogField::UpstreamTlsUs),
         ("upstream_first_byte_us", LogField::UpstreamFirstByteUs),
         ("upstream_body_us", LogField::UpstreamBodyUs),
+        ("auth_status", LogField::AuthStatus),
+        ("auth_us", LogField::AuthUs),
     ];
 
     pub fn name(self) -> &'static str {

@@ -31,7 +31,7 @@ impl Site {
     }
 
     /// Steps of the site and of its routes.
-    pub fn all_steps(&self) -> impl Iterator<Item = &Step> {
+    pub fn all_steps(&self) -> impl Iterator<Item = &Step> + Clone {
         self.steps.iter().chain(self.routes.iter().flat_map(|route| &route.steps))
     }
 

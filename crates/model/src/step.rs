@@ -9,6 +9,7 @@ use crate::cors::Cors;
 use crate::csrf::Csrf;
 use crate::fastcgi::FastCgi;
 use crate::files::Files;
+use crate::forward_auth::ForwardAuth;
 use crate::geo::GeoTest;
 use crate::jwt::Jwt;
 use crate::limiting::{ConcurrencyLimit, RateLimit};
@@ -53,6 +54,8 @@ pub enum Step {
     Jwt(Option<Box<Jwt>>),
     /// `oidc`; `None` is `oidc "off"`. The last one written counts.
     Oidc(Option<Box<Oidc>>),
+    /// `forward-auth`; `None` is `forward-auth "off"`. The last one written counts.
+    ForwardAuth(Option<Box<ForwardAuth>>),
     /// `api-key`; `None` is `api-key "off"`. The last one written counts.
     ApiKey(Option<Box<ApiKeyAuth>>),
     /// `auth any`; `None` is `auth "off"`. The last one written counts, and stands for those of its kinds before it.
@@ -105,6 +108,31 @@ pub enum Terminal {
 }
 
 impl Step {
+    /// The pool that it asks, if it asks one.
+    pub fn pool(&self) -> Option<&PoolName> {
+        match self {
+            Step::ForwardAuth(auth) => auth.as_ref().map(|auth| &auth.pool),
+            Step::RequestHeader(_)
+            | Step::ResponseHeader(_)
+            | Step::Rewrite { .. }
+            | Step::StripPrefix(_)
+            | Step::AddPrefix(_)
+            | Step::BodyLimit { .. }
+            | Step::Allow(_)
+            | Step::Deny(_)
+            | Step::Cors(_)
+            | Step::Csrf(_)
+            | Step::BasicAuth(_)
+            | Step::Jwt(_)
+            | Step::Oidc(_)
+            | Step::ApiKey(_)
+            | Step::AuthAny(_)
+            | Step::ClientAuth(_)
+            | Step::RateLimit(_)
+            | Step::ConcurrencyLimit(_) => None,
+        }
+    }
+
     /// All texts with placeholders, each step by its name so that a new one is thought of.
     pub fn templates(&self) -> Vec<&Template> {
         match self {
@@ -114,6 +142,7 @@ impl Step {
             Step::Rewrite { to, .. } => vec![to],
             Step::RateLimit(limit) => limit.by.template().into_iter().collect(),
             Step::ConcurrencyLimit(limit) => limit.by.template().into_iter().collect(),
+            Step::ForwardAuth(Some(auth)) => auth.remembers.iter().map(|remembered| &remembered.key).collect(),
             Step::StripPrefix(_)
             | Step::AddPrefix(_)
             | Step::BodyLimit { .. }
@@ -124,6 +153,7 @@ impl Step {
             | Step::Csrf(_)
             | Step::BasicAuth(_)
             | Step::Jwt(_)
+            | Step::ForwardAuth(None)
             | Step::ApiKey(_)
             | Step::ClientAuth(_) => Vec::new(),
             Step::AuthAny(any) => any.iter().flat_map(|any| &any.ways).flat_map(Step::templates).collect(),

@@ -5,7 +5,7 @@
 
 use crate::placeholder::{Placeholder, Template};
 use crate::step::{HeaderChange, HeaderStep, Step};
-use crate::{ApiKeyPlace, ClientAuthDemand, TokenPlace};
+use crate::{ApiKeyPlace, ClientAuthDemand, NamePattern, TokenPlace};
 
 /// When a step has its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,9 +33,13 @@ pub fn phases(steps: &[&Step]) -> Vec<Phase> {
             Step::Cors(_) => Phase::Preflight,
             Step::Allow(_) | Step::Deny(_) => Phase::Access,
             Step::Csrf(_) => Phase::Client,
-            Step::BasicAuth(_) | Step::Jwt(_) | Step::Oidc(_) | Step::ApiKey(_) | Step::AuthAny(_) | Step::ClientAuth(_) => {
-                Phase::Authentication
-            }
+            Step::BasicAuth(_)
+            | Step::Jwt(_)
+            | Step::Oidc(_)
+            | Step::ApiKey(_)
+            | Step::AuthAny(_)
+            | Step::ClientAuth(_)
+            | Step::ForwardAuth(_) => Phase::Authentication,
             Step::RateLimit(limit) => phase_of_limit(limit.by.template(), &said_by_log_ins, &written),
             Step::ConcurrencyLimit(limit) => phase_of_limit(limit.by.template(), &said_by_log_ins, &written),
             Step::RequestHeader(header) => {
@@ -89,6 +93,7 @@ pub fn log_ins<'s>(site_steps: &'s [Step], route_steps: &'s [Step]) -> impl Iter
         last(|step| matches!(step, Step::Jwt(_))),
         last(|step| matches!(step, Step::Oidc(_))),
         last(|step| matches!(step, Step::ApiKey(_))),
+        last(|step| matches!(step, Step::ForwardAuth(_))),
     ];
     let of_kinds = of_kinds.into_iter().flatten().filter(move |position| Some(*position) != last_any);
     of_kinds.chain(last_any).map(move |position| all[position]).filter(|step| !is_off(step))
@@ -174,7 +179,9 @@ fn fields_of_log_in(step: &Step) -> Vec<&str> {
         }
         Step::ApiKey(Some(auth)) => auth.header.iter().map(String::as_str).collect(),
         Step::AuthAny(Some(any)) => any.ways.iter().flat_map(fields_of_log_in).collect(),
-        Step::Jwt(None)
+        Step::ForwardAuth(Some(auth)) => whole_names(&auth.copied),
+        Step::ForwardAuth(None)
+        | Step::Jwt(None)
         | Step::Oidc(None)
         | Step::ApiKey(None)
         | Step::AuthAny(None)
@@ -205,9 +212,13 @@ fn is_felt(passed: &Step, moved: &Step) -> bool {
         // Whoever is refused, or counted, in front of it is so no more.
         Step::Cors(_) => refuses(passed),
         Step::Csrf(_) | Step::RateLimit(_) | Step::ConcurrencyLimit(_) => refuses(passed),
-        Step::BasicAuth(_) | Step::Jwt(_) | Step::Oidc(_) | Step::ApiKey(_) | Step::AuthAny(_) | Step::ClientAuth(_) => {
-            refuses(passed) || changes_log_in(passed, moved)
-        }
+        Step::BasicAuth(_)
+        | Step::Jwt(_)
+        | Step::Oidc(_)
+        | Step::ApiKey(_)
+        | Step::AuthAny(_)
+        | Step::ClientAuth(_)
+        | Step::ForwardAuth(_) => refuses(passed) || changes_log_in(passed, moved),
         Step::RequestHeader(_)
         | Step::ResponseHeader(_)
         | Step::Rewrite { .. }
@@ -229,6 +240,7 @@ fn refuses(step: &Step) -> bool {
         | Step::ApiKey(_)
         | Step::AuthAny(_)
         | Step::ClientAuth(_)
+        | Step::ForwardAuth(_)
         | Step::RateLimit(_)
         | Step::ConcurrencyLimit(_) => true,
         Step::RequestHeader(_)
@@ -265,6 +277,7 @@ fn changes_log_in(step: &Step, log_in: &Step) -> bool {
         | Step::ApiKey(_)
         | Step::AuthAny(_)
         | Step::ClientAuth(_)
+        | Step::ForwardAuth(_)
         | Step::RateLimit(_)
         | Step::ConcurrencyLimit(_) => false,
     }
@@ -277,7 +290,12 @@ fn writes_credentials(header: &HeaderStep, log_in: &Step) -> bool {
         Step::Jwt(Some(jwt)) => jwt.places.iter().filter_map(field_of_place).collect(),
         Step::ApiKey(Some(auth)) => auth.places.iter().filter_map(field_of_key).collect(),
         Step::AuthAny(Some(any)) => return any.ways.iter().any(|way| writes_credentials(header, way)),
-        Step::Jwt(None)
+        Step::ForwardAuth(Some(auth)) => match &auth.request_fields {
+            Some(named) => whole_names(named),
+            None => vec!["authorization", "cookie"],
+        },
+        Step::ForwardAuth(None)
+        | Step::Jwt(None)
         | Step::ApiKey(None)
         | Step::AuthAny(None)
         | Step::ClientAuth(_)
@@ -296,6 +314,10 @@ fn writes_credentials(header: &HeaderStep, log_in: &Step) -> bool {
     };
     let is_looked_at = |change: &HeaderChange| looked_at.iter().any(|name| change.name.eq_ignore_ascii_case(name));
     header.changes.iter().any(is_looked_at)
+}
+
+fn whole_names(patterns: &[NamePattern]) -> Vec<&str> {
+    patterns.iter().filter(|pattern| !pattern.is_prefix).map(|pattern| pattern.text.as_str()).collect()
 }
 
 fn field_of_place(place: &TokenPlace) -> Option<&str> {
@@ -324,6 +346,7 @@ fn is_off(step: &Step) -> bool {
             | Step::Oidc(None)
             | Step::ApiKey(None)
             | Step::AuthAny(None)
+            | Step::ForwardAuth(None)
             | Step::Csrf(None)
             | Step::ClientAuth(ClientAuthDemand::Off)
     )

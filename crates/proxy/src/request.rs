@@ -5,6 +5,7 @@
 //!
 //! What differs between HTTP versions is below `exchange`; what happens between us and an upstream is in `forward`.
 
+mod asked;
 mod background;
 mod begun;
 mod challenge;
@@ -581,6 +582,8 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             request_bytes: record.request_bytes,
             response_bytes,
             duration_us,
+            auth_status: record.asked.as_ref().and_then(|asked| asked.status),
+            auth_us: record.asked.as_ref().and_then(|asked| asked.took_us).map(u64::from),
             queue_us: Some(record.queued_us.into()).filter(|waited| *waited > 0),
             upstream: record.upstream.as_ref().map(|upstream| self.upstream_of_record(upstream, duration_us)),
             retries: record.retries,

@@ -4,7 +4,7 @@
 //! the caller (`control`).
 
 use crate::auth::oidc::{OidcShared, ProviderState};
-use crate::auth::{ApiKeyFiles, ApiKeyList, IssuerKeys, KeySets, UserFiles, UserList};
+use crate::auth::{ApiKeyFiles, ApiKeyList, IssuerKeys, KeySets, UserFiles, UserList, digest};
 use crate::cached::{CacheTier, RouteCache};
 use crate::files::SendFolder;
 use crate::persistent::PersistentVec;
@@ -22,15 +22,17 @@ use std::time::{Duration, Instant};
 use tidegate_limiting::Tables;
 use tidegate_middleware::{
     CompiledCompress, CompiledLog, CompiledStep, ErrorPages, HeaderNameRules, IdentityFields, OidcOfSite, Scope, TrailerRules,
-    api_key_of, basic_auth_of, changes_response, compile_steps, compiled_oidc_of, has_limits, jwt_of, key_parameters,
+    api_key_of, basic_auth_of, changes_response, compile_steps, compiled_oidc_of, forward_auth_of, has_limits, jwt_of,
+    key_parameters,
 };
 use tidegate_model::listening::{
     Answering, ListenerProtocol, Listening, listening_shared, passthrough_name, proxy_protocol_from, redirect_site, site_name,
     socket_access, trusted_proxies, websocket_over_http2,
 };
 use tidegate_model::{
-    ClientCertificateForm, Configuration, Decompress, Delta, HostPattern, Limits, ListenAddress, Mirror, Placeholder, PoolName,
-    Route, RouteRetry, RouteTimeouts, Scheme, SendFile, Site, SocketAccess, Step, TcpTarget, Template, Terminal,
+    ClientCertificateForm, Configuration, Decompress, Delta, ForwardAuth, HostPattern, Limits, ListenAddress, Mirror,
+    Placeholder, PoolName, Route, RouteRetry, RouteTimeouts, Scheme, SendFile, Site, SocketAccess, Step, TcpTarget, Template,
+    Terminal,
 };
 use tidegate_routing::decision::SiteRules;
 use tidegate_routing::{PassId, RouteId, Router, SiteId};
@@ -261,6 +263,8 @@ pub struct CompiledRoute {
     pub oidc: Option<Arc<ProviderState>>,
     /// For a route with a `jwt`: the keys of its issuers, in their order.
     pub issuers: Box<[Arc<IssuerKeys>]>,
+    /// For a route with a `forward-auth`.
+    pub auth: Option<Box<RouteAuth>>,
     /// For a route with an `api-key`.
     pub api_keys: Option<Arc<ApiKeyList>>,
     /// Parameters of the query by which keys come, and which no log shows.
@@ -269,6 +273,14 @@ pub struct CompiledRoute {
     pub header_names: HeaderNameRules,
     /// What goes on of what stands behind bodies.
     pub trailers: TrailerRules,
+}
+
+/// Whom a route asks about its requests.
+pub struct RouteAuth {
+    /// Slot in `Snapshot::pools`.
+    pub pool: usize,
+    /// Of all that is said about it: what is remembered holds for nothing else.
+    pub digest: [u8; 32],
 }
 
 /// A pool that gets copies of a route's requests.
@@ -543,8 +555,13 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
     let users = basic_auth_of(&site.steps, &route.steps).map(|auth| user_files.list(&auth.users)).transpose();
     let issuers = jwt_of(&site.steps, &route.steps).map_or(&[][..], |jwt| &jwt.issuers);
     let keys = issuers.iter().map(|issuer| key_sets.of(&issuer.keys, Instant::now())).collect::<Result<_, _>>();
+    let ask = |auth: &ForwardAuth| {
+        let pool = pools.get(&auth.pool).ok_or_else(|| fault(&format_args!("there is no pool {}", auth.pool)))?;
+        Ok(Box::new(RouteAuth { pool: *pool, digest: digest(&[format!("{auth:?}").as_bytes()]) }))
+    };
     let api_keys = api_key_of(&site.steps, &route.steps).map(|auth| api_key_files.list(&auth.keys)).transpose();
     Ok(CompiledRoute {
+        auth: forward_auth_of(&site.steps, &route.steps).map(ask).transpose()?,
         name: route.name.as_deref().map(Box::from),
         request_ids: RouteIds::new(&options.request_ids),
         proxy_status: options.proxy_status.on().map(|status| status.name.as_str().into()),

@@ -48,6 +48,12 @@ impl<'a, S: Sock> Surroundings<'a, S> {
 
     fn run_steps_of_route(self, exchange: &mut Exchange<'_, S>) {
         let Some(route) = self.route.filter(|route| route.changes_response) else { return };
+        if let Some(asked) = &mut exchange.record.asked {
+            // Once, however often an answer begins.
+            for cookie in asked.cookies.drain(..) {
+                exchange.response.fields.push(b"set-cookie", &cookie);
+            }
+        }
         let context = context(self.connection, self.pool, &exchange.record, exchange.client_ip, exchange.hop.upgrade);
         let mut scratch = self.connection.worker.scratch.borrow_mut();
         // What the proxy has refused, or an upstream failed at; a limit that is only tried out refuses nothing.

@@ -1,6 +1,7 @@
 //! What one thread of the data plane knows: the snapshot that is valid, its listeners, its counters, and what its tasks
 //! share. Workers share nothing that is written per request. The loop that accepts and obeys is `run`.
 
+use crate::auth::AllowedRequests;
 use crate::auth::oidc::OpenedSessions;
 use crate::busy::BusyMeter;
 use crate::listeners::Listeners;
@@ -42,6 +43,8 @@ pub struct Worker<S: Sock> {
     pub tokens: RefCell<VerifiedTokens>,
     /// What `oidc` has opened lately.
     pub sessions: RefCell<OpenedSessions>,
+    /// What servers of `forward-auth` have allowed lately.
+    pub allowed: RefCell<AllowedRequests>,
     pub recent: RecentRequests<S>,
     pub gates: EventGates,
     /// Requests that the cache makes for itself.
@@ -91,6 +94,7 @@ impl<S: Sock> Worker<S> {
             scratch: RefCell::default(),
             tokens: RefCell::default(),
             sessions: RefCell::default(),
+            allowed: RefCell::default(),
             recent: RecentRequests::default(),
             gates: EventGates {
                 refused: EventGate::new(EVENTS_PER_SECOND),

@@ -12,7 +12,7 @@ pub use access_log::{
 };
 pub use events::{EventGate, EventsGuard};
 pub use metrics::{
-    AnswerKind, CacheDiskNumbers, CacheMetrics, CacheNumbers, CertificateEnd, CertificateMetrics, ChangeResult,
+    AnswerKind, AuthResult, CacheDiskNumbers, CacheMetrics, CacheNumbers, CertificateEnd, CertificateMetrics, ChangeResult,
     ConfigurationMetrics, Counter, DiscoveryMetrics, Gauge, HandshakeFailure, HandshakeKind, Histogram, ListenerKind,
     ListenerMetrics, LogWriterMetrics, MemoryMetrics, MethodLabel, MirrorResult, ObtainedNumbers, OnDemandResult, PoolMetrics,
     PoolTotals, ProtocolLabel, Registry, ServerCounts, ServerMetrics, ServerStateMetrics, ServerTotals, ServerWord, SiteMetrics,

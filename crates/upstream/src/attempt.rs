@@ -31,7 +31,8 @@ pub struct Whole<'r> {
     pub wants_trailers: bool,
     pub script: Option<&'r ScriptRequest>,
     pub need: Need,
-    pub opener: Opener,
+    /// Who opens a connection, where one has to be.
+    pub opener: &'r dyn Fn() -> Opener,
     pub timeouts: Timeouts,
 }
 
@@ -48,9 +49,7 @@ pub async fn begin<S: Sock>(
         Some(connection) => connection,
         None => {
             // Two attempts may open at the same time.
-            let Opener { random, client, request, introduction, took: _ } = &whole.opener;
-            let (request, introduction) = (request.clone(), introduction.clone());
-            let opener = Opener { request, introduction, ..Opener::new(*random, client.clone()) };
+            let opener = (whole.opener)();
             let opening = connect::open(pool, position, whole.need, &opener);
             let opened = open_until(try_until, opening).await.map_err(|fault| (fault.into(), Was::Fresh))?;
             took = opener.took.get();

@@ -28,20 +28,30 @@ const GLIBC_TUNABLES: &str = "glibc.cpu.x86_rep_movsb_threshold=0x40000000:glibc
 #[derive(Debug, Clone, Copy)]
 pub struct Scenario {
     pub name: &'static str,
-    is_tls: bool,
+    site: Site,
     alpn: &'static str,
     path: &'static str,
 }
 
-pub const SCENARIOS: [Scenario; 8] = [
-    Scenario { name: "http1-plain-11b", is_tls: false, alpn: "http/1.1", path: "/11b" },
-    Scenario { name: "http1-plain-100k", is_tls: false, alpn: "http/1.1", path: "/100k" },
-    Scenario { name: "http1-tls-11b", is_tls: true, alpn: "http/1.1", path: "/11b" },
-    Scenario { name: "http1-tls-100k", is_tls: true, alpn: "http/1.1", path: "/100k" },
-    Scenario { name: "http2-plain-11b", is_tls: false, alpn: "h2", path: "/11b" },
-    Scenario { name: "http2-plain-100k", is_tls: false, alpn: "h2", path: "/100k" },
-    Scenario { name: "http2-tls-11b", is_tls: true, alpn: "h2", path: "/11b" },
-    Scenario { name: "http2-tls-100k", is_tls: true, alpn: "h2", path: "/100k" },
+/// Of the sites that the program serves, each at a port of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Site {
+    Plain,
+    Tls,
+    /// An auth server is asked about each request (`forward-auth`): the upstream itself.
+    Asked,
+}
+
+pub const SCENARIOS: [Scenario; 9] = [
+    Scenario { name: "http1-plain-11b", site: Site::Plain, alpn: "http/1.1", path: "/11b" },
+    Scenario { name: "http1-plain-100k", site: Site::Plain, alpn: "http/1.1", path: "/100k" },
+    Scenario { name: "http1-tls-11b", site: Site::Tls, alpn: "http/1.1", path: "/11b" },
+    Scenario { name: "http1-tls-100k", site: Site::Tls, alpn: "http/1.1", path: "/100k" },
+    Scenario { name: "http1-asked-11b", site: Site::Asked, alpn: "http/1.1", path: "/11b" },
+    Scenario { name: "http2-plain-11b", site: Site::Plain, alpn: "h2", path: "/11b" },
+    Scenario { name: "http2-plain-100k", site: Site::Plain, alpn: "h2", path: "/100k" },
+    Scenario { name: "http2-tls-11b", site: Site::Tls, alpn: "h2", path: "/11b" },
+    Scenario { name: "http2-tls-100k", site: Site::Tls, alpn: "h2", path: "/100k" },
 ];
 
 pub struct Programs {
@@ -56,6 +66,7 @@ pub struct Bench {
     processor: String,
     plain: SocketAddr,
     tls: SocketAddr,
+    asked: SocketAddr,
     _upstream: Running,
 }
 
@@ -64,8 +75,9 @@ impl Bench {
         let folder = Folder::new()?;
         let status = std::fs::read_to_string("/proc/self/status").map_err(|error| format!("/proc/self/status: {error}"))?;
         let processor = last_processor(&status).ok_or("the system does not say which processors may be used")?.to_owned();
-        let [upstream, plain, tls] = free_addresses()?;
-        std::fs::write(folder.0.join("tidegate.kdl"), configuration(plain, tls, upstream)).map_err(|error| error.to_string())?;
+        let [upstream, plain, tls, asked] = free_addresses()?;
+        std::fs::write(folder.0.join("tidegate.kdl"), configuration([plain, tls, asked], upstream))
+            .map_err(|error| error.to_string())?;
         let command = pinned(&processor, &programs.lab, &["backend", "--listen", &upstream.to_string()]);
         let running = Running::start(&command, &folder.0, &folder.0.join("upstream.log"))?;
         let deadline = Instant::now() + START_TIMEOUT;
@@ -75,7 +87,7 @@ impl Bench {
             }
             std::thread::sleep(LOOK);
         }
-        Ok(Bench { programs, folder, processor, plain, tls, _upstream: running })
+        Ok(Bench { programs, folder, processor, plain, tls, asked, _upstream: running })
     }
 
     /// Instructions of the worker for one request.
@@ -105,12 +117,17 @@ impl Bench {
     }
 
     fn load(&self, scenario: Scenario, requests: u64) -> Result<(), String> {
-        let address = if scenario.is_tls { self.tls } else { self.plain }.to_string();
+        let address = match scenario.site {
+            Site::Plain => self.plain,
+            Site::Tls => self.tls,
+            Site::Asked => self.asked,
+        };
+        let address = address.to_string();
         let count = requests.to_string();
         let mut arguments =
             vec!["load", "--to", &address, "--path", scenario.path, "--alpn", scenario.alpn, "--requests", &count];
         arguments.extend(["--connections", "1", "--streams", "1", "--timeout", LOAD_DURATION, "--duration", LOAD_DURATION]);
-        if !scenario.is_tls {
+        if scenario.site != Site::Tls {
             arguments.push("--plain");
         }
         let output = pinned(&self.processor, &self.programs.lab, &arguments).capture(&self.folder.0)?;
@@ -127,12 +144,13 @@ impl Bench {
 }
 
 /// The site with TLS has the certificate of the program's own authority: the client takes any.
-fn configuration(plain: SocketAddr, tls: SocketAddr, upstream: SocketAddr) -> String {
-    let (plain, tls) = (plain.port(), tls.port());
+fn configuration(sites: [SocketAddr; 3], upstream: SocketAddr) -> String {
+    let [plain, tls, asked] = sites.map(|site| site.port());
     format!(
         "threads 1\naccess-log \"off\"\nadmin \"off\"\n\
          site \"http://localhost:{plain}\" {{\n    proxy \"{upstream}\"\n}}\n\
-         site \"https://localhost:{tls}\" {{\n    tls \"internal\" {{\n        min \"1.3\"\n    }}\n    proxy \"{upstream}\"\n}}\n"
+         site \"https://localhost:{tls}\" {{\n    tls \"internal\" {{\n        min \"1.3\"\n    }}\n    proxy \"{upstream}\"\n}}\n\
+         site \"http://localhost:{asked}\" {{\n    forward-auth \"http://{upstream}/11b\"\n    proxy \"{upstream}\"\n}}\n"
     )
 }
 
@@ -148,13 +166,13 @@ fn last_processor(status: &str) -> Option<&str> {
     list.trim().rsplit([',', '-']).next().filter(|number| !number.is_empty())
 }
 
-/// Three at once, so that they are different.
-fn free_addresses() -> Result<[SocketAddr; 3], String> {
+/// All at once, so that they are different.
+fn free_addresses() -> Result<[SocketAddr; 4], String> {
     let bind = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let address = |listener: TcpListener| listener.local_addr();
-    let addresses = || -> std::io::Result<[SocketAddr; 3]> {
-        let (first, second, third) = (bind()?, bind()?, bind()?);
-        Ok([address(first)?, address(second)?, address(third)?])
+    let addresses = || -> std::io::Result<[SocketAddr; 4]> {
+        let (first, second, third, fourth) = (bind()?, bind()?, bind()?, bind()?);
+        Ok([address(first)?, address(second)?, address(third)?, address(fourth)?])
     };
     addresses().map_err(|error| format!("no free port: {error}"))
 }

@@ -26,6 +26,7 @@ pub mod error_page;
 pub mod failures;
 pub mod fastcgi;
 pub mod files;
+pub mod forward_auth;
 pub mod geoip;
 pub mod header;
 pub mod header_names;
@@ -120,6 +121,7 @@ static ALL: &[&Directive] = &[
     &basic_auth::BASIC_AUTH,
     &jwt::JWT,
     &oidc::OIDC,
+    &forward_auth::FORWARD_AUTH,
     &api_key::API_KEY,
     &client_auth::CLIENT_AUTH,
     &auth_any::AUTH,
@@ -196,6 +198,10 @@ static ALL: &[&Directive] = &[
     &jwt::REQUIRE,
     &jwt::JWT_HEADER,
     &oidc::PARAMETER,
+    &forward_auth::REQUEST_HEADERS,
+    &forward_auth::COPY,
+    &forward_auth::COOKIES,
+    &forward_auth::REMEMBERED,
     &api_key::KEY,
 ];
 
@@ -207,7 +213,7 @@ static RESERVED: &[(Place, &[&str])] = &[
     (Place::Listener, &["http3"]),
 ];
 
-static RESERVED_STEPS: &[&str] = &["forward-auth", "oidc", "trace", "wasm"];
+static RESERVED_STEPS: &[&str] = &["oidc", "trace", "wasm"];
 
 /// Where what one option is written from goes, with what writes its line.
 pub type AddLine<'w, 'm> = dyn FnMut(&'m dyn Debug, &dyn Fn(&mut Writer)) + 'w;
@@ -282,6 +288,8 @@ pub fn write_step(line: &mut Writer, step: &Step) {
         Step::Jwt(Some(jwt)) => jwt::write(line, jwt),
         Step::Oidc(None) => line.off("oidc"),
         Step::Oidc(Some(oidc)) => oidc::write(line, oidc),
+        Step::ForwardAuth(None) => line.off("forward-auth"),
+        Step::ForwardAuth(Some(auth)) => forward_auth::write(line, auth),
         Step::ApiKey(None) => line.off("api-key"),
         Step::ApiKey(Some(auth)) => api_key::write(line, auth),
         Step::AuthAny(None) => line.off("auth"),
@@ -370,6 +378,9 @@ pub mod tests {
                 format!(
                     "site \"localhost\" {{ oidc issuer=\"https://idp.example.com\" client=\"me\" {{\n{example}\n}}; respond 200; }}"
                 )
+            }
+            Place::ForwardAuth => {
+                format!("site \"localhost\" {{ forward-auth \"http://10.0.0.8:9091\" {{\n{example}\n}}; respond 200; }}")
             }
             Place::AuthAny if directive.name == "client-auth" => {
                 format!("site \"localhost\" {{ {asked}; auth any {{\n{example}\n}}; respond 200; }}")

@@ -65,6 +65,13 @@ pub enum Sends<'d> {
     Connections,
     /// Requests that scripts answer. Lines of the block that are no settings of a pool go there.
     ToScripts(&'d mut dyn FnMut(&mut Lowering<'_>, &Line<'_>)),
+    /// Questions about requests. Paths behind the addresses go to `paths`, whether one of these is `grpc://` to
+    /// `is_grpc`, lines of the block that are no settings of a pool to `take`.
+    Questions {
+        paths: &'d mut Vec<Text>,
+        is_grpc: &'d mut bool,
+        take: &'d mut dyn FnMut(&mut Lowering<'_>, &Line<'_>),
+    },
 }
 
 impl Sends<'_> {
@@ -75,7 +82,7 @@ impl Sends<'_> {
     /// Why the line does not fit to what its pool speaks, and what to do.
     fn conflict(&self, is_fastcgi: bool) -> Option<(&'static str, &'static str)> {
         match (self, is_fastcgi) {
-            (Sends::Requests | Sends::Copies, true) => Some((
+            (Sends::Requests | Sends::Copies | Sends::Questions { .. }, true) => Some((
                 "HTTP is sent here, and the servers of the pool speak FastCGI",
                 "scripts answer with `fastcgi`, as in `fastcgi \"php\" root=\"/srv/www\"`",
             )),
@@ -83,7 +90,9 @@ impl Sends<'_> {
                 "scripts are asked by FastCGI, and the servers of the pool speak HTTP",
                 "add `protocol \"fastcgi\"` to the pool, or hand requests on with `proxy`",
             )),
-            (Sends::Requests | Sends::Copies, false) | (Sends::ToScripts(_), true) | (Sends::Connections, _) => None,
+            (Sends::Requests | Sends::Copies | Sends::Questions { .. }, false)
+            | (Sends::ToScripts(_), true)
+            | (Sends::Connections, _) => None,
         }
     }
 }
@@ -97,7 +106,17 @@ pub fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
 
 /// The pool that a line names or writes in place.
 pub fn read_pool(lowering: &mut Lowering<'_>, line: &Line<'_>, mut sends: Sends<'_>) -> Option<(PoolName, RouteRetry)> {
-    let texts: Vec<Text> = line.read_arguments(lowering).into_iter().map(Read::text).collect();
+    let mut texts: Vec<Text> = line.read_arguments(lowering).into_iter().map(Read::text).collect();
+    if let Sends::Questions { paths, is_grpc, .. } = &mut sends {
+        paths.extend(texts.iter_mut().filter_map(Text::take_path));
+        for text in &mut texts {
+            if let Some(rest) = text.value.strip_prefix("grpc").filter(|rest| rest.starts_with("://") || rest.starts_with("s://"))
+            {
+                text.value = format!("http{rest}");
+                **is_grpc = true;
+            }
+        }
+    }
     let all_read = texts.len() == line.arguments().count();
     let (addresses, names): (Vec<&Text>, Vec<&Text>) = texts.iter().partition(|text| text.value.contains([':', '/']));
     if let (Some(name), Some(address)) = (names.first(), addresses.first()) {
@@ -127,7 +146,7 @@ pub fn read_pool(lowering: &mut Lowering<'_>, line: &Line<'_>, mut sends: Sends<
     }
     for setting in line.lines(lowering) {
         match (setting.directive.lower, &mut sends) {
-            (Lower::Inside, Sends::ToScripts(take)) => take(lowering, &setting),
+            (Lower::Inside, Sends::ToScripts(take) | Sends::Questions { take, .. }) => take(lowering, &setting),
             _ => pool::lower_line(lowering, &mut draft, &setting),
         }
     }
@@ -175,7 +194,7 @@ fn named(
             retry = read_retry(lowering, &setting).map_or(RouteRetry::Off, RouteRetry::Own);
             continue;
         }
-        if let (Lower::Inside, Sends::ToScripts(take)) = (setting.directive.lower, &mut sends) {
+        if let (Lower::Inside, Sends::ToScripts(take) | Sends::Questions { take, .. }) = (setting.directive.lower, &mut sends) {
             take(lowering, &setting);
             continue;
         }
@@ -186,7 +205,9 @@ fn named(
             diagnostic = diagnostic.label(pool.at.clone(), "the pool");
         }
         lowering.report(diagnostic.help(match sends {
-            Sends::Requests | Sends::Connections => "behind the name of a pool only `retry` can stand here",
+            Sends::Requests | Sends::Connections | Sends::Questions { .. } => {
+                "behind the name of a pool only `retry` can stand here"
+            }
             Sends::Copies => "behind the name of a pool no settings can stand here",
             Sends::ToScripts(_) => "behind the name of a pool only `env` and `retry` can stand here",
         }));

@@ -14,7 +14,7 @@ use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::spans::WrittenAddress;
 use crate::table::{Argument, Block, Kind, Place, Repeat};
-use crate::{log_in, reachability, redirects, step_order, traefik_rule};
+use crate::{log_in, reachability, redirects, sign_in, step_order, traefik_rule};
 use std::sync::Arc;
 use tidegate_model::{Route, RouteOptions, Scheme, Site, SiteAddress, Step};
 
@@ -85,6 +85,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     auth_any::check(lowering, line.children());
     redirects::check(lowering, &draft.routes, &addresses, !draft.steps.is_empty());
     log_in::check(lowering, line.children());
+    sign_in::check(lowering, line.children());
     step_order::check(lowering, (&draft.options, &draft.steps), &draft.routes);
     check_limits(lowering, std::iter::once(&*draft.steps).chain(draft.routes.iter().map(|route| &*route.steps)));
     let routes: Option<Vec<Route>> = draft.routes.into_iter().map(RouteDraft::finish).collect();

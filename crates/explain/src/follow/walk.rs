@@ -73,7 +73,7 @@ pub fn walk(
     let halt = apply_request(&steps, &mut Walk::default(), head, &context, &mut Scratch::default(), &mut limited);
     let after = match halt {
         Ok(Halt::Done(after)) => after,
-        Ok(Halt::Authenticate(_) | Halt::Verify(_) | Halt::LogIn(_) | Halt::CheckKey(_) | Halt::AnyOf(_)) => {
+        Ok(Halt::Authenticate(_) | Halt::Verify(_) | Halt::LogIn(_) | Halt::CheckKey(_) | Halt::AnyOf(_) | Halt::Ask(_)) => {
             return Ok(Ok(Walked::UpToLogIn));
         }
         Err(refusal) => return Ok(Err(refusal)),

@@ -25,10 +25,15 @@ fn asked(step: &Step, filled: &Filled) -> Option<String> {
         Step::Oidc(Some(oidc)) => Some(asked_at_provider(oidc, filled)),
         Step::ApiKey(Some(auth)) => Some(asked_for_key(auth, filled)),
         Step::AuthAny(Some(any)) => Some(any_way(&any.ways, filled)),
+        Step::ForwardAuth(Some(auth)) => {
+            let pool = shortened(&filled.shown(&auth.pool.0));
+            Some(format!("`forward-auth` asks {pool} whether the request may go on: what it refuses is answered as it says"))
+        }
         Step::BasicAuth(None)
         | Step::Oidc(None)
         | Step::ApiKey(None)
         | Step::AuthAny(None)
+        | Step::ForwardAuth(None)
         | Step::Jwt(None)
         | Step::RequestHeader(_)
         | Step::ResponseHeader(_)

@@ -109,6 +109,7 @@ impl Way {
             | Step::Jwt(None)
             | Step::ApiKey(None)
             | Step::Oidc(_)
+            | Step::ForwardAuth(_)
             | Step::AuthAny(_)
             | Step::RequestHeader(_)
             | Step::ResponseHeader(_)
@@ -207,8 +208,7 @@ mod tests {
     use crate::refusal::{ApiKeyRefusal, Refusal, TokenRefusal};
     use tidegate_access::TokenFault;
     use tidegate_model::{
-        AccessRule, ApiKeyAuth, ApiKeyPlace, ApiKeySource, AuthAny, AuthUsers, BasicAuth, ClientAuthDemand, Jwt, Step,
-        TokenPlace,
+        AccessRule, ApiKeyAuth, ApiKeyPlace, ApiKeySource, AuthAny, AuthUsers, BasicAuth, ClientAuthDemand, Jwt, Step, TokenPlace,
     };
 
     fn allow(network: &str) -> Step {

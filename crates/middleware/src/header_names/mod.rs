@@ -87,7 +87,9 @@ fn names_of(step: &Step) -> Vec<&str> {
             auth.places.iter().filter_map(of_place).collect()
         }
         Step::AuthAny(Some(any)) => any.ways.iter().flat_map(names_of).collect(),
-        Step::Jwt(None)
+        // What it copies is taken out in all spellings before.
+        Step::ForwardAuth(_)
+        | Step::Jwt(None)
         | Step::Oidc(_)
         | Step::ApiKey(None)
         | Step::AuthAny(None)

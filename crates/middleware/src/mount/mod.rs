@@ -65,6 +65,7 @@ impl Mount {
                 | CompiledStep::Csrf(_)
                 | CompiledStep::Jwt(_)
                 | CompiledStep::Oidc(_)
+                | CompiledStep::ForwardAuth(_)
                 | CompiledStep::ApiKey(_)
                 | CompiledStep::AuthAny(_)
                 | CompiledStep::ClientAuth

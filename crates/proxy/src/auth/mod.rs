@@ -1,8 +1,10 @@
 //! Who a client is, on the request path. `basic-auth`: whether a client's name and password are right is known from
 //! before, or is asked of threads that have the time to find out. The request waits meanwhile, its worker does not.
 //! What clients send is read in `middleware::basic_auth`, what fits is decided in `passwords`. `jwt` is in `token`,
-//! `api-key` in `api_key`, `oidc` in a folder of its own, and several ways of which one is enough in `any`.
+//! `api-key` in `api_key`, `oidc` in a folder of its own, several ways of which one is
+//! enough in `any`, and what servers of `forward-auth` have allowed in `allowed`.
 
+mod allowed;
 mod any;
 mod api_key;
 mod keys;
@@ -11,6 +13,8 @@ mod token;
 mod user_list;
 mod verifier;
 
+pub(crate) use allowed::digest;
+pub use allowed::{Allowed, AllowedRequests};
 pub(crate) use any::{WaysTried, try_ways};
 pub(crate) use api_key::check_key;
 pub(crate) use keys::KeysTicket;
@@ -50,6 +54,8 @@ pub(crate) enum Awaited {
     Password(Ticket),
     Keys(KeysTicket),
     Session(OidcTicket),
+    /// What another server says.
+    Answer,
 }
 
 /// Who the client is, when that is known without waiting; otherwise what to wait for.

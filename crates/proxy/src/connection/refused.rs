@@ -35,6 +35,8 @@ impl<S: Sock> Connection<S> {
             request_bytes: 0,
             response_bytes,
             duration_us,
+            auth_status: None,
+            auth_us: None,
             queue_us: None,
             upstream: None,
             retries: 0,

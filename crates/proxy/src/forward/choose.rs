@@ -4,16 +4,18 @@
 use super::Forwarding;
 use crate::failure::Failure;
 use crate::surroundings::{context, key_hash};
+use crate::worker::Worker;
 use std::cell::Cell;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tidegate_balancing::Draw;
-use tidegate_exchange::unless_gone;
+use tidegate_exchange::{Exchange, unless_gone};
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Sock, rt};
 use tidegate_upstream::awaited::wait_for_server;
 use tidegate_upstream::choose::{Choice, NoChoice, choose_at, own_server, unserved};
+use tidegate_upstream::fault::UpstreamFault;
 use tidegate_upstream::pool::{Queued, WorkerPool};
 
 /// How often a request in the queue looks itself whether a server has come into use.
@@ -73,48 +75,74 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         Ok(waited)
     }
 
-    /// Waits in the queue until a server has a permit, for `queue-timeout` at most. A pool that gets other servers
-    /// meanwhile is taken for the one before, as long as none of its servers was tried.
+    /// Waits in the queue, unless the client leaves.
     pub(super) async fn wait_for_permit(&mut self, pool: &mut Rc<WorkerPool<S>>, tried: &[usize]) -> Result<Choice, Failure> {
-        let shared = pool.compiled.shared.clone();
-        let bounds = pool.compiled.model.bounds;
-        let worker = self.connection.worker.index;
-        let until = rt::now() + bounds.queue_timeout;
-        let Some(ticket) = shared.queue.join(worker, bounds.queue) else {
-            pool.metrics.queue_refused.increment();
-            return Err(unserved(pool, UpstreamError::PoolFull).into());
-        };
-        let queued = Queued::new(&pool.metrics);
-        let mut is_called = false;
-        loop {
-            if tried.is_empty()
-                && let Some(newer) = self.connection.worker.newer_pool(pool)
-            {
-                self.way.pool = Some(newer.clone());
-                *pool = newer;
-                is_called = true;
-            }
-            if is_called || ticket.is_first() {
-                match self.choose_at(pool, tried, rt::now()) {
-                    Ok(choice) => {
-                        self.exchange.record.queued(queued.waited());
-                        return Ok(choice);
-                    }
-                    Err(NoChoice::NoServer) => return Err(unserved(pool, UpstreamError::NoServer).into()),
-                    // What is free is of no use to this one, which belongs to another server: those behind it are
-                    // asked.
-                    Err(NoChoice::Full) if is_called => ticket.pass_on(),
-                    Err(NoChoice::Full) => {}
-                }
-            }
-            let left = until.saturating_duration_since(rt::now());
-            if left.is_zero() {
-                self.exchange.record.queued(queued.waited());
-                return Err(unserved(pool, UpstreamError::QueueTimeout).into());
-            }
+        let connection = self.connection;
+        let Exchange { head, record, client_ip, hop, responder, .. } = &mut *self.exchange;
+        let waited = Cell::new(None);
+        let choice = {
+            let (head, record, client_ip, upgrade) = (&*head, &*record, *client_ip, hop.upgrade);
+            let choose = |pool: &WorkerPool<S>| {
+                let key_hash = || key_hash(pool, &context(connection, None::<&WorkerPool<S>>, record, client_ip, upgrade), head);
+                let key_hash = if pool.compiled.hash.is_none() { 0 } else { key_hash() };
+                let draw = Draw { key_hash, random: connection.worker.random(), now: rt::now(), tried };
+                choose_at(pool, own_server(pool, head), draw)
+            };
+            let waiting = wait_in_queue(&connection.worker, pool, tried, choose, &waited);
             // Nobody reads the request's body meanwhile, so nobody else would notice that its client has left.
-            let waiting = rt::timeout(left.min(QUEUE_POLL), ticket.wait());
-            is_called = unless_gone(&mut self.exchange.responder, &Cell::new(true), pin!(waiting)).await?.is_some();
+            unless_gone(responder, &Cell::new(true), pin!(waiting)).await
+        };
+        self.way.pool = Some(pool.clone());
+        if let Some(waited) = waited.get() {
+            self.exchange.record.queued(waited);
         }
+        Ok(choice??)
+    }
+}
+
+/// Waits in the queue until a server has a permit, for `queue-timeout` at most. A pool that gets other servers
+/// meanwhile is taken for the one before, as long as none of its servers was tried. `waited` is set where a place in the
+/// queue was had to the end.
+pub(super) async fn wait_in_queue<S: Sock>(
+    worker: &Worker<S>,
+    pool: &mut Rc<WorkerPool<S>>,
+    tried: &[usize],
+    choose: impl Fn(&WorkerPool<S>) -> Result<Choice, NoChoice>,
+    waited: &Cell<Option<Duration>>,
+) -> Result<Choice, UpstreamFault> {
+    let shared = pool.compiled.shared.clone();
+    let bounds = pool.compiled.model.bounds;
+    let until = rt::now() + bounds.queue_timeout;
+    let Some(ticket) = shared.queue.join(worker.index, bounds.queue) else {
+        pool.metrics.queue_refused.increment();
+        return Err(unserved(pool, UpstreamError::PoolFull));
+    };
+    let queued = Queued::new(&pool.metrics);
+    let mut is_called = false;
+    loop {
+        if tried.is_empty()
+            && let Some(newer) = worker.newer_pool(pool)
+        {
+            *pool = newer;
+            is_called = true;
+        }
+        if is_called || ticket.is_first() {
+            match choose(pool) {
+                Ok(choice) => {
+                    waited.set(Some(queued.waited()));
+                    return Ok(choice);
+                }
+                Err(NoChoice::NoServer) => return Err(unserved(pool, UpstreamError::NoServer)),
+                // What is free is of no use to this one, which belongs to another server: those behind it are asked.
+                Err(NoChoice::Full) if is_called => ticket.pass_on(),
+                Err(NoChoice::Full) => {}
+            }
+        }
+        let left = until.saturating_duration_since(rt::now());
+        if left.is_zero() {
+            waited.set(Some(queued.waited()));
+            return Err(unserved(pool, UpstreamError::QueueTimeout));
+        }
+        is_called = rt::timeout(left.min(QUEUE_POLL), ticket.wait()).await.is_some();
     }
 }

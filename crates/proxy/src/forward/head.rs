@@ -2,6 +2,7 @@
 
 use super::Forwarding;
 use super::websocket::kind_of_upgrade;
+use crate::connection::Connection;
 use crate::request_ids;
 use tidegate_exchange::Pooled;
 use tidegate_exchange::forwarded::tell_certificate;
@@ -10,7 +11,7 @@ use tidegate_upstream::call::ScriptRequest;
 use tidegate_upstream::connect::Upgrade;
 use tidegate_upstream::pool::WorkerPool;
 use tidegate_wire::BodyFraming;
-use tidegate_wire::head::HeaderId;
+use tidegate_wire::head::{HeaderId, RequestHead};
 
 /// What was settled about the request before the first attempt.
 pub(super) struct Plan {
@@ -77,31 +78,35 @@ impl<S: Sock> Forwarding<'_, '_, S> {
     /// Says who asked, how and for what. A trusted proxy's word is kept and added to, and so is what a step has set;
     /// what an untrusted client said of itself is gone since its head was received.
     fn set_forwarded_fields(&mut self) {
-        let connection = self.connection;
-        let port = connection.destination_port();
-        let scheme = self.connection.scheme();
-        let authority = self.exchange.head.authority;
-        let fields = &mut self.exchange.head.fields;
-        let peer = connection.client_ip_text();
-        if fields.has(HeaderId::XForwardedFor) {
-            let mut chain: Pooled<Vec<u8>> = Pooled::take();
-            for value in fields.all(HeaderId::XForwardedFor) {
-                chain.extend_from_slice(value);
-                chain.extend_from_slice(b", ");
-            }
-            chain.extend_from_slice(peer);
-            fields.set(b"x-forwarded-for", &chain);
-        } else {
-            fields.push_id(HeaderId::XForwardedFor, peer);
+        set_forwarded_fields(self.connection, &mut self.exchange.head);
+    }
+}
+
+/// As an upstream is told it.
+pub(crate) fn set_forwarded_fields<S: Sock>(connection: &Connection<S>, head: &mut RequestHead) {
+    let port = connection.destination_port();
+    let scheme = connection.scheme();
+    let authority = head.authority;
+    let fields = &mut head.fields;
+    let peer = connection.client_ip_text();
+    if fields.has(HeaderId::XForwardedFor) {
+        let mut chain: Pooled<Vec<u8>> = Pooled::take();
+        for value in fields.all(HeaderId::XForwardedFor) {
+            chain.extend_from_slice(value);
+            chain.extend_from_slice(b", ");
         }
-        if !fields.has(HeaderId::XForwardedProto) {
-            fields.push_id(HeaderId::XForwardedProto, scheme.as_str().as_bytes());
-        }
-        if !fields.has(HeaderId::XForwardedHost) && authority.len > 0 {
-            fields.push_copy(HeaderId::XForwardedHost, authority);
-        }
-        if !fields.has(HeaderId::XForwardedPort) {
-            fields.push_id(HeaderId::XForwardedPort, itoa::Buffer::new().format(port).as_bytes());
-        }
+        chain.extend_from_slice(peer);
+        fields.set(b"x-forwarded-for", &chain);
+    } else {
+        fields.push_id(HeaderId::XForwardedFor, peer);
+    }
+    if !fields.has(HeaderId::XForwardedProto) {
+        fields.push_id(HeaderId::XForwardedProto, scheme.as_str().as_bytes());
+    }
+    if !fields.has(HeaderId::XForwardedHost) && authority.len > 0 {
+        fields.push_copy(HeaderId::XForwardedHost, authority);
+    }
+    if !fields.has(HeaderId::XForwardedPort) {
+        fields.push_id(HeaderId::XForwardedPort, itoa::Buffer::new().format(port).as_bytes());
     }
 }

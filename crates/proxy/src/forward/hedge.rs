@@ -55,6 +55,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         // A copy: whenever the race is ended from outside, the request still knows what it was.
         let mut head: Pooled<RequestHead> = Pooled::take();
         head.copy_from(&self.exchange.head);
+        let opener = self.opener(attempt.pool());
         let whole = Whole {
             head: &head,
             body: &[],
@@ -62,7 +63,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
             wants_trailers: plan.trailers_wanted || plan.grpc,
             script: plan.script.as_deref(),
             need,
-            opener: self.opener(attempt.pool()),
+            opener: &|| opener.clone(),
             timeouts: self.timeouts(&pool),
         };
         self.race_of(&pool, attempt, &whole, after, tries).await

@@ -385,7 +385,7 @@ impl<S: Sock> Errand<S> for Copying<'_, S> {
             is_chunked: false,
             wants_trailers: facts.trailers_wanted || facts.is_grpc,
             need: Need { prefers_h2: facts.is_grpc, ..target.need },
-            opener: target.opener.clone(),
+            opener: &|| target.opener.clone(),
             timeouts: pool.compiled.model.timeouts,
         };
         let outcome = match begin(pool, attempt.position(), &whole, None).await {

@@ -1,6 +1,7 @@
 //! Between a request and its upstream: prepare the head, choose a server, take or open a connection, send, stream both
 //! bodies, and try again where that is safe. The second half of `request`, which stands above it.
 
+mod asking;
 pub(crate) mod body;
 mod choose;
 pub(crate) mod collected;
@@ -14,8 +15,10 @@ pub(crate) mod retry;
 mod sent_file;
 mod websocket;
 
+pub(crate) use self::asking::{Asking, AuthAnswer, Told};
 use self::body::{BodyTerms, TrailerPass, both, pump_body, send_held};
 use self::head::Plan;
+pub(crate) use self::head::set_forwarded_fields;
 use self::mirror::Copies;
 pub(crate) use self::replay::Replay;
 use self::reply::Replied;
@@ -33,12 +36,12 @@ use crate::surroundings::Surroundings;
 use crate::tunnel::{self, Farewell, Parting, Side, TunnelBytes};
 use crate::worker_snapshot::{Settings, WorkerSite};
 use std::cell::Cell;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tidegate_exchange::pace::Pace;
-use tidegate_exchange::{BodyReader, ClientFault, Exchange, unless_gone};
+use tidegate_exchange::{BodyReader, ClientFault, Exchange, Record, unless_gone};
 use tidegate_middleware::Refusal;
 use tidegate_model::{Retry, Timeouts};
 use tidegate_telemetry::UpstreamError;
@@ -350,21 +353,7 @@ impl<'r, 'c, S: Sock> Forwarding<'r, 'c, S> {
 
     fn note_failure(&self, attempt: &Attempt<S>, failure: Failure, was: Was) {
         let Failure::Upstream(fault) = failure else { return };
-        attempt.note(fault, was);
-        let pool = attempt.pool();
-        // Logged with its cause where the connection was opened; a status stands in the access log.
-        let is_logged = matches!(fault.error, UpstreamError::ConnectFailed | UpstreamError::TlsFailed | UpstreamError::BadStatus);
-        let is_of_server =
-            !matches!(fault.error, UpstreamError::PoolFull | UpstreamError::QueueTimeout | UpstreamError::RequestHeadTooLarge);
-        // By GOAWAY or REFUSED_STREAM a server says that it has not looked at the request: it is asked again.
-        let is_polite = was.is_race(fault) && !fault.progress.has_reached_server();
-        if is_logged || !is_of_server || is_polite {
-            return;
-        }
-        if let Some(suppressed) = self.connection.worker.gates.upstream.allow(Instant::now()) {
-            let server = &pool.compiled.servers[attempt.position()].authority;
-            tracing::warn!(pool = %pool.compiled.name, %server, reason = fault.error.reason(), request_id = %self.request_id(), suppressed, "an upstream server failed");
-        }
+        note_fault(self.connection, &self.exchange.record, attempt, (fault, was));
     }
 
     /// The request's call on a connection that was taken for it.
@@ -386,23 +375,12 @@ impl<'r, 'c, S: Sock> Forwarding<'r, 'c, S> {
         Ok(self.call_on(attempt, opened??))
     }
 
-    /// For the log.
-    fn request_id(&self) -> String {
-        let record = &self.exchange.record;
-        record.request_id().see(record.given_id.as_deref(), str::to_owned)
-    }
-
     fn opener(&self, pool: &WorkerPool<S>) -> Opener {
-        let client = Rc::<ConnectionFacts>::downgrade(&self.connection.facts);
-        let id = self.request_id();
-        let introduction = introduction(self.connection, pool.compiled.model.send_proxy_protocol, &id);
-        Opener { request: Some(id.into()), introduction, ..Opener::new(self.connection.worker.random(), client) }
+        opener(self.connection, &self.exchange.record, pool)
     }
 
-    /// Who asks, for servers that are told. Behind a trusted proxy its port is the best that is known.
     fn client(&self) -> connect::Client {
-        let source = SocketAddr::new(self.exchange.client_ip, self.connection.client.port());
-        connect::Client { source, destination: self.connection.local_address() }
+        client_of(self.connection, self.exchange.client_ip)
     }
 
     /// The first piece of the body, from before or from the client; kept when the request may have to be sent again.
@@ -602,4 +580,42 @@ impl<'r, 'c, S: Sock> Forwarding<'r, 'c, S> {
             self.exchange.record.end_as(cut_by.reason());
         }
     }
+}
+
+/// An attempt failed: what becomes of its server by that, and a line in the log where it says something.
+fn note_fault<S: Sock>(connection: &Connection<S>, record: &Record, attempt: &Attempt<S>, (fault, was): (UpstreamFault, Was)) {
+    attempt.note(fault, was);
+    let pool = attempt.pool();
+    // Logged with its cause where the connection was opened; a status stands in the access log.
+    let is_logged = matches!(fault.error, UpstreamError::ConnectFailed | UpstreamError::TlsFailed | UpstreamError::BadStatus);
+    let is_of_server =
+        !matches!(fault.error, UpstreamError::PoolFull | UpstreamError::QueueTimeout | UpstreamError::RequestHeadTooLarge);
+    // By GOAWAY or REFUSED_STREAM a server says that it has not looked at the request: it is asked again.
+    let is_polite = was.is_race(fault) && !fault.progress.has_reached_server();
+    if is_logged || !is_of_server || is_polite {
+        return;
+    }
+    if let Some(suppressed) = connection.worker.gates.upstream.allow(Instant::now()) {
+        let server = &pool.compiled.servers[attempt.position()].authority;
+        tracing::warn!(pool = %pool.compiled.name, %server, reason = fault.error.reason(), request_id = %request_id(record), suppressed, "an upstream server failed");
+    }
+}
+
+/// For the log.
+fn request_id(record: &Record) -> String {
+    record.request_id().see(record.given_id.as_deref(), str::to_owned)
+}
+
+/// Who has connections opened for a request of that record.
+fn opener<S: Sock>(connection: &Connection<S>, record: &Record, pool: &WorkerPool<S>) -> Opener {
+    let client = Rc::<ConnectionFacts>::downgrade(&connection.facts);
+    let id = request_id(record);
+    let introduction = introduction(connection, pool.compiled.model.send_proxy_protocol, &id);
+    Opener { request: Some(id.into()), introduction, ..Opener::new(connection.worker.random(), client) }
+}
+
+/// Who asks, for servers that are told. Behind a trusted proxy its port is the best that is known.
+fn client_of<S: Sock>(connection: &Connection<S>, client_ip: IpAddr) -> connect::Client {
+    let source = SocketAddr::new(client_ip, connection.client.port());
+    connect::Client { source, destination: connection.local_address() }
 }

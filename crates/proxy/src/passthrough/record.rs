@@ -93,6 +93,8 @@ impl<'c, S: Sock> PassRecord<'c, S> {
             response_bytes: self.bytes.upstream.get(),
             duration_us,
             upstream: upstream.map(|server| RecordUpstream::asked(&server.authority)),
+            auth_status: None,
+            auth_us: None,
             queue_us: None,
             retries: self.attempts.saturating_sub(1),
             tls: None,

@@ -2,6 +2,7 @@
 //! refuses. What each step does is in `middleware`; the flow around this is in `request`.
 
 use super::Request;
+use super::asked::Asked;
 use crate::answering::answer_refusal_with;
 use crate::auth::oidc::{OidcNews, OidcTicket, answer_address, await_session, check_session, send_redirect};
 use crate::auth::{Awaited, Patience, Standing, WaysTried, await_keys, await_log_in, check_key, log_in, try_ways, verify_token};
@@ -77,6 +78,11 @@ impl<S: Sock> Request<'_, '_, S> {
                         return Ok(Ran::Stands(Box::new(Standing { walk, awaited: Awaited::Session(ticket), tried: None })));
                     }
                 }
+                Halt::Ask(auth) => {
+                    if !self.recall(route, auth) {
+                        return Ok(Ran::Stands(Box::new(Standing { walk, awaited: Awaited::Answer, tried: None })));
+                    }
+                }
                 Halt::CheckKey(auth) => {
                     let (exchange, around) = self.parts();
                     check_key(exchange, around, auth)?;
@@ -137,6 +143,11 @@ impl<S: Sock> Request<'_, '_, S> {
                         Err(refusal) => Err(refusal),
                     },
                     Err(refusal) => Err(refusal),
+                },
+                Awaited::Answer => match Box::pin(self.ask_auth_server(route)).await? {
+                    Asked::GoesOn => Ok(()),
+                    Asked::Answered => return Ok(false),
+                    Asked::Refused(refusal) => Err(refusal),
                 },
             };
             let any = tried.and_then(|tried| Some((any_of(route)?, tried)));

@@ -3,7 +3,7 @@
 //!
 //! Keys of the JSON form, in this order; those marked `?` are left out when there is nothing to say:
 //! `time` `request_id`? `trace_id`? `client_ip` `client_port` `user`? `site`? `route`? `method` `scheme` `host` `path`
-//! `query`? `protocol` `status`? `request_bytes` `response_bytes` `duration_us` `queue_us`? `pool`? `upstream`?
+//! `query`? `protocol` `status`? `request_bytes` `response_bytes` `duration_us` `auth_status`? `auth_us`? `queue_us`? `pool`? `upstream`?
 //! `upstream_status`? `upstream_protocol`? `upstream_connect_us`? `upstream_tls_us`? `upstream_first_byte_us`?
 //! `upstream_body_us`? `upstream_reused`? `retries`? `cache`? `tls_version`? `tls_cipher`? `tls_sni`? `tls_resumed`?
 //! `referer`? `user_agent`? `reason`? `setting`?, and behind them those of the request's route.
@@ -129,6 +129,8 @@ fn push_json_own(line: &mut Vec<u8>, name: &str, value: &[u8]) {
 }
 
 fn push_json_upstream(line: &mut Vec<u8>, record: &AccessRecord<'_>) {
+    push_some(line, br#","auth_status":"#, record.auth_status);
+    push_some(line, br#","auth_us":"#, record.auth_us);
     push_some(line, br#","queue_us":"#, record.queue_us);
     push_json_optional(line, br#","pool":""#, record.pool.unwrap_or_default().as_bytes());
     if let Some(upstream) = &record.upstream {
@@ -283,6 +285,8 @@ fn push_log_field(line: &mut Vec<u8>, second: &mut SecondText, field: LogField, 
             push_number_or_dash(line, record.upstream.and_then(|upstream| upstream.first_byte_us));
         }
         LogField::UpstreamBodyUs => push_number_or_dash(line, record.upstream.and_then(|upstream| upstream.body_us)),
+        LogField::AuthStatus => push_number_or_dash(line, record.auth_status),
+        LogField::AuthUs => push_number_or_dash(line, record.auth_us),
         LogField::RequestBytes => push_number(line, b"", record.request_bytes),
         LogField::ResponseBytes => push_number(line, b"", record.response_bytes),
         LogField::DurationUs => push_number(line, b"", record.duration_us),

@@ -41,6 +41,9 @@ pub struct AccessRecord<'a> {
     pub duration_us: u64,
     /// In queues for a server, of a request that had to wait.
     pub queue_us: Option<u64>,
+    /// What the server of a `forward-auth` has answered, and how long all attempts took.
+    pub auth_status: Option<u16>,
+    pub auth_us: Option<u64>,
     pub upstream: Option<RecordUpstream<'a>>,
     /// Attempts after the first.
     pub retries: u32,

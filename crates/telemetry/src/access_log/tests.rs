@@ -38,6 +38,8 @@ pub(super) fn plain() -> AccessRecord<'static> {
         request_bytes: 0,
         response_bytes: 2048,
         duration_us: 512,
+        auth_status: None,
+        auth_us: None,
         queue_us: None,
         upstream: None,
         retries: 0,
@@ -107,6 +109,8 @@ fn what_a_request_met_on_its_way_stands_in_its_line_where_there_is_something_to_
     let record = AccessRecord {
         trace_id: b"0af7651916cd43dd8448eb211c80319c",
         route: "cart",
+        auth_status: None,
+        auth_us: None,
         queue_us: Some(5),
         upstream: Some(upstream),
         ..plain()
@@ -245,9 +249,12 @@ fn template_lines() {
     let log_only: Vec<String> = model::LogField::NAMES.iter().flat_map(|(name, _)| [format!("{{{name}}}"), " ".into()]).collect();
     let log_only: Vec<&str> = log_only.iter().map(String::as_str).collect();
     let time = "2026-11-20T11:15:57.123Z";
-    check(&plain(), &log_only, &format!("{time} - HTTP/1.1 200 0 2048 512 - 0 - - - - - - - - - -"));
-    let full_line = format!("{time} https://example.com HTTP/1.1 200 0 2048 512 api 1 first_byte_timeout - - - - - - - 300 -");
+    check(&plain(), &log_only, &format!("{time} - HTTP/1.1 200 0 2048 512 - 0 - - - - - - - - - - - -"));
+    let full_line =
+        format!("{time} https://example.com HTTP/1.1 200 0 2048 512 api 1 first_byte_timeout - - - - - - - 300 - - -");
     check(&full(), &log_only, &full_line);
+    let asked = AccessRecord { auth_status: Some(401), auth_us: Some(7), ..plain() };
+    check(&asked, &["{auth_status}", " ", "{auth_us}"], "401 7");
     check(&AccessRecord { host: b"a\nb", ..plain() }, &["two\nlines ", "{host}"], r"two lines a\x0ab");
 }
 

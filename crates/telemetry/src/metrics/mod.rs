@@ -38,7 +38,7 @@ pub use histogram::{Histogram, HistogramTotals};
 pub use log_ins::LogInMetrics;
 pub use memory::MemoryMetrics;
 pub use number::{Counter, Gauge, SharedNumber};
-pub use pool::{MirrorResult, PoolMetrics, PoolTotals, UpstreamError, UpstreamTime};
+pub use pool::{AuthResult, MirrorResult, PoolMetrics, PoolTotals, UpstreamError, UpstreamTime};
 pub use reason::{REASONS_MAX, ReasonCounters};
 pub use registry::{
     DISCOVERY_SERIES_MAX, POOL_SERIES_MAX, Registry, SERVER_SERIES_MAX, SITE_SERIES_MAX, SITES_COUNTED_MAX, Traffic,

@@ -101,6 +101,26 @@ impl MirrorResult {
     }
 }
 
+/// What became of a question about a request, to the pool of a `forward-auth`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
+pub enum AuthResult {
+    /// The request went on.
+    Allowed,
+    /// As before, by an answer that is remembered.
+    Remembered,
+    /// The answer was the client's.
+    Refused,
+    /// There was none that can be used.
+    Failed,
+}
+
+impl AuthResult {
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+}
+
 /// **Single writer**. Aligned so that two workers' numbers never share a pair of cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -130,6 +150,7 @@ pub struct PoolMetrics {
     pub connections_idle: Gauge,
     errors: [Counter; UpstreamError::ALL.len()],
     mirrored: [Counter; MirrorResult::VARIANTS.len()],
+    asked: [Counter; AuthResult::VARIANTS.len()],
     times: [OnceLock<Box<Histogram>>; UpstreamTime::VARIANTS.len()],
 }
 
@@ -158,6 +179,11 @@ impl PoolMetrics {
         self.mirrored[result as usize].increment();
     }
 
+    /// The pool was asked about a request.
+    pub fn asked(&self, result: AuthResult) {
+        self.asked[result as usize].increment();
+    }
+
     #[inline]
     pub fn record(&self, time: UpstreamTime, took: Duration) {
         self.times[time as usize].get_or_init(Box::default).record(took);
@@ -181,6 +207,7 @@ pub struct PoolTotals {
     pub connections_idle: i64,
     pub errors: [u64; UpstreamError::ALL.len()],
     pub mirrored: [u64; MirrorResult::VARIANTS.len()],
+    pub asked: [u64; AuthResult::VARIANTS.len()],
     pub(super) times: [HistogramTotals; UpstreamTime::VARIANTS.len()],
 }
 
@@ -202,6 +229,9 @@ impl PoolTotals {
             *total += counter.value();
         }
         for (total, counter) in self.mirrored.iter_mut().zip(&pool.mirrored) {
+            *total += counter.value();
+        }
+        for (total, counter) in self.asked.iter_mut().zip(&pool.asked) {
             *total += counter.value();
         }
         for (totals, time) in self.times.iter_mut().zip(&pool.times) {

@@ -11,7 +11,7 @@ use super::histogram::HistogramTotals;
 use super::log_ins::LogInMetrics;
 use super::memory::MemoryMetrics;
 use super::number::SharedNumber;
-use super::pool::{MirrorResult, PoolTotals, UpstreamError, UpstreamTime};
+use super::pool::{AuthResult, MirrorResult, PoolTotals, UpstreamError, UpstreamTime};
 use super::registry::{Registry, Totals};
 use super::server::ServerTotals;
 use super::server_state::ServerStateMetrics;
@@ -210,6 +210,12 @@ fn render_pools(text: &mut Text, pools: &[(Arc<str>, PoolTotals)]) {
     });
     let help = "Requests that were to be copied to a pool, by what became of the copy.";
     text.each("tidegate_mirror_requests_total", help, mirrored);
+    let asked = pools.iter().flat_map(|(pool, numbers)| {
+        let counted = AuthResult::VARIANTS.iter().zip(numbers.asked).filter(|(_, count)| *count > 0);
+        counted.map(|(result, count)| ([("pool", &**pool), ("result", result.as_str())], count))
+    });
+    let help = "Requests that a pool was asked about by `forward-auth`, by what came of it.";
+    text.each("tidegate_forward_auth_requests_total", help, asked);
 }
 
 fn render_upstream_times(text: &mut Text, pools: &[(Arc<str>, PoolTotals)]) {

@@ -371,8 +371,7 @@ pub static SAID: &[Said] = &[
     ),
     (
         &["auth_request", "auth_request_set", "forwardAuth", "ext_authz", "authelia", "authentik"],
-        "asking another server who may come in is not available in this version; what is: `basic-auth file=\"/etc/tidegate/htpasswd\"`, `jwt jwks=\"…\"`, `allow \"10.0.0.0/8\"`, \
-         and certificates of clients in the site's `tls`",
+        "another server is asked who may come in with `forward-auth`, as in `forward-auth \"http://127.0.0.1:9091\" preset=\"authelia\"`",
     ),
     (
         &["oauth2", "auth_oidc", "oidc_provider", "mod_auth_openidc"],

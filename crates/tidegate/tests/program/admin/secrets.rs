@@ -60,6 +60,7 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
             "step.fastcgi root",
             "step.fastcgi servers",
             "step.files folder",
+            "step.forward-auth servers",
             "step.jwt issuer",
             "step.jwt jwks",
             "oidc.parameter name",

@@ -1,0 +1,140 @@
+//! `forward-auth`: what another server is asked about a request, what its answer means, and what becomes of both. Who
+//! asks it, and waits, is `proxy`.
+
+mod check;
+mod meaning;
+mod patterns;
+mod question;
+mod return_address;
+
+pub use self::check::{CHECK_PATH, CheckFacts, read_check, write_check};
+pub use self::meaning::{AuthFault, AuthMeaning};
+pub use self::question::QuestionOf;
+
+use self::patterns::FieldPatterns;
+use self::return_address::is_navigation;
+use crate::context::View;
+use crate::template::{CompiledTemplate, Target};
+use tidegate_model::{ForwardAuth, Step};
+use tidegate_wire::head::{Fields, HeaderId, RequestHead, ResponseHead};
+
+#[derive(Debug)]
+pub struct CompiledForwardAuth {
+    pub settings: ForwardAuth,
+    request_fields: Option<FieldPatterns>,
+    copied: FieldPatterns,
+    /// Names of cookies, which have case. Empty is all of them.
+    cookies: Option<FieldPatterns>,
+    key: Option<CompiledTemplate>,
+}
+
+/// All of it is made of its settings.
+impl PartialEq for CompiledForwardAuth {
+    fn eq(&self, other: &CompiledForwardAuth) -> bool {
+        self.settings == other.settings
+    }
+}
+
+impl Eq for CompiledForwardAuth {}
+
+impl CompiledForwardAuth {
+    pub fn new(auth: &ForwardAuth) -> CompiledForwardAuth {
+        CompiledForwardAuth {
+            request_fields: auth.request_fields.as_deref().map(FieldPatterns::new),
+            copied: FieldPatterns::new(&auth.copied),
+            cookies: auth.cookies.as_deref().map(FieldPatterns::new),
+            key: auth.remembers.as_ref().map(|remembered| CompiledTemplate::new(&remembered.key, Target::Text)),
+            settings: auth.clone(),
+        }
+    }
+
+    /// What good answers are remembered by. False: this one is asked about.
+    pub fn write_key(&self, view: View<'_>, key: &mut Vec<u8>) -> bool {
+        let before = key.len();
+        if let Some(template) = &self.key {
+            template.render(view, key);
+        }
+        key.len() > before
+    }
+
+    /// What the upstream is told of a good answer, each by its name.
+    pub fn each_copied<'a>(&self, answer: &'a ResponseHead, mut see: impl FnMut(&'a [u8], &'a [u8])) {
+        if !self.copied.is_empty() {
+            answer
+                .fields
+                .iter()
+                .filter(|(name, _)| self.copied.has(name) && may_be_copied(name))
+                .for_each(|(name, value)| see(name, value));
+        }
+    }
+
+    /// What the client says in the name of the auth server, or what another answer has said before.
+    pub fn remove_copied(&self, fields: &mut Fields) {
+        if !self.copied.is_empty() {
+            fields.remove_where(|name| self.copied.is_like(name) && may_be_copied(name));
+        }
+    }
+
+    /// Cookies of a good answer that the client gets.
+    pub fn each_cookie<'a>(&self, answer: &'a ResponseHead, see: impl FnMut(&'a [u8])) {
+        let Some(cookies) = &self.cookies else { return };
+        let is_one = |cookie: &&[u8]| {
+            let name = cookie.split(|byte| *byte == b'=').next().unwrap_or_default().trim_ascii();
+            cookies.is_empty() || cookies.has_exactly(name)
+        };
+        answer.fields.all(HeaderId::SetCookie).filter(is_one).for_each(see);
+    }
+
+    /// Whether a good answer may set cookies.
+    pub fn sets_cookies(&self) -> bool {
+        self.cookies.is_some()
+    }
+
+    /// Who the client is, by a good answer.
+    pub fn user<'a>(&'a self, answer: &'a ResponseHead) -> Option<&'a [u8]> {
+        let value = answer.fields.all_named(self.settings.user.as_ref()?.as_bytes()).next()?;
+        Some(value).filter(|value| !value.is_empty())
+    }
+
+    /// Where a browser goes that is not logged in. None: it gets the answer that there is.
+    pub fn sign_in_location(&self, of: &QuestionOf<'_>, head: &RequestHead) -> Option<Vec<u8>> {
+        let sign_in = self.settings.sign_in.as_ref().filter(|_| is_navigation(head))?;
+        Some(return_address::location(sign_in, of))
+    }
+}
+
+/// What an answer can never say to an upstream, whichever pattern it fits: what frames the message or holds for its
+/// connection, and what says where the request goes.
+pub(crate) fn may_be_copied(name: &[u8]) -> bool {
+    match HeaderId::of(name) {
+        HeaderId::Host
+        | HeaderId::Connection
+        | HeaderId::ContentLength
+        | HeaderId::ContentType
+        | HeaderId::ContentEncoding
+        | HeaderId::TransferEncoding
+        | HeaderId::KeepAlive
+        | HeaderId::ProxyConnection
+        | HeaderId::ProxyAuthenticate
+        | HeaderId::Te
+        | HeaderId::Trailer
+        | HeaderId::Upgrade
+        | HeaderId::Http2Settings
+        | HeaderId::Expect
+        | HeaderId::Date
+        | HeaderId::SetCookie => false,
+        _ => true,
+    }
+}
+
+/// The step that counts among those of a site and of one of its routes.
+pub fn forward_auth_of<'s>(site_steps: &'s [Step], route_steps: &'s [Step]) -> Option<&'s ForwardAuth> {
+    let last = site_steps.iter().chain(route_steps).rev().find_map(|step| match step {
+        Step::ForwardAuth(auth) => Some(auth),
+        _ => None,
+    });
+    last.and_then(Option::as_deref)
+}
+
+#[cfg(test)]
+mod tests;
