@@ -15,7 +15,7 @@ pub const EXT_AUTHZ: Application = Application {
     act,
 };
 
-const MODULES: &[&str] = &["google.golang.org/grpc@v1.82.1", "github.com/envoyproxy/go-control-plane/envoy@GO_CONTROL_PLANE"];
+const MODULES: &[&str] = &["google.golang.org/grpc@v1.82.1", "github.com/envoyproxy/go-control-plane/envoy@v1.40.0"];
 
 fn install(cache: &Cache) -> Result<(), String> {
     cache.go_program("ext-authz", include_str!("../../programs/ext-authz/main.go"), MODULES)

@@ -268,7 +268,7 @@ fn patterns(lowering: &mut Lowering<'_>, line: &Line<'_>, names: Names) -> Vec<N
     for text in line.read_arguments(lowering).into_iter().map(Read::text) {
         let pattern = NamePattern::new(&text.value);
         let is_named = is_token(&pattern.text) && !pattern.text.contains('*') && pattern.text.len() <= NAME_BYTES_MAX;
-        let is_twice = patterns.iter().any(|known| *known == pattern);
+        let is_twice = patterns.contains(&pattern);
         if !is_named || pattern.is_prefix && pattern.text.len() < PREFIX_BYTES_MIN {
             let message = format!("`{}` is not a name that `{}` can have", shortened(text.shown()), line.directive.name);
             let help = "a name, or at least two letters of its beginning and `*`, as in `X-Auth-*`";

@@ -106,25 +106,25 @@ impl CompiledForwardAuth {
 /// What an answer can never say to an upstream, whichever pattern it fits: what frames the message or holds for its
 /// connection, and what says where the request goes.
 pub(crate) fn may_be_copied(name: &[u8]) -> bool {
-    match HeaderId::of(name) {
+    !matches!(
+        HeaderId::of(name),
         HeaderId::Host
-        | HeaderId::Connection
-        | HeaderId::ContentLength
-        | HeaderId::ContentType
-        | HeaderId::ContentEncoding
-        | HeaderId::TransferEncoding
-        | HeaderId::KeepAlive
-        | HeaderId::ProxyConnection
-        | HeaderId::ProxyAuthenticate
-        | HeaderId::Te
-        | HeaderId::Trailer
-        | HeaderId::Upgrade
-        | HeaderId::Http2Settings
-        | HeaderId::Expect
-        | HeaderId::Date
-        | HeaderId::SetCookie => false,
-        _ => true,
-    }
+            | HeaderId::Connection
+            | HeaderId::ContentLength
+            | HeaderId::ContentType
+            | HeaderId::ContentEncoding
+            | HeaderId::TransferEncoding
+            | HeaderId::KeepAlive
+            | HeaderId::ProxyConnection
+            | HeaderId::ProxyAuthenticate
+            | HeaderId::Te
+            | HeaderId::Trailer
+            | HeaderId::Upgrade
+            | HeaderId::Http2Settings
+            | HeaderId::Expect
+            | HeaderId::Date
+            | HeaderId::SetCookie
+    )
 }
 
 /// The step that counts among those of a site and of one of its routes.

@@ -25,12 +25,15 @@ pub(crate) fn digest(pieces: &[&[u8]]) -> KeyDigest {
     context.finish().as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
+/// Name and value.
+type ToldField = (Box<[u8]>, Box<[u8]>);
+
 /// A good answer, as far as anything comes of it.
 #[derive(Debug)]
 pub struct Allowed {
     pub until: Instant,
     /// What the upstream is told.
-    pub fields: Vec<(Box<[u8]>, Box<[u8]>)>,
+    pub fields: Vec<ToldField>,
     pub identity: Option<Arc<Identity>>,
 }
 
