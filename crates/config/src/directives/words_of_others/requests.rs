@@ -362,7 +362,7 @@ pub static SAID: &[Said] = &[
         "`satisfy any` is `auth \"any\" { allow \"10.0.0.0/8\"; basic-auth file=\"/etc/tidegate/htpasswd\"; }`; that all of them have to be satisfied is so without a word",
     ),
     (
-        &["api_key_auth", "key-auth", "apiKey", "apiKeyAuth"],
+        &["api_key_auth", "key-auth", "apiKey"],
         "keys of programs are asked for with `api-key file=\"/etc/tidegate/keys\"`, and `tidegate hash-key NAME` makes one with its line",
     ),
     (
