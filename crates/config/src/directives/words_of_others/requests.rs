@@ -129,7 +129,7 @@ pub static SAID: &[Said] = &[
          `X-Forwarded-Proto` and what a WebSocket needs are sent without a word",
     ),
     (
-        &["underscores_in_headers", "headers_with_underscores_action", "headersWithUnderscoresAction"],
+        &["underscores_in_headers", "headers_with_underscores_action"],
         "names with underscores go on, but those that would be read as one that is set here; `header-names \"drop\"` drops them all, and `\"refuse\"` answers them with 400",
     ),
     (
