@@ -87,8 +87,8 @@ fn rule(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<AccessRule> {
         lowering
             .report(Diagnostic::error("too-many-networks", line.location(), message).help("join those that lie side by side"));
     }
-    let is_good = !lowering.has_errors_since(errors_before) && !(networks.is_empty() && maps.is_empty());
-    is_good.then_some(AccessRule { networks, maps })
+    let is_faulty = lowering.has_errors_since(errors_before) || networks.is_empty() && maps.is_empty();
+    (!is_faulty).then_some(AccessRule { networks, maps })
 }
 
 pub fn write(line: &mut Writer, AccessRule { networks, maps }: &AccessRule) {
