@@ -16,6 +16,7 @@ use crate::csrf::CompiledCsrf;
 use crate::header::CompiledHeaderChanges;
 use crate::jwt::CompiledJwt;
 use crate::limited::Limited;
+use crate::oidc::CompiledOidc;
 use crate::rate_limit::CompiledRateLimit;
 use crate::refusal::Refusal;
 use crate::rewrite::{AddPrefix, Rewrite, RewriteError, StripPrefix};
@@ -45,6 +46,8 @@ pub enum CompiledStep {
     BasicAuth(Box<CompiledBasicAuth>),
     /// At most one of a route. Whose key has signed a token is for the caller to find out.
     Jwt(Box<CompiledJwt>),
+    /// At most one of a route. What the client's cookies hold is for the caller to find out.
+    Oidc(Box<CompiledOidc>),
     /// At most one of a route. Whose key it is is for the caller to find out.
     ApiKey(Box<CompiledApiKey>),
     /// At most one of a route.
@@ -81,6 +84,7 @@ pub fn compile_steps(scope: Scope<'_>, site_steps: &[Step], route_steps: &[Step]
     };
     let last_auth = last(|step| matches!(step, Step::BasicAuth(_))).map(|(position, _)| position);
     let last_jwt = last(|step| matches!(step, Step::Jwt(_))).map(|(position, _)| position);
+    let last_oidc = last(|step| matches!(step, Step::Oidc(_))).map(|(position, _)| position);
     let last_api_key = last(|step| matches!(step, Step::ApiKey(_))).map(|(position, _)| position);
     let last_csrf = last(|step| matches!(step, Step::Csrf(_))).map(|(position, _)| position);
     let requires_certificate = requires_certificate(site_steps.iter().chain(route_steps));
@@ -109,6 +113,7 @@ pub fn compile_steps(scope: Scope<'_>, site_steps: &[Step], route_steps: &[Step]
             }
             Step::BasicAuth(_) => Some(position) != last_auth,
             Step::Jwt(_) => Some(position) != last_jwt,
+            Step::Oidc(_) => Some(position) != last_oidc,
             Step::ApiKey(_) => Some(position) != last_api_key,
             Step::AuthAny(_) => Some(position) != last_any,
             Step::Csrf(_) => Some(position) != last_csrf,
@@ -152,6 +157,8 @@ pub enum Halt<'s> {
     Authenticate(&'s CompiledBasicAuth),
     /// As with [`Authenticate`](Halt::Authenticate), by a token.
     Verify(&'s CompiledJwt),
+    /// As with [`Authenticate`](Halt::Authenticate), by a session of a log-in elsewhere.
+    LogIn(&'s CompiledOidc),
     /// As with [`Authenticate`](Halt::Authenticate), by a key.
     CheckKey(&'s CompiledApiKey),
     /// As with [`Authenticate`](Halt::Authenticate), by any of several ways.
@@ -209,6 +216,7 @@ pub fn apply_request<'s>(
                 walk.hides_credentials |= !jwt.settings.forwards;
                 return Ok(Halt::Verify(jwt));
             }
+            CompiledStep::Oidc(oidc) => return Ok(Halt::LogIn(oidc)),
             CompiledStep::ApiKey(auth) => {
                 auth.remove_look_alikes(head);
                 return Ok(Halt::CheckKey(auth));
@@ -250,6 +258,7 @@ pub fn apply_paths(
             | CompiledStep::Csrf(_)
             | CompiledStep::BasicAuth(_)
             | CompiledStep::Jwt(_)
+            | CompiledStep::Oidc(_)
             | CompiledStep::ApiKey(_)
             | CompiledStep::AuthAny(_)
             | CompiledStep::ClientAuth
@@ -283,6 +292,7 @@ pub fn changes_response(steps: &[CompiledStep]) -> bool {
         | CompiledStep::BasicAuth(_)
         | CompiledStep::ApiKey(_)
         | CompiledStep::AuthAny(_)
+        | CompiledStep::Oidc(_)
         | CompiledStep::Jwt(_) => false,
     })
 }
@@ -312,6 +322,7 @@ pub fn apply_response(
             | CompiledStep::Csrf(_)
             | CompiledStep::BasicAuth(_)
             | CompiledStep::Jwt(_)
+            | CompiledStep::Oidc(_)
             | CompiledStep::ApiKey(_)
             | CompiledStep::AuthAny(_)
             | CompiledStep::ClientAuth
@@ -344,6 +355,7 @@ impl CompiledStep {
             }
             Step::BasicAuth(Some(auth)) => CompiledStep::BasicAuth(Box::new(CompiledBasicAuth::new(auth))),
             Step::Jwt(Some(jwt)) => CompiledStep::Jwt(Box::new(CompiledJwt::new(jwt))),
+            Step::Oidc(Some(oidc)) => CompiledStep::Oidc(Box::new(CompiledOidc::new(oidc))),
             Step::ApiKey(Some(auth)) => CompiledStep::ApiKey(Box::new(CompiledApiKey::new(auth))),
             Step::AuthAny(Some(any)) => CompiledStep::AuthAny(Box::new(CompiledAuthAny::new(any)?)),
             Step::ClientAuth(_) => CompiledStep::ClientAuth,
@@ -353,6 +365,7 @@ impl CompiledStep {
             | Step::BasicAuth(None)
             | Step::Csrf(None)
             | Step::Jwt(None)
+            | Step::Oidc(None)
             | Step::ApiKey(None)
             | Step::AuthAny(None) => return Ok(None),
         }))
@@ -375,12 +388,21 @@ pub fn compiled_jwt_of(steps: &[CompiledStep]) -> Option<&CompiledJwt> {
     })
 }
 
+/// The `oidc` among compiled steps, if there is one.
+pub fn compiled_oidc_of(steps: &[CompiledStep]) -> Option<&CompiledOidc> {
+    steps.iter().find_map(|step| match step {
+        CompiledStep::Oidc(oidc) => Some(&**oidc),
+        _ => None,
+    })
+}
+
 /// The values of `WWW-Authenticate` beside a refusal: those of the step that it is of.
 pub fn log_in_challenges(steps: &[CompiledStep], refusal: Refusal) -> Vec<Cow<'_, str>> {
     let mut all = steps.iter().map(|step| match step {
         CompiledStep::BasicAuth(auth) => auth.challenge_of(refusal).into_iter().collect(),
         CompiledStep::Jwt(jwt) => jwt.challenge_of(refusal).into_iter().collect(),
         CompiledStep::ApiKey(auth) => auth.challenge_of(refusal).into_iter().collect(),
+        CompiledStep::Oidc(oidc) => oidc.challenge_of(refusal).into_iter().collect(),
         CompiledStep::AuthAny(any) => any.challenges(refusal),
         _ => Vec::new(),
     });
@@ -431,7 +453,9 @@ mod tests {
     ) -> Result<After, Refusal> {
         match walk_on(steps, &mut Walk::default(), head, context, scratch)? {
             Halt::Done(after) => Ok(after),
-            Halt::Authenticate(_) | Halt::Verify(_) | Halt::CheckKey(_) | Halt::AnyOf(_) => panic!("nobody has to log in here"),
+            Halt::Authenticate(_) | Halt::Verify(_) | Halt::LogIn(_) | Halt::CheckKey(_) | Halt::AnyOf(_) => {
+                panic!("nobody has to log in here")
+            }
         }
     }
 
@@ -521,7 +545,7 @@ mod tests {
             let mut head = request("/", "example.com", &[]);
             let halt = walk_on(&steps, &mut Walk::default(), &mut head, &context(), &mut Scratch::default());
             let realm = match halt.expect("no refusal") {
-                Halt::Done(_) | Halt::Verify(_) | Halt::CheckKey(_) | Halt::AnyOf(_) => None,
+                Halt::Done(_) | Halt::Verify(_) | Halt::LogIn(_) | Halt::CheckKey(_) | Halt::AnyOf(_) => None,
                 Halt::Authenticate(auth) => auth.challenge.split('"').nth(1).map(str::to_owned),
             };
             assert_eq!(realm.as_deref(), expected);

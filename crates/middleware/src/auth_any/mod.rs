@@ -108,6 +108,7 @@ impl Way {
             Step::BasicAuth(None)
             | Step::Jwt(None)
             | Step::ApiKey(None)
+            | Step::Oidc(_)
             | Step::AuthAny(_)
             | Step::RequestHeader(_)
             | Step::ResponseHeader(_)

@@ -7,7 +7,7 @@ use crate::template::{Target, encode};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use tidegate_access::{Claims, Expectation, TokenFault, is_met};
-use tidegate_model::{ClaimTest, Jwt, Step, TokenPlace, log_ins};
+use tidegate_model::{ClaimHeader, ClaimTest, Jwt, Step, TokenPlace, log_ins};
 use tidegate_routing::cookie_values;
 use tidegate_wire::head::{HeaderId, RequestHead};
 
@@ -88,16 +88,7 @@ impl CompiledJwt {
     /// Tells the upstream what the claims say. Of a claim that is not there, or that a field would say otherwise,
     /// nothing is said.
     pub fn apply(&self, head: &mut RequestHead, claims: &Claims, scratch: &mut Scratch) {
-        let mut text = Vec::new();
-        for header in &self.settings.headers {
-            head.fields.remove_spellings(header.name.as_bytes());
-            text.clear();
-            if claims.write_field(&header.claim, &mut text) {
-                scratch.rendered.clear();
-                encode(Target::HeaderValue, &text, &mut scratch.rendered);
-                head.fields.push(header.name.as_bytes(), scratch.rendered.trim_ascii());
-            }
-        }
+        tell_claims(&self.settings.headers, head, claims, scratch);
         if !self.settings.forwards {
             for place in &self.settings.places {
                 if let TokenPlace::Header(name) = place {
@@ -131,6 +122,20 @@ impl CompiledJwt {
             let _ = write!(value, ", scope=\"{scope}\"");
         }
         Some(value)
+    }
+}
+
+/// Sets the fields that claims are told by. What a client has said there in any spelling goes.
+pub(crate) fn tell_claims(headers: &[ClaimHeader], head: &mut RequestHead, claims: &Claims, scratch: &mut Scratch) {
+    let mut text = Vec::new();
+    for header in headers {
+        head.fields.remove_spellings(header.name.as_bytes());
+        text.clear();
+        if claims.write_field(&header.claim, &mut text) {
+            scratch.rendered.clear();
+            encode(Target::HeaderValue, &text, &mut scratch.rendered);
+            head.fields.push(header.name.as_bytes(), scratch.rendered.trim_ascii());
+        }
     }
 }
 

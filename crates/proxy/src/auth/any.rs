@@ -2,7 +2,7 @@
 //! if it stood alone.
 
 use super::{Awaited, Patience, check_key, log_in, verify_token};
-use crate::surroundings::{Surroundings, context};
+use crate::surroundings::Surroundings;
 use tidegate_exchange::Exchange;
 use tidegate_middleware::{CompiledAuthAny, Refusal, Way, WaysRefused};
 use tidegate_transport::Sock;
@@ -44,6 +44,6 @@ fn try_way<S: Sock>(exchange: &mut Exchange<'_, S>, around: Surroundings<'_, S>,
         Way::Access(_) => Refusal::Denied,
         Way::ClientAuth => Refusal::NoClientCertificate,
     };
-    let context = context(around.connection, around.pool, &exchange.record, exchange.client_ip);
+    let context = around.context(exchange);
     if way.lets_through(&exchange.head, &context) == Some(true) { Ok(None) } else { Err(refusal) }
 }

@@ -370,9 +370,13 @@ pub static SAID: &[Said] = &[
         "names and passwords are asked for with `basic-auth`, as in `basic-auth file=\"/etc/tidegate/htpasswd\" realm=\"Staff\"`",
     ),
     (
-        &["auth_request", "auth_request_set", "forwardAuth", "ext_authz", "authelia", "authentik", "oauth2"],
+        &["auth_request", "auth_request_set", "forwardAuth", "ext_authz", "authelia", "authentik"],
         "asking another server who may come in is not available in this version; what is: `basic-auth file=\"/etc/tidegate/htpasswd\"`, `jwt jwks=\"…\"`, `allow \"10.0.0.0/8\"`, \
          and certificates of clients in the site's `tls`",
+    ),
+    (
+        &["oauth2", "auth_oidc", "oidc_provider", "mod_auth_openidc"],
+        "a log-in at an OpenID provider is `oidc issuer=\"https://idp.example.com\" client=\"…\" secret=\"…\"`, with `require` lines in its block",
     ),
     (
         &["digestAuth", "auth_digest", "AuthDigestProvider"],
