@@ -4,7 +4,9 @@
 
 use crate::context::Scratch;
 use crate::jwt::tell_claims;
+use crate::refusal::{OidcRefusal, Refusal};
 use crate::template::{Target, encode};
+use std::borrow::Cow;
 use tidegate_access::oidc::{CookieNames, ProviderId, Session, join_chunks, provider_id};
 use tidegate_access::{Claims, Identity, is_met};
 use tidegate_model::{Oidc, Step};
