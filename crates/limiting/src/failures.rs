@@ -97,7 +97,9 @@ impl Failures {
         let key = |parts: &[&[u8]]| {
             let mut key: Key = self.hasher.begin();
             key.address(client, IPV6_PREFIX);
-            parts.iter().for_each(|part| key.text(part));
+            for part in parts {
+                key.text(part);
+            }
             key.finish()
         };
         let place = place.as_bytes();

@@ -6,11 +6,10 @@ use crate::hash::HashFault;
 use crate::users::{FILE_BYTES_MAX, LineFault, USER_NAME_BYTES_MAX, USERS_MAX};
 use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
-use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use std::collections::HashMap;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use tidegate_access::{Identity, LogIn};
 
@@ -274,7 +273,7 @@ fn end_of(text: &str) -> Option<i64> {
         }
         None => return None,
     };
-    Some(moment.to_zoned(TimeZone::UTC).ok()?.timestamp()).map(Timestamp::as_second)
+    moment.to_zoned(TimeZone::UTC).ok().map(|moment| moment.timestamp().as_second())
 }
 
 /// A new key, and the line of a file that takes it. `None`: the system has no randomness.
@@ -292,7 +291,10 @@ pub fn make_api_key() -> Option<String> {
 
 /// The line of a key: `name:hash`, and its end. The fault is that of the name or of the end.
 pub fn api_key_line(name: &str, key: &str, expires: Option<&str>) -> Result<String, ApiKeyFault> {
-    let hash: String = ApiKeyHash::of(key.as_bytes()).0.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut hash = String::new();
+    for byte in ApiKeyHash::of(key.as_bytes()).0 {
+        let _ = write!(hash, "{byte:02x}");
+    }
     let behind = expires.map(|expires| format!(":{EXPIRES}{expires}")).unwrap_or_default();
     ApiKeys::listed([(name, hash.as_str(), expires)]).map_err(|(_, fault)| fault)?;
     Ok(format!("{name}:{hash}{behind}"))

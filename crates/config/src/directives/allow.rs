@@ -96,8 +96,9 @@ fn rule(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<AccessRule> {
         lowering
             .report(Diagnostic::error("too-many-networks", line.location(), message).help("join those that lie side by side"));
     }
-    let is_good = !lowering.has_errors_since(errors_before) && !(networks.is_empty() && maps.is_empty() && places.is_empty());
-    is_good.then_some(AccessRule { networks, maps, places })
+    let names_nobody = networks.is_empty() && maps.is_empty() && places.is_empty();
+    let is_faulty = lowering.has_errors_since(errors_before) || names_nobody;
+    (!is_faulty).then_some(AccessRule { networks, maps, places })
 }
 
 /// `country:DE`

@@ -73,18 +73,18 @@ fn names_of(step: &Step) -> Vec<&str> {
     match step {
         Step::RequestHeader(header) => header.changes.iter().map(|change| change.name.as_str()).collect(),
         Step::Jwt(Some(jwt)) => {
-            let of_place = |place| match place {
-                &TokenPlace::Header(ref name) => Some(name.as_str()),
+            let named = jwt.places.iter().filter_map(|place| match place {
+                TokenPlace::Header(name) => Some(name.as_str()),
                 TokenPlace::Authorization | TokenPlace::Cookie(_) | TokenPlace::Query(_) => None,
-            };
-            jwt.places.iter().filter_map(of_place).collect()
+            });
+            named.collect()
         }
         Step::ApiKey(Some(auth)) => {
-            let of_place = |place| match place {
-                &ApiKeyPlace::Field(ref name) => Some(name.as_str()),
+            let named = auth.places.iter().filter_map(|place| match place {
+                ApiKeyPlace::Field(name) => Some(name.as_str()),
                 ApiKeyPlace::Authorization(_) | ApiKeyPlace::Query(_) => None,
-            };
-            auth.places.iter().filter_map(of_place).collect()
+            });
+            named.collect()
         }
         Step::AuthAny(Some(any)) => any.ways.iter().flat_map(names_of).collect(),
         // What it copies is taken out in all spellings before.

@@ -50,8 +50,7 @@ pub(super) fn fits_sha(text: &str, password: &[u8]) -> bool {
 
 /// The last part of the hash, as Apache's `apr_md5_encode` makes it.
 fn apr1(password: &[u8], salt: &[u8]) -> [u8; OUTPUT_CHARS] {
-    let of =
-        |parts: &[&[u8]]| -> [u8; 16] { parts.iter().fold(Md5::new(), |md5, part| md5.chain_update(part)).finalize().into() };
+    let of = |parts: &[&[u8]]| -> [u8; 16] { parts.iter().fold(Md5::new(), Md5::chain_update).finalize().into() };
     let inner = of(&[password, salt, password]);
     let mut md5 = Md5::new().chain_update(password).chain_update(APR1).chain_update(salt);
     for part in password.chunks(inner.len()) {
