@@ -165,7 +165,7 @@ fn keep<S: Sock>(
         tracing::error!(
             issuer = oidc.settings.provider.issuer,
             bytes = sealed.len(),
-            remedy = "have the provider put less into its tokens (groups, roles), ask for fewer scopes, or leave out `forward-access=`",
+            remedy = "have the provider put less into its tokens (groups, roles), or leave out `forward-access=`",
             "a session is longer than cookies may be"
         );
         return Err(OidcRefusal::TooLarge);
