@@ -357,8 +357,8 @@ impl<'n> Line<'n> {
         true
     }
 
-    /// What the line does to a request. One that is not understood without anybody having said so is refused: a step that
-    /// is left out may be the one that lets nobody in.
+    /// What the line does to a request. One that is not understood without anybody having said so is refused: a step
+    /// that is left out may be the one that lets nobody in.
     pub fn lower_step(
         &self,
         lowering: &mut Lowering<'_>,

@@ -21,6 +21,7 @@ mod patch;
 mod patterns;
 mod pieces;
 mod placeholders;
+mod presets;
 mod reachability;
 mod reading;
 mod redirects;
@@ -48,6 +49,7 @@ pub use load::{
 pub use lowering::Environment;
 pub use patch::LoadMemory;
 pub use pieces::in_common;
+pub use presets::{PRESETS, Preset};
 pub use reference::reference;
 pub use regular::{is_one_of, open_regular, read_regular};
 pub use schema::schema;

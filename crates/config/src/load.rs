@@ -14,6 +14,7 @@ use crate::lowering::{Environment, Lowering, WrittenPool};
 use crate::patch::{LastLoad, LoadMemory, changed};
 use crate::pieces::{PieceMemory, Recall, TopNode};
 use crate::placeholders::Text;
+use crate::presets::{Preset, presets_in};
 use crate::reading::Read;
 use crate::regular::{read_bounded, read_regular, reason};
 use crate::remembered::Lowered;
@@ -62,6 +63,21 @@ pub struct Written {
 }
 
 impl Loaded {
+    /// Where a map is asked, each as `file:line`.
+    pub fn users_of_map(&self, name: &str) -> Vec<String> {
+        let places = self.spans.maps_used.iter().filter(|(used, _)| used.name == name).map(|(_, at)| at);
+        let mut users: Vec<String> =
+            places.map(|at| format!("{}:{}", self.files.file(at.file).name, self.files.position(at).0)).collect();
+        users.dedup();
+        users
+    }
+
+    /// Lists of networks that ship with the program and are named.
+    pub fn presets(&self) -> Vec<&'static Preset> {
+        let nodes: Vec<_> = self.written.nodes.iter().map(|top| top.remembered.node()).collect();
+        presets_in(nodes.iter().map(|node| &**node))
+    }
+
     pub fn has_errors(&self) -> bool {
         self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
     }

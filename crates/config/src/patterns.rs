@@ -8,7 +8,7 @@ use crate::reading::expect_text;
 use crate::syntax::{Literal, Value};
 use crate::traefik_rule;
 use std::borrow::Cow;
-use tidegate_model::{PathPattern, TextPattern};
+use tidegate_model::{PathPattern, TextPattern, expression, expression_parser};
 
 /// A pattern as `route` and `match path=` take it.
 pub fn read_path_pattern(lowering: &mut Lowering<'_>, value: &Value, owner: &str) -> Option<PathPattern> {
@@ -162,8 +162,9 @@ pub fn parse_text_pattern(lowering: &mut Lowering<'_>, text: &Text, pattern: &st
 
 /// The number of groups. `regex` is a part of `text`.
 pub fn check_regex(lowering: &mut Lowering<'_>, text: &Text, regex: &str) -> Option<usize> {
-    let fault = match regex_syntax::Parser::new().parse(regex) {
-        Ok(_) => match regex::Regex::new(regex) {
+    let mut is_of_characters = false;
+    let fault = match expression_parser().parse(regex) {
+        Ok(_) => match expression(regex).build() {
             Ok(compiled) => return Some(compiled.captures_len() - 1),
             Err(_) => (None, "the regular expression is too large once compiled".to_string()),
         },
@@ -171,12 +172,17 @@ pub fn check_regex(lowering: &mut Lowering<'_>, text: &Text, regex: &str) -> Opt
             (Some(error.span().start.offset..error.span().end.offset), error.kind().to_string())
         }
         Err(regex_syntax::Error::Translate(error)) => {
+            is_of_characters = *error.kind() == regex_syntax::hir::ErrorKind::UnicodeNotAllowed;
             (Some(error.span().start.offset..error.span().end.offset), error.kind().to_string())
         }
         Err(_) => (None, "it cannot be read".to_string()),
     };
     let (span, reason) = fault;
     let mut diagnostic = text.error("bad-regex", "this regular expression is not valid");
+    if is_of_characters {
+        let help = "expressions compare bytes, whatever they mean; a part that is to compare characters is written `(?u:…)`, as in `(?u:[à-ü])`";
+        diagnostic = diagnostic.help(help);
+    }
     if !text.secret {
         let offset = text.value.rfind(regex).unwrap_or(0);
         if let Some(span) = span {

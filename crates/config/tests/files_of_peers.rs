@@ -103,6 +103,21 @@ fn each_file_is_answered_with_a_line_that_is_right_or_with_none() {
     assert!(all.is_empty(), "{all}");
 }
 
+/// A file on one line has all its secrets there, and an answer repeats none of a file.
+#[test]
+fn nothing_of_a_file_that_may_be_a_secret_is_shown() {
+    let json = format!("{{\"apps\":{{\"http\":{{}}}},\"x\":\"{}\",\"token\":\"hunter2\"}}", "y".repeat(60));
+    let nginx =
+        "server { listen 80; location / { proxy_pass http://ops:hunter2@10.0.0.4:80; } }\nupstream a { server 10.0.0.4:80; }";
+    let haproxy = "userlist a\n  user b insecure-password hunter2\nfrontend c\n  bind :80\n  default_backend d\nbackend d\n  server e 10.0.0.4:80\n";
+    let traefik = "http:\n  middlewares:\n    a:\n      basicAuth:\n        users: [\"b:hunter2\"]\n";
+    for (name, text) in [("json", json.as_str()), ("nginx", nginx), ("haproxy", haproxy), ("traefik", traefik)] {
+        let loaded = load(name, text);
+        let rendered = render(&loaded.diagnostics, &loaded.files, false);
+        assert!(rendered.contains("other-proxy") && !rendered.contains("hunter2"), "{name}\n{rendered}");
+    }
+}
+
 /// Pieces of files, and files that something was lost of, end with some answer too.
 #[test]
 fn no_part_of_a_file_makes_it_panic() {

@@ -3,6 +3,7 @@
 
 use crate::address::{HostPattern, Scheme};
 use crate::client_auth::ClientCertificatePart;
+use crate::geo::GeoTest;
 use ipnet::IpNet;
 
 /// One `match` line.
@@ -39,6 +40,8 @@ pub enum ConditionKind {
     Ja4(Vec<TextPattern>),
     /// What the map of that name has for the request. Without a pattern there has to be a row of its key.
     Map(Field),
+    /// What is known of the client's address is one of these.
+    Geo(GeoTest),
     /// `any { … }`: one of the lines holds, each with all its conditions.
     /// Turned round it is `not { … }`; what stands in an `all { … }` is a line.
     Any(Vec<MatchLine>),
@@ -63,7 +66,8 @@ impl Condition {
             | ConditionKind::Scheme(_)
             | ConditionKind::ClientCertificate { .. }
             | ConditionKind::Ja4(_)
-            | ConditionKind::Map(_) => {}
+            | ConditionKind::Map(_)
+            | ConditionKind::Geo(_) => {}
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::path_policy::{PathRefusal, path_as_sent, settle_path};
 use crate::{RequestFacts, RouteId, Router, Routes, SiteId};
 use std::net::IpAddr;
 use std::sync::Arc;
+use tidegate_geo::Whereabouts;
 use tidegate_model::listening::site_name;
 use tidegate_model::{CipherName, ClientAuth, PathPolicy, Scheme, Site, TlsVersion};
 use tidegate_tables::Maps;
@@ -52,6 +53,9 @@ pub struct Sender<'a> {
     pub certificate: Option<&'a ClientCertificate>,
     /// What its handshake tells of it, where something asks for that.
     pub ja4: Option<&'a str>,
+    pub geo: Whereabouts<'a>,
+    /// Where its head says which protocol the client asks to switch to.
+    pub upgrade: Option<Span>,
     /// What conditions on a `map` look up in.
     pub maps: &'a Maps,
 }
@@ -167,6 +171,8 @@ impl<'a> Sender<'a> {
         RequestFacts {
             client_certificate: self.certificate,
             ja4: self.ja4,
+            upgrade: self.upgrade.map(|protocol| protocol.of(&head.fields.bytes)),
+            geo: self.geo,
             maps: self.maps,
             ..RequestFacts::of(head, self.scheme, self.ip)
         }

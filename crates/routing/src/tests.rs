@@ -66,6 +66,8 @@ fn find_route(routes: &[Route], request: &Request) -> Option<u32> {
         client_ip: request.client_ip,
         client_certificate: None,
         ja4: None,
+        upgrade: None,
+        geo: tidegate_geo::Whereabouts::none(),
         maps: Maps::none(),
     };
     let found = compiled.find_route(&facts);
@@ -131,7 +133,7 @@ mod reader {
             // They come in plain text.
             ConditionKind::Ja4(_) => false,
             // There is none.
-            ConditionKind::Map(_) => false,
+            ConditionKind::Map(_) | ConditionKind::Geo(_) => false,
             ConditionKind::Any(lines) => any_line(lines, request),
         }
     }
@@ -183,7 +185,7 @@ mod reader {
     }
 
     fn regex(text: &str) -> Regex {
-        Regex::new(text).expect("the patterns of the test compile")
+        tidegate_model::expression(text).build().expect("the patterns of the test compile")
     }
 }
 
@@ -376,6 +378,8 @@ fn explain_says_why_each_other_route_was_not_taken() {
         client_ip: IpAddr::from([192, 0, 2, 1]),
         client_certificate: None,
         ja4: None,
+        upgrade: None,
+        geo: tidegate_geo::Whereabouts::none(),
         maps: Maps::none(),
     };
     let reasons: Vec<Reason> = compiled.explain(&facts).into_iter().map(|line| line.reason).collect();

@@ -64,7 +64,7 @@ fn of_service(service: &Service, accepts: &dyn Fn(&str) -> bool) -> Option<Begin
     let is_right = |beginning: &Beginning| accepts(&beginning.lines.join("\n"));
     match service {
         Service::Tcp(tcp) => of_tcp(tcp).filter(is_right),
-        Service::Site(site) => of_site(site, false).filter(is_right).or_else(|| {
+        Service::Site(site) => of_known_patterns(site).filter(is_right).or_else(|| {
             // A pattern that only the other proxy takes must not keep back all else.
             let without = OutlinedSite { routes: Vec::new(), answer: site.answer.clone(), ..OutlinedSite::default() };
             let without = OutlinedSite {
@@ -78,6 +78,16 @@ fn of_service(service: &Service, accepts: &dyn Fn(&str) -> bool) -> Option<Begin
             Some(Beginning { routes_left_out: site.routes.len(), ..beginning })
         }),
     }
+}
+
+/// Without routes whose expressions only the other proxy has.
+fn of_known_patterns(site: &OutlinedSite) -> Option<Beginning> {
+    let is_known = |pattern: &String| pattern.strip_prefix('~').is_none_or(|regex| regex::Regex::new(regex).is_ok());
+    let mut site = site.clone();
+    let count = site.routes.len();
+    site.routes.retain(|route| route.patterns.iter().all(is_known));
+    let left_out = count - site.routes.len();
+    of_site(&site, false).map(|beginning| Beginning { routes_left_out: beginning.routes_left_out + left_out, ..beginning })
 }
 
 fn of_site(site: &OutlinedSite, with_pool: bool) -> Option<Beginning> {

@@ -112,6 +112,9 @@ fn site(words: &[String], inside: &[Statement], snippets: &[&Statement], outline
     }
     let guards: Vec<String> =
         GUARDS.iter().filter(|guard| has_word_within(&inside, guard)).map(|guard| (*guard).to_owned()).collect();
+    // Of its own CA, where it is asked for.
+    let is_internal = named(&inside, "tls").any(|tls| tls.argument() == "internal");
+    let steps: Vec<String> = is_internal.then(|| "tls \"internal\"".to_owned()).into_iter().collect();
     let mut reader = CaddySite { all: &inside, by_host: Vec::new(), routes: Vec::new(), answer: None };
     reader.read(&inside, 0);
     let CaddySite { by_host, mut routes, answer, .. } = reader;
@@ -120,7 +123,13 @@ fn site(words: &[String], inside: &[Statement], snippets: &[&Statement], outline
     for (hosts, answer) in by_host {
         let addresses: Vec<String> = hosts.iter().filter_map(|host| address(host)).collect();
         if !addresses.is_empty() {
-            let site = OutlinedSite { addresses, answer: Some(answer), guards: guards.clone(), ..OutlinedSite::default() };
+            let site = OutlinedSite {
+                addresses,
+                answer: Some(answer),
+                guards: guards.clone(),
+                steps: steps.clone(),
+                ..OutlinedSite::default()
+            };
             outline.services.push(Service::Site(site));
         }
     }
@@ -132,6 +141,7 @@ fn site(words: &[String], inside: &[Statement], snippets: &[&Statement], outline
             routes,
             answer,
             guards,
+            steps,
             ..OutlinedSite::default()
         };
         outline.services.push(Service::Site(site));
@@ -237,7 +247,7 @@ impl CaddySite<'_> {
             }
             CaddyMatch::Hosts(hosts) => self.by_host.push((hosts, answer)),
             CaddyMatch::Conditions(patterns, conditions) => {
-                self.routes.push(OutlinedRoute { conditions, ..OutlinedRoute::of(patterns, answer) })
+                self.routes.push(OutlinedRoute { conditions, ..OutlinedRoute::of(patterns, answer) });
             }
             CaddyMatch::Paths(_) | CaddyMatch::Other => {}
         }

@@ -206,7 +206,9 @@ impl HaProxyReader<'_> {
             }
         }
         if tcp.otherwise.is_some() || !tcp.by_name.is_empty() {
-            outline.services.push(Service::Tcp(tcp));
+            // Each port hands on the same.
+            let ports = doors.iter().map(|door| OutlinedTcp { address: format!(":{}", door.port), ..tcp.clone() });
+            outline.services.extend(ports.map(Service::Tcp));
         } else {
             outline.without.get_or_insert(BY_MAP);
         }

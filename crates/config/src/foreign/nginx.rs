@@ -86,7 +86,7 @@ impl NginxReader {
                     self.maps.push(VariableMap { key, variable, rows });
                 }
                 "limit_req_zone" if statement.argument().ends_with("remote_addr") => {
-                    self.zones.extend(zone(statement.arguments()))
+                    self.zones.extend(zone(statement.arguments()));
                 }
                 "http" | "stream" => self.collect(statement.inside()),
                 _ => {}
@@ -208,7 +208,7 @@ impl NginxReader {
             if path == "/" && matches!(modifier, "" | "^~") {
                 match self.answer(location.inside(), inside, "/") {
                     Some(answer) if !steps.is_empty() => {
-                        last = Some(OutlinedRoute { steps, ..OutlinedRoute::of(Vec::new(), answer) })
+                        last = Some(OutlinedRoute { steps, ..OutlinedRoute::of(Vec::new(), answer) });
                     }
                     answer => site.answer = answer.or(site.answer),
                 }

@@ -81,7 +81,7 @@ impl OutlinedAnswer {
 }
 
 /// Connections that are handed on as they are.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct OutlinedTcp {
     /// `:443`
     pub address: String,
@@ -209,6 +209,7 @@ pub fn addresses(hosts: &[String], door: Door) -> Option<Vec<String>> {
 /// An upstream address as we write it, of one as others do. What has no port gets the one of its scheme.
 pub fn upstream(written: &str) -> Option<String> {
     let written = written.trim_matches(['"', '\'', ';', ',']);
+    let written = written.strip_prefix("http://").filter(|rest| rest.starts_with("unix:")).unwrap_or(written);
     let socket = ["unix://", "unix:", "unix/"].iter().find_map(|scheme| written.strip_prefix(scheme));
     if let Some(path) = socket.or_else(|| written.starts_with('/').then_some(written)) {
         let path = path.split(':').next().unwrap_or_default();

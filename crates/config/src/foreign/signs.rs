@@ -319,7 +319,7 @@ fn caddy(lines: &[TextLine<'_>]) -> Option<Recognised> {
     };
     let is_bare_address = |line: &TextLine<'_>| {
         line.indent == 0
-            && line.text.contains(['.', ':'])
+            && (line.text.contains(['.', ':']) || line.text == "localhost")
             && !line.text.contains(['{', '"', '='])
             && !line.text.contains(": ")
             && tidegate_model::SiteAddress::parse(line.text.split([',', ' ']).next().unwrap_or_default()).is_ok()

@@ -8,6 +8,7 @@ use super::certificates::CertificateMetrics;
 use super::configuration::ConfigurationMetrics;
 use super::discovery::DiscoveryMetrics;
 use super::histogram::Histogram;
+use super::log_ins::LogInMetrics;
 use super::memory::MemoryMetrics;
 use super::pool::{PoolMetrics, PoolTotals};
 use super::process;
@@ -44,6 +45,7 @@ pub struct Registry {
     log_writer: Arc<LogWriterMetrics>,
     configuration: ConfigurationMetrics,
     memory: MemoryMetrics,
+    log_ins: LogInMetrics,
     cache: CacheMetrics,
     certificates: CertificateMetrics,
 }
@@ -102,6 +104,7 @@ impl Registry {
             log_writer: Arc::default(),
             configuration: ConfigurationMetrics::default(),
             memory: MemoryMetrics::default(),
+            log_ins: LogInMetrics::default(),
             cache: CacheMetrics::default(),
             certificates: CertificateMetrics::default(),
         }
@@ -161,6 +164,11 @@ impl Registry {
     /// Which certificates are served, and what became of orders.
     pub fn certificates(&self) -> &CertificateMetrics {
         &self.certificates
+    }
+
+    /// Log-ins by OpenID Connect.
+    pub fn log_ins(&self) -> &LogInMetrics {
+        &self.log_ins
     }
 
     /// How near the process is to its memory budget.
@@ -233,6 +241,7 @@ impl Registry {
             server_states: tables.server_states.held().map(|(names, state)| (names.clone(), state.clone())).collect(),
             discoveries: tables.discoveries.held().map(|(names, discovery)| (names.clone(), discovery.clone())).collect(),
             memory: &self.memory,
+            log_ins: &self.log_ins,
             cache: self.cache.numbers(),
             certificates: &self.certificates,
         }
@@ -275,6 +284,7 @@ pub(super) struct Totals<'a> {
     pub server_states: Vec<(TwoNames, ServerStateMetrics)>,
     pub discoveries: Vec<(TwoNames, DiscoveryMetrics)>,
     pub memory: &'a MemoryMetrics,
+    pub log_ins: &'a LogInMetrics,
     pub cache: Option<CacheNumbers>,
     pub certificates: &'a CertificateMetrics,
 }

@@ -16,7 +16,6 @@ pub static SAID: &[Said] = &[
             "bind",
             "Host",
             "virtual_hosts",
-            "virtual_host",
             "domains",
             "listeners",
             "http_port",

@@ -362,7 +362,7 @@ pub static SAID: &[Said] = &[
         "`satisfy any` is `auth \"any\" { allow \"10.0.0.0/8\"; basic-auth file=\"/etc/tidegate/htpasswd\"; }`; that all of them have to be satisfied is so without a word",
     ),
     (
-        &["api_key_auth", "key-auth", "apiKey", "apiKeyAuth"],
+        &["api_key_auth", "key-auth", "apiKey"],
         "keys of programs are asked for with `api-key file=\"/etc/tidegate/keys\"`, and `tidegate hash-key NAME` makes one with its line",
     ),
     (
@@ -370,9 +370,13 @@ pub static SAID: &[Said] = &[
         "names and passwords are asked for with `basic-auth`, as in `basic-auth file=\"/etc/tidegate/htpasswd\" realm=\"Staff\"`",
     ),
     (
-        &["auth_request", "auth_request_set", "forwardAuth", "ext_authz", "authelia", "authentik", "oauth2"],
+        &["auth_request", "auth_request_set", "forwardAuth", "ext_authz", "authelia", "authentik"],
         "asking another server who may come in is not available in this version; what is: `basic-auth file=\"/etc/tidegate/htpasswd\"`, `jwt jwks=\"…\"`, `allow \"10.0.0.0/8\"`, \
          and certificates of clients in the site's `tls`",
+    ),
+    (
+        &["oauth2", "auth_oidc", "oidc_provider", "mod_auth_openidc"],
+        "a log-in at an OpenID provider is `oidc issuer=\"https://idp.example.com\" client=\"…\" secret=\"…\"`, with `require` lines in its block",
     ),
     (
         &["digestAuth", "auth_digest", "AuthDigestProvider"],
