@@ -5,6 +5,7 @@ use super::outline::{
     GroupedServer, NAME_IN_PLACE, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, OutlinedTcp, ServerGroup, Service,
 };
 use crate::written_line::quoted;
+use tidegate_model::expression;
 
 /// Lines to write, whole as they stand.
 #[derive(Debug)]
@@ -82,7 +83,7 @@ fn of_service(service: &Service, accepts: &dyn Fn(&str) -> bool) -> Option<Begin
 
 /// Without routes whose expressions only the other proxy has.
 fn of_known_patterns(site: &OutlinedSite) -> Option<Beginning> {
-    let is_known = |pattern: &String| pattern.strip_prefix('~').is_none_or(|regex| regex::Regex::new(regex).is_ok());
+    let is_known = |pattern: &String| pattern.strip_prefix('~').is_none_or(|regex| expression(regex).build().is_ok());
     let mut site = site.clone();
     let count = site.routes.len();
     site.routes.retain(|route| route.patterns.iter().all(is_known));

@@ -207,8 +207,7 @@ mod tests {
     use crate::refusal::{ApiKeyRefusal, Refusal, TokenRefusal};
     use tidegate_access::TokenFault;
     use tidegate_model::{
-        AccessRule, ApiKeyAuth, ApiKeyPlace, ApiKeySource, AuthAny, AuthUsers, BasicAuth, ClientAuthDemand, Jwt, Step,
-        TokenPlace,
+        AccessRule, ApiKeyAuth, ApiKeyPlace, ApiKeySource, AuthAny, AuthUsers, BasicAuth, ClientAuthDemand, Jwt, Step, TokenPlace,
     };
 
     fn allow(network: &str) -> Step {
