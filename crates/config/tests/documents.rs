@@ -47,7 +47,7 @@ fn names_a_file(fault: &str) -> bool {
 }
 
 /// Blocks in which an example may stand.
-const AROUND: [&str; 29] = [
+const AROUND: [&str; 30] = [
     "LINES",
     "LINES\nsite \"localhost\" { respond 204 }\n",
     "site \"localhost\" {\nLINES\n}\n",
@@ -77,11 +77,18 @@ const AROUND: [&str; 29] = [
     "map \"m\" key=\"{path}\" {\nLINES\n}\nsite \"localhost\" { respond 200 body=\"{map.m}\"; }\n",
     "tcp \":5432\" {\nLINES\n}\n",
     "listener \"unix:/a\" {\nLINES\n}\nsite \"http://unix:/a\" { respond 200; }\n",
+    "geoip \"/var/lib/GeoIP/GeoLite2-Country.mmdb\" \"/var/lib/GeoIP/GeoLite2-ASN.mmdb\"\nsite \"localhost\" {\nLINES\nrespond 204\n}\n",
+    "geoip \"/var/lib/GeoIP/GeoLite2-Country.mmdb\" \"/var/lib/GeoIP/GeoLite2-ASN.mmdb\"\nsite \"localhost\" {\nroute {\nLINES\nrespond 204\n}\nrespond 200\n}\n",
 ];
 
 /// Lines of the prose that are named in part, or because they are refused.
-const NOT_WHOLE: [&str; 3] =
-    ["cors expose=\"RateLimit,RateLimit-Policy,Retry-After\"", "request-header \"Host\"", "retry on=\"425\""];
+const NOT_WHOLE: [&str; 5] = [
+    "cors expose=\"RateLimit,RateLimit-Policy,Retry-After\"",
+    "request-header \"Host\"",
+    "retry on=\"425\"",
+    "rate-limit by=\"{request.header.X-Tenant}\"",
+    "map \"prices\" key=\"{geo.country}\"",
+];
 
 fn refused(page: &str, lines: &str) -> Option<String> {
     let mut least: Option<Vec<String>> = None;
