@@ -73,6 +73,7 @@ impl<'a> Context<'a> {
             client_ip: self.client_ip,
             client_certificate: self.client_certificate,
             maps: self.maps,
+            claims: self.claims,
         }
     }
 

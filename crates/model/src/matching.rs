@@ -3,6 +3,7 @@
 
 use crate::address::{HostPattern, Scheme};
 use crate::client_auth::ClientCertificatePart;
+use crate::jwt::ClaimRequirement;
 use ipnet::IpNet;
 
 /// One `match` line.
@@ -37,9 +38,21 @@ pub enum ConditionKind {
     },
     /// What the map of that name has for the request. Without a pattern there has to be a row of its key.
     Map(Field),
+    /// What the token claims that was verified; without one nothing fits. Of routes, by the `jwt` of their site.
+    Claim(ClaimRequirement),
     /// `any { … }`: one of the lines holds, each with all its conditions.
     /// Turned round it is `not { … }`; what stands in an `all { … }` is a line.
     Any(Vec<MatchLine>),
+}
+
+impl MatchLine {
+    /// Whether any condition of these lines, however deep, is about claims.
+    pub fn ask_for_claims(lines: &[MatchLine]) -> bool {
+        let mut found = false;
+        let mut see = |condition: &Condition| found |= matches!(condition.kind, ConditionKind::Claim(_));
+        lines.iter().flat_map(|line| &line.conditions).for_each(|condition| condition.each(&mut see));
+        found
+    }
 }
 
 impl Condition {
@@ -60,7 +73,8 @@ impl Condition {
             | ConditionKind::Host(_)
             | ConditionKind::Scheme(_)
             | ConditionKind::ClientCertificate { .. }
-            | ConditionKind::Map(_) => {}
+            | ConditionKind::Map(_)
+            | ConditionKind::Claim(_) => {}
         }
     }
 }

@@ -8,7 +8,8 @@ use crate::query::parameter_fits;
 use crate::text_test::TextTest;
 use ipnet::IpNet;
 use std::net::IpAddr;
-use tidegate_model::{ClientCertificatePart, Condition, ConditionKind, Field, HostPattern, MatchLine, Scheme};
+use tidegate_access::{Claims, is_met};
+use tidegate_model::{ClaimRequirement, ClientCertificatePart, Condition, ConditionKind, Field, HostPattern, MatchLine, Scheme};
 use tidegate_tables::Maps;
 use tidegate_wire::ClientCertificate;
 use tidegate_wire::head::RequestHead;
@@ -29,6 +30,8 @@ pub struct RequestFacts<'a> {
     /// What the client has shown in its handshake.
     pub client_certificate: Option<&'a ClientCertificate>,
     pub maps: &'a Maps,
+    /// What the token says that was verified, where anybody asks.
+    pub claims: Option<&'a Claims>,
 }
 
 /// `match` lines, compiled: any of them, each with all its conditions. Without a line they hold.
@@ -59,6 +62,7 @@ impl<'a> RequestFacts<'a> {
             client_ip,
             client_certificate: None,
             maps: Maps::none(),
+            claims: None,
         }
     }
 }
@@ -93,6 +97,7 @@ enum KindTest {
         value: TextTest,
     },
     Map(MapTest),
+    Claim(Box<ClaimRequirement>),
     /// Any of the lines, each with all its conditions.
     Any(Box<[Line]>),
 }
@@ -116,6 +121,7 @@ impl ConditionTest {
                 KindTest::ClientCertificate { part: *part, value: TextTest::new(value)? }
             }
             ConditionKind::Map(field) => KindTest::Map(MapTest::new(field)?),
+            ConditionKind::Claim(requirement) => KindTest::Claim(Box::new(requirement.clone())),
             ConditionKind::Any(lines) => {
                 KindTest::Any(lines.iter().map(|line| line_of(&line.conditions)).collect::<Result<_, _>>()?)
             }
@@ -148,6 +154,7 @@ impl ConditionTest {
                 Some(certificate) => certificate_fits(certificate, *part, value)?,
             },
             KindTest::Map(test) => test.holds(facts),
+            KindTest::Claim(requirement) => facts.claims.is_some_and(|claims| is_met(requirement, claims)),
             KindTest::Any(lines) => any_truth(lines, facts)?,
         };
         Some(fits != self.negated)

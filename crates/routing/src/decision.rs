@@ -7,6 +7,7 @@ use crate::path_policy::{PathRefusal, path_as_sent, settle_path};
 use crate::{RequestFacts, RouteId, Router, Routes, SiteId};
 use std::net::IpAddr;
 use std::sync::Arc;
+use tidegate_access::Claims;
 use tidegate_model::listening::site_name;
 use tidegate_model::{CipherName, ClientAuth, PathPolicy, Scheme, Site, TlsVersion};
 use tidegate_tables::Maps;
@@ -52,6 +53,8 @@ pub struct Sender<'a> {
     pub certificate: Option<&'a ClientCertificate>,
     /// What conditions on a `map` look up in.
     pub maps: &'a Maps,
+    /// What the token says that was verified, where a condition is about it.
+    pub claims: Option<&'a Claims>,
 }
 
 impl Arrival<'_> {
@@ -162,7 +165,8 @@ impl<'a> Sender<'a> {
     /// What its request is matched by, as it stands now.
     #[inline]
     pub fn facts(self, head: &'a RequestHead) -> RequestFacts<'a> {
-        RequestFacts { client_certificate: self.certificate, maps: self.maps, ..RequestFacts::of(head, self.scheme, self.ip) }
+        let Sender { certificate, maps, claims, scheme, ip } = self;
+        RequestFacts { client_certificate: certificate, maps, claims, ..RequestFacts::of(head, scheme, ip) }
     }
 }
 

@@ -66,6 +66,7 @@ fn find_route(routes: &[Route], request: &Request) -> Option<u32> {
         client_ip: request.client_ip,
         client_certificate: None,
         maps: Maps::none(),
+        claims: None,
     };
     let found = compiled.find_route(&facts);
     let explained = compiled.explain(&facts);
@@ -128,7 +129,7 @@ mod reader {
             // None of these clients has one.
             ConditionKind::ClientCertificate { .. } => false,
             // There is none.
-            ConditionKind::Map(_) => false,
+            ConditionKind::Map(_) | ConditionKind::Claim(_) => false,
             ConditionKind::Any(lines) => any_line(lines, request),
         }
     }
@@ -373,6 +374,7 @@ fn explain_says_why_each_other_route_was_not_taken() {
         client_ip: IpAddr::from([192, 0, 2, 1]),
         client_certificate: None,
         maps: Maps::none(),
+        claims: None,
     };
     let reasons: Vec<Reason> = compiled.explain(&facts).into_iter().map(|line| line.reason).collect();
     let expected = [Reason::Path, Reason::Conditions { failed: vec![1, 0] }, Reason::Taken, Reason::Shadowed { by: RouteId(2) }];

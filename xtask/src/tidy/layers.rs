@@ -26,7 +26,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "access", may_use: &["model"] },
     Layer { name: "passwords", may_use: &["access"] },
     Layer { name: "tables", may_use: &["model"] },
-    Layer { name: "routing", may_use: &["model", "wire", "tables"] },
+    Layer { name: "routing", may_use: &["model", "wire", "access", "tables"] },
     Layer { name: "telemetry", may_use: &["model"] },
     Layer { name: "transport", may_use: &["wire", "telemetry"] },
     Layer { name: "middleware", may_use: &["model", "wire", "access", "fastcgi", "routing", "limiting", "tables", "telemetry"] },

@@ -108,7 +108,7 @@ fn follow(configuration: &Configuration, request: &Question, maps: &Maps) -> Res
     let made_for = tls_site.map(rules_of).transpose()?.map(|rules| rules.tls);
     let rules = named.map(rules_of).transpose()?;
     let arrival = Arrival { router: &place.router, local_ip: place.local_ip, tls: made_for.as_deref() };
-    let sender = Sender { scheme: request.scheme, ip: request.client_ip, certificate: None, maps };
+    let sender = Sender { scheme: request.scheme, ip: request.client_ip, certificate: None, maps, claims: None };
     let decided = decide(arrival, named.map(site_of).zip(rules.as_ref()), &mut head, sender);
     see(&mut answer.request, &head);
     match decided {
@@ -127,7 +127,11 @@ fn follow(configuration: &Configuration, request: &Question, maps: &Maps) -> Res
 
 /// What nobody looks at here, and who would be asked.
 fn notes_of(configuration: &Configuration, site: &Site, route: Option<&Route>) -> Vec<String> {
-    note_of_files(route).into_iter().chain(who::notes(site, route, &configuration.filled)).collect()
+    note_of_files(route)
+        .into_iter()
+        .chain(who::note_of_claims(site))
+        .chain(who::notes(site, route, &configuration.filled))
+        .collect()
 }
 
 /// Whether there is a file is not looked at here.

@@ -9,7 +9,7 @@ mod verifier;
 
 pub(crate) use keys::KeysTicket;
 pub use keys::{IssuerKeys, KeyFileFault, KeySets, read_keys};
-pub(crate) use token::{Patience, await_keys, verify_token};
+pub(crate) use token::{Patience, Unverified, await_keys, verified_claims, verify_token};
 pub use user_list::{ListFault, UserFiles, UserList, read_users};
 pub use verifier::{PasswordVerdict, Ticket, Verification, Verifier};
 

@@ -3,12 +3,13 @@
 
 use super::Request;
 use crate::answering::answer_refusal_with;
-use crate::auth::{Awaited, Patience, Standing, await_keys, await_log_in, log_in, verify_token};
+use crate::auth::{Awaited, Patience, Standing, Unverified, await_keys, await_log_in, log_in, verified_claims, verify_token};
 use crate::failure::Failure;
 use crate::snapshot::CompiledRoute;
 use crate::surroundings::context;
+use crate::worker_snapshot::WorkerSite;
 use std::borrow::Cow;
-use tidegate_exchange::Pooled;
+use tidegate_exchange::{ClientFault, Pooled};
 use tidegate_middleware::errors::begin_answer;
 use tidegate_middleware::{After, DryRun, Halt, Limited, Refusal, Walk, apply_request, compiled_basic_auth_of, compiled_jwt_of};
 use tidegate_transport::Sock;
@@ -61,6 +62,30 @@ impl<S: Sock> Request<'_, '_, S> {
                 }
             }
         }
+    }
+
+    /// What the token says, by the `jwt` of the site, for the conditions of its routes. Nothing is refused here: a request
+    /// without a good token takes the route that wants none of it.
+    pub(super) async fn find_claims(&mut self, site: &WorkerSite) -> Result<(), ClientFault> {
+        let of_site = &site.compiled.without_route;
+        let Some(jwt) = compiled_jwt_of(&of_site.steps) else { return Ok(()) };
+        for patience in [Patience::Fresh, Patience::Spent] {
+            let found = verified_claims(self.exchange, self.connection, (jwt, &of_site.issuers), patience);
+            match found {
+                Ok(found) => {
+                    self.exchange.record.claims = found.map(|found| found.claims);
+                    return Ok(());
+                }
+                // Its refusal is the step's to say.
+                Err(Unverified::Waits(ticket)) => {
+                    if await_keys(self.exchange, ticket, of_site.timeouts.total).await?.is_err() {
+                        return Ok(());
+                    }
+                }
+                Err(Unverified::Refused(_)) => return Ok(()),
+            }
+        }
+        Ok(())
     }
 
     fn settle_body(&mut self, after: After) -> Result<Ran, Refusal> {
