@@ -25,6 +25,8 @@ pub enum LogIn {
     Password,
     /// `jwt`
     Token,
+    /// `api-key`
+    Key,
 }
 
 impl LogIn {
@@ -33,6 +35,7 @@ impl LogIn {
         match self {
             LogIn::Password => "basic-auth",
             LogIn::Token => "jwt",
+            LogIn::Key => "api-key",
         }
     }
 }

@@ -21,6 +21,8 @@ use tokio::time::timeout;
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// An upgrade answers when the new process is ready, which may take a minute.
 const ANSWER_LIMIT: Duration = Duration::from_secs(90);
+/// A process that hangs is as good as none where nothing depends on it.
+const SOON: Duration = Duration::from_secs(3);
 /// Ten thousand sites have some megabytes of status.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
@@ -144,6 +146,11 @@ impl Client {
         self.read(&self.send("GET", path, None, None)?)
     }
 
+    /// The answer to a GET from whoever answers soon: for what can be done without it.
+    pub fn fetch_soon<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientFault> {
+        self.read(&self.send_within(SOON, "GET", path, None, None)?)
+    }
+
     /// The answer to a GET, as it is.
     pub fn fetch_text(&self, path: &str) -> Result<String, ClientFault> {
         self.send("GET", path, None, None).map(|body| String::from_utf8_lossy(&body).into_owned())
@@ -179,20 +186,32 @@ impl Client {
     }
 
     fn send(&self, method: &str, path: &str, body: Option<Bytes>, expected: Option<u64>) -> Result<Bytes, ClientFault> {
+        self.send_within(ANSWER_LIMIT, method, path, body, expected)
+    }
+
+    fn send_within(
+        &self,
+        answer_limit: Duration,
+        method: &str,
+        path: &str,
+        body: Option<Bytes>,
+        expected: Option<u64>,
+    ) -> Result<Bytes, ClientFault> {
+        let connect_limit = CONNECT_LIMIT.min(answer_limit);
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| self.unreachable(error))?;
         let request = self.request(method, path, body, expected)?;
         runtime.block_on(async {
             match &self.endpoint {
                 AdminAddress::Tcp(address) => {
-                    let connected = timeout(CONNECT_LIMIT, TcpStream::connect(address)).await;
+                    let connected = timeout(connect_limit, TcpStream::connect(address)).await;
                     let socket = connected.map_err(|_| self.unreachable("it takes no connection"))?;
-                    self.exchange(socket.map_err(|error| self.unreachable(error))?, request).await
+                    self.exchange(socket.map_err(|error| self.unreachable(error))?, request, answer_limit).await
                 }
                 AdminAddress::Unix(path) => {
-                    let connected = timeout(CONNECT_LIMIT, UnixStream::connect(path)).await;
+                    let connected = timeout(connect_limit, UnixStream::connect(path)).await;
                     let socket = connected.map_err(|_| self.unreachable("it takes no connection"))?;
-                    self.exchange(socket.map_err(|error| self.unreachable(error))?, request).await
+                    self.exchange(socket.map_err(|error| self.unreachable(error))?, request, answer_limit).await
                 }
             }
         })
@@ -225,6 +244,7 @@ impl Client {
         &self,
         socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         request: Request<Bytes>,
+        answer_limit: Duration,
     ) -> Result<Bytes, ClientFault> {
         let exchange = async {
             let answer = ask(socket, request, HEAD_BYTES_MAX).await.map_err(|error| self.unreachable(error))?;
@@ -243,7 +263,7 @@ impl Client {
                 Ok(_) | Err(_) => Err(self.unreadable(format!("it says {}", head.status))),
             }
         };
-        timeout(ANSWER_LIMIT, exchange).await.map_err(|_| self.unreachable("it does not answer in time"))?
+        timeout(answer_limit, exchange).await.map_err(|_| self.unreachable("it does not answer in time"))?
     }
 }
 

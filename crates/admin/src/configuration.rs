@@ -3,7 +3,7 @@
 //! which is served beside them.
 
 use crate::ask::ask;
-use crate::effective::{effective_part, has_routes_within};
+use crate::effective::{effective_list, effective_part, has_routes_within};
 use crate::endpoint::{Endpoint, Parameter, Verb};
 use crate::extract::{Expected, Parameters, Part as Body, Query};
 use crate::handlers::{Answer, json, tagged};
@@ -12,10 +12,10 @@ use crate::proposal;
 use axum::extract::State;
 use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use serde_json::{Value, json};
-use tidegate_api::Edited;
 use tidegate_api::schema::Components;
+use tidegate_api::{Edited, Effective};
 use tidegate_config::{Edit, List, Target};
-use tidegate_control::{ApplyOptions, ChangeFault, ControlHandle};
+use tidegate_control::{ApplyOptions, ChangeFault, ControlHandle, Tag};
 
 const CONFIRMATION: &[Parameter] = &[Parameter {
     name: "confirm_within_seconds",
@@ -189,7 +189,7 @@ pub fn endpoints() -> Vec<Endpoint> {
     for ((many, handler), list) in Many::ALL.into_iter().zip(ADD).zip(LISTS) {
         let (path, id) = many.place();
         let listed = Endpoint::reading(path, "", part_list, list).called(id.replace("add", "listed"));
-        endpoints.push(listed.about("All of them, as they are written.").tagged().refusing(&[404]));
+        endpoints.push(listed.about("All of them, as they are written.").asking(DEFAULTS).tagged().refusing(&[404]));
         endpoints.push(changing(Verb::Post, path, id.to_owned(), handler).about("One more; the answer comes when it runs."));
     }
     endpoints
@@ -250,13 +250,22 @@ macro_rules! adding_to {
 const ADD: [Handler; Many::ALL.len()] = adding_to!(Sites Routes Pools Servers Listeners Tcp Admin AccessLogs);
 
 macro_rules! lists_of {
-    ($($many:ident)*) => { [$( || get(|handle, parameters| list(handle, parameters, Many::$many)) ),*] };
+    ($($many:ident)*) => { [$( || get(|handle, parameters, query| list(handle, parameters, query, Many::$many)) ),*] };
 }
 
 /// In the order of `Many::ALL`.
 const LISTS: [Handler; Many::ALL.len()] = lists_of!(Sites Routes Pools Servers Listeners Tcp Admin AccessLogs);
 
-async fn list(State(handle): State<ControlHandle>, parameters: Parameters, many: Many) -> Answer {
+async fn list(State(handle): State<ControlHandle>, parameters: Parameters, query: Query, many: Many) -> Answer {
+    if wants_defaults(query)? {
+        let list = many.list(&parameters);
+        let site = if let List::Routes { .. } = list { many.owner(&parameters) } else { None };
+        let (tag, effective) = what_holds(&handle, site).await?;
+        return match effective_list(effective, &list) {
+            Some(parts) => tagged(&parts, tag),
+            None => Err(not_found("there is nothing of that name")),
+        };
+    }
     let (tag, value) = match many.owner(&parameters) {
         Some(target) => {
             let (tag, value) = ask(&handle, move |control| (control.tag(), control.part_json(&target))).await?;
@@ -289,6 +298,19 @@ async fn schema() -> Answer {
     json(&tidegate_config::schema())
 }
 
+/// What holds of the whole, for who asks for a part, or for the routes of this site.
+async fn what_holds(handle: &ControlHandle, site: Option<Target>) -> Result<(Tag, Effective), Problem> {
+    let asked =
+        ask(handle, move |control| (control.tag(), control.effective(), site.and_then(|site| control.part_json(&site).ok())));
+    let (tag, effective, site) = asked.await?;
+    if site.as_ref().is_some_and(has_routes_within) {
+        return Err(bad_request(
+            "the site has routes within routes: ask for what holds in the whole, where each is a route of its own",
+        ));
+    }
+    Ok((tag, effective))
+}
+
 async fn read_part(State(handle): State<ControlHandle>, parameters: Parameters, query: Query, part: SettingsPart) -> Answer {
     let target = part.target(&parameters)?;
     if wants_defaults(query)? {
@@ -303,15 +325,7 @@ async fn read_part(State(handle): State<ControlHandle>, parameters: Parameters, 
             | Target::AccessLog { .. }
             | Target::Top { .. } => None,
         };
-        let asked = ask(&handle, move |control| {
-            (control.tag(), control.effective(), of_site.and_then(|site| control.part_json(&site).ok()))
-        });
-        let (tag, effective, site) = asked.await?;
-        if site.as_ref().is_some_and(has_routes_within) {
-            return Err(bad_request(
-                "the site has routes within routes: ask for what holds in the whole, where each is a route of its own",
-            ));
-        }
+        let (tag, effective) = what_holds(&handle, of_site).await?;
         return match effective_part(effective, &target) {
             Some(settings) => tagged(&settings, tag),
             None => Err(not_found("there is nothing of that name")),

@@ -1,8 +1,8 @@
-//! What holds of one part of the configuration, found in what holds of the whole. Who asks is in `configuration`.
+//! What holds of one part of the configuration, or of all of a kind, found in what holds of the whole. Who asks is in `configuration`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tidegate_api::{Effective, EffectivePart, EffectiveWhole, Setting};
-use tidegate_config::Target;
+use tidegate_config::{List, Target};
 
 /// What holds of a part; `None` where there is no such part.
 pub fn effective_part(effective: Effective, target: &Target) -> Option<Vec<Setting>> {
@@ -10,10 +10,6 @@ pub fn effective_part(effective: Effective, target: &Target) -> Option<Vec<Setti
     let of_part = |parts: Vec<EffectivePart>, name: &str, scheme: &str| {
         let whole = format!("{scheme}{name}");
         parts.into_iter().find(|part| part.name == name || part.name == whole).map(|part| part.settings)
-    };
-    let of_whole = |wholes: Vec<EffectiveWhole>, name: &str, scheme: &str| {
-        let whole = format!("{scheme}{name}");
-        wholes.into_iter().find(|part| part.name == name || part.name == whole)
     };
     match target {
         Target::Pool { name } => of_whole(pools, name, "").map(|pool| pool.settings),
@@ -30,6 +26,26 @@ pub fn effective_part(effective: Effective, target: &Target) -> Option<Vec<Setti
             Some(settings.into_iter().filter(is_of).collect())
         }
     }
+}
+
+/// What holds of all parts of a kind, in their order; `None` where what they are in is not there.
+pub fn effective_list(effective: Effective, list: &List) -> Option<Value> {
+    let Effective { settings: _, pools, sites, listeners, tcp, admin, access_logs } = effective;
+    Some(match list {
+        List::Sites => json!(sites),
+        List::Routes { site } => json!(of_whole(sites, site, "https://")?.parts),
+        List::Pools => json!(pools),
+        List::Servers { pool } => json!(of_whole(pools, pool, "")?.parts),
+        List::Listeners => json!(listeners),
+        List::Tcp => json!(tcp),
+        List::Admin => json!(admin),
+        List::AccessLogs => json!(access_logs),
+    })
+}
+
+fn of_whole(wholes: Vec<EffectiveWhole>, name: &str, scheme: &str) -> Option<EffectiveWhole> {
+    let whole = format!("{scheme}{name}");
+    wholes.into_iter().find(|part| part.name == name || part.name == whole)
 }
 
 /// Routes within a route are routes of their own in what runs, so that positions are others than in the file.

@@ -263,12 +263,17 @@ fn written_secrets(text: &str, names: &[&str]) -> Vec<Range<usize>> {
                 None => start..start + value.find([' ', '\t', '\n', ';', '}']).unwrap_or(value.len()),
             };
             // A file or a variable is named, and what it holds is not shown anyway.
-            if !text[span.clone()].starts_with('{') {
+            if !is_named(&text[span.clone()]) {
                 spans.push(span);
             }
         }
     }
     spans
+}
+
+/// Whether the value is brought in from elsewhere, as `{env.X}` is; `{{` is a brace that stands for itself.
+fn is_named(value: &str) -> bool {
+    value.starts_with('{') && !value.starts_with("{{")
 }
 
 /// What stands behind `name=` where no directive has a property of that name.
@@ -286,7 +291,7 @@ fn unknown_values(text: &str, known: &BTreeSet<&'static str>) -> Vec<Range<usize
         }
     }
     // A file or a variable is named, and what it holds is not shown anyway.
-    spans.retain(|span| !text[span.clone()].starts_with('{'));
+    spans.retain(|span| !is_named(&text[span.clone()]));
     spans
 }
 
@@ -324,7 +329,7 @@ fn written_secret_arguments(text: &str, directives: &[&str]) -> Vec<Range<usize>
             let mut arguments = arguments_of(line).into_iter();
             arguments.next();
             // A file or a variable is named, and what it holds is not shown anyway.
-            let spans_of_line = arguments.filter(|span| !line[span.clone()].starts_with('{'));
+            let spans_of_line = arguments.filter(|span| !is_named(&line[span.clone()]));
             spans.extend(spans_of_line.map(|span| behind + span.start..behind + span.end));
         }
     }

@@ -217,6 +217,9 @@ impl Language {
             (_, Place::Site | Place::Route) if places.contains(&Place::Pool) => {
                 format!("{belongs}; the block of `proxy` takes it as well, as in `proxy \"127.0.0.1:9000\" {{ {word} … }}`")
             }
+            (_, Place::AuthAny) => {
+                format!("{belongs}; ways to be let in are `allow`, `client-auth`, `basic-auth`, `jwt` and `api-key`")
+            }
             _ => belongs,
         }
     }
@@ -312,6 +315,21 @@ impl<'n> Line<'n> {
             lowering.report(fault);
         }
         true
+    }
+
+    /// What the line does to a request. One that is not understood without anybody having said so is refused: a step that
+    /// is left out may be the one that lets nobody in.
+    pub fn lower_step(
+        &self,
+        lowering: &mut Lowering<'_>,
+        lower: fn(&mut Lowering<'_>, &Line<'_>) -> Option<Step>,
+    ) -> Option<Step> {
+        let step = lower(lowering, self);
+        if step.is_none() && !lowering.has_errors() {
+            let message = format!("this `{}` is not understood", self.directive.name);
+            lowering.report(Diagnostic::error("not-understood", self.location(), message));
+        }
+        step
     }
 
     /// What is wrong with a line that switches its directive off and says how it should be all the same.

@@ -1,4 +1,4 @@
-//! What `basic-auth` and `jwt` mean for the other lines: `{auth.user}` and `{jwt.…}` say nothing where nobody logs in.
+//! What `basic-auth`, `jwt` and `api-key` mean for the other lines: `{auth.user}` and `{jwt.…}` say nothing where nobody logs in.
 //! Warnings only; which step runs when is decided in the model (`step_order`).
 
 use crate::diagnostics::{Diagnostic, Location};
@@ -26,7 +26,7 @@ enum What {
 /// What placeholders tell of who has logged in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
-    /// `{auth.user}`, by either.
+    /// `{auth.user}`, by any.
     Name,
     /// `{jwt.…}`, by a token alone.
     Claims,
@@ -34,7 +34,7 @@ enum Told {
 
 impl Told {
     fn is_by(self, directive: &str) -> bool {
-        directive == "jwt" || self == Told::Name && directive == "basic-auth"
+        directive == "jwt" || self == Told::Name && matches!(directive, "basic-auth" | "api-key")
     }
 
     fn is_in(self, text: &str) -> bool {
@@ -54,6 +54,13 @@ fn marks(nodes: &[Node], told: Told) -> Vec<Mark> {
         match node.name.text.as_str() {
             // A route has marks of its own.
             "route" => continue,
+            // Of its ways, those that do not tell anything stand beside one that does.
+            "auth" => {
+                let ways = node.children.as_deref().unwrap_or_default();
+                if ways.iter().any(|way| told.is_by(&way.name.text)) {
+                    marks.push(Mark { what: What::LogIn, at: node.location.clone() });
+                }
+            }
             name if told.is_by(name) => {
                 let what = if is_off() { What::NoLogIn } else { What::LogIn };
                 marks.push(Mark { what, at: node.location.clone() });
@@ -113,7 +120,7 @@ fn judge(lowering: &mut Lowering<'_>, told: Told, marks: &[Mark], is_known: bool
         let (message, help) = match told {
             Told::Name => {
                 let message = "`{auth.user}` is always empty here: nobody has logged in";
-                (message, "add `basic-auth`, or `jwt`, to the site or the route")
+                (message, "add `basic-auth`, `jwt` or `api-key` to the site or the route")
             }
             Told::Claims => ("claims are always empty here: no token was verified", "add `jwt` to the site or the route"),
         };

@@ -70,6 +70,12 @@ impl<'a> Lowering<'a> {
         self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
     }
 
+    /// Whether something was refused since there were so many diagnostics. Warnings refuse nothing: what they are about
+    /// has to be there all the same.
+    pub fn has_errors_since(&self, before: usize) -> bool {
+        self.diagnostics.iter().skip(before).any(Diagnostic::is_error)
+    }
+
     /// A value as messages may show it: what was written instead, when `{env.X}` or `{file.X}` brought it in.
     pub fn shown(&self, value: &str, at: &Location) -> String {
         if self.is_filled_in(at) { self.written(at).trim_matches(['"', '#']).to_string() } else { value.to_string() }

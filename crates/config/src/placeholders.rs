@@ -166,7 +166,7 @@ pub fn resolve_template(lowering: &mut Lowering<'_>, value: &Value, stage: Stage
         }
     }
     flush(&mut parts, &mut literal);
-    let is_good = lowering.diagnostics.len() == errors_before;
+    let is_good = !lowering.has_errors_since(errors_before);
     variables_of_others(lowering, value, raw);
     is_good.then_some(Template { parts })
 }

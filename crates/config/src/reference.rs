@@ -31,6 +31,8 @@ const SECTIONS: [(Place, &str, &str); Place::ALL.len()] = [
     (Place::Limits, "In `limits`", ""),
     (Place::BasicAuth, "In a `basic-auth`", ""),
     (Place::Jwt, "In a `jwt`", ""),
+    (Place::ApiKey, "In an `api-key`", ""),
+    (Place::AuthAny, "In an `auth any`", "Each as it stands in a site."),
     (Place::Match, "In the block of a `match`", "Conditions that are made of others."),
     (Place::Conditions, "In an `any`, `all` or `not`", "Lines of conditions, as in a route, and further blocks."),
     (Place::Map, "In a `map`", ""),
@@ -103,7 +105,7 @@ messages. `{{` and `}}` are braces that stand for themselves; in regular express
   decoded and normalised path.
 - Steps written in a site run before those of the route that is taken. TERMINALS answer; every route has exactly one of them.
 - The path goes to the upstream in its normal form unless a step changes it: percent-encoded letters, digits, `-`, `.`, `_` and `~`
-  are decoded, other percent-encodings are in upper case, and `.` and `..` segments are resolved. `//` is `/` and `%2F` stays as it is,
+  are decoded, other percent-encodings are in upper case, and `.` and `..` segments are resolved. `//` is `/` for routes and goes on as it was sent, and `%2F` stays as it is,
   unless [`path-policy`](#path-policy) says otherwise.
 - A word that is unknown, a wrong type, a duplicate or a missing file is an error, and no part of such a configuration is used.
 "##;
@@ -170,7 +172,7 @@ fn meaning(placeholder: &Placeholder) -> &'static str {
         Placeholder::ResponseHeader(_) => "a header field of the response; needs a response",
         Placeholder::UpstreamAddress => "the server that was chosen; needs a response",
         Placeholder::RequestId => "an identifier of this request",
-        Placeholder::AuthUser => "who has logged in, behind `basic-auth` or `jwt`",
+        Placeholder::AuthUser => "who has logged in, behind `basic-auth` or `jwt`, or whose key it is, behind `api-key`",
         Placeholder::JwtClaim(_) => "a claim of the token, behind `jwt`; of a nested one the names with dots between them",
         Placeholder::StatusText => "what the status means, as in `Not Found`; in an `error-page`",
         Placeholder::TimeUnixMs => "milliseconds since 1970",

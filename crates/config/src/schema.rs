@@ -3,6 +3,7 @@
 //! each.
 
 use crate::directives::LANGUAGE;
+use crate::document::has_steps;
 use crate::language::{Directive, Lower};
 use crate::table::{Argument, Block, Count, Kind, Place, Property, Repeat};
 use crate::units::{show_duration, show_size};
@@ -34,7 +35,7 @@ fn definition_name(directive: &Directive, place: Place) -> String {
     let place = match place {
         Place::Top => "top",
         // A step is the same wherever it stands.
-        Place::Site | Place::Route => "step",
+        Place::Site | Place::Route | Place::AuthAny => "step",
         Place::Header => "header",
         Place::Log => "log",
         Place::Split => "split",
@@ -48,6 +49,7 @@ fn definition_name(directive: &Directive, place: Place) -> String {
         Place::Limits => "limits",
         Place::BasicAuth => "basic-auth",
         Place::Jwt => "jwt",
+        Place::ApiKey => "api-key",
         Place::Match | Place::Conditions => "condition",
         Place::Map => "map",
     };
@@ -128,9 +130,11 @@ fn object(directive: &Directive) -> Value {
     }
     match directive.block {
         Block::None => {}
-        Block::Optional(place @ (Place::Site | Place::Route)) | Block::Required(place @ (Place::Site | Place::Route)) => {
+        Block::Optional(place) | Block::Required(place) if has_steps(place) => {
             properties.insert("steps".into(), steps(place));
-            required.push("steps");
+            if place != Place::AuthAny {
+                required.push("steps");
+            }
         }
         Block::Optional(place) | Block::Required(place) => {
             let negated = properties.remove("not");

@@ -33,6 +33,10 @@ pub enum Place {
     BasicAuth,
     /// The block of `jwt`.
     Jwt,
+    /// The block of `api-key`.
+    ApiKey,
+    /// The block of an `auth any`.
+    AuthAny,
     /// The block of a `match`.
     Match,
     /// The block of an `any`, `all` or `not`.
@@ -42,7 +46,7 @@ pub enum Place {
 }
 
 impl Place {
-    pub const ALL: [Place; 19] = [
+    pub const ALL: [Place; 21] = [
         Place::Top,
         Place::Site,
         Place::Route,
@@ -59,6 +63,8 @@ impl Place {
         Place::Limits,
         Place::BasicAuth,
         Place::Jwt,
+        Place::ApiKey,
+        Place::AuthAny,
         Place::Match,
         Place::Conditions,
         Place::Map,
@@ -83,6 +89,8 @@ impl Place {
             Place::Limits => "in `limits`",
             Place::BasicAuth => "in a `basic-auth`",
             Place::Jwt => "in a `jwt`",
+            Place::ApiKey => "in an `api-key`",
+            Place::AuthAny => "in an `auth any`",
             Place::Match => "in the block of a `match`",
             Place::Conditions => "in an `any`, `all` or `not`",
             Place::Map => "in a `map`",

@@ -3,6 +3,7 @@
 //! directive.
 
 use crate::units::{show_duration, show_size};
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::time::Duration;
 use tidegate_model::{Filled, Secret, Switched};
@@ -323,7 +324,15 @@ pub fn settings(filled: &Filled, write: impl Fn(&mut Lines)) -> Vec<WrittenSetti
         lines.settings().into_iter()
     };
     let both = written(Form::Masked(filled)).zip(written(Form::Whole));
-    both.map(|((name, value), (_, whole))| WrittenSetting { name, value, whole: Secret::new(whole) }).collect()
+    let settings: Vec<_> =
+        both.map(|((name, value), (_, whole))| WrittenSetting { name, value, whole: Secret::new(whole) }).collect();
+    debug_assert!(has_each_name_once(&settings), "whoever compares finds them by name: {settings:?}");
+    settings
+}
+
+fn has_each_name_once(settings: &[WrittenSetting]) -> bool {
+    let names: BTreeSet<&str> = settings.iter().map(|setting| setting.name.as_str()).collect();
+    names.len() == settings.len()
 }
 
 /// Names and values of what holds by the lines that are written, defaults included and without secrets.

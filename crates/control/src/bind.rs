@@ -38,6 +38,14 @@ impl fmt::Display for Obstacle {
 }
 
 impl BindFault {
+    /// Whether somebody else listens there.
+    pub fn is_taken(&self) -> bool {
+        match &self.obstacle {
+            Obstacle::System(error) => error.kind() == io::ErrorKind::AddrInUse,
+            Obstacle::OtherConfiguration => true,
+        }
+    }
+
     /// What to do about it.
     pub fn help(&self) -> String {
         let address = match &self.address {

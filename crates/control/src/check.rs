@@ -1,6 +1,7 @@
 //! What only this machine can tell about a configuration: whether certificates fit, ports are free, names resolve. For
 //! `tidegate check`; nothing is changed and nothing stays open. Addresses are in `listening`.
 
+mod answering;
 mod listening;
 
 use crate::descriptors;
@@ -9,7 +10,7 @@ use crate::driver::{Chosen, DRIVER_HELP};
 use crate::issuing::names_obtained;
 use crate::map_files::faults_of_maps;
 use crate::memory::check_address_space;
-use crate::named_files::{auths, file_of, key_file_of, key_sources};
+use crate::named_files::{api_key_file_of, api_keys, auths, file_of, key_file_of, key_sources};
 use crate::shared_certificates::{CertificateSharing, share_certificates};
 use crate::source::Source;
 use crate::workers::worker_count;
@@ -26,8 +27,18 @@ use tidegate_model::{
     Configuration, Discover, FastCgi, LogTarget, Pool, Scheme, Site, SiteAddress, Storage, TcpAddress, Terminal, TlsSource,
     UpstreamAddress,
 };
-use tidegate_proxy::auth::{read_keys, read_users};
+use tidegate_proxy::auth::{STRONGER_HASHES, read_api_keys, read_keys, read_users, weak_hashes_said};
 use tidegate_transport::ring::Unavailable;
+
+pub use answering::{Answering, HeldByRunning};
+
+/// What there is to say of a configuration.
+#[derive(Debug)]
+pub struct Checked {
+    pub findings: Vec<Finding>,
+    /// What running processes hold that can take the configuration on: good to know, and nothing to mend.
+    pub held: Vec<HeldByRunning>,
+}
 
 #[derive(Debug)]
 pub struct Finding {
@@ -58,20 +69,18 @@ pub enum Place {
 }
 
 /// How the process is to run for which a configuration is checked.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Circumstances<'a> {
     /// Where the configuration comes from: a process that runs with it already is no obstacle.
     pub source: &'a Source,
     /// As `run --share-port` has it.
     pub share_port: bool,
+    /// The processes that may be the ones to take the configuration on, where they answer. Called when an address is
+    /// taken.
+    pub answering: &'a dyn Fn() -> Vec<Answering>,
 }
 
-pub fn check(
-    configuration: &Configuration,
-    circumstances: Circumstances<'_>,
-    state_dir: PathBuf,
-    now: Timestamp,
-) -> Vec<Finding> {
+pub fn check(configuration: &Configuration, circumstances: Circumstances<'_>, state_dir: PathBuf, now: Timestamp) -> Checked {
     let mut findings = Vec::new();
     for site in &configuration.sites {
         let place = || Place::Address(site.addresses[0].clone());
@@ -97,7 +106,7 @@ pub fn check(
     }
     check_limits(&mut findings);
     check_driver(configuration, &mut findings);
-    listening::check_listening(configuration, &state_dir, circumstances, &mut findings);
+    let held = listening::check_listening(configuration, &state_dir, circumstances, &mut findings);
     check_access_log(configuration, &mut findings);
     check_state_dir(configuration, &state_dir, &mut findings);
     check_storage(configuration, &state_dir, &mut findings);
@@ -105,12 +114,13 @@ pub fn check(
     check_sources(configuration, &mut findings);
     check_folders(configuration, &mut findings);
     check_users(configuration, &mut findings);
+    check_api_keys(configuration, &mut findings);
     check_keys(configuration, &mut findings);
     check_maps(configuration, &mut findings);
     check_ticket_keys(configuration, &mut findings);
     check_acme_roots(configuration, &mut findings);
     check_cache(configuration, &mut findings);
-    findings
+    Checked { findings, held }
 }
 
 /// Certificates that are given once, and wildcards that names share. Gives the configuration with those of its sites.
@@ -240,10 +250,27 @@ fn check_users(configuration: &Configuration, findings: &mut Vec<Finding>) {
     let mut seen = BTreeSet::new();
     for (site, auth) in auths(configuration.sites.iter()) {
         let Some(path) = file_of(&auth.users).filter(|path| seen.insert(path.to_path_buf())) else { continue };
-        if let Err(fault) = read_users(path) {
+        let (severity, code, message, help) = match read_users(path) {
+            Err(fault) => (Severity::Error, "users", fault.to_string(), fault.help()),
+            Ok(users) => match weak_hashes_said(path, &users) {
+                Some(said) => (Severity::Warning, "weak-hash", said, STRONGER_HASHES),
+                None => continue,
+            },
+        };
+        let place = Place::File(path.to_owned(), Some(site.addresses[0].clone()));
+        findings.push(Finding { severity, code, place, message, help: Some(help.into()) });
+    }
+}
+
+/// Files of `api-key`, each once.
+fn check_api_keys(configuration: &Configuration, findings: &mut Vec<Finding>) {
+    let mut seen = BTreeSet::new();
+    for (site, auth) in api_keys(configuration.sites.iter()) {
+        let Some(path) = api_key_file_of(&auth.keys).filter(|path| seen.insert(path.to_path_buf())) else { continue };
+        if let Err(fault) = read_api_keys(path) {
             findings.push(Finding {
                 severity: Severity::Error,
-                code: "users",
+                code: "api-keys",
                 place: Place::File(path.to_owned(), Some(site.addresses[0].clone())),
                 message: fault.to_string(),
                 help: Some(fault.help().into()),

@@ -5,7 +5,7 @@
 use crate::discovery::{Discovered, News, first_answers};
 use crate::fault::StartFault;
 use crate::material::{Material, SiteTls};
-use crate::named_files::{auths, file_of, key_sources};
+use crate::named_files::{api_key_file_of, api_keys, auths, file_of, key_sources};
 use crate::names::{Found, Name, Names};
 use crate::pools::{await_checks, first_checks};
 use crate::sticky::CookieKeys;
@@ -26,7 +26,7 @@ use tidegate_model::{
     TlsSource, UpstreamAddress,
 };
 use tidegate_parallel::in_parallel;
-use tidegate_proxy::auth::{IssuerKeys, KeySets, UserFiles, UserList};
+use tidegate_proxy::auth::{ApiKeyFiles, ApiKeyList, IssuerKeys, KeySets, UserFiles, UserList};
 use tidegate_proxy::persistent::PersistentVec;
 use tidegate_proxy::process_state::ProcessState;
 use tidegate_proxy::snapshot::{self, Compiled, Handshakes, Parts, ServerConfigs, Snapshot};
@@ -100,6 +100,7 @@ pub(crate) fn gather_with(
     // Held until they are compiled in: a file that nobody uses is forgotten.
     let changed_sites = delta.sites.changed.iter().map(|changed| &configuration.sites[changed.position]);
     let _users = gather_users(changed_sites.clone(), &state.process.user_files)?;
+    let _api_keys = gather_api_keys(changed_sites.clone(), &state.process.api_key_files)?;
     let _keys = gather_keys(changed_sites, &state.process.key_sets)?;
     let pools = pools_to_look_at(&configuration, &delta, before, news);
     let discovered = discover(&pools, before, news);
@@ -131,6 +132,7 @@ pub(crate) fn gather_with(
             cache: &state.process.cache,
             limits: &state.process.limits,
             user_files: &state.process.user_files,
+            api_key_files: &state.process.api_key_files,
             key_sets: &state.process.key_sets,
             workers,
         },
@@ -298,8 +300,31 @@ fn gather_users<'a>(
             }
         }
     }
+    unless_faulty(lists, faults)
+}
+
+/// The keys of programs that stand in files; a file in use is not read again.
+fn gather_api_keys<'a>(
+    sites: impl Iterator<Item = &'a Arc<Site>>,
+    files: &ApiKeyFiles,
+) -> Result<Vec<Arc<ApiKeyList>>, StartFault> {
+    let (mut lists, mut faults, mut faulty) = (Vec::new(), Vec::new(), Vec::new());
+    for (site, auth) in api_keys(sites) {
+        let Some(path) = api_key_file_of(&auth.keys).filter(|path| !faulty.contains(path)) else { continue };
+        match files.list(&auth.keys) {
+            Ok(list) => lists.push(list),
+            Err(fault) => {
+                faulty.push(path);
+                faults.push(StartFault::ApiKeys { site: site.addresses[0].to_string(), fault });
+            }
+        }
+    }
+    unless_faulty(lists, faults)
+}
+
+fn unless_faulty<T>(gathered: Vec<T>, mut faults: Vec<StartFault>) -> Result<Vec<T>, StartFault> {
     match faults.len() {
-        0 => Ok(lists),
+        0 => Ok(gathered),
         1 => Err(faults.remove(0)),
         _ => Err(StartFault::Several(faults)),
     }
@@ -320,11 +345,7 @@ fn gather_keys<'a>(sites: impl Iterator<Item = &'a Arc<Site>>, key_sets: &KeySet
             }
         }
     }
-    match faults.len() {
-        0 => Ok(gathered),
-        1 => Err(faults.remove(0)),
-        _ => Err(StartFault::Several(faults)),
-    }
+    unless_faulty(gathered, faults)
 }
 
 /// What is served now of the pairs of files that sites which are not kept name.

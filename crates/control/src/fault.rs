@@ -25,6 +25,11 @@ pub enum StartFault {
         site: String,
         fault: ListFault,
     },
+    /// Keys of programs of the site of that name.
+    ApiKeys {
+        site: String,
+        fault: ListFault,
+    },
     /// Keys of tokens of the site of that name.
     TokenKeys {
         site: String,
@@ -60,7 +65,9 @@ impl fmt::Display for StartFault {
         match self {
             StartFault::Certificates { site, errors } => write_errors(f, &format!("site {site}: "), errors),
             StartFault::TicketKeys { errors } => write_errors(f, "", errors),
-            StartFault::Users { site, fault } => write!(f, "site {site}: {fault}\n  help: {}", fault.help()),
+            StartFault::Users { site, fault } | StartFault::ApiKeys { site, fault } => {
+                write!(f, "site {site}: {fault}\n  help: {}", fault.help())
+            }
             StartFault::TokenKeys { site, fault } => write!(f, "site {site}: {fault}\n  help: {}", fault.help()),
             StartFault::Map(fault) => write!(f, "{fault}\n  help: {}", fault.help()),
             StartFault::UpstreamTls { pool, message } => write!(f, "pool {pool}: {message}"),

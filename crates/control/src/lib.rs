@@ -34,6 +34,7 @@ pub mod memory;
 mod named_files;
 pub mod names;
 mod news;
+mod open_sockets;
 mod orders;
 pub mod past;
 pub mod pools;
@@ -65,7 +66,7 @@ pub mod workers;
 
 pub use applying::{ApplyOptions, ChangeFault};
 pub use bind::BindFault;
-pub use check::{Circumstances, Finding, Place, check};
+pub use check::{Answering, Checked, Circumstances, Finding, HeldByRunning, Place, check};
 pub use control::Control;
 pub use driver::drivers_here;
 pub use endpoint::{AdminListener, AdminSocket, DRAINING_PREFIX, DRAINING_SUFFIX};

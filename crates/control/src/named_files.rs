@@ -2,22 +2,41 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tidegate_model::{AuthUsers, BasicAuth, ClientAuth, Configuration, Jwt, KeySource, Site, Step, TlsSource};
+use tidegate_model::{
+    ApiKeyAuth, ApiKeySource, AuthUsers, BasicAuth, ClientAuth, Configuration, Jwt, KeySource, Site, Step, TlsSource,
+};
 
-/// Every file that users, or keys of tokens, are read from.
+/// Every file that users, keys of programs, or keys of tokens are read from.
 pub(crate) fn user_files(configuration: &Configuration) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> =
         auths(configuration.sites.iter()).filter_map(|(_, auth)| file_of(&auth.users)).map(Path::to_owned).collect();
     files.extend(key_sources(configuration.sites.iter()).filter_map(|(_, keys)| key_file_of(keys)).map(Path::to_owned));
+    files.extend(api_keys(configuration.sites.iter()).filter_map(|(_, auth)| api_key_file_of(&auth.keys)).map(Path::to_owned));
     files.sort();
     files.dedup();
     files
 }
 
+/// Every `api-key`, with the site it stands in.
+pub(crate) fn api_keys<'a>(sites: impl Iterator<Item = &'a Arc<Site>>) -> impl Iterator<Item = (&'a Arc<Site>, &'a ApiKeyAuth)> {
+    sites.flat_map(|site| {
+        let parts = site.all_steps().flat_map(Step::parts);
+        parts.filter_map(move |step| if let Step::ApiKey(Some(auth)) = step { Some((site, &**auth)) } else { None })
+    })
+}
+
+pub(crate) fn api_key_file_of(keys: &ApiKeySource) -> Option<&Path> {
+    match keys {
+        ApiKeySource::File(path) => Some(path),
+        ApiKeySource::Listed(_) => None,
+    }
+}
+
 /// Every `basic-auth`, with the site it stands in.
 pub(crate) fn auths<'a>(sites: impl Iterator<Item = &'a Arc<Site>>) -> impl Iterator<Item = (&'a Arc<Site>, &'a BasicAuth)> {
     sites.flat_map(|site| {
-        site.all_steps().filter_map(move |step| if let Step::BasicAuth(Some(auth)) = step { Some((site, auth)) } else { None })
+        let parts = site.all_steps().flat_map(Step::parts);
+        parts.filter_map(move |step| if let Step::BasicAuth(Some(auth)) = step { Some((site, auth)) } else { None })
     })
 }
 
@@ -26,7 +45,10 @@ pub(crate) fn key_sources<'a>(
     sites: impl Iterator<Item = &'a Arc<Site>>,
 ) -> impl Iterator<Item = (&'a Arc<Site>, &'a KeySource)> {
     sites.flat_map(|site| {
-        let jwts = site.all_steps().filter_map(|step| if let Step::Jwt(jwt) = step { jwt.as_deref() } else { None });
+        let jwts = site
+            .all_steps()
+            .flat_map(Step::parts)
+            .filter_map(|step| if let Step::Jwt(jwt) = step { jwt.as_deref() } else { None });
         jwts.flat_map(|jwt: &Jwt| &jwt.issuers).map(move |issuer| (site, &issuer.keys))
     })
 }

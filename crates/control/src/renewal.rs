@@ -25,6 +25,8 @@ pub(crate) struct Renewals {
 pub(crate) struct UnfitFiles {
     pub certificates: Vec<String>,
     users: Vec<String>,
+    /// Keys of programs.
+    api_keys: Vec<String>,
     /// Keys of tokens.
     keys: Vec<String>,
     /// Authorities of clients, and what they have revoked.
@@ -33,7 +35,7 @@ pub(crate) struct UnfitFiles {
 
 impl UnfitFiles {
     pub fn all(&self) -> impl Iterator<Item = &String> {
-        self.certificates.iter().chain(&self.users).chain(&self.keys).chain(&self.clients)
+        self.certificates.iter().chain(&self.users).chain(&self.api_keys).chain(&self.keys).chain(&self.clients)
     }
 }
 
@@ -131,7 +133,7 @@ impl Renewals {
         }
     }
 
-    /// Reads the files of users and of token keys again. Says what it took over and what it could not.
+    /// Reads the files of users, of API keys and of token keys again. Says what it took over and what it could not.
     pub fn renew_users(&mut self, process: &ProcessState) {
         let (renewed, faults) = in_background(|| process.user_files.read_again());
         for (file, users) in renewed {
@@ -141,6 +143,14 @@ impl Renewals {
             tracing::error!(error = %fault, help = fault.help(), "a file of users was not taken over; the users before stay");
         }
         self.unfit.users = faults.iter().map(ToString::to_string).collect();
+        let (renewed, faults) = in_background(|| process.api_key_files.read_again());
+        for (file, keys) in renewed {
+            tracing::info!(file = %file.display(), keys, "a file of API keys was read again");
+        }
+        for fault in &faults {
+            tracing::error!(error = %fault, help = fault.help(), "a file of API keys was not taken over; the keys before stay");
+        }
+        self.unfit.api_keys = faults.iter().map(ToString::to_string).collect();
         let (renewed, faults) = in_background(|| process.key_sets.read_again());
         for (file, keys) in renewed {
             tracing::info!(file = %file.display(), keys, "a file of token keys was read again");

@@ -62,6 +62,11 @@ impl Quota {
         if after <= window { Ok(now_ns.saturating_add(after)) } else { Err(Duration::from_nanos(after - window)) }
     }
 
+    /// What `full_at_ns` becomes when one unit is given back.
+    pub fn give_back(&self, full_at_ns: u64, now_ns: u64) -> u64 {
+        full_at_ns.min(now_ns.saturating_add(self.window_ns())).saturating_sub(self.interval_ns)
+    }
+
     #[inline]
     pub fn standing(&self, full_at_ns: u64, now_ns: u64) -> Standing {
         let window = self.window_ns();

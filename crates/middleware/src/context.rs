@@ -72,6 +72,7 @@ impl<'a> Context<'a> {
             scheme: self.scheme,
             client_ip: self.client_ip,
             client_certificate: self.client_certificate,
+            ja4: self.tls_ja4,
             maps: self.maps,
             claims: self.claims,
         }

@@ -15,6 +15,7 @@ impl IdentityFields {
     /// Of all steps of a site and of its routes.
     pub fn of<'s>(steps: impl Iterator<Item = &'s Step>) -> IdentityFields {
         let mut names: Vec<Box<[u8]>> = steps
+            .flat_map(Step::parts)
             .flat_map(names_of)
             .filter(|name| !is_of_client(name))
             .map(|name| name.to_ascii_lowercase().into_bytes().into())
@@ -41,6 +42,7 @@ impl IdentityFields {
 fn names_of(step: &Step) -> Vec<&str> {
     match step {
         Step::Jwt(Some(jwt)) => jwt.headers.iter().map(|header| header.name.as_str()).collect(),
+        Step::ApiKey(Some(auth)) => auth.header.iter().map(String::as_str).collect(),
         Step::RequestHeader(header) => {
             let sets = |operation| match operation {
                 HeaderOperation::Set | HeaderOperation::Add | HeaderOperation::Default => true,
@@ -50,6 +52,9 @@ fn names_of(step: &Step) -> Vec<&str> {
             said.map(|change| change.name.as_str()).collect()
         }
         Step::Jwt(None)
+        | Step::ApiKey(None)
+        // Its ways stand in its place.
+        | Step::AuthAny(_)
         | Step::ResponseHeader(_)
         | Step::Rewrite { .. }
         | Step::StripPrefix(_)

@@ -3,6 +3,8 @@
 //! crate. Answers that no step asked for, such as 404 and 502, are written in `errors`.
 
 pub mod allow;
+pub mod api_key;
+pub mod auth_any;
 pub mod basic_auth;
 pub mod body_limit;
 mod client_auth;
@@ -39,6 +41,8 @@ pub mod template;
 mod trailers;
 
 pub use self::log::CompiledLog;
+pub use api_key::{CompiledApiKey, api_key_of, key_parameters, without};
+pub use auth_any::{CompiledAuthAny, WaysRefused};
 pub use basic_auth::{CompiledBasicAuth, Credentials, basic_auth_of, credentials};
 pub use body_limit::{BodyAllowance, BodyLimit, TooLarge};
 pub use compile_error::CompileError;
@@ -51,11 +55,11 @@ pub use identity::IdentityFields;
 pub use jwt::{CompiledJwt, TokensUnclear, jwt_of};
 pub use limited::{DryRun, Limited};
 pub use mount::{Answerer, Mount};
-pub use refusal::{METHODS, Refusal, TokenRefusal};
+pub use refusal::{ApiKeyRefusal, METHODS, Refusal, TokenRefusal};
 pub use rewrite::RewriteError;
 pub use step::{
     After, CompiledStep, Halt, Scope, Walk, apply_paths, apply_request, apply_response, changes_response, compile_steps,
-    compiled_basic_auth_of, compiled_jwt_of, has_limits,
+    compiled_jwt_of, has_limits, log_in_challenges,
 };
 pub use template::{CompiledTemplate, Target, render_text};
 pub use trailers::TrailerRules;

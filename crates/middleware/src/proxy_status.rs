@@ -48,6 +48,8 @@ fn error_type(refusal: Refusal) -> &'static str {
         | Refusal::NotAuthenticated
         | Refusal::CrossOrigin
         | Refusal::Token(_)
+        | Refusal::ApiKey(_)
+        | Refusal::LogInsFailed { .. }
         | Refusal::RateLimited { .. }
         | Refusal::ConcurrencyLimited { .. }
         | Refusal::HeaderName

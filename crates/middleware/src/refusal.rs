@@ -58,7 +58,12 @@ pub enum Refusal {
     },
     NotAuthenticated,
     PasswordsBusy,
+    /// Too many log-ins from there have failed.
+    LogInsFailed {
+        wait_seconds: u32,
+    },
     Token(TokenRefusal),
+    ApiKey(ApiKeyRefusal),
 
     BodyTooSlow,
     BodyTooLarge,
@@ -110,6 +115,16 @@ pub enum TokenRefusal {
     KeysMissing,
 }
 
+/// Why `api-key` refuses a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApiKeyRefusal {
+    Missing,
+    Unknown,
+    Expired,
+    /// More than one key in the same place.
+    Unclear,
+}
+
 /// What is known of a refusal.
 struct Row {
     status: u16,
@@ -128,6 +143,7 @@ const NO_KEYS: &str = "the keys that tokens are verified with have not come yet;
 const NOT_KEPT: &str = "nothing is kept that answers this request, and it asks for nothing else";
 const NOT_CODED_SO: &str = "the request body is not what its Content-Encoding says";
 const TOO_OFTEN: &str = "there were too many requests; try again later";
+const LOG_INS_FAILED: &str = "too many log-ins have failed; try again later";
 const TOO_MANY: &str = "there are too many requests at the same time";
 const NOT_VALID: &str = "the request is not valid";
 const LINE_TOO_LONG: &str = "the request line is too long";
@@ -187,6 +203,9 @@ impl Refusal {
 
     /// How long to wait before asking again, where a moment later there may be room (RFC 9110 section 15.6.4).
     pub fn retry_after_seconds(self) -> Option<u64> {
+        if let Refusal::LogInsFailed { wait_seconds } = self {
+            return Some(wait_seconds.into());
+        }
         use UpstreamError::{Overloaded, PoolFull, QueueTimeout};
         let is_of_a_moment = matches!(
             self,
@@ -235,7 +254,9 @@ impl Refusal {
             Refusal::RateLimited { status } => (status, "rate_limited", Some("rate-limit"), TOO_OFTEN),
             Refusal::ConcurrencyLimited { status } => (status, "concurrency_limited", Some("concurrency-limit"), TOO_MANY),
             Refusal::NotAuthenticated => (401, "not_authenticated", Some("basic-auth"), NEEDS_PASSWORD),
+            Refusal::LogInsFailed { .. } => (429, "log_ins_failed", Some("failures"), LOG_INS_FAILED),
             Refusal::Token(token) => return row_of_token(token),
+            Refusal::ApiKey(key) => return row_of_api_key(key),
             Refusal::PasswordsBusy => (503, "passwords_busy", Some("basic-auth"), "too many passwords wait to be verified"),
 
             Refusal::BodyTooSlow => (408, "body_too_slow", Some("limits body-rate"), TOO_SLOW),
@@ -286,6 +307,17 @@ fn row_of_token(refusal: TokenRefusal) -> Row {
         TokenRefusal::KeysMissing => (503, "token_keys_missing", "jwt jwks", NO_KEYS),
     };
     Row { status, reason, setting: Some(setting), sentence }
+}
+
+fn row_of_api_key(refusal: ApiKeyRefusal) -> Row {
+    let (status, reason, sentence) = match refusal {
+        ApiKeyRefusal::Missing => (401, "api_key_missing", "a key is needed"),
+        ApiKeyRefusal::Unknown => (401, "api_key_unknown", "the key cannot be taken"),
+        // Only who has had the key hears that it was one.
+        ApiKeyRefusal::Expired => (401, "api_key_expired", "the key has ended"),
+        ApiKeyRefusal::Unclear => (400, "api_key_unclear", "there is more than one key"),
+    };
+    Row { status, reason, setting: Some("api-key"), sentence }
 }
 
 fn sentence_of_head(error: HeadError) -> &'static str {
@@ -361,6 +393,12 @@ impl From<HeadError> for Refusal {
 impl From<TokenRefusal> for Refusal {
     fn from(token: TokenRefusal) -> Refusal {
         Refusal::Token(token)
+    }
+}
+
+impl From<ApiKeyRefusal> for Refusal {
+    fn from(key: ApiKeyRefusal) -> Refusal {
+        Refusal::ApiKey(key)
     }
 }
 

@@ -3,6 +3,8 @@
 //! compiler then asks for.
 
 use crate::allow::Access;
+use crate::api_key::CompiledApiKey;
+use crate::auth_any::{self, CompiledAuthAny};
 use crate::basic_auth::CompiledBasicAuth;
 use crate::body_limit::BodyLimit;
 use crate::client_auth::{self, requires_certificate};
@@ -17,6 +19,7 @@ use crate::limited::Limited;
 use crate::rate_limit::CompiledRateLimit;
 use crate::refusal::Refusal;
 use crate::rewrite::{AddPrefix, Rewrite, RewriteError, StripPrefix};
+use std::borrow::Cow;
 use tidegate_limiting::Tables;
 use tidegate_model::{PathPolicy, Phase, Step, phases};
 use tidegate_wire::head::{HeaderId, RequestHead, ResponseHead};
@@ -42,6 +45,10 @@ pub enum CompiledStep {
     BasicAuth(Box<CompiledBasicAuth>),
     /// At most one of a route. Whose key has signed a token is for the caller to find out.
     Jwt(Box<CompiledJwt>),
+    /// At most one of a route. Whose key it is is for the caller to find out.
+    ApiKey(Box<CompiledApiKey>),
+    /// At most one of a route.
+    AuthAny(Box<CompiledAuthAny>),
     /// At most one of a route.
     ClientAuth,
     RateLimit(Box<CompiledRateLimit>),
@@ -65,9 +72,16 @@ pub fn compile_steps(scope: Scope<'_>, site_steps: &[Step], route_steps: &[Step]
     let of_site = site_steps.iter().map(|step| (step, Scope { route: "", ..scope }));
     let all = of_site.chain(route_steps.iter().map(|step| (step, scope)));
     // A route asks for names and passwords in its own way, or not at all.
-    let last = |is_one: fn(&Step) -> bool| all.clone().enumerate().filter(|(_, (step, _))| is_one(step)).last();
+    let last_any = all.clone().enumerate().filter(|(_, (step, _))| matches!(step, Step::AuthAny(_))).last();
+    let last_any = last_any.map(|(position, _)| position);
+    // Where several ways are enough, those of a kind before it are among them, or are not meant any more.
+    let counts = |position: usize, step: &Step| !matches!(step, Step::AuthAny(_)) || Some(position) == last_any;
+    let last = |is_one: fn(&Step) -> bool| {
+        all.clone().enumerate().filter(|(position, (step, _))| counts(*position, step) && step.parts().iter().any(is_one)).last()
+    };
     let last_auth = last(|step| matches!(step, Step::BasicAuth(_))).map(|(position, _)| position);
     let last_jwt = last(|step| matches!(step, Step::Jwt(_))).map(|(position, _)| position);
+    let last_api_key = last(|step| matches!(step, Step::ApiKey(_))).map(|(position, _)| position);
     let last_csrf = last(|step| matches!(step, Step::Csrf(_))).map(|(position, _)| position);
     let requires_certificate = requires_certificate(site_steps.iter().chain(route_steps));
     let is_demand = |(_, (step, _)): &(usize, (&Step, Scope<'_>))| matches!(step, Step::ClientAuth(_));
@@ -95,6 +109,8 @@ pub fn compile_steps(scope: Scope<'_>, site_steps: &[Step], route_steps: &[Step]
             }
             Step::BasicAuth(_) => Some(position) != last_auth,
             Step::Jwt(_) => Some(position) != last_jwt,
+            Step::ApiKey(_) => Some(position) != last_api_key,
+            Step::AuthAny(_) => Some(position) != last_any,
             Step::Csrf(_) => Some(position) != last_csrf,
             // Asked as early as anybody says it, and once.
             Step::ClientAuth(_) => Some(position) != first_demand || !requires_certificate,
@@ -136,6 +152,10 @@ pub enum Halt<'s> {
     Authenticate(&'s CompiledBasicAuth),
     /// As with [`Authenticate`](Halt::Authenticate), by a token.
     Verify(&'s CompiledJwt),
+    /// As with [`Authenticate`](Halt::Authenticate), by a key.
+    CheckKey(&'s CompiledApiKey),
+    /// As with [`Authenticate`](Halt::Authenticate), by any of several ways.
+    AnyOf(&'s CompiledAuthAny),
 }
 
 /// Applies the steps that change the request, in order, from where the walk has got, up to one that answers it or has
@@ -189,6 +209,18 @@ pub fn apply_request<'s>(
                 walk.hides_credentials |= !jwt.settings.forwards;
                 return Ok(Halt::Verify(jwt));
             }
+            CompiledStep::ApiKey(auth) => {
+                auth.remove_look_alikes(head);
+                return Ok(Halt::CheckKey(auth));
+            }
+            CompiledStep::AuthAny(any) => {
+                any.remove_look_alikes(head);
+                walk.hides_credentials |= any.hides_credentials();
+                if !any.is_open_to(head, context) {
+                    return Ok(Halt::AnyOf(any));
+                }
+                any.remove_keys(head);
+            }
         }
     }
     if walk.hides_credentials {
@@ -218,6 +250,8 @@ pub fn apply_paths(
             | CompiledStep::Csrf(_)
             | CompiledStep::BasicAuth(_)
             | CompiledStep::Jwt(_)
+            | CompiledStep::ApiKey(_)
+            | CompiledStep::AuthAny(_)
             | CompiledStep::ClientAuth
             | CompiledStep::RateLimit(_)
             | CompiledStep::ConcurrencyLimit(_) => {}
@@ -247,6 +281,8 @@ pub fn changes_response(steps: &[CompiledStep]) -> bool {
         | CompiledStep::ClientAuth
         | CompiledStep::ConcurrencyLimit(_)
         | CompiledStep::BasicAuth(_)
+        | CompiledStep::ApiKey(_)
+        | CompiledStep::AuthAny(_)
         | CompiledStep::Jwt(_) => false,
     })
 }
@@ -276,6 +312,8 @@ pub fn apply_response(
             | CompiledStep::Csrf(_)
             | CompiledStep::BasicAuth(_)
             | CompiledStep::Jwt(_)
+            | CompiledStep::ApiKey(_)
+            | CompiledStep::AuthAny(_)
             | CompiledStep::ClientAuth
             | CompiledStep::ConcurrencyLimit(_) => {}
         }
@@ -306,10 +344,40 @@ impl CompiledStep {
             }
             Step::BasicAuth(Some(auth)) => CompiledStep::BasicAuth(Box::new(CompiledBasicAuth::new(auth))),
             Step::Jwt(Some(jwt)) => CompiledStep::Jwt(Box::new(CompiledJwt::new(jwt))),
+            Step::ApiKey(Some(auth)) => CompiledStep::ApiKey(Box::new(CompiledApiKey::new(auth))),
+            Step::AuthAny(Some(any)) => {
+                let ways = any.ways.iter().map(|way| CompiledStep::compile_way(way, scope));
+                let ways: Vec<Option<CompiledStep>> = ways.collect::<Result<_, CompileError>>()?;
+                CompiledStep::AuthAny(Box::new(CompiledAuthAny { ways: ways.into_iter().flatten().collect() }))
+            }
             Step::ClientAuth(_) => CompiledStep::ClientAuth,
-            // One step is made of all that allow and deny; nothing is left of an `off`.
-            Step::Allow(_) | Step::Deny(_) | Step::BasicAuth(None) | Step::Csrf(None) | Step::Jwt(None) => return Ok(None),
+            // One step is made of all that allow and deny together; nothing is left of an `off`.
+            Step::Allow(_)
+            | Step::Deny(_)
+            | Step::BasicAuth(None)
+            | Step::Csrf(None)
+            | Step::Jwt(None)
+            | Step::ApiKey(None)
+            | Step::AuthAny(None) => return Ok(None),
         }))
+    }
+
+    /// Of an `auth any`, in which an address is one way among others.
+    fn compile_way(step: &Step, scope: Scope<'_>) -> Result<Option<CompiledStep>, CompileError> {
+        match step {
+            Step::Allow(_) => Ok(Access::of(std::iter::once(step))?.map(CompiledStep::Access)),
+            step => CompiledStep::compile(step, scope),
+        }
+    }
+}
+
+impl CompiledStep {
+    /// The step itself, or of an `auth any` its ways.
+    pub fn parts(&self) -> &[CompiledStep] {
+        match self {
+            CompiledStep::AuthAny(any) => &any.ways,
+            step => std::slice::from_ref(step),
+        }
     }
 }
 
@@ -320,25 +388,27 @@ impl Scope<'_> {
     }
 }
 
-/// The `basic-auth` among compiled steps, if there is one.
-pub fn compiled_basic_auth_of(steps: &[CompiledStep]) -> Option<&CompiledBasicAuth> {
-    steps.iter().find_map(|step| match step {
-        CompiledStep::BasicAuth(auth) => Some(&**auth),
-        _ => None,
-    })
-}
-
 /// The `jwt` among compiled steps, if there is one.
 pub fn compiled_jwt_of(steps: &[CompiledStep]) -> Option<&CompiledJwt> {
-    steps.iter().find_map(|step| match step {
+    steps.iter().flat_map(CompiledStep::parts).find_map(|step| match step {
         CompiledStep::Jwt(jwt) => Some(&**jwt),
         _ => None,
     })
 }
 
+/// The values of `WWW-Authenticate` beside a refusal: those of the step that it is of, and of an `auth any` of all its
+/// ways.
+pub fn log_in_challenges(steps: &[CompiledStep], refusal: Refusal) -> Vec<Cow<'_, str>> {
+    let all = steps.iter().map(|step| match step {
+        CompiledStep::AuthAny(any) if any.is_about(refusal) => any.challenges(refusal),
+        step => auth_any::challenge(step, refusal).into_iter().collect(),
+    });
+    all.into_iter().find(|challenges| !challenges.is_empty()).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{After, CompiledStep, Halt, Refusal, Scope, Walk, compiled_basic_auth_of};
+    use super::{After, CompiledStep, Halt, Refusal, Scope, Walk, log_in_challenges};
     use crate::basic_auth::basic_auth_of;
     use crate::body_limit::BodyLimit;
     use crate::compile_error::CompileError;
@@ -349,7 +419,7 @@ mod tests {
     use tidegate_access::{Identity, LogIn};
     use tidegate_limiting::Tables;
     use tidegate_model::{
-        AccessRule, AuthUsers, BasicAuth, CountBy, HeaderChange, HeaderOperation, PathPolicy, Rate, RateLimit, Step,
+        AccessRule, AuthAny, AuthUsers, BasicAuth, CountBy, HeaderChange, HeaderOperation, PathPolicy, Rate, RateLimit, Step,
     };
     use tidegate_wire::head::{RequestHead, ResponseHead};
 
@@ -380,7 +450,7 @@ mod tests {
     ) -> Result<After, Refusal> {
         match walk_on(steps, &mut Walk::default(), head, context, scratch)? {
             Halt::Done(after) => Ok(after),
-            Halt::Authenticate(_) | Halt::Verify(_) => panic!("nobody has to log in here"),
+            Halt::Authenticate(_) | Halt::Verify(_) | Halt::CheckKey(_) | Halt::AnyOf(_) => panic!("nobody has to log in here"),
         }
     }
 
@@ -440,7 +510,7 @@ mod tests {
     }
 
     fn auth(realm: &str) -> BasicAuth {
-        BasicAuth { realm: realm.into(), users: AuthUsers::Listed(Vec::new()), forwards: realm != "Secret" }
+        BasicAuth { realm: realm.into(), users: AuthUsers::Listed(Vec::new()), forwards: realm != "Secret", failures: None }
     }
 
     #[test]
@@ -470,19 +540,26 @@ mod tests {
             let mut head = request("/", "example.com", &[]);
             let halt = walk_on(&steps, &mut Walk::default(), &mut head, &context(), &mut Scratch::default());
             let realm = match halt.expect("no refusal") {
-                Halt::Done(_) | Halt::Verify(_) => None,
+                Halt::Done(_) | Halt::Verify(_) | Halt::CheckKey(_) | Halt::AnyOf(_) => None,
                 Halt::Authenticate(auth) => auth.challenge.split('"').nth(1).map(str::to_owned),
             };
             assert_eq!(realm.as_deref(), expected);
             assert_eq!(basic_auth_of(site, route).map(|auth| auth.realm.as_str()), expected);
-            assert_eq!(compiled_basic_auth_of(&steps).is_some(), expected.is_some());
+            assert_eq!(log_in_challenges(&steps, Refusal::NotAuthenticated).len(), usize::from(expected.is_some()));
         };
         let (staff, guests, off) =
             (Step::BasicAuth(Some(auth("Staff"))), Step::BasicAuth(Some(auth("Guests"))), Step::BasicAuth(None));
         check(std::slice::from_ref(&staff), &[], Some("Staff"));
         check(std::slice::from_ref(&staff), std::slice::from_ref(&guests), Some("Guests"));
         check(std::slice::from_ref(&staff), std::slice::from_ref(&off), None);
-        check(&[off], std::slice::from_ref(&guests), Some("Guests"));
+        check(&[off.clone()], std::slice::from_ref(&guests), Some("Guests"));
+        // One of several ways takes the place of the site's, and nothing is left to switch off.
+        let of = |ways: &[Step]| Step::AuthAny(Some(AuthAny { ways: ways.to_vec() }));
+        check(&[of(std::slice::from_ref(&staff)), Step::AuthAny(None)], std::slice::from_ref(&guests), Some("Guests"));
+        let count = |site: &[Step], route: &[Step]| compile_steps(site, route).expect("steps of the test").len();
+        assert_eq!(count(std::slice::from_ref(&staff), &[of(std::slice::from_ref(&guests))]), 1);
+        assert_eq!(count(&[of(std::slice::from_ref(&staff))], &[Step::AuthAny(None)]), 0);
+        assert_eq!(count(&[of(std::slice::from_ref(&staff))], &[of(std::slice::from_ref(&guests))]), 1);
     }
 
     #[test]

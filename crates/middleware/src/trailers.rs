@@ -3,7 +3,7 @@
 //! is dropped where it is read, in `wire`; who claims to be whose proxy, in `exchange`.
 
 use crate::identity::IdentityFields;
-use tidegate_model::{HeaderStep, PassOn, Step, TokenPlace};
+use tidegate_model::{ApiKeyPlace, HeaderStep, PassOn, Step, TokenPlace};
 use tidegate_wire::Fields;
 
 /// Which trailers of a route's messages go on.
@@ -11,7 +11,7 @@ use tidegate_wire::Fields;
 pub struct TrailerRules {
     /// Also those of requests that are no gRPC.
     takes_all_requests: bool,
-    /// Names that steps set or remove, or look for somebody's token under.
+    /// Names that steps set or remove, or look for somebody's token or key under.
     owned_in_requests: Box<[Box<[u8]>]>,
     owned_in_answers: Box<[Box<[u8]>]>,
 }
@@ -22,7 +22,13 @@ impl TrailerRules {
             Step::RequestHeader(header) => Some(header),
             _ => None,
         });
-        let tokens = steps.clone().filter_map(|step| if let Step::Jwt(Some(jwt)) = step { Some(jwt) } else { None });
+        let parts = steps.clone().flat_map(Step::parts);
+        let keys = parts.clone().filter_map(|step| if let Step::ApiKey(Some(auth)) = step { Some(auth) } else { None });
+        let of_keys = keys.flat_map(|auth| &auth.places).filter_map(|place| match place {
+            ApiKeyPlace::Field(name) => Some(name.as_bytes()),
+            ApiKeyPlace::Authorization(_) | ApiKeyPlace::Query(_) => None,
+        });
+        let tokens = parts.filter_map(|step| if let Step::Jwt(Some(jwt)) = step { Some(jwt) } else { None });
         let of_tokens = tokens.flat_map(|jwt| &jwt.places).filter_map(|place| match place {
             TokenPlace::Header(name) => Some(name.as_bytes()),
             TokenPlace::Authorization | TokenPlace::Cookie(_) | TokenPlace::Query(_) => None,
@@ -33,7 +39,7 @@ impl TrailerRules {
         });
         TrailerRules {
             takes_all_requests: pass_on.trailers,
-            owned_in_requests: names(in_requests, identity.names().chain(of_tokens)),
+            owned_in_requests: names(in_requests, identity.names().chain(of_tokens).chain(of_keys)),
             owned_in_answers: names(in_answers, std::iter::empty()),
         }
     }

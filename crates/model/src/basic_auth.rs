@@ -1,7 +1,9 @@
 //! `basic-auth`: who may ask, by name and password (RFC 7617).
 
+use crate::limiting::Rate;
 use crate::process::Secret;
 use std::path::PathBuf;
+use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BasicAuth {
@@ -10,10 +12,13 @@ pub struct BasicAuth {
     pub users: AuthUsers,
     /// Whether the upstream gets the `Authorization` field.
     pub forwards: bool,
+    /// How many wrong passwords an address may try for a name, and five times as many in all. `None`: any number.
+    pub failures: Option<Rate>,
 }
 
 impl BasicAuth {
     pub const REALM: &'static str = "Restricted";
+    pub const FAILURES: Rate = Rate { count: 10, period: Duration::from_mins(10) };
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,6 +4,8 @@
 
 pub mod acme;
 pub mod address;
+pub mod api_key;
+pub mod auth_any;
 pub mod balance;
 pub mod basic_auth;
 pub mod cache;
@@ -48,6 +50,8 @@ pub use acme::{
     TsigAlgorithm, TsigKey,
 };
 pub use address::{HostPattern, Scheme, ServerAddresses, SiteAddress, TcpAddress, UpstreamAddress};
+pub use api_key::{ApiKeyAuth, ApiKeyPlace, ApiKeySource, ListedApiKey};
+pub use auth_any::AuthAny;
 pub use balance::{Balance, Sticky};
 pub use basic_auth::{AuthUsers, BasicAuth};
 pub use cache::{Cache, CacheDisk, CacheStore, Purging};

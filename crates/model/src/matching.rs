@@ -36,6 +36,8 @@ pub enum ConditionKind {
         part: ClientCertificatePart,
         value: TextPattern,
     },
+    /// Of the handshake by which the client came, any of these; in plain HTTP nothing fits.
+    Ja4(Vec<TextPattern>),
     /// What the map of that name has for the request. Without a pattern there has to be a row of its key.
     Map(Field),
     /// What the token claims that was verified; without one nothing fits. Of routes, by the `jwt` of their site.
@@ -73,6 +75,7 @@ impl Condition {
             | ConditionKind::Host(_)
             | ConditionKind::Scheme(_)
             | ConditionKind::ClientCertificate { .. }
+            | ConditionKind::Ja4(_)
             | ConditionKind::Map(_)
             | ConditionKind::Claim(_) => {}
         }

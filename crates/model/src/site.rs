@@ -3,7 +3,7 @@
 use crate::acme::{AcmeChanges, OnDemand};
 use crate::address::SiteAddress;
 use crate::client_auth::ClientAuth;
-use crate::matching::{MatchLine, PathPattern};
+use crate::matching::{ConditionKind, MatchLine, PathPattern};
 use crate::placeholder::Placeholder;
 use crate::route_options::RouteOptions;
 use crate::step::{Step, Terminal};
@@ -33,6 +33,20 @@ impl Site {
     /// Steps of the site and of its routes.
     pub fn all_steps(&self) -> impl Iterator<Item = &Step> {
         self.steps.iter().chain(self.routes.iter().flat_map(|route| &route.steps))
+    }
+
+    /// Whether the site, one of its routes or a change of header fields asks for what a handshake tells of its client.
+    pub fn matches_ja4(&self) -> bool {
+        let of_steps = self.all_steps().filter_map(|step| match step {
+            Step::RequestHeader(header) | Step::ResponseHeader(header) => Some(&header.when.matches),
+            _ => None,
+        });
+        let lines = self.routes.iter().map(|route| &route.matches).chain(of_steps).flatten();
+        let mut found = false;
+        for condition in lines.flat_map(|line| &line.conditions) {
+            condition.each(&mut |one| found |= matches!(one.kind, ConditionKind::Ja4(_)));
+        }
+        found
     }
 
     /// Whether a template of the site or of its routes has that placeholder.

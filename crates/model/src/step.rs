@@ -1,6 +1,8 @@
 //! What a route does with a request. Closed sets: a new step is a new variant, and the compiler lists the places it
 //! must appear in. What holds for a request as a whole is no step, and in `route_options`.
 
+use crate::api_key::ApiKeyAuth;
+use crate::auth_any::AuthAny;
 use crate::basic_auth::BasicAuth;
 use crate::client_auth::ClientAuthDemand;
 use crate::cors::Cors;
@@ -47,6 +49,10 @@ pub enum Step {
     BasicAuth(Option<BasicAuth>),
     /// `jwt`; `None` is `jwt "off"`. The last one written counts.
     Jwt(Option<Box<Jwt>>),
+    /// `api-key`; `None` is `api-key "off"`. The last one written counts.
+    ApiKey(Option<Box<ApiKeyAuth>>),
+    /// `auth any`; `None` is `auth "off"`. The last one written counts, and stands for those of its kinds before it.
+    AuthAny(Option<AuthAny>),
     /// `client-auth "require"`: who has shown no certificate is refused. The last one written counts.
     ClientAuth(ClientAuthDemand),
     /// `rate-limit "100/s" by="client-ip"`
@@ -111,7 +117,17 @@ impl Step {
             | Step::Csrf(_)
             | Step::BasicAuth(_)
             | Step::Jwt(_)
+            | Step::ApiKey(_)
             | Step::ClientAuth(_) => Vec::new(),
+            Step::AuthAny(any) => any.iter().flat_map(|any| &any.ways).flat_map(Step::templates).collect(),
+        }
+    }
+
+    /// The step itself, or of an `auth any` its ways.
+    pub fn parts(&self) -> &[Step] {
+        match self {
+            Step::AuthAny(Some(any)) => &any.ways,
+            step => std::slice::from_ref(step),
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::placeholder::{Placeholder, Template};
 use crate::step::{HeaderChange, HeaderStep, Step};
-use crate::{ClientAuthDemand, TokenPlace};
+use crate::{ApiKeyPlace, ClientAuthDemand, TokenPlace};
 
 /// When a step has its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,7 +33,7 @@ pub fn phases(steps: &[&Step]) -> Vec<Phase> {
             Step::Cors(_) => Phase::Preflight,
             Step::Allow(_) | Step::Deny(_) => Phase::Access,
             Step::Csrf(_) => Phase::Client,
-            Step::BasicAuth(_) | Step::Jwt(_) | Step::ClientAuth(_) => Phase::Authentication,
+            Step::BasicAuth(_) | Step::Jwt(_) | Step::ApiKey(_) | Step::AuthAny(_) | Step::ClientAuth(_) => Phase::Authentication,
             Step::RateLimit(limit) => phase_of_limit(limit.by.template(), &said_by_log_ins, &written),
             Step::ConcurrencyLimit(limit) => phase_of_limit(limit.by.template(), &said_by_log_ins, &written),
             Step::RequestHeader(header) => {
@@ -73,14 +73,22 @@ pub fn moved(steps: &[&Step], from: usize) -> Vec<(usize, usize)> {
 }
 
 /// The steps by which somebody is asked who it is, of a site and its route, as they count: the last word of each kind.
+/// An `auth any` is the last word of the kinds of its ways, too.
 pub fn log_ins<'s>(site_steps: &'s [Step], route_steps: &'s [Step]) -> impl Iterator<Item = &'s Step> {
-    let last = |is_one: fn(&Step) -> bool| site_steps.iter().chain(route_steps).rev().find(|step| is_one(step));
-    let kinds = [
-        last(|step| matches!(step, Step::ClientAuth(_))),
+    let all: Vec<&Step> = site_steps.iter().chain(route_steps).collect();
+    let last_any = all.iter().rposition(|step| matches!(step, Step::AuthAny(_)));
+    let counts = |position: usize, step: &Step| !matches!(step, Step::AuthAny(_)) || Some(position) == last_any;
+    let last = |is_one: fn(&Step) -> bool| {
+        all.iter().enumerate().rposition(|(position, step)| counts(position, step) && step.parts().iter().any(is_one))
+    };
+    let of_kinds = [
+        all.iter().rposition(|step| matches!(step, Step::ClientAuth(_))),
         last(|step| matches!(step, Step::BasicAuth(_))),
         last(|step| matches!(step, Step::Jwt(_))),
+        last(|step| matches!(step, Step::ApiKey(_))),
     ];
-    kinds.into_iter().flatten().filter(|step| !is_off(step))
+    let of_kinds = of_kinds.into_iter().flatten().filter(move |position| Some(*position) != last_any);
+    of_kinds.chain(last_any).map(move |position| all[position]).filter(|step| !is_off(step))
 }
 
 /// What steps have written of the request so far.
@@ -156,7 +164,11 @@ fn source_of(placeholder: &Placeholder) -> Source<'_> {
 fn fields_of_log_in(step: &Step) -> Vec<&str> {
     match step {
         Step::Jwt(Some(jwt)) => jwt.headers.iter().map(|header| header.name.as_str()).collect(),
+        Step::ApiKey(Some(auth)) => auth.header.iter().map(String::as_str).collect(),
+        Step::AuthAny(Some(any)) => any.ways.iter().flat_map(fields_of_log_in).collect(),
         Step::Jwt(None)
+        | Step::ApiKey(None)
+        | Step::AuthAny(None)
         | Step::BasicAuth(_)
         | Step::ClientAuth(_)
         | Step::RequestHeader(_)
@@ -184,7 +196,9 @@ fn is_felt(passed: &Step, moved: &Step) -> bool {
         // Whoever is refused, or counted, in front of it is so no more.
         Step::Cors(_) => refuses(passed),
         Step::Csrf(_) | Step::RateLimit(_) | Step::ConcurrencyLimit(_) => refuses(passed),
-        Step::BasicAuth(_) | Step::Jwt(_) | Step::ClientAuth(_) => refuses(passed) || changes_log_in(passed, moved),
+        Step::BasicAuth(_) | Step::Jwt(_) | Step::ApiKey(_) | Step::AuthAny(_) | Step::ClientAuth(_) => {
+            refuses(passed) || changes_log_in(passed, moved)
+        }
         Step::RequestHeader(_)
         | Step::ResponseHeader(_)
         | Step::Rewrite { .. }
@@ -202,6 +216,8 @@ fn refuses(step: &Step) -> bool {
         | Step::Csrf(_)
         | Step::BasicAuth(_)
         | Step::Jwt(_)
+        | Step::ApiKey(_)
+        | Step::AuthAny(_)
         | Step::ClientAuth(_)
         | Step::RateLimit(_)
         | Step::ConcurrencyLimit(_) => true,
@@ -235,6 +251,8 @@ fn changes_log_in(step: &Step, log_in: &Step) -> bool {
         | Step::Csrf(_)
         | Step::BasicAuth(_)
         | Step::Jwt(_)
+        | Step::ApiKey(_)
+        | Step::AuthAny(_)
         | Step::ClientAuth(_)
         | Step::RateLimit(_)
         | Step::ConcurrencyLimit(_) => false,
@@ -245,7 +263,11 @@ fn writes_credentials(header: &HeaderStep, log_in: &Step) -> bool {
     let looked_at: Vec<&str> = match log_in {
         Step::BasicAuth(_) => vec!["authorization"],
         Step::Jwt(Some(jwt)) => jwt.places.iter().filter_map(field_of_place).collect(),
+        Step::ApiKey(Some(auth)) => auth.places.iter().filter_map(field_of_key).collect(),
+        Step::AuthAny(Some(any)) => return any.ways.iter().any(|way| writes_credentials(header, way)),
         Step::Jwt(None)
+        | Step::ApiKey(None)
+        | Step::AuthAny(None)
         | Step::ClientAuth(_)
         | Step::RequestHeader(_)
         | Step::ResponseHeader(_)
@@ -273,9 +295,25 @@ fn field_of_place(place: &TokenPlace) -> Option<&str> {
     }
 }
 
+fn field_of_key(place: &ApiKeyPlace) -> Option<&str> {
+    match place {
+        ApiKeyPlace::Authorization(_) => Some("authorization"),
+        ApiKeyPlace::Field(name) => Some(name),
+        ApiKeyPlace::Query(_) => None,
+    }
+}
+
 /// A line that only takes back what the site says.
 fn is_off(step: &Step) -> bool {
-    matches!(step, Step::BasicAuth(None) | Step::Jwt(None) | Step::Csrf(None) | Step::ClientAuth(ClientAuthDemand::Off))
+    matches!(
+        step,
+        Step::BasicAuth(None)
+            | Step::Jwt(None)
+            | Step::ApiKey(None)
+            | Step::AuthAny(None)
+            | Step::Csrf(None)
+            | Step::ClientAuth(ClientAuthDemand::Off)
+    )
 }
 
 #[cfg(test)]

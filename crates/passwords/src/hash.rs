@@ -1,5 +1,7 @@
 //! One password hash: which kind it is, whether it costs no more than it may, and whether a password fits it. What is
-//! weak is refused by name.
+//! no protection is refused by name; what is a weak one, and what `htpasswd` writes, is taken and called so (`weak`).
+
+mod weak;
 
 use argon2::password_hash::phc;
 use argon2::{Argon2, Params, PasswordVerifier};
@@ -32,6 +34,10 @@ enum Kind {
     Bcrypt,
     Argon2,
     ShaCrypt,
+    /// MD5, as `htpasswd` does it.
+    Apr1,
+    /// SHA-1.
+    Sha,
 }
 
 /// Why a text is no hash that a password is verified against. Never quotes it.
@@ -40,7 +46,7 @@ pub enum HashFault {
     Empty,
     /// No mark of any kind of hash.
     PlainText,
-    /// `{SHA}`, `$apr1$` and the like: what it is.
+    /// `{SSHA}`, `$1$` and the like: what it is.
     TooWeak(&'static str),
     /// A kind that is not known here: what it is.
     Unknown(&'static str),
@@ -78,7 +84,9 @@ impl fmt::Display for HashFault {
             HashFault::Empty => f.write_str("there is no password hash"),
             HashFault::PlainText => f.write_str("the password is plain text, or hashed in a way that is no protection (crypt)"),
             HashFault::TooWeak(kind) => write!(f, "the hash is {kind}, which is guessed too fast"),
-            HashFault::Unknown(kind) => write!(f, "the hash is {kind}; known are bcrypt, Argon2id, Argon2i and SHA-crypt"),
+            HashFault::Unknown(kind) => {
+                write!(f, "the hash is {kind}; known are bcrypt, Argon2id, Argon2i, SHA-crypt, apr1 and {{SHA}}")
+            }
             HashFault::Malformed(kind) => write!(f, "the {kind} hash is not whole"),
             HashFault::BcryptCost(cost) => {
                 write!(f, "the bcrypt hash has a cost of {cost}, and the limit is {BCRYPT_COST_MAX}")
@@ -109,7 +117,8 @@ impl std::error::Error for HashFault {}
 pub struct NotVerified;
 
 impl PasswordHash {
-    /// Takes bcrypt (`$2a$`, `$2b$`, `$2y$`), Argon2id and Argon2i (`$argon2id$…`), SHA-crypt (`$5$`, `$6$`).
+    /// Takes bcrypt (`$2a$`, `$2b$`, `$2y$`), Argon2id and Argon2i (`$argon2id$…`), SHA-crypt (`$5$`, `$6$`), and of weak
+    /// ones `$apr1$` and `{SHA}`.
     pub fn parse(text: &str) -> Result<PasswordHash, HashFault> {
         if text.len() > TEXT_BYTES_MAX {
             return Err(HashFault::Malformed("password"));
@@ -119,12 +128,16 @@ impl PasswordHash {
             Some(("argon2id" | "argon2i", _)) => check_argon2(text)?,
             Some(("5" | "6", rest)) => check_sha_crypt(text, rest)?,
             Some(("2x", _)) => return Err(HashFault::TooWeak("bcrypt of a faulty version (2x)")),
-            Some(("apr1" | "1", _)) => return Err(HashFault::TooWeak("MD5 (apr1)")),
+            Some(("apr1", rest)) => weak::check_apr1(rest)?,
+            Some(("1", _)) => return Err(HashFault::TooWeak("MD5-crypt ($1$)")),
             Some(("argon2d", _)) => return Err(HashFault::Unknown("Argon2d, which other programs on the machine can spy on")),
             Some(("y" | "gy", _)) => return Err(HashFault::Unknown("yescrypt")),
             Some(("7" | "scrypt", _)) => return Err(HashFault::Unknown("scrypt")),
             Some(("pbkdf2" | "pbkdf2-sha256" | "pbkdf2-sha512", _)) => return Err(HashFault::Unknown("PBKDF2")),
-            _ => return Err(not_hashed(text)),
+            _ => match text.strip_prefix(weak::SHA) {
+                Some(encoded) => weak::check_sha(encoded)?,
+                None => return Err(not_hashed(text)),
+            },
         };
         Ok(PasswordHash { kind, text: text.into() })
     }
@@ -132,6 +145,15 @@ impl PasswordHash {
     /// The hash as it was written. Whoever has it can guess at the password without asking anybody.
     pub fn reveal(&self) -> &str {
         &self.text
+    }
+
+    /// What it is, of a hash that is guessed fast by whoever has it.
+    pub fn weakness(&self) -> Option<&'static str> {
+        match self.kind {
+            Kind::Apr1 => Some(weak::APR1_NAME),
+            Kind::Sha => Some(weak::SHA_NAME),
+            Kind::Bcrypt | Kind::Argon2 | Kind::ShaCrypt => None,
+        }
     }
 
     /// Whether the password is the one. Takes from milliseconds to seconds of a core, and for Argon2 its memory;
@@ -142,6 +164,8 @@ impl PasswordHash {
             Kind::Bcrypt => bcrypt::verify(password, &self.text).map_err(|_| NotVerified),
             Kind::Argon2 => fits(Argon2::default().verify_password(password, &*self.text)),
             Kind::ShaCrypt => fits(ShaCrypt::default().verify_password(password, &*self.text)),
+            Kind::Apr1 => Ok(weak::fits_apr1(&self.text, password)),
+            Kind::Sha => Ok(weak::fits_sha(&self.text, password)),
         }
     }
 }
@@ -165,7 +189,7 @@ fn not_hashed(text: &str) -> HashFault {
     let starts = |prefix: &str| text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
     match text {
         "" => HashFault::Empty,
-        _ if starts("{SHA}") => HashFault::TooWeak("SHA-1 without a salt ({SHA})"),
+        _ if starts(weak::SHA) => HashFault::Malformed("SHA-1 ({SHA})"),
         _ if starts("{SSHA}") => HashFault::TooWeak("SHA-1 ({SSHA})"),
         _ => HashFault::PlainText,
     }

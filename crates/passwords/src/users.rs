@@ -97,12 +97,12 @@ impl fmt::Display for UserFault {
 /// A line of a file that cannot be used, counted from 1; 0 is the file itself. Quotes nothing: what stands in the wrong
 /// place may be a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LineFault {
+pub struct LineFault<F> {
     pub line: usize,
-    pub fault: UserFault,
+    pub fault: F,
 }
 
-impl fmt::Display for LineFault {
+impl<F: fmt::Display> fmt::Display for LineFault<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
             0 => self.fault.fmt(f),
@@ -116,7 +116,7 @@ impl Users {
     /// `#` mean nothing.
     ///
     /// Gives the first faults when there is any: a file counts as a whole or not at all.
-    pub fn parse(bytes: &[u8]) -> Result<Users, Vec<LineFault>> {
+    pub fn parse(bytes: &[u8]) -> Result<Users, Vec<LineFault<UserFault>>> {
         let whole = |fault| vec![LineFault { line: 0, fault }];
         if bytes.len() as u64 > FILE_BYTES_MAX {
             return Err(whole(UserFault::TooLarge));
@@ -169,6 +169,11 @@ impl Users {
 
     pub fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// How many have a hash that is guessed fast by whoever has it.
+    pub fn weak(&self) -> usize {
+        self.entries.iter().filter(|entry| entry.hash.weakness().is_some()).count()
     }
 
     /// Never: a list that names nobody is a fault.
@@ -266,6 +271,14 @@ mod tests {
         let said = faults.iter().map(|fault| format!("{fault} {}", fault.fault.help())).collect::<Vec<_>>().join("\n");
         assert!(!said.contains("hunter2") && !said.contains("my password"), "{said}");
         assert!(said.contains("line 2: the password is plain text"), "{said}");
+    }
+
+    #[test]
+    fn weak_hashes_are_counted() {
+        let text =
+            format!("alice:{BCRYPT}\nbob:$apr1$saltsalt$LrttParrLPdxvgutaSXWJ0\ncarol:{{SHA}}5en6G6MezRroT3XKqkdPOmY/BfQ=\n");
+        assert_eq!(Users::parse(text.as_bytes()).expect("a good file").weak(), 2);
+        assert_eq!(Users::parse(format!("alice:{BCRYPT}").as_bytes()).expect("a good file").weak(), 0);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! snapshots to the next in `worker`; counters live on in `telemetry::Registry`, tickets and the internal CA in
 //! `certs::TlsProcessState`.
 
-use crate::auth::{KeySets, UserFiles, Verifier};
+use crate::auth::{ApiKeyFiles, KeySets, UserFiles, Verifier};
 use crate::cached::CacheTier;
 use crate::challenges::Challenges;
 use crate::inquiry::Inquiries;
@@ -30,6 +30,7 @@ pub struct ProcessState {
     /// What `limits handshakes-per-network` has counted.
     pub handshakes: HandshakeRates,
     pub user_files: UserFiles,
+    pub api_key_files: ApiKeyFiles,
     /// What every `map` has, of its source and changed since.
     pub maps: Maps,
     pub verifier: Verifier,
@@ -53,6 +54,7 @@ impl ProcessState {
             registry,
             pressure: Pressure::default(),
             user_files: UserFiles::default(),
+            api_key_files: ApiKeyFiles::default(),
             maps: Maps::default(),
             verifier: Verifier::default(),
             key_sets: KeySets::default(),

@@ -317,6 +317,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             scheme: connection.scheme(),
             ip: self.exchange.client_ip,
             certificate: connection.client_certificate.as_deref(),
+            ja4: connection.ja4.as_deref(),
             maps: &connection.worker.process.maps,
             claims: None,
         }

@@ -3,7 +3,7 @@
 //! keeps the parts it began with. What outlives a snapshot is in `state`. Certificates and addresses are found by
 //! the caller (`control`).
 
-use crate::auth::{IssuerKeys, KeySets, UserFiles, UserList};
+use crate::auth::{ApiKeyFiles, ApiKeyList, IssuerKeys, KeySets, UserFiles, UserList};
 use crate::cached::{CacheTier, RouteCache};
 use crate::files::SendFolder;
 use crate::persistent::PersistentVec;
@@ -20,8 +20,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_limiting::Tables;
 use tidegate_middleware::{
-    CompiledCompress, CompiledLog, CompiledStep, ErrorPages, HeaderNameRules, IdentityFields, Scope, TrailerRules, basic_auth_of,
-    changes_response, compile_steps, has_limits, jwt_of,
+    CompiledCompress, CompiledLog, CompiledStep, ErrorPages, HeaderNameRules, IdentityFields, Scope, TrailerRules, api_key_of,
+    basic_auth_of, changes_response, compile_steps, has_limits, jwt_of, key_parameters,
 };
 use tidegate_model::listening::{
     Answering, ListenerProtocol, Listening, listening_shared, passthrough_name, proxy_protocol_from, redirect_site, site_name,
@@ -58,7 +58,7 @@ pub struct Snapshot {
     pub drain: Duration,
     /// Whether requests are logged: otherwise no fact is gathered for the log.
     pub access_log: bool,
-    /// Whether anything asks for `{tls.ja4}`: otherwise no ClientHello is looked at for it.
+    /// Whether anything asks for `{tls.ja4}`, or a condition for it: otherwise no ClientHello is looked at for it.
     pub needs_ja4: bool,
 }
 
@@ -237,10 +237,16 @@ pub struct CompiledRoute {
     pub cache: Option<Box<RouteCache>>,
     /// The route's own error pages, and behind them the site's.
     pub error_pages: ErrorPages,
+    /// The name of its site, by which failed log-ins are told apart.
+    pub site: Arc<str>,
     /// For a route with a `basic-auth`.
     pub users: Option<Arc<UserList>>,
     /// For a route with a `jwt`: the keys of its issuers, in their order.
     pub issuers: Box<[Arc<IssuerKeys>]>,
+    /// For a route with an `api-key`.
+    pub api_keys: Option<Arc<ApiKeyList>>,
+    /// Parameters of the query by which keys come, and which no log shows.
+    pub key_parameters: Box<[Box<[u8]>]>,
     /// What is made of names that servers may read as others.
     pub header_names: HeaderNameRules,
     /// What goes on of what stands behind bodies.
@@ -300,6 +306,7 @@ pub struct Parts<'a> {
     pub limits: &'a Tables,
     /// Where users are found that stand in files.
     pub user_files: &'a UserFiles,
+    pub api_key_files: &'a ApiKeyFiles,
     /// Where the keys of issuers are found.
     pub key_sets: &'a KeySets,
     /// Sites need a set of counters for each.
@@ -320,7 +327,8 @@ pub fn compile(configuration: &Configuration, parts: Parts<'_>) -> Result<Compil
     let counters = |site: &str, routes: &[Route]| {
         (0..workers).map(|worker| Arc::new(SiteCounters::new(parts.registry, worker, site, routes))).collect()
     };
-    let given = (parts.cache, parts.limits, parts.user_files, parts.key_sets);
+    let lists = (parts.user_files, parts.api_key_files, parts.key_sets);
+    let given = (parts.cache, parts.limits, lists);
     let changed_sites = delta.sites.changed.iter().zip(parts.site_tls);
     let compile = |site: &Site, tls| compile_site(site, tls, &slots, &counters, given).map(Arc::new);
     let made = changed_sites.map(|(site, tls)| Ok((site.position, compile(&configuration.sites[site.position], tls)?)));
@@ -443,12 +451,12 @@ fn compile_site(
     tls: Option<Arc<Handshakes>>,
     pools: &HashMap<PoolName, usize>,
     counters: &CountersOf<'_>,
-    (tier, limits, user_files, key_sets): (&Arc<CacheTier>, &Tables, &UserFiles, &KeySets),
+    (tier, limits, lists): (&Arc<CacheTier>, &Tables, Lists<'_>),
 ) -> Result<CompiledSite, CompileFault> {
     let name: Arc<str> = site_name(site).into();
     let fault = |error: &dyn fmt::Display| CompileFault(format!("site {name}: {error}"));
     let identity = IdentityFields::of(site.all_steps());
-    let given = RouteGiven { site, name: &name, pools, tier, limits, user_files, key_sets, identity: &identity };
+    let given = RouteGiven { site, name: &name, pools, tier, limits, lists, identity: &identity };
     let compiled_routes: Vec<CompiledRoute> =
         site.routes.iter().map(|route| compile_route(route, &given)).collect::<Result<_, _>>()?;
     let refused = Terminal::Respond { status: 404, body: Template::literal(""), content_type: None };
@@ -470,10 +478,13 @@ fn compile_site(
         identity,
         on_demand_wait: site.tls.on_demand.as_ref().map(|on_demand| on_demand.wait),
         tells_client_certificate,
-        needs_ja4: site.has_placeholder(&Placeholder::TlsJa4),
+        needs_ja4: site.has_placeholder(&Placeholder::TlsJa4) || site.matches_ja4(),
         counters,
     })
 }
+
+/// Where those are found who may log in.
+type Lists<'a> = (&'a UserFiles, &'a ApiKeyFiles, &'a KeySets);
 
 /// What a route is compiled with.
 struct RouteGiven<'a> {
@@ -482,13 +493,12 @@ struct RouteGiven<'a> {
     pools: &'a HashMap<PoolName, usize>,
     tier: &'a Arc<CacheTier>,
     limits: &'a Tables,
-    user_files: &'a UserFiles,
-    key_sets: &'a KeySets,
+    lists: Lists<'a>,
     identity: &'a IdentityFields,
 }
 
 fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute, CompileFault> {
-    let RouteGiven { site, name, pools, tier, limits, user_files, key_sets, identity } = given;
+    let RouteGiven { site, name, pools, tier, limits, lists: (user_files, api_key_files, key_sets), identity } = given;
     let fault = |error: &dyn fmt::Display| CompileFault(format!("site {name}: {error}"));
     // What makes a route the same one after a change is which requests it takes.
     let counts = |step: &Step| matches!(step, Step::RateLimit(_) | Step::ConcurrencyLimit(_));
@@ -514,13 +524,17 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
     let users = basic_auth_of(&site.steps, &route.steps).map(|auth| user_files.list(&auth.users)).transpose();
     let issuers = jwt_of(&site.steps, &route.steps).map_or(&[][..], |jwt| &jwt.issuers);
     let keys = issuers.iter().map(|issuer| key_sets.of(&issuer.keys, Instant::now())).collect::<Result<_, _>>();
+    let api_keys = api_key_of(&site.steps, &route.steps).map(|auth| api_key_files.list(&auth.keys)).transpose();
     Ok(CompiledRoute {
         name: route.name.as_deref().map(Box::from),
         request_ids: RouteIds::new(&options.request_ids),
         proxy_status: options.proxy_status.on().map(|status| status.name.as_str().into()),
         error_pages: ErrorPages::new(&options.error_pages),
+        site: (*name).clone(),
         users: users.map_err(|error| fault(&error))?,
         issuers: keys.map_err(|error| fault(&error))?,
+        api_keys: api_keys.map_err(|error| fault(&error))?,
+        key_parameters: key_parameters(&site.steps, &route.steps),
         trailers: TrailerRules::new(site.steps.iter().chain(&route.steps), options.pass_on.unwrap_or_default(), identity),
         header_names: HeaderNameRules::new(options.header_names.unwrap_or_default(), site.all_steps()),
         decompress: options.decompress.on().copied(),

@@ -29,6 +29,8 @@ pub struct RequestFacts<'a> {
     pub client_ip: IpAddr,
     /// What the client has shown in its handshake.
     pub client_certificate: Option<&'a ClientCertificate>,
+    /// What its handshake tells of it. `None` in plain text.
+    pub ja4: Option<&'a str>,
     pub maps: &'a Maps,
     /// What the token says that was verified, where anybody asks.
     pub claims: Option<&'a Claims>,
@@ -51,7 +53,8 @@ impl Conditions {
 }
 
 impl<'a> RequestFacts<'a> {
-    /// Of a request whose path no step has changed yet, from a client without a certificate, where there is no map.
+    /// Of a request whose path no step has changed yet, from a client without a certificate, in plain text, where
+    /// there is no map.
     pub fn of(head: &'a RequestHead, scheme: Scheme, client_ip: IpAddr) -> RequestFacts<'a> {
         RequestFacts {
             head,
@@ -61,6 +64,7 @@ impl<'a> RequestFacts<'a> {
             scheme,
             client_ip,
             client_certificate: None,
+            ja4: None,
             maps: Maps::none(),
             claims: None,
         }
@@ -96,6 +100,7 @@ enum KindTest {
         part: ClientCertificatePart,
         value: TextTest,
     },
+    Ja4(Box<[TextTest]>),
     Map(MapTest),
     Claim(Box<ClaimRequirement>),
     /// Any of the lines, each with all its conditions.
@@ -120,6 +125,7 @@ impl ConditionTest {
             ConditionKind::ClientCertificate { part, value } => {
                 KindTest::ClientCertificate { part: *part, value: TextTest::new(value)? }
             }
+            ConditionKind::Ja4(patterns) => KindTest::Ja4(patterns.iter().map(TextTest::new).collect::<Result<_, _>>()?),
             ConditionKind::Map(field) => KindTest::Map(MapTest::new(field)?),
             ConditionKind::Claim(requirement) => KindTest::Claim(Box::new(requirement.clone())),
             ConditionKind::Any(lines) => {
@@ -153,6 +159,7 @@ impl ConditionTest {
                 None => false,
                 Some(certificate) => certificate_fits(certificate, *part, value)?,
             },
+            KindTest::Ja4(patterns) => facts.ja4.is_some_and(|ja4| patterns.iter().any(|pattern| pattern.fits(ja4.as_bytes()))),
             KindTest::Map(test) => test.holds(facts),
             KindTest::Claim(requirement) => facts.claims.is_some_and(|claims| is_met(requirement, claims)),
             KindTest::Any(lines) => any_truth(lines, facts)?,

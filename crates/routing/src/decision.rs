@@ -51,6 +51,8 @@ pub struct Sender<'a> {
     pub ip: IpAddr,
     /// What the client has shown in its handshake.
     pub certificate: Option<&'a ClientCertificate>,
+    /// What its handshake tells of it, where something asks for that.
+    pub ja4: Option<&'a str>,
     /// What conditions on a `map` look up in.
     pub maps: &'a Maps,
     /// What the token says that was verified, where a condition is about it.
@@ -165,8 +167,8 @@ impl<'a> Sender<'a> {
     /// What its request is matched by, as it stands now.
     #[inline]
     pub fn facts(self, head: &'a RequestHead) -> RequestFacts<'a> {
-        let Sender { certificate, maps, claims, scheme, ip } = self;
-        RequestFacts { client_certificate: certificate, maps, claims, ..RequestFacts::of(head, scheme, ip) }
+        let Sender { certificate, ja4, maps, claims, scheme, ip } = self;
+        RequestFacts { client_certificate: certificate, ja4, maps, claims, ..RequestFacts::of(head, scheme, ip) }
     }
 }
 

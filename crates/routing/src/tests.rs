@@ -1,7 +1,7 @@
 //! The compiled tables must answer as reading the configuration from top to bottom would. The reader here is slow and
 //! plain on purpose.
 
-use crate::{Reason, RequestFacts, RouteId, Router, Routes, SiteId};
+use crate::{Conditions, Reason, RequestFacts, RouteId, Router, Routes, SiteId};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
@@ -65,6 +65,7 @@ fn find_route(routes: &[Route], request: &Request) -> Option<u32> {
         scheme: request.scheme,
         client_ip: request.client_ip,
         client_certificate: None,
+        ja4: None,
         maps: Maps::none(),
         claims: None,
     };
@@ -128,6 +129,8 @@ mod reader {
             ConditionKind::Scheme(scheme) => *scheme == request.scheme,
             // None of these clients has one.
             ConditionKind::ClientCertificate { .. } => false,
+            // They come in plain text.
+            ConditionKind::Ja4(_) => false,
             // There is none.
             ConditionKind::Map(_) | ConditionKind::Claim(_) => false,
             ConditionKind::Any(lines) => any_line(lines, request),
@@ -373,6 +376,7 @@ fn explain_says_why_each_other_route_was_not_taken() {
         scheme: Scheme::Https,
         client_ip: IpAddr::from([192, 0, 2, 1]),
         client_certificate: None,
+        ja4: None,
         maps: Maps::none(),
         claims: None,
     };
@@ -401,4 +405,26 @@ fn ten_thousand_routes_keep_their_order() {
     for (path, expected) in [("/service/0/x", 0), ("/service/9999", 9_999), ("/service/77/", 77), ("/service/10000/", 10_000)] {
         assert_eq!(find_route(&routes, &Request { path: path.into(), ..Request::default() }), Some(expected), "{path}");
     }
+}
+
+#[test]
+fn a_handshake_fits_by_any_of_its_patterns_and_plain_text_by_none() {
+    let check = |patterns: &[TextPattern], ja4: Option<&str>, expected: bool| {
+        let kind = ConditionKind::Ja4(patterns.to_vec());
+        let line = |negated| MatchLine { conditions: vec![Condition { negated, kind: kind.clone() }] };
+        let head = Request::default().head();
+        let client = IpAddr::from([192, 0, 2, 1]);
+        let facts = RequestFacts { ja4, ..RequestFacts::of(&head, Scheme::Https, client) };
+        let holds = |line| Conditions::new(&[line]).expect("patterns of the test").hold(&facts);
+        assert_eq!((holds(line(false)), holds(line(true))), (expected, !expected), "{patterns:?} {ja4:?}");
+    };
+    let curl = "t13d3112h2_e8f1e7e78f70_b26ce05bbdd6";
+    let exact = |text: &str| TextPattern::Exact(text.to_owned());
+    let (prefix, suffix) = (TextPattern::Prefix("t13d3112h2_".into()), TextPattern::Suffix("_b26ce05bbdd6".into()));
+    check(&[exact(curl)], Some(curl), true);
+    check(&[exact("t13d1516h2_8daaf6152771_d8a2da3f94cd"), prefix.clone()], Some(curl), true);
+    check(&[suffix], Some(curl), true);
+    check(&[TextPattern::Regex("^t13.*h2_".into())], Some(curl), true);
+    check(&[exact("t13d1516h2_8daaf6152771_d8a2da3f94cd")], Some(curl), false);
+    check(&[prefix, TextPattern::Present], None, false);
 }

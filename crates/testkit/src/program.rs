@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 /// How long a proxy may take until it is ready; generous, because tests share the machine with compilers.
 const READY_WAIT: Duration = Duration::from_secs(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// How long what a process wrote may take to be read behind its end.
+const OUTPUT_WAIT: Duration = Duration::from_secs(2);
 
 /// A child of ours cannot be given a descriptor by its number without unsafe code; a shell does it with its standard
 /// input, and becomes the program.
@@ -141,16 +143,26 @@ impl Program {
         self.exit
     }
 
-    /// Waits for the end of the process.
+    /// Waits for the end of the process, and for what it wrote.
     pub fn wait_exit(&mut self, bound: Duration) -> Result<i32, String> {
         let begin = Instant::now();
         loop {
             if let Some(code) = self.poll_exit() {
+                self.wait_for_output();
                 return Ok(code);
             }
             if begin.elapsed() > bound {
                 return Err(format!("still running after {bound:?}"));
             }
+            thread::sleep(POLL_INTERVAL);
+        }
+    }
+
+    /// Until both pipes were read to their end, which one that the process has started may hold open.
+    fn wait_for_output(&self) {
+        let (begin, is_read) = (Instant::now(), |collected: &Arc<Mutex<Vec<u8>>>| Arc::strong_count(collected) == 1);
+        let is_all_read = || is_read(&self.stdout) && is_read(&self.stderr);
+        while !self.has_descendants && !is_all_read() && begin.elapsed() < OUTPUT_WAIT {
             thread::sleep(POLL_INTERVAL);
         }
     }

@@ -281,6 +281,20 @@ pub enum Command {
         #[arg(long, value_enum, default_value_t = HashAlgorithm::Argon2id)]
         algorithm: HashAlgorithm,
     },
+    /// Make a key for `api-key`, and the line of it: `tidegate hash-key ci >> /etc/tidegate/keys`.
+    ///
+    /// The line goes to standard output. The key goes to standard error, this once: only its hash is kept.
+    HashKey {
+        /// By which logs, limits and upstreams know the key.
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// The last day, as 2027-01-31, or the moment of the end, as 2027-01-31T12:00:00Z; both in UTC.
+        #[arg(long, value_name = "DATE")]
+        expires: Option<String>,
+        /// Of a key that is there: it is asked for, or read as the first line of standard input, and not printed.
+        #[arg(long)]
+        stdin: bool,
+    },
     /// Print the JSON Schema of the configuration.
     Schema,
     /// Print completions for a shell; names of pools, servers and sites are asked of the running process.

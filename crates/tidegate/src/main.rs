@@ -9,6 +9,7 @@ mod output;
 use clap::Parser;
 use clap::error::ErrorKind;
 use cli::{Cli, Command};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Memory that is free is given back to the system: what the process uses is what its budget is compared with.
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         Command::Cert { command } => commands::cert::run(command),
         Command::Map { command } => commands::map::run(command),
         Command::HashPassword { name, algorithm } => commands::hash_password::run(name.as_deref(), algorithm),
+        Command::HashKey { name, expires, stdin } => commands::hash_key::run(&name, expires.as_deref(), stdin),
         Command::Schema => commands::facts::schema(),
         Command::Completions { shell } => commands::completions::run(shell),
         Command::Man { folder } => commands::facts::manual(&folder),
@@ -94,6 +96,12 @@ const CALLED_OTHERWISE: &[(&[&str], &str)] = &[
     ),
 ];
 
+/// Whether a word on its own is a file rather than a command.
+fn is_configuration(word: &str) -> bool {
+    let path = Path::new(word);
+    path.extension().is_some_and(|extension| extension == "kdl") || path.is_file()
+}
+
 /// Prints what clap has to say: help for who asks for it, else what is wrong.
 fn refuse_arguments(error: &clap::Error) -> ExitCode {
     let word = std::env::args().nth(1).unwrap_or_default();
@@ -101,6 +109,12 @@ fn refuse_arguments(error: &clap::Error) -> ExitCode {
     let known = CALLED_OTHERWISE.iter().find(|(words, _)| is_unknown && words.contains(&word.as_str()));
     match known {
         Some((_, help)) => eprintln!("error: there is no `tidegate {word}`\n  help: {help}"),
+        None if is_unknown && is_configuration(&word) => {
+            let word = word.escape_debug();
+            eprintln!(
+                "error: what to do with {word} is not said\n  help: `tidegate run {word}` runs it, `tidegate check {word}` says what is wrong with it"
+            );
+        }
         // Nothing can be done for somebody who closed standard error.
         None => drop(error.print()),
     }

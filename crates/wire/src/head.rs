@@ -485,6 +485,13 @@ impl RequestHead {
         self.host = Span { start: span.start + u32::from(parsed.is_ipv6), len: parsed.host.len() as u32 };
     }
 
+    /// Makes an extended CONNECT the request that it would be over HTTP/1.1 (RFC 8441 section 5), so that every rule
+    /// that holds for one holds for the other.
+    pub fn become_get(&mut self) {
+        self.method = Method::Get;
+        self.method_name = self.fields.append(&[b"GET"]);
+    }
+
     pub fn set_path(&mut self, path: &[u8]) {
         self.path = self.fields.append(&[path]);
     }

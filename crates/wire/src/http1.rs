@@ -18,6 +18,7 @@ use crate::authority::{Authority, parse_authority};
 use crate::error::HeadError;
 use crate::head::{HeaderId, Method, RequestHead, ResponseHead, Span, Version};
 use crate::limits::HeadLimits;
+use crate::refused::keep_known_of_http1;
 use crate::scan::{token_end, value_end};
 use target::{Target, parse_target};
 
@@ -47,11 +48,15 @@ impl From<HeadError> for Stop {
 /// Reads a request head from the start of `input` into `head`, which is cleared first.
 ///
 /// On `Complete` the head's bytes begin with a copy of `input[..consumed]`, into which all spans point; a normalised
-/// path is appended. On `Partial` and on errors `head` holds nothing of use. What is wrong is said as soon as it is in
-/// the input. One empty line before the request line is skipped (RFC 9112 section 2.2).
+/// path is appended. On `Partial` `head` holds nothing of use, on errors what could be read, for the log. What is wrong
+/// is said as soon as it is in the input. One empty line before the request line is skipped (RFC 9112 section 2.2).
 pub fn parse_request(input: &[u8], limits: &HeadLimits, head: &mut RequestHead) -> Result<Parsed, HeadError> {
     head.clear();
-    answer(request(input, limits, head))
+    let parsed = answer(request(input, limits, head));
+    if parsed.is_err() {
+        keep_known_of_http1(input, limits, head);
+    }
+    parsed
 }
 
 /// As [`parse_request`], for an upstream's answer. The reason phrase may be missing, with or without the space before

@@ -20,6 +20,7 @@ pub mod name_table;
 pub mod path;
 pub mod preferences;
 pub mod proxy_protocol;
+mod refused;
 mod scan;
 mod status;
 pub mod websocket;

@@ -102,7 +102,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
         return;
     }
     let Some(target) = target.and_then(|target| lower_target(lowering, line, target)) else { return };
-    if lowering.diagnostics[errors_before..].iter().any(Diagnostic::is_error) {
+    if lowering.has_errors_since(errors_before) {
         return;
     }
     let is_same = |log: &AccessLog| match (&log.target, &target) {
@@ -258,11 +258,19 @@ pub fn write_all(lines: &mut Lines<'_>, logs: &[AccessLog]) {
     if logs.is_empty() {
         lines.line().name("access-log").argument("off");
     }
-    lines.extend(logs, write);
+    // Several are shown as a list, each as a whole.
+    let is_one = logs.len() == 1;
+    lines.extend(logs, |line, log| {
+        if is_one {
+            line.name("access-log")
+        } else {
+            line.repeated("access-log")
+        };
+        write_log(line, log);
+    });
 }
 
-pub fn write(line: &mut Writer, AccessLog { target, format, when }: &AccessLog) {
-    line.name("access-log");
+pub fn write_log(line: &mut Writer, AccessLog { target, format, when }: &AccessLog) {
     match target {
         LogTarget::Off => line.argument("off"),
         LogTarget::Stdout => line.argument("stdout"),

@@ -233,7 +233,7 @@ pub fn read_changes(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Acme
     check_dns_is_there(lowering, line, &changes, challenges_at);
     check_wildcards(lowering, line, &changes, &wildcards);
     changes.wildcards = wildcards.into_iter().map(|(name, _)| name).collect();
-    let is_sound = !lowering.diagnostics[errors_before..].iter().any(Diagnostic::is_error);
+    let is_sound = !lowering.has_errors_since(errors_before);
     is_sound.then_some(changes)
 }
 

@@ -115,7 +115,7 @@ pub(super) fn read(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<AcmeD
     };
     let propagation = line.duration(lowering, "propagation").unwrap_or(AcmeDns::PROPAGATION);
     let resolver = line.text(lowering, "resolver").and_then(|text| server(lowering, &text));
-    let is_sound = !lowering.diagnostics[errors_before..].iter().any(Diagnostic::is_error);
+    let is_sound = !lowering.has_errors_since(errors_before);
     provider.filter(|_| is_sound).map(|provider| AcmeDns { provider, propagation, resolver })
 }
 

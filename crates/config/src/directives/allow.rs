@@ -25,7 +25,7 @@ const DETAILS: &str = "The first `allow` or `deny` of a site and its route, in t
 
 pub static ALLOW: Directive = Directive {
     name: "allow",
-    places: &[Place::Site, Place::Route],
+    places: &[Place::Site, Place::Route, Place::AuthAny],
     repeat: Repeat::Many,
     arguments: ARGUMENTS,
     summary: "Clients that may, and nobody else.",
@@ -87,7 +87,7 @@ fn rule(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<AccessRule> {
         lowering
             .report(Diagnostic::error("too-many-networks", line.location(), message).help("join those that lie side by side"));
     }
-    let is_good = lowering.diagnostics.len() == errors_before && !(networks.is_empty() && maps.is_empty());
+    let is_good = !lowering.has_errors_since(errors_before) && !(networks.is_empty() && maps.is_empty());
     is_good.then_some(AccessRule { networks, maps })
 }
 

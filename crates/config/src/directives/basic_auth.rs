@@ -1,5 +1,6 @@
 //! `basic-auth`: who may ask, by name and password.
 
+use super::failures;
 use crate::diagnostics::{Diagnostic, Location, shortened};
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
@@ -8,11 +9,11 @@ use crate::reading::Read;
 use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
 use crate::written_line::Writer;
 use tidegate_model::{AuthUsers, BasicAuth, Secret, Step};
-use tidegate_passwords::{UserFault, Users};
+use tidegate_passwords::{PasswordHash, UserFault, Users};
 
 pub static BASIC_AUTH: Directive = Directive {
     name: "basic-auth",
-    places: &[Place::Site, Place::Route],
+    places: &[Place::Site, Place::Route, Place::AuthAny],
     arguments: &[Argument::optional(
         "off",
         Kind::ChoiceOr(&["off"], ""),
@@ -30,13 +31,21 @@ pub static BASIC_AUTH: Directive = Directive {
             Kind::Switch,
             "Whether the upstream gets the `Authorization` field too; `#true` when left out.",
         ),
+        Property::once(
+            failures::NAME,
+            failures::KIND,
+            "How many wrong passwords an address may try for a name, and five times as many in all, before it has to wait; `10/10m` when left out. `off`: any number.",
+        ),
     ],
     block: Block::Optional(Place::BasicAuth),
     summary: "Asks for a name and a password.",
     details: "Who gives none, or not the right ones, is answered with 401 and `not_authenticated` in the log. Passwords are never compared as text: bcrypt (`htpasswd -B`), Argon2id, Argon2i \
-              and SHA-crypt (`$5$`, `$6$`) are taken; plain text, MD5 (`apr1`), `{SHA}` and `crypt` are refused when the file is read. `tidegate hash-password` makes a hash.\n\n\
+              and SHA-crypt (`$5$`, `$6$`) are taken; so are MD5 (`$apr1$`) and `{SHA}`, which `htpasswd` writes unless told otherwise, with a warning, since whoever gets them has most passwords soon. Plain text, `crypt` and all else are \
+              refused when the file is read. `tidegate hash-password` makes a good hash.\n\n\
               A hash may cost a second, not a minute: bcrypt up to 15, Argon2 up to 256 MiB and 1 GiB over all its passes, SHA-crypt up to 1,000,000 rounds. Verifying happens in threads of its own, \
               never in those that answer requests, and once for ten minutes of the same password. When too many wait for it, further ones are answered with 503, `passwords_busy`.\n\n\
+              **Who guesses is held up**: behind `failures=` wrong passwords for one name from one address (of IPv6: one /64) the answer is 429 with `Retry-After`, `log_ins_failed` in the log, whatever is sent. Nobody is kept out by what others do \
+              elsewhere, and the same wrong password again counts once.\n\n\
               Of the `basic-auth` of a site and of its route the route's counts. `{auth.user}` is the name, for all other steps and for the access log. Preflights that a `cors` answers, which browsers send without \
               credentials, `allow`, `deny` and limits by client come before it, wherever they stand; all else comes behind it.\n\n\
               Names and passwords are sent with each request and not hidden by anything but TLS.",
@@ -80,8 +89,9 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
     let file = line.text(lowering, "file");
     let realm = realm(lowering, line);
     let forwards = line.switch(lowering, "forward").unwrap_or(true);
+    let failures = failures::read(lowering, line, BasicAuth::FAILURES);
     let listed = users(lowering, line);
-    if lowering.diagnostics.len() > errors_before {
+    if lowering.has_errors_since(errors_before) {
         return None;
     }
     if is_off {
@@ -109,7 +119,12 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
             );
         }
     };
-    Some(Step::BasicAuth(Some(BasicAuth { realm: realm.unwrap_or_else(|| BasicAuth::REALM.to_owned()), users, forwards })))
+    Some(Step::BasicAuth(Some(BasicAuth {
+        realm: realm.unwrap_or_else(|| BasicAuth::REALM.to_owned()),
+        users,
+        forwards,
+        failures,
+    })))
 }
 
 fn realm(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<String> {
@@ -144,15 +159,26 @@ fn users(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<((String, Secret),
                 let diagnostic = name.error("duplicate-user", format!("`{}` is written twice", name.shown()));
                 lowering.report(diagnostic.label(first.location.clone(), "the first one").help("remove one of them"));
             }
-            (None, None) => good.push((name, hash)),
+            (None, None) => {
+                warn_of_weakness(lowering, &name, &hash);
+                good.push((name, hash));
+            }
         }
     }
     good.into_iter().map(|(name, hash)| ((name.value, Secret::new(hash.value)), name.location)).collect()
 }
 
+fn warn_of_weakness(lowering: &mut Lowering<'_>, name: &Text, hash: &Text) {
+    if let Some(weakness) = PasswordHash::parse(&hash.value).ok().and_then(|hash| hash.weakness()) {
+        let message = format!("of `{}`: the hash is {weakness}: whoever gets it has most passwords soon", name.shown());
+        let warning = Diagnostic::warning("weak-hash", hash.location.clone(), message);
+        lowering.report(warning.help("make a better one with `tidegate hash-password`, or `htpasswd -B`"));
+    }
+}
+
 /// Names of users, and not their hashes: whoever has those can guess at passwords undisturbed.
 pub fn write(line: &mut Writer, auth: &BasicAuth) {
-    let BasicAuth { users, realm, forwards } = auth;
+    let BasicAuth { users, realm, forwards, failures } = auth;
     line.name("basic-auth");
     let listed: &[_] = match users {
         AuthUsers::File(path) => {
@@ -163,6 +189,7 @@ pub fn write(line: &mut Writer, auth: &BasicAuth) {
     };
     line.unless(&BasicAuth::REALM, "realm", &realm.as_str(), ToString::to_string);
     line.switch_unless(true, "forward", *forwards);
+    failures::write(line, *failures, BasicAuth::FAILURES);
     line.block(listed, |line, (name, hash)| {
         let hash = line.secret(true, hash.reveal());
         line.name("user").argument(name).argument(hash);

@@ -54,7 +54,7 @@ pub static TLS_CLIENT_AUTH: Directive = Directive {
 
 pub static CLIENT_AUTH: Directive = Directive {
     name: "client-auth",
-    places: &[Place::Site, Place::Route],
+    places: &[Place::Site, Place::Route, Place::AuthAny],
     arguments: &[Argument::one(
         "demand",
         Kind::Choice(&["require", "off"]),
@@ -96,7 +96,7 @@ pub fn read(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<ClientAuth> 
     };
     let form = line.read(lowering, "forward").map(Read::choice);
     let forward = ClientCertificateForm::NAMES.iter().find(|(name, _)| form == Some(*name)).map(|(_, form)| *form);
-    (lowering.diagnostics.len() == errors_before).then_some(ClientAuth { ca, crls, mode, forward })
+    (!lowering.has_errors_since(errors_before)).then_some(ClientAuth { ca, crls, mode, forward })
 }
 
 /// The paths of files that could be read. One that is given twice is reported.
@@ -142,7 +142,8 @@ fn authority_file(lowering: &mut Lowering<'_>, text: &Text) -> Option<PathBuf> {
 /// What a site asks for has to be what its lines are about: `nodes` are those of its block, `steps` all that were read.
 pub fn check_uses<'s>(lowering: &mut Lowering<'_>, nodes: &[Node], steps: impl Iterator<Item = &'s (Step, Location)>) {
     let help = "ask for one with `tls { client-auth ca=\"clients-ca.pem\" mode=\"request\"; }`";
-    for (_, at) in steps.filter(|(step, _)| *step == Step::ClientAuth(ClientAuthDemand::Require)) {
+    let requires = |step: &Step| step.parts().contains(&Step::ClientAuth(ClientAuthDemand::Require));
+    for (_, at) in steps.filter(|(step, _)| requires(step)) {
         let message = "a certificate is required here, and clients of this site are not asked for one";
         lowering.report(Diagnostic::error("no-client-auth", at.clone(), message).help(help));
     }

@@ -46,7 +46,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
     let by = by?;
     let status = status.map_or_else(|| ConcurrencyLimit::default_status(&by), |status| status as u16);
     let limit = ConcurrencyLimit { name, requests_max: requests_max? as u32, by, ipv6_prefix, status, dry_run };
-    (lowering.diagnostics.len() == errors_before).then(|| Step::ConcurrencyLimit(Box::new(limit)))
+    (!lowering.has_errors_since(errors_before)).then(|| Step::ConcurrencyLimit(Box::new(limit)))
 }
 
 pub fn write(line: &mut Writer, limit: &ConcurrencyLimit) {

@@ -98,7 +98,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
         lowering
             .report(diagnostic.help("list the origins, as in `origins=\"https://app.example.com\"`, or remove `credentials=`"));
     }
-    if lowering.diagnostics.len() > errors_before {
+    if lowering.has_errors_since(errors_before) {
         return None;
     }
     Some(Step::Cors(Cors { origins: origins?, methods, headers, exposed, credentials, max_age, private_network }))

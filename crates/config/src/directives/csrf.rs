@@ -34,13 +34,13 @@ pub static CSRF: Directive = Directive {
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
     let errors_before = lowering.diagnostics.len();
     if line.is_off(lowering) {
-        return (lowering.diagnostics.len() == errors_before).then_some(Step::Csrf(None));
+        return (!lowering.has_errors_since(errors_before)).then_some(Step::Csrf(None));
     }
     let origins = match line.text(lowering, "origins") {
         Some(text) => cors::listed_origins(lowering, &text),
         None => Vec::new(),
     };
-    (lowering.diagnostics.len() == errors_before).then_some(Step::Csrf(Some(Csrf { origins })))
+    (!lowering.has_errors_since(errors_before)).then_some(Step::Csrf(Some(Csrf { origins })))
 }
 
 pub fn write(line: &mut Writer, Csrf { origins }: &Csrf) {

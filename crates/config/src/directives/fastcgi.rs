@@ -98,7 +98,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
     check_index(lowering, index.as_ref());
     check_fallback(lowering, fallback.as_ref());
     check_split(lowering, split.as_ref());
-    if lowering.diagnostics[errors_before..].iter().any(Diagnostic::is_error) {
+    if lowering.has_errors_since(errors_before) {
         return None;
     }
     let ((pool, retry), (root, root_at)) = (pool?, root?);

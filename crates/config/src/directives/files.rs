@@ -105,7 +105,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
     if let Some((_, symlinks)) = Symlinks::NAMES.iter().find(|(name, _)| Some(*name) == symlinks) {
         files.symlinks = *symlinks;
     }
-    (lowering.diagnostics.len() == errors_before).then(|| Terminal::Files(Box::new(files)))
+    (!lowering.has_errors_since(errors_before)).then(|| Terminal::Files(Box::new(files)))
 }
 
 fn index(lowering: &mut Lowering<'_>, text: &Text) -> Vec<String> {

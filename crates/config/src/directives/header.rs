@@ -160,7 +160,7 @@ fn step(lowering: &mut Lowering<'_>, line: &Line<'_>, direction: Direction) -> O
         when.matches.extend(matching::read_line(lowering, &child));
     }
     // A condition that was not understood must not become one that always holds.
-    let is_faulty = lowering.diagnostics[errors_before..].iter().any(Diagnostic::is_error);
+    let is_faulty = lowering.has_errors_since(errors_before);
     changes.filter(|_| !is_faulty).map(|changes| HeaderStep { changes, when })
 }
 

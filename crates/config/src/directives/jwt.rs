@@ -22,7 +22,7 @@ const AUDIENCE: Property =
 
 pub static JWT: Directive = Directive {
     name: "jwt",
-    places: &[Place::Site, Place::Route],
+    places: &[Place::Site, Place::Route, Place::AuthAny],
     arguments: &[Argument::optional(
         "off",
         Kind::ChoiceOr(&["off"], ""),
@@ -163,7 +163,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
         kind: line.text(lowering, "type").map(|text| text.value),
         token_bytes_max: line.number(lowering, "token-bytes").map_or(Jwt::TOKEN_BYTES_MAX, |bytes| bytes as usize),
     };
-    let is_faulty = lowering.diagnostics[errors_before..].iter().any(Diagnostic::is_error);
+    let is_faulty = lowering.has_errors_since(errors_before);
     (!is_faulty).then(|| Step::Jwt(Some(Box::new(jwt))))
 }
 

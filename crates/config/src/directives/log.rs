@@ -104,7 +104,7 @@ fn lower_of_route(lowering: &mut Lowering<'_>, options: &mut RouteOptions, line:
             ),
         );
     }
-    if lowering.diagnostics[errors_before..].iter().any(Diagnostic::is_error) {
+    if lowering.has_errors_since(errors_before) {
         return;
     }
     // Who asks for a part of the requests asks for lines, and who switches lines on for all of them.

@@ -94,7 +94,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
             lowering.refuse(diagnostic.help("for example `file=\"redirects.csv\"`, or a block with `row` lines"))
         }
     };
-    let is_faulty = lowering.diagnostics[errors_before..].iter().any(Diagnostic::is_error);
+    let is_faulty = lowering.has_errors_since(errors_before);
     let (Some(name), Some(key), Some(source), false) = (name, key, source, is_faulty) else { return };
     lowering.configuration.maps.push(MapSettings { name, key, default, ignores_case, source });
 }

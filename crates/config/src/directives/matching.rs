@@ -8,7 +8,7 @@ use crate::lowering::Lowering;
 use crate::patterns;
 use crate::placeholders::{self, Text};
 use crate::reading::expect_text;
-use crate::syntax::{Entry, Literal};
+use crate::syntax::{Entry, Literal, Node};
 use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
 use crate::traefik_rule;
 use crate::written_line::{Writer, joined, quoted};
@@ -36,6 +36,11 @@ pub static MATCH: Directive = Directive {
         condition("client-subject", "a pattern", "The subject of the client's certificate, as `{tls.client.subject}` has it."),
         condition("client-san", "a pattern", "One of the names in it: DNS, IP, mail or URI."),
         condition("client-fingerprint", "a pattern", "Its SHA-256; colons and case do not matter."),
+        condition(
+            "ja4",
+            "patterns, separated by commas",
+            "What the handshake tells of the client's software, as `{tls.ja4}` has it.",
+        ),
         condition("map", "`name` or `name=pattern`", "The `map` has a row of its key, or what it has fits."),
         condition(
             "claim",
@@ -215,7 +220,7 @@ fn lower_condition(lowering: &mut Lowering<'_>, name: &str, entry: &Entry) -> Op
     let Kind::Text(form) = property.kind else { return None };
     let value = expect_text(lowering, value, &format!("`{name}=`"), form)?;
     let text = match name {
-        "header" | "query" | "cookie" | "map" | "client-subject" | "client-san" | "client-fingerprint" => {
+        "header" | "query" | "cookie" | "map" | "client-subject" | "client-san" | "client-fingerprint" | "ja4" => {
             placeholders::resolve_pattern(lowering, value)?
         }
         _ => placeholders::resolve_text(lowering, value)?,
@@ -225,6 +230,7 @@ fn lower_condition(lowering: &mut Lowering<'_>, name: &str, entry: &Entry) -> Op
         "header" => header(lowering, &text),
         "query" => named_field(lowering, &text, "parameter").map(ConditionKind::Query),
         "cookie" => named_field(lowering, &text, "cookie").map(ConditionKind::Cookie),
+        "ja4" => ja4(lowering, &text),
         "map" => map(lowering, &text, &text.value).map(ConditionKind::Map),
         "claim" => claim(lowering, &text),
         "client" => each(lowering, &text, parse_network).map(ConditionKind::Client),
@@ -343,6 +349,52 @@ fn fingerprint(lowering: &mut Lowering<'_>, text: &Text) -> Option<TextPattern> 
     lowering.refuse(diagnostic.help("print it with `openssl x509 -noout -fingerprint -sha256 -in client.pem`"))
 }
 
+/// Parts of it are known by their beginnings: `t13d1516h2_*` is a protocol with so many ciphers and extensions.
+fn ja4(lowering: &mut Lowering<'_>, text: &Text) -> Option<ConditionKind> {
+    if text.value.starts_with('~') {
+        let pattern = patterns::parse_text_pattern(lowering, text, &text.value)?;
+        return Some(ConditionKind::Ja4(vec![pattern]));
+    }
+    let errors_before = lowering.diagnostics.len();
+    let mut found = Vec::new();
+    for part in text.value.split(',').map(str::trim) {
+        let Some(pattern) = patterns::parse_text_pattern(lowering, text, part) else { continue };
+        if !is_of_ja4(&pattern) {
+            let message = if text.secret { "it is no JA4".to_owned() } else { format!("`{part}` is no JA4") };
+            let help = "for example `t13d1516h2_8daaf6152771_d8a2da3f94cd` or `t13d1516h2_*`, as `{tls.ja4}` in the `format=` of an access log shows it";
+            lowering.report(text.error("bad-condition", message).help(help));
+        }
+        found.push(pattern);
+    }
+    (!lowering.has_errors_since(errors_before)).then_some(ConditionKind::Ja4(found))
+}
+
+fn is_of_ja4(pattern: &TextPattern) -> bool {
+    const CHARACTERS: usize = 36;
+    let is_of_alphabet = |text: &str| {
+        !text.is_empty() && text.len() <= CHARACTERS && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    match pattern {
+        TextPattern::Exact(text) => text.len() == CHARACTERS && is_of_alphabet(text) && text.matches('_').count() == 2,
+        TextPattern::Prefix(text) | TextPattern::Suffix(text) => is_of_alphabet(text),
+        TextPattern::Present | TextPattern::Regex(_) => true,
+    }
+}
+
+/// Where all addresses are plain HTTP no such condition ever holds, and turned round it always does.
+pub fn warn_of_ja4(lowering: &mut Lowering<'_>, nodes: &[Node]) {
+    for node in nodes {
+        for entry in node.entries.iter().filter(|_| node.name.text == "match") {
+            if entry.name.as_ref().is_some_and(|name| name.text == "ja4") {
+                let message = "clients come to this site in plain HTTP, which has no handshake to look at";
+                let diagnostic = Diagnostic::warning("no-handshake", entry.value.location.clone(), message);
+                lowering.report(diagnostic.help("it holds behind `https://` alone"));
+            }
+        }
+        warn_of_ja4(lowering, node.children.as_deref().unwrap_or_default());
+    }
+}
+
 fn host(text: &str) -> Result<HostPattern, String> {
     match parse_host_pattern(text)? {
         HostPattern::Any => Err("a host is missing".into()),
@@ -405,6 +457,7 @@ pub fn write_condition(line: &mut Writer, Condition { negated, kind }: &Conditio
         ConditionKind::Host(hosts) => line.property("host", joined(hosts, ToString::to_string)),
         ConditionKind::Scheme(scheme) => line.property("scheme", scheme.as_str()),
         ConditionKind::ClientCertificate { part, value } => line.property(part.name(), patterns::show_text(value)),
+        ConditionKind::Ja4(texts) => line.property("ja4", joined(texts, patterns::show_text)),
         ConditionKind::Map(field) => write_field(line, "map", field, "="),
         ConditionKind::Claim(claim) => write_claim(line, claim),
         // Written above.

@@ -74,7 +74,7 @@ fn lower(lowering: &mut Lowering<'_>, options: &mut RouteOptions, line: &Line<'_
     let body_bytes_max = line.number(lowering, "body-max").unwrap_or(Mirror::BODY_BYTES_MAX);
     let copies_max = line.number(lowering, "max").map_or(Mirror::COPIES_MAX, |count| count as u32);
     let total = line.duration(lowering, "total").unwrap_or(Mirror::TOTAL);
-    if lowering.diagnostics[errors_before..].iter().any(Diagnostic::is_error) {
+    if lowering.has_errors_since(errors_before) {
         return;
     }
     let mirror = pool.map(|pool| Mirror { pool, sample, methods, body_bytes_max, copies_max, total });

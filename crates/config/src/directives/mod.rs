@@ -7,6 +7,8 @@ pub mod acme;
 pub mod acme_dns;
 pub mod admin;
 pub mod allow;
+pub mod api_key;
+pub mod auth_any;
 pub mod basic_auth;
 pub mod body_limit;
 pub mod cache;
@@ -21,6 +23,7 @@ pub mod drain;
 pub mod driver;
 pub mod edition;
 pub mod error_page;
+pub mod failures;
 pub mod fastcgi;
 pub mod files;
 pub mod header;
@@ -114,7 +117,9 @@ static ALL: &[&Directive] = &[
     &csrf::CSRF,
     &basic_auth::BASIC_AUTH,
     &jwt::JWT,
+    &api_key::API_KEY,
     &client_auth::CLIENT_AUTH,
+    &auth_any::AUTH,
     &rate_limit::RATE_LIMIT,
     &concurrency_limit::CONCURRENCY_LIMIT,
     &error_page::ERROR_PAGE,
@@ -186,6 +191,7 @@ static ALL: &[&Directive] = &[
     &jwt::JWT_ISSUER,
     &jwt::REQUIRE,
     &jwt::JWT_HEADER,
+    &api_key::KEY,
 ];
 
 /// Words of the language that this version does not have, and where they will stand.
@@ -269,6 +275,10 @@ pub fn write_step(line: &mut Writer, step: &Step) {
         Step::BasicAuth(Some(auth)) => basic_auth::write(line, auth),
         Step::Jwt(None) => line.off("jwt"),
         Step::Jwt(Some(jwt)) => jwt::write(line, jwt),
+        Step::ApiKey(None) => line.off("api-key"),
+        Step::ApiKey(Some(auth)) => api_key::write(line, auth),
+        Step::AuthAny(None) => line.off("auth"),
+        Step::AuthAny(Some(any)) => auth_any::write(line, any),
         Step::ClientAuth(demand) => client_auth::write_step(line, *demand),
         Step::RateLimit(limit) => rate_limit::write(line, limit),
         Step::ConcurrencyLimit(limit) => concurrency_limit::write(line, limit),
@@ -349,6 +359,11 @@ pub mod tests {
             Place::Jwt => {
                 format!("site \"localhost\" {{ jwt jwks=\"keys.json\" issuer=\"me\" {{\n{example}\n}}; respond 200; }}")
             }
+            Place::AuthAny if directive.name == "client-auth" => {
+                format!("site \"localhost\" {{ {asked}; auth any {{\n{example}\n}}; respond 200; }}")
+            }
+            Place::AuthAny => format!("site \"localhost\" {{ auth any {{\n{example}\n}}; respond 200; }}"),
+            Place::ApiKey => format!("site \"localhost\" {{ api-key {{\n{example}\n}}; respond 200; }}"),
             Place::BasicAuth => format!("site \"localhost\" {{ basic-auth {{\n{example}\n}}; respond 200; }}"),
             Place::Match => format!("site \"localhost\" {{ route {{ match {{\n{example}\n}}; respond 200; }}; }}"),
             Place::Conditions => {
@@ -380,15 +395,30 @@ pub mod tests {
         }
     }
 
-    /// `value` of a summary that says "`value` when left out".
+    /// `value` of a summary that says "`value` when left out", or "`value`, which is meant when it is left out". Numbers
+    /// may stand as they are, and so may words, which are no value.
     fn said_default(summary: &str) -> Option<&str> {
-        let before = summary.split(" when left out").next().filter(|before| before.len() < summary.len())?;
-        let written = before.strip_suffix('`')?;
-        Some(&written[written.rfind('`')? + 1..])
+        let (before, _) = summary.split_once(" when left out").or_else(|| summary.split_once(" when it is left out"))?;
+        let before = before.strip_suffix(", which is meant").unwrap_or(before);
+        match before.strip_suffix('`') {
+            Some(written) => Some(&written[written.rfind('`')? + 1..]),
+            None => before.rsplit([' ', '(']).next().filter(|word| word.bytes().all(|byte| byte.is_ascii_digit())),
+        }
+    }
+
+    #[test]
+    fn values_are_found_in_summaries() {
+        let check = |summary: &str, expected: Option<&str>| assert_eq!(said_default(summary), expected, "{summary}");
+        check("How long; `10s` when left out.", Some("10s"));
+        check("The status; 200 when it is left out.", Some("200"));
+        check("`client-ip`, which is meant when it is left out, or `all`.", Some("client-ip"));
+        check("They stay (`keep`, which is meant when it is left out).", Some("keep"));
+        check("Whose; nobody when left out.", None);
+        check("A port.", None);
     }
 
     /// Properties of which a line with the default is not the same as one without.
-    const DEPENDENT: [(&str, &str); 9] = [
+    const DEPENDENT: [(&str, &str); 12] = [
         // In a site they stand for what the top level says.
         ("acme", "key-type"),
         ("acme", "http-port"),
@@ -399,6 +429,10 @@ pub mod tests {
         ("retry", "for"),
         ("access-log", "facility"),
         ("access-log", "tag"),
+        // The number is an answer, or the port of an address.
+        ("fastcgi", "fallback"),
+        ("discover", "resolver"),
+        ("dns", "server"),
         // Without it a share of the process's memory is a bound as well.
         ("cache", "memory"),
     ];
@@ -446,7 +480,7 @@ pub mod tests {
             }
         }
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-        assert!(count > 15, "only {count} defaults are said");
+        assert!(count > 90, "only {count} defaults are said");
     }
 
     /// The line that writes out what is said to hold without one; `None` where that is said in words.

@@ -105,7 +105,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
         lowering.report(Diagnostic::error("out-of-range", at, message).help(format!("write `burst={cost}` or more")));
     }
     let limit = RateLimit { name, rate, burst, by, ipv6_prefix, cost, keys_max, status, headers, dry_run };
-    (lowering.diagnostics.len() == errors_before).then(|| Step::RateLimit(Box::new(limit)))
+    (!lowering.has_errors_since(errors_before)).then(|| Step::RateLimit(Box::new(limit)))
 }
 
 /// Reported when it is none.

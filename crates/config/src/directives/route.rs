@@ -218,7 +218,7 @@ fn warn_of_idle_steps(lowering: &mut Lowering<'_>, draft: &RouteDraft, lines: &[
 fn lower_child(lowering: &mut Lowering<'_>, draft: &mut RouteDraft, line: &Line<'_>) {
     match line.directive.lower {
         Lower::Step(lower) => {
-            let step = lower(lowering, line);
+            let step = line.lower_step(lowering, lower);
             draft.steps.extend(step.map(|step| (step, line.location())));
         }
         Lower::Option(lower) => lower(lowering, &mut draft.options, line),

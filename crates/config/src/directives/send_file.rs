@@ -77,7 +77,7 @@ fn lower(lowering: &mut Lowering<'_>, options: &mut RouteOptions, line: &Line<'_
         lowering.report(Diagnostic::error("duplicate-value", line.location(), message).help(help));
         return;
     }
-    if lowering.diagnostics.len() == errors_before {
+    if !lowering.has_errors_since(errors_before) {
         folders.push(SendFile { root, under, hidden });
     }
 }

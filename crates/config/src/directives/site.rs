@@ -2,8 +2,10 @@
 //! What concerns several sites at once (equal addresses, ports shared by TLS and plain HTTP) is in `checks`.
 
 use crate::diagnostics::{Diagnostic, Location};
+use crate::directives::auth_any;
 use crate::directives::client_auth;
 use crate::directives::count_by::check_limits;
+use crate::directives::matching;
 use crate::directives::route::{self, ROUTE, RouteDraft, without_places};
 use crate::directives::tls::{self, TlsDraft};
 use crate::forms::is_port_of_tls;
@@ -63,6 +65,9 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
         let steps = draft.steps.iter().chain(draft.routes.iter().flat_map(|route| &route.steps));
         client_auth::check_uses(lowering, line.children(), steps);
     }
+    if !addresses.is_empty() && addresses.iter().all(|written| written.address.scheme == Scheme::Http) {
+        matching::warn_of_ja4(lowering, line.children());
+    }
     let tls = tls::finish(lowering, draft.tls, &mut addresses);
     if draft.routes.is_empty() && draft.steps.iter().any(|(step, _)| route::denies_all(step)) {
         let mut denial = RouteDraft::of_site(None, line.location());
@@ -77,6 +82,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     }
     reachability::check_paths(lowering, &draft.routes, draft.options.path_policy.unwrap_or_default());
     reachability::check(lowering, &draft.routes);
+    auth_any::check(lowering, line.children());
     log_in::check(lowering, line.children());
     step_order::check(lowering, (&draft.options, &draft.steps), &draft.routes);
     check_limits(lowering, std::iter::once(&*draft.steps).chain(draft.routes.iter().map(|route| &*route.steps)));
@@ -99,7 +105,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
 fn lower_child(lowering: &mut Lowering<'_>, draft: &mut SiteDraft, line: &Line<'_>) {
     match line.directive.lower {
         Lower::Step(lower) => {
-            let step = lower(lowering, line);
+            let step = line.lower_step(lowering, lower);
             draft.steps.extend(step.map(|step| (step, line.location())));
         }
         Lower::Option(lower) => lower(lowering, &mut draft.options, line),

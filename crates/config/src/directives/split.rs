@@ -77,7 +77,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
         let message = format!("there are more than {} pools in this `split`", Split::ARMS_MAX);
         lowering.report(Diagnostic::error("too-many-pools", line.location(), message));
     }
-    if lowering.diagnostics[errors_before..].iter().any(Diagnostic::is_error) {
+    if lowering.has_errors_since(errors_before) {
         return None;
     }
     if arms.is_empty() {

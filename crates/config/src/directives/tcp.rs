@@ -79,7 +79,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
             otherwise = target(lowering, &child, Place::Tcp);
         }
     }
-    let is_faulty = lowering.diagnostics[errors_before..].iter().any(Diagnostic::is_error);
+    let is_faulty = lowering.has_errors_since(errors_before);
     if line.node.children.is_some() && by_name.is_empty() && otherwise.is_none() && !is_faulty {
         let diagnostic = Diagnostic::error("missing-argument", line.location(), "this `tcp` hands nothing on");
         lowering.report(diagnostic.help("for example `proxy \"10.0.0.7:5432\"` in its block"));

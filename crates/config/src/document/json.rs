@@ -173,6 +173,8 @@ fn value(directive: &'static Directive, entries: &[WrittenEntry<'_>], children: 
     }
     match directive.block {
         Block::None => {}
+        // Nothing is asked for in an `auth "off"`.
+        Block::Optional(Place::AuthAny) if children.is_none() => {}
         Block::Optional(place) | Block::Required(place) if has_steps(place) => {
             members.insert(STEPS.into(), steps(children.unwrap_or_default(), place).into());
         }
@@ -201,7 +203,7 @@ fn add(members: &mut Map<String, Value>, name: &str, is_list: bool, value: Value
 /// Whether the lines of the block run in order, rather than set something each.
 pub fn has_steps(place: Place) -> bool {
     match place {
-        Place::Site | Place::Route => true,
+        Place::Site | Place::Route | Place::AuthAny => true,
         Place::Top
         | Place::Header
         | Place::Log
@@ -216,6 +218,7 @@ pub fn has_steps(place: Place) -> bool {
         | Place::Limits
         | Place::BasicAuth
         | Place::Jwt
+        | Place::ApiKey
         | Place::Match
         | Place::Conditions
         | Place::Map => false,

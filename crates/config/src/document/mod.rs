@@ -22,6 +22,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use apply::{apply_edits, read_target};
+pub(crate) use json::has_steps;
 
 /// The configuration as one JSON object that is valid by [`crate::schema()`] when it was loaded without an error.
 ///

@@ -158,6 +158,8 @@ impl Reader {
             Block::None => {}
             Block::Optional(place) | Block::Required(place) if json::has_steps(place) => match members.get(STEPS) {
                 Some(steps) => node.children = Some(self.steps(steps, place, &join(pointer, STEPS))),
+                // An `auth "off"` has none; whether an `any` needs some is told where it is read.
+                None if place == Place::AuthAny => {}
                 None => self.report(pointer, format!("{owner} needs the member `{STEPS}`"), None),
             },
             Block::Optional(place) | Block::Required(place) => {

@@ -68,7 +68,7 @@ pub fn of_admin(endpoint: &AdminEndpoint, filled: &Filled) -> Vec<Setting> {
 }
 
 pub fn of_access_log(log: &AccessLog, filled: &Filled) -> Vec<Setting> {
-    effective(filled, |lines| access_log::write(lines.line(), log))
+    effective(filled, |lines| access_log::write_log(lines.line().name("access-log"), log))
 }
 
 /// The target of an access log as it is written.

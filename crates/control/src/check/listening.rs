@@ -1,6 +1,8 @@
 //! Whether addresses can be listened on: those of sites, of `tcp` and of the admin endpoint. What a process holds that
-//! runs this configuration already is no fault; what another holds is, as it is at the start.
+//! runs this configuration already, or that can take it on, is no fault. What another holds is a warning here, since it
+//! may be gone by the time of the start, where it is an error.
 
+use super::answering::{HeldByRunning, Taken};
 use super::{Circumstances, Finding, Place, can_write_into};
 use crate::bind::{BindFault, Obstacle, is_shared, probe};
 use crate::company::{Running, Whose};
@@ -11,117 +13,170 @@ use std::path::Path;
 use std::time::Duration;
 use tidegate_certs::Severity;
 use tidegate_model::listening::listen_address;
-use tidegate_model::{AdminEndpoint, AdminPlace, Configuration, ListenAddress, SocketName};
+use tidegate_model::{AdminEndpoint, AdminPlace, Configuration, ListenAddress, SiteAddress, SocketName};
 use tidegate_transport::sockets::{self, ListenOptions};
 
+const SEEN_BY_ITS_USER: &str = "as root `check` sees whose it is; what another program holds cannot be listened on";
+
+/// Addresses on this machine, and who has them.
+struct Addresses<'a> {
+    /// The processes that run this configuration.
+    running: Running,
+    taken: Taken<'a>,
+    /// Whether it is to run beside whoever listens, so that no process takes it on.
+    share_port: bool,
+}
+
+/// Tells what the processes hold that can take the configuration on.
 pub(super) fn check_listening(
     configuration: &Configuration,
     state_dir: &Path,
     circumstances: Circumstances<'_>,
     findings: &mut Vec<Finding>,
-) {
-    let running = Running::of(circumstances.source);
+) -> Vec<HeldByRunning> {
+    let addresses = Addresses {
+        running: Running::of(circumstances.source),
+        taken: Taken::new(circumstances.answering),
+        share_port: circumstances.share_port,
+    };
     let of_sites = configuration.sites.iter().flat_map(|site| &site.addresses);
     let of_sites = of_sites.map(|address| (listen_address(&address.host, address.port), Place::Address(address.clone())));
     let of_tcp = configuration.tcp.iter().enumerate().map(|(position, tcp)| (tcp.listen_address(), Place::Tcp(position)));
     let mut seen = BTreeSet::new();
     for (listen, place) in of_sites.chain(of_tcp) {
         if seen.insert(listen) {
-            findings.extend(check_address(listen, place, &running, circumstances.share_port));
+            findings.extend(addresses.check(listen, place));
         }
     }
-    check_admin(configuration, state_dir, &running, findings);
+    addresses.check_admin(configuration, state_dir, findings);
+    addresses.taken.noted()
 }
 
-fn check_address(listen: ListenAddress, place: Place, running: &Running, share_port: bool) -> Option<Finding> {
-    let obstacle = if is_shared(listen) { Obstacle::OtherConfiguration } else { probe(listen).err()?.into() };
-    let is_shared = matches!(obstacle, Obstacle::OtherConfiguration);
-    let warning =
-        |message, help| Finding { severity: Severity::Warning, code: "address-shared", place: place.clone(), message, help };
-    if is_shared || is_taken(&obstacle) {
-        match running.whose(listen) {
-            Whose::Own => return None,
+impl Addresses<'_> {
+    fn check(&self, listen: ListenAddress, place: Place) -> Option<Finding> {
+        let obstacle = if is_shared(listen) { Obstacle::OtherConfiguration } else { probe(listen).err()?.into() };
+        let is_shared = matches!(obstacle, Obstacle::OtherConfiguration);
+        let fault = BindFault { address: listen, obstacle };
+        if !fault.is_taken() {
+            let (message, help) = (fault.what(), Some(fault.help()));
+            return Some(Finding { severity: Severity::Error, code: "address-in-use", place, message, help });
+        }
+        let warning = |code, message, help| Some(Finding { severity: Severity::Warning, code, place, message, help: Some(help) });
+        match self.running.whose(listen) {
+            Whose::Own => None,
             // Who shares with this process is of its user, and there is one of this configuration.
-            Whose::Unknown if is_shared && running.has_own_user() => return None,
-            Whose::Unknown => return Some(warning(cannot_be_seen(listen, running), Some(SEEN_BY_ITS_USER.into()))),
-            Whose::Another if is_shared && share_port => {
+            Whose::Unknown if is_shared && self.running.has_own_user() => None,
+            Whose::Another if is_shared && self.share_port => {
                 let message = format!("another process of this user listens on {listen} already, and would share it");
-                return Some(warning(message, Some("that is what `--share-port` is for".into())));
+                warning("address-shared", message, "that is what `--share-port` is for".to_owned())
             }
-            Whose::Another => {}
+            Whose::Unknown | Whose::Another if self.can_be_handed_over(listen) => None,
+            Whose::Unknown => {
+                let message = self.cannot_be_seen(listen);
+                warning("address-shared", message, SEEN_BY_ITS_USER.to_owned())
+            }
+            Whose::Another => warning("address-in-use", self.held(listen, &fault), self.remedy(listen, &fault)),
         }
     }
-    let fault = BindFault { address: listen, obstacle };
-    Some(Finding { severity: Severity::Error, code: "address-in-use", place, message: fault.what(), help: Some(fault.help()) })
-}
 
-fn is_taken(obstacle: &Obstacle) -> bool {
-    matches!(obstacle, Obstacle::System(error) if error.kind() == io::ErrorKind::AddrInUse)
-}
+    /// Whether a process has it that can take the configuration on.
+    fn can_be_handed_over(&self, listen: ListenAddress) -> bool {
+        !self.share_port && self.taken.is_by_answering(listen)
+    }
 
-fn cannot_be_seen(listen: ListenAddress, running: &Running) -> String {
-    format!("{listen} is taken, perhaps by {}, which runs this configuration", running.shown())
-}
+    fn cannot_be_seen(&self, listen: ListenAddress) -> String {
+        format!("{listen} is taken, perhaps by {}, which runs this configuration", self.running.shown())
+    }
 
-const SEEN_BY_ITS_USER: &str = "as root `check` sees whose it is; what another program holds cannot be listened on";
+    fn held(&self, listen: ListenAddress, fault: &BindFault) -> String {
+        match (self.taken.by(listen).shown(), &fault.obstacle) {
+            (Some(who), _) => format!("{listen} is held by {who}"),
+            (None, Obstacle::OtherConfiguration) => format!("{listen} is held by another process of this user"),
+            (None, Obstacle::System(_)) => format!("{listen} is held by a process that this user may not see"),
+        }
+    }
 
-fn check_admin(configuration: &Configuration, state_dir: &Path, running: &Running, findings: &mut Vec<Finding>) {
-    let written: Vec<AdminEndpoint> = configuration.admin.endpoints(state_dir);
-    for (position, endpoint) in written.iter().filter(|endpoint| !endpoint.is_implied).enumerate() {
-        let finding = |code, message: String, help: String| Finding {
-            severity: Severity::Error,
-            code,
-            place: Place::Admin(position),
-            message,
-            help: Some(help),
+    fn remedy(&self, listen: ListenAddress, fault: &BindFault) -> String {
+        let held = self.taken.by(listen);
+        if held.is_by_init() {
+            return "right where its unit hands sockets over, as `tidegate.socket` does; any other process is refused at its start"
+                .to_owned();
+        }
+        let begin = "a start is refused until it has gone, or this has another address";
+        match (&fault.obstacle, held.shown()) {
+            (Obstacle::OtherConfiguration, _) => format!(
+                "{begin}; with `--share-port` the system gives each of them a part of the connections; a Tidegate that is to take this on answers where `admin` says"
+            ),
+            (Obstacle::System(_), Some(_)) => begin.to_owned(),
+            (Obstacle::System(_), None) => format!("{begin}; {}", fault.help()),
+        }
+    }
+
+    fn check_admin(&self, configuration: &Configuration, state_dir: &Path, findings: &mut Vec<Finding>) {
+        let written: Vec<AdminEndpoint> = configuration.admin.endpoints(state_dir);
+        for (position, endpoint) in written.iter().filter(|endpoint| !endpoint.is_implied).enumerate() {
+            let error = |code, message: String, help: String| Finding {
+                severity: Severity::Error,
+                code,
+                place: Place::Admin(position),
+                message,
+                help: Some(help),
+            };
+            match &endpoint.place {
+                AdminPlace::Unix(path) => {
+                    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+                    if let Err(why) = can_write_into(folder) {
+                        let message = format!("the admin socket {} cannot be made: {why}", path.display());
+                        let help = format!("create {} and let this user write there", folder.display());
+                        findings.push(error("admin-socket", message, help));
+                    } else if let Some(name) = SocketName::of_path(path) {
+                        let listen = ListenAddress::Unix(name);
+                        findings.extend(probe(listen).err().and_then(|error| self.check_taken_admin(listen, error, position)));
+                    }
+                }
+                AdminPlace::Tcp(address) => {
+                    let alone = ListenOptions { reuse_port: false, ..ListenOptions::default() };
+                    if let Some(site) = site_at(configuration, *address) {
+                        let message = format!("the admin endpoint {address} is on the address of the site {site}");
+                        findings.push(error("duplicate-listener", message, "give one of them another port".into()));
+                    } else if let Err(error) = sockets::probe(*address, alone) {
+                        findings.extend(self.check_taken_admin((*address).into(), error, position));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Nothing to say where the process has it whose configuration is being checked, or that can take it on.
+    fn check_taken_admin(&self, listen: ListenAddress, error: io::Error, position: usize) -> Option<Finding> {
+        let fault = BindFault { address: listen, obstacle: error.into() };
+        let finding = |severity, message, help| {
+            Some(Finding { severity, code: "admin-address-in-use", place: Place::Admin(position), message, help: Some(help) })
         };
-        match &endpoint.place {
-            AdminPlace::Unix(path) => {
-                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-                if let Err(why) = can_write_into(folder) {
-                    let message = format!("the admin socket {} cannot be made: {why}", path.display());
-                    let help = format!("create {} and let this user write there", folder.display());
-                    findings.push(finding("admin-socket", message, help));
-                } else if let Some(name) = SocketName::of_path(path) {
-                    let listen = ListenAddress::Unix(name);
-                    findings.extend(probe(listen).err().and_then(|error| taken_admin_place(listen, error, running, position)));
-                }
+        if !fault.is_taken() {
+            return finding(Severity::Error, fault.what(), fault.help());
+        }
+        match self.running.whose(listen) {
+            Whose::Own => None,
+            Whose::Unknown | Whose::Another if self.can_be_handed_over(listen) => None,
+            Whose::Unknown if listen.tcp().is_none_or(answers_as_tidegate) => {
+                finding(Severity::Warning, self.cannot_be_seen(listen), SEEN_BY_ITS_USER.to_owned())
             }
-            AdminPlace::Tcp(address) => {
-                let site = configuration.sites.iter().flat_map(|site| &site.addresses).find(|site| {
-                    let Some(listen) = listen_address(&site.host, site.port).tcp() else { return false };
-                    listen.port() == address.port() && (listen.ip().is_unspecified() || listen.ip() == address.ip())
-                });
-                let alone = ListenOptions { reuse_port: false, ..ListenOptions::default() };
-                if let Some(site) = site {
-                    let message = format!("the admin endpoint {address} is on the address of the site {site}");
-                    findings.push(finding("duplicate-listener", message, "give one of them another port".into()));
-                } else if let Err(error) = sockets::probe(*address, alone) {
-                    findings.extend(taken_admin_place((*address).into(), error, running, position));
-                }
+            Whose::Unknown | Whose::Another if listen.tcp().is_some_and(answers_as_tidegate) => {
+                let message = format!("{}: a Tidegate with another configuration answers there", self.held(listen, &fault));
+                let help = "end it, or give one of them another address with `admin`, which is never shared".to_owned();
+                finding(Severity::Warning, message, help)
             }
+            Whose::Unknown | Whose::Another => finding(Severity::Warning, self.held(listen, &fault), self.remedy(listen, &fault)),
         }
     }
 }
 
-/// Nothing to say where the process has it whose configuration is being checked; another is an error, as at the start.
-fn taken_admin_place(listen: ListenAddress, error: io::Error, running: &Running, position: usize) -> Option<Finding> {
-    let is_taken = error.kind() == io::ErrorKind::AddrInUse;
-    let whose = if is_taken { running.whose(listen) } else { Whose::Another };
-    let fault = BindFault { address: listen, obstacle: error.into() };
-    let (severity, message, help) = match whose {
-        Whose::Own => return None,
-        Whose::Unknown if listen.tcp().is_none_or(answers_as_tidegate) => {
-            (Severity::Warning, cannot_be_seen(listen, running), SEEN_BY_ITS_USER.to_owned())
-        }
-        Whose::Unknown | Whose::Another if listen.tcp().is_some_and(|address| is_taken && answers_as_tidegate(address)) => {
-            let help =
-                "a Tidegate with another configuration answers there: end it, or give one of them another address with `admin`";
-            (Severity::Error, fault.what(), help.to_owned())
-        }
-        Whose::Unknown | Whose::Another => (Severity::Error, fault.what(), fault.help()),
-    };
-    Some(Finding { severity, code: "admin-address-in-use", place: Place::Admin(position), message, help: Some(help) })
+fn site_at(configuration: &Configuration, address: SocketAddr) -> Option<&SiteAddress> {
+    configuration.sites.iter().flat_map(|site| &site.addresses).find(|site| {
+        let Some(listen) = listen_address(&site.host, site.port).tcp() else { return false };
+        listen.port() == address.port() && (listen.ip().is_unspecified() || listen.ip() == address.ip())
+    })
 }
 
 /// Whether `/readyz` says there what ours says. A process on this machine answers at once.

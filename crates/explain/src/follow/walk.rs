@@ -70,7 +70,7 @@ pub fn walk(
     let halt = apply_request(&steps, &mut Walk::default(), head, &context, &mut Scratch::default(), &mut limited);
     let after = match halt {
         Ok(Halt::Done(after)) => after,
-        Ok(Halt::Authenticate(_) | Halt::Verify(_)) => return Ok(Ok(Walked::UpToLogIn)),
+        Ok(Halt::Authenticate(_) | Halt::Verify(_) | Halt::CheckKey(_) | Halt::AnyOf(_)) => return Ok(Ok(Walked::UpToLogIn)),
         Err(refusal) => return Ok(Err(refusal)),
     };
     if after.body_limit.is_some_and(|limit| limit.check_declared(declared).is_err()) {

@@ -2,7 +2,9 @@
 //! kept. What only the client knows, its password or token, is not looked at.
 
 use tidegate_config::writing::shortened;
-use tidegate_model::{ClaimTest, Filled, Jwt, KeySource, MatchLine, Route, Site, Step, TokenPlace, log_ins};
+use tidegate_model::{
+    ApiKeyAuth, ApiKeyPlace, ClaimTest, Filled, Jwt, KeySource, MatchLine, Route, Site, Step, TokenPlace, log_ins,
+};
 
 /// A sentence for each step that asks, in the order in which they ask, and one on the cache.
 pub fn notes(site: &Site, route: Option<&Route>, filled: &Filled) -> Vec<String> {
@@ -28,7 +30,11 @@ fn asked(step: &Step, filled: &Filled) -> Option<String> {
             Some("`basic-auth` asks for a name and a password: this is for who logs in, without that it is 401".to_owned())
         }
         Step::Jwt(Some(jwt)) => Some(asked_for_token(jwt, filled)),
+        Step::ApiKey(Some(auth)) => Some(asked_for_key(auth, filled)),
+        Step::AuthAny(Some(any)) => Some(any_way(&any.ways, filled)),
         Step::BasicAuth(None)
+        | Step::ApiKey(None)
+        | Step::AuthAny(None)
         | Step::Jwt(None)
         | Step::RequestHeader(_)
         | Step::ResponseHeader(_)
@@ -43,6 +49,23 @@ fn asked(step: &Step, filled: &Filled) -> Option<String> {
         | Step::RateLimit(_)
         | Step::ConcurrencyLimit(_) => None,
     }
+}
+
+fn asked_for_key(auth: &ApiKeyAuth, filled: &Filled) -> String {
+    let places = auth.places.iter().map(|place| match place {
+        ApiKeyPlace::Field(name) => format!("the field {}", shortened(&filled.shown(name))),
+        ApiKeyPlace::Authorization(scheme) => format!("`Authorization: {}`", shortened(&filled.shown(scheme))),
+        ApiKeyPlace::Query(name) => format!("the parameter {} of the query", shortened(&filled.shown(name))),
+    });
+    format!("`api-key` wants a key, in {}: without one it is 401", places.collect::<Vec<_>>().join(" or "))
+}
+
+fn any_way(ways: &[Step], filled: &Filled) -> String {
+    let said = ways.iter().filter_map(|way| match way {
+        Step::Allow(_) => Some("an address of `allow`".to_owned()),
+        way => asked(way, filled),
+    });
+    format!("`auth any` lets in by one of these: {}", said.collect::<Vec<_>>().join("; or "))
 }
 
 fn asked_for_token(jwt: &Jwt, filled: &Filled) -> String {

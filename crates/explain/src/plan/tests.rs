@@ -71,6 +71,14 @@ fn settings_of_the_process() {
             "~ access-log keep: not set → 3",
         ],
     );
+    // Of several each is shown as a whole, and the same ones are no difference.
+    check(
+        "access-log \"stdout\"\naccess-log \"/var/log/a.log\" status=\"500-599\"",
+        "access-log \"stdout\"\naccess-log \"/var/log/a.log\" format=\"common\"",
+        &[
+            "~ access-log: \"stdout\" format=\"json\"; \"/var/log/a.log\" format=\"json\" status=\"500-599\" → \"stdout\" format=\"json\"; \"/var/log/a.log\" format=\"common\"",
+        ],
+    );
     check(
         "limits { keep-alive \"75s\"; body-rate 0; }",
         "limits { header-bytes \"32KiB\"; keep-alive \"10s\"; h2-streams 100; }",

@@ -1,9 +1,11 @@
 //! `basic-auth`: what a client says of itself, and how it is asked (RFC 7617). Whether the password fits is found out
 //! by whoever runs the steps (`proxy`), since that takes longer than anything here may.
 
+use crate::auth_any::log_ins_of;
 use base64::Engine;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use tidegate_limiting::FailureQuotas;
 use tidegate_model::{BasicAuth, Step};
 use tidegate_wire::head::{HeaderId, RequestHead};
 
@@ -13,6 +15,8 @@ pub struct CompiledBasicAuth {
     pub challenge: Box<str>,
     /// Whether the upstream gets what the client said.
     pub forwards: bool,
+    /// How many wrong passwords an address may try.
+    pub failures: Option<FailureQuotas>,
 }
 
 /// A name and a password, as a client sent them.
@@ -34,13 +38,17 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 impl CompiledBasicAuth {
     pub fn new(auth: &BasicAuth) -> CompiledBasicAuth {
         let realm = auth.realm.replace('\\', "\\\\").replace('"', "\\\"");
-        CompiledBasicAuth { challenge: format!("Basic realm=\"{realm}\", charset=\"UTF-8\"").into(), forwards: auth.forwards }
+        CompiledBasicAuth {
+            challenge: format!("Basic realm=\"{realm}\", charset=\"UTF-8\"").into(),
+            forwards: auth.forwards,
+            failures: auth.failures.map(|rate| FailureQuotas::by_name(rate.count, rate.period)),
+        }
     }
 }
 
 /// The step that counts among those of a site and of one of its routes.
 pub fn basic_auth_of<'s>(site_steps: &'s [Step], route_steps: &'s [Step]) -> Option<&'s BasicAuth> {
-    let last = site_steps.iter().chain(route_steps).rev().find_map(|step| match step {
+    let last = log_ins_of(site_steps, route_steps).find_map(|step| match step {
         Step::BasicAuth(auth) => Some(auth),
         _ => None,
     });
@@ -110,7 +118,7 @@ mod tests {
     #[test]
     fn the_realm_stays_within_its_quotes() {
         let check = |realm: &str, expected: &str| {
-            let auth = BasicAuth { realm: realm.into(), users: AuthUsers::File(PathBuf::new()), forwards: true };
+            let auth = BasicAuth { realm: realm.into(), users: AuthUsers::File(PathBuf::new()), forwards: true, failures: None };
             assert_eq!(&*CompiledBasicAuth::new(&auth).challenge, expected);
         };
         check("Staff", "Basic realm=\"Staff\", charset=\"UTF-8\"");

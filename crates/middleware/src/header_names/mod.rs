@@ -2,7 +2,7 @@
 //! taken out before, in all spellings and whatever this says (`identity`).
 
 use crate::refusal::Refusal;
-use tidegate_model::{HeaderNames, Step, TokenPlace};
+use tidegate_model::{ApiKeyPlace, HeaderNames, Step, TokenPlace};
 use tidegate_wire::Fields;
 use tidegate_wire::name_table::is_alike;
 
@@ -73,13 +73,23 @@ fn names_of(step: &Step) -> Vec<&str> {
     match step {
         Step::RequestHeader(header) => header.changes.iter().map(|change| change.name.as_str()).collect(),
         Step::Jwt(Some(jwt)) => {
-            let of_place = |place| match place {
-                &TokenPlace::Header(ref name) => Some(name.as_str()),
+            let fields = jwt.places.iter().filter_map(|place| match place {
+                TokenPlace::Header(name) => Some(name.as_str()),
                 TokenPlace::Authorization | TokenPlace::Cookie(_) | TokenPlace::Query(_) => None,
-            };
-            jwt.places.iter().filter_map(of_place).collect()
+            });
+            fields.collect()
         }
+        Step::ApiKey(Some(auth)) => {
+            let fields = auth.places.iter().filter_map(|place| match place {
+                ApiKeyPlace::Field(name) => Some(name.as_str()),
+                ApiKeyPlace::Authorization(_) | ApiKeyPlace::Query(_) => None,
+            });
+            fields.collect()
+        }
+        Step::AuthAny(Some(any)) => any.ways.iter().flat_map(names_of).collect(),
         Step::Jwt(None)
+        | Step::ApiKey(None)
+        | Step::AuthAny(None)
         | Step::ResponseHeader(_)
         | Step::Rewrite { .. }
         | Step::StripPrefix(_)

@@ -1,6 +1,7 @@
 //! `jwt`: where in a request a token stands, what its claims become, and how clients are told what is wrong
 //! (RFC 6750). Whose key has signed it is found out by whoever runs the steps (`proxy`), who has the keys.
 
+use crate::auth_any::log_ins_of;
 use crate::context::Scratch;
 use crate::refusal::TokenRefusal;
 use crate::template::{Target, encode};
@@ -130,14 +131,14 @@ impl CompiledJwt {
 
 /// The step that counts among those of a site and of one of its routes.
 pub fn jwt_of<'s>(site_steps: &'s [Step], route_steps: &'s [Step]) -> Option<&'s Jwt> {
-    let last = site_steps.iter().chain(route_steps).rev().find_map(|step| match step {
+    let last = log_ins_of(site_steps, route_steps).find_map(|step| match step {
         Step::Jwt(jwt) => Some(jwt),
         _ => None,
     });
     last.and_then(Option::as_deref)
 }
 
-fn only<'h>(mut values: impl Iterator<Item = &'h [u8]>) -> Result<Option<&'h [u8]>, TokensUnclear> {
+pub(crate) fn only<'h>(mut values: impl Iterator<Item = &'h [u8]>) -> Result<Option<&'h [u8]>, TokensUnclear> {
     let first = values.next();
     if values.next().is_some() { Err(TokensUnclear) } else { Ok(first) }
 }
@@ -152,7 +153,7 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
 
 /// Values as they are written: what a token is made of needs no encoding. A name that is encoded is the same to whoever
 /// reads the query behind us, so that it counts.
-fn parameters<'q>(query: &'q [u8], name: &'q [u8]) -> impl Iterator<Item = &'q [u8]> {
+pub(crate) fn parameters<'q>(query: &'q [u8], name: &'q [u8]) -> impl Iterator<Item = &'q [u8]> {
     query.split(|byte| *byte == b'&').filter_map(move |pair| {
         let equals = pair.iter().position(|byte| *byte == b'=')?;
         decoded(&pair[..equals]).eq(name.iter().copied()).then(|| &pair[equals + 1..])
@@ -160,7 +161,7 @@ fn parameters<'q>(query: &'q [u8], name: &'q [u8]) -> impl Iterator<Item = &'q [
 }
 
 /// What triplets of `%` stand for, and all else as it is.
-fn decoded(text: &[u8]) -> impl Iterator<Item = u8> {
+pub(crate) fn decoded(text: &[u8]) -> impl Iterator<Item = u8> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let (byte, length) = match *rest {

@@ -64,6 +64,8 @@ impl Mount {
                 | CompiledStep::BasicAuth(_)
                 | CompiledStep::Csrf(_)
                 | CompiledStep::Jwt(_)
+                | CompiledStep::ApiKey(_)
+                | CompiledStep::AuthAny(_)
                 | CompiledStep::ClientAuth
                 | CompiledStep::RateLimit(_)
                 | CompiledStep::ConcurrencyLimit(_) => {}

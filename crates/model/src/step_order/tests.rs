@@ -1,6 +1,8 @@
 //! The order of steps, by names for them.
 
 use super::{Phase, log_ins, moved, phases, run_order};
+use crate::api_key::{ApiKeyAuth, ApiKeyPlace, ApiKeySource};
+use crate::auth_any::AuthAny;
 use crate::basic_auth::{AuthUsers, BasicAuth};
 use crate::client_auth::ClientAuthDemand;
 use crate::cors::{Cors, Origins};
@@ -62,10 +64,21 @@ fn step(text: &str) -> Step {
         "deny" => Step::Deny(AccessRule::default()),
         "csrf" => Step::Csrf(Some(Csrf::default())),
         "basic-auth" => {
-            let auth = BasicAuth { realm: "r".into(), users: AuthUsers::Listed(Vec::new()), forwards: true };
+            let auth = BasicAuth { realm: "r".into(), users: AuthUsers::Listed(Vec::new()), forwards: true, failures: None };
             Step::BasicAuth((first != Some("off")).then_some(auth))
         }
         "jwt" => Step::Jwt((first != Some("off")).then(|| Box::new(jwt()))),
+        "api-key" => Step::ApiKey((first != Some("off")).then(|| {
+            Box::new(ApiKeyAuth {
+                keys: ApiKeySource::Listed(Vec::new()),
+                places: vec![ApiKeyPlace::Field("x-api-key".into())],
+                header: Some("X-Client".into()),
+                realm: None,
+                forwards: false,
+                failures: None,
+            })
+        })),
+        "any" => Step::AuthAny(first.map(|ways| AuthAny { ways: ways.split(',').map(step).collect() })),
         "client-auth" => Step::ClientAuth(if first == Some("off") { ClientAuthDemand::Off } else { ClientAuthDemand::Require }),
         "limit" => Step::RateLimit(Box::new(RateLimit {
             name: None,
@@ -119,6 +132,7 @@ fn steps_run_in_phases_and_as_written_within_each() {
         &["rewrite", "header A", "set X-B", "body-limit", "strip-prefix"],
     );
     check(&["limit all", "at-once client", "limit tls.ja4"], &["limit all", "at-once client", "limit tls.ja4"]);
+    check(&["set X-A", "any allow,jwt", "deny", "api-key"], &["deny", "any allow,jwt", "api-key", "set X-A"]);
     check(&["jwt", "client-auth", "csrf", "basic-auth"], &["csrf", "jwt", "client-auth", "basic-auth"]);
 }
 
@@ -140,6 +154,8 @@ fn a_limit_has_its_turn_where_what_it_counts_by_is_known() {
     check(&["limit auth.user"], Phase::Identity);
     check(&["jwt", "set X-A", "at-once jwt.sub"], Phase::Identity);
     check(&["jwt", "limit request.header.x-tenant"], Phase::Identity);
+    check(&["api-key", "limit request.header.x-client"], Phase::Identity);
+    check(&["any allow,api-key", "limit request.header.x-client"], Phase::Identity);
     check(&["limit map.plan"], Phase::Identity);
     check(&["set X-A", "limit map.plan"], Phase::AsWritten);
 }
@@ -158,6 +174,10 @@ fn what_runs_earlier_than_it_is_written_is_told_where_that_is_felt() {
     check(&["set Authorization", "basic-auth"], 0, &[(1, 0)]);
     check(&["set Authorization", "jwt"], 0, &[]);
     check(&["remove Cookie", "jwt"], 0, &[(1, 0)]);
+    check(&["set X-Api-Key", "api-key"], 0, &[(1, 0)]);
+    check(&["set X-Api-Key", "any allow,api-key"], 0, &[(1, 0)]);
+    check(&["set X-Api-Key", "any allow,jwt"], 0, &[]);
+    check(&["any", "limit client"], 0, &[]);
     check(&["rewrite jwt.sub", "jwt"], 0, &[(1, 0)]);
     check(&["set X-A request.header.x-tenant", "jwt"], 0, &[(1, 0)]);
     check(&["basic-auth", "deny", "allow"], 0, &[]);
@@ -178,4 +198,7 @@ fn the_last_word_of_each_kind_says_who_is_asked() {
     check(&["basic-auth"], &["jwt"], &["basic-auth", "jwt"]);
     check(&["basic-auth", "client-auth"], &["basic-auth off"], &["client-auth"]);
     check(&["client-auth off"], &["client-auth"], &["client-auth"]);
+    check(&["basic-auth", "jwt"], &["any allow,basic-auth"], &["jwt", "any allow,basic-auth"]);
+    check(&["any allow,basic-auth", "api-key"], &["any"], &["api-key"]);
+    check(&["any allow,basic-auth"], &["any client-auth,jwt"], &["any client-auth,jwt"]);
 }

@@ -8,6 +8,33 @@ const SHA_512_ROUNDS: &str =
     "$6$rounds=1000$saltsalt$LAV5VE5Y7w1d73x1mFNspYWUpazfmwv2SoepNXNKJ/otop/Zok96Hr8Q13LEv0DRY/x8v0/crpIjl8NJSAqXV/";
 const SHA_256: &str = "$5$saltsalt$0IyaXrmV7.sGNS6tirgqHLqX/G.FBvgkYA.lpPdS5sA";
 
+/// The first two stand in Apache's documentation, the others are of `openssl passwd -apr1`: of every length that the
+/// algorithm treats in its own way.
+const APR1_OF_OTHERS: &[(&str, &str)] = &[
+    ("$apr1$r31.....$HqJZimcKQFAMYayBlzkrA/", "myPassword"),
+    ("$apr1$qHDFfhPC$nITSVHgYbDAK1Y0acGRnY0", "myPassword"),
+    ("$apr1$saltsalt$a8ml/vK5HEjiZ5oypDWA7/", ""),
+    ("$apr1$a$lsAcX0kKaMIVmrCtUuk5b0", ""),
+    ("$apr1$xx/.Z9$AdD8t6ecjByNc9wRxVkWA1", ""),
+    ("$apr1$saltsalt$OEnK0QmmvoDzFw9W2yFYT/", "a"),
+    ("$apr1$a$drFGR/9p/sjZ9/qPTUuIf/", "a"),
+    ("$apr1$xx/.Z9$G6rsbYMNWqP7vaYxO0pR/0", "a"),
+    ("$apr1$saltsalt$LrttParrLPdxvgutaSXWJ0", "secret"),
+    ("$apr1$a$PtM1vJaZieHDFk40mKMu6/", "secret"),
+    ("$apr1$xx/.Z9$VfOo982/wH6uTqx/vu0Pt/", "secret"),
+    ("$apr1$saltsalt$noZiBycUL1t9WTQEO7/nr1", "0123456789abcdef"),
+    ("$apr1$a$khwFEGycQESUBHFR0UD/c.", "0123456789abcdef"),
+    ("$apr1$xx/.Z9$39zWReWrg1YgTbIzp8iaj1", "0123456789abcdef"),
+    ("$apr1$saltsalt$zEghXWGhM0psocYwTG.hX1", "0123456789abcdefg"),
+    ("$apr1$a$zNcJqxMW4ckd4C2f.ntE9.", "0123456789abcdefg"),
+    ("$apr1$xx/.Z9$kIEnRcNK3ASe8EKA7SyKx.", "0123456789abcdefg"),
+    ("$apr1$saltsalt$W4AkmgEtR/T/bofW912MX0", "Ä ö:"),
+    ("$apr1$xx/.Z9$Fuwyhy/Ral.JRvKmcLEHg0", "Ä ö:"),
+    ("$apr1$a$fOcOhRqALTYKWAftyuQso1", "Ä ö:"),
+];
+/// Of forty times `long`.
+const APR1_OF_LONG: &str = "$apr1$longlong$NZs1v5dDPJyuP.nzXCS/c/";
+
 #[test]
 fn passwords_fit_the_hashes_that_other_programs_made_of_them() {
     let check = |text: &str, password: &str| {
@@ -29,16 +56,31 @@ fn passwords_fit_the_hashes_that_other_programs_made_of_them() {
 }
 
 #[test]
+fn passwords_fit_what_htpasswd_writes() {
+    let check = |text: &str, password: &str, weakness: &str| {
+        let hash = PasswordHash::parse(text).expect("a hash that is taken");
+        assert_eq!(hash.verify(password.as_bytes()), Ok(true), "{text}");
+        assert_eq!(hash.verify(format!("{password}0").as_bytes()), Ok(false), "{text}");
+        assert_eq!(hash.verify(b"other"), Ok(false), "{text}");
+        assert_eq!((hash.reveal(), hash.weakness()), (text, Some(weakness)));
+    };
+    let (apr1, sha) = ("MD5 (apr1)", "SHA-1 without a salt ({SHA})");
+    APR1_OF_OTHERS.iter().for_each(|(text, password)| check(text, password, apr1));
+    check(APR1_OF_LONG, &"long".repeat(40), apr1);
+    check("{SHA}VBPuJHI7uixaa6LQGWx4s+5GKNE=", "myPassword", sha);
+    check("{SHA}2jmj7l5rSw0yVb/vlWAYkK/YBwk=", "", sha);
+    assert_eq!(PasswordHash::parse(SHA_256).expect("a hash that is taken").weakness(), None);
+}
+
+#[test]
 fn what_is_weak_or_unknown_is_refused_by_name() {
     let check = |text: &str, expected: HashFault| assert_eq!(PasswordHash::parse(text), Err(expected), "{text}");
     check("", HashFault::Empty);
     check("secret", HashFault::PlainText);
     check("rqXexS6ZhobKA", HashFault::PlainText);
     check("{PLAIN}secret", HashFault::PlainText);
-    check("{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=", HashFault::TooWeak("SHA-1 without a salt ({SHA})"));
     check("{SSHA}abcd", HashFault::TooWeak("SHA-1 ({SSHA})"));
-    check("$apr1$saltsalt$LrttParrLPdxvgutaSXWJ0", HashFault::TooWeak("MD5 (apr1)"));
-    check("$1$saltsalt$LrttParrLPdxvgutaSXWJ0", HashFault::TooWeak("MD5 (apr1)"));
+    check("$1$saltsalt$LrttParrLPdxvgutaSXWJ0", HashFault::TooWeak("MD5-crypt ($1$)"));
     check("$2x$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW", HashFault::TooWeak("bcrypt of a faulty version (2x)"));
     check("$y$j9T$F5Jx5fExrKuPp53xLKQ..1$X3DX6M94c7o.9agCG9G317fhZg9SqC.5i5rd.RhAtQ7", HashFault::Unknown("yescrypt"));
     check("$", HashFault::PlainText);
@@ -56,6 +98,15 @@ fn a_hash_is_whole_or_none() {
     check("$argon2id$v=20$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4", "Argon2");
     check("$argon2id$", "Argon2");
     check("$6$saltsalt", "SHA-crypt");
+    check("$apr1$saltsalt$LrttParrLPdxvgutaSXWJ", "MD5 (apr1)");
+    check("$apr1$saltsalt$LrttParrLPdxvgutaSXWJ0$", "MD5 (apr1)");
+    check("$apr1$saltsalts$LrttParrLPdxvgutaSXWJ0", "MD5 (apr1)");
+    check("$apr1$salt+$LrttParrLPdxvgutaSXWJ0", "MD5 (apr1)");
+    check("$apr1$", "MD5 (apr1)");
+    check("{SHA}", "SHA-1 ({SHA})");
+    check("{sha}5en6G6MezRroT3XKqkdPOmY/BfQ=", "SHA-1 ({SHA})");
+    check("{SHA}5en6G6MezRroT3XKqkdPOmY/Bf==", "SHA-1 ({SHA})");
+    check("{SHA}secret", "SHA-1 ({SHA})");
     check(&SHA_512[..SHA_512.len() - 1], "SHA-crypt");
     check(&format!("{SHA_512}$more"), "SHA-crypt");
     check(&format!("$6${}$", "a".repeat(600)), "password");

@@ -1,24 +1,30 @@
 //! Who a client is, on the request path. `basic-auth`: whether a client's name and password are right is known from
 //! before, or is asked of threads that have the time to find out. The request waits meanwhile, its worker does not.
-//! What clients send is read in `middleware::basic_auth`, what fits is decided in `passwords`. `jwt` is in `token`.
+//! What clients send is read in `middleware::basic_auth`, what fits is decided in `passwords`. `jwt` is in `token`, `api-key` in `api_key`.
 
+mod any;
+mod api_key;
 mod keys;
 mod token;
 mod user_list;
 mod verifier;
 
+pub(crate) use any::{WaysTried, try_ways};
+pub(crate) use api_key::check_key;
 pub(crate) use keys::KeysTicket;
 pub use keys::{IssuerKeys, KeyFileFault, KeySets, read_keys};
 pub(crate) use token::{Patience, Unverified, await_keys, verified_claims, verify_token};
-pub use user_list::{ListFault, UserFiles, UserList, read_users};
-pub use verifier::{PasswordVerdict, Ticket, Verification, Verifier};
+pub use user_list::{
+    ApiKeyFiles, ApiKeyList, ListFault, STRONGER_HASHES, UserFiles, UserList, read_api_keys, read_users, weak_hashes_said,
+};
+pub use verifier::{Asker, PasswordVerdict, Ticket, Verification, Verifier};
 
 use crate::surroundings::Surroundings;
 use std::cell::Cell;
 use std::pin::pin;
 use std::time::Duration;
 use tidegate_exchange::{ClientFault, Exchange, Pooled, unless_gone};
-use tidegate_middleware::{Refusal, Walk, credentials};
+use tidegate_middleware::{CompiledBasicAuth, Refusal, Walk, credentials};
 use tidegate_passwords::PASSWORD_BYTES_MAX;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Sock, rt};
@@ -32,6 +38,8 @@ const WAIT_MAX: Duration = Duration::from_secs(15);
 pub(crate) struct Standing {
     pub walk: Walk,
     pub awaited: Awaited,
+    /// Of an `auth any`: what else there is when this one does not let the client in.
+    pub tried: Option<WaysTried>,
 }
 
 /// What it waits for.
@@ -41,13 +49,20 @@ pub(crate) enum Awaited {
 }
 
 /// Who the client is, when that is known without waiting; otherwise what to wait for.
-pub(crate) fn log_in<S: Sock>(exchange: &mut Exchange<'_, S>, around: Surroundings<'_, S>) -> Result<Option<Ticket>, Refusal> {
-    let Some(users) = around.route.and_then(|route| route.users.as_ref()) else { return Err(Refusal::NotAuthenticated) };
+pub(crate) fn log_in<S: Sock>(
+    exchange: &mut Exchange<'_, S>,
+    around: Surroundings<'_, S>,
+    auth: &CompiledBasicAuth,
+) -> Result<Option<Ticket>, Refusal> {
+    let Some((users, route)) = around.route.and_then(|route| Some((route.users.as_ref()?, route))) else {
+        return Err(Refusal::NotAuthenticated);
+    };
     let mut decoded: Pooled<Vec<u8>> = Pooled::take();
     let asked = match credentials(&exchange.head, &mut decoded) {
         Some(said) if said.password.len() <= PASSWORD_BYTES_MAX => {
             let verifier = &around.connection.worker.process.verifier;
-            verifier.ask(&users.current(), said.name, said.password, exchange.client_ip, rt::now())
+            let asker = Asker { client: exchange.client_ip, place: &route.site, failures: auth.failures };
+            verifier.ask(&users.current(), (said.name, said.password), asker, rt::now())
         }
         _ => Verification::Answered(None),
     };
@@ -60,7 +75,13 @@ pub(crate) fn log_in<S: Sock>(exchange: &mut Exchange<'_, S>, around: Surroundin
         Verification::Answered(None) => Err(Refusal::NotAuthenticated),
         Verification::Waits(ticket) => Ok(Some(ticket)),
         Verification::Busy => Err(Refusal::PasswordsBusy),
+        Verification::HeldUp(wait) => Err(held_up(wait)),
     }
+}
+
+/// Refused without a word of what was sent.
+fn held_up(wait: Duration) -> Refusal {
+    Refusal::LogInsFailed { wait_seconds: u32::try_from(wait.as_millis().div_ceil(1000)).unwrap_or(u32::MAX) }
 }
 
 /// Waits until it is known whether the password fits. The error is the client's leaving.

@@ -180,7 +180,7 @@ fn identity(jwt: &CompiledJwt, claims: &Claims, digest: [u8; 32]) -> Identity {
     Identity {
         name: name.into(),
         method: LogIn::Token,
-        issuer: issuer.map(|issuer| issuer.into()),
+        issuer: issuer.map(Into::into),
         // Two tokens of one user may say different things, of which fields tell some and the token all.
         proof: jwt.settings.forwards.then_some(digest),
         besides: None,

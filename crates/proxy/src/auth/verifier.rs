@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use tidegate_access::Identity;
-use tidegate_limiting::network;
+use tidegate_limiting::{Attempt, FailureQuotas, Failures, network};
 use tidegate_passwords::{Answers, Key, Keyer, PasswordHash, Users};
 use tidegate_transport::rt;
 use zeroize::Zeroizing;
@@ -37,6 +37,9 @@ struct Shared {
     /// `None`: the system has no randomness, and nobody is let in.
     keyer: Option<Keyer>,
     answers: Mutex<Answers>,
+    failures: Failures,
+    /// Times of failures are counted from here.
+    began: Instant,
     queue: Mutex<Queue>,
     has_work: Condvar,
 }
@@ -72,6 +75,8 @@ struct HashJob {
     is_nobody: bool,
     hash: PasswordHash,
     password: Zeroizing<Vec<u8>>,
+    /// Counts as a failure until it turns out to be none.
+    attempt: Option<Attempt>,
     state: Mutex<JobState>,
 }
 
@@ -97,6 +102,17 @@ pub enum Verification {
     Waits(Ticket),
     /// Too many wait.
     Busy,
+    /// Too many were wrong before; nothing is said of this one for so long.
+    HeldUp(Duration),
+}
+
+/// Who asks, and for how many wrong passwords.
+#[derive(Debug, Clone, Copy)]
+pub struct Asker<'a> {
+    pub client: IpAddr,
+    /// The site, which has counts of its own.
+    pub place: &'a str,
+    pub failures: Option<FailureQuotas>,
 }
 
 /// A place among those who wait for an answer; given up when it is dropped. A future of the answer.
@@ -122,27 +138,47 @@ impl Default for Verifier {
 
 impl Verifier {
     fn with_threads(threads_max: usize) -> Verifier {
-        let shared =
-            Shared { keyer: Keyer::random(), answers: Mutex::default(), queue: Mutex::default(), has_work: Condvar::new() };
+        let shared = Shared {
+            keyer: Keyer::random(),
+            answers: Mutex::default(),
+            failures: Failures::default(),
+            began: Instant::now(),
+            queue: Mutex::default(),
+            has_work: Condvar::new(),
+        };
         Verifier { shared: Arc::new(shared), threads_max }
     }
 
     /// Whether the name and the password are right for these users. Takes about a microsecond, whatever the answer.
-    pub fn ask(&self, users: &Users, name: &[u8], password: &[u8], client: IpAddr, now: Instant) -> Verification {
+    pub fn ask(&self, users: &Users, (name, password): (&[u8], &[u8]), asker: Asker<'_>, now: Instant) -> Verification {
         let Some(keyer) = &self.shared.keyer else { return Verification::Busy };
         let found = users.find(name, keyer.draw(name));
         let key = keyer.key(name, password, &found);
+        let failures = &self.shared.failures;
+        let mut attempt = asker.failures.map(|quotas| failures.attempt(quotas, asker.place, asker.client, (name, password)));
+        let since = now.saturating_duration_since(self.shared.began);
+        // Also where the answer is known: who guesses would learn it.
+        if let Some(wait) = attempt.as_ref().and_then(|attempt| failures.wait_of_name(attempt, since)) {
+            return Verification::HeldUp(wait);
+        }
         if let Some(is_good) = lock(&self.shared.answers).get(&key, now) {
+            if let Some(attempt) = attempt.filter(|_| is_good) {
+                failures.note_success(&attempt, since);
+            }
             return Verification::Answered(found.user.filter(|_| is_good).cloned());
         }
         // The addresses of one subscriber count as one.
-        let client = network(client, IPV6_PREFIX);
+        let client = network(asker.client, IPV6_PREFIX);
         let mut queue = lock(&self.shared.queue);
         let job = match queue.under_way.get(&key) {
             Some(job) => job.clone(),
             None => {
+                if let Some(wait) = attempt.as_mut().and_then(|attempt| failures.count(attempt, since).err()) {
+                    return Verification::HeldUp(wait);
+                }
                 let of_client = queue.of_clients.get(&client).map_or(0, |client| client.questions);
                 if queue.waiting.len() >= WAITING_MAX || of_client >= WAITING_OF_CLIENT_MAX || !self.has_thread(&mut queue) {
+                    self.shared.give_back(attempt, now);
                     return Verification::Busy;
                 }
                 let job = Arc::new(HashJob {
@@ -152,6 +188,7 @@ impl Verifier {
                     is_nobody: found.user.is_none(),
                     hash: found.hash.clone(),
                     password: Zeroizing::new(password.to_vec()),
+                    attempt,
                     state: Mutex::default(),
                 });
                 queue.add(job.clone());
@@ -160,6 +197,13 @@ impl Verifier {
             }
         };
         Verification::Waits(Ticket::new(&self.shared, job, found.user.cloned()))
+    }
+
+    /// Counts a secret without a name that was wrong; otherwise how long to wait before anything is said of one.
+    pub fn note_wrong(&self, secret: &[u8], asker: Asker<'_>, now: Instant) -> Result<(), Duration> {
+        let Some(quotas) = asker.failures else { return Ok(()) };
+        let attempt = self.shared.failures.attempt(quotas, asker.place, asker.client, (b"", secret));
+        self.shared.failures.count_address(&attempt, now.saturating_duration_since(self.shared.began))
     }
 
     /// Whether a thread will take what is added now; starts one where there may be one more. False: the system has none
@@ -244,6 +288,13 @@ impl Shared {
         }
     }
 
+    /// The attempt was no failure.
+    fn give_back(&self, attempt: Option<Attempt>, now: Instant) {
+        if let Some(mut attempt) = attempt {
+            self.failures.give_back(&mut attempt, now.saturating_duration_since(self.began));
+        }
+    }
+
     fn answer(&self, job: &Arc<HashJob>) {
         let verified = catch_unwind(AssertUnwindSafe(|| job.hash.verify(&job.password)));
         let outcome = match verified {
@@ -252,9 +303,17 @@ impl Shared {
             Ok(Err(_)) | Err(_) => PasswordVerdict::NotVerified,
         };
         match outcome {
-            PasswordVerdict::Fits => lock(&self.answers).add(job.key, true, Instant::now()),
+            PasswordVerdict::Fits => {
+                let now = Instant::now();
+                lock(&self.answers).add(job.key, true, now);
+                self.give_back(job.attempt, now);
+                if let Some(attempt) = &job.attempt {
+                    self.failures.note_success(attempt, now.saturating_duration_since(self.began));
+                }
+            }
             PasswordVerdict::DoesNotFit => lock(&self.answers).add(job.key, false, Instant::now()),
             PasswordVerdict::NotVerified => {
+                self.give_back(job.attempt, Instant::now());
                 tracing::error!("a password could not be verified: there is not enough memory for its hash");
             }
         }
@@ -313,6 +372,7 @@ impl Drop for Ticket {
         if let Some(position) = queue.waiting.iter().position(|job| Arc::ptr_eq(job, &self.job)) {
             queue.waiting.remove(position);
             queue.remove(&self.job);
+            self.shared.give_back(self.job.attempt, Instant::now());
         }
     }
 }

@@ -6,13 +6,13 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tidegate_middleware::Refusal;
 use tidegate_telemetry::AccessRecord;
 use tidegate_transport::Sock;
-use tidegate_wire::head::RequestHead;
+use tidegate_wire::head::{Method, RequestHead};
 
 impl<S: Sock> Connection<S> {
     /// What could be read of the head is in the log: the strictness classes are there to be found.
     pub fn log_refused_head(&self, head: &RequestHead, refusal: Refusal, arrived: Instant, response_bytes: u64) {
-        // A head that was not parsed to its end has no bytes behind its spans.
-        let unread = RequestHead { version: head.version, ..RequestHead::default() };
+        // Nothing is known of one that has not come to its end.
+        let unread = RequestHead { version: head.version, method: Method::Other, ..RequestHead::default() };
         let head = if head.fields.bytes.is_empty() { &unread } else { head };
         self.worker.without_site.record(answer_kind(head, refusal.status()), arrived.elapsed(), response_bytes);
         let mut sender = self.worker.access_log.borrow_mut();

@@ -3,15 +3,20 @@
 
 use super::Request;
 use crate::answering::answer_refusal_with;
-use crate::auth::{Awaited, Patience, Standing, Unverified, await_keys, await_log_in, log_in, verified_claims, verify_token};
+use crate::auth::{
+    Awaited, Patience, Standing, Unverified, WaysTried, await_keys, await_log_in, check_key, log_in, try_ways, verified_claims,
+    verify_token,
+};
 use crate::failure::Failure;
 use crate::snapshot::CompiledRoute;
 use crate::surroundings::context;
 use crate::worker_snapshot::WorkerSite;
-use std::borrow::Cow;
 use tidegate_exchange::{ClientFault, Pooled};
 use tidegate_middleware::errors::begin_answer;
-use tidegate_middleware::{After, DryRun, Halt, Limited, Refusal, Walk, apply_request, compiled_basic_auth_of, compiled_jwt_of};
+use tidegate_middleware::{
+    After, CompiledAuthAny, CompiledStep, DryRun, Halt, Limited, Refusal, Walk, apply_request, compiled_jwt_of,
+    log_in_challenges, without,
+};
 use tidegate_transport::Sock;
 
 /// How far a request got with its steps.
@@ -28,6 +33,9 @@ impl<S: Sock> Request<'_, '_, S> {
     pub(super) fn run_request_steps(&mut self, route: &CompiledRoute, mut walk: Walk) -> Result<Ran, Refusal> {
         if route.steps.is_empty() {
             return Ok(Ran::Through);
+        }
+        if !route.key_parameters.is_empty() {
+            self.hide_keys(route);
         }
         loop {
             let context = context(self.connection, self.way.pool.as_deref(), &self.exchange.record, self.exchange.client_ip);
@@ -46,20 +54,47 @@ impl<S: Sock> Request<'_, '_, S> {
             }
             match halt? {
                 Halt::Done(after) => return self.settle_body(after),
-                Halt::Authenticate(_) => {
+                Halt::Authenticate(auth) => {
                     if let Some(ticket) = {
                         let (exchange, around) = self.parts();
-                        log_in(exchange, around)?
+                        log_in(exchange, around, auth)?
                     } {
-                        return Ok(Ran::Stands(Box::new(Standing { walk, awaited: Awaited::Password(ticket) })));
+                        return Ok(Ran::Stands(Box::new(Standing { walk, awaited: Awaited::Password(ticket), tried: None })));
                     }
                 }
                 Halt::Verify(jwt) => {
                     let (exchange, around) = self.parts();
                     if let Some(ticket) = verify_token(exchange, around, jwt, Patience::Fresh)? {
-                        return Ok(Ran::Stands(Box::new(Standing { walk, awaited: Awaited::Keys(ticket) })));
+                        return Ok(Ran::Stands(Box::new(Standing { walk, awaited: Awaited::Keys(ticket), tried: None })));
                     }
                 }
+                Halt::CheckKey(auth) => {
+                    let (exchange, around) = self.parts();
+                    check_key(exchange, around, auth)?;
+                }
+                Halt::AnyOf(any) => {
+                    if let Some(standing) = self.try_ways(any, walk, WaysTried::default())? {
+                        return Ok(Ran::Stands(standing));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets the client in by any of the ways that are left, or says what to wait for first.
+    fn try_ways(&mut self, any: &CompiledAuthAny, walk: Walk, mut tried: WaysTried) -> Result<Option<Box<Standing>>, Refusal> {
+        let (exchange, around) = self.parts();
+        let awaited = try_ways(exchange, around, any, &mut tried)?;
+        Ok(awaited.map(|awaited| Box::new(Standing { walk, awaited, tried: Some(tried) })))
+    }
+
+    /// Takes parameters with keys out of what logs say, whatever becomes of the request. What is sent on still has them.
+    fn hide_keys(&mut self, route: &CompiledRoute) {
+        for name in &route.key_parameters {
+            let fields = &mut self.exchange.head.fields;
+            let Some(query) = self.exchange.record.query else { return };
+            if let Some(rest) = without(query.of(&fields.bytes), name) {
+                self.exchange.record.query = (!rest.is_empty()).then(|| fields.append(&[&rest]));
             }
         }
     }
@@ -100,17 +135,33 @@ impl<S: Sock> Request<'_, '_, S> {
     pub(super) async fn go_on(&mut self, route: &CompiledRoute, standing: Standing) -> Result<bool, Failure> {
         let mut standing = standing;
         let refusal = loop {
-            let outcome = match standing.awaited {
+            let Standing { walk, awaited, tried } = standing;
+            let outcome = match awaited {
                 Awaited::Password(ticket) => await_log_in(self.exchange, ticket, route.timeouts.total).await?,
                 Awaited::Keys(ticket) => match await_keys(self.exchange, ticket, route.timeouts.total).await? {
                     Ok(()) => self.verify_again(route),
                     Err(refusal) => Err(refusal),
                 },
             };
-            if let Err(refusal) = outcome {
-                break refusal;
-            }
-            match self.run_request_steps(route, standing.walk) {
+            let any = tried.and_then(|tried| Some((any_of(route)?, tried)));
+            let ran = match (outcome, any) {
+                (Ok(()), any) => {
+                    if let Some((any, _)) = any {
+                        any.remove_keys(&mut self.exchange.head);
+                    }
+                    self.run_request_steps(route, walk)
+                }
+                (Err(refusal), Some((any, mut tried))) => {
+                    tried.refused.note(refusal, &self.exchange.head);
+                    match self.try_ways(any, walk, tried) {
+                        Ok(None) => self.run_request_steps(route, walk),
+                        Ok(Some(standing)) => Ok(Ran::Stands(standing)),
+                        Err(refusal) => Err(refusal),
+                    }
+                }
+                (Err(refusal), None) => Err(refusal),
+            };
+            match ran {
                 Ok(Ran::Through) => return Ok(true),
                 Ok(Ran::Preflight) => return self.answer_preflight().await.map(|()| false),
                 Ok(Ran::Stands(next)) => standing = *next,
@@ -130,14 +181,10 @@ impl<S: Sock> Request<'_, '_, S> {
     /// A refusal by a step, with the fields that belong to it.
     pub(super) async fn answer_step_refusal(&mut self, route: &CompiledRoute, refusal: Refusal) -> Result<(), Failure> {
         // RFC 9110 section 15.5.2.
-        let of_password = compiled_basic_auth_of(&route.steps).filter(|_| refusal == Refusal::NotAuthenticated);
-        let challenge = match of_password {
-            Some(auth) => Some(Cow::Borrowed(&*auth.challenge)),
-            None => challenge_of_token(route, refusal).map(Cow::Owned),
-        };
-        let challenge = challenge.map(|challenge| ("www-authenticate", challenge));
+        let challenges = log_in_challenges(&route.steps, refusal).into_iter();
+        let challenges: Vec<_> = challenges.map(|challenge| ("www-authenticate", challenge)).collect();
         let (exchange, around) = self.parts();
-        answer_refusal_with(exchange, around, refusal, challenge.as_slice()).await
+        answer_refusal_with(exchange, around, refusal, &challenges).await
     }
 
     /// A browser asks what another request might do: `cors` says it in the head.
@@ -150,7 +197,9 @@ impl<S: Sock> Request<'_, '_, S> {
     }
 }
 
-fn challenge_of_token(route: &CompiledRoute, refusal: Refusal) -> Option<String> {
-    let Refusal::Token(token) = refusal else { return None };
-    compiled_jwt_of(&route.steps)?.challenge(token)
+fn any_of(route: &CompiledRoute) -> Option<&CompiledAuthAny> {
+    route.steps.iter().find_map(|step| match step {
+        CompiledStep::AuthAny(any) => Some(&**any),
+        _ => None,
+    })
 }

@@ -173,11 +173,11 @@ impl<S: Sock> FrameOwner for Session<S> {
         match read {
             Ok(admitted) => {
                 if let Some(protocol) = admitted.protocol {
+                    head.become_get();
                     if !protocol.of(&head.fields.bytes).eq_ignore_ascii_case(PROTOCOL) {
                         self.refuse(&stream, &head, Refusal::ConnectProtocol, now);
                         return Ok(());
                     }
-                    become_get(&mut head);
                 }
                 // The place comes first and the future is made in it: made before, it would be copied there.
                 let place = Box::new_uninit();
@@ -236,7 +236,7 @@ impl<S: Sock> Session<S> {
     /// A head that does not come whole is counted and logged as over HTTP/1.1, though nothing can answer it.
     #[cold]
     fn note_late_head(&self) {
-        let head = RequestHead { version: Version::Http2, ..RequestHead::default() };
+        let head = RequestHead { version: Version::Http2, method: Method::Other, ..RequestHead::default() };
         let began = self.shared.head_began().unwrap_or_else(rt::now);
         self.connection.note_refusal(Refusal::HeaderTimeout, self.connection.client.ip(), None);
         self.connection.log_refused_head(&head, Refusal::HeaderTimeout, began, 0);
@@ -311,13 +311,6 @@ fn note_refused_streams<S: Sock>(connection: &Connection<S>, count: u32) {
     if let Some(suppressed) = connection.worker.gates.refused.allow(Instant::now()) {
         tracing::warn!(client = %connection.client, count, suppressed, "HTTP/2 streams were refused: those that are open hold all the memory that they may");
     }
-}
-
-/// Makes an extended CONNECT the request that it would be over HTTP/1.1 (RFC 8441 section 5), so that every rule that
-/// holds for one holds for the other.
-fn become_get(head: &mut RequestHead) {
-    head.method = Method::Get;
-    head.method_name = head.fields.append(&[b"GET"]);
 }
 
 fn note_flood<S: Sock>(connection: &Connection<S>, flood: Flood) {

@@ -1,21 +1,27 @@
 //! `tidegate check`: everything that is wrong with a configuration, on paper and on this machine.
 
 use super::diagnostics::json_of;
-use super::{load, report};
-use crate::cli::Sharing;
+use super::{load, reach, report};
+use crate::cli::{Reach, Sharing};
 use crate::output;
 use jiff::Timestamp;
+use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
 use tidegate_certs::default_state_dir;
 use tidegate_config::{Diagnostic, Loaded, Location, Severity};
-use tidegate_control::{Circumstances, Finding, Place, Source, check};
+use tidegate_control::{Answering, Checked, Circumstances, Finding, HeldByRunning, Place, Source, check};
+use tidegate_model::Configuration;
 
 pub fn run(file: &Path, sharing: Sharing) -> ExitCode {
     let mut loaded = load(file);
+    let mut held_by_running = Vec::new();
     if let Some(configuration) = &loaded.configuration {
-        let circumstances = Circumstances { source: &source_of(file, &loaded), share_port: sharing.share_port };
-        let findings = check(configuration, circumstances, default_state_dir(), Timestamp::now());
+        let answering = || answering(configuration);
+        let circumstances =
+            Circumstances { source: &source_of(file, &loaded), share_port: sharing.share_port, answering: &answering };
+        let Checked { findings, held } = check(configuration, circumstances, default_state_dir(), Timestamp::now());
+        held_by_running = held;
         let diagnostics: Vec<_> = findings.into_iter().map(|finding| diagnostic(&loaded, finding)).collect();
         loaded.diagnostics.extend(
             diagnostics
@@ -28,14 +34,51 @@ pub fn run(file: &Path, sharing: Sharing) -> ExitCode {
     if output::is_json() {
         let mut found = json_of(&loaded.diagnostics, &loaded.files);
         found["valid"] = is_valid.into();
+        found["running"] = held_by_running.iter().map(json_of_running).collect();
         println!("{found}");
     } else {
         report(&loaded);
+        for held in &held_by_running {
+            eprintln!("{}", note(held, file, &loaded));
+        }
         if is_valid {
             println!("{}: the configuration is valid", file.display());
         }
     }
     if is_valid { ExitCode::SUCCESS } else { ExitCode::from(super::FAILED) }
+}
+
+/// The processes that answer where this configuration, or none, has the API.
+fn answering(configuration: &Configuration) -> Vec<Answering> {
+    let clients = reach::candidates(configuration);
+    let asked = clients.into_iter().filter_map(|client| {
+        let status = client.fetch_soon("/v1/status").ok()?;
+        Some(Answering { admin: client.endpoint.to_string(), status })
+    });
+    asked.collect()
+}
+
+/// Nothing is wrong: the process listens there for the configuration that it takes on.
+fn note(held: &HeldByRunning, file: &Path, loaded: &Loaded) -> String {
+    const SHOWN_MAX: usize = 3;
+    let HeldByRunning { process_id, admin, addresses } = held;
+    let shown = addresses.iter().take(SHOWN_MAX).cloned().collect::<Vec<_>>().join(", ");
+    let more = match addresses.len().saturating_sub(SHOWN_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let is = if addresses.len() == 1 { "is" } else { "are" };
+    let reach = Reach { admin: None, token_file: None };
+    let is_found = reach::client(&reach, loaded, file).is_ok_and(|client| client.endpoint.to_string() == *admin);
+    let option = if is_found { String::new() } else { format!(" --admin {admin}") };
+    format!(
+        "note: {shown}{more} {is} held by the running tidegate (pid {process_id}), which takes this on with `tidegate apply {}{option}`",
+        file.display()
+    )
+}
+
+fn json_of_running(HeldByRunning { process_id, admin, addresses }: &HeldByRunning) -> Value {
+    json!({ "process_id": process_id, "admin": admin, "addresses": addresses })
 }
 
 /// As a process has it that was started with the same file.

@@ -51,11 +51,25 @@ fn read_password() -> Result<String, String> {
     Ok(password)
 }
 
+/// What is typed at a terminal, which shows nothing of it; else the first line of what comes.
+pub fn read_secret(what: &str) -> Result<String, String> {
+    let stdin = io::stdin();
+    let _shown_again = if stdin.is_terminal() { Some(Silence::begin(&stdin)?) } else { None };
+    if stdin.is_terminal() {
+        eprint!("{what}: ");
+    }
+    let line = read_line(&stdin);
+    if stdin.is_terminal() {
+        eprintln!();
+    }
+    line
+}
+
 fn read_line(stdin: &Stdin) -> Result<String, String> {
     let mut line = String::new();
     // A file that was given by mistake is not read to its end.
     let bytes_max = PASSWORD_BYTES_MAX as u64 + 2;
-    stdin.lock().take(bytes_max).read_line(&mut line).map_err(|error| format!("the password cannot be read: {error}"))?;
+    stdin.lock().take(bytes_max).read_line(&mut line).map_err(|error| format!("it cannot be read: {error}"))?;
     Ok(line.strip_suffix('\n').map_or(line.as_str(), |line| line.strip_suffix('\r').unwrap_or(line)).to_owned())
 }
 

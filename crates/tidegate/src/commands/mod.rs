@@ -11,6 +11,7 @@ pub mod explain;
 pub mod explain_running;
 pub mod facts;
 pub mod fmt;
+pub mod hash_key;
 pub mod hash_password;
 pub mod history;
 pub mod logs;

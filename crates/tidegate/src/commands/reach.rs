@@ -10,7 +10,7 @@ use tidegate_admin::client::{AdminAddress, Client, ClientFault};
 use tidegate_admin::token::{self, Token};
 use tidegate_certs::default_state_dir;
 use tidegate_config::{Loaded, load_path};
-use tidegate_model::{Admin, AdminEndpoint, AdminPlace, AdminServes, Secret};
+use tidegate_model::{Admin, AdminEndpoint, AdminPlace, AdminServes, Configuration, Secret};
 
 /// Exit code when no process answers.
 const UNREACHABLE: u8 = 2;
@@ -52,6 +52,24 @@ fn with_endpoint(reach: &Reach, admin: &Admin) -> Result<Client, String> {
     let endpoint = AdminAddress::of(&configured.place);
     let token = token(reach, configured.token.as_ref(), &endpoint)?;
     Ok(Client { endpoint, token })
+}
+
+/// Every place where a process may be asked that is to take a configuration on: those that it names itself, and the
+/// socket of the state folder.
+pub fn candidates(configuration: &Configuration) -> Vec<Client> {
+    let state_dir = default_state_dir();
+    let reach = Reach { admin: None, token_file: None };
+    let mut clients: Vec<Client> = Vec::new();
+    let of_default = Admin::Default.endpoints(&state_dir);
+    for configured in configuration.admin.endpoints(&state_dir).iter().chain(&of_default) {
+        let endpoint = AdminAddress::of(&configured.place);
+        // Without a token it may answer all the same.
+        let token = token(&reach, configured.token.as_ref(), &endpoint).unwrap_or_default();
+        if configured.serves == AdminServes::Everything && clients.iter().all(|known| known.endpoint != endpoint) {
+            clients.push(Client { endpoint, token });
+        }
+    }
+    clients
 }
 
 /// By `--admin`. A token of the configuration is for the place that has it, and for this machine.

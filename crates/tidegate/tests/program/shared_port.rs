@@ -1,9 +1,9 @@
 //! Two processes on one port: of one configuration they share it and say so, of two the second is refused, at the start
-//! and with a change, unless it is told to share. `check` says beforehand what would happen. How sockets change hands
-//! under load is in the binary `load`, `instances.rs`.
+//! and with a change, unless it is told to share. `check` says beforehand who is in the way, and knows whom a change
+//! goes to. How sockets change hands under load is in the binary `load`, `instances.rs`.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use tidegate_testkit::case::Places;
 use tidegate_testkit::ports::listening_sockets;
@@ -27,10 +27,15 @@ impl Folder {
     }
 
     fn write(&mut self, name: &str, sites: &str) {
+        self.write_with(name, "", sites);
+    }
+
+    /// `admin` is what its line says behind the address.
+    fn write_with(&mut self, name: &str, admin: &str, sites: &str) {
         let sites = sites.split(' ').map(|site| format!("\"{site}\"")).collect::<Vec<_>>().join(" ");
         // The admin endpoint cannot be shared, so each process is told its own.
         let text = format!(
-            "admin \"127.0.0.1:{{env.ADMIN_PORT}}\"\naccess-log \"off\"\nthreads 1\nsite {sites} {{ respond 200 body=\"{name}\"; }}\n"
+            "admin \"127.0.0.1:{{env.ADMIN_PORT}}\" {admin}\naccess-log \"off\"\nthreads 1\nsite {sites} {{ respond 200 body=\"{name}\"; }}\n"
         );
         let text = self.0.fill(&text).expect("known places");
         std::fs::write(self.0.folder().join(name), text).expect("written");
@@ -57,14 +62,19 @@ impl Folder {
         program
     }
 
-    /// The exit code of `check`, and what it says.
+    /// The exit code of `check`, and what it says to people.
     fn check(&mut self, name: &str, admin: &str, options: &[&str]) -> (i32, String) {
+        self.check_as(name, admin, options, |output| output.stderr)
+    }
+
+    fn check_as(&mut self, name: &str, admin: &str, options: &[&str], read: fn(Output) -> Vec<u8>) -> (i32, String) {
         let port = self.place(admin);
         self.0.release_proxy_ports();
         let mut command = Command::new(PROGRAM);
         command.arg("check").arg(self.0.folder().join(name)).args(options).env("ADMIN_PORT", port);
         let output = command.env("STATE_DIRECTORY", self.0.folder().join("state")).output().expect("it runs");
-        (output.status.code().expect("a code"), String::from_utf8_lossy(&output.stderr).into_owned())
+        let code = output.status.code().expect("a code");
+        (code, String::from_utf8_lossy(&read(output)).into_owned())
     }
 }
 
@@ -79,8 +89,11 @@ fn a_second_process_with_another_configuration_is_refused() {
     assert!(said.contains(REFUSED) && said.contains("--share-port"), "{said}");
     assert_eq!(first.poll_exit(), None);
 
+    // Whoever starts is refused, and whoever checks is told by whom.
     let (code, said) = folder.check("b.kdl", "{admin:b}", &[]);
-    assert!(code == 1 && said.contains("error[address-in-use]") && said.contains(REFUSED), "{code}: {said}");
+    let holder = format!("is held by tidegate (pid {})", first.id());
+    assert!(code == 0 && said.contains("warning[address-in-use]") && said.contains(&holder), "{code}: {said}");
+    assert!(said.contains("--share-port"), "{said}");
     let (code, said) = folder.check("b.kdl", "{admin:b}", &["--share-port"]);
     assert!(code == 0 && said.contains("warning[address-shared]"), "{code}: {said}");
 
@@ -147,14 +160,15 @@ fn check_knows_the_process_that_runs_its_configuration() {
     let mut folder = Folder::new();
     let (code, said) = folder.check("a.kdl", "{admin}", &[]);
     assert_eq!((code, said.as_str()), (0, ""), "nobody runs yet");
-    let _running = folder.start_ready("a.kdl", "{admin}", &[]);
+    let running = folder.start_ready("a.kdl", "{admin}", &[]);
     let (code, said) = folder.check("a.kdl", "{admin}", &[]);
     assert_eq!((code, said.as_str()), (0, ""), "its own process has both addresses");
 
-    // Another Tidegate has the admin address: `check` refuses it as `run` does.
+    // Another Tidegate has the admin address, and is not to take this on: `check` names it, and a start is refused.
     folder.write("b.kdl", "http://:{port:own}");
-    let (code, said) = folder.check("b.kdl", "{admin}", &[]);
-    assert!(code == 1 && said.contains("error[admin-address-in-use]"), "{code}: {said}");
+    let (code, said) = folder.check("b.kdl", "{admin}", &["--share-port"]);
+    assert!(code == 0 && said.contains("warning[admin-address-in-use]"), "{code}: {said}");
+    assert!(said.contains(&format!("tidegate (pid {})", running.id())), "{said}");
     assert!(said.contains("a Tidegate with another configuration answers there"), "{said}");
     let mut second = folder.start("b.kdl", "{admin}", &[]);
     assert_eq!(second.wait_exit(END_BOUND), Ok(1), "{}", second.output());
@@ -164,6 +178,54 @@ fn check_knows_the_process_that_runs_its_configuration() {
     let port = taken.local_addr().expect("an address").port();
     folder.write("a.kdl", &format!("http://:{{port}} http://0.0.0.0:{port}"));
     let (code, said) = folder.check("a.kdl", "{admin}", &[]);
-    assert!(code == 1 && said.contains(&format!("0.0.0.0:{port}: it is already taken")), "{code}: {said}");
-    assert_eq!(said.matches("error[").count(), 1, "{said}");
+    let held = format!("warning[address-in-use]: 0.0.0.0:{port} is held by ");
+    assert!(code == 0 && said.contains(&held), "{code}: {said}");
+    assert!(said.contains(&format!("(pid {})", std::process::id())), "{said}");
+    assert_eq!(said.matches("warning[").count() + said.matches("error[").count(), 1, "{said}");
+}
+
+#[test]
+fn what_a_process_holds_that_can_take_a_candidate_on_is_no_fault() {
+    let mut folder = Folder::new();
+    let port = folder.place("{port}");
+    let candidate = folder.0.folder().join("b.kdl").display().to_string();
+    let note = |program: &Program, addresses: &str, option: &str| {
+        let pid = program.id();
+        format!(
+            "note: {addresses} held by the running tidegate (pid {pid}), which takes this on with `tidegate apply {candidate}{option}`\n"
+        )
+    };
+
+    // It answers where the candidate has the API, too.
+    let mut running = folder.start_ready("a.kdl", "{admin}", &[]);
+    let admin = folder.place("127.0.0.1:{admin}");
+    let (code, said) = folder.check("b.kdl", "{admin}", &[]);
+    assert_eq!((code, said), (0, note(&running, &format!("[::]:{port}, {admin} are"), "")));
+    // A process of the same file holds a part of the port, and leaves it to the change.
+    let mut companion = folder.start_ready("a.kdl", "{admin:2}", &[]);
+    let (code, said) = folder.check("b.kdl", "{admin}", &[]);
+    assert_eq!((code, said), (0, note(&running, &format!("[::]:{port}, {admin} are"), "")));
+    // What another program holds is told of beside it.
+    let taken = std::net::TcpListener::bind("0.0.0.0:0").expect("a port");
+    let other = taken.local_addr().expect("an address").port();
+    folder.write("b.kdl", &format!("http://:{{port}} http://0.0.0.0:{other}"));
+    let (code, said) = folder.check("b.kdl", "{admin}", &[]);
+    assert!(code == 0 && said.contains(&format!("warning[address-in-use]: 0.0.0.0:{other} is held by ")), "{code}: {said}");
+    assert!(said.contains(&note(&running, &format!("[::]:{port}, {admin} are"), "")), "{said}");
+    for program in [&mut companion, &mut running] {
+        program.signal("TERM").expect("it runs");
+        assert_eq!(program.wait_exit(END_BOUND), Ok(0), "{}", program.output());
+    }
+
+    // The socket of the state folder is looked at wherever the candidate has the API; programs read who it is.
+    folder.write_with("a.kdl", "serve=\"metrics\"", "http://:{port}");
+    folder.write("b.kdl", "http://:{port}");
+    let running = folder.start_ready("a.kdl", "{admin}", &[]);
+    let socket = format!("unix:{}", folder.0.folder().join("state/admin.sock").display());
+    let (code, said) = folder.check("b.kdl", "{admin:b}", &[]);
+    assert_eq!((code, said), (0, note(&running, &format!("[::]:{port} is"), &format!(" --admin {socket}"))));
+    let (code, found) = folder.check_as("b.kdl", "{admin:b}", &["--json"], |output| output.stdout);
+    let found: serde_json::Value = serde_json::from_str(&found).expect("JSON");
+    let expected = serde_json::json!([{ "process_id": running.id(), "admin": socket, "addresses": [format!("[::]:{port}")] }]);
+    assert_eq!((code, &found["running"], &found["valid"]), (0, &expected, &true.into()), "{found}");
 }

@@ -149,7 +149,7 @@ fn dns(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Discover> {
     let errors_before = lowering.diagnostics.len();
     let ttl_least = line.duration(lowering, "ttl-min");
     let ttl_most = line.duration(lowering, "ttl-max");
-    let is_read = lowering.diagnostics.len() == errors_before;
+    let is_read = !lowering.has_errors_since(errors_before);
     let ttl_least_meant = ttl_least.unwrap_or(DnsDiscover::TTL_LEAST.min(ttl_most.unwrap_or(Duration::MAX)));
     let ttl_most_meant = ttl_most.unwrap_or(DnsDiscover::TTL_MOST.max(ttl_least_meant));
     if let Some(value) = line.property("ttl-max")

@@ -167,7 +167,7 @@ fn times(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Times> {
     let interval = line.duration(lowering, "interval").unwrap_or(Health::INTERVAL);
     let timeout = line.duration(lowering, "timeout").unwrap_or(Health::TIMEOUT.min(interval));
     let interval_down = line.duration(lowering, "interval-down").unwrap_or(Health::INTERVAL_DOWN.min(interval).max(timeout));
-    if lowering.diagnostics.len() > errors_before {
+    if lowering.has_errors_since(errors_before) {
         return None;
     }
     for (name, bound) in [("interval", interval), ("interval-down", interval_down)] {
@@ -197,7 +197,7 @@ fn talk(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Talk> {
     }
     let receive = pattern_of(lowering, line, "receive");
     let talk = Talk { send: send.map(|text| text.value), receive };
-    (lowering.diagnostics.len() == errors_before).then_some(talk)
+    (!lowering.has_errors_since(errors_before)).then_some(talk)
 }
 
 fn grpc(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Probe> {
@@ -241,7 +241,7 @@ fn http(lowering: &mut Lowering<'_>, line: &Line<'_>, path: Option<Text>) -> Opt
         let diagnostic = Diagnostic::error("body-of-head", value.location.clone(), message);
         lowering.report(diagnostic.help("remove `method=` or `body=`"));
     }
-    (lowering.diagnostics.len() == errors_before).then_some(probe)
+    (!lowering.has_errors_since(errors_before)).then_some(probe)
 }
 
 fn checked_path(lowering: &mut Lowering<'_>, text: Text) -> Option<String> {

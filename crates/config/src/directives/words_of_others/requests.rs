@@ -353,8 +353,16 @@ pub static SAID: &[Said] = &[
         "how many requests of a client may be on their way at once is said with `concurrency-limit`, as in `concurrency-limit 10 by=\"client-ip\"`",
     ),
     (
-        &["ipAllowList", "ipWhiteList", "whitelist", "sourceRange", "ip_allow", "Require", "satisfy", "rbac"],
+        &["ipAllowList", "ipWhiteList", "whitelist", "sourceRange", "ip_allow", "Require", "rbac"],
         "who may ask is said with `allow`, as in `allow \"10.0.0.0/8\" \"192.0.2.7\"`; everybody else gets 403",
+    ),
+    (
+        &["satisfy"],
+        "`satisfy any` is `auth \"any\" { allow \"10.0.0.0/8\"; basic-auth file=\"/etc/tidegate/htpasswd\"; }`; that all of them have to be satisfied is so without a word",
+    ),
+    (
+        &["api_key_auth", "key-auth", "apiKey", "apiKeyAuth"],
+        "keys of programs are asked for with `api-key file=\"/etc/tidegate/keys\"`, and `tidegate hash-key NAME` makes one with its line",
     ),
     (
         &["auth_basic", "auth_basic_user_file", "basicauth", "http_basic_auth", "userlist", "AuthType", "AuthUserFile"],

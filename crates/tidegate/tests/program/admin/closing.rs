@@ -116,6 +116,14 @@ fn what_holds_is_said_beside_what_is_written() {
     let counts = ["pools", "sites", "listeners", "tcp", "admin", "access_logs"];
     let counted = counts.map(|list| whole[list].as_array().map_or(0, Vec::len));
     assert_eq!(counted, [2, 2, 2, 0, 1, 1], "{whole}");
+    // Of a list, all of its parts.
+    for (list, of_whole) in counts.iter().map(|list| (list.replace('_', "-"), &whole[*list])) {
+        assert_eq!(&of(&format!("/{}", if list == "access-logs" { "access-log" } else { list.as_str() })), of_whole, "{list}");
+    }
+    assert_eq!(of("/pools/app/servers"), whole["pools"][0]["parts"]);
+    assert_eq!(value_of(&of(&format!("{site}/routes"))[0]["settings"], "respond"), "200");
+    asked.refuses(&asked.get("/v1/configuration/pools/none/servers?defaults=true"), 404, "not-found");
+    asked.refuses(&asked.get("/v1/configuration/pools?default=true"), 400, "bad-request");
     asked.refuses(&asked.get(&format!("/v1/configuration{site}/routes/9?defaults=true")), 404, "not-found");
     asked.refuses(&asked.get("/v1/configuration/pools/none?defaults=true"), 404, "not-found");
     asked.refuses(&asked.get("/v1/configuration?defaults=yes"), 400, "bad-request");

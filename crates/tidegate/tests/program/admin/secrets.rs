@@ -33,6 +33,7 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
             "acme.dns command",
             "acme.dns resolver",
             "acme.dns server",
+            "api-key.key name",
             "basic-auth.user name",
             "jwt.other-issuer jwks",
             "jwt.other-issuer name",
@@ -53,6 +54,7 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
             "pool.zone",
             "sni.proxy upstreams",
             "split.proxy upstreams",
+            "step.api-key file",
             "step.basic-auth file",
             "step.error-page file",
             "step.fastcgi root",
@@ -90,6 +92,7 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
     (
         "one of a few words, a number, a range or a network, which no secret is",
         &[
+            "api-key.key expires",
             "header.match client",
             "header.match client-fingerprint",
             "header.match method",
@@ -162,6 +165,9 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// Its digits leave no room for letters.
+const API_KEY_HASH: &str = "api-key.key hash";
+
 /// The program that is searched; another one than the one just built shows whether this finds anything.
 fn program() -> String {
     std::env::var("PROGRAM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_tidegate").to_owned())
@@ -180,12 +186,18 @@ impl Canaries {
 
     /// Nothing else has this in it. As a password's hash and as a method it has a form to keep.
     fn value(name: &str, number: usize) -> String {
-        let plain = format!("canary{number:04}qqqqqq");
+        let plain = Canaries::marker(name, number);
         match name.rsplit(' ').next() {
+            Some("hash") if name == API_KEY_HASH => plain.repeat(4),
             Some("hash") => format!("$2y$04$abcdefghijklmnopqrstuu{plain}0w0x0y0z0A0B0Ca"),
             Some("method" | "methods") => plain.to_uppercase(),
             _ => plain,
         }
+    }
+
+    /// What an output with the value has in it.
+    fn marker(name: &str, number: usize) -> String {
+        if name == API_KEY_HASH { format!("ca4a47{number:04}999999") } else { format!("canary{number:04}qqqqqq") }
     }
 
     /// The text with a value in each place, every second one in a file.
@@ -219,8 +231,8 @@ impl Canaries {
     /// The names of the values that stand in an output.
     fn found_in(&self, output: &str) -> Vec<String> {
         let output = output.to_lowercase();
-        let is_there = |number: &usize| output.contains(&format!("canary{number:04}qqqqqq"));
-        self.names.iter().filter(|(_, number)| is_there(number)).map(|(name, _)| name.clone()).collect()
+        let is_there = |name: &str, number: usize| output.contains(&Canaries::marker(name, number));
+        self.names.iter().filter(|(name, number)| is_there(name, **number)).map(|(name, _)| name.clone()).collect()
     }
 }
 
@@ -406,9 +418,8 @@ fn what_was_filled_in_is_never_shown() {
         let text = searched.proxy.places.fill(&text).expect("filled in");
         let file = searched.file("planned.kdl", &text);
         let checked = searched.command(&["check", &file]);
-        // The process that runs has another file, so its addresses are told of.
-        let mut errors = checked.lines().filter(|line| line.starts_with("error["));
-        assert!(errors.all(|line| line.contains("address-in-use]")), "{checked}");
+        // The process that runs has another file, so whose the addresses are is told.
+        assert!(!checked.contains("error["), "{checked}");
         let admin = searched.proxy.admin.clone();
         searched.command(&["plan", &file, "--admin", &admin]);
         searched.command(&["explain", "--config", &file, "GET", "https://a.test/"]);

@@ -35,7 +35,7 @@ impl PseudoValues {
 /// A field list on its way into a head. The first rule that is broken is kept, and no field behind it costs anything.
 pub struct FieldCollector<'f> {
     fields: &'f mut Fields,
-    pub pseudo: PseudoValues,
+    pseudo: PseudoValues,
     /// The pseudo-header fields that this kind of head may have.
     allowed: &'static [PseudoHeader],
     /// Bytes and fields that may still come.
@@ -60,11 +60,12 @@ impl<'f> FieldCollector<'f> {
         }
     }
 
-    /// The fields as one head has them, and the pseudo-header fields; `is_over_bound`: some were not handed over.
-    pub fn finish(self, is_over_bound: bool) -> Result<(&'f mut Fields, PseudoValues), HeadError> {
+    /// The fields as one head has them, and the pseudo-header fields; `is_over_bound`: some were not handed over. What
+    /// is refused has those that came.
+    pub fn finish(self, is_over_bound: bool) -> Result<(&'f mut Fields, PseudoValues), (HeadError, PseudoValues)> {
         match self.fault {
-            Some(fault) => return Err(fault),
-            None if is_over_bound => return Err(HeadError::HeadTooLarge),
+            Some(fault) => return Err((fault, self.pseudo)),
+            None if is_over_bound => return Err((HeadError::HeadTooLarge, self.pseudo)),
             None => {}
         }
         if self.cookies > 1 {

@@ -8,6 +8,7 @@ use crate::h2::hpack::{CompressionError, Decoder, HeaderList, PseudoHeader};
 use crate::head::{Fields, HeaderId, Method, RequestHead, ResponseHead, Span, Version};
 use crate::http1::{BodyFraming, content_length, origin_form_at, state_length_once};
 use crate::limits::HeadLimits;
+use crate::refused::KnownParts;
 use crate::scan::token_end;
 use crate::status::reason_phrase;
 
@@ -42,18 +43,14 @@ impl RequestReader<'_> {
         head.version = Version::Http2;
         let mut collector = FieldCollector::new(&mut head.fields, OF_REQUESTS, self.limits);
         let is_over_bound = decoder.decode(block, &mut collector)? == HeaderList::OverBound;
-        let method = collector.pseudo.of(PseudoHeader::Method);
-        let pseudo = match collector.finish(is_over_bound) {
-            Ok((_, pseudo)) => pseudo,
-            Err(fault) => {
-                // Who refuses it has to know a HEAD, whose answer has no body.
-                if let Some(method) = method {
-                    (head.method, head.method_name) = (Method::of(method.of(&head.fields.bytes)), method);
-                }
-                return Ok(Err(fault));
-            }
+        let (settled, pseudo) = match collector.finish(is_over_bound) {
+            Ok((_, pseudo)) => (self.settle(&pseudo, ends_stream, head), pseudo),
+            Err((fault, pseudo)) => (Err(fault), pseudo),
         };
-        Ok(self.settle(&pseudo, ends_stream, head))
+        if settled.is_err() {
+            known(&pseudo, head).fill(head);
+        }
+        Ok(settled)
     }
 
     fn settle(&self, pseudo: &PseudoValues, ends_stream: bool, head: &mut RequestHead) -> Result<AdmittedRequest, HeadError> {
@@ -98,6 +95,17 @@ impl RequestReader<'_> {
             return Ok(());
         }
         origin_form_at(head, path)
+    }
+}
+
+#[cold]
+fn known(pseudo: &PseudoValues, head: &RequestHead) -> KnownParts {
+    let host = || head.fields.list.iter().find(|field| field.id == HeaderId::Host).map(|field| field.value);
+    KnownParts {
+        method: pseudo.of(PseudoHeader::Method),
+        target: pseudo.of(PseudoHeader::Path),
+        host: pseudo.of(PseudoHeader::Authority).or_else(host),
+        has_protocol: pseudo.of(PseudoHeader::Protocol).is_some(),
     }
 }
 
@@ -173,7 +181,7 @@ impl ResponseReader<'_> {
         let is_over_bound = decoder.decode(block, &mut collector)? == HeaderList::OverBound;
         let pseudo = match collector.finish(is_over_bound) {
             Ok((_, pseudo)) => pseudo,
-            Err(fault) => return Ok(Err(fault)),
+            Err((fault, _)) => return Ok(Err(fault)),
         };
         let Some(status) = pseudo.of(PseudoHeader::Status) else { return Ok(Err(HeadError::PseudoHeader)) };
         Ok(match *status.of(&head.fields.bytes) {
@@ -202,7 +210,8 @@ impl TrailersReader<'_> {
         // RFC 9113 section 8.1: there are no pseudo-header fields in trailers.
         let mut collector = FieldCollector::new(trailers, &[], self.limits);
         let is_over_bound = decoder.decode(block, &mut collector)? == HeaderList::OverBound;
-        Ok(collector.finish(is_over_bound).map(|(trailers, _)| drop_unsafe_trailers(trailers)))
+        let finished = collector.finish(is_over_bound).map_err(|(fault, _)| fault);
+        Ok(finished.map(|(trailers, _)| drop_unsafe_trailers(trailers)))
     }
 }
 

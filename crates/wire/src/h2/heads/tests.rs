@@ -41,9 +41,15 @@ fn block_of(pairs: Pairs<'_>) -> Vec<u8> {
 }
 
 fn read_with(reader: RequestReader<'_>, block: &[u8], ends: bool) -> Result<(RequestHead, AdmittedRequest), HeadError> {
+    let (head, admitted) = read_whatever(reader, block, ends);
+    admitted.map(|admitted| (head, admitted))
+}
+
+/// The head as well where it is refused.
+fn read_whatever(reader: RequestReader<'_>, block: &[u8], ends: bool) -> (RequestHead, Result<AdmittedRequest, HeadError>) {
     let mut head = RequestHead::default();
     let admitted = reader.read(&mut Decoder::new(4096), block, ends, &mut head).expect("the block can be decoded");
-    admitted.map(|admitted| (head, admitted))
+    (head, admitted)
 }
 
 fn read(pairs: Pairs<'_>, ends: bool) -> Result<(RequestHead, AdmittedRequest), HeadError> {
@@ -331,6 +337,7 @@ fn what_is_written_reads_as_the_same() {
 }
 
 /// Whatever a request is made of, HTTP/2 refuses it exactly where HTTP/1.1 does, but for what one of them alone has.
+/// What is known of it then is the same.
 #[test]
 fn the_rules_are_those_of_http1() {
     const METHODS: &[&str] = &["GET", "POST", "TRACE", "G T", "", "get", "\"GET\"", "M\u{e9}"];
@@ -372,20 +379,18 @@ fn the_rules_are_those_of_http1() {
         pairs.extend_from_slice(fields);
         let has_length = fields.iter().any(|(name, _)| *name == "content-length");
         // A TRACE has no content in either.
-        let over_http2 = read(&pairs, !has_length || method == "TRACE");
+        let reader = RequestReader { limits: &limits, takes_protocol: false };
+        let (new, over_http2) = read_whatever(reader, &block_of(&pairs), !has_length || method == "TRACE");
         match (over_http1, over_http2) {
-            (Ok(framing), Ok((new, admitted))) => {
-                assert_eq!(
-                    (new.method_name(), new.path(), new.query()),
-                    (old.method_name(), old.path(), old.query()),
-                    "{text:?}"
-                );
-                assert_eq!((new.host(), new.authority()), (old.host(), old.authority()), "{text:?}");
-                assert_eq!(admitted.framing, framing, "{text:?}");
-            }
+            (Ok(framing), Ok(admitted)) => assert_eq!(admitted.framing, framing, "{text:?}"),
+            // Where a word ends cannot be told of a line that has one more.
+            (Err(_), Err(_)) if method.contains(' ') || target.contains(' ') => return,
             (Err(_), Err(_)) => {}
-            (old, new) => panic!("{text:?}: {old:?} over HTTP/1.1, {:?} over HTTP/2", new.map(|_| ())),
+            (old, new) => panic!("{text:?}: {old:?} over HTTP/1.1, {new:?} over HTTP/2"),
         }
+        // What is refused is logged alike, too.
+        assert_eq!((new.method_name(), new.path(), new.query()), (old.method_name(), old.path(), old.query()), "{text:?}");
+        assert_eq!((new.host(), new.authority()), (old.host(), old.authority()), "{text:?}");
     });
 }
 
