@@ -38,5 +38,5 @@ pub use pools::{ErrorCount, Pool, Pools, Server, ServerState, Source};
 pub use schema::Word;
 pub use status::{
     AwaitsConfirmation, ClosedConnections, Connection, ConnectionCounts, Connections, GenerationRequests, Listener, Listeners,
-    Readiness, Refused, Status, TicketKeys, Traffic,
+    Readiness, Refused, Status, TicketKeys, TokenKeys, Traffic,
 };

@@ -35,6 +35,8 @@ objects! {
         pub drift: Vec<String>,
         /// Where keys of session tickets are shared with other hosts, by `ticket-keys shared=#true`.
         pub ticket_keys: Option<TicketKeys>,
+        /// The sets of keys that tokens are verified with (`jwt`).
+        pub token_keys: Vec<TokenKeys>,
         pub listeners: Vec<Listener>,
         pub maps: Vec<Map>,
         /// Requests on their way by the generation with which they began, the newest last.
@@ -52,6 +54,17 @@ objects! {
         /// other hosts do not know.
         pub shared_until: Option<Timestamp>,
         /// Why the storage gives or takes no keys, and what to do.
+        pub fault: Option<String>,
+    }
+
+    /// A set of keys that tokens are verified with.
+    pub struct TokenKeys {
+        /// The address, or the file.
+        pub source: String,
+        pub keys: usize,
+        /// When they were had last.
+        pub read: Option<Timestamp>,
+        /// Why they could not be had again; those at hand stay.
         pub fault: Option<String>,
     }
 

@@ -100,7 +100,7 @@ fn place_text(place: &TokenPlace, short: &impl Fn(&str) -> String) -> String {
 
 fn keys_text(keys: &KeySource) -> String {
     match keys {
-        KeySource::Url(url) => url.clone(),
+        KeySource::Url { url, .. } => url.clone(),
         KeySource::File(path) => path.display().to_string(),
     }
 }

@@ -12,7 +12,7 @@ mod verifier;
 pub(crate) use any::{WaysTried, try_ways};
 pub(crate) use api_key::check_key;
 pub(crate) use keys::KeysTicket;
-pub use keys::{IssuerKeys, KeyFileFault, KeySets, read_keys};
+pub use keys::{IssuerKeys, KeyFileFault, KeySets, KeysState, read_keys};
 pub(crate) use token::{Patience, Unverified, await_keys, verified_claims, verify_token};
 pub use user_list::{
     ApiKeyFiles, ApiKeyList, ListFault, STRONGER_HASHES, UserFiles, UserList, read_api_keys, read_users, weak_hashes_said,
