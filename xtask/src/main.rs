@@ -1,8 +1,8 @@
 //! The project's own checks and tools, run as `cargo xtask <name>`. What a machine checks here stays true; see
 //! CONTRIBUTING.md. Each task is one module: `tidy` reads the sources, `deny` reads the dependency graph, `ci` runs
 //! every gate in order, `quick` those that fit what changed, `instructions` counts what a request costs, `bench` builds
-//! and runs the lab, `apps` real applications behind the program, `readme` holds README.md against its report. No task
-//! is needed to build or to use Tidegate.
+//! and runs the lab, `static` the program without a C library of the system, `apps` real applications behind the
+//! program, `readme` holds README.md against its report. No task is needed to build or to use Tidegate.
 
 mod apps;
 mod bench;
@@ -15,6 +15,7 @@ mod process;
 mod quick;
 mod readme;
 mod repository;
+mod static_binary;
 mod tidy;
 
 use std::process::ExitCode;
@@ -32,6 +33,8 @@ usage: cargo xtask <task>
   instructions [--accept REASON] [--program PATH]
                       instructions per request, held against xtask/instructions.txt
   bench [args...]     builds the release binaries and runs the lab: `targets`, or the experiments that are named
+  static [--program PATH]
+                      builds the program against musl, and shows that it needs nothing of the system
   apps [NAME...]      installs real applications, puts them behind Tidegate and uses them; `--list` names them
   readme [--write]    the figures in README.md are those of the report that it names";
 
@@ -59,6 +62,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
         ("ci", []) => ci::run(),
         ("instructions", rest) => instructions::run(rest),
         ("bench", rest) => bench::run(rest),
+        ("static", rest) => static_binary::run(rest),
         ("apps", rest) => apps::run(rest),
         ("readme", []) => readme::run(false),
         ("readme", [flag]) if flag == "--write" => readme::run(true),

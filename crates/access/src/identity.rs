@@ -25,6 +25,8 @@ pub enum LogIn {
     Password,
     /// `jwt`
     Token,
+    /// `oidc`
+    Provider,
     /// `api-key`
     Key,
 }
@@ -35,6 +37,7 @@ impl LogIn {
         match self {
             LogIn::Password => "basic-auth",
             LogIn::Token => "jwt",
+            LogIn::Provider => "oidc",
             LogIn::Key => "api-key",
         }
     }

@@ -1,7 +1,7 @@
 //! Who somebody is ([`Identity`]), and that by what he carries: signed tokens (RFC 7515, 7519), the keys that they are
-//! verified with (RFC 7517), what they claim and whether that is enough. Pure: bytes and `now` in, answers out; it opens
-//! no connection, has no clock and no log. Who fetches keys and where a token stands in a request is elsewhere. Start at
-//! [`Jws`], then [`KeySet`] and [`Claims`].
+//! verified with (RFC 7517), what they claim and whether that is enough. Pure: bytes and `now` in, answers out; it
+//! opens no connection, has no clock and no log. Who fetches keys and where a token stands in a request is elsewhere.
+//! Start at [`Jws`], then [`KeySet`] and [`Claims`]; log-ins by OpenID Connect are in [`oidc`].
 
 mod base64url;
 mod claims;
@@ -11,6 +11,7 @@ mod json;
 mod jws;
 mod key;
 mod key_set;
+pub mod oidc;
 mod remembered;
 mod requirement;
 mod roca;

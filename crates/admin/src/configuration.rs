@@ -53,19 +53,21 @@ enum SettingsPart {
     Server,
     Listener,
     Tcp,
+    Map,
     Admin,
     AccessLog,
     Setting,
 }
 
 impl SettingsPart {
-    const ALL: [SettingsPart; 9] = [
+    const ALL: [SettingsPart; 10] = [
         SettingsPart::Site,
         SettingsPart::Route,
         SettingsPart::Pool,
         SettingsPart::Server,
         SettingsPart::Listener,
         SettingsPart::Tcp,
+        SettingsPart::Map,
         SettingsPart::Admin,
         SettingsPart::AccessLog,
         SettingsPart::Setting,
@@ -80,6 +82,7 @@ impl SettingsPart {
             SettingsPart::Server => ("/v1/configuration/pools/{name}/servers/{address}", "Server"),
             SettingsPart::Listener => ("/v1/configuration/listeners/{address}", "Listener"),
             SettingsPart::Tcp => ("/v1/configuration/tcp/{address}", "Tcp"),
+            SettingsPart::Map => ("/v1/configuration/maps/{name}", "Map"),
             SettingsPart::Admin => ("/v1/configuration/admin/{address}", "Admin"),
             SettingsPart::AccessLog => ("/v1/configuration/access-log/{target}", "AccessLog"),
             SettingsPart::Setting => ("/v1/configuration/settings/{directive}", "Setting"),
@@ -95,6 +98,7 @@ impl SettingsPart {
             SettingsPart::Server => Target::Server { pool: text("name"), address: text("address") },
             SettingsPart::Listener => Target::Listener { address: text("address") },
             SettingsPart::Tcp => Target::Tcp { address: text("address") },
+            SettingsPart::Map => Target::Map { name: text("name") },
             SettingsPart::Admin => Target::Admin { address: text("address") },
             SettingsPart::AccessLog => Target::AccessLog { target: text("target") },
             SettingsPart::Setting => Target::Top { directive: text("directive") },
@@ -115,13 +119,23 @@ enum Many {
     Servers,
     Listeners,
     Tcp,
+    Maps,
     Admin,
     AccessLogs,
 }
 
 impl Many {
-    const ALL: [Many; 8] =
-        [Many::Sites, Many::Routes, Many::Pools, Many::Servers, Many::Listeners, Many::Tcp, Many::Admin, Many::AccessLogs];
+    const ALL: [Many; 9] = [
+        Many::Sites,
+        Many::Routes,
+        Many::Pools,
+        Many::Servers,
+        Many::Listeners,
+        Many::Tcp,
+        Many::Maps,
+        Many::Admin,
+        Many::AccessLogs,
+    ];
 
     fn place(self) -> (&'static str, &'static str) {
         match self {
@@ -131,6 +145,7 @@ impl Many {
             Many::Servers => ("/v1/configuration/pools/{name}/servers", "addServer"),
             Many::Listeners => ("/v1/configuration/listeners", "addListener"),
             Many::Tcp => ("/v1/configuration/tcp", "addTcp"),
+            Many::Maps => ("/v1/configuration/maps", "addMap"),
             Many::Admin => ("/v1/configuration/admin", "addAdmin"),
             Many::AccessLogs => ("/v1/configuration/access-log", "addAccessLog"),
         }
@@ -141,7 +156,7 @@ impl Many {
         match self {
             Many::Routes => Some(Target::Site { address: parameters.text("address") }),
             Many::Servers => Some(Target::Pool { name: parameters.text("name") }),
-            Many::Sites | Many::Pools | Many::Listeners | Many::Tcp | Many::Admin | Many::AccessLogs => None,
+            Many::Sites | Many::Pools | Many::Listeners | Many::Tcp | Many::Maps | Many::Admin | Many::AccessLogs => None,
         }
     }
 
@@ -155,6 +170,7 @@ impl Many {
             Many::Servers => member("server"),
             Many::Listeners => member("listener"),
             Many::Tcp => member("tcp"),
+            Many::Maps => member("map"),
             Many::Admin => member("admin"),
             Many::AccessLogs => member("access-log"),
         }
@@ -168,6 +184,7 @@ impl Many {
             Many::Servers => List::Servers { pool: parameters.text("name") },
             Many::Listeners => List::Listeners,
             Many::Tcp => List::Tcp,
+            Many::Maps => List::Maps,
             Many::Admin => List::Admin,
             Many::AccessLogs => List::AccessLogs,
         }
@@ -238,7 +255,7 @@ macro_rules! handlers_of {
 /// Functions without captures, as the table of addresses wants them: a set for each part, in the order of
 /// `SettingsPart::ALL`.
 const BY_PART: [[Handler; 4]; SettingsPart::ALL.len()] =
-    handlers_of!(Site Route Pool Server Listener Tcp Admin AccessLog Setting);
+    handlers_of!(Site Route Pool Server Listener Tcp Map Admin AccessLog Setting);
 
 macro_rules! adding_to {
     ($($many:ident)*) => { [$(
@@ -247,14 +264,14 @@ macro_rules! adding_to {
 }
 
 /// In the order of `Many::ALL`.
-const ADD: [Handler; Many::ALL.len()] = adding_to!(Sites Routes Pools Servers Listeners Tcp Admin AccessLogs);
+const ADD: [Handler; Many::ALL.len()] = adding_to!(Sites Routes Pools Servers Listeners Tcp Maps Admin AccessLogs);
 
 macro_rules! lists_of {
     ($($many:ident)*) => { [$( || get(|handle, parameters, query| list(handle, parameters, query, Many::$many)) ),*] };
 }
 
 /// In the order of `Many::ALL`.
-const LISTS: [Handler; Many::ALL.len()] = lists_of!(Sites Routes Pools Servers Listeners Tcp Admin AccessLogs);
+const LISTS: [Handler; Many::ALL.len()] = lists_of!(Sites Routes Pools Servers Listeners Tcp Maps Admin AccessLogs);
 
 async fn list(State(handle): State<ControlHandle>, parameters: Parameters, query: Query, many: Many) -> Answer {
     if wants_defaults(query)? {
@@ -321,6 +338,7 @@ async fn read_part(State(handle): State<ControlHandle>, parameters: Parameters, 
             | Target::Server { .. }
             | Target::Listener { .. }
             | Target::Tcp { .. }
+            | Target::Map { .. }
             | Target::Admin { .. }
             | Target::AccessLog { .. }
             | Target::Top { .. } => None,
@@ -388,6 +406,7 @@ fn subject(edit: &Edit) -> String {
             Target::Server { pool, address } => format!("server {address} of {pool}"),
             Target::Listener { address } => format!("listener {address}"),
             Target::Tcp { address } => format!("tcp {address}"),
+            Target::Map { name } => format!("map {name}"),
             Target::Admin { address } => format!("admin {address}"),
             Target::AccessLog { target } => format!("access-log {target}"),
             Target::Top { directive } => directive.clone(),
@@ -399,6 +418,7 @@ fn subject(edit: &Edit) -> String {
             List::Servers { pool } => format!("a server of {pool}"),
             List::Listeners => "a listener".to_owned(),
             List::Tcp => "a tcp".to_owned(),
+            List::Maps => "a map".to_owned(),
             List::Admin => "an admin".to_owned(),
             List::AccessLogs => "an access-log".to_owned(),
         },

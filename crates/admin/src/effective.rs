@@ -6,7 +6,7 @@ use tidegate_config::{List, Target};
 
 /// What holds of a part; `None` where there is no such part.
 pub fn effective_part(effective: Effective, target: &Target) -> Option<Vec<Setting>> {
-    let Effective { settings, pools, sites, listeners, tcp, admin, access_logs } = effective;
+    let Effective { settings, pools, sites, listeners, tcp, maps, admin, access_logs } = effective;
     let of_part = |parts: Vec<EffectivePart>, name: &str, scheme: &str| {
         let whole = format!("{scheme}{name}");
         parts.into_iter().find(|part| part.name == name || part.name == whole).map(|part| part.settings)
@@ -18,6 +18,7 @@ pub fn effective_part(effective: Effective, target: &Target) -> Option<Vec<Setti
         Target::Route { site, index } => of_part(of_whole(sites, site, "https://")?.parts, &index.to_string(), ""),
         Target::Listener { address } => of_part(listeners, address, ""),
         Target::Tcp { address } => of_part(tcp, address, ""),
+        Target::Map { name } => of_part(maps, name, ""),
         Target::Admin { address } => of_part(admin, address, ""),
         Target::AccessLog { target } => of_part(access_logs, target, ""),
         Target::Top { directive } => {
@@ -30,7 +31,7 @@ pub fn effective_part(effective: Effective, target: &Target) -> Option<Vec<Setti
 
 /// What holds of all parts of a kind, in their order; `None` where what they are in is not there.
 pub fn effective_list(effective: Effective, list: &List) -> Option<Value> {
-    let Effective { settings: _, pools, sites, listeners, tcp, admin, access_logs } = effective;
+    let Effective { settings: _, pools, sites, listeners, tcp, maps, admin, access_logs } = effective;
     Some(match list {
         List::Sites => json!(sites),
         List::Routes { site } => json!(of_whole(sites, site, "https://")?.parts),
@@ -38,6 +39,7 @@ pub fn effective_list(effective: Effective, list: &List) -> Option<Value> {
         List::Servers { pool } => json!(of_whole(pools, pool, "")?.parts),
         List::Listeners => json!(listeners),
         List::Tcp => json!(tcp),
+        List::Maps => json!(maps),
         List::Admin => json!(admin),
         List::AccessLogs => json!(access_logs),
     })

@@ -14,6 +14,7 @@ objects! {
         /// Every address that is listened on, whether it is written or not.
         pub listeners: Vec<EffectivePart>,
         pub tcp: Vec<EffectivePart>,
+        pub maps: Vec<EffectivePart>,
         pub admin: Vec<EffectivePart>,
         pub access_logs: Vec<EffectivePart>,
     }

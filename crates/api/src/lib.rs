@@ -28,7 +28,7 @@ pub use explain::{
     ExplainedStep, Explanation, FailedLine, Outcome, OutcomeKind, PassedRoute, PassedSite, Setting, WhyNotRoute, WhyNotSite,
 };
 pub use generations::{Difference, Generation, GenerationFile, Generations};
-pub use maps::{Map, MapRow, MapRowChange, MapRows, Maps};
+pub use maps::{Map, MapRow, MapRowChange, MapRows, Maps, UnusableChange};
 pub use past::PastRequest;
 pub use plan::{
     ChangeKind, Effect, LineChange, LineKind, ListenerChange, Plan, PoolChange, RouteChange, ServerChange, SettingChange,
@@ -37,6 +37,6 @@ pub use plan::{
 pub use pools::{ErrorCount, Pool, Pools, Server, ServerState, Source};
 pub use schema::Word;
 pub use status::{
-    AwaitsConfirmation, ClosedConnections, Connection, ConnectionCounts, Connections, GenerationRequests, Listener, Listeners,
-    Readiness, Refused, Status, TicketKeys, TokenKeys, Traffic,
+    AwaitsConfirmation, ClosedConnections, Connection, ConnectionCounts, Connections, GenerationRequests, GeoDatabase, Listener,
+    Listeners, Readiness, Refused, Status, TicketKeys, TokenKeys, Traffic,
 };

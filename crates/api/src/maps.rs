@@ -26,12 +26,22 @@ objects! {
         pub changed_rows: usize,
         /// Changed rows that hide a newer one of the file: their keys, at most 100.
         pub hiding_newer: Vec<String>,
+        /// Changed rows in the storage that cannot be used here, at most 100: they do not count, all others do.
+        pub unusable_changes: Vec<UnusableChange>,
         /// Why the file cannot be used as it is now; the rows before stay in use.
         pub fault: Option<String>,
         /// When changed rows were read from the storage last.
         pub storage_read: Option<Timestamp>,
         /// Why changed rows cannot be read from the storage.
         pub storage_fault: Option<String>,
+    }
+
+    /// A changed row in the storage that another version, or a host with other settings, has written.
+    pub struct UnusableChange {
+        /// None where not even that can be read.
+        pub key: Option<String>,
+        pub fault: String,
+        pub help: String,
     }
 
     /// Rows of a map: the changed ones by key, then the others in the order written.

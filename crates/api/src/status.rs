@@ -7,6 +7,19 @@ use jiff::Timestamp;
 use std::net::SocketAddr;
 
 objects! {
+    /// A file of `geoip` in use.
+    pub struct GeoDatabase {
+        pub file: String,
+        /// As it calls itself.
+        pub kind: String,
+        /// When it was made.
+        pub built: Option<Timestamp>,
+        /// Records that were asked for and could not be read.
+        pub unreadable: u64,
+        /// Why the file cannot be used as it is now; the one before stays in use.
+        pub fault: Option<String>,
+    }
+
     /// The state of the process.
     pub struct Status {
         pub version: String,
@@ -39,6 +52,8 @@ objects! {
         pub token_keys: Vec<TokenKeys>,
         pub listeners: Vec<Listener>,
         pub maps: Vec<Map>,
+        /// Files that say where addresses are.
+        pub geoip: Vec<GeoDatabase>,
         /// Requests on their way by the generation with which they began, the newest last.
         pub requests_by_generation: Vec<GenerationRequests>,
         /// Since the process began.

@@ -1,7 +1,7 @@
 //! What concerns several sites, pools and listeners at once, after each has been read by itself.
 
 use crate::diagnostics::{Diagnostic, FileId, Location, nearest};
-use crate::directives::map;
+use crate::directives::{geoip, map};
 use crate::forms::is_port_of_tls;
 use crate::lowering::Lowering;
 use crate::passthrough;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tidegate_model::listening::site_name;
 use tidegate_model::{
     AccessLogFormat, Acme, AcmeChallenge, HostPattern, ListenerPlace, Placeholder, Pool, Protocol, Scheme, Site, SiteAddress,
-    Storage, TemplatePart, TlsSource, UpstreamAddress,
+    Step, Storage, TemplatePart, TlsSource, UpstreamAddress,
 };
 
 /// Everything that can only be seen with the whole configuration in view.
@@ -20,6 +20,7 @@ pub fn check(lowering: &mut Lowering<'_>, main_file: FileId) {
     mixed_ports(lowering);
     passthrough::names_of_sites(lowering);
     passthrough::pools(lowering);
+    geoip::check_uses(lowering);
     map::check_uses(lowering);
     if lowering.has_errors() {
         // What seems to be unused may be wanted by the part that was not understood.
@@ -28,6 +29,7 @@ pub fn check(lowering: &mut Lowering<'_>, main_file: FileId) {
     obtained_certificates(lowering);
     name_sites_of_logs(lowering);
     unset_log_fields(lowering);
+    cookies_of_other_domains(lowering);
     plain_text_to_tls(lowering);
     unused_pools(lowering);
     unused_listeners(lowering);
@@ -285,6 +287,33 @@ fn unset_log_fields(lowering: &mut Lowering<'_>) {
             })
         })
         .collect();
+    lowering.diagnostics.extend(found);
+}
+
+/// Browsers drop cookies for a domain that the host which sets them is not in.
+fn cookies_of_other_domains(lowering: &mut Lowering<'_>) {
+    let mut found = Vec::new();
+    for site in &lowering.configuration.sites {
+        let domains: BTreeSet<&str> = site
+            .all_steps()
+            .filter_map(|step| if let Step::Oidc(Some(oidc)) = step { oidc.domain.as_deref() } else { None })
+            .collect();
+        for (domain, address) in domains.iter().flat_map(|domain| site.addresses.iter().map(move |address| (*domain, address))) {
+            let is_in = |host: &str| host == domain || host.strip_suffix(domain).is_some_and(|before| before.ends_with('.'));
+            let fits = match &address.host {
+                HostPattern::Exact(host) | HostPattern::Wildcard(host) => is_in(host),
+                HostPattern::Any | HostPattern::Socket(_) => true,
+                HostPattern::Ip(_) => false,
+            };
+            let at = lowering.spans.addresses.iter().find(|(known, _)| known == address).map(|(_, at)| at.clone());
+            if let (false, Some(at)) = (fits, at) {
+                let shown = lowering.shown(&address.to_string(), &at);
+                let message = format!("nobody can log in at `{shown}`: its browsers keep no cookies of `{domain}`");
+                let diagnostic = Diagnostic::warning("other-domain", at, message);
+                found.push(diagnostic.help("give that address a site of its own, or another `domain=` to its `oidc`"));
+            }
+        }
+    }
     lowering.diagnostics.extend(found);
 }
 

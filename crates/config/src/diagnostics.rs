@@ -1,6 +1,9 @@
 //! What can be wrong with a configuration, as data: a code, a message, places in the text, a way out. And how it is
 //! shown. Nothing here knows what the directives mean; whoever finds a fault builds one of these and goes on.
 
+use crate::masking::{
+    may_be_secret, passwords_in_urls, unknown_values, within_quotes, written_secret_arguments, written_secrets,
+};
 use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -29,6 +32,8 @@ pub struct Sources {
     secret_arguments: Vec<&'static str>,
     /// Names of all properties. What stands behind another one may be a secret under a misspelt name.
     properties: BTreeSet<&'static str>,
+    /// Whether a text is a word of this language or of another proxy.
+    is_word: Option<fn(&str) -> bool>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -48,7 +53,9 @@ impl Sources {
         properties: impl Iterator<Item = &'static str>,
         directives: impl Iterator<Item = &'static str>,
         known: impl Iterator<Item = &'static str>,
+        is_word: fn(&str) -> bool,
     ) {
+        self.is_word = Some(is_word);
         self.properties = known.collect();
         self.secrets = properties.collect();
         self.secret_arguments = directives.collect();
@@ -100,7 +107,7 @@ impl Sources {
             let of_unknown = if self.properties.is_empty() { Vec::new() } else { unknown_values(&file.text, &self.properties) };
             let hidden = hidden.iter().filter(|at| at.file.0 == index).map(|at| within_quotes(&file.text, at.span.clone()));
             let spans = written_secrets(&file.text, &self.secrets).into_iter().chain(arguments).chain(of_urls);
-            let unknown = of_unknown.into_iter().chain(hidden).filter(|span| may_be_secret(&file.text, span));
+            let unknown = of_unknown.into_iter().chain(hidden).filter(|span| may_be_secret(&file.text, span, self.is_word));
             for span in spans.chain(unknown) {
                 if shown.is_empty() {
                     shown.push_str(&file.text);
@@ -247,134 +254,6 @@ impl Diagnostic {
 
 /// Characters of a word that was not understood, as far as a message repeats it.
 const SHOWN_CHARS_MAX: usize = 60;
-
-/// What stands between the quotes of every property that is a secret, such as `token="…"`. One without quotes ends at
-/// the next blank.
-fn written_secrets(text: &str, names: &[&str]) -> Vec<Range<usize>> {
-    let mut spans = Vec::new();
-    for name in names {
-        let written = format!("{name}=");
-        for (start, _) in text.match_indices(&written) {
-            let start = start + written.len();
-            let value = &text[start..];
-            let hashes = value.bytes().take_while(|byte| *byte == b'#').count();
-            let span = match value[hashes..].strip_prefix('"') {
-                Some(quoted) => start + hashes + 1..start + hashes + 1 + quoted.find(['"', '\n']).unwrap_or(quoted.len()),
-                None => start..start + value.find([' ', '\t', '\n', ';', '}']).unwrap_or(value.len()),
-            };
-            // A file or a variable is named, and what it holds is not shown anyway.
-            if !is_named(&text[span.clone()]) {
-                spans.push(span);
-            }
-        }
-    }
-    spans
-}
-
-/// Whether the value is brought in from elsewhere, as `{env.X}` is; `{{` is a brace that stands for itself.
-fn is_named(value: &str) -> bool {
-    value.starts_with('{') && !value.starts_with("{{")
-}
-
-/// What stands behind `name=` where no directive has a property of that name.
-fn unknown_values(text: &str, known: &BTreeSet<&'static str>) -> Vec<Range<usize>> {
-    let mut spans = Vec::new();
-    for (equals, _) in text.match_indices('=') {
-        let is_of_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
-        let before = &text[..equals];
-        let name = &before[before.trim_end_matches(is_of_name).len()..];
-        let is_property = !name.is_empty() && before[..before.len() - name.len()].ends_with([' ', '\t', '\n']);
-        if is_property && !known.contains(name) {
-            spans.extend(
-                arguments_of(&text[equals + 1..]).into_iter().next().map(|span| equals + 1 + span.start..equals + 1 + span.end),
-            );
-        }
-    }
-    // A file or a variable is named, and what it holds is not shown anyway.
-    spans.retain(|span| !is_named(&text[span.clone()]));
-    spans
-}
-
-/// Of a value that nobody knows the meaning of. What is too short for a secret helps to find the place.
-fn may_be_secret(text: &str, span: &Range<usize>) -> bool {
-    const BYTES_MIN: usize = 4;
-    text.get(span.clone()).is_some_and(|value| value.len() >= BYTES_MIN && !matches!(value, "true" | "false" | "null"))
-}
-
-/// A value without its quotes.
-fn within_quotes(text: &str, span: Range<usize>) -> Range<usize> {
-    let value = text.get(span.clone()).unwrap_or_default();
-    let is_quote = |c: char| matches!(c, '"' | '#');
-    let (start, end) = (value.len() - value.trim_start_matches(is_quote).len(), value.trim_end_matches(is_quote).len());
-    if value.contains("{env.") || value.contains("{file.") {
-        span.start..span.start
-    } else {
-        span.start + start..span.start + end.max(start)
-    }
-}
-
-/// What stands between quotes on a line of such a directive, behind its first argument; where nothing is quoted, each
-/// word behind the first.
-fn written_secret_arguments(text: &str, directives: &[&str]) -> Vec<Range<usize>> {
-    let mut spans = Vec::new();
-    for name in directives {
-        for (start, _) in text.match_indices(name) {
-            let is_word =
-                !text[..start].ends_with(|before: char| before.is_alphanumeric() || matches!(before, '-' | '_' | '"' | '.'));
-            let behind = start + name.len();
-            if !is_word || !text[behind..].starts_with([' ', '\t']) {
-                continue;
-            }
-            let line = &text[behind..behind + text[behind..].find('\n').unwrap_or(text.len() - behind)];
-            let mut arguments = arguments_of(line).into_iter();
-            arguments.next();
-            // A file or a variable is named, and what it holds is not shown anyway.
-            let spans_of_line = arguments.filter(|span| !is_named(&line[span.clone()]));
-            spans.extend(spans_of_line.map(|span| behind + span.start..behind + span.end));
-        }
-    }
-    spans
-}
-
-/// What stands before the host of a URL, where no password should be and some are. Of a name with a password the
-/// password; else all of it, which may be a token.
-fn passwords_in_urls(text: &str) -> Vec<Range<usize>> {
-    let mut spans = Vec::new();
-    for (start, scheme_end) in text.match_indices("://") {
-        let start = start + scheme_end.len();
-        let url = &text[start..start + text[start..].find(['"', '`', ' ', '\t', '\n', ';', '}']).unwrap_or(text.len() - start)];
-        // Where a password is expected, as in URLs of Redis, people write what ends an authority elsewhere.
-        let is_redis = ["redis", "rediss", "redis+unix"].iter().any(|scheme| text[..start - scheme_end.len()].ends_with(scheme));
-        let authority = if is_redis { url } else { &url[..url.find(['/', '?', '#']).unwrap_or(url.len())] };
-        let Some(end) = authority.rfind('@') else { continue };
-        let password = authority[..end].find(':').map_or(0, |colon| colon + 1);
-        spans.push(start + password..start + end);
-    }
-    spans
-}
-
-/// The words of a line up to its end, also in `;` or `}`, without their quotes.
-fn arguments_of(line: &str) -> Vec<Range<usize>> {
-    let mut arguments = Vec::new();
-    let mut at = 0;
-    while let Some(found) = line[at..].find(|c: char| !matches!(c, ' ' | '\t' | '#')) {
-        let start = at + found;
-        match line.as_bytes()[start] {
-            b';' | b'}' | b'\n' | b'\r' => break,
-            b'"' => {
-                let length = line[start + 1..].find('"').unwrap_or(line.len() - start - 1);
-                arguments.push(start + 1..start + 1 + length);
-                at = (start + length + 2).min(line.len());
-            }
-            _ => {
-                let length = line[start..].find([' ', '\t', ';', '}', '\n', '\r']).unwrap_or(line.len() - start);
-                arguments.push(start..start + length);
-                at = start + length;
-            }
-        }
-    }
-    arguments
-}
 
 /// The error for a word that the language has, and this version does not.
 pub fn not_available(at: Location, word: &str) -> Diagnostic {

@@ -5,6 +5,31 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use tidegate_model::{ListenerPlace, SocketName, StatusRange, Template, TemplatePart};
 
+/// Fields that speak of one connection (RFC 9110 section 7.6.1), which are taken out of a request before anything looks
+/// at it. What `Upgrade` asks for is known all the same.
+pub fn is_of_connection(name: &str) -> bool {
+    const NAMES: [&str; 8] = [
+        "connection",
+        "http2-settings",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "transfer-encoding",
+    ];
+    NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
+/// What to write in the place of such a field.
+pub fn instead_of_connection(name: &str, upgrade: &str) -> String {
+    if !name.eq_ignore_ascii_case("connection") {
+        return "leave it out: what such a field says counts for one connection, and is acted on by the proxy".to_owned();
+    }
+    let both = "over HTTP/1.1 and HTTP/2 alike; `Connection` need not be looked at besides";
+    format!("what a client asks to switch to is in {upgrade}, {both}")
+}
+
 /// RFC 9110 section 5.6.2.
 pub fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))

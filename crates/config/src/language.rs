@@ -129,6 +129,40 @@ impl Language {
         self.directives.iter().flat_map(|directive| directive.properties).map(|property| property.name)
     }
 
+    /// Whether it is a word of ours or of another proxy, however its parts are joined.
+    pub fn is_known_word(&self, word: &str) -> bool {
+        // What stands behind words of others.
+        const BEHIND: &str = "permanent temporary redirect last break always internal default_server consistent backup websocket https strip_prefix cloudflare";
+        let alike = joined_alike(word);
+        if BEHIND.split(' ').any(|known| joined_alike(known) == alike) {
+            return true;
+        }
+        let of_choices = |kind: &Kind| match kind {
+            Kind::Choice(names) | Kind::ChoiceOr(names, _) => names.iter().any(|name| joined_alike(name) == alike),
+            Kind::Text(_)
+            | Kind::Secret(_)
+            | Kind::Template(_)
+            | Kind::Path
+            | Kind::AutoOrInteger { .. }
+            | Kind::Statuses
+            | Kind::Integer { .. }
+            | Kind::Duration { .. }
+            | Kind::Size { .. }
+            | Kind::ByteRate { .. }
+            | Kind::Sample
+            | Kind::Percent { .. }
+            | Kind::Switch => false,
+        };
+        let of_directive = |directive: &Directive| {
+            let kinds = directive.arguments.iter().map(|argument| &argument.kind);
+            joined_alike(directive.name) == alike
+                || directive.properties.iter().any(|property| joined_alike(property.name) == alike)
+                || kinds.chain(directive.properties.iter().map(|property| &property.kind)).any(of_choices)
+        };
+        self.directives.iter().any(|directive| of_directive(directive))
+            || said_otherwise(self.said_otherwise.iter().copied().flatten(), word).is_some()
+    }
+
     /// Names of directives that have an argument which is never shown, as their second or a later one.
     pub fn with_secret_arguments(&self) -> impl Iterator<Item = &'static str> + use<> {
         let is_secret = |argument: &Argument| matches!(argument.kind, Kind::Secret(_));
@@ -214,6 +248,12 @@ impl Language {
             ("user", Place::Top) => {
                 format!("{belongs}; the user that the process runs as is systemd's or the container's business")
             }
+            ("match", Place::Site) => {
+                format!("{belongs}, as in `route \"/api/*\" {{ match method=\"GET\"; proxy \"127.0.0.1:9000\" }}`")
+            }
+            ("dns", Place::Tls) => format!(
+                "{belongs}: at the top level it is `acme {{ dns \"cloudflare\" token=\"{{file./run/secrets/dns-token}}\" }}`, and for one site alone it stands in the `acme` of its `tls`"
+            ),
             (_, Place::Site | Place::Route) if places.contains(&Place::Pool) => {
                 format!("{belongs}; the block of `proxy` takes it as well, as in `proxy \"127.0.0.1:9000\" {{ {word} … }}`")
             }
@@ -236,7 +276,7 @@ impl Language {
     }
 
     /// How a word of another proxy together with the one behind it is said here.
-    fn said_of_both(&self, word: &str, behind: &str) -> Option<&'static str> {
+    pub fn said_of_both(&self, word: &str, behind: &str) -> Option<&'static str> {
         said_otherwise(self.said_otherwise.iter().copied().flatten(), &format!("{word} {behind}"))
     }
 }
@@ -317,8 +357,8 @@ impl<'n> Line<'n> {
         true
     }
 
-    /// What the line does to a request. One that is not understood without anybody having said so is refused: a step that
-    /// is left out may be the one that lets nobody in.
+    /// What the line does to a request. One that is not understood without anybody having said so is refused: a step
+    /// that is left out may be the one that lets nobody in.
     pub fn lower_step(
         &self,
         lowering: &mut Lowering<'_>,

@@ -14,6 +14,7 @@ use crate::lowering::{Environment, Lowering, WrittenPool};
 use crate::patch::{LastLoad, LoadMemory, changed};
 use crate::pieces::{PieceMemory, Recall, TopNode};
 use crate::placeholders::Text;
+use crate::presets::{Preset, presets_in};
 use crate::reading::Read;
 use crate::regular::{read_bounded, read_regular, reason};
 use crate::remembered::Lowered;
@@ -62,6 +63,21 @@ pub struct Written {
 }
 
 impl Loaded {
+    /// Where a map is asked, each as `file:line`.
+    pub fn users_of_map(&self, name: &str) -> Vec<String> {
+        let places = self.spans.maps_used.iter().filter(|(used, _)| used.name == name).map(|(_, at)| at);
+        let mut users: Vec<String> =
+            places.map(|at| format!("{}:{}", self.files.file(at.file).name, self.files.position(at).0)).collect();
+        users.dedup();
+        users
+    }
+
+    /// Lists of networks that ship with the program and are named.
+    pub fn presets(&self) -> Vec<&'static Preset> {
+        let nodes: Vec<_> = self.written.nodes.iter().map(|top| top.remembered.node()).collect();
+        presets_in(nodes.iter().map(|node| &**node))
+    }
+
     pub fn has_errors(&self) -> bool {
         self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
     }
@@ -172,7 +188,9 @@ struct Loader<'e> {
 impl<'e> Loader<'e> {
     fn new(environment: &'e Environment, memory: &'e mut LoadMemory) -> Loader<'e> {
         let mut sources = Sources::default();
-        sources.hide(LANGUAGE.secret_properties(), LANGUAGE.with_secret_arguments(), LANGUAGE.property_names());
+        sources.hide(LANGUAGE.secret_properties(), LANGUAGE.with_secret_arguments(), LANGUAGE.property_names(), |word| {
+            LANGUAGE.is_known_word(word)
+        });
         Loader {
             sources,
             environment,
@@ -466,7 +484,9 @@ fn sorted(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
 
 /// Without what nobody may see, and in the order of the text.
 fn make_presentable(diagnostics: &mut Vec<Diagnostic>, brought_in: &[BroughtIn], sources: &Sources) {
-    foreign::of_whole_files(diagnostics, sources);
+    let is_wrong = |fault: &Diagnostic| fault.is_error() || fault.code == "redirect-to-itself";
+    let accepts = |text: &str| !load_with("", text, Path::new("/"), &Environment::Process).diagnostics.iter().any(is_wrong);
+    foreign::of_whole_files(diagnostics, sources, &accepts);
     keep_back(diagnostics, brought_in, sources);
     diagnostics.iter_mut().for_each(Diagnostic::hide_passwords);
     diagnostics.sort_by_key(|diagnostic| (diagnostic.primary.location.file, diagnostic.primary.location.span.start));

@@ -1,5 +1,5 @@
-//! What `basic-auth`, `jwt` and `api-key` mean for the other lines: `{auth.user}` and `{jwt.…}` say nothing where nobody logs in.
-//! Warnings only; which step runs when is decided in the model (`step_order`).
+//! What `basic-auth`, `jwt`, `oidc` and `api-key` mean for the other lines: `{auth.user}` and `{jwt.…}` say nothing
+//! where nobody logs in. Warnings only; which step runs when is decided in the model (`step_order`).
 
 use crate::diagnostics::{Diagnostic, Location};
 use crate::lowering::Lowering;
@@ -26,15 +26,15 @@ enum What {
 /// What placeholders tell of who has logged in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
-    /// `{auth.user}`, by any.
+    /// `{auth.user}`, by any of them.
     Name,
-    /// `{jwt.…}`, by a token alone.
+    /// `{jwt.…}`, by a token.
     Claims,
 }
 
 impl Told {
     fn is_by(self, directive: &str) -> bool {
-        directive == "jwt" || self == Told::Name && matches!(directive, "basic-auth" | "api-key")
+        matches!(directive, "jwt" | "oidc") || self == Told::Name && matches!(directive, "basic-auth" | "api-key")
     }
 
     fn is_in(self, text: &str) -> bool {
@@ -120,9 +120,11 @@ fn judge(lowering: &mut Lowering<'_>, told: Told, marks: &[Mark], is_known: bool
         let (message, help) = match told {
             Told::Name => {
                 let message = "`{auth.user}` is always empty here: nobody has logged in";
-                (message, "add `basic-auth`, `jwt` or `api-key` to the site or the route")
+                (message, "add `basic-auth`, `jwt`, `oidc` or `api-key` to the site or the route")
             }
-            Told::Claims => ("claims are always empty here: no token was verified", "add `jwt` to the site or the route"),
+            Told::Claims => {
+                ("claims are always empty here: no token was verified", "add `jwt` or `oidc` to the site or the route")
+            }
         };
         lowering.report(Diagnostic::warning("nobody-logged-in", mark.at.clone(), message).help(help));
     }

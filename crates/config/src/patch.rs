@@ -121,6 +121,7 @@ fn has_same_ties(was: &Lowered, now: &Lowered) -> bool {
         servers: _,
         sources: _,
         maps_used,
+        geo_used,
         files_of_sites,
         read_files,
         filled,
@@ -133,6 +134,7 @@ fn has_same_ties(was: &Lowered, now: &Lowered) -> bool {
         && addresses.len() == was.addresses.len()
         && said(now) == said(was)
         && (maps_used.is_empty() && was.maps_used.is_empty())
+        && (geo_used.is_empty() && was.geo_used.is_empty())
         && (files.is_empty() && was.files.is_empty())
         && (files_of_sites.is_empty() && was.files_of_sites.is_empty())
         && (read_files.is_empty() && was.read_files.is_empty())

@@ -1,14 +1,14 @@
 //! Patterns of paths and of values: `/a`, `/a/*`, `~regex`, `beta*`. A regular expression is known to compile from here
 //! on.
 
-use crate::diagnostics::Diagnostic;
+use crate::diagnostics::{Diagnostic, shortened};
 use crate::lowering::Lowering;
 use crate::placeholders::{self, Text};
 use crate::reading::expect_text;
 use crate::syntax::{Literal, Value};
 use crate::traefik_rule;
 use std::borrow::Cow;
-use tidegate_model::{PathPattern, TextPattern};
+use tidegate_model::{PathPattern, TextPattern, expression, expression_parser};
 
 /// A pattern as `route` and `match path=` take it.
 pub fn read_path_pattern(lowering: &mut Lowering<'_>, value: &Value, owner: &str) -> Option<PathPattern> {
@@ -18,6 +18,11 @@ pub fn read_path_pattern(lowering: &mut Lowering<'_>, value: &Value, owner: &str
     {
         let diagnostic = Diagnostic::error("bad-pattern", value.location.clone(), "parts of a pattern have no names");
         return lowering.refuse(diagnostic.help(format!("write `~^{regex}$`, where `[^/]+` is any segment")));
+    }
+    if let Literal::Text(written) = &value.literal
+        && let Some((reason, help)) = of_locations(written)
+    {
+        return lowering.refuse(Diagnostic::error("bad-pattern", value.location.clone(), reason).help(help));
     }
     let text = placeholders::resolve_pattern(lowering, value)?;
     if let Some(regex) = text.value.strip_prefix('~') {
@@ -48,6 +53,40 @@ fn of_named_segments(written: &str) -> Option<String> {
     }
     let of_segment = |segment: &str| if is_named(segment) { "[^/]+".to_owned() } else { regex_syntax::escape(segment) };
     Some(written.split('/').map(of_segment).collect::<Vec<_>>().join("/"))
+}
+
+/// What nginx writes in front of the path of a `location`, and Caddy and shells in it.
+fn of_locations(written: &str) -> Option<(&'static str, String)> {
+    const MODIFIER: &str = "what a pattern is stands in no word in front of it";
+    if let Some(name) = written.strip_prefix('@') {
+        let help = format!(
+            "what `@{}` stands for is written in the route, as in `route {{ match method=\"GET\" header=\"X-A: b\"; respond 204 }}`",
+            shortened(name)
+        );
+        return Some(("a route has no named matcher", help));
+    }
+    if let Some(stem) =
+        written.strip_suffix("/**").filter(|stem| stem.is_empty() || (stem.starts_with('/') && !stem.contains('*')))
+    {
+        return Some(("`*` stands for all that is below already", format!("write `{stem}/*`")));
+    }
+    if let Some(regex) = written.strip_prefix("~*") {
+        return Some((MODIFIER, format!("an expression that ignores case is `~(?i){}`", shortened(regex.trim_start()))));
+    }
+    let (modifier, path) = written.split_once(' ')?;
+    let path = path.trim();
+    match modifier {
+        "=" => Some((MODIFIER, format!("`/a` alone is that path exactly: write `{}`", shortened(path)))),
+        "~" => Some((MODIFIER, format!("write `~{}`", shortened(path)))),
+        "^~" => Some((
+            MODIFIER,
+            format!(
+                "routes are taken in their order, so put this one first: write `{}/*`",
+                shortened(path.trim_end_matches('/'))
+            ),
+        )),
+        _ => None,
+    }
 }
 
 /// The fault, and what to write instead.
@@ -123,8 +162,9 @@ pub fn parse_text_pattern(lowering: &mut Lowering<'_>, text: &Text, pattern: &st
 
 /// The number of groups. `regex` is a part of `text`.
 pub fn check_regex(lowering: &mut Lowering<'_>, text: &Text, regex: &str) -> Option<usize> {
-    let fault = match regex_syntax::Parser::new().parse(regex) {
-        Ok(_) => match regex::Regex::new(regex) {
+    let mut is_of_characters = false;
+    let fault = match expression_parser().parse(regex) {
+        Ok(_) => match expression(regex).build() {
             Ok(compiled) => return Some(compiled.captures_len() - 1),
             Err(_) => (None, "the regular expression is too large once compiled".to_string()),
         },
@@ -132,12 +172,17 @@ pub fn check_regex(lowering: &mut Lowering<'_>, text: &Text, regex: &str) -> Opt
             (Some(error.span().start.offset..error.span().end.offset), error.kind().to_string())
         }
         Err(regex_syntax::Error::Translate(error)) => {
+            is_of_characters = *error.kind() == regex_syntax::hir::ErrorKind::UnicodeNotAllowed;
             (Some(error.span().start.offset..error.span().end.offset), error.kind().to_string())
         }
         Err(_) => (None, "it cannot be read".to_string()),
     };
     let (span, reason) = fault;
     let mut diagnostic = text.error("bad-regex", "this regular expression is not valid");
+    if is_of_characters {
+        let help = "expressions compare bytes, whatever they mean; a part that is to compare characters is written `(?u:…)`, as in `(?u:[à-ü])`";
+        diagnostic = diagnostic.help(help);
+    }
     if !text.secret {
         let offset = text.value.rfind(regex).unwrap_or(0);
         if let Some(span) = span {

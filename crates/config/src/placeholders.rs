@@ -3,7 +3,7 @@
 
 use crate::diagnostics::{Diagnostic, Location, nearest, shortened};
 use crate::directives::map::MapUse;
-use crate::forms::{Fault, is_token};
+use crate::forms::{Fault, instead_of_connection, is_of_connection, is_token};
 use crate::kept_back::BroughtIn;
 use crate::lowering::Lowering;
 use crate::regular::{open_regular, reason};
@@ -45,6 +45,11 @@ impl Text {
             verbatim: false,
             source: value.clone(),
         }
+    }
+
+    /// A part of it for itself; messages name the place of the whole.
+    pub fn part_alone(&self, part: &str) -> Text {
+        Text { value: part.to_owned(), verbatim: false, ..self.clone() }
     }
 
     /// For messages: the value, or when that may be a secret what was written in its place.
@@ -92,8 +97,8 @@ pub fn page_template(text: &str) -> Template {
             let is_named = match &placeholder {
                 Placeholder::RequestHeader(name) | Placeholder::ResponseHeader(name) => is_token(name),
                 Placeholder::Log(_) | Placeholder::LogOwn(_) => placeholder.is_of_error(),
-                // Nothing says which maps a page may name.
-                Placeholder::Map(_) => false,
+                // Nothing says which maps a page may name, or that there is a `geoip`.
+                Placeholder::Map(_) | Placeholder::Geo(_) => false,
                 _ => true,
             };
             is_named.then_some((placeholder, end + 1))
@@ -374,6 +379,18 @@ fn filled(lowering: &mut Lowering<'_>, value: &Value, name: &str, text: String) 
 
 /// The content of a file without its last line break.
 fn file_value(lowering: &mut Lowering<'_>, at: Location, path: &str) -> Result<String, String> {
+    let mut text = read_text_file(lowering, at, path)?;
+    if text.ends_with('\n') {
+        text.pop();
+        if text.ends_with('\r') {
+            text.pop();
+        }
+    }
+    Ok(text)
+}
+
+/// A file that the configuration depends on from now on.
+pub fn read_text_file(lowering: &mut Lowering<'_>, at: Location, path: &str) -> Result<String, String> {
     lowering.note_look_outside();
     let path = lowering.path(path, &at);
     lowering.read_files.push(path.clone());
@@ -382,12 +399,6 @@ fn file_value(lowering: &mut Lowering<'_>, at: Location, path: &str) -> Result<S
     file.take(FILE_VALUE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| reason(&error))?;
     if text.len() as u64 > FILE_VALUE_BYTES_MAX {
         return Err("it is larger than 1 MiB".into());
-    }
-    if text.ends_with('\n') {
-        text.pop();
-        if text.ends_with('\r') {
-            text.pop();
-        }
     }
     Ok(text)
 }
@@ -420,6 +431,17 @@ fn known(lowering: &mut Lowering<'_>, value: &Value, name: &str, range: &Range<u
             .help("it can be used in `access-log \"…\" format=\"…\"`");
         return lowering.refuse(diagnostic);
     }
+    if matches!(placeholder, Placeholder::Geo(_)) {
+        if stage == Stage::Log {
+            let diagnostic = Diagnostic::error("placeholder-not-here", at, format!("`{{{name}}}` cannot be used here"));
+            let field = name.replace('.', "_");
+            let help = format!(
+                "have a route add it to the log, as in `log {{ field \"{field}\" \"{{{name}}}\"; }}`, and write `{{log.{field}}}`"
+            );
+            return lowering.refuse(diagnostic.help(help));
+        }
+        lowering.spans.geo_used.push(at.clone());
+    }
     if let Placeholder::Map(map) = &placeholder {
         if stage == Stage::Log {
             let diagnostic = Diagnostic::error("placeholder-not-here", at, format!("`{{{name}}}` cannot be used here"));
@@ -434,6 +456,13 @@ fn known(lowering: &mut Lowering<'_>, value: &Value, name: &str, range: &Range<u
         && !is_token(header)
     {
         return lowering.refuse(Diagnostic::error("bad-header", at, format!("`{header}` is not a header name")));
+    }
+    if let Placeholder::RequestHeader(header) = &placeholder
+        && is_of_connection(header)
+    {
+        let message = format!("`{{{name}}}` is always empty: the field speaks of one connection and is taken out of requests");
+        let diagnostic = Diagnostic::error("field-of-connection", at, message);
+        return lowering.refuse(diagnostic.help(instead_of_connection(header, "`{request.header.Upgrade}`")));
     }
     if let Placeholder::RequestCookie(cookie) = &placeholder
         && !is_token(cookie)
@@ -488,6 +517,17 @@ fn unknown(at: Location, name: &str, stage: Option<Stage>) -> Diagnostic {
 
 /// What other proxies call the same.
 fn of_others(name: &str) -> Option<String> {
+    // Caddy's `{$NAME:default}`, and what shells and Compose write as `${NAME}`.
+    let is_variable = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let is_upper = name.bytes().any(|byte| byte.is_ascii_uppercase()) && !name.bytes().any(|byte| byte.is_ascii_lowercase());
+    if let Some(variable) = name.strip_prefix('$').or(is_upper.then_some(name)) {
+        let (variable, default) = variable.split_once(':').unwrap_or((variable, ""));
+        if is_variable(variable) {
+            let default = default.trim_start_matches('-');
+            let default = if default.is_empty() { String::new() } else { format!(":-{default}") };
+            return Some(format!("env.{variable}{default}"));
+        }
+    }
     let header = |prefix: &str| name.strip_prefix(prefix).filter(|field| is_token(field));
     if let Some(field) = header("http.request.header.").or_else(|| header("header.")) {
         return Some(format!("request.header.{field}"));

@@ -5,7 +5,7 @@
 use crate::diagnostics::{Diagnostic, Location};
 use crate::directives::route::RouteDraft;
 use crate::lowering::Lowering;
-use tidegate_model::{ConditionKind, MatchLine, PathPattern, PathPolicy};
+use tidegate_model::{ConditionKind, MatchLine, PathPattern, PathPolicy, expression};
 use tidegate_routing::path_policy::{NeverFits, never_fits};
 
 /// Refuses patterns that no request fits under `path-policy`: whoever writes `/Admin/*` to keep others out must be told
@@ -124,7 +124,9 @@ pub(crate) fn covers(wide: &PathPattern, narrow: &PathPattern) -> bool {
         (PathPattern::Prefix(wide), PathPattern::Regex(_)) => wide == "/",
         (PathPattern::Exact(wide), PathPattern::Exact(narrow)) => wide == narrow,
         (PathPattern::Regex(wide), PathPattern::Regex(narrow)) => wide == narrow,
-        (PathPattern::Regex(wide), PathPattern::Exact(path)) => regex::Regex::new(wide).is_ok_and(|regex| regex.is_match(path)),
+        (PathPattern::Regex(wide), PathPattern::Exact(path)) => {
+            expression(wide).build().is_ok_and(|regex| regex.is_match(path.as_bytes()))
+        }
         (PathPattern::Exact(_), PathPattern::Prefix(_) | PathPattern::Regex(_))
         | (PathPattern::Regex(_), PathPattern::Prefix(_)) => false,
     }

@@ -7,7 +7,7 @@ use crate::language::{Directive, Lower};
 use crate::table::{Argument, Block, Count, Kind, Place, Property, Repeat, Stage};
 use crate::units::{show_duration, show_size};
 use std::fmt::Write;
-use tidegate_model::{ClientCertificateField, LogField, Placeholder};
+use tidegate_model::{ClientCertificateField, GeoField, LogField, Placeholder};
 
 /// The sections, and what stands above the directives of each.
 const SECTIONS: [(Place, &str, &str); Place::ALL.len()] = [
@@ -31,6 +31,7 @@ const SECTIONS: [(Place, &str, &str); Place::ALL.len()] = [
     (Place::Limits, "In `limits`", ""),
     (Place::BasicAuth, "In a `basic-auth`", ""),
     (Place::Jwt, "In a `jwt`", ""),
+    (Place::Oidc, "In an `oidc`", ""),
     (Place::ApiKey, "In an `api-key`", ""),
     (Place::AuthAny, "In an `auth any`", "Each as it stands in a site."),
     (Place::Match, "In the block of a `match`", "Conditions that are made of others."),
@@ -103,6 +104,9 @@ messages. `{{` and `}}` are braces that stand for themselves; in regular express
 - File order wins: of the routes of a site, the first that matches is taken.
 - A path pattern is `/a` (exactly), `/a/*` (`/a` and everything below it) or `~` with a regular expression. It is compared with the
   decoded and normalised path.
+- Regular expressions, wherever they stand, compare bytes, since clients may send any: `.`, `[^/]` and `\D` stand for each of them, be it part of
+  a character or none, or the end of a line. Letters and digits of `\w`, `\d` and `(?i)` are those of ASCII. A part that is to compare characters is written
+  `(?u:…)`, as in `~^(?u:\p{L})+$`. Look-around and back-references are not known: the time an expression takes is linear in what it is held against.
 - Steps written in a site run before those of the route that is taken. TERMINALS answer; every route has exactly one of them.
 - The path goes to the upstream in its normal form unless a step changes it: percent-encoded letters, digits, `-`, `.`, `_` and `~`
   are decoded, other percent-encodings are in upper case, and `.` and `..` segments are resolved. `//` is `/` for routes and goes on as it was sent, and `%2F` stays as it is,
@@ -135,6 +139,17 @@ fn placeholders(out: &mut String) {
     }
     let _ = writeln!(out, "| `{{log.NAME}}` | {} |", meaning(&Placeholder::LogOwn(String::new())));
     out.push_str("\nWhat is absent is shown there as `-`.\n");
+}
+
+fn meaning_of_place(field: GeoField) -> &'static str {
+    match field {
+        GeoField::Country => "the country of the client's address by [`geoip`](#geoip), as in `DE`; empty where none is known",
+        GeoField::Continent => "its continent, as in `EU`",
+        GeoField::Region => "the part of its country, as in `BY`",
+        GeoField::City => "its city, by its English name",
+        GeoField::Asn => "the number of its autonomous system, as in `64500`",
+        GeoField::Organization => "who has that",
+    }
 }
 
 fn meaning(placeholder: &Placeholder) -> &'static str {
@@ -172,10 +187,13 @@ fn meaning(placeholder: &Placeholder) -> &'static str {
         Placeholder::ResponseHeader(_) => "a header field of the response; needs a response",
         Placeholder::UpstreamAddress => "the server that was chosen; needs a response",
         Placeholder::RequestId => "an identifier of this request",
-        Placeholder::AuthUser => "who has logged in, behind `basic-auth` or `jwt`, or whose key it is, behind `api-key`",
-        Placeholder::JwtClaim(_) => "a claim of the token, behind `jwt`; of a nested one the names with dots between them",
+        Placeholder::AuthUser => "who has logged in, behind `basic-auth`, `jwt` or `oidc`, or whose key it is, behind `api-key`",
+        Placeholder::JwtClaim(_) => {
+            "a claim of the token, behind `jwt` or `oidc`; of a nested one the names with dots between them"
+        }
         Placeholder::StatusText => "what the status means, as in `Not Found`; in an `error-page`",
         Placeholder::TimeUnixMs => "milliseconds since 1970",
+        Placeholder::Geo(field) => meaning_of_place(*field),
         Placeholder::Map(_) => "what the [`map`](#map) of that name has for its key",
         Placeholder::LogOwn(_) => "a field that the `log` of a site or a route adds",
         Placeholder::Log(LogField::Time) => "when the request came, as in `2026-01-31T11:15:57.123Z`",
@@ -287,5 +305,5 @@ fn not_available(out: &mut String) {
             let _ = writeln!(out, "- {}: {}", place.describe(), names.join(", "));
         }
     }
-    out.push_str("- `discover kubernetes=`, `protocol \"h3\"`, `match country=`, `trusted-proxies \"preset:…\"`\n");
+    out.push_str("- `discover kubernetes=`, `protocol \"h3\"`\n");
 }

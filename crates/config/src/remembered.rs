@@ -26,6 +26,7 @@ pub struct Lowered {
     pub servers: Arc<[(UpstreamAddress, Location)]>,
     pub sources: Vec<(Discover, Location)>,
     pub maps_used: Vec<(MapUse, Location)>,
+    pub geo_used: Vec<Location>,
     pub files_of_sites: Vec<(Vec<SiteAddress>, Range<usize>)>,
     pub read_files: Vec<PathBuf>,
     pub filled: Filled,
@@ -49,6 +50,7 @@ impl Lowered {
             servers: alone.servers.into(),
             sources: alone.spans.sources,
             maps_used: alone.spans.maps_used,
+            geo_used: alone.spans.geo_used,
             files_of_sites: alone.spans.files_of_sites,
             read_files: alone.read_files,
             filled: alone.filled,
@@ -90,6 +92,7 @@ impl Lowered {
         spans.servers.push(self.servers.clone(), placement);
         spans.sources.extend(self.sources.iter().map(|(source, at)| (source.clone(), place(at))));
         spans.maps_used.extend(self.maps_used.iter().map(|(used, at)| (used.clone(), place(at))));
+        spans.geo_used.extend(self.geo_used.iter().map(place));
         lowering.read_files.extend(self.read_files.iter().cloned());
         lowering.filled.extend(&self.filled);
         lowering.brought_in.extend(self.brought_in.iter().cloned());
@@ -107,7 +110,8 @@ impl Lowered {
             .chain(lowered.addresses.iter_mut().map(|(_, at)| at))
             .chain(lowered.files.iter_mut().map(|(_, at)| at))
             .chain(lowered.sources.iter_mut().map(|(_, at)| at))
-            .chain(lowered.maps_used.iter_mut().map(|(_, at)| at));
+            .chain(lowered.maps_used.iter_mut().map(|(_, at)| at))
+            .chain(&mut lowered.geo_used);
         for at in locations {
             *at = placement.relative(at)?;
         }

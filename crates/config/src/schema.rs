@@ -49,6 +49,7 @@ fn definition_name(directive: &Directive, place: Place) -> String {
         Place::Limits => "limits",
         Place::BasicAuth => "basic-auth",
         Place::Jwt => "jwt",
+        Place::Oidc => "oidc",
         Place::ApiKey => "api-key",
         Place::Match | Place::Conditions => "condition",
         Place::Map => "map",

@@ -50,6 +50,8 @@ pub struct Spans {
     pub maps: Vec<(String, Location)>,
     /// Where a map is named, as often as one is.
     pub(crate) maps_used: Vec<(MapUse, Location)>,
+    /// Where something is asked of an address that a `geoip` has to know.
+    pub(crate) geo_used: Vec<Location>,
     /// The addresses of each site that names files, and which of `files` those are.
     pub(crate) files_of_sites: Vec<(Vec<SiteAddress>, Range<usize>)>,
     /// Made when something is looked up first. What is looked up is looked up for thousands of sites.
@@ -146,6 +148,7 @@ impl Spans {
             maps: self.maps.iter().map(|(name, at)| Some((name.clone(), moved.place(at)?))).collect::<Option<_>>()?,
             // Looked at once, when the whole is loaded.
             maps_used: Vec::new(),
+            geo_used: Vec::new(),
             files_of_sites: self.files_of_sites.clone(),
             index: OnceLock::new(),
         })

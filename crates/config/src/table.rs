@@ -33,6 +33,8 @@ pub enum Place {
     BasicAuth,
     /// The block of `jwt`.
     Jwt,
+    /// The block of `oidc`.
+    Oidc,
     /// The block of `api-key`.
     ApiKey,
     /// The block of an `auth any`.
@@ -46,7 +48,7 @@ pub enum Place {
 }
 
 impl Place {
-    pub const ALL: [Place; 21] = [
+    pub const ALL: [Place; 22] = [
         Place::Top,
         Place::Site,
         Place::Route,
@@ -63,6 +65,7 @@ impl Place {
         Place::Limits,
         Place::BasicAuth,
         Place::Jwt,
+        Place::Oidc,
         Place::ApiKey,
         Place::AuthAny,
         Place::Match,
@@ -89,6 +92,7 @@ impl Place {
             Place::Limits => "in `limits`",
             Place::BasicAuth => "in a `basic-auth`",
             Place::Jwt => "in a `jwt`",
+            Place::Oidc => "in an `oidc`",
             Place::ApiKey => "in an `api-key`",
             Place::AuthAny => "in an `auth any`",
             Place::Match => "in the block of a `match`",

@@ -24,29 +24,25 @@ pub fn help(text: &str) -> Option<String> {
         }
     }
     let (mut hosts, mut paths, mut conditions) = (Vec::new(), Vec::new(), Vec::new());
-    for Matcher { is_negated, name, values } in &matchers {
-        let not = if *is_negated { "not " } else { "" };
-        match (*name, values.as_slice()) {
-            ("Host", values) if !is_negated => hosts.extend(values.iter().map(|host| quoted(host))),
-            ("Path", values) if !is_negated => paths.extend(values.iter().map(|path| quoted(path))),
-            ("PathPrefix", values) if !is_negated => paths.extend(values.iter().map(|path| quoted(&below(path)))),
-            ("PathRegexp", values) if !is_negated => paths.extend(values.iter().map(|path| quoted(&format!("~{path}")))),
-            ("Host", [host, ..]) => conditions.push(format!("{not}host={}", quoted(host))),
-            ("Path", [path, ..]) => conditions.push(format!("{not}path={}", quoted(path))),
-            ("PathPrefix", [path, ..]) => conditions.push(format!("{not}path={}", quoted(&below(path)))),
-            ("Method", values) => conditions.push(format!("{not}method={}", quoted(&values.join(",")))),
-            ("ClientIP", values) => conditions.push(format!("{not}client={}", quoted(&values.join(",")))),
-            ("Header" | "Headers", [name, value]) => {
-                conditions.push(format!("{not}header={}", quoted(&format!("{name}: {value}"))));
-            }
-            ("Query", [name, value]) => conditions.push(format!("{not}query={}", quoted(&format!("{name}={value}")))),
-            ("HostSNI", _) => {
+    for matcher in &matchers {
+        let values = matcher.values.iter();
+        match matcher.name {
+            "HostSNI" => {
                 return Some(
                     "connections are handed on by name with `tcp \":443\" { sni \"db.example.com\" { proxy \"10.0.0.9:443\" } }`"
                         .into(),
                 );
             }
-            _ => return Some("hosts stand behind `site`, paths behind `route`, and the other conditions in `match`".into()),
+            "Host" if !matcher.is_negated => hosts.extend(values.map(|host| quoted(host))),
+            "Path" if !matcher.is_negated => paths.extend(values.map(|path| quoted(path))),
+            "PathPrefix" if !matcher.is_negated => paths.extend(values.map(|path| quoted(&below(path)))),
+            "PathRegexp" if !matcher.is_negated => paths.extend(values.map(|path| quoted(&format!("~{path}")))),
+            _ => match matcher.condition() {
+                Some(condition) => conditions.push(condition),
+                None => {
+                    return Some("hosts stand behind `site`, paths behind `route`, and the other conditions in `match`".into());
+                }
+            },
         }
     }
     let hosts = if hosts.is_empty() { "\"example.com\"".to_owned() } else { hosts.join(" ") };
@@ -59,6 +55,65 @@ pub fn help(text: &str) -> Option<String> {
         format!("route {paths}{{ {conditions}{proxy} }}")
     };
     Some(format!("write `site {hosts} {{ {inside} }}`"))
+}
+
+/// Names, paths and other conditions of a rule, all of which have to hold.
+#[derive(Debug, Default)]
+pub struct PlainRule {
+    pub hosts: Vec<String>,
+    /// As patterns of ours.
+    pub paths: Vec<String>,
+    /// Of connections that are handed on; `*` is all.
+    pub server_names: Vec<String>,
+    /// As they stand behind `match`.
+    pub conditions: Vec<String>,
+}
+
+/// The rule, when it is one of names, paths and conditions that a `match` has.
+pub fn plain(text: &str) -> Option<PlainRule> {
+    let mut rule = PlainRule::default();
+    let matchers = matchers(text)?;
+    if text.contains("||") {
+        let has_groups = text.contains("(Host") || text.contains("(Path");
+        let is_one_kind = matchers.iter().all(|matcher| matcher.name == matchers[0].name);
+        let is_listed =
+            |matcher: &Matcher<'_>| matches!(matcher.name, "Host" | "HostSNI" | "Path" | "PathPrefix") && !matcher.is_negated;
+        if !matchers.iter().all(is_listed) || (text.contains("&&") && !has_groups) || (!text.contains("&&") && !is_one_kind) {
+            return None;
+        }
+    }
+    for matcher in matchers {
+        let values = matcher.values.iter().filter(|value| !value.is_empty()).map(|value| (*value).to_owned());
+        match matcher.name {
+            "HostRegexp" | "HeaderRegexp" => return None,
+            "Host" if !matcher.is_negated => rule.hosts.extend(values),
+            "HostSNI" if !matcher.is_negated => rule.server_names.extend(values),
+            "Path" if !matcher.is_negated => rule.paths.extend(values),
+            "PathPrefix" if !matcher.is_negated => rule.paths.extend(values.map(|path| below(&path))),
+            "PathRegexp" if !matcher.is_negated => rule.paths.extend(values.map(|path| format!("~{path}"))),
+            _ => rule.conditions.push(matcher.condition()?),
+        }
+    }
+    // Below the root is everything.
+    rule.paths.retain(|path| path != "/*");
+    Some(rule)
+}
+
+impl Matcher<'_> {
+    /// As it stands behind `match`.
+    fn condition(&self) -> Option<String> {
+        let not = if self.is_negated { "not " } else { "" };
+        Some(match (self.name, self.values.as_slice()) {
+            ("Host", [host, ..]) => format!("{not}host={}", quoted(host)),
+            ("Path", [path, ..]) => format!("{not}path={}", quoted(path)),
+            ("PathPrefix", [path, ..]) => format!("{not}path={}", quoted(&below(path))),
+            ("Method", values) => format!("{not}method={}", quoted(&values.join(","))),
+            ("ClientIP", values) => format!("{not}client={}", quoted(&values.join(","))),
+            ("Header" | "Headers", [name, value]) => format!("{not}header={}", quoted(&format!("{name}: {value}"))),
+            ("Query", [name, value]) => format!("{not}query={}", quoted(&format!("{name}={value}"))),
+            _ => return None,
+        })
+    }
 }
 
 /// `/api` and what is below it.

@@ -4,8 +4,8 @@
 
 use crate::directives::pool::server;
 use crate::directives::{
-    self, access_log, acme, admin, cache, drain, driver, edition, limits, listener, log, map, matching, memory, pool, proxy,
-    storage, threads, ticket_keys, tls,
+    self, access_log, acme, admin, cache, drain, driver, edition, geoip, limits, listener, log, map, matching, memory, pool,
+    proxy, storage, threads, ticket_keys, tls,
 };
 use crate::written_line::{Lines, settings};
 use std::fmt::Debug;
@@ -32,6 +32,7 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
         sites: _,
         tcp: _,
         maps,
+        geoip,
         pools: _,
         listeners: _,
         admin,
@@ -52,6 +53,7 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
     } = configuration;
     edition::write(lines.line(), *edition);
     lines.extend(maps, map::write);
+    geoip::write(lines.line(), geoip);
     admin::write(lines, admin);
     access_log::write_all(lines, access_logs);
     log::write_level(lines.line(), log.level);

@@ -47,7 +47,7 @@ fn names_a_file(fault: &str) -> bool {
 }
 
 /// Blocks in which an example may stand.
-const AROUND: [&str; 25] = [
+const AROUND: [&str; 28] = [
     "LINES",
     "LINES\nsite \"localhost\" { respond 204 }\n",
     "site \"localhost\" {\nLINES\n}\n",
@@ -68,7 +68,10 @@ const AROUND: [&str; 25] = [
     "site \"localhost\" {\nlog {\nLINES\n}\nrespond 204\n}\n",
     "site \"localhost\" {\nsplit {\nLINES\n}\n}\n",
     "site \"localhost\" {\njwt jwks=\"keys.json\" issuer=\"me\" {\nLINES\n}\nrespond 204\n}\n",
+    "site \"localhost\" {\noidc issuer=\"https://idp.example.com\" client=\"me\" {\nLINES\n}\nrespond 204\n}\n",
     "site \"localhost\" {\nbasic-auth {\nLINES\n}\nrespond 204\n}\n",
+    "site \"localhost\" {\napi-key {\nLINES\n}\nrespond 204\n}\n",
+    "site \"localhost\" {\nauth any {\nLINES\n}\nrespond 204\n}\n",
     "site \"localhost\" {\nroute {\nmatch {\nLINES\n}\nrespond 204\n}\nrespond 200\n}\n",
     "map \"m\" key=\"{path}\" {\nLINES\n}\nsite \"localhost\" { respond 200 body=\"{map.m}\"; }\n",
     "tcp \":5432\" {\nLINES\n}\n",

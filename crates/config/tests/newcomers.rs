@@ -121,27 +121,44 @@ fn whole_files_of_others_are_known_by_their_proxy() {
         }
     };
     let nginx = ["a configuration of nginx", "docs/from-nginx.md"];
-    check("nginx.conf", &[nginx[0], nginx[1], "site \"shop.example.com\" { proxy \"10.0.0.4:8080\" }"]);
-    check("nginx-site", &[nginx[0], nginx[1], "site \"wiki.example.com\" { proxy \"127.0.0.1:3000\" }"]);
-    check("nginx-short", &[nginx[0], nginx[1], "proxy \"10.0.0.7:9000\""]);
+    check(
+        "nginx.conf",
+        &[
+            nginx[0],
+            nginx[1],
+            "pool \"app\" { server \"10.0.0.4:8080\" weight=2; server \"10.0.0.5:8080\" }",
+            "site \"shop.example.com\" \"www.shop.example.com\" { proxy \"app\" }",
+        ],
+    );
+    check("nginx-site", &[nginx[0], nginx[1], "site \"http://wiki.example.com\" { proxy \"127.0.0.1:3000\" }"]);
+    check("nginx-short", &[nginx[0], nginx[1], "site \"http://:8080\" { proxy \"10.0.0.7:9000\" }"]);
     let haproxy = ["a configuration of HAProxy", "docs/from-haproxy.md"];
-    check("haproxy.cfg", &[haproxy[0], haproxy[1], "site \"api.example.com\" { proxy \"10.0.0.4:8080\" }"]);
-    check("haproxy-tcp.cfg", &[haproxy[0], haproxy[1]]);
+    check("haproxy.cfg", &[haproxy[0], haproxy[1], "site \"api.example.com\" { proxy \"10.0.0.4:8080\" \"10.0.0.5:8080\" }"]);
+    check("haproxy-tcp.cfg", &[haproxy[0], haproxy[1], "tcp \":5432\" { proxy \"10.0.0.7:5432\" }"]);
     let caddy = ["a Caddyfile", "docs/from-caddy.md"];
-    check("Caddyfile", &[caddy[0], caddy[1], "site \"shop.example.com\" { proxy \"10.0.0.4:8080\" }"]);
-    check("Caddyfile-short", &[caddy[0], caddy[1], "site \"localhost:8443\" { proxy \"127.0.0.1:9000\" }"]);
-    check("Caddyfile-port", &[caddy[0], caddy[1]]);
+    check("Caddyfile", &[caddy[0], caddy[1], "site \"shop.example.com\" \"www.shop.example.com\" { route \"/api/*\" { proxy"]);
+    check("Caddyfile-short", &[caddy[0], caddy[1], "site \"https://localhost:8443\" { proxy \"127.0.0.1:9000\" }"]);
+    check("Caddyfile-port", &[caddy[0], caddy[1], "site \"http://:8080\" { respond 200 body=\"hello\" }"]);
     check("caddy.json", &["Caddy, as JSON", caddy[1], "site \"shop.example.com\" { proxy \"10.0.0.4:8080\" }"]);
     let traefik = ["a configuration of Traefik", "docs/from-traefik.md"];
     check("traefik.yml", &traefik);
-    check("traefik-dynamic.yml", &[traefik[0], traefik[1], "site \"shop.example.com\" { proxy \"10.0.0.4:8080\" }"]);
+    check(
+        "traefik-dynamic.yml",
+        &[traefik[0], traefik[1], "{ route \"/api/*\" { strip-prefix \"/api\"; proxy \"10.0.0.4:8080\" } }"],
+    );
     check("traefik.toml", &[traefik[0], traefik[1], "site \"shop.example.com\""]);
-    check("docker-compose.yml", &["labels for Traefik", traefik[1], "discover docker", "site \"shop.example.com\""]);
+    check(
+        "docker-compose.yml",
+        &["labels for Traefik", traefik[1], "discover docker", "site \"shop.example.com\" { proxy \"shop:8080\" }"],
+    );
     check("compose-plain.yml", &["Docker Compose", "KDL"]);
-    check("envoy.yaml", &["a configuration of Envoy", "docs/from-envoy.md", "site \"shop.example.com\""]);
+    check("envoy.yaml", &["a configuration of Envoy", "docs/from-envoy.md", "in none of its parts"]);
     check("envoy.json", &["a configuration of Envoy", "docs/from-envoy.md"]);
-    check("ingress.yaml", &["a manifest of Kubernetes", "site \"shop.example.com\""]);
-    check("httpd.conf", &["Apache httpd", "docs/steps-elsewhere.md", "site \"shop.example.com\" { proxy \"10.0.0.4:8080\" }"]);
+    check("ingress.yaml", &["a manifest of Kubernetes", "site \"http://shop.example.com\" { proxy \"shop:80\" }"]);
+    check(
+        "httpd.conf",
+        &["Apache httpd", "docs/steps-elsewhere.md", "site \"http://shop.example.com\" { proxy \"10.0.0.4:8080\" }"],
+    );
     check("settings.toml", &["TOML", "KDL"]);
     check("settings.yaml", &["YAML", "KDL"]);
     check("configuration.json", &["JSON", "docs/admin-api.md"]);

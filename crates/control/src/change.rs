@@ -10,6 +10,7 @@ use crate::driver::Chosen;
 use crate::endpoint::AdminPlaces;
 use crate::fault::StartFault;
 use crate::generations::{Generation, Origin};
+use crate::geo_files::gather_databases;
 use crate::map_files::gather_maps;
 use crate::material::Material;
 use crate::named_files::{certificate_files_of, user_files};
@@ -218,6 +219,7 @@ impl Control {
         let (before, state) = (&self.running, self.state());
         let maps_before = state.process.maps.current();
         let maps = in_background(|| gather_maps(&configuration, &maps_before)).map_err(StartFault::from)?;
+        let databases = in_background(|| gather_databases(&configuration, &self.geo_files)).map_err(StartFault::from)?;
         let material = in_background(move || gather(configuration, delta, Some(before), state, numbers, Timestamp::now()))?;
         let admin = self.prepare_admin(&material.configuration)?;
         let logs = self.prepare_logs(&material.configuration)?;
@@ -243,6 +245,7 @@ impl Control {
         }
         let staying = if staying.is_empty() { coming } else { staying };
         self.publish_maps(maps);
+        self.publish_databases(&material.configuration, databases);
         self.publish(material, delta, Moving { sockets, old_sockets, staying, leaving });
         self.admin.move_to(admin);
         Ok(())

@@ -7,6 +7,7 @@ mod listening;
 use crate::descriptors;
 use crate::discovery::{FIRST_ANSWERS_LIMIT, FirstWord, first_words};
 use crate::driver::{Chosen, DRIVER_HELP};
+use crate::geo_files::{faults_of_databases, unknown_fields};
 use crate::issuing::names_obtained;
 use crate::map_files::faults_of_maps;
 use crate::memory::check_address_space;
@@ -117,6 +118,7 @@ pub fn check(configuration: &Configuration, circumstances: Circumstances<'_>, st
     check_api_keys(configuration, &mut findings);
     check_keys(configuration, &mut findings);
     check_maps(configuration, &mut findings);
+    check_databases(configuration, &mut findings);
     check_ticket_keys(configuration, &mut findings);
     check_acme_roots(configuration, &mut findings);
     check_cache(configuration, &mut findings);
@@ -316,6 +318,32 @@ fn check_maps(configuration: &Configuration, findings: &mut Vec<Finding>) {
             place: fault.file.clone().map_or(Place::Whole, |path| Place::File(path, None)),
             message: fault.to_string(),
             help: Some(fault.help().into()),
+        });
+    }
+}
+
+/// Files of `geoip`, and what is asked of them.
+fn check_databases(configuration: &Configuration, findings: &mut Vec<Finding>) {
+    for fault in faults_of_databases(configuration) {
+        findings.push(Finding {
+            severity: Severity::Error,
+            code: "geoip",
+            place: Place::File(fault.file.clone(), None),
+            message: fault.to_string(),
+            help: Some(fault.help().into()),
+        });
+    }
+    for field in unknown_fields(configuration) {
+        let name = field.name();
+        findings.push(Finding {
+            severity: Severity::Warning,
+            code: "geoip",
+            place: configuration.geoip.files.first().map_or(Place::Whole, |path| Place::File(path.clone(), None)),
+            message: format!("conditions ask for `{name}`, and no file of `geoip` seems to know it"),
+            help: Some(format!(
+                "name one that does as well, such as `GeoLite2-{}.mmdb`",
+                if name == "asn" { "ASN" } else { "Country" }
+            )),
         });
     }
 }

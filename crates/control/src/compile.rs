@@ -134,6 +134,7 @@ pub(crate) fn gather_with(
             user_files: &state.process.user_files,
             api_key_files: &state.process.api_key_files,
             key_sets: &state.process.key_sets,
+            oidc: &state.process.oidc,
             workers,
         },
     )

@@ -7,6 +7,7 @@ use crate::compile::{Numbers, SharedState};
 use crate::confirm::Confirmation;
 use crate::discovery::Followers;
 use crate::endpoint::AdminSockets;
+use crate::geo_files::GeoFiles;
 use crate::history::History;
 use crate::issuing::Issuance;
 use crate::key_fetching::KeyFetching;
@@ -15,6 +16,7 @@ use crate::map_rows::MapRows;
 use crate::material::Material;
 use crate::memory::MemoryBudget;
 use crate::names::Names;
+use crate::oidc::LogInThread;
 use crate::pools::Checkers;
 use crate::renewal::Renewals;
 use crate::rest::Rest;
@@ -73,11 +75,13 @@ pub struct Control {
     /// Only while keys of session tickets are shared with other hosts.
     pub(crate) ticket_sharing: Option<TicketSharing>,
     pub(crate) map_files: MapFiles,
+    pub(crate) geo_files: GeoFiles,
     /// Only while there are maps.
     pub(crate) map_rows: Option<MapRows>,
     /// `None` until a certificate names a responder.
     pub(crate) stapling: Option<Stapling>,
     pub(crate) key_fetching: Option<KeyFetching>,
+    pub(crate) log_ins: Option<LogInThread>,
 }
 
 /// Files that the running configuration depends on.
@@ -90,6 +94,8 @@ pub(crate) struct Watching {
     /// Of `basic-auth`.
     pub users: Vec<PathBuf>,
     pub maps: Vec<PathBuf>,
+    /// Of `geoip`.
+    pub geo: Vec<PathBuf>,
 }
 
 impl Watching {
@@ -102,6 +108,7 @@ impl Watching {
             certificates: Vec::new(),
             users: Vec::new(),
             maps: Vec::new(),
+            geo: Vec::new(),
         }
     }
 }
@@ -153,6 +160,7 @@ impl Control {
         let mut drift = self.history.drift(&self.source, written);
         drift.extend(self.renewals.unfit.all().cloned());
         drift.extend(self.map_files.unfit.values().map(|why| format!("{why}; a restart would fail")));
+        drift.extend(self.geo_files.unfit.values().map(|why| format!("{why}; a restart would fail")));
         drift
     }
 

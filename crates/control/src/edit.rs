@@ -35,6 +35,9 @@ impl Control {
             if let Edit::Remove(Target::Pool { name }) = edit {
                 self.refuse_pool_in_use(name)?;
             }
+            if let Edit::Remove(Target::Map { name }) = edit {
+                self.refuse_map_in_use(name)?;
+            }
         }
         let running = self.history.running_files().to_vec();
         let written = &*self.history.written;
@@ -68,7 +71,7 @@ impl Control {
     }
 }
 
-/// Users of a pool that a message names.
+/// Users of a pool or a map that a message names.
 const USERS_NAMED_MAX: usize = 10;
 
 impl Control {
@@ -85,6 +88,21 @@ impl Control {
         Err(ChangeFault::InUse(format!(
             "the pool `{name}` is used by {named}{more}\n  help: change or remove those first, or have them use another pool"
         )))
+    }
+}
+
+impl Control {
+    fn refuse_map_in_use(&self, name: &str) -> Result<(), ChangeFault> {
+        let users = self.history.written.users_of_map(name);
+        if users.is_empty() {
+            return Ok(());
+        }
+        let more = match users.len().saturating_sub(USERS_NAMED_MAX) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let named = users[..users.len().min(USERS_NAMED_MAX)].join(", ");
+        Err(ChangeFault::InUse(format!("the map `{name}` is used in {named}{more}\n  help: change or remove those first")))
     }
 }
 

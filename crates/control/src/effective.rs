@@ -20,6 +20,7 @@ pub(crate) fn of(configuration: &Configuration, state_dir: &Path) -> Effective {
             .map(|address| part(address.shown(), written::of_listener(&listener_options(configuration, address), filled)))
             .collect(),
         tcp: configuration.tcp.iter().map(|tcp| part(tcp.listen_address().shown(), written::of_tcp(tcp, filled))).collect(),
+        maps: configuration.maps.iter().map(|map| part(map.name.clone(), written::of_map(map, filled))).collect(),
         admin: admin.iter().map(|endpoint| part(endpoint.place.to_string(), written::of_admin(endpoint, filled))).collect(),
         access_logs: logs.map(|log| part(written::target_of(log, filled), written::of_access_log(log, filled))).collect(),
     }

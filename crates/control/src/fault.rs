@@ -2,6 +2,7 @@
 
 use crate::bind::BindFault;
 use crate::driver::DRIVER_HELP;
+use crate::geo_files::GeoFault;
 use crate::map_files::MapFault;
 use std::fmt;
 use tidegate_certs::CertError;
@@ -37,6 +38,8 @@ pub enum StartFault {
     },
     /// Rows of a map.
     Map(MapFault),
+    /// A file of `geoip`.
+    Geo(GeoFault),
     /// TLS to the servers of a pool.
     UpstreamTls {
         pool: String,
@@ -70,6 +73,7 @@ impl fmt::Display for StartFault {
             }
             StartFault::TokenKeys { site, fault } => write!(f, "site {site}: {fault}\n  help: {}", fault.help()),
             StartFault::Map(fault) => write!(f, "{fault}\n  help: {}", fault.help()),
+            StartFault::Geo(fault) => write!(f, "{fault}\n  help: {}", fault.help()),
             StartFault::UpstreamTls { pool, message } => write!(f, "pool {pool}: {message}"),
             StartFault::Bind(faults) => {
                 for (position, fault) in faults.iter().enumerate() {
@@ -112,6 +116,12 @@ impl std::error::Error for StartFault {}
 impl From<Vec<MapFault>> for StartFault {
     fn from(faults: Vec<MapFault>) -> Self {
         StartFault::Several(faults.into_iter().map(StartFault::Map).collect())
+    }
+}
+
+impl From<Vec<GeoFault>> for StartFault {
+    fn from(faults: Vec<GeoFault>) -> Self {
+        StartFault::Several(faults.into_iter().map(StartFault::Geo).collect())
     }
 }
 

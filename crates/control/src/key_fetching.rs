@@ -39,7 +39,9 @@ impl KeyFetching {
     /// After a change, and once a second: the thread begins with the first address.
     pub fn look_after(this: &mut Option<KeyFetching>, process: &Arc<ProcessState>) {
         tell_metrics(process);
-        if this.is_some() || process.key_sets.of_addresses().is_empty() {
+        // Whoever logs people in has keys of an address, which are not known yet.
+        let is_needed = || !process.key_sets.of_addresses().is_empty() || process.oidc.has_providers();
+        if this.is_some() || !is_needed() {
             return;
         }
         match KeyFetching::start(process.clone()) {
@@ -162,7 +164,7 @@ async fn ask(client: &HttpsClient, url: &str) -> Result<Response<bytes::Bytes>, 
 }
 
 /// How long an answer says that it is fresh (RFC 9111 section 5.2.2.1).
-fn life(answer: &Response<bytes::Bytes>) -> Option<Duration> {
+pub(crate) fn life(answer: &Response<bytes::Bytes>) -> Option<Duration> {
     let values = answer.headers().get_all(CACHE_CONTROL).iter().filter_map(|value| value.to_str().ok());
     let mut directives = values.flat_map(|value| value.split(',')).map(str::trim);
     let seconds = directives.find_map(|directive| {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 use tidegate_model::{Configuration, MapSettings, MapSource};
-use tidegate_tables::{FILE_BYTES_MAX, LineFault, Map, MapSet, RowFault, Table, TableDraft};
+use tidegate_tables::{FILE_BYTES_MAX, LineFault, Map, MapSet, Overlay, RowFault, Table, TableDraft};
 
 /// Why the rows of a map cannot be had.
 #[derive(Debug)]
@@ -114,10 +114,19 @@ pub(crate) fn gather_maps(configuration: &Configuration, before: &MapSet) -> Res
     if faults.is_empty() { Ok(GatheredMaps { set: MapSet::of(maps), stamps }) } else { Err(faults) }
 }
 
-/// The map with the rows that were changed of the one before.
+/// The map with the rows that were changed of the one before. Where case means something else by now, keys are spelled
+/// anew.
 fn with_overlay_of(map: Map, known: Option<&Arc<Map>>) -> Map {
     let Some(known) = known else { return map };
-    map.with_overlay(known.overlay().clone()).unwrap_or(map)
+    let ignores_case = map.settings.ignores_case;
+    if known.settings.ignores_case == ignores_case {
+        return map.with_overlay(known.overlay().clone());
+    }
+    match Overlay::read(known.overlay().write().as_bytes(), ignores_case) {
+        Ok(overlay) => map.with_overlay(Arc::new(overlay)),
+        // What was written a moment ago is read; and the storage has it.
+        Err(_) => map,
+    }
 }
 
 pub(crate) fn rows_of(settings: &MapSettings) -> Result<(Table, Option<Stamp>), MapFault> {
@@ -208,7 +217,7 @@ mod tests {
         let first = gather_maps(&configuration, &MapSet::default()).expect("a good file").set;
         let mut overlay = Overlay::default();
         overlay.set("a", ChangedRow { value: Some("9".into()), over: Some("1".into()) }, false).expect("a row");
-        let changed = first.find("m").expect("it").with_overlay(Arc::new(overlay)).expect("rows");
+        let changed = first.find("m").expect("it").with_overlay(Arc::new(overlay));
         let changed = first.with(Arc::new(changed));
         // Broken by now, and not looked at.
         fs::write(&path, "x").expect("a file");

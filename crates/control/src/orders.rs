@@ -48,9 +48,12 @@ impl Control {
         if changed.iter().any(|path| self.watch.maps.contains(path)) {
             self.renew_maps();
         }
+        if changed.iter().any(|path| self.watch.geo.contains(path)) {
+            self.renew_databases();
+        }
         // What was refused before has to be looked at as a whole.
         let is_news = |path: &PathBuf| self.history.refused.is_some() || !self.history.is_own_writing(path);
-        let named = [&self.watch.certificates, &self.watch.users, &self.watch.maps];
+        let named = [&self.watch.certificates, &self.watch.users, &self.watch.maps, &self.watch.geo];
         let is_configuration = |path: &PathBuf| !named.iter().any(|files| files.contains(path)) && is_news(path);
         if self.watch.applies_configuration && changed.iter().any(is_configuration) {
             self.reload(Origin::Watch);

@@ -47,7 +47,7 @@ impl Control {
         let url = format!("{}://{}{}", past.scheme, with_port(&past.host, past.port), past.path_and_query);
         let headers: [&str; 0] = [];
         let request = Question::parse(&past.method, &url, &headers, Some(&past.client_ip.to_string()))?;
-        explain(&configuration, &request, &self.process.maps)
+        explain(&configuration, &request, self.known())
     }
 
     fn configuration_of(&self, number: u64) -> Result<Arc<Configuration>, String> {

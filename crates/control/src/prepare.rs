@@ -10,6 +10,7 @@ use crate::driver::Chosen;
 use crate::endpoint::{AdminListener, AdminPlaces, AdminSockets};
 use crate::fault::StartFault;
 use crate::generations::{Generation, Generations, Origin, WrittenFile};
+use crate::geo_files::{GeoFiles, ReadDatabase, gather_databases};
 use crate::handle::{ControlHandle, EVENTS_MAX, Event};
 use crate::history::History;
 use crate::issuing::Issuance;
@@ -30,6 +31,7 @@ use crate::watch::{DEBOUNCE, FileWatch};
 use crate::workers::{Workers, worker_count};
 use jiff::Timestamp;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
@@ -112,7 +114,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     let ((events_sender, asked), (processes, heard)) = (mpsc::channel(EVENTS_MAX), mpsc::channel(EVENTS_MAX));
     let (names, cookie_keys) = (names_of_system(events_sender.clone()), CookieKeys::new(tls.state_dir().to_owned()));
     let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
-    let (running, maps) = gather_first(&configuration, state, numbers)?;
+    let (running, maps, databases) = gather_first(&configuration, state, numbers)?;
     set_drained(&running, &carried.drained);
     let places = open_admin(&configuration, tls.state_dir(), inherited_admin, &mut activation)?;
     let (logs, senders) = start_logs(&configuration, &process.registry, &indices)?;
@@ -121,12 +123,11 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     let table = SocketTable::in_company(Company::of(&source, share_port));
     let (mut sockets, workers_sockets, borrowed) = open_sockets(table, &running, &indices, inherited, succession.is_some())?;
     let workers = share_out(&indices, senders, sockets.adopt(workers_sockets).map_err(out_of_descriptors)?);
-    let readiness = Arc::new(Readiness::default());
+    let (readiness, started) = (Arc::new(Readiness::default()), show_start(&process, numbers));
     let ((endpoints, settings), (serve, admin)) = (watch::channel(Vec::new().into()), mpsc::unbounded_channel());
     let handle = ControlHandle::new(events_sender.clone(), &process.registry, &readiness, settings);
     let mut places_served = AdminSockets { listeners: Vec::new(), serve, endpoints };
     places_served.move_to(places);
-    let started = show_start(&process, numbers);
     let generations = first_generation(numbers.generation, started, succession.is_some(), &configuration, read.files);
     let mut control = Control {
         source,
@@ -157,13 +158,15 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         issuance: Issuance::default(),
         ticket_sharing: None,
         map_files: MapFiles::default(),
+        geo_files: GeoFiles::default(),
         map_rows: None,
         stapling: None,
         key_fetching: None,
+        log_ins: None,
     };
-    begin_to_hear(&mut control, events_sender, read.watched, maps);
-    let (events, admin) = (Events { asked, heard }, Some(admin));
-    Ok(Prepared { control, events, admin, handle, workers, succession, borrowed, ends_with_terminal })
+    begin_to_hear(&mut control, events_sender, read.watched, (maps, databases));
+    let events = Events { asked, heard };
+    Ok(Prepared { control, events, admin: Some(admin), handle, workers, succession, borrowed, ends_with_terminal })
 }
 
 /// The sockets of socket activation. Unix sockets are descriptors that listen, as those of TCP.
@@ -176,15 +179,19 @@ fn out_of_descriptors(error: io::Error) -> StartFault {
     StartFault::Internal(error.to_string())
 }
 
+/// By file.
+type Databases = BTreeMap<PathBuf, ReadDatabase>;
+
 /// What the configuration needs from outside, at the start.
 fn gather_first(
     configuration: &Arc<Configuration>,
     state: SharedState<'_>,
     numbers: Numbers,
-) -> Result<(Material, GatheredMaps), StartFault> {
+) -> Result<(Material, GatheredMaps, Databases), StartFault> {
     let maps = gather_maps(configuration, &MapSet::default())?;
+    let databases = gather_databases(configuration, &GeoFiles::default())?;
     let delta = Delta::all_of(configuration);
-    Ok((gather(configuration.clone(), &delta, None, state, numbers, Timestamp::now())?, maps))
+    Ok((gather(configuration.clone(), &delta, None, state, numbers, Timestamp::now())?, maps, databases))
 }
 
 /// Tells metrics what starts, and says when that is.
@@ -226,8 +233,15 @@ pub(crate) struct Events {
 }
 
 /// Of what workers ask for in the middle of a connection, and of files that change.
-fn begin_to_hear(control: &mut Control, events: mpsc::Sender<Event>, watched: WatchedFiles, maps: GatheredMaps) {
+fn begin_to_hear(
+    control: &mut Control,
+    events: mpsc::Sender<Event>,
+    watched: WatchedFiles,
+    (maps, databases): (GatheredMaps, Databases),
+) {
     control.publish_maps(maps);
+    let configuration = control.running.configuration.clone();
+    control.publish_databases(&configuration, databases);
     let asked_for = events.clone();
     control.process.inquiries.are_taken_by(move |asked| {
         // Workers wait for an answer within a bound; with this thread behind, they get none.

@@ -21,7 +21,7 @@ use tidegate_api::{
     Readiness, Status, Traffic,
 };
 use tidegate_explain::plan;
-use tidegate_explain::{Question, add_running, explain};
+use tidegate_explain::{Known, Question, add_running, explain};
 use tidegate_model::ListenAddress;
 use tidegate_model::listening::ListenerProtocol;
 use tidegate_proxy::listening::{ConnectionFacts, ConnectionKind};
@@ -68,6 +68,7 @@ impl Control {
             token_keys: self.token_keys(),
             listeners: self.listeners(),
             maps: self.maps().maps,
+            geoip: self.databases(),
             requests_by_generation: by_generation
                 .into_iter()
                 .map(|(generation, requests)| GenerationRequests { generation, requests })
@@ -142,12 +143,17 @@ impl Control {
 
     /// Where a request would go, and how the servers are that it could go to.
     pub fn explain(&self, question: &Question) -> Result<Explanation, String> {
-        let mut explanation = explain(self.configuration(), question, &self.process.maps)?;
+        let mut explanation = explain(self.configuration(), question, self.known())?;
         if let Some(explained) = &explanation.pool {
             let running = self.pools().pools.into_iter().find(|pool| pool.name == explained.name);
             add_running(&mut explanation, running.map(|pool| pool.servers).unwrap_or_default());
         }
         Ok(explanation)
+    }
+
+    /// What requests are looked up in.
+    pub(crate) fn known(&self) -> Known<'_> {
+        Known { maps: &self.process.maps, geo: &self.process.geo }
     }
 
     /// What changed from one generation to another.

@@ -144,6 +144,7 @@ impl Control {
                     self.renew_certificates();
                     self.renew_users();
                     self.renew_maps();
+                    self.renew_databases();
                 }
                 _ = memory.tick() => {
                     self.show_cache();
@@ -197,6 +198,7 @@ impl Control {
         self.look_at_unused_news();
         self.checkers.look(&self.running.snapshot, &self.process.registry);
         KeyFetching::look_after(&mut self.key_fetching, &self.process);
+        self.follow_log_ins();
         for slot in Stapling::look_after(&mut self.stapling, &self.tls, &self.process) {
             self.issuance.replace_revoked(&slot, &self.tls.obtained);
         }

@@ -6,6 +6,7 @@ use crate::control::Control;
 use crate::key_fetching::KeyFetching;
 use crate::map_rows::MapRows;
 use crate::material::Material;
+use crate::oidc::LogInThread;
 use crate::pools::{PoolChange, begin_slowly, pool_changes, take_back_into_use};
 use crate::shared_tickets::TicketSharing;
 use crate::stapling::Stapling;
@@ -26,6 +27,7 @@ impl Control {
         if delta.settings || !delta.sites.is_empty() {
             self.configure_cache();
             KeyFetching::look_after(&mut self.key_fetching, &self.process);
+            self.follow_log_ins();
         }
         let is_tls = |site: &Arc<Site>| site.tls.source != TlsSource::Off;
         if delta.settings {
@@ -43,12 +45,19 @@ impl Control {
         let changes = pool_changes(None, &self.running.snapshot, &self.running.pools_changed);
         self.look_after_pools(&changes);
         self.follow_map_rows();
+        self.follow_log_ins();
     }
 
     /// Rows that are changed while it runs are kept, and looked for.
     fn follow_map_rows(&mut self) {
         let state_dir = self.state_dir().to_owned();
         MapRows::follow(&mut self.map_rows, &self.running.configuration, state_dir, &self.process);
+    }
+
+    /// Providers of log-ins are asked, and what is kept of sessions is read.
+    pub(crate) fn follow_log_ins(&mut self) {
+        let state_dir = self.state_dir().to_owned();
+        LogInThread::look_after(&mut self.log_ins, &self.process, &self.running.configuration.storage, &state_dir);
     }
 
     /// Certificates are obtained and stapled, and ticket keys shared, as the configuration that runs wants it.

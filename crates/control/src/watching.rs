@@ -17,12 +17,14 @@ impl Control {
         let certificates = certificate_files(&self.running.configuration);
         let users = user_files(&self.running.configuration);
         let maps = map_files(&self.running.configuration);
-        let are_files_same = certificates == self.watch.certificates && users == self.watch.users && maps == self.watch.maps;
+        let geo = self.running.configuration.geoip.files.clone();
+        let are_files_same = (&certificates, &users) == (&self.watch.certificates, &self.watch.users);
+        let are_files_same = are_files_same && (&maps, &geo) == (&self.watch.maps, &self.watch.geo);
         if watched == self.watch.configuration && are_files_same {
             return;
         }
         let mut files = watched.files.clone();
-        files.extend(certificates.iter().chain(&users).chain(&maps).cloned());
+        files.extend(certificates.iter().chain(&users).chain(&maps).chain(&geo).cloned());
         files.sort();
         files.dedup();
         let are_certificates_new = certificates != self.watch.certificates;
@@ -31,6 +33,8 @@ impl Control {
         self.watch.users = users;
         let are_maps_new = maps != self.watch.maps;
         self.watch.maps = maps;
+        let are_databases_new = geo != self.watch.geo;
+        self.watch.geo = geo;
         if let Some(watch) = &self.watch.watch
             && let Err(error) = watch.set_paths(&files, &watched.patterns)
         {
@@ -50,6 +54,9 @@ impl Control {
         }
         if are_maps_new {
             self.renew_maps();
+        }
+        if are_databases_new {
+            self.renew_databases();
         }
     }
 

@@ -12,7 +12,7 @@ use crate::responder::{BodyLength, Responder};
 use ipnet::IpNet;
 use std::net::IpAddr;
 use std::time::{Instant, SystemTime};
-use tidegate_middleware::{BodyAllowance, Limited, Refusal, RequestId};
+use tidegate_middleware::{BodyAllowance, Limited, OidcOfRequest, Refusal, RequestId};
 use tidegate_transport::{Buf, Sock};
 use tidegate_wire::BodyFraming;
 use tidegate_wire::head::{HeaderId, Method, RequestHead, ResponseHead};
@@ -37,6 +37,8 @@ pub struct Exchange<'c, S: Sock> {
     pub responder: Responder<'c, S>,
     /// What steps that count requests leave behind. The places that the request holds are given back with it.
     pub limited: Option<Pooled<Limited>>,
+    /// On a site with log-ins: the cookies that the client has of them, and those that it gets. Boxed: most have none.
+    pub oidc: Option<Box<OidcOfRequest>>,
     pub record: Record,
 }
 
@@ -101,6 +103,7 @@ impl<'c, S: Sock> Exchange<'c, S> {
             response: Pooled::take(),
             responder,
             limited: None,
+            oidc: None,
             record,
         }
     }

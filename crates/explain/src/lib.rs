@@ -8,4 +8,18 @@ mod titles;
 
 pub use follow::{Question, add_running, explain};
 pub use plan::plan;
+pub use tidegate_geo::Geo;
 pub use tidegate_tables::Maps;
+
+/// What requests are looked up in, besides the configuration: rows of maps, and places of addresses.
+#[derive(Debug, Clone, Copy)]
+pub struct Known<'a> {
+    pub maps: &'a Maps,
+    pub geo: &'a Geo,
+}
+
+impl Known<'_> {
+    pub fn nothing() -> Known<'static> {
+        Known { maps: Maps::none(), geo: Geo::none() }
+    }
+}

@@ -1,6 +1,6 @@
-//! Log-ins that fail, by the address they come from and the name that is tried: who guesses is held up, and nobody else.
-//! Never by the name alone, since whoever knows a name could keep its owner out then. Who has logged in from an address
-//! before is not held up by what others of it do to other names.
+//! Log-ins that fail, by the address they come from and the name that is tried: who guesses is held up, and nobody
+//! else. Never by the name alone, since whoever knows a name could keep its owner out then. Who has logged in from an
+//! address before is not held up by what others of it do to other names.
 //!
 //! A guess is counted before it is verified and given back when it was right, so that a hundred at once are a hundred.
 //! The same guess again tells nobody anything, and is not counted: programs keep trying with an old password, and

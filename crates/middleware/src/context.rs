@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 use tidegate_access::{Claims, Identity};
+use tidegate_geo::Whereabouts;
 use tidegate_model::Scheme;
 use tidegate_routing::RequestFacts;
 use tidegate_tables::Maps;
@@ -44,6 +45,10 @@ pub struct Context<'a> {
     /// The path that the route was found by, in the request's bytes; the head's own may be another one by now.
     pub asked_path: Span,
     pub asked_query: Option<Span>,
+    /// The protocol that the client asks to switch to, as well in the request's bytes.
+    pub upgrade: Option<Span>,
+    /// What is known of the client's address.
+    pub geo: Whereabouts<'a>,
     /// What `{map.NAME}` is looked up in.
     pub maps: &'a Maps,
 }
@@ -73,6 +78,8 @@ impl<'a> Context<'a> {
             client_ip: self.client_ip,
             client_certificate: self.client_certificate,
             ja4: self.tls_ja4,
+            upgrade: self.upgrade.map(|protocol| protocol.of(bytes)),
+            geo: self.geo,
             maps: self.maps,
             claims: self.claims,
         }

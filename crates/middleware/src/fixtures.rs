@@ -82,6 +82,8 @@ pub(crate) fn context() -> Context<'static> {
         since_start: Duration::from_secs(1),
         asked_path: Span::default(),
         asked_query: None,
+        upgrade: None,
+        geo: tidegate_geo::Whereabouts::none(),
         maps: Maps::none(),
     }
 }

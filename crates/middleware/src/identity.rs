@@ -42,6 +42,10 @@ impl IdentityFields {
 fn names_of(step: &Step) -> Vec<&str> {
     match step {
         Step::Jwt(Some(jwt)) => jwt.headers.iter().map(|header| header.name.as_str()).collect(),
+        Step::Oidc(Some(oidc)) => {
+            let of_claims = oidc.headers.iter().map(|header| header.name.as_str());
+            of_claims.chain(oidc.access_token.as_deref()).chain(oidc.id_token.as_deref()).collect()
+        }
         Step::ApiKey(Some(auth)) => auth.header.iter().map(String::as_str).collect(),
         Step::RequestHeader(header) => {
             let sets = |operation| match operation {
@@ -52,6 +56,7 @@ fn names_of(step: &Step) -> Vec<&str> {
             said.map(|change| change.name.as_str()).collect()
         }
         Step::Jwt(None)
+        | Step::Oidc(None)
         | Step::ApiKey(None)
         // Its ways stand in its place.
         | Step::AuthAny(_)
@@ -77,7 +82,11 @@ fn says_who(template: &Template) -> bool {
         matches!(
             part,
             TemplatePart::Placeholder(
-                Placeholder::AuthUser | Placeholder::JwtClaim(_) | Placeholder::TlsClient(_) | Placeholder::Map(_)
+                Placeholder::AuthUser
+                    | Placeholder::JwtClaim(_)
+                    | Placeholder::TlsClient(_)
+                    | Placeholder::Geo(_)
+                    | Placeholder::Map(_)
             )
         )
     })

@@ -29,6 +29,7 @@ pub mod limited;
 pub mod log;
 mod media_type;
 pub mod mount;
+pub mod oidc;
 pub mod proxy_status;
 pub mod rate_limit;
 pub mod redirect;
@@ -42,7 +43,7 @@ mod trailers;
 
 pub use self::log::CompiledLog;
 pub use api_key::{CompiledApiKey, api_key_of, key_parameters, without};
-pub use auth_any::{CompiledAuthAny, WaysRefused};
+pub use auth_any::{CompiledAuthAny, Way, WaysRefused};
 pub use basic_auth::{CompiledBasicAuth, Credentials, basic_auth_of, credentials};
 pub use body_limit::{BodyAllowance, BodyLimit, TooLarge};
 pub use compile_error::CompileError;
@@ -55,11 +56,12 @@ pub use identity::IdentityFields;
 pub use jwt::{CompiledJwt, TokensUnclear, jwt_of};
 pub use limited::{DryRun, Limited};
 pub use mount::{Answerer, Mount};
-pub use refusal::{ApiKeyRefusal, METHODS, Refusal, TokenRefusal};
+pub use oidc::{CompiledOidc, OidcAddress, OidcOfRequest, OidcOfSite, OidcRedirect, is_navigation, oidc_of};
+pub use refusal::{ApiKeyRefusal, METHODS, OidcRefusal, Refusal, TokenRefusal};
 pub use rewrite::RewriteError;
 pub use step::{
     After, CompiledStep, Halt, Scope, Walk, apply_paths, apply_request, apply_response, changes_response, compile_steps,
-    compiled_jwt_of, has_limits, log_in_challenges,
+    compiled_jwt_of, compiled_oidc_of, has_limits, log_in_challenges,
 };
 pub use template::{CompiledTemplate, Target, render_text};
 pub use trailers::TrailerRules;

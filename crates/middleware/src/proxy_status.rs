@@ -48,6 +48,7 @@ fn error_type(refusal: Refusal) -> &'static str {
         | Refusal::NotAuthenticated
         | Refusal::CrossOrigin
         | Refusal::Token(_)
+        | Refusal::Oidc(_)
         | Refusal::ApiKey(_)
         | Refusal::LogInsFailed { .. }
         | Refusal::RateLimited { .. }

@@ -63,6 +63,7 @@ pub enum Refusal {
         wait_seconds: u32,
     },
     Token(TokenRefusal),
+    Oidc(OidcRefusal),
     ApiKey(ApiKeyRefusal),
 
     BodyTooSlow,
@@ -115,6 +116,33 @@ pub enum TokenRefusal {
     KeysMissing,
 }
 
+/// Why `oidc`, or one of its addresses, refuses a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OidcRefusal {
+    /// Nobody has logged in, and this is no request to send somebody to a provider.
+    LogInNeeded,
+    /// Logged in, and not good enough for this route.
+    NotEnough,
+    /// The log-in that comes to its end was never begun here, or long ago.
+    UnknownState,
+    /// An address of the log-in was asked for with what it cannot be asked for.
+    BadRequest,
+    /// A page of another site would log somebody out.
+    OtherSite,
+    /// The provider, or somebody there, has said no.
+    Denied,
+    /// The provider answers with what cannot be taken.
+    BadAnswer,
+    /// Tokens do not fit into cookies.
+    TooLarge,
+    /// The provider is not to be had now.
+    ProviderAway,
+    /// The keys of sessions have not been read from the storage yet.
+    KeysMissing,
+    /// Too many wait for the provider.
+    Busy,
+}
+
 /// Why `api-key` refuses a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApiKeyRefusal {
@@ -139,6 +167,8 @@ const NEEDS_HTTP: &str = "TLS was sent to a port that speaks plain HTTP; use htt
 const NEEDS_CERTIFICATE: &str = "a certificate of the client is needed, and the connection was made without one";
 const NEEDS_PASSWORD: &str = "a name and a password are needed, and not what was sent";
 const BODY_TOO_LARGE: &str = "the request body is larger than this route allows";
+const NO_SUCH_LOG_IN: &str = "this log-in was not begun here, or too long ago; go to the page that you wanted once more";
+const PROVIDER_AWAY: &str = "who logs people in here cannot be reached now; try again in a moment";
 const NO_KEYS: &str = "the keys that tokens are verified with have not come yet; try again in a moment";
 const NOT_KEPT: &str = "nothing is kept that answers this request, and it asks for nothing else";
 const NOT_CODED_SO: &str = "the request body is not what its Content-Encoding says";
@@ -213,6 +243,7 @@ impl Refusal {
                 | Refusal::NoThread
                 | Refusal::PasswordsBusy
                 | Refusal::Token(TokenRefusal::KeysMissing)
+                | Refusal::Oidc(OidcRefusal::ProviderAway | OidcRefusal::KeysMissing | OidcRefusal::Busy)
                 | Refusal::DecodersBusy
                 | Refusal::BodyNotKept
                 | Refusal::PurgesMany
@@ -256,6 +287,7 @@ impl Refusal {
             Refusal::NotAuthenticated => (401, "not_authenticated", Some("basic-auth"), NEEDS_PASSWORD),
             Refusal::LogInsFailed { .. } => (429, "log_ins_failed", Some("failures"), LOG_INS_FAILED),
             Refusal::Token(token) => return row_of_token(token),
+            Refusal::Oidc(oidc) => return row_of_oidc(oidc),
             Refusal::ApiKey(key) => return row_of_api_key(key),
             Refusal::PasswordsBusy => (503, "passwords_busy", Some("basic-auth"), "too many passwords wait to be verified"),
 
@@ -305,6 +337,25 @@ fn row_of_token(refusal: TokenRefusal) -> Row {
         TokenRefusal::Unclear => (400, "token_unclear", "jwt", "there is more than one token"),
         TokenRefusal::NotEnough => (403, "token_not_enough", "jwt require", "the token does not allow this"),
         TokenRefusal::KeysMissing => (503, "token_keys_missing", "jwt jwks", NO_KEYS),
+    };
+    Row { status, reason, setting: Some(setting), sentence }
+}
+
+fn row_of_oidc(refusal: OidcRefusal) -> Row {
+    let (status, reason, setting, sentence) = match refusal {
+        OidcRefusal::LogInNeeded => (401, "oidc_log_in_needed", "oidc", "somebody has to log in first"),
+        OidcRefusal::NotEnough => (403, "oidc_not_enough", "oidc require", "who has logged in may not do this"),
+        OidcRefusal::UnknownState => (400, "oidc_state_unknown", "oidc callback", NO_SUCH_LOG_IN),
+        OidcRefusal::BadRequest => (400, "oidc_bad_request", "oidc", "this is not how this address is asked"),
+        OidcRefusal::OtherSite => (403, "oidc_other_site", "oidc logout", "a page of another site may not do this"),
+        OidcRefusal::Denied => (403, "oidc_denied", "oidc issuer", "the log-in was refused where it was made"),
+        OidcRefusal::BadAnswer => (502, "oidc_bad_answer", "oidc issuer", "the log-in could not be verified"),
+        OidcRefusal::TooLarge => (502, "oidc_session_too_large", "oidc", "what is known of this log-in fits into no cookies"),
+        OidcRefusal::ProviderAway => (503, "oidc_provider_away", "oidc issuer", PROVIDER_AWAY),
+        OidcRefusal::KeysMissing => {
+            (503, "oidc_keys_missing", "storage", "log-ins cannot be verified yet; try again in a moment")
+        }
+        OidcRefusal::Busy => (503, "oidc_busy", "oidc", "too many log-ins are under way; try again in a moment"),
     };
     Row { status, reason, setting: Some(setting), sentence }
 }
@@ -393,6 +444,12 @@ impl From<HeadError> for Refusal {
 impl From<TokenRefusal> for Refusal {
     fn from(token: TokenRefusal) -> Refusal {
         Refusal::Token(token)
+    }
+}
+
+impl From<OidcRefusal> for Refusal {
+    fn from(refusal: OidcRefusal) -> Refusal {
+        Refusal::Oidc(refusal)
     }
 }
 

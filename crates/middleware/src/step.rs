@@ -4,7 +4,7 @@
 
 use crate::allow::Access;
 use crate::api_key::CompiledApiKey;
-use crate::auth_any::{self, CompiledAuthAny};
+use crate::auth_any::CompiledAuthAny;
 use crate::basic_auth::CompiledBasicAuth;
 use crate::body_limit::BodyLimit;
 use crate::client_auth::{self, requires_certificate};
@@ -16,6 +16,7 @@ use crate::csrf::CompiledCsrf;
 use crate::header::CompiledHeaderChanges;
 use crate::jwt::CompiledJwt;
 use crate::limited::Limited;
+use crate::oidc::CompiledOidc;
 use crate::rate_limit::CompiledRateLimit;
 use crate::refusal::Refusal;
 use crate::rewrite::{AddPrefix, Rewrite, RewriteError, StripPrefix};
@@ -45,6 +46,8 @@ pub enum CompiledStep {
     BasicAuth(Box<CompiledBasicAuth>),
     /// At most one of a route. Whose key has signed a token is for the caller to find out.
     Jwt(Box<CompiledJwt>),
+    /// At most one of a route. What the client's cookies hold is for the caller to find out.
+    Oidc(Box<CompiledOidc>),
     /// At most one of a route. Whose key it is is for the caller to find out.
     ApiKey(Box<CompiledApiKey>),
     /// At most one of a route.
@@ -81,6 +84,7 @@ pub fn compile_steps(scope: Scope<'_>, site_steps: &[Step], route_steps: &[Step]
     };
     let last_auth = last(|step| matches!(step, Step::BasicAuth(_))).map(|(position, _)| position);
     let last_jwt = last(|step| matches!(step, Step::Jwt(_))).map(|(position, _)| position);
+    let last_oidc = last(|step| matches!(step, Step::Oidc(_))).map(|(position, _)| position);
     let last_api_key = last(|step| matches!(step, Step::ApiKey(_))).map(|(position, _)| position);
     let last_csrf = last(|step| matches!(step, Step::Csrf(_))).map(|(position, _)| position);
     let requires_certificate = requires_certificate(site_steps.iter().chain(route_steps));
@@ -109,6 +113,7 @@ pub fn compile_steps(scope: Scope<'_>, site_steps: &[Step], route_steps: &[Step]
             }
             Step::BasicAuth(_) => Some(position) != last_auth,
             Step::Jwt(_) => Some(position) != last_jwt,
+            Step::Oidc(_) => Some(position) != last_oidc,
             Step::ApiKey(_) => Some(position) != last_api_key,
             Step::AuthAny(_) => Some(position) != last_any,
             Step::Csrf(_) => Some(position) != last_csrf,
@@ -152,6 +157,8 @@ pub enum Halt<'s> {
     Authenticate(&'s CompiledBasicAuth),
     /// As with [`Authenticate`](Halt::Authenticate), by a token.
     Verify(&'s CompiledJwt),
+    /// As with [`Authenticate`](Halt::Authenticate), by a session of a log-in elsewhere.
+    LogIn(&'s CompiledOidc),
     /// As with [`Authenticate`](Halt::Authenticate), by a key.
     CheckKey(&'s CompiledApiKey),
     /// As with [`Authenticate`](Halt::Authenticate), by any of several ways.
@@ -209,6 +216,7 @@ pub fn apply_request<'s>(
                 walk.hides_credentials |= !jwt.settings.forwards;
                 return Ok(Halt::Verify(jwt));
             }
+            CompiledStep::Oidc(oidc) => return Ok(Halt::LogIn(oidc)),
             CompiledStep::ApiKey(auth) => {
                 auth.remove_look_alikes(head);
                 return Ok(Halt::CheckKey(auth));
@@ -250,6 +258,7 @@ pub fn apply_paths(
             | CompiledStep::Csrf(_)
             | CompiledStep::BasicAuth(_)
             | CompiledStep::Jwt(_)
+            | CompiledStep::Oidc(_)
             | CompiledStep::ApiKey(_)
             | CompiledStep::AuthAny(_)
             | CompiledStep::ClientAuth
@@ -283,6 +292,7 @@ pub fn changes_response(steps: &[CompiledStep]) -> bool {
         | CompiledStep::BasicAuth(_)
         | CompiledStep::ApiKey(_)
         | CompiledStep::AuthAny(_)
+        | CompiledStep::Oidc(_)
         | CompiledStep::Jwt(_) => false,
     })
 }
@@ -312,6 +322,7 @@ pub fn apply_response(
             | CompiledStep::Csrf(_)
             | CompiledStep::BasicAuth(_)
             | CompiledStep::Jwt(_)
+            | CompiledStep::Oidc(_)
             | CompiledStep::ApiKey(_)
             | CompiledStep::AuthAny(_)
             | CompiledStep::ClientAuth
@@ -344,12 +355,9 @@ impl CompiledStep {
             }
             Step::BasicAuth(Some(auth)) => CompiledStep::BasicAuth(Box::new(CompiledBasicAuth::new(auth))),
             Step::Jwt(Some(jwt)) => CompiledStep::Jwt(Box::new(CompiledJwt::new(jwt))),
+            Step::Oidc(Some(oidc)) => CompiledStep::Oidc(Box::new(CompiledOidc::new(oidc))),
             Step::ApiKey(Some(auth)) => CompiledStep::ApiKey(Box::new(CompiledApiKey::new(auth))),
-            Step::AuthAny(Some(any)) => {
-                let ways = any.ways.iter().map(|way| CompiledStep::compile_way(way, scope));
-                let ways: Vec<Option<CompiledStep>> = ways.collect::<Result<_, CompileError>>()?;
-                CompiledStep::AuthAny(Box::new(CompiledAuthAny { ways: ways.into_iter().flatten().collect() }))
-            }
+            Step::AuthAny(Some(any)) => CompiledStep::AuthAny(Box::new(CompiledAuthAny::new(any)?)),
             Step::ClientAuth(_) => CompiledStep::ClientAuth,
             // One step is made of all that allow and deny together; nothing is left of an `off`.
             Step::Allow(_)
@@ -357,27 +365,10 @@ impl CompiledStep {
             | Step::BasicAuth(None)
             | Step::Csrf(None)
             | Step::Jwt(None)
+            | Step::Oidc(None)
             | Step::ApiKey(None)
             | Step::AuthAny(None) => return Ok(None),
         }))
-    }
-
-    /// Of an `auth any`, in which an address is one way among others.
-    fn compile_way(step: &Step, scope: Scope<'_>) -> Result<Option<CompiledStep>, CompileError> {
-        match step {
-            Step::Allow(_) => Ok(Access::of(std::iter::once(step))?.map(CompiledStep::Access)),
-            step => CompiledStep::compile(step, scope),
-        }
-    }
-}
-
-impl CompiledStep {
-    /// The step itself, or of an `auth any` its ways.
-    pub fn parts(&self) -> &[CompiledStep] {
-        match self {
-            CompiledStep::AuthAny(any) => &any.ways,
-            step => std::slice::from_ref(step),
-        }
     }
 }
 
@@ -390,20 +381,32 @@ impl Scope<'_> {
 
 /// The `jwt` among compiled steps, if there is one.
 pub fn compiled_jwt_of(steps: &[CompiledStep]) -> Option<&CompiledJwt> {
-    steps.iter().flat_map(CompiledStep::parts).find_map(|step| match step {
+    steps.iter().find_map(|step| match step {
         CompiledStep::Jwt(jwt) => Some(&**jwt),
+        CompiledStep::AuthAny(any) => any.jwt(),
         _ => None,
     })
 }
 
-/// The values of `WWW-Authenticate` beside a refusal: those of the step that it is of, and of an `auth any` of all its
-/// ways.
+/// The `oidc` among compiled steps, if there is one.
+pub fn compiled_oidc_of(steps: &[CompiledStep]) -> Option<&CompiledOidc> {
+    steps.iter().find_map(|step| match step {
+        CompiledStep::Oidc(oidc) => Some(&**oidc),
+        _ => None,
+    })
+}
+
+/// The values of `WWW-Authenticate` beside a refusal: those of the step that it is of.
 pub fn log_in_challenges(steps: &[CompiledStep], refusal: Refusal) -> Vec<Cow<'_, str>> {
-    let all = steps.iter().map(|step| match step {
-        CompiledStep::AuthAny(any) if any.is_about(refusal) => any.challenges(refusal),
-        step => auth_any::challenge(step, refusal).into_iter().collect(),
+    let mut all = steps.iter().map(|step| match step {
+        CompiledStep::BasicAuth(auth) => auth.challenge_of(refusal).into_iter().collect(),
+        CompiledStep::Jwt(jwt) => jwt.challenge_of(refusal).into_iter().collect(),
+        CompiledStep::ApiKey(auth) => auth.challenge_of(refusal).into_iter().collect(),
+        CompiledStep::Oidc(oidc) => oidc.challenge_of(refusal).into_iter().collect(),
+        CompiledStep::AuthAny(any) => any.challenges(refusal),
+        _ => Vec::new(),
     });
-    all.into_iter().find(|challenges| !challenges.is_empty()).unwrap_or_default()
+    all.find(|challenges| !challenges.is_empty()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -450,7 +453,9 @@ mod tests {
     ) -> Result<After, Refusal> {
         match walk_on(steps, &mut Walk::default(), head, context, scratch)? {
             Halt::Done(after) => Ok(after),
-            Halt::Authenticate(_) | Halt::Verify(_) | Halt::CheckKey(_) | Halt::AnyOf(_) => panic!("nobody has to log in here"),
+            Halt::Authenticate(_) | Halt::Verify(_) | Halt::LogIn(_) | Halt::CheckKey(_) | Halt::AnyOf(_) => {
+                panic!("nobody has to log in here")
+            }
         }
     }
 
@@ -540,7 +545,7 @@ mod tests {
             let mut head = request("/", "example.com", &[]);
             let halt = walk_on(&steps, &mut Walk::default(), &mut head, &context(), &mut Scratch::default());
             let realm = match halt.expect("no refusal") {
-                Halt::Done(_) | Halt::Verify(_) | Halt::CheckKey(_) | Halt::AnyOf(_) => None,
+                Halt::Done(_) | Halt::Verify(_) | Halt::LogIn(_) | Halt::CheckKey(_) | Halt::AnyOf(_) => None,
                 Halt::Authenticate(auth) => auth.challenge.split('"').nth(1).map(str::to_owned),
             };
             assert_eq!(realm.as_deref(), expected);

@@ -90,6 +90,7 @@ impl Configuration {
             edition: self.edition,
             tcp: self.tcp.clone(),
             maps: self.maps.clone(),
+            geoip: self.geoip.clone(),
             listeners: self.listeners.clone(),
             admin: self.admin.clone(),
             access_logs: self.access_logs.clone(),
@@ -198,6 +199,7 @@ fn have_same_settings(before: &Configuration, now: &Configuration) -> bool {
         sites: _,
         tcp,
         maps,
+        geoip,
         pools: _,
         listeners,
         admin,
@@ -216,7 +218,7 @@ fn have_same_settings(before: &Configuration, now: &Configuration) -> bool {
         limits,
         filled,
     } = before;
-    (edition, tcp, listeners, maps) == (&now.edition, &now.tcp, &now.listeners, &now.maps)
+    (edition, tcp, listeners, maps, geoip) == (&now.edition, &now.tcp, &now.listeners, &now.maps, &now.geoip)
         && (admin, drain_delay) == (&now.admin, &now.drain_delay)
         && certificates == &now.certificates
         && (access_logs, log, threads, memory, cache) == (&now.access_logs, &now.log, &now.threads, &now.memory, &now.cache)

@@ -16,9 +16,11 @@ pub mod csrf;
 pub mod delta;
 pub mod discover;
 pub mod error_page;
-pub mod fastcgi;
+pub mod expressions;
+mod fastcgi;
 pub mod files;
 pub mod filled;
+pub mod geo;
 mod header_names;
 pub mod jwt;
 pub mod limiting;
@@ -26,6 +28,7 @@ pub mod listen_address;
 pub mod listening;
 pub mod map;
 pub mod matching;
+pub mod oidc;
 pub mod pass_on;
 mod path_policy;
 pub mod placeholder;
@@ -64,15 +67,18 @@ pub use csrf::Csrf;
 pub use delta::{Changed, Delta, Difference};
 pub use discover::Discover;
 pub use error_page::{ErrorBody, ErrorFormat, ErrorPage, ErrorSource, PageBytes};
+pub use expressions::{expression, expression_parser, expressions};
 pub use fastcgi::FastCgi;
 pub use files::{Files, Symlinks};
 pub use filled::Filled;
+pub use geo::{GeoField, GeoIp, GeoTest};
 pub use header_names::HeaderNames;
 pub use jwt::{ClaimHeader, ClaimRequirement, ClaimTest, Jwt, KeySource, TokenIssuer, TokenPlace};
 pub use limiting::{ConcurrencyLimit, CountBy, Rate, RateLimit};
 pub use listen_address::{ListenAddress, ListenerPlace, SocketAccess, SocketName};
 pub use map::{MapSettings, MapSource};
 pub use matching::{Condition, ConditionKind, Field, MatchLine, PathPattern, TextPattern};
+pub use oidc::{Oidc, OidcProvider};
 pub use pass_on::PassOn;
 pub use path_policy::{EncodedSlashes, PathCase, PathParameters, PathPolicy, Slashes};
 pub use placeholder::{LogField, Placeholder, Template, TemplatePart};
@@ -113,6 +119,7 @@ pub struct Configuration {
     pub tcp: Vec<Tcp>,
     /// In file order. Names are unique.
     pub maps: Vec<MapSettings>,
+    pub geoip: GeoIp,
     /// Named pools, then the pools written in place. Names are unique. Shared as sites are.
     pub pools: Vec<Arc<Pool>>,
     /// Options of listening addresses, by the address they are written for.
@@ -149,6 +156,7 @@ impl Default for Configuration {
             sites: Vec::new(),
             tcp: Vec::new(),
             maps: Vec::new(),
+            geoip: GeoIp::default(),
             pools: Vec::new(),
             listeners: Vec::new(),
             admin: Admin::default(),

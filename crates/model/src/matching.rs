@@ -3,6 +3,7 @@
 
 use crate::address::{HostPattern, Scheme};
 use crate::client_auth::ClientCertificatePart;
+use crate::geo::GeoTest;
 use crate::jwt::ClaimRequirement;
 use ipnet::IpNet;
 
@@ -42,6 +43,8 @@ pub enum ConditionKind {
     Map(Field),
     /// What the token claims that was verified; without one nothing fits. Of routes, by the `jwt` of their site.
     Claim(ClaimRequirement),
+    /// What is known of the client's address is one of these.
+    Geo(GeoTest),
     /// `any { … }`: one of the lines holds, each with all its conditions.
     /// Turned round it is `not { … }`; what stands in an `all { … }` is a line.
     Any(Vec<MatchLine>),
@@ -77,7 +80,8 @@ impl Condition {
             | ConditionKind::ClientCertificate { .. }
             | ConditionKind::Ja4(_)
             | ConditionKind::Map(_)
-            | ConditionKind::Claim(_) => {}
+            | ConditionKind::Claim(_)
+            | ConditionKind::Geo(_) => {}
         }
     }
 }

@@ -2,6 +2,7 @@
 //! in when the file is read.
 
 use crate::client_auth::ClientCertificateField;
+use crate::geo::GeoField;
 use std::fmt;
 
 /// Literal pieces and placeholders, in order. Empty means the empty string.
@@ -90,11 +91,14 @@ pub enum Placeholder {
     ResponseHeader(String),
     UpstreamAddress,
     RequestId,
-    /// Who has logged in, after `basic-auth` or `jwt`; empty when nobody has.
+    /// Who has logged in, after `basic-auth`, `jwt` or `oidc`; empty when nobody has.
     AuthUser,
-    /// What a token says, by the name of the claim, after `jwt`. With case; empty without a token or such a claim.
+    /// What a token says, by the name of the claim, after `jwt` or `oidc`. With case; empty without a token or such a
+    /// claim.
     JwtClaim(String),
     TimeUnixMs,
+    /// What is known of the client's address; empty where nothing is.
+    Geo(GeoField),
     /// What the `map` of that name has for its key.
     Map(String),
     /// What the status of an error means, as in `Not Found`; nowhere but in an `error-page`.
@@ -190,6 +194,12 @@ impl Placeholder {
         ("request.id", Placeholder::RequestId),
         ("auth.user", Placeholder::AuthUser),
         ("time.unix_ms", Placeholder::TimeUnixMs),
+        ("geo.country", Placeholder::Geo(GeoField::Country)),
+        ("geo.continent", Placeholder::Geo(GeoField::Continent)),
+        ("geo.region", Placeholder::Geo(GeoField::Region)),
+        ("geo.city", Placeholder::Geo(GeoField::City)),
+        ("geo.asn", Placeholder::Geo(GeoField::Asn)),
+        ("geo.organization", Placeholder::Geo(GeoField::Organization)),
     ];
 
     pub const STATUS_TEXT: &'static str = "status_text";
@@ -240,6 +250,7 @@ impl Placeholder {
             | Placeholder::Scheme
             | Placeholder::ClientIp
             | Placeholder::TlsClient(_)
+            | Placeholder::Geo(_)
             | Placeholder::RequestHeader(_)
             | Placeholder::RequestCookie(_) => true,
             Placeholder::ClientPort

@@ -9,9 +9,11 @@ use crate::cors::Cors;
 use crate::csrf::Csrf;
 use crate::fastcgi::FastCgi;
 use crate::files::Files;
+use crate::geo::GeoTest;
 use crate::jwt::Jwt;
 use crate::limiting::{ConcurrencyLimit, RateLimit};
 use crate::matching::{Field, MatchLine};
+use crate::oidc::Oidc;
 use crate::placeholder::Template;
 use crate::pool::PoolName;
 use crate::resilience::{RouteRetry, StatusRange};
@@ -49,6 +51,8 @@ pub enum Step {
     BasicAuth(Option<BasicAuth>),
     /// `jwt`; `None` is `jwt "off"`. The last one written counts.
     Jwt(Option<Box<Jwt>>),
+    /// `oidc`; `None` is `oidc "off"`. The last one written counts.
+    Oidc(Option<Box<Oidc>>),
     /// `api-key`; `None` is `api-key "off"`. The last one written counts.
     ApiKey(Option<Box<ApiKeyAuth>>),
     /// `auth any`; `None` is `auth "off"`. The last one written counts, and stands for those of its kinds before it.
@@ -61,17 +65,19 @@ pub enum Step {
     ConcurrencyLimit(Box<ConcurrencyLimit>),
 }
 
-/// Whom an `allow` or `deny` means: clients of these networks, and requests for which a map has something.
+/// Whom an `allow` or `deny` means: clients of these networks and places, and requests for which a map has something.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AccessRule {
     pub networks: Vec<IpNet>,
     /// As conditions of `match` name them.
     pub maps: Vec<Field>,
+    /// As conditions of `match` name them.
+    pub places: Vec<GeoTest>,
 }
 
 impl From<Vec<IpNet>> for AccessRule {
     fn from(networks: Vec<IpNet>) -> AccessRule {
-        AccessRule { networks, maps: Vec::new() }
+        AccessRule { networks, ..AccessRule::default() }
     }
 }
 
@@ -114,6 +120,7 @@ impl Step {
             | Step::Allow(_)
             | Step::Deny(_)
             | Step::Cors(_)
+            | Step::Oidc(_)
             | Step::Csrf(_)
             | Step::BasicAuth(_)
             | Step::Jwt(_)

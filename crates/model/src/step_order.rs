@@ -33,7 +33,9 @@ pub fn phases(steps: &[&Step]) -> Vec<Phase> {
             Step::Cors(_) => Phase::Preflight,
             Step::Allow(_) | Step::Deny(_) => Phase::Access,
             Step::Csrf(_) => Phase::Client,
-            Step::BasicAuth(_) | Step::Jwt(_) | Step::ApiKey(_) | Step::AuthAny(_) | Step::ClientAuth(_) => Phase::Authentication,
+            Step::BasicAuth(_) | Step::Jwt(_) | Step::Oidc(_) | Step::ApiKey(_) | Step::AuthAny(_) | Step::ClientAuth(_) => {
+                Phase::Authentication
+            }
             Step::RateLimit(limit) => phase_of_limit(limit.by.template(), &said_by_log_ins, &written),
             Step::ConcurrencyLimit(limit) => phase_of_limit(limit.by.template(), &said_by_log_ins, &written),
             Step::RequestHeader(header) => {
@@ -85,6 +87,7 @@ pub fn log_ins<'s>(site_steps: &'s [Step], route_steps: &'s [Step]) -> impl Iter
         all.iter().rposition(|step| matches!(step, Step::ClientAuth(_))),
         last(|step| matches!(step, Step::BasicAuth(_))),
         last(|step| matches!(step, Step::Jwt(_))),
+        last(|step| matches!(step, Step::Oidc(_))),
         last(|step| matches!(step, Step::ApiKey(_))),
     ];
     let of_kinds = of_kinds.into_iter().flatten().filter(move |position| Some(*position) != last_any);
@@ -148,6 +151,7 @@ fn source_of(placeholder: &Placeholder) -> Source<'_> {
         | Placeholder::TlsVersion
         | Placeholder::TlsClient(_)
         | Placeholder::TlsJa4
+        | Placeholder::Geo(_)
         | Placeholder::ProxyAuthority
         | Placeholder::ProxyUniqueId
         | Placeholder::ResponseHeader(_)
@@ -164,9 +168,14 @@ fn source_of(placeholder: &Placeholder) -> Source<'_> {
 fn fields_of_log_in(step: &Step) -> Vec<&str> {
     match step {
         Step::Jwt(Some(jwt)) => jwt.headers.iter().map(|header| header.name.as_str()).collect(),
+        Step::Oidc(Some(oidc)) => {
+            let of_claims = oidc.headers.iter().map(|header| header.name.as_str());
+            of_claims.chain(oidc.access_token.as_deref()).chain(oidc.id_token.as_deref()).collect()
+        }
         Step::ApiKey(Some(auth)) => auth.header.iter().map(String::as_str).collect(),
         Step::AuthAny(Some(any)) => any.ways.iter().flat_map(fields_of_log_in).collect(),
         Step::Jwt(None)
+        | Step::Oidc(None)
         | Step::ApiKey(None)
         | Step::AuthAny(None)
         | Step::BasicAuth(_)
@@ -196,7 +205,7 @@ fn is_felt(passed: &Step, moved: &Step) -> bool {
         // Whoever is refused, or counted, in front of it is so no more.
         Step::Cors(_) => refuses(passed),
         Step::Csrf(_) | Step::RateLimit(_) | Step::ConcurrencyLimit(_) => refuses(passed),
-        Step::BasicAuth(_) | Step::Jwt(_) | Step::ApiKey(_) | Step::AuthAny(_) | Step::ClientAuth(_) => {
+        Step::BasicAuth(_) | Step::Jwt(_) | Step::Oidc(_) | Step::ApiKey(_) | Step::AuthAny(_) | Step::ClientAuth(_) => {
             refuses(passed) || changes_log_in(passed, moved)
         }
         Step::RequestHeader(_)
@@ -216,6 +225,7 @@ fn refuses(step: &Step) -> bool {
         | Step::Csrf(_)
         | Step::BasicAuth(_)
         | Step::Jwt(_)
+        | Step::Oidc(_)
         | Step::ApiKey(_)
         | Step::AuthAny(_)
         | Step::ClientAuth(_)
@@ -251,6 +261,7 @@ fn changes_log_in(step: &Step, log_in: &Step) -> bool {
         | Step::Csrf(_)
         | Step::BasicAuth(_)
         | Step::Jwt(_)
+        | Step::Oidc(_)
         | Step::ApiKey(_)
         | Step::AuthAny(_)
         | Step::ClientAuth(_)
@@ -262,6 +273,7 @@ fn changes_log_in(step: &Step, log_in: &Step) -> bool {
 fn writes_credentials(header: &HeaderStep, log_in: &Step) -> bool {
     let looked_at: Vec<&str> = match log_in {
         Step::BasicAuth(_) => vec!["authorization"],
+        Step::Oidc(_) => vec!["cookie"],
         Step::Jwt(Some(jwt)) => jwt.places.iter().filter_map(field_of_place).collect(),
         Step::ApiKey(Some(auth)) => auth.places.iter().filter_map(field_of_key).collect(),
         Step::AuthAny(Some(any)) => return any.ways.iter().any(|way| writes_credentials(header, way)),
@@ -309,6 +321,7 @@ fn is_off(step: &Step) -> bool {
         step,
         Step::BasicAuth(None)
             | Step::Jwt(None)
+            | Step::Oidc(None)
             | Step::ApiKey(None)
             | Step::AuthAny(None)
             | Step::Csrf(None)

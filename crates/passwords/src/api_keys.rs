@@ -127,8 +127,8 @@ impl fmt::Display for ApiKeyFault {
 }
 
 impl ApiKeys {
-    /// The lines of a file: `name:hash`, and perhaps `:expires=` with a date behind it. Empty lines and those that begin
-    /// with `#` mean nothing. Gives the first faults when there is any: a file counts as a whole or not at all.
+    /// The lines of a file: `name:hash`, and perhaps `:expires=` with a date behind it. Empty lines and those that
+    /// begin with `#` mean nothing. Gives the first faults when there is any: a file counts as a whole or not at all.
     pub fn parse(bytes: &[u8]) -> Result<ApiKeys, Vec<LineFault<ApiKeyFault>>> {
         let whole = |fault| vec![LineFault { line: 0, fault }];
         if bytes.len() as u64 > FILE_BYTES_MAX {

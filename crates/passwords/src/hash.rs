@@ -117,8 +117,8 @@ impl std::error::Error for HashFault {}
 pub struct NotVerified;
 
 impl PasswordHash {
-    /// Takes bcrypt (`$2a$`, `$2b$`, `$2y$`), Argon2id and Argon2i (`$argon2id$…`), SHA-crypt (`$5$`, `$6$`), and of weak
-    /// ones `$apr1$` and `{SHA}`.
+    /// Takes bcrypt (`$2a$`, `$2b$`, `$2y$`), Argon2id and Argon2i (`$argon2id$…`), SHA-crypt (`$5$`, `$6$`), and of
+    /// weak ones `$apr1$` and `{SHA}`.
     pub fn parse(text: &str) -> Result<PasswordHash, HashFault> {
         if text.len() > TEXT_BYTES_MAX {
             return Err(HashFault::Malformed("password"));

@@ -49,7 +49,7 @@ fn write_fixed<'a, S: Sock>(
     answer: &'a FixedAnswer,
     buffer: &'a mut Vec<u8>,
 ) -> Result<&'a [u8], Refusal> {
-    let context = context(around.connection, around.pool, &exchange.record, exchange.client_ip);
+    let context = context(around.connection, around.pool, &exchange.record, exchange.client_ip, exchange.hop.upgrade);
     let view = View { context: &context, request: &exchange.head, response: None };
     answer.write(view, &mut exchange.response, buffer)
 }

@@ -4,6 +4,7 @@
 //! snapshots to the next in `worker`; counters live on in `telemetry::Registry`, tickets and the internal CA in
 //! `certs::TlsProcessState`.
 
+use crate::auth::oidc::OidcShared;
 use crate::auth::{ApiKeyFiles, KeySets, UserFiles, Verifier};
 use crate::cached::CacheTier;
 use crate::challenges::Challenges;
@@ -14,6 +15,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+use tidegate_geo::Geo;
 use tidegate_limiting::{Quota, Rates, Tables, Taken, network};
 use tidegate_model::{PoolName, Rate};
 use tidegate_tables::Maps;
@@ -33,9 +35,13 @@ pub struct ProcessState {
     pub api_key_files: ApiKeyFiles,
     /// What every `map` has, of its source and changed since.
     pub maps: Maps,
+    /// What files of `geoip` know of addresses.
+    pub geo: Geo,
     pub verifier: Verifier,
     /// Keys that tokens are verified with.
     pub key_sets: KeySets,
+    /// Log-ins by OpenID Connect.
+    pub oidc: Arc<OidcShared>,
     /// Of orders for certificates that are open.
     pub challenges: Challenges,
     pub inquiries: Inquiries,
@@ -56,8 +62,10 @@ impl ProcessState {
             user_files: UserFiles::default(),
             api_key_files: ApiKeyFiles::default(),
             maps: Maps::default(),
+            geo: Geo::default(),
             verifier: Verifier::default(),
             key_sets: KeySets::default(),
+            oidc: Arc::default(),
             challenges: Challenges::default(),
             inquiries: Inquiries::default(),
             cache: CacheTier::new(),

@@ -164,13 +164,17 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         answer_refusal(exchange, around, refusal).await
     }
 
-    async fn answer(&mut self) -> Result<(), Failure> {
+    /// What needs no site to be refused.
+    #[inline]
+    fn check_arrival(&self) -> Result<(), Refusal> {
         if self.exchange.client_is_unclear {
-            return Box::pin(self.answer_refusal(Refusal::ClientUnclear)).await;
+            return Err(Refusal::ClientUnclear);
         }
-        if self.exchange.hop.upgrade.is_some()
-            && let Err(refusal) = check_upgrade(self.exchange)
-        {
+        if self.exchange.hop.upgrade.is_some() { check_upgrade(self.exchange) } else { Ok(()) }
+    }
+
+    async fn answer(&mut self) -> Result<(), Failure> {
+        if let Err(refusal) = self.check_arrival() {
             return Box::pin(self.answer_refusal(refusal)).await;
         }
         if self.may_be_challenge()
@@ -186,6 +190,11 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             Box::pin(settle_early(self.exchange, self.connection, &site)).await?;
         }
         site.compiled.identity.remove_claimed(&mut self.exchange.head.fields);
+        if let Some(log_ins) = &site.compiled.log_ins
+            && let Some(address) = self.meet_log_ins(log_ins)
+        {
+            return Box::pin(self.answer_log_in_address(log_ins, address)).await;
+        }
         if site.compiled.asks_for_claims {
             Box::pin(self.find_claims(&site)).await?;
         }
@@ -318,6 +327,8 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             ip: self.exchange.client_ip,
             certificate: connection.client_certificate.as_deref(),
             ja4: connection.ja4.as_deref(),
+            geo: connection.whereabouts(),
+            upgrade: self.exchange.hop.upgrade,
             maps: &connection.worker.process.maps,
             claims: None,
         }
@@ -370,7 +381,8 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
 
     fn choose_share(&self, split: &CompiledSplit) -> usize {
         if split.to.is_some() || split.by.is_some() {
-            let context = context(self.connection, None, &self.exchange.record, self.exchange.client_ip);
+            let context =
+                context(self.connection, None, &self.exchange.record, self.exchange.client_ip, self.exchange.hop.upgrade);
             let view = View { context: &context, request: &self.exchange.head, response: None };
             let mut key: Pooled<Vec<u8>> = Pooled::take();
             if let Some(to) = &split.to {
@@ -535,11 +547,14 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
     fn write_log_line(&self, duration_us: u64, response_bytes: u64) {
         let mut sender = self.connection.worker.access_log.borrow_mut();
         let Some(sender) = sender.as_mut().filter(|sender| sender.is_on()) else { return };
-        let Exchange { head, response, record, client_ip, .. } = &self.exchange;
+        let Exchange { head, response, record, client_ip, hop, .. } = &self.exchange;
         let bytes = &head.fields.bytes;
         let field = |id| head.fields.get(id).unwrap_or(b"");
-        let request_header =
-            |name: &str, found: &mut dyn FnMut(&[u8])| head.fields.all_named(name.as_bytes()).take(1).for_each(found);
+        let request_header = |name: &str, found: &mut dyn FnMut(&[u8])| match name {
+            // Its field was taken out, and stands there again where the request went on.
+            "upgrade" => hop.upgrade.into_iter().for_each(|protocol| found(protocol.of(bytes))),
+            name => head.fields.all_named(name.as_bytes()).take(1).for_each(found),
+        };
         let request_cookie = |name: &str, found: &mut dyn FnMut(&[u8])| {
             cookie_value(&head.fields, name.as_bytes()).into_iter().for_each(found);
         };
@@ -552,7 +567,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         let own = self.route_log().filter(|log| log.has_fields());
         let own_fields = |see: &mut dyn FnMut(&str, &[u8])| {
             let Some(own) = own else { return };
-            let context = context(self.connection, self.way.pool.as_deref(), record, *client_ip);
+            let context = context(self.connection, self.way.pool.as_deref(), record, *client_ip, hop.upgrade);
             let mut rendered: Pooled<Vec<u8>> = Pooled::take();
             own.each_field(View { context: &context, request: head, response: Some(response) }, &mut rendered, see);
         };

@@ -3,6 +3,7 @@
 //! keeps the parts it began with. What outlives a snapshot is in `state`. Certificates and addresses are found by
 //! the caller (`control`).
 
+use crate::auth::oidc::{OidcShared, ProviderState};
 use crate::auth::{ApiKeyFiles, ApiKeyList, IssuerKeys, KeySets, UserFiles, UserList};
 use crate::cached::{CacheTier, RouteCache};
 use crate::files::SendFolder;
@@ -20,8 +21,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_limiting::Tables;
 use tidegate_middleware::{
-    CompiledCompress, CompiledLog, CompiledStep, ErrorPages, HeaderNameRules, IdentityFields, Scope, TrailerRules, api_key_of,
-    basic_auth_of, changes_response, compile_steps, has_limits, jwt_of, key_parameters,
+    CompiledCompress, CompiledLog, CompiledStep, ErrorPages, HeaderNameRules, IdentityFields, OidcOfSite, Scope, TrailerRules,
+    api_key_of, basic_auth_of, changes_response, compile_steps, compiled_oidc_of, has_limits, jwt_of, key_parameters,
 };
 use tidegate_model::listening::{
     Answering, ListenerProtocol, Listening, listening_shared, passthrough_name, proxy_protocol_from, redirect_site, site_name,
@@ -134,6 +135,8 @@ pub struct CompiledSite {
     pub takes_early_data: bool,
     /// What only the site may say of a client, and no client of itself.
     pub identity: IdentityFields,
+    /// Of a site where `oidc` stands anywhere.
+    pub log_ins: Option<Box<LogInsOfSite>>,
     /// Of a site whose certificates are obtained on demand: how long a handshake waits for one.
     pub on_demand_wait: Option<Duration>,
     /// How upstreams are told of clients' certificates, if they are.
@@ -141,6 +144,21 @@ pub struct CompiledSite {
     pub needs_ja4: bool,
     /// By worker. The same ones for the same name, whatever else changes.
     pub counters: Vec<Arc<SiteCounters>>,
+}
+
+/// The log-ins of a site, whichever route asks for them.
+pub struct LogInsOfSite {
+    pub steps: Box<OidcOfSite>,
+    /// Of each.
+    pub providers: Box<[Arc<ProviderState>]>,
+}
+
+impl LogInsOfSite {
+    fn new(site: &Site, shared: &OidcShared) -> Option<Box<LogInsOfSite>> {
+        let steps = OidcOfSite::of(site.all_steps())?;
+        let providers = steps.all().iter().map(|step| shared.provider(step, Instant::now())).collect();
+        Some(Box::new(LogInsOfSite { steps, providers }))
+    }
 }
 
 /// What one worker counts a site's requests in.
@@ -241,6 +259,8 @@ pub struct CompiledRoute {
     pub site: Arc<str>,
     /// For a route with a `basic-auth`.
     pub users: Option<Arc<UserList>>,
+    /// For a route with an `oidc`: who logs people in.
+    pub oidc: Option<Arc<ProviderState>>,
     /// For a route with a `jwt`: the keys of its issuers, in their order.
     pub issuers: Box<[Arc<IssuerKeys>]>,
     /// For a route with an `api-key`.
@@ -309,6 +329,8 @@ pub struct Parts<'a> {
     pub api_key_files: &'a ApiKeyFiles,
     /// Where the keys of issuers are found.
     pub key_sets: &'a KeySets,
+    /// Where providers of log-ins are found.
+    pub oidc: &'a OidcShared,
     /// Sites need a set of counters for each.
     pub workers: usize,
 }
@@ -327,7 +349,7 @@ pub fn compile(configuration: &Configuration, parts: Parts<'_>) -> Result<Compil
     let counters = |site: &str, routes: &[Route]| {
         (0..workers).map(|worker| Arc::new(SiteCounters::new(parts.registry, worker, site, routes))).collect()
     };
-    let lists = (parts.user_files, parts.api_key_files, parts.key_sets);
+    let lists = (parts.user_files, parts.api_key_files, parts.key_sets, parts.oidc);
     let given = (parts.cache, parts.limits, lists);
     let changed_sites = delta.sites.changed.iter().zip(parts.site_tls);
     let compile = |site: &Site, tls| compile_site(site, tls, &slots, &counters, given).map(Arc::new);
@@ -476,6 +498,7 @@ fn compile_site(
         tls,
         takes_early_data: site.tls.early_data,
         identity,
+        log_ins: LogInsOfSite::new(site, lists.3),
         on_demand_wait: site.tls.on_demand.as_ref().map(|on_demand| on_demand.wait),
         tells_client_certificate,
         needs_ja4: site.has_placeholder(&Placeholder::TlsJa4) || site.matches_ja4(),
@@ -484,7 +507,7 @@ fn compile_site(
 }
 
 /// Where those are found who may log in.
-type Lists<'a> = (&'a UserFiles, &'a ApiKeyFiles, &'a KeySets);
+type Lists<'a> = (&'a UserFiles, &'a ApiKeyFiles, &'a KeySets, &'a OidcShared);
 
 /// What a route is compiled with.
 struct RouteGiven<'a> {
@@ -498,7 +521,7 @@ struct RouteGiven<'a> {
 }
 
 fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute, CompileFault> {
-    let RouteGiven { site, name, pools, tier, limits, lists: (user_files, api_key_files, key_sets), identity } = given;
+    let RouteGiven { site, name, pools, tier, limits, lists: (user_files, api_key_files, key_sets, oidc), identity } = given;
     let fault = |error: &dyn fmt::Display| CompileFault(format!("site {name}: {error}"));
     // What makes a route the same one after a change is which requests it takes.
     let counts = |step: &Step| matches!(step, Step::RateLimit(_) | Step::ConcurrencyLimit(_));
@@ -533,6 +556,7 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
         site: (*name).clone(),
         users: users.map_err(|error| fault(&error))?,
         issuers: keys.map_err(|error| fault(&error))?,
+        oidc: compiled_oidc_of(&steps).map(|step| oidc.provider(step, Instant::now())),
         api_keys: api_keys.map_err(|error| fault(&error))?,
         key_parameters: key_parameters(&site.steps, &route.steps),
         trailers: TrailerRules::new(site.steps.iter().chain(&route.steps), options.pass_on.unwrap_or_default(), identity),

@@ -9,11 +9,12 @@ use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tidegate_balancing::hash_bytes;
 use tidegate_exchange::{BodyLength, BodyReader, Exchange, Pooled, Record};
-use tidegate_middleware::{Context, View, apply_response, render_text};
+use tidegate_middleware::{Context, OidcOfRequest, View, apply_response, render_text};
 use tidegate_model::Balance;
 use tidegate_transport::Sock;
 use tidegate_upstream::pool::WorkerPool;
-use tidegate_wire::head::{Fields, RequestHead};
+use tidegate_wire::Span;
+use tidegate_wire::head::{Fields, HeaderId, RequestHead, ResponseHead};
 
 /// What surrounds an exchange.
 pub struct Surroundings<'a, S: Sock> {
@@ -34,13 +35,20 @@ impl<S: Sock> Copy for Surroundings<'_, S> {}
 impl<'a, S: Sock> Surroundings<'a, S> {
     /// What steps and templates know besides the heads.
     pub fn context(self, exchange: &'a Exchange<'_, S>) -> Context<'a> {
-        context(self.connection, self.pool, &exchange.record, exchange.client_ip)
+        context(self.connection, self.pool, &exchange.record, exchange.client_ip, exchange.hop.upgrade)
     }
 
     /// Applies what changes the response.
     pub fn run_response_steps(self, exchange: &mut Exchange<'_, S>) {
+        self.run_steps_of_route(exchange);
+        if let Some(oidc) = &exchange.oidc {
+            set_session_cookies(oidc, &mut exchange.response);
+        }
+    }
+
+    fn run_steps_of_route(self, exchange: &mut Exchange<'_, S>) {
         let Some(route) = self.route.filter(|route| route.changes_response) else { return };
-        let context = context(self.connection, self.pool, &exchange.record, exchange.client_ip);
+        let context = context(self.connection, self.pool, &exchange.record, exchange.client_ip, exchange.hop.upgrade);
         let mut scratch = self.connection.worker.scratch.borrow_mut();
         // What the proxy has refused, or an upstream failed at; a limit that is only tried out refuses nothing.
         let is_own_error = exchange.record.is_refused;
@@ -71,12 +79,25 @@ impl<'a, S: Sock> Surroundings<'a, S> {
     }
 }
 
+/// Behind the steps, so that none removes a session that the provider has just renewed. Shared caches keep no answer
+/// with `Set-Cookie` of ours.
+#[cold]
+fn set_session_cookies(oidc: &OidcOfRequest, response: &mut ResponseHead) {
+    for value in &oidc.set_cookies {
+        response.fields.push(b"set-cookie", value.as_bytes());
+    }
+    if !oidc.set_cookies.is_empty() && !response.fields.has(HeaderId::CacheControl) {
+        response.fields.push(b"cache-control", b"private");
+    }
+}
+
 /// What steps and templates know besides the heads.
 pub fn context<'a, S: Sock>(
     connection: &'a Connection<S>,
     pool: Option<&'a WorkerPool<S>>,
     record: &'a Record,
     client_ip: IpAddr,
+    upgrade: Option<Span>,
 ) -> Context<'a> {
     let upstream = pool.zip(record.upstream.as_ref());
     Context {
@@ -98,6 +119,8 @@ pub fn context<'a, S: Sock>(
         since_start: connection.worker.process.since_start(record.started),
         asked_path: record.matched_path,
         asked_query: record.query,
+        upgrade,
+        geo: connection.whereabouts(),
         maps: &connection.worker.process.maps,
     }
 }

@@ -1,6 +1,7 @@
 //! What one thread of the data plane knows: the snapshot that is valid, its listeners, its counters, and what its tasks
 //! share. Workers share nothing that is written per request. The loop that accepts and obeys is `run`.
 
+use crate::auth::oidc::OpenedSessions;
 use crate::busy::BusyMeter;
 use crate::listeners::Listeners;
 use crate::process_state::ProcessState;
@@ -39,6 +40,8 @@ pub struct Worker<S: Sock> {
     pub scratch: RefCell<Scratch>,
     /// What `jwt` has verified lately.
     pub tokens: RefCell<VerifiedTokens>,
+    /// What `oidc` has opened lately.
+    pub sessions: RefCell<OpenedSessions>,
     pub recent: RecentRequests<S>,
     pub gates: EventGates,
     /// Requests that the cache makes for itself.
@@ -87,6 +90,7 @@ impl<S: Sock> Worker<S> {
             busy: BusyMeter::default(),
             scratch: RefCell::default(),
             tokens: RefCell::default(),
+            sessions: RefCell::default(),
             recent: RecentRequests::default(),
             gates: EventGates {
                 refused: EventGate::new(EVENTS_PER_SECOND),

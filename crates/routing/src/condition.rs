@@ -9,7 +9,10 @@ use crate::text_test::TextTest;
 use ipnet::IpNet;
 use std::net::IpAddr;
 use tidegate_access::{Claims, is_met};
-use tidegate_model::{ClaimRequirement, ClientCertificatePart, Condition, ConditionKind, Field, HostPattern, MatchLine, Scheme};
+use tidegate_geo::Whereabouts;
+use tidegate_model::{
+    ClaimRequirement, ClientCertificatePart, Condition, ConditionKind, Field, GeoTest, HostPattern, MatchLine, Scheme,
+};
 use tidegate_tables::Maps;
 use tidegate_wire::ClientCertificate;
 use tidegate_wire::head::RequestHead;
@@ -31,6 +34,10 @@ pub struct RequestFacts<'a> {
     pub client_certificate: Option<&'a ClientCertificate>,
     /// What its handshake tells of it. `None` in plain text.
     pub ja4: Option<&'a str>,
+    /// The protocol that the client asks to switch to; its field is no longer in the head.
+    pub upgrade: Option<&'a [u8]>,
+    /// What is known of the client's address.
+    pub geo: Whereabouts<'a>,
     pub maps: &'a Maps,
     /// What the token says that was verified, where anybody asks.
     pub claims: Option<&'a Claims>,
@@ -65,6 +72,8 @@ impl<'a> RequestFacts<'a> {
             client_ip,
             client_certificate: None,
             ja4: None,
+            upgrade: None,
+            geo: Whereabouts::none(),
             maps: Maps::none(),
             claims: None,
         }
@@ -85,6 +94,9 @@ enum KindTest {
         name: Box<[u8]>,
         value: TextTest,
     },
+    /// `header="Upgrade: websocket"`, on a connection of HTTP/1.1 or on a stream of HTTP/2. Names of protocols have no
+    /// case (RFC 9110 section 7.8).
+    Upgrade(TextTest),
     Query {
         name: Box<[u8]>,
         value: TextTest,
@@ -103,6 +115,7 @@ enum KindTest {
     Ja4(Box<[TextTest]>),
     Map(MapTest),
     Claim(Box<ClaimRequirement>),
+    Geo(GeoTest),
     /// Any of the lines, each with all its conditions.
     Any(Box<[Line]>),
 }
@@ -116,6 +129,7 @@ impl ConditionTest {
         let kind = match &condition.kind {
             ConditionKind::Method(names) => KindTest::Method(names.iter().map(|name| name.as_bytes().into()).collect()),
             ConditionKind::Path(patterns) => KindTest::Path(patterns.iter().map(PathTest::new).collect::<Result<_, _>>()?),
+            ConditionKind::Header(field) if field.name == "upgrade" => KindTest::Upgrade(TextTest::without_case(&field.value)?),
             ConditionKind::Header(field) => named(field).map(|(name, value)| KindTest::Header { name, value })?,
             ConditionKind::Query(field) => named(field).map(|(name, value)| KindTest::Query { name, value })?,
             ConditionKind::Cookie(field) => named(field).map(|(name, value)| KindTest::Cookie { name, value })?,
@@ -126,6 +140,7 @@ impl ConditionTest {
                 KindTest::ClientCertificate { part: *part, value: TextTest::new(value)? }
             }
             ConditionKind::Ja4(patterns) => KindTest::Ja4(patterns.iter().map(TextTest::new).collect::<Result<_, _>>()?),
+            ConditionKind::Geo(test) => KindTest::Geo(test.clone()),
             ConditionKind::Map(field) => KindTest::Map(MapTest::new(field)?),
             ConditionKind::Claim(requirement) => KindTest::Claim(Box::new(requirement.clone())),
             ConditionKind::Any(lines) => {
@@ -147,6 +162,7 @@ impl ConditionTest {
             KindTest::Method(names) => names.iter().any(|name| **name == *head.method_name()),
             KindTest::Path(patterns) => patterns.iter().any(|pattern| pattern.fits(facts.path)),
             KindTest::Header { name, value } => head.fields.all_named(name).any(|field| value.fits(field)),
+            KindTest::Upgrade(value) => facts.upgrade.is_some_and(|protocol| value.fits(&protocol.to_ascii_lowercase())),
             KindTest::Query { name, value } => facts.query.is_some_and(|query| parameter_fits(query, name, value)),
             KindTest::Cookie { name, value } => cookie_fits(&head.fields, name, value),
             KindTest::Client(networks) => {
@@ -160,12 +176,18 @@ impl ConditionTest {
                 Some(certificate) => certificate_fits(certificate, *part, value)?,
             },
             KindTest::Ja4(patterns) => facts.ja4.is_some_and(|ja4| patterns.iter().any(|pattern| pattern.fits(ja4.as_bytes()))),
+            KindTest::Geo(test) => is_at(test, facts),
             KindTest::Map(test) => test.holds(facts),
             KindTest::Claim(requirement) => facts.claims.is_some_and(|claims| is_met(requirement, claims)),
             KindTest::Any(lines) => any_truth(lines, facts)?,
         };
         Some(fits != self.negated)
     }
+}
+
+/// Whether the client's address is in one of the places. What is not known is the empty one.
+pub fn is_at(GeoTest { field, values }: &GeoTest, facts: &RequestFacts<'_>) -> bool {
+    facts.geo.see(facts.client_ip, *field, |known| values.iter().any(|value| value == known))
 }
 
 /// The conditions that all have to hold.

@@ -8,6 +8,7 @@ use crate::{RequestFacts, RouteId, Router, Routes, SiteId};
 use std::net::IpAddr;
 use std::sync::Arc;
 use tidegate_access::Claims;
+use tidegate_geo::Whereabouts;
 use tidegate_model::listening::site_name;
 use tidegate_model::{CipherName, ClientAuth, PathPolicy, Scheme, Site, TlsVersion};
 use tidegate_tables::Maps;
@@ -53,6 +54,9 @@ pub struct Sender<'a> {
     pub certificate: Option<&'a ClientCertificate>,
     /// What its handshake tells of it, where something asks for that.
     pub ja4: Option<&'a str>,
+    pub geo: Whereabouts<'a>,
+    /// Where its head says which protocol the client asks to switch to.
+    pub upgrade: Option<Span>,
     /// What conditions on a `map` look up in.
     pub maps: &'a Maps,
     /// What the token says that was verified, where a condition is about it.
@@ -167,8 +171,15 @@ impl<'a> Sender<'a> {
     /// What its request is matched by, as it stands now.
     #[inline]
     pub fn facts(self, head: &'a RequestHead) -> RequestFacts<'a> {
-        let Sender { certificate, ja4, maps, claims, scheme, ip } = self;
-        RequestFacts { client_certificate: certificate, ja4, maps, claims, ..RequestFacts::of(head, scheme, ip) }
+        RequestFacts {
+            client_certificate: self.certificate,
+            ja4: self.ja4,
+            upgrade: self.upgrade.map(|protocol| protocol.of(&head.fields.bytes)),
+            geo: self.geo,
+            maps: self.maps,
+            claims: self.claims,
+            ..RequestFacts::of(head, self.scheme, self.ip)
+        }
     }
 }
 

@@ -21,7 +21,7 @@ mod text_test;
 mod tests;
 
 pub use client_certificate::client_certificate_text;
-pub use condition::{Conditions, RequestFacts};
+pub use condition::{Conditions, RequestFacts, is_at};
 pub use cookie::{cookie_value, cookie_values};
 pub use hosts::{Greeting, Router, Taker};
 pub use map_test::{MapTest, host_of};

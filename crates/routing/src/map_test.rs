@@ -74,6 +74,8 @@ fn push_key(key: &Template, facts: &RequestFacts<'_>, out: &mut Vec<u8>) {
             Placeholder::TlsClient(field) => {
                 out.extend_from_slice(client_certificate_text(facts.client_certificate, *field).as_bytes());
             }
+            Placeholder::Geo(field) => facts.geo.see(facts.client_ip, *field, |text| out.extend_from_slice(text.as_bytes())),
+            Placeholder::RequestHeader(name) if name == "upgrade" => out.extend_from_slice(facts.upgrade.unwrap_or_default()),
             Placeholder::RequestHeader(name) => {
                 let between: &[u8] = if name == "cookie" { b"; " } else { b", " };
                 for (position, value) in head.fields.all_named(name.as_bytes()).enumerate() {

@@ -4,7 +4,7 @@
 
 use crate::path_test::as_in_requests;
 use regex_syntax::hir::literal::{Extractor, Seq};
-use tidegate_model::{EncodedSlashes, PathCase, PathParameters, PathPattern, PathPolicy, Slashes};
+use tidegate_model::{EncodedSlashes, PathCase, PathParameters, PathPattern, PathPolicy, Slashes, expression_parser};
 use tidegate_wire::path::{Normalised, normalise};
 
 /// The path is not to be answered.
@@ -144,7 +144,7 @@ pub fn never_fits(pattern: &PathPattern, policy: PathPolicy) -> Option<NeverFits
 
 /// The text that every match begins with; none where that can be several.
 fn beginning(regex: &str) -> impl Iterator<Item = Vec<u8>> {
-    let hir = regex_syntax::parse(regex).ok();
+    let hir = expression_parser().parse(regex).ok();
     let literals = hir.map(|hir| Extractor::new().extract(&hir));
     literals.as_ref().and_then(Seq::longest_common_prefix).map(<[u8]>::to_vec).into_iter()
 }

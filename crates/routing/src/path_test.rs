@@ -1,7 +1,7 @@
 //! One path pattern, tested alone: the meaning that `path_table` must keep when it looks many patterns up at once.
 
 use regex::bytes::Regex;
-use tidegate_model::PathPattern;
+use tidegate_model::{PathPattern, expression};
 use tidegate_wire::path::{Normalised, normalise};
 
 #[derive(Debug)]
@@ -17,7 +17,7 @@ impl PathTest {
         Ok(match pattern {
             PathPattern::Exact(text) => PathTest::Exact(as_in_requests(text)),
             PathPattern::Prefix(text) => PathTest::Prefix(as_in_requests(text)),
-            PathPattern::Regex(text) => PathTest::Regex(Regex::new(text)?),
+            PathPattern::Regex(text) => PathTest::Regex(expression(text).build()?),
         })
     }
 

@@ -127,7 +127,7 @@ mod tests {
         check("v=a.beta", "v", TextPattern::Suffix(".beta".into()), true);
         check("v=%31%32", "v", TextPattern::Regex("^[0-9]+$".into()), true);
         check("v=%31x", "v", TextPattern::Regex("^[0-9]+$".into()), false);
-        check("v=%FF", "v", TextPattern::Regex("^.$".into()), false);
+        check("v=%FF", "v", TextPattern::Regex("^.$".into()), true);
     }
 
     #[test]

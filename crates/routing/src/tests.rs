@@ -66,6 +66,8 @@ fn find_route(routes: &[Route], request: &Request) -> Option<u32> {
         client_ip: request.client_ip,
         client_certificate: None,
         ja4: None,
+        upgrade: None,
+        geo: tidegate_geo::Whereabouts::none(),
         maps: Maps::none(),
         claims: None,
     };
@@ -132,7 +134,7 @@ mod reader {
             // They come in plain text.
             ConditionKind::Ja4(_) => false,
             // There is none.
-            ConditionKind::Map(_) | ConditionKind::Claim(_) => false,
+            ConditionKind::Map(_) | ConditionKind::Geo(_) | ConditionKind::Claim(_) => false,
             ConditionKind::Any(lines) => any_line(lines, request),
         }
     }
@@ -184,7 +186,7 @@ mod reader {
     }
 
     fn regex(text: &str) -> Regex {
-        Regex::new(text).expect("the patterns of the test compile")
+        tidegate_model::expression(text).build().expect("the patterns of the test compile")
     }
 }
 
@@ -377,6 +379,8 @@ fn explain_says_why_each_other_route_was_not_taken() {
         client_ip: IpAddr::from([192, 0, 2, 1]),
         client_certificate: None,
         ja4: None,
+        upgrade: None,
+        geo: tidegate_geo::Whereabouts::none(),
         maps: Maps::none(),
         claims: None,
     };

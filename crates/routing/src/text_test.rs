@@ -2,7 +2,7 @@
 //! encoding.
 
 use regex::bytes::Regex;
-use tidegate_model::TextPattern;
+use tidegate_model::{TextPattern, expression};
 
 #[derive(Debug)]
 pub(crate) enum TextTest {
@@ -20,7 +20,19 @@ impl TextTest {
             TextPattern::Exact(text) => TextTest::Exact(text.as_bytes().into()),
             TextPattern::Prefix(text) => TextTest::Prefix(text.as_bytes().into()),
             TextPattern::Suffix(text) => TextTest::Suffix(text.as_bytes().into()),
-            TextPattern::Regex(text) => TextTest::Regex(Regex::new(text)?),
+            TextPattern::Regex(text) => TextTest::Regex(expression(text).build()?),
+        })
+    }
+
+    /// For values that are in small letters.
+    pub(crate) fn without_case(pattern: &TextPattern) -> Result<TextTest, regex::Error> {
+        let small = |text: &str| text.to_ascii_lowercase().into_bytes().into();
+        Ok(match pattern {
+            TextPattern::Present => TextTest::Present,
+            TextPattern::Exact(text) => TextTest::Exact(small(text)),
+            TextPattern::Prefix(text) => TextTest::Prefix(small(text)),
+            TextPattern::Suffix(text) => TextTest::Suffix(small(text)),
+            TextPattern::Regex(text) => TextTest::Regex(expression(text).case_insensitive(true).build()?),
         })
     }
 

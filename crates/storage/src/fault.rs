@@ -136,7 +136,8 @@ impl Problem {
         }
     }
 
-    pub(crate) fn is_transient(&self) -> bool {
+    /// Whether the store may answer in a moment, and nothing is wrong with this one value.
+    pub fn is_transient(&self) -> bool {
         match self {
             Problem::Io { is_transient, .. } => *is_transient,
             Problem::Silent { .. } | Problem::Unreachable { .. } | Problem::ServerSilent { .. } => true,

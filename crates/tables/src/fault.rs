@@ -66,6 +66,8 @@ pub enum RowFault {
     },
     TooManyChanged,
     ChangedTooLarge,
+    /// Of a row that was kept: what became of it is said in words of another version.
+    Unknown,
 }
 
 impl RowFault {
@@ -88,6 +90,9 @@ impl RowFault {
                 "use a regular expression, as in `~^/a/.*/b$`; for a text that has such a `*` in it, write `\\` in front"
             }
             RowFault::InsideNetwork(_) => "write the network, or the address alone",
+            RowFault::Regex(why) if why.starts_with("Unicode not allowed") => {
+                "expressions compare bytes; a part that is to compare characters is written `(?u:…)`, as in `(?u:[à-ü])`"
+            }
             RowFault::Regex(_) => "for a text that begins with `~`, write `\\` in front",
             RowFault::RegexesTooLarge | RowFault::TooManyRegexes => {
                 "write rows with a beginning (`/a/*`) or an end (`*.a`) instead"
@@ -101,6 +106,7 @@ impl RowFault {
             RowFault::TooManyChanged | RowFault::ChangedTooLarge => {
                 "take the changed rows over into the file, and drop them here"
             }
+            RowFault::Unknown => "run the same version on all hosts, or drop the row",
         }
     }
 }
@@ -135,11 +141,13 @@ impl fmt::Display for RowFault {
                 write!(f, "the value has `${number}`, and the expression {groups} group{}", if *groups == 1 { "" } else { "s" })
             }
             RowFault::Dollar => f.write_str("`$` in the value is followed by the number of a group"),
+            RowFault::Twice { first: 0, key } => write!(f, "the key `{key}` is changed twice"),
             RowFault::Twice { first, key } => write!(f, "the key `{key}` stands in line {first} as well"),
             RowFault::TooManyChanged => write!(f, "{CHANGED_ROWS_MAX} rows are changed already"),
             RowFault::ChangedTooLarge => {
                 write!(f, "the changed rows would be larger than {} KiB together", CHANGED_BYTES_MAX >> 10)
             }
+            RowFault::Unknown => f.write_str("another version wrote it"),
         }
     }
 }

@@ -21,7 +21,7 @@ pub use csv::{read_csv, write_record};
 pub use fault::{LineFault, RowFault};
 pub use map::{Map, Value};
 pub use maps::{MapSet, Maps};
-pub use overlay::{ChangedRow, Overlay, OverlayFault};
+pub use overlay::{ChangedRow, Overlay, OverlayFault, UnfitRow};
 pub use pattern::{Kind, Pattern};
 pub use table::{Row, Table, TableDraft};
 

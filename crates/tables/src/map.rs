@@ -2,8 +2,8 @@
 //! are asked. Exact keys first, then the smallest network, the longest beginning, the longest end, and the first
 //! regular expression; a changed row takes the place of the source's of the same key, wherever that stands.
 
-use crate::fault::{LineFault, RowFault};
-use crate::overlay::{Overlay, spelled};
+use crate::fault::RowFault;
+use crate::overlay::{ChangedRow, Overlay, UnfitRow, spelled};
 use crate::pattern::Kind;
 use crate::regexes::Filled;
 use crate::table::{Row, Table};
@@ -20,6 +20,8 @@ pub struct Map {
     overlay: Arc<Overlay>,
     /// What the overlay is looked up in; none without a changed row.
     changed: Option<Arc<Table>>,
+    /// Changed rows that do not fit beside the others, by key.
+    left_out: Arc<[UnfitRow]>,
 }
 
 /// What a key has, or what all others have.
@@ -32,7 +34,7 @@ pub enum Value<'m> {
 
 impl Map {
     pub fn new(settings: MapSettings, source: Arc<Table>) -> Map {
-        Map { settings, source, overlay: Arc::default(), changed: None }
+        Map { settings, source, overlay: Arc::default(), changed: None, left_out: Arc::default() }
     }
 
     /// With other rows of its source.
@@ -40,16 +42,34 @@ impl Map {
         Map { source, ..self.clone() }
     }
 
-    /// With other changed rows. Those that cannot be put together are not taken.
-    pub fn with_overlay(&self, overlay: Arc<Overlay>) -> Result<Map, RowFault> {
-        let changed = if overlay.is_empty() {
-            None
-        } else {
-            let table = overlay.table(self.settings.ignores_case);
-            let first = |faults: Vec<LineFault>| faults.into_iter().next().map_or(RowFault::NotText, |first| first.fault);
-            Some(Arc::new(table.map_err(first)?))
+    /// With other changed rows, spelled as this map has them. Rows that do not fit beside the others are as if they had
+    /// not been changed, and are among the [`unfit`](Self::unfit).
+    #[must_use]
+    pub fn with_overlay(&self, overlay: Arc<Overlay>) -> Map {
+        let (changed, left_out) = match overlay.len() {
+            0 => (None, Vec::new()),
+            _ => {
+                let (table, left_out) = overlay.table(self.settings.ignores_case);
+                (Some(Arc::new(table)), left_out)
+            }
         };
-        Ok(Map { overlay, changed, ..self.clone() })
+        Map { overlay, changed, left_out: left_out.into(), ..self.clone() }
+    }
+
+    /// What became of the row of that key, if it was changed and counts.
+    pub fn changed_row(&self, key: &str) -> Option<&ChangedRow> {
+        let is_left_out = self.left_out.binary_search_by(|row| row.key.as_deref().cmp(&Some(key))).is_ok();
+        self.overlay.row(key).filter(|_| !is_left_out)
+    }
+
+    /// Changed rows that count, by key.
+    pub fn changed_rows(&self) -> impl Iterator<Item = (&str, &ChangedRow)> {
+        self.overlay.rows().filter(|(key, _)| self.changed_row(key).is_some())
+    }
+
+    /// Changed rows that do not count, and why.
+    pub fn unfit(&self) -> impl Iterator<Item = &UnfitRow> {
+        self.left_out.iter().chain(self.overlay.unread())
     }
 
     pub fn name(&self) -> &str {
@@ -82,7 +102,7 @@ impl Map {
 
     /// Changed rows whose key has another row in the source than when they were changed.
     pub fn hiding_newer(&self) -> impl Iterator<Item = &str> {
-        self.overlay.rows().filter(|(key, row)| self.source_value(key) != row.over.as_deref()).map(|(key, _)| key)
+        self.changed_rows().filter(|(key, row)| self.source_value(key) != row.over.as_deref()).map(|(key, _)| key)
     }
 
     /// The value of the row that has the key; `None` where there is no row, whatever the default.

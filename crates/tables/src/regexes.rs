@@ -3,7 +3,8 @@
 
 use crate::REGEXES_MAX;
 use crate::fault::RowFault;
-use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+use regex::bytes::{Regex, RegexSet};
+use tidegate_model::{expression, expressions};
 
 #[derive(Debug, Default)]
 pub(crate) struct Regexes {
@@ -41,7 +42,7 @@ pub(crate) struct ReadRegex {
 
 impl ReadRegex {
     pub fn new(pattern: &str, value: &str, ignores_case: bool, offset: u32) -> Result<ReadRegex, RowFault> {
-        let compiled = RegexBuilder::new(pattern).case_insensitive(ignores_case).build();
+        let compiled = expression(pattern).case_insensitive(ignores_case).build();
         let regex = compiled.map_err(|error| RowFault::Regex(in_one_line(&error)))?;
         let parts = value_parts(value, regex.captures_len() - 1)?;
         let is_filled = parts.iter().any(|part| matches!(part, ValuePart::Group(_))) || value.contains('$');
@@ -58,8 +59,7 @@ impl Regexes {
         if rows.len() > REGEXES_MAX {
             return Err(RowFault::TooManyRegexes);
         }
-        let patterns = rows.iter().map(|row| &*row.pattern);
-        let set = RegexSetBuilder::new(patterns).case_insensitive(ignores_case).build().map_err(|_| RowFault::RegexesTooLarge)?;
+        let set = together(&rows, ignores_case).map_err(|_| RowFault::RegexesTooLarge)?;
         Ok(Regexes { set: Some(set), rows: rows.into_iter().map(|row| row.row).collect() })
     }
 
@@ -72,6 +72,26 @@ impl Regexes {
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.rows)
     }
+}
+
+/// How many of the first can be compiled together, if that is not all.
+pub(crate) fn that_fit(rows: &[ReadRegex], ignores_case: bool) -> Option<usize> {
+    if together(rows, ignores_case).is_ok() {
+        return None;
+    }
+    let (mut fit, mut too_many) = (0, rows.len());
+    while too_many - fit > 1 {
+        let middle = fit.midpoint(too_many);
+        match together(&rows[..middle], ignores_case) {
+            Ok(_) => fit = middle,
+            Err(_) => too_many = middle,
+        }
+    }
+    Some(fit)
+}
+
+fn together(rows: &[ReadRegex], ignores_case: bool) -> Result<RegexSet, regex::Error> {
+    expressions(rows.iter().map(|row| &*row.pattern)).case_insensitive(ignores_case).build()
 }
 
 impl RegexRow {

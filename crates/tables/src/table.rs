@@ -5,7 +5,7 @@ use crate::csv::read_csv;
 use crate::fault::{FAULTS_MAX, LineFault, RowFault};
 use crate::networks::Networks;
 use crate::pattern::{Kind, Pattern, check_value};
-use crate::regexes::{Filled, ReadRegex, Regexes};
+use crate::regexes::{self, Filled, ReadRegex, Regexes};
 use crate::slots::{Slots, hash_of};
 use crate::{FILE_BYTES_MAX, LENGTHS_MAX, ROWS_MAX};
 use ipnet::IpNet;
@@ -212,6 +212,11 @@ impl TableDraft {
         self.texts.extend_from_slice(value_bytes);
         self.rows.push((offset, line as u32));
         Ok(())
+    }
+
+    /// How many of the expressions can be compiled together, if that is not all.
+    pub(crate) fn regexes_that_fit(&self) -> Option<usize> {
+        regexes::that_fit(&self.regexes, self.ignores_case)
     }
 
     /// All rows together. What can only be said of them together is wrong here: keys that stand twice.

@@ -1,6 +1,8 @@
 //! Files of rows, what is wrong with them, and what keys come to; against a map that looks at its rows one by one.
 
-use crate::{ChangedRow, Kind, LineFault, Map, Overlay, Pattern, RowFault, Table, TableDraft, Value, read_csv, write_record};
+use crate::{
+    ChangedRow, Kind, LineFault, Map, Overlay, OverlayFault, Pattern, RowFault, Table, TableDraft, Value, read_csv, write_record,
+};
 use std::sync::Arc;
 use tidegate_model::{MapSettings, MapSource, Template};
 
@@ -174,8 +176,9 @@ fn changed_rows_stand_above_those_of_the_source() {
         for (written, value) in changes {
             overlay.set(written, to(*value), false).expect("a row of the test");
         }
-        assert_eq!(Overlay::read(&overlay.write()), Ok(overlay.clone()));
-        let known = map(source, None, false).with_overlay(Arc::new(overlay)).expect("changed rows of the test");
+        assert_eq!(Overlay::read(overlay.write().as_bytes(), false), Ok(overlay.clone()));
+        let known = map(source, None, false).with_overlay(Arc::new(overlay));
+        assert_eq!(known.unfit().count(), 0);
         assert_eq!(text(known.find(key.as_bytes()), key).as_deref(), expected, "{key} with {changes:?}");
     };
     check(&[("/a", Some("new"))], "/a", Some("new"));
@@ -213,7 +216,65 @@ fn changed_rows_are_bounded_and_dropped_by_their_keys() {
     let value = "\"".repeat(4000);
     let fitted = (0..1000).take_while(|number| large.set(&number.to_string(), to(Some(&value)), false).is_ok()).count();
     assert!(fitted > 50 && large.write().len() <= crate::CHANGED_BYTES_MAX + 100, "{fitted} {}", large.write().len());
-    assert_eq!(Overlay::read("# another\n"), Err(crate::overlay::OverlayFault::OtherVersion));
+}
+
+#[test]
+fn what_cannot_be_a_row_here_is_named_and_kept_and_harms_no_other() {
+    const HEADING: &str = "# changed rows of a map, version 1\n";
+    let read = |text: &str, ignores_case| Overlay::read(text.as_bytes(), ignores_case).expect("it is of this version");
+    let check = |lines: &str, ignores_case: bool, counting: &[&str], unfit: &[(Option<&str>, RowFault)]| {
+        let overlay = read(&format!("{HEADING}{lines}"), ignores_case);
+        let rows: Vec<&str> = overlay.rows().map(|(key, _)| key).collect();
+        assert_eq!(rows, counting, "{lines}");
+        let named: Vec<_> = overlay.unread().map(|row| (row.key.as_deref(), row.fault.clone())).collect();
+        assert_eq!(named, unfit, "{lines}");
+        assert_eq!(read(&overlay.write(), ignores_case), overlay, "{lines}");
+        for line in lines.lines() {
+            assert!(ignores_case || overlay.write().contains(line), "{line} in {}", overlay.write());
+        }
+    };
+    let twice = RowFault::Twice { first: 0, key: "a".into() };
+    check("\"a\",\"=1\",\"-\"\n", false, &["a"], &[]);
+    check("\"a\",\"=1\",\"-\"\nx\n\"b\",\"-\",\"-\"\n", false, &["a", "b"], &[(Some("x"), RowFault::Fields(1))]);
+    check("\"a\nb\n\"c\",\"=1\",\"-\"\n", false, &["c"], &[(None, RowFault::QuoteOpen), (Some("b"), RowFault::Fields(1))]);
+    check("\"a\",\"?1\",\"-\"\n", false, &[], &[(Some("a"), RowFault::Unknown)]);
+    check("\"~(\",\"=1\",\"-\"\n", false, &[], &[(Some("~("), RowFault::Regex("unclosed group".into()))]);
+    check("\"A\",\"=1\",\"-\"\n\"a\",\"=2\",\"-\"\n", false, &["A", "a"], &[]);
+    check("\"A\",\"=1\",\"-\"\n\"a\",\"=2\",\"-\"\n", true, &["a"], &[(Some("a"), twice)]);
+    let mut overlay = read(&format!("{HEADING}\"~(\",\"=1\",\"-\"\n\"a\",\"=1\",\"-\"\n"), false);
+    assert!(overlay.drop_row("~(") && !overlay.drop_row("~(") && overlay.drop_row("a") && overlay.is_empty());
+    assert_eq!(overlay, Overlay::default());
+    let fault = |bytes: &[u8]| Overlay::read(bytes, false).err();
+    assert_eq!(fault(b"# another\n"), Some(OverlayFault::OtherVersion));
+    assert_eq!(fault(b"# changed rows of a map, version 10\n"), Some(OverlayFault::OtherVersion));
+    assert_eq!(fault(b"# changed rows of a map, version 1\n\xff"), Some(OverlayFault::NotText));
+}
+
+#[test]
+fn rows_that_do_not_fit_together_are_left_out_one_by_one() {
+    let large = |letter: char| format!("~^(?:{letter}{{1000}}){{200}}$");
+    let mut overlay = Overlay::default();
+    for letter in 'a'..='h' {
+        overlay.set(&large(letter), to(Some("x")), false).expect("each is small enough");
+    }
+    overlay.set("/a", to(Some("new")), false).expect("a row");
+    let known = map(&[("/a", "old")], None, false).with_overlay(Arc::new(overlay));
+    let unfit: Vec<&str> = known.unfit().filter_map(|row| row.key.as_deref()).collect();
+    assert!(!unfit.is_empty() && unfit.len() < 8, "{unfit:?}");
+    let last = large('h');
+    assert!(unfit.contains(&&*last) && known.unfit().all(|row| row.fault == RowFault::RegexesTooLarge));
+    assert_eq!((known.changed_rows().count(), known.changed_row(&last)), (9 - unfit.len(), None));
+    assert_eq!(text(known.find(b"/a"), "/a").as_deref(), Some("new"));
+    let first = "a".repeat(200_000);
+    assert_eq!(text(known.find(first.as_bytes()), &first).as_deref(), Some("x"));
+
+    let mut overlay = Overlay::default();
+    for number in 0..=crate::LENGTHS_MAX {
+        overlay.set(&format!("{}*", "a".repeat(number + 1)), to(Some("x")), false).expect("each alone");
+    }
+    let known = map(&[], None, false).with_overlay(Arc::new(overlay));
+    let faults: Vec<&RowFault> = known.unfit().map(|row| &row.fault).collect();
+    assert_eq!((faults, known.changed_rows().count()), (vec![&RowFault::TooManyLengths], crate::LENGTHS_MAX));
 }
 
 #[test]
@@ -287,6 +348,11 @@ fn no_bytes_make_the_reader_panic_and_what_it_reads_is_read_again() {
         if let Ok(table) = Table::read(bytes, true) {
             table.rows().for_each(|row| assert!(table.row(row.kind, row.key).is_some()));
         }
-        let _ = std::str::from_utf8(bytes).map(Overlay::read);
+        for ignores_case in [false, true] {
+            let mut kept = b"# changed rows of a map, version 1\n".to_vec();
+            kept.extend_from_slice(bytes);
+            let Ok(overlay) = Overlay::read(&kept, ignores_case) else { continue };
+            assert_eq!(Overlay::read(overlay.write().as_bytes(), ignores_case), Ok(overlay));
+        }
     });
 }

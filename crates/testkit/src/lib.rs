@@ -18,6 +18,8 @@ pub mod head;
 pub mod http2;
 pub mod lasting;
 pub mod load;
+pub mod mmdb;
+pub mod openid;
 pub mod pattern;
 pub mod pebble;
 pub mod ports;

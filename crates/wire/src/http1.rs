@@ -7,7 +7,7 @@ mod framing;
 mod target;
 
 pub use framing::{
-    BodyFraming, content_length, expects_continue, has_token, keep_alive_request, keep_alive_response,
+    BodyFraming, asked_switch, content_length, expects_continue, has_token, keep_alive_request, keep_alive_response,
     keep_alive_timeout_seconds, request_framing, response_framing, state_length_once, switched_protocol, upgrade_protocol,
 };
 pub use target::{append_origin_form, origin_form_at};

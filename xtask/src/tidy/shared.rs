@@ -20,6 +20,7 @@ const CRATES: &[&str] = &[
     "exchange",
     "fastcgi",
     "files",
+    "geo",
     "limiting",
     "message",
     "middleware",

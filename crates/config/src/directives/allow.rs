@@ -1,22 +1,23 @@
 //! `allow` and `deny`: which clients are answered.
 
 use crate::diagnostics::Diagnostic;
-use crate::directives::matching;
+use crate::directives::{geoip, matching};
 use crate::forms::parse_network;
 use crate::forms::show_network;
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::patterns::show_text;
+use crate::presets::named_networks;
 use crate::reading::Read;
 use crate::table::{Argument, Kind, Place, Repeat};
 use crate::written_line::Writer;
 use ipnet::IpNet;
-use tidegate_model::{AccessRule, Field, Step, TextPattern};
+use tidegate_model::{AccessRule, Field, GeoField, Step, TextPattern};
 
 const ARGUMENTS: &[Argument] = &[Argument::one_or_more(
     "network",
     Kind::Text("a network, as in `\"10.0.0.0/8\"`, an address, or `all`"),
-    "Networks and addresses; `all` is everybody; `map:NAME` and `map:NAME=pattern` are requests for which a `map` has a row, or a value that fits.",
+    "Networks and addresses; `all` is everybody; `preset:NAME` and `file:PATH` are lists, as in `trusted-proxies`; `country:DE`, `continent:EU` and `asn:64500` are places and networks by `geoip`; `map:NAME` and `map:NAME=pattern` are requests for which a `map` has a row, or a value that fits.",
 )];
 
 const DETAILS: &str = "The first `allow` or `deny` of a site and its route, in the order written, that has the client's address, or names a `map` that has something for the request, decides. Who is named by none is refused \
@@ -65,7 +66,7 @@ fn lower_deny(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
 
 fn rule(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<AccessRule> {
     let errors_before = lowering.diagnostics.len();
-    let mut maps = Vec::new();
+    let (mut maps, mut places) = (Vec::new(), Vec::new());
     let mut networks = Vec::new();
     for text in line.read_arguments(lowering).into_iter().map(Read::text) {
         if text.value == "all" {
@@ -74,6 +75,14 @@ fn rule(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<AccessRule> {
         }
         if let Some(map) = text.value.strip_prefix(MAP) {
             maps.extend(matching::map(lowering, &text, map));
+            continue;
+        }
+        if let Some((field, values)) = place(&text.value) {
+            places.extend(geoip::test(lowering, &text, field, values));
+            continue;
+        }
+        if let Some(named) = named_networks(lowering, &text) {
+            networks.extend(named);
             continue;
         }
         match parse_network(&text.value) {
@@ -87,11 +96,17 @@ fn rule(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<AccessRule> {
         lowering
             .report(Diagnostic::error("too-many-networks", line.location(), message).help("join those that lie side by side"));
     }
-    let is_good = !lowering.has_errors_since(errors_before) && !(networks.is_empty() && maps.is_empty());
-    is_good.then_some(AccessRule { networks, maps })
+    let is_good = !lowering.has_errors_since(errors_before) && !(networks.is_empty() && maps.is_empty() && places.is_empty());
+    is_good.then_some(AccessRule { networks, maps, places })
 }
 
-pub fn write(line: &mut Writer, AccessRule { networks, maps }: &AccessRule) {
+/// `country:DE`
+fn place(text: &str) -> Option<(GeoField, &str)> {
+    let (name, values) = text.split_once(':')?;
+    Some((geoip::field_named(name)?, values))
+}
+
+pub fn write(line: &mut Writer, AccessRule { networks, maps, places }: &AccessRule) {
     for one in networks {
         line.argument(show_network(one));
     }
@@ -100,5 +115,8 @@ pub fn write(line: &mut Writer, AccessRule { networks, maps }: &AccessRule) {
             TextPattern::Present => line.argument(format_args!("{MAP}{name}")),
             pattern => line.argument(format_args!("{MAP}{name}={}", show_text(pattern))),
         };
+    }
+    for test in places {
+        line.argument(format_args!("{}:{}", test.field.name(), geoip::show_values(test)));
     }
 }

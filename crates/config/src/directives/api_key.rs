@@ -91,7 +91,7 @@ pub static KEY: Directive = Directive {
     ..Directive::PLAIN
 };
 
-/// It stands in each refusal.
+/// The longest realm: it stands in each refusal.
 const REALM_BYTES_MAX: usize = 200;
 /// Fields that say something else to everybody.
 const NOT_FOR_NAMES: [&str; 3] = ["authorization", "cookie", "host"];

@@ -7,7 +7,7 @@ use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::reading::Read;
 use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
-use crate::written_line::Writer;
+use crate::written_line::{Writer, quoted};
 use tidegate_model::{AuthUsers, BasicAuth, Secret, Step};
 use tidegate_passwords::{PasswordHash, UserFault, Users};
 
@@ -50,6 +50,16 @@ pub static BASIC_AUTH: Directive = Directive {
               credentials, `allow`, `deny` and limits by client come before it, wherever they stand; all else comes behind it.\n\n\
               Names and passwords are sent with each request and not hidden by anything but TLS.",
     default: "nobody is asked",
+    said_otherwise: &[
+        (
+            &["users", "user", "basicauth_users", "auth_users"],
+            "users stand in the block, a line each, as in `basic-auth { user \"alice\" \"$2y$12$GhvMmNVjRW29ulnudl.LbuAnUtN/LRfe1JsBm1Xu6LE3059z5Tr8m\" }`",
+        ),
+        (
+            &["usersFile", "user_file", "htpasswd", "path"],
+            "the file of users is `file=`, as in `basic-auth file=\"/etc/tidegate/htpasswd\"`",
+        ),
+    ],
     example: "basic-auth realm=\"Staff\" {\n    user \"alice\" \"$2y$12$GhvMmNVjRW29ulnudl.LbuAnUtN/LRfe1JsBm1Xu6LE3059z5Tr8m\"\n}",
     lower: Lower::Step(lower),
     ..Directive::PLAIN
@@ -75,7 +85,30 @@ pub static USER: Directive = Directive {
 /// The longest realm: it stands in each refusal.
 const REALM_BYTES_MAX: usize = 200;
 
+/// A name and a hash on the line itself.
+fn users_on_the_line(lowering: &mut Lowering<'_>, line: &Line<'_>) -> bool {
+    let written = line.written_arguments();
+    let name = match &written[..] {
+        [name, _, ..] => name.as_str(),
+        [both] if both.split_once(':').is_some_and(|(_, hash)| hash.starts_with(['$', '{'])) => {
+            both.split_once(':').map_or("", |(name, _)| name)
+        }
+        _ => return false,
+    };
+    let values: Vec<Location> =
+        line.arguments().skip(usize::from(written.len() > 1)).map(|value| value.location.clone()).collect();
+    let help = format!("write `basic-auth {{ user {} \"…\" }}`, with the hash in the place of `…`", quoted(&shortened(name)));
+    line.refuse_whole::<()>(lowering, "users stand in the block of `basic-auth`, a line each", help);
+    if let Some(last) = lowering.diagnostics.last_mut() {
+        last.hidden.extend(values);
+    }
+    true
+}
+
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
+    if users_on_the_line(lowering, line) {
+        return None;
+    }
     let errors_before = lowering.diagnostics.len();
     let is_off = match line.read_argument(lowering, 0) {
         Some(Read::Text(text)) => {

@@ -53,6 +53,21 @@ pub static CORS: Directive = Directive {
               `origins=\"*\"` with credentials would let every page of the web act for your users, and is refused: list the origins.",
     default: "answers say nothing, and browsers keep other origins' pages from reading them",
     example: "cors origins=\"https://app.example.com\" methods=\"GET,POST\" credentials=#true max-age=\"10m\"",
+    said_otherwise: &[
+        (
+            &["allow_origin", "allow_origin_string_match", "allowed_origins", "accessControlAllowOriginList", "origin"],
+            "origins are `origins=`, as in `cors origins=\"https://app.example.com\"`",
+        ),
+        (
+            &["allow_methods", "accessControlAllowMethods"],
+            "methods are `methods=`, as in `cors origins=\"https://app.example.com\" methods=\"GET,POST\"`",
+        ),
+        (
+            &["allow_headers", "accessControlAllowHeaders"],
+            "fields are `headers=`, as in `cors origins=\"https://app.example.com\" headers=\"X-A\"`",
+        ),
+        (&["allow_credentials"], "it is `credentials=`, as in `cors origins=\"https://app.example.com\" credentials=#true`"),
+    ],
     lower: Lower::Step(lower),
     ..Directive::PLAIN
 };

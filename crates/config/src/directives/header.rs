@@ -10,7 +10,7 @@ use crate::placeholders;
 use crate::reading::expect_text;
 use crate::syntax::{Entry, Literal, Value};
 use crate::table::{Argument, Block, Kind, Place, Property, Repeat, Stage};
-use crate::written_line::{Writer, quoted};
+use crate::written_line::{Writer, is_secret, quoted};
 use tidegate_model::{HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, Step, Template, TemplatePart};
 
 const PLACES: &[Place] = &[Place::Site, Place::Route];
@@ -136,6 +136,8 @@ enum Direction {
     Response,
 }
 
+const SIGN_IN_NAME: &str = "what is done with a field is no sign in front of its name";
+
 fn lower_response(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
     step(lowering, line, Direction::Response).map(Step::ResponseHeader)
 }
@@ -180,7 +182,7 @@ fn changes(lowering: &mut Lowering<'_>, line: &Line<'_>, direction: Direction) -
     let mut pairs = 0;
     for entry in line.node.entries.iter().filter(|entry| !is_condition(entry)) {
         let change = match (&entry.name, pending_name.take()) {
-            (None, Some(name)) => pair(lowering, name, &entry.value, direction),
+            (None, Some(name)) => pair(lowering, name, &entry.value, line, direction),
             (None, None) if pairs > 0 => continue,
             (None, None) => {
                 pending_name = Some(&entry.value);
@@ -207,6 +209,9 @@ fn value_missing(name: &Value, line: &Line<'_>) -> Diagnostic {
     let diagnostic =
         Diagnostic::error("missing-argument", name.location.clone(), format!("`{directive}` needs a value behind the name"));
     match &name.literal {
+        Literal::Text(text) if let Some(help) = signed(text, None, directive) => {
+            Diagnostic::error("bad-header", name.location.clone(), SIGN_IN_NAME).help(help)
+        }
         Literal::Text(text) if text.contains(':') => {
             let (field, value) = text.split_once(':').unwrap_or_default();
             diagnostic.help(format!(
@@ -220,9 +225,35 @@ fn value_missing(name: &Value, line: &Line<'_>) -> Diagnostic {
     }
 }
 
+/// What Caddy says by a sign in front of a name, as a line of ours.
+fn signed(name: &str, value: Option<&Value>, directive: &str) -> Option<String> {
+    let sign = name.chars().next().filter(|sign| matches!(sign, '-' | '+' | '?' | '>'))?;
+    let field = &name[1..];
+    if !is_token(field) {
+        return None;
+    }
+    let text = value.and_then(|value| match &value.literal {
+        Literal::Text(text) => Some(text.as_str()),
+        Literal::Integer(_) | Literal::Float(_) | Literal::Switch(_) | Literal::Null => None,
+    });
+    let text = text.map_or("…".to_owned(), |text| if is_secret(field) { "…".to_owned() } else { shortened(text).into_owned() });
+    let property = |word: &str| format!("write `{directive} {word}={}`", quoted(&format!("{field}: {text}")));
+    Some(match sign {
+        '-' => format!("write `{directive} remove={}`", quoted(field)),
+        '+' => property("add"),
+        '?' => property("default"),
+        _ => format!("write `{directive} {} {}`; fields are changed when the answer is there", quoted(field), quoted(&text)),
+    })
+}
+
 /// `"Name" "value"`
-fn pair(lowering: &mut Lowering<'_>, name: &Value, value: &Value, direction: Direction) -> Option<HeaderChange> {
+fn pair(lowering: &mut Lowering<'_>, name: &Value, value: &Value, line: &Line<'_>, direction: Direction) -> Option<HeaderChange> {
     let name_value = expect_text(lowering, name, "the name", "a header name")?;
+    if let Literal::Text(written) = &name.literal
+        && let Some(help) = signed(written, Some(value), line.directive.name)
+    {
+        return lowering.refuse(Diagnostic::error("bad-header", name.location.clone(), SIGN_IN_NAME).help(help));
+    }
     let text = placeholders::resolve_text(lowering, name_value);
     let value = expect_text(lowering, value, "the value", "a text")?;
     let template = placeholders::resolve_template(lowering, value, stage(direction), None);

@@ -99,7 +99,7 @@ pub static JWT_ISSUER: Directive = Directive {
 
 pub static REQUIRE: Directive = Directive {
     name: "require",
-    places: &[Place::Jwt],
+    places: &[Place::Jwt, Place::Oidc],
     repeat: Repeat::Many,
     arguments: &[Argument::one("claim", Kind::Text("a claim"), "Its name; of a nested one the names with dots between them.")],
     properties: &[
@@ -119,7 +119,7 @@ pub static REQUIRE: Directive = Directive {
 
 pub static JWT_HEADER: Directive = Directive {
     name: "header",
-    places: &[Place::Jwt],
+    places: &[Place::Jwt, Place::Oidc],
     repeat: Repeat::Many,
     arguments: &[Argument::one("name", Kind::Text("a header name"), "The field.")],
     properties: &[Property::once("claim", Kind::Text("a claim"), "What it says.")],
@@ -282,7 +282,7 @@ fn ca_file(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<PathBuf> {
 }
 
 /// Of what stands behind `http://`.
-fn is_this_machine(rest: &str) -> bool {
+pub fn is_this_machine(rest: &str) -> bool {
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host = match authority.strip_prefix('[') {
         Some(bracketed) => bracketed.split(']').next().unwrap_or_default(),
@@ -330,7 +330,7 @@ fn realm(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<String> {
     Some(text.value)
 }
 
-fn claim(lowering: &mut Lowering<'_>, line: &Line<'_>, property: &str) -> Option<String> {
+pub fn claim(lowering: &mut Lowering<'_>, line: &Line<'_>, property: &str) -> Option<String> {
     let text = line.text(lowering, property)?;
     checked_claim(lowering, text)
 }
@@ -343,7 +343,7 @@ fn checked_claim(lowering: &mut Lowering<'_>, text: Text) -> Option<String> {
     Some(text.value)
 }
 
-fn requirements(lowering: &mut Lowering<'_>, children: &[&Line<'_>]) -> Vec<ClaimRequirement> {
+pub fn requirements(lowering: &mut Lowering<'_>, children: &[&Line<'_>]) -> Vec<ClaimRequirement> {
     let mut requirements = Vec::new();
     for child in children {
         let claim = child.read_argument(lowering, 0).map(Read::text);
@@ -367,13 +367,12 @@ fn requirements(lowering: &mut Lowering<'_>, children: &[&Line<'_>]) -> Vec<Clai
     requirements
 }
 
-fn headers(lowering: &mut Lowering<'_>, children: &[&Line<'_>]) -> Vec<ClaimHeader> {
+pub fn headers(lowering: &mut Lowering<'_>, children: &[&Line<'_>]) -> Vec<ClaimHeader> {
     let mut headers: Vec<ClaimHeader> = Vec::new();
     for child in children {
         let name = child.read_argument(lowering, 0).map(Read::text);
         if child.property("claim").is_none() {
-            let diagnostic =
-                Diagnostic::error("missing-argument", child.location(), "a `header` of `jwt` says what a claim says");
+            let diagnostic = Diagnostic::error("missing-argument", child.location(), "a `header` here says what a claim says");
             lowering.report(diagnostic.help("for example `header \"X-User\" claim=\"sub\"`"));
         }
         let claim = claim(lowering, child, "claim");
@@ -432,9 +431,7 @@ pub fn write(line: &mut Writer, jwt: &Jwt) {
             write_issuer(line, issuer, |line, _| line);
         });
         lines.extend(requirements, write_requirement);
-        lines.extend(headers, |line, header| {
-            line.name("header").argument(&header.name).property("claim", &header.claim);
-        });
+        lines.extend(headers, write_header);
     });
 }
 
@@ -454,7 +451,11 @@ fn write_issuer<'w, 'f>(
     }
 }
 
-fn write_requirement(line: &mut Writer, requirement: &ClaimRequirement) {
+pub fn write_header(line: &mut Writer, header: &ClaimHeader) {
+    line.name("header").argument(&header.name).property("claim", &header.claim);
+}
+
+pub fn write_requirement(line: &mut Writer, requirement: &ClaimRequirement) {
     line.name("require").argument(&requirement.claim);
     match &requirement.test {
         ClaimTest::Present => line,

@@ -1,10 +1,11 @@
 //! `listener ":443" { … }`: options of one address that sites listen on.
 
-use crate::diagnostics::{Diagnostic, Location, not_available};
+use crate::diagnostics::{Diagnostic, Location};
 use crate::forms::{parse_listener_place, parse_network, show_network};
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::placeholders::Text;
+use crate::presets::named_networks;
 use crate::reading::Read;
 use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
 use crate::written_line::Lines;
@@ -35,10 +36,13 @@ pub static TRUSTED_PROXIES: Directive = Directive {
     arguments: &[Argument::one_or_more(
         "networks",
         NETWORK,
-        "Networks or addresses; `private` stands for all private and loopback ones.",
+        "Networks or addresses; `private` stands for all private and loopback ones, `preset:cloudflare` for those of a provider, `file:PATH` for those in a file.",
     )],
     summary: "Peers whose `X-Forwarded-For`, `-Proto`, `-Host` and `-Port` are believed.",
-    details: "From anyone else these fields are replaced. The client is the last address in `X-Forwarded-For` that is not trusted itself.",
+    details: "From anyone else these fields are replaced. The client is the last address in `X-Forwarded-For` that is not trusted itself.\n\n\
+              Lists that ship are those of `akamai` (Origin IP ACL), `cloudflare`, `cloudfront`, `fastly` and `google` (load balancers), each with the date and the address it is from; `tidegate check` says how old they are. \
+              A newer list, or one of anybody else, is a file with a network a line: `trusted-proxies \"file:cloudflare.txt\"`, read with the configuration. Both kinds stand in `allow`, `deny`, `match client=` and \
+              `accept-proxy-protocol` as well.",
     default: "none",
     example: "trusted-proxies \"10.0.0.0/8\" \"192.0.2.7\"",
     ..Directive::PLAIN
@@ -52,7 +56,7 @@ pub static ACCEPT_PROXY_PROTOCOL: Directive = Directive {
     properties: &[Property::many(
         "from",
         NETWORK,
-        "A network or an address; `private` stands for all private and loopback ones. At least one is needed.",
+        "A network or an address; `private` stands for all private and loopback ones, `preset:NAME` and `file:PATH` for lists. At least one is needed.",
     )],
     summary: "Peers that begin each connection with whose it is, by the PROXY protocol: load balancers.",
     details: "Versions 1 and 2, before TLS and before plain HTTP. The address in the header is the client's from then on: for limits, logs, `{client.ip}`, \
@@ -202,8 +206,8 @@ fn read_proxy_protocol(lowering: &mut Lowering<'_>, line: &Line<'_>, networks: &
 
 /// What one text names.
 fn read_networks(lowering: &mut Lowering<'_>, text: &Text, networks: &mut Vec<IpNet>) {
-    if text.value.starts_with("preset:") {
-        lowering.report(not_available(text.location.clone(), text.shown()));
+    if let Some(named) = named_networks(lowering, text) {
+        networks.extend(named);
         return;
     }
     if text.value == "private" {

@@ -1,12 +1,14 @@
 //! `match method="GET" header="X-Channel: beta*"`: conditions of a route beyond its path.
 
 use crate::diagnostics::Diagnostic;
+use crate::directives::geoip;
 use crate::directives::map::MapUse;
-use crate::forms::{is_token, parse_network, show_network};
+use crate::forms::{instead_of_connection, is_of_connection, is_token, parse_network, show_network};
 use crate::language::{Directive, Line};
 use crate::lowering::Lowering;
 use crate::patterns;
 use crate::placeholders::{self, Text};
+use crate::presets::named_networks;
 use crate::reading::expect_text;
 use crate::syntax::{Entry, Literal, Node};
 use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
@@ -30,7 +32,11 @@ pub static MATCH: Directive = Directive {
         condition("header", "`Name` or `Name: pattern`", "A header of the request that is there, or whose value fits."),
         condition("query", "`name` or `name=pattern`", "A parameter of the query."),
         condition("cookie", "`name` or `name=pattern`", "A cookie."),
-        condition("client", "networks, separated by commas", "The client's address is in any of these, as in `10.0.0.0/8`."),
+        condition(
+            "client",
+            "networks, separated by commas",
+            "The client's address is in any of these, as in `10.0.0.0/8`, `preset:NAME` or `file:PATH`.",
+        ),
         condition("host", "hosts, separated by commas", "Any of these hosts; `*.example.com` is one more label."),
         condition("scheme", "`http` or `https`", "How the client came in."),
         condition("client-subject", "a pattern", "The subject of the client's certificate, as `{tls.client.subject}` has it."),
@@ -41,6 +47,13 @@ pub static MATCH: Directive = Directive {
             "patterns, separated by commas",
             "What the handshake tells of the client's software, as `{tls.ja4}` has it.",
         ),
+        condition(
+            "country",
+            "countries, separated by commas",
+            "The client's address is in any of these, by `geoip`, as in `DE,AT`; `unknown` is where none is known.",
+        ),
+        condition("continent", "continents, separated by commas", "It is in any of these, as in `EU`."),
+        condition("asn", "numbers, separated by commas", "It is of any of these autonomous systems, as in `64500`."),
         condition("map", "`name` or `name=pattern`", "The `map` has a row of its key, or what it has fits."),
         condition(
             "claim",
@@ -53,12 +66,13 @@ pub static MATCH: Directive = Directive {
     details: "All conditions of one line have to hold; several lines are alternatives. A condition given twice on a line is required twice. \
               The bare word `not` turns round the condition behind it.\n\n\
               Patterns of values: `beta` exactly, `beta*` from the start, `*beta` at the end, `~b.ta` a regular expression anywhere.\n\n\
+              `header=\"Upgrade: websocket\"` fits the protocol that a request asks to switch to, whatever its case, over HTTP/1.1 and over HTTP/2 (RFC 8441) alike. Other fields of one connection \
+              (`Connection`, `TE` and their like) are taken out before and are an error here.\n\n\
               In the block of a line stand conditions that are made of others, to any depth up to 16: of an `any` one of the lines has to hold, of an `all` each, of a `not` none. They are \
               asked beside the conditions of the line itself.\n\n\
               `claim=` is about the token that `jwt` has verified; without one nothing of it holds. A route is looked for before its own steps run, so for a route it is the `jwt` of its **site** that counts, and the token is verified before. Whether the request may go on is still \
               decided by the `jwt` of the route that is taken.",
     example: "match method=\"GET,POST\" header=\"X-Channel: beta*\" not client=\"10.0.0.0/8\"",
-    reserved: &["country"],
     said_otherwise: &[
         (
             &["prefix", "path_prefix", "path_separated_prefix", "path_beg", "PathPrefix"],
@@ -233,10 +247,13 @@ fn lower_condition(lowering: &mut Lowering<'_>, name: &str, entry: &Entry) -> Op
         "ja4" => ja4(lowering, &text),
         "map" => map(lowering, &text, &text.value).map(ConditionKind::Map),
         "claim" => claim(lowering, &text),
-        "client" => each(lowering, &text, parse_network).map(ConditionKind::Client),
+        "client" => client(lowering, &text),
         "host" => each(lowering, &text, host).map(ConditionKind::Host),
         "scheme" => scheme(lowering, &text),
-        _ => client_certificate(lowering, name, &text),
+        _ => match geoip::field_named(name) {
+            Some(field) => geoip::test(lowering, &text, field, &text.value).map(ConditionKind::Geo),
+            None => client_certificate(lowering, name, &text),
+        },
     }
 }
 
@@ -269,6 +286,12 @@ fn header(lowering: &mut Lowering<'_>, text: &Text) -> Option<ConditionKind> {
     if !is_token(name) {
         let diagnostic = text.error("bad-header", format!("`{name}` is not a header name"));
         return lowering.refuse(diagnostic.help("write `Name` or `Name: pattern`"));
+    }
+    if is_of_connection(name) {
+        let message =
+            format!("`{name}` speaks of one connection and is taken out before conditions are looked at, so this never holds");
+        let diagnostic = text.error("field-of-connection", message);
+        return lowering.refuse(diagnostic.help(instead_of_connection(name, "`match header=\"Upgrade: websocket\"`")));
     }
     let value = text_pattern(lowering, text, pattern)?;
     Some(ConditionKind::Header(Field { name: name.to_ascii_lowercase(), value }))
@@ -395,6 +418,19 @@ pub fn warn_of_ja4(lowering: &mut Lowering<'_>, nodes: &[Node]) {
     }
 }
 
+fn client(lowering: &mut Lowering<'_>, text: &Text) -> Option<ConditionKind> {
+    let errors_before = lowering.diagnostics.len();
+    let mut networks = Vec::new();
+    for part in text.value.split(',').map(str::trim) {
+        let part = text.part_alone(part);
+        match named_networks(lowering, &part) {
+            Some(named) => networks.extend(named),
+            None => networks.extend(each(lowering, &part, parse_network).into_iter().flatten()),
+        }
+    }
+    (!lowering.has_errors_since(errors_before)).then_some(ConditionKind::Client(networks))
+}
+
 fn host(text: &str) -> Result<HostPattern, String> {
     match parse_host_pattern(text)? {
         HostPattern::Any => Err("a host is missing".into()),
@@ -458,6 +494,7 @@ pub fn write_condition(line: &mut Writer, Condition { negated, kind }: &Conditio
         ConditionKind::Scheme(scheme) => line.property("scheme", scheme.as_str()),
         ConditionKind::ClientCertificate { part, value } => line.property(part.name(), patterns::show_text(value)),
         ConditionKind::Ja4(texts) => line.property("ja4", joined(texts, patterns::show_text)),
+        ConditionKind::Geo(test) => line.property(test.field.name(), geoip::show_values(test)),
         ConditionKind::Map(field) => write_field(line, "map", field, "="),
         ConditionKind::Claim(claim) => write_claim(line, claim),
         // Written above.

@@ -63,6 +63,14 @@ fn lower(lowering: &mut Lowering<'_>, options: &mut RouteOptions, line: &Line<'_
         options.mirrors = Mirrors { are_off_before: true, named: Vec::new() };
         return;
     }
+    if let [path] = &line.written_arguments()[..]
+        && path.starts_with('/')
+    {
+        let help = "write where the copies go, as in `mirror \"10.0.0.9:8080\"`; the `internal` location of nginx is not needed"
+            .to_owned();
+        line.refuse_whole::<()>(lowering, "a copy goes to servers or a pool, and not to a path", help);
+        return;
+    }
     let errors_before = lowering.diagnostics.len();
     for child in line.children().iter().filter(|child| matches!(child.name.text.as_str(), "retry" | "hedge")) {
         let message = format!("`{}` does nothing here: a copy is sent once", child.name.text);

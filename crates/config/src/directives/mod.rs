@@ -26,6 +26,7 @@ pub mod error_page;
 pub mod failures;
 pub mod fastcgi;
 pub mod files;
+pub mod geoip;
 pub mod header;
 pub mod header_names;
 pub mod include;
@@ -38,6 +39,7 @@ pub mod matching;
 pub mod memory;
 pub mod mirror;
 mod nested_route;
+pub mod oidc;
 pub mod pass_on;
 pub mod path_policy;
 pub mod pem;
@@ -117,6 +119,7 @@ static ALL: &[&Directive] = &[
     &csrf::CSRF,
     &basic_auth::BASIC_AUTH,
     &jwt::JWT,
+    &oidc::OIDC,
     &api_key::API_KEY,
     &client_auth::CLIENT_AUTH,
     &auth_any::AUTH,
@@ -131,6 +134,7 @@ static ALL: &[&Directive] = &[
     &send_file::SEND_FILE,
     &log::ROUTE_LOG,
     &log::FIELD,
+    &geoip::GEOIP,
     &map::MAP,
     &map::ROW,
     &tcp::TCP,
@@ -191,6 +195,7 @@ static ALL: &[&Directive] = &[
     &jwt::JWT_ISSUER,
     &jwt::REQUIRE,
     &jwt::JWT_HEADER,
+    &oidc::PARAMETER,
     &api_key::KEY,
 ];
 
@@ -275,6 +280,8 @@ pub fn write_step(line: &mut Writer, step: &Step) {
         Step::BasicAuth(Some(auth)) => basic_auth::write(line, auth),
         Step::Jwt(None) => line.off("jwt"),
         Step::Jwt(Some(jwt)) => jwt::write(line, jwt),
+        Step::Oidc(None) => line.off("oidc"),
+        Step::Oidc(Some(oidc)) => oidc::write(line, oidc),
         Step::ApiKey(None) => line.off("api-key"),
         Step::ApiKey(Some(auth)) => api_key::write(line, auth),
         Step::AuthAny(None) => line.off("auth"),
@@ -358,6 +365,11 @@ pub mod tests {
             Place::Limits => format!("limits {{\n{example}\n}}\n{site}"),
             Place::Jwt => {
                 format!("site \"localhost\" {{ jwt jwks=\"keys.json\" issuer=\"me\" {{\n{example}\n}}; respond 200; }}")
+            }
+            Place::Oidc => {
+                format!(
+                    "site \"localhost\" {{ oidc issuer=\"https://idp.example.com\" client=\"me\" {{\n{example}\n}}; respond 200; }}"
+                )
             }
             Place::AuthAny if directive.name == "client-auth" => {
                 format!("site \"localhost\" {{ {asked}; auth any {{\n{example}\n}}; respond 200; }}")

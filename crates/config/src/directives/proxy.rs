@@ -49,6 +49,10 @@ pub static PROXY: Directive = Directive {
               The application is told the prefix in `X-Forwarded-Prefix`, behind that of a trusted proxy. `GET /app` is redirected to `/app/`, so that relative links lead into it. Links in pages are not changed, and neither is what a `rewrite` does undone.",
     example: "proxy \"10.0.0.4:8080\" \"10.0.0.5:8080\" {\n    balance \"least-conn\"\n}",
     lower: Lower::Terminal(lower),
+    said_otherwise: &[(
+        &["pool", "upstream", "backend", "cluster", "service", "to", "server", "url"],
+        "the pool or the servers stand behind `proxy`, as in `proxy \"app\"` or `proxy \"127.0.0.1:9000\"`",
+    )],
     ..Directive::PLAIN
 };
 
@@ -197,6 +201,9 @@ fn named(
             None if name.value.bytes().all(|byte| byte.is_ascii_digit()) => {
                 diagnostic.help(format!("a server needs a host, as in `127.0.0.1:{}`", shortened(name.shown())))
             }
+            None if name.value.starts_with('$') => diagnostic.help(
+                "no variable stands there: which pool is asked is looked up by `split to=\"{map.tenants}\"`, in a `map \"tenants\" key=\"{host}\" { row \"a.example\" \"app\" }`",
+            ),
             None => diagnostic.help(format!("an upstream address needs a port, as in `{}:8080`", shortened(name.shown()))),
         });
     };

@@ -25,10 +25,30 @@ pub static REDIRECT: Directive = Directive {
               400, `redirect_escapes_root`. Where all of it is what a `map` has, and that is nothing for this request, the answer is 404, `redirect_nowhere`.",
     example: "redirect \"https://new.example.com{uri}\" status=308",
     lower: Lower::Terminal(lower),
+    said_otherwise: &[
+        (
+            &["code", "permanent", "response_code", "statusCode"],
+            "the status is `status=`, as in `redirect \"https://example.com{uri}\" status=301`",
+        ),
+        (
+            &["to", "url", "location", "target", "destination"],
+            "where to stands behind `redirect`, as in `redirect \"https://example.com{uri}\"`",
+        ),
+    ],
     ..Directive::PLAIN
 };
 
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
+    // HAProxy says by a word what part of the URL is another one.
+    if let Some(part @ ("scheme" | "location" | "prefix")) = line.written_arguments().first().map(String::as_str) {
+        let help = match (part, line.written_arguments().get(1)) {
+            ("scheme", _) => "to HTTPS a site redirects without a word, as in `site \"example.com\" { respond 204 }`; else write `redirect \"https://{host}{uri}\" status=301`".to_owned(),
+            ("prefix", Some(to)) => format!("write `redirect {} status=301`", quoted(&format!("{}{{uri}}", shortened(to)))),
+            (_, Some(to)) => format!("write `redirect {} status=301`", quoted(&shortened(to))),
+            (_, None) => "write `redirect \"https://example.com{uri}\" status=301`".to_owned(),
+        };
+        return line.refuse_whole(lowering, "where a redirect leads is one text", help);
+    }
     if let [first, second, ..] = &line.written_arguments()[..] {
         let (status, to) = if first.parse::<u16>().is_ok() { (first, second) } else { (second, first) };
         let status = match status.as_str() {

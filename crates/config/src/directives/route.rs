@@ -67,6 +67,14 @@ impl RouteDraft {
         }
     }
 
+    /// Where the route sends its clients, when it does nothing else.
+    pub fn redirect(&self) -> Option<(&Template, &Location)> {
+        match (&self.terminal, &self.terminal_at) {
+            (Some(Terminal::Redirect { to, .. }), Some(at)) => Some((to, at)),
+            _ => None,
+        }
+    }
+
     /// A terminal step that stands directly in a site.
     pub fn of_site(terminal: Option<Terminal>, location: Location) -> RouteDraft {
         RouteDraft { terminal, terminal_at: Some(location.clone()), ..RouteDraft::new(location) }

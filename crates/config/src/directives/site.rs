@@ -14,7 +14,7 @@ use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::spans::WrittenAddress;
 use crate::table::{Argument, Block, Kind, Place, Repeat};
-use crate::{log_in, reachability, step_order, traefik_rule};
+use crate::{log_in, reachability, redirects, step_order, traefik_rule};
 use std::sync::Arc;
 use tidegate_model::{Route, RouteOptions, Scheme, Site, SiteAddress, Step};
 
@@ -83,6 +83,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     reachability::check_paths(lowering, &draft.routes, draft.options.path_policy.unwrap_or_default());
     reachability::check(lowering, &draft.routes);
     auth_any::check(lowering, line.children());
+    redirects::check(lowering, &draft.routes, &addresses, !draft.steps.is_empty());
     log_in::check(lowering, line.children());
     step_order::check(lowering, (&draft.options, &draft.steps), &draft.routes);
     check_limits(lowering, std::iter::once(&*draft.steps).chain(draft.routes.iter().map(|route| &*route.steps)));

@@ -31,6 +31,7 @@ pub static ROUTE_TIMEOUT: Directive = Directive {
     default: "as the pool says",
     example: "timeout first-byte=\"5s\" idle=\"30s\" total=\"60s\"",
     lower: Lower::Option(lower),
+    meant: "each time has its name, as in `timeout connect=\"5s\" first-byte=\"30s\" idle=\"60s\"`",
     said_otherwise: TIMES_OF_OTHERS,
     ..Directive::PLAIN
 };

@@ -106,6 +106,7 @@ impl<'l> Session<'l> {
             List::Pools => whole(&crate::directives::pool::POOL),
             List::Listeners => whole(&crate::directives::listener::LISTENER),
             List::Tcp => whole(&crate::directives::tcp::TCP),
+            List::Maps => whole(&crate::directives::map::MAP),
             List::Admin => whole(&crate::directives::admin::ADMIN),
             List::AccessLogs => whole(&crate::directives::access_log::ACCESS_LOG),
             List::Routes { site } => {
@@ -340,7 +341,7 @@ fn identified(target: &Target, value: &Value, is_there: bool) -> Value {
     let (member, identity) = match target {
         // One that has other addresses besides keeps them.
         Target::Site { address } if !is_there => ("addresses", Value::from(vec![address.clone()])),
-        Target::Pool { name } => ("name", name.clone().into()),
+        Target::Pool { name } | Target::Map { name } => ("name", name.clone().into()),
         Target::Server { address, .. } | Target::Listener { address } | Target::Tcp { address } | Target::Admin { address } => {
             ("address", address.clone().into())
         }

@@ -218,6 +218,7 @@ pub fn has_steps(place: Place) -> bool {
         | Place::Limits
         | Place::BasicAuth
         | Place::Jwt
+        | Place::Oidc
         | Place::ApiKey
         | Place::Match
         | Place::Conditions

@@ -75,6 +75,10 @@ pub enum Target {
     Tcp {
         address: String,
     },
+    /// Rows that are changed without a new generation are no part of it.
+    Map {
+        name: String,
+    },
     /// A place where metrics and the API are served.
     Admin {
         address: String,
@@ -103,6 +107,7 @@ pub enum List {
     },
     Listeners,
     Tcp,
+    Maps,
     Admin,
     AccessLogs,
 }

@@ -6,6 +6,7 @@ use crate::directives::LANGUAGE;
 use crate::directives::access_log::ACCESS_LOG;
 use crate::directives::admin::ADMIN;
 use crate::directives::listener::LISTENER;
+use crate::directives::map::MAP;
 use crate::directives::pool::POOL;
 use crate::directives::site::SITE;
 use crate::directives::tcp::TCP;
@@ -77,6 +78,7 @@ pub fn locate(tops: &[TopNode], spellings: Spellings<'_>, target: &Target) -> Re
         }
         Target::Listener { address } => whole(&LISTENER, named(tops, &LISTENER, address)),
         Target::Tcp { address } => whole(&TCP, named(tops, &TCP, address)),
+        Target::Map { name } => whole(&MAP, named(tops, &MAP, name)),
         Target::Admin { address } => whole(&ADMIN, named(tops, &ADMIN, address)),
         Target::AccessLog { target } => whole(&ACCESS_LOG, named(tops, &ACCESS_LOG, target)),
         Target::Top { directive } => {
@@ -140,6 +142,7 @@ pub fn not_found(tops: &[TopNode], target: &Target) -> EditError {
         Target::Pool { name } => ("pool", name, None),
         Target::Listener { address } => ("listener", address, None),
         Target::Tcp { address } => ("tcp", address, None),
+        Target::Map { name } => ("map", name, None),
         Target::Admin { address } => ("admin", address, None),
         Target::AccessLog { target } => ("access-log", target, None),
         Target::Top { directive } => ("directive", directive, None),
@@ -224,7 +227,7 @@ pub fn taken(
     }
     let holder = |name: &str| match directive.name {
         "site" => site(tops, spellings, name),
-        "pool" | "listener" | "admin" | "access-log" => named(tops, directive, name),
+        "pool" | "listener" | "map" | "admin" | "access-log" => named(tops, directive, name),
         _ => None,
     };
     let name = names.into_iter().find(|name| holder(name).is_some_and(|top| Some(top) != own))?;

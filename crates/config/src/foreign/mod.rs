@@ -1,14 +1,31 @@
-//! Files and lines of other proxies that were given to us: which proxy's they are, and where to read on. A file is only
-//! looked at when it was refused, so that what is right costs nothing. Single words of others are in `directives`, what
-//! tells a file by is in `signs`, what its first line would be here in `beginning`.
+//! Files and lines of other proxies that were given to us: which proxy's they are, what they begin with here, and where
+//! to read on. A file is only looked at when it was refused, so that what is right costs nothing. Single words of
+//! others are in `directives`. What tells whose a file is stands in `signs`; its shape is read by `braces`, `yaml` and
+//! `toml`, given a meaning by a file for each proxy, kept in `outline`, and written as lines of ours by `beginning`.
 
+mod apache;
 mod beginning;
+mod braces;
+mod caddy;
+mod caddy_json;
+mod envoy;
+mod haproxy;
+mod kubernetes;
+mod nginx;
+mod outline;
 mod signs;
+mod toml;
+mod traefik;
+mod tree;
+mod yaml;
 
-use crate::diagnostics::{Diagnostic, Location, Sources};
+use crate::diagnostics::{Diagnostic, Location, Sources, listed};
 use crate::language::Language;
 use crate::traefik_rule;
+use beginning::Beginning;
+use outline::Outline;
 use std::ops::Range;
+use tree::Tree;
 
 /// The proxy that a file is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +37,8 @@ pub enum Peer {
     CaddyJson,
     Traefik,
     TraefikLabels,
+    /// Kinds of Kubernetes that are of Traefik alone.
+    TraefikManifest,
     Envoy,
     Apache,
     Kubernetes,
@@ -40,6 +59,7 @@ impl Peer {
             Peer::CaddyJson => "a configuration of Caddy, as JSON",
             Peer::Traefik => "a configuration of Traefik",
             Peer::TraefikLabels => "a file with labels for Traefik",
+            Peer::TraefikManifest => "a manifest of Kubernetes for Traefik",
             Peer::Envoy => "a configuration of Envoy",
             Peer::Apache => "a configuration of Apache httpd",
             Peer::Kubernetes => "a manifest of Kubernetes",
@@ -56,7 +76,7 @@ impl Peer {
             Peer::Nginx => Some("docs/from-nginx.md"),
             Peer::HaProxy => Some("docs/from-haproxy.md"),
             Peer::Caddy | Peer::CaddyJson => Some("docs/from-caddy.md"),
-            Peer::Traefik | Peer::TraefikLabels => Some("docs/from-traefik.md"),
+            Peer::Traefik | Peer::TraefikLabels | Peer::TraefikManifest => Some("docs/from-traefik.md"),
             Peer::Envoy => Some("docs/from-envoy.md"),
             Peer::Apache | Peer::Kubernetes | Peer::Compose | Peer::Yaml | Peer::Toml | Peer::Json => None,
         }
@@ -94,8 +114,14 @@ pub struct Recognised {
     pub at: Range<usize>,
 }
 
-/// One diagnostic in the place of all others of a file that is another proxy's.
-pub fn of_whole_files(diagnostics: &mut Vec<Diagnostic>, sources: &Sources) {
+/// More of a line is not shown.
+const MARKED_BYTES_MAX: usize = 80;
+/// A head of a file tells as well as all of it.
+const READ_BYTES_MAX: usize = 1024 * 1024;
+
+/// One diagnostic in the place of all others of a file that is another proxy's. `accepts` is whether a text is a
+/// configuration without errors.
+pub fn of_whole_files(diagnostics: &mut Vec<Diagnostic>, sources: &Sources, accepts: &dyn Fn(&str) -> bool) {
     if !diagnostics.iter().any(Diagnostic::is_error) {
         return;
     }
@@ -104,14 +130,122 @@ pub fn of_whole_files(diagnostics: &mut Vec<Diagnostic>, sources: &Sources) {
         if !diagnostics.iter().any(is_refused) {
             continue;
         }
-        let text = &sources.file(file).text;
+        let text = head(&sources.file(file).text);
         let Some(Recognised { peer, at }) = signs::recognise(text) else { continue };
         diagnostics.retain(|fault| fault.primary.location.file != file);
-        let diagnostic = Diagnostic::error("other-proxy", Location { file, span: at }, format!("this is {}", peer.describe()))
-            .note(peer.note());
-        let help = format!("files of others are not read; here it begins with `{}`", beginning::of(peer, text));
-        diagnostics.push(diagnostic.help(help));
+        let line_end = text[at.start..].find('\n').map_or(text.len(), |length| at.start + length);
+        let end = boundary(text, at.end.min(at.start + MARKED_BYTES_MAX));
+        let location = Location { file, span: at.start..end };
+        // A file on one line may have all its secrets there.
+        let behind = Location { file, span: end..line_end };
+        let diagnostic = of_file(peer, text, location, accepts);
+        diagnostics.push(if end < at.end { diagnostic.hiding([behind]) } else { diagnostic });
     }
+}
+
+fn head(text: &str) -> &str {
+    &text[..boundary(text, READ_BYTES_MAX.min(text.len()))]
+}
+
+/// The last place that is no later and between two characters.
+fn boundary(text: &str, mut at: usize) -> usize {
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+fn of_file(peer: Peer, text: &str, location: Location, accepts: &dyn Fn(&str) -> bool) -> Diagnostic {
+    let inner = (peer == Peer::Kubernetes).then(|| within_manifest(text)).flatten();
+    let (message, peer, outline) = match &inner {
+        Some((inner, text)) => {
+            (format!("this is a ConfigMap of Kubernetes with {} in it", inner.describe()), *inner, outline(*inner, text))
+        }
+        None => (format!("this is {}", peer.describe()), peer, outline(peer, text)),
+    };
+    let beginning = beginning::of(&outline, accepts);
+    let guards = beginning.as_ref().map(|beginning| beginning.guards.clone()).unwrap_or_default();
+    let mut diagnostic = Diagnostic::error("other-proxy", location, message).note(peer.note());
+    if !guards.is_empty() {
+        let words: Vec<String> = guards.iter().map(|guard| format!("`{guard}`")).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let page = peer.page().unwrap_or("docs/steps-elsewhere.md");
+        let (keep, are) = if words.len() == 1 { ("keeps", "is") } else { ("keep", "are") };
+        diagnostic = diagnostic.note(format!(
+            "{} of this file {keep} others out, and {are} not in what is told below: {page} has the lines to add",
+            listed(&words, "and")
+        ));
+    }
+    diagnostic.help(match beginning {
+        Some(beginning) => begins(&beginning),
+        None => begins_nowhere(peer, &outline),
+    })
+}
+
+fn begins(beginning: &Beginning) -> String {
+    let lines: Vec<String> = beginning.lines.iter().map(|line| format!("`{line}`")).collect();
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let mut help = format!("files of others are not read; here it begins with {}", listed(&lines, "and"));
+    if beginning.is_name_open {
+        help.push_str(", with your name in the place of `example.com`");
+    }
+    match beginning.others {
+        0 => {}
+        1 => help.push_str("; one more site or port of the file follows"),
+        others => help.push_str(&format!("; {others} more sites and ports of the file follow")),
+    }
+    match beginning.routes_left_out {
+        0 => {}
+        1 => help.push_str("; one of its parts is left out"),
+        count => help.push_str(&format!("; {count} of its parts are left out")),
+    }
+    help
+}
+
+fn begins_nowhere(peer: Peer, outline: &Outline) -> String {
+    match (outline.without, peer.page()) {
+        (Some(why), Some(page)) => format!(
+            "files of others are not read, and what this one begins with here cannot be told: {why}. Both side by side: {page}"
+        ),
+        (Some(why), None) => format!("files of others are not read, and what this one begins with here cannot be told: {why}"),
+        (None, Some(page)) => format!("files of others are not read; what it says stands side by side with ours in {page}"),
+        (None, None) => "here a configuration is, for example, `site \"example.com\" { proxy \"127.0.0.1:9000\" }`".to_owned(),
+    }
+}
+
+fn outline(peer: Peer, text: &str) -> Outline {
+    match peer {
+        Peer::Nginx => nginx::outline(text),
+        Peer::HaProxy => haproxy::outline(text),
+        Peer::Caddy => caddy::outline(text),
+        Peer::CaddyJson => caddy_json::outline(text),
+        Peer::Traefik => traefik::outline(&if signs::has_flags(text) { vec![signs::of_flags(text)] } else { trees(text) }),
+        Peer::TraefikLabels => trees(text).first().map(traefik::of_compose).unwrap_or_default(),
+        Peer::TraefikManifest => traefik::of_manifests(&trees(text)),
+        Peer::Envoy => envoy::outline(&trees(text)),
+        Peer::Apache => apache::outline(text),
+        Peer::Kubernetes => kubernetes::outline(&trees(text)),
+        Peer::Compose | Peer::Yaml | Peer::Toml | Peer::Json => Outline::default(),
+    }
+}
+
+/// A file as trees, in whichever of the three forms it is.
+fn trees(text: &str) -> Vec<Tree> {
+    if text.trim_start().starts_with('{') {
+        return vec![tree::of_json(text)];
+    }
+    if signs::is_toml(text) { vec![toml::read(text)] } else { yaml::read(text) }
+}
+
+/// The configuration of a proxy that a ConfigMap holds.
+fn within_manifest(text: &str) -> Option<(Peer, String)> {
+    let manifests = yaml::read(text);
+    let maps = manifests.iter().filter(|tree| tree.get("kind").text() == Some("ConfigMap"));
+    let texts = maps.flat_map(|tree| tree.get("data").entries()).filter_map(|(_, value)| value.text());
+    texts
+        .filter_map(|text| Some((signs::recognise(text)?.peer, text)))
+        .find(|(peer, _)| peer.page().is_some())
+        .map(|(peer, text)| (peer, text.to_owned()))
 }
 
 /// A line that is no KDL is told of by its word where that is another proxy's: quotes are not what it lacks. The word
@@ -137,12 +271,24 @@ pub fn of_a_line(language: &Language, text: &str, fault: Diagnostic) -> Diagnost
         let mut words =
             rest.lines().next().unwrap_or_default().split(|c: char| c.is_whitespace() || matches!(c, ';' | '{' | '(' | '='));
         let word = words.next().unwrap_or_default();
-        if word.is_empty() || start > at || !language.places_of(word).is_empty() {
+        let behind = words.next().unwrap_or_default();
+        // What is a word of ours too is another's by the one behind it, unless that is a property.
+        let is_property =
+            !behind.is_empty() && rest[rest.find(behind).unwrap_or(0) + behind.len()..].trim_start().starts_with('=');
+        let said = match language.places_of(word).is_empty() {
+            true => language.said_otherwise(word, behind),
+            false if is_property => None,
+            false => language.said_of_both(word, behind),
+        };
+        if word.is_empty() || start > at {
             continue;
         }
-        if let Some(help) = language.said_otherwise(word, words.next().unwrap_or_default()) {
-            let location = Location { file, span: start..start + word.len() };
-            return Diagnostic::error("unknown-word", location, format!("unknown word `{word}`")).help(help);
+        if let Some(help) = said {
+            let is_ours = !language.places_of(word).is_empty();
+            let length = if is_ours { rest.find(behind).unwrap_or(0) + behind.len() } else { word.len() };
+            let location = Location { file, span: start..start + length };
+            let written = if is_ours { format!("{word} {behind}") } else { word.to_owned() };
+            return Diagnostic::error("unknown-word", location, format!("unknown word `{written}`")).help(help);
         }
     }
     fault

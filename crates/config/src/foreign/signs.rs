@@ -1,7 +1,8 @@
 //! What tells whose a file is: its shape, and words that only one proxy has. Several signs have to agree, so that a
 //! file of ours with a foreign word in it is told of by that word.
 
-use super::{Peer, Recognised};
+use super::tree::Tree;
+use super::{Peer, Recognised, braces};
 use std::ops::Range;
 
 /// A head of a file tells as well as all of it.
@@ -13,10 +14,11 @@ pub fn recognise(text: &str) -> Option<Recognised> {
         return None;
     }
     by_labels(&lines)
+        .or_else(|| by_flags(&lines))
         .or_else(|| json(text, &lines))
         .or_else(|| apache(&lines))
         .or_else(|| haproxy(&lines))
-        .or_else(|| nginx(&lines))
+        .or_else(|| nginx(text, &lines))
         .or_else(|| caddy(&lines))
         .or_else(|| toml(&lines))
         .or_else(|| yaml(text, &lines))
@@ -73,18 +75,69 @@ fn by_labels(lines: &[TextLine<'_>]) -> Option<Recognised> {
     lines.iter().find(is_label).map(|line| line.is(Peer::TraefikLabels))
 }
 
+/// Flags of a command line, which are the other way to write the static configuration of Traefik.
+fn by_flags(lines: &[TextLine<'_>]) -> Option<Recognised> {
+    lines.iter().find(|line| is_flag(line.text)).map(|line| line.is(Peer::Traefik))
+}
+
+fn is_flag(line: &str) -> bool {
+    const STATIC: [&str; 8] =
+        ["entrypoints", "providers", "certificatesresolvers", "api", "log", "accesslog", "metrics", "serverstransport"];
+    let flag = line.trim_start_matches(['-', ' ', '"', '\'']);
+    let has_dashes = line.trim_start_matches(['-', ' ', '"', '\'']).len() < line.len() && line.contains("--");
+    let (name, _) = flag.split_once('=').unwrap_or((flag, ""));
+    let head = name.split('.').next().unwrap_or_default().to_ascii_lowercase();
+    has_dashes && name.contains('.') && STATIC.contains(&head.as_str())
+}
+
+pub fn has_flags(text: &str) -> bool {
+    text.lines()
+        .map(str::trim)
+        .find(|line| !line.is_empty() && !line.starts_with('#'))
+        .is_some_and(|line| line.starts_with("--") && is_flag(line))
+}
+
+/// The flags as what they are written in elsewhere.
+pub fn of_flags(text: &str) -> Tree {
+    let mut tree = Tree::Map(Vec::new());
+    for flag in text.split_whitespace().map(|flag| flag.trim_matches(['"', '\'', '\\'])).filter(|flag| flag.starts_with("--")) {
+        let (name, value) = flag.trim_start_matches('-').split_once('=').unwrap_or((flag.trim_start_matches('-'), "true"));
+        let path: Vec<String> = name.split('.').map(str::to_owned).take(12).collect();
+        *tree.place(&path) = Tree::Text(value.to_owned());
+    }
+    tree
+}
+
 fn json(text: &str, lines: &[TextLine<'_>]) -> Option<Recognised> {
-    let inside = text.trim_start().strip_prefix('{')?.trim_start();
-    if !inside.starts_with('"') && !inside.starts_with('}') {
+    let trimmed = text.trim_start();
+    let inside = trimmed.strip_prefix(['{', '['])?.trim_start();
+    let is_object = trimmed.starts_with('{') && inside.starts_with(['"', '}']);
+    let is_list = trimmed.starts_with('[') && inside.strip_prefix('{').is_some_and(|first| first.trim_start().starts_with('"'));
+    if !is_object && !is_list {
         return None;
     }
     let has = |key: &str| text.contains(&format!("\"{key}\""));
-    let peer = if has("static_resources") || has("dynamic_resources") || has("filter_chains") || has("typed_config") {
+    let is_any = |keys: &[&str]| keys.iter().any(|key| has(key));
+    let peer = if is_any(&[
+        "static_resources",
+        "staticResources",
+        "dynamic_resources",
+        "dynamicResources",
+        "filter_chains",
+        "filterChains",
+        "typed_config",
+        "typedConfig",
+        "virtual_hosts",
+        "load_assignment",
+        "socket_address",
+    ]) {
         Peer::Envoy
-    } else if has("apps") || (has("routes") && has("handle")) {
+    } else if has("apps") || has("handler") || (has("routes") && has("handle")) {
         Peer::CaddyJson
     } else if has("entryPoints") || has("routers") {
         Peer::Traefik
+    } else if has("apiVersion") && has("kind") {
+        Peer::Kubernetes
     } else {
         Peer::Json
     };
@@ -148,9 +201,16 @@ const HAPROXY_WORDS: &[&str] = &[
     "server-template",
 ];
 
+/// Whether a line that is not indented begins a section so.
+pub fn is_section_of_haproxy(word: &str) -> bool {
+    HAPROXY_SECTIONS.contains(&word)
+}
+
 /// Sections stand at the beginning of a line and have no braces.
 fn haproxy(lines: &[TextLine<'_>]) -> Option<Recognised> {
-    let is_open = |line: &&TextLine<'_>| !line.text.ends_with(['{', ';', ':', '}']);
+    // Conditions stand in braces, and end with them.
+    let is_open =
+        |line: &&TextLine<'_>| !line.text.ends_with(['{', ';', ':']) && (!line.text.ends_with('}') || line.text.contains(" { "));
     let section = lines.iter().filter(is_open).find(|line| line.indent == 0 && HAPROXY_SECTIONS.contains(&line.word()))?;
     let has_words = lines.iter().filter(is_open).any(|line| HAPROXY_WORDS.contains(&line.word()) && line.start != section.start);
     has_words.then(|| section.is(Peer::HaProxy))
@@ -178,7 +238,7 @@ const NGINX_STRONG: &[&str] = &[
     "http",
 ];
 
-fn nginx(lines: &[TextLine<'_>]) -> Option<Recognised> {
+fn nginx(text: &str, lines: &[TextLine<'_>]) -> Option<Recognised> {
     let statements = |line: &TextLine<'_>| {
         let code = line.text.split(" #").next().unwrap_or_default().trim_end();
         let is_one = code.ends_with([';', '{', '}']);
@@ -187,8 +247,27 @@ fn nginx(lines: &[TextLine<'_>]) -> Option<Recognised> {
     };
     let count: usize = lines.iter().map(statements).sum();
     let ends = lines.iter().filter(|line| line.text.contains(';')).count();
-    let first = lines.iter().find(|line| statements(line) > 0)?;
-    (count >= 2 && ends >= 2).then(|| first.is(Peer::Nginx))
+    let first = lines.iter().find(|line| statements(line) > 0);
+    if let Some(first) = first.filter(|_| count >= 2 && ends >= 2) {
+        return Some(first.is(Peer::Nginx));
+    }
+    // A file of one block: servers of an upstream, rows of a map.
+    let is_block = |line: &TextLine<'_>| {
+        line.indent == 0
+            && matches!(line.word(), "upstream" | "map" | "geo" | "split_clients" | "server" | "location" | "stream" | "http")
+    };
+    let block = lines.iter().find(|line| is_block(line) && line.text.contains('{'))?;
+    let tree = braces::of_nginx(text);
+    let is_row = |row: &braces::Statement| {
+        row.words.len() >= 2 || row.block.is_some() || matches!(row.name(), "least_conn" | "ip_hash" | "random" | "hostnames")
+    };
+    let is_all_rows = tree.iter().all(|statement| {
+        let has_server =
+            statement.name() != "upstream" || braces::named(statement.inside(), "server").any(|server| server.block.is_none());
+        let inside = statement.inside();
+        statement.block.is_none() || (has_server && !inside.is_empty() && inside.iter().all(is_row))
+    });
+    (ends >= 1 && is_all_rows && !text.contains("\" {")).then(|| block.is(Peer::Nginx))
 }
 
 const CADDY_STRONG: &[&str] = &[
@@ -213,30 +292,47 @@ const CADDY_STRONG: &[&str] = &[
     "acme_ca",
     "email",
     "auto_https",
+    "layer4",
+    "on_demand_tls",
+    "local_certs",
+    "admin",
+    "tls",
+    "respond",
+    "log",
+    "@",
 ];
 
 /// Addresses at the beginning of a line, and directives without `;` below them.
 fn caddy(lines: &[TextLine<'_>]) -> Option<Recognised> {
     let is_answer = |line: &TextLine<'_>| line.text.starts_with("respond \"") || line.text.starts_with("respond /");
-    let is_sign = |line: &&TextLine<'_>| CADDY_STRONG.contains(&line.word()) || is_answer(line);
+    let is_sign = |line: &&TextLine<'_>| CADDY_STRONG.contains(&line.word()) || is_answer(line) || line.text.starts_with('@');
     let sign = lines.iter().find(|line| is_sign(line) && !line.text.ends_with(';'))?;
     let is_block = |line: &TextLine<'_>| {
         let head = line.text.strip_suffix('{').map(str::trim_end);
         let is_address = |word: &str| {
             let is_named = word.contains(['.', ':', '*']) && tidegate_model::SiteAddress::parse(word).is_ok();
-            is_named || word == "localhost" || word.starts_with('(')
+            is_named || word == "localhost" || word.starts_with('(') || word.contains("{$")
         };
-        line.indent == 0 && head.is_some_and(|head| head.is_empty() || head.split([',', ' ']).next().is_some_and(is_address))
+        line.indent == 0
+            && !line.text.contains(['"', ';'])
+            && head.is_some_and(|head| head.is_empty() || head.split([',', ' ']).next().is_some_and(is_address))
     };
     let is_bare_address = |line: &TextLine<'_>| {
         line.indent == 0
-            && line.text.contains(['.', ':'])
+            && (line.text.contains(['.', ':']) || line.text == "localhost")
             && !line.text.contains(['{', '"', '='])
             && !line.text.contains(": ")
             && tidegate_model::SiteAddress::parse(line.text.split([',', ' ']).next().unwrap_or_default()).is_ok()
     };
+    // A part of a site has words that are nobody else's, and blocks behind them.
+    let is_strong = |line: &&TextLine<'_>| matches!(line.word(), "reverse_proxy" | "php_fastcgi" | "file_server" | "handle_path");
+    let is_part = || {
+        let has_quotes = lines.iter().any(|line| line.text.contains('"'));
+        let is_alone = lines.len() > 1 && !lines.iter().any(|line| line.text.ends_with(';'));
+        is_alone && !has_quotes && lines.iter().any(|line| is_strong(&line) && line.text.contains(':'))
+    };
     let has_site = lines.iter().any(is_block) || is_bare_address(&lines[0]);
-    has_site.then(|| sign.is(Peer::Caddy))
+    (has_site || is_part()).then(|| sign.is(Peer::Caddy))
 }
 
 /// The name between the brackets.
@@ -244,6 +340,10 @@ fn section<'t>(line: &TextLine<'t>) -> Option<&'t str> {
     let name = line.text.strip_prefix('[')?.strip_suffix(']')?.trim_matches(['[', ']']);
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '"'));
     is_name.then_some(name)
+}
+
+pub fn is_toml(text: &str) -> bool {
+    toml(&lines_of(text)).is_some()
 }
 
 fn toml(lines: &[TextLine<'_>]) -> Option<Recognised> {
@@ -278,7 +378,11 @@ fn yaml(text: &str, lines: &[TextLine<'_>]) -> Option<Recognised> {
     };
     let of = |peer: Peer, names: &[&str]| names.iter().find_map(|name| at_top(name)).map(|line| line.is(peer));
     if at_top("apiVersion").is_some() {
-        return of(Peer::Kubernetes, &["kind", "apiVersion"]);
+        let is_of_traefik = |line: &&TextLine<'_>| line.text.starts_with("apiVersion:") && line.text.contains("traefik");
+        return match lines.iter().find(is_of_traefik) {
+            Some(line) => Some(line.is(Peer::TraefikManifest)),
+            None => of(Peer::Kubernetes, &["kind", "apiVersion"]),
+        };
     }
     of(Peer::Envoy, &["static_resources", "dynamic_resources", "resources"])
         .filter(|_| text.contains("cluster") || text.contains("listener"))
@@ -287,6 +391,24 @@ fn yaml(text: &str, lines: &[TextLine<'_>]) -> Option<Recognised> {
                 .iter()
                 .find(|line| line.text.contains("envoy.filters.") || line.text.contains("filter_chains:"))
                 .map(|line| line.is(Peer::Envoy))
+        })
+        .or_else(|| {
+            // Parts that Envoy gets one by one.
+            let is_of_envoy = [
+                "load_assignment",
+                "socket_address",
+                "lb_policy",
+                "connect_timeout",
+                "domains:",
+                "typed_config",
+                "outlier_detection",
+                "type.googleapis.com",
+            ];
+            let parts =
+                ["clusters", "listeners", "virtual_hosts", "route_config", "load_assignment", "name", "cluster_name", "filters"];
+            of(Peer::Envoy, &parts)
+                .or_else(|| lines[0].text.starts_with("- ").then(|| lines[0].is(Peer::Envoy)))
+                .filter(|_| is_of_envoy.iter().any(|word| text.contains(word)))
         })
         .or_else(|| {
             let known = [

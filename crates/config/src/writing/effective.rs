@@ -2,10 +2,11 @@
 //! shown by the parent.
 
 use crate::directives::pool::server;
-use crate::directives::{self, access_log, admin, listener, pool, proxy, tls};
+use crate::directives::{self, access_log, admin, listener, map, pool, proxy, tls};
 use crate::written_line::{Lines, effective};
 use tidegate_model::{
-    AccessLog, AdminEndpoint, Configuration, Filled, ListenerOptions, Pool, Route, RouteOptions, Server, Site, Step, Tcp,
+    AccessLog, AdminEndpoint, Configuration, Filled, ListenerOptions, MapSettings, Pool, Route, RouteOptions, Server, Site, Step,
+    Tcp,
 };
 
 /// A name and its value.
@@ -61,6 +62,10 @@ pub fn of_tcp(tcp: &Tcp, filled: &Filled) -> Vec<Setting> {
         }
         lines.extend(&tcp.otherwise, |line, target| proxy::write(line, &target.pool, &target.retry, false));
     })
+}
+
+pub fn of_map(map: &MapSettings, filled: &Filled) -> Vec<Setting> {
+    effective(filled, |lines| map::write(lines.line(), map))
 }
 
 pub fn of_admin(endpoint: &AdminEndpoint, filled: &Filled) -> Vec<Setting> {

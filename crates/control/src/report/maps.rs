@@ -4,12 +4,12 @@
 use crate::applying::ChangeFault;
 use crate::control::Control;
 use crate::map_rows::{MapRows, RowChange, RowChangeFault};
-use tidegate_api::{Map, MapRow, Maps};
-use tidegate_tables::{Map as Table, RowFault};
+use tidegate_api::{Map, MapRow, Maps, UnusableChange};
+use tidegate_tables::{Map as Table, RowFault, UnfitRow};
 use tokio::sync::oneshot;
 
-/// Keys that `hiding_newer` names.
-const HIDING_LISTED_MAX: usize = 100;
+/// Keys that `hiding_newer` and `unusable_changes` name.
+const KEYS_LISTED_MAX: usize = 100;
 /// Rows that one answer lists.
 pub const ROWS_LISTED_MAX: usize = 10_000;
 
@@ -40,12 +40,18 @@ impl Control {
             file: settings.file().map(|path| path.display().to_string()),
             rows: map.source().len(),
             bytes: map.source().bytes(),
-            changed_rows: map.overlay().len(),
-            hiding_newer: map.hiding_newer().take(HIDING_LISTED_MAX).map(|key| self.as_written(key)).collect(),
+            changed_rows: map.changed_rows().count(),
+            unusable_changes: map.unfit().take(KEYS_LISTED_MAX).map(|row| self.unusable(row)).collect(),
+            hiding_newer: map.hiding_newer().take(KEYS_LISTED_MAX).map(|key| self.as_written(key)).collect(),
             fault: self.map_files.unfit.get(&settings.name).cloned(),
             storage_read: rows.and_then(MapRows::read),
-            storage_fault: rows.and_then(MapRows::fault),
+            storage_fault: rows.and_then(|rows| rows.fault(map.name())),
         }
+    }
+
+    fn unusable(&self, UnfitRow { key, fault }: &UnfitRow) -> UnusableChange {
+        let key = key.as_deref().map(|key| self.as_written(key));
+        UnusableChange { key, fault: self.as_written(&fault.to_string()), help: fault.help().to_owned() }
     }
 
     pub fn map_named(&self, name: &str) -> Result<Map, ChangeFault> {
@@ -54,9 +60,9 @@ impl Control {
 
     pub fn map_rows(&self, name: &str, meant: &RowFilter) -> Result<tidegate_api::MapRows, ChangeFault> {
         self.with_map(name, |map| {
-            let changed = map.overlay().rows().map(|(key, _)| self.row(map, key));
+            let changed = map.changed_rows().map(|(key, _)| self.row(map, key));
             // A key that was changed is listed once.
-            let is_changed = |key: &str| map.overlay().row(key).is_some();
+            let is_changed = |key: &str| map.changed_row(key).is_some();
             let of_source = map.source().rows().filter(|_| !meant.changed).map(|row| row.pattern().to_string());
             let of_source = of_source.filter(|key| !is_changed(key)).map(|key| self.row(map, &key));
             let (mut count, mut rows) = (0, Vec::new());
@@ -75,7 +81,7 @@ impl Control {
     pub fn map_row(&self, name: &str, written: &str) -> Result<MapRow, ChangeFault> {
         self.with_map(name, |map| {
             let key = spelled(map, written)?;
-            if map.overlay().row(&key).is_none() && map.source_value(&key).is_none() {
+            if map.changed_row(&key).is_none() && map.source_value(&key).is_none() {
                 return Err(ChangeFault::NotFound(format!("the map `{name}` has no row `{key}`")));
             }
             Ok(self.row(map, &key))
@@ -91,7 +97,12 @@ impl Control {
         reply: oneshot::Sender<Result<(), RowChangeFault>>,
     ) -> Result<String, ChangeFault> {
         self.with_map(name, |map| {
-            let key = spelled(map, written)?;
+            let is_unfit = |row: &UnfitRow| row.key.as_deref() == Some(written);
+            let key = match spelled(map, written) {
+                // What cannot be a key here may be one in the storage.
+                Err(_) if change == RowChange::Drop && map.unfit().any(is_unfit) => written.to_owned(),
+                spelled => spelled?,
+            };
             let rows = self.map_rows.as_ref().ok_or(ChangeFault::Leaving)?;
             rows.change(name.to_owned(), key.clone(), change, reply).map_err(ChangeFault::from)?;
             Ok(key)
@@ -100,7 +111,7 @@ impl Control {
 
     fn row(&self, map: &Table, key: &str) -> MapRow {
         let source = map.source_value(key);
-        let changed = map.overlay().row(key);
+        let changed = map.changed_row(key);
         let value = changed.map_or(source, |changed| changed.value.as_deref());
         MapRow {
             key: self.as_written(key),

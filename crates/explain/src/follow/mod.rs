@@ -16,26 +16,27 @@ mod tests;
 
 pub use request::Question;
 
+use crate::Known;
 use crate::titles::shares;
 use listener::Place;
 use tidegate_api::{ExplainedPool, ExplainedRequest, Explanation, Outcome, OutcomeKind, Server, Setting};
 use tidegate_config::writing::{self, WrittenSetting, show_size};
+use tidegate_geo::Whereabouts;
 use tidegate_middleware::{IdentityFields, Refusal};
 use tidegate_model::listening::{listening_shared, redirect_site, site_name, websocket_over_http2};
 use tidegate_model::{Configuration, PoolName, Route, Scheme, Site, Step, Terminal};
 use tidegate_routing::decision::{Arrival, Rejection, Sender, SiteRules};
 use tidegate_routing::{RouteId, SiteId};
-use tidegate_tables::Maps;
 use tidegate_wire::head::{HeaderId, RequestHead};
 use tidegate_wire::websocket::{PROTOCOL, check_handshake};
-use tidegate_wire::{HeadError, http1};
+use tidegate_wire::{HeadError, Span, http1};
 use walk::{Walked, walk};
 
 /// Follows a request through a configuration. `Err` is a request that cannot be put into bytes, or a configuration that
 /// does not compile; a request that the proxy would refuse is an explanation like any other.
-/// `maps` are those of the configuration, with their rows.
-pub fn explain(configuration: &Configuration, request: &Question, maps: &Maps) -> Result<Explanation, String> {
-    let mut answer = follow(configuration, request, maps)?;
+/// `known` is that of the configuration: maps with their rows, and what its files say of addresses.
+pub fn explain(configuration: &Configuration, request: &Question, known: Known<'_>) -> Result<Explanation, String> {
+    let mut answer = follow(configuration, request, known)?;
     answer.has_route = has_route(answer.outcome.kind);
     answer.text = render::text(&answer);
     Ok(answer)
@@ -54,7 +55,7 @@ pub fn add_running(explanation: &mut Explanation, servers: Vec<Server>) {
     explanation.text = render::text(explanation);
 }
 
-fn follow(configuration: &Configuration, request: &Question, maps: &Maps) -> Result<Explanation, String> {
+fn follow(configuration: &Configuration, request: &Question, known: Known<'_>) -> Result<Explanation, String> {
     let head = request.head(&configuration.limits)?;
     let listening = listening_shared(configuration);
     let mut answer = unanswered(configuration, request);
@@ -99,7 +100,7 @@ fn follow(configuration: &Configuration, request: &Question, maps: &Maps) -> Res
         answer.outcome = refused_by_proxy(refusal);
         return Ok(answer);
     }
-    answer.notes.extend(place.arrive(&mut head, request.client_ip));
+    let upgrade = arrive(&place, request, &mut head, &mut answer.notes);
     see(&mut answer.request, &head);
     let named = place.router.find_site(head.host(), place.local_ip);
     let host = answer.request.host.clone();
@@ -108,7 +109,7 @@ fn follow(configuration: &Configuration, request: &Question, maps: &Maps) -> Res
     let made_for = tls_site.map(rules_of).transpose()?.map(|rules| rules.tls);
     let rules = named.map(rules_of).transpose()?;
     let arrival = Arrival { router: &place.router, local_ip: place.local_ip, tls: made_for.as_deref() };
-    let sender = Sender { scheme: request.scheme, ip: request.client_ip, certificate: None, ja4: None, maps, claims: None };
+    let sender = sender_of(request, upgrade, known);
     let decided = decide(arrival, named.map(site_of).zip(rules.as_ref()), &mut head, sender);
     see(&mut answer.request, &head);
     match decided {
@@ -118,7 +119,7 @@ fn follow(configuration: &Configuration, request: &Question, maps: &Maps) -> Res
             take_route(&mut answer, configuration, site, taken, &reasons);
             let route = taken.map(|taken| &site.routes[taken.0 as usize]);
             answer.notes.extend(notes_of(configuration, site, route));
-            take_steps(&mut answer, request, walk(site, route, (request, maps), &mut head)?);
+            take_steps(&mut answer, request, walk(site, route, (request, upgrade, known), &mut head)?);
         }
         Err(rejection) => take_rejection(&mut answer, rejection),
     }
@@ -152,6 +153,35 @@ fn switch(configuration: &Configuration, place: &Place<'_>, request: &Question, 
         Some(protocol) => Some(protocol.as_bytes()),
     };
     if asked.is_some_and(|asked| asked.eq_ignore_ascii_case(PROTOCOL)) { Ok(check_handshake(&head.fields)?) } else { Ok(()) }
+}
+
+/// Has the request arrive. Where its head names a protocol that it asks to switch to, that is told.
+fn arrive(place: &Place<'_>, request: &Question, head: &mut RequestHead, notes: &mut Vec<String>) -> Option<Span> {
+    let upgrade = asked_switch(request, head);
+    notes.extend(place.arrive(head, request.client_ip));
+    upgrade
+}
+
+fn sender_of<'k>(request: &Question, upgrade: Option<Span>, known: Known<'k>) -> Sender<'k> {
+    let geo = Whereabouts::without_memory(known.geo);
+    Sender {
+        scheme: request.scheme,
+        ip: request.client_ip,
+        certificate: None,
+        ja4: None,
+        geo,
+        upgrade,
+        maps: known.maps,
+        claims: None,
+    }
+}
+
+/// Where the head names the protocol that is asked for, once its field is gone.
+fn asked_switch(request: &Question, head: &mut RequestHead) -> Option<Span> {
+    match &request.protocol {
+        Some(protocol) => Some(head.fields.append(&[protocol.as_bytes()])),
+        None => http1::asked_switch(head),
+    }
 }
 
 /// Both halves of the decision, between which the proxy may wait for the end of a handshake.

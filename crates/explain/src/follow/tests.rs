@@ -1,6 +1,7 @@
 //! Questions and the lines of their answers that matter.
 
-use super::{Maps, Question, explain};
+use super::{Question, explain};
+use crate::Known;
 use std::path::Path;
 use tidegate_api::Explanation;
 use tidegate_config::load_text;
@@ -24,7 +25,7 @@ fn explained(text: &str, question: &str) -> Explanation {
         }
     }
     let request = Question::parse(method, url, &headers, from).unwrap_or_else(|error| panic!("{question}: {error}"));
-    explain(&configuration(text), &request, Maps::none()).unwrap_or_else(|error| panic!("{question}: {error}"))
+    explain(&configuration(text), &request, Known::nothing()).unwrap_or_else(|error| panic!("{question}: {error}"))
 }
 
 /// A question is `METHOD URL [Name:value]… [:protocol:name] [from IP]`. Each expected line stands in the answer, in

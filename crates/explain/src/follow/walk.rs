@@ -3,16 +3,17 @@
 //! said.
 
 use super::Question;
+use crate::Known;
 use std::time::Duration;
+use tidegate_geo::Whereabouts;
 use tidegate_limiting::Tables;
 use tidegate_middleware::{
     CompiledStep, Context, Halt, HeaderNameRules, Limited, Refusal, RequestId, Scope, Scratch, Walk, apply_request, compile_steps,
 };
 use tidegate_model::{Route, Site};
-use tidegate_tables::Maps;
-use tidegate_wire::BodyFraming;
 use tidegate_wire::head::RequestHead;
 use tidegate_wire::http1::request_framing;
+use tidegate_wire::{BodyFraming, Span};
 
 /// How a request gets through its steps.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ pub enum Walked {
 pub fn walk(
     site: &Site,
     route: Option<&Route>,
-    (question, maps): (&Question, &Maps),
+    (question, upgrade, known): (&Question, Option<Span>, Known<'_>),
     head: &mut RequestHead,
 ) -> Result<Result<Walked, Refusal>, String> {
     let tables = Tables::default();
@@ -63,14 +64,18 @@ pub fn walk(
         since_start: Duration::ZERO,
         asked_path: head.path,
         asked_query: head.query,
-        maps,
+        upgrade,
+        geo: Whereabouts::without_memory(known.geo),
+        maps: known.maps,
     };
     let declared = request_framing(head).ok().and_then(BodyFraming::declared_length);
     let mut limited = Limited::default();
     let halt = apply_request(&steps, &mut Walk::default(), head, &context, &mut Scratch::default(), &mut limited);
     let after = match halt {
         Ok(Halt::Done(after)) => after,
-        Ok(Halt::Authenticate(_) | Halt::Verify(_) | Halt::CheckKey(_) | Halt::AnyOf(_)) => return Ok(Ok(Walked::UpToLogIn)),
+        Ok(Halt::Authenticate(_) | Halt::Verify(_) | Halt::LogIn(_) | Halt::CheckKey(_) | Halt::AnyOf(_)) => {
+            return Ok(Ok(Walked::UpToLogIn));
+        }
         Err(refusal) => return Ok(Err(refusal)),
     };
     if after.body_limit.is_some_and(|limit| limit.check_declared(declared).is_err()) {

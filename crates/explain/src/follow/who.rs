@@ -3,7 +3,7 @@
 
 use tidegate_config::writing::shortened;
 use tidegate_model::{
-    ApiKeyAuth, ApiKeyPlace, ClaimTest, Filled, Jwt, KeySource, MatchLine, Route, Site, Step, TokenPlace, log_ins,
+    ApiKeyAuth, ApiKeyPlace, ClaimTest, Filled, Jwt, KeySource, MatchLine, Oidc, Route, Site, Step, TokenPlace, log_ins,
 };
 
 /// A sentence for each step that asks, in the order in which they ask, and one on the cache.
@@ -30,9 +30,11 @@ fn asked(step: &Step, filled: &Filled) -> Option<String> {
             Some("`basic-auth` asks for a name and a password: this is for who logs in, without that it is 401".to_owned())
         }
         Step::Jwt(Some(jwt)) => Some(asked_for_token(jwt, filled)),
+        Step::Oidc(Some(oidc)) => Some(asked_at_provider(oidc, filled)),
         Step::ApiKey(Some(auth)) => Some(asked_for_key(auth, filled)),
         Step::AuthAny(Some(any)) => Some(any_way(&any.ways, filled)),
         Step::BasicAuth(None)
+        | Step::Oidc(None)
         | Step::ApiKey(None)
         | Step::AuthAny(None)
         | Step::Jwt(None)
@@ -83,6 +85,21 @@ fn asked_for_token(jwt: &Jwt, filled: &Filled) -> String {
         if jwt.is_optional { "without one the request goes on, with a bad one it is 401" } else { "without one it is 401" };
     let mut text = format!("`jwt` wants a token, in {}, of {issuers}: {without}", places.join(" or "));
     let required: Vec<String> = jwt.requirements.iter().map(|one| requirement_text(&one.claim, &one.test, &short)).collect();
+    if !required.is_empty() {
+        text.push_str(&format!("; it is 403 unless {}", required.join(", and ")));
+    }
+    text
+}
+
+fn asked_at_provider(oidc: &Oidc, filled: &Filled) -> String {
+    let short = |text: &str| shortened(&filled.shown(text));
+    let without = if oidc.is_optional {
+        "who has not logged in goes on"
+    } else {
+        "pages are sent there, and all else without a session is 401"
+    };
+    let mut text = format!("`oidc` wants a log-in at {}: {without}", short(&oidc.provider.issuer));
+    let required: Vec<String> = oidc.requirements.iter().map(|one| requirement_text(&one.claim, &one.test, &short)).collect();
     if !required.is_empty() {
         text.push_str(&format!("; it is 403 unless {}", required.join(", and ")));
     }

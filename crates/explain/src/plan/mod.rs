@@ -27,6 +27,7 @@ pub fn plan(before: &Configuration, after: &Configuration) -> Plan {
         sites,
         tcp: _,
         maps: _,
+        geoip: _,
         pools,
         listeners: _,
         admin: _,

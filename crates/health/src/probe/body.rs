@@ -1,8 +1,7 @@
 //! Whether the body of an answer is the one that was expected. Pure; who reads it, and how much of it, is in `http`.
 
 use crate::fault::ProbeFault;
-use regex::bytes::Regex;
-use tidegate_model::TextPattern;
+use tidegate_model::{TextPattern, expression};
 
 /// No more of a body is looked at. A page that says whether a server is well is far smaller.
 pub const BODY_BYTES_MAX: usize = 64 << 10;
@@ -18,7 +17,7 @@ pub fn check_body(expect: &TextPattern, body: &[u8]) -> Result<(), ProbeFault> {
         // Compiled for each check, which keeps nothing in memory for each server. That it compiles is known from the
         // configuration.
         TextPattern::Regex(regex) => {
-            Regex::new(regex).map_err(|error| ProbeFault::Request { why: error.to_string() })?.is_match(body)
+            expression(regex).build().map_err(|error| ProbeFault::Request { why: error.to_string() })?.is_match(body)
         }
     };
     if is_expected { Ok(()) } else { Err(ProbeFault::Body { expect: expect.clone() }) }

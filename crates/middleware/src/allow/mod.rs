@@ -4,8 +4,8 @@
 use crate::context::Context;
 use ipnet::IpNet;
 use std::net::IpAddr;
-use tidegate_model::{AccessRule, Step};
-use tidegate_routing::MapTest;
+use tidegate_model::{AccessRule, GeoTest, Step};
+use tidegate_routing::{MapTest, is_at};
 use tidegate_wire::head::RequestHead;
 
 /// All rules of a route, its site's first. They are heard before every other step, wherever they stand: a client that
@@ -24,15 +24,16 @@ struct Rule {
     allows: bool,
     networks: Box<[IpNet]>,
     maps: Box<[MapTest]>,
+    places: Box<[GeoTest]>,
 }
 
 impl Access {
     /// None where nobody is refused. Fails only on a regular expression that does not compile, which `config` refuses
     /// before.
     pub fn of<'m>(steps: impl Iterator<Item = &'m Step>) -> Result<Option<Access>, regex::Error> {
-        let rule = |allows: bool, AccessRule { networks, maps }: &AccessRule| {
+        let rule = |allows: bool, AccessRule { networks, maps, places }: &AccessRule| {
             let maps = maps.iter().map(MapTest::new).collect::<Result<_, _>>()?;
-            Ok(Rule { allows, networks: networks.as_slice().into(), maps })
+            Ok(Rule { allows, networks: networks.as_slice().into(), maps, places: places.as_slice().into() })
         };
         let rules = steps.filter_map(|step| match step {
             Step::Allow(rules) => Some(rule(true, rules)),
@@ -44,10 +45,16 @@ impl Access {
         Ok((!rules.is_empty()).then_some(Access { rules, names_who_may }))
     }
 
-    /// The first rule that has the client's address, or a map of which has something for the request, decides. Who is
-    /// named by none is refused where somebody is allowed, and let through where clients are only denied.
+    /// The first rule that has the client's address or where that is, or a map of which has something for the request,
+    /// decides. Who is named by none is refused where somebody is allowed, and let through where clients are only
+    /// denied.
     pub fn lets_through(&self, request: &RequestHead, context: &Context<'_>) -> bool {
-        let fits = |rule: &&Rule| rule.has(context.client_ip) || rule.maps.iter().any(|map| map.holds(&context.facts(request)));
+        let facts = || context.facts(request);
+        let fits = |rule: &&Rule| {
+            rule.has(context.client_ip)
+                || rule.places.iter().any(|place| is_at(place, &facts()))
+                || rule.maps.iter().any(|map| map.holds(&facts()))
+        };
         self.rules.iter().find(fits).map_or(!self.names_who_may, |rule| rule.allows)
     }
 }

@@ -1,11 +1,11 @@
 //! `api-key`: where in a request a key stands, and how it is kept from those behind us. Whose key it is is looked up by
 //! whoever runs the steps (`proxy`), who has the keys.
 
-use crate::auth_any::log_ins_of;
 use crate::jwt::{TokensUnclear, decoded, only, parameters};
-use crate::refusal::ApiKeyRefusal;
+use crate::refusal::{ApiKeyRefusal, Refusal};
+use std::borrow::Cow;
 use tidegate_limiting::FailureQuotas;
-use tidegate_model::{ApiKeyAuth, ApiKeyPlace, Step};
+use tidegate_model::{ApiKeyAuth, ApiKeyPlace, Step, log_ins};
 use tidegate_wire::head::{HeaderId, RequestHead};
 
 #[derive(Debug, PartialEq, Eq)]
@@ -99,6 +99,11 @@ impl CompiledApiKey {
         }
     }
 
+    /// The value of `WWW-Authenticate` beside a refusal, where that is one of its own.
+    pub fn challenge_of(&self, refusal: Refusal) -> Option<Cow<'_, str>> {
+        if let Refusal::ApiKey(key) = refusal { self.challenge(key).map(Cow::Borrowed) } else { None }
+    }
+
     /// The value of `WWW-Authenticate` for a refusal.
     pub fn challenge(&self, refusal: ApiKeyRefusal) -> Option<&str> {
         match refusal {
@@ -110,11 +115,10 @@ impl CompiledApiKey {
 
 /// The step that counts among those of a site and of one of its routes.
 pub fn api_key_of<'s>(site_steps: &'s [Step], route_steps: &'s [Step]) -> Option<&'s ApiKeyAuth> {
-    let last = log_ins_of(site_steps, route_steps).find_map(|step| match step {
-        Step::ApiKey(auth) => Some(auth),
+    log_ins(site_steps, route_steps).flat_map(Step::parts).find_map(|step| match step {
+        Step::ApiKey(Some(auth)) => Some(&**auth),
         _ => None,
-    });
-    last.and_then(Option::as_deref)
+    })
 }
 
 /// The parameters of the query by which keys come, for whoever writes logs.

@@ -1,11 +1,15 @@
-//! `auth any`: several ways to be let in, of which one is enough. Addresses and certificates are looked at here; whether
-//! somebody has logged in is found out by whoever runs the steps (`proxy`), a way after the other. Where none is
+//! `auth any`: several ways to be let in, of which one is enough. Addresses and certificates are looked at here;
+//! whether somebody has logged in is found out by whoever runs the steps (`proxy`), a way after the other. Where none is
 //! satisfied, which of their refusals is the answer is decided here.
 
+use crate::allow::Access;
+use crate::api_key::CompiledApiKey;
+use crate::basic_auth::CompiledBasicAuth;
 use crate::client_auth;
+use crate::compile_error::CompileError;
 use crate::context::Context;
+use crate::jwt::CompiledJwt;
 use crate::refusal::{ApiKeyRefusal, Refusal, TokenRefusal};
-use crate::step::CompiledStep;
 use std::borrow::Cow;
 use tidegate_model::{AuthAny, Step};
 use tidegate_wire::head::{HeaderId, RequestHead};
@@ -13,7 +17,17 @@ use tidegate_wire::head::{HeaderId, RequestHead};
 #[derive(Debug)]
 pub struct CompiledAuthAny {
     /// In the order in which they are tried.
-    pub ways: Box<[CompiledStep]>,
+    pub ways: Box<[Way]>,
+}
+
+/// A step that lets somebody in.
+#[derive(Debug)]
+pub enum Way {
+    Access(Access),
+    ClientAuth,
+    BasicAuth(Box<CompiledBasicAuth>),
+    Jwt(Box<CompiledJwt>),
+    ApiKey(Box<CompiledApiKey>),
 }
 
 /// Each is itself alone.
@@ -26,13 +40,18 @@ impl PartialEq for CompiledAuthAny {
 impl Eq for CompiledAuthAny {}
 
 impl CompiledAuthAny {
+    pub fn new(any: &AuthAny) -> Result<CompiledAuthAny, CompileError> {
+        let ways: Vec<Option<Way>> = any.ways.iter().map(Way::new).collect::<Result<_, CompileError>>()?;
+        Ok(CompiledAuthAny { ways: ways.into_iter().flatten().collect() })
+    }
+
     /// Before any way is tried: what a server behind us might take for what is looked at here.
     pub fn remove_look_alikes(&self, head: &mut RequestHead) {
         for way in &self.ways {
             match way {
-                CompiledStep::Jwt(jwt) => jwt.remove_look_alikes(head),
-                CompiledStep::ApiKey(auth) => auth.remove_look_alikes(head),
-                _ => {}
+                Way::Jwt(jwt) => jwt.remove_look_alikes(head),
+                Way::ApiKey(auth) => auth.remove_look_alikes(head),
+                Way::Access(_) | Way::ClientAuth | Way::BasicAuth(_) => {}
             }
         }
     }
@@ -40,7 +59,7 @@ impl CompiledAuthAny {
     /// When somebody is let in: keys are not for who is behind us, whichever way it was.
     pub fn remove_keys(&self, head: &mut RequestHead) {
         for way in &self.ways {
-            if let CompiledStep::ApiKey(auth) = way {
+            if let Way::ApiKey(auth) = way {
                 auth.remove_keys(head);
             }
         }
@@ -50,55 +69,87 @@ impl CompiledAuthAny {
     /// address is not asked for it, so that nobody has verified what it says.
     pub fn hides_credentials(&self) -> bool {
         self.ways.iter().any(|way| match way {
-            CompiledStep::BasicAuth(auth) => !auth.forwards,
-            CompiledStep::Jwt(jwt) => !jwt.settings.forwards,
-            _ => false,
+            Way::BasicAuth(auth) => !auth.forwards,
+            Way::Jwt(jwt) => !jwt.settings.forwards,
+            Way::Access(_) | Way::ClientAuth | Way::ApiKey(_) => false,
         })
     }
 
     /// Whether the client is let in before anybody would have to log in.
     pub fn is_open_to(&self, head: &RequestHead, context: &Context<'_>) -> bool {
-        self.ways.iter().map_while(|way| lets_through(way, head, context)).any(|lets_through| lets_through)
+        self.ways.iter().map_while(|way| way.lets_through(head, context)).any(|lets_through| lets_through)
     }
 
-    /// The values of `WWW-Authenticate` beside a refusal: all ways to log in, since any of them would do (RFC 9110
-    /// section 11.6.1).
+    pub fn jwt(&self) -> Option<&CompiledJwt> {
+        self.ways.iter().find_map(|way| if let Way::Jwt(jwt) = way { Some(&**jwt) } else { None })
+    }
+
+    /// The values of `WWW-Authenticate` beside a refusal of its own: all ways to log in, since any of them would do
+    /// (RFC 9110 section 11.6.1). None beside another's.
     pub fn challenges(&self, refusal: Refusal) -> Vec<Cow<'_, str>> {
-        if refusal.status() != 401 {
-            return self.ways.iter().filter_map(|way| challenge(way, refusal)).collect();
+        let own = self.ways.iter().filter_map(|way| way.challenge(refusal));
+        if refusal.status() != 401 || own.clone().next().is_none() {
+            return own.collect();
         }
-        let of_others = |way: &CompiledStep| match way {
-            CompiledStep::BasicAuth(_) => Some(Refusal::NotAuthenticated),
-            CompiledStep::Jwt(_) => Some(TokenRefusal::Missing.into()),
-            CompiledStep::ApiKey(_) => Some(ApiKeyRefusal::Missing.into()),
-            _ => None,
-        };
-        let all = self.ways.iter().filter_map(|way| challenge(way, refusal).or_else(|| challenge(way, of_others(way)?)));
+        let all = self.ways.iter().filter_map(|way| way.challenge(refusal).or_else(|| way.challenge(way.asks()?)));
         all.collect()
     }
-
-    /// Whether the refusal is one of its own.
-    pub fn is_about(&self, refusal: Refusal) -> bool {
-        self.ways.iter().any(|way| challenge(way, refusal).is_some())
-    }
 }
 
-/// Whether a way that nobody has to log in for lets the client in; `None` of others.
-pub fn lets_through(way: &CompiledStep, head: &RequestHead, context: &Context<'_>) -> Option<bool> {
-    match way {
-        CompiledStep::Access(access) => Some(access.lets_through(head, context)),
-        CompiledStep::ClientAuth => Some(client_auth::lets_through(context)),
-        _ => None,
+impl Way {
+    /// `None`: nobody is let in by it, and `config` takes no such way.
+    fn new(step: &Step) -> Result<Option<Way>, CompileError> {
+        Ok(match step {
+            Step::Allow(_) => Access::of(std::iter::once(step))?.map(Way::Access),
+            Step::ClientAuth(_) => Some(Way::ClientAuth),
+            Step::BasicAuth(Some(auth)) => Some(Way::BasicAuth(Box::new(CompiledBasicAuth::new(auth)))),
+            Step::Jwt(Some(jwt)) => Some(Way::Jwt(Box::new(CompiledJwt::new(jwt)))),
+            Step::ApiKey(Some(auth)) => Some(Way::ApiKey(Box::new(CompiledApiKey::new(auth)))),
+            Step::BasicAuth(None)
+            | Step::Jwt(None)
+            | Step::ApiKey(None)
+            | Step::Oidc(_)
+            | Step::AuthAny(_)
+            | Step::RequestHeader(_)
+            | Step::ResponseHeader(_)
+            | Step::Rewrite { .. }
+            | Step::StripPrefix(_)
+            | Step::AddPrefix(_)
+            | Step::BodyLimit { .. }
+            | Step::Deny(_)
+            | Step::Cors(_)
+            | Step::Csrf(_)
+            | Step::RateLimit(_)
+            | Step::ConcurrencyLimit(_) => None,
+        })
     }
-}
 
-/// What a step by which clients log in says beside its own refusal.
-pub fn challenge(step: &CompiledStep, refusal: Refusal) -> Option<Cow<'_, str>> {
-    match (step, refusal) {
-        (CompiledStep::BasicAuth(auth), Refusal::NotAuthenticated) => Some(Cow::Borrowed(&*auth.challenge)),
-        (CompiledStep::Jwt(jwt), Refusal::Token(token)) => jwt.challenge(token).map(Cow::Owned),
-        (CompiledStep::ApiKey(auth), Refusal::ApiKey(key)) => auth.challenge(key).map(Cow::Borrowed),
-        _ => None,
+    /// Whether one that nobody has to log in for lets the client in; `None` of others.
+    pub fn lets_through(&self, head: &RequestHead, context: &Context<'_>) -> Option<bool> {
+        match self {
+            Way::Access(access) => Some(access.lets_through(head, context)),
+            Way::ClientAuth => Some(client_auth::lets_through(context)),
+            Way::BasicAuth(_) | Way::Jwt(_) | Way::ApiKey(_) => None,
+        }
+    }
+
+    fn challenge(&self, refusal: Refusal) -> Option<Cow<'_, str>> {
+        match self {
+            Way::BasicAuth(auth) => auth.challenge_of(refusal),
+            Way::Jwt(jwt) => jwt.challenge_of(refusal),
+            Way::ApiKey(auth) => auth.challenge_of(refusal),
+            Way::Access(_) | Way::ClientAuth => None,
+        }
+    }
+
+    /// The refusal of who has not tried it.
+    fn asks(&self) -> Option<Refusal> {
+        match self {
+            Way::BasicAuth(_) => Some(Refusal::NotAuthenticated),
+            Way::Jwt(_) => Some(TokenRefusal::Missing.into()),
+            Way::ApiKey(_) => Some(ApiKeyRefusal::Missing.into()),
+            Way::Access(_) | Way::ClientAuth => None,
+        }
     }
 }
 
@@ -112,7 +163,7 @@ pub struct WaysRefused(Option<(Weight, Refusal)>);
 enum Weight {
     /// There is nothing to try.
     Denied,
-    /// It has not tried.
+    /// The client has not tried.
     MayLogIn,
     Tried,
     /// Whether what it has tried is right is not known.
@@ -148,37 +199,15 @@ fn says_password(head: &RequestHead) -> bool {
     head.fields.all(HeaderId::Authorization).any(is_basic)
 }
 
-/// Steps of a site and of one of its routes, the last first, as far as they are about who is let in. In the place of an
-/// `auth any` stand its ways; of several, those of the last.
-pub(crate) fn log_ins_of<'s>(site_steps: &'s [Step], route_steps: &'s [Step]) -> impl Iterator<Item = &'s Step> {
-    let last = any_of(site_steps, route_steps);
-    site_steps.iter().chain(route_steps).rev().flat_map(move |step| match step {
-        Step::AuthAny(Some(any)) if last.is_some_and(|last| std::ptr::eq(last, any)) => &any.ways[..],
-        Step::AuthAny(_) => &[],
-        step => std::slice::from_ref(step),
-    })
-}
-
-fn any_of<'s>(site_steps: &'s [Step], route_steps: &'s [Step]) -> Option<&'s AuthAny> {
-    let last = site_steps.iter().chain(route_steps).rev().find_map(|step| match step {
-        Step::AuthAny(any) => Some(any),
-        _ => None,
-    });
-    last.and_then(Option::as_ref)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{CompiledAuthAny, WaysRefused, log_ins_of};
+    use super::{CompiledAuthAny, WaysRefused};
     use crate::context::Context;
     use crate::fixtures::{context, request};
     use crate::refusal::{ApiKeyRefusal, Refusal, TokenRefusal};
-    use crate::step::{CompiledStep, Scope};
     use tidegate_access::TokenFault;
-    use tidegate_limiting::Tables;
     use tidegate_model::{
-        AccessRule, ApiKeyAuth, ApiKeyPlace, ApiKeySource, AuthAny, AuthUsers, BasicAuth, ClientAuthDemand, Jwt, PathPolicy,
-        Step, TokenPlace,
+        AccessRule, ApiKeyAuth, ApiKeyPlace, ApiKeySource, AuthAny, AuthUsers, BasicAuth, ClientAuthDemand, Jwt, Step, TokenPlace,
     };
 
     fn allow(network: &str) -> Step {
@@ -219,12 +248,7 @@ mod tests {
     }
 
     fn any(ways: &[Step]) -> CompiledAuthAny {
-        let scope = Scope { tables: &Tables::default(), site: "", route: "", path_policy: PathPolicy::DEFAULT };
-        let step = Step::AuthAny(Some(AuthAny { ways: ways.to_vec() }));
-        match CompiledStep::compile(&step, scope) {
-            Ok(Some(CompiledStep::AuthAny(any))) => *any,
-            other => panic!("{other:?}"),
-        }
+        CompiledAuthAny::new(&AuthAny { ways: ways.to_vec() }).expect("ways of the test")
     }
 
     #[test]
@@ -279,18 +303,6 @@ mod tests {
         check(&all, ApiKeyRefusal::Unclear.into(), &[]);
         check(&all, TokenRefusal::NotEnough.into(), &["Bearer error=\"insufficient_scope\""]);
         check(&[allow("10.0.0.0/8"), Step::ClientAuth(ClientAuthDemand::Require)], Refusal::Denied, &[]);
-    }
-
-    #[test]
-    fn the_last_one_counts_and_those_of_other_kinds_stay() {
-        let check = |site: &[Step], route: &[Step], expected: &[&Step]| {
-            assert_eq!(log_ins_of(site, route).collect::<Vec<_>>(), expected);
-        };
-        let of = |ways: &[Step]| Step::AuthAny(Some(AuthAny { ways: ways.to_vec() }));
-        let (staff, guests) = (basic("Staff"), basic("Guests"));
-        check(&[staff.clone()], &[of(&[key(), guests.clone()])], &[&key(), &guests, &staff]);
-        check(&[of(&[staff.clone()]), jwt()], &[of(&[guests.clone()])], &[&guests, &jwt()]);
-        check(&[of(&[staff.clone()]), jwt()], &[Step::AuthAny(None)], &[&jwt()]);
     }
 
     #[test]

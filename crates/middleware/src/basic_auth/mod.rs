@@ -1,12 +1,13 @@
 //! `basic-auth`: what a client says of itself, and how it is asked (RFC 7617). Whether the password fits is found out
 //! by whoever runs the steps (`proxy`), since that takes longer than anything here may.
 
-use crate::auth_any::log_ins_of;
+use crate::refusal::Refusal;
 use base64::Engine;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use std::borrow::Cow;
 use tidegate_limiting::FailureQuotas;
-use tidegate_model::{BasicAuth, Step};
+use tidegate_model::{BasicAuth, Step, log_ins};
 use tidegate_wire::head::{HeaderId, RequestHead};
 
 #[derive(Debug, PartialEq, Eq)]
@@ -46,13 +47,19 @@ impl CompiledBasicAuth {
     }
 }
 
+impl CompiledBasicAuth {
+    /// The value of `WWW-Authenticate` beside a refusal, where that is one of its own.
+    pub fn challenge_of(&self, refusal: Refusal) -> Option<Cow<'_, str>> {
+        (refusal == Refusal::NotAuthenticated).then_some(Cow::Borrowed(&*self.challenge))
+    }
+}
+
 /// The step that counts among those of a site and of one of its routes.
 pub fn basic_auth_of<'s>(site_steps: &'s [Step], route_steps: &'s [Step]) -> Option<&'s BasicAuth> {
-    let last = log_ins_of(site_steps, route_steps).find_map(|step| match step {
-        Step::BasicAuth(auth) => Some(auth),
+    log_ins(site_steps, route_steps).flat_map(Step::parts).find_map(|step| match step {
+        Step::BasicAuth(Some(auth)) => Some(auth),
         _ => None,
-    });
-    last.and_then(Option::as_ref)
+    })
 }
 
 /// What the client says. `None`: nothing, something else, or something that no name and password can be. `decoded`

@@ -88,6 +88,7 @@ fn names_of(step: &Step) -> Vec<&str> {
         }
         Step::AuthAny(Some(any)) => any.ways.iter().flat_map(names_of).collect(),
         Step::Jwt(None)
+        | Step::Oidc(_)
         | Step::ApiKey(None)
         | Step::AuthAny(None)
         | Step::ResponseHeader(_)

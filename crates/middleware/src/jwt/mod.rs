@@ -1,13 +1,13 @@
 //! `jwt`: where in a request a token stands, what its claims become, and how clients are told what is wrong
 //! (RFC 6750). Whose key has signed it is found out by whoever runs the steps (`proxy`), who has the keys.
 
-use crate::auth_any::log_ins_of;
 use crate::context::Scratch;
-use crate::refusal::TokenRefusal;
+use crate::refusal::{Refusal, TokenRefusal};
 use crate::template::{Target, encode};
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use tidegate_access::{Claims, Expectation, TokenFault, is_met};
-use tidegate_model::{ClaimTest, Jwt, Step, TokenPlace};
+use tidegate_model::{ClaimHeader, ClaimTest, Jwt, Step, TokenPlace, log_ins};
 use tidegate_routing::cookie_values;
 use tidegate_wire::head::{HeaderId, RequestHead};
 
@@ -88,16 +88,7 @@ impl CompiledJwt {
     /// Tells the upstream what the claims say. Of a claim that is not there, or that a field would say otherwise,
     /// nothing is said.
     pub fn apply(&self, head: &mut RequestHead, claims: &Claims, scratch: &mut Scratch) {
-        let mut text = Vec::new();
-        for header in &self.settings.headers {
-            head.fields.remove_spellings(header.name.as_bytes());
-            text.clear();
-            if claims.write_field(&header.claim, &mut text) {
-                scratch.rendered.clear();
-                encode(Target::HeaderValue, &text, &mut scratch.rendered);
-                head.fields.push(header.name.as_bytes(), scratch.rendered.trim_ascii());
-            }
-        }
+        tell_claims(&self.settings.headers, head, claims, scratch);
         if !self.settings.forwards {
             for place in &self.settings.places {
                 if let TokenPlace::Header(name) = place {
@@ -105,6 +96,11 @@ impl CompiledJwt {
                 }
             }
         }
+    }
+
+    /// The value of `WWW-Authenticate` beside a refusal, where that is one of its own.
+    pub fn challenge_of(&self, refusal: Refusal) -> Option<Cow<'_, str>> {
+        if let Refusal::Token(token) = refusal { self.challenge(token).map(Cow::Owned) } else { None }
     }
 
     /// The value of `WWW-Authenticate` for a refusal, where it is the client's to do something.
@@ -129,13 +125,26 @@ impl CompiledJwt {
     }
 }
 
+/// Sets the fields that claims are told by. What a client has said there in any spelling goes.
+pub(crate) fn tell_claims(headers: &[ClaimHeader], head: &mut RequestHead, claims: &Claims, scratch: &mut Scratch) {
+    let mut text = Vec::new();
+    for header in headers {
+        head.fields.remove_spellings(header.name.as_bytes());
+        text.clear();
+        if claims.write_field(&header.claim, &mut text) {
+            scratch.rendered.clear();
+            encode(Target::HeaderValue, &text, &mut scratch.rendered);
+            head.fields.push(header.name.as_bytes(), scratch.rendered.trim_ascii());
+        }
+    }
+}
+
 /// The step that counts among those of a site and of one of its routes.
 pub fn jwt_of<'s>(site_steps: &'s [Step], route_steps: &'s [Step]) -> Option<&'s Jwt> {
-    let last = log_ins_of(site_steps, route_steps).find_map(|step| match step {
-        Step::Jwt(jwt) => Some(jwt),
+    log_ins(site_steps, route_steps).flat_map(Step::parts).find_map(|step| match step {
+        Step::Jwt(Some(jwt)) => Some(&**jwt),
         _ => None,
-    });
-    last.and_then(Option::as_deref)
+    })
 }
 
 pub(crate) fn only<'h>(mut values: impl Iterator<Item = &'h [u8]>) -> Result<Option<&'h [u8]>, TokensUnclear> {

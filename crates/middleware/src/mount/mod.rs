@@ -64,6 +64,7 @@ impl Mount {
                 | CompiledStep::BasicAuth(_)
                 | CompiledStep::Csrf(_)
                 | CompiledStep::Jwt(_)
+                | CompiledStep::Oidc(_)
                 | CompiledStep::ApiKey(_)
                 | CompiledStep::AuthAny(_)
                 | CompiledStep::ClientAuth

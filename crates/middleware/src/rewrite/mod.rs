@@ -7,7 +7,7 @@ use crate::context::{Context, Scratch, View};
 use crate::template::{CompiledTemplate, Target};
 use regex::bytes::Regex;
 use std::fmt;
-use tidegate_model::{PathPolicy, Placeholder, Slashes, Template, TemplatePart};
+use tidegate_model::{PathPolicy, Placeholder, Slashes, Template, TemplatePart, expression};
 use tidegate_routing::path_policy::{PathRefusal, refuse_made_path};
 use tidegate_wire::head::{RequestHead, Span};
 use tidegate_wire::path::{Climb, Normalised, climb, normalise};
@@ -77,7 +77,7 @@ impl std::error::Error for RewriteError {}
 impl Rewrite {
     /// `pattern` is a regular expression without its `~`.
     pub fn new(pattern: Option<&str>, to: &Template) -> Result<Rewrite, CompileError> {
-        let pattern = pattern.map(Regex::new).transpose()?;
+        let pattern = pattern.map(|text| expression(text).build()).transpose()?;
         let begins_wrong = match to.parts.first() {
             None => true,
             Some(TemplatePart::Literal(text)) => !text.starts_with('/'),

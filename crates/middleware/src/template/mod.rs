@@ -227,6 +227,7 @@ fn is_one_piece(placeholder: &Placeholder, before: &[u8]) -> bool {
         | Placeholder::UpstreamAddress
         | Placeholder::AuthUser
         | Placeholder::JwtClaim(_)
+        | Placeholder::Geo(_)
         | Placeholder::StatusText
         | Placeholder::LogOwn(_)
         | Placeholder::Log(_) => true,
@@ -271,6 +272,10 @@ fn render_placeholder(placeholder: &Placeholder, target: Target, view: View<'_>,
         Placeholder::TlsClient(field) => {
             encode(target, client_certificate_text(context.client_certificate, *field).as_bytes(), out);
         }
+        Placeholder::RequestHeader(name) if name == "upgrade" => {
+            let protocol = context.upgrade.map(|protocol| protocol.of(&request.fields.bytes));
+            encode(target, protocol.unwrap_or_default(), out);
+        }
         Placeholder::RequestHeader(name) => render_field(target, name, request.fields.all_named(name.as_bytes()), out),
         Placeholder::RequestCookie(name) => {
             encode(target, cookie_value(&request.fields, name.as_bytes()).unwrap_or_default(), out);
@@ -285,6 +290,7 @@ fn render_placeholder(placeholder: &Placeholder, target: Target, view: View<'_>,
         Placeholder::AuthUser => encode(target, context.identity.map_or("", |identity| &identity.name).as_bytes(), out),
         Placeholder::JwtClaim(name) => render_claim(name, target, context, out),
         Placeholder::TimeUnixMs => render_number(context.now_unix_ms, out),
+        Placeholder::Geo(field) => context.geo.see(context.client_ip, *field, |text| encode(target, text.as_bytes(), out)),
         Placeholder::Map(name) => render_map(name, target, view, out),
         Placeholder::Log(LogField::Status) => render_number(context.error.map_or(0, |(status, _)| u64::from(status)), out),
         Placeholder::Log(LogField::Reason) => out.extend_from_slice(context.error.map_or("", |(_, reason)| reason).as_bytes()),

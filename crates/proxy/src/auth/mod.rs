@@ -1,10 +1,12 @@
 //! Who a client is, on the request path. `basic-auth`: whether a client's name and password are right is known from
 //! before, or is asked of threads that have the time to find out. The request waits meanwhile, its worker does not.
-//! What clients send is read in `middleware::basic_auth`, what fits is decided in `passwords`. `jwt` is in `token`, `api-key` in `api_key`.
+//! What clients send is read in `middleware::basic_auth`, what fits is decided in `passwords`. `jwt` is in `token`,
+//! `api-key` in `api_key`, `oidc` in a folder of its own, and several ways of which one is enough in `any`.
 
 mod any;
 mod api_key;
 mod keys;
+pub mod oidc;
 mod token;
 mod user_list;
 mod verifier;
@@ -12,7 +14,8 @@ mod verifier;
 pub(crate) use any::{WaysTried, try_ways};
 pub(crate) use api_key::check_key;
 pub(crate) use keys::KeysTicket;
-pub use keys::{IssuerKeys, KeyFileFault, KeySets, KeysState, read_keys};
+pub use keys::{IssuerKeys, KeyFileFault, KeySets, KeysState, Lack, read_keys};
+use oidc::OidcTicket;
 pub(crate) use token::{Patience, Unverified, await_keys, verified_claims, verify_token};
 pub use user_list::{
     ApiKeyFiles, ApiKeyList, ListFault, STRONGER_HASHES, UserFiles, UserList, read_api_keys, read_users, weak_hashes_said,
@@ -46,6 +49,7 @@ pub(crate) struct Standing {
 pub(crate) enum Awaited {
     Password(Ticket),
     Keys(KeysTicket),
+    Session(OidcTicket),
 }
 
 /// Who the client is, when that is known without waiting; otherwise what to wait for.

@@ -17,6 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_exchange::Record;
+use tidegate_geo::{GeoMemory, Whereabouts};
 use tidegate_middleware::{DryRun, Refusal};
 use tidegate_model::Scheme;
 use tidegate_routing::decision::TlsIdentity;
@@ -52,6 +53,8 @@ pub struct Connection<S: Sock> {
     /// By when a handshake has to be over whose time began before it.
     handshake_until: Option<Instant>,
     local_ip: OnceCell<IpAddr>,
+    /// What is known of the client that was asked for last.
+    geo: GeoMemory,
     client_ip_text: OnceCell<Box<str>>,
     /// The listener's place in the snapshot of that serial number. The snapshot itself is not held: an idle connection
     /// must not keep an old configuration alive.
@@ -82,6 +85,7 @@ impl<S: Sock> Connection<S> {
             destination: None,
             handshake_until: None,
             local_ip: OnceCell::new(),
+            geo: GeoMemory::default(),
             client_ip_text: OnceCell::new(),
             place: Cell::new((0, 0)),
         }
@@ -92,6 +96,11 @@ impl<S: Sock> Connection<S> {
         self.client = source;
         self.destination = Some(destination);
         self.facts.client.set(source);
+    }
+
+    /// Where clients are, looked up when somebody asks.
+    pub fn whereabouts(&self) -> Whereabouts<'_> {
+        Whereabouts::new(&self.worker.process.geo, &self.geo)
     }
 
     /// What a load balancer has said besides that, for the log.

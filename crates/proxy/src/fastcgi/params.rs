@@ -34,7 +34,13 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         // It was for us, and is settled before a script begins.
         self.exchange.head.fields.remove_id(HeaderId::Expect);
         self.tell_client_certificate();
-        let context = context(self.connection, self.way.pool.as_deref(), &self.exchange.record, self.exchange.client_ip);
+        let context = context(
+            self.connection,
+            self.way.pool.as_deref(),
+            &self.exchange.record,
+            self.exchange.client_ip,
+            self.exchange.hop.upgrade,
+        );
         let view = View { context: &context, request: &self.exchange.head, response: None };
         let (mut rendered, mut ends) = (Vec::new(), Vec::new());
         for (_, template) in &step.env {

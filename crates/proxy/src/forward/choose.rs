@@ -47,7 +47,13 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         }
         key_hash(
             pool,
-            &context(self.connection, self.way.pool.as_deref(), &self.exchange.record, self.exchange.client_ip),
+            &context(
+                self.connection,
+                self.way.pool.as_deref(),
+                &self.exchange.record,
+                self.exchange.client_ip,
+                self.exchange.hop.upgrade,
+            ),
             &self.exchange.head,
         )
     }

@@ -219,7 +219,13 @@ impl<S: Sock> Forwarding<'_, '_, S> {
     fn target(&self, mirror: &CompiledMirror, place: CopyPermit<S>) -> Target<S> {
         let pool = &place.pool;
         let model = &pool.compiled.model;
-        let context = context(self.connection, None::<&WorkerPool<S>>, &self.exchange.record, self.exchange.client_ip);
+        let context = context(
+            self.connection,
+            None::<&WorkerPool<S>>,
+            &self.exchange.record,
+            self.exchange.client_ip,
+            self.exchange.hop.upgrade,
+        );
         let need = Need {
             // Nothing is sent twice, so what it is sent on must be certain.
             certain: true,

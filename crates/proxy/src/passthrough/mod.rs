@@ -234,7 +234,7 @@ fn key_of<S: Sock>(connection: &Connection<S>, pool: &WorkerPool<S>, record: &Pa
         return 0;
     }
     let nothing = Record::new(record.started, record.id, Span::default(), None);
-    key_hash(pool, &context(connection, None, &nothing, connection.client.ip()), &RequestHead::default())
+    key_hash(pool, &context(connection, None, &nothing, connection.client.ip(), None), &RequestHead::default())
 }
 
 /// A fresh connection, unless the client is reset while it is made. One that has only ended its own side may still want

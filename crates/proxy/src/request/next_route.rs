@@ -39,7 +39,8 @@ impl<S: Sock> Request<'_, '_, S> {
     fn has_file(&mut self, route: &CompiledRoute, folder: &Folder) -> bool {
         let (path, query) = (self.exchange.head.path, self.exchange.head.query);
         let made = {
-            let context = context(self.connection, None, &self.exchange.record, self.exchange.client_ip);
+            let context =
+                context(self.connection, None, &self.exchange.record, self.exchange.client_ip, self.exchange.hop.upgrade);
             let mut scratch = self.connection.worker.scratch.borrow_mut();
             apply_paths(&route.steps, &mut self.exchange.head, &context, &mut scratch)
         };

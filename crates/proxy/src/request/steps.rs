@@ -3,19 +3,20 @@
 
 use super::Request;
 use crate::answering::answer_refusal_with;
+use crate::auth::oidc::{OidcNews, OidcTicket, answer_address, await_session, check_session, send_redirect};
 use crate::auth::{
     Awaited, Patience, Standing, Unverified, WaysTried, await_keys, await_log_in, check_key, log_in, try_ways, verified_claims,
     verify_token,
 };
 use crate::failure::Failure;
-use crate::snapshot::CompiledRoute;
+use crate::snapshot::{CompiledRoute, LogInsOfSite};
 use crate::surroundings::context;
 use crate::worker_snapshot::WorkerSite;
 use tidegate_exchange::{ClientFault, Pooled};
 use tidegate_middleware::errors::begin_answer;
 use tidegate_middleware::{
-    After, CompiledAuthAny, CompiledStep, DryRun, Halt, Limited, Refusal, Walk, apply_request, compiled_jwt_of,
-    log_in_challenges, without,
+    After, CompiledAuthAny, CompiledStep, DryRun, Halt, Limited, OidcAddress, OidcOfRequest, Refusal, Walk, apply_request,
+    compiled_jwt_of, compiled_oidc_of, log_in_challenges, without,
 };
 use tidegate_transport::Sock;
 
@@ -38,7 +39,13 @@ impl<S: Sock> Request<'_, '_, S> {
             self.hide_keys(route);
         }
         loop {
-            let context = context(self.connection, self.way.pool.as_deref(), &self.exchange.record, self.exchange.client_ip);
+            let context = context(
+                self.connection,
+                self.way.pool.as_deref(),
+                &self.exchange.record,
+                self.exchange.client_ip,
+                self.exchange.hop.upgrade,
+            );
             let mut scratch = self.connection.worker.scratch.borrow_mut();
             let mut without_limits = Limited::default();
             let limited = if route.has_limits {
@@ -68,6 +75,12 @@ impl<S: Sock> Request<'_, '_, S> {
                         return Ok(Ran::Stands(Box::new(Standing { walk, awaited: Awaited::Keys(ticket), tried: None })));
                     }
                 }
+                Halt::LogIn(oidc) => {
+                    let (exchange, around) = self.parts();
+                    if let Some(ticket) = check_session(exchange, around, oidc, OidcNews::None)? {
+                        return Ok(Ran::Stands(Box::new(Standing { walk, awaited: Awaited::Session(ticket), tried: None })));
+                    }
+                }
                 Halt::CheckKey(auth) => {
                     let (exchange, around) = self.parts();
                     check_key(exchange, around, auth)?;
@@ -88,7 +101,7 @@ impl<S: Sock> Request<'_, '_, S> {
         Ok(awaited.map(|awaited| Box::new(Standing { walk, awaited, tried: Some(tried) })))
     }
 
-    /// Takes parameters with keys out of what logs say, whatever becomes of the request. What is sent on still has them.
+    /// Takes parameters with keys out of what logs say, whatever becomes of the request. The head still has them.
     fn hide_keys(&mut self, route: &CompiledRoute) {
         for name in &route.key_parameters {
             let fields = &mut self.exchange.head.fields;
@@ -142,6 +155,17 @@ impl<S: Sock> Request<'_, '_, S> {
                     Ok(()) => self.verify_again(route),
                     Err(refusal) => Err(refusal),
                 },
+                Awaited::Session(ticket) => match await_session(self.exchange, ticket, route.timeouts.total).await? {
+                    Ok(news) => match self.check_again(route, news) {
+                        Ok(Some(ticket)) => {
+                            standing = Standing { walk, awaited: Awaited::Session(ticket), tried };
+                            continue;
+                        }
+                        Ok(None) => Ok(()),
+                        Err(refusal) => Err(refusal),
+                    },
+                    Err(refusal) => Err(refusal),
+                },
             };
             let any = tried.and_then(|tried| Some((any_of(route)?, tried)));
             let ran = match (outcome, any) {
@@ -178,8 +202,33 @@ impl<S: Sock> Request<'_, '_, S> {
         verify_token(exchange, around, jwt, Patience::Spent).map(|_| ())
     }
 
-    /// A refusal by a step, with the fields that belong to it.
+    /// On a site with log-ins: takes their cookies out of the request. Some: it is for an address of theirs.
+    #[cold]
+    pub(super) fn meet_log_ins(&mut self, log_ins: &LogInsOfSite) -> Option<OidcAddress> {
+        let cookies = log_ins.steps.take_cookies(&mut self.exchange.head.fields);
+        self.exchange.oidc = Some(Box::new(OidcOfRequest { cookies, ..OidcOfRequest::default() }));
+        log_ins.steps.address(self.exchange.head.path())
+    }
+
+    pub(super) async fn answer_log_in_address(&mut self, log_ins: &LogInsOfSite, address: OidcAddress) -> Result<(), Failure> {
+        let (exchange, around) = self.parts();
+        answer_address(exchange, around, (&log_ins.steps, &log_ins.providers), address).await
+    }
+
+    /// A session, with what was waited for. A refresh may follow on keys that had not been read.
+    fn check_again(&mut self, route: &CompiledRoute, news: OidcNews) -> Result<Option<OidcTicket>, Refusal> {
+        let Some(oidc) = compiled_oidc_of(&route.steps) else { return Ok(None) };
+        let (exchange, around) = self.parts();
+        check_session(exchange, around, oidc, news)
+    }
+
+    /// A refusal by a step, with the fields that belong to it, or what takes its place.
     pub(super) async fn answer_step_refusal(&mut self, route: &CompiledRoute, refusal: Refusal) -> Result<(), Failure> {
+        let redirect = self.exchange.oidc.as_mut().and_then(|of_request| of_request.redirect.take());
+        if let Some(redirect) = redirect {
+            let (exchange, around) = self.parts();
+            return send_redirect(exchange, around, &redirect).await;
+        }
         // RFC 9110 section 15.5.2.
         let challenges = log_in_challenges(&route.steps, refusal).into_iter();
         let challenges: Vec<_> = challenges.map(|challenge| ("www-authenticate", challenge)).collect();

@@ -257,7 +257,7 @@ fn push_placeholder(line: &mut Vec<u8>, second: &mut SecondText, placeholder: &P
         Placeholder::RequestId => push_text_or_dash(line, record.request_id),
         Placeholder::AuthUser => push_text_or_dash(line, record.user.as_bytes()),
         // The configuration takes them in error pages, in the `log` of a site or a route, and in other texts.
-        Placeholder::StatusText | Placeholder::JwtClaim(_) | Placeholder::Map(_) => line.push(b'-'),
+        Placeholder::StatusText | Placeholder::JwtClaim(_) | Placeholder::Geo(_) | Placeholder::Map(_) => line.push(b'-'),
         Placeholder::TimeUnixMs => push_number(line, b"", record.time_unix_us / 1000),
         Placeholder::LogOwn(name) => push_own(line, name, record),
         Placeholder::Log(field) => push_log_field(line, second, *field, record),

@@ -10,6 +10,7 @@ mod certificates;
 mod configuration;
 mod discovery;
 mod histogram;
+mod log_ins;
 mod memory;
 mod number;
 mod pool;
@@ -35,6 +36,7 @@ pub use certificates::{
 pub use configuration::{ChangeResult, ConfigurationMetrics};
 pub use discovery::DiscoveryMetrics;
 pub use histogram::{Histogram, HistogramTotals};
+pub use log_ins::LogInMetrics;
 pub use memory::MemoryMetrics;
 pub use number::{Counter, Gauge, SharedNumber};
 pub use pool::{MirrorResult, PoolMetrics, PoolTotals, UpstreamError, UpstreamTime};

@@ -8,6 +8,7 @@ use super::certificates::{CertificateMetrics, OnDemandResult};
 use super::configuration::{ChangeResult, ConfigurationMetrics};
 use super::discovery::DiscoveryMetrics;
 use super::histogram::HistogramTotals;
+use super::log_ins::LogInMetrics;
 use super::memory::MemoryMetrics;
 use super::number::SharedNumber;
 use super::pool::{MirrorResult, PoolTotals, UpstreamError, UpstreamTime};
@@ -45,6 +46,7 @@ fn render(totals: &Totals) -> String {
     render_logs(&mut text, totals);
     render_configuration(&mut text, totals.configuration);
     render_memory(&mut text, totals.memory);
+    render_log_ins(&mut text, totals.log_ins);
     render_cache(&mut text, totals.cache);
     render_certificates(&mut text, totals.certificates);
     render_token_keys(&mut text, totals.token_keys);
@@ -328,6 +330,21 @@ fn render_memory(text: &mut Text, memory: &MemoryMetrics) {
     text.one("tidegate_memory_used_bytes", "Memory that counts against the budget.", memory.used_bytes.value());
     let help = "1 while requests are refused because the budget is nearly used up.";
     text.one("tidegate_memory_shedding", help, memory.is_shedding.value());
+}
+
+fn render_log_ins(text: &mut Text, log_ins: &LogInMetrics) {
+    let outcomes = [("session", &log_ins.begun_sessions), ("failed", &log_ins.failed_log_ins)];
+    let refreshes = [("renewed", &log_ins.renewed), ("over", &log_ins.over), ("away", &log_ins.away)];
+    let none = |numbers: &[(&str, &SharedNumber)]| numbers.iter().all(|(_, number)| number.value() == 0);
+    if none(&outcomes) && none(&refreshes) && log_ins.revoked.value() == 0 {
+        return;
+    }
+    let each = |numbers: [(&'static str, &SharedNumber); 2]| numbers.map(|(name, number)| ([("outcome", name)], number.value()));
+    text.each("tidegate_oidc_log_ins_total", "Log-ins that came back from their provider, by how they ended.", each(outcomes));
+    let refreshes = refreshes.map(|(name, number)| ([("outcome", name)], number.value()));
+    text.each("tidegate_oidc_refreshes_total", "Sessions that this host has refreshed, by outcome.", refreshes);
+    let help = "Sessions and people that are refused before their sessions' time.";
+    text.one("tidegate_oidc_revoked", help, log_ins.revoked.value());
 }
 
 fn render_cache(text: &mut Text, cache: Option<CacheNumbers>) {

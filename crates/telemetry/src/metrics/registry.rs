@@ -8,6 +8,7 @@ use super::certificates::CertificateMetrics;
 use super::configuration::ConfigurationMetrics;
 use super::discovery::DiscoveryMetrics;
 use super::histogram::Histogram;
+use super::log_ins::LogInMetrics;
 use super::memory::MemoryMetrics;
 use super::pool::{PoolMetrics, PoolTotals};
 use super::process;
@@ -45,6 +46,7 @@ pub struct Registry {
     log_writer: Arc<LogWriterMetrics>,
     configuration: ConfigurationMetrics,
     memory: MemoryMetrics,
+    log_ins: LogInMetrics,
     cache: CacheMetrics,
     certificates: CertificateMetrics,
     token_keys: TokenKeyMetrics,
@@ -104,6 +106,7 @@ impl Registry {
             log_writer: Arc::default(),
             configuration: ConfigurationMetrics::default(),
             memory: MemoryMetrics::default(),
+            log_ins: LogInMetrics::default(),
             cache: CacheMetrics::default(),
             certificates: CertificateMetrics::default(),
             token_keys: TokenKeyMetrics::default(),
@@ -169,6 +172,11 @@ impl Registry {
     /// Which certificates are served, and what became of orders.
     pub fn certificates(&self) -> &CertificateMetrics {
         &self.certificates
+    }
+
+    /// Log-ins by OpenID Connect.
+    pub fn log_ins(&self) -> &LogInMetrics {
+        &self.log_ins
     }
 
     /// How near the process is to its memory budget.
@@ -241,6 +249,7 @@ impl Registry {
             server_states: tables.server_states.held().map(|(names, state)| (names.clone(), state.clone())).collect(),
             discoveries: tables.discoveries.held().map(|(names, discovery)| (names.clone(), discovery.clone())).collect(),
             memory: &self.memory,
+            log_ins: &self.log_ins,
             cache: self.cache.numbers(),
             certificates: &self.certificates,
             token_keys: &self.token_keys,
@@ -284,6 +293,7 @@ pub(super) struct Totals<'a> {
     pub server_states: Vec<(TwoNames, ServerStateMetrics)>,
     pub discoveries: Vec<(TwoNames, DiscoveryMetrics)>,
     pub memory: &'a MemoryMetrics,
+    pub log_ins: &'a LogInMetrics,
     pub cache: Option<CacheNumbers>,
     pub certificates: &'a CertificateMetrics,
     pub token_keys: &'a TokenKeyMetrics,

@@ -5,6 +5,7 @@ use super::script::{Matcher, OutputExpectation, ProcessCommand, ProgramCall};
 use super::variants::has_driver;
 use super::world::World;
 use crate::admin;
+use crate::mmdb;
 use crate::program::Program;
 use std::path::Path;
 use std::rc::Rc;
@@ -82,7 +83,7 @@ fn write_file(world: &World, name: &str, mut text: String) -> Result<(), String>
     {
         text.push_str(&format!("\ndriver \"{driver}\"\n"));
     }
-    std::fs::write(world.folder.join(name), text).map_err(|error| format!("{name}: {error}"))
+    std::fs::write(world.folder.join(name), mmdb::contents(name, text)?).map_err(|error| format!("{name}: {error}"))
 }
 
 fn copy_file(world: &World, from: &[u8], to: &[u8]) -> Result<(), String> {

@@ -8,6 +8,7 @@ use super::text::SyntaxError;
 use super::variants::Variants;
 use super::world::{Places, World, without_places};
 use super::{automatic, http2, parse, process, variants};
+use crate::mmdb;
 use crate::program::Program;
 use crate::{admin, tls, upstream};
 use socket2::SockRef;
@@ -108,7 +109,10 @@ async fn run(case: &Case, mut places: Places, driver: Option<&'static str>, bina
     for (name, text) in &case.files {
         let file = places.folder().join(name);
         let folder = file.parent().unwrap_or(places.folder());
-        std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&file, text)).map_err(|error| format!("{name}: {error}"))?;
+        let bytes = mmdb::contents(name, text.clone())?;
+        std::fs::create_dir_all(folder)
+            .and_then(|()| std::fs::write(&file, bytes))
+            .map_err(|error| format!("{name}: {error}"))?;
     }
     let mut upstreams = Vec::new();
     for script in &case.upstreams {

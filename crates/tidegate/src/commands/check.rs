@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
 use tidegate_certs::default_state_dir;
-use tidegate_config::{Diagnostic, Loaded, Location, Severity};
+use tidegate_config::{Diagnostic, Loaded, Location, Preset, Severity};
 use tidegate_control::{Answering, Checked, Circumstances, Finding, HeldByRunning, Place, Source, check};
 use tidegate_model::Configuration;
 
@@ -35,6 +35,8 @@ pub fn run(file: &Path, sharing: Sharing) -> ExitCode {
         let mut found = json_of(&loaded.diagnostics, &loaded.files);
         found["valid"] = is_valid.into();
         found["running"] = held_by_running.iter().map(json_of_running).collect();
+        let preset = |preset: &Preset| json!({ "name": preset.name, "date": preset.date(), "source": preset.source() });
+        found["presets"] = loaded.presets().into_iter().map(preset).collect();
         println!("{found}");
     } else {
         report(&loaded);
@@ -43,6 +45,7 @@ pub fn run(file: &Path, sharing: Sharing) -> ExitCode {
         }
         if is_valid {
             println!("{}: the configuration is valid", file.display());
+            loaded.presets().into_iter().for_each(|preset| println!("{}", told(preset, Timestamp::now())));
         }
     }
     if is_valid { ExitCode::SUCCESS } else { ExitCode::from(super::FAILED) }
@@ -79,6 +82,15 @@ fn note(held: &HeldByRunning, file: &Path, loaded: &Loaded) -> String {
 
 fn json_of_running(HeldByRunning { process_id, admin, addresses }: &HeldByRunning) -> Value {
     json!({ "process_id": process_id, "admin": admin, "addresses": addresses })
+}
+
+/// Of when a list of networks is that ships, and where newer ones are.
+fn told(preset: &Preset, now: Timestamp) -> String {
+    let date = preset.date();
+    let made = format!("{date}T00:00:00Z").parse::<Timestamp>().unwrap_or(now);
+    let days = now.duration_since(made).as_hours() / 24;
+    let days = if days == 1 { "a day".to_owned() } else { format!("{} days", days.max(0)) };
+    format!("preset:{}: the list that ships is of {date}, {days} old; newer ones are at {}", preset.name, preset.source())
 }
 
 /// As a process has it that was started with the same file.
@@ -123,5 +135,22 @@ fn diagnostic(loaded: &Loaded, finding: Finding) -> Diagnostic {
     match finding.help {
         Some(help) => diagnostic.help(help),
         None => diagnostic,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::told;
+    use tidegate_config::PRESETS;
+
+    #[test]
+    fn a_list_that_ships_says_how_old_it_is() {
+        let fastly = PRESETS.iter().find(|preset| preset.name == "fastly").expect("it ships");
+        let day = |day: &str| told(fastly, format!("{day}T12:00:00Z").parse().expect("a day"));
+        let date = fastly.date();
+        let end = "newer ones are at https://api.fastly.com/public-ip-list";
+        assert_eq!(day(date), format!("preset:fastly: the list that ships is of {date}, 0 days old; {end}"));
+        let later = format!("{}{}", date[..4].parse::<u32>().expect("a year") + 1, &date[4..]);
+        assert!(day(&later).contains(" 365 days old") || day(&later).contains(" 366 days old"), "{}", day(&later));
     }
 }

@@ -5,8 +5,8 @@ use super::{fail, load, report};
 use crate::output;
 use std::path::Path;
 use std::process::ExitCode;
-use tidegate_control::{StartFault, read_maps, share_certificates};
-use tidegate_explain::{Maps, Question, explain};
+use tidegate_control::{StartFault, read_geo, read_maps, share_certificates};
+use tidegate_explain::{Known, Maps, Question, explain};
 
 /// Exit code of a request that no site or no route takes.
 const NOBODY: u8 = 2;
@@ -26,7 +26,11 @@ pub fn run(config: &Path, method: &str, url: &str, headers: &[String], from: Opt
         Ok(maps) => Maps::of(maps.iter().cloned()),
         Err(faults) => return fail(&StartFault::from(faults).to_string()),
     };
-    match explain(&configuration, &request, &maps) {
+    let geo = match read_geo(&configuration) {
+        Ok(geo) => geo,
+        Err(faults) => return fail(&StartFault::from(faults).to_string()),
+    };
+    match explain(&configuration, &request, Known { maps: &maps, geo: &geo }) {
         Ok(explanation) => {
             output::say(&explanation, || explanation.text.clone());
             if explanation.has_route { ExitCode::SUCCESS } else { ExitCode::from(NOBODY) }

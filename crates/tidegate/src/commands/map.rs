@@ -4,9 +4,10 @@ use super::reach;
 use super::table::{table, uncut_table};
 use crate::cli::map::MapCommand;
 use crate::output;
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use tidegate_admin::client::path_segment;
-use tidegate_api::{Map, MapRow, MapRowChange, MapRows, Maps};
+use tidegate_api::{Map, MapRow, MapRowChange, MapRows, Maps, UnusableChange};
 
 pub fn run(command: MapCommand) -> ExitCode {
     match command {
@@ -58,9 +59,18 @@ fn list(maps: &Maps) -> String {
     for map in &maps.maps {
         page.extend(map.fault.iter().map(|fault| format!("{fault}; the rows before stay in use\n")));
     }
-    // One storage has the changed rows of all.
-    page.extend(maps.maps.iter().find_map(|map| map.storage_fault.as_ref()).map(|fault| format!("changed rows: {fault}\n")));
+    for map in &maps.maps {
+        page.extend(map.unusable_changes.iter().map(|change| format!("{}: {}\n", map.name, unusable(change))));
+    }
+    // The storage of all may be away, or what is there of one map unusable.
+    let faults: BTreeSet<&String> = maps.maps.iter().filter_map(|map| map.storage_fault.as_ref()).collect();
+    page.extend(faults.into_iter().map(|fault| format!("changed rows: {fault}\n")));
     page
+}
+
+fn unusable(UnusableChange { key, fault, help }: &UnusableChange) -> String {
+    let key = key.as_deref().map(|key| format!(" of `{key}`")).unwrap_or_default();
+    format!("a changed row{key} in the storage does not count: {fault}; {help}")
 }
 
 fn rows(listed: &MapRows, from: usize) -> String {

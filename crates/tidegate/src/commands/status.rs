@@ -6,8 +6,11 @@ use super::table::{labelled, table};
 use crate::cli::Running;
 use crate::output;
 use jiff::Timestamp;
+use std::collections::BTreeSet;
 use std::process::ExitCode;
-use tidegate_api::{Certificate, CertificateState, Certificates, Pools, ServerState, Status, TicketKeys, TokenKeys};
+use tidegate_api::{
+    Certificate, CertificateState, Certificates, GeoDatabase, Map, Pools, ServerState, Status, TicketKeys, TokenKeys,
+};
 
 /// Rows of a table, unless `--all` is said.
 const LISTED: usize = 20;
@@ -82,20 +85,14 @@ fn process(status: &Status) -> String {
     for keys in &status.token_keys {
         row("token keys", token_keys(keys));
     }
-    for map in &status.maps {
-        if !map.hiding_newer.is_empty() {
-            let keys = map.hiding_newer.join(", ");
-            row(
-                "map",
-                format!(
-                    "{}: changed rows hide newer ones of its file: {keys}; `tidegate map drop {} KEY` lets them count",
-                    map.name, map.name
-                ),
-            );
-        }
+    for (name, text) in maps(&status.maps) {
+        row(name, text);
     }
-    if let Some(fault) = status.maps.iter().find_map(|map| map.storage_fault.as_ref()) {
-        row("maps", format!("changed rows are as they were: {fault}"));
+    for GeoDatabase { file, kind, built, unreadable, fault } in &status.geoip {
+        let built = built.map(|built| format!(", made {}", time(built))).unwrap_or_default();
+        let broken = if *unreadable > 0 { format!("; {unreadable} of its records could not be read") } else { String::new() };
+        let fault = fault.as_ref().map(|fault| format!("; {fault}")).unwrap_or_default();
+        row("geoip", format!("{kind}{built} ({file}){broken}{fault}"));
     }
     let leaving = match status.workers_leaving {
         0 => String::new(),
@@ -136,6 +133,32 @@ fn ticket_keys(keys: &TicketKeys) -> String {
         (None, Some(_)) => format!("OWN, since {storage} gives none for this time"),
     };
     fault.as_ref().map(|fault| format!("{at_hand}; {fault}")).unwrap_or(at_hand)
+}
+
+fn maps(maps: &[Map]) -> Vec<(&'static str, String)> {
+    let mut rows = Vec::new();
+    for map in maps {
+        let name = &map.name;
+        if !map.hiding_newer.is_empty() {
+            let keys = map.hiding_newer.join(", ");
+            let text = format!(
+                "{name}: changed rows hide newer ones of its file: {keys}; `tidegate map drop {name} KEY` lets them count"
+            );
+            rows.push(("map", text));
+        }
+        if let Some(first) = map.unusable_changes.first() {
+            let count = map.unusable_changes.len();
+            let text = format!(
+                "{name}: {count} changed rows in the storage cannot be used ({}); `tidegate map list` names them",
+                first.fault
+            );
+            rows.push(("map", text));
+        }
+    }
+    // The storage of all may be away, or what is there of one map unusable.
+    let faults: BTreeSet<&String> = maps.iter().filter_map(|map| map.storage_fault.as_ref()).collect();
+    rows.extend(faults.into_iter().map(|fault| ("maps", format!("changed rows are as they were: {fault}"))));
+    rows
 }
 
 fn listeners(status: &Status, listed: usize) -> String {
@@ -340,6 +363,7 @@ pub mod tests {
             ticket_keys: None,
             token_keys: Vec::new(),
             maps: Vec::new(),
+            geoip: Vec::new(),
             listeners: vec![Listener {
                 address: "0.0.0.0:443".parse().unwrap(),
                 scheme: "https".into(),

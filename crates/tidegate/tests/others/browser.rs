@@ -2,7 +2,7 @@
 //! and HTTP/2, and their scripts report what they saw. Browsers do what no scripted client does: their own conditions,
 //! ranges, reconnections, flow control and preflights.
 
-mod server;
+pub mod server;
 
 use aws_lc_rs::digest::{Context, Digest, SHA256, digest};
 use serde_json::{Value, json};

@@ -103,6 +103,9 @@ fn each_answer_is_what_the_description_says() {
     check("get", rows, "/v1/maps/moved/rows?from=1", Value::Null, &[("/count", json!(2)), ("/rows/0/key", json!("/c*"))]);
     let row = format!("{rows}/{{key}}");
     check("get", &row, "/v1/maps/moved/rows/%2Fa", Value::Null, &[("/value", json!("/b")), ("/changed", json!(false))]);
+    let in_use = asked.send("DELETE", "/v1/configuration/maps/moved", &[], "");
+    asked.refuses(&in_use, 409, "in-use");
+    assert!(in_use.text.contains("the map `moved` is used in "), "{}", in_use.text);
     get("/v1/cache", &[("/objects", json!(0)), ("/disk", Value::Null)]);
     check("post", "/v1/cache/purge", "/v1/cache/purge", json!({ "all": true }), &[("/purged", json!(0))]);
     let changed = asked.changed("body=\"first\"", "body=\"second\"");

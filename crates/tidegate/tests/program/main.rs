@@ -17,6 +17,7 @@ mod followed_log;
 mod keep_alive;
 mod maps;
 mod no_threads;
+mod oidc;
 mod pools;
 mod refused;
 mod shared_port;

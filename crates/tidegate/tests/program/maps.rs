@@ -15,21 +15,34 @@ fn start(storage: &str) -> Proxy {
     let config = format!(
         "admin \"127.0.0.1:{{admin}}\"\naccess-log \"off\"\nthreads 1\nstorage {storage:?}\n\
          map \"m\" key=\"{{path}}\" default=\"none\" {{ row \"/a\" \"file\"; }}\n\
-         site \"http://:{{port}}\" {{ respond 200 body=\"<{{map.m}}>\"; }}\n"
+         map \"n\" key=\"{{path}}\" ignore-case=#true default=\"none\" {{ row \"/a\" \"file\"; }}\n\
+         site \"http://:{{port}}\" {{ header \"N\" \"{{map.n}}\"; respond 200 body=\"<{{map.m}}>\"; }}\n"
     );
     let surroundings = Surroundings { has_descendants: true, ..Surroundings::default() };
     Proxy::start_in(Places::new().expect("a folder"), PROGRAM, &config, &[], &surroundings).expect("the proxy starts")
 }
 
-/// What the map has for a path.
+/// What the map `m` has for a path.
 fn value(address: SocketAddr, path: &str) -> String {
+    let answer = answer(address, path);
+    let value = answer.split_once("\r\n\r\n<").and_then(|(_, body)| body.strip_suffix('>'));
+    value.unwrap_or_else(|| panic!("{answer}")).to_owned()
+}
+
+/// What `n` has.
+fn other_value(address: SocketAddr, path: &str) -> String {
+    let answer = answer(address, path);
+    let value = answer.split_once("\r\nN: ").and_then(|(_, rest)| rest.split_once("\r\n"));
+    value.unwrap_or_else(|| panic!("{answer}")).0.to_owned()
+}
+
+fn answer(address: SocketAddr, path: &str) -> String {
     let mut socket = TcpStream::connect(address).expect("it listens");
     socket.set_read_timeout(Some(WAIT)).expect("a limit");
     write!(socket, "GET {path} HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n").expect("sent");
     let mut answer = String::new();
     socket.read_to_string(&mut answer).expect("an answer");
-    let value = answer.split_once("\r\n\r\n<").and_then(|(_, body)| body.strip_suffix('>'));
-    value.unwrap_or_else(|| panic!("{answer}")).to_owned()
+    answer
 }
 
 fn map(proxy: &Proxy, arguments: &[&str]) -> Result<String, String> {
@@ -78,4 +91,65 @@ fn a_storage_that_takes_nothing_changes_nothing() {
     assert_eq!(value(proxy.address, "/a"), "changed");
     proxy.wait_for_log("changed rows of maps cannot be read; those that are known stay").expect("it is told");
     assert_eq!(value(proxy.address, "/a"), "changed");
+    map(&proxy, &["set", "n", "/a", "changed"]).expect("this one is whole");
+    assert!(map(&proxy, &["list"]).expect("maps").contains("changed rows: `maps/m` in the storage cannot be used"));
+    let later = start(&storage.display().to_string());
+    assert_eq!((value(later.address, "/a"), other_value(later.address, "/a")), ("file".into(), "changed".into()));
+}
+
+/// A row of each letter that alone is small enough.
+fn large(letter: char) -> String {
+    format!("~^(?:{letter}{{1000}}){{200}}$")
+}
+
+#[test]
+fn a_row_that_is_refused_never_reaches_the_storage() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let storage = folder.path().join("storage");
+    let proxy = start(&storage.display().to_string());
+    map(&proxy, &["set", "n", "/n", "changed"]).expect("it is kept");
+    let set = |letter: char| map(&proxy, &["set", "m", &large(letter), "large"]);
+    let refused = ('a'..='z').find_map(|letter| set(letter).err().map(|said| (letter, said)));
+    let (letter, said) = refused.expect("together they are too large");
+    assert!(said.contains("the regular expressions of this map are too large once compiled"), "{said}");
+    assert!(said.contains("help: write rows with a beginning"), "{said}");
+    let kept = std::fs::read_to_string(storage.join("maps/m")).expect("the rows before");
+    assert!(letter > 'a' && kept.contains(&large('a')) && !kept.contains(&large(letter)), "{kept}");
+    map(&proxy, &["set", "m", "/a", "changed"]).expect("nothing is in its way");
+    assert!(map(&proxy, &["get", "m", &large(letter)]).expect_err("there is none").contains("has no row"));
+    drop(proxy);
+    let again = start(&storage.display().to_string());
+    assert_eq!((value(again.address, "/a"), other_value(again.address, "/n")), ("changed".into(), "changed".into()));
+    map(&again, &["drop", "m", &large('a')]).expect("it was there");
+    map(&again, &["set", "m", &large(letter), "large"]).expect("now there is room");
+    assert!(!again.program.stderr().contains("not known yet"), "{}", again.program.stderr());
+}
+
+#[test]
+fn what_another_version_wrote_of_a_row_is_named_left_out_and_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let storage = folder.path().join("storage");
+    let first = start(&storage.display().to_string());
+    map(&first, &["set", "m", "/a", "changed"]).expect("it is kept");
+    map(&first, &["set", "n", "/n", "changed"]).expect("it is kept");
+    drop(first);
+    let place = storage.join("maps/m");
+    let kept = std::fs::read_to_string(&place).expect("rows");
+    std::fs::write(&place, format!("{kept}\"~(\",\"=x\",\"-\"\n\"/b\",\"!later\",\"-\"\n")).expect("a file");
+    let mut proxy = start(&storage.display().to_string());
+    assert_eq!((value(proxy.address, "/a"), value(proxy.address, "/b")), ("changed".into(), "none".into()));
+    assert_eq!(other_value(proxy.address, "/N"), "changed");
+    proxy.wait_for_log("a changed row in the storage cannot be used, and is left out").expect("it is told");
+    let listed = map(&proxy, &["list"]).expect("maps");
+    for said in ["m: a changed row of `~(` in the storage does not count: the regular expression", "`/b` in the storage does not"]
+    {
+        assert!(listed.contains(said), "{listed}");
+    }
+    map(&proxy, &["set", "m", "/c", "added"]).expect("nothing is in its way");
+    let kept = std::fs::read_to_string(&place).expect("rows");
+    assert!(["\"~(\",\"=x\",\"-\"", "\"/b\",\"!later\",\"-\"", "\"/c\""].iter().all(|line| kept.contains(line)), "{kept}");
+    map(&proxy, &["drop", "m", "~("]).expect("it was there");
+    map(&proxy, &["set", "m", "/b", "known"]).expect("it takes the place of what nobody can read");
+    assert_eq!((value(proxy.address, "/b"), value(proxy.address, "/c")), ("known".into(), "added".into()));
+    assert!(!map(&proxy, &["list"]).expect("maps").contains("does not count"));
 }

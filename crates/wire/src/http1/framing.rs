@@ -2,7 +2,7 @@
 //! Every doubt is a refusal: a length that two programs read differently is how requests are smuggled.
 
 use crate::error::HeadError;
-use crate::head::{Fields, HeaderId, Method, RequestHead, ResponseHead, Version};
+use crate::head::{Fields, HeaderId, Method, RequestHead, ResponseHead, Span, Version};
 use crate::scan::token_end;
 
 /// How the end of a body is found.
@@ -98,6 +98,18 @@ pub fn has_token(value: &[u8], token: &[u8]) -> bool {
 /// The protocol that an HTTP/1.1 client asks to switch to: `Connection: upgrade` and one `Upgrade`.
 pub fn upgrade_protocol(head: &RequestHead) -> Option<&[u8]> {
     switch_of(head.version, &head.fields)
+}
+
+/// Where the protocol stands that a client asks to switch to, if that is one that is passed on.
+pub fn asked_switch(head: &RequestHead) -> Option<Span> {
+    upgrade_protocol(head).filter(|protocol| !is_http_or_tls(protocol))?;
+    head.fields.list.iter().find(|field| field.id == HeaderId::Upgrade).map(|field| field.value)
+}
+
+/// A switch to another version of HTTP or to TLS would carry requests past every route and step (h2c smuggling).
+fn is_http_or_tls(protocol: &[u8]) -> bool {
+    let starts = |prefix: &[u8]| protocol.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
+    starts(b"h2") || starts(b"http/") || starts(b"tls/") || protocol.contains(&b',')
 }
 
 fn switch_of(version: Version, fields: &Fields) -> Option<&[u8]> {
@@ -230,4 +242,19 @@ fn trimmed(mut text: &[u8]) -> &[u8] {
         text = rest;
     }
     text
+}
+
+#[cfg(test)]
+mod switch_tests {
+    use super::is_http_or_tls;
+
+    #[test]
+    fn a_switch_to_http_or_tls_is_none() {
+        for protocol in ["h2c", "H2", "HTTP/2.0", "TLS/1.2", "websocket, h2c"] {
+            assert!(is_http_or_tls(protocol.as_bytes()), "{protocol}");
+        }
+        for protocol in ["websocket", "WebSocket", "tcp", "SPDY/3.1"] {
+            assert!(!is_http_or_tls(protocol.as_bytes()), "{protocol}");
+        }
+    }
 }

@@ -37,6 +37,7 @@ pub static TIMEOUT: Directive = Directive {
     default: "`connect=\"5s\" first-byte=\"60s\" idle=\"1h\"`",
     example: "timeout connect=\"2s\" first-byte=\"30s\"",
     lower: Lower::Pool(lower_timeout),
+    meant: "each time has its name, as in `timeout connect=\"5s\" first-byte=\"30s\" idle=\"60s\"`",
     said_otherwise: TIMES_OF_OTHERS,
     ..Directive::PLAIN
 };

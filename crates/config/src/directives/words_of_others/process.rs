@@ -81,6 +81,10 @@ pub static SAID: &[Said] = &[
             "max_header_size",
             "max_headers_count",
             "clitimeout",
+            "timeout client",
+            "timeout http-request",
+            "timeout http-keep-alive",
+            "timeout client-fin",
             "read_header",
             "respondingTimeouts",
             "LimitRequestFields",
@@ -318,7 +322,7 @@ pub static SAID: &[Said] = &[
     ),
     (
         &["tracing", "opentelemetry", "opentracing", "otel", "zipkin", "jaeger", "trace_context"],
-        "traces are not made in this version; `{request.id}` names a request in logs, and `request-header \"X-Request-Id\" \"{request.id}\"` sends it on",
+        "a `traceparent` goes on as it came, and `request-id trace=\"1%\"` makes one where none came; spans are not reported, and `trace_id` in the access log finds a request",
     ),
     (
         &["labels", "docker", "kubernetes", "consulCatalog", "swarm", "nomad", "ecs"],

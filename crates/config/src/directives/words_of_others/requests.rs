@@ -122,18 +122,19 @@ pub static SAID: &[Said] = &[
             "customRequestHeaders",
             "proxy_pass_request_headers",
             "reqadd",
-            "host_rewrite_literal",
-            "auto_host_rewrite",
-            "host_rewrite",
-            "passHostHeader",
             "fastcgi_pass_header",
+            "set_header",
         ],
         "fields of requests are changed with `request-header`, as in `request-header \"X-Client\" \"{client.ip}\"`; `Host`, `X-Forwarded-For`, \
          `X-Forwarded-Proto` and what a WebSocket needs are sent without a word",
     ),
     (
-        &["underscores_in_headers", "headersWithUnderscoresAction"],
+        &["underscores_in_headers", "headers_with_underscores_action", "headersWithUnderscoresAction"],
         "names with underscores go on, but those that would be read as one that is set here; `header-names \"drop\"` drops them all, and `\"refuse\"` answers them with 400",
+    ),
+    (
+        &["passHostHeader", "host_rewrite_literal", "auto_host_rewrite", "host_rewrite", "ProxyPreserveHost", "upstream_vhost"],
+        "`Host` goes on as the client sent it, without a word; a server that wants its own name is told it by `request-header \"Host\" \"app.internal\"`",
     ),
     (
         &["forwardfor", "x-forwarded-for", "proxy_add_x_forwarded_for", "forwarded"],
@@ -296,6 +297,7 @@ pub static SAID: &[Said] = &[
             "zstd_types",
             "encode",
             "compression",
+            "filter compression",
             "compressor",
             "compression_level",
             "minimum_length",
@@ -338,7 +340,6 @@ pub static SAID: &[Said] = &[
             "throttle",
             "rate_limits",
             "stick-table",
-            "stick",
             "average",
             "token_bucket",
         ],
@@ -361,7 +362,7 @@ pub static SAID: &[Said] = &[
         "`satisfy any` is `auth \"any\" { allow \"10.0.0.0/8\"; basic-auth file=\"/etc/tidegate/htpasswd\"; }`; that all of them have to be satisfied is so without a word",
     ),
     (
-        &["api_key_auth", "key-auth", "apiKey", "apiKeyAuth"],
+        &["api_key_auth", "key-auth", "apiKey"],
         "keys of programs are asked for with `api-key file=\"/etc/tidegate/keys\"`, and `tidegate hash-key NAME` makes one with its line",
     ),
     (
@@ -369,9 +370,17 @@ pub static SAID: &[Said] = &[
         "names and passwords are asked for with `basic-auth`, as in `basic-auth file=\"/etc/tidegate/htpasswd\" realm=\"Staff\"`",
     ),
     (
-        &["auth_request", "auth_request_set", "forwardAuth", "ext_authz", "authelia", "authentik", "oauth2", "digestAuth"],
+        &["auth_request", "auth_request_set", "forwardAuth", "ext_authz", "authelia", "authentik"],
         "asking another server who may come in is not available in this version; what is: `basic-auth file=\"/etc/tidegate/htpasswd\"`, `jwt jwks=\"…\"`, `allow \"10.0.0.0/8\"`, \
          and certificates of clients in the site's `tls`",
+    ),
+    (
+        &["oauth2", "auth_oidc", "oidc_provider", "mod_auth_openidc"],
+        "a log-in at an OpenID provider is `oidc issuer=\"https://idp.example.com\" client=\"…\" secret=\"…\"`, with `require` lines in its block",
+    ),
+    (
+        &["digestAuth", "auth_digest", "AuthDigestProvider"],
+        "digest is not spoken, since it needs passwords as they are: names and passwords are asked for with `basic-auth file=\"/etc/tidegate/htpasswd\"`, over TLS",
     ),
     (
         &["auth_jwt", "auth_jwt_key_file", "auth_jwt_key_request", "jwt_authn", "jwt_verify"],

@@ -56,8 +56,8 @@ pub static SAID: &[Said] = &[
         "how a server is chosen is said in its pool with `balance`, as in `balance \"round-robin\"`, `balance \"least-conn\"` or `balance \"hash\" key=\"{client.ip}\"`",
     ),
     (
-        &["sticky_cookie", "appsession", "stateful_session", "sticky-session", "session_affinity"],
-        "a client stays with its server by `sticky`, as in `sticky cookie=\"tg_route\"`, in the pool",
+        &["sticky_cookie", "stick", "appsession", "stateful_session", "sticky-session", "session_affinity"],
+        "a client stays with its server by `sticky cookie=\"tg_route\"` in the pool, or by its address with `balance \"hash\" key=\"{client.ip}\"`",
     ),
     (
         &["cookie"],
@@ -80,6 +80,7 @@ pub static SAID: &[Said] = &[
             "tcp-check",
             "option-httpchk",
             "check",
+            "timeout check",
             "inter",
             "agent-check",
         ],
@@ -120,12 +121,16 @@ pub static SAID: &[Said] = &[
             "route_timeout",
             "contimeout",
             "srvtimeout",
+            "timeout server",
+            "timeout connect",
+            "timeout tunnel",
         ],
         "how long requests may take is said with `timeout`, as in `timeout connect=\"2s\" first-byte=\"30s\" idle=\"1h\"`, in a route or for a pool",
     ),
     (
         &[
             "proxy_next_upstream",
+            "next_upstream",
             "proxy_next_upstream_tries",
             "proxy_next_upstream_timeout",
             "fastcgi_next_upstream",
@@ -144,7 +149,7 @@ pub static SAID: &[Said] = &[
     ),
     (
         &["lb_try_duration"],
-        "a request does not wait for a server that is down: it goes to another one, as `retry attempts=2` in the pool says",
+        "a request waits for a server that restarts by `retry \"wait\" for=\"10s\"` in the pool; without it, it goes to another one or fails at once",
     ),
     (&["hedge_policy"], "a second try before the first has failed is said in the pool with `hedge \"200ms\"`"),
     (
@@ -155,6 +160,7 @@ pub static SAID: &[Said] = &[
             "minconn",
             "maxqueue",
             "queue",
+            "timeout queue",
             "circuit_breakers",
             "max_conns_per_host",
             "max_pending_requests",

@@ -113,9 +113,9 @@ fn what_holds_is_said_beside_what_is_written() {
     assert_eq!(value_of(&of("/access-log/stdout"), "access-log format"), "json");
     let admin = asked.proxy.admin.clone();
     assert_eq!(value_of(&of(&format!("/admin/{admin}")), "admin serve"), "everything");
-    let counts = ["pools", "sites", "listeners", "tcp", "admin", "access_logs"];
+    let counts = ["pools", "sites", "listeners", "tcp", "maps", "admin", "access_logs"];
     let counted = counts.map(|list| whole[list].as_array().map_or(0, Vec::len));
-    assert_eq!(counted, [2, 2, 2, 0, 1, 1], "{whole}");
+    assert_eq!(counted, [2, 2, 2, 0, 0, 1, 1], "{whole}");
     // Of a list, all of its parts.
     for (list, of_whole) in counts.iter().map(|list| (list.replace('_', "-"), &whole[*list])) {
         assert_eq!(&of(&format!("/{}", if list == "access-logs" { "access-log" } else { list.as_str() })), of_whole, "{list}");

@@ -152,6 +152,7 @@ fn every_part_is_read_and_changed_and_the_rest_of_the_file_stays() {
     of_listeners(&tour, &own);
     of_sites(&tour, &own);
     of_tcp(&tour);
+    of_maps(&tour);
     of_admin(&tour);
     of_access_logs(&tour);
     let described: BTreeSet<(String, String)> = tour.document["paths"]
@@ -171,6 +172,7 @@ fn of_lists(tour: &Tour, own: &str) {
     tour.lists("/pools/{name}/servers", "/pools/app/servers", "pool.server", 2);
     tour.lists("/listeners", "/listeners", "top.listener", 1);
     tour.lists("/tcp", "/tcp", "top.tcp", 0);
+    tour.lists("/maps", "/maps", "top.map", 0);
     tour.lists("/admin", "/admin", "top.admin", 1);
 }
 
@@ -255,6 +257,23 @@ fn of_tcp(tour: &Tour) {
     tour.changes("patch", template, &path, &other, ["\"127.0.0.1:1\"", "\"127.0.0.1:2\""]);
     tour.changes("put", template, &path, &tcp("127.0.0.1:3"), ["\"127.0.0.1:2\"", "\"127.0.0.1:3\""]);
     tour.changes("delete", template, &path, &Value::Null, [node("127.0.0.1:3").trim_start(), ""]);
+}
+
+fn of_maps(tour: &Tour) {
+    let (template, path) = ("/maps/{name}", "/maps/moved");
+    let map = |value: &str| json!({ "name": "moved", "key": "{path}", "row": [{ "key": "/a", "value": value }] });
+    let before = tour.asked.text();
+    let node = |value: &str| format!("map \"moved\" key=\"{{path}}\" {{\n    row \"/a\" \"{value}\"\n}}\n");
+    let added = format!("{before}{}", node("/b"));
+    tour.changes("post", "/maps", "/maps", &map("/b"), [&before, &added]);
+    tour.is(template, path, "top.map", &map("/b"));
+    assert_eq!(tour.asked.get("/v1/maps/moved/rows/%2Fa").json()["value"], "/b");
+    tour.changes("put", template, path, &map("/c"), ["\"/b\"", "\"/c\""]);
+    let other = json!({ "default": "/d" });
+    tour.changes("patch", template, path, &other, ["key=\"{path}\" {", "key=\"{path}\" default=\"/d\" {"]);
+    assert_eq!(tour.asked.get("/v1/maps/moved").json()["default"], "/d");
+    let whole = node("/c").replace(" {", " default=\"/d\" {");
+    tour.changes("delete", template, path, &Value::Null, [&whole, ""]);
 }
 
 fn of_admin(tour: &Tour) {

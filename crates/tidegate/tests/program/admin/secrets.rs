@@ -64,6 +64,12 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
             "step.jwt ca",
             "step.jwt issuer",
             "step.jwt jwks",
+            "oidc.parameter name",
+            "step.oidc after-logout",
+            "step.oidc callback",
+            "step.oidc domain",
+            "step.oidc issuer",
+            "step.oidc logout",
             "step.send-file folder",
             "step.send-file under",
             "step.mirror upstreams",
@@ -78,6 +84,7 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
             "top.admin address",
             "top.admin hosts",
             "top.cache disk",
+            "top.geoip",
             "top.listener address",
             "top.map file",
             "top.pool name",
@@ -95,6 +102,18 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
         "one of a few words, a number, a range or a network, which no secret is",
         &[
             "api-key.key expires",
+            "header.match country",
+            "header.match continent",
+            "header.match asn",
+            "header.match not country",
+            "header.match not continent",
+            "header.match not asn",
+            "step.match country",
+            "step.match continent",
+            "step.match asn",
+            "step.match not country",
+            "step.match not continent",
+            "step.match not asn",
             "header.match client",
             "header.match client-fingerprint",
             "header.match method",
@@ -167,7 +186,7 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Its digits leave no room for letters.
+/// The text whose digits leave no room for letters.
 const API_KEY_HASH: &str = "api-key.key hash";
 
 /// The program that is searched; another one than the one just built shows whether this finds anything.

@@ -1,0 +1,225 @@
+//! As much of YAML as configurations of proxies are written in: block and flow maps and lists, quoted and plain texts,
+//! texts over several lines, several documents. Anchors, tags and templates are passed over. What is not understood is
+//! nothing, and never an error: it is only looked at.
+
+use super::tree::{self, Tree};
+
+/// A flow map that goes over more lines is none.
+const FLOW_LINES_MAX: usize = 400;
+const DOCUMENTS_MAX: usize = 200;
+
+/// The documents of a file.
+pub fn read(text: &str) -> Vec<Tree> {
+    let mut documents = Vec::new();
+    let mut lines: Vec<(usize, &str)> = Vec::new();
+    for line in text.lines() {
+        let trimmed = line.trim_start_matches(' ');
+        if line.starts_with("---") || line.starts_with("...") {
+            documents.push(std::mem::take(&mut lines));
+            continue;
+        }
+        lines.push((line.len() - trimmed.len(), trimmed.trim_end()));
+    }
+    documents.push(lines);
+    let read = |lines: Vec<(usize, &str)>| YamlReader { lines, at: 0, depth: 0 }.block(0);
+    documents.into_iter().take(DOCUMENTS_MAX).map(read).filter(|tree| !tree.is_nothing()).collect()
+}
+
+struct YamlReader<'t> {
+    /// By how much each is indented, and what stands there.
+    lines: Vec<(usize, &'t str)>,
+    at: usize,
+    depth: usize,
+}
+
+impl<'t> YamlReader<'t> {
+    /// The next line that says something.
+    fn peek(&mut self) -> Option<(usize, &'t str)> {
+        while let Some((indent, text)) = self.lines.get(self.at) {
+            if text.is_empty() || text.starts_with('#') {
+                self.at += 1;
+                continue;
+            }
+            return Some((*indent, text));
+        }
+        None
+    }
+
+    /// What begins with the next line, when that is indented enough.
+    fn block(&mut self, indent_min: usize) -> Tree {
+        let Some((indent, text)) = self.peek() else { return Tree::Nothing };
+        if indent < indent_min {
+            return Tree::Nothing;
+        }
+        if self.depth >= tree::DEPTH_MAX {
+            self.at += 1;
+            return Tree::Nothing;
+        }
+        self.depth += 1;
+        let tree = if is_item(text) {
+            self.list(indent)
+        } else if key_of(text).is_some() {
+            self.map(indent)
+        } else {
+            self.at += 1;
+            self.value(text)
+        };
+        self.depth -= 1;
+        tree
+    }
+
+    fn list(&mut self, indent: usize) -> Tree {
+        let mut items = Vec::new();
+        while let Some((own, text)) = self.peek() {
+            if own < indent || (own == indent && !is_item(text)) {
+                break;
+            }
+            if own > indent {
+                self.at += 1;
+                continue;
+            }
+            let rest = text[1..].trim_start();
+            if rest.is_empty() || rest.starts_with('#') {
+                self.at += 1;
+                items.push(self.block(indent + 1));
+            } else {
+                // The item is a block of its own, which begins on the line of its dash.
+                let inner = indent + (text.len() - rest.len());
+                self.lines[self.at] = (inner, rest);
+                items.push(self.block(inner));
+            }
+        }
+        Tree::List(items)
+    }
+
+    fn map(&mut self, indent: usize) -> Tree {
+        let mut entries = Vec::new();
+        while let Some((own, text)) = self.peek() {
+            if own < indent || (own == indent && is_item(text)) {
+                break;
+            }
+            self.at += 1;
+            let Some((key, rest)) = key_of(text).filter(|_| own == indent) else { continue };
+            let rest = without_marks(rest);
+            let value = if rest.starts_with(['|', '>']) {
+                self.text_block(indent)
+            } else if rest.is_empty() || rest.starts_with('#') {
+                match self.peek() {
+                    Some((next, line)) if next > indent || (next == indent && is_item(line)) => self.block(indent),
+                    _ => Tree::Nothing,
+                }
+            } else {
+                self.value(rest)
+            };
+            entries.push((key, value));
+        }
+        Tree::Map(entries)
+    }
+
+    /// A value that begins with this text; brackets may close some lines further on.
+    fn value(&mut self, text: &str) -> Tree {
+        let text = without_marks(text);
+        if text.starts_with('*') {
+            return Tree::Nothing;
+        }
+        let mut whole = without_comment(text).to_owned();
+        if whole.starts_with(['[', '{']) {
+            let mut count = 0;
+            while !tree::is_closed(&whole) && count < FLOW_LINES_MAX {
+                let Some((_, more)) = self.peek() else { break };
+                self.at += 1;
+                count += 1;
+                whole.push(' ');
+                whole.push_str(without_comment(more));
+            }
+        }
+        tree::of_flow(&whole)
+    }
+
+    /// The lines behind a `|` or `>`, as they are.
+    fn text_block(&mut self, indent: usize) -> Tree {
+        let mut text = String::new();
+        let mut first: Option<usize> = None;
+        while let Some((own, line)) = self.lines.get(self.at).copied() {
+            if !line.is_empty() && own <= indent {
+                break;
+            }
+            let first = *first.get_or_insert(own);
+            text.push_str(&" ".repeat(own.saturating_sub(first)));
+            text.push_str(line);
+            text.push('\n');
+            self.at += 1;
+        }
+        Tree::Text(text)
+    }
+}
+
+fn is_item(text: &str) -> bool {
+    text == "-" || text.starts_with("- ")
+}
+
+/// `name: value`, `"name": value`
+fn key_of(text: &str) -> Option<(String, &str)> {
+    let is_end = |rest: &str| rest.is_empty() || rest.starts_with([' ', '\t']);
+    if let Some(quote) = text.chars().next().filter(|c| matches!(c, '"' | '\'')) {
+        let (key, rest) = text[1..].split_once(quote)?;
+        return rest.trim_start().strip_prefix(':').filter(|rest| is_end(rest)).map(|rest| (key.to_owned(), rest.trim()));
+    }
+    if text.starts_with(['[', '{', '#']) {
+        return None;
+    }
+    let (end, _) = text.match_indices(':').find(|(at, _)| is_end(&text[at + 1..]))?;
+    Some((text[..end].trim().to_owned(), text[end + 1..].trim()))
+}
+
+/// The text without anchors and tags in front of it.
+fn without_marks(mut text: &str) -> &str {
+    while text.starts_with(['&', '!']) {
+        text = text.split_once(' ').map_or("", |(_, rest)| rest.trim_start());
+    }
+    text
+}
+
+/// The text without a comment behind it.
+fn without_comment(text: &str) -> &str {
+    let mut quote = None;
+    let mut before = ' ';
+    for (at, c) in text.char_indices() {
+        match (quote, c) {
+            (Some(open), _) if c == open => quote = None,
+            (None, '"' | '\'') if !before.is_alphanumeric() => quote = Some(c),
+            (None, '#') if before.is_whitespace() => return text[..at].trim_end(),
+            (Some(_) | None, _) => {}
+        }
+        before = c;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read;
+
+    #[test]
+    fn what_files_are_written_in_is_understood() {
+        let check = |text: &str, path: &[&str], expected: &str| {
+            let seen = format!("{:?}", read(text).first().expect("a document").at(path));
+            assert_eq!(seen, expected, "{text}");
+        };
+        check("a:\n  b: c # d\n", &["a", "b"], "Text(\"c\")");
+        check("a:\n- b: 1\n  c: 2\n- d\n", &["a"], "List([Map([(\"b\", Text(\"1\")), (\"c\", Text(\"2\"))]), Text(\"d\")])");
+        check("a: { b: [c, \"d\"],\n  e: 'f' }\ng: h\n", &["a", "b"], "List([Text(\"c\"), Text(\"d\")])");
+        check("a: &x\n  b: |\n    one\n      two\n\n    three\nc: 1\n", &["a", "b"], "Text(\"one\\n  two\\n\\nthree\\n\")");
+        check("# c\n---\n\"@type\": x\nrule: Host(`a`) && Path(`/b: c`)\n", &["rule"], "Text(\"Host(`a`) && Path(`/b: c`)\")");
+        check("a:\n  - - b\n    - c\n", &["a"], "List([List([Text(\"b\"), Text(\"c\")])])");
+        check("staticResources:\n  x: ~\n", &["static_resources"], "Map([(\"x\", Nothing)])");
+    }
+
+    #[test]
+    fn deep_and_broken_files_end() {
+        read(&"- ".repeat(100_000));
+        read(&"{a: ".repeat(100_000));
+        read(&format!("a: {}", "[".repeat(100_000)));
+        read("a\n  b:\n c\n- d\n\t- e: [\n");
+    }
+}

@@ -1,0 +1,289 @@
+//! What a provider is asked: what it says of itself, tokens for a code, tokens for a refresh token. Each question has
+//! a bound in time and in bytes, and redirects are not followed: who follows one may be sent to an address of this
+//! network.
+
+use super::now_unix;
+use crate::key_fetching::life;
+use aws_lc_rs::rand;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{Request, Response};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tidegate_access::oidc::{
+    IdToken, IdTokenFault, LogOutToken, LogOutTokenFault, Metadata, Session, TokenAnswer, TokenAnswerFault, discovery_url, form,
+    percent_encode,
+};
+use tidegate_access::{Claims, TokenFault};
+use tidegate_model::KeySource;
+use tidegate_outbound::{HttpsClient, Limits};
+use tidegate_proxy::auth::oidc::{FoundProvider, LogInOutcome, LogOutOutcome, ProviderState, RefreshOutcome};
+use tidegate_proxy::auth::{IssuerKeys, Lack};
+use tidegate_proxy::process_state::ProcessState;
+use tokio::time::timeout;
+
+/// From the look-up of its name to its last byte.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// Of a document, and of an answer with tokens.
+const BODY_BYTES_MAX: usize = 256 * 1024;
+/// How long a token waits for newer keys.
+const KEYS_MAX: Duration = Duration::from_secs(5);
+/// How long what a provider says of itself is believed where it does not say it.
+const DOCUMENT_LIFE: Duration = Duration::from_hours(1);
+
+pub(super) struct ProviderClient {
+    client: HttpsClient,
+    process: Arc<ProcessState>,
+}
+
+/// Why tokens cannot be had.
+enum TokensFault {
+    /// Nothing is known of the grant.
+    Away,
+    /// The grant is over.
+    InvalidGrant,
+    /// What came is not to be believed.
+    BadAnswer,
+}
+
+/// The provider has not been heard of yet.
+struct NotFound;
+
+impl ProviderClient {
+    pub fn new(client: HttpsClient, process: Arc<ProcessState>) -> ProviderClient {
+        ProviderClient { client, process }
+    }
+
+    /// Asks what the provider says of itself, and tells those who wait for it.
+    pub async fn discover(&self, provider: &ProviderState) {
+        let issuer = &provider.settings.issuer;
+        let shared = &self.process.oidc;
+        let had_some = provider.found().is_some();
+        let cause = match self.ask_document(issuer).await {
+            Ok((metadata, life)) => {
+                let source = KeySource::Url { url: metadata.keys.to_string(), ca: None };
+                match self.process.key_sets.of(&source, Instant::now()) {
+                    Ok(keys) => {
+                        if !had_some {
+                            tracing::info!(issuer, "the provider of log-ins was found");
+                        }
+                        let life = Some(life.unwrap_or(DOCUMENT_LIFE));
+                        return shared.take_found(provider, FoundProvider { metadata, keys }, life, Instant::now());
+                    }
+                    Err(fault) => fault.to_string(),
+                }
+            }
+            Err(cause) => cause,
+        };
+        shared.note_failure(provider, Instant::now());
+        let remedy = "let this machine reach the address that `issuer=` names, and write the issuer as its document does";
+        if had_some {
+            tracing::warn!(issuer, cause, remedy, "the provider of log-ins was not found again; what it said before counts");
+        } else {
+            tracing::error!(issuer, cause, remedy, "the provider of log-ins was not found, and nobody can log in");
+        }
+    }
+
+    async fn ask_document(&self, issuer: &str) -> Result<(Metadata, Option<Duration>), String> {
+        let request = Request::get(discovery_url(issuer)).header(ACCEPT, "application/json").body(Bytes::new());
+        let answer = self.send(request.map_err(|error| error.to_string())?).await?;
+        if answer.status() != 200 {
+            return Err(format!("it answers with status {}, and redirects are not followed", answer.status().as_u16()));
+        }
+        let metadata = Metadata::parse(answer.body(), issuer).map_err(|fault| format!("its document {fault}"))?;
+        Ok((metadata, life(&answer)))
+    }
+
+    async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, String> {
+        let limits = Limits { total: ANSWER_MAX, body_bytes_max: BODY_BYTES_MAX };
+        self.client.send(request, limits).await.map_err(|fault| format!("it {fault}"))
+    }
+
+    /// The session that a code stands for.
+    pub async fn log_in(
+        &self,
+        provider: &ProviderState,
+        (code, verifier): (&str, &str),
+        nonce: &str,
+        redirect: &str,
+    ) -> LogInOutcome {
+        let grant =
+            [("grant_type", "authorization_code"), ("code", code), ("redirect_uri", redirect), ("code_verifier", verifier)];
+        let answer = match self.tokens(provider, &grant).await {
+            Ok(answer) => answer,
+            Err(TokensFault::Away) => return LogInOutcome::Away,
+            Err(TokensFault::InvalidGrant | TokensFault::BadAnswer) => return LogInOutcome::BadAnswer,
+        };
+        let Some(token) = &answer.id_token else {
+            tell_bad_token(provider, "there is none; `openid` has to be among the scopes");
+            return LogInOutcome::BadAnswer;
+        };
+        let (id_token, _) = match self.verify(provider, token, Some(nonce)).await {
+            Ok(verified) => verified,
+            Err(TokensFault::Away) => return LogInOutcome::Away,
+            Err(TokensFault::InvalidGrant | TokensFault::BadAnswer) => return LogInOutcome::BadAnswer,
+        };
+        let mut id = [0; 16];
+        if rand::fill(&mut id).is_err() {
+            return LogInOutcome::Away;
+        }
+        let session = Session::begin(id, provider.session, id_token, answer, provider.keeps_access, now_unix());
+        LogInOutcome::Session(Box::new(session))
+    }
+
+    /// A session's newer tokens.
+    pub async fn refresh(&self, provider: &ProviderState, session: &Session) -> RefreshOutcome {
+        let grant = [("grant_type", "refresh_token"), ("refresh_token", &*session.refresh_token)];
+        let answer = match self.tokens(provider, &grant).await {
+            Ok(answer) => answer,
+            Err(TokensFault::InvalidGrant) => return RefreshOutcome::Over,
+            Err(TokensFault::Away | TokensFault::BadAnswer) => return RefreshOutcome::Away,
+        };
+        // OpenID Connect Core section 12.2: it may be left out, and must be of the same person.
+        let id_token = match &answer.id_token {
+            None => None,
+            Some(token) => match self.verify(provider, token, None).await {
+                Ok((id_token, claims)) if is_of_same(session, &claims) => Some(id_token),
+                Ok(_) => {
+                    tell_bad_token(provider, &IdTokenFault::OtherSubject.to_string());
+                    return RefreshOutcome::Over;
+                }
+                // The refresh token before is used up, and the new one is good: what was claimed before counts on.
+                Err(TokensFault::Away) => None,
+                Err(TokensFault::InvalidGrant | TokensFault::BadAnswer) => return RefreshOutcome::Over,
+            },
+        };
+        RefreshOutcome::Renewed(Arc::new(session.refreshed(id_token, answer, provider.keeps_access, now_unix())))
+    }
+
+    async fn tokens(&self, provider: &ProviderState, grant: &[(&str, &str)]) -> Result<TokenAnswer, TokensFault> {
+        let found = provider.found().clone().ok_or(TokensFault::Away)?;
+        let settings = &provider.settings;
+        let mut pairs = grant.to_vec();
+        let mut authorization = None;
+        match &settings.secret {
+            Some(secret) if found.metadata.takes_secret_in_form => {
+                pairs.extend([("client_id", settings.client.as_str()), ("client_secret", secret.reveal())]);
+            }
+            // RFC 6749 section 2.3.1: both as in a form, and then as a name and a password.
+            Some(secret) => {
+                let mut text = String::new();
+                percent_encode(&settings.client, &mut text);
+                text.push(':');
+                percent_encode(secret.reveal(), &mut text);
+                authorization = Some(format!("Basic {}", STANDARD.encode(text)));
+            }
+            None => pairs.push(("client_id", &settings.client)),
+        }
+        let mut request = Request::post(&*found.metadata.token_endpoint)
+            .header(ACCEPT, "application/json")
+            .header(CONTENT_TYPE, "application/x-www-form-urlencoded");
+        if let Some(authorization) = authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        let issuer = &settings.issuer;
+        let away = |cause: String| {
+            let remedy = "let this machine reach the provider's token endpoint";
+            tracing::warn!(issuer, cause, remedy, "the provider gives no tokens");
+            TokensFault::Away
+        };
+        let request = request.body(Bytes::from(form(pairs))).map_err(|error| away(error.to_string()))?;
+        let answer = self.send(request).await.map_err(away)?;
+        TokenAnswer::read(answer.status().as_u16(), answer.body()).map_err(|fault| {
+            let remedy = "compare `client=`, `secret=` and the callback's address with what the provider knows";
+            match fault {
+                TokenAnswerFault::InvalidGrant => {
+                    tracing::debug!(issuer, "the provider takes a code or a refresh token no more");
+                    TokensFault::InvalidGrant
+                }
+                TokenAnswerFault::Status(_) => away(fault.to_string()),
+                TokenAnswerFault::Refused(_) | TokenAnswerFault::Unreadable => {
+                    tracing::error!(issuer, %fault, remedy, "the provider gives no tokens");
+                    TokensFault::BadAnswer
+                }
+            }
+        })
+    }
+
+    async fn verify(&self, provider: &ProviderState, token: &str, nonce: Option<&str>) -> Result<(IdToken, Claims), TokensFault> {
+        let settings = &provider.settings;
+        let leeway = provider.leeway.as_secs_f64();
+        let mut may_wait = true;
+        loop {
+            let keys = keys_of(provider).map_err(|NotFound| TokensFault::Away)?;
+            let current = keys.current().clone();
+            let lack = match current {
+                None => Lack::Keys,
+                Some(current) => {
+                    let expected = IdToken::expectation(&settings.issuer, &settings.client, leeway);
+                    match IdToken::verify(token, &current, &expected, &settings.client, nonce, now_unix() as f64) {
+                        Ok(verified) => return Ok(verified),
+                        Err(IdTokenFault::Token(TokenFault::UnknownKey)) if may_wait => Lack::ThisKey,
+                        Err(fault) => {
+                            tell_bad_token(provider, &fault.to_string());
+                            return Err(TokensFault::BadAnswer);
+                        }
+                    }
+                }
+            };
+            if !may_wait || !wait_for_keys(&keys, lack).await {
+                tell_bad_token(provider, "cannot be verified: the provider's keys have not come");
+                return Err(TokensFault::Away);
+            }
+            may_wait = false;
+        }
+    }
+
+    /// Whose session has ended, if the provider says so.
+    pub async fn log_out_token(&self, provider: &ProviderState, token: &[u8]) -> Result<LogOutToken, LogOutOutcome> {
+        let settings = &provider.settings;
+        let mut may_wait = true;
+        loop {
+            let keys = keys_of(provider).map_err(|NotFound| LogOutOutcome::Away)?;
+            let current = keys.current().clone();
+            let lack = match current {
+                None => Lack::Keys,
+                Some(current) => {
+                    let expected = IdToken::expectation(&settings.issuer, &settings.client, provider.leeway.as_secs_f64());
+                    match LogOutToken::verify(token, &current, &expected, now_unix() as f64) {
+                        Ok(over) => return Ok(over),
+                        Err(LogOutTokenFault::Token(TokenFault::UnknownKey)) if may_wait => Lack::ThisKey,
+                        Err(fault) => {
+                            tracing::warn!(issuer = settings.issuer, "the logout token {fault}, and ends nobody's session");
+                            return Err(LogOutOutcome::NotBelieved);
+                        }
+                    }
+                }
+            };
+            if !may_wait || !wait_for_keys(&keys, lack).await {
+                return Err(LogOutOutcome::Away);
+            }
+            may_wait = false;
+        }
+    }
+}
+
+fn keys_of(provider: &ProviderState) -> Result<Arc<IssuerKeys>, NotFound> {
+    provider.found().as_ref().map(|found| found.keys.clone()).ok_or(NotFound)
+}
+
+/// False: none are on their way.
+async fn wait_for_keys(keys: &Arc<IssuerKeys>, lack: Lack) -> bool {
+    match keys.wait_for(lack, Instant::now()) {
+        Some(ticket) => timeout(KEYS_MAX, ticket).await.is_ok(),
+        None => false,
+    }
+}
+
+fn is_of_same(session: &Session, claims: &Claims) -> bool {
+    let subject = |claims: &Claims| claims.claim("sub").map(|subject| subject.raw().to_owned());
+    session.id_token.claims().is_ok_and(|before| subject(&before) == subject(claims))
+}
+
+fn tell_bad_token(provider: &ProviderState, why: &str) {
+    let issuer = &provider.settings.issuer;
+    let remedy = "compare the clocks of both machines, and `issuer=` and `client=` with what the provider says";
+    tracing::error!(issuer, why, remedy, "the ID token of a log-in is not taken");
+}

@@ -1,0 +1,273 @@
+//! `oidc`: what a request says of a log-in, and what the upstream hears of it: cookies, which requests may begin a
+//! log-in, claims and tokens as fields, the addresses that are the log-in's own. What cookies hold is in `access`; who
+//! asks the provider, and waits, is `proxy`.
+
+use crate::context::Scratch;
+use crate::jwt::tell_claims;
+use crate::refusal::{OidcRefusal, Refusal};
+use crate::template::{Target, encode};
+use std::borrow::Cow;
+use tidegate_access::oidc::{CookieNames, ProviderId, Session, join_chunks, provider_id};
+use tidegate_access::{Claims, Identity, is_met};
+use tidegate_model::{Oidc, Step};
+use tidegate_wire::Fields;
+use tidegate_wire::head::{HeaderId, Method, RequestHead};
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct CompiledOidc {
+    pub settings: Oidc,
+    /// Of the provider, and of all that makes a session another one.
+    pub id: ProviderId,
+    pub names: CookieNames,
+    /// Of `WWW-Authenticate`, for who is not sent to the provider.
+    pub challenge: Box<str>,
+}
+
+impl CompiledOidc {
+    pub fn new(oidc: &Oidc) -> CompiledOidc {
+        let id = id_of(oidc);
+        let mut with = String::new();
+        for byte in &id[..4] {
+            with.push_str(&format!("{byte:02x}"));
+        }
+        CompiledOidc {
+            names: CookieNames::new(&id, oidc.domain.as_deref()),
+            settings: oidc.clone(),
+            id,
+            challenge: format!("OpenID login=\"{}?with={with}\"", Oidc::LOG_IN).into(),
+        }
+    }
+
+    /// The value of `WWW-Authenticate` beside a refusal, where that is one of its own.
+    pub fn challenge_of(&self, refusal: Refusal) -> Option<Cow<'_, str>> {
+        matches!(refusal, Refusal::Oidc(OidcRefusal::LogInNeeded)).then(|| Cow::Borrowed(&*self.challenge))
+    }
+
+    /// What its log-in is called in an address.
+    pub fn is_called(&self, name: &[u8]) -> bool {
+        self.challenge.as_bytes().strip_suffix(b"\"").is_some_and(|text| name.len() == 8 && text.ends_with(name))
+    }
+
+    /// Whether the claims are what is required of them.
+    pub fn is_enough(&self, claims: &Claims) -> bool {
+        self.settings.requirements.iter().all(|requirement| is_met(requirement, claims))
+    }
+
+    /// The user's name: the claim that the site has chosen, or else the subject, which each token has. Whoever is not
+    /// named in a way that goes into a header field is known by the session.
+    pub fn user(&self, claims: &Claims, session: &Session) -> String {
+        let said = |claim: &str| {
+            let mut name = Vec::new();
+            claims.write(claim, &mut name);
+            String::from_utf8(name).ok().filter(|name| Identity::is_name(name))
+        };
+        let by_session = || format!("session:{:032x}", u128::from_be_bytes(session.id));
+        said(&self.settings.user).or_else(|| said(Oidc::USER)).unwrap_or_else(by_session)
+    }
+
+    /// Tells the upstream who has logged in, as far as it is asked for.
+    pub fn apply(&self, head: &mut RequestHead, session: &Session, claims: &Claims, scratch: &mut Scratch) {
+        tell_claims(&self.settings.headers, head, claims, scratch);
+        let tokens = [
+            (&self.settings.access_token, &*session.access_token),
+            (&self.settings.id_token, if self.settings.id_token.is_some() { &session.id_token.text() } else { "" }),
+        ];
+        for (name, token) in tokens {
+            let Some(name) = name.as_ref() else { continue };
+            head.fields.remove_spellings(name.as_bytes());
+            if token.is_empty() {
+                continue;
+            }
+            scratch.rendered.clear();
+            if name.eq_ignore_ascii_case("authorization") {
+                scratch.rendered.extend_from_slice(b"Bearer ");
+            }
+            encode(Target::HeaderValue, token.as_bytes(), &mut scratch.rendered);
+            head.fields.push(name.as_bytes(), scratch.rendered.trim_ascii());
+        }
+    }
+
+    /// What nobody says of himself, where no log-in was needed.
+    pub fn tell_nobody(&self, head: &mut RequestHead) {
+        let names = self.settings.headers.iter().map(|header| &header.name);
+        for name in names.chain(&self.settings.access_token).chain(&self.settings.id_token) {
+            head.fields.remove_spellings(name.as_bytes());
+        }
+    }
+}
+
+/// All that makes a session another one: whose cookie is opened for whom.
+fn id_of(oidc: &Oidc) -> ProviderId {
+    let provider = &oidc.provider;
+    let keeps_access = if oidc.access_token.is_some() { "access" } else { "" };
+    let mut parts = vec![&*provider.issuer, &provider.client, oidc.domain.as_deref().unwrap_or_default(), keeps_access];
+    parts.extend(provider.scopes.iter().map(String::as_str));
+    for (name, value) in &provider.parameters {
+        parts.extend([name.as_str(), value]);
+    }
+    provider_id(parts)
+}
+
+/// The step that counts among those of a site and of one of its routes.
+pub fn oidc_of<'s>(site_steps: &'s [Step], route_steps: &'s [Step]) -> Option<&'s Oidc> {
+    let last = site_steps.iter().chain(route_steps).rev().find_map(|step| match step {
+        Step::Oidc(oidc) => Some(oidc),
+        _ => None,
+    });
+    last.and_then(Option::as_deref)
+}
+
+/// Whether somebody looks at a page, who can be sent to a provider and come back: no script's request, no prefetch, no
+/// form that would be lost on the way. Expired pages whose scripts each began a log-in have filled whole cookie jars.
+pub fn is_navigation(head: &RequestHead, is_upgrade: bool) -> bool {
+    let field = |name: &'static [u8]| head.fields.all_named(name).next();
+    if is_upgrade || !matches!(head.method, Method::Get | Method::Head) {
+        return false;
+    }
+    if field(b"sec-purpose").is_some() || field(b"purpose").is_some_and(|value| value.eq_ignore_ascii_case(b"prefetch")) {
+        return false;
+    }
+    if let Some(mode) = field(b"sec-fetch-mode") {
+        return mode == b"navigate";
+    }
+    // A browser from before 2023, or one without TLS.
+    let accept = head.fields.all_named(b"accept").any(|value| {
+        value.split(|byte| *byte == b',').any(|one| one.trim_ascii().to_ascii_lowercase().starts_with(b"text/html"))
+    });
+    accept && field(b"x-requested-with").is_none()
+}
+
+/// The addresses that are the log-in's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OidcAddress {
+    Callback,
+    LogIn,
+    LogOut,
+    BackChannel,
+}
+
+/// All log-ins of a site, whichever route asks for them.
+#[derive(Debug)]
+pub struct OidcOfSite {
+    all: Box<[CompiledOidc]>,
+}
+
+impl OidcOfSite {
+    /// `None`: nobody of the site asks for one.
+    pub fn of<'s>(steps: impl Iterator<Item = &'s Step>) -> Option<Box<OidcOfSite>> {
+        let mut all: Vec<CompiledOidc> = Vec::new();
+        for step in steps {
+            let Step::Oidc(Some(oidc)) = step else { continue };
+            let compiled = CompiledOidc::new(oidc);
+            // Of those that share sessions each has addresses of its own.
+            let is_known =
+                |known: &CompiledOidc| known.id == compiled.id && known.settings.callback == compiled.settings.callback;
+            if !all.iter().any(is_known) {
+                all.push(compiled);
+            }
+        }
+        (!all.is_empty()).then(|| Box::new(OidcOfSite { all: all.into() }))
+    }
+
+    pub fn all(&self) -> &[CompiledOidc] {
+        &self.all
+    }
+
+    /// Which of the log-in's own addresses a path is.
+    pub fn address(&self, path: &[u8]) -> Option<OidcAddress> {
+        let is_one = |of: fn(&Oidc) -> &str| self.all.iter().any(|one| of(&one.settings).as_bytes() == path);
+        if path == Oidc::LOG_IN.as_bytes() {
+            Some(OidcAddress::LogIn)
+        } else if path == Oidc::BACK_CHANNEL.as_bytes() {
+            Some(OidcAddress::BackChannel)
+        } else if is_one(|settings| &settings.logout) {
+            Some(OidcAddress::LogOut)
+        } else if is_one(Oidc::callback_path) {
+            Some(OidcAddress::Callback)
+        } else {
+            None
+        }
+    }
+
+    /// Takes the log-ins' cookies out of a request, so that no upstream sees them.
+    pub fn take_cookies(&self, fields: &mut Fields) -> OidcCookies {
+        let mut taken = OidcCookies::default();
+        let is_ours = |name: &[u8]| name.starts_with(b"__") && self.all.iter().any(|one| one.names.has(name));
+        let has_some = |value: &[u8]| value.split(|byte| *byte == b';').any(|pair| is_ours(split_pair(pair).0));
+        if !fields.all(HeaderId::Cookie).any(has_some) {
+            return taken;
+        }
+        let mut rest = Vec::new();
+        for pair in fields.all(HeaderId::Cookie).flat_map(|value| value.split(|byte| *byte == b';')) {
+            let (name, value) = split_pair(pair);
+            if is_ours(name) {
+                // Of a name that comes twice the first is the one for the longest path, and ours have all the same.
+                taken.0.push((name.into(), value.into()));
+            } else if !pair.trim_ascii().is_empty() {
+                if !rest.is_empty() {
+                    rest.extend_from_slice(b"; ");
+                }
+                rest.extend_from_slice(pair.trim_ascii());
+            }
+        }
+        fields.remove_id(HeaderId::Cookie);
+        if !rest.is_empty() {
+            fields.push_id(HeaderId::Cookie, &rest);
+        }
+        taken
+    }
+}
+
+fn split_pair(pair: &[u8]) -> (&[u8], &[u8]) {
+    let pair = pair.trim_ascii();
+    match pair.iter().position(|byte| *byte == b'=') {
+        Some(equals) => (pair[..equals].trim_ascii(), pair[equals + 1..].trim_ascii()),
+        None => (pair, b""),
+    }
+}
+
+/// What a request has brought of log-ins. The head that it came in bounds it.
+#[derive(Debug, Default)]
+pub struct OidcCookies(Vec<(CookieText, CookieText)>);
+
+type CookieText = Box<[u8]>;
+
+impl OidcCookies {
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        self.0.iter().find(|(known, _)| **known == *name.as_bytes()).map(|(_, value)| &**value)
+    }
+
+    /// The sealed session, put together.
+    pub fn session(&self, names: &CookieNames) -> Option<Vec<u8>> {
+        let chunk = |number| {
+            let found = self.0.iter().find(|(name, _)| names.chunk_of(name) == Some(number));
+            found.map(|(_, value)| &**value)
+        };
+        join_chunks(chunk)
+    }
+
+    /// Up to which number there are pieces, whether they fit together or not.
+    pub fn chunks(&self, names: &CookieNames) -> usize {
+        self.0.iter().filter_map(|(name, _)| names.chunk_of(name)).max().map_or(0, |last| last + 1)
+    }
+}
+
+/// A redirect that takes the place of a refusal.
+#[derive(Debug, PartialEq, Eq)]
+pub struct OidcRedirect {
+    pub status: u16,
+    pub location: String,
+}
+
+/// What a request of a site with log-ins has of them.
+#[derive(Debug, Default)]
+pub struct OidcOfRequest {
+    pub cookies: OidcCookies,
+    /// Values of `Set-Cookie` of its answer, whatever that is.
+    pub set_cookies: Vec<String>,
+    /// Where the client is sent instead of being refused.
+    pub redirect: Option<OidcRedirect>,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+//! Cookies out of requests, and which requests are pages.
+
+use super::{CompiledOidc, OidcAddress, OidcOfSite, is_navigation};
+use crate::fixtures::{lines, push_lines, request};
+use std::time::Duration;
+use tidegate_access::Claims;
+use tidegate_access::oidc::Session;
+use tidegate_model::{Oidc, OidcProvider, Step};
+use tidegate_wire::Fields;
+use tidegate_wire::head::Method;
+
+fn oidc(issuer: &str) -> Oidc {
+    let provider = OidcProvider {
+        issuer: issuer.into(),
+        client: "me".into(),
+        secret: None,
+        scopes: vec!["openid".into()],
+        parameters: Vec::new(),
+    };
+    Oidc {
+        provider,
+        session: Duration::from_hours(8),
+        domain: None,
+        callback: Oidc::CALLBACK.into(),
+        logout: Oidc::LOGOUT.into(),
+        after_logout: "/".into(),
+        user: "email".into(),
+        requirements: Vec::new(),
+        headers: Vec::new(),
+        access_token: None,
+        id_token: None,
+        is_optional: false,
+        leeway: Duration::ZERO,
+    }
+}
+
+fn session() -> Session {
+    let mut bytes = vec![1];
+    bytes.extend_from_slice(&[7; 16]);
+    bytes.extend_from_slice(&[0; 44]);
+    Session::read(&bytes).expect("a session of nothing")
+}
+
+fn site(oidcs: &[Oidc]) -> OidcOfSite {
+    let steps: Vec<Step> = oidcs.iter().map(|oidc| Step::Oidc(Some(Box::new(oidc.clone())))).collect();
+    *OidcOfSite::of(steps.iter()).expect("there is one")
+}
+
+#[test]
+fn cookies_of_log_ins_are_taken_out_and_others_stay() {
+    let site = site(&[oidc("https://a.example"), oidc("https://b.example")]);
+    let names = &site.all()[1].names;
+    let (session, flows) = (&names.session, &names.flows);
+    let check = |sent: &[&str], expected: &[&str], session_expected: Option<&str>| {
+        let mut fields = Fields::default();
+        push_lines(&mut fields, sent);
+        let taken = site.take_cookies(&mut fields);
+        assert_eq!(lines(&fields), expected, "{sent:?}");
+        assert_eq!(taken.session(names).as_deref(), session_expected.map(str::as_bytes), "{sent:?}");
+    };
+    check(&[], &[], None);
+    check(&["Cookie: a=b; c=d", "Cookie: e"], &["Cookie: a=b; c=d", "Cookie: e"], None);
+    check(&["Cookie: a=b; __Host-other=1"], &["Cookie: a=b; __Host-other=1"], None);
+    check(&[&format!("Cookie: {session}0=1.x")], &[], Some("x"));
+    check(&[&format!("Cookie: a=b; {session}0=2.x;c=d;  {session}1=y ; {flows}=f")], &["cookie: a=b; c=d"], Some("xy"));
+    check(
+        &[&format!("Cookie: {session}1=y"), "A: b", &format!("Cookie: {session}0=2.x; z=1")],
+        &["A: b", "cookie: z=1"],
+        Some("xy"),
+    );
+    check(&[&format!("Cookie: {session}0=2.x")], &[], None);
+    check(&[&format!("Cookie: {session}0")], &[], None);
+}
+
+#[test]
+fn a_page_that_somebody_looks_at_is_told_from_what_its_scripts_ask() {
+    let check = |fields: &[&str], expected: bool| {
+        assert_eq!(is_navigation(&request("/", "example.com", fields), false), expected, "{fields:?}");
+    };
+    check(&["Sec-Fetch-Mode: navigate"], true);
+    check(&["Sec-Fetch-Mode: cors", "Accept: text/html"], false);
+    check(&["Sec-Fetch-Mode: navigate", "Sec-Purpose: prefetch"], false);
+    check(&["Sec-Fetch-Mode: navigate", "Purpose: prefetch"], false);
+    check(&["Accept: application/xml, text/html;q=0.9"], true);
+    check(&["Accept: application/xml", "Accept: Text/HTML"], true);
+    check(&["Accept: text/html", "X-Requested-With: XMLHttpRequest"], false);
+    check(&["Accept: */*"], false);
+    check(&[], false);
+    assert!(!is_navigation(&request("/", "example.com", &["Sec-Fetch-Mode: navigate"]), true));
+    let mut post = request("/", "example.com", &["Sec-Fetch-Mode: navigate"]);
+    post.method = Method::Post;
+    assert!(!is_navigation(&post, false));
+}
+
+#[test]
+fn addresses_are_the_log_ins_own() {
+    let other = Oidc { callback: "https://login.example.com/back".into(), logout: "/bye".into(), ..oidc("https://b.example") };
+    let site = site(&[oidc("https://a.example"), other]);
+    let check = |path: &str, expected: Option<OidcAddress>| assert_eq!(site.address(path.as_bytes()), expected, "{path}");
+    check("/.tidegate/oidc/callback", Some(OidcAddress::Callback));
+    check("/back", Some(OidcAddress::Callback));
+    check("/bye", Some(OidcAddress::LogOut));
+    check("/.tidegate/oidc/logout", Some(OidcAddress::LogOut));
+    check("/.tidegate/oidc/login", Some(OidcAddress::LogIn));
+    check("/.tidegate/oidc/back-channel", Some(OidcAddress::BackChannel));
+    check("/.tidegate/oidc/", None);
+    check("/.tidegate/oidc/callback/", None);
+    check("/", None);
+}
+
+#[test]
+fn sessions_are_apart_where_what_is_asked_for_differs() {
+    let base = CompiledOidc::new(&oidc("https://a.example"));
+    let check = |change: &dyn Fn(&mut Oidc), is_same: bool| {
+        let mut other = oidc("https://a.example");
+        change(&mut other);
+        assert_eq!(CompiledOidc::new(&other).id == base.id, is_same, "{other:?}");
+    };
+    check(&|oidc| oidc.user = "sub".into(), true);
+    check(&|oidc| oidc.session = Duration::from_secs(60), true);
+    check(&|oidc| oidc.provider.issuer = "https://b.example".into(), false);
+    check(&|oidc| oidc.provider.client = "you".into(), false);
+    check(&|oidc| oidc.provider.scopes.push("email".into()), false);
+    check(&|oidc| oidc.access_token = Some("Authorization".into()), false);
+    check(&|oidc| oidc.domain = Some("example.com".into()), false);
+    assert!(base.is_called(&base.challenge.as_bytes()[base.challenge.len() - 9..base.challenge.len() - 1]));
+    assert!(!base.is_called(b"00000000") && !base.is_called(b""));
+}
+
+#[test]
+fn somebody_is_called_by_a_claim_or_else_by_the_subject() {
+    let oidc = CompiledOidc::new(&oidc("https://a.example"));
+    let check = |claims: &str, expected: &str| {
+        assert_eq!(oidc.user(&Claims::of_text(claims).expect("claims"), &session()), expected, "{claims}");
+    };
+    check(r#"{"sub":"1","email":"a@example.com"}"#, "a@example.com");
+    check(r#"{"sub":"1"}"#, "1");
+    check(r#"{"sub":"1","email":""}"#, "1");
+    check(r#"{"sub":"1","email":"a\nb"}"#, "1");
+    check(r#"{"sub":"1\r2","email":null}"#, "session:07070707070707070707070707070707");
+}
