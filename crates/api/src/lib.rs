@@ -38,5 +38,5 @@ pub use pools::{ErrorCount, Pool, Pools, Server, ServerState, Source};
 pub use schema::Word;
 pub use status::{
     AwaitsConfirmation, ClosedConnections, Connection, ConnectionCounts, Connections, GenerationRequests, GeoDatabase, Listener,
-    Listeners, Readiness, Refused, Status, TicketKeys, Traffic,
+    Listeners, Readiness, Refused, Status, TicketKeys, TokenKeys, Traffic,
 };

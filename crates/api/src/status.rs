@@ -48,6 +48,8 @@ objects! {
         pub drift: Vec<String>,
         /// Where keys of session tickets are shared with other hosts, by `ticket-keys shared=#true`.
         pub ticket_keys: Option<TicketKeys>,
+        /// The sets of keys that tokens are verified with (`jwt`).
+        pub token_keys: Vec<TokenKeys>,
         pub listeners: Vec<Listener>,
         pub maps: Vec<Map>,
         /// Files that say where addresses are.
@@ -67,6 +69,17 @@ objects! {
         /// other hosts do not know.
         pub shared_until: Option<Timestamp>,
         /// Why the storage gives or takes no keys, and what to do.
+        pub fault: Option<String>,
+    }
+
+    /// A set of keys that tokens are verified with.
+    pub struct TokenKeys {
+        /// The address, or the file.
+        pub source: String,
+        pub keys: usize,
+        /// When they were had last.
+        pub read: Option<Timestamp>,
+        /// Why they could not be had again; those at hand stay.
         pub fault: Option<String>,
     }
 

@@ -3,7 +3,7 @@
 
 use crate::diagnostics::{Diagnostic, Location};
 use crate::lowering::Lowering;
-use crate::syntax::{Literal, Node};
+use crate::syntax::{Entry, Literal, Node};
 
 /// What matters of one line of a site or a route.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ enum What {
     NoLogIn,
     /// `{auth.user}`, or `{jwt.…}`
     Name,
+    /// A condition of the route itself, which is looked at before its own lines.
+    OfRoute,
 }
 
 /// What placeholders tell of who has logged in.
@@ -64,6 +66,10 @@ fn marks(nodes: &[Node], told: Told) -> Vec<Mark> {
                 let what = if is_off() { What::NoLogIn } else { What::LogIn };
                 marks.push(Mark { what, at: node.location.clone() });
             }
+            "match" => {
+                marks.extend(place_of_name(node, told).map(|at| Mark { what: What::OfRoute, at }));
+                continue;
+            }
             _ => {}
         }
         marks.extend(place_of_name(node, told).map(|at| Mark { what: What::Name, at }));
@@ -73,10 +79,12 @@ fn marks(nodes: &[Node], told: Told) -> Vec<Mark> {
 
 /// Where such a placeholder stands first in a line or in its block.
 fn place_of_name(node: &Node, told: Told) -> Option<Location> {
-    let of_entry = node
-        .entries
-        .iter()
-        .find(|entry| matches!(&entry.value.literal, Literal::Text(text) if told.is_in(&text.replace("{{", ""))));
+    let is_condition = |entry: &Entry| told == Told::Claims && entry.name.as_ref().is_some_and(|name| name.text == "claim");
+    let is_match = node.name.text == "match";
+    let of_entry = node.entries.iter().find(|entry| {
+        let is_told = matches!(&entry.value.literal, Literal::Text(text) if told.is_in(&text.replace("{{", "")));
+        is_told || is_match && is_condition(entry)
+    });
     let of_entry = of_entry.map(|entry| entry.value.location.clone());
     of_entry.or_else(|| node.children.iter().flatten().find_map(|child| place_of_name(child, told)))
 }
@@ -92,10 +100,17 @@ fn check_told(lowering: &mut Lowering<'_>, nodes: &[Node], told: Told) {
     let routes = nodes.iter().filter(|node| node.name.text == "route");
     let of_routes: Vec<Vec<Mark>> = routes.map(|route| marks(route.children.as_deref().unwrap_or_default(), told)).collect();
     // The last one that is written counts, and a route's in place of its site's.
-    let last = |marks: &[Mark]| marks.iter().rev().map(|mark| mark.what).find(|what| *what != What::Name);
+    let is_log_in = |what: &What| matches!(what, What::LogIn | What::NoLogIn);
+    let last = |marks: &[Mark]| marks.iter().rev().map(|mark| mark.what).find(is_log_in);
+    let of_site_is_known = last(of_site) == Some(What::LogIn);
     let is_known = of_site.iter().chain(of_routes.iter().flatten()).any(|mark| mark.what == What::LogIn);
     judge(lowering, told, of_site, is_known);
     for of_route in &of_routes {
+        for mark in of_route.iter().filter(|mark| mark.what == What::OfRoute && !of_site_is_known) {
+            let message = "this never holds: routes are chosen by what the `jwt` of their site has verified, and there is none";
+            let diagnostic = Diagnostic::warning("nobody-logged-in", mark.at.clone(), message);
+            lowering.report(diagnostic.help("put `jwt` into the site; `optional=#true` lets in who has no token"));
+        }
         judge(lowering, told, of_route, last(of_route).or_else(|| last(of_site)) == Some(What::LogIn));
     }
 }

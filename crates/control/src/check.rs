@@ -25,8 +25,8 @@ use tidegate_certs::trust::roots_of_file;
 use tidegate_certs::{CertFinding, FileKeys, Severity, TlsProcessState, check_shared, check_site, check_upstream};
 use tidegate_model::listening::listen_address;
 use tidegate_model::{
-    Configuration, Discover, FastCgi, LogTarget, Pool, Scheme, Site, SiteAddress, Storage, TcpAddress, Terminal, TlsSource,
-    UpstreamAddress,
+    Configuration, Discover, FastCgi, KeySource, LogTarget, Pool, Scheme, Site, SiteAddress, Storage, TcpAddress, Terminal,
+    TlsSource, UpstreamAddress,
 };
 use tidegate_proxy::auth::{STRONGER_HASHES, read_api_keys, read_keys, read_users, weak_hashes_said};
 use tidegate_transport::ring::Unavailable;
@@ -284,6 +284,18 @@ fn check_api_keys(configuration: &Configuration, findings: &mut Vec<Finding>) {
 fn check_keys(configuration: &Configuration, findings: &mut Vec<Finding>) {
     let mut seen = BTreeSet::new();
     for (site, keys) in key_sources(configuration.sites.iter()) {
+        if let KeySource::Url { ca: Some(path), .. } = keys
+            && seen.insert(path.clone())
+            && let Err(fault) = roots_of_file(path)
+        {
+            findings.push(Finding {
+                severity: Severity::Error,
+                code: "token-keys",
+                place: Place::File(path.clone(), Some(site.addresses[0].clone())),
+                message: fault.to_string(),
+                help: Some("name a file of certificates in PEM".into()),
+            });
+        }
         let Some(path) = key_file_of(keys).filter(|path| seen.insert(path.to_path_buf())) else { continue };
         if let Err(fault) = read_keys(path) {
             findings.push(Finding {

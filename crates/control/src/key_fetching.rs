@@ -4,14 +4,17 @@
 
 use http::header::{ACCEPT, CACHE_CONTROL};
 use http::{Request, Response, StatusCode};
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::io;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 use tidegate_access::{KeySet, SET_BYTES_MAX};
 use tidegate_model::KeySource;
 use tidegate_outbound::{HttpsClient, Limits, Trust};
-use tidegate_proxy::auth::IssuerKeys;
+use tidegate_proxy::auth::{IssuerKeys, KeysState};
 use tidegate_proxy::process_state::ProcessState;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::{LocalSet, spawn_local};
@@ -35,6 +38,7 @@ pub(crate) struct KeyFetching {
 impl KeyFetching {
     /// After a change, and once a second: the thread begins with the first address.
     pub fn look_after(this: &mut Option<KeyFetching>, process: &Arc<ProcessState>) {
+        tell_metrics(process);
         // Whoever logs people in has keys of an address, which are not known yet.
         let is_needed = || !process.key_sets.of_addresses().is_empty() || process.oidc.has_providers();
         if this.is_some() || !is_needed() {
@@ -64,22 +68,34 @@ impl KeyFetching {
     }
 }
 
+/// How the sets do, for who watches many processes; which one it is stands in `status`.
+fn tell_metrics(process: &ProcessState) {
+    let states: Vec<KeysState> = process.key_sets.all().iter().map(|keys| keys.state()).collect();
+    let metrics = process.registry.token_keys();
+    let count = |is_one: fn(&KeysState) -> bool| states.iter().filter(|state| is_one(state)).count();
+    metrics.set_states([
+        count(|state| state.keys > 0 && state.fault.is_none()),
+        count(|state| state.keys > 0 && state.fault.is_some()),
+        count(|state| state.keys == 0),
+    ]);
+    metrics.set_keys(states.iter().map(|state| state.keys).sum());
+    let since = |state: &KeysState| state.read?.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs());
+    metrics.set_oldest_read(states.iter().filter_map(since).min().unwrap_or_default());
+}
+
 async fn run(process: Arc<ProcessState>, wake: Arc<Notify>, mut stopped: watch::Receiver<()>) {
-    let client = match HttpsClient::new(Trust::System) {
-        Ok(client) => client,
-        Err(fault) => return tracing::error!(%fault, "no keys of tokens are fetched"),
-    };
+    let clients = Clients::default();
     let places = Rc::new(Semaphore::new(QUESTIONS_MAX));
     loop {
         let now = Instant::now();
         let mut next = now + LOOK_AGAIN;
         for keys in process.key_sets.of_addresses() {
             if keys.begin(now) {
-                let (client, places, wake) = (client.clone(), places.clone(), wake.clone());
+                let (clients, places, wake) = (clients.clone(), places.clone(), wake.clone());
                 spawn_local(async move {
                     // Never closed.
                     let _place = places.acquire().await;
-                    fetch(&client, &keys).await;
+                    fetch(&clients, &keys).await;
                     wake.notify_one();
                 });
             } else if let Some(due) = keys.due() {
@@ -94,18 +110,39 @@ async fn run(process: Arc<ProcessState>, wake: Arc<Notify>, mut stopped: watch::
     }
 }
 
+/// Clients by the file of authorities that they trust; without one, the system's. Their files are read again when they
+/// change.
+#[derive(Clone, Default)]
+struct Clients(Rc<RefCell<HashMap<Option<PathBuf>, HttpsClient>>>);
+
+impl Clients {
+    fn of(&self, ca: Option<&PathBuf>) -> Result<HttpsClient, String> {
+        if let Some(known) = self.0.borrow().get(&ca.cloned()) {
+            return Ok(known.clone());
+        }
+        let trust = ca.map_or(Trust::System, |path| Trust::File(path.clone()));
+        let client = HttpsClient::new(trust).map_err(|fault| format!("its authorities cannot be used: {fault}"))?;
+        self.0.borrow_mut().insert(ca.cloned(), client.clone());
+        Ok(client)
+    }
+}
+
 /// Asks one issuer. What comes of it is told to whoever waits, and to the log.
-async fn fetch(client: &HttpsClient, keys: &IssuerKeys) {
-    let KeySource::Url(url) = &keys.source else { return };
+async fn fetch(clients: &Clients, keys: &IssuerKeys) {
+    let KeySource::Url { url, ca } = &keys.source else { return };
     let had_some = keys.current().is_some();
-    match ask(client, url).await {
+    let asked = match clients.of(ca.as_ref()) {
+        Ok(client) => ask(&client, url).await,
+        Err(cause) => Err(cause),
+    };
+    match asked {
         Ok(answer) => match keys.take(answer.body(), life(&answer), Instant::now()) {
             Ok(Some(new)) => tell_new(url, &new),
             Ok(None) => tracing::debug!(url, "keys of tokens were fetched again, and are the same"),
             Err(fault) => tell_failure(url, &format!("what was sent {fault}"), had_some),
         },
         Err(cause) => {
-            keys.failed(Instant::now());
+            keys.failed(Instant::now(), &cause);
             tell_failure(url, &cause, had_some);
         }
     }

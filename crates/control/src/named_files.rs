@@ -56,7 +56,7 @@ pub(crate) fn key_sources<'a>(
 pub(crate) fn key_file_of(keys: &KeySource) -> Option<&Path> {
     match keys {
         KeySource::File(path) => Some(path),
-        KeySource::Url(_) => None,
+        KeySource::Url { .. } => None,
     }
 }
 

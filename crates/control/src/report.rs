@@ -5,6 +5,7 @@ mod certificates;
 mod maps;
 mod pools;
 mod staples;
+mod token_keys;
 
 pub use maps::{ROWS_LISTED_MAX, RowFilter};
 
@@ -64,6 +65,7 @@ impl Control {
             refused: self.history.refused.clone(),
             drift: self.drift(),
             ticket_keys: self.ticket_sharing.as_ref().map(|sharing| sharing.report(&self.tls.tickets)),
+            token_keys: self.token_keys(),
             listeners: self.listeners(),
             maps: self.maps().maps,
             geoip: self.databases(),

@@ -81,6 +81,7 @@ impl<'a> Context<'a> {
             upgrade: self.upgrade.map(|protocol| protocol.of(bytes)),
             geo: self.geo,
             maps: self.maps,
+            claims: self.claims,
         }
     }
 

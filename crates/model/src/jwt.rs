@@ -48,8 +48,9 @@ pub struct TokenIssuer {
 /// Where the keys of an issuer are had.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum KeySource {
-    /// `https://…`, or `http://` of this machine.
-    Url(String),
+    /// `https://…`, or `http://` of this machine. `ca`: the file with the authorities that its certificate is verified
+    /// against; the system's, without.
+    Url { url: String, ca: Option<PathBuf> },
     /// Watched.
     File(PathBuf),
 }

@@ -4,6 +4,7 @@
 use crate::address::{HostPattern, Scheme};
 use crate::client_auth::ClientCertificatePart;
 use crate::geo::GeoTest;
+use crate::jwt::ClaimRequirement;
 use ipnet::IpNet;
 
 /// One `match` line.
@@ -40,11 +41,23 @@ pub enum ConditionKind {
     Ja4(Vec<TextPattern>),
     /// What the map of that name has for the request. Without a pattern there has to be a row of its key.
     Map(Field),
+    /// What the token claims that was verified; without one nothing fits. Of routes, by the `jwt` of their site.
+    Claim(ClaimRequirement),
     /// What is known of the client's address is one of these.
     Geo(GeoTest),
     /// `any { … }`: one of the lines holds, each with all its conditions.
     /// Turned round it is `not { … }`; what stands in an `all { … }` is a line.
     Any(Vec<MatchLine>),
+}
+
+impl MatchLine {
+    /// Whether any condition of these lines, however deep, is about claims.
+    pub fn ask_for_claims(lines: &[MatchLine]) -> bool {
+        let mut found = false;
+        let mut see = |condition: &Condition| found |= matches!(condition.kind, ConditionKind::Claim(_));
+        lines.iter().flat_map(|line| &line.conditions).for_each(|condition| condition.each(&mut see));
+        found
+    }
 }
 
 impl Condition {
@@ -67,6 +80,7 @@ impl Condition {
             | ConditionKind::ClientCertificate { .. }
             | ConditionKind::Ja4(_)
             | ConditionKind::Map(_)
+            | ConditionKind::Claim(_)
             | ConditionKind::Geo(_) => {}
         }
     }

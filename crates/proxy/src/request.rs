@@ -196,6 +196,9 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         {
             return Box::pin(self.answer_log_in_address(log_ins, address)).await;
         }
+        if site.compiled.asks_for_claims {
+            Box::pin(self.find_claims(&site)).await?;
+        }
         let route = match self.find_route(&site) {
             Ok(route) => route,
             Err(refusal) => return Box::pin(self.answer_refusal(refusal)).await,
@@ -328,16 +331,19 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             geo: connection.whereabouts(),
             upgrade: self.exchange.hop.upgrade,
             maps: &connection.worker.process.maps,
+            claims: None,
         }
     }
 
     /// The route that takes the request, or what the site has for those that none takes.
     fn find_route<'s>(&mut self, site: &'s WorkerSite) -> Result<&'s CompiledRoute, Refusal> {
-        let sender = self.sender();
+        // Whether the token is good for the route says its own step, if it has one.
+        let claims = self.exchange.record.claims.take();
+        let sender = Sender { claims: claims.as_deref(), ..self.sender() };
         let sent = self.exchange.head.path;
         let mut found = site.compiled.rules.find_route(&mut self.exchange.head, sender)?;
         if site.compiled.goes_on {
-            found = self.pass_without_file(&site.compiled, found, sent)?;
+            found = self.pass_without_file(&site.compiled, found, (sent, claims.as_deref()))?;
         }
         self.exchange.record.matched_path = self.exchange.head.path;
         self.route = found;

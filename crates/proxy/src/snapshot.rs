@@ -30,7 +30,7 @@ use tidegate_model::listening::{
     socket_access, trusted_proxies, websocket_over_http2,
 };
 use tidegate_model::{
-    ClientCertificateForm, Configuration, Decompress, Delta, ForwardAuth, HostPattern, Limits, ListenAddress, Mirror,
+    ClientCertificateForm, Configuration, Decompress, Delta, ForwardAuth, HostPattern, Limits, ListenAddress, MatchLine, Mirror,
     Placeholder, PoolName, Route, RouteRetry, RouteTimeouts, Scheme, SendFile, Site, SocketAccess, Step, TcpTarget, Template,
     Terminal,
 };
@@ -128,6 +128,8 @@ pub struct CompiledSite {
     pub compiled_routes: Vec<CompiledRoute>,
     /// Whether some of its routes leave requests without a file to those behind them.
     pub goes_on: bool,
+    /// Whether some of its routes are chosen by what a token says.
+    pub asks_for_claims: bool,
     /// For requests that no route takes: who may not ask, and who asks too often, is not told which paths there are.
     pub without_route: CompiledRoute,
     /// `None` for plain HTTP.
@@ -500,6 +502,8 @@ fn compile_site(
     Ok(CompiledSite {
         name,
         rules,
+        asks_for_claims: jwt_of(&site.steps, &[]).is_some()
+            && site.routes.iter().any(|route| MatchLine::ask_for_claims(&route.matches)),
         goes_on: compiled_routes.iter().any(|route| route.terminal.goes_on().is_some()),
         compiled_routes,
         without_route,

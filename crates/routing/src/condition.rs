@@ -8,8 +8,11 @@ use crate::query::parameter_fits;
 use crate::text_test::TextTest;
 use ipnet::IpNet;
 use std::net::IpAddr;
+use tidegate_access::{Claims, is_met};
 use tidegate_geo::Whereabouts;
-use tidegate_model::{ClientCertificatePart, Condition, ConditionKind, Field, GeoTest, HostPattern, MatchLine, Scheme};
+use tidegate_model::{
+    ClaimRequirement, ClientCertificatePart, Condition, ConditionKind, Field, GeoTest, HostPattern, MatchLine, Scheme,
+};
 use tidegate_tables::Maps;
 use tidegate_wire::ClientCertificate;
 use tidegate_wire::head::RequestHead;
@@ -36,6 +39,8 @@ pub struct RequestFacts<'a> {
     /// What is known of the client's address.
     pub geo: Whereabouts<'a>,
     pub maps: &'a Maps,
+    /// What the token says that was verified, where anybody asks.
+    pub claims: Option<&'a Claims>,
 }
 
 /// `match` lines, compiled: any of them, each with all its conditions. Without a line they hold.
@@ -70,6 +75,7 @@ impl<'a> RequestFacts<'a> {
             upgrade: None,
             geo: Whereabouts::none(),
             maps: Maps::none(),
+            claims: None,
         }
     }
 }
@@ -108,6 +114,7 @@ enum KindTest {
     },
     Ja4(Box<[TextTest]>),
     Map(MapTest),
+    Claim(Box<ClaimRequirement>),
     Geo(GeoTest),
     /// Any of the lines, each with all its conditions.
     Any(Box<[Line]>),
@@ -135,6 +142,7 @@ impl ConditionTest {
             ConditionKind::Ja4(patterns) => KindTest::Ja4(patterns.iter().map(TextTest::new).collect::<Result<_, _>>()?),
             ConditionKind::Geo(test) => KindTest::Geo(test.clone()),
             ConditionKind::Map(field) => KindTest::Map(MapTest::new(field)?),
+            ConditionKind::Claim(requirement) => KindTest::Claim(Box::new(requirement.clone())),
             ConditionKind::Any(lines) => {
                 KindTest::Any(lines.iter().map(|line| line_of(&line.conditions)).collect::<Result<_, _>>()?)
             }
@@ -170,6 +178,7 @@ impl ConditionTest {
             KindTest::Ja4(patterns) => facts.ja4.is_some_and(|ja4| patterns.iter().any(|pattern| pattern.fits(ja4.as_bytes()))),
             KindTest::Geo(test) => is_at(test, facts),
             KindTest::Map(test) => test.holds(facts),
+            KindTest::Claim(requirement) => facts.claims.is_some_and(|claims| is_met(requirement, claims)),
             KindTest::Any(lines) => any_truth(lines, facts)?,
         };
         Some(fits != self.negated)

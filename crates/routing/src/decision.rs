@@ -7,6 +7,7 @@ use crate::path_policy::{PathRefusal, path_as_sent, settle_path};
 use crate::{RequestFacts, RouteId, Router, Routes, SiteId};
 use std::net::IpAddr;
 use std::sync::Arc;
+use tidegate_access::Claims;
 use tidegate_geo::Whereabouts;
 use tidegate_model::listening::site_name;
 use tidegate_model::{CipherName, ClientAuth, PathPolicy, Scheme, Site, TlsVersion};
@@ -58,6 +59,8 @@ pub struct Sender<'a> {
     pub upgrade: Option<Span>,
     /// What conditions on a `map` look up in.
     pub maps: &'a Maps,
+    /// What the token says that was verified, where a condition is about it.
+    pub claims: Option<&'a Claims>,
 }
 
 impl Arrival<'_> {
@@ -174,6 +177,7 @@ impl<'a> Sender<'a> {
             upgrade: self.upgrade.map(|protocol| protocol.of(&head.fields.bytes)),
             geo: self.geo,
             maps: self.maps,
+            claims: self.claims,
             ..RequestFacts::of(head, self.scheme, self.ip)
         }
     }

@@ -69,6 +69,7 @@ fn find_route(routes: &[Route], request: &Request) -> Option<u32> {
         upgrade: None,
         geo: tidegate_geo::Whereabouts::none(),
         maps: Maps::none(),
+        claims: None,
     };
     let found = compiled.find_route(&facts);
     let explained = compiled.explain(&facts);
@@ -133,7 +134,7 @@ mod reader {
             // They come in plain text.
             ConditionKind::Ja4(_) => false,
             // There is none.
-            ConditionKind::Map(_) | ConditionKind::Geo(_) => false,
+            ConditionKind::Map(_) | ConditionKind::Geo(_) | ConditionKind::Claim(_) => false,
             ConditionKind::Any(lines) => any_line(lines, request),
         }
     }
@@ -381,6 +382,7 @@ fn explain_says_why_each_other_route_was_not_taken() {
         upgrade: None,
         geo: tidegate_geo::Whereabouts::none(),
         maps: Maps::none(),
+        claims: None,
     };
     let reasons: Vec<Reason> = compiled.explain(&facts).into_iter().map(|line| line.reason).collect();
     let expected = [Reason::Path, Reason::Conditions { failed: vec![1, 0] }, Reason::Taken, Reason::Shadowed { by: RouteId(2) }];

@@ -27,7 +27,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "passwords", may_use: &["access"] },
     Layer { name: "tables", may_use: &["model"] },
     Layer { name: "geo", may_use: &["model"] },
-    Layer { name: "routing", may_use: &["model", "wire", "tables", "geo"] },
+    Layer { name: "routing", may_use: &["model", "wire", "access", "tables", "geo"] },
     Layer { name: "telemetry", may_use: &["model"] },
     Layer { name: "transport", may_use: &["wire", "telemetry"] },
     Layer {

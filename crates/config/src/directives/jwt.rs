@@ -6,8 +6,10 @@ use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::reading::Read;
+use crate::syntax::Literal;
 use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
 use crate::written_line::{Writer, duration, quoted, size};
+use std::path::PathBuf;
 use std::time::Duration;
 use tidegate_model::{ClaimHeader, ClaimRequirement, ClaimTest, Jwt, KeySource, Step, TokenIssuer, TokenPlace};
 
@@ -15,6 +17,11 @@ const JWKS: Property = Property::once(
     "jwks",
     Kind::Text("a URL or a file"),
     "Where the keys are: the address of a JWK set, or a file with one, which is watched.",
+);
+const CA: Property = Property::once(
+    "ca",
+    Kind::Path,
+    "Certificates in PEM that the HTTPS of the keys' address is verified against, in place of the system's.",
 );
 const ISSUER: Property = Property::once("issuer", Kind::Text("a name"), "Who has issued the token, exactly as `iss` says it.");
 const AUDIENCE: Property =
@@ -30,6 +37,7 @@ pub static JWT: Directive = Directive {
     )],
     properties: &[
         JWKS,
+        CA,
         ISSUER,
         AUDIENCE,
         Property::once("type", Kind::Text("a media type"), "What the token's `typ` has to be, such as `at+jwt` (RFC 9068)."),
@@ -67,7 +75,7 @@ pub static JWT: Directive = Directive {
               How a token is signed is a property of the key and never of the token: RS, PS, ES (P-256, P-384, P-521), EdDSA (Ed25519), and HS with keys of a file. Keys embedded in a token, `crit` and \
               names that stand twice are refused. `exp` and `nbf` hold, `iss` and `aud` where `issuer=` and `audience=` stand.\n\n\
               Keys of an address are fetched beside the workers, and again before they end (`max-age`). A start does not wait for them: requests do, for 5 s, and get 503 with `token_keys_missing` then. A token \
-              that names an unknown key has them fetched again, once in 30 s at most, and waits for it. Keys at hand stay while the issuer is away. Redirects are not followed. Verified tokens are remembered.\n\n\
+              that names an unknown key has them fetched again, once in 30 s at most, and waits for it. Keys at hand stay while the issuer is away. Redirects are not followed. `tidegate status` says of each set how many keys it has, since when, and why it could not be had again. Verified tokens are remembered.\n\n\
               `{jwt.sub}` and the like are claims, for all other steps; of nested ones the names stand with dots between them, as in `{jwt.realm_access.roles}`. What a `header` of the block or a \
               `request-header` with `{jwt.…}`, `{auth.user}` or `{tls.client.…}` sets is taken out of every request of the site first, in all spellings (`X-User`, `x_user`, `X.User`), so that nobody forges it on any route.\n\n\
               Several issuers stand as `other-issuer` lines in the block. The user's name has the issuer in front then, with `|` between, so that no issuer has one in its name. Of the `jwt` of a site and of its route the route's counts. \
@@ -83,7 +91,7 @@ pub static JWT_ISSUER: Directive = Directive {
     places: &[Place::Jwt],
     repeat: Repeat::Many,
     arguments: &[Argument::one("name", Kind::Text("a name"), "Exactly as `iss` says it.")],
-    properties: &[JWKS, AUDIENCE],
+    properties: &[JWKS, CA, AUDIENCE],
     summary: "One more issuer whose tokens are taken.",
     example: "other-issuer \"https://other.example.com\" jwks=\"https://other.example.com/keys\" audience=\"api\"",
     ..Directive::PLAIN
@@ -239,6 +247,7 @@ fn audiences(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<String> {
 }
 
 fn keys(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<KeySource> {
+    let ca = ca_file(lowering, line);
     let text = line.text(lowering, "jwks")?;
     if !text.value.contains("://") {
         let path = lowering.path(&text.value, &text.location);
@@ -253,7 +262,23 @@ fn keys(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<KeySource> {
         let diagnostic = Diagnostic::warning("plain-keys", text.location.clone(), message);
         lowering.report(diagnostic.help("use `https://`"));
     }
-    Some(KeySource::Url(url))
+    Some(KeySource::Url { url, ca })
+}
+
+/// Of an address over TLS; of a file and of plain HTTP nothing is verified.
+fn ca_file(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<PathBuf> {
+    let ca = line.text(lowering, "ca")?;
+    let is_over_tls = line
+        .property("jwks")
+        .is_some_and(|keys| matches!(&keys.literal, Literal::Text(text) if text.starts_with("https://") || text.contains('{')));
+    if !is_over_tls {
+        let message = "`ca=` is for keys that come over `https://`";
+        return lowering
+            .refuse(ca.error("conflicting-settings", message).help("remove it, or name such an address with `jwks=`"));
+    }
+    let path = lowering.path(&ca.value, &ca.location);
+    lowering.spans.files.push((path.clone(), ca.location));
+    Some(path)
 }
 
 /// Of what stands behind `http://`.
@@ -417,7 +442,7 @@ fn write_issuer<'w, 'f>(
     write_name: impl FnOnce(&'w mut Writer<'f>, Option<&String>) -> &'w mut Writer<'f>,
 ) {
     let line = match &issuer.keys {
-        KeySource::Url(url) => line.property("jwks", url),
+        KeySource::Url { url, ca } => line.property("jwks", url).optional("ca", ca.as_ref().map(|ca| ca.display())),
         KeySource::File(path) => line.property("jwks", path.display()),
     };
     let line = write_name(line, issuer.issuer.as_ref());

@@ -16,7 +16,10 @@ use crate::traefik_rule;
 use crate::written_line::{Writer, joined, quoted};
 use std::borrow::Cow;
 use tidegate_model::address::parse_host_pattern;
-use tidegate_model::{ClientCertificatePart, Condition, ConditionKind, Field, HostPattern, MatchLine, Scheme, TextPattern};
+use tidegate_model::{
+    ClaimRequirement, ClaimTest, ClientCertificatePart, Condition, ConditionKind, Field, HostPattern, MatchLine, Scheme,
+    TextPattern,
+};
 
 pub static MATCH: Directive = Directive {
     name: "match",
@@ -52,6 +55,11 @@ pub static MATCH: Directive = Directive {
         condition("continent", "continents, separated by commas", "It is in any of these, as in `EU`."),
         condition("asn", "numbers, separated by commas", "It is of any of these autonomous systems, as in `64500`."),
         condition("map", "`name` or `name=pattern`", "The `map` has a row of its key, or what it has fits."),
+        condition(
+            "claim",
+            "`name`, `name=value`, `name=a,b` or `name~=value`",
+            "A claim of the token: it is there, it is this or one of these, or it is a list or text that has this as an element or word.",
+        ),
     ],
     block: Block::Optional(Place::Match),
     summary: "Conditions of a route beyond its path, and of a change of header fields.",
@@ -61,7 +69,9 @@ pub static MATCH: Directive = Directive {
               `header=\"Upgrade: websocket\"` fits the protocol that a request asks to switch to, whatever its case, over HTTP/1.1 and over HTTP/2 (RFC 8441) alike. Other fields of one connection \
               (`Connection`, `TE` and their like) are taken out before and are an error here.\n\n\
               In the block of a line stand conditions that are made of others, to any depth up to 16: of an `any` one of the lines has to hold, of an `all` each, of a `not` none. They are \
-              asked beside the conditions of the line itself.",
+              asked beside the conditions of the line itself.\n\n\
+              `claim=` is about the token that `jwt` has verified; without one nothing of it holds. A route is looked for before its own steps run, so for a route it is the `jwt` of its **site** that counts, and the token is verified before. Whether the request may go on is still \
+              decided by the `jwt` of the route that is taken.",
     example: "match method=\"GET,POST\" header=\"X-Channel: beta*\" not client=\"10.0.0.0/8\"",
     said_otherwise: &[
         (
@@ -236,6 +246,7 @@ fn lower_condition(lowering: &mut Lowering<'_>, name: &str, entry: &Entry) -> Op
         "cookie" => named_field(lowering, &text, "cookie").map(ConditionKind::Cookie),
         "ja4" => ja4(lowering, &text),
         "map" => map(lowering, &text, &text.value).map(ConditionKind::Map),
+        "claim" => claim(lowering, &text),
         "client" => client(lowering, &text),
         "host" => each(lowering, &text, host).map(ConditionKind::Host),
         "scheme" => scheme(lowering, &text),
@@ -308,6 +319,29 @@ fn text_pattern(lowering: &mut Lowering<'_>, text: &Text, pattern: Option<&str>)
         None => Some(TextPattern::Present),
         Some(pattern) => patterns::parse_text_pattern(lowering, text, pattern),
     }
+}
+
+/// `name`, `name=value`, `name=a,b`, `name~=value`
+fn claim(lowering: &mut Lowering<'_>, text: &Text) -> Option<ConditionKind> {
+    let (name, test) = match text.value.split_once('=') {
+        None => (text.value.as_str(), ClaimTest::Present),
+        Some((name, value)) => match (name.strip_suffix('~'), value.split(',').collect::<Vec<_>>().as_slice()) {
+            (Some(name), _) => (name, ClaimTest::Contains(value.to_owned())),
+            (None, [one]) => (name, ClaimTest::Equals((*one).to_owned())),
+            (None, several) => (name, ClaimTest::OneOf(several.iter().map(|one| (*one).to_owned()).collect())),
+        },
+    };
+    let is_empty = match &test {
+        ClaimTest::Present | ClaimTest::Equals(_) => false,
+        ClaimTest::Contains(value) => value.is_empty(),
+        ClaimTest::OneOf(values) => values.iter().any(String::is_empty),
+    };
+    if name.is_empty() || is_empty {
+        let what = if name.is_empty() { "the claim has no name" } else { "an empty value stands there" };
+        let help = "write `claim=\"role=admin\"`, `claim=\"role=admin,editor\"` or `claim=\"scope~=write\"`";
+        return lowering.refuse(text.error("bad-condition", what).help(help));
+    }
+    Some(ConditionKind::Claim(ClaimRequirement { claim: name.to_owned(), test }))
 }
 
 fn client_certificate(lowering: &mut Lowering<'_>, name: &str, text: &Text) -> Option<ConditionKind> {
@@ -462,9 +496,19 @@ pub fn write_condition(line: &mut Writer, Condition { negated, kind }: &Conditio
         ConditionKind::Ja4(texts) => line.property("ja4", joined(texts, patterns::show_text)),
         ConditionKind::Geo(test) => line.property(test.field.name(), geoip::show_values(test)),
         ConditionKind::Map(field) => write_field(line, "map", field, "="),
+        ConditionKind::Claim(claim) => write_claim(line, claim),
         // Written above.
         ConditionKind::Any(_) => line,
     };
+}
+
+fn write_claim<'w, 'f>(line: &'w mut Writer<'f>, ClaimRequirement { claim, test }: &ClaimRequirement) -> &'w mut Writer<'f> {
+    match test {
+        ClaimTest::Present => line.property("claim", claim),
+        ClaimTest::Equals(value) => line.property("claim", format_args!("{claim}={value}")),
+        ClaimTest::Contains(value) => line.property("claim", format_args!("{claim}~={value}")),
+        ClaimTest::OneOf(values) => line.property("claim", format_args!("{claim}={}", values.join(","))),
+    }
 }
 
 fn write_field<'w, 'f>(line: &'w mut Writer<'f>, kind: &str, Field { name, value }: &Field, between: &str) -> &'w mut Writer<'f> {

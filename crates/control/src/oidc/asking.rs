@@ -63,7 +63,7 @@ impl ProviderClient {
         let had_some = provider.found().is_some();
         let cause = match self.ask_document(issuer).await {
             Ok((metadata, life)) => {
-                let source = KeySource::Url(metadata.keys.to_string());
+                let source = KeySource::Url { url: metadata.keys.to_string(), ca: None };
                 match self.process.key_sets.of(&source, Instant::now()) {
                     Ok(keys) => {
                         if !had_some {

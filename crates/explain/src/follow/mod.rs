@@ -128,7 +128,11 @@ fn follow(configuration: &Configuration, request: &Question, known: Known<'_>) -
 
 /// What nobody looks at here, and who would be asked.
 fn notes_of(configuration: &Configuration, site: &Site, route: Option<&Route>) -> Vec<String> {
-    note_of_files(route).into_iter().chain(who::notes(site, route, &configuration.filled)).collect()
+    note_of_files(route)
+        .into_iter()
+        .chain(who::note_of_claims(site))
+        .chain(who::notes(site, route, &configuration.filled))
+        .collect()
 }
 
 /// Whether there is a file is not looked at here.
@@ -160,7 +164,16 @@ fn arrive(place: &Place<'_>, request: &Question, head: &mut RequestHead, notes: 
 
 fn sender_of<'k>(request: &Question, upgrade: Option<Span>, known: Known<'k>) -> Sender<'k> {
     let geo = Whereabouts::without_memory(known.geo);
-    Sender { scheme: request.scheme, ip: request.client_ip, certificate: None, ja4: None, geo, upgrade, maps: known.maps }
+    Sender {
+        scheme: request.scheme,
+        ip: request.client_ip,
+        certificate: None,
+        ja4: None,
+        geo,
+        upgrade,
+        maps: known.maps,
+        claims: None,
+    }
 }
 
 /// Where the head names the protocol that is asked for, once its field is gone.

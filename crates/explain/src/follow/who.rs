@@ -2,7 +2,9 @@
 //! kept. What only the client knows, its password or token, is not looked at.
 
 use tidegate_config::writing::shortened;
-use tidegate_model::{ApiKeyAuth, ApiKeyPlace, ClaimTest, Filled, Jwt, KeySource, Oidc, Route, Site, Step, TokenPlace, log_ins};
+use tidegate_model::{
+    ApiKeyAuth, ApiKeyPlace, ClaimTest, Filled, Jwt, KeySource, MatchLine, Oidc, Route, Site, Step, TokenPlace, log_ins,
+};
 
 /// A sentence for each step that asks, in the order in which they ask, and one on the cache.
 pub fn notes(site: &Site, route: Option<&Route>, filled: &Filled) -> Vec<String> {
@@ -13,6 +15,12 @@ pub fn notes(site: &Site, route: Option<&Route>, filled: &Filled) -> Vec<String>
         notes.push("answers are kept for each who has logged in apart, and only those that say `public` or the like".to_owned());
     }
     notes
+}
+
+/// Which route is taken may hang on a token, which is not looked at.
+pub fn note_of_claims(site: &Site) -> Option<String> {
+    let asks = site.routes.iter().any(|route| MatchLine::ask_for_claims(&route.matches));
+    asks.then(|| "conditions on claims are taken as those of a request without a token".to_owned())
 }
 
 fn asked(step: &Step, filled: &Filled) -> Option<String> {
@@ -114,7 +122,7 @@ fn place_text(place: &TokenPlace, short: &impl Fn(&str) -> String) -> String {
 
 fn keys_text(keys: &KeySource) -> String {
     match keys {
-        KeySource::Url(url) => url.clone(),
+        KeySource::Url { url, .. } => url.clone(),
         KeySource::File(path) => path.display().to_string(),
     }
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use tidegate_access::{KeyCourse, KeySet, KeySetFault, KeySetOrigin, SET_BYTES_MAX};
 use tidegate_model::KeySource;
 
@@ -48,10 +48,22 @@ impl Follower {
 
 struct Asking {
     course: KeyCourse,
+    /// When they were had last, and why they could not be had since.
+    read: Option<SystemTime>,
+    fault: Option<String>,
     /// Counts answers, good and bad.
     answers: u64,
     next_ticket: u64,
     waiting: Vec<(u64, Option<Waker>)>,
+}
+
+/// What is known of a set, for who looks after the process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeysState {
+    pub keys: usize,
+    pub read: Option<SystemTime>,
+    /// The last attempt came to nothing; the keys at hand stay.
+    pub fault: Option<String>,
 }
 
 /// Why a request waits for keys.
@@ -106,7 +118,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl IssuerKeys {
     fn new(source: KeySource, keys: Option<KeySet>, follower: &Arc<Follower>, now: Instant) -> Arc<IssuerKeys> {
-        let asking = Asking { course: KeyCourse::new(now), answers: 0, next_ticket: 0, waiting: Vec::new() };
+        let read = keys.is_some().then(SystemTime::now);
+        let asking = Asking { course: KeyCourse::new(now), read, fault: None, answers: 0, next_ticket: 0, waiting: Vec::new() };
         let current = ArcSwapOption::new(keys.map(Arc::new));
         Arc::new(IssuerKeys { source, current, asking: Mutex::new(asking), follower: follower.clone() })
     }
@@ -114,6 +127,19 @@ impl IssuerKeys {
     /// As they are now; none before the first have come.
     pub fn current(&self) -> Guard<Option<Arc<KeySet>>> {
         self.current.load()
+    }
+
+    pub fn state(&self) -> KeysState {
+        let asking = lock(&self.asking);
+        KeysState { keys: self.current().as_ref().map_or(0, |keys| keys.len()), read: asking.read, fault: asking.fault.clone() }
+    }
+
+    fn note(&self, outcome: Result<(), String>) {
+        let mut asking = lock(&self.asking);
+        match outcome {
+            Ok(()) => (asking.read, asking.fault) = (Some(SystemTime::now()), None),
+            Err(fault) => asking.fault = Some(fault),
+        }
     }
 
     /// Whether newer keys are on their way for a request that lacks some; it may wait for them. Asks for them where
@@ -155,7 +181,7 @@ impl IssuerKeys {
         let keys = match KeySet::parse(document, KeySetOrigin::Address) {
             Ok(keys) => Arc::new(keys),
             Err(fault) => {
-                self.failed(now);
+                self.failed(now, &format!("what was sent {fault}"));
                 return Err(fault);
             }
         };
@@ -163,14 +189,16 @@ impl IssuerKeys {
         if is_new {
             self.current.store(Some(keys.clone()));
         }
+        self.note(Ok(()));
         let mut asking = lock(&self.asking);
         asking.course.note_keys(now, life);
         asking.tell();
         Ok(is_new.then_some(keys))
     }
 
-    /// Nothing has come.
-    pub fn failed(&self, now: Instant) {
+    /// Nothing has come, for that reason.
+    pub fn failed(&self, now: Instant, cause: &str) {
+        self.note(Err(cause.to_owned()));
         let mut asking = lock(&self.asking);
         asking.course.note_failure(now);
         asking.tell();
@@ -231,7 +259,7 @@ impl KeySets {
         }
         let of_file = match source {
             KeySource::File(path) => Some(read_keys(path)?),
-            KeySource::Url(_) => None,
+            KeySource::Url { .. } => None,
         };
         let keys = IssuerKeys::new(source.clone(), of_file, &self.follower, now);
         known.insert(source.clone(), Arc::downgrade(&keys));
@@ -248,8 +276,15 @@ impl KeySets {
     /// Sets that are fetched.
     pub fn of_addresses(&self) -> Vec<Arc<IssuerKeys>> {
         let known = lock(&self.known);
-        let of_addresses = known.iter().filter(|(source, _)| matches!(source, KeySource::Url(_)));
+        let of_addresses = known.iter().filter(|(source, _)| matches!(source, KeySource::Url { .. }));
         of_addresses.filter_map(|(_, keys)| keys.upgrade()).collect()
+    }
+
+    /// Every set, in the order of their sources.
+    pub fn all(&self) -> Vec<Arc<IssuerKeys>> {
+        let mut all: Vec<Arc<IssuerKeys>> = lock(&self.known).values().filter_map(Weak::upgrade).collect();
+        all.sort_by(|one, other| one.source.cmp(&other.source));
+        all
     }
 
     /// Reads all files again. One that cannot be used leaves the keys that it had. Gives how many keys each changed
@@ -259,19 +294,23 @@ impl KeySets {
             let known = lock(&self.known);
             let path = |source: &KeySource| match source {
                 KeySource::File(path) => Some(path.clone()),
-                KeySource::Url(_) => None,
+                KeySource::Url { .. } => None,
             };
             known.iter().filter_map(|(source, keys)| Some((path(source)?, keys.upgrade()?))).collect()
         };
         let (mut renewed, mut faults) = (Vec::new(), Vec::new());
         for (path, keys) in of_files {
             match read_keys(&path) {
-                Ok(read) if keys.current().as_ref().is_some_and(|before| before.digest == read.digest) => {}
+                Ok(read) if keys.current().as_ref().is_some_and(|before| before.digest == read.digest) => keys.note(Ok(())),
                 Ok(read) => {
                     renewed.push((path, read.len()));
                     keys.current.store(Some(Arc::new(read)));
+                    keys.note(Ok(()));
                 }
-                Err(fault) => faults.push(fault),
+                Err(fault) => {
+                    keys.note(Err(fault.to_string()));
+                    faults.push(fault);
+                }
             }
         }
         (renewed, faults)
@@ -294,7 +333,7 @@ pub fn read_keys(path: &Path) -> Result<KeySet, KeyFileFault> {
 
 #[cfg(test)]
 mod tests {
-    use super::{KeySets, Lack, WAITING_MAX};
+    use super::{KeySets, KeysState, Lack, WAITING_MAX};
     use std::fs;
     use std::future::Future;
     use std::pin::pin;
@@ -343,7 +382,7 @@ mod tests {
         sets.are_followed_by(move || {
             counted.fetch_add(1, Ordering::Relaxed);
         });
-        let keys = sets.of(&KeySource::Url("https://idp.example.com/keys".into()), now).expect("an address");
+        let keys = sets.of(&KeySource::Url { url: "https://idp.example.com/keys".into(), ca: None }, now).expect("an address");
         assert_eq!(sets.of_addresses().len(), 1);
         let mut ticket = pin!(keys.wait_for(Lack::Keys, now).expect("they are due"));
         assert_eq!(woken.load(Ordering::Relaxed), 2);
@@ -352,7 +391,8 @@ mod tests {
         };
         assert!(keys.begin(now) && !keys.begin(now));
         assert!(!poll(&mut ticket));
-        keys.failed(now);
+        keys.failed(now, "nothing");
+        assert_eq!(keys.state(), KeysState { keys: 0, read: None, fault: Some("nothing".into()) });
         assert!(poll(&mut ticket), "it is told that nothing has come");
         assert!(keys.wait_for(Lack::Keys, now).is_none(), "nothing is on its way for a second");
         let later = now + Duration::from_secs(1);
@@ -367,7 +407,9 @@ mod tests {
         // What was made up causes a question, and then none for half a minute.
         assert!(keys.wait_for(Lack::ThisKey, later).is_some());
         assert!(keys.begin(later));
+        assert!(keys.state().read.is_some() && keys.state().fault.is_none());
         assert!(keys.take(b"<html>", None, later).is_err());
+        assert!(keys.state().fault.is_some_and(|fault| fault.contains("no JSON")) && keys.state().keys == 1);
         assert!(keys.current().as_ref().is_some_and(|keys| keys.has("1")), "those at hand stay");
         assert!(keys.wait_for(Lack::ThisKey, later).is_none());
     }

@@ -18,9 +18,9 @@ pub use allowed::{Allowed, AllowedRequests};
 pub(crate) use any::{WaysTried, try_ways};
 pub(crate) use api_key::check_key;
 pub(crate) use keys::KeysTicket;
-pub use keys::{IssuerKeys, KeyFileFault, KeySets, Lack, read_keys};
+pub use keys::{IssuerKeys, KeyFileFault, KeySets, KeysState, Lack, read_keys};
 use oidc::OidcTicket;
-pub(crate) use token::{Patience, await_keys, verify_token};
+pub(crate) use token::{Patience, Unverified, await_keys, verified_claims, verify_token};
 pub use user_list::{
     ApiKeyFiles, ApiKeyList, ListFault, STRONGER_HASHES, UserFiles, UserList, read_api_keys, read_users, weak_hashes_said,
 };

@@ -3,6 +3,7 @@
 //! not. What a token is, is decided in `access`; where it stands and what it becomes, in `middleware::jwt`.
 
 use super::keys::{IssuerKeys, KeysTicket, Lack};
+use crate::connection::Connection;
 use crate::surroundings::Surroundings;
 use std::cell::Cell;
 use std::pin::pin;
@@ -25,6 +26,25 @@ pub(crate) enum Patience {
     Spent,
 }
 
+/// A token that a key of its issuer has signed, and that holds now.
+pub(crate) struct Verified {
+    pub claims: Rc<Claims>,
+    digest: [u8; 32],
+}
+
+/// Why a token is not known to be one.
+pub(crate) enum Unverified {
+    Refused(Refusal),
+    /// Keys are on their way that may tell.
+    Waits(KeysTicket),
+}
+
+impl From<TokenRefusal> for Unverified {
+    fn from(refusal: TokenRefusal) -> Unverified {
+        Unverified::Refused(refusal.into())
+    }
+}
+
 /// Whom the client's token names, where that is known without waiting; otherwise what to wait for.
 pub(crate) fn verify_token<S: Sock>(
     exchange: &mut Exchange<'_, S>,
@@ -33,15 +53,36 @@ pub(crate) fn verify_token<S: Sock>(
     patience: Patience,
 ) -> Result<Option<KeysTicket>, Refusal> {
     let issuers = around.route.map_or(&[][..], |route| &route.issuers);
-    let token = match jwt.token(&exchange.head) {
-        Ok(Some(token)) => token,
+    let Verified { claims, digest } = match verified_claims(exchange, around.connection, (jwt, issuers), patience) {
+        Ok(Some(verified)) => verified,
         Ok(None) if jwt.settings.is_optional => return Ok(None),
         Ok(None) => return Err(TokenRefusal::Missing.into()),
+        Err(Unverified::Waits(ticket)) => return Ok(Some(ticket)),
+        Err(Unverified::Refused(refusal)) => return Err(refusal),
+    };
+    if !jwt.is_enough(&claims) {
+        return Err(TokenRefusal::NotEnough.into());
+    }
+    exchange.record.identify(Arc::new(identity(jwt, &claims, digest)));
+    jwt.apply(&mut exchange.head, &claims, &mut around.connection.worker.scratch.borrow_mut());
+    exchange.record.claims = Some(claims);
+    Ok(None)
+}
+
+/// What the token of a request claims. `None`: it has none.
+pub(crate) fn verified_claims<S: Sock>(
+    exchange: &Exchange<'_, S>,
+    connection: &Connection<S>,
+    (jwt, issuers): (&CompiledJwt, &[Arc<IssuerKeys>]),
+    patience: Patience,
+) -> Result<Option<Verified>, Unverified> {
+    let token = match jwt.token(&exchange.head) {
+        Ok(Some(token)) => token,
+        Ok(None) => return Ok(None),
         Err(_) => return Err(TokenRefusal::Unclear.into()),
     };
-    let worker = &around.connection.worker;
     let digest = VerifiedTokens::digest(token);
-    let found = find(&mut worker.tokens.borrow_mut(), jwt, issuers, token, &digest);
+    let found = find(&mut connection.worker.tokens.borrow_mut(), jwt, issuers, token, &digest);
     let (claims, issuer) = match found {
         Ok(found) => found,
         Err(Missing { lack, issuer, refusal }) => {
@@ -49,19 +90,13 @@ pub(crate) fn verify_token<S: Sock>(
                 Patience::Fresh => issuers[issuer].wait_for(lack, rt::now()),
                 Patience::Spent => None,
             };
-            return ticket.map(Some).ok_or(refusal);
+            return Err(ticket.map_or(Unverified::Refused(refusal), Unverified::Waits));
         }
     };
     let claims = claims.map_err(TokenRefusal::Refused)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
     claims.check(&jwt.expectation(issuer), now).map_err(TokenRefusal::Refused)?;
-    if !jwt.is_enough(&claims) {
-        return Err(TokenRefusal::NotEnough.into());
-    }
-    exchange.record.identify(Arc::new(identity(jwt, &claims, digest)));
-    jwt.apply(&mut exchange.head, &claims, &mut worker.scratch.borrow_mut());
-    exchange.record.claims = Some(claims);
-    Ok(None)
+    Ok(Some(Verified { claims, digest }))
 }
 
 /// Nothing can be said of a token for the lack of keys.
@@ -145,7 +180,7 @@ fn identity(jwt: &CompiledJwt, claims: &Claims, digest: [u8; 32]) -> Identity {
     Identity {
         name: name.into(),
         method: LogIn::Token,
-        issuer: issuer.map(|issuer| issuer.into()),
+        issuer: issuer.map(Into::into),
         // Two tokens of one user may say different things, of which fields tell some and the token all.
         proof: jwt.settings.forwards.then_some(digest),
         besides: None,

@@ -36,7 +36,9 @@ impl<S: Sock> Request<'_, '_, S> {
             let mut exchange = Exchange::in_background(head, client_ip, rt::now(), connection.worker.next_request_id());
             // What is asked for is an answer to this client, and scripts and steps may ask who it is.
             exchange.record.claims = claims;
-            identity.into_iter().for_each(|identity| exchange.record.identify(identity));
+            if let Some(identity) = identity {
+                exchange.record.identify(identity);
+            }
             let mut request = Request::new(&connection, &mut exchange, mark);
             (request.site, request.route) = (Some(site.clone()), Some(route));
             request.way.upstream = upstream;

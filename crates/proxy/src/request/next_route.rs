@@ -5,9 +5,11 @@ use super::Request;
 use crate::files::{Folder, find_file};
 use crate::snapshot::{CompiledRoute, CompiledSite};
 use crate::surroundings::context;
+use tidegate_access::Claims;
 use tidegate_files::{Answer, Refused};
 use tidegate_middleware::{Refusal, apply_paths};
 use tidegate_routing::RouteId;
+use tidegate_routing::decision::Sender;
 use tidegate_transport::Sock;
 use tidegate_wire::Span;
 
@@ -18,7 +20,7 @@ impl<S: Sock> Request<'_, '_, S> {
         &mut self,
         site: &CompiledSite,
         mut found: Option<RouteId>,
-        sent: Span,
+        (sent, claims): (Span, Option<&Claims>),
     ) -> Result<Option<RouteId>, Refusal> {
         while let Some(id) = found {
             let route = site.route(Some(id));
@@ -27,7 +29,7 @@ impl<S: Sock> Request<'_, '_, S> {
                 break;
             }
             self.exchange.head.path = sent;
-            let sender = self.sender();
+            let sender = Sender { claims, ..self.sender() };
             found = site.rules.find_route_behind(&mut self.exchange.head, sender, Some(id))?;
         }
         Ok(found)

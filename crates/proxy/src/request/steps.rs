@@ -5,11 +5,15 @@ use super::Request;
 use super::asked::Asked;
 use crate::answering::answer_refusal_with;
 use crate::auth::oidc::{OidcNews, OidcTicket, answer_address, await_session, check_session, send_redirect};
-use crate::auth::{Awaited, Patience, Standing, WaysTried, await_keys, await_log_in, check_key, log_in, try_ways, verify_token};
+use crate::auth::{
+    Awaited, Patience, Standing, Unverified, WaysTried, await_keys, await_log_in, check_key, log_in, try_ways, verified_claims,
+    verify_token,
+};
 use crate::failure::Failure;
 use crate::snapshot::{CompiledRoute, LogInsOfSite};
 use crate::surroundings::context;
-use tidegate_exchange::Pooled;
+use crate::worker_snapshot::WorkerSite;
+use tidegate_exchange::{ClientFault, Pooled};
 use tidegate_middleware::errors::begin_answer;
 use tidegate_middleware::{
     After, CompiledAuthAny, CompiledStep, DryRun, Halt, Limited, OidcAddress, OidcOfRequest, Refusal, Walk, apply_request,
@@ -112,6 +116,30 @@ impl<S: Sock> Request<'_, '_, S> {
                 self.exchange.record.query = (!rest.is_empty()).then(|| fields.append(&[&rest]));
             }
         }
+    }
+
+    /// What the token says, by the `jwt` of the site, for the conditions of its routes. Nothing is refused here: a request
+    /// without a good token takes the route that wants none of it.
+    pub(super) async fn find_claims(&mut self, site: &WorkerSite) -> Result<(), ClientFault> {
+        let of_site = &site.compiled.without_route;
+        let Some(jwt) = compiled_jwt_of(&of_site.steps) else { return Ok(()) };
+        for patience in [Patience::Fresh, Patience::Spent] {
+            let found = verified_claims(self.exchange, self.connection, (jwt, &of_site.issuers), patience);
+            match found {
+                Ok(found) => {
+                    self.exchange.record.claims = found.map(|found| found.claims);
+                    return Ok(());
+                }
+                // Its refusal is the step's to say.
+                Err(Unverified::Waits(ticket)) => {
+                    if await_keys(self.exchange, ticket, of_site.timeouts.total).await?.is_err() {
+                        return Ok(());
+                    }
+                }
+                Err(Unverified::Refused(_)) => return Ok(()),
+            }
+        }
+        Ok(())
     }
 
     fn settle_body(&mut self, after: After) -> Result<Ran, Refusal> {

@@ -22,6 +22,7 @@ mod server;
 mod server_state;
 mod site;
 mod table;
+mod token_keys;
 mod worker;
 
 #[cfg(test)]
@@ -46,4 +47,5 @@ pub use registry::{
 pub use server::{ServerCounts, ServerMetrics, ServerTotals};
 pub use server_state::{ServerStateMetrics, ServerWord};
 pub use site::SiteMetrics;
+pub use token_keys::TokenKeyMetrics;
 pub use worker::{HandshakeFailure, HandshakeKind, ListenerKind, ListenerMetrics, LogWriterMetrics, WorkerMetrics};

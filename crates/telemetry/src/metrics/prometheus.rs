@@ -17,6 +17,7 @@ use super::server::ServerTotals;
 use super::server_state::ServerStateMetrics;
 use super::site::SiteTotals;
 use super::table::{TwoNames, is_shared};
+use super::token_keys::{STATES, TokenKeyMetrics};
 use super::worker::{HandshakeFailure, HandshakeKind, ListenerKind, TLS_VERSIONS, WorkerMetrics};
 use crate::events;
 use std::collections::BTreeMap;
@@ -48,6 +49,7 @@ fn render(totals: &Totals) -> String {
     render_log_ins(&mut text, totals.log_ins);
     render_cache(&mut text, totals.cache);
     render_certificates(&mut text, totals.certificates);
+    render_token_keys(&mut text, totals.token_keys);
     render_process(&mut text, totals);
     text.out
 }
@@ -374,6 +376,19 @@ fn render_cache(text: &mut Text, cache: Option<CacheNumbers>) {
     text.one("tidegate_cache_disk_damaged_total", help, disk.damaged);
     let help = "Times that the disk failed; each time it is left alone for a minute.";
     text.one("tidegate_cache_disk_errors_total", help, disk.errors);
+}
+
+fn render_token_keys(text: &mut Text, keys: &TokenKeyMetrics) {
+    let sets: Vec<_> = STATES.into_iter().zip(keys.sets.iter().map(SharedNumber::value)).collect();
+    if sets.iter().all(|(_, count)| *count == 0) {
+        return;
+    }
+    let help =
+        "Sets of keys that tokens are verified with, by whether they were had at the last attempt, and whether there are keys.";
+    text.by_word("tidegate_token_key_sets", help, "state", sets);
+    text.one("tidegate_token_keys", "Keys that tokens are verified with.", keys.keys.value());
+    let help = "When the set was read that has not been read for longest, in seconds since 1970.";
+    text.one("tidegate_token_keys_oldest_read_timestamp_seconds", help, keys.oldest_read_unix_seconds.value());
 }
 
 fn render_certificates(text: &mut Text, certificates: &CertificateMetrics) {

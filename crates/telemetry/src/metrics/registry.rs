@@ -16,6 +16,7 @@ use super::server::{ServerCounts, ServerMetrics, ServerTotals};
 use super::server_state::ServerStateMetrics;
 use super::site::{SiteMetrics, SiteTotals};
 use super::table::{OTHER, Table, TwoNames, two_names};
+use super::token_keys::TokenKeyMetrics;
 use super::worker::{LogWriterMetrics, WorkerMetrics};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
@@ -48,6 +49,7 @@ pub struct Registry {
     log_ins: LogInMetrics,
     cache: CacheMetrics,
     certificates: CertificateMetrics,
+    token_keys: TokenKeyMetrics,
 }
 
 /// Sums over all workers that a change of the configuration is judged by. They only grow.
@@ -107,6 +109,7 @@ impl Registry {
             log_ins: LogInMetrics::default(),
             cache: CacheMetrics::default(),
             certificates: CertificateMetrics::default(),
+            token_keys: TokenKeyMetrics::default(),
         }
     }
 
@@ -159,6 +162,11 @@ impl Registry {
     /// What the cache holds.
     pub fn cache(&self) -> &CacheMetrics {
         &self.cache
+    }
+
+    /// How sets of keys do that tokens are verified with.
+    pub fn token_keys(&self) -> &TokenKeyMetrics {
+        &self.token_keys
     }
 
     /// Which certificates are served, and what became of orders.
@@ -244,6 +252,7 @@ impl Registry {
             log_ins: &self.log_ins,
             cache: self.cache.numbers(),
             certificates: &self.certificates,
+            token_keys: &self.token_keys,
         }
     }
 
@@ -287,6 +296,7 @@ pub(super) struct Totals<'a> {
     pub log_ins: &'a LogInMetrics,
     pub cache: Option<CacheNumbers>,
     pub certificates: &'a CertificateMetrics,
+    pub token_keys: &'a TokenKeyMetrics,
 }
 
 /// What workers write with each request is on lines of its own, whatever the allocator puts beside it: counts of

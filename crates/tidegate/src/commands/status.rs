@@ -8,7 +8,9 @@ use crate::output;
 use jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
-use tidegate_api::{Certificate, CertificateState, Certificates, GeoDatabase, Map, Pools, ServerState, Status, TicketKeys};
+use tidegate_api::{
+    Certificate, CertificateState, Certificates, GeoDatabase, Map, Pools, ServerState, Status, TicketKeys, TokenKeys,
+};
 
 /// Rows of a table, unless `--all` is said.
 const LISTED: usize = 20;
@@ -80,6 +82,9 @@ fn process(status: &Status) -> String {
     if let Some(keys) = &status.ticket_keys {
         row("ticket keys", ticket_keys(keys));
     }
+    for keys in &status.token_keys {
+        row("token keys", token_keys(keys));
+    }
     for (name, text) in maps(&status.maps) {
         row(name, text);
     }
@@ -107,6 +112,16 @@ fn process(status: &Status) -> String {
         row("on their way", format!("{} request{} of generation {}", old.requests, plural(old.requests), old.generation));
     }
     page
+}
+
+/// How many keys a set has, since when, and why they could not be had again.
+fn token_keys(keys: &TokenKeys) -> String {
+    let TokenKeys { source, keys, read, fault } = keys;
+    let at_hand = match read {
+        Some(read) => format!("{source}: {keys} key{}, read {}", plural(*keys), time(*read)),
+        None => format!("{source}: NONE yet"),
+    };
+    fault.as_ref().map(|fault| format!("{at_hand}; not again: {fault}")).unwrap_or(at_hand)
 }
 
 /// Whether clients resume at other hosts, and what is in the way of it.
@@ -346,6 +361,7 @@ pub mod tests {
             refused: None,
             drift: Vec::new(),
             ticket_keys: None,
+            token_keys: Vec::new(),
             maps: Vec::new(),
             geoip: Vec::new(),
             listeners: vec![Listener {
