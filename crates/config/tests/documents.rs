@@ -47,7 +47,7 @@ fn names_a_file(fault: &str) -> bool {
 }
 
 /// Blocks in which an example may stand.
-const AROUND: [&str; 30] = [
+const AROUND: [&str; 31] = [
     "LINES",
     "LINES\nsite \"localhost\" { respond 204 }\n",
     "site \"localhost\" {\nLINES\n}\n",
