@@ -7,7 +7,7 @@ use tidegate_model::KeySource;
 use tidegate_proxy::auth::KeysState;
 
 impl Control {
-    /// Those that the running configuration uses. Texts that came from elsewhere are shown as they were written.
+    /// Sets of keys that the running configuration uses. Texts that came from elsewhere are shown as they were written.
     pub(super) fn token_keys(&self) -> Vec<TokenKeys> {
         let filled = &self.running.configuration.filled;
         let all = self.process.key_sets.all();

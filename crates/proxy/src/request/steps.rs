@@ -118,8 +118,8 @@ impl<S: Sock> Request<'_, '_, S> {
         }
     }
 
-    /// What the token says, by the `jwt` of the site, for the conditions of its routes. Nothing is refused here: a request
-    /// without a good token takes the route that wants none of it.
+    /// What the token says, by the `jwt` of the site, for the conditions of its routes. Nothing is refused here: a
+    /// request without a good token takes the route that wants none of it.
     pub(super) async fn find_claims(&mut self, site: &WorkerSite) -> Result<(), ClientFault> {
         let of_site = &site.compiled.without_route;
         let Some(jwt) = compiled_jwt_of(&of_site.steps) else { return Ok(()) };
