@@ -1,5 +1,5 @@
-//! oauth2-proxy as the auth server: who is not logged in is sent to its log-in and back, its session lets in, and nobody
-//! says in its name who they are. It asks for names and passwords of a file, so that no provider has to be there.
+//! oauth2-proxy as the auth server: who is not logged in is sent to its log-in and back, its session lets in, and
+//! nobody says in its name who they are. Names and passwords are those of a file, so that no provider has to be there.
 
 use super::Application;
 use crate::cache::Cache;

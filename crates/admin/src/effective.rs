@@ -1,4 +1,5 @@
-//! What holds of one part of the configuration, or of all of a kind, found in what holds of the whole. Who asks is in `configuration`.
+//! What holds of one part of the configuration, or of all of a kind, found in what holds of the whole. Who asks is in
+//! `configuration`.
 
 use serde_json::{Value, json};
 use tidegate_api::{Effective, EffectivePart, EffectiveWhole, Setting};

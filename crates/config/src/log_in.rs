@@ -1,5 +1,6 @@
-//! What `basic-auth`, `jwt`, `oidc`, `api-key` and `forward-auth` mean for the other lines: `{auth.user}` and `{jwt.…}` say
-//! nothing where nobody logs in. Warnings only; which step runs when is decided in the model (`step_order`).
+//! What `basic-auth`, `jwt`, `oidc`, `api-key` and `forward-auth` mean for the other lines: `{auth.user}` and
+//! `{jwt.…}` say nothing where nobody logs in. Warnings only; which step runs when is decided in the model
+//! (`step_order`).
 
 use crate::diagnostics::{Diagnostic, Location};
 use crate::lowering::Lowering;

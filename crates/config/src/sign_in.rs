@@ -1,5 +1,5 @@
-//! A log-in that stands on the site itself, and is asked about as all else: nobody could ever log in. Looks at the lines
-//! of a site as they are written; which step runs where is decided in `middleware`.
+//! A log-in that stands on the site itself, and is asked about as all else: nobody could ever log in. Lines of a site
+//! are looked at as they are written; which step runs where is decided in `middleware`.
 
 use crate::diagnostics::Diagnostic;
 use crate::directives::forward_auth::sign_in_of_preset;

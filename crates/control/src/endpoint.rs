@@ -139,6 +139,17 @@ pub(crate) struct AdminSockets {
 }
 
 impl AdminSockets {
+    /// Serves at these places from the start.
+    pub fn at(
+        places: AdminPlaces,
+        serve: mpsc::UnboundedSender<Vec<AdminListener>>,
+        endpoints: watch::Sender<Arc<[AdminEndpoint]>>,
+    ) -> AdminSockets {
+        let mut sockets = AdminSockets { listeners: Vec::new(), serve, endpoints };
+        sockets.move_to(places);
+        sockets
+    }
+
     /// Takes on these places, and leaves all others.
     pub fn move_to(&mut self, places: AdminPlaces) {
         let AdminPlaces { endpoints, opened } = places;

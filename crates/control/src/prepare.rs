@@ -126,8 +126,6 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     let (readiness, started) = (Arc::new(Readiness::default()), show_start(&process, numbers));
     let ((endpoints, settings), (serve, admin)) = (watch::channel(Vec::new().into()), mpsc::unbounded_channel());
     let handle = ControlHandle::new(events_sender.clone(), &process.registry, &readiness, settings);
-    let mut places_served = AdminSockets { listeners: Vec::new(), serve, endpoints };
-    places_served.move_to(places);
     let generations = first_generation(numbers.generation, started, succession.is_some(), &configuration, read.files);
     let mut control = Control {
         source,
@@ -138,7 +136,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         workers: Workers::new(driver),
         sockets,
         logs,
-        admin: places_served,
+        admin: AdminSockets::at(places, serve, endpoints),
         readiness,
         history: History::new(generations, read.written),
         serial: numbers.serial,

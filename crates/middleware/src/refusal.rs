@@ -175,6 +175,8 @@ const BODY_TOO_LARGE: &str = "the request body is larger than this route allows"
 const NO_SUCH_LOG_IN: &str = "this log-in was not begun here, or too long ago; go to the page that you wanted once more";
 const PROVIDER_AWAY: &str = "who logs people in here cannot be reached now; try again in a moment";
 const NO_KEYS: &str = "the keys that tokens are verified with have not come yet; try again in a moment";
+const WEBSOCKETS_ALONE: &str = "of extended CONNECT, WebSockets are taken and nothing else";
+const DECODERS_BUSY: &str = "as many request bodies are being decoded as may be";
 const NOT_KEPT: &str = "nothing is kept that answers this request, and it asks for nothing else";
 const NOT_CODED_SO: &str = "the request body is not what its Content-Encoding says";
 const TOO_OFTEN: &str = "there were too many requests; try again later";
@@ -271,9 +273,7 @@ impl Refusal {
             Refusal::ConnectMethod => (405, "connect_method", None, "this server does not open tunnels"),
             Refusal::TraceMethod => (405, "trace_method", Some("pass-on trace"), "this server does not answer TRACE"),
             Refusal::MaxForwards => (400, "max_forwards", None, NOT_VALID),
-            Refusal::ConnectProtocol => {
-                (501, "connect_protocol", None, "of extended CONNECT, WebSockets are taken and nothing else")
-            }
+            Refusal::ConnectProtocol => (501, "connect_protocol", None, WEBSOCKETS_ALONE),
             Refusal::NotWebSocket => (501, "not_websocket", None, "there is no WebSocket here"),
             Refusal::Path(path) => (400, path.reason(), Some(path.setting()), sentence_of_path(path)),
             Refusal::NoRoute => (404, "no_route", None, "no route of this site matches the request"),
@@ -307,9 +307,7 @@ impl Refusal {
             Refusal::Bomb => {
                 (413, "decompression_bomb", Some("decompress ratio"), "the request body becomes far more than was sent")
             }
-            Refusal::DecodersBusy => {
-                (503, "decoders_busy", Some("decompress"), "as many request bodies are being decoded as may be")
-            }
+            Refusal::DecodersBusy => (503, "decoders_busy", Some("decompress"), DECODERS_BUSY),
 
             Refusal::NoFile => (404, "no_file", None, "there is no such file"),
             Refusal::FileForbidden => (403, "file_forbidden", None, "this file may not be read"),

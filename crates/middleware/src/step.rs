@@ -579,7 +579,7 @@ mod tests {
         check(std::slice::from_ref(&staff), &[], Some("Staff"));
         check(std::slice::from_ref(&staff), std::slice::from_ref(&guests), Some("Guests"));
         check(std::slice::from_ref(&staff), std::slice::from_ref(&off), None);
-        check(&[off.clone()], std::slice::from_ref(&guests), Some("Guests"));
+        check(std::slice::from_ref(&off), std::slice::from_ref(&guests), Some("Guests"));
         // One of several ways takes the place of the site's, and nothing is left to switch off.
         let of = |ways: &[Step]| Step::AuthAny(Some(AuthAny { ways: ways.to_vec() }));
         check(&[of(std::slice::from_ref(&staff)), Step::AuthAny(None)], std::slice::from_ref(&guests), Some("Guests"));

@@ -203,11 +203,6 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             Ok(route) => route,
             Err(refusal) => return Box::pin(self.answer_refusal(refusal)).await,
         };
-        if !route.header_names.is_off()
-            && let Err(refusal) = route.header_names.settle(&mut self.exchange.head.fields)
-        {
-            return Box::pin(self.answer_refusal(refusal)).await;
-        }
         if route.request_ids.wants_to_take(&self.exchange.head.fields) {
             request_ids::take(&route.request_ids, self.exchange);
         }
@@ -347,7 +342,11 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         }
         self.exchange.record.matched_path = self.exchange.head.path;
         self.route = found;
-        Ok(site.compiled.route(found))
+        let route = site.compiled.route(found);
+        if !route.header_names.is_off() {
+            route.header_names.settle(&mut self.exchange.head.fields)?;
+        }
+        Ok(route)
     }
 
     /// Gives the upstream the slashes that the client sent, where no step has changed the path. What is kept in a cache
@@ -593,13 +592,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             queue_us: Some(record.queued_us.into()).filter(|waited| *waited > 0),
             upstream: record.upstream.as_ref().map(|upstream| self.upstream_of_record(upstream, duration_us)),
             retries: record.retries,
-            tls: self.connection.tls.as_ref().map(|tls| RecordTls {
-                version: tls.version,
-                cipher: tls.cipher_suite,
-                sni: self.connection.server_name.as_deref(),
-                ja4: self.connection.ja4.as_deref(),
-                resumed: tls.resumed,
-            }),
+            tls: self.tls_of_record(),
             introduction: self.connection.said_by_balancer(),
             referer: field(HeaderId::Referer),
             user_agent: field(HeaderId::UserAgent),
@@ -617,6 +610,17 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             own_fields: own.is_some().then_some(&own_fields),
             response_header: needs_headers.then_some(&response_header),
         });
+    }
+
+    fn tls_of_record(&self) -> Option<RecordTls<'_>> {
+        let connection = self.connection;
+        connection.tls.as_ref().map(|tls| RecordTls {
+            version: tls.version,
+            cipher: tls.cipher_suite,
+            sni: connection.server_name.as_deref(),
+            ja4: connection.ja4.as_deref(),
+            resumed: tls.resumed,
+        })
     }
 
     fn route_name(&self) -> &str {

@@ -5,7 +5,7 @@ mod written;
 
 pub use self::written::write;
 
-use self::presets::Preset;
+use self::presets::AuthPreset;
 use crate::diagnostics::{Diagnostic, Location, shortened};
 use crate::directives::pool::retry::HEDGE;
 use crate::directives::proxy::{self, Sends};
@@ -30,7 +30,7 @@ pub static FORWARD_AUTH: Directive = Directive {
     properties: &[
         Property::once(
             "preset",
-            Kind::Choice(Preset::NAMES),
+            Kind::Choice(AuthPreset::NAMES),
             "Path, fields and cookies as that server has them; what is written besides counts before it.",
         ),
         Property::once(
@@ -183,7 +183,7 @@ const NEVER_COPIED: [&str; 15] = [
 
 /// Where the server of that preset has its log-in, on the site itself.
 pub fn sign_in_of_preset(name: &str) -> Option<&'static str> {
-    Preset::named(name)?.sign_in
+    AuthPreset::named(name)?.sign_in
 }
 
 /// What stands in the block, while its lines are read.
@@ -207,7 +207,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
         let message = "`hedge` does nothing here: a question is asked at one server at a time";
         lowering.report(Diagnostic::warning("without-effect", child.location.clone(), message).help("remove it"));
     }
-    let preset = line.read(lowering, "preset").and_then(|read| Preset::named(read.choice()));
+    let preset = line.read(lowering, "preset").and_then(|read| AuthPreset::named(read.choice()));
     let (mut paths, mut draft) = (Vec::new(), Draft::default());
     let mut take = |lowering: &mut Lowering<'_>, line: &Line<'_>| draft.read(lowering, line);
     let mut is_grpc = false;
@@ -227,7 +227,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
         host: host(lowering, line),
         method: method(lowering, line),
         request_fields: draft.request_fields,
-        copied: draft.copied.unwrap_or_else(|| preset.map(Preset::copied).unwrap_or_default()),
+        copied: draft.copied.unwrap_or_else(|| preset.map(AuthPreset::copied).unwrap_or_default()),
         user,
         cookies: draft.cookies.or_else(|| preset.filter(|preset| preset.sets_cookies).map(|_| Vec::new())),
         body_bytes_max,
@@ -306,7 +306,7 @@ fn remembers(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<RememberedA
 }
 
 /// The path of the questions: behind an address, of its own, or the preset's.
-fn target(lowering: &mut Lowering<'_>, line: &Line<'_>, paths: &[Text], preset: Option<&Preset>) -> String {
+fn target(lowering: &mut Lowering<'_>, line: &Line<'_>, paths: &[Text], preset: Option<&AuthPreset>) -> String {
     let own = line.text(lowering, "path");
     // A slash alone is how a URL is written that has no path.
     let paths: Vec<&Text> = paths.iter().filter(|path| path.value != "/").collect();
@@ -392,7 +392,7 @@ fn user(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<String> {
     Some(text.value)
 }
 
-fn sign_in(lowering: &mut Lowering<'_>, line: &Line<'_>, preset: Option<&Preset>) -> Option<SignIn> {
+fn sign_in(lowering: &mut Lowering<'_>, line: &Line<'_>, preset: Option<&AuthPreset>) -> Option<SignIn> {
     let redirect_param = redirect_param(lowering, line);
     let of_preset = preset.and_then(|preset| preset.sign_in);
     let url = match line.text(lowering, "sign-in") {

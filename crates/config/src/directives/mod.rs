@@ -418,8 +418,8 @@ pub mod tests {
         }
     }
 
-    /// `value` of a summary that says "`value` when left out", or "`value`, which is meant when it is left out". Numbers
-    /// may stand as they are, and so may words, which are no value.
+    /// `value` of a summary that says "`value` when left out", or "`value`, which is meant when it is left out".
+    /// Numbers may stand as they are, and so may words, which are no value.
     fn said_default(summary: &str) -> Option<&str> {
         let (before, _) = summary.split_once(" when left out").or_else(|| summary.split_once(" when it is left out"))?;
         let before = before.strip_suffix(", which is meant").unwrap_or(before);

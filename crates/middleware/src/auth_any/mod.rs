@@ -1,6 +1,6 @@
 //! `auth any`: several ways to be let in, of which one is enough. Addresses and certificates are looked at here;
-//! whether somebody has logged in is found out by whoever runs the steps (`proxy`), a way after the other. Where none is
-//! satisfied, which of their refusals is the answer is decided here.
+//! whether somebody has logged in is found out by whoever runs the steps (`proxy`), a way after the other. Where none
+//! is satisfied, which of their refusals is the answer is decided here.
 
 use crate::allow::Access;
 use crate::api_key::CompiledApiKey;
@@ -154,8 +154,8 @@ impl Way {
     }
 }
 
-/// Which of the refusals of several ways is the answer, so far: that of the way that the client has tried, since it says
-/// what was wrong with it; of several, or of none that was tried, the last.
+/// Which of the refusals of several ways is the answer, so far: that of the way that the client has tried, since it
+/// says what was wrong with it; of several, or of none that was tried, the last.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WaysRefused(Option<(Weight, Refusal)>);
 
@@ -271,7 +271,9 @@ mod tests {
         let check = |lines: &[&str], refusals: &[Refusal], expected: Refusal| {
             let head = request("/", "example.com", lines);
             let mut refused = WaysRefused::default();
-            refusals.iter().for_each(|refusal| refused.note(*refusal, &head));
+            for refusal in refusals {
+                refused.note(*refusal, &head);
+            }
             assert_eq!(refused.refusal(), expected, "{lines:?} {refusals:?}");
         };
         let (no_token, bad_token) = (TokenRefusal::Missing.into(), TokenRefusal::Refused(TokenFault::Shape).into());

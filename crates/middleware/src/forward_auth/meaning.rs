@@ -23,7 +23,7 @@ pub enum AuthFault {
     TooLate,
     /// 5xx.
     Failed,
-    /// It broke off, is no answer of HTTP, switches protocols, or has a status that says neither yes nor no.
+    /// An answer that broke off, is none of HTTP, switches protocols, or has a status that says neither yes nor no.
     Broken,
     /// Longer than answers may be.
     TooLong,

@@ -1,4 +1,5 @@
-//! What servers of `forward-auth` have allowed lately, by a key of the configuration's choice. Of a worker, and bounded.
+//! What servers of `forward-auth` have allowed lately, by a key of the configuration's choice. Of a worker, and
+//! bounded.
 
 use aws_lc_rs::digest::{Context, SHA256};
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! `auth any` on the request path: one way after the other, until one lets the client in. Each finds out what it does as
-//! if it stood alone.
+//! `auth any` on the request path: one way after the other, until one lets the client in. Each finds out what it does
+//! as if it stood alone.
 
 use super::{Awaited, Patience, check_key, log_in, verify_token};
 use crate::surroundings::Surroundings;

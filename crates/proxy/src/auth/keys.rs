@@ -24,7 +24,7 @@ pub const WAITING_MAX: usize = 1000;
 pub struct IssuerKeys {
     pub source: KeySource,
     current: ArcSwapOption<KeySet>,
-    asking: Mutex<Asking>,
+    asking: Mutex<KeyAsking>,
     follower: Arc<Follower>,
 }
 
@@ -46,7 +46,7 @@ impl Follower {
     }
 }
 
-struct Asking {
+struct KeyAsking {
     course: KeyCourse,
     /// When they were had last, and why they could not be had since.
     read: Option<SystemTime>,
@@ -119,7 +119,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl IssuerKeys {
     fn new(source: KeySource, keys: Option<KeySet>, follower: &Arc<Follower>, now: Instant) -> Arc<IssuerKeys> {
         let read = keys.is_some().then(SystemTime::now);
-        let asking = Asking { course: KeyCourse::new(now), read, fault: None, answers: 0, next_ticket: 0, waiting: Vec::new() };
+        let asking =
+            KeyAsking { course: KeyCourse::new(now), read, fault: None, answers: 0, next_ticket: 0, waiting: Vec::new() };
         let current = ArcSwapOption::new(keys.map(Arc::new));
         Arc::new(IssuerKeys { source, current, asking: Mutex::new(asking), follower: follower.clone() })
     }
@@ -205,7 +206,7 @@ impl IssuerKeys {
     }
 }
 
-impl Asking {
+impl KeyAsking {
     fn tell(&mut self) {
         self.answers += 1;
         for (_, waker) in std::mem::take(&mut self.waiting) {

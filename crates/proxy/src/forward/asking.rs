@@ -51,7 +51,7 @@ pub(crate) struct Asking<'a, S: Sock> {
 /// What the server has said.
 pub(crate) enum Told {
     Answer(AuthAnswer),
-    /// Its answer is longer than answers may be.
+    /// An answer that is longer than answers may be.
     TooLong,
 }
 
@@ -162,7 +162,7 @@ impl<S: Sock> Asking<'_, S> {
         retry.on.statuses.contains(&status) && pool.take_from_budget(retry.budget_percent, self.since_start())
     }
 
-    /// None: it is longer than answers may be. Of a good answer nothing is kept, and all of it is read, so that one that
+    /// `None`: longer than answers may be. Of a good answer nothing is kept, and all of it is read, so that one that
     /// breaks off lets nobody through.
     async fn read_body(&self, body: AnswerBody<'_, S>, status: u16) -> Result<Option<BodyRead>, UpstreamFault> {
         let is_kept = self.settings.is_grpc || !(200..300).contains(&status);

@@ -101,8 +101,8 @@ impl<S: Sock> Forwarding<'_, '_, S> {
 }
 
 /// Waits in the queue until a server has a permit, for `queue-timeout` at most. A pool that gets other servers
-/// meanwhile is taken for the one before, as long as none of its servers was tried. `waited` is set where a place in the
-/// queue was had to the end.
+/// meanwhile is taken for the one before, as long as none of its servers was tried. `waited` is set where a place in
+/// the queue was had to the end.
 pub(super) async fn wait_in_queue<S: Sock>(
     worker: &Worker<S>,
     pool: &mut Rc<WorkerPool<S>>,

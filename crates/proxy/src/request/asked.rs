@@ -40,7 +40,7 @@ const REFUSED: &str = "auth_refused";
 const SETTING: &str = "forward-auth";
 
 /// What comes of a question.
-pub(super) enum Asked {
+pub(super) enum AuthOutcome {
     GoesOn,
     /// The client has its answer.
     Answered,
@@ -91,9 +91,9 @@ impl<S: Sock> Request<'_, '_, S> {
     }
 
     /// Asks about the request, waits for the answer, and does as it says.
-    pub(super) async fn ask_auth_server(&mut self, route: &CompiledRoute) -> Result<Asked, Failure> {
+    pub(super) async fn ask_auth_server(&mut self, route: &CompiledRoute) -> Result<AuthOutcome, Failure> {
         let (Some(auth), Some(pool)) = (compiled_forward_auth_of(&route.steps), self.auth_pool(route)) else {
-            return Ok(Asked::Refused(AuthFault::Unreachable.into()));
+            return Ok(AuthOutcome::Refused(AuthFault::Unreachable.into()));
         };
         if self.connection.worker.process.pressure.is_high() {
             return Ok(self.go_on_without(auth, &pool, AuthFault::Busy));
@@ -102,7 +102,7 @@ impl<S: Sock> Request<'_, '_, S> {
             Some(bytes_max) if self.exchange.hop.upgrade.is_none() => {
                 match Box::pin(self.hold_body(bytes_max, pool.compiled.model.timeouts.idle)).await? {
                     Ok(held) => held,
-                    Err(refusal) => return Ok(Asked::Refused(refusal)),
+                    Err(refusal) => return Ok(AuthOutcome::Refused(refusal)),
                 }
             }
             Some(_) | None => None,
@@ -118,7 +118,7 @@ impl<S: Sock> Request<'_, '_, S> {
             Some(told) => told,
             // What the request may take as a whole is over with it.
             None if self.exchange.record.left_of(route.timeouts.total).is_zero() => {
-                return Ok(Asked::Refused(UpstreamError::TotalTimeout.into()));
+                return Ok(AuthOutcome::Refused(UpstreamError::TotalTimeout.into()));
             }
             None => Err(UpstreamError::TotalTimeout),
         };
@@ -133,7 +133,7 @@ impl<S: Sock> Request<'_, '_, S> {
             Ok(Told::TooLong) => Ok(self.go_on_without(auth, &pool, AuthFault::TooLong)),
             Err(error) => Ok(match AuthFault::of(error) {
                 Some(fault) => self.go_on_without(auth, &pool, fault),
-                None => Asked::Refused(error.into()),
+                None => AuthOutcome::Refused(error.into()),
             }),
         }
     }
@@ -237,20 +237,20 @@ impl<S: Sock> Request<'_, '_, S> {
         auth: &CompiledForwardAuth,
         pool: &WorkerPool<S>,
         answer: AuthAnswer,
-    ) -> Result<Asked, Failure> {
+    ) -> Result<AuthOutcome, Failure> {
         self.exchange.record.asked.get_or_insert_default().status = Some(answer.head.status);
         let location = match AuthMeaning::of(answer.head.status, answer.head.fields.has(HeaderId::Location)) {
             AuthMeaning::GoesOn => {
                 pool.metrics.asked(AuthResult::Allowed);
                 self.let_through(route, auth, &answer.head);
-                return Ok(Asked::GoesOn);
+                return Ok(AuthOutcome::GoesOn);
             }
             AuthMeaning::Fault(fault) => return Ok(self.go_on_without(auth, pool, fault)),
             AuthMeaning::IsTheAnswer => None,
             AuthMeaning::NotLoggedIn => auth.sign_in_location(&self.question_of(), &self.exchange.head),
         };
         pool.metrics.asked(AuthResult::Refused);
-        Box::pin(self.pass_refusal(&answer, location)).await.map(|()| Asked::Answered)
+        Box::pin(self.pass_refusal(&answer, location)).await.map(|()| AuthOutcome::Answered)
     }
 
     /// Tells the upstream what the answer says, and keeps what comes of it.
@@ -272,13 +272,13 @@ impl<S: Sock> Request<'_, '_, S> {
     }
 
     /// Nothing is known of the client, and nobody says anything of it.
-    fn go_on_without(&mut self, auth: &CompiledForwardAuth, pool: &WorkerPool<S>, fault: AuthFault) -> Asked {
+    fn go_on_without(&mut self, auth: &CompiledForwardAuth, pool: &WorkerPool<S>, fault: AuthFault) -> AuthOutcome {
         pool.metrics.asked(AuthResult::Failed);
         if !auth.settings.allows_on_error {
-            return Asked::Refused(fault.into());
+            return AuthOutcome::Refused(fault.into());
         }
         auth.remove_copied(&mut self.exchange.head.fields);
-        Asked::GoesOn
+        AuthOutcome::GoesOn
     }
 
     /// Gives the client the answer of the auth server, or where to log in.

@@ -2,7 +2,7 @@
 //! refuses. What each step does is in `middleware`; the flow around this is in `request`.
 
 use super::Request;
-use super::asked::Asked;
+use super::asked::AuthOutcome;
 use crate::answering::answer_refusal_with;
 use crate::auth::oidc::{OidcNews, OidcTicket, answer_address, await_session, check_session, send_redirect};
 use crate::auth::{
@@ -173,9 +173,9 @@ impl<S: Sock> Request<'_, '_, S> {
                     Err(refusal) => Err(refusal),
                 },
                 Awaited::Answer => match Box::pin(self.ask_auth_server(route)).await? {
-                    Asked::GoesOn => Ok(()),
-                    Asked::Answered => return Ok(false),
-                    Asked::Refused(refusal) => Err(refusal),
+                    AuthOutcome::GoesOn => Ok(()),
+                    AuthOutcome::Answered => return Ok(false),
+                    AuthOutcome::Refused(refusal) => Err(refusal),
                 },
             };
             let any = tried.and_then(|tried| Some((any_of(route)?, tried)));

@@ -3,7 +3,8 @@
 //!
 //! Keys of the JSON form, in this order; those marked `?` are left out when there is nothing to say:
 //! `time` `request_id`? `trace_id`? `client_ip` `client_port` `user`? `site`? `route`? `method` `scheme` `host` `path`
-//! `query`? `protocol` `status`? `request_bytes` `response_bytes` `duration_us` `auth_status`? `auth_us`? `queue_us`? `pool`? `upstream`?
+//! `query`? `protocol` `status`? `request_bytes` `response_bytes` `duration_us` `auth_status`? `auth_us`?
+//! `queue_us`? `pool`? `upstream`?
 //! `upstream_status`? `upstream_protocol`? `upstream_connect_us`? `upstream_tls_us`? `upstream_first_byte_us`?
 //! `upstream_body_us`? `upstream_reused`? `retries`? `cache`? `tls_version`? `tls_cipher`? `tls_sni`? `tls_resumed`?
 //! `referer`? `user_agent`? `reason`? `setting`?, and behind them those of the request's route.

@@ -5,7 +5,7 @@ use tidegate_model::{NamePattern, SignIn};
 
 /// One server's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Preset {
+pub struct AuthPreset {
     name: &'static str,
     pub path: &'static str,
     copied: &'static [&'static str],
@@ -17,8 +17,8 @@ pub struct Preset {
     pub redirect_param: &'static str,
 }
 
-const PRESETS: &[Preset] = &[
-    Preset {
+const PRESETS: &[AuthPreset] = &[
+    AuthPreset {
         name: "authelia",
         path: "/api/authz/forward-auth",
         copied: &["Remote-User", "Remote-Groups", "Remote-Email", "Remote-Name"],
@@ -27,7 +27,7 @@ const PRESETS: &[Preset] = &[
         sign_in: None,
         redirect_param: SignIn::REDIRECT_PARAM,
     },
-    Preset {
+    AuthPreset {
         name: "authentik",
         path: "/outpost.goauthentik.io/auth/traefik",
         copied: &["X-authentik-*"],
@@ -36,7 +36,7 @@ const PRESETS: &[Preset] = &[
         sign_in: None,
         redirect_param: SignIn::REDIRECT_PARAM,
     },
-    Preset {
+    AuthPreset {
         name: "oauth2-proxy",
         path: "/oauth2/auth",
         copied: &["X-Auth-Request-*"],
@@ -45,7 +45,7 @@ const PRESETS: &[Preset] = &[
         sign_in: Some("/oauth2/start"),
         redirect_param: SignIn::REDIRECT_PARAM,
     },
-    Preset {
+    AuthPreset {
         name: "tinyauth",
         path: "/api/auth/traefik",
         copied: &["Remote-User", "Remote-Name", "Remote-Email", "Remote-Groups", "Remote-Sub"],
@@ -54,7 +54,7 @@ const PRESETS: &[Preset] = &[
         sign_in: None,
         redirect_param: "redirect_uri",
     },
-    Preset {
+    AuthPreset {
         name: "vouch",
         path: "/validate",
         copied: &["X-Vouch-*"],
@@ -65,10 +65,10 @@ const PRESETS: &[Preset] = &[
     },
 ];
 
-impl Preset {
+impl AuthPreset {
     pub const NAMES: &'static [&'static str] = &["authelia", "authentik", "oauth2-proxy", "tinyauth", "vouch"];
 
-    pub fn named(name: &str) -> Option<&'static Preset> {
+    pub fn named(name: &str) -> Option<&'static AuthPreset> {
         PRESETS.iter().find(|preset| preset.name == name)
     }
 
@@ -79,12 +79,12 @@ impl Preset {
 
 #[cfg(test)]
 mod tests {
-    use super::{PRESETS, Preset};
+    use super::{AuthPreset, PRESETS};
     use tidegate_model::NamePattern;
 
     #[test]
     fn the_user_of_each_is_among_what_no_client_says() {
-        assert_eq!(PRESETS.iter().map(|preset| preset.name).collect::<Vec<_>>(), Preset::NAMES);
+        assert_eq!(PRESETS.iter().map(|preset| preset.name).collect::<Vec<_>>(), AuthPreset::NAMES);
         for preset in PRESETS {
             let covers = |pattern: &NamePattern| {
                 if pattern.is_prefix { preset.user.starts_with(&pattern.text) } else { preset.user == pattern.text }
