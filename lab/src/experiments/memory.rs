@@ -32,6 +32,8 @@ const REST: Duration = Duration::from_secs(15);
 const HANDSHAKES_PER_SECOND_LEAST: u64 = 200;
 /// What most make of them, to tell how long a run takes.
 const HANDSHAKES_PER_SECOND_USUAL: f64 = 2_000.0;
+/// Of handshakes, in their order.
+const KINDS: [&str; 2] = ["full", "resumed"];
 /// After the last idle connection is open: late tickets, timers and allocators come to rest.
 const SETTLE: Duration = Duration::from_secs(2);
 
@@ -56,7 +58,17 @@ pub fn run(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), I
 pub fn seconds(session: &Session) -> f64 {
     let churn = 2.0 * handshakes(session) as f64 / HANDSHAKES_PER_SECOND_USUAL + 2.0 * REST.as_secs_f64() + 1.0;
     let still = SETTLE.as_secs_f64() + 6.0 + session.options.round_time().as_secs_f64();
-    session.peers() as f64 * (still + churn * CLIENTS.len() as f64)
+    session.peers() as f64 * (still + churn * churned(session).len() as f64)
+}
+
+/// From how many clients handshakes are wanted. Full and resumed ones are made of one process, so both or none.
+fn churned(session: &Session) -> Vec<usize> {
+    let is_wanted = |clients: &usize| KINDS.iter().any(|kind| session.options.wants(&churn_case(kind, *clients)));
+    CLIENTS.into_iter().filter(is_wanted).collect()
+}
+
+fn churn_case(kind: &str, clients: usize) -> String {
+    format!("{kind} handshakes, {clients} clients")
 }
 
 fn handshakes(session: &Session) -> u64 {
@@ -102,7 +114,7 @@ fn weigh_all(session: &mut Session, record: &mut ExperimentRecord, connections: 
         if let Some(mut fresh) = session.start(record, participant.clone()) {
             after_load(session, record, &mut fresh)?;
         }
-        for clients in CLIENTS {
+        for clients in churned(session) {
             if let Some(mut fresh) = session.start(record, participant.clone()) {
                 churn(session, record, &mut fresh, clients)?;
             }
@@ -135,12 +147,12 @@ fn after_load(session: &mut Session, record: &mut ExperimentRecord, running: &mu
 fn churn(session: &mut Session, record: &mut ExperimentRecord, running: &mut Running, clients: usize) -> Result<(), Interrupted> {
     let count = handshakes(session);
     let at_start = running.resident_bytes_at_start() as f64 / 1e6;
-    for kind in ["full", "resumed"] {
+    for kind in KINDS {
         let time = Duration::from_secs(count / HANDSHAKES_PER_SECOND_LEAST);
         let words =
             ["--path", "/11b", "--handshakes", kind, "--connections", &clients.to_string(), "--requests", &count.to_string()];
         let arguments = grid::timed(session, &words.map(str::to_owned), time, Duration::ZERO);
-        let case = format!("{kind} handshakes, {clients} clients");
+        let case = churn_case(kind, clients);
         let mut cell = grid::cell(&case, running.participant(), session.stage.placement(), &arguments);
         match session.load(running, &arguments, count as f64 / HANDSHAKES_PER_SECOND_USUAL, &case) {
             Ok(phase) => {
