@@ -103,6 +103,8 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
         "one of a few words, a number, a range or a network, which no secret is",
         &[
             "api-key.key expires",
+            "step.api-key failures",
+            "step.basic-auth failures",
             "header.match country",
             "header.match continent",
             "header.match asn",
@@ -151,6 +153,19 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
             "top.access-log status",
             "top.edition",
             "top.memory",
+        ],
+    ),
+    (
+        "what a handshake looks like, and a claim with the group or role that it has to name",
+        &[
+            "header.match claim",
+            "header.match ja4",
+            "header.match not claim",
+            "header.match not ja4",
+            "step.match claim",
+            "step.match ja4",
+            "step.match not claim",
+            "step.match not ja4",
         ],
     ),
     ("words of a check over TCP, which are shown as they are written", &["pool.health receive", "pool.health send"]),
