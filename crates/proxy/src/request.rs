@@ -312,7 +312,11 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         self.connection.facts.at_site(&site.compiled.name);
         site.counters.whole().begin();
         self.site = Some(site.clone());
-        Ok(site.clone())
+        let site = site.clone();
+        if !site.compiled.key_parameters.is_empty() {
+            self.hide_keys(&site.compiled.key_parameters);
+        }
+        Ok(site)
     }
 
     /// From whom the request comes, and what its conditions look up in.

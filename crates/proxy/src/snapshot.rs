@@ -137,6 +137,8 @@ pub struct CompiledSite {
     pub takes_early_data: bool,
     /// What only the site may say of a client, and no client of itself.
     pub identity: IdentityFields,
+    /// Parameters of the query by which keys come to any of its routes, and which no log shows.
+    pub key_parameters: Box<[Box<[u8]>]>,
     /// Of a site where `oidc` stands anywhere.
     pub log_ins: Option<Box<LogInsOfSite>>,
     /// Of a site whose certificates are obtained on demand: how long a handshake waits for one.
@@ -269,8 +271,6 @@ pub struct CompiledRoute {
     pub auth: Option<Box<RouteAuth>>,
     /// For a route with an `api-key`.
     pub api_keys: Option<Arc<ApiKeyList>>,
-    /// Parameters of the query by which keys come, and which no log shows.
-    pub key_parameters: Box<[Box<[u8]>]>,
     /// What is made of names that servers may read as others.
     pub header_names: HeaderNameRules,
     /// What goes on of what stands behind bodies.
@@ -509,6 +509,7 @@ fn compile_site(
         without_route,
         tls,
         takes_early_data: site.tls.early_data,
+        key_parameters: key_parameters(site.all_steps()),
         identity,
         log_ins: LogInsOfSite::new(site, lists.3),
         on_demand_wait: site.tls.on_demand.as_ref().map(|on_demand| on_demand.wait),
@@ -575,7 +576,6 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
         issuers: keys.map_err(|error| fault(&error))?,
         oidc: compiled_oidc_of(&steps).map(|step| oidc.provider(step, Instant::now())),
         api_keys: api_keys.map_err(|error| fault(&error))?,
-        key_parameters: key_parameters(&site.steps, &route.steps),
         trailers: TrailerRules::new(site.steps.iter().chain(&route.steps), options.pass_on.unwrap_or_default(), identity),
         header_names: HeaderNameRules::new(options.header_names.unwrap_or_default(), site.all_steps()),
         decompress: options.decompress.on().copied(),

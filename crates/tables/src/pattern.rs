@@ -55,6 +55,9 @@ impl<'t> Pattern<'t> {
             }
             return Ok(Pattern { kind: Kind::Network, text: canonical(network).to_string().into() });
         }
+        if is_like_network(written) {
+            return Err(RowFault::NoNetwork);
+        }
         match (written.strip_prefix('*'), written.strip_suffix('*'), written.matches('*').count()) {
             (Some(""), ..) => Err(RowFault::Everything),
             (Some(_), Some(_), _) => Err(RowFault::TwoStars),
@@ -74,6 +77,14 @@ impl<'t> Pattern<'t> {
             Kind::Exact | Kind::Prefix | Kind::Suffix | Kind::Network | Kind::Regex => self,
         }
     }
+}
+
+/// Whether somebody who writes it means a network, though it is none: an address with a mask, or with a length that is too
+/// long. As a text it would fit nothing that is looked up, and a `deny` by it nobody.
+fn is_like_network(written: &str) -> bool {
+    let Some((address, length)) = written.split_once('/') else { return false };
+    let is_length = !length.is_empty() && length.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    is_length && address.parse::<IpAddr>().is_ok()
 }
 
 /// An address is one text, in whichever of its spellings: the one that `{client.ip}` has.

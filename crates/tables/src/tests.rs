@@ -108,6 +108,9 @@ fn a_key_is_written_in_one_way() {
     check("2001:DB8::/32", Ok((Kind::Network, "2001:db8::/32", "2001:db8::/32")));
     check("2001:DB8::0001", Ok((Kind::Exact, "2001:db8::1", "2001:db8::1")));
     check("10.0.0.1/8", Err(RowFault::InsideNetwork("10.0.0.0/8".into())));
+    check("6.6.6.0/255.255.255.0", Err(RowFault::NoNetwork));
+    check("8.8.8.0/99", Err(RowFault::NoNetwork));
+    check("2001:db8::/129", Err(RowFault::NoNetwork));
     check("a/8", Ok((Kind::Exact, "a/8", "a/8")));
     check("*", Err(RowFault::Everything));
     check("*a*", Err(RowFault::TwoStars));

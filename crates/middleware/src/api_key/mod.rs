@@ -121,14 +121,21 @@ pub fn api_key_of<'s>(site_steps: &'s [Step], route_steps: &'s [Step]) -> Option
     })
 }
 
-/// The parameters of the query by which keys come, for whoever writes logs.
-pub fn key_parameters<'s>(site_steps: &'s [Step], route_steps: &'s [Step]) -> Box<[Box<[u8]>]> {
-    let places = api_key_of(site_steps, route_steps).map_or(&[][..], |auth| &auth.places);
-    let names = places.iter().filter_map(|place| match place {
-        ApiKeyPlace::Query(name) => Some(name.as_bytes().into()),
-        ApiKeyPlace::Field(_) | ApiKeyPlace::Authorization(_) => None,
-    });
-    names.collect()
+/// The parameters of the query by which keys come to any of the steps, for whoever writes logs.
+pub fn key_parameters<'s>(steps: impl Iterator<Item = &'s Step>) -> Box<[Box<[u8]>]> {
+    let mut names: Vec<Box<[u8]>> = Vec::new();
+    for step in steps.flat_map(Step::parts) {
+        let Step::ApiKey(Some(auth)) = step else { continue };
+        for place in &auth.places {
+            match place {
+                ApiKeyPlace::Query(name) if !names.iter().any(|known| **known == *name.as_bytes()) => {
+                    names.push(name.as_bytes().into());
+                }
+                ApiKeyPlace::Query(_) | ApiKeyPlace::Field(_) | ApiKeyPlace::Authorization(_) => {}
+            }
+        }
+    }
+    names.into()
 }
 
 /// What is left of a query without the parameters of that name, however it is encoded; `None` where there is none.

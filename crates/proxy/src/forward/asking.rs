@@ -44,6 +44,8 @@ pub(crate) struct Asking<'a, S: Sock> {
     pub head_limits: HeadLimits,
     pub question: &'a RequestHead,
     pub body: &'a [u8],
+    /// Whether a server has begun to say no: whatever becomes of the rest of its answer, nobody is let in by it.
+    pub is_refused: Cell<bool>,
     /// By when the attempt has to have an answer; then another server is asked.
     pub try_until: Option<Instant>,
 }
@@ -138,6 +140,7 @@ impl<S: Sock> Asking<'_, S> {
         pool.metrics.record(UpstreamTime::FirstByte, waited);
         let rest = if head.status == 503 { retry_after(head.fields.all_named(b"retry-after").next()) } else { None };
         attempt.answered(head.status, waited, rest);
+        self.is_refused.set(self.is_refused.get() || (300..500).contains(&head.status));
         // A switch of protocols was not asked for.
         if head.status == 101 {
             return Err(UpstreamFault::new(UpstreamError::BadResponse, Progress::Answering));

@@ -96,7 +96,7 @@ impl<S: Sock> Request<'_, '_, S> {
             return Ok(AuthOutcome::Refused(AuthFault::Unreachable.into()));
         };
         if self.connection.worker.process.pressure.is_high() {
-            return Ok(self.go_on_without(auth, &pool, AuthFault::Busy));
+            return Ok(self.go_on_without(auth, &pool, AuthFault::Busy, false));
         }
         let held = match auth.settings.body_bytes_max {
             Some(bytes_max) if self.exchange.hop.upgrade.is_none() => {
@@ -114,7 +114,8 @@ impl<S: Sock> Request<'_, '_, S> {
             body = &check;
         }
         let began = rt::now();
-        let told = match self.send_question(auth, &pool, &question, body).await? {
+        let (told, is_refused) = self.send_question(auth, &pool, &question, body).await?;
+        let told = match told {
             Some(told) => told,
             // What the request may take as a whole is over with it.
             None if self.exchange.record.left_of(route.timeouts.total).is_zero() => {
@@ -127,25 +128,27 @@ impl<S: Sock> Request<'_, '_, S> {
         match told {
             Ok(Told::Answer(answer)) if auth.settings.is_grpc => match checked(answer) {
                 Ok(answer) => self.follow(route, auth, &pool, answer).await,
-                Err(fault) => Ok(self.go_on_without(auth, &pool, fault)),
+                Err(fault) => Ok(self.go_on_without(auth, &pool, fault, is_refused)),
             },
             Ok(Told::Answer(answer)) => self.follow(route, auth, &pool, answer).await,
-            Ok(Told::TooLong) => Ok(self.go_on_without(auth, &pool, AuthFault::TooLong)),
+            // What it says is not known, and a client may have made it long.
+            Ok(Told::TooLong) => Ok(self.go_on_without(auth, &pool, AuthFault::TooLong, true)),
             Err(error) => Ok(match AuthFault::of(error) {
-                Some(fault) => self.go_on_without(auth, &pool, fault),
+                Some(fault) => self.go_on_without(auth, &pool, fault, is_refused),
                 None => AuthOutcome::Refused(error.into()),
             }),
         }
     }
 
-    /// Sends it, unless the client leaves meanwhile. None: there was no answer in the time that there is.
+    /// Sends it, unless the client leaves meanwhile. `None`: there was no answer in the time that there is. The flag says
+    /// whether some server has begun to say no.
     async fn send_question(
         &mut self,
         auth: &CompiledForwardAuth,
         pool: &Rc<WorkerPool<S>>,
         question: &RequestHead,
         body: &[u8],
-    ) -> Result<Option<Result<Told, UpstreamError>>, Failure> {
+    ) -> Result<(Option<Result<Told, UpstreamError>>, bool), Failure> {
         let Exchange { responder, record, client_ip, .. } = &mut *self.exchange;
         let total = self.site.as_ref().and_then(|site| site.compiled.route(self.route).timeouts.total);
         let mut asking = Asking {
@@ -156,17 +159,18 @@ impl<S: Sock> Request<'_, '_, S> {
             head_limits: self.mark.settings.head_limits,
             question,
             body,
+            is_refused: Cell::new(false),
             try_until: None,
         };
         pool.budget.note_request(self.connection.worker.process.since_start(record.started));
         let left = record.left_of(total).min(auth.settings.total);
-        let asking = rt::timeout(left, carry_out(&mut asking, pool.clone()));
+        let answered = rt::timeout(left, carry_out(&mut asking, pool.clone()));
         // Nobody reads the request's body meanwhile, so nobody else would notice that its client has left.
-        let told = unless_gone(responder, &Cell::new(true), pin!(asking)).await?;
+        let told = unless_gone(responder, &Cell::new(true), pin!(answered)).await?;
         if told.is_none() {
             pool.metrics.error(UpstreamError::TotalTimeout);
         }
-        Ok(told.map(|told| told.map_err(|fault| fault.error)))
+        Ok((told.map(|told| told.map_err(|fault| fault.error)), asking.is_refused.get()))
     }
 
     /// What is asked about: the request as its route was found by it.
@@ -245,7 +249,10 @@ impl<S: Sock> Request<'_, '_, S> {
                 self.let_through(route, auth, &answer.head);
                 return Ok(AuthOutcome::GoesOn);
             }
-            AuthMeaning::Fault(fault) => return Ok(self.go_on_without(auth, pool, fault)),
+            AuthMeaning::Fault(fault) => {
+                let is_refused = (300..500).contains(&answer.head.status);
+                return Ok(self.go_on_without(auth, pool, fault, is_refused));
+            }
             AuthMeaning::IsTheAnswer => None,
             AuthMeaning::NotLoggedIn => auth.sign_in_location(&self.question_of(), &self.exchange.head),
         };
@@ -271,10 +278,16 @@ impl<S: Sock> Request<'_, '_, S> {
         }
     }
 
-    /// Nothing is known of the client, and nobody says anything of it.
-    fn go_on_without(&mut self, auth: &CompiledForwardAuth, pool: &WorkerPool<S>, fault: AuthFault) -> AuthOutcome {
+    /// Nothing is known of the client, and nobody says anything of it. Who was refused, however badly, goes on nowhere.
+    fn go_on_without(
+        &mut self,
+        auth: &CompiledForwardAuth,
+        pool: &WorkerPool<S>,
+        fault: AuthFault,
+        is_refused: bool,
+    ) -> AuthOutcome {
         pool.metrics.asked(AuthResult::Failed);
-        if !auth.settings.allows_on_error {
+        if is_refused || !auth.settings.allows_on_error {
             return AuthOutcome::Refused(fault.into());
         }
         auth.remove_copied(&mut self.exchange.head.fields);

@@ -36,9 +36,6 @@ impl<S: Sock> Request<'_, '_, S> {
         if route.steps.is_empty() {
             return Ok(Ran::Through);
         }
-        if !route.key_parameters.is_empty() {
-            self.hide_keys(route);
-        }
         loop {
             let context = context(
                 self.connection,
@@ -108,8 +105,9 @@ impl<S: Sock> Request<'_, '_, S> {
     }
 
     /// Takes parameters with keys out of what logs say, whatever becomes of the request. The head still has them.
-    fn hide_keys(&mut self, route: &CompiledRoute) {
-        for name in &route.key_parameters {
+    #[cold]
+    pub(super) fn hide_keys(&mut self, names: &[Box<[u8]>]) {
+        for name in names {
             let fields = &mut self.exchange.head.fields;
             let Some(query) = self.exchange.record.query else { return };
             if let Some(rest) = without(query.of(&fields.bytes), name) {
@@ -218,7 +216,12 @@ impl<S: Sock> Request<'_, '_, S> {
     pub(super) fn meet_log_ins(&mut self, log_ins: &LogInsOfSite) -> Option<OidcAddress> {
         let cookies = log_ins.steps.take_cookies(&mut self.exchange.head.fields);
         self.exchange.oidc = Some(Box::new(OidcOfRequest { cookies, ..OidcOfRequest::default() }));
-        log_ins.steps.address(self.exchange.head.path())
+        let address = log_ins.steps.address(self.exchange.head.path());
+        if matches!(address, Some(OidcAddress::Callback)) {
+            // Codes and states are no business of logs (RFC 9700 section 4.2.4); the head still has them.
+            self.exchange.record.query = None;
+        }
+        address
     }
 
     pub(super) async fn answer_log_in_address(&mut self, log_ins: &LogInsOfSite, address: OidcAddress) -> Result<(), Failure> {

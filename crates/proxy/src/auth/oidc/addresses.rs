@@ -20,7 +20,7 @@ use tidegate_exchange::{ClientFault, Exchange, body_fault, unless_gone};
 use tidegate_middleware::errors::begin_answer;
 use tidegate_middleware::{CompiledOidc, OidcAddress, OidcOfSite, OidcRedirect, OidcRefusal, Refusal};
 use tidegate_transport::{Sock, rt};
-use tidegate_wire::head::Method;
+use tidegate_wire::head::{Method, RequestHead};
 
 /// As long as the provider has for its answer, and what keys of its take, and a little.
 const LOG_IN_MAX: Duration = Duration::from_secs(20);
@@ -310,6 +310,20 @@ async fn log_in<S: Sock>(
     })
 }
 
+/// Whether a log-out is what somebody wants, as far as the browser says: a link may come from anywhere, a form or a
+/// script from this site alone, and what is embedded, or fetched ahead of time, logs nobody out.
+fn may_log_out(head: &RequestHead) -> bool {
+    let field = |name: &'static [u8]| head.fields.all_named(name).next();
+    let is = |name, values: &[&[u8]]| field(name).is_none_or(|value| values.contains(&value));
+    if field(b"sec-purpose").or_else(|| field(b"purpose")).is_some() {
+        return false;
+    }
+    let is_own = is(b"sec-fetch-site", &[b"same-origin", b"none"]);
+    let is_page = is(b"sec-fetch-mode", &[b"navigate"]) && is(b"sec-fetch-dest", &[b"document"]);
+    let is_script = is_own && is(b"sec-fetch-dest", &[b"empty"]) && !is(b"sec-fetch-mode", &[b"no-cors"]);
+    is_page && (is_own || matches!(head.method, Method::Get)) || is_script
+}
+
 /// Somebody logs out, here and at the provider (OpenID Connect RP-Initiated Logout 1.0).
 fn log_out<S: Sock>(
     exchange: &mut Exchange<'_, S>,
@@ -320,9 +334,7 @@ fn log_out<S: Sock>(
     if !matches!(exchange.head.method, Method::Get | Method::Post) {
         return Err(OidcRefusal::BadRequest.into());
     }
-    let field = |name: &'static [u8]| exchange.head.fields.all_named(name).next();
-    let is_page = field(b"sec-fetch-mode").is_none_or(|mode| mode == b"navigate");
-    if !is_page && field(b"sec-fetch-site").is_some_and(|from| from == b"cross-site") {
+    if !may_log_out(&exchange.head) {
         return Err(OidcRefusal::OtherSite.into());
     }
     let status = if matches!(exchange.head.method, Method::Get) { 302 } else { 303 };
