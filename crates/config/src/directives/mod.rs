@@ -213,7 +213,7 @@ static RESERVED: &[(Place, &[&str])] = &[
     (Place::Listener, &["http3"]),
 ];
 
-static RESERVED_STEPS: &[&str] = &["oidc", "trace", "wasm"];
+static RESERVED_STEPS: &[&str] = &["trace", "wasm"];
 
 /// Where what one option is written from goes, with what writes its line.
 pub type AddLine<'w, 'm> = dyn FnMut(&'m dyn Debug, &dyn Fn(&mut Writer)) + 'w;
@@ -441,7 +441,7 @@ pub mod tests {
     }
 
     /// Properties of which a line with the default is not the same as one without.
-    const DEPENDENT: [(&str, &str); 12] = [
+    const DEPENDENT: [(&str, &str); 13] = [
         // In a site they stand for what the top level says.
         ("acme", "key-type"),
         ("acme", "http-port"),
@@ -456,6 +456,8 @@ pub mod tests {
         ("fastcgi", "fallback"),
         ("discover", "resolver"),
         ("dns", "server"),
+        // Three stand for none, and each alone is another list.
+        ("oidc", "scope"),
         // Without it a share of the process's memory is a bound as well.
         ("cache", "memory"),
     ];
