@@ -79,8 +79,8 @@ impl<'t> Pattern<'t> {
     }
 }
 
-/// Whether somebody who writes it means a network, though it is none: an address with a mask, or with a length that is too
-/// long. As a text it would fit nothing that is looked up, and a `deny` by it nobody.
+/// Whether somebody who writes it means a network, though it is none: an address with a mask, or with a length that is
+/// too long. As a text it would fit nothing that is looked up, and a `deny` by it nobody.
 fn is_like_network(written: &str) -> bool {
     let Some((address, length)) = written.split_once('/') else { return false };
     let is_length = !length.is_empty() && length.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');

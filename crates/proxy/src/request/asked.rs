@@ -140,8 +140,8 @@ impl<S: Sock> Request<'_, '_, S> {
         }
     }
 
-    /// Sends it, unless the client leaves meanwhile. `None`: there was no answer in the time that there is. The flag says
-    /// whether some server has begun to say no.
+    /// Sends it, unless the client leaves meanwhile. `None`: there was no answer in the time that there is. The flag
+    /// says whether some server has begun to say no.
     async fn send_question(
         &mut self,
         auth: &CompiledForwardAuth,
