@@ -298,7 +298,21 @@ fn sites_of_one_domain_have_one_log_in() {
         assert_eq!(browser.fetch(proxy.address, host, "/").body, format!("{host} alice"));
     }
     assert_eq!(provider.asked("GET /authorize"), 1);
-    let answer = browser.go(proxy.address, "www.example.com", "/.tidegate/oidc/logout");
-    assert_eq!(answer.status, 302);
+    let log_out = |method: &str, fields: &str| {
+        browser.ask(proxy.address, method, "www.example.com", "/.tidegate/oidc/logout", fields, "").status
+    };
+    // What is embedded or fetched ahead logs nobody out, and neither does a form of another site.
+    for fields in [
+        "Sec-Fetch-Site: same-site\r\nSec-Fetch-Mode: no-cors\r\nSec-Fetch-Dest: image\r\n",
+        "Sec-Fetch-Site: same-origin\r\nSec-Fetch-Mode: no-cors\r\nSec-Fetch-Dest: image\r\n",
+        "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: iframe\r\n",
+        "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: cors\r\nSec-Fetch-Dest: empty\r\n",
+        "Sec-Purpose: prefetch\r\nSec-Fetch-Site: same-origin\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\n",
+    ] {
+        assert_eq!(log_out("GET", fields), 403, "{fields}");
+    }
+    assert_eq!(log_out("POST", "Sec-Fetch-Site: same-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\n"), 403);
+    assert_eq!(browser.fetch(proxy.address, "app.example.com", "/").body, "app.example.com alice");
+    assert_eq!(log_out("GET", "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\n"), 302);
     assert_eq!(browser.fetch(proxy.address, "app.example.com", "/").status, 401);
 }
