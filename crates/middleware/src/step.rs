@@ -322,7 +322,7 @@ pub fn apply_response(
             CompiledStep::RateLimit(limit) => limit.write_fields(&mut told, response, scratch),
             CompiledStep::ResponseHeader(changes) => changes.apply_to_response(response, request, context, scratch, is_own_error),
             CompiledStep::Cors(cors) => cors.apply(request, response),
-            // Its cookies are held by the caller, which has the answer.
+            // Cookies of an auth server are held by the caller, which has the answer.
             CompiledStep::ForwardAuth(_)
             | CompiledStep::RequestHeader(_)
             | CompiledStep::Rewrite(_)

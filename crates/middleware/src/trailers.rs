@@ -3,7 +3,7 @@
 //! is dropped where it is read, in `wire`; who claims to be whose proxy, in `exchange`.
 
 use crate::identity::IdentityFields;
-use tidegate_model::{ApiKeyPlace, HeaderStep, PassOn, Step, TokenPlace};
+use tidegate_model::{HeaderStep, PassOn, Step};
 use tidegate_wire::Fields;
 use tidegate_wire::name_table::is_alike;
 
@@ -27,15 +27,9 @@ impl TrailerRules {
         });
         let parts = steps.clone().flat_map(Step::parts);
         let keys = parts.clone().filter_map(|step| if let Step::ApiKey(Some(auth)) = step { Some(auth) } else { None });
-        let of_keys = keys.flat_map(|auth| &auth.places).filter_map(|place| match place {
-            ApiKeyPlace::Field(name) => Some(name.as_bytes()),
-            ApiKeyPlace::Authorization(_) | ApiKeyPlace::Query(_) => None,
-        });
+        let of_keys = keys.flat_map(|auth| auth.key_fields()).map(str::as_bytes);
         let tokens = parts.filter_map(|step| if let Step::Jwt(Some(jwt)) = step { Some(jwt) } else { None });
-        let of_tokens = tokens.flat_map(|jwt| &jwt.places).filter_map(|place| match place {
-            TokenPlace::Header(name) => Some(name.as_bytes()),
-            TokenPlace::Authorization | TokenPlace::Cookie(_) | TokenPlace::Query(_) => None,
-        });
+        let of_tokens = tokens.flat_map(|jwt| jwt.token_fields()).map(str::as_bytes);
         let in_answers = steps.clone().filter_map(|step| match step {
             Step::ResponseHeader(header) => Some(header),
             _ => None,

@@ -23,6 +23,14 @@ pub struct ApiKeyAuth {
 impl ApiKeyAuth {
     pub const FIELD: &'static str = "x-api-key";
     pub const FAILURES: Rate = Rate { count: 100, period: Duration::from_mins(10) };
+
+    /// Names of fields, besides `Authorization`, in which a key may stand.
+    pub fn key_fields(&self) -> impl Iterator<Item = &str> {
+        self.places.iter().filter_map(|place| match place {
+            ApiKeyPlace::Field(name) => Some(name.as_str()),
+            ApiKeyPlace::Authorization(_) | ApiKeyPlace::Query(_) => None,
+        })
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -33,6 +33,14 @@ impl Jwt {
     pub const LEEWAY: Duration = Duration::from_mins(1);
     pub const USER: &'static str = "sub";
     pub const TOKEN_BYTES_MAX: usize = 16 * 1024;
+
+    /// Names of fields, besides `Authorization`, in which a token may stand.
+    pub fn token_fields(&self) -> impl Iterator<Item = &str> {
+        self.places.iter().filter_map(|place| match place {
+            TokenPlace::Header(name) => Some(name.as_str()),
+            TokenPlace::Authorization | TokenPlace::Cookie(_) | TokenPlace::Query(_) => None,
+        })
+    }
 }
 
 /// Whose tokens are taken, and for whom.

@@ -311,8 +311,8 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         })?;
         self.connection.facts.at_site(&site.compiled.name);
         site.counters.whole().begin();
-        self.site = Some(site.clone());
         let site = site.clone();
+        self.site = Some(site.clone());
         if !site.compiled.key_parameters.is_empty() {
             self.hide_keys(&site.compiled.key_parameters);
         }
@@ -555,7 +555,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         let bytes = &head.fields.bytes;
         let field = |id| head.fields.get(id).unwrap_or(b"");
         let request_header = |name: &str, found: &mut dyn FnMut(&[u8])| match name {
-            // Its field was taken out, and stands there again where the request went on.
+            // The field was taken out, and stands there again where the request went on.
             "upgrade" => hop.upgrade.into_iter().for_each(|protocol| found(protocol.of(bytes))),
             name => head.fields.all_named(name.as_bytes()).take(1).for_each(found),
         };

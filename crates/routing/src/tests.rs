@@ -131,7 +131,7 @@ mod reader {
             ConditionKind::Scheme(scheme) => *scheme == request.scheme,
             // None of these clients has one.
             ConditionKind::ClientCertificate { .. } => false,
-            // They come in plain text.
+            // These clients come in plain text.
             ConditionKind::Ja4(_) => false,
             // There is none.
             ConditionKind::Map(_) | ConditionKind::Geo(_) | ConditionKind::Claim(_) => false,

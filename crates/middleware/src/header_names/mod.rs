@@ -2,7 +2,7 @@
 //! taken out before, in all spellings and whatever this says (`identity`).
 
 use crate::refusal::Refusal;
-use tidegate_model::{ApiKeyPlace, HeaderNames, Step, TokenPlace};
+use tidegate_model::{HeaderNames, Step};
 use tidegate_wire::Fields;
 use tidegate_wire::name_table::is_alike;
 
@@ -72,20 +72,8 @@ fn is_unusual(name: &[u8]) -> bool {
 fn names_of(step: &Step) -> Vec<&str> {
     match step {
         Step::RequestHeader(header) => header.changes.iter().map(|change| change.name.as_str()).collect(),
-        Step::Jwt(Some(jwt)) => {
-            let named = jwt.places.iter().filter_map(|place| match place {
-                TokenPlace::Header(name) => Some(name.as_str()),
-                TokenPlace::Authorization | TokenPlace::Cookie(_) | TokenPlace::Query(_) => None,
-            });
-            named.collect()
-        }
-        Step::ApiKey(Some(auth)) => {
-            let named = auth.places.iter().filter_map(|place| match place {
-                ApiKeyPlace::Field(name) => Some(name.as_str()),
-                ApiKeyPlace::Authorization(_) | ApiKeyPlace::Query(_) => None,
-            });
-            named.collect()
-        }
+        Step::Jwt(Some(jwt)) => jwt.token_fields().collect(),
+        Step::ApiKey(Some(auth)) => auth.key_fields().collect(),
         Step::AuthAny(Some(any)) => any.ways.iter().flat_map(names_of).collect(),
         // What it copies is taken out in all spellings before.
         Step::ForwardAuth(_)

@@ -128,7 +128,7 @@ impl<S: Sock> Request<'_, '_, S> {
                     self.exchange.record.claims = found.map(|found| found.claims);
                     return Ok(());
                 }
-                // Its refusal is the step's to say.
+                // A refusal is the step's to say.
                 Err(Unverified::Waits(ticket)) => {
                     if await_keys(self.exchange, ticket, of_site.timeouts.total).await?.is_err() {
                         return Ok(());

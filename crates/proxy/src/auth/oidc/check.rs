@@ -71,7 +71,7 @@ pub(crate) fn check_session<S: Sock>(
         OidcNews::None | OidcNews::Ready => match shared.refresh(provider, &opened.session, rt::now()) {
             Ok(Refreshing::Known(outcome)) => outcome,
             Ok(Refreshing::Waits(awaited)) => return Ok(Some(OidcTicket::Refresh(awaited))),
-            // It is good still, and the next request may have more luck.
+            // The session is good still, and the next request may have more luck.
             Err(_) => RefreshOutcome::Away,
         },
     };
@@ -209,7 +209,7 @@ pub(crate) async fn await_session<S: Sock>(
     };
     Ok(match news {
         None if left <= bound => Err(Refusal::from(UpstreamError::TotalTimeout)),
-        // It goes on with what there is.
+        // The request goes on with the session that there is.
         None if bound == REFRESH_MAX => Ok(OidcNews::Refreshed(RefreshOutcome::Away)),
         None => Ok(OidcNews::Ready),
         Some(news) => Ok(news),
