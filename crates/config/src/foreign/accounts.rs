@@ -64,7 +64,9 @@ impl Origin {
 
     /// All statements that begin there say the same here.
     pub fn carry_all(&mut self, places: impl IntoIterator<Item = usize>) {
-        places.into_iter().for_each(|at| self.carry(at));
+        for at in places {
+            self.carry(at);
+        }
     }
 
     pub fn add(&mut self, other: &Origin) {

@@ -154,7 +154,9 @@ impl HttpdHost {
         let is_to_https = matches!(&answer, Some(OutlinedAnswer::Redirect { to, .. }) if !self.door.is_tls && is_of_names(to));
         let origin = std::mem::take(&mut self.origin);
         if is_to_https || (answer.is_none() && self.routes.is_empty()) {
-            outline.done_without.extend(if is_to_https { origin.within } else { Default::default() });
+            if is_to_https {
+                outline.done_without.extend(origin.within);
+            }
             return;
         }
         if let Some(Whereabouts { addresses, only_hosts, .. }) = whereabouts(&self.names, self.door) {

@@ -66,7 +66,6 @@ pub fn of<'o>(outline: &'o Outline, accepts: &dyn Fn(&str) -> bool) -> Telling<'
     withheld.sort_by_key(|statement| statement.at);
     if let Some(beginning) = found {
         let others = services.len() - 1 - count_withheld;
-        withheld.retain(|statement| !beginning.origin.carried.contains(&statement.at));
         return Telling { beginning: Some(Beginning { others, ..beginning }), withheld };
     }
     let of_group = |group: &ServerGroup| {
@@ -173,7 +172,9 @@ fn settle_prefixes(route: &mut OutlinedRoute) {
     for written in std::mem::take(&mut route.byte_prefixes) {
         if is_guarded {
             let pattern = beginning_with(&written.prefix);
-            route.patterns.iter_mut().filter(|own| **own == written.pattern).for_each(|own| *own = pattern.clone());
+            for own in route.patterns.iter_mut().filter(|own| **own == written.pattern) {
+                own.clone_from(&pattern);
+            }
         } else {
             let how =
                 format!("`{0}x` begins with `{0}` too there, and here `{1}` is whole segments", written.prefix, written.pattern);
@@ -331,7 +332,7 @@ fn server(server: &GroupedServer) -> String {
     let GroupedServer { address, weight, is_backup, properties } = server;
     let weight = weight.map(|weight| format!(" weight={weight}")).unwrap_or_default();
     let backup = if *is_backup { " backup=#true" } else { "" };
-    let properties: String = properties.iter().map(|property| format!(" {property}")).collect();
+    let properties: String = properties.iter().flat_map(|property| [" ", property]).collect();
     format!("server {}{weight}{backup}{properties}", quoted(address))
 }
 

@@ -15,6 +15,7 @@ use tidegate_model::SiteAddress;
 const NO_SITE: &str = "it has no site: global options and snippets alone";
 const BY_VARIABLE: &str = "names or servers in it are variables of the environment, which are `{env.NAME}` here";
 const NOTHING_ANSWERS: &str = "none of its sites hands requests on or serves files, as far as this can be told";
+const BEHIND: &str = "matchers in it are about what no line here is told for, and all else comes behind them";
 const DEPTH_MAX: usize = 8;
 
 pub fn outline(text: &str) -> Outline {
@@ -138,14 +139,18 @@ impl CaddyFile<'_> {
             refused: Vec::new(),
             answer: None,
             steps: Vec::new(),
+            is_behind_unknown: false,
             origin: Origin::default(),
         };
-        imported.into_iter().for_each(|at| reader.origin.carry(at));
+        reader.origin.carry_all(imported);
         reader.common(&inside);
         reader.read(&inside, 0);
         // What is longer is more special, and Caddy looks at it first.
         let length = |route: &OutlinedRoute| (route.patterns.iter().map(String::len).max(), route.conditions.len());
         reader.routes.sort_by_key(|route| std::cmp::Reverse(length(route)));
+        if reader.is_behind_unknown {
+            outline.without.get_or_insert(BEHIND);
+        }
         reader.end(words, addresses, outline);
     }
 }
@@ -191,6 +196,8 @@ struct CaddySite<'s> {
     refused: Vec<OutlinedRoute>,
     answer: Option<OutlinedRoute>,
     steps: Vec<String>,
+    /// Whether something is answered under conditions that are not told.
+    is_behind_unknown: bool,
     origin: Origin,
 }
 
@@ -262,7 +269,10 @@ impl CaddySite<'_> {
                     self.read(statement.inside(), depth + 1);
                 }
                 "handle" | "handle_path" | "route" => {
-                    let Some(mut route) = self.answer(statement.inside()) else { continue };
+                    let Some(mut route) = self.answer(statement.inside()) else {
+                        self.shut(matched, statement);
+                        continue;
+                    };
                     route.origin.within.extend(words::places([statement]));
                     route.origin.carry(statement.start());
                     if statement.name() == "handle_path" {
@@ -287,9 +297,22 @@ impl CaddySite<'_> {
         }
     }
 
+    /// What is answered in a block is not told, and must not be by what answers all else.
+    fn shut(&mut self, matched: CaddyMatch, block: &Statement) {
+        let CaddyMatch::Paths(patterns, prefixes) = matched else {
+            self.is_behind_unknown = true;
+            return;
+        };
+        let mut route = placed(patterns, &prefixes, block.start(), OutlinedAnswer::status(403));
+        route.origin.carry_all(words::places([block]));
+        route.origin.differ(block.start(), "what answers there is not in these lines: it is refused with 403");
+        self.routes.push(route);
+    }
+
     fn put(&mut self, matched: CaddyMatch, route: OutlinedRoute, at: usize) {
         let OutlinedRoute { answer, origin, .. } = route;
         match matched {
+            CaddyMatch::All if self.is_behind_unknown => {}
             CaddyMatch::All => {
                 self.answer.get_or_insert(OutlinedRoute { origin, ..OutlinedRoute::of(Vec::new(), answer) });
             }
@@ -310,7 +333,9 @@ impl CaddySite<'_> {
                 let conditions = vec![format!("{not}client=\"{}\"", networks.join(","))];
                 self.routes.push(OutlinedRoute { conditions, origin, ..OutlinedRoute::of(Vec::new(), answer) });
             }
-            CaddyMatch::Clients { .. } | CaddyMatch::Paths(..) | CaddyMatch::Other => {}
+            // What comes behind it is for other requests than here.
+            CaddyMatch::Other => self.is_behind_unknown = true,
+            CaddyMatch::Clients { .. } | CaddyMatch::Paths(..) => {}
         }
     }
 
@@ -328,7 +353,7 @@ impl CaddySite<'_> {
             site.origin.within.extend(&shared);
             site.origin.add(&route.origin);
             site.answer = Some(route.answer.clone());
-            place(&names, names.iter().filter_map(|host| address(host)).collect(), &bound, &mut site);
+            place(&names, names.iter().filter_map(|host| address(host)).collect(), bound, &mut site);
             if !site.addresses.is_empty() {
                 outline.services.push(Service::Site(site));
             }
@@ -345,7 +370,7 @@ impl CaddySite<'_> {
         }
         // A name that only the environment has cannot be looked at; the reader's stands in its place.
         let is_known = addresses.iter().all(|address| !address.contains("{env.") || address.contains(":-"));
-        place(words, if is_known { addresses } else { Vec::new() }, &bound, &mut site);
+        place(words, if is_known { addresses } else { Vec::new() }, bound, &mut site);
         outline.services.push(Service::Site(site));
     }
 
@@ -361,17 +386,17 @@ impl CaddySite<'_> {
 }
 
 /// Where the site is. What is bound to an address of the machine answers there its hosts alone.
-fn place(words: &[String], addresses: Vec<String>, bound: &Option<(IpAddr, usize)>, site: &mut OutlinedSite) {
+fn place(words: &[String], addresses: Vec<String>, bound: Option<(IpAddr, usize)>, site: &mut OutlinedSite) {
     site.addresses = addresses;
     let Some((ip, at)) = bound else { return };
     let doors: Vec<(Door, Option<String>)> = words.iter().filter_map(|word| door(word.trim_end_matches(','))).collect();
     let Some((first, _)) = doors.first() else { return };
     let has_names = doors.iter().all(|(door, host)| door == first && host.is_some());
     let has_none = doors.iter().all(|(door, host)| door == first && host.is_none());
-    if let Some(address) = (Door { ip: Some(*ip), ..*first }).address(None).filter(|_| has_names || has_none) {
+    if let Some(address) = (Door { ip: Some(ip), ..*first }).address(None).filter(|_| has_names || has_none) {
         site.addresses = vec![address];
         site.only_hosts = doors.iter().filter_map(|(_, host)| host.clone()).collect();
-        site.origin.carry(*at);
+        site.origin.carry(at);
     }
 }
 

@@ -9,6 +9,7 @@ use super::tree::{self, Tree};
 use std::collections::BTreeSet;
 
 const NO_ROUTE: &str = "none of its servers hands requests on or serves files";
+const BEHIND: &str = "matchers in it are about what no line here is told for, and all else comes behind them";
 const DEPTH_MAX: usize = 8;
 const HANDLERS: [&str; 8] = ["authentication", "rate_limit", "crowdsec", "waf", "rewrite", "headers", "encode", "request_body"];
 
@@ -127,9 +128,10 @@ fn statements(tree: &Tree) -> Vec<FileStatement> {
     tree.each_statement(&mut Vec::new(), &label, &mut |at, path, value| {
         let is_refusal =
             path.last() == Some(&"status_code") && value.number().is_some_and(|status| (400..=599).contains(&status));
-        found.push(match is_refusal {
-            true => FileStatement { at, name: "static_response".into(), kind: Kind::Needed(Weight::Protection) },
-            false => WORDS.statement(at, path),
+        found.push(if is_refusal {
+            FileStatement { at, name: "static_response".into(), kind: Kind::Needed(Weight::Protection) }
+        } else {
+            WORDS.statement(at, path)
         });
     });
     found
@@ -151,21 +153,23 @@ struct HostRoutes {
 
 struct CaddyJsonSite {
     found: Vec<HostRoutes>,
-    /// Of routes whose conditions are not understood, which may be of any host.
-    unknown: BTreeSet<usize>,
+    /// Of routes whose conditions are not understood, the hosts; of none, all. What stands behind is for others.
+    left_out: Vec<Vec<String>>,
 }
 
 impl CaddyJsonSite {
     fn of(routes: &Tree) -> CaddyJsonSite {
-        let mut site = CaddyJsonSite { found: Vec::new(), unknown: BTreeSet::new() };
+        let mut site = CaddyJsonSite { found: Vec::new(), left_out: Vec::new() };
         site.read(routes, &[], None, &Origin::default(), 0);
         site
     }
 
     fn end(self, doors: &[(Door, usize)], own: &Origin, outline: &mut Outline) {
+        if !self.left_out.is_empty() {
+            outline.without.get_or_insert(BEHIND);
+        }
         for HostRoutes { hosts, routes, answer, origin: of_hosts } in self.found {
             let mut origin = own.clone();
-            origin.within.extend(&self.unknown);
             origin.add(&of_hosts);
             if let Some(Whereabouts { addresses, only_hosts, .. }) = placed(doors, &hosts, false, &mut origin) {
                 let site = OutlinedSite { addresses, only_hosts, routes, answer, origin, ..OutlinedSite::default() };
@@ -176,13 +180,13 @@ impl CaddyJsonSite {
 
     fn read(&mut self, routes: &Tree, hosts: &[String], paths: Option<&[(String, usize)]>, around: &Origin, depth: usize) {
         if depth > DEPTH_MAX {
-            return self.unknown.extend(routes.statements());
+            return self.left_out.push(Vec::new());
         }
         for route in routes.items() {
             let sets = route.get("match").items();
             let is_known = |set: &Tree| set.entries().iter().all(|(name, _)| matches!(name.as_str(), "host" | "path"));
             if !sets.iter().all(is_known) || (sets.len() > 1 && sets.iter().any(|set| set.entries().len() > 1)) {
-                self.unknown.extend(route.statements());
+                self.leave_out(route, hosts);
                 continue;
             }
             let own_hosts: Vec<String> = sets.iter().flat_map(|set| set.get("host").texts()).collect();
@@ -191,7 +195,7 @@ impl CaddyJsonSite {
                 .flat_map(|set| set.get("path").texts().into_iter().map(|path| (path, set.get("path").start())))
                 .collect();
             if !own_paths.is_empty() && paths.is_some() {
-                self.unknown.extend(route.statements());
+                self.leave_out(route, hosts);
                 continue;
             }
             let hosts = if own_hosts.is_empty() { hosts } else { own_hosts.as_slice() };
@@ -215,7 +219,17 @@ impl CaddyJsonSite {
         }
     }
 
+    fn leave_out(&mut self, route: &Tree, around: &[String]) {
+        let own: Vec<String> = route.get("match").items().iter().flat_map(|set| set.get("host").texts()).collect();
+        let is_of_hosts = route.get("match").items().iter().all(|set| set.has("host"));
+        self.left_out.push(if is_of_hosts { own } else { around.to_vec() });
+    }
+
     fn put(&mut self, hosts: &[String], paths: Option<&[(String, usize)]>, answer: OutlinedAnswer, origin: Origin) {
+        let is_behind = |left: &Vec<String>| left.is_empty() || hosts.is_empty() || left.iter().any(|host| hosts.contains(host));
+        if self.left_out.iter().any(is_behind) {
+            return;
+        }
         let at = self.found.iter().position(|known| known.hosts == hosts).unwrap_or_else(|| {
             self.found.push(HostRoutes { hosts: hosts.to_vec(), routes: Vec::new(), answer: None, origin: Origin::default() });
             self.found.len() - 1

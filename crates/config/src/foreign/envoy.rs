@@ -10,7 +10,7 @@ use super::outline::{
     below, tcp_address, whereabouts,
 };
 use super::tree::Tree;
-use clusters::{cluster, endpoints_alone};
+use clusters::{Socket, cluster, endpoints_alone};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
@@ -21,6 +21,8 @@ const TLS_OF_TCP: &str =
     "`tcp` hands connections on as they are, so TLS in front of a server that speaks no HTTP is not ended here";
 const TO_HTTPS: &str = "all that it has is the redirect to HTTPS, which a site does without a word";
 const UDP: &str = "UDP is not handed on in this version";
+const OTHER_SOCKET: &str = "what is spoken on its transport sockets is neither TLS nor plain text";
+const BEHIND: &str = "which cluster is asked hangs on conditions that no line here is told for, and all else comes behind them";
 const NO_ADDRESS: &str = "where its listener is cannot be told";
 const WEIGHTED: &str =
     "its clusters share requests by weight: `split { proxy \"a\" weight=90; proxy \"b\" weight=10; }` does that here";
@@ -125,7 +127,15 @@ impl EnvoyReader {
 
     /// `own` is what is said of the listener, for all of its chains.
     fn add_chain(&mut self, chain: &Tree, door: Option<(u16, Option<IpAddr>)>, own: &Origin, tcp: &mut OutlinedTcp) {
-        let is_tls = chain.has("transport_socket") || chain.has("tls_context");
+        let is_tls = match Socket::of(chain.get("transport_socket")) {
+            Socket::Plain => chain.has("tls_context"),
+            Socket::Tls => true,
+            Socket::Header | Socket::Other => {
+                self.outline.without.get_or_insert(OTHER_SOCKET);
+                tcp.origin.within.extend(chain.statements());
+                return;
+            }
+        };
         let server_names = chain.at(&["filter_chain_match", "server_names"]);
         let names = server_names.texts();
         let mut origin = own.clone();
@@ -209,8 +219,12 @@ impl EnvoyReader {
                 site.origin.carry_all(host.get("require_tls").statements());
             }
             site.steps = newest.then(|| TLS_NEWEST.to_owned()).into_iter().collect();
-            for route in host.get("routes").items() {
-                self.route(route, door, &mut site);
+            let routes: Vec<&Tree> = host.get("routes").items().iter().collect();
+            // What stands behind a route that is not told is for other requests than here.
+            let is_all_told = routes.iter().all(|route| self.route(route, door, &mut site));
+            if !is_all_told {
+                self.outline.without.get_or_insert(BEHIND);
+                site.origin.within.extend(routes.iter().flat_map(|route| route.statements()));
             }
             if site.answer.is_some() || !site.routes.is_empty() {
                 self.outline.services.push(Service::Site(site));
@@ -218,49 +232,46 @@ impl EnvoyReader {
         }
     }
 
-    fn route(&mut self, route: &Tree, door: Door, site: &mut OutlinedSite) {
+    /// Whether what it takes is told.
+    fn route(&mut self, route: &Tree, door: Door, site: &mut OutlinedSite) -> bool {
+        if site.answer.is_some() {
+            // What stands behind a route for all is never reached.
+            site.origin.carry_all(route.statements());
+            return true;
+        }
         let redirect = route.get("redirect");
         let stays = ["host_redirect", "path_redirect", "prefix_rewrite"].iter().all(|name| redirect.get(name).is_nothing());
         if !redirect.is_nothing() && stays && door.is_tls {
             self.outline.without.get_or_insert(TO_HTTPS);
             site.origin.carry_all(route.statements());
-            return;
+            return true;
         }
         let matched = route.get("match");
-        let is_path = |name: &str| ["prefix", "path", "safe_regex", "path_separated_prefix"].contains(&name);
+        let is_path = |name: &str| ["prefix", "path", "safe_regex", "path_separated_prefix", "headers"].contains(&name);
         let has_more = matched.entries().iter().any(|(name, _)| !is_path(&snake(name)));
         let prefix = matched.get("prefix").text();
         let segments = matched.get("path_separated_prefix").text();
-        let exact = matched.get("path").text();
-        let regex = matched.at(&["safe_regex", "regex"]).text();
-        let told = self.answer(route, prefix.or(segments)).filter(|_| !has_more);
-        let Some((answer, carried)) = told else {
-            // What it takes is answered by what stands behind it.
-            site.origin.within.extend(route.statements());
-            return;
-        };
-        let mut told = OutlinedRoute::of(Vec::new(), answer);
+        let told = self.answer(route, prefix.or(segments)).filter(|_| !has_more).zip(conditions(matched.get("headers")));
+        let Some(((answer, carried), conditions)) = told else { return false };
+        let mut told = OutlinedRoute { conditions, ..OutlinedRoute::of(Vec::new(), answer) };
         told.origin.within = route.statements();
         told.origin.carry_all(carried);
         told.origin.carry_all(matched.statements());
-        match (prefix, segments, exact, regex) {
-            (Some("/"), _, _, _) if site.answer.is_none() => {
+        match (prefix, segments, matched.get("path").text(), matched.at(&["safe_regex", "regex"]).text()) {
+            (Some("/"), _, _, _) if told.conditions.is_empty() => {
                 site.origin.add(&told.origin);
                 site.answer = Some(told.answer);
-                return;
+                return true;
             }
+            (Some("/"), _, _, _) => {}
             (Some(prefix), _, _, _) if prefix.len() > 1 => told.add_prefix(prefix, matched.get("prefix").start()),
             (_, Some(segments), _, _) => told.patterns.push(below(segments)),
             (_, _, Some(exact), _) => told.patterns.push(exact.to_owned()),
             (_, _, _, Some(regex)) => told.patterns.push(format!("~^(?:{regex})$")),
-            _ => return,
+            _ => return false,
         }
-        // What stands behind a route for all is never reached.
-        if site.answer.is_none() {
-            site.routes.push(told);
-        } else {
-            site.origin.carry_all(route.statements());
-        }
+        site.routes.push(told);
+        true
     }
 
     /// What a route answers, and where that is said.
@@ -304,6 +315,30 @@ impl EnvoyReader {
         let body = direct.at(&["body", "inline_string"]).text().map(str::to_owned);
         Some((OutlinedAnswer::Respond { status, body }, direct.statements()))
     }
+}
+
+/// Conditions about fields, as they stand behind `match`.
+fn conditions(headers: &Tree) -> Option<Vec<String>> {
+    let mut conditions = Vec::new();
+    for header in headers.items() {
+        let name = header.get("name").text()?;
+        let exact = header.get("exact_match").text().or(header.at(&["string_match", "exact"]).text());
+        let is_known = header.entries().len() == 2;
+        let is_plain = |text: &str| super::outline::is_plain(text) && !text.contains('*');
+        match exact {
+            Some(methods) if name == ":method" && is_known && is_plain(methods) => {
+                conditions.push(format!("method=\"{methods}\""));
+            }
+            Some(value) if is_known && is_plain(name) && !name.starts_with(':') && is_plain(value) => {
+                conditions.push(format!("header=\"{name}: {value}\""));
+            }
+            None if is_known && header.get("present_match").is_true() && is_plain(name) && !name.starts_with(':') => {
+                conditions.push(format!("header=\"{name}\""));
+            }
+            Some(_) | None => return None,
+        }
+    }
+    Some(conditions)
 }
 
 fn oldest_tls(chain: &Tree) -> &Tree {

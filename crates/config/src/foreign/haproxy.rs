@@ -16,6 +16,8 @@ use std::collections::BTreeSet;
 
 const BY_MAP: &str = "which backend is asked is in a map of its own, or computed: `split to=` and `map` do that here";
 const NO_SECTION: &str = "it has no frontend with servers behind it, and no backend with servers";
+const NO_DOOR: &str = "it listens on a socket or on what variables say, and not on a port that is told";
+const BEHIND: &str = "which backend is asked hangs on conditions that no line here is told for, and all else comes behind them";
 const TO_HTTPS: &str = "all that it has is the redirect to HTTPS, which a site does without a word";
 const TLS_OF_TCP: &str =
     "`tcp` hands connections on as they are, so TLS in front of a server that speaks no HTTP is not ended here";
@@ -223,7 +225,8 @@ impl HaProxyReader<'_> {
     fn front(&self, section: &Section, outline: &mut Outline) {
         let doors: Vec<(Door, usize)> = section.lines_of("bind").flat_map(doors).collect();
         let own = Some(group(section, doors.first().map(|(door, _)| door.port))).filter(|group| !group.is_empty());
-        if doors.is_empty() && own.is_none() {
+        if doors.is_empty() {
+            outline.without.get_or_insert(NO_DOOR);
             return;
         }
         if is_tcp(section) { self.tcp(section, &doors, own, outline) } else { self.http(section, &doors, own, outline) }
@@ -238,7 +241,11 @@ impl HaProxyReader<'_> {
         let mut origin = Origin { within: section.places(), ..Origin::default() };
         let mut by_name = Vec::new();
         for rule in section.lines_of("use_backend") {
-            let Some((terms, places)) = terms(section, &rule.words) else { continue };
+            // All else would come behind it.
+            let Some((terms, places)) = terms(section, &rule.words) else {
+                outline.without.get_or_insert(if rule.word(1).contains("%[") { BY_MAP } else { BEHIND });
+                return;
+            };
             let names = match terms.as_slice() {
                 [Term { is_negated: false, criterion: Criterion::Sni(names, is_less) | Criterion::Host(names, is_less) }] => {
                     Some((names.clone(), *is_less))
@@ -250,8 +257,11 @@ impl HaProxyReader<'_> {
                     origin.differ(rule.start(), FEWER_NAMES);
                 }
                 origin.carry(rule.start());
-                places.into_iter().for_each(|at| origin.carry(at));
+                origin.carry_all(places);
                 by_name.push((names, group));
+            } else {
+                outline.without.get_or_insert(BEHIND);
+                return;
             }
         }
         let otherwise = own.or_else(|| self.default_of(section, port, &mut origin));
@@ -262,9 +272,9 @@ impl HaProxyReader<'_> {
         // Each port hands on the same; a line for one does not open the others.
         for (door, at) in doors {
             let mut origin = origin.clone();
-            doors.iter().for_each(|(_, other)| {
+            for (_, other) in doors {
                 origin.within.remove(other);
-            });
+            }
             origin.carry(*at);
             let address = tcp_address(door.ip, door.port);
             let tcp = OutlinedTcp { address, by_name: by_name.clone(), otherwise: otherwise.clone(), origin };
@@ -292,7 +302,11 @@ impl HaProxyReader<'_> {
         }
         let uses: Vec<(&Line, Vec<Term>, BTreeSet<usize>)> = section
             .lines_of("use_backend")
-            .filter_map(|rule| terms(section, &rule.words).map(|(terms, places)| (rule, terms, places)))
+            .map(|rule| {
+                let other = || (vec![Term { is_negated: false, criterion: Criterion::Other }], BTreeSet::new());
+                let (terms, places) = terms(section, &rule.words).unwrap_or_else(other);
+                (rule, terms, places)
+            })
             .collect();
         let mut hosts: Vec<Vec<String>> = Vec::new();
         for term in uses.iter().flat_map(|(_, terms, _)| terms) {
@@ -306,7 +320,7 @@ impl HaProxyReader<'_> {
         for host in hosts.iter().map(Some).chain([None]) {
             let mut site = OutlinedSite { steps: rules.steps(), routes: rules.refused.clone(), ..OutlinedSite::default() };
             site.origin = rules.origin.clone();
-            site.origin.within.extend(self.places_for(section, &uses, host));
+            site.origin.within.extend(places_for(section, &uses, host));
             let names = host.cloned().unwrap_or_default();
             let Some(Whereabouts { addresses, only_hosts, .. }) = placed(doors, &names, redirect.is_some(), &mut site.origin)
             else {
@@ -314,14 +328,16 @@ impl HaProxyReader<'_> {
             };
             (site.addresses, site.only_hosts) = (addresses, only_hosts);
             newest_tls(section, &mut site);
-            self.answers(&uses, host, port, &mut site);
+            let is_all_told = self.answers(&uses, host, port, &mut site);
             if host.is_some() && site.answer.is_some() {
                 // What all others are sent to is none of its.
                 section.lines_of("default_backend").for_each(|line| {
                     site.origin.within.remove(&line.start());
                 });
             }
-            if host.is_none() && site.answer.is_none() {
+            if !is_all_told {
+                outline.without.get_or_insert(BEHIND);
+            } else if host.is_none() && site.answer.is_none() {
                 site.answer = own.clone().or_else(|| self.default_of(section, port, &mut site.origin)).map(OutlinedAnswer::proxy);
             } else if site.answer.is_none() {
                 site.answer = self.default_of(section, port, &mut site.origin).map(OutlinedAnswer::proxy);
@@ -332,67 +348,85 @@ impl HaProxyReader<'_> {
         }
         let is_by_map = section.lines_of("use_backend").any(|rule| rule.word(1).contains("%["));
         if outline.services.len() == count && is_by_map {
-            outline.without.get_or_insert(BY_MAP);
+            outline.without = Some(BY_MAP);
         }
     }
 
-    /// Statements of the section, without rules that are about other hosts alone.
-    fn places_for(
-        &self,
-        section: &Section,
-        uses: &[(&Line, Vec<Term>, BTreeSet<usize>)],
-        host: Option<&Vec<String>>,
-    ) -> BTreeSet<usize> {
-        let mut places = section.places();
-        for (rule, terms, _) in uses {
-            if host_of(terms).is_some_and(|names| Some(names) != host) {
-                places.remove(&rule.start());
-            }
-        }
-        places
-    }
-
-    /// What the rules hand on to, in their order, for requests of these hosts or of all others.
+    /// What the rules hand on to, in their order, for requests of these hosts or of all others. Whether each of them is
+    /// told: what stands behind one that is not is for other requests than here.
     fn answers(
         &self,
         uses: &[(&Line, Vec<Term>, BTreeSet<usize>)],
         host: Option<&Vec<String>>,
         port: Option<u16>,
         site: &mut OutlinedSite,
-    ) {
+    ) -> bool {
         for (rule, terms, places) in uses {
             let of_host = host_of(terms);
             if of_host.is_some() && of_host != host {
                 continue;
             }
-            let is_plain = terms.iter().all(|term| {
-                !term.is_negated && matches!(term.criterion, Criterion::Host(..) | Criterion::Sni(..) | Criterion::Path(..))
-            });
-            let paths: Vec<_> = terms.iter().filter(|term| matches!(term.criterion, Criterion::Path(..))).collect();
-            if !is_plain || paths.len() > 1 {
-                continue;
-            }
-            let Some(group) = self.backend(rule.word(1), port) else { continue };
+            let Some((told, group)) = told(terms).zip(self.backend(rule.word(1), port)) else { return false };
             let mut origin = Origin::default();
             origin.carry(rule.start());
-            places.iter().for_each(|at| origin.carry(*at));
+            origin.carry_all(places.iter().copied());
             if terms.iter().any(|term| matches!(term.criterion, Criterion::Host(_, true) | Criterion::Sni(_, true))) {
                 origin.differ(rule.start(), FEWER_NAMES);
             }
-            match paths.first().map(|term| &term.criterion) {
-                Some(Criterion::Path(patterns, prefixes)) => {
-                    let mut route = route(patterns, prefixes, rule.start(), OutlinedAnswer::proxy(group));
-                    route.origin.add(&origin);
-                    site.routes.push(route);
-                }
-                _ => {
-                    site.origin.add(&origin);
-                    site.answer = Some(OutlinedAnswer::proxy(group));
-                    return;
-                }
+            let answer = OutlinedAnswer::proxy(group);
+            if told.patterns.is_empty() && told.conditions.is_empty() {
+                site.origin.add(&origin);
+                site.answer = Some(answer);
+                return true;
             }
+            let mut route = route(&told.patterns, &told.prefixes, rule.start(), answer);
+            route.conditions = told.conditions;
+            route.origin.add(&origin);
+            site.routes.push(route);
+        }
+        true
+    }
+}
+
+/// Statements of the section, without rules that are about other hosts alone.
+fn places_for(section: &Section, uses: &[(&Line, Vec<Term>, BTreeSet<usize>)], host: Option<&Vec<String>>) -> BTreeSet<usize> {
+    let mut places = section.places();
+    for (rule, terms, _) in uses {
+        if host_of(terms).is_some_and(|names| Some(names) != host) {
+            places.remove(&rule.start());
         }
     }
+    places
+}
+
+/// Terms as a route says them.
+#[derive(Debug, Default)]
+struct ToldTerms {
+    patterns: Vec<String>,
+    prefixes: Vec<(String, String)>,
+    conditions: Vec<String>,
+}
+
+fn told(terms: &[Term]) -> Option<ToldTerms> {
+    let mut told = ToldTerms::default();
+    for Term { is_negated, criterion } in terms {
+        let not = if *is_negated { "not " } else { "" };
+        match criterion {
+            Criterion::Host(..) | Criterion::Sni(..) if !is_negated => {}
+            Criterion::Path(patterns, prefixes) if !is_negated && told.patterns.is_empty() => {
+                told.patterns.clone_from(patterns);
+                told.prefixes.clone_from(prefixes);
+            }
+            Criterion::Source(networks) => told.conditions.push(format!("{not}client=\"{}\"", networks.join(","))),
+            Criterion::Host(..)
+            | Criterion::Sni(..)
+            | Criterion::Path(..)
+            | Criterion::OverTls
+            | Criterion::Hello
+            | Criterion::Other => return None,
+        }
+    }
+    Some(told)
 }
 
 /// All that it listens on with TLS speaks the newest version alone.
@@ -479,7 +513,7 @@ fn rules(section: &Section) -> Rules {
             _ => continue,
         }
         rules.origin.carry(line.start());
-        places.into_iter().for_each(|at| rules.origin.carry(at));
+        rules.origin.carry_all(places);
     }
     rules
 }

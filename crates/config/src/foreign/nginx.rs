@@ -20,6 +20,7 @@ const INCLUDED: &str = "its sites are in the files that it includes: give `check
 const NO_SERVER: &str = "it has no `server` that hands requests on";
 const BY_VARIABLE: &str = "where it hands requests on to is in variables";
 const OTHER_PROTOCOLS: &str = "mail, uWSGI, SCGI and memcached are not spoken";
+const NO_DOOR: &str = "it listens on a socket or on what variables say, and not on a port that is told";
 const TO_HTTPS: &str = "all that it has is the redirect to HTTPS, which a site does without a word";
 const FEWER_NAMES: &str = "a name with `*` is one more label here, and names that are expressions are left out";
 
@@ -140,6 +141,10 @@ impl NginxReader {
         let hosts: Vec<String> = named(inside, "server_name").flat_map(Statement::arguments).filter(is_name).cloned().collect();
         let mut listening = Origin::default();
         let (doors, place) = place(inside, &hosts, &mut listening);
+        if doors.is_empty() && named(inside, "listen").next().is_some() {
+            self.outline.without.get_or_insert(NO_DOOR);
+            return;
+        }
         let is_tls = doors.iter().any(|(door, _)| door.is_tls);
         let is_name_open = place.is_none();
         let in_place = || placed(&doors, &[NAME_IN_PLACE.to_owned()], false, &mut listening).unwrap_or_default();
@@ -196,7 +201,7 @@ impl NginxReader {
         for location in locations.iter().copied().filter(|location| !scripts.is_some_and(|own| std::ptr::eq(own, *location))) {
             if is_all {
                 // An answer of the server itself is given before any location is looked for.
-                words::places([location]).into_iter().for_each(|at| site.origin.carry(at));
+                site.origin.carry_all(words::places([location]));
                 continue;
             }
             self.location(location, inside, http, &mut site, &mut routes, &mut all);
@@ -224,7 +229,7 @@ impl NginxReader {
         let inside = location.inside();
         let places = words::places([location]);
         if path.contains(".well-known/acme-challenge") {
-            places.into_iter().for_each(|at| site.origin.carry(at));
+            site.origin.carry_all(places);
             return;
         }
         let is_of_errors = named(server, "error_page").any(|page| page.arguments().last().is_some_and(|last| last == path));
@@ -250,13 +255,13 @@ impl NginxReader {
             None => self.answer(&levels, strip),
         };
         let Some(mut route) = answer else {
-            if self.is_as_all(inside, &guards) {
+            if is_as_all(inside, &guards) {
                 site.origin.carry(location.start());
                 site.origin.add(&guards.origin);
                 return;
             }
-            if path != "/" && words::protects(location) {
-                // Who may see what is not told is not told either, so nobody does.
+            if path != "/" {
+                // What is answered there is not told, and must not be by what answers all else.
                 let mut route = OutlinedRoute::of(vec![pattern_of_all(modifier, path)], OutlinedAnswer::status(403));
                 route.origin.carry_all(places);
                 route.origin.differ(location.start(), "what answers there is not in these lines: it is refused with 403");
@@ -284,6 +289,9 @@ impl NginxReader {
             _ if route.answer.is_refusal() => route.patterns.push(pattern_of_all(modifier, path)),
             _ => route.add_prefix(path, location.start()),
         }
+        if route.answer.is_refusal() {
+            route = refused_without_looking(route, location.start());
+        }
         let order = Order::of(modifier, path);
         route.origin.add(&guards.origin);
         routes.push(PlacedRoute { order, route, guards });
@@ -306,14 +314,6 @@ impl NginxReader {
         route.origin.carry(location.start());
         route.origin.carry(tries.start());
         Some(route)
-    }
-
-    /// Whether a location says nothing that makes it another than the server around it.
-    fn is_as_all(&self, inside: &[Statement], guards: &Guards) -> bool {
-        let is_harmless = |statement: &Statement| {
-            matches!(statement.name(), "access_log" | "log_not_found" | "expires" | "add_header" | "allow" | "error_log")
-        };
-        inside.iter().all(is_harmless) && guards.steps.is_empty()
     }
 
     /// Files and scripts of one folder answer as one.
@@ -364,6 +364,12 @@ impl NginxReader {
     }
 }
 
+/// Whether a location says nothing that makes it another than the server around it.
+fn is_as_all(inside: &[Statement], guards: &Guards) -> bool {
+    let is_harmless = |statement: &Statement| statement.name() == "allow" || !words::answers_or_protects(statement);
+    inside.iter().all(is_harmless) && guards.steps.is_empty()
+}
+
 /// Which location nginx looks at before which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Order {
@@ -394,6 +400,17 @@ fn pattern_of_all(modifier: &str, path: &str) -> String {
         _ if path.ends_with('/') => below(path),
         _ => beginning_with(path),
     }
+}
+
+/// The refusal of all that it takes, where its expression looks ahead, which none here does: of more then.
+fn refused_without_looking(mut route: OutlinedRoute, at: usize) -> OutlinedRoute {
+    for pattern in &mut route.patterns {
+        let Some((before, behind)) = pattern.split_once("(?!") else { continue };
+        let Some((looked, behind)) = behind.split_once(')').filter(|(looked, _)| !looked.contains('(')) else { continue };
+        route.origin.differ(at, format!("`{looked}` is refused too, since expressions do not look ahead here"));
+        *pattern = format!("{before}{behind}");
+    }
+    route
 }
 
 struct PlacedRoute {
@@ -455,10 +472,7 @@ fn place(inside: &[Statement], hosts: &[String], origin: &mut Origin) -> (Vec<(D
         let address = listen.argument();
         let has_port = address.rsplit(':').next().is_some_and(|port| port.parse::<u16>().is_ok());
         let has_name = address.starts_with("unix:") || (!has_port && address.contains('/'));
-        let door = match has_port {
-            true => Door::parse(address, is_tls),
-            false => Door::parse(&format!("{address}:80"), is_tls),
-        };
+        let door = if has_port { Door::parse(address, is_tls) } else { Door::parse(&format!("{address}:80"), is_tls) };
         doors.extend(door.filter(|_| !has_name && !address.contains('$')).map(|door| (door, listen.start())));
     }
     let found = placed(&doors, hosts, false, origin);

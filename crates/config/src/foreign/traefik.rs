@@ -24,6 +24,7 @@ const TLS_OF_TCP: &str =
     "`tcp` hands connections on as they are, so TLS in front of a server that speaks no HTTP is not ended here";
 const WEIGHTED: &str =
     "its services share requests by weight: `split { proxy \"a\" weight=90; proxy \"b\" weight=10; }` does that here";
+const BEHIND: &str = "routers whose rules no line here is told for may take the same requests, and come before the others";
 const ELSEWHERE: &str = "the address of the entry point is in another file: here it is the usual port, on all addresses";
 
 const CHAIN_MAX: usize = 32;
@@ -43,20 +44,23 @@ struct FoundSite {
     hosts: Vec<String>,
     doors: Vec<(Door, usize)>,
     site: OutlinedSite,
-    /// Of each route, how early it is looked at.
+    /// Of each route, how early it is looked at, and of what answers all else.
     priorities: Vec<u64>,
+    last: u64,
 }
 
 fn of_tree(tree: &Tree, outline: &mut Outline) {
     let mut found: Vec<FoundSite> = Vec::new();
-    let mut unknown: Vec<(&str, Origin)> = Vec::new();
+    let mut unknown: Vec<(&str, u64)> = Vec::new();
     for (name, router) in tree.at(&["http", "routers"]).entries() {
         let text = router.get("rule").text().unwrap_or_default();
         let rule = traefik_rule::plain(&unescaped(text));
         let service = router.get("service").text().unwrap_or(name);
+        let priority = router.get("priority");
+        let order = priority.number().filter(|priority| *priority > 0).unwrap_or(text.len() as u64);
         let mut origin = Origin { within: router.statements(), ..Origin::default() };
         let middlewares = middlewares_of(tree, "http", router, &mut origin);
-        middlewares.iter().for_each(|(middleware, _)| origin.within.extend(middleware.statements()));
+        origin.within.extend(middlewares.iter().flat_map(|(middleware, _)| middleware.statements()));
         let Some((rule, group)) = rule.zip(http_group(tree, service)) else {
             if service.contains('@') && !service.ends_with("@file") {
                 outline.without.get_or_insert(OF_PROVIDER);
@@ -64,19 +68,17 @@ fn of_tree(tree: &Tree, outline: &mut Outline) {
             if !tree.at(&["http", "services", service, "weighted"]).is_nothing() {
                 outline.without.get_or_insert(WEIGHTED);
             }
-            unknown.push((text, origin));
+            unknown.push((text, order));
             continue;
         };
         let doors = doors(tree, router, &mut origin);
-        ["rule", "service"].iter().for_each(|key| origin.carry_all(router.get(key).statements()));
+        origin.carry_all(["rule", "service"].into_iter().flat_map(|key| router.get(key).statements()));
         let at = found.iter().position(|site| site.hosts == rule.hosts && same_doors(&site.doors, &doors)).unwrap_or_else(|| {
             let (hosts, site) = (rule.hosts.clone(), OutlinedSite::default());
-            found.push(FoundSite { hosts, doors: doors.clone(), site, priorities: Vec::new() });
+            found.push(FoundSite { hosts, doors: doors.clone(), site, priorities: Vec::new(), last: 0 });
             found.len() - 1
         });
-        let priority = router.get("priority");
         origin.carry_all(priority.statements());
-        let order = priority.number().filter(|priority| *priority > 0).unwrap_or(text.len() as u64);
         let oldest = tls_options(tree, router).get("minVersion");
         if has_key(router, "tls") && oldest.text() == Some("VersionTLS13") {
             origin.carry_all(oldest.statements());
@@ -87,9 +89,11 @@ fn of_tree(tree: &Tree, outline: &mut Outline) {
         found[at].add(rule, group, &middlewares, origin, (order, router.get("rule").start()));
     }
     for site in &mut found {
-        // Whoever asks for what such a router takes comes to another one by these lines.
-        let those: Vec<&Origin> = unknown.iter().filter(|(rule, _)| site.may_be_of(rule)).map(|(_, origin)| origin).collect();
-        those.into_iter().for_each(|origin| site.site.origin.add(origin));
+        // What such a router may take comes to one behind it by these lines.
+        let first = unknown.iter().filter(|(rule, _)| site.may_be_of(rule)).map(|(_, order)| *order).max();
+        if first.is_some_and(|first| site.leave_out_behind(first)) {
+            outline.without.get_or_insert(BEHIND);
+        }
     }
     outline.services.extend(found.into_iter().filter_map(FoundSite::end).map(Service::Site));
     tcp::tcp(tree, outline);
@@ -132,6 +136,7 @@ impl FoundSite {
             // A second one for all is never reached.
             if self.site.answer.is_none() {
                 self.site.answer = Some(answer);
+                self.last = order;
             } else {
                 origin.carried.clear();
             }
@@ -149,7 +154,20 @@ impl FoundSite {
         !rule.contains("Host(") || rule.contains("HostRegexp") || self.hosts.iter().any(|host| rule.contains(host.as_str()))
     }
 
+    /// Leaves out what is looked at behind this one; whether there is some.
+    fn leave_out_behind(&mut self, first: u64) -> bool {
+        let count = self.site.routes.len();
+        let priorities = std::mem::take(&mut self.priorities);
+        let routes = priorities.into_iter().zip(std::mem::take(&mut self.site.routes));
+        (self.priorities, self.site.routes) = routes.filter(|(order, _)| *order > first).unzip();
+        let is_behind = self.last <= first && self.site.answer.take().is_some();
+        is_behind || self.site.routes.len() < count
+    }
+
     fn end(mut self) -> Option<OutlinedSite> {
+        if self.site.answer.is_none() && self.site.routes.is_empty() {
+            return None;
+        }
         // The longer rule goes first there, unless one says otherwise.
         let mut routes: Vec<(u64, OutlinedRoute)> = self.priorities.into_iter().zip(self.site.routes).collect();
         routes.sort_by_key(|(order, _)| std::cmp::Reverse(*order));

@@ -42,22 +42,24 @@ impl CaddySite<'_> {
             (1, all) => return conditions(all),
             _ => &matcher.words[1..],
         };
-        let is_networks = |words: &[String]| !words.is_empty() && words.iter().all(|word| parse_network(word).is_ok());
+        let is_networks = |words: &[String]| networks(words).is_some();
         match criterion.split_first() {
             Some((name, paths)) if name == "path" && !paths.is_empty() => {
                 let (mut patterns, mut prefixes) = (Vec::new(), Vec::new());
-                paths.iter().for_each(|path| pattern(path, &mut patterns, &mut prefixes));
+                for path in paths {
+                    pattern(path, &mut patterns, &mut prefixes);
+                }
                 CaddyMatch::Paths(patterns, prefixes)
             }
             Some((name, hosts)) if name == "host" && !hosts.is_empty() => CaddyMatch::Hosts(hosts.to_vec()),
             Some((name, [.., regex])) if name == "path_regexp" => CaddyMatch::Paths(vec![format!("~{regex}")], Vec::new()),
             Some((name, networks)) if matches!(name.as_str(), "remote_ip" | "client_ip") && is_networks(networks) => {
-                CaddyMatch::Clients { networks: networks.to_vec(), is_negated: false }
+                CaddyMatch::Clients { networks: self::networks(networks).unwrap_or_default(), is_negated: false }
             }
             Some((not, [name, networks @ ..]))
                 if not == "not" && matches!(name.as_str(), "remote_ip" | "client_ip") && is_networks(networks) =>
             {
-                CaddyMatch::Clients { networks: networks.to_vec(), is_negated: true }
+                CaddyMatch::Clients { networks: self::networks(networks).unwrap_or_default(), is_negated: true }
             }
             _ => conditions(&[Statement { words: criterion.to_vec(), ..Statement::default() }]),
         }
@@ -105,7 +107,7 @@ impl CaddySite<'_> {
                 let server = upstream(&arguments.first()?.replace("unix//", "unix:/"))?;
                 let root = self.root(inside, &mut origin);
                 let files = named(inside, "file_server").chain(named(self.all, "file_server")).next();
-                files.iter().for_each(|files| origin.carry(files.start()));
+                origin.carry_all(files.map(Statement::start));
                 OutlinedAnswer::Scripts {
                     server,
                     fallback: root.is_some().then(|| "/index.php".into()),
@@ -123,11 +125,10 @@ impl CaddySite<'_> {
                 if let Some(tries) = tries {
                     let is_usual = |word: &String| matches!(word.as_str(), "{path}" | "{path}/" | "{path}/index.html");
                     let is_all = tries.arguments().iter().all(|word| is_usual(word) || Some(word) == fallback.as_ref());
-                    match is_all {
-                        true => origin.carry(tries.start()),
-                        false => {
-                            origin.differ(tries.start(), "not all of what it tries is tried here: `files … try=` takes more")
-                        }
+                    if is_all {
+                        origin.carry(tries.start());
+                    } else {
+                        origin.differ(tries.start(), "not all of what it tries is tried here: `files … try=` takes more");
                     }
                 }
                 let is_listing = arguments.iter().any(|word| word == "browse");
@@ -153,6 +154,20 @@ impl CaddySite<'_> {
     }
 }
 
+/// Networks as we write them; `None` when one of the words is none.
+fn networks(words: &[String]) -> Option<Vec<String>> {
+    const PRIVATE: [&str; 6] = ["192.168.0.0/16", "172.16.0.0/12", "10.0.0.0/8", "127.0.0.0/8", "fd00::/8", "::1"];
+    let mut all = Vec::new();
+    for word in words {
+        match word.as_str() {
+            "private_ranges" => all.extend(PRIVATE.map(str::to_owned)),
+            word if parse_network(word).is_ok() => all.push(word.to_owned()),
+            _ => return None,
+        }
+    }
+    (!all.is_empty()).then_some(all)
+}
+
 /// Lines of a matcher, all of which have to hold.
 fn conditions(lines: &[Statement]) -> CaddyMatch {
     let mut patterns = Vec::new();
@@ -162,12 +177,14 @@ fn conditions(lines: &[Statement]) -> CaddyMatch {
     for line in lines {
         let has_text = |text: &str| !text.contains('"') && !text.contains('\\') && text.trim_matches('*').find('*').is_none();
         match (line.name(), line.arguments()) {
-            ("path", paths) if !paths.is_empty() => paths.iter().for_each(|path| pattern(path, &mut patterns, &mut prefixes)),
+            ("path", paths) if !paths.is_empty() => {
+                for path in paths {
+                    pattern(path, &mut patterns, &mut prefixes);
+                }
+            }
             ("method", methods) if !methods.is_empty() => conditions.push(format!("method=\"{}\"", methods.join(","))),
-            ("remote_ip" | "client_ip", networks)
-                if networks.iter().all(|network| parse_network(network).is_ok()) && !networks.is_empty() =>
-            {
-                conditions.push(format!("client=\"{}\"", networks.join(",")));
+            ("remote_ip" | "client_ip", words) if networks(words).is_some() => {
+                conditions.push(format!("client=\"{}\"", networks(words).unwrap_or_default().join(",")));
             }
             // What goes with an upgrade needs no condition of its own.
             ("header", [name, _]) if name.eq_ignore_ascii_case("Connection") && lines.iter().any(is_upgrade) => {}

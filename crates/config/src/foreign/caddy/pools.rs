@@ -83,7 +83,9 @@ fn of_transport(transport: &Statement, group: &mut ServerGroup) {
             ("versions", "1.1") if line.arguments().len() == 1 => Some("protocol \"http1\"".to_owned()),
             _ => continue,
         };
-        told.into_iter().for_each(|told| group.add_line(told));
+        if let Some(told) = told {
+            group.add_line(told);
+        }
         group.origin.carry(line.start());
     }
 }

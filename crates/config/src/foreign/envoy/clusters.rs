@@ -27,11 +27,31 @@ pub fn cluster(tree: &Tree) -> Option<ServerGroup> {
         group.add_line(balance);
         group.origin.carry_all(policy.statements());
     }
-    let is_tls = tree.has("transport_socket") || tree.has("tls_context");
+    let socket = tree.get("transport_socket");
+    let socket = match Socket::of(socket) {
+        Socket::Header => {
+            let config = socket.get("typed_config");
+            let version = if config.at(&["config", "version"]).text() == Some("V2") { "v2" } else { "v1" };
+            group.add_line(format!("send-proxy-protocol \"{version}\""));
+            let said = [socket.get("name"), config.get("@type"), config.get("config")];
+            group.origin.carry_all(said.into_iter().flat_map(Tree::statements));
+            config.get("transport_socket")
+        }
+        Socket::Plain | Socket::Tls | Socket::Other => socket,
+    };
+    let is_tls = match Socket::of(socket) {
+        Socket::Plain => {
+            group.origin.carry_all(socket.statements());
+            tree.has("tls_context")
+        }
+        Socket::Tls => true,
+        // What is spoken over it is nothing that a pool does.
+        Socket::Header | Socket::Other => return None,
+    };
     let options = tree.get("typed_extension_protocol_options");
     let is_http2 = tree.has("http2_protocol_options") || options.has_within("http2_protocol_options");
     if is_tls {
-        group = over_tls(tree, group);
+        group = over_tls(tree, socket, group);
     } else if is_http2 {
         group.add_line("protocol \"h2c\"");
         group.origin.carry_all(tree.get("http2_protocol_options").statements());
@@ -50,9 +70,32 @@ pub fn cluster(tree: &Tree) -> Option<ServerGroup> {
     Some(group)
 }
 
-fn over_tls(tree: &Tree, group: ServerGroup) -> ServerGroup {
+/// What a transport socket does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Socket {
+    Plain,
+    Tls,
+    /// The header of the PROXY protocol, and another socket behind it.
+    Header,
+    Other,
+}
+
+impl Socket {
+    pub fn of(tree: &Tree) -> Socket {
+        let texts = [tree.get("name").text(), tree.at(&["typed_config", "@type"]).text()];
+        let text = texts.map(Option::unwrap_or_default).join(" ").to_ascii_lowercase().replace('_', "");
+        match text.trim() {
+            _ if !tree.has("name") && tree.get("typed_config").is_nothing() => Socket::Plain,
+            text if text.contains("proxyprotocol") => Socket::Header,
+            text if text.contains("rawbuffer") => Socket::Plain,
+            text if text.contains("tls") && !text.contains("starttls") => Socket::Tls,
+            _ => Socket::Other,
+        }
+    }
+}
+
+fn over_tls(tree: &Tree, socket: &Tree, group: ServerGroup) -> ServerGroup {
     let mut group = group.over_tls();
-    let socket = tree.get("transport_socket");
     let context = if socket.is_nothing() { tree.get("tls_context") } else { socket.get("typed_config") };
     let sni = context.get("sni");
     if let Some(name) = sni.text().filter(|name| is_plain(name)) {

@@ -44,6 +44,10 @@ const WORDS: WordTable = WordTable {
         "source_ports",
         "require_client_certificate",
         "rate_limits",
+        "lua",
+        "wasm",
+        "ext_proc",
+        "golang",
         "typed_per_filter_config",
         "require_tls",
         "matcher",
@@ -141,10 +145,6 @@ const WORDS: WordTable = WordTable {
         "auto_host_rewrite",
         "request_mirror_policies",
         "cluster_header",
-        "lua",
-        "wasm",
-        "ext_proc",
-        "golang",
         "rds",
         "dynamic_resources",
         "hosts",
@@ -172,6 +172,11 @@ pub fn statements(trees: &[Tree]) -> Vec<FileStatement> {
 fn statement(at: usize, path: &[&str], value: &Tree) -> FileStatement {
     let is = |name: &str| path.last().is_some_and(|last| joined_alike(last) == joined_alike(name));
     let own = |kind: Kind| FileStatement { at, name: path.last().copied().unwrap_or_default().to_owned(), kind };
+    // A filter that is not told is one, whatever else is said of it.
+    let filter = path.iter().rev().find(|key| FILTERS.contains(key)).filter(|_| is("name") || is("@type"));
+    if let Some(filter) = filter {
+        return WORDS.statement(at, &[filter]);
+    }
     let is_refusal = value.number().is_some_and(|status| (400..=599).contains(&status));
     match value.text() {
         Some(_) if is("status") && is_refusal => {

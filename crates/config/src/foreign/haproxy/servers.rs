@@ -95,10 +95,8 @@ pub fn group(section: &Section, port: Option<u16>) -> ServerGroup {
             continue;
         }
         let weight = options.value("weight").and_then(|weight| weight.parse().ok()).filter(|weight| *weight > 1);
-        let address = match options.is_over_tls() && !address.starts_with("unix:") {
-            true => format!("https://{address}"),
-            false => address,
-        };
+        let is_tls = options.is_over_tls() && !address.starts_with("unix:");
+        let address = if is_tls { format!("https://{address}") } else { address };
         let bound = options.value("maxconn").filter(|count| count.parse::<u32>().is_ok_and(|count| count > 0));
         let properties = bound.map(|count| format!("max-requests={count}")).into_iter().collect();
         group.servers.push(GroupedServer { address, weight, is_backup: options.has("backup"), properties });
@@ -200,7 +198,7 @@ fn checked(section: &Section, all: &[(&super::Line, ServerOptions<'_>)], group: 
         Some(_) => return,
     };
     group.add_line(line);
-    httpchk.iter().for_each(|line| group.origin.carry(line.start()));
+    group.origin.carry_all(httpchk.map(super::Line::start));
     for (_, options) in all {
         options.all.iter().filter(|(option, _)| **option == "check").for_each(|(_, (_, at))| group.origin.carry(*at));
     }

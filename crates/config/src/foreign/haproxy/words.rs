@@ -275,6 +275,7 @@ fn kind(line: &Line) -> Kind {
             let field = line.word(2).to_ascii_lowercase();
             if field.starts_with("x-forwarded-") { SameByDefault } else { Needed(Weight::Setting) }
         }
+        ("http-request" | "redirect", _) if sends_to_login(line) => Needed(Weight::Protection),
         ("http-request", "return")
             if line.words.windows(2).any(|pair| pair[0] == "status" && pair[1].starts_with(['4', '5'])) =>
         {
@@ -297,6 +298,15 @@ fn kind(line: &Line) -> Kind {
         _ if is_in(SAME) => SameByDefault,
         _ => Needed(Weight::Setting),
     }
+}
+
+/// Whether who has not logged in is sent elsewhere.
+fn sends_to_login(line: &Line) -> bool {
+    let is_redirect = line.word(0) == "redirect" || line.word(1) == "redirect";
+    let condition = line.words.iter().skip_while(|word| !matches!(word.as_str(), "if" | "unless"));
+    let is_of_login =
+        |word: &String| ["auth", "login", "cook", "token", "session", "user"].iter().any(|part| word.contains(part));
+    is_redirect && condition.skip(1).any(is_of_login)
 }
 
 fn bind_option(option: &str, value: &str) -> Kind {

@@ -37,7 +37,7 @@ impl NginxReader {
     fn script(&self, server: &str, levels: &[&[Statement]]) -> Option<OutlinedRoute> {
         let (server, mut origin) = self.script_server(server)?;
         let root = nearest(levels, &["root"]).first().copied().filter(|root| is_folder(root.argument()));
-        root.iter().for_each(|root| origin.carry(root.start()));
+        origin.carry_all(root.map(Statement::start));
         let root = root.map(|root| root.argument().to_owned());
         let answer = OutlinedAnswer::Scripts { server, root, fallback: None, is_static: false };
         Some(OutlinedRoute { origin, ..OutlinedRoute::of(Vec::new(), answer) })
@@ -107,7 +107,7 @@ fn files(inside: &[Statement], server: &[Statement], path: &str) -> Option<Outli
     let fallback = last.filter(|last| last.starts_with('/') && !last.contains(['$', '='])).cloned();
     let listing = named(inside, "autoindex").find(|listing| listing.argument() == "on");
     let mut origin = Origin::default();
-    listing.iter().for_each(|listing| origin.carry(listing.start()));
+    origin.carry_all(listing.map(Statement::start));
     if let Some(tries) = tries {
         let ends = fallback.is_some() || last.is_some_and(|last| last == "=404" || last.starts_with('@'));
         let is_usual = |word: &String| matches!(word.as_str(), "$uri" | "$uri/" | "$uri/index.html") || Some(word) == last;

@@ -31,7 +31,7 @@ impl NginxReader {
         // Behind another proxy, the address of a connection is that one's.
         if let Some(lines) = access(&rules).filter(|_| !levels.iter().any(|level| is_behind_another(level))) {
             guards.steps.extend(lines);
-            rules.iter().for_each(|rule| guards.origin.carry(rule.start()));
+            guards.origin.carry_all(rules.iter().map(|rule| rule.start()));
         }
         for limit in nearest(levels, &["limit_req"]) {
             if let Some(line) =

@@ -59,7 +59,7 @@ impl NginxReader {
             for at in doors.iter().flat_map(|(_, places)| places) {
                 origin.within.remove(at);
             }
-            places.iter().for_each(|at| origin.carry(*at));
+            origin.carry_all(places.iter().copied());
             let address = tcp_address(door.ip, door.port);
             let tcp = OutlinedTcp { address, by_name: by_name.clone(), otherwise: otherwise.clone(), origin };
             self.outline.services.push(Service::Tcp(tcp));
@@ -83,9 +83,10 @@ impl NginxReader {
                 ("default", group) => otherwise = group,
                 (name, Some(group)) if !name.starts_with('~') && !name.is_empty() => {
                     let domain = name.trim_start_matches('.');
-                    let names = match name.starts_with('.') {
-                        true => vec![domain.to_owned(), format!("*.{domain}")],
-                        false => vec![domain.to_owned()],
+                    let names = if name.starts_with('.') {
+                        vec![domain.to_owned(), format!("*.{domain}")]
+                    } else {
+                        vec![domain.to_owned()]
                     };
                     if names.iter().any(|name| name.starts_with("*.")) {
                         origin.differ(map.start, "a name with `*` is one more label here, and any number of them there");

@@ -169,7 +169,9 @@ const ANSWERS: &[&str] = &[
 
 pub fn statements(all: &[Statement]) -> Vec<FileStatement> {
     let mut found = Vec::new();
-    all.iter().for_each(|statement| add(statement, "", &mut found));
+    for statement in all {
+        add(statement, "", &mut found);
+    }
     found
 }
 
@@ -180,9 +182,10 @@ pub fn places<'s>(all: impl IntoIterator<Item = &'s Statement>) -> BTreeSet<usiz
     found.into_iter().map(|statement| statement.at).collect()
 }
 
-/// Whether a statement in it keeps somebody out.
-pub fn protects(block: &Statement) -> bool {
-    statements(std::slice::from_ref(block)).iter().any(|statement| statement.kind == Kind::Needed(Weight::Protection))
+/// Whether it says what is answered, or to whom.
+pub fn answers_or_protects(statement: &Statement) -> bool {
+    let is_weighty = |kind: Kind| matches!(kind, Kind::Needed(Weight::Protection | Weight::Answer));
+    statements(std::slice::from_ref(statement)).iter().any(|statement| is_weighty(statement.kind))
 }
 
 fn add(statement: &Statement, parent: &str, found: &mut Vec<FileStatement>) {
@@ -269,9 +272,15 @@ fn weight(name: &str) -> Weight {
     of.iter().find(|(words, _)| words.contains(&name)).map_or(Weight::Setting, |(_, weight)| *weight)
 }
 
-/// Whether a condition shuts somebody out.
+/// Whether a condition shuts somebody out, be it by sending him elsewhere.
 fn refuses(condition: &Statement) -> bool {
-    let is_refusal = |status: &str| matches!(status.parse::<u16>(), Ok(400..=599));
+    const OF_ADDRESS: [&str; 6] = ["$scheme", "$https", "$host", "$http_host", "$server_port", "$http_x_forwarded_proto"];
+    let is_of_address = OF_ADDRESS.iter().any(|variable| condition.argument().trim_start_matches('(').starts_with(variable));
+    let is_refusal = |status: &str| match status.parse::<u16>() {
+        Ok(400..=599) => true,
+        Ok(300..=399) => !is_of_address,
+        Ok(_) | Err(_) => false,
+    };
     named(condition.inside(), "return").any(|answer| is_refusal(answer.argument()))
         || ["deny", "auth_basic", "limit_req", "internal"].iter().any(|word| has_within(condition.inside(), word))
 }

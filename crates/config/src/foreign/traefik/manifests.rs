@@ -55,7 +55,7 @@ pub fn of_manifests(trees: &[Tree]) -> Outline {
         let is_tls = has_key(spec, "tls") || points.texts().iter().any(|name| matches!(name.as_str(), "websecure" | "https"));
         let door = if is_tls || points.is_nothing() { Door::HTTPS } else { Door::HTTP };
         for (hosts, mut site) in by_host {
-            ["entryPoints", "tls"].iter().for_each(|key| site.origin.within.extend(spec.get(key).statements()));
+            site.origin.within.extend(["entryPoints", "tls"].into_iter().flat_map(|key| spec.get(key).statements()));
             site.origin.carry_all(points.statements().into_iter().filter(|_| is_known));
             if let Some(found) = whereabouts(&hosts, door) {
                 outline.services.push(Service::Site(OutlinedSite { addresses: found.addresses, ..site }));
@@ -94,7 +94,8 @@ fn servers(route: &Tree, namespace: Option<&str>) -> Option<ServerGroup> {
     for service in route.get("services").items() {
         let Some(address) = address_of(service, namespace) else { continue };
         group.servers.push(GroupedServer::at(address));
-        ["name", "port", "namespace", "scheme"].iter().for_each(|key| group.origin.carry_all(service.get(key).statements()));
+        let said = ["name", "port", "namespace", "scheme"];
+        group.origin.carry_all(said.into_iter().flat_map(|key| service.get(key).statements()));
     }
     (!group.is_empty()).then_some(group)
 }

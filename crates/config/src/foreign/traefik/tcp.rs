@@ -25,7 +25,7 @@ pub fn tcp(tree: &Tree, outline: &mut Outline) {
             outline.without.get_or_insert(TLS_OF_TCP);
             continue;
         }
-        ["rule", "service"].iter().for_each(|key| origin.carry_all(router.get(key).statements()));
+        origin.carry_all(["rule", "service"].into_iter().flat_map(|key| router.get(key).statements()));
         origin.carry_all(router.at(&["tls", "passthrough"]).statements());
         let of_server = first.address.rsplit(':').next().and_then(|port| port.parse().ok());
         let doors = doors(tree, router, of_server, &mut origin);

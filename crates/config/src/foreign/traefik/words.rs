@@ -118,6 +118,9 @@ fn statement(at: usize, path: &[&str], value: &Tree) -> FileStatement {
     if is("options") && path.contains(&"tls") {
         return own("tls … options", Kind::Needed(Weight::Protection));
     }
+    if path.iter().any(|key| matches!(joined_alike(key).as_str(), "redirections" | "redirectscheme")) {
+        return own("redirections", Kind::SameByDefault);
+    }
     match value.text() {
         Some("true") if is("passHostHeader") => own("passHostHeader", Kind::SameByDefault),
         Some("VersionTLS12") if is("minVersion") => own("minVersion", Kind::SameByDefault),
