@@ -10,13 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct FileStatement {
     /// Where it begins in the file.
     pub at: usize,
-    /// Its own word, and never what may be a secret behind it.
+    /// The word that it begins with, and never what may be a secret behind it.
     pub name: String,
-    pub kind: Kind,
+    pub kind: StatementKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum StatementKind {
     /// Done here without a word, or nothing that clients and servers notice.
     SameByDefault,
     /// Has to be said here as well.
@@ -43,11 +43,11 @@ pub enum Weight {
 /// Which statements of the file a part of the outline is made of, each by the place where it begins.
 #[derive(Debug, Clone, Default)]
 pub struct Origin {
-    /// Those that have a say in it.
+    /// All that have a say in it.
     pub within: BTreeSet<usize>,
-    /// Those that its lines say as well.
+    /// All that its lines say as well.
     pub carried: BTreeSet<usize>,
-    /// Those that its lines say otherwise, and what is different.
+    /// All that its lines say otherwise, and what is different.
     pub differs: BTreeMap<usize, String>,
 }
 
@@ -95,16 +95,16 @@ pub fn account<'o>(statement: &FileStatement, told: &'o Origin, is_elsewhere: &d
     }
     match statement.kind {
         _ if told.carried.contains(&statement.at) => Account::Carried,
-        Kind::SameByDefault => Account::SameByDefault,
-        Kind::Needed(_) if !told.within.contains(&statement.at) && is_elsewhere(statement.at) => Account::Elsewhere,
-        Kind::Needed(weight) => Account::NotCarried(weight),
+        StatementKind::SameByDefault => Account::SameByDefault,
+        StatementKind::Needed(_) if !told.within.contains(&statement.at) && is_elsewhere(statement.at) => Account::Elsewhere,
+        StatementKind::Needed(weight) => Account::NotCarried(weight),
     }
 }
 
 /// What keeps clients out in that part of a file, and that nothing in it has carried.
 pub fn protections_left<'o>(statements: &'o [FileStatement], origin: &Origin) -> Vec<&'o FileStatement> {
     let is_left = |statement: &&FileStatement| {
-        statement.kind == Kind::Needed(Weight::Protection)
+        statement.kind == StatementKind::Needed(Weight::Protection)
             && origin.within.contains(&statement.at)
             && !origin.carried.contains(&statement.at)
             && !origin.differs.contains_key(&statement.at)
@@ -127,9 +127,9 @@ impl WordTable {
     /// The statement behind these names: that which is nearest says what it is about.
     pub fn statement(&self, at: usize, path: &[&str]) -> FileStatement {
         let is_in = |words: &[&str], key: &str| words.iter().any(|word| joined_alike(word) == joined_alike(key));
-        let named = |name: &str, kind: Kind| FileStatement { at, name: shown(name), kind };
+        let named = |name: &str, kind: StatementKind| FileStatement { at, name: shown(name), kind };
         if let Some(key) = path.iter().rev().find(|key| is_in(self.protections, key)) {
-            return named(key, Kind::Needed(Weight::Protection));
+            return named(key, StatementKind::Needed(Weight::Protection));
         }
         let of = [
             (self.tls, Weight::Tls),
@@ -142,13 +142,13 @@ impl WordTable {
         let own = path.iter().rev().find(is_file).copied().unwrap_or_default();
         for key in path.iter().rev() {
             if is_in(self.same, key) {
-                return named(own, Kind::SameByDefault);
+                return named(own, StatementKind::SameByDefault);
             }
             if let Some((_, weight)) = of.iter().find(|(words, _)| is_in(words, key)) {
-                return named(own, Kind::Needed(*weight));
+                return named(own, StatementKind::Needed(*weight));
             }
         }
-        named(own, Kind::Needed(Weight::Setting))
+        named(own, StatementKind::Needed(Weight::Setting))
     }
 }
 
@@ -223,9 +223,9 @@ pub fn written_lines(lines: &[usize]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Account, FileStatement, Kind, Origin, Weight, account, named, protections_left, remainder};
+    use super::{Account, FileStatement, Origin, StatementKind, Weight, account, named, protections_left, remainder};
 
-    fn statement(at: usize, name: &str, kind: Kind) -> FileStatement {
+    fn statement(at: usize, name: &str, kind: StatementKind) -> FileStatement {
         FileStatement { at, name: name.into(), kind }
     }
 
@@ -234,22 +234,22 @@ mod tests {
         let mut told = Origin { within: (0..6).collect(), ..Origin::default() };
         told.carry(0);
         told.differ(1, "less");
-        let seen = |at: usize, kind: Kind| account(&statement(at, "a", kind), &told, &|at| at == 8);
-        assert_eq!(seen(0, Kind::Needed(Weight::Tls)), Account::Carried);
-        assert_eq!(seen(1, Kind::Needed(Weight::Tls)), Account::Approximated("less"));
-        assert_eq!(seen(2, Kind::Needed(Weight::Tls)), Account::NotCarried(Weight::Tls));
-        assert_eq!(seen(3, Kind::SameByDefault), Account::SameByDefault);
-        assert_eq!(seen(7, Kind::Needed(Weight::Limit)), Account::NotCarried(Weight::Limit));
-        assert_eq!(seen(8, Kind::Needed(Weight::Limit)), Account::Elsewhere);
+        let seen = |at: usize, kind: StatementKind| account(&statement(at, "a", kind), &told, &|at| at == 8);
+        assert_eq!(seen(0, StatementKind::Needed(Weight::Tls)), Account::Carried);
+        assert_eq!(seen(1, StatementKind::Needed(Weight::Tls)), Account::Approximated("less"));
+        assert_eq!(seen(2, StatementKind::Needed(Weight::Tls)), Account::NotCarried(Weight::Tls));
+        assert_eq!(seen(3, StatementKind::SameByDefault), Account::SameByDefault);
+        assert_eq!(seen(7, StatementKind::Needed(Weight::Limit)), Account::NotCarried(Weight::Limit));
+        assert_eq!(seen(8, StatementKind::Needed(Weight::Limit)), Account::Elsewhere);
     }
 
     #[test]
     fn what_weighs_most_is_named_first() {
         let statements = [
-            statement(0, "timeout", Kind::Needed(Weight::Setting)),
-            statement(1, "deny", Kind::Needed(Weight::Protection)),
-            statement(2, "cert", Kind::Needed(Weight::Tls)),
-            statement(3, "deny", Kind::Needed(Weight::Protection)),
+            statement(0, "timeout", StatementKind::Needed(Weight::Setting)),
+            statement(1, "deny", StatementKind::Needed(Weight::Protection)),
+            statement(2, "cert", StatementKind::Needed(Weight::Tls)),
+            statement(3, "deny", StatementKind::Needed(Weight::Protection)),
         ];
         let told = Origin { within: (0..4).collect(), ..Origin::default() };
         let left = remainder(&statements, &told, &|_| false);

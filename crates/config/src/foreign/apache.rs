@@ -1,6 +1,6 @@
 //! What a file of Apache httpd asks for: its virtual hosts, by their names, with what they hand on or serve.
 
-use super::accounts::{FileStatement, Kind, Origin, Weight};
+use super::accounts::{FileStatement, Origin, StatementKind, Weight};
 use super::outline::{
     Door, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, ServerGroup, Service, Whereabouts, below, upstream, whereabouts,
 };
@@ -86,21 +86,28 @@ fn shown(word: &str) -> String {
     if name.chars().all(|c| c.is_ascii_alphanumeric()) { name.to_owned() } else { "…".to_owned() }
 }
 
-fn kind(word: &str, arguments: &[&str]) -> Kind {
+fn kind(word: &str, arguments: &[&str]) -> StatementKind {
     let is_open = matches!(arguments, ["all", "granted"] | ["from", "all"]) && word != "deny";
     match word {
-        _ if GUARDS.contains(&word) && !is_open => Kind::Needed(Weight::Protection),
-        _ if GUARDS.contains(&word) || SAME.contains(&word) || word.starts_with("<ifmodule") => Kind::SameByDefault,
-        _ if word.starts_with("ssl") => Kind::Needed(Weight::Tls),
-        "servername" | "serveralias" => Kind::Needed(Weight::Address),
-        "limitrequestbody" => Kind::Needed(Weight::Limit),
+        // Texts of scripts, and what files in the folders say of who may read them.
+        "sethandler" | "addhandler" | "scriptalias" | "wsgiscriptalias" | "<files" | "<filesmatch" => {
+            StatementKind::Needed(Weight::Protection)
+        }
+        "allowoverride" if arguments != ["None"] => StatementKind::Needed(Weight::Protection),
+        "allowoverride" => StatementKind::SameByDefault,
+        "rewriterule" if arguments.last().is_some_and(|flags| flags.contains('F')) => StatementKind::Needed(Weight::Protection),
+        _ if GUARDS.contains(&word) && !is_open => StatementKind::Needed(Weight::Protection),
+        _ if GUARDS.contains(&word) || SAME.contains(&word) || word.starts_with("<ifmodule") => StatementKind::SameByDefault,
+        _ if word.starts_with("ssl") => StatementKind::Needed(Weight::Tls),
+        "servername" | "serveralias" => StatementKind::Needed(Weight::Address),
+        "limitrequestbody" => StatementKind::Needed(Weight::Limit),
         _ if ["proxypass", "rewrite", "documentroot", "redirect", "alias", "<location", "<directory", "include"]
             .iter()
             .any(|start| word.starts_with(start)) =>
         {
-            Kind::Needed(Weight::Answer)
+            StatementKind::Needed(Weight::Answer)
         }
-        _ => Kind::Needed(Weight::Setting),
+        _ => StatementKind::Needed(Weight::Setting),
     }
 }
 

@@ -98,10 +98,10 @@ fn rank(service: &Service) -> u8 {
 }
 
 /// `Err`: what protects it, and would not be there.
-type Told<'o> = Result<Option<Beginning>, Vec<&'o FileStatement>>;
+type ServiceBeginning<'o> = Result<Option<Beginning>, Vec<&'o FileStatement>>;
 
 /// Whether a site or port would stand open, without its lines.
-fn kept_back<'o>(service: &Service, statements: &'o [FileStatement]) -> Told<'o> {
+fn kept_back<'o>(service: &Service, statements: &'o [FileStatement]) -> ServiceBeginning<'o> {
     match service {
         Service::Tcp(tcp) => {
             let left = protections_left(statements, &tcp.whole_origin());
@@ -111,7 +111,7 @@ fn kept_back<'o>(service: &Service, statements: &'o [FileStatement]) -> Told<'o>
     }
 }
 
-fn of_service<'o>(service: &Service, statements: &'o [FileStatement], accepts: &dyn Fn(&str) -> bool) -> Told<'o> {
+fn of_service<'o>(service: &Service, statements: &'o [FileStatement], accepts: &dyn Fn(&str) -> bool) -> ServiceBeginning<'o> {
     let is_right = |beginning: &Beginning| accepts(&beginning.lines.join("\n"));
     let site = match service {
         Service::Tcp(tcp) => {

@@ -7,7 +7,7 @@ mod words;
 use super::accounts::Origin;
 use super::braces::{self, Statement, named};
 use super::outline::{BytePrefix, Door, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, Service, TLS_NEWEST, is_plain};
-use answers::{CaddyMatch, take_off};
+use answers::{ANSWERS, CaddyMatch, take_off};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use tidegate_model::SiteAddress;
@@ -25,7 +25,8 @@ pub fn outline(text: &str) -> Outline {
     let snippets: Vec<&Statement> = statements.iter().filter(|statement| statement.name().starts_with('(')).collect();
     let options = statements.first().filter(|first| first.words.is_empty()).map(Statement::inside).unwrap_or_default();
     named(options, "layer4").flat_map(Statement::inside).for_each(|server| pools::layer4(server, &mut outline));
-    let file = CaddyFile { snippets: &snippets, is_behind_another: braces::has_within(options, "trusted_proxies") };
+    let is_behind_another = ["trusted_proxies", "proxy_protocol"].iter().any(|word| braces::has_within(options, word));
+    let file = CaddyFile { snippets: &snippets, is_behind_another };
     if has_blocks {
         for statement in statements.iter().filter(|statement| statement.block.is_some() && is_address_line(statement)) {
             file.site(&statement.words, statement.inside(), &mut outline);
@@ -63,8 +64,8 @@ fn is_address_line(statement: &Statement) -> bool {
         })
 }
 
-/// Where a site is by one of its addresses, and its name. Without a name, what Caddy listens on is plain HTTP but on its
-/// port for HTTPS.
+/// Where a site is by one of its addresses, and its name. Without a name, what Caddy listens on is plain HTTP but on
+/// its port for HTTPS.
 fn door(written: &str) -> Option<(Door, Option<String>)> {
     let (scheme, rest) = match written.split_once("://") {
         Some((scheme, rest)) => (Some(scheme), rest),
@@ -286,10 +287,12 @@ impl CaddySite<'_> {
         // Directives with a path of their own, then what is left for all.
         for statement in inside {
             let matched = self.matched(statement.argument());
-            if !matches!(matched, CaddyMatch::All)
-                && let Some(route) = self.of_directive(statement, inside, &statement.arguments()[1..])
-            {
-                self.put(matched, route, statement.start());
+            if matches!(matched, CaddyMatch::All) || !ANSWERS.contains(&statement.name()) {
+                continue;
+            }
+            match self.of_directive(statement, inside, &statement.arguments()[1..]) {
+                Some(route) => self.put(matched, route, statement.start()),
+                None => self.shut(matched, statement),
             }
         }
         if let Some(route) = self.answer(inside) {

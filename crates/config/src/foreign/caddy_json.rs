@@ -1,6 +1,6 @@
 //! What a configuration of Caddy as JSON asks for.
 
-use super::accounts::{FileStatement, Kind, Origin, Weight, WordTable};
+use super::accounts::{FileStatement, Origin, StatementKind, Weight, WordTable};
 use super::outline::{
     BytePrefix, Door, GroupedServer, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, OutlinedTcp, ServerGroup, Service,
     Whereabouts, below, placed, tcp_address, upstream,
@@ -129,7 +129,7 @@ fn statements(tree: &Tree) -> Vec<FileStatement> {
         let is_refusal =
             path.last() == Some(&"status_code") && value.number().is_some_and(|status| (400..=599).contains(&status));
         found.push(if is_refusal {
-            FileStatement { at, name: "static_response".into(), kind: Kind::Needed(Weight::Protection) }
+            FileStatement { at, name: "static_response".into(), kind: StatementKind::Needed(Weight::Protection) }
         } else {
             WORDS.statement(at, path)
         });
@@ -214,6 +214,11 @@ impl CaddyJsonSite {
                     let mut origin = origin.clone();
                     origin.carry_all(carried);
                     self.put(hosts, paths, answer, origin);
+                    break;
+                } else if matches!(handler.get("handler").text(), Some("reverse_proxy" | "file_server" | "static_response")) {
+                    // What is answered there is not told, and must not be by what comes behind it.
+                    self.leave_out(route, hosts);
+                    break;
                 }
             }
         }

@@ -40,12 +40,12 @@ const HTTP_WORDS: [&str; 12] = [
 
 /// Words of a line, and where each begins in the file.
 #[derive(Debug, Clone, Default)]
-struct Line {
+struct HaProxyLine {
     words: Vec<String>,
     starts: Vec<usize>,
 }
 
-impl Line {
+impl HaProxyLine {
     fn word(&self, index: usize) -> &str {
         self.words.get(index).map_or("", String::as_str)
     }
@@ -72,12 +72,12 @@ impl Line {
 struct Section {
     kind: String,
     name: String,
-    lines: Vec<Line>,
+    lines: Vec<HaProxyLine>,
     is_tcp: Option<bool>,
 }
 
 impl Section {
-    fn lines_of<'s>(&'s self, name: &'static str) -> impl Iterator<Item = &'s Line> {
+    fn lines_of<'s>(&'s self, name: &'static str) -> impl Iterator<Item = &'s HaProxyLine> {
         self.lines.iter().filter(move |line| line.word(0) == name)
     }
 
@@ -131,7 +131,7 @@ fn sections(text: &str) -> Vec<Section> {
             // A mode of `defaults` holds for the sections behind it.
             let is_tcp = if first == "defaults" { None } else { of_defaults };
             let has_address = line.words.len() > 2 && (first == "listen" || first == "frontend");
-            let bind = Line {
+            let bind = HaProxyLine {
                 words: vec!["bind".into(), line.word(2).to_owned()],
                 starts: line.starts.iter().skip(1).copied().collect(),
             };
@@ -152,8 +152,8 @@ fn sections(text: &str) -> Vec<Section> {
 }
 
 /// Words of a line, without a comment and quotes.
-fn line(text: &str, start: usize) -> Line {
-    let mut line = Line::default();
+fn line(text: &str, start: usize) -> HaProxyLine {
+    let mut line = HaProxyLine::default();
     let mut word = String::new();
     let mut begun: Option<usize> = None;
     let mut quote = None;
@@ -300,7 +300,7 @@ impl HaProxyReader<'_> {
             outline.done_without.extend(section.places());
             return;
         }
-        let uses: Vec<(&Line, Vec<Term>, BTreeSet<usize>)> = section
+        let uses: Vec<(&HaProxyLine, Vec<Term>, BTreeSet<usize>)> = section
             .lines_of("use_backend")
             .map(|rule| {
                 let other = || (vec![Term { is_negated: false, criterion: Criterion::Other }], BTreeSet::new());
@@ -356,7 +356,7 @@ impl HaProxyReader<'_> {
     /// told: what stands behind one that is not is for other requests than here.
     fn answers(
         &self,
-        uses: &[(&Line, Vec<Term>, BTreeSet<usize>)],
+        uses: &[(&HaProxyLine, Vec<Term>, BTreeSet<usize>)],
         host: Option<&Vec<String>>,
         port: Option<u16>,
         site: &mut OutlinedSite,
@@ -389,7 +389,11 @@ impl HaProxyReader<'_> {
 }
 
 /// Statements of the section, without rules that are about other hosts alone.
-fn places_for(section: &Section, uses: &[(&Line, Vec<Term>, BTreeSet<usize>)], host: Option<&Vec<String>>) -> BTreeSet<usize> {
+fn places_for(
+    section: &Section,
+    uses: &[(&HaProxyLine, Vec<Term>, BTreeSet<usize>)],
+    host: Option<&Vec<String>>,
+) -> BTreeSet<usize> {
     let mut places = section.places();
     for (rule, terms, _) in uses {
         if host_of(terms).is_some_and(|names| Some(names) != host) {
@@ -431,7 +435,7 @@ fn told(terms: &[Term]) -> Option<ToldTerms> {
 
 /// All that it listens on with TLS speaks the newest version alone.
 fn newest_tls(section: &Section, site: &mut OutlinedSite) {
-    let of_bind = |line: &&Line| line.options(2).any(|(option, _, _)| option == "ssl");
+    let of_bind = |line: &&HaProxyLine| line.options(2).any(|(option, _, _)| option == "ssl");
     let versions: Vec<usize> = section
         .lines_of("bind")
         .filter(of_bind)
@@ -519,7 +523,7 @@ fn rules(section: &Section) -> Rules {
 }
 
 /// `redirect scheme https if !{ ssl_fc }`
-fn to_https(section: &Section) -> Option<&Line> {
+fn to_https(section: &Section) -> Option<&HaProxyLine> {
     section.lines.iter().find(|line| {
         let is_redirect = line.word(0) == "redirect" || (line.word(0) == "http-request" && line.word(1) == "redirect");
         let is_scheme = line.words.windows(2).any(|pair| pair[0] == "scheme" && pair[1] == "https");
@@ -533,7 +537,7 @@ fn to_https(section: &Section) -> Option<&Line> {
 }
 
 /// The doors of a `bind`, with the place of the line.
-fn doors(bind: &Line) -> Vec<(Door, usize)> {
+fn doors(bind: &HaProxyLine) -> Vec<(Door, usize)> {
     let is_tls = bind.options(2).any(|(option, _, _)| option == "ssl");
     let addresses = bind.word(1).split(',');
     addresses

@@ -1,7 +1,7 @@
 //! What manifests of Kubernetes ask for: the rules of an Ingress, the routes of the Gateway API. Services are reached
 //! by their names.
 
-use super::accounts::{FileStatement, Kind, Origin, Weight, WordTable};
+use super::accounts::{FileStatement, Origin, StatementKind, Weight, WordTable};
 use super::outline::{
     Door, GroupedServer, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, OutlinedTcp, ServerGroup, Service, tcp_address,
     whereabouts,
@@ -64,8 +64,8 @@ fn statements(trees: &[Tree]) -> Vec<FileStatement> {
                 ["auth", "whitelist", "allowlist", "limit", "denylist", "middlewares", "server-snippet", "configuration-snippet"];
             let is_annotation = path.contains(&"annotations");
             found.push(match (is_annotation, guards.iter().any(|word| key.contains(word))) {
-                (true, true) => FileStatement { at, name: key.to_owned(), kind: Kind::Needed(Weight::Protection) },
-                (true, false) => FileStatement { at, name: "annotations".into(), kind: Kind::Needed(Weight::Setting) },
+                (true, true) => FileStatement { at, name: key.to_owned(), kind: StatementKind::Needed(Weight::Protection) },
+                (true, false) => FileStatement { at, name: "annotations".into(), kind: StatementKind::Needed(Weight::Setting) },
                 (false, _) => statement,
             });
         });

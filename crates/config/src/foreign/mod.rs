@@ -1,9 +1,9 @@
 //! Files and lines of other proxies that were given to us: which proxy's they are, what they begin with here, and where
 //! to read on. A file is only looked at when it was refused, so that what is right costs nothing. Single words of
 //! others are in `directives`. What tells whose a file is stands in `signs`; its shape is read by `braces`, `yaml` and
-//! `toml`, given a meaning by a file for each proxy, kept in `outline`, and written as lines of ours by `beginning`. What
-//! becomes of each statement of a file is said by `accounts`: a line that is told never leaves out in silence what the
-//! file has, and none is told for what would stand open without what is left out.
+//! `toml`, given a meaning by a file for each proxy, kept in `outline`, and written as lines of ours by `beginning`.
+//! What becomes of each statement of a file is said by `accounts`: a line that is told never leaves out in silence what
+//! the file has, and none is told for what would stand open without what is left out.
 
 mod accounts;
 mod apache;

@@ -22,6 +22,7 @@ const BY_VARIABLE: &str = "where it hands requests on to is in variables";
 const OTHER_PROTOCOLS: &str = "mail, uWSGI, SCGI and memcached are not spoken";
 const NO_DOOR: &str = "it listens on a socket or on what variables say, and not on a port that is told";
 const TO_HTTPS: &str = "all that it has is the redirect to HTTPS, which a site does without a word";
+const NOT_TOLD: &str = "what answers there is not in these lines: it is refused with 403";
 const FEWER_NAMES: &str = "a name with `*` is one more label here, and names that are expressions are left out";
 
 pub fn outline(text: &str) -> Outline {
@@ -186,7 +187,8 @@ impl NginxReader {
             site.origin.carry(*at);
         }
         let scripts = named(inside, "location").find(|location| {
-            value(location.inside(), "fastcgi_pass").is_some() && location.arguments().iter().any(|word| word.contains("php"))
+            value(location.inside(), "fastcgi_pass").is_some()
+                && location.arguments().last().is_some_and(|path| is_of_scripts(path))
         });
         let mut all = self.answer(&[inside, http], "/").map(|route| (route, of_server.clone()));
         let is_all = named(inside, "return").next().is_some() && all.is_some();
@@ -264,7 +266,7 @@ impl NginxReader {
                 // What is answered there is not told, and must not be by what answers all else.
                 let mut route = OutlinedRoute::of(vec![pattern_of_all(modifier, path)], OutlinedAnswer::status(403));
                 route.origin.carry_all(places);
-                route.origin.differ(location.start(), "what answers there is not in these lines: it is refused with 403");
+                route.origin.differ(location.start(), NOT_TOLD);
                 routes.push(PlacedRoute { order: Order::of(modifier, path), route, guards });
             }
             return;
@@ -272,17 +274,8 @@ impl NginxReader {
         route.origin.within.extend(places);
         route.origin.carry(location.start());
         if path == "/" && matches!(modifier, "" | "^~") {
-            let next = self.tried_before(inside, server, http, &route);
             route.origin.add(&guards.origin);
-            match next {
-                // Files first, and an application for all else.
-                Some(app) => {
-                    routes.push(PlacedRoute { order: Order::Last, route: route.tried(), guards: guards.clone() });
-                    *all = Some((app, guards));
-                }
-                None => *all = Some((route, guards)),
-            }
-            return;
+            return self.of_all([inside, server, http], (route, guards), routes, all);
         }
         match modifier {
             "=" | "~" | "~*" => route.patterns.push(pattern_of_all(modifier, path)),
@@ -295,6 +288,23 @@ impl NginxReader {
         let order = Order::of(modifier, path);
         route.origin.add(&guards.origin);
         routes.push(PlacedRoute { order, route, guards });
+    }
+
+    /// What answers all that no location takes: files, and where there are none an application.
+    fn of_all(
+        &mut self,
+        [inside, server, http]: [&[Statement]; 3],
+        (route, guards): (OutlinedRoute, Guards),
+        routes: &mut Vec<PlacedRoute>,
+        all: &mut Option<(OutlinedRoute, Guards)>,
+    ) {
+        match self.tried_before(inside, server, http, &route) {
+            Some(app) => {
+                routes.push(PlacedRoute { order: Order::Last, route: route.tried(), guards: guards.clone() });
+                *all = Some((app, guards));
+            }
+            None => *all = Some((route, guards)),
+        }
     }
 
     /// The application that answers where `try_files` finds nothing.
@@ -326,10 +336,22 @@ impl NginxReader {
         of_server: &Guards,
     ) {
         let pass = named(scripts.inside(), "fastcgi_pass").next();
-        let Some((server, mut origin)) = pass.and_then(|pass| self.script_server(pass.argument())) else { return };
+        // Their texts are nobody's to read where they do not run.
+        let shut = || {
+            let path = scripts.arguments().last().map(String::as_str).unwrap_or_default();
+            let modifier = scripts.arguments().first().filter(|_| scripts.arguments().len() > 1).map(String::as_str);
+            let modifier = modifier.unwrap_or_default();
+            let mut route = OutlinedRoute::of(vec![pattern_of_all(modifier, path)], OutlinedAnswer::status(403));
+            route.origin.carry_all(words::places([scripts]));
+            route.origin.differ(scripts.start(), NOT_TOLD);
+            PlacedRoute { order: Order::of(modifier, path), route, guards: Guards::default() }
+        };
+        let Some((server, mut origin)) = pass.and_then(|pass| self.script_server(pass.argument())) else {
+            return routes.push(shut());
+        };
         let root = nearest(&[scripts.inside(), inside], &["root"]).first().copied().filter(|root| is_folder(root.argument()));
         // Without their folder they cannot be found.
-        let Some(root) = root else { return };
+        let Some(root) = root else { return routes.push(shut()) };
         let tries = tried(inside);
         let fallback =
             tries.iter().rev().find(|path| path.contains(".php")).map(|path| path.split('?').next().unwrap_or(path).to_owned());
@@ -362,6 +384,12 @@ impl NginxReader {
         let guards = all.take().map_or_else(|| of_server.clone(), |(_, guards)| guards);
         *all = Some((route, guards));
     }
+}
+
+/// Whether an expression is about all scripts, wherever they lie.
+fn is_of_scripts(path: &str) -> bool {
+    let path = path.trim_start_matches(['^', '(']);
+    ["\\.php", "[^/]\\.php", ".+\\.php", ".+?\\.php", ".*\\.php"].iter().any(|start| path.starts_with(start))
 }
 
 /// Whether a location says nothing that makes it another than the server around it.

@@ -92,7 +92,7 @@ pub struct OutlinedSite {
 #[derive(Debug, Clone)]
 pub struct OutlinedRoute {
     pub patterns: Vec<String>,
-    /// Those of the patterns that are whole segments here, and there whatever begins so.
+    /// Patterns that are whole segments here, and there whatever begins so.
     pub byte_prefixes: Vec<BytePrefix>,
     /// What stands behind `match`.
     pub conditions: Vec<String>,
@@ -133,7 +133,7 @@ impl OutlinedRoute {
         self.patterns.push(pattern);
     }
 
-    /// The same where it is files, with the next route for what is none.
+    /// With the next route for what is no file, where it is files.
     pub fn tried(mut self) -> OutlinedRoute {
         if let OutlinedAnswer::Files { is_tried, .. } = &mut self.answer {
             *is_tried = true;

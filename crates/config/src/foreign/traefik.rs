@@ -54,7 +54,11 @@ fn of_tree(tree: &Tree, outline: &mut Outline) {
     let mut unknown: Vec<(&str, u64)> = Vec::new();
     for (name, router) in tree.at(&["http", "routers"]).entries() {
         let text = router.get("rule").text().unwrap_or_default();
-        let rule = traefik_rule::plain(&unescaped(text));
+        // Whose address it is may be said by another proxy.
+        let is_behind_another =
+            router.get("entryPoints").texts().iter().any(|name| tree.at(&["entryPoints", name]).has("proxyProtocol"));
+        let is_of_client = |rule: &traefik_rule::PlainRule| rule.conditions.iter().any(|one| one.contains("client="));
+        let rule = traefik_rule::plain(&unescaped(text)).filter(|rule| !(is_behind_another && is_of_client(rule)));
         let service = router.get("service").text().unwrap_or(name);
         let priority = router.get("priority");
         let order = priority.number().filter(|priority| *priority > 0).unwrap_or(text.len() as u64);
@@ -86,6 +90,7 @@ fn of_tree(tree: &Tree, outline: &mut Outline) {
                 found[at].site.steps.push(TLS_NEWEST.to_owned());
             }
         }
+        let middlewares = if is_behind_another { without_addresses(middlewares) } else { middlewares };
         found[at].add(rule, group, &middlewares, origin, (order, router.get("rule").start()));
     }
     for site in &mut found {
@@ -237,6 +242,13 @@ fn middlewares_of<'t>(tree: &'t Tree, kind: &str, router: &Tree, origin: &mut Or
         origin.carry_all(options.statements().into_iter().filter(|_| !own.is_nothing()));
     }
     found
+}
+
+/// Those that do not ask for the address of a connection, which is another proxy's.
+fn without_addresses<'t>(mut middlewares: Vec<(&'t Tree, usize)>) -> Vec<(&'t Tree, usize)> {
+    let asks = |middleware: &Tree| ["ipAllowList", "ipWhiteList", "rateLimit"].iter().any(|word| middleware.has(word));
+    middlewares.retain(|(middleware, _)| !asks(middleware));
+    middlewares
 }
 
 /// What handshakes of a router are to be like.

@@ -55,7 +55,7 @@ impl Tree {
         Tree { start: NOWHERE, node: Node::Map(entries) }
     }
 
-    /// The same, with the place of its key.
+    /// With the place of its key.
     pub fn standing_at(mut self, start: usize) -> Tree {
         self.start = start;
         self
@@ -209,7 +209,7 @@ impl Tree {
         }
     }
 
-    /// One more item, where it is a list; else it becomes one.
+    /// Adds an item, where it is a list; else it becomes one.
     pub fn push(&mut self, item: Tree) {
         match &mut self.node {
             Node::List(items) => items.push(item),
@@ -231,7 +231,7 @@ impl Tree {
         }
     }
 
-    /// Its entries, when it is a map.
+    /// Entries, when it is a map; else itself.
     pub fn into_entries(self) -> Result<Vec<(String, Tree)>, Tree> {
         match self.node {
             Node::Map(entries) => Ok(entries),

@@ -3,7 +3,7 @@
 use super::CaddySite;
 use super::pools::group;
 use crate::foreign::accounts::Origin;
-use crate::foreign::braces::{Statement, named, value};
+use crate::foreign::braces::{Statement, has_within, named, value};
 use crate::foreign::outline::{OutlinedAnswer, OutlinedRoute, below, is_plain, upstream};
 use crate::forms::parse_network;
 
@@ -24,6 +24,9 @@ pub enum CaddyMatch {
     /// Conditions that are not understood.
     Other,
 }
+
+/// Directives that end the search for an answer.
+pub const ANSWERS: [&str; 7] = ["abort", "error", "redir", "respond", "reverse_proxy", "php_fastcgi", "file_server"];
 
 impl CaddySite<'_> {
     pub(super) fn matched(&self, word: &str) -> CaddyMatch {
@@ -65,25 +68,28 @@ impl CaddySite<'_> {
         }
     }
 
-    /// What answers in a block for all that comes there.
+    /// What answers in a block for all that comes there: the first that does. What comes behind it is never asked, also
+    /// where that one is not told.
     pub(super) fn answer(&self, inside: &[Statement]) -> Option<OutlinedRoute> {
         const IN_ORDER: [&str; 9] =
             ["abort", "error", "redir", "respond", "handle", "route", "reverse_proxy", "php_fastcgi", "file_server"];
-        IN_ORDER.iter().flat_map(|name| named(inside, name)).find_map(|statement| {
-            if statement.name() == "error" || !matches!(self.matched(statement.argument()), CaddyMatch::All) {
-                return (statement.name() == "error")
-                    .then(|| self.of_directive(statement, inside, statement.arguments()))
-                    .flatten();
+        let is_all = |statement: &&Statement| matches!(self.matched(statement.argument()), CaddyMatch::All);
+        for statement in IN_ORDER.iter().flat_map(|name| named(inside, name)).filter(is_all) {
+            if !matches!(statement.name(), "handle" | "route") {
+                let arguments = statement.arguments();
+                let arguments = if statement.argument() == "*" { &arguments[1..] } else { arguments };
+                return self.of_directive(statement, inside, arguments);
             }
-            if matches!(statement.name(), "handle" | "route") {
-                let mut route = self.answer(statement.inside())?;
+            let route = self.answer(statement.inside());
+            if let Some(mut route) = route {
                 route.origin.carry(statement.start());
                 return Some(route);
             }
-            let arguments = statement.arguments();
-            let arguments = if statement.argument() == "*" { &arguments[1..] } else { arguments };
-            self.of_directive(statement, inside, arguments)
-        })
+            if ANSWERS.iter().any(|name| has_within(statement.inside(), name)) {
+                return None;
+            }
+        }
+        None
     }
 
     pub(super) fn of_directive(

@@ -1,8 +1,8 @@
 //! Every statement of a Caddyfile, and how much it is where no line of ours says it.
 
-use crate::foreign::accounts::{FileStatement, Kind, Weight};
+use crate::foreign::accounts::{FileStatement, StatementKind, Weight};
 use crate::foreign::braces::Statement;
-use Kind::{Needed, SameByDefault};
+use StatementKind::{Needed, SameByDefault};
 use std::collections::BTreeSet;
 
 /// What stands in blocks of these is theirs alone.
@@ -204,7 +204,7 @@ fn add(statement: &Statement, found: &mut Vec<FileStatement>) {
     }
 }
 
-fn kind(statement: &Statement) -> Kind {
+fn kind(statement: &Statement) -> StatementKind {
     let (name, argument) = (statement.name(), statement.argument());
     match name {
         "respond" if is_refusal(statement) => Needed(Weight::Protection),
@@ -234,7 +234,7 @@ fn kind(statement: &Statement) -> Kind {
     }
 }
 
-fn of_word(name: &str) -> Kind {
+fn of_word(name: &str) -> StatementKind {
     let of = [
         (PROTECTIONS, Weight::Protection),
         (TLS, Weight::Tls),
@@ -261,7 +261,7 @@ pub fn is_refusal(statement: &Statement) -> bool {
 }
 
 /// What a file or snippet that is not here is about, by its name.
-fn included(name: &str) -> Kind {
+fn included(name: &str) -> StatementKind {
     let name = name.to_ascii_lowercase();
     let guarding = [
         "auth", "allow", "deny", "block", "acl", "limit", "white", "black", "secur", "bot", "restrict", "private", "internal",

@@ -1,6 +1,6 @@
 //! Every statement of a configuration of Envoy, and how much it is where no line of ours says it.
 
-use crate::foreign::accounts::{FileStatement, Kind, Weight, WordTable};
+use crate::foreign::accounts::{FileStatement, StatementKind, Weight, WordTable};
 use crate::foreign::tree::Tree;
 use crate::language::joined_alike;
 
@@ -171,7 +171,7 @@ pub fn statements(trees: &[Tree]) -> Vec<FileStatement> {
 
 fn statement(at: usize, path: &[&str], value: &Tree) -> FileStatement {
     let is = |name: &str| path.last().is_some_and(|last| joined_alike(last) == joined_alike(name));
-    let own = |kind: Kind| FileStatement { at, name: path.last().copied().unwrap_or_default().to_owned(), kind };
+    let own = |kind: StatementKind| FileStatement { at, name: path.last().copied().unwrap_or_default().to_owned(), kind };
     // A filter that is not told is one, whatever else is said of it.
     let filter = path.iter().rev().find(|key| FILTERS.contains(key)).filter(|_| is("name") || is("@type"));
     if let Some(filter) = filter {
@@ -180,14 +180,14 @@ fn statement(at: usize, path: &[&str], value: &Tree) -> FileStatement {
     let is_refusal = value.number().is_some_and(|status| (400..=599).contains(&status));
     match value.text() {
         Some(_) if is("status") && is_refusal => {
-            FileStatement { at, name: "direct_response".into(), kind: Kind::Needed(Weight::Protection) }
+            FileStatement { at, name: "direct_response".into(), kind: StatementKind::Needed(Weight::Protection) }
         }
-        Some("TCP") if is("protocol") => own(Kind::SameByDefault),
-        Some("tls") if is("transport_protocol") => own(Kind::SameByDefault),
-        Some("ROUND_ROBIN" | "round_robin") if is("lb_policy") => own(Kind::SameByDefault),
-        Some("TLSv1_2" | "TLS_AUTO") if is("tls_minimum_protocol_version") => own(Kind::SameByDefault),
-        Some("NONE") if is("require_tls") => own(Kind::SameByDefault),
-        Some("false") if is("require_client_certificate") => own(Kind::SameByDefault),
+        Some("TCP") if is("protocol") => own(StatementKind::SameByDefault),
+        Some("tls") if is("transport_protocol") => own(StatementKind::SameByDefault),
+        Some("ROUND_ROBIN" | "round_robin") if is("lb_policy") => own(StatementKind::SameByDefault),
+        Some("TLSv1_2" | "TLS_AUTO") if is("tls_minimum_protocol_version") => own(StatementKind::SameByDefault),
+        Some("NONE") if is("require_tls") => own(StatementKind::SameByDefault),
+        Some("false") if is("require_client_certificate") => own(StatementKind::SameByDefault),
         _ => WORDS.statement(at, path),
     }
 }

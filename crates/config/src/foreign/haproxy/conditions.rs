@@ -33,12 +33,13 @@ pub fn terms(section: &Section, rule: &[String]) -> Option<(Vec<Term>, BTreeSet<
     let Some(start) = rule.iter().position(|word| matches!(word.as_str(), "if" | "unless")) else {
         return Some((Vec::new(), places));
     };
-    let mut terms = Vec::new();
-    let mut words = rule[start + 1..].iter().map(String::as_str).peekable();
+    let mut alternatives: Vec<Vec<Term>> = vec![Vec::new()];
+    let mut words = rule[start + 1..].iter().map(String::as_str);
     let mut is_negated = false;
     while let Some(word) = words.next() {
+        let terms = alternatives.last_mut()?;
         match word {
-            "||" | "or" => return None,
+            "||" | "or" => alternatives.push(Vec::new()),
             "!" => is_negated = !is_negated,
             "{" | "!{" => {
                 let inner: Vec<&str> = words.by_ref().take_while(|word| *word != "}").collect();
@@ -52,12 +53,29 @@ pub fn terms(section: &Section, rule: &[String]) -> Option<(Vec<Term>, BTreeSet<
             }
         }
     }
+    let mut terms = any_of(alternatives)?;
     if rule[start] == "unless" {
         let [term] = terms.as_mut_slice() else { return None };
         term.is_negated = !term.is_negated;
     }
     let is_known = !terms.is_empty() && terms.iter().all(|term| term.criterion != Criterion::Other);
     is_known.then_some((terms, places))
+}
+
+/// One of several, where each is about the same and none is turned round.
+fn any_of(alternatives: Vec<Vec<Term>>) -> Option<Vec<Term>> {
+    if alternatives.len() == 1 {
+        return alternatives.into_iter().next();
+    }
+    let mut criteria = Vec::new();
+    for terms in alternatives {
+        match <[Term; 1]>::try_from(terms) {
+            Ok([Term { is_negated: false, criterion }]) => criteria.push(criterion),
+            Ok(_) | Err(_) => return None,
+        }
+    }
+    let criterion = criteria.into_iter().reduce(either)?;
+    Some(vec![Term { is_negated: false, criterion }])
 }
 
 /// Lines of one name are alternatives.

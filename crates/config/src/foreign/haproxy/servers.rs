@@ -1,6 +1,6 @@
 //! The servers of a section of HAProxy, as a pool of ours. What only some of its servers have, no pool can say.
 
-use super::{Section, is_tcp, words};
+use super::{HaProxyLine, Section, is_tcp, words};
 use crate::foreign::outline::{GroupedServer, ServerGroup, is_plain, upstream_with_port};
 use std::collections::BTreeMap;
 
@@ -94,28 +94,7 @@ pub fn group(section: &Section, port: Option<u16>) -> ServerGroup {
             own.chain([line.start()]).for_each(|at| group.origin.differ(at, UNLIKE));
             continue;
         }
-        let weight = options.value("weight").and_then(|weight| weight.parse().ok()).filter(|weight| *weight > 1);
-        let is_tls = options.is_over_tls() && !address.starts_with("unix:");
-        let address = if is_tls { format!("https://{address}") } else { address };
-        let bound = options.value("maxconn").filter(|count| count.parse::<u32>().is_ok_and(|count| count > 0));
-        let properties = bound.map(|count| format!("max-requests={count}")).into_iter().collect();
-        group.servers.push(GroupedServer { address, weight, is_backup: options.has("backup"), properties });
-        group.origin.carry(line.start());
-        for (option, (_, at)) in &options.all {
-            let is_said = match *option {
-                "ssl" | "backup" | "weight" | "maxconn" => true,
-                "send-proxy" | "send-proxy-v2" => true,
-                "sni" | "verifyhost" => options.name().is_some(),
-                "proto" => options.protocol().is_some(),
-                "verify" => !options.is_unverified() || is_unverified,
-                _ => false,
-            };
-            if is_said {
-                group.origin.carry(*at);
-            } else if *option == "verify" {
-                group.origin.differ(*at, "it is verified here, as the other servers of its pool are");
-            }
-        }
+        add(line, options, address, is_unverified, &mut group);
     }
     if is_unverified && all.iter().any(|(_, options)| options.is_over_tls()) {
         group.add_line("tls verify=#false");
@@ -132,6 +111,32 @@ pub fn group(section: &Section, port: Option<u16>) -> ServerGroup {
     balanced(section, &mut group);
     checked(section, &all, &mut group);
     group
+}
+
+/// Adds a server that is like the others of its pool, with what is said of it.
+fn add(line: &HaProxyLine, options: &ServerOptions<'_>, address: String, is_unverified: bool, group: &mut ServerGroup) {
+    let weight = options.value("weight").and_then(|weight| weight.parse().ok()).filter(|weight| *weight > 1);
+    let is_tls = options.is_over_tls() && !address.starts_with("unix:");
+    let address = if is_tls { format!("https://{address}") } else { address };
+    let bound = options.value("maxconn").filter(|count| count.parse::<u32>().is_ok_and(|count| count > 0));
+    let properties = bound.map(|count| format!("max-requests={count}")).into_iter().collect();
+    group.servers.push(GroupedServer { address, weight, is_backup: options.has("backup"), properties });
+    group.origin.carry(line.start());
+    for (option, (_, at)) in &options.all {
+        let is_said = match *option {
+            "ssl" | "backup" | "weight" | "maxconn" => true,
+            "send-proxy" | "send-proxy-v2" => true,
+            "sni" | "verifyhost" => options.name().is_some(),
+            "proto" => options.protocol().is_some(),
+            "verify" => !options.is_unverified() || is_unverified,
+            _ => false,
+        };
+        if is_said {
+            group.origin.carry(*at);
+        } else if *option == "verify" {
+            group.origin.differ(*at, "it is verified here, as the other servers of its pool are");
+        }
+    }
 }
 
 fn templates(section: &Section, port: Option<u16>, group: &mut ServerGroup) {
@@ -169,7 +174,7 @@ fn balanced(section: &Section, group: &mut ServerGroup) {
 }
 
 /// Checks that all servers have alike.
-fn checked(section: &Section, all: &[(&super::Line, ServerOptions<'_>)], group: &mut ServerGroup) {
+fn checked(section: &Section, all: &[(&HaProxyLine, ServerOptions<'_>)], group: &mut ServerGroup) {
     let has_settings = |options: &ServerOptions<'_>| {
         ["port", "addr", "check-ssl", "check-sni", "check-send-proxy", "track", "agent-check", "send-proxy", "send-proxy-v2"]
             .iter()
@@ -198,7 +203,7 @@ fn checked(section: &Section, all: &[(&super::Line, ServerOptions<'_>)], group: 
         Some(_) => return,
     };
     group.add_line(line);
-    group.origin.carry_all(httpchk.map(super::Line::start));
+    group.origin.carry_all(httpchk.map(HaProxyLine::start));
     for (_, options) in all {
         options.all.iter().filter(|(option, _)| **option == "check").for_each(|(_, (_, at))| group.origin.carry(*at));
     }

@@ -1,8 +1,8 @@
 //! Every statement of a file of HAProxy, and how much it is where no line of ours says it.
 
-use super::{Line, Section};
-use crate::foreign::accounts::{FileStatement, Kind, Weight};
-use Kind::{Needed, SameByDefault};
+use super::{HaProxyLine, Section};
+use crate::foreign::accounts::{FileStatement, StatementKind, Weight};
+use StatementKind::{Needed, SameByDefault};
 
 /// Options of a `bind` and of a `server` that have a value behind them.
 const WITH_VALUE: &[&str] = &[
@@ -177,10 +177,10 @@ pub fn statements(sections: &[Section]) -> Vec<FileStatement> {
 }
 
 /// The statements of a line: itself, and the options behind an address.
-pub fn of_line(section: &str, line: &Line) -> Vec<FileStatement> {
+pub fn of_line(section: &str, line: &HaProxyLine) -> Vec<FileStatement> {
     let word = line.word(0);
-    let own = |name: String, kind: Kind| FileStatement { at: line.start(), name, kind };
-    let plain = |kind: Kind| vec![own(shown(&line.words[..1]), kind)];
+    let own = |name: String, kind: StatementKind| FileStatement { at: line.start(), name, kind };
+    let plain = |kind: StatementKind| vec![own(shown(&line.words[..1]), kind)];
     match section {
         "defaults" | "frontend" | "backend" | "listen" => {}
         "global" => return plain(global(line)),
@@ -218,7 +218,7 @@ fn shown(words: &[String]) -> String {
 }
 
 /// The words that say what a line does.
-fn name(line: &Line) -> String {
+fn name(line: &HaProxyLine) -> String {
     let count = match line.word(0) {
         "http-request"
         | "http-response"
@@ -237,7 +237,7 @@ fn name(line: &Line) -> String {
     shown(&words)
 }
 
-fn global(line: &Line) -> Kind {
+fn global(line: &HaProxyLine) -> StatementKind {
     match line.word(0) {
         "maxconn" => Needed(Weight::Limit),
         "lua-load" | "lua-load-per-thread" => Needed(Weight::Answer),
@@ -251,7 +251,7 @@ fn global(line: &Line) -> Kind {
     }
 }
 
-fn kind(line: &Line) -> Kind {
+fn kind(line: &HaProxyLine) -> StatementKind {
     let (first, second) = (line.word(0), line.word(1).split('(').next().unwrap_or_default());
     let both = format!("{first} {second}");
     let is_in = |words: &[&str]| words.contains(&first) || words.contains(&both.as_str());
@@ -301,7 +301,7 @@ fn kind(line: &Line) -> Kind {
 }
 
 /// Whether who has not logged in is sent elsewhere.
-fn sends_to_login(line: &Line) -> bool {
+fn sends_to_login(line: &HaProxyLine) -> bool {
     let is_redirect = line.word(0) == "redirect" || line.word(1) == "redirect";
     let condition = line.words.iter().skip_while(|word| !matches!(word.as_str(), "if" | "unless"));
     let is_of_login =
@@ -309,7 +309,7 @@ fn sends_to_login(line: &Line) -> bool {
     is_redirect && condition.skip(1).any(is_of_login)
 }
 
-fn bind_option(option: &str, value: &str) -> Kind {
+fn bind_option(option: &str, value: &str) -> StatementKind {
     match option {
         "ssl"
         | "alpn"
@@ -349,7 +349,7 @@ fn bind_option(option: &str, value: &str) -> Kind {
     }
 }
 
-fn server_option(option: &str, value: &str) -> Kind {
+fn server_option(option: &str, value: &str) -> StatementKind {
     match option {
         "id" | "name" | "init-addr" | "resolvers" | "resolve-prefer" | "resolve-net" | "resolve-opts" | "enabled"
         | "no-check" | "check-ssl" | "log-proto" | "non-stick" | "tfo" | "pool-max-conn" | "pool-purge-delay"

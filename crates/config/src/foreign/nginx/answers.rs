@@ -18,12 +18,13 @@ impl NginxReader {
                 "proxy_pass" | "grpc_pass" => self.handed_on(statement, levels, path),
                 "fastcgi_pass" => self.script(statement.argument(), levels),
                 "return" => returned(statement.arguments()).map(|answer| OutlinedRoute::of(Vec::new(), answer)),
-                _ => None,
+                // What is not spoken here is not answered with the files beside it.
+                name if name.ends_with("_pass") || name.starts_with("content_by_lua") => None,
+                _ => continue,
             };
-            if let Some(mut route) = answer {
-                route.origin.carry(statement.start());
-                return Some(route);
-            }
+            let mut route = answer?;
+            route.origin.carry(statement.start());
+            return Some(route);
         }
         let is_shut = named(inside, "deny").any(|deny| deny.argument() == "all") && named(inside, "allow").next().is_none();
         if is_shut {

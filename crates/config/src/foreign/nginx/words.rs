@@ -1,6 +1,6 @@
 //! Every statement of a file of nginx, and how much it is where no line of ours says it.
 
-use crate::foreign::accounts::{FileStatement, Kind, Weight};
+use crate::foreign::accounts::{FileStatement, StatementKind, Weight};
 use crate::foreign::braces::{Statement, has_within, named};
 use std::collections::BTreeSet;
 
@@ -184,7 +184,7 @@ pub fn places<'s>(all: impl IntoIterator<Item = &'s Statement>) -> BTreeSet<usiz
 
 /// Whether it says what is answered, or to whom.
 pub fn answers_or_protects(statement: &Statement) -> bool {
-    let is_weighty = |kind: Kind| matches!(kind, Kind::Needed(Weight::Protection | Weight::Answer));
+    let is_weighty = |kind: StatementKind| matches!(kind, StatementKind::Needed(Weight::Protection | Weight::Answer));
     statements(std::slice::from_ref(statement)).iter().any(|statement| is_weighty(statement.kind))
 }
 
@@ -195,7 +195,7 @@ fn add(statement: &Statement, parent: &str, found: &mut Vec<FileStatement>) {
         return;
     }
     if parent == "upstream" && name == "server" {
-        found.push(FileStatement { at: statement.start(), name: "server".into(), kind: Kind::Needed(Weight::Answer) });
+        found.push(FileStatement { at: statement.start(), name: "server".into(), kind: StatementKind::Needed(Weight::Answer) });
         return found.extend(statement.options().skip(1).map(|(word, at)| of_server_option(word, at)));
     }
     if !(is_block && STRUCTURE.contains(&name)) {
@@ -219,10 +219,10 @@ fn shown(name: &str) -> String {
 fn of_listen_option(word: &str, at: usize) -> FileStatement {
     let name = word.split('=').next().unwrap_or_default();
     let kind = match name {
-        "udp" | "quic" | "proxy_protocol" => Kind::Needed(Weight::Address),
+        "udp" | "quic" | "proxy_protocol" => StatementKind::Needed(Weight::Address),
         "ssl" | "http2" | "spdy" | "default_server" | "default" | "reuseport" | "deferred" | "bind" | "backlog" | "ipv6only"
-        | "so_keepalive" | "fastopen" | "rcvbuf" | "sndbuf" | "setfib" | "accept_filter" => Kind::SameByDefault,
-        _ => Kind::Needed(Weight::Address),
+        | "so_keepalive" | "fastopen" | "rcvbuf" | "sndbuf" | "setfib" | "accept_filter" => StatementKind::SameByDefault,
+        _ => StatementKind::Needed(Weight::Address),
     };
     FileStatement { at, name: format!("listen … {}", shown(name)), kind }
 }
@@ -230,34 +230,35 @@ fn of_listen_option(word: &str, at: usize) -> FileStatement {
 fn of_server_option(word: &str, at: usize) -> FileStatement {
     let name = word.split('=').next().unwrap_or_default();
     let weight = if name == "max_conns" { Weight::Limit } else { Weight::Setting };
-    FileStatement { at, name: shown(name), kind: Kind::Needed(weight) }
+    FileStatement { at, name: shown(name), kind: StatementKind::Needed(weight) }
 }
 
-fn kind(statement: &Statement) -> Kind {
+fn kind(statement: &Statement) -> StatementKind {
     let (name, argument) = (statement.name(), statement.argument());
-    let needed = |weight: Weight, is_needed: bool| if is_needed { Kind::Needed(weight) } else { Kind::SameByDefault };
+    let needed =
+        |weight: Weight, is_needed: bool| if is_needed { StatementKind::Needed(weight) } else { StatementKind::SameByDefault };
     match name {
         "auth_basic" | "auth_request" | "auth_jwt" | "ssl_verify_client" | "modsecurity" => {
             needed(Weight::Protection, argument != "off")
         }
         "satisfy" => needed(Weight::Protection, argument == "any"),
-        "if" if refuses(statement) => Kind::Needed(Weight::Protection),
+        "if" if refuses(statement) => StatementKind::Needed(Weight::Protection),
         "include" => included(argument),
         "map" => needed(Weight::Answer, argument != "$http_upgrade"),
-        "types" | "charset_map" => Kind::SameByDefault,
+        "types" | "charset_map" => StatementKind::SameByDefault,
         "client_max_body_size" => needed(Weight::Limit, argument != "0"),
         "ssl_protocols" => needed(Weight::Tls, !statement.arguments().iter().any(|version| version == "TLSv1.2")),
         "ssl" | "autoindex" | "gzip" | "proxy_protocol" | "proxy_ssl" | "proxy_intercept_errors" | "proxy_cache" | "expires"
             if argument == "off" =>
         {
-            Kind::SameByDefault
+            StatementKind::SameByDefault
         }
         "index" => needed(Weight::Answer, !argument.starts_with("index.")),
         "proxy_redirect" => needed(Weight::Setting, !matches!(argument, "off" | "default")),
         "proxy_cache_bypass" | "proxy_no_cache" => needed(Weight::Setting, argument != "$http_upgrade"),
         "proxy_set_header" | "grpc_set_header" => header(statement.arguments()),
-        _ if SAME.contains(&name) || SAME_BEGINNINGS.iter().any(|start| name.starts_with(start)) => Kind::SameByDefault,
-        _ => Kind::Needed(weight(name)),
+        _ if SAME.contains(&name) || SAME_BEGINNINGS.iter().any(|start| name.starts_with(start)) => StatementKind::SameByDefault,
+        _ => StatementKind::Needed(weight(name)),
     }
 }
 
@@ -286,7 +287,7 @@ fn refuses(condition: &Statement) -> bool {
 }
 
 /// What a file that is read elsewhere is about, by its name.
-fn included(path: &str) -> Kind {
+fn included(path: &str) -> StatementKind {
     const HARMLESS: [&str; 9] = [
         "mime.types",
         "fastcgi_params",
@@ -304,15 +305,15 @@ fn included(path: &str) -> Kind {
     ];
     let path = path.to_ascii_lowercase();
     if HARMLESS.iter().any(|file| path.contains(file)) {
-        return Kind::SameByDefault;
+        return StatementKind::SameByDefault;
     }
     let is_guarding = GUARDING.iter().any(|word| path.contains(word));
-    Kind::Needed(if is_guarding { Weight::Protection } else { Weight::Answer })
+    StatementKind::Needed(if is_guarding { Weight::Protection } else { Weight::Answer })
 }
 
 /// Fields that upstreams are sent here too, without a word.
-fn header(arguments: &[String]) -> Kind {
-    let [name, value, ..] = arguments else { return Kind::Needed(Weight::Setting) };
+fn header(arguments: &[String]) -> StatementKind {
+    let [name, value, ..] = arguments else { return StatementKind::Needed(Weight::Setting) };
     let is_same = match name.to_ascii_lowercase().as_str() {
         "host" => matches!(value.as_str(), "$host" | "$http_host" | "$host:$server_port" | "$http_host:$server_port"),
         "upgrade" | "connection" | "x-forwarded-for" | "x-forwarded-proto" | "x-forwarded-host" | "x-forwarded-port"
@@ -320,8 +321,8 @@ fn header(arguments: &[String]) -> Kind {
         _ => false,
     };
     match (is_same, name.eq_ignore_ascii_case("host")) {
-        (true, _) => Kind::SameByDefault,
-        (false, true) => Kind::Needed(Weight::Answer),
-        (false, false) => Kind::Needed(Weight::Setting),
+        (true, _) => StatementKind::SameByDefault,
+        (false, true) => StatementKind::Needed(Weight::Answer),
+        (false, false) => StatementKind::Needed(Weight::Setting),
     }
 }

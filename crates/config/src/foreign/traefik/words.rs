@@ -1,6 +1,6 @@
 //! Every statement of a configuration of Traefik, and how much it is where no line of ours says it.
 
-use crate::foreign::accounts::{FileStatement, Kind, Weight, WordTable};
+use crate::foreign::accounts::{FileStatement, StatementKind, Weight, WordTable};
 use crate::foreign::tree::Tree;
 use crate::language::joined_alike;
 
@@ -107,23 +107,23 @@ pub fn statements(trees: &[Tree]) -> Vec<FileStatement> {
 
 fn statement(at: usize, path: &[&str], value: &Tree) -> FileStatement {
     let is = |name: &str| path.last().is_some_and(|last| joined_alike(last) == joined_alike(name));
-    let own = |name: &str, kind: Kind| FileStatement { at, name: name.to_owned(), kind };
+    let own = |name: &str, kind: StatementKind| FileStatement { at, name: name.to_owned(), kind };
     // What is named and not here may be anything.
     if is("middlewares") || (is("name") && path.contains(&"middlewares")) {
-        return own("middlewares", Kind::Needed(Weight::Protection));
+        return own("middlewares", StatementKind::Needed(Weight::Protection));
     }
     if is("entryPoints") && is_inner(&value.texts()) {
-        return own("entryPoints", Kind::Needed(Weight::Protection));
+        return own("entryPoints", StatementKind::Needed(Weight::Protection));
     }
     if is("options") && path.contains(&"tls") {
-        return own("tls … options", Kind::Needed(Weight::Protection));
+        return own("tls … options", StatementKind::Needed(Weight::Protection));
     }
     if path.iter().any(|key| matches!(joined_alike(key).as_str(), "redirections" | "redirectscheme")) {
-        return own("redirections", Kind::SameByDefault);
+        return own("redirections", StatementKind::SameByDefault);
     }
     match value.text() {
-        Some("true") if is("passHostHeader") => own("passHostHeader", Kind::SameByDefault),
-        Some("VersionTLS12") if is("minVersion") => own("minVersion", Kind::SameByDefault),
+        Some("true") if is("passHostHeader") => own("passHostHeader", StatementKind::SameByDefault),
+        Some("VersionTLS12") if is("minVersion") => own("minVersion", StatementKind::SameByDefault),
         _ => WORDS.statement(at, path),
     }
 }
