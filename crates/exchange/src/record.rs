@@ -36,7 +36,8 @@ pub struct Record {
     pub query: Option<Span>,
     /// As the route was found by it, before its steps.
     pub matched_path: Span,
-    /// Who has logged in. Written by [`identify`](Self::identify) alone, so that nobody forgets who was there before.
+    /// Who has logged in. Written by [`identify`](Self::identify) alone, so that nobody forgets who was there before,
+    /// and taken back by [`take_back`](Self::take_back).
     identity: Option<Arc<Identity>>,
     /// What the token says that was verified.
     pub claims: Option<Rc<Claims>>,
@@ -145,6 +146,12 @@ impl Record {
             None => identity,
             before @ Some(_) => Arc::new(Identity { besides: before, ..Identity::clone(&identity) }),
         });
+    }
+
+    /// Takes back who was found out, by a step that does not let the client in after all, and says who that was. Who it
+    /// was `before` is who it is.
+    pub fn take_back(&mut self, before: Option<Arc<Identity>>) -> Option<Arc<Identity>> {
+        std::mem::replace(&mut self.identity, before)
     }
 
     pub fn identity(&self) -> Option<&Arc<Identity>> {

@@ -152,6 +152,14 @@ pub struct Walk {
     hides_credentials: bool,
 }
 
+impl Walk {
+    /// One of several ways has let the client in, the one at that position.
+    pub fn let_in(&mut self, any: &CompiledAuthAny, by: usize, head: &mut RequestHead) {
+        any.remove_unverified(by, head);
+        self.hides_credentials |= any.hides_credentials(by);
+    }
+}
+
 /// Why a walk through the steps stands still.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Halt<'s> {
@@ -168,7 +176,8 @@ pub enum Halt<'s> {
     Ask(&'s CompiledForwardAuth),
     /// As with [`Authenticate`](Halt::Authenticate), by a key.
     CheckKey(&'s CompiledApiKey),
-    /// As with [`Authenticate`](Halt::Authenticate), by any of several ways.
+    /// As with [`Authenticate`](Halt::Authenticate), by any of several ways. Who finds one says so with
+    /// [`Walk::let_in`].
     AnyOf(&'s CompiledAuthAny),
 }
 
@@ -231,11 +240,10 @@ pub fn apply_request<'s>(
             }
             CompiledStep::AuthAny(any) => {
                 any.remove_look_alikes(head);
-                walk.hides_credentials |= any.hides_credentials();
-                if !any.is_open_to(head, context) {
-                    return Ok(Halt::AnyOf(any));
+                match any.open_way(head, context) {
+                    Some(by) => walk.let_in(any, by, head),
+                    None => return Ok(Halt::AnyOf(any)),
                 }
-                any.remove_keys(head);
             }
         }
     }
@@ -289,6 +297,7 @@ pub fn changes_response(steps: &[CompiledStep]) -> bool {
         CompiledStep::ResponseHeader(_) | CompiledStep::Cors(_) => true,
         CompiledStep::RateLimit(limit) => limit.changes_response(),
         CompiledStep::ForwardAuth(auth) => auth.sets_cookies(),
+        CompiledStep::AuthAny(any) => any.forward_auth().is_some_and(CompiledForwardAuth::sets_cookies),
         CompiledStep::RequestHeader(_)
         | CompiledStep::Rewrite(_)
         | CompiledStep::StripPrefix(_)
@@ -301,7 +310,6 @@ pub fn changes_response(steps: &[CompiledStep]) -> bool {
         | CompiledStep::ConcurrencyLimit(_)
         | CompiledStep::BasicAuth(_)
         | CompiledStep::ApiKey(_)
-        | CompiledStep::AuthAny(_)
         | CompiledStep::Oidc(_)
         | CompiledStep::Jwt(_) => false,
     })
@@ -406,6 +414,7 @@ pub fn compiled_jwt_of(steps: &[CompiledStep]) -> Option<&CompiledJwt> {
 pub fn compiled_oidc_of(steps: &[CompiledStep]) -> Option<&CompiledOidc> {
     steps.iter().find_map(|step| match step {
         CompiledStep::Oidc(oidc) => Some(&**oidc),
+        CompiledStep::AuthAny(any) => any.oidc(),
         _ => None,
     })
 }
@@ -414,6 +423,7 @@ pub fn compiled_oidc_of(steps: &[CompiledStep]) -> Option<&CompiledOidc> {
 pub fn compiled_forward_auth_of(steps: &[CompiledStep]) -> Option<&CompiledForwardAuth> {
     steps.iter().find_map(|step| match step {
         CompiledStep::ForwardAuth(auth) => Some(&**auth),
+        CompiledStep::AuthAny(any) => any.forward_auth(),
         _ => None,
     })
 }

@@ -16,6 +16,7 @@ mod mounted;
 mod next_route;
 mod steps;
 mod total;
+mod ways;
 
 use self::begun::end_begun_answer;
 use self::early::settle_early;
