@@ -34,6 +34,9 @@ pub struct Record {
     /// As the client sent them; steps may change the head's own.
     pub path: Span,
     pub query: Option<Span>,
+    /// As others are told it: servers that are asked about the request, upstreams, the cache. Without keys that are not
+    /// for them.
+    pub told_query: Option<Span>,
     /// As the route was found by it, before its steps.
     pub matched_path: Span,
     /// Who has logged in. Written by [`identify`](Self::identify) alone, so that nobody forgets who was there before,
@@ -132,6 +135,7 @@ impl Record {
             request_bytes: 0,
             path,
             query,
+            told_query: query,
             matched_path: path,
             identity: None,
             claims: None,

@@ -75,7 +75,7 @@ impl CompiledAuthAny {
                 Way::ApiKey(auth) => auth.remove_keys(head),
                 Way::Jwt(jwt) => jwt.remove_tokens(head),
                 Way::ForwardAuth(auth) if position != by && auth.copies("cookie") => {
-                    drop(head.fields.remove_id(HeaderId::Cookie))
+                    head.fields.remove_id(HeaderId::Cookie);
                 }
                 Way::Access(_) | Way::ClientAuth | Way::BasicAuth(_) | Way::Oidc(_) | Way::ForwardAuth(_) => {}
             }

@@ -93,7 +93,7 @@ pub(crate) fn look_up_kept<S: Sock>(
 /// The URL that the client asked for, in the spelling that routes are found by, which is what a purge names.
 fn cache_key<S: Sock>(exchange: &Exchange<'_, S>, around: Surroundings<'_, S>) -> Option<Key> {
     let bytes = &exchange.head.fields.bytes;
-    let query = exchange.record.query.map(|query| query.of(bytes));
+    let query = exchange.record.told_query.map(|query| query.of(bytes));
     Key::of_parts(
         around.connection.scheme().as_str().as_bytes(),
         exchange.head.authority(),
@@ -123,7 +123,7 @@ fn partition<'a, S: Sock>(
         add(&[b"\npool ", origin.compiled.name.0.as_bytes()]);
     }
     let bytes = &exchange.head.fields.bytes;
-    let sent = (exchange.record.matched_path.of(bytes), exchange.record.query.map(|query| query.of(bytes)));
+    let sent = (exchange.record.matched_path.of(bytes), exchange.record.told_query.map(|query| query.of(bytes)));
     if (exchange.head.path(), exchange.head.query()) != sent {
         add(&[b"\n/", exchange.head.path(), b"?", exchange.head.query().unwrap_or_default()]);
     }

@@ -188,7 +188,7 @@ impl<S: Sock> Request<'_, '_, S> {
             scheme: head.fields.get(HeaderId::XForwardedProto).unwrap_or(self.connection.scheme().as_str().as_bytes()),
             authority: head.authority(),
             path: record.matched_path.of(bytes),
-            query: record.query.map(|query| query.of(bytes)),
+            query: record.told_query.map(|query| query.of(bytes)),
         }
     }
 

@@ -15,7 +15,7 @@ use tidegate_exchange::{ClientFault, Pooled};
 use tidegate_middleware::errors::begin_answer;
 use tidegate_middleware::{
     After, CompiledAuthAny, CompiledStep, DryRun, Halt, Limited, OidcAddress, OidcOfRequest, Refusal, Walk, apply_request,
-    compiled_jwt_of, compiled_oidc_of, log_in_challenges, without,
+    compiled_jwt_of, compiled_oidc_of, log_in_challenges,
 };
 use tidegate_transport::Sock;
 
@@ -100,18 +100,6 @@ impl<S: Sock> Request<'_, '_, S> {
                         return Ok(Ran::Stands(Box::new(Standing { walk, awaited, tried: Some(tried) })));
                     }
                 }
-            }
-        }
-    }
-
-    /// Takes parameters with keys out of what logs say, whatever becomes of the request. The head still has them.
-    #[cold]
-    pub(super) fn hide_keys(&mut self, names: &[Box<[u8]>]) {
-        for name in names {
-            let fields = &mut self.exchange.head.fields;
-            let Some(query) = self.exchange.record.query else { return };
-            if let Some(rest) = without(query.of(&fields.bytes), name) {
-                self.exchange.record.query = (!rest.is_empty()).then(|| fields.append(&[&rest]));
             }
         }
     }
@@ -247,12 +235,7 @@ impl<S: Sock> Request<'_, '_, S> {
     pub(super) fn meet_log_ins(&mut self, log_ins: &LogInsOfSite) -> Option<OidcAddress> {
         let cookies = log_ins.steps.take_cookies(&mut self.exchange.head.fields);
         self.exchange.oidc = Some(Box::new(OidcOfRequest { cookies, ..OidcOfRequest::default() }));
-        let address = log_ins.steps.address(self.exchange.head.path());
-        if matches!(address, Some(OidcAddress::Callback)) {
-            // Codes and states are no business of logs (RFC 9700 section 4.2.4); the head still has them.
-            self.exchange.record.query = None;
-        }
-        address
+        log_ins.steps.address(self.exchange.head.path())
     }
 
     pub(super) async fn answer_log_in_address(&mut self, log_ins: &LogInsOfSite, address: OidcAddress) -> Result<(), Failure> {
