@@ -42,6 +42,8 @@ pub struct Record {
     /// Who has logged in. Written by [`identify`](Self::identify) alone, so that nobody forgets who was there before,
     /// and taken back by [`take_back`](Self::take_back).
     identity: Option<Arc<Identity>>,
+    /// The client has sent an `Authorization` that is not for the upstream, and that nobody may have looked at.
+    pub had_authorization: bool,
     /// What the token says that was verified.
     pub claims: Option<Rc<Claims>>,
     /// Of a request that a `forward-auth` has asked about. Boxed: most have none.
@@ -138,6 +140,7 @@ impl Record {
             told_query: query,
             matched_path: path,
             identity: None,
+            had_authorization: false,
             claims: None,
             asked: None,
         }

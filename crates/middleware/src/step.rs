@@ -140,6 +140,8 @@ pub struct After {
     pub body_limit: Option<BodyLimit>,
     /// Whether the request only asks what another might do, and is answered with 204.
     pub is_preflight: bool,
+    /// Whether it had an `Authorization` that is not for the upstream.
+    pub had_authorization: bool,
 }
 
 /// How far a request has got with its steps.
@@ -155,6 +157,7 @@ pub struct Walk {
 impl Walk {
     /// One of several ways has let the client in, the one at that position.
     pub fn let_in(&mut self, any: &CompiledAuthAny, by: usize, head: &mut RequestHead) {
+        self.after.had_authorization |= head.fields.has(HeaderId::Authorization);
         any.remove_unverified(by, head);
         self.hides_credentials |= any.hides_credentials(by);
     }
@@ -248,7 +251,7 @@ pub fn apply_request<'s>(
         }
     }
     if walk.hides_credentials {
-        head.fields.remove_id(HeaderId::Authorization);
+        walk.after.had_authorization |= head.fields.remove_id(HeaderId::Authorization);
     }
     Ok(Halt::Done(walk.after))
 }
@@ -509,7 +512,7 @@ mod tests {
         let steps = compile_steps(&site, &route).expect("steps of the test");
         let (mut head, mut scratch) = (request("/api/x?q", "example.com", &[]), Scratch::default());
         let after = apply_request(&steps, &mut head, &context(), &mut scratch);
-        assert_eq!(after, Ok(After { body_limit: Some(BodyLimit { bytes_max: 20 }), is_preflight: false }));
+        assert_eq!(after, Ok(After { body_limit: Some(BodyLimit { bytes_max: 20 }), ..After::default() }));
         assert_eq!(target(&head), "/v2/x?q");
         assert_eq!(lines(&head.fields), ["A: /api/x", "B: /x"]);
 

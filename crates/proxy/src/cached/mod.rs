@@ -197,18 +197,10 @@ fn as_asked<R, S: Sock>(
     if !partition.is_empty() {
         fields.push((tidegate_cache::key::PARTITION, partition));
     }
-    // Who has logged in has done so with a field that the upstream may not get to see: what it answers is not for
-    // others all the same.
-    if let Some(user) = exchange.record.user()
-        && !exchange.head.fields.has(HeaderId::Authorization)
-    {
-        fields.push((b"authorization", user.as_bytes()));
-    }
-    // The same with who has shown a certificate: upstreams may be told of it in many ways.
-    if let (None, Some(certificate)) = (exchange.record.user(), &around.connection.client_certificate)
-        && !exchange.head.fields.has(HeaderId::Authorization)
-    {
-        fields.push((b"authorization", certificate.fingerprint().as_bytes()));
-    }
-    run(tidegate_cache::RequestHead { method: exchange.head.method_name(), fields: &fields })
+    // Who has logged in, or shown a certificate, may have done so with what the upstream does not get to see: what it
+    // answers is not for others all the same. So it is where somebody was let in without a look at what it had said.
+    let record = &exchange.record;
+    let has_credentials =
+        record.identity().is_some() || record.had_authorization || around.connection.client_certificate.is_some();
+    run(tidegate_cache::RequestHead { method: exchange.head.method_name(), fields: &fields, has_credentials })
 }

@@ -133,6 +133,7 @@ impl<S: Sock> Request<'_, '_, S> {
             let declared = self.exchange.framing.declared_length();
             self.exchange.body_allowance = Some(limit.check_declared(declared).map_err(|_| Refusal::BodyTooLarge)?);
         }
+        self.exchange.record.had_authorization = after.had_authorization;
         Ok(if after.is_preflight { Ran::Preflight } else { Ran::Through })
     }
 
