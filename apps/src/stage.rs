@@ -60,6 +60,8 @@ pub struct Front {
     pub admin: String,
     folder: PathBuf,
     access_log: PathBuf,
+    /// Whether it takes certificates that it has made itself for those of others.
+    trusts_itself: bool,
 }
 
 impl<'a> Stage<'a> {
@@ -158,7 +160,7 @@ impl<'a> Stage<'a> {
         let access_log = folder.join("access.log");
         text.push_str(&format!("\nadmin \"{admin}\"\naccess-log \"{}\"\n", access_log.display()));
         write(&folder.join("tidegate.kdl"), &text)?;
-        let mut front = Front { process: None, admin, folder, access_log };
+        let mut front = Front { process: None, admin, folder, access_log, trusts_itself: false };
         front.start(self)?;
         Ok(front)
     }
@@ -168,6 +170,9 @@ impl Front {
     fn start(&mut self, stage: &Stage<'_>) -> Result<(), String> {
         let mut command = Command::new(stage.program);
         command.args(["run", "--config", "tidegate.kdl"]).env("STATE_DIRECTORY", self.folder.join("state"));
+        if self.trusts_itself {
+            command.env("SSL_CERT_FILE", self.root_certificate());
+        }
         let mut process = Process::start("tidegate", command.current_dir(&self.folder), &self.folder.join("tidegate.log"))?;
         let is_ready = || matches!(tidegate_testkit::get(&self.admin, "/readyz"), Ok((200, _)));
         process.wait_until("ready", START_TIME_MAX, is_ready)?;
@@ -182,6 +187,13 @@ impl Front {
             process => drop(process),
         }
         self.start(stage)
+    }
+
+    /// Starts it again where the machine trusts its internal authority, as somebody would have it who has put a provider
+    /// behind it.
+    pub fn trust_itself(&mut self, stage: &Stage<'_>) -> Result<(), String> {
+        self.trusts_itself = true;
+        self.restart(stage, false)
     }
 
     /// The lines of the access log that fit.

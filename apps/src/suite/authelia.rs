@@ -1,8 +1,9 @@
 //! Authelia as the auth server: its portal, its rules by path and group, log-ins of programs, and what becomes of
-//! requests while it is away. What its page does is done by hand.
+//! requests while it is away; and as a provider of log-ins. What its page does is done by hand.
 
 use super::Application;
 use crate::example::{Configuration, example, replaced_in};
+use crate::processes::Process;
 use crate::stage::{Scheme, Stage, did, free_port};
 use crate::visitor::Visitor;
 use std::process::Command;
@@ -21,20 +22,17 @@ const PAGE: &str = include_str!("../../../docs/providers/authelia.md");
 const WHO: &str = "https://app.example.com/who?a=b";
 
 fn act(stage: &Stage<'_>) -> Result<(), String> {
-    let (port, own_port) = (free_port()?, free_port()?);
     let (_upstream, echo) = stage.echo()?;
-    let (address, folder) = (format!("127.0.0.1:{own_port}"), stage.folder.join("authelia").display().to_string());
-    let users = stage.write("authelia/users.yml", example(PAGE, "yaml", 1)?)?.display().to_string();
-    let text = replaced_in(
-        example(PAGE, "yaml", 0)?,
-        &[("127.0.0.1:9091", &address), ("/etc/authelia/users.yml", &users), ("/var/lib/authelia", &folder)],
-    )?;
-    let mut command = Command::new("authelia");
-    command.arg("--config").arg(stage.write("authelia/configuration.yml", &text)?);
-    // No server of time is to be asked.
-    command.env("AUTHELIA_NTP_DISABLE_STARTUP_CHECK", "true").env("X_AUTHELIA_CONFIG_FILTERS", "");
-    let server = stage.start_at("authelia", own_port, &mut command)?;
-    let front = stage.front_by_name(port, &[("127.0.0.1:9091", &address), ("127.0.0.1:9000", &echo)])?;
+    be_asked(stage, &echo)?;
+    be_the_provider(stage, &echo)
+}
+
+/// By `forward-auth`.
+fn be_asked(stage: &Stage<'_>, echo: &str) -> Result<(), String> {
+    let (port, own_port) = (free_port()?, free_port()?);
+    let address = format!("127.0.0.1:{own_port}");
+    let server = start(stage, "authelia", own_port, example(PAGE, "yaml", 0)?, &[])?;
+    let front = stage.front_by_name(port, &[("127.0.0.1:9091", &address), ("127.0.0.1:9000", echo)])?;
     for scheme in Scheme::BOTH {
         let anna = Visitor::new(stage, "anna", port, scheme);
         be_sent_away(&anna)?;
@@ -45,6 +43,72 @@ fn act(stage: &Stage<'_>) -> Result<(), String> {
     Visitor::new(stage, "nobody", port, Scheme::Https).opens(WHO)?.is(503, "auth_unreachable")?;
     did("nobody gets in while it is away");
     front.check(|line| matches!(line["reason"].as_str(), Some("auth_refused" | "auth_unreachable")))
+}
+
+fn start(stage: &Stage<'_>, name: &str, port: u16, text: &str, replaced: &[(&str, &str)]) -> Result<Process, String> {
+    let (address, folder) = (format!("127.0.0.1:{port}"), stage.folder.join(name).display().to_string());
+    let users = stage.write(&format!("{name}/users.yml"), example(PAGE, "yaml", 1)?)?.display().to_string();
+    let own = [("127.0.0.1:9091", &*address), ("/etc/authelia/users.yml", &users), ("/var/lib/authelia", &folder)];
+    let text = replaced_in(text, &[&own[..], replaced].concat())?;
+    let mut command = Command::new("authelia");
+    command.arg("--config").arg(stage.write(&format!("{name}/configuration.yml"), &text)?);
+    // No server of time is to be asked.
+    command.env("AUTHELIA_NTP_DISABLE_STARTUP_CHECK", "true").env("X_AUTHELIA_CONFIG_FILTERS", "template");
+    stage.start_at(name, port, &mut command)
+}
+
+/// By `oidc`. The name of its portal leads to nothing for Tidegate, so it has an address in its place.
+fn be_the_provider(stage: &Stage<'_>, echo: &str) -> Result<(), String> {
+    let (port, own_port) = (free_port()?, free_port()?);
+    let (portal, address) = (format!("https://127.0.0.1:{port}"), format!("127.0.0.1:{own_port}"));
+    let site = format!("https://auth.example.com:{port}");
+    let issuer = format!("issuer=\"{portal}\"");
+    let mut front = stage.front_of_page(
+        example(PAGE, "kdl", 1)?,
+        port,
+        &[
+            (&site, &portal),
+            ("issuer=\"https://auth.example.com\"", &issuer),
+            ("127.0.0.1:9091", &address),
+            ("127.0.0.1:9000", echo),
+        ],
+    )?;
+    let keys = stage.folder.join("keys");
+    std::fs::create_dir_all(&keys).map_err(|error| error.to_string())?;
+    stage.run(Command::new("authelia").args(["crypto", "pair", "rsa", "generate", "--directory"]).arg(&keys))?;
+    let key = keys.join("private.pem").display().to_string();
+    let text = [example(PAGE, "yaml", 0)?, example(PAGE, "yaml", 2)?].concat();
+    let replaced = [
+        ("domain: 'example.com'", "domain: '127.0.0.1'"),
+        ("https://auth.example.com", &portal),
+        ("/etc/authelia/private.pem", &key),
+    ];
+    let _server = start(stage, "authelia-provider", own_port, &text, &replaced)?;
+    front.trust_itself(stage)?;
+    for scheme in Scheme::BOTH {
+        log_in_at(&Visitor::new(stage, "anna-provider", port, scheme), &portal)?;
+        front.carried("pages of who is logged in", scheme, 2, |line| line["user"] == "anna")?;
+    }
+    front.check(|line| line["reason"] == "oidc_log_in_needed")
+}
+
+fn log_in_at(anna: &Visitor<'_>, portal: &str) -> Result<(), String> {
+    anna.asks(&["-H", "Accept: application/json"], WHO)?.is(401, "")?;
+    let begun = anna.opens(WHO)?.leads_to(&format!("{portal}/api/oidc/authorization?"))?;
+    let asked = anna.opens(&begun.location)?.leads_to(&format!("{portal}/?flow=openid_connect&flow_id="))?;
+    let flow = asked.location.split("flow_id=").nth(1).unwrap_or_default().split('&').next().unwrap_or_default();
+    let form = format!(
+        "{{\"username\":\"anna\",\"password\":\"swordfish\",\"keepMeLoggedIn\":false,\"flow\":\"openid_connect\",\"flowID\":\"{flow}\"}}"
+    );
+    let json = ["-H", "Content-Type: application/json", "-d", &form];
+    let answer = anna.asks(&json, &format!("{portal}/api/firstfactor"))?.is(200, "redirect")?;
+    let told: serde_json::Value = serde_json::from_str(&answer.text).map_err(|error| error.to_string())?;
+    let page = anna.follows(told["data"]["redirect"].as_str().unwrap_or_default())?;
+    page.is(200, "GET /who?a=b")?.is(200, "x-user: anna\n")?.is(200, "x-groups: staff\n")?;
+    let forged = ["-H", "X-User: root", "-H", "x_user: root", "-H", "X.Groups: admins"];
+    anna.asks(&forged, WHO)?.is(200, "x-user: anna\n")?.says_nothing_of("root")?.says_nothing_of("admins")?;
+    did("as a provider: logged in, known by name and group, and nobody else");
+    Ok(())
 }
 
 fn be_sent_away(anna: &Visitor<'_>) -> Result<(), String> {
