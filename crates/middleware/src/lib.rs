@@ -60,7 +60,9 @@ pub use identity::IdentityFields;
 pub use jwt::{CompiledJwt, TokensUnclear, jwt_of};
 pub use limited::{DryRun, Limited};
 pub use mount::{Answerer, Mount};
-pub use oidc::{CompiledOidc, OidcAddress, OidcOfRequest, OidcOfSite, OidcRedirect, is_navigation, oidc_of};
+pub use oidc::{
+    CompiledOidc, OidcAddress, OidcCookies, OidcOfRequest, OidcOfSite, OidcRedirect, cookie_host, is_navigation, oidc_of,
+};
 pub use refusal::{ApiKeyRefusal, METHODS, OidcRefusal, Refusal, TokenRefusal};
 pub use rewrite::RewriteError;
 pub use step::{
