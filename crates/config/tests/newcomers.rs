@@ -130,7 +130,9 @@ fn whole_files_of_others_are_known_by_their_proxy() {
             "site \"shop.example.com\" \"www.shop.example.com\" { proxy \"app\" }",
         ],
     );
-    check("nginx-site", &[nginx[0], nginx[1], "site \"http://wiki.example.com\" { proxy \"127.0.0.1:3000\" }"]);
+    // Scripts whose folder is not said run nowhere here, and go to nobody else either.
+    let wiki = "site \"http://wiki.example.com\" { route \"~\\\\.php$\" { respond 403 }; proxy \"127.0.0.1:3000\" }";
+    check("nginx-site", &[nginx[0], nginx[1], wiki]);
     check("nginx-short", &[nginx[0], nginx[1], "site \"http://:8080\" { proxy \"10.0.0.7:9000\" }"]);
     let haproxy = ["a configuration of HAProxy", "docs/from-haproxy.md"];
     check(
