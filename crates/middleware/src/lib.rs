@@ -37,13 +37,14 @@ pub mod redirect;
 mod refusal;
 pub mod respond;
 pub mod rewrite;
+mod secret_parameters;
 pub mod send_file;
 pub mod step;
 pub mod template;
 mod trailers;
 
 pub use self::log::CompiledLog;
-pub use api_key::{CompiledApiKey, api_key_of, key_parameters, without};
+pub use api_key::{CompiledApiKey, api_key_of, withheld_parameters, without};
 pub use auth_any::{CompiledAuthAny, Way, WaysRefused};
 pub use basic_auth::{CompiledBasicAuth, Credentials, basic_auth_of, credentials};
 pub use body_limit::{BodyAllowance, BodyLimit, TooLarge};
@@ -63,6 +64,7 @@ pub use mount::{Answerer, Mount};
 pub use oidc::{CompiledOidc, OidcAddress, OidcOfRequest, OidcOfSite, OidcRedirect, is_navigation, oidc_of};
 pub use refusal::{ApiKeyRefusal, METHODS, OidcRefusal, Refusal, TokenRefusal};
 pub use rewrite::RewriteError;
+pub use secret_parameters::{BROUGHT_FROM_PROVIDERS, secret_parameters};
 pub use step::{
     After, CompiledStep, Halt, Scope, Walk, apply_paths, apply_request, apply_response, changes_response, compile_steps,
     compiled_forward_auth_of, compiled_jwt_of, compiled_oidc_of, has_limits, log_in_challenges,

@@ -14,7 +14,7 @@ use tidegate_model::{Oidc, OidcProvider, Secret, Step};
 
 pub static OIDC: Directive = Directive {
     name: "oidc",
-    places: &[Place::Site, Place::Route],
+    places: &[Place::Site, Place::Route, Place::AuthAny],
     arguments: &[Argument::optional(
         "off",
         Kind::ChoiceOr(&["off"], ""),

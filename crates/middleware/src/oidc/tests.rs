@@ -1,38 +1,13 @@
 //! Cookies out of requests, and which requests are pages.
 
 use super::{CompiledOidc, OidcAddress, OidcOfSite, is_navigation};
-use crate::fixtures::{lines, push_lines, request};
+use crate::fixtures::{lines, oidc, push_lines, request};
 use std::time::Duration;
 use tidegate_access::Claims;
 use tidegate_access::oidc::Session;
-use tidegate_model::{Oidc, OidcProvider, Step};
+use tidegate_model::{Oidc, Step};
 use tidegate_wire::Fields;
 use tidegate_wire::head::Method;
-
-fn oidc(issuer: &str) -> Oidc {
-    let provider = OidcProvider {
-        issuer: issuer.into(),
-        client: "me".into(),
-        secret: None,
-        scopes: vec!["openid".into()],
-        parameters: Vec::new(),
-    };
-    Oidc {
-        provider,
-        session: Duration::from_hours(8),
-        domain: None,
-        callback: Oidc::CALLBACK.into(),
-        logout: Oidc::LOGOUT.into(),
-        after_logout: "/".into(),
-        user: "email".into(),
-        requirements: Vec::new(),
-        headers: Vec::new(),
-        access_token: None,
-        id_token: None,
-        is_optional: false,
-        leeway: Duration::ZERO,
-    }
-}
 
 fn session() -> Session {
     let mut bytes = vec![1];

@@ -3,6 +3,7 @@
 
 mod browser;
 mod faults;
+mod ways;
 
 use browser::{Answer, Browser};
 use std::net::SocketAddr;
