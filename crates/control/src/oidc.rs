@@ -7,7 +7,7 @@ mod asking;
 mod keeping;
 
 use asking::ProviderClient;
-use keeping::Keeping;
+use keeping::{Keeping, RevokeOutcome};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
@@ -168,7 +168,7 @@ impl Surroundings {
             }
             Errand::Refresh { provider, session } => self.refresh(&provider, &session).await,
             Errand::Revoke(revocations) => {
-                let _ = self.keeping.revoke(&revocations).await;
+                let _ = self.keeping.revoke(&revocations, &[]).await;
             }
             Errand::LogOut { providers, token, reply } => self.log_out(&providers, &token, reply).await,
         }
@@ -199,21 +199,31 @@ impl Surroundings {
 
     /// Believes a provider that a session has ended, and has every host refuse it.
     async fn log_out(&self, providers: &[Arc<ProviderState>], token: &[u8], reply: Owed<LogOutOutcome>) {
-        let mut revocations = Vec::new();
+        let (mut revocations, mut messages) = (Vec::new(), Vec::new());
         let mut is_away = false;
         for provider in providers {
             match self.asking.log_out_token(provider, token).await {
-                Ok(over) => revocations.extend(revocations_of(provider, &over)),
+                Ok(over) => {
+                    revocations.extend(revocations_of(provider, &over));
+                    let mark = Revocation::mark_of_message(&provider.id, &over.name);
+                    messages.push(Revocation { mark, began_until: 0, ends: over.ends });
+                }
                 Err(outcome) => is_away |= outcome == LogOutOutcome::Away,
             }
         }
-        let outcome = match (revocations.is_empty(), is_away) {
+        reply.give(match (revocations.is_empty(), is_away) {
             (true, true) => LogOutOutcome::Away,
             (true, false) => LogOutOutcome::NotBelieved,
-            (false, _) if self.keeping.revoke(&revocations).await => LogOutOutcome::Done,
-            (false, _) => LogOutOutcome::Away,
-        };
-        reply.give(outcome);
+            (false, _) => match self.keeping.revoke(&revocations, &messages).await {
+                RevokeOutcome::Kept => LogOutOutcome::Done,
+                RevokeOutcome::HereAlone => LogOutOutcome::Away,
+                RevokeOutcome::Repeated => {
+                    let issuer = providers.first().map(|provider| &*provider.settings.issuer);
+                    tracing::warn!(issuer, "a logout token has come before (`jti`), and ends nobody's session again");
+                    LogOutOutcome::NotBelieved
+                }
+            },
+        });
     }
 }
 

@@ -38,7 +38,11 @@ pub(crate) fn request(target: &str, authority: &str, lines: &[&str]) -> RequestH
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
     head.set_path(path.as_bytes());
     head.set_query(query.map(str::as_bytes));
-    head.authority = head.fields.append(&[authority.as_bytes()]);
+    let span = head.fields.append(&[authority.as_bytes()]);
+    match tidegate_wire::authority::parse_authority(authority.as_bytes()) {
+        Ok(parsed) => head.set_authority(span, &parsed),
+        Err(_) => head.authority = span,
+    }
     push_lines(&mut head.fields, lines);
     head
 }
@@ -109,6 +113,7 @@ pub(crate) fn oidc(issuer: &str) -> Oidc {
         headers: Vec::new(),
         access_token: None,
         id_token: None,
+        asks_user_info: false,
         is_optional: false,
         leeway: Duration::ZERO,
     }

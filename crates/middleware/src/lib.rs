@@ -61,7 +61,9 @@ pub use identity::IdentityFields;
 pub use jwt::{CompiledJwt, TokensUnclear, jwt_of};
 pub use limited::{DryRun, Limited};
 pub use mount::{Answerer, Mount};
-pub use oidc::{CompiledOidc, OidcAddress, OidcOfRequest, OidcOfSite, OidcRedirect, is_navigation, oidc_of};
+pub use oidc::{
+    CompiledOidc, OidcAddress, OidcCookies, OidcOfRequest, OidcOfSite, OidcRedirect, cookie_host, is_navigation, oidc_of,
+};
 pub use refusal::{ApiKeyRefusal, METHODS, OidcRefusal, Refusal, TokenRefusal};
 pub use rewrite::RewriteError;
 pub use secret_parameters::{BROUGHT_FROM_PROVIDERS, secret_parameters};

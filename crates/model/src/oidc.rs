@@ -26,6 +26,8 @@ pub struct Oidc {
     pub access_token: Option<String>,
     /// The field in which the upstream gets the ID token.
     pub id_token: Option<String>,
+    /// The provider is asked for claims that the ID token does not have.
+    pub asks_user_info: bool,
     /// Who has not logged in goes on.
     pub is_optional: bool,
     /// How far clocks may be apart.

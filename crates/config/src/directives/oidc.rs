@@ -73,6 +73,11 @@ pub static OIDC: Directive = Directive {
             Kind::Text("a header name"),
             "The field in which the upstream gets the ID token; in none when left out.",
         ),
+        Property::once(
+            "userinfo",
+            Kind::Switch,
+            "Whether the provider is asked for claims that the ID token does not have, once for each log-in and each refresh (its userinfo endpoint); `#false` when left out.",
+        ),
         Property::once("optional", Kind::Switch, "Whether who has not logged in goes on; `#false` when left out."),
         Property::once(
             "leeway",
@@ -90,7 +95,7 @@ pub static OIDC: Directive = Directive {
               `/.tidegate/oidc/back-channel` takes the provider's word that a session has ended (back-channel logout); every host refuses it within 5 s.\n\n\
               The provider's document is fetched beside the workers, and again each hour. A start does not wait for it: log-ins do, for 5 s, and get 503 with `oidc_provider_away` then. The callback, \
               `/.tidegate/oidc/login` and the log-out are answered in front of all routes of a site that has `oidc` anywhere.\n\n\
-              `{jwt.email}` and the like are claims of the ID token, for steps behind this one. `require` lines that are not met are answered with 403. Of the `oidc` of a site and of its route the route's counts.",
+              `{jwt.email}` and the like are claims of the ID token, and with `userinfo=` what the provider says beside it, for steps behind this one. `require` lines that are not met are answered with 403. Of the `oidc` of a site and of its route the route's counts.",
     default: "nobody is asked",
     example: "oidc issuer=\"https://idp.example.com\" client=\"tidegate\" secret=\"a secret of the provider\" user=\"email\" {\n    require \"groups\" contains=\"staff\"\n    header \"X-User\" claim=\"email\"\n}",
     lower: Lower::Step(lower),
@@ -158,6 +163,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
         headers: jwt::headers(lowering, &of("header")),
         access_token: field(lowering, line, "forward-access"),
         id_token: field(lowering, line, "forward-id"),
+        asks_user_info: line.switch(lowering, "userinfo").unwrap_or(false),
         is_optional: line.switch(lowering, "optional").unwrap_or(false),
         leeway: line.duration(lowering, "leeway").unwrap_or(Oidc::LEEWAY),
         provider: provider?,
@@ -337,6 +343,7 @@ pub fn write(line: &mut Writer, oidc: &Oidc) {
         headers,
         access_token,
         id_token,
+        asks_user_info,
         is_optional,
         leeway,
     } = oidc;
@@ -357,6 +364,7 @@ pub fn write(line: &mut Writer, oidc: &Oidc) {
     line.unless(&Oidc::USER, "user", &user.as_str(), ToString::to_string);
     line.optional("forward-access", access_token.as_ref());
     line.optional("forward-id", id_token.as_ref());
+    line.switch_unless(false, "userinfo", *asks_user_info);
     line.switch_unless(false, "optional", *is_optional);
     line.unless(&Oidc::LEEWAY, "leeway", leeway, duration);
     line.lines(|lines| {

@@ -7,7 +7,7 @@ use crate::jwt::tell_claims;
 use crate::refusal::{OidcRefusal, Refusal};
 use crate::template::{Target, encode};
 use std::borrow::Cow;
-use tidegate_access::oidc::{CookieNames, ProviderId, Session, join_chunks, provider_id};
+use tidegate_access::oidc::{CHUNKS_MAX, CookieNames, ProviderId, Realm, Session, join_chunks, provider_id};
 use tidegate_access::{Claims, Identity, is_met};
 use tidegate_model::{Oidc, Step, log_ins};
 use tidegate_wire::Fields;
@@ -36,6 +36,13 @@ impl CompiledOidc {
             id,
             challenge: format!("OpenID login=\"{}?with={with}\"", Oidc::LOG_IN).into(),
         }
+    }
+
+    /// Where what is sealed for a request is good: at its host, or in the domain whose sites have one log-in. A host
+    /// beyond that has one of its own.
+    pub fn realm<'r>(&'r self, host: &'r [u8]) -> Realm<'r> {
+        let domain = self.settings.domain.as_deref().map(str::as_bytes).filter(|domain| is_within(host, domain));
+        Realm { provider: &self.id, host: domain.unwrap_or(host) }
     }
 
     /// The value of `WWW-Authenticate` beside a refusal, where that is one of its own.
@@ -106,8 +113,13 @@ impl CompiledOidc {
 /// All that makes a session another one: whose cookie is opened for whom.
 fn id_of(oidc: &Oidc) -> ProviderId {
     let provider = &oidc.provider;
-    let keeps_access = if oidc.access_token.is_some() { "access" } else { "" };
-    let mut parts = vec![&*provider.issuer, &provider.client, oidc.domain.as_deref().unwrap_or_default(), keeps_access];
+    let keeps = match (oidc.access_token.is_some(), oidc.asks_user_info) {
+        (false, false) => "",
+        (true, false) => "access",
+        (false, true) => "userinfo",
+        (true, true) => "access userinfo",
+    };
+    let mut parts = vec![&*provider.issuer, &provider.client, oidc.domain.as_deref().unwrap_or_default(), keeps];
     parts.extend(provider.scopes.iter().map(String::as_str));
     for (name, value) in &provider.parameters {
         parts.extend([name.as_str(), value]);
@@ -121,6 +133,18 @@ pub fn oidc_of<'s>(site_steps: &'s [Step], route_steps: &'s [Step]) -> Option<&'
         Step::Oidc(Some(oidc)) => Some(&**oidc),
         _ => None,
     })
+}
+
+/// The host of a request in the one spelling that browsers' cookies are kept by.
+pub fn cookie_host(head: &RequestHead) -> Cow<'_, [u8]> {
+    let host = head.host();
+    let host = host.strip_suffix(b".").unwrap_or(host);
+    if host.iter().any(u8::is_ascii_uppercase) { Cow::Owned(host.to_ascii_lowercase()) } else { Cow::Borrowed(host) }
+}
+
+/// Whether a host is the domain, or one of its hosts.
+fn is_within(host: &[u8], domain: &[u8]) -> bool {
+    host.strip_suffix(domain).is_some_and(|before| before.is_empty() || before.ends_with(b"."))
 }
 
 /// Whether somebody looks at a page, who can be sent to a provider and come back: no script's request, no prefetch, no
@@ -207,7 +231,6 @@ impl OidcOfSite {
         for pair in fields.all(HeaderId::Cookie).flat_map(|value| value.split(|byte| *byte == b';')) {
             let (name, value) = split_pair(pair);
             if is_ours(name) {
-                // Of a name that comes twice the first is the one for the longest path, and ours have all the same.
                 taken.0.push((name.into(), value.into()));
             } else if !pair.trim_ascii().is_empty() {
                 if !rest.is_empty() {
@@ -238,18 +261,27 @@ pub struct OidcCookies(Vec<(CookieText, CookieText)>);
 
 type CookieText = Box<[u8]>;
 
+/// Cookies of one name that are looked at.
+const SAME_NAME_MAX: usize = 4;
+
 impl OidcCookies {
-    pub fn get(&self, name: &str) -> Option<&[u8]> {
-        self.0.iter().find(|(known, _)| **known == *name.as_bytes()).map(|(_, value)| &**value)
+    /// Values of cookies of that name. There is one, unless somebody else has set another for a part of the site or for
+    /// its domain.
+    pub fn all<'c>(&'c self, name: &'c str) -> impl Iterator<Item = &'c [u8]> + 'c {
+        self.0.iter().filter(|(known, _)| **known == *name.as_bytes()).map(|(_, value)| &**value).take(SAME_NAME_MAX)
     }
 
-    /// The sealed session, put together.
-    pub fn session(&self, names: &CookieNames) -> Option<Vec<u8>> {
-        let chunk = |number| {
-            let found = self.0.iter().find(|(name, _)| names.chunk_of(name) == Some(number));
-            found.map(|(_, value)| &**value)
+    /// Sealed sessions, put together: one, or several where cookies of a name come more than once. A site beside this
+    /// one can put cookies of these names, for some path, in front of ours (RFC 6265 section 5.4, number 2), and must
+    /// not log anybody out by that: the first of each make one, the second of each another.
+    pub fn sessions<'c>(&'c self, names: &'c CookieNames) -> impl Iterator<Item = Vec<u8>> + 'c {
+        let of_chunk = move |number| self.0.iter().filter(move |(name, _)| names.chunk_of(name) == Some(number));
+        let most = (0..CHUNKS_MAX).map(|number| of_chunk(number).count()).max().unwrap_or(0);
+        let joined = move |turn: usize| {
+            // Where one has fewer, its last stands in all that follow.
+            join_chunks(|number| of_chunk(number).take(turn + 1).last().map(|(_, value)| &**value))
         };
-        join_chunks(chunk)
+        (0..most.min(SAME_NAME_MAX)).filter_map(joined)
     }
 
     /// Up to which number there are pieces, whether they fit together or not.

@@ -15,15 +15,15 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_access::Jws;
-use tidegate_access::oidc::{Flows, LogInState, Purpose, Revocation, Session, form, is_local};
+use tidegate_access::oidc::{Flows, LogInState, Purpose, Realm, Revocation, Session, form, is_local};
 use tidegate_exchange::{ClientFault, Exchange, body_fault, unless_gone};
 use tidegate_middleware::errors::begin_answer;
-use tidegate_middleware::{CompiledOidc, OidcAddress, OidcOfSite, OidcRedirect, OidcRefusal, Refusal};
+use tidegate_middleware::{CompiledOidc, OidcAddress, OidcCookies, OidcOfSite, OidcRedirect, OidcRefusal, Refusal, cookie_host};
 use tidegate_transport::{Sock, rt};
 use tidegate_wire::head::{Method, RequestHead};
 
-/// As long as the provider has for its answer, and what keys of its take, and a little.
-const LOG_IN_MAX: Duration = Duration::from_secs(20);
+/// As long as the provider has for its answers, and what keys of its take, and a little.
+const LOG_IN_MAX: Duration = Duration::from_secs(25);
 /// Of the body in which a provider says that a session has ended.
 const FORM_BYTES_MAX: usize = 64 * 1024;
 /// A longer address is refused by servers on the way; a provider does without this part of it.
@@ -158,7 +158,8 @@ fn keep<S: Sock>(
     state: &SessionState,
 ) -> Result<(), OidcRefusal> {
     let now = now_unix();
-    let sealed = state.keys.seal(Purpose::Session, &oidc.id, session.write(), now, random()?);
+    let host = cookie_host(&exchange.head).into_owned();
+    let sealed = state.keys.seal(Purpose::Session, oidc.realm(&host), session.write(), now, random()?);
     let of_request = exchange.oidc.get_or_insert_default();
     let before = of_request.cookies.chunks(&oidc.names);
     let Some(lines) = oidc.names.set_session(&sealed, before, session.ends.saturating_sub(now)) else {
@@ -203,10 +204,10 @@ fn recognise<'l, S: Sock>(
     }
     let parameters = Parameters::read(exchange.head.query().unwrap_or_default());
     let given = parameters.get("state").ok_or(OidcRefusal::BadRequest)?;
-    let path = exchange.head.path();
+    let (path, host) = (exchange.head.path(), cookie_host(&exchange.head).into_owned());
     let of_path = site.all().iter().zip(providers).filter(|(oidc, _)| oidc.settings.callback_path().as_bytes() == path);
     let found = of_path.into_iter().find_map(|(oidc, provider)| {
-        let opened = state.keys.open(Purpose::State, &oidc.id, given.as_bytes())?;
+        let opened = state.keys.open(Purpose::State, oidc.realm(&host), given.as_bytes())?;
         Some((oidc, provider, LogInState::read(&opened)?))
     });
     let (oidc, provider, log_in) = found.ok_or(OidcRefusal::UnknownState)?;
@@ -216,16 +217,18 @@ fn recognise<'l, S: Sock>(
     }
     let target = if *log_in.origin == *here { log_in.target.to_string() } else { format!("{}{}", log_in.origin, log_in.target) };
     let back = OidcRedirect { status: 302, location: target };
-    let sealed = exchange.oidc.as_ref().and_then(|of_request| of_request.cookies.get(&oidc.names.flows));
-    let has_flows = sealed.is_some();
-    let mut flows = sealed.and_then(|sealed| read_flows(sealed, oidc, state, now)).unwrap_or_default();
+    let realm = oidc.realm(&host);
+    let read = |cookies: &OidcCookies| read_flows(cookies, (oidc, realm), state, now);
+    let read = exchange.oidc.as_ref().and_then(|of_request| read(&of_request.cookies));
+    let has_flows = read.is_some();
+    let mut flows = read.unwrap_or_default();
     let Some(flow) = flows.take(&log_in.id) else {
         // Its cookie has gone to another tab's log-in, or it was used already: by who is logged in since. What comes of
         // its code is nobody's; where it was to lead, the browser may go.
         let is_in = || open(exchange, around, oidc, state, now).is_some();
         return if has_flows || is_in() { Ok(Recognised::Elsewhere(back)) } else { Err(OidcRefusal::UnknownState) };
     };
-    forget_flow(exchange, &flows, oidc, state, now)?;
+    forget_flow(exchange, &flows, (oidc, realm), state, now)?;
     check_answer(&parameters, oidc, provider)?;
     let code = parameters.get("code").filter(|code| !code.is_empty()).ok_or(OidcRefusal::BadRequest)?.to_owned();
     let redirect = redirect_uri(oidc, &here);
@@ -249,11 +252,11 @@ fn is_of_site(began: &str, here: &str, oidc: &CompiledOidc) -> bool {
 fn forget_flow<S: Sock>(
     exchange: &mut Exchange<'_, S>,
     flows: &Flows,
-    oidc: &CompiledOidc,
+    of: (&CompiledOidc, Realm<'_>),
     state: &SessionState,
     now: u64,
 ) -> Result<(), OidcRefusal> {
-    let line = write_flows(flows, oidc, state, now)?;
+    let line = write_flows(flows, of, state, now)?;
     exchange.oidc.get_or_insert_default().set_cookies.push(line);
     Ok(())
 }
@@ -350,7 +353,7 @@ fn log_out<S: Sock>(
         let Some(of_request) = &exchange.oidc else { continue };
         removed.extend(oidc.names.remove_session(of_request.cookies.chunks(&oidc.names)));
         for name in [&oidc.names.flows, &oidc.names.retried] {
-            removed.extend(of_request.cookies.get(name).map(|_| oidc.names.remove(name)));
+            removed.extend(of_request.cookies.all(name).next().map(|_| oidc.names.remove(name)));
         }
         let Some(opened) = open(exchange, around, oidc, state, now) else { continue };
         over.push(Revocation { mark: opened.session.id, began_until: u64::MAX, ends: opened.session.ends });

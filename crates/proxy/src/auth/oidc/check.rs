@@ -15,7 +15,7 @@ use std::time::Duration;
 use tidegate_access::oidc::{Purpose, Session, return_target};
 use tidegate_access::{Identity, LogIn};
 use tidegate_exchange::{ClientFault, Exchange, unless_gone};
-use tidegate_middleware::{CompiledOidc, OidcRedirect, OidcRefusal, Refusal};
+use tidegate_middleware::{CompiledOidc, OidcRedirect, OidcRefusal, Refusal, cookie_host};
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Sock, rt};
 
@@ -90,9 +90,12 @@ pub(super) fn open<S: Sock>(
     state: &SessionState,
     now: u64,
 ) -> Option<Rc<OpenedSession>> {
-    let sealed = exchange.oidc.as_ref()?.cookies.session(&oidc.names)?;
-    let opened = around.connection.worker.sessions.borrow_mut().open(&state.keys, &oidc.id, sealed)?;
-    (!opened.session.is_over(now) && !opened.marks.are_in(&state.revoked)).then_some(opened)
+    let host = cookie_host(&exchange.head);
+    let realm = oidc.realm(&host);
+    let mut sessions = around.connection.worker.sessions.borrow_mut();
+    let opened =
+        exchange.oidc.as_ref()?.cookies.sessions(&oidc.names).filter_map(|sealed| sessions.open(&state.keys, realm, sealed));
+    opened.into_iter().find(|opened| !opened.session.is_over(now) && !opened.marks.are_in(&state.revoked))
 }
 
 /// What a request's session is looked at with.
@@ -135,13 +138,15 @@ impl<S: Sock> SessionCheck<'_, S> {
 
     /// The session was renewed: the browser gets the new one with the answer, whatever that is.
     fn adopt(&self, exchange: &mut Exchange<'_, S>, session: &Session) -> Result<(), Refusal> {
-        let sealed = self.state.keys.seal(Purpose::Session, &self.oidc.id, session.write(), self.now, random()?);
+        let host = cookie_host(&exchange.head).into_owned();
+        let realm = self.oidc.realm(&host);
+        let sealed = self.state.keys.seal(Purpose::Session, realm, session.write(), self.now, random()?);
         let of_request = exchange.oidc.get_or_insert_default();
         let before = of_request.cookies.chunks(&self.oidc.names);
         let life = session.ends.saturating_sub(self.now);
         let lines = self.oidc.names.set_session(&sealed, before, life).ok_or(OidcRefusal::TooLarge)?;
         of_request.set_cookies.extend(lines);
-        let opened = OpenedSession::new(sealed.into_bytes(), &self.oidc.id, session.clone()).ok_or(OidcRefusal::BadAnswer)?;
+        let opened = OpenedSession::new(sealed.into_bytes(), realm, session.clone()).ok_or(OidcRefusal::BadAnswer)?;
         self.admit(exchange, &opened)
     }
 
@@ -157,8 +162,13 @@ impl<S: Sock> SessionCheck<'_, S> {
 
     /// Whether the browser was asked to come again with a newer session than this one, and has none.
     fn was_retried(&self, exchange: &Exchange<'_, S>, session: &Session) -> bool {
-        let retried = exchange.oidc.as_ref().and_then(|of_request| of_request.cookies.get(&self.oidc.names.retried));
-        retried.is_some_and(|retried| retried == generation_text(session).as_bytes())
+        let Some(of_request) = &exchange.oidc else { return false };
+        let mut retried = of_request.cookies.all(&self.oidc.names.retried).peekable();
+        // Most requests bring none.
+        retried.peek().is_some() && {
+            let generation = generation_text(session);
+            retried.any(|retried| retried == generation.as_bytes())
+        }
     }
 
     /// The provider takes this session's refresh token no more. Another host may have used it, and the browser have the

@@ -45,6 +45,7 @@ pub struct ProviderState {
     pub session: Duration,
     pub leeway: Duration,
     pub keeps_access: bool,
+    pub asks_user_info: bool,
     found: ArcSwapOption<FoundProvider>,
     course: Mutex<KeyCourse>,
 }
@@ -202,6 +203,7 @@ impl OidcShared {
             session: settings.session,
             leeway: settings.leeway,
             keeps_access: settings.access_token.is_some(),
+            asks_user_info: settings.asks_user_info,
             found: ArcSwapOption::empty(),
             course: Mutex::new(KeyCourse::new(now)),
         });

@@ -30,6 +30,7 @@ fn oidc() -> CompiledOidc {
         headers: Vec::new(),
         access_token: None,
         id_token: None,
+        asks_user_info: false,
         is_optional: false,
         leeway: Duration::ZERO,
     })
@@ -37,10 +38,10 @@ fn oidc() -> CompiledOidc {
 
 /// As it lies in a cookie: nothing but a refresh token.
 fn session(refresh_token: &str) -> Session {
-    let mut bytes = vec![1];
+    let mut bytes = vec![2];
     bytes.extend_from_slice(&[7; 16]);
     bytes.extend_from_slice(&[0; 24]);
-    for part in ["", "{}", "", refresh_token, ""] {
+    for part in ["", "{}", "", "", refresh_token, ""] {
         bytes.extend_from_slice(&(part.len() as u32).to_be_bytes());
         bytes.extend_from_slice(part.as_bytes());
     }
