@@ -59,7 +59,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
     match task {
         Task::List => {
             for one in chosen {
-                println!("{:11} {}\n{:11} {}", one.name, one.title, "", one.story);
+                println!("{:12} {}\n{:12} {}", one.name, one.title, "", one.story);
             }
             Ok(())
         }

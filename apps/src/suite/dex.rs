@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 pub const DEX: Application = Application {
     name: "dex",
     title: "Dex of August 2026 (Go)",
-    story: "log in with its form, be known by name and group, be renewed, log out here and by the back channel",
+    story: "log in with its form, be known by name and group, be renewed, log out here and by the back channel, at several sites",
     configuration: Configuration::Page(PAGE),
     program: None,
     install,
@@ -22,6 +22,9 @@ pub const DEX: Application = Application {
 };
 
 const PAGE: &str = include_str!("../../../docs/providers/dex.md");
+const PAGE_OF_OIDC: &str = include_str!("../../../docs/oidc.md");
+/// Which of its examples has a domain.
+const SEVERAL_SITES: usize = 2;
 /// Packages in the version of a commit, since the tags of Dex are no versions of a module.
 const PACKAGES: &[&str] = &[
     "github.com/dexidp/dex/cmd/dex@v0.0.0-20260806151424-ab64ed778070",
@@ -49,11 +52,11 @@ fn start_with(
     variables: &[(&str, &OsStr)],
 ) -> Result<Process, String> {
     let (issuer, address) = (issuer(port), format!("127.0.0.1:{port}"));
-    let database = stage.folder.join("dex.db").display().to_string();
+    let database = stage.folder.join(format!("dex-{port}.db")).display().to_string();
     let own = [("https://dex.example.com", &*issuer), ("127.0.0.1:5556", &address), ("/var/lib/dex/dex.db", &database)];
     let text = replaced_in(example(PAGE, "yaml", 0)?, &[&own[..], replaced].concat())? + more;
     let mut command = Command::new(stage.cache.of("dex").join("bin/dex"));
-    command.arg("serve").arg(stage.write("dex.yaml", &text)?).env("DEX_SESSIONS_ENABLED", "true");
+    command.arg("serve").arg(stage.write(&format!("dex-{port}.yaml"), &text)?).env("DEX_SESSIONS_ENABLED", "true");
     stage.start_at("dex", port, command.envs(variables.iter().copied()))
 }
 
@@ -92,7 +95,31 @@ fn act(stage: &Stage<'_>) -> Result<(), String> {
     for scheme in Scheme::BOTH {
         front.carried("pages of who is logged in", scheme, 2, |line| line["user"] == "anna@example.com")?;
     }
-    front.check(|line| line["reason"] == "oidc_log_in_needed")
+    front.check(|line| line["reason"] == "oidc_log_in_needed")?;
+    share_a_domain(stage, &echo)
+}
+
+/// One log-in for several sites, as the page of `oidc` has it.
+fn share_a_domain(stage: &Stage<'_>, echo: &str) -> Result<(), String> {
+    let (port, dex_port) = (free_port()?, free_port()?);
+    let callback = [("https://app.example.com/.tidegate/oidc/callback", "https://login.example.com/back")];
+    let secret = ("secret: a-secret-of-the-provider", "secret: a secret of the provider");
+    let _dex = start(stage, dex_port, &[callback[0], secret])?;
+    let issuer = issuer(dex_port);
+    let replaced = [("https://idp.example.com", &*issuer), ("127.0.0.1:9000", echo)];
+    let front = stage.front_of_page(example(PAGE_OF_OIDC, "kdl", SEVERAL_SITES)?, port, &replaced)?;
+    let mut page = stage.browser_at(port)?;
+    page.open("https://app.example.com/who?a=b")?;
+    page.fill("#login", "anna@example.com")?;
+    page.fill("#password", "swordfish")?;
+    page.click("#submit-login", "")?;
+    page.see("pre", "GET /who?a=b")?;
+    // A browser has a page of its own for an empty 404, which is what that site says to who has logged in.
+    let _ = page.open("https://login.example.com/");
+    let is_known = |line: &serde_json::Value| line["path"] == "/" && line["status"] == 404 && !line["user"].is_null();
+    front.carried("pages of another site for who has logged in", Scheme::Https, 1, is_known)?;
+    did("a browser that has logged in at one site is known at another of its domain");
+    front.check(|_| false)
 }
 
 fn be_known(stage: &Stage<'_>, port: u16, scheme: Scheme) -> Result<(), String> {
