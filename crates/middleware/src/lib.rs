@@ -2,6 +2,7 @@
 //! Which route applies is found by `routing`; when each step runs is `proxy`'s request path, which calls `step` in this
 //! crate. Answers that no step asked for, such as 404 and 502, are written in `errors`.
 
+mod admission;
 pub mod allow;
 pub mod api_key;
 pub mod auth_any;
@@ -65,6 +66,7 @@ pub use oidc::{
 };
 pub use refusal::{ApiKeyRefusal, METHODS, OidcRefusal, Refusal, TokenRefusal};
 pub use rewrite::RewriteError;
+pub use admission::apply_admission;
 pub use step::{
     After, CompiledStep, Halt, Scope, Walk, apply_paths, apply_request, apply_response, changes_response, compile_steps,
     compiled_forward_auth_of, compiled_jwt_of, compiled_oidc_of, has_limits, log_in_challenges,

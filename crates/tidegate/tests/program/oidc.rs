@@ -1,6 +1,7 @@
 //! `oidc` between scripted browsers and a scripted provider: one host and two, several tabs, refresh tokens that
 //! rotate, log-outs, and everything that providers and strangers do wrong.
 
+mod attacks;
 mod borders;
 mod browser;
 mod faults;

@@ -140,6 +140,7 @@ async fn end_log_in<S: Sock>(
     Ok(match wait(exchange, awaited).await? {
         Some(LogInOutcome::Session(session)) => keep(exchange, oidc, &session, state).map(|()| back).map_err(Into::into),
         Some(LogInOutcome::BadAnswer) => Err(OidcRefusal::BadAnswer.into()),
+        Some(LogInOutcome::Busy) => Err(OidcRefusal::Busy.into()),
         Some(LogInOutcome::Away) | None => Err(OidcRefusal::ProviderAway.into()),
     })
 }
