@@ -80,7 +80,7 @@ impl LogInThread {
 
 /// For what a provider is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Asked {
+enum Question {
     Tokens,
     LogOut,
 }
@@ -115,7 +115,7 @@ struct Surroundings {
     keeping: Keeping,
     /// Of each provider its own: one that hangs keeps nobody from the others. Those of log-outs, whose tokens anybody
     /// can make up, are apart.
-    places: RefCell<HashMap<(ProviderId, Asked), Rc<Places>>>,
+    places: RefCell<HashMap<(ProviderId, Question), Rc<Places>>>,
 }
 
 async fn run(process: Arc<ProcessState>, state_dir: PathBuf, wake: Arc<Notify>, mut changes: watch::Receiver<Storage>) {
@@ -177,7 +177,7 @@ fn next_discovery(shared: &OidcShared) -> Duration {
 
 impl Surroundings {
     /// Places at a provider. There are as many as a configuration names, and those of others go.
-    fn places_at(&self, provider: &ProviderState, asked: Asked) -> Rc<Places> {
+    fn places_at(&self, provider: &ProviderState, asked: Question) -> Rc<Places> {
         let mut places = self.places.borrow_mut();
         places.retain(|(id, _), places| *id == provider.id || Rc::strong_count(places) > 1);
         let new = || Rc::new(Places { free: Semaphore::new(QUESTIONS_MAX), waiting: Cell::new(0) });
@@ -186,8 +186,8 @@ impl Surroundings {
 
     async fn run_errand(&self, errand: Errand) {
         let places = match &errand {
-            Errand::LogIn { provider, .. } | Errand::Refresh { provider, .. } => Some(self.places_at(provider, Asked::Tokens)),
-            Errand::LogOut { providers, .. } => providers.first().map(|provider| self.places_at(provider, Asked::LogOut)),
+            Errand::LogIn { provider, .. } | Errand::Refresh { provider, .. } => Some(self.places_at(provider, Question::Tokens)),
+            Errand::LogOut { providers, .. } => providers.first().map(|provider| self.places_at(provider, Question::LogOut)),
             Errand::Revoke(_) => None,
         };
         let _place = match &places {

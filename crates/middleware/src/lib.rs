@@ -44,6 +44,7 @@ pub mod template;
 mod trailers;
 
 pub use self::log::CompiledLog;
+pub use admission::apply_admission;
 pub use api_key::{CompiledApiKey, api_key_of, key_parameters, without};
 pub use auth_any::{CompiledAuthAny, Way, WaysRefused};
 pub use basic_auth::{CompiledBasicAuth, Credentials, basic_auth_of, credentials};
@@ -62,11 +63,11 @@ pub use jwt::{CompiledJwt, TokensUnclear, jwt_of};
 pub use limited::{DryRun, Limited};
 pub use mount::{Answerer, Mount};
 pub use oidc::{
-    CompiledOidc, OidcAddress, OidcCookies, OidcOfRequest, OidcOfSite, OidcRedirect, cookie_host, is_navigation, oidc_of,
+    CompiledOidc, OidcAddress, OidcCookies, OidcOfRequest, OidcOfSite, OidcRedirect, PAGE_FIELDS, cookie_host, is_navigation,
+    oidc_of,
 };
 pub use refusal::{ApiKeyRefusal, METHODS, OidcRefusal, Refusal, TokenRefusal};
 pub use rewrite::RewriteError;
-pub use admission::apply_admission;
 pub use step::{
     After, CompiledStep, Halt, Scope, Walk, apply_paths, apply_request, apply_response, changes_response, compile_steps,
     compiled_forward_auth_of, compiled_jwt_of, compiled_oidc_of, has_limits, log_in_challenges,

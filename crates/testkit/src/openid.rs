@@ -2,9 +2,9 @@
 //! rotate, and every way to be wrong that a test asks for. Whoever presents a refresh token a second time loses all
 //! that came of that log-in, as providers that look for thieves do it (RFC 9700 section 4.14.2).
 
-use aws_lc_rs::{digest, hmac};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
+use aws_lc_rs::{digest, hmac};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
@@ -500,7 +500,8 @@ impl Shared {
             let message = parts.join(".");
             format!("{message}.{}", URL_SAFE_NO_PAD.encode(sign(message.as_bytes())))
         };
-        let by = |key: &EcdsaKeyPair, message: &[u8]| key.sign(&SystemRandom::new(), message).expect("a signature").as_ref().to_vec();
+        let by =
+            |key: &EcdsaKeyPair, message: &[u8]| key.sign(&SystemRandom::new(), message).expect("a signature").as_ref().to_vec();
         match signs {
             Signs::AsItSays => self.sign(claims, "JWT"),
             Signs::Nobody => with(json!({ "alg": "none", "kid": "one" }), &|_| Vec::new()),
@@ -513,7 +514,9 @@ impl Shared {
                 let point = key.public_key().as_ref().to_vec();
                 let part = |range: std::ops::Range<usize>| URL_SAFE_NO_PAD.encode(&point[range]);
                 let jwk = json!({ "kty": "EC", "crv": "P-256", "kid": "own", "x": part(1..33), "y": part(33..65) });
-                with(json!({ "alg": "ES256", "kid": "own", "jwk": jwk, "jku": "http://127.0.0.1:1/keys" }), &|message| by(&key, message))
+                with(json!({ "alg": "ES256", "kid": "own", "jwk": jwk, "jku": "http://127.0.0.1:1/keys" }), &|message| {
+                    by(&key, message)
+                })
             }
             Signs::OwnKey => {
                 let key = own();

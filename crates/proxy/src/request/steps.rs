@@ -16,8 +16,8 @@ use crate::worker_snapshot::WorkerSite;
 use tidegate_exchange::{ClientFault, Pooled};
 use tidegate_middleware::errors::begin_answer;
 use tidegate_middleware::{
-    After, CompiledAuthAny, CompiledStep, Context, DryRun, Halt, Limited, OidcAddress, OidcOfRequest, Refusal, Scratch, Walk, apply_admission, apply_request,
-    compiled_jwt_of, compiled_oidc_of, log_in_challenges, without,
+    After, CompiledAuthAny, CompiledStep, Context, DryRun, Halt, Limited, OidcAddress, OidcOfRequest, Refusal, Scratch, Walk,
+    apply_admission, apply_request, compiled_jwt_of, compiled_oidc_of, log_in_challenges, without,
 };
 use tidegate_transport::Sock;
 use tidegate_wire::head::RequestHead;
@@ -97,11 +97,8 @@ impl<S: Sock> Request<'_, '_, S> {
         );
         let mut scratch = self.connection.worker.scratch.borrow_mut();
         let mut without_limits = Limited::default();
-        let limited = if route.has_limits {
-            &mut **self.exchange.limited.get_or_insert_with(Pooled::take)
-        } else {
-            &mut without_limits
-        };
+        let limited =
+            if route.has_limits { &mut **self.exchange.limited.get_or_insert_with(Pooled::take) } else { &mut without_limits };
         let applied = apply(&mut self.exchange.head, &context, &mut scratch, limited);
         drop(scratch);
         let dry_run = std::mem::take(&mut limited.dry_run);
@@ -238,8 +235,8 @@ impl<S: Sock> Request<'_, '_, S> {
         address
     }
 
-    /// Answers in front of all routes, and behind what stands in front of every log-in: who is refused by address, or asks
-    /// too often, sends no provider questions.
+    /// Answers in front of all routes, and behind what stands in front of every log-in: who is refused by address, or
+    /// asks too often, sends no provider questions.
     pub(super) async fn answer_log_in_address(
         &mut self,
         site: &WorkerSite,

@@ -5,6 +5,7 @@ mod attacks;
 mod borders;
 mod browser;
 mod faults;
+mod several;
 mod user_info;
 
 use browser::{Answer, Browser};

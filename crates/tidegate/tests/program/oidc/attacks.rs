@@ -94,7 +94,8 @@ fn nobody_comes_back_to_another_site() {
         assert!(!location.starts_with("/.tidegate/"), "{target}: {location}");
     }
     // A host that is another, or none.
-    for fields in ["Host: app.example.com@evil.example", "Host: app.example.com/evil", "Host: app.example.com\\evil", "Host: a b"] {
+    for fields in ["Host: app.example.com@evil.example", "Host: app.example.com/evil", "Host: app.example.com\\evil", "Host: a b"]
+    {
         let request = format!("GET / HTTP/1.1\r\n{fields}\r\nConnection: close\r\nSec-Fetch-Mode: navigate\r\n\r\n");
         assert_eq!(exchange(proxy.address, &request).status, 400, "{fields}");
     }
@@ -180,9 +181,18 @@ fn documents_that_are_too_long_lead_away_or_never_end_are_not_followed() {
     let deep = "[".repeat(100_000);
     let faults = [
         ("ten megabytes", long),
-        ("sent on", format!("HTTP/1.1 302 Found\r\nLocation: {place}/internal\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")),
-        ("sent on for ever", format!("HTTP/1.1 308 Permanent Redirect\r\nLocation: {place}/internal\r\nContent-Length: 0\r\n\r\n")),
-        ("sent to metadata", "HTTP/1.1 307 Go\r\nLocation: http://169.254.169.254/latest\r\nContent-Length: 0\r\n\r\n".to_owned()),
+        (
+            "sent on",
+            format!("HTTP/1.1 302 Found\r\nLocation: {place}/internal\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"),
+        ),
+        (
+            "sent on for ever",
+            format!("HTTP/1.1 308 Permanent Redirect\r\nLocation: {place}/internal\r\nContent-Length: 0\r\n\r\n"),
+        ),
+        (
+            "sent to metadata",
+            "HTTP/1.1 307 Go\r\nLocation: http://169.254.169.254/latest\r\nContent-Length: 0\r\n\r\n".to_owned(),
+        ),
         ("HTML", "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>".to_owned()),
         ("deep", format!("{json}Content-Length: {}\r\n\r\n{deep}", deep.len())),
         ("switched", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n".to_owned()),
