@@ -2,7 +2,7 @@
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 /// A command with its environment, printable as a line that a shell accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +30,11 @@ impl Invocation {
     pub fn run(&self, directory: &Path) -> Result<(), String> {
         let status = self.command(directory).status().map_err(|error| format!("cannot start `{}`: {error}", self.program))?;
         if status.success() { Ok(()) } else { Err(format!("{status}: {}", self.line())) }
+    }
+
+    /// Begins, with the terminal's output and no input; whoever asked waits for the end.
+    pub fn start(&self, directory: &Path) -> Result<Child, String> {
+        self.command(directory).spawn().map_err(|error| format!("cannot start `{}`: {error}", self.program))
     }
 
     /// Becomes the program; returns only when it cannot be started.

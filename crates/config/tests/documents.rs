@@ -13,7 +13,9 @@ const OF_OTHERS: &str = "steps-elsewhere.md";
 
 fn pages() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    let paths = std::fs::read_dir(&folder).expect("the docs folder").map(|entry| entry.expect("an entry").path());
+    let entries =
+        |folder: &Path| std::fs::read_dir(folder).expect("a folder of pages").map(|entry| entry.expect("an entry").path());
+    let paths = entries(&folder).chain(entries(&folder.join("providers")));
     let mut paths: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect();
     paths.sort();
     paths.push(folder.join("../README.md"));

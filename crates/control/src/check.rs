@@ -7,7 +7,7 @@ mod listening;
 use crate::descriptors;
 use crate::discovery::{FIRST_ANSWERS_LIMIT, FirstWord, first_words};
 use crate::driver::{Chosen, DRIVER_HELP};
-use crate::geo_files::{faults_of_databases, unknown_fields};
+use crate::geo_files::{GeoFiles, read_databases, unknown_fields};
 use crate::issuing::names_obtained;
 use crate::map_files::faults_of_maps;
 use crate::memory::check_address_space;
@@ -324,7 +324,10 @@ fn check_maps(configuration: &Configuration, findings: &mut Vec<Finding>) {
 
 /// Files of `geoip`, and what is asked of them.
 fn check_databases(configuration: &Configuration, findings: &mut Vec<Finding>) {
-    for fault in faults_of_databases(configuration) {
+    let (read, faults) = read_databases(configuration, &GeoFiles::default());
+    // What a file knows that cannot be read is not known.
+    let unknown = if faults.is_empty() { unknown_fields(configuration, &read) } else { Vec::new() };
+    for fault in faults {
         findings.push(Finding {
             severity: Severity::Error,
             code: "geoip",
@@ -333,7 +336,7 @@ fn check_databases(configuration: &Configuration, findings: &mut Vec<Finding>) {
             help: Some(fault.help().into()),
         });
     }
-    for field in unknown_fields(configuration) {
+    for field in unknown {
         let name = field.name();
         findings.push(Finding {
             severity: Severity::Warning,

@@ -20,7 +20,7 @@ impl IdentityFields {
     /// Of all steps of a site and of its routes.
     pub fn of<'s>(steps: impl Iterator<Item = &'s Step> + Clone) -> IdentityFields {
         let names = steps.clone().flat_map(Step::parts).flat_map(names_of).filter(|name| !is_of_client(name));
-        IdentityFields { names: listed(names), prefixes: listed(steps.flat_map(prefixes_of)) }
+        IdentityFields { names: listed(names), prefixes: listed(steps.flat_map(Step::parts).flat_map(prefixes_of)) }
     }
 
     /// Removes what a client says of itself in the name of the site. On arrival, before anything looks at the fields.
@@ -137,7 +137,7 @@ fn is_of_client(name: &str) -> bool {
 mod tests {
     use super::IdentityFields;
     use crate::fixtures::{lines, push_lines, template};
-    use tidegate_model::{ForwardAuth, HeaderChange, HeaderOperation, NamePattern, PoolName, Step};
+    use tidegate_model::{AuthAny, ForwardAuth, HeaderChange, HeaderOperation, NamePattern, PoolName, Step};
     use tidegate_wire::Fields;
 
     fn sets(operation: HeaderOperation, name: &str, value: &str) -> Step {
@@ -150,12 +150,15 @@ mod tests {
         let copied = vec![pattern("Remote-User"), pattern("X-Auth-*"), pattern("Authorization"), pattern("Co*")];
         let auth = ForwardAuth { copied, ..ForwardAuth::new(PoolName("auth".into())) };
         let step = Step::ForwardAuth(Some(Box::new(auth)));
-        let identity = IdentityFields::of(std::iter::once(&step));
+        // Also as one of several ways.
+        let way = Step::AuthAny(Some(AuthAny { ways: vec![step.clone()] }));
         let check = |sent: &[&str], expected: &[&str]| {
-            let mut fields = Fields::default();
-            push_lines(&mut fields, sent);
-            identity.remove_claimed(&mut fields);
-            assert_eq!(lines(&fields), expected, "{sent:?}");
+            for step in [&step, &way] {
+                let mut fields = Fields::default();
+                push_lines(&mut fields, sent);
+                IdentityFields::of(std::iter::once(step)).remove_claimed(&mut fields);
+                assert_eq!(lines(&fields), expected, "{sent:?}");
+            }
         };
         for spelling in ["Remote_User", "x-auth-user", "X_AUTH_GROUPS", "x.auth.", "X-Auth-_", "Colour"] {
             check(&[&format!("{spelling}: root"), "Accept: a"], &["Accept: a"]);

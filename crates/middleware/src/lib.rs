@@ -38,6 +38,7 @@ pub mod redirect;
 mod refusal;
 pub mod respond;
 pub mod rewrite;
+mod secret_parameters;
 pub mod send_file;
 pub mod step;
 pub mod template;
@@ -45,7 +46,7 @@ mod trailers;
 
 pub use self::log::CompiledLog;
 pub use admission::apply_admission;
-pub use api_key::{CompiledApiKey, api_key_of, key_parameters, without};
+pub use api_key::{CompiledApiKey, api_key_of, withheld_parameters, without};
 pub use auth_any::{CompiledAuthAny, Way, WaysRefused};
 pub use basic_auth::{CompiledBasicAuth, Credentials, basic_auth_of, credentials};
 pub use body_limit::{BodyAllowance, BodyLimit, TooLarge};
@@ -68,6 +69,7 @@ pub use oidc::{
 };
 pub use refusal::{ApiKeyRefusal, METHODS, OidcRefusal, Refusal, TokenRefusal};
 pub use rewrite::RewriteError;
+pub use secret_parameters::{BROUGHT_FROM_PROVIDERS, secret_parameters};
 pub use step::{
     After, CompiledStep, Halt, Scope, Walk, apply_paths, apply_request, apply_response, changes_response, compile_steps,
     compiled_forward_auth_of, compiled_jwt_of, compiled_oidc_of, has_limits, log_in_challenges,

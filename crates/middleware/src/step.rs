@@ -140,6 +140,8 @@ pub struct After {
     pub body_limit: Option<BodyLimit>,
     /// Whether the request only asks what another might do, and is answered with 204.
     pub is_preflight: bool,
+    /// Whether it had an `Authorization` that is not for the upstream.
+    pub had_authorization: bool,
 }
 
 /// How far a request has got with its steps.
@@ -150,6 +152,15 @@ pub struct Walk {
     after: After,
     /// What the client said to log in with is not for the upstream.
     hides_credentials: bool,
+}
+
+impl Walk {
+    /// One of several ways has let the client in, the one at that position.
+    pub fn let_in(&mut self, any: &CompiledAuthAny, by: usize, head: &mut RequestHead) {
+        self.after.had_authorization |= head.fields.has(HeaderId::Authorization);
+        any.remove_unverified(by, head);
+        self.hides_credentials |= any.hides_credentials(by);
+    }
 }
 
 /// Why a walk through the steps stands still.
@@ -168,7 +179,8 @@ pub enum Halt<'s> {
     Ask(&'s CompiledForwardAuth),
     /// As with [`Authenticate`](Halt::Authenticate), by a key.
     CheckKey(&'s CompiledApiKey),
-    /// As with [`Authenticate`](Halt::Authenticate), by any of several ways.
+    /// As with [`Authenticate`](Halt::Authenticate), by any of several ways. Who finds one says so with
+    /// [`Walk::let_in`].
     AnyOf(&'s CompiledAuthAny),
 }
 
@@ -231,16 +243,15 @@ pub fn apply_request<'s>(
             }
             CompiledStep::AuthAny(any) => {
                 any.remove_look_alikes(head);
-                walk.hides_credentials |= any.hides_credentials();
-                if !any.is_open_to(head, context) {
-                    return Ok(Halt::AnyOf(any));
+                match any.open_way(head, context) {
+                    Some(by) => walk.let_in(any, by, head),
+                    None => return Ok(Halt::AnyOf(any)),
                 }
-                any.remove_keys(head);
             }
         }
     }
     if walk.hides_credentials {
-        head.fields.remove_id(HeaderId::Authorization);
+        walk.after.had_authorization |= head.fields.remove_id(HeaderId::Authorization);
     }
     Ok(Halt::Done(walk.after))
 }
@@ -289,6 +300,7 @@ pub fn changes_response(steps: &[CompiledStep]) -> bool {
         CompiledStep::ResponseHeader(_) | CompiledStep::Cors(_) => true,
         CompiledStep::RateLimit(limit) => limit.changes_response(),
         CompiledStep::ForwardAuth(auth) => auth.sets_cookies(),
+        CompiledStep::AuthAny(any) => any.forward_auth().is_some_and(CompiledForwardAuth::sets_cookies),
         CompiledStep::RequestHeader(_)
         | CompiledStep::Rewrite(_)
         | CompiledStep::StripPrefix(_)
@@ -301,7 +313,6 @@ pub fn changes_response(steps: &[CompiledStep]) -> bool {
         | CompiledStep::ConcurrencyLimit(_)
         | CompiledStep::BasicAuth(_)
         | CompiledStep::ApiKey(_)
-        | CompiledStep::AuthAny(_)
         | CompiledStep::Oidc(_)
         | CompiledStep::Jwt(_) => false,
     })
@@ -406,6 +417,7 @@ pub fn compiled_jwt_of(steps: &[CompiledStep]) -> Option<&CompiledJwt> {
 pub fn compiled_oidc_of(steps: &[CompiledStep]) -> Option<&CompiledOidc> {
     steps.iter().find_map(|step| match step {
         CompiledStep::Oidc(oidc) => Some(&**oidc),
+        CompiledStep::AuthAny(any) => any.oidc(),
         _ => None,
     })
 }
@@ -414,6 +426,7 @@ pub fn compiled_oidc_of(steps: &[CompiledStep]) -> Option<&CompiledOidc> {
 pub fn compiled_forward_auth_of(steps: &[CompiledStep]) -> Option<&CompiledForwardAuth> {
     steps.iter().find_map(|step| match step {
         CompiledStep::ForwardAuth(auth) => Some(&**auth),
+        CompiledStep::AuthAny(any) => any.forward_auth(),
         _ => None,
     })
 }
@@ -499,7 +512,7 @@ mod tests {
         let steps = compile_steps(&site, &route).expect("steps of the test");
         let (mut head, mut scratch) = (request("/api/x?q", "example.com", &[]), Scratch::default());
         let after = apply_request(&steps, &mut head, &context(), &mut scratch);
-        assert_eq!(after, Ok(After { body_limit: Some(BodyLimit { bytes_max: 20 }), is_preflight: false }));
+        assert_eq!(after, Ok(After { body_limit: Some(BodyLimit { bytes_max: 20 }), ..After::default() }));
         assert_eq!(target(&head), "/v2/x?q");
         assert_eq!(lines(&head.fields), ["A: /api/x", "B: /x"]);
 

@@ -59,3 +59,13 @@ pub enum ApiKeyPlace {
     /// A parameter of the query.
     Query(String),
 }
+
+impl ApiKeyPlace {
+    /// The name of the parameter, where it is one.
+    pub fn parameter(&self) -> Option<&str> {
+        match self {
+            ApiKeyPlace::Query(name) => Some(name),
+            ApiKeyPlace::Field(_) | ApiKeyPlace::Authorization(_) => None,
+        }
+    }
+}

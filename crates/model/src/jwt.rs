@@ -75,6 +75,16 @@ pub enum TokenPlace {
     Query(String),
 }
 
+impl TokenPlace {
+    /// The name of the parameter, where it is one.
+    pub fn parameter(&self) -> Option<&str> {
+        match self {
+            TokenPlace::Query(name) => Some(name),
+            TokenPlace::Authorization | TokenPlace::Header(_) | TokenPlace::Cookie(_) => None,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimRequirement {
     /// A name, or several with dots between them.

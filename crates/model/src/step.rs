@@ -108,10 +108,11 @@ pub enum Terminal {
 }
 
 impl Step {
-    /// The pool that it asks, if it asks one.
+    /// The pool that it asks, if it asks one. Of several ways to be let in one at most does.
     pub fn pool(&self) -> Option<&PoolName> {
         match self {
             Step::ForwardAuth(auth) => auth.as_ref().map(|auth| &auth.pool),
+            Step::AuthAny(any) => any.iter().flat_map(|any| &any.ways).find_map(Step::pool),
             Step::RequestHeader(_)
             | Step::ResponseHeader(_)
             | Step::Rewrite { .. }
@@ -126,7 +127,6 @@ impl Step {
             | Step::Jwt(_)
             | Step::Oidc(_)
             | Step::ApiKey(_)
-            | Step::AuthAny(_)
             | Step::ClientAuth(_)
             | Step::RateLimit(_)
             | Step::ConcurrencyLimit(_) => None,

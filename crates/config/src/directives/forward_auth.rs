@@ -21,7 +21,7 @@ use tidegate_model::{AuthMethod, ForwardAuth, NamePattern, RememberedAuth, SignI
 
 pub static FORWARD_AUTH: Directive = Directive {
     name: "forward-auth",
-    places: &[Place::Site, Place::Route],
+    places: &[Place::Site, Place::Route, Place::AuthAny],
     arguments: &[Argument::any(
         "servers",
         Kind::Text("the URL of an auth server, the name of a pool, or `off`"),

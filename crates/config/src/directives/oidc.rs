@@ -29,7 +29,7 @@ const SCOPE: Property = Property::many(
 
 pub static OIDC: Directive = Directive {
     name: "oidc",
-    places: &[Place::Site, Place::Route],
+    places: &[Place::Site, Place::Route, Place::AuthAny],
     arguments: &[Argument::optional(
         "off",
         Kind::ChoiceOr(&["off"], ""),

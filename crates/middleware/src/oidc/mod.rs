@@ -13,7 +13,7 @@ use crate::template::{Target, encode};
 use std::borrow::Cow;
 use tidegate_access::oidc::{CHUNKS_MAX, CookieNames, ProviderId, Realm, Session, join_chunks, provider_id};
 use tidegate_access::{Claims, Identity, is_met};
-use tidegate_model::{Oidc, OidcProvider, Step};
+use tidegate_model::{Oidc, OidcProvider, Step, log_ins};
 use tidegate_wire::Fields;
 use tidegate_wire::head::{HeaderId, Method, RequestHead};
 
@@ -117,6 +117,13 @@ impl CompiledOidc {
         }
     }
 
+    /// Whether it tells the upstream something under that name.
+    pub fn writes(&self, name: &str) -> bool {
+        let names = self.settings.headers.iter().map(|header| &header.name);
+        let mut names = names.chain(&self.settings.access_token).chain(&self.settings.id_token);
+        names.any(|known| known.eq_ignore_ascii_case(name))
+    }
+
     /// What nobody says of himself, where no log-in was needed.
     pub fn tell_nobody(&self, head: &mut RequestHead) {
         let names = self.settings.headers.iter().map(|header| &header.name);
@@ -145,11 +152,10 @@ fn id_of(oidc: &Oidc) -> ProviderId {
 
 /// The step that counts among those of a site and of one of its routes.
 pub fn oidc_of<'s>(site_steps: &'s [Step], route_steps: &'s [Step]) -> Option<&'s Oidc> {
-    let last = site_steps.iter().chain(route_steps).rev().find_map(|step| match step {
-        Step::Oidc(oidc) => Some(oidc),
+    log_ins(site_steps, route_steps).flat_map(Step::parts).find_map(|step| match step {
+        Step::Oidc(Some(oidc)) => Some(&**oidc),
         _ => None,
-    });
-    last.and_then(Option::as_deref)
+    })
 }
 
 /// The host of a request in the one spelling that browsers' cookies are kept by.
@@ -203,7 +209,7 @@ impl OidcOfSite {
     /// `None`: nobody of the site asks for one.
     pub fn of<'s>(steps: impl Iterator<Item = &'s Step>) -> Option<Box<OidcOfSite>> {
         let mut all: Vec<CompiledOidc> = Vec::new();
-        for step in steps {
+        for step in steps.flat_map(Step::parts) {
             let Step::Oidc(Some(oidc)) = step else { continue };
             // Of those that share sessions each has addresses of its own.
             let is_same = |known: &CompiledOidc, other: &CompiledOidc| {

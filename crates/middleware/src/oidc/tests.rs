@@ -1,41 +1,13 @@
 //! Cookies out of requests, and which requests are pages.
 
 use super::{CompiledOidc, OidcAddress, OidcOfSite, cookie_host, is_navigation};
-use crate::fixtures::{lines, push_lines, request};
+use crate::fixtures::{lines, oidc, push_lines, request};
 use std::time::Duration;
 use tidegate_access::Claims;
 use tidegate_access::oidc::Session;
 use tidegate_model::{Oidc, OidcProvider, Step};
 use tidegate_wire::Fields;
 use tidegate_wire::head::Method;
-
-fn oidc(issuer: &str) -> Oidc {
-    let provider = OidcProvider {
-        name: String::new(),
-        issuer: issuer.into(),
-        client: "me".into(),
-        secret: None,
-        scopes: vec!["openid".into()],
-        parameters: Vec::new(),
-    };
-    Oidc {
-        provider,
-        others: Vec::new(),
-        session: Duration::from_hours(8),
-        domain: None,
-        callback: Oidc::CALLBACK.into(),
-        logout: Oidc::LOGOUT.into(),
-        after_logout: "/".into(),
-        user: "email".into(),
-        requirements: Vec::new(),
-        headers: Vec::new(),
-        access_token: None,
-        id_token: None,
-        asks_user_info: false,
-        is_optional: false,
-        leeway: Duration::ZERO,
-    }
-}
 
 fn session() -> Session {
     let mut bytes = vec![2];

@@ -2,13 +2,11 @@
 //! refuses. What each step does is in `middleware`; the flow around this is in `request`.
 
 use super::Request;
-use super::asked::AuthOutcome;
+use super::asked::{AuthOutcome, AuthRefusal};
+use super::ways::{Standing, WaysTried};
 use crate::answering::answer_refusal_with;
-use crate::auth::oidc::{OidcNews, OidcTicket, answer_address, await_session, check_session, send_redirect};
-use crate::auth::{
-    Awaited, Patience, Standing, Unverified, WaysTried, await_keys, await_log_in, check_key, log_in, try_ways, verified_claims,
-    verify_token,
-};
+use crate::auth::oidc::{OidcNews, OidcTicket, answer_address, await_session, send_redirect};
+use crate::auth::{Awaited, Patience, Unverified, await_keys, await_log_in, check_key, log_in, verified_claims, verify_token};
 use crate::failure::Failure;
 use crate::snapshot::{CompiledRoute, LogInsOfSite};
 use crate::surroundings::context;
@@ -17,7 +15,7 @@ use tidegate_exchange::{ClientFault, Pooled};
 use tidegate_middleware::errors::begin_answer;
 use tidegate_middleware::{
     After, CompiledAuthAny, CompiledStep, Context, DryRun, Halt, Limited, OidcAddress, OidcOfRequest, Refusal, Scratch, Walk,
-    apply_admission, apply_request, compiled_jwt_of, compiled_oidc_of, log_in_challenges, without,
+    apply_admission, apply_request, compiled_jwt_of, compiled_oidc_of, log_in_challenges,
 };
 use tidegate_transport::Sock;
 use tidegate_wire::head::RequestHead;
@@ -29,6 +27,15 @@ pub(super) enum Ran {
     Preflight,
     /// A step waits for something.
     Stands(Box<Standing>),
+}
+
+/// What has come of waiting.
+enum Waited {
+    Over(Result<(), Refusal>),
+    /// There is something else to wait for.
+    Again(Awaited),
+    /// The auth server does not let the client in.
+    Answer(Box<AuthRefusal>),
 }
 
 impl<S: Sock> Request<'_, '_, S> {
@@ -58,8 +65,7 @@ impl<S: Sock> Request<'_, '_, S> {
                     }
                 }
                 Halt::LogIn(oidc) => {
-                    let (exchange, around) = self.parts();
-                    if let Some(ticket) = check_session(exchange, around, oidc, OidcNews::None)? {
+                    if let Some(ticket) = self.check_session(oidc, OidcNews::None, true)? {
                         return Ok(Ran::Stands(Box::new(Standing { walk, awaited: Awaited::Session(ticket), tried: None })));
                     }
                 }
@@ -73,8 +79,9 @@ impl<S: Sock> Request<'_, '_, S> {
                     check_key(exchange, around, auth)?;
                 }
                 Halt::AnyOf(any) => {
-                    if let Some(standing) = self.try_ways(any, walk, WaysTried::default())? {
-                        return Ok(Ran::Stands(standing));
+                    let mut tried = self.begin_ways();
+                    if let Some(awaited) = self.try_ways(route, any, &mut walk, &mut tried)? {
+                        return Ok(Ran::Stands(Box::new(Standing { walk, awaited, tried: Some(tried) })));
                     }
                 }
             }
@@ -108,25 +115,6 @@ impl<S: Sock> Request<'_, '_, S> {
         applied
     }
 
-    /// Lets the client in by any of the ways that are left, or says what to wait for first.
-    fn try_ways(&mut self, any: &CompiledAuthAny, walk: Walk, mut tried: WaysTried) -> Result<Option<Box<Standing>>, Refusal> {
-        let (exchange, around) = self.parts();
-        let awaited = try_ways(exchange, around, any, &mut tried)?;
-        Ok(awaited.map(|awaited| Box::new(Standing { walk, awaited, tried: Some(tried) })))
-    }
-
-    /// Takes parameters with keys out of what logs say, whatever becomes of the request. The head still has them.
-    #[cold]
-    pub(super) fn hide_keys(&mut self, names: &[Box<[u8]>]) {
-        for name in names {
-            let fields = &mut self.exchange.head.fields;
-            let Some(query) = self.exchange.record.query else { return };
-            if let Some(rest) = without(query.of(&fields.bytes), name) {
-                self.exchange.record.query = (!rest.is_empty()).then(|| fields.append(&[&rest]));
-            }
-        }
-    }
-
     /// What the token says, by the `jwt` of the site, for the conditions of its routes. Nothing is refused here: a
     /// request without a good token takes the route that wants none of it.
     pub(super) async fn find_claims(&mut self, site: &WorkerSite) -> Result<(), ClientFault> {
@@ -156,63 +144,95 @@ impl<S: Sock> Request<'_, '_, S> {
             let declared = self.exchange.framing.declared_length();
             self.exchange.body_allowance = Some(limit.check_declared(declared).map_err(|_| Refusal::BodyTooLarge)?);
         }
+        self.exchange.record.had_authorization = after.had_authorization;
         Ok(if after.is_preflight { Ran::Preflight } else { Ran::Through })
     }
 
     /// Waits for what a step waits for, and runs those behind it. False: the request was answered meanwhile.
     pub(super) async fn go_on(&mut self, route: &CompiledRoute, standing: Standing) -> Result<bool, Failure> {
         let mut standing = standing;
-        let refusal = loop {
-            let Standing { walk, awaited, tried } = standing;
-            let outcome = match awaited {
-                Awaited::Password(ticket) => await_log_in(self.exchange, ticket, route.timeouts.total).await?,
-                Awaited::Keys(ticket) => match await_keys(self.exchange, ticket, route.timeouts.total).await? {
-                    Ok(()) => self.verify_again(route),
-                    Err(refusal) => Err(refusal),
-                },
-                Awaited::Session(ticket) => match await_session(self.exchange, ticket, route.timeouts.total).await? {
-                    Ok(news) => match self.check_again(route, news) {
-                        Ok(Some(ticket)) => {
-                            standing = Standing { walk, awaited: Awaited::Session(ticket), tried };
-                            continue;
-                        }
-                        Ok(None) => Ok(()),
-                        Err(refusal) => Err(refusal),
-                    },
-                    Err(refusal) => Err(refusal),
-                },
-                Awaited::Answer => match Box::pin(self.ask_auth_server(route)).await? {
-                    AuthOutcome::GoesOn => Ok(()),
-                    AuthOutcome::Answered => return Ok(false),
-                    AuthOutcome::Refused(refusal) => Err(refusal),
-                },
-            };
-            let any = tried.and_then(|tried| Some((any_of(route)?, tried)));
-            let ran = match (outcome, any) {
-                (Ok(()), any) => {
-                    if let Some((any, _)) = any {
-                        any.remove_keys(&mut self.exchange.head);
+        loop {
+            let Standing { mut walk, awaited, mut tried } = standing;
+            let waited = self.wait_for_step(route, awaited, tried.as_ref()).await?;
+            let ran = match (waited, any_of(route).zip(tried.as_mut())) {
+                (Waited::Again(awaited), _) => {
+                    standing = Standing { walk, awaited, tried };
+                    continue;
+                }
+                (Waited::Over(Ok(())), any) => {
+                    if let Some((any, ways)) = any {
+                        self.let_in(any, &mut walk, ways);
+                        tried = None;
                     }
                     self.run_request_steps(route, walk)
                 }
-                (Err(refusal), Some((any, mut tried))) => {
-                    tried.refused.note(refusal, &self.exchange.head);
-                    match self.try_ways(any, walk, tried) {
-                        Ok(None) => self.run_request_steps(route, walk),
-                        Ok(Some(standing)) => Ok(Ran::Stands(standing)),
-                        Err(refusal) => Err(refusal),
+                (Waited::Answer(answer), None) => return self.pass_refusal(&answer).await.map(|()| false),
+                // What was read of the body is gone, and nobody else may have it.
+                (Waited::Over(Err(refusal @ (Refusal::AuthBodyTooLarge | Refusal::BodyNotKept))), _) => Err(refusal),
+                (Waited::Over(Err(refusal)), None) => Err(refusal),
+                (waited, Some((any, ways))) => {
+                    match waited {
+                        Waited::Answer(answer) => ways.hold(answer),
+                        Waited::Over(Err(refusal)) => self.note_refused(ways, refusal),
+                        Waited::Over(Ok(())) | Waited::Again(_) => {}
                     }
+                    self.try_ways_left(route, any, walk, &mut tried)
                 }
-                (Err(refusal), None) => Err(refusal),
             };
             match ran {
                 Ok(Ran::Through) => return Ok(true),
                 Ok(Ran::Preflight) => return self.answer_preflight().await.map(|()| false),
                 Ok(Ran::Stands(next)) => standing = *next,
-                Err(refusal) => break refusal,
+                Err(refusal) => return self.answer_ways_refusal(route, refusal, tried).await.map(|()| false),
             }
-        };
-        self.answer_step_refusal(route, refusal).await.map(|()| false)
+        }
+    }
+
+    /// Tries the ways that are left, and runs the steps behind them where one lets the client in.
+    fn try_ways_left(
+        &mut self,
+        route: &CompiledRoute,
+        any: &CompiledAuthAny,
+        mut walk: Walk,
+        tried: &mut Option<WaysTried>,
+    ) -> Result<Ran, Refusal> {
+        let Some(ways) = tried else { return Err(Refusal::Denied) };
+        match self.try_ways(route, any, &mut walk, ways)? {
+            Some(awaited) => Ok(Ran::Stands(Box::new(Standing { walk, awaited, tried: tried.take() }))),
+            None => {
+                *tried = None;
+                self.run_request_steps(route, walk)
+            }
+        }
+    }
+
+    async fn wait_for_step(
+        &mut self,
+        route: &CompiledRoute,
+        awaited: Awaited,
+        tried: Option<&WaysTried>,
+    ) -> Result<Waited, Failure> {
+        let total = route.timeouts.total;
+        Ok(Waited::Over(match awaited {
+            Awaited::Password(ticket) => await_log_in(self.exchange, ticket, total).await?,
+            Awaited::Keys(ticket) => match await_keys(self.exchange, ticket, total).await? {
+                Ok(()) => self.verify_again(route),
+                Err(refusal) => Err(refusal),
+            },
+            Awaited::Session(ticket) => match await_session(self.exchange, ticket, total).await? {
+                Ok(news) => match self.check_again(route, news, tried) {
+                    Ok(Some(ticket)) => return Ok(Waited::Again(Awaited::Session(ticket))),
+                    Ok(None) => Ok(()),
+                    Err(refusal) => Err(refusal),
+                },
+                Err(refusal) => Err(refusal),
+            },
+            Awaited::Answer => match Box::pin(self.ask_auth_server(route)).await? {
+                AuthOutcome::GoesOn => Ok(()),
+                AuthOutcome::Answer(answer) => return Ok(Waited::Answer(answer)),
+                AuthOutcome::Refused(refusal) => Err(refusal),
+            },
+        }))
     }
 
     /// A token whose keys were waited for, with those that are there now.
@@ -227,12 +247,7 @@ impl<S: Sock> Request<'_, '_, S> {
     pub(super) fn meet_log_ins(&mut self, log_ins: &LogInsOfSite) -> Option<OidcAddress> {
         let cookies = log_ins.steps.take_cookies(&mut self.exchange.head.fields);
         self.exchange.oidc = Some(Box::new(OidcOfRequest { cookies, ..OidcOfRequest::default() }));
-        let address = log_ins.steps.address(self.exchange.head.path());
-        if matches!(address, Some(OidcAddress::Callback)) {
-            // Codes and states are no business of logs (RFC 9700 section 4.2.4); the head still has them.
-            self.exchange.record.query = None;
-        }
-        address
+        log_ins.steps.address(self.exchange.head.path())
     }
 
     /// Answers in front of all routes, and behind what stands in front of every log-in: who is refused by address, or
@@ -254,10 +269,30 @@ impl<S: Sock> Request<'_, '_, S> {
     }
 
     /// A session, with what was waited for. A refresh may follow on keys that had not been read.
-    fn check_again(&mut self, route: &CompiledRoute, news: OidcNews) -> Result<Option<OidcTicket>, Refusal> {
+    fn check_again(
+        &mut self,
+        route: &CompiledRoute,
+        news: OidcNews,
+        tried: Option<&WaysTried>,
+    ) -> Result<Option<OidcTicket>, Refusal> {
         let Some(oidc) = compiled_oidc_of(&route.steps) else { return Ok(None) };
-        let (exchange, around) = self.parts();
-        check_session(exchange, around, oidc, news)
+        let may_begin = tried.zip(any_of(route)).is_none_or(|(tried, any)| tried.is_at_end(any));
+        self.check_session(oidc, news, may_begin)
+    }
+
+    /// As [`answer_step_refusal`](Self::answer_step_refusal), also of one of several ways: who is sent to a provider
+    /// hears nothing of the others, and what an auth server says comes before what is said here.
+    async fn answer_ways_refusal(
+        &mut self,
+        route: &CompiledRoute,
+        refusal: Refusal,
+        tried: Option<WaysTried>,
+    ) -> Result<(), Failure> {
+        let is_redirected = self.exchange.oidc.as_ref().is_some_and(|of_request| of_request.redirect.is_some());
+        match tried.and_then(WaysTried::into_answer) {
+            Some(answer) if !is_redirected => self.pass_refusal(&answer).await,
+            Some(_) | None => self.answer_step_refusal(route, refusal).await,
+        }
     }
 
     /// A refusal by a step, with the fields that belong to it, or what takes its place.

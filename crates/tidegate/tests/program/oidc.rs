@@ -7,6 +7,7 @@ mod browser;
 mod faults;
 mod several;
 mod user_info;
+mod ways;
 
 use browser::{Answer, Browser};
 use std::net::SocketAddr;
