@@ -47,7 +47,7 @@ fn be_asked(stage: &Stage<'_>, echo: &str) -> Result<(), String> {
     front.check(|line| matches!(line["reason"].as_str(), Some("auth_refused" | "auth_unreachable")))
 }
 
-/// Its page says which fields are for it then.
+/// Fields that are for Authelia alone, where the application has log-ins by `Authorization` itself; its page says so.
 fn keep_log_ins_of_the_application(stage: &Stage<'_>, address: &str, echo: &str) -> Result<(), String> {
     let port = free_port()?;
     let fields = "preset=\"authelia\" {\n        request-headers \"Cookie\" \"Accept\" \"X-Requested-With\"\n    }";
