@@ -7,6 +7,8 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Oidc {
     pub provider: OidcProvider,
+    /// Others by which somebody may log in as well: a page asks with which.
+    pub others: Vec<OidcProvider>,
     /// How long a log-in holds at most, whatever is refreshed meanwhile.
     pub session: Duration,
     /// Whose sites have one log-in; this site alone, when it is left out.
@@ -37,6 +39,8 @@ pub struct Oidc {
 /// Who logs people in, and what is asked of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OidcProvider {
+    /// What the page calls it that asks with which; empty where `oidc` names one itself.
+    pub name: String,
     /// As its document says it, to the letter.
     pub issuer: String,
     pub client: String,

@@ -103,7 +103,8 @@ fn asked_at_provider(oidc: &Oidc, filled: &Filled) -> String {
     } else {
         "pages are sent there, and all else without a session is 401"
     };
-    let mut text = format!("`oidc` wants a log-in at {}: {without}", short(&oidc.provider.issuer));
+    let issuers: Vec<String> = std::iter::once(&oidc.provider).chain(&oidc.others).map(|one| short(&one.issuer)).collect();
+    let mut text = format!("`oidc` wants a log-in at {}: {without}", issuers.join(" or "));
     let required: Vec<String> = oidc.requirements.iter().map(|one| requirement_text(&one.claim, &one.test, &short)).collect();
     if !required.is_empty() {
         text.push_str(&format!("; it is 403 unless {}", required.join(", and ")));
