@@ -68,7 +68,7 @@ pub(crate) fn gather_databases(
     if faults.is_empty() { Ok(read) } else { Err(faults) }
 }
 
-/// Those that can be used, and why others cannot.
+/// The databases that can be used, and why others cannot.
 pub(crate) fn read_databases(
     configuration: &Configuration,
     before: &GeoFiles,

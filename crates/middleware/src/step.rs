@@ -135,7 +135,7 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// One of several ways has let the client in, the one at that position.
+    /// Goes on with what the way at that position has let in, one of several.
     pub fn let_in(&mut self, any: &CompiledAuthAny, by: usize, head: &mut RequestHead) {
         self.after.had_authorization |= head.fields.has(HeaderId::Authorization);
         any.remove_unverified(by, head);

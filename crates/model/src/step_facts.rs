@@ -30,7 +30,7 @@ pub struct StepFacts<'s> {
     pub told_beginnings: Vec<&'s str>,
     /// Fields that it looks at to know who asks.
     pub looked_at: Vec<&'s str>,
-    /// Those of them in which nothing stands but keys and tokens.
+    /// Fields among them in which nothing stands but keys and tokens.
     pub credential_fields: Vec<&'s str>,
     /// Parameters of the query in which keys and tokens stand.
     pub credential_parameters: Vec<&'s str>,

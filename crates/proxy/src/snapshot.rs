@@ -420,7 +420,7 @@ pub fn compile(configuration: &Configuration, parts: Parts<'_>) -> Result<Compil
     Ok(Compiled { snapshot, pools_changed: changed })
 }
 
-/// Those that were there, and those of the sites that were made.
+/// Parameters of keys and tokens that were known before, and those of the sites that were made.
 fn secrets_of_all(before: Option<&Snapshot>, made: &[(usize, Arc<CompiledSite>)]) -> Arc<[Box<[u8]>]> {
     let known = before.map(|before| before.secret_parameters.clone()).unwrap_or_default();
     let of_log_ins = made.iter().any(|(_, site)| site.log_ins.is_some()).then_some(BROUGHT_FROM_PROVIDERS);

@@ -63,9 +63,9 @@ impl CompiledAuthAny {
         }
     }
 
-    /// When somebody is let in by the way at that position: keys, and tokens that are kept from the upstream, are not for
-    /// who is behind us, whichever way it was, and a client's cookies are none of an auth server that was not asked. Fields of other names that a way may set
-    /// were taken out on arrival.
+    /// When somebody is let in by the way at that position: keys, and tokens that are kept from the upstream, are not
+    /// for who is behind us, whichever way it was, and a client's cookies are none of an auth server that was not
+    /// asked. Fields of other names that a way may set were taken out on arrival.
     pub fn remove_unverified(&self, by: usize, head: &mut RequestHead) {
         for (position, way) in self.ways.iter().enumerate() {
             match way {

@@ -92,8 +92,8 @@ impl CompiledJwt {
         self.remove_tokens(head);
     }
 
-    /// Takes tokens out of fields of their own, where they are not for the upstream. What stands in `Authorization` goes
-    /// when all steps have seen it.
+    /// Takes tokens out of fields of their own, where they are not for the upstream. What stands in `Authorization`
+    /// goes when all steps have seen it.
     pub fn remove_tokens(&self, head: &mut RequestHead) {
         if !self.settings.forwards {
             for place in &self.settings.places {

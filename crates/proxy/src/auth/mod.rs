@@ -1,7 +1,8 @@
 //! Who a client is, on the request path. `basic-auth`: whether a client's name and password are right is known from
 //! before, or is asked of threads that have the time to find out. The request waits meanwhile, its worker does not.
 //! What clients send is read in `middleware::basic_auth`, what fits is decided in `passwords`. `jwt` is in `token`,
-//! `api-key` in `api_key`, `oidc` in a folder of its own, a way of several in `any`, and what servers of `forward-auth` have allowed in `allowed`.
+//! `api-key` in `api_key`, `oidc` in a folder of its own, a way of several in `any`, and what servers of `forward-auth`
+//! have allowed in `allowed`.
 
 mod allowed;
 mod any;

@@ -77,6 +77,10 @@ impl<S: Sock> Request<'_, '_, S> {
     /// settings is in the key of another.
     fn key_of(&self, route: &CompiledRoute, auth: &CompiledForwardAuth) -> Option<[u8; 32]> {
         auth.settings.remembers.as_ref()?;
+        // What the server says may depend on the body that goes along, and on none that it has not seen.
+        if auth.settings.body_bytes_max.is_some() && self.exchange.framing != BodyFraming::None {
+            return None;
+        }
         let mut key: Pooled<Vec<u8>> = Pooled::take();
         let context = context(
             self.connection,

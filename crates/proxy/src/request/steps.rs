@@ -30,7 +30,7 @@ pub(super) enum Ran {
 }
 
 /// What has come of waiting.
-enum Waited {
+enum StepWait {
     Over(Result<(), Refusal>),
     /// There is something else to wait for.
     Again(Awaited),
@@ -155,26 +155,26 @@ impl<S: Sock> Request<'_, '_, S> {
             let Standing { mut walk, awaited, mut tried } = standing;
             let waited = self.wait_for_step(route, awaited, tried.as_ref()).await?;
             let ran = match (waited, any_of(route).zip(tried.as_mut())) {
-                (Waited::Again(awaited), _) => {
+                (StepWait::Again(awaited), _) => {
                     standing = Standing { walk, awaited, tried };
                     continue;
                 }
-                (Waited::Over(Ok(())), any) => {
+                (StepWait::Over(Ok(())), any) => {
                     if let Some((any, ways)) = any {
                         self.let_in(any, &mut walk, ways);
                         tried = None;
                     }
                     self.run_request_steps(route, walk)
                 }
-                (Waited::Answer(answer), None) => return self.pass_refusal(&answer).await.map(|()| false),
+                (StepWait::Answer(answer), None) => return self.pass_refusal(&answer).await.map(|()| false),
                 // What was read of the body is gone, and nobody else may have it.
-                (Waited::Over(Err(refusal @ (Refusal::AuthBodyTooLarge | Refusal::BodyNotKept))), _) => Err(refusal),
-                (Waited::Over(Err(refusal)), None) => Err(refusal),
+                (StepWait::Over(Err(refusal @ (Refusal::AuthBodyTooLarge | Refusal::BodyNotKept))), _) => Err(refusal),
+                (StepWait::Over(Err(refusal)), None) => Err(refusal),
                 (waited, Some((any, ways))) => {
                     match waited {
-                        Waited::Answer(answer) => ways.hold(answer),
-                        Waited::Over(Err(refusal)) => self.note_refused(ways, refusal),
-                        Waited::Over(Ok(())) | Waited::Again(_) => {}
+                        StepWait::Answer(answer) => ways.hold(answer),
+                        StepWait::Over(Err(refusal)) => self.note_refused(ways, refusal),
+                        StepWait::Over(Ok(())) | StepWait::Again(_) => {}
                     }
                     self.try_ways_left(route, any, walk, &mut tried)
                 }
@@ -211,9 +211,9 @@ impl<S: Sock> Request<'_, '_, S> {
         route: &CompiledRoute,
         awaited: Awaited,
         tried: Option<&WaysTried>,
-    ) -> Result<Waited, Failure> {
+    ) -> Result<StepWait, Failure> {
         let total = route.timeouts.total;
-        Ok(Waited::Over(match awaited {
+        Ok(StepWait::Over(match awaited {
             Awaited::Password(ticket) => await_log_in(self.exchange, ticket, total).await?,
             Awaited::Keys(ticket) => match await_keys(self.exchange, ticket, total).await? {
                 Ok(()) => self.verify_again(route),
@@ -221,7 +221,7 @@ impl<S: Sock> Request<'_, '_, S> {
             },
             Awaited::Session(ticket) => match await_session(self.exchange, ticket, total).await? {
                 Ok(news) => match self.check_again(route, news, tried) {
-                    Ok(Some(ticket)) => return Ok(Waited::Again(Awaited::Session(ticket))),
+                    Ok(Some(ticket)) => return Ok(StepWait::Again(Awaited::Session(ticket))),
                     Ok(None) => Ok(()),
                     Err(refusal) => Err(refusal),
                 },
@@ -229,7 +229,7 @@ impl<S: Sock> Request<'_, '_, S> {
             },
             Awaited::Answer => match Box::pin(self.ask_auth_server(route)).await? {
                 AuthOutcome::GoesOn => Ok(()),
-                AuthOutcome::Answer(answer) => return Ok(Waited::Answer(answer)),
+                AuthOutcome::Answer(answer) => return Ok(StepWait::Answer(answer)),
                 AuthOutcome::Refused(refusal) => Err(refusal),
             },
         }))

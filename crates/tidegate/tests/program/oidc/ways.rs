@@ -1,5 +1,5 @@
-//! A log-in at a provider as one of several ways, beside an auth server: who is asked, in which order, and which refusal
-//! is the answer where nobody lets the client in.
+//! A log-in at a provider as one of several ways, beside an auth server: who is asked, in which order, and which
+//! refusal is the answer where nobody lets the client in.
 
 use super::browser::{Answer, Browser};
 use super::{HOST, PROGRAM};
