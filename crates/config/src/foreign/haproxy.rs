@@ -300,6 +300,10 @@ impl HaProxyReader<'_> {
             outline.done_without.extend(section.places());
             return;
         }
+        // A door that only sends to another one is not opened for more.
+        let has_https = doors.iter().any(|(door, _)| *door == Door::HTTPS);
+        let is_open = |(door, _): &&(Door, usize)| redirect.is_none() || door.is_tls || (*door == Door::HTTP && has_https);
+        let doors: Vec<(Door, usize)> = doors.iter().filter(is_open).copied().collect();
         let uses: Vec<(&HaProxyLine, Vec<Term>, BTreeSet<usize>)> = section
             .lines_of("use_backend")
             .map(|rule| {
@@ -322,7 +326,7 @@ impl HaProxyReader<'_> {
             site.origin = rules.origin.clone();
             site.origin.within.extend(places_for(section, &uses, host));
             let names = host.cloned().unwrap_or_default();
-            let Some(Whereabouts { addresses, only_hosts, .. }) = placed(doors, &names, redirect.is_some(), &mut site.origin)
+            let Some(Whereabouts { addresses, only_hosts, .. }) = placed(&doors, &names, redirect.is_some(), &mut site.origin)
             else {
                 continue;
             };

@@ -231,8 +231,7 @@ mod tests {
     fn statements_stand_where_their_keys_do() {
         let text = "a:\n  b: c # d\n  e: [f, g]\nh:\n  - i: { j: k,\n      l: m }\n  - n\n";
         let mut seen = Vec::new();
-        read(text)[0]
-            .each_statement(&mut Vec::new(), &|_| None, &mut |at, path, _| seen.push((path.join("."), &text[at..at + 1])));
+        read(text)[0].each_statement(&mut Vec::new(), &|_| None, &mut |at, path, _| seen.push((path.join("."), &text[at..=at])));
         let expected = [("a.b", "b"), ("a.e", "e"), ("h.i.j", "j"), ("h.i.l", "l"), ("h", "-")];
         assert_eq!(seen, expected.map(|(path, first)| (path.to_owned(), first)));
     }
