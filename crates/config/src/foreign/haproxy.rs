@@ -18,6 +18,8 @@ const BY_MAP: &str = "which backend is asked is in a map of its own, or computed
 const NO_SECTION: &str = "it has no frontend with servers behind it, and no backend with servers";
 const NO_DOOR: &str = "it listens on a socket or on what variables say, and not on a port that is told";
 const BEHIND: &str = "which backend is asked hangs on conditions that no line here is told for, and all else comes behind them";
+/// Of one frontend; a map of thousands is told of by its first.
+const HOSTS_MAX: usize = 200;
 const TO_HTTPS: &str = "all that it has is the redirect to HTTPS, which a site does without a word";
 const TLS_OF_TCP: &str =
     "`tcp` hands connections on as they are, so TLS in front of a server that speaks no HTTP is not ended here";
@@ -320,6 +322,8 @@ impl HaProxyReader<'_> {
                 hosts.push(names.clone());
             }
         }
+        outline.uncounted += hosts.len().saturating_sub(HOSTS_MAX);
+        hosts.truncate(HOSTS_MAX);
         let count = outline.services.len();
         for host in hosts.iter().map(Some).chain([None]) {
             let mut site = OutlinedSite { steps: rules.steps(), routes: rules.refused.clone(), ..OutlinedSite::default() };

@@ -103,15 +103,19 @@ impl NginxReader {
     }
 
     fn walk(&mut self, statements: &[Statement], context: Context) {
+        // What stands around servers, without the servers: there may be thousands.
+        let is_around =
+            |statement: &&Statement| !matches!(statement.name(), "server" | "upstream" | "location" | "http" | "stream");
+        let around: Vec<Statement> = statements.iter().filter(is_around).cloned().collect();
         for statement in statements {
             match statement.name() {
                 "http" => self.walk(statement.inside(), Context::Http),
                 "stream" => self.walk(statement.inside(), Context::Stream),
                 "server" if statement.block.is_some() => {
                     if context == Context::Stream || (context == Context::Open && is_of_stream(statement.inside())) {
-                        self.stream_server(statement, statements);
+                        self.stream_server(statement, &around);
                     } else {
-                        self.http_server(statement, statements);
+                        self.http_server(statement, &around);
                     }
                 }
                 _ => {}

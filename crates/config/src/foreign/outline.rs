@@ -12,6 +12,8 @@ pub struct Outline {
     pub services: Vec<Service>,
     /// Groups of servers that nothing in the file uses.
     pub groups: Vec<ServerGroup>,
+    /// How many more there are than were looked at.
+    pub uncounted: usize,
     /// Why there is nothing to begin with.
     pub without: Option<&'static str>,
     /// All that the file says, so that nothing of it goes without a word.
