@@ -95,6 +95,7 @@ pub(crate) fn context() -> Context<'static> {
 /// A log-in at that provider, with nothing asked for.
 pub(crate) fn oidc(issuer: &str) -> Oidc {
     let provider = OidcProvider {
+        name: String::new(),
         issuer: issuer.into(),
         client: "me".into(),
         secret: None,
@@ -103,6 +104,7 @@ pub(crate) fn oidc(issuer: &str) -> Oidc {
     };
     Oidc {
         provider,
+        others: Vec::new(),
         session: Duration::from_hours(8),
         domain: None,
         callback: Oidc::CALLBACK.into(),

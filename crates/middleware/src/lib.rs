@@ -2,6 +2,7 @@
 //! Which route applies is found by `routing`; when each step runs is `proxy`'s request path, which calls `step` in this
 //! crate. Answers that no step asked for, such as 404 and 502, are written in `errors`.
 
+mod admission;
 pub mod allow;
 pub mod api_key;
 pub mod auth_any;
@@ -44,6 +45,7 @@ pub mod template;
 mod trailers;
 
 pub use self::log::CompiledLog;
+pub use admission::apply_admission;
 pub use api_key::{CompiledApiKey, api_key_of, withheld_parameters, without};
 pub use auth_any::{CompiledAuthAny, Way, WaysRefused};
 pub use basic_auth::{CompiledBasicAuth, Credentials, basic_auth_of, credentials};
@@ -62,7 +64,8 @@ pub use jwt::{CompiledJwt, TokensUnclear, jwt_of};
 pub use limited::{DryRun, Limited};
 pub use mount::{Answerer, Mount};
 pub use oidc::{
-    CompiledOidc, OidcAddress, OidcCookies, OidcOfRequest, OidcOfSite, OidcRedirect, cookie_host, is_navigation, oidc_of,
+    CompiledOidc, OidcAddress, OidcCookies, OidcOfRequest, OidcOfSite, OidcRedirect, PAGE_FIELDS, cookie_host, is_navigation,
+    oidc_of,
 };
 pub use refusal::{ApiKeyRefusal, METHODS, OidcRefusal, Refusal, TokenRefusal};
 pub use rewrite::RewriteError;

@@ -7,6 +7,8 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Oidc {
     pub provider: OidcProvider,
+    /// Others by which somebody may log in as well: a page asks with which.
+    pub others: Vec<OidcProvider>,
     /// How long a log-in holds at most, whatever is refreshed meanwhile.
     pub session: Duration,
     /// Whose sites have one log-in; this site alone, when it is left out.
@@ -37,6 +39,8 @@ pub struct Oidc {
 /// Who logs people in, and what is asked of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OidcProvider {
+    /// What the page calls it that asks with which; empty where `oidc` names one itself.
+    pub name: String,
     /// As its document says it, to the letter.
     pub issuer: String,
     pub client: String,
@@ -63,6 +67,12 @@ impl Oidc {
     pub const USER: &'static str = "sub";
     pub const SCOPES: [&'static str; 3] = ["openid", "profile", "email"];
     pub const LEEWAY: Duration = Duration::from_mins(1);
+
+    /// Fields of the request by which the upstream is told who has logged in.
+    pub fn told(&self) -> impl Iterator<Item = &str> {
+        let of_claims = self.headers.iter().map(|header| header.name.as_str());
+        of_claims.chain(self.access_token.as_deref()).chain(self.id_token.as_deref())
+    }
 
     /// The path of the callback, also of one that is a whole address.
     pub fn callback_path(&self) -> &str {

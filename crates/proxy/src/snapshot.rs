@@ -21,9 +21,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_limiting::Tables;
 use tidegate_middleware::{
-    BROUGHT_FROM_PROVIDERS, CompiledCompress, CompiledLog, CompiledStep, ErrorPages, HeaderNameRules, IdentityFields, OidcOfSite,
-    Scope, TrailerRules, api_key_of, basic_auth_of, changes_response, compile_steps, compiled_oidc_of, forward_auth_of,
-    has_limits, jwt_of, secret_parameters, withheld_parameters,
+    BROUGHT_FROM_PROVIDERS, CompiledCompress, CompiledLog, CompiledOidc, CompiledStep, ErrorPages, HeaderNameRules,
+    IdentityFields, OidcOfSite, Scope, TrailerRules, api_key_of, basic_auth_of, changes_response, compile_steps,
+    compiled_oidc_of, forward_auth_of, has_limits, jwt_of, secret_parameters, withheld_parameters,
 };
 use tidegate_model::listening::{
     Answering, ListenerProtocol, Listening, listening_shared, passthrough_name, proxy_protocol_from, redirect_site, site_name,
@@ -266,8 +266,8 @@ pub struct CompiledRoute {
     pub site: Arc<str>,
     /// For a route with a `basic-auth`.
     pub users: Option<Arc<UserList>>,
-    /// For a route with an `oidc`: who logs people in.
-    pub oidc: Option<Arc<ProviderState>>,
+    /// For a route with an `oidc`: who logs people in, in the order of its ways.
+    pub oidc: Box<[Arc<ProviderState>]>,
     /// For a route with a `jwt`: the keys of its issuers, in their order.
     pub issuers: Box<[Arc<IssuerKeys>]>,
     /// For a route with a `forward-auth`.
@@ -598,7 +598,11 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
         site: (*name).clone(),
         users: users.map_err(|error| fault(&error))?,
         issuers: keys.map_err(|error| fault(&error))?,
-        oidc: compiled_oidc_of(&steps).map(|step| oidc.provider(step, Instant::now())),
+        oidc: compiled_oidc_of(&steps)
+            .into_iter()
+            .flat_map(CompiledOidc::ways)
+            .map(|way| oidc.provider(way, Instant::now()))
+            .collect(),
         api_keys: api_keys.map_err(|error| fault(&error))?,
         withheld_parameters: api_key.map(withheld_parameters).unwrap_or_default(),
         trailers: TrailerRules::new(site.steps.iter().chain(&route.steps), options.pass_on.unwrap_or_default(), identity),

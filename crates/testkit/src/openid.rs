@@ -2,9 +2,9 @@
 //! rotate, and every way to be wrong that a test asks for. Whoever presents a refresh token a second time loses all
 //! that came of that log-in, as providers that look for thieves do it (RFC 9700 section 4.14.2).
 
-use aws_lc_rs::digest;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
+use aws_lc_rs::{digest, hmac};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
@@ -48,6 +48,8 @@ pub struct ProviderBehaviour {
     pub user_info_fault: Option<(u16, String, String)>,
     /// What discovery says besides, or instead.
     pub metadata: Vec<(String, Value)>,
+    /// How ID tokens are signed.
+    pub signs: Signs,
     /// What discovery answers instead: all that is sent, from the status line on.
     pub discovery_fault: Option<String>,
     pub is_away: bool,
@@ -62,6 +64,23 @@ pub enum TokenEndpointFault {
     NoJson,
     /// All that is sent, from the status line on.
     Raw(&'static str),
+}
+
+/// How a token is signed by who has no key of the provider's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signs {
+    /// The provider itself.
+    AsItSays,
+    /// Nobody (`none`).
+    Nobody,
+    /// With the provider's public key taken for a secret.
+    PublicKeyAsSecret,
+    /// With a key of one's own that the token brings along.
+    OwnKeyBesideIt,
+    /// With a key of one's own under the name of the provider's.
+    OwnKey,
+    /// Under a name that leads elsewhere.
+    KeyNamed(&'static str),
 }
 
 impl Default for ProviderBehaviour {
@@ -81,6 +100,7 @@ impl Default for ProviderBehaviour {
             user_info: Vec::new(),
             user_info_fault: None,
             metadata: Vec::new(),
+            signs: Signs::AsItSays,
             discovery_fault: None,
             is_away: false,
         }
@@ -441,7 +461,7 @@ impl Shared {
         }
         let mut body = json!({
             "token_type": "Bearer", "expires_in": behaviour.expires_in,
-            "access_token": access_token, "id_token": self.sign(&claims, "JWT"),
+            "access_token": access_token, "id_token": self.sign_as(behaviour.signs, &claims),
         });
         if behaviour.gives_refresh_tokens {
             let token = format!("refresh-{}", state.next);
@@ -468,6 +488,42 @@ impl Shared {
             set(&mut claims, name, value);
         }
         ProviderAnswer::json(200, &claims)
+    }
+
+    fn sign_as(&self, signs: Signs, claims: &Value) -> String {
+        let own = || {
+            let document = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new()).expect("a key");
+            EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, document.as_ref()).expect("a key")
+        };
+        let with = |header: Value, sign: &dyn Fn(&[u8]) -> Vec<u8>| {
+            let parts = [header.to_string(), claims.to_string()].map(|part| URL_SAFE_NO_PAD.encode(part));
+            let message = parts.join(".");
+            format!("{message}.{}", URL_SAFE_NO_PAD.encode(sign(message.as_bytes())))
+        };
+        let by =
+            |key: &EcdsaKeyPair, message: &[u8]| key.sign(&SystemRandom::new(), message).expect("a signature").as_ref().to_vec();
+        match signs {
+            Signs::AsItSays => self.sign(claims, "JWT"),
+            Signs::Nobody => with(json!({ "alg": "none", "kid": "one" }), &|_| Vec::new()),
+            Signs::PublicKeyAsSecret => {
+                let key = hmac::Key::new(hmac::HMAC_SHA256, self.key.public_key().as_ref());
+                with(json!({ "alg": "HS256", "kid": "one" }), &|message| hmac::sign(&key, message).as_ref().to_vec())
+            }
+            Signs::OwnKeyBesideIt => {
+                let key = own();
+                let point = key.public_key().as_ref().to_vec();
+                let part = |range: std::ops::Range<usize>| URL_SAFE_NO_PAD.encode(&point[range]);
+                let jwk = json!({ "kty": "EC", "crv": "P-256", "kid": "own", "x": part(1..33), "y": part(33..65) });
+                with(json!({ "alg": "ES256", "kid": "own", "jwk": jwk, "jku": "http://127.0.0.1:1/keys" }), &|message| {
+                    by(&key, message)
+                })
+            }
+            Signs::OwnKey => {
+                let key = own();
+                with(json!({ "alg": "ES256", "kid": "one" }), &|message| by(&key, message))
+            }
+            Signs::KeyNamed(name) => with(json!({ "alg": "ES256", "kid": name }), &|message| by(&self.key, message)),
+        }
     }
 
     fn sign(&self, claims: &Value, kind: &str) -> String {

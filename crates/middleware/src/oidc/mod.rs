@@ -2,6 +2,10 @@
 //! log-in, claims and tokens as fields, the addresses that are the log-in's own. What cookies hold is in `access`; who
 //! asks the provider, and waits, is `proxy`.
 
+mod page;
+
+pub use page::PAGE_FIELDS;
+
 use crate::context::Scratch;
 use crate::jwt::tell_claims;
 use crate::refusal::{OidcRefusal, Refusal};
@@ -9,7 +13,7 @@ use crate::template::{Target, encode};
 use std::borrow::Cow;
 use tidegate_access::oidc::{CHUNKS_MAX, CookieNames, ProviderId, Realm, Session, join_chunks, provider_id};
 use tidegate_access::{Claims, Identity, is_met};
-use tidegate_model::{Oidc, Step, log_ins};
+use tidegate_model::{Oidc, OidcProvider, Step, log_ins};
 use tidegate_wire::Fields;
 use tidegate_wire::head::{HeaderId, Method, RequestHead};
 
@@ -21,21 +25,40 @@ pub struct CompiledOidc {
     pub names: CookieNames,
     /// Of `WWW-Authenticate`, for who is not sent to the provider.
     pub challenge: Box<str>,
+    /// What it is called in an address.
+    called: Box<str>,
+    /// Each of the other providers, as a log-in of its own.
+    others: Box<[CompiledOidc]>,
 }
 
 impl CompiledOidc {
     pub fn new(oidc: &Oidc) -> CompiledOidc {
         let id = id_of(oidc);
-        let mut with = String::new();
-        for byte in &id[..4] {
-            with.push_str(&format!("{byte:02x}"));
-        }
+        let alone = |provider: &OidcProvider| Oidc { provider: provider.clone(), others: Vec::new(), ..oidc.clone() };
+        let others: Box<[CompiledOidc]> = oidc.others.iter().map(|provider| CompiledOidc::new(&alone(provider))).collect();
+        let hex = |id: &ProviderId| format!("{:032x}", u128::from_be_bytes(*id));
+        // One that asks with which provider is another one than each of these.
+        let ids: Vec<String> = std::iter::once(&id).chain(others.iter().map(|other| &other.id)).map(hex).collect();
+        let whole = if others.is_empty() { ids[0].clone() } else { hex(&provider_id(ids.iter().map(String::as_str))) };
+        let called = &whole[..8];
         CompiledOidc {
             names: CookieNames::new(&id, oidc.domain.as_deref()),
             settings: oidc.clone(),
             id,
-            challenge: format!("OpenID login=\"{}?with={with}\"", Oidc::LOG_IN).into(),
+            challenge: format!("OpenID login=\"{}?with={called}\"", Oidc::LOG_IN).into(),
+            called: called.into(),
+            others,
         }
+    }
+
+    /// All by which somebody may log in, each as a log-in of its own.
+    pub fn ways(&self) -> impl Iterator<Item = &CompiledOidc> {
+        std::iter::once(self).chain(&self.others)
+    }
+
+    /// Whether somebody is asked by which one.
+    pub fn has_several(&self) -> bool {
+        !self.others.is_empty()
     }
 
     /// Where what is sealed for a request is good: at its host, or in the domain whose sites have one log-in. A host
@@ -52,7 +75,7 @@ impl CompiledOidc {
 
     /// What its log-in is called in an address.
     pub fn is_called(&self, name: &[u8]) -> bool {
-        self.challenge.as_bytes().strip_suffix(b"\"").is_some_and(|text| name.len() == 8 && text.ends_with(name))
+        *self.called.as_bytes() == *name
     }
 
     /// Whether the claims are what is required of them.
@@ -188,11 +211,17 @@ impl OidcOfSite {
         let mut all: Vec<CompiledOidc> = Vec::new();
         for step in steps.flat_map(Step::parts) {
             let Step::Oidc(Some(oidc)) = step else { continue };
-            let compiled = CompiledOidc::new(oidc);
             // Of those that share sessions each has addresses of its own.
-            let is_known =
-                |known: &CompiledOidc| known.id == compiled.id && known.settings.callback == compiled.settings.callback;
-            if !all.iter().any(is_known) {
+            let is_same = |known: &CompiledOidc, other: &CompiledOidc| {
+                known.id == other.id && known.settings.callback == other.settings.callback
+            };
+            let compiled = CompiledOidc::new(oidc);
+            for other in CompiledOidc::new(oidc).others {
+                if !all.iter().any(|known| is_same(known, &other)) {
+                    all.push(other);
+                }
+            }
+            if !all.iter().any(|known| is_same(known, &compiled) && known.called == compiled.called) {
                 all.push(compiled);
             }
         }

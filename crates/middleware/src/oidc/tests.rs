@@ -5,7 +5,7 @@ use crate::fixtures::{lines, oidc, push_lines, request};
 use std::time::Duration;
 use tidegate_access::Claims;
 use tidegate_access::oidc::Session;
-use tidegate_model::{Oidc, Step};
+use tidegate_model::{Oidc, OidcProvider, Step};
 use tidegate_wire::Fields;
 use tidegate_wire::head::Method;
 
@@ -160,4 +160,28 @@ fn somebody_is_called_by_a_claim_or_else_by_the_subject() {
     check(r#"{"sub":"1","email":""}"#, "1");
     check(r#"{"sub":"1","email":"a\nb"}"#, "1");
     check(r#"{"sub":"1\r2","email":null}"#, "session:07070707070707070707070707070707");
+}
+
+#[test]
+fn several_providers_are_log_ins_of_their_own_behind_one_page() {
+    let named = |name: &str, issuer: &str| OidcProvider { name: name.into(), ..oidc(issuer).provider };
+    let several = Oidc {
+        provider: named("Ours", "https://a.example"),
+        others: vec![named("<b>\"R & D\"</b>", "https://b.example")],
+        ..oidc("https://a.example")
+    };
+    let (one, compiled) = (CompiledOidc::new(&oidc("https://a.example")), CompiledOidc::new(&several));
+    let ids: Vec<_> = compiled.ways().map(|way| way.id).collect();
+    assert_eq!((ids.len(), ids[0], compiled.has_several(), one.has_several()), (2, one.id, true, false));
+    assert_ne!(ids[0], ids[1]);
+    assert_ne!(compiled.challenge, one.challenge, "a page is another address than a provider's log-in");
+    let page = compiled.page("app.example.com", "/a?b=c&d=\"'<script>");
+    assert!(page.contains("&lt;b&gt;&quot;R &amp; D&quot;&lt;/b&gt;</bdi>"), "{page}");
+    assert!(page.contains("&amp;provider=Ours&amp;return=%2Fa%3Fb%3Dc%26d%3D%22%27%3Cscript%3E\""), "{page}");
+    assert!(!page.contains("<script") && !page.contains("http"), "nothing comes from elsewhere: {page}");
+    assert_eq!(page.matches("<a href=\"/.tidegate/oidc/login?").count(), 2);
+    // A site that asks with one of them alone in a route has all of their addresses.
+    let all = site(&[several, oidc("https://b.example"), oidc("https://a.example")]);
+    assert_eq!(all.all().len(), 4);
+    assert_eq!(all.all().iter().filter(|one| one.has_several()).count(), 1);
 }

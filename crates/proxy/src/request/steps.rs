@@ -14,10 +14,11 @@ use crate::worker_snapshot::WorkerSite;
 use tidegate_exchange::{ClientFault, Pooled};
 use tidegate_middleware::errors::begin_answer;
 use tidegate_middleware::{
-    After, CompiledAuthAny, CompiledStep, DryRun, Halt, Limited, OidcAddress, OidcOfRequest, Refusal, Walk, apply_request,
-    compiled_jwt_of, compiled_oidc_of, log_in_challenges,
+    After, CompiledAuthAny, CompiledStep, Context, DryRun, Halt, Limited, OidcAddress, OidcOfRequest, Refusal, Scratch, Walk,
+    apply_admission, apply_request, compiled_jwt_of, compiled_oidc_of, log_in_challenges,
 };
 use tidegate_transport::Sock;
+use tidegate_wire::head::RequestHead;
 
 /// How far a request got with its steps.
 pub(super) enum Ran {
@@ -44,26 +45,9 @@ impl<S: Sock> Request<'_, '_, S> {
             return Ok(Ran::Through);
         }
         loop {
-            let context = context(
-                self.connection,
-                self.way.pool.as_deref(),
-                &self.exchange.record,
-                self.exchange.client_ip,
-                self.exchange.hop.upgrade,
-            );
-            let mut scratch = self.connection.worker.scratch.borrow_mut();
-            let mut without_limits = Limited::default();
-            let limited = if route.has_limits {
-                &mut **self.exchange.limited.get_or_insert_with(Pooled::take)
-            } else {
-                &mut without_limits
-            };
-            let halt = apply_request(&route.steps, &mut walk, &mut self.exchange.head, &context, &mut scratch, limited);
-            drop(scratch);
-            let dry_run = std::mem::take(&mut limited.dry_run);
-            if dry_run != DryRun::default() {
-                self.connection.note_dry_run(dry_run, self.exchange.client_ip, &mut self.exchange.record);
-            }
+            let halt = self.with_limits(route, |head, context, scratch, limited| {
+                apply_request(&route.steps, &mut walk, head, context, scratch, limited)
+            });
             match halt? {
                 Halt::Done(after) => return self.settle_body(after),
                 Halt::Authenticate(auth) => {
@@ -102,6 +86,33 @@ impl<S: Sock> Request<'_, '_, S> {
                 }
             }
         }
+    }
+
+    /// Applies steps of a route with all that they know and leave behind.
+    #[inline]
+    fn with_limits<R>(
+        &mut self,
+        route: &CompiledRoute,
+        apply: impl FnOnce(&mut RequestHead, &Context<'_>, &mut Scratch, &mut Limited) -> R,
+    ) -> R {
+        let context = context(
+            self.connection,
+            self.way.pool.as_deref(),
+            &self.exchange.record,
+            self.exchange.client_ip,
+            self.exchange.hop.upgrade,
+        );
+        let mut scratch = self.connection.worker.scratch.borrow_mut();
+        let mut without_limits = Limited::default();
+        let limited =
+            if route.has_limits { &mut **self.exchange.limited.get_or_insert_with(Pooled::take) } else { &mut without_limits };
+        let applied = apply(&mut self.exchange.head, &context, &mut scratch, limited);
+        drop(scratch);
+        let dry_run = std::mem::take(&mut limited.dry_run);
+        if dry_run != DryRun::default() {
+            self.connection.note_dry_run(dry_run, self.exchange.client_ip, &mut self.exchange.record);
+        }
+        applied
     }
 
     /// What the token says, by the `jwt` of the site, for the conditions of its routes. Nothing is refused here: a
@@ -239,7 +250,20 @@ impl<S: Sock> Request<'_, '_, S> {
         log_ins.steps.address(self.exchange.head.path())
     }
 
-    pub(super) async fn answer_log_in_address(&mut self, log_ins: &LogInsOfSite, address: OidcAddress) -> Result<(), Failure> {
+    /// Answers in front of all routes, and behind what stands in front of every log-in: who is refused by address, or
+    /// asks too often, sends no provider questions.
+    pub(super) async fn answer_log_in_address(
+        &mut self,
+        site: &WorkerSite,
+        (log_ins, address): (&LogInsOfSite, OidcAddress),
+    ) -> Result<(), Failure> {
+        let of_site = &site.compiled.without_route;
+        let admitted = self.with_limits(of_site, |head, context, scratch, limited| {
+            apply_admission(&of_site.steps, head, context, scratch, limited)
+        });
+        if let Err(refusal) = admitted {
+            return self.answer_refusal(refusal).await;
+        }
         let (exchange, around) = self.parts();
         answer_address(exchange, around, (&log_ins.steps, &log_ins.providers), address).await
     }

@@ -1,9 +1,11 @@
 //! `oidc` between scripted browsers and a scripted provider: one host and two, several tabs, refresh tokens that
 //! rotate, log-outs, and everything that providers and strangers do wrong.
 
+mod attacks;
 mod borders;
 mod browser;
 mod faults;
+mod several;
 mod user_info;
 mod ways;
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use tidegate_access::oidc::{Purpose, Session, return_target};
 use tidegate_access::{Identity, LogIn};
 use tidegate_exchange::{ClientFault, Exchange, unless_gone};
-use tidegate_middleware::{CompiledOidc, OidcRedirect, OidcRefusal, Refusal, cookie_host};
+use tidegate_middleware::{CompiledOidc, OidcRedirect, OidcRefusal, Refusal, cookie_host, is_navigation};
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Sock, rt};
 
@@ -46,9 +46,8 @@ pub(crate) fn check_session<S: Sock>(
     oidc: &CompiledOidc,
     news: OidcNews,
 ) -> Result<Option<OidcTicket>, Refusal> {
-    let Some(provider) = around.route.and_then(|route| route.oidc.as_ref()) else {
-        return Err(OidcRefusal::KeysMissing.into());
-    };
+    let providers = around.route.map_or(&[][..], |route| &route.oidc);
+    let Some(first) = providers.first() else { return Err(OidcRefusal::KeysMissing.into()) };
     let shared = &around.connection.worker.process.oidc;
     let may_wait = matches!(news, OidcNews::None);
     let state = shared.state();
@@ -56,10 +55,13 @@ pub(crate) fn check_session<S: Sock>(
         return if may_wait { Ok(Some(OidcTicket::Ready(shared.ready(None)))) } else { Err(OidcRefusal::KeysMissing.into()) };
     };
     let now = now_unix();
-    let check = SessionCheck { around, oidc, provider, state, now };
-    let Some(opened) = open(exchange, around, oidc, state, now) else {
-        return check.without_session(exchange, may_wait);
+    let mut ways = oidc.ways().zip(providers);
+    let found = ways.find_map(|(way, provider)| Some((way, provider, open(exchange, around, way, state, now)?)));
+    let Some((way, provider, opened)) = found else {
+        let check = SessionCheck { around, oidc, provider: first, state, now };
+        return if oidc.has_several() { check.ask_which(exchange) } else { check.without_session(exchange, may_wait) };
     };
+    let check = SessionCheck { around, oidc: way, provider, state, now };
     if !opened.session.is_to_be_refreshed(now) {
         return check.admit(exchange, &opened).map(|()| None);
     }
@@ -158,6 +160,20 @@ impl<S: Sock> SessionCheck<'_, S> {
         }
         let target = return_target(exchange.record.path.of(&exchange.head.fields.bytes), sent_query(exchange));
         begin_log_in(exchange, self.around, self.oidc, self.provider, (self.state, self.now), &target, may_wait)
+    }
+
+    /// Nobody has logged in here, and it is not known by which provider somebody would.
+    fn ask_which(&self, exchange: &mut Exchange<'_, S>) -> Result<Option<OidcTicket>, Refusal> {
+        if self.oidc.settings.is_optional {
+            self.oidc.tell_nobody(&mut exchange.head);
+            return Ok(None);
+        }
+        if is_navigation(&exchange.head, exchange.hop.upgrade.is_some()) {
+            let target = return_target(exchange.record.path.of(&exchange.head.fields.bytes), sent_query(exchange));
+            let location = self.oidc.page_address(&target);
+            exchange.oidc.get_or_insert_default().redirect = Some(OidcRedirect { status: 302, location });
+        }
+        Err(OidcRefusal::LogInNeeded.into())
     }
 
     /// Whether the browser was asked to come again with a newer session than this one, and has none.

@@ -92,6 +92,8 @@ pub enum LogInOutcome {
     Session(Box<Session>),
     Away,
     BadAnswer,
+    /// Too many wait for the provider.
+    Busy,
 }
 
 /// How a refresh ended.

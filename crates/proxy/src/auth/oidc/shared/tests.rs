@@ -12,6 +12,7 @@ use tidegate_model::{Oidc, OidcProvider};
 
 fn oidc() -> CompiledOidc {
     let provider = OidcProvider {
+        name: String::new(),
         issuer: "https://idp.example.com".into(),
         client: "me".into(),
         secret: None,
@@ -20,6 +21,7 @@ fn oidc() -> CompiledOidc {
     };
     CompiledOidc::new(&Oidc {
         provider,
+        others: Vec::new(),
         session: Duration::from_hours(8),
         domain: None,
         callback: Oidc::CALLBACK.into(),
