@@ -65,7 +65,7 @@ pub fn of<'o>(outline: &'o Outline, accepts: &dyn Fn(&str) -> bool) -> Telling<'
     }
     withheld.sort_by_key(|statement| statement.at);
     if let Some(beginning) = found {
-        let others = services.len() - 1 - count_withheld;
+        let others = services.len() - 1 - count_withheld + outline.uncounted;
         return Telling { beginning: Some(Beginning { others, ..beginning }), withheld };
     }
     let of_group = |group: &ServerGroup| {

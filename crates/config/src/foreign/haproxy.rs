@@ -18,6 +18,8 @@ const BY_MAP: &str = "which backend is asked is in a map of its own, or computed
 const NO_SECTION: &str = "it has no frontend with servers behind it, and no backend with servers";
 const NO_DOOR: &str = "it listens on a socket or on what variables say, and not on a port that is told";
 const BEHIND: &str = "which backend is asked hangs on conditions that no line here is told for, and all else comes behind them";
+/// Of one frontend; a map of thousands is told of by its first.
+const HOSTS_MAX: usize = 200;
 const TO_HTTPS: &str = "all that it has is the redirect to HTTPS, which a site does without a word";
 const TLS_OF_TCP: &str =
     "`tcp` hands connections on as they are, so TLS in front of a server that speaks no HTTP is not ended here";
@@ -300,6 +302,10 @@ impl HaProxyReader<'_> {
             outline.done_without.extend(section.places());
             return;
         }
+        // A door that only sends to another one is not opened for more.
+        let has_https = doors.iter().any(|(door, _)| *door == Door::HTTPS);
+        let is_open = |(door, _): &&(Door, usize)| redirect.is_none() || door.is_tls || (*door == Door::HTTP && has_https);
+        let doors: Vec<(Door, usize)> = doors.iter().filter(is_open).copied().collect();
         let uses: Vec<(&HaProxyLine, Vec<Term>, BTreeSet<usize>)> = section
             .lines_of("use_backend")
             .map(|rule| {
@@ -316,13 +322,15 @@ impl HaProxyReader<'_> {
                 hosts.push(names.clone());
             }
         }
+        outline.uncounted += hosts.len().saturating_sub(HOSTS_MAX);
+        hosts.truncate(HOSTS_MAX);
         let count = outline.services.len();
         for host in hosts.iter().map(Some).chain([None]) {
             let mut site = OutlinedSite { steps: rules.steps(), routes: rules.refused.clone(), ..OutlinedSite::default() };
             site.origin = rules.origin.clone();
             site.origin.within.extend(places_for(section, &uses, host));
             let names = host.cloned().unwrap_or_default();
-            let Some(Whereabouts { addresses, only_hosts, .. }) = placed(doors, &names, redirect.is_some(), &mut site.origin)
+            let Some(Whereabouts { addresses, only_hosts, .. }) = placed(&doors, &names, redirect.is_some(), &mut site.origin)
             else {
                 continue;
             };

@@ -103,15 +103,19 @@ impl NginxReader {
     }
 
     fn walk(&mut self, statements: &[Statement], context: Context) {
+        // What stands around servers, without the servers: there may be thousands.
+        let is_around =
+            |statement: &&Statement| !matches!(statement.name(), "server" | "upstream" | "location" | "http" | "stream");
+        let around: Vec<Statement> = statements.iter().filter(is_around).cloned().collect();
         for statement in statements {
             match statement.name() {
                 "http" => self.walk(statement.inside(), Context::Http),
                 "stream" => self.walk(statement.inside(), Context::Stream),
                 "server" if statement.block.is_some() => {
                     if context == Context::Stream || (context == Context::Open && is_of_stream(statement.inside())) {
-                        self.stream_server(statement, statements);
+                        self.stream_server(statement, &around);
                     } else {
-                        self.http_server(statement, statements);
+                        self.http_server(statement, &around);
                     }
                 }
                 _ => {}
@@ -263,11 +267,7 @@ impl NginxReader {
                 return;
             }
             if path != "/" {
-                // What is answered there is not told, and must not be by what answers all else.
-                let mut route = OutlinedRoute::of(vec![pattern_of_all(modifier, path)], OutlinedAnswer::status(403));
-                route.origin.carry_all(places);
-                route.origin.differ(location.start(), NOT_TOLD);
-                routes.push(PlacedRoute { order: Order::of(modifier, path), route, guards });
+                routes.push(shut(location));
             }
             return;
         };
@@ -336,22 +336,13 @@ impl NginxReader {
         of_server: &Guards,
     ) {
         let pass = named(scripts.inside(), "fastcgi_pass").next();
-        // Their texts are nobody's to read where they do not run.
-        let shut = || {
-            let path = scripts.arguments().last().map(String::as_str).unwrap_or_default();
-            let modifier = scripts.arguments().first().filter(|_| scripts.arguments().len() > 1).map(String::as_str);
-            let modifier = modifier.unwrap_or_default();
-            let mut route = OutlinedRoute::of(vec![pattern_of_all(modifier, path)], OutlinedAnswer::status(403));
-            route.origin.carry_all(words::places([scripts]));
-            route.origin.differ(scripts.start(), NOT_TOLD);
-            PlacedRoute { order: Order::of(modifier, path), route, guards: Guards::default() }
-        };
         let Some((server, mut origin)) = pass.and_then(|pass| self.script_server(pass.argument())) else {
-            return routes.push(shut());
+            // Their texts are nobody's to read where they do not run.
+            return routes.push(shut(scripts));
         };
         let root = nearest(&[scripts.inside(), inside], &["root"]).first().copied().filter(|root| is_folder(root.argument()));
         // Without their folder they cannot be found.
-        let Some(root) = root else { return routes.push(shut()) };
+        let Some(root) = root else { return routes.push(shut(scripts)) };
         let tries = tried(inside);
         let fallback =
             tries.iter().rev().find(|path| path.contains(".php")).map(|path| path.split('?').next().unwrap_or(path).to_owned());
@@ -447,6 +438,19 @@ struct PlacedRoute {
     guards: Guards,
 }
 
+/// What is answered there is not told, and must not be by what answers all else.
+fn shut(location: &Statement) -> PlacedRoute {
+    let (modifier, path) = match location.arguments() {
+        [modifier, path, ..] => (modifier.as_str(), path.as_str()),
+        [path] => ("", path.as_str()),
+        [] => ("", "/"),
+    };
+    let mut route = OutlinedRoute::of(vec![pattern_of_all(modifier, path)], OutlinedAnswer::status(403));
+    route.origin.carry_all(words::places([location]));
+    route.origin.differ(location.start(), NOT_TOLD);
+    PlacedRoute { order: Order::of(modifier, path), route, guards: Guards::default() }
+}
+
 /// The site of these routes. What holds in all of them is said once; else each says who may come in.
 fn settle(
     mut site: OutlinedSite,
@@ -503,7 +507,18 @@ fn place(inside: &[Statement], hosts: &[String], origin: &mut Origin) -> (Vec<(D
         let door = if has_port { Door::parse(address, is_tls) } else { Door::parse(&format!("{address}:80"), is_tls) };
         doors.extend(door.filter(|_| !has_name && !address.contains('$')).map(|door| (door, listen.start())));
     }
-    let found = placed(&doors, hosts, false, origin);
+    // A port that only sends to another one is not opened for more.
+    let over_tls = |condition: &&Statement| {
+        let condition = condition.argument().trim_start_matches('(');
+        ["$scheme", "$https", "$ssl_protocol"].iter().any(|variable| condition.starts_with(variable))
+    };
+    let redirect = named(inside, "if").find(over_tls).filter(|_| doors.iter().any(|(door, _)| door.is_tls));
+    if let Some(redirect) = redirect {
+        let has_https = doors.iter().any(|(door, _)| *door == Door::HTTPS);
+        doors.retain(|(door, _)| door.is_tls || (*door == Door::HTTP && has_https));
+        origin.carry(redirect.start());
+    }
+    let found = placed(&doors, hosts, redirect.is_some(), origin);
     let is_less = found.as_ref().is_some_and(|own| own.is_less);
     for name in named(inside, "server_name") {
         if is_less {

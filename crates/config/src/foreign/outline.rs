@@ -12,6 +12,8 @@ pub struct Outline {
     pub services: Vec<Service>,
     /// Groups of servers that nothing in the file uses.
     pub groups: Vec<ServerGroup>,
+    /// How many more there are than were looked at.
+    pub uncounted: usize,
     /// Why there is nothing to begin with.
     pub without: Option<&'static str>,
     /// All that the file says, so that nothing of it goes without a word.
@@ -348,7 +350,7 @@ pub struct Whereabouts {
 pub fn whereabouts(hosts: &[String], door: Door) -> Option<Whereabouts> {
     if hosts.is_empty() {
         // Whose certificate it would be is not said, so the name is the reader's to write.
-        let addresses = if door.is_tls && door.ip.is_none() { Vec::new() } else { vec![door.address(None)?] };
+        let addresses = if door == Door::HTTPS { Vec::new() } else { vec![door.address(None)?] };
         return Some(Whereabouts { addresses, ..Whereabouts::default() });
     }
     let mut names: Vec<String> = Vec::new();

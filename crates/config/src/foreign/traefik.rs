@@ -244,7 +244,7 @@ fn middlewares_of<'t>(tree: &'t Tree, kind: &str, router: &Tree, origin: &mut Or
     found
 }
 
-/// Those that do not ask for the address of a connection, which is another proxy's.
+/// Middlewares that do not ask for the address of a connection, which is another proxy's.
 fn without_addresses(mut middlewares: Vec<(&Tree, usize)>) -> Vec<(&Tree, usize)> {
     let asks = |middleware: &Tree| ["ipAllowList", "ipWhiteList", "rateLimit"].iter().any(|word| middleware.has(word));
     middlewares.retain(|(middleware, _)| !asks(middleware));

@@ -67,8 +67,12 @@ impl Tree {
 
     /// What is behind a name, whichever way its words are joined.
     pub fn get(&self, name: &str) -> &Tree {
-        let alike = joined_alike(name);
-        self.entries().iter().find(|(key, _)| *key == name || joined_alike(key) == alike).map_or(&NOTHING, |(_, value)| value)
+        let exact = self.entries().iter().find(|(key, _)| *key == name);
+        let alike = || {
+            let alike = joined_alike(name);
+            self.entries().iter().find(|(key, _)| joined_alike(key) == alike)
+        };
+        exact.or_else(alike).map_or(&NOTHING, |(_, value)| value)
     }
 
     /// Whether the name is there, be it without a value.

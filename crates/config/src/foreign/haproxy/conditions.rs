@@ -62,7 +62,7 @@ pub fn terms(section: &Section, rule: &[String]) -> Option<(Vec<Term>, BTreeSet<
     is_known.then_some((terms, places))
 }
 
-/// One of several, where each is about the same and none is turned round.
+/// Alternatives as one term, where each is about the same and none is turned round.
 fn any_of(alternatives: Vec<Vec<Term>>) -> Option<Vec<Term>> {
     if alternatives.len() == 1 {
         return alternatives.into_iter().next();
