@@ -189,7 +189,7 @@ impl Front {
         self.start(stage)
     }
 
-    /// Starts it again where the machine trusts its internal authority, as somebody would have it who has put a provider
+    /// Starts it again where the machine trusts its internal authority, as where somebody has put a provider
     /// behind it.
     pub fn trust_itself(&mut self, stage: &Stage<'_>) -> Result<(), String> {
         self.trusts_itself = true;

@@ -52,6 +52,13 @@ impl<'a> Visitor<'a> {
         self.asks(&[&BROWSER[..], &["-L"], &fields].concat(), url)
     }
 
+    /// The value of a cookie that they have.
+    pub fn cookie(&self, name: &str) -> Option<String> {
+        let jar = std::fs::read_to_string(&self.jar).ok()?;
+        let mut lines = jar.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+        lines.find(|fields| fields.get(5) == Some(&name)).and_then(|fields| fields.get(6).map(|value| (*value).to_owned()))
+    }
+
     /// As a program asks.
     pub fn asks(&self, arguments: &[&str], url: &str) -> Result<Answer, String> {
         let told = "\n%{http_code}\n%header{location}\n%{url_effective}";

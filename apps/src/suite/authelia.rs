@@ -1,5 +1,5 @@
 //! Authelia as the auth server: its portal, its rules by path and group, log-ins of programs, and what becomes of
-//! requests while it is away; and as a provider of log-ins. What its page does is done by hand.
+//! requests while it is away; and as a provider of log-ins.
 
 use super::Application;
 use crate::example::{Configuration, example, replaced_in};
@@ -39,10 +39,44 @@ fn be_asked(stage: &Stage<'_>, echo: &str) -> Result<(), String> {
         log_in(&anna)?;
         front.carried("requests that were asked about", scheme, 10, |line| !line["auth_status"].is_null())?;
     }
+    use_a_browser(stage, port)?;
+    keep_log_ins_of_the_application(stage, &address, echo)?;
     drop(server);
     Visitor::new(stage, "nobody", port, Scheme::Https).opens(WHO)?.is(503, "auth_unreachable")?;
     did("nobody gets in while it is away");
     front.check(|line| matches!(line["reason"].as_str(), Some("auth_refused" | "auth_unreachable")))
+}
+
+/// Its page says which fields are for it then.
+fn keep_log_ins_of_the_application(stage: &Stage<'_>, address: &str, echo: &str) -> Result<(), String> {
+    let port = free_port()?;
+    let fields = "preset=\"authelia\" {\n        request-headers \"Cookie\" \"Accept\" \"X-Requested-With\"\n    }";
+    let replaced = [("127.0.0.1:9091", address), ("127.0.0.1:9000", echo), ("preset=\"authelia\"", fields)];
+    let _front = stage.front_by_name(port, &replaced)?;
+    let anna = Visitor::new(stage, "anna-of-application", port, Scheme::Https);
+    anna.asks(&["-u", "anna:swordfish", "-H", "Accept: application/json"], WHO)?.is(401, "")?;
+    let form = "{\"username\":\"anna\",\"password\":\"swordfish\"}";
+    let json = ["-H", "Content-Type: application/json", "-d", form];
+    anna.asks(&json, "https://auth.example.com/api/firstfactor")?.is(200, "OK")?;
+    anna.asks(&["-u", "berta:herring"], WHO)?.is(200, "authorization: Basic ")?.is(200, "remote-user: anna\n")?;
+    did("what an application is told by `Authorization` is kept from it, where the site says so");
+    Ok(())
+}
+
+fn use_a_browser(stage: &Stage<'_>, port: u16) -> Result<(), String> {
+    let mut page = stage.browser_at(port)?;
+    page.open(WHO)?;
+    page.fill("#username-textfield", "anna")?;
+    page.fill("#password-textfield", "swordfish")?;
+    page.click("#sign-in-button", "")?;
+    page.see("pre", "remote-user: anna")?;
+    page.see("pre", "GET /who?a=b")?;
+    page.open("https://auth.example.com/logout")?;
+    page.see("#username-textfield", "")?;
+    page.open(WHO)?;
+    page.see("#username-textfield", "")?;
+    did("a browser logged in by the portal, was where it wanted to be, and logged out there");
+    Ok(())
 }
 
 fn start(stage: &Stage<'_>, name: &str, port: u16, text: &str, replaced: &[(&str, &str)]) -> Result<Process, String> {

@@ -4,6 +4,7 @@
 use super::{Application, dex};
 use crate::cache::Cache;
 use crate::example::{Configuration, example, replaced_in, words};
+use crate::processes::Process;
 use crate::stage::{Scheme, Stage, did, free_port};
 use crate::visitor::Visitor;
 use std::process::Command;
@@ -28,24 +29,49 @@ fn install(cache: &Cache) -> Result<(), String> {
 }
 
 fn act(stage: &Stage<'_>) -> Result<(), String> {
-    let (port, dex_port, own_port) = (free_port()?, free_port()?, free_port()?);
+    let dex_port = free_port()?;
     let (_upstream, echo) = stage.echo()?;
-    let client = [
-        ("id: tidegate", "id: oauth2-proxy"),
-        ("https://app.example.com/.tidegate/oidc/callback", "https://app.example.com/oauth2/callback"),
-    ];
+    let addresses = "https://app.example.com/oauth2/callback\n      - https://oauth.example.com/oauth2/callback";
+    let client = [("id: tidegate", "id: oauth2-proxy"), ("https://app.example.com/.tidegate/oidc/callback", addresses)];
     let _dex = dex::start(stage, dex_port, &client)?;
-    let address = format!("127.0.0.1:{own_port}");
+    for_one(stage, dex_port, &echo)?;
+    for_several(stage, dex_port, &echo)
+}
+
+fn start(stage: &Stage<'_>, name: &str, address: &str, dex_port: u16, more: &str) -> Result<Process, String> {
     let issuer = dex::issuer(dex_port);
-    let line = replaced_in(example(PAGE, "sh", 0)?, &[("https://idp.example.com", &issuer), ("127.0.0.1:4180", &address)])?;
+    let line = replaced_in(example(PAGE, "sh", 0)?, &[("https://idp.example.com", &issuer), ("127.0.0.1:4180", address)])?;
     let mut command = Command::new(stage.cache.of("oauth2-proxy").join("bin/oauth2-proxy"));
-    let _server = stage.start_at("oauth2-proxy", own_port, command.args(&words(&line)[1..]))?;
-    let front = stage.front_by_name(port, &[("127.0.0.1:4180", &address), ("127.0.0.1:9000", &echo)])?;
+    command.args(&words(&line)[1..]).args(words(more));
+    let port = address.rsplit(':').next().and_then(|port| port.parse().ok()).ok_or("no port")?;
+    stage.start_at(name, port, &mut command)
+}
+
+fn for_one(stage: &Stage<'_>, dex_port: u16, echo: &str) -> Result<(), String> {
+    let (port, address) = (free_port()?, format!("127.0.0.1:{}", free_port()?));
+    let _server = start(stage, "oauth2-proxy", &address, dex_port, "")?;
+    let front = stage.front_by_name(port, &[("127.0.0.1:4180", &address), ("127.0.0.1:9000", echo)])?;
     for scheme in Scheme::BOTH {
         log_in(&Visitor::new(stage, "anna", port, scheme))?;
         front.carried("requests that were asked about", scheme, 5, |line| !line["auth_status"].is_null())?;
     }
     use_a_browser(stage, port)?;
+    front.check(|line| line["reason"] == "auth_refused")
+}
+
+/// With a site of its own.
+fn for_several(stage: &Stage<'_>, dex_port: u16, echo: &str) -> Result<(), String> {
+    let (port, address) = (free_port()?, format!("127.0.0.1:{}", free_port()?));
+    let _server = start(stage, "oauth2-proxy-alone", &address, dex_port, example(PAGE, "sh", 1)?)?;
+    let front = stage.front_of_page(example(PAGE, "kdl", 1)?, port, &[("127.0.0.1:4180", &address), ("127.0.0.1:9000", echo)])?;
+    let anna = Visitor::new(stage, "anna-of-several", port, Scheme::Https);
+    anna.opens(WHO)?.leads_to("https://oauth.example.com/oauth2/start?rd=https%3A%2F%2Fapp.example.com%2Fwho%3Fa%3Db")?;
+    dex::log_in(&anna, WHO)?.is(200, "GET /who?a=b")?.is(200, "x-auth-request-email: anna@example.com\n")?;
+    anna.opens("https://other.example.com/who")?.is(403, "")?;
+    // To no other domain.
+    let elsewhere = "https://oauth.example.com/oauth2/start?rd=https%3A%2F%2Fevil.test%2F";
+    anna.follows(elsewhere)?.says_nothing_of("evil.test")?;
+    did("with a site of its own it leads back to the application, and keeps out who is in no group of another");
     front.check(|line| line["reason"] == "auth_refused")
 }
 

@@ -1,4 +1,4 @@
-//! tinyauth as the auth server. What its page does is done by hand.
+//! tinyauth as the auth server, in a browser and by hand.
 
 use super::Application;
 use crate::example::{Configuration, example, replaced_in, words};
@@ -39,11 +39,25 @@ fn act(stage: &Stage<'_>) -> Result<(), String> {
         log_in(&Visitor::new(stage, "anna", port, scheme))?;
         front.carried("requests that were asked about", scheme, 4, |line| !line["auth_status"].is_null())?;
     }
+    use_a_browser(stage, port, "GET /who\n")?;
     front.check(|line| line["reason"] == "auth_refused")?;
     drop(front);
     let port = free_port()?;
     let _front = stage.front_of_page(example(PAGE, "kdl", 1)?, port, &addresses)?;
-    be_redirected(&Visitor::new(stage, "berta", port, Scheme::Https))
+    be_redirected(&Visitor::new(stage, "berta", port, Scheme::Https))?;
+    use_a_browser(stage, port, "GET /who?a=b\n")
+}
+
+fn use_a_browser(stage: &Stage<'_>, port: u16, expected: &str) -> Result<(), String> {
+    let mut page = stage.browser_at(port)?;
+    page.open(WHO)?;
+    page.fill("input[name=username]", "anna")?;
+    page.fill("input[name=password]", "swordfish")?;
+    page.click("button[type=submit]", "")?;
+    page.see("pre", "remote-user: anna")?;
+    page.see("pre", expected)?;
+    did("a browser logged in by its page, and is where it wanted to be");
+    Ok(())
 }
 
 /// By Tidegate, and not by it.

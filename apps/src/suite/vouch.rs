@@ -34,7 +34,10 @@ fn act(stage: &Stage<'_>) -> Result<(), String> {
     let _server = stage.start_at("vouch", own_port, &mut command)?;
     let front = stage.front_by_name(port, &[("127.0.0.1:9090", &format!("127.0.0.1:{own_port}")), ("127.0.0.1:9000", &echo)])?;
     for scheme in Scheme::BOTH {
-        log_in(&Visitor::new(stage, "anna", port, scheme))?;
+        let anna = Visitor::new(stage, "anna", port, scheme);
+        log_in(&anna)?;
+        bring_a_token(&anna, &Visitor::new(stage, "program", port, scheme))?;
+        log_out(&anna)?;
         front.carried("requests that were asked about", scheme, 4, |line| !line["auth_status"].is_null())?;
     }
     let mut page = stage.browser_at(port)?;
@@ -57,6 +60,19 @@ fn log_in(anna: &Visitor<'_>) -> Result<(), String> {
     let answer = anna.asks(&forged, WHO)?.is(200, "x-vouch-user: anna@example.com\n")?;
     answer.is(200, "x-vouch-idp-claims-groups: \"staff\"\n")?.says_nothing_of("root")?;
     did("who is logged in is known by name and group, and nobody is somebody else");
+    Ok(())
+}
+
+fn bring_a_token(anna: &Visitor<'_>, program: &Visitor<'_>) -> Result<(), String> {
+    let token = anna.cookie("VouchCookie").ok_or("there is no cookie of Vouch")?;
+    program.asks(&["-H", &format!("Authorization: Bearer {token}")], WHO)?.is(200, "x-vouch-user: anna@example.com\n")?;
+    program.asks(&["-H", &format!("X-Vouch-Token: {token}"), "-H", "Accept: application/json"], WHO)?.is(401, "")?;
+    program.follows("https://app.example.com/who?next=https://a.example.com/")?.is(400, "")?;
+    did("a program brings the token, and an address in a query is no place to return to");
+    Ok(())
+}
+
+fn log_out(anna: &Visitor<'_>) -> Result<(), String> {
     let ended = "VouchCookie=delete; Path=/; Domain=example.com; Max-Age=0";
     anna.asks(&["-i"], "https://vouch.example.com/logout")?.is(200, ended)?;
     did("who has logged out has no cookie");

@@ -23,7 +23,7 @@ use crate::refusal::Refusal;
 use crate::rewrite::{AddPrefix, Rewrite, RewriteError, StripPrefix};
 use std::borrow::Cow;
 use tidegate_limiting::Tables;
-use tidegate_model::{PathPolicy, Phase, Step, phases};
+use tidegate_model::{PathPolicy, Phase, Step, is_overruled, phases};
 use tidegate_wire::head::{HeaderId, RequestHead, ResponseHead};
 
 #[derive(Debug)]
@@ -77,20 +77,6 @@ pub struct Scope<'a> {
 pub fn compile_steps(scope: Scope<'_>, site_steps: &[Step], route_steps: &[Step]) -> Result<Box<[CompiledStep]>, CompileError> {
     let of_site = site_steps.iter().map(|step| (step, Scope { route: "", ..scope }));
     let all = of_site.chain(route_steps.iter().map(|step| (step, scope)));
-    // A route asks for names and passwords in its own way, or not at all.
-    let last_any = all.clone().enumerate().filter(|(_, (step, _))| matches!(step, Step::AuthAny(_))).last();
-    let last_any = last_any.map(|(position, _)| position);
-    // Where several ways are enough, those of a kind before it are among them, or are not meant any more.
-    let counts = |position: usize, step: &Step| !matches!(step, Step::AuthAny(_)) || Some(position) == last_any;
-    let last = |is_one: fn(&Step) -> bool| {
-        all.clone().enumerate().filter(|(position, (step, _))| counts(*position, step) && step.parts().iter().any(is_one)).last()
-    };
-    let last_auth = last(|step| matches!(step, Step::BasicAuth(_))).map(|(position, _)| position);
-    let last_jwt = last(|step| matches!(step, Step::Jwt(_))).map(|(position, _)| position);
-    let last_oidc = last(|step| matches!(step, Step::Oidc(_))).map(|(position, _)| position);
-    let last_forward_auth = last(|step| matches!(step, Step::ForwardAuth(_))).map(|(position, _)| position);
-    let last_api_key = last(|step| matches!(step, Step::ApiKey(_))).map(|(position, _)| position);
-    let last_csrf = last(|step| matches!(step, Step::Csrf(_))).map(|(position, _)| position);
     let requires_certificate = requires_certificate(site_steps.iter().chain(route_steps));
     let is_demand = |(_, (step, _)): &(usize, (&Step, Scope<'_>))| matches!(step, Step::ClientAuth(_));
     let first_demand = all.clone().enumerate().find(is_demand).map(|(position, _)| position);
@@ -115,16 +101,10 @@ pub fn compile_steps(scope: Scope<'_>, site_steps: &[Step], route_steps: &[Step]
                 compiled.extend(access.take());
                 continue;
             }
-            Step::BasicAuth(_) => Some(position) != last_auth,
-            Step::Jwt(_) => Some(position) != last_jwt,
-            Step::Oidc(_) => Some(position) != last_oidc,
-            Step::ForwardAuth(_) => Some(position) != last_forward_auth,
-            Step::ApiKey(_) => Some(position) != last_api_key,
-            Step::AuthAny(_) => Some(position) != last_any,
-            Step::Csrf(_) => Some(position) != last_csrf,
             // Asked as early as anybody says it, and once.
             Step::ClientAuth(_) => Some(position) != first_demand || !requires_certificate,
-            _ => false,
+            // A route asks for names and passwords in its own way, or not at all.
+            _ => is_overruled(&steps, position),
         };
         if !is_overruled {
             compiled.extend(CompiledStep::compile(step, scope)?);

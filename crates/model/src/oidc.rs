@@ -68,6 +68,12 @@ impl Oidc {
     pub const SCOPES: [&'static str; 3] = ["openid", "profile", "email"];
     pub const LEEWAY: Duration = Duration::from_mins(1);
 
+    /// Fields of the request by which the upstream is told who has logged in.
+    pub fn told(&self) -> impl Iterator<Item = &str> {
+        let of_claims = self.headers.iter().map(|header| header.name.as_str());
+        of_claims.chain(self.access_token.as_deref()).chain(self.id_token.as_deref())
+    }
+
     /// The path of the callback, also of one that is a whole address.
     pub fn callback_path(&self) -> &str {
         match self.callback.split_once("://") {

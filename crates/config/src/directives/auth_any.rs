@@ -7,7 +7,7 @@ use crate::reading::Read;
 use crate::syntax::{Literal, Node};
 use crate::table::{Argument, Block, Kind, Place};
 use crate::written_line::Writer;
-use tidegate_model::{AuthAny, ClientAuthDemand, Step};
+use tidegate_model::{AuthAny, Step};
 
 pub static AUTH: Directive = Directive {
     name: "auth",
@@ -56,17 +56,8 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
 
 /// A way that lets nobody in, or everybody.
 fn check_way(lowering: &mut Lowering<'_>, line: &Line<'_>, step: &Step) {
-    let is_off = matches!(
-        step,
-        Step::BasicAuth(None)
-            | Step::Jwt(None)
-            | Step::ApiKey(None)
-            | Step::Oidc(None)
-            | Step::ForwardAuth(None)
-            | Step::ClientAuth(ClientAuthDemand::Off)
-    );
     let name = line.directive.name;
-    if is_off {
+    if step.facts().is_off {
         let diagnostic = Diagnostic::error("no-way", line.location(), format!("`{name} \"off\"` is no way to be let in"));
         lowering.report(diagnostic.help("remove it; `auth \"off\"` in a route asks nobody"));
     }

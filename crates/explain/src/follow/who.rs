@@ -32,7 +32,7 @@ fn asked(step: &Step, filled: &Filled) -> Option<String> {
         Step::Jwt(Some(jwt)) => Some(asked_for_token(jwt, filled)),
         Step::Oidc(Some(oidc)) => Some(asked_at_provider(oidc, filled)),
         Step::ApiKey(Some(auth)) => Some(asked_for_key(auth, filled)),
-        Step::AuthAny(Some(any)) => Some(any_way(&any.ways, filled)),
+        Step::AuthAny(Some(any)) => Some(any_way(&any.tried(), filled)),
         Step::ForwardAuth(Some(auth)) => {
             let pool = shortened(&filled.shown(&auth.pool.0));
             Some(format!("`forward-auth` asks {pool} whether the request may go on: what it refuses is answered as it says"))
@@ -67,7 +67,7 @@ fn asked_for_key(auth: &ApiKeyAuth, filled: &Filled) -> String {
     format!("`api-key` wants a key, in {}: without one it is 401", places.collect::<Vec<_>>().join(" or "))
 }
 
-fn any_way(ways: &[Step], filled: &Filled) -> String {
+fn any_way(ways: &[&Step], filled: &Filled) -> String {
     let said = ways.iter().filter_map(|way| match way {
         Step::Allow(_) => Some("an address of `allow`".to_owned()),
         way => asked(way, filled),

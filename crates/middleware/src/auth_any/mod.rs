@@ -48,11 +48,8 @@ impl Eq for CompiledAuthAny {}
 
 impl CompiledAuthAny {
     pub fn new(any: &AuthAny) -> Result<CompiledAuthAny, CompileError> {
-        let ways: Vec<Option<Way>> = any.ways.iter().map(Way::new).collect::<Result<_, CompileError>>()?;
-        let mut ways: Vec<Way> = ways.into_iter().flatten().collect();
-        // Within each distance as they are written.
-        ways.sort_by_key(Way::distance);
-        Ok(CompiledAuthAny { ways: ways.into() })
+        let ways: Vec<Option<Way>> = any.tried().into_iter().map(Way::new).collect::<Result<_, CompileError>>()?;
+        Ok(CompiledAuthAny { ways: ways.into_iter().flatten().collect() })
     }
 
     /// Before any way is tried: what a server behind us might take for what is looked at here.
@@ -167,16 +164,6 @@ impl Way {
             Way::Access(access) => Some(access.lets_through(head, context)),
             Way::ClientAuth => Some(client_auth::lets_through(context)),
             Way::BasicAuth(_) | Way::Jwt(_) | Way::ApiKey(_) | Way::Oidc(_) | Way::ForwardAuth(_) => None,
-        }
-    }
-
-    /// How far away it is decided whether a client is let in: here, by what its cookies hold or a provider renews, by
-    /// another server.
-    fn distance(&self) -> u8 {
-        match self {
-            Way::Access(_) | Way::ClientAuth | Way::BasicAuth(_) | Way::Jwt(_) | Way::ApiKey(_) => 0,
-            Way::Oidc(_) => 1,
-            Way::ForwardAuth(_) => 2,
         }
     }
 
