@@ -196,7 +196,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         if let Some(log_ins) = &site.compiled.log_ins
             && let Some(address) = self.meet_log_ins(log_ins)
         {
-            return Box::pin(self.answer_log_in_address(&site, (log_ins, address))).await;
+            return Box::pin(self.answer_log_in_address(address)).await;
         }
         if site.compiled.asks_for_claims {
             Box::pin(self.find_claims(&site)).await?;

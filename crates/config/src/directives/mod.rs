@@ -448,7 +448,7 @@ pub mod tests {
     }
 
     /// Properties of which a line with the default is not the same as one without.
-    const DEPENDENT: [(&str, &str); 13] = [
+    const DEPENDENT: [(&str, &str); 14] = [
         // In a site they stand for what the top level says.
         ("acme", "key-type"),
         ("acme", "http-port"),
@@ -465,6 +465,7 @@ pub mod tests {
         ("dns", "server"),
         // Three stand for none, and each alone is another list.
         ("oidc", "scope"),
+        ("provider", "scope"),
         // Without it a share of the process's memory is a bound as well.
         ("cache", "memory"),
     ];

@@ -252,11 +252,10 @@ impl<S: Sock> Request<'_, '_, S> {
 
     /// Answers in front of all routes, and behind what stands in front of every log-in: who is refused by address, or
     /// asks too often, sends no provider questions.
-    pub(super) async fn answer_log_in_address(
-        &mut self,
-        site: &WorkerSite,
-        (log_ins, address): (&LogInsOfSite, OidcAddress),
-    ) -> Result<(), Failure> {
+    pub(super) async fn answer_log_in_address(&mut self, address: OidcAddress) -> Result<(), Failure> {
+        // Of a site without log-ins no address is one of theirs.
+        let Some(site) = self.site.clone() else { return self.answer_refusal(Refusal::NoRoute).await };
+        let Some(log_ins) = &site.compiled.log_ins else { return self.answer_refusal(Refusal::NoRoute).await };
         let of_site = &site.compiled.without_route;
         let admitted = self.with_limits(of_site, |head, context, scratch, limited| {
             apply_admission(&of_site.steps, head, context, scratch, limited)
