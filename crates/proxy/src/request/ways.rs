@@ -25,6 +25,9 @@ pub(super) struct Standing {
 pub(super) struct WaysTried {
     /// How many have been begun with. Behind the last one a log-in is begun, if one may be.
     begun: usize,
+    /// The one that is being tried is tried once more at the end, and what it says then counts: keys of sessions, say,
+    /// may have come meanwhile.
+    comes_again: bool,
     refused: WaysRefused,
     /// Who the client was before any of them.
     before: Option<Arc<Identity>>,
@@ -45,6 +48,7 @@ impl WaysTried {
             None => return None,
         };
         self.begun += 1;
+        self.comes_again = matches!(found.1, Way::Oidc(_)) && !self.is_at_end(any);
         Some(found)
     }
 
@@ -124,7 +128,7 @@ impl<S: Sock> Request<'_, '_, S> {
     /// A way does not let the client in, which is nobody by it from then on.
     pub(super) fn note_refused(&mut self, tried: &mut WaysTried, refusal: Refusal) {
         let said = self.exchange.record.take_back(tried.before.clone());
-        if tried.refused.note(refusal, &self.exchange.head) {
+        if !tried.comes_again && tried.refused.note(refusal, &self.exchange.head) {
             tried.of_refusal = said;
         }
     }
