@@ -17,7 +17,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tidegate_access::oidc::{LogOutToken, ProviderId, Revocation, Session};
 use tidegate_model::Storage;
-use tidegate_outbound::{HttpsClient, Trust};
 use tidegate_proxy::auth::oidc::{Errand, LogInOutcome, LogOutOutcome, OidcShared, Owed, ProviderState, RefreshOutcome};
 use tidegate_proxy::process_state::ProcessState;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
@@ -119,12 +118,8 @@ struct Surroundings {
 }
 
 async fn run(process: Arc<ProcessState>, state_dir: PathBuf, wake: Arc<Notify>, mut changes: watch::Receiver<Storage>) {
-    let client = match HttpsClient::new(Trust::System) {
-        Ok(client) => client,
-        Err(fault) => return tracing::error!(%fault, "nobody can log in"),
-    };
     let around = Rc::new(Surroundings {
-        asking: ProviderClient::new(client, process.clone()),
+        asking: ProviderClient::new(process.clone()),
         keeping: Keeping::new(process.clone(), state_dir),
         places: RefCell::default(),
         process,

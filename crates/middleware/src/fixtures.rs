@@ -98,6 +98,7 @@ pub(crate) fn oidc(issuer: &str) -> Oidc {
         name: String::new(),
         issuer: issuer.into(),
         client: "me".into(),
+        ca: None,
         secret: None,
         scopes: vec!["openid".into()],
         parameters: Vec::new(),

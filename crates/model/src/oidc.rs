@@ -2,6 +2,7 @@
 
 use crate::jwt::{ClaimHeader, ClaimRequirement};
 use crate::process::Secret;
+use std::path::PathBuf;
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub struct OidcProvider {
     /// As its document says it, to the letter.
     pub issuer: String,
     pub client: String,
+    /// The file with the authorities that its certificate is verified against; the system's without one.
+    pub ca: Option<PathBuf>,
     /// `None`: a public client, for which PKCE speaks alone.
     pub secret: Option<Secret>,
     pub scopes: Vec<String>,
@@ -52,6 +55,11 @@ pub struct OidcProvider {
 }
 
 impl Oidc {
+    /// All that may log somebody in, in the order written.
+    pub fn providers(&self) -> impl Iterator<Item = &OidcProvider> {
+        std::iter::once(&self.provider).chain(&self.others)
+    }
+
     pub const SESSION: Duration = Duration::from_hours(8);
     /// Keys of cookies are kept as long.
     pub const SESSION_MAX: Duration = Duration::from_hours(24 * 30);

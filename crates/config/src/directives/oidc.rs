@@ -9,6 +9,7 @@ use crate::placeholders::Text;
 use crate::reading::Read;
 use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
 use crate::written_line::{Writer, duration, quoted};
+use std::path::PathBuf;
 use std::time::Duration;
 use tidegate_model::{Oidc, OidcProvider, Secret, Step};
 
@@ -21,6 +22,11 @@ const CLIENT: Property =
     Property::once("client", Kind::Text("an identifier"), "What the provider calls this site (`client_id`).");
 const SECRET: Property =
     Property::once("secret", Kind::Secret("a secret"), "The client's secret. Without one PKCE speaks alone (a public client).");
+const CA: Property = Property::once(
+    "ca",
+    Kind::Path,
+    "Certificates in PEM that the provider's certificate is verified against, in place of the system's.",
+);
 const SCOPE: Property = Property::many(
     "scope",
     Kind::Text("a scope"),
@@ -39,6 +45,7 @@ pub static OIDC: Directive = Directive {
         ISSUER,
         CLIENT,
         SECRET,
+        CA,
         SCOPE,
         Property::once(
             "session",
@@ -114,7 +121,7 @@ pub static PROVIDER: Directive = Directive {
         Kind::Text("a name"),
         "What people know it by: it is the text of its link, as in `Google`.",
     )],
-    properties: &[ISSUER, CLIENT, SECRET, SCOPE],
+    properties: &[ISSUER, CLIENT, SECRET, CA, SCOPE],
     block: Block::Optional(Place::OidcProvider),
     summary: "One of several providers by which somebody may log in.",
     details: "Where there are several, whoever comes without a session gets a page of Tidegate's own at `/.tidegate/oidc/login` with a link for each, or goes straight to one by `provider=` and its name there.               It has no script, asks no other server for anything, and follows the browser's light or dark. `require`, `header`, `user=` and all else of the `oidc` hold for each of them. Up to ten.",
@@ -206,7 +213,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
 
 /// Providers that a page asks about.
 fn several(lowering: &mut Lowering<'_>, (line, parameters): (&Line<'_>, &[&Line<'_>]), named: &[&Line<'_>]) -> Vec<OidcProvider> {
-    let own = ["issuer", "client", "secret", "scope"].iter().find(|name| line.property(name).is_some());
+    let own = ["issuer", "client", "secret", "ca", "scope"].iter().find(|name| line.property(name).is_some());
     if own.is_some() || !parameters.is_empty() {
         let what = own.map_or("a `parameter`".to_owned(), |name| format!("`{name}=`"));
         let message = format!("{what} of an `oidc` with `provider` lines is of none of them");
@@ -260,6 +267,7 @@ fn provider(lowering: &mut Lowering<'_>, line: &Line<'_>, parameters: &[&Line<'_
         lowering.report(Diagnostic::error("missing-argument", line.location(), message).help(help));
     }
     let secret = line.text(lowering, "secret").and_then(|text| secret(lowering, &text));
+    let ca = ca_file(lowering, line, issuer.as_deref());
     let scopes = scopes(lowering, line);
     let mut pairs: Vec<(String, String)> = Vec::new();
     for child in parameters {
@@ -282,7 +290,7 @@ fn provider(lowering: &mut Lowering<'_>, line: &Line<'_>, parameters: &[&Line<'_
             pairs.push((name.value, value.value));
         }
     }
-    Some(OidcProvider { name, issuer: issuer?, client: client?, secret, scopes, parameters: pairs })
+    Some(OidcProvider { name, issuer: issuer?, client: client?, ca, secret, scopes, parameters: pairs })
 }
 
 fn issuer(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<String> {
@@ -301,6 +309,18 @@ fn issuer(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<String> {
         lowering.report(diagnostic.help("use `https://`"));
     }
     Some(url)
+}
+
+/// Of a provider over TLS; of plain HTTP nothing is verified.
+fn ca_file(lowering: &mut Lowering<'_>, line: &Line<'_>, issuer: Option<&str>) -> Option<PathBuf> {
+    let ca = line.text(lowering, "ca")?;
+    if issuer.is_some_and(|issuer| issuer.starts_with("http://")) {
+        let message = "`ca=` is for a provider at an `https://` address";
+        return lowering.refuse(ca.error("conflicting-settings", message).help("remove it, or use `https://`"));
+    }
+    let path = lowering.path(&ca.value, &ca.location);
+    lowering.spans.files.push((path.clone(), ca.location));
+    Some(path)
 }
 
 /// A name of printable letters.
@@ -457,8 +477,9 @@ pub fn write(line: &mut Writer, oidc: &Oidc) {
 }
 
 fn write_provider(line: &mut Writer, provider: &OidcProvider) {
-    let OidcProvider { name: _, issuer, client, secret, scopes, parameters: _ } = provider;
+    let OidcProvider { name: _, issuer, client, ca, secret, scopes, parameters: _ } = provider;
     line.property("issuer", issuer).property("client", client).secret_property("secret", secret.as_ref());
+    line.optional("ca", ca.as_ref().map(|ca| ca.display()));
     if *scopes != Oidc::SCOPES {
         // `openid` stands in front of the others, and alone it has to be said.
         let said = if scopes.len() > 1 { &scopes[1..] } else { &scopes[..] };

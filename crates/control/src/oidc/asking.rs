@@ -3,7 +3,7 @@
 //! network.
 
 use super::now_unix;
-use crate::key_fetching::life;
+use crate::key_fetching::{Clients, life};
 use aws_lc_rs::rand;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -17,8 +17,8 @@ use tidegate_access::oidc::{
     UserInfoFault, discovery_url, form, percent_encode, user_info,
 };
 use tidegate_access::{Claims, TokenFault};
-use tidegate_model::KeySource;
-use tidegate_outbound::{HttpsClient, Limits};
+use tidegate_model::{KeySource, OidcProvider};
+use tidegate_outbound::Limits;
 use tidegate_proxy::auth::oidc::{FoundProvider, LogInOutcome, LogOutOutcome, ProviderState, RefreshOutcome};
 use tidegate_proxy::auth::{IssuerKeys, Lack};
 use tidegate_proxy::process_state::ProcessState;
@@ -36,7 +36,7 @@ const KEYS_MAX: Duration = Duration::from_secs(5);
 const DOCUMENT_LIFE: Duration = Duration::from_hours(1);
 
 pub(super) struct ProviderClient {
-    client: HttpsClient,
+    clients: Clients,
     process: Arc<ProcessState>,
 }
 
@@ -54,8 +54,8 @@ enum TokensFault {
 struct NotFound;
 
 impl ProviderClient {
-    pub fn new(client: HttpsClient, process: Arc<ProcessState>) -> ProviderClient {
-        ProviderClient { client, process }
+    pub fn new(process: Arc<ProcessState>) -> ProviderClient {
+        ProviderClient { clients: Clients::default(), process }
     }
 
     /// Asks what the provider says of itself, and tells those who wait for it.
@@ -63,9 +63,9 @@ impl ProviderClient {
         let issuer = &provider.settings.issuer;
         let shared = &self.process.oidc;
         let had_some = provider.found().is_some();
-        let cause = match self.ask_document(issuer).await {
+        let cause = match self.ask_document(&provider.settings).await {
             Ok((metadata, life)) => {
-                let source = KeySource::Url { url: metadata.keys.to_string(), ca: None };
+                let source = KeySource::Url { url: metadata.keys.to_string(), ca: provider.settings.ca.clone() };
                 match self.process.key_sets.of(&source, Instant::now()) {
                     Ok(keys) => {
                         if !had_some {
@@ -88,19 +88,29 @@ impl ProviderClient {
         }
     }
 
-    async fn ask_document(&self, issuer: &str) -> Result<(Metadata, Option<Duration>), String> {
-        let request = Request::get(discovery_url(issuer)).header(ACCEPT, "application/json").body(Bytes::new());
-        let answer = self.send(request.map_err(|error| error.to_string())?).await?;
+    async fn ask_document(&self, settings: &OidcProvider) -> Result<(Metadata, Option<Duration>), String> {
+        let request = Request::get(discovery_url(&settings.issuer)).header(ACCEPT, "application/json").body(Bytes::new());
+        let answer = self.send(settings, request.map_err(|error| error.to_string())?).await?;
         if answer.status() != 200 {
             return Err(format!("it answers with status {}, and redirects are not followed", answer.status().as_u16()));
         }
-        let metadata = Metadata::parse(answer.body(), issuer).map_err(|fault| format!("its document {fault}"))?;
+        let metadata = Metadata::parse(answer.body(), &settings.issuer).map_err(|fault| format!("its document {fault}"))?;
         Ok((metadata, life(&answer)))
     }
 
-    async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, String> {
-        let limits = Limits { total: ANSWER_MAX, body_bytes_max: BODY_BYTES_MAX };
-        self.client.send(request, limits).await.map_err(|fault| format!("it {fault}"))
+    async fn send(&self, settings: &OidcProvider, request: Request<Bytes>) -> Result<Response<Bytes>, String> {
+        self.send_within(settings, request, ANSWER_MAX).await
+    }
+
+    async fn send_within(
+        &self,
+        settings: &OidcProvider,
+        request: Request<Bytes>,
+        total: Duration,
+    ) -> Result<Response<Bytes>, String> {
+        let limits = Limits { total, body_bytes_max: BODY_BYTES_MAX };
+        let client = self.clients.of(settings.ca.as_ref())?;
+        client.send(request, limits).await.map_err(|fault| format!("it {fault}"))
     }
 
     /// The session that a code stands for.
@@ -194,8 +204,7 @@ impl ProviderClient {
             .header(AUTHORIZATION, format!("Bearer {access_token}"))
             .body(Bytes::new())
             .map_err(|error| away(error.to_string()))?;
-        let limits = Limits { total: USER_INFO_MAX, body_bytes_max: BODY_BYTES_MAX };
-        let answer = self.client.send(request, limits).await.map_err(|fault| away(format!("it {fault}")))?;
+        let answer = self.send_within(&provider.settings, request, USER_INFO_MAX).await.map_err(away)?;
         let kind = answer.headers().get(CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
         user_info(claims, (answer.status().as_u16(), kind), answer.body()).map_err(|fault| match fault {
             UserInfoFault::Status(status) if !matches!(status, 401 | 403) => away(fault.to_string()),
@@ -242,7 +251,7 @@ impl ProviderClient {
             TokensFault::Away
         };
         let request = request.body(Bytes::from(form(pairs))).map_err(|error| away(error.to_string()))?;
-        let answer = self.send(request).await.map_err(away)?;
+        let answer = self.send(settings, request).await.map_err(away)?;
         TokenAnswer::read(answer.status().as_u16(), answer.body()).map_err(|fault| {
             let remedy = "compare `client=`, `secret=` and the callback's address with what the provider knows";
             match fault {

@@ -193,7 +193,8 @@ impl OidcShared {
         let secret = settings.provider.secret.as_ref().map_or("", |secret| secret.reveal());
         let [session, leeway] = [settings.session, settings.leeway].map(|time| time.as_millis().to_string());
         let id = format!("{:032x}", u128::from_be_bytes(oidc.id));
-        let key = provider_id([id.as_str(), secret, &session, &leeway]);
+        let ca = settings.provider.ca.as_ref().map_or(String::new(), |ca| ca.display().to_string());
+        let key = provider_id([id.as_str(), secret, &session, &leeway, &ca]);
         let mut providers = lock(&self.providers);
         providers.retain(|_, provider| provider.strong_count() > 0);
         if let Some(provider) = providers.get(&key).and_then(Weak::upgrade) {

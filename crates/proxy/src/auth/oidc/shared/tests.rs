@@ -15,6 +15,7 @@ fn oidc() -> CompiledOidc {
         name: String::new(),
         issuer: "https://idp.example.com".into(),
         client: "me".into(),
+        ca: None,
         secret: None,
         scopes: vec!["openid".into()],
         parameters: Vec::new(),
