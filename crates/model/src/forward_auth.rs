@@ -95,7 +95,7 @@ impl SignIn {
 /// Good answers are remembered by a key, for a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RememberedAuth {
-    /// A key that comes out empty is none.
+    /// A key that lacks something of the client is none.
     pub key: Template,
     pub ttl: Duration,
 }

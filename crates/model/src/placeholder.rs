@@ -278,6 +278,40 @@ impl Placeholder {
         }
     }
 
+    /// Whether what clients bring of their own stands there: an address, a certificate, a field, a cookie, a claim.
+    pub fn tells_clients_apart(&self) -> bool {
+        match self {
+            // Says of every client either `yes` or `no`.
+            Placeholder::TlsClient(field) => *field != ClientCertificateField::Verified,
+            Placeholder::ClientIp
+            | Placeholder::ProxyUniqueId
+            | Placeholder::RequestHeader(_)
+            | Placeholder::RequestCookie(_)
+            | Placeholder::AuthUser
+            | Placeholder::JwtClaim(_) => true,
+            Placeholder::Host
+            | Placeholder::Path
+            | Placeholder::Query
+            | Placeholder::Uri
+            | Placeholder::Method
+            | Placeholder::Scheme
+            | Placeholder::ClientPort
+            | Placeholder::TlsSni
+            | Placeholder::TlsVersion
+            | Placeholder::TlsJa4
+            | Placeholder::ProxyAuthority
+            | Placeholder::ResponseHeader(_)
+            | Placeholder::UpstreamAddress
+            | Placeholder::RequestId
+            | Placeholder::TimeUnixMs
+            | Placeholder::Geo(_)
+            | Placeholder::Map(_)
+            | Placeholder::StatusText
+            | Placeholder::LogOwn(_)
+            | Placeholder::Log(_) => false,
+        }
+    }
+
     /// Known only once an upstream has answered or been chosen.
     pub fn needs_response(&self) -> bool {
         matches!(self, Placeholder::ResponseHeader(_) | Placeholder::UpstreamAddress)

@@ -17,7 +17,7 @@ use crate::reading::Read;
 use crate::syntax::Literal;
 use crate::table::{Argument, Block, Kind, Place, Property, Stage};
 use std::time::Duration;
-use tidegate_model::{AuthMethod, ForwardAuth, NamePattern, RememberedAuth, SignIn, Step};
+use tidegate_model::{AuthMethod, ForwardAuth, NamePattern, RememberedAuth, SignIn, Step, TemplatePart};
 
 pub static FORWARD_AUTH: Directive = Directive {
     name: "forward-auth",
@@ -147,7 +147,7 @@ pub static REMEMBERED: Directive = Directive {
         Property::once(
             "key",
             Kind::Template(Stage::Request),
-            "What requests have in common that are answered alike. One that comes out empty is asked about.",
+            "What requests have in common that are answered alike. A request that lacks something of it (a cookie, a field, a certificate) is asked about.",
         ),
         Property::once("ttl", Kind::Duration { min: Duration::from_millis(100), max: Duration::from_secs(3600) }, "How long."),
     ],
@@ -297,7 +297,8 @@ fn remembers(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<RememberedA
         lowering.report(diagnostic.help("for example `cache key=\"{request.cookie.session}\" ttl=\"10s\"`"));
     }
     let (key, ttl) = (line.template(lowering, "key"), line.duration(lowering, "ttl"));
-    if key.as_ref().is_some_and(|key| key.as_literal().is_some()) {
+    let tells_apart = |part: &TemplatePart| matches!(part, TemplatePart::Placeholder(one) if one.tells_clients_apart());
+    if key.as_ref().is_some_and(|key| !key.parts.iter().any(tells_apart)) {
         let message = "with this key the first request that is let through lets everybody through";
         let diagnostic = Diagnostic::error("bad-value", line.location(), message);
         return lowering.refuse(diagnostic.help("name what a client logs in with, as in `key=\"{request.cookie.session}\"`"));

@@ -48,13 +48,10 @@ impl CompiledForwardAuth {
         }
     }
 
-    /// What good answers are remembered by. False: this one is asked about.
+    /// What good answers are remembered by. False: this one is asked about, since what the key names of the client is
+    /// not there; by such a key, whoever was let in by something else would let in everybody.
     pub fn write_key(&self, view: View<'_>, key: &mut Vec<u8>) -> bool {
-        let before = key.len();
-        if let Some(template) = &self.key {
-            template.render(view, key);
-        }
-        key.len() > before
+        self.key.as_ref().is_some_and(|template| template.render_key(view, key))
     }
 
     /// What the upstream is told of a good answer, each by its name.

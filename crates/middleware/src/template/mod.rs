@@ -126,6 +126,20 @@ impl CompiledTemplate {
         self.render_captures(view, None, out);
     }
 
+    /// Appends each part behind its length, so that no two keys are written alike. False where one that tells
+    /// clients apart has nothing: who logs in by something else would be known by the rest.
+    pub(crate) fn render_key(&self, view: View<'_>, out: &mut Vec<u8>) -> bool {
+        let mut is_whole = true;
+        for part in &self.parts {
+            let start = out.len();
+            self.render_part(part, start, view, None, out);
+            let length = out.len() - start;
+            is_whole &= length > 0 || !matches!(part, Part::Placeholder(one) if one.tells_clients_apart());
+            out.extend_from_slice(&(length as u64).to_be_bytes());
+        }
+        is_whole
+    }
+
     /// As [`render_captures`](Self::render_captures), for a path: several slashes that a text of the request brings, or
     /// that meet at its ends, are one. Those that are written side by side stay.
     pub(crate) fn render_merged(&self, view: View<'_>, captures: Option<&Captures<'_>>, out: &mut Vec<u8>) {

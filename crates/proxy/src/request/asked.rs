@@ -10,6 +10,7 @@ use crate::request_ids;
 use crate::snapshot::CompiledRoute;
 use crate::surroundings::context;
 use std::cell::Cell;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -274,10 +275,11 @@ impl<S: Sock> Request<'_, '_, S> {
     /// Tells the upstream what the answer says, and keeps what comes of it.
     fn let_through(&mut self, route: &CompiledRoute, auth: &CompiledForwardAuth, answer: &ResponseHead) {
         let key = self.key_of(route, auth);
-        let Exchange { head, record, .. } = &mut *self.exchange;
+        let Exchange { head, record, client_ip, .. } = &mut *self.exchange;
+        let asked_with = || digest_of_question(&head.fields, *client_ip);
+        let identity = identity(auth, answer, route.cache.is_some().then_some(asked_with)).map(Arc::new);
         auth.remove_copied(&mut head.fields);
         auth.each_copied(answer, |name, value| head.fields.push(name, value));
-        let identity = identity(auth, answer, route.cache.is_some()).map(Arc::new);
         if let Some(identity) = &identity {
             record.identify(identity.clone());
         }
@@ -404,12 +406,19 @@ fn checked(answer: AuthAnswer) -> Result<AuthAnswer, AuthFault> {
     Ok(AuthAnswer { head, body, trailers: None, share })
 }
 
-/// Who the client is by a good answer, where that says so. `is_whole`: answers to it may be kept, and are kept apart by
-/// all that the upstream is told.
-fn identity(auth: &CompiledForwardAuth, answer: &ResponseHead, is_whole: bool) -> Option<Identity> {
+/// Who the client is by a good answer, where that says so. Where answers to it may be kept (`asked_with`), they are kept
+/// apart by all that the upstream is told, and of who is not named by what the question was asked with.
+fn identity(
+    auth: &CompiledForwardAuth,
+    answer: &ResponseHead,
+    asked_with: Option<impl FnOnce() -> [u8; 32]>,
+) -> Option<Identity> {
     let name = auth.user(answer).and_then(|name| std::str::from_utf8(name).ok());
     let name = name.filter(|name| Identity::is_name(name) && name.len() <= USER_NAME_BYTES_MAX);
-    let proof = if is_whole { digest_of_copied(auth, answer) } else { None };
+    let proof = asked_with.and_then(|asked_with| match (digest_of_copied(auth, answer), name) {
+        (None, None) => Some(asked_with()),
+        (told, _) => told,
+    });
     match (name, proof) {
         (None, None) => None,
         (Some(name), proof) => Some(Identity { proof, ..Identity::of_name(name, LogIn::Asked) }),
@@ -418,6 +427,14 @@ fn identity(auth: &CompiledForwardAuth, answer: &ResponseHead, is_whole: bool) -
             Some(Identity { proof: Some(digest), ..Identity::of_name(&format!("auth:{number:032x}"), LogIn::Asked) })
         }
     }
+}
+
+/// All that the auth server may have looked at beside the address, which the cache knows answers by anyway.
+fn digest_of_question(fields: &Fields, client_ip: IpAddr) -> [u8; 32] {
+    let client = client_ip.to_string();
+    let mut pieces: Vec<&[u8]> = vec![client.as_bytes()];
+    pieces.extend(fields.iter().flat_map(|(name, value)| [name, value]));
+    digest(&pieces)
 }
 
 fn digest_of_copied(auth: &CompiledForwardAuth, answer: &ResponseHead) -> Option<[u8; 32]> {
