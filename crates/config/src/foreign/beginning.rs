@@ -171,7 +171,10 @@ fn settle_prefixes(route: &mut OutlinedRoute) {
     let is_guarded = !route.steps.is_empty() || route.answer.is_refusal();
     for written in std::mem::take(&mut route.byte_prefixes) {
         if is_guarded {
-            let pattern = beginning_with(&written.prefix);
+            let pattern = match route.case {
+                Some(_) => beginning_with(&written.prefix).replacen('~', "~(?i)", 1),
+                None => beginning_with(&written.prefix),
+            };
             for own in route.patterns.iter_mut().filter(|own| **own == written.pattern) {
                 own.clone_from(&pattern);
             }
@@ -180,6 +183,24 @@ fn settle_prefixes(route: &mut OutlinedRoute) {
                 format!("`{0}x` begins with `{0}` too there, and here `{1}` is whole segments", written.prefix, written.pattern);
             route.origin.differ(written.at, how);
         }
+    }
+    let Some(at) = route.case else { return };
+    let is_plain = |pattern: &String| !pattern.starts_with('~');
+    if is_guarded {
+        route.patterns.iter_mut().filter(|own| is_plain(own)).for_each(|own| *own = without_case(own));
+    } else if route.patterns.iter().any(is_plain) {
+        route.origin.differ(at, OF_CASE);
+    }
+}
+
+const OF_CASE: &str = "Caddy takes `/API` where `/api` is written as well, and not `/api` where `/api/*` is: here it is the other \
+                       way round";
+
+/// A pattern as an expression that takes letters large and small.
+fn without_case(pattern: &str) -> String {
+    match pattern.strip_suffix("/*") {
+        Some(folder) => format!("~(?i)^{}/", regex_syntax::escape(folder)),
+        None => format!("~(?i)^{}$", regex_syntax::escape(pattern)),
     }
 }
 

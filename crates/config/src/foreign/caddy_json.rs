@@ -259,6 +259,7 @@ impl CaddyJsonSite {
                 None => route.patterns.push(path.clone()),
             }
         }
+        route.case = paths.first().map(|(_, at)| *at);
         found.routes.push(route);
     }
 }

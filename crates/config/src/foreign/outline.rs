@@ -96,6 +96,8 @@ pub struct OutlinedRoute {
     pub patterns: Vec<String>,
     /// Patterns that are whole segments here, and there whatever begins so.
     pub byte_prefixes: Vec<BytePrefix>,
+    /// The place that says its paths, where they are compared without their case.
+    pub case: Option<usize>,
     /// What stands behind `match`.
     pub conditions: Vec<String>,
     /// Who may come in, and how often, as we write it.
@@ -119,6 +121,7 @@ impl OutlinedRoute {
         OutlinedRoute {
             patterns,
             byte_prefixes: Vec::new(),
+            case: None,
             conditions: Vec::new(),
             steps: Vec::new(),
             answer,
