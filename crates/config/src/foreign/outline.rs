@@ -333,6 +333,9 @@ pub fn tcp_address(ip: Option<IpAddr>, port: u16) -> String {
     }
 }
 
+/// Of a server that is there and gets nothing.
+pub const NO_SHARE: &str = "it gets no requests by this, so its server is left out";
+
 /// The line for clients that speak no TLS but its newest version.
 pub const TLS_NEWEST: &str = "tls { min \"1.3\"; }";
 

@@ -4,7 +4,7 @@ use super::guards::nearest;
 use super::{BY_VARIABLE, NginxReader};
 use crate::foreign::accounts::Origin;
 use crate::foreign::braces::{Statement, named};
-use crate::foreign::outline::{GroupedServer, OutlinedAnswer, OutlinedRoute, ServerGroup, is_plain, upstream};
+use crate::foreign::outline::{GroupedServer, NO_SHARE, OutlinedAnswer, OutlinedRoute, ServerGroup, is_plain, upstream};
 
 const UNVERIFIED: &str = "nginx takes any certificate of a server unless `proxy_ssl_verify on` is written, and here it is \
                           verified: `tls ca=` of a pool names who has signed it";
@@ -161,7 +161,8 @@ fn server(line: &Statement, address: &str, group: &mut ServerGroup) {
         match option.split_once('=').unwrap_or((option, "")) {
             // What is down is left out.
             ("down", _) => {
-                group.origin.carried.extend(carried.iter().chain(&[at]));
+                group.origin.carried.extend(line.options().skip(1).map(|(_, at)| at).chain(carried));
+                group.origin.differ(at, NO_SHARE);
                 return;
             }
             ("weight", weight) => server.weight = weight.parse().ok(),
