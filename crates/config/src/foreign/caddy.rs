@@ -45,6 +45,8 @@ pub fn outline(text: &str) -> Outline {
             None => {}
         }
     }
+    let is_without = |option: &Statement| matches!(option.argument(), "off" | "disable_redirects");
+    outline.opens_no_http = named(options, "auto_https").any(is_without);
     let has_variables = text.contains("{$") || text.contains("{env.");
     let has_site = statements.iter().any(is_address_line);
     outline.or_without(match (has_variables, has_site) {

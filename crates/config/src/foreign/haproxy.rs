@@ -8,7 +8,7 @@ mod words;
 use super::accounts::Origin;
 use super::outline::{
     BytePrefix, Door, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, OutlinedTcp, ServerGroup, Service, TLS_NEWEST,
-    Whereabouts, placed, tcp_address,
+    Whereabouts, opens_no_http, placed, tcp_address,
 };
 use conditions::{Criterion, Term, terms};
 use servers::group;
@@ -100,6 +100,8 @@ pub fn outline(text: &str) -> Outline {
         reader.front(section, &mut outline);
     }
     outline.statements = words::statements(&sections);
+    let binds = sections.iter().flat_map(|section| section.lines_of("bind")).flat_map(doors);
+    outline.opens_no_http = opens_no_http(&binds.map(|(door, _)| door).collect::<Vec<_>>());
     if outline.services.is_empty() && outline.without.is_none_or(|why| why == TO_HTTPS) {
         for backend in sections.iter().filter(|section| section.kind == "backend") {
             let group = group(backend, None);
@@ -310,7 +312,8 @@ impl HaProxyReader<'_> {
             .lines_of("use_backend")
             .map(|rule| {
                 let other = || (vec![Term { is_negated: false, criterion: Criterion::Other }], BTreeSet::new());
-                let (terms, places) = terms(section, &rule.words).unwrap_or_else(other);
+                let (terms, places) =
+                    terms(section, &rule.words).filter(|(terms, _)| !is_rewritten(&section.lines, terms)).unwrap_or_else(other);
                 (rule, terms, places)
             })
             .collect();
@@ -492,13 +495,17 @@ fn rules(section: &Section) -> Rules {
     if has_exception {
         return rules;
     }
-    for line in &section.lines {
+    for (index, line) in section.lines.iter().enumerate() {
         let is_refusal = match line.word(0) {
             "http-request" => matches!(line.word(1), "deny" | "reject" | "silent-drop" | "tarpit"),
             "tcp-request" => matches!((line.word(1), line.word(2)), ("connection" | "content", "reject")),
             _ => false,
         };
         let Some((terms, places)) = terms(section, &line.words).filter(|_| is_refusal) else { continue };
+        // What it looks at is not what clients have asked for, so it is not carried.
+        if is_rewritten(&section.lines[..index], &terms) {
+            continue;
+        }
         let listed = |networks: &[String]| {
             let networks: Vec<String> = networks.iter().map(|network| format!("\"{network}\"")).collect();
             networks.join(" ")
@@ -528,6 +535,25 @@ fn rules(section: &Section) -> Rules {
         rules.origin.carry_all(places);
     }
     rules
+}
+
+/// Whether the path or the host that the terms look at was changed by one of these lines before.
+fn is_rewritten(lines: &[HaProxyLine], terms: &[Term]) -> bool {
+    let changes = |of_path: bool| {
+        lines.iter().any(|line| match (line.word(0), line.word(1)) {
+            ("reqrep" | "reqirep", _) => true,
+            ("http-request", "set-path" | "set-pathq" | "replace-path" | "replace-pathq" | "set-uri" | "replace-uri") => of_path,
+            ("http-request", "set-header" | "replace-header" | "replace-value" | "del-header") => {
+                !of_path && line.word(2).eq_ignore_ascii_case("host")
+            }
+            _ => false,
+        })
+    };
+    terms.iter().any(|term| match term.criterion {
+        Criterion::Path(..) => changes(true),
+        Criterion::Host(..) => changes(false),
+        Criterion::Sni(..) | Criterion::Source(_) | Criterion::OverTls | Criterion::Hello | Criterion::Other => false,
+    })
 }
 
 /// `redirect scheme https if !{ ssl_fc }`

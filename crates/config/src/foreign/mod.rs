@@ -162,7 +162,7 @@ fn boundary(text: &str, mut at: usize) -> usize {
 
 fn of_file(peer: Peer, text: &str, location: Location, accepts: &dyn Fn(&str) -> bool) -> Diagnostic {
     let inner = (peer == Peer::Kubernetes).then(|| within_manifest(text)).flatten();
-    let (message, peer, outline) = match &inner {
+    let (message, peer, mut outline) = match &inner {
         Some((inner, text)) => {
             (format!("this is a ConfigMap of Kubernetes with {} in it", inner.describe()), *inner, outline(*inner, text))
         }
@@ -172,6 +172,7 @@ fn of_file(peer: Peer, text: &str, location: Location, accepts: &dyn Fn(&str) ->
     let above = inner.as_ref().map_or(0, |(_, inner)| lines_above(text, inner));
     let read = inner.as_ref().map_or(text, |(_, inner)| inner.as_str());
     let line_of = |at: usize| above + read[..boundary(read, at.min(read.len()))].matches('\n').count() + 1;
+    outline.settle_ports();
     let Telling { beginning, withheld } = beginning::of(&outline, accepts);
     let mut diagnostic = Diagnostic::error("other-proxy", location, message).note(peer.note());
     for note in notes(peer, &outline, beginning.as_ref(), &withheld, &line_of) {

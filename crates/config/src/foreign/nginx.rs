@@ -10,7 +10,7 @@ use super::accounts::Origin;
 use super::braces::{self, Statement, named, value};
 use super::outline::{
     Door, NAME_IN_PLACE, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, ServerGroup, Service, TLS_NEWEST, Whereabouts,
-    beginning_with, below, placed,
+    beginning_with, below, opens_no_http, placed,
 };
 use answers::{group, is_folder, tried};
 use guards::{Guards, body_limit, nearest};
@@ -27,11 +27,12 @@ const FEWER_NAMES: &str = "a name with `*` is one more label here, and names tha
 
 pub fn outline(text: &str) -> Outline {
     let statements = braces::of_nginx(text);
-    let mut reader = NginxReader { groups: Vec::new(), maps: Vec::new(), zones: Vec::new(), outline: Outline::default() };
+    let mut reader = NginxReader::default();
     reader.collect(&statements);
     let has_include = named(&statements, "http").any(|http| named(http.inside(), "include").next().is_some());
     reader.walk(&statements, Context::Open);
     let mut outline = reader.outline;
+    outline.opens_no_http = opens_no_http(&reader.doors);
     outline.statements = words::statements(&statements);
     if outline.services.is_empty() && outline.without.is_none() {
         outline.groups = reader.groups;
@@ -60,11 +61,14 @@ struct VariableMap {
     start: usize,
 }
 
+#[derive(Default)]
 struct NginxReader {
     groups: Vec<ServerGroup>,
     maps: Vec<VariableMap>,
     /// How often each client may ask, by the names of zones.
     zones: Vec<(String, String)>,
+    /// Where its servers of HTTP listen.
+    doors: Vec<Door>,
     outline: Outline,
 }
 
@@ -150,6 +154,8 @@ impl NginxReader {
             self.outline.without.get_or_insert(NO_DOOR);
             return;
         }
+        // Without a word it is the port of plain HTTP.
+        self.doors.extend(doors.iter().map(|(door, _)| *door).chain(doors.is_empty().then_some(Door::HTTP)));
         let is_tls = doors.iter().any(|(door, _)| door.is_tls);
         let is_name_open = place.is_none();
         let in_place = || placed(&doors, &[NAME_IN_PLACE.to_owned()], false, &mut listening).unwrap_or_default();

@@ -16,6 +16,8 @@ pub struct Outline {
     pub uncounted: usize,
     /// Why there is nothing to begin with.
     pub without: Option<&'static str>,
+    /// Whether the file says of all ports where they are, and none is that of plain HTTP.
+    pub opens_no_http: bool,
     /// All that the file says, so that nothing of it goes without a word.
     pub statements: Vec<FileStatement>,
     /// Where statements begin that a site of ours does without a word, as the redirect to HTTPS.
@@ -23,6 +25,23 @@ pub struct Outline {
 }
 
 impl Outline {
+    /// With no port of plain HTTP where the file has none: a site of a name alone would open it, for the redirect.
+    pub fn settle_ports(&mut self) {
+        if !self.opens_no_http {
+            return;
+        }
+        for service in &mut self.services {
+            let Service::Site(site) = service else { continue };
+            if site.addresses.is_empty() {
+                site.is_name_open = true;
+                site.addresses.push(NAME_IN_PLACE.to_owned());
+            }
+            for address in site.addresses.iter_mut().filter(|address| !address.contains("://")) {
+                address.insert_str(0, "https://");
+            }
+        }
+    }
+
     /// Adds why nothing can be said, unless that is known.
     pub fn or_without(mut self, why: &'static str) -> Outline {
         if self.services.is_empty() && self.groups.is_empty() {
@@ -381,6 +400,12 @@ pub fn whereabouts(hosts: &[String], door: Door) -> Option<Whereabouts> {
     }
     let addresses = names.iter().filter_map(|name| door.address(Some(name))).collect();
     Some(Whereabouts { addresses, only_hosts: Vec::new(), is_less })
+}
+
+/// Whether there are doors, and none of them is the port of plain HTTP on all addresses.
+pub fn opens_no_http<'d>(doors: impl IntoIterator<Item = &'d Door>) -> bool {
+    let mut doors = doors.into_iter().peekable();
+    doors.peek().is_some() && doors.all(|door| *door != Door::HTTP)
 }
 
 /// The site of these doors, each with the place that says it. Only those of the first one's address are told of; the

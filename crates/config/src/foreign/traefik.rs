@@ -39,6 +39,7 @@ pub fn outline(trees: &[Tree]) -> Outline {
     for tree in trees {
         of_tree(tree, &mut outline);
     }
+    outline.opens_no_http = doors::opens_no_http(trees);
     let is_static = trees.iter().any(|tree| !tree.get("entryPoints").is_nothing() || !tree.get("providers").is_nothing());
     outline.or_without(if is_static { STATIC } else { NO_ROUTER })
 }

@@ -160,7 +160,7 @@ fn server(line: &Statement, address: &str, group: &mut ServerGroup) {
     for (option, at) in line.options().skip(1) {
         match option.split_once('=').unwrap_or((option, "")) {
             // What is down is left out.
-            ("down", _) => {
+            ("down", _) | ("weight", "0") => {
                 group.origin.carried.extend(line.options().skip(1).map(|(_, at)| at).chain(carried));
                 group.origin.differ(at, NO_SHARE);
                 return;

@@ -2,7 +2,7 @@
 
 use super::{has_key, words};
 use crate::foreign::accounts::Origin;
-use crate::foreign::outline::{Door, OutlinedAnswer};
+use crate::foreign::outline::{self, Door, OutlinedAnswer};
 use crate::foreign::tree::Tree;
 
 /// Behind what names entry points.
@@ -58,6 +58,13 @@ pub fn resolved(address: &str) -> &str {
         Some(_) => "",
         None => address,
     }
+}
+
+/// Whether all entry points are there, and none is the port of plain HTTP.
+pub fn opens_no_http(trees: &[Tree]) -> bool {
+    let points = trees.iter().flat_map(|tree| tree.get("entryPoints").entries());
+    let doors = points.filter_map(|(_, point)| Door::parse(resolved(point.get("address").text()?), false));
+    outline::opens_no_http(&doors.collect::<Vec<_>>())
 }
 
 fn is_secure(name: &str) -> bool {
