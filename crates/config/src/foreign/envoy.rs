@@ -6,8 +6,8 @@ mod words;
 
 use super::accounts::Origin;
 use super::outline::{
-    Door, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, OutlinedTcp, ServerGroup, Service, TLS_NEWEST, Whereabouts,
-    below, opens_no_http, tcp_address, whereabouts,
+    Door, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, OutlinedTcp, ServerGroup, Service, TLS_NEWEST, TO_HTTPS,
+    Whereabouts, below, opens_no_http, tcp_address, whereabouts,
 };
 use super::tree::Tree;
 use clusters::{Socket, cluster, endpoints_alone};
@@ -19,7 +19,6 @@ const NO_CLUSTER: &str = "the clusters that its routes lead to are in none of it
 const NOTHING: &str = "it has no listener with routes, and no cluster with addresses";
 const TLS_OF_TCP: &str =
     "`tcp` hands connections on as they are, so TLS in front of a server that speaks no HTTP is not ended here";
-const TO_HTTPS: &str = "all that it has is the redirect to HTTPS, which a site does without a word";
 const UDP: &str = "UDP is not handed on in this version";
 const OTHER_SOCKET: &str = "what is spoken on its transport sockets is neither TLS nor plain text";
 const BEHIND: &str = "which cluster is asked hangs on conditions that no line here is told for, and all else comes behind them";

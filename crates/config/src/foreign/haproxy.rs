@@ -7,8 +7,8 @@ mod words;
 
 use super::accounts::Origin;
 use super::outline::{
-    BytePrefix, Door, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, OutlinedTcp, ServerGroup, Service, TLS_NEWEST,
-    Whereabouts, opens_no_http, placed, tcp_address,
+    BytePrefix, CLOSED, Door, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, OutlinedTcp, ServerGroup, Service,
+    TLS_NEWEST, TO_HTTPS, Whereabouts, opens_no_http, placed, tcp_address,
 };
 use conditions::{Criterion, Term, terms};
 use servers::group;
@@ -20,7 +20,6 @@ const NO_DOOR: &str = "it listens on a socket or on what variables say, and not 
 const BEHIND: &str = "which backend is asked hangs on conditions that no line here is told for, and all else comes behind them";
 /// Of one frontend; a map of thousands is told of by its first.
 const HOSTS_MAX: usize = 200;
-const TO_HTTPS: &str = "all that it has is the redirect to HTTPS, which a site does without a word";
 const TLS_OF_TCP: &str =
     "`tcp` hands connections on as they are, so TLS in front of a server that speaks no HTTP is not ended here";
 const FEWER_NAMES: &str = "a name with `*` is one more label here, and any number of them there";
@@ -247,6 +246,7 @@ impl HaProxyReader<'_> {
         for rule in section.lines_of("use_backend") {
             // All else would come behind it.
             let Some((terms, places)) = terms(section, &rule.words) else {
+                outline.stopped_at.get_or_insert_with(|| shown(rule));
                 outline.without.get_or_insert(if rule.word(1).contains("%[") { BY_MAP } else { BEHIND });
                 return;
             };
@@ -264,6 +264,7 @@ impl HaProxyReader<'_> {
                 origin.carry_all(places);
                 by_name.push((names, group));
             } else {
+                outline.stopped_at.get_or_insert_with(|| shown(rule));
                 outline.without.get_or_insert(BEHIND);
                 return;
             }
@@ -348,6 +349,11 @@ impl HaProxyReader<'_> {
             }
             if !is_all_told {
                 outline.without.get_or_insert(BEHIND);
+                let is_other = |(_, terms, _): &&(&HaProxyLine, Vec<Term>, BTreeSet<usize>)| {
+                    terms.iter().any(|term| term.criterion == Criterion::Other)
+                };
+                let first = uses.iter().find(is_other).or(uses.first());
+                outline.stopped_at = outline.stopped_at.take().or(first.map(|(rule, _, _)| shown(rule)));
             } else if host.is_none() && site.answer.is_none() {
                 site.answer = own.clone().or_else(|| self.default_of(section, port, &mut site.origin)).map(OutlinedAnswer::proxy);
             } else if site.answer.is_none() {
@@ -533,8 +539,19 @@ fn rules(section: &Section) -> Rules {
         }
         rules.origin.carry(line.start());
         rules.origin.carry_all(places);
+        let is_closed = matches!(line.word(1), "silent-drop" | "reject") || line.word(0) == "tcp-request";
+        if is_closed {
+            rules.origin.differ(line.start(), CLOSED);
+        }
     }
     rules
+}
+
+/// As much of a rule as has no values, which may be secrets.
+fn shown(rule: &HaProxyLine) -> (usize, String) {
+    let is_name = |word: &&String| word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '!'));
+    let words: Vec<&str> = rule.words.iter().take(8).take_while(is_name).map(String::as_str).collect();
+    (rule.start(), words.join(" "))
 }
 
 /// Whether the path or the host that the terms look at was changed by one of these lines before.

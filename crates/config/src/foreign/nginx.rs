@@ -9,8 +9,8 @@ mod words;
 use super::accounts::Origin;
 use super::braces::{self, Statement, named, value};
 use super::outline::{
-    Door, NAME_IN_PLACE, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, ServerGroup, Service, TLS_NEWEST, Whereabouts,
-    beginning_with, below, opens_no_http, placed,
+    Door, NAME_IN_PLACE, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, ServerGroup, Service, TLS_NEWEST, TO_HTTPS,
+    Whereabouts, beginning_with, below, opens_no_http, placed,
 };
 use answers::{group, is_folder, tried};
 use guards::{Guards, body_limit, nearest};
@@ -21,7 +21,6 @@ const NO_SERVER: &str = "it has no `server` that hands requests on";
 const BY_VARIABLE: &str = "where it hands requests on to is in variables";
 const OTHER_PROTOCOLS: &str = "mail, uWSGI, SCGI and memcached are not spoken";
 const NO_DOOR: &str = "it listens on a socket or on what variables say, and not on a port that is told";
-const TO_HTTPS: &str = "all that it has is the redirect to HTTPS, which a site does without a word";
 const NOT_TOLD: &str = "what answers there is not in these lines: it is refused with 403";
 const FEWER_NAMES: &str = "a name with `*` is one more label here, and names that are expressions are left out";
 

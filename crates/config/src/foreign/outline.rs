@@ -12,6 +12,8 @@ pub struct Outline {
     pub services: Vec<Service>,
     /// Groups of servers that nothing in the file uses.
     pub groups: Vec<ServerGroup>,
+    /// The first statement that nothing is told behind, and as much of it as can be shown.
+    pub stopped_at: Option<(usize, String)>,
     /// How many more there are than were looked at.
     pub uncounted: usize,
     /// Why there is nothing to begin with.
@@ -351,6 +353,12 @@ pub fn tcp_address(ip: Option<IpAddr>, port: u16) -> String {
         Some(IpAddr::V6(ip)) => format!("[{ip}]:{port}"),
     }
 }
+
+/// Of what is done for all sites.
+pub const TO_HTTPS: &str = "all that it has is the redirect to HTTPS, which a site does without a word";
+
+/// Of what gives no answer there.
+pub const CLOSED: &str = "it closes the connection without an answer, and here it is answered with 403";
 
 /// Of a server that is there and gets nothing.
 pub const NO_SHARE: &str = "it gets no requests by this, so its server is left out";

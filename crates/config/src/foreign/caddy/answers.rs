@@ -4,7 +4,7 @@ use super::CaddySite;
 use super::pools::group;
 use crate::foreign::accounts::Origin;
 use crate::foreign::braces::{Statement, has_within, named, value};
-use crate::foreign::outline::{OutlinedAnswer, OutlinedRoute, below, is_plain, upstream};
+use crate::foreign::outline::{CLOSED, OutlinedAnswer, OutlinedRoute, below, is_plain, upstream};
 use crate::forms::parse_network;
 
 /// What a directive is about.
@@ -147,6 +147,9 @@ impl CaddySite<'_> {
     ) -> Option<OutlinedRoute> {
         let mut origin = Origin::default();
         origin.carry(statement.start());
+        if statement.name() == "abort" {
+            origin.differ(statement.start(), CLOSED);
+        }
         let answer = match statement.name() {
             "reverse_proxy" => {
                 let mut answer = OutlinedAnswer::proxy(group(statement, arguments)?);

@@ -7,6 +7,9 @@ use std::net::IpAddr;
 const UNVERIFIED: &str = "without `trusted_ca` Envoy takes any certificate of a server, and here it is verified: `tls ca=` of a \
                           pool names who has signed it";
 
+const BY_POLICY: &str = "what is hashed there is said by `hash_policy` of a route, and here it is the client's address: `key=` takes \
+                         cookies and fields, and `sticky` sets a cookie";
+
 pub fn cluster(tree: &Tree) -> Option<ServerGroup> {
     let mut group = ServerGroup::named(tree.get("name").text()?);
     group.origin.within = tree.statements();
@@ -26,6 +29,9 @@ pub fn cluster(tree: &Tree) -> Option<ServerGroup> {
     if let Some(balance) = balance {
         group.add_line(balance);
         group.origin.carry_all(policy.statements());
+        if balance.contains("hash") {
+            group.origin.differ(policy.start(), BY_POLICY);
+        }
     }
     let socket = tree.get("transport_socket");
     let socket = match Socket::of(socket) {

@@ -4,7 +4,7 @@ use super::guards::nearest;
 use super::{BY_VARIABLE, NginxReader};
 use crate::foreign::accounts::Origin;
 use crate::foreign::braces::{Statement, named};
-use crate::foreign::outline::{GroupedServer, NO_SHARE, OutlinedAnswer, OutlinedRoute, ServerGroup, is_plain, upstream};
+use crate::foreign::outline::{CLOSED, GroupedServer, NO_SHARE, OutlinedAnswer, OutlinedRoute, ServerGroup, is_plain, upstream};
 
 const UNVERIFIED: &str = "nginx takes any certificate of a server unless `proxy_ssl_verify on` is written, and here it is \
                           verified: `tls ca=` of a pool names who has signed it";
@@ -24,6 +24,9 @@ impl NginxReader {
             };
             let mut route = answer?;
             route.origin.carry(statement.start());
+            if statement.name() == "return" && statement.argument() == "444" {
+                route.origin.differ(statement.start(), CLOSED);
+            }
             return Some(route);
         }
         let is_shut = named(inside, "deny").any(|deny| deny.argument() == "all") && named(inside, "allow").next().is_none();
