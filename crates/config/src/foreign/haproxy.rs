@@ -543,6 +543,10 @@ fn rules(section: &Section) -> Rules {
         if is_closed {
             rules.origin.differ(line.start(), CLOSED);
         }
+        let mut pairs = line.words.windows(2);
+        if pairs.any(|pair| matches!(pair[0].as_str(), "deny_status" | "status") && pair[1] != "403") {
+            rules.origin.differ(line.start(), "who is refused by this is answered with 403 here");
+        }
     }
     rules
 }

@@ -243,6 +243,10 @@ impl NginxReader {
             site.origin.carry_all(places);
             return;
         }
+        // Refused there is what it becomes: nothing is told without it, since its statements are not carried.
+        if is_behind_rewrite(server, modifier, path) && words::protects(location) {
+            return;
+        }
         let is_of_errors = named(server, "error_page").any(|page| page.arguments().last().is_some_and(|last| last == path));
         if path.starts_with('@') || is_of_errors {
             return;
@@ -263,6 +267,8 @@ impl NginxReader {
                 guards.steps.clear();
                 Some(route)
             }
+            // Locations are looked for again then.
+            None if path != "/" && named(inside, "rewrite").any(|own| rewritten(own).is_some_and(|(_, is_end)| !is_end)) => None,
             None => self.answer(&levels, strip),
         };
         let Some(mut route) = answer else {
@@ -380,6 +386,26 @@ impl NginxReader {
         let guards = all.take().map_or_else(|| of_server.clone(), |(_, guards)| guards);
         *all = Some((route, guards));
     }
+}
+
+/// What a `rewrite` makes of paths, up to what is put in, and whether the location stays; nothing of a redirect.
+fn rewritten(rewrite: &Statement) -> Option<(&str, bool)> {
+    let [_, to, flags @ ..] = rewrite.arguments() else { return None };
+    let is_redirect = ["http://", "https://", "$scheme"].iter().any(|start| to.starts_with(start));
+    let flag = flags.first().map(String::as_str);
+    let stem = to.split(['$', '?']).next().unwrap_or_default();
+    (!is_redirect && !matches!(flag, Some("permanent" | "redirect"))).then_some((stem, flag == Some("break")))
+}
+
+/// Whether a location may be that of a path that was another before.
+fn is_behind_rewrite(server: &[Statement], modifier: &str, path: &str) -> bool {
+    let of_all = named(server, "location").filter(|location| location.arguments() == ["/"]).flat_map(Statement::inside);
+    let all = named(server, "rewrite").chain(of_all.filter(|own| own.name() == "rewrite"));
+    let is_anchored = path.starts_with('^');
+    all.filter_map(rewritten).any(|(stem, _)| match modifier {
+        "~" | "~*" => is_anchored,
+        _ => path.starts_with(stem) || stem.starts_with(path),
+    })
 }
 
 /// Whether an expression is about all scripts, wherever they lie.

@@ -29,6 +29,7 @@ const TLS_OF_TCP: &str =
     "`tcp` hands connections on as they are, so TLS in front of a server that speaks no HTTP is not ended here";
 const WEIGHTED: &str =
     "its services share requests by weight: `split { proxy \"a\" weight=90; proxy \"b\" weight=10; }` does that here";
+const BY_EXPRESSION: &str = "where it sends to is what an expression has found: `redirect` has `{uri}`, `{path}` and `{host}`";
 const BEHIND: &str = "routers whose rules no line here is told for may take the same requests, and come before the others";
 
 const CHAIN_MAX: usize = 32;
@@ -73,9 +74,19 @@ fn of_tree(tree: &Tree, outline: &mut Outline) {
         let middlewares = middlewares_of(tree, "http", router, &mut origin);
         origin.within.extend(middlewares.iter().flat_map(|(middleware, _)| middleware.statements()));
         let RouterDoors { doors, is_sent_on } = doors::of(tree, router, &middlewares, &mut origin);
-        // Who is only sent to HTTPS there comes to no service.
+        // Who is only sent elsewhere comes to no service.
+        let elsewhere = middlewares.iter().map(|(one, _)| one.get("redirectRegex")).find(|one| !one.is_nothing());
         let answer = match is_sent_on.clone() {
             SentOn::All(answer) => Some(answer),
+            SentOn::Plain | SentOn::Nobody if let Some(redirect) = elsewhere => {
+                let answer = doors::elsewhere(redirect);
+                if answer.is_some() {
+                    origin.carry_all(redirect.statements());
+                } else {
+                    outline.without.get_or_insert(BY_EXPRESSION);
+                }
+                answer
+            }
             SentOn::Plain | SentOn::Nobody => http_group(tree, service).map(OutlinedAnswer::proxy),
         };
         let Some((rule, answer)) = rule.zip(answer) else {

@@ -46,7 +46,10 @@ impl Rewritten {
                 ("rewrite", _) => rewritten.is_any = true,
                 ("uri", words) => rewritten.is_any |= !words.iter().any(|word| word == "query"),
                 ("try_files", words) => rewritten.is_any |= !words.iter().all(is_usual),
-                ("route", _) => rewritten.add(&Rewritten::of(statement.inside())),
+                // What answers all that comes to it leaves nothing for others.
+                ("route", _) if !ANSWERS.iter().any(|name| has_within(statement.inside(), name)) => {
+                    rewritten.add(&Rewritten::of(statement.inside()))
+                }
                 _ => {}
             }
         }

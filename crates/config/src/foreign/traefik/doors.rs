@@ -2,7 +2,7 @@
 
 use super::{has_key, words};
 use crate::foreign::accounts::Origin;
-use crate::foreign::outline::{self, Door, OutlinedAnswer};
+use crate::foreign::outline::{self, Door, OutlinedAnswer, is_plain};
 use crate::foreign::tree::Tree;
 
 /// Behind what names entry points.
@@ -149,6 +149,18 @@ fn answer(said: &Tree, port: Option<&str>) -> OutlinedAnswer {
     // The method stays, as it does there.
     let status = if said.get("permanent").is_true() { 308 } else { 307 };
     OutlinedAnswer::Redirect { to: format!("https://{{host}}{port}{{uri}}"), status }
+}
+
+/// To another host with all of the path, by an expression.
+pub fn elsewhere(redirect: &Tree) -> Option<OutlinedAnswer> {
+    let regex = redirect.get("regex").text()?.trim_end_matches('$');
+    let to = redirect.get("replacement").text()?;
+    let host = ["/${1}", "/$1", "/$${1}"].iter().find_map(|end| to.strip_suffix(end))?;
+    let name = host.split_once("://")?.1;
+    let before = regex.strip_suffix("/(.*)")?;
+    let is_whole = before.starts_with("^http") && !before.contains('(') && !name.is_empty() && is_plain(name);
+    let status = if redirect.get("permanent").is_true() { 308 } else { 307 };
+    is_whole.then(|| OutlinedAnswer::Redirect { to: format!("{host}{{uri}}"), status })
 }
 
 /// `to` is another entry point or a port, and it is for good unless that is said otherwise.
