@@ -281,8 +281,8 @@ impl CaddySite<'_> {
         }
         let mut rewritten = Rewritten::of(inside);
         rewritten.add(around);
-        // A redirect comes before the path is changed, and all else behind it. What refuses there is not carried, so that
-        // nothing is told without it.
+        // A redirect comes before the path is changed, and all else behind it. What refuses there is not carried, so
+        // that nothing is told without it.
         let is_hidden = |site: &mut Self, statement: &Statement, matched: &CaddyMatch| {
             let is_hidden = rewritten.is_seen_by(matched) && (statement.name() != "redir" || depth > 0);
             site.is_rewritten |= is_hidden;
@@ -396,7 +396,8 @@ impl CaddySite<'_> {
                 outline.services.push(Service::Site(site));
             }
         }
-        if self.answer.is_none() && self.routes.is_empty() {
+        let serves = |route: &OutlinedRoute| !route.answer.is_refusal() || !self.is_rewritten;
+        if self.answer.is_none() && !self.routes.iter().any(serves) {
             return;
         }
         let mut site = OutlinedSite { steps: self.steps, origin: self.origin, ..OutlinedSite::default() };

@@ -349,11 +349,7 @@ impl HaProxyReader<'_> {
             }
             if !is_all_told {
                 outline.without.get_or_insert(BEHIND);
-                let is_other = |(_, terms, _): &&(&HaProxyLine, Vec<Term>, BTreeSet<usize>)| {
-                    terms.iter().any(|term| term.criterion == Criterion::Other)
-                };
-                let first = uses.iter().find(is_other).or(uses.first());
-                outline.stopped_at = outline.stopped_at.take().or(first.map(|(rule, _, _)| shown(rule)));
+                outline.stopped_at = outline.stopped_at.take().or(stopped_at(&uses));
             } else if host.is_none() && site.answer.is_none() {
                 site.answer = own.clone().or_else(|| self.default_of(section, port, &mut site.origin)).map(OutlinedAnswer::proxy);
             } else if site.answer.is_none() {
@@ -549,6 +545,12 @@ fn rules(section: &Section) -> Rules {
         }
     }
     rules
+}
+
+/// The first of the rules that no line here is told for.
+fn stopped_at(uses: &[(&HaProxyLine, Vec<Term>, BTreeSet<usize>)]) -> Option<(usize, String)> {
+    let is_other = |terms: &[Term]| terms.iter().any(|term| term.criterion == Criterion::Other);
+    uses.iter().find(|(_, terms, _)| is_other(terms)).or(uses.first()).map(|(rule, _, _)| shown(rule))
 }
 
 /// As much of a rule as has no values, which may be secrets.

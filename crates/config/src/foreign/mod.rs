@@ -248,6 +248,7 @@ fn notes(peer: Peer, outline: &Outline, telling: &Telling<'_>, line_of: &dyn Fn(
         let (more, of) =
             if left.is_empty() { ("", format!("its {} statements", remainder.count)) } else { ("more ", "them".into()) };
         let stand = if others == 1 { "stands" } else { "stand" };
+        let others = if others == 1 { "one".to_owned() } else { others.to_string() };
         notes.push(format!("{others} {more}of {of} {stand} in parts of the file for which no line is told"));
     }
     let mut different: Vec<(&FileStatement, &str, Vec<usize>)> = Vec::new();

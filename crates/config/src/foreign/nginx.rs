@@ -243,12 +243,10 @@ impl NginxReader {
             site.origin.carry_all(places);
             return;
         }
-        // Refused there is what it becomes: nothing is told without it, since its statements are not carried.
-        if is_behind_rewrite(server, modifier, path) && words::protects(location) {
-            return;
-        }
         let is_of_errors = named(server, "error_page").any(|page| page.arguments().last().is_some_and(|last| last == path));
-        if path.starts_with('@') || is_of_errors {
+        // What is refused behind a rewrite is not carried, so that nothing is told without it.
+        let is_hidden = is_behind_rewrite(server, modifier, path) && words::protects(location);
+        if path.starts_with('@') || is_of_errors || is_hidden {
             return;
         }
         let levels = [inside, server, http];
@@ -260,15 +258,11 @@ impl NginxReader {
         let strip = if modifier.starts_with('~') { "" } else { path };
         let internal = named(inside, "internal").next();
         let answer = match internal {
-            // Nobody from outside gets there.
             Some(internal) => {
-                let mut route = OutlinedRoute::of(Vec::new(), OutlinedAnswer::status(404));
-                route.origin.carry(internal.start());
                 guards.steps.clear();
-                Some(route)
+                Some(of_internal(internal))
             }
-            // Locations are looked for again then.
-            None if path != "/" && named(inside, "rewrite").any(|own| rewritten(own).is_some_and(|(_, is_end)| !is_end)) => None,
+            None if path != "/" && starts_again(inside) => None,
             None => self.answer(&levels, strip),
         };
         let Some(mut route) = answer else {
@@ -395,6 +389,18 @@ fn rewritten(rewrite: &Statement) -> Option<(&str, bool)> {
     let flag = flags.first().map(String::as_str);
     let stem = to.split(['$', '?']).next().unwrap_or_default();
     (!is_redirect && !matches!(flag, Some("permanent" | "redirect"))).then_some((stem, flag == Some("break")))
+}
+
+/// Nobody from outside gets there.
+fn of_internal(internal: &Statement) -> OutlinedRoute {
+    let mut route = OutlinedRoute::of(Vec::new(), OutlinedAnswer::status(404));
+    route.origin.carry(internal.start());
+    route
+}
+
+/// Whether locations are looked for again from this one.
+fn starts_again(inside: &[Statement]) -> bool {
+    named(inside, "rewrite").any(|own| rewritten(own).is_some_and(|(_, is_end)| !is_end))
 }
 
 /// Whether a location may be that of a path that was another before.

@@ -74,21 +74,7 @@ fn of_tree(tree: &Tree, outline: &mut Outline) {
         let middlewares = middlewares_of(tree, "http", router, &mut origin);
         origin.within.extend(middlewares.iter().flat_map(|(middleware, _)| middleware.statements()));
         let RouterDoors { doors, is_sent_on } = doors::of(tree, router, &middlewares, &mut origin);
-        // Who is only sent elsewhere comes to no service.
-        let elsewhere = middlewares.iter().map(|(one, _)| one.get("redirectRegex")).find(|one| !one.is_nothing());
-        let answer = match is_sent_on.clone() {
-            SentOn::All(answer) => Some(answer),
-            SentOn::Plain | SentOn::Nobody if let Some(redirect) = elsewhere => {
-                let answer = doors::elsewhere(redirect);
-                if answer.is_some() {
-                    origin.carry_all(redirect.statements());
-                } else {
-                    outline.without.get_or_insert(BY_EXPRESSION);
-                }
-                answer
-            }
-            SentOn::Plain | SentOn::Nobody => http_group(tree, service).map(OutlinedAnswer::proxy),
-        };
+        let answer = answer(tree, service, &is_sent_on, &middlewares, (&mut origin, outline));
         let Some((rule, answer)) = rule.zip(answer) else {
             if service.contains('@') && !service.ends_with("@file") {
                 outline.without.get_or_insert(OF_PROVIDER);
@@ -127,20 +113,48 @@ fn of_tree(tree: &Tree, outline: &mut Outline) {
             outline.without.get_or_insert(BEHIND);
         }
     }
-    let over_tls: Vec<Vec<String>> = found.iter().filter(|site| site.is_over_https()).map(|site| site.hosts.clone()).collect();
-    for site in found {
-        let is_done = site.only_redirects() && over_tls.iter().any(|hosts| site.hosts.is_empty() || *hosts == site.hosts);
-        match site.end() {
-            // A site sends from plain HTTP to HTTPS without a word.
-            Some(site) if is_done => outline.done_without.extend(site.whole_origin().within),
-            Some(site) => outline.services.push(Service::Site(site)),
-            None => {}
-        }
-    }
+    put(found, outline);
     tcp::tcp(tree, outline);
     if outline.services.is_empty() && unknown.is_empty() {
         let services = tree.at(&["http", "services"]).entries().iter();
         outline.groups.extend(services.filter_map(|(name, _)| http_group(tree, name)));
+    }
+}
+
+/// What answers for a router. Who is only sent elsewhere comes to no service.
+fn answer(
+    tree: &Tree,
+    service: &str,
+    is_sent_on: &SentOn,
+    middlewares: &[(&Tree, usize)],
+    (origin, outline): (&mut Origin, &mut Outline),
+) -> Option<OutlinedAnswer> {
+    let redirect = middlewares.iter().map(|(one, _)| one.get("redirectRegex")).find(|one| !one.is_nothing());
+    match (is_sent_on, redirect) {
+        (SentOn::All(answer), _) => Some(answer.clone()),
+        (SentOn::Plain | SentOn::Nobody, Some(redirect)) => {
+            let answer = doors::elsewhere(redirect);
+            if answer.is_some() {
+                origin.carry_all(redirect.statements());
+            } else {
+                outline.without.get_or_insert(BY_EXPRESSION);
+            }
+            answer
+        }
+        (SentOn::Plain | SentOn::Nobody, None) => http_group(tree, service).map(OutlinedAnswer::proxy),
+    }
+}
+
+/// What is left of the sites: from plain HTTP to HTTPS one sends without a word.
+fn put(found: Vec<FoundSite>, outline: &mut Outline) {
+    let over_tls: Vec<Vec<String>> = found.iter().filter(|site| site.is_over_https()).map(|site| site.hosts.clone()).collect();
+    for site in found {
+        let is_done = site.only_redirects() && over_tls.iter().any(|hosts| site.hosts.is_empty() || *hosts == site.hosts);
+        match site.end() {
+            Some(site) if is_done => outline.done_without.extend(site.whole_origin().within),
+            Some(site) => outline.services.push(Service::Site(site)),
+            None => {}
+        }
     }
 }
 

@@ -48,7 +48,7 @@ impl Rewritten {
                 ("try_files", words) => rewritten.is_any |= !words.iter().all(is_usual),
                 // What answers all that comes to it leaves nothing for others.
                 ("route", _) if !ANSWERS.iter().any(|name| has_within(statement.inside(), name)) => {
-                    rewritten.add(&Rewritten::of(statement.inside()))
+                    rewritten.add(&Rewritten::of(statement.inside()));
                 }
                 _ => {}
             }

@@ -43,10 +43,9 @@ pub fn entry_points(tree: &Tree, router: &Tree) -> Vec<String> {
     }
     let all = tree.get("entryPoints").entries();
     let has_defaults = all.iter().any(|(_, point)| point.get("asDefault").is_true());
-    let is_default = |(name, point): &&(String, Tree)| match has_defaults {
-        true => point.get("asDefault").is_true(),
-        // The one of the dashboard.
-        false => name != "traefik",
+    // One of the names is that of the dashboard.
+    let is_default = |(name, point): &&(String, Tree)| {
+        if has_defaults { point.get("asDefault").is_true() } else { name != "traefik" }
     };
     all.iter().filter(is_default).map(|(name, _)| name.clone()).collect()
 }
@@ -75,8 +74,8 @@ fn is_secure(name: &str) -> bool {
 pub fn of(tree: &Tree, router: &Tree, middlewares: &[(&Tree, usize)], origin: &mut Origin) -> RouterDoors {
     let names = entry_points(tree, router);
     let has_tls = has_key(router, "tls");
-    let redirect = middlewares.iter().map(|(middleware, _)| middleware.get("redirectScheme"));
-    let redirect = redirect.filter(|redirect| redirect.get("scheme").text() == Some("https")).last();
+    let mut redirects = middlewares.iter().map(|(middleware, _)| middleware.get("redirectScheme"));
+    let redirect = redirects.rfind(|redirect| redirect.get("scheme").text() == Some("https"));
     let of_router = redirect.map(|redirect| answer(redirect, redirect.get("port").text()));
     let mut serving: Vec<(Door, usize)> = Vec::new();
     let mut sending: Vec<(Door, usize, OutlinedAnswer)> = Vec::new();
