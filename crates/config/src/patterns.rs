@@ -8,7 +8,7 @@ use crate::reading::expect_text;
 use crate::syntax::{Literal, Value};
 use crate::traefik_rule;
 use std::borrow::Cow;
-use tidegate_model::{PathPattern, TextPattern, expression, expression_parser};
+use tidegate_model::{PathPattern, SiteAddress, TextPattern, expression, expression_parser};
 
 /// A pattern as `route` and `match path=` take it.
 pub fn read_path_pattern(lowering: &mut Lowering<'_>, value: &Value, owner: &str) -> Option<PathPattern> {
@@ -89,6 +89,20 @@ fn of_locations(written: &str) -> Option<(&'static str, String)> {
     }
 }
 
+/// `api.example.com/v1/*`, which is no file such as `index.php/*`.
+fn host_and_path(text: &str) -> Option<(&str, &str)> {
+    const ENDINGS: [&str; 8] = ["php", "html", "htm", "js", "css", "json", "xml", "txt"];
+    let start = text.find("://").map_or(0, |position| position + 3);
+    let length = text[start..].find('/')?;
+    let (host, path) = text.split_at(start + length);
+    let name = host[start..].split(':').next().unwrap_or_default();
+    let last = name.rsplit_once('.').map(|(_, last)| last);
+    let is_name =
+        last.is_some_and(|last| last.len() > 1 && last.chars().all(|c| c.is_ascii_alphabetic()) && !ENDINGS.contains(&last));
+    let is_host = (is_name || name == "localhost") && !path.contains(['`', '"']) && SiteAddress::parse(host).is_ok();
+    is_host.then_some((host, path))
+}
+
 /// The fault, and what to write instead.
 fn parse_plain_pattern(text: &str) -> Result<PathPattern, (Cow<'static, str>, Option<Cow<'static, str>>)> {
     if !text.starts_with('/') {
@@ -96,6 +110,9 @@ fn parse_plain_pattern(text: &str) -> Result<PathPattern, (Cow<'static, str>, Op
         let help = match text {
             "" => Cow::Borrowed("for every path, leave the pattern out"),
             "*" => "for every path, write `/*`".into(),
+            _ if let Some((host, path)) = host_and_path(text) => {
+                format!("the host stands in the address of the site: `site \"{host}\" {{ route \"{path}\" {{ … }} }}`").into()
+            }
             _ if text.contains("://") => "the host stands in the address of the `site`".into(),
             _ if text.starts_with('^') || text.starts_with("\\.") || text.contains(".*") => {
                 format!("for a regular expression, write `~{text}`").into()

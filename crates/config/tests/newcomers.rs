@@ -127,7 +127,7 @@ fn whole_files_of_others_are_known_by_their_proxy() {
             nginx[0],
             nginx[1],
             "pool \"app\" { server \"10.0.0.4:8080\" weight=2; server \"10.0.0.5:8080\" }",
-            "site \"shop.example.com\" \"www.shop.example.com\" { proxy \"app\" }",
+            "site \"https://shop.example.com\" \"https://www.shop.example.com\" { proxy \"app\" }",
         ],
     );
     // Scripts whose folder is not said run nowhere here, and go to nobody else either.
@@ -155,7 +155,7 @@ fn whole_files_of_others_are_known_by_their_proxy() {
         "traefik-dynamic.yml",
         &[traefik[0], traefik[1], "{ route \"/api/*\" { strip-prefix \"/api\"; proxy \"10.0.0.4:8080\" } }"],
     );
-    check("traefik.toml", &[traefik[0], traefik[1], "site \"shop.example.com\""]);
+    check("traefik.toml", &[traefik[0], traefik[1], "site \"http://shop.example.com\""]);
     check(
         "docker-compose.yml",
         &["labels for Traefik", traefik[1], "discover docker", "site \"shop.example.com\" { proxy \"shop:8080\" }"],

@@ -166,13 +166,16 @@ pub struct Remainder<'o> {
     /// By weight, then as they stand in the file.
     pub not_carried: Vec<(Weight, &'o FileStatement)>,
     pub differs: Vec<(&'o FileStatement, &'o str)>,
+    /// Where those stand that only other sites and ports are made of.
+    pub elsewhere: Vec<usize>,
 }
 
 pub fn remainder<'o>(statements: &'o [FileStatement], told: &'o Origin, is_elsewhere: &dyn Fn(usize) -> bool) -> Remainder<'o> {
     let mut remainder = Remainder { count: statements.len(), ..Remainder::default() };
     for statement in statements {
         match account(statement, told, is_elsewhere) {
-            Account::Carried | Account::SameByDefault | Account::Elsewhere => {}
+            Account::Carried | Account::SameByDefault => {}
+            Account::Elsewhere => remainder.elsewhere.push(statement.at),
             Account::Approximated(how) => remainder.differs.push((statement, how)),
             Account::NotCarried(weight) => remainder.not_carried.push((weight, statement)),
         }

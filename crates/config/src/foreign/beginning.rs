@@ -1,7 +1,7 @@
 //! The first lines of the same thing here. What they are made of was read off the file's shape; a line that `check`
 //! would not take is never told.
 
-use super::accounts::{FileStatement, Origin, protections_left};
+use super::accounts::{FileStatement, Origin, StatementKind, Weight, protections_left};
 use super::outline::{
     GroupedServer, NAME_IN_PLACE, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, OutlinedTcp, ServerGroup, Service,
     beginning_with,
@@ -29,6 +29,8 @@ pub struct Telling<'o> {
     pub beginning: Option<Beginning>,
     /// What keeps clients out of sites and ports for which no line is told, since it would stand open.
     pub withheld: Vec<&'o FileStatement>,
+    /// All else that does so there.
+    pub withheld_too: Vec<&'o FileStatement>,
 }
 
 /// More servers are a pool of their own, whose lines can be read.
@@ -47,6 +49,7 @@ pub fn of<'o>(outline: &'o Outline, accepts: &dyn Fn(&str) -> bool) -> Telling<'
     services.sort_by_key(|service| rank(service));
     let mut withheld: Vec<&FileStatement> = Vec::new();
     let mut count_withheld = 0;
+    let mut within = Origin::default();
     let mut found: Option<Beginning> = None;
     for (index, service) in services.iter().take(LOOKED_AT_MAX).enumerate() {
         let told = match &found {
@@ -59,14 +62,19 @@ pub fn of<'o>(outline: &'o Outline, accepts: &dyn Fn(&str) -> bool) -> Telling<'
             Ok(beginning) => found = found.or(beginning),
             Err(statements) => {
                 count_withheld += 1;
+                within.within.extend(service.whole_origin().within);
                 withheld.extend(statements.into_iter().filter(|one| !withheld.contains(one)).collect::<Vec<_>>());
             }
         }
     }
     withheld.sort_by_key(|statement| statement.at);
+    let told = found.as_ref().map(|found| found.origin.clone()).unwrap_or_default();
+    let is_told = |at: usize| told.carried.contains(&at) || told.differs.contains_key(&at);
+    let mut withheld_too = protections_left(&outline.statements, &within);
+    withheld_too.retain(|one| !withheld.contains(one) && !is_told(one.at));
     if let Some(beginning) = found {
         let others = services.len() - 1 - count_withheld + outline.uncounted;
-        return Telling { beginning: Some(Beginning { others, ..beginning }), withheld };
+        return Telling { beginning: Some(Beginning { others, ..beginning }), withheld, withheld_too };
     }
     let of_group = |group: &ServerGroup| {
         let site = OutlinedSite { answer: Some(OutlinedAnswer::proxy(group.clone())), ..OutlinedSite::default() };
@@ -77,7 +85,13 @@ pub fn of<'o>(outline: &'o Outline, accepts: &dyn Fn(&str) -> bool) -> Telling<'
     let groups = if withheld.is_empty() { outline.groups.as_slice() } else { &[] };
     let beginning = groups.iter().take(TRIED_MAX).find_map(of_group);
     let beginning = beginning.map(|beginning| Beginning { others: groups.len() - 1, ..beginning });
-    Telling { beginning, withheld }
+    if beginning.is_none() {
+        // Of nothing that is told, nothing keeps anybody out.
+        let is_done = |one: &&FileStatement| outline.done_without.contains(&one.at) || withheld.contains(one);
+        let all = outline.statements.iter().filter(|one| one.kind == StatementKind::Needed(Weight::Protection));
+        withheld_too = all.filter(|one| !is_done(one)).collect();
+    }
+    Telling { beginning, withheld, withheld_too }
 }
 
 /// What hands on comes before what only sends elsewhere.
@@ -171,7 +185,10 @@ fn settle_prefixes(route: &mut OutlinedRoute) {
     let is_guarded = !route.steps.is_empty() || route.answer.is_refusal();
     for written in std::mem::take(&mut route.byte_prefixes) {
         if is_guarded {
-            let pattern = beginning_with(&written.prefix);
+            let pattern = match route.case {
+                Some(_) => beginning_with(&written.prefix).replacen('~', "~(?i)", 1),
+                None => beginning_with(&written.prefix),
+            };
             for own in route.patterns.iter_mut().filter(|own| **own == written.pattern) {
                 own.clone_from(&pattern);
             }
@@ -180,6 +197,24 @@ fn settle_prefixes(route: &mut OutlinedRoute) {
                 format!("`{0}x` begins with `{0}` too there, and here `{1}` is whole segments", written.prefix, written.pattern);
             route.origin.differ(written.at, how);
         }
+    }
+    let Some(at) = route.case else { return };
+    let is_plain = |pattern: &String| !pattern.starts_with('~');
+    if is_guarded {
+        route.patterns.iter_mut().filter(|own| is_plain(own)).for_each(|own| *own = without_case(own));
+    } else if route.patterns.iter().any(is_plain) {
+        route.origin.differ(at, OF_CASE);
+    }
+}
+
+const OF_CASE: &str = "Caddy takes `/API` where `/api` is written as well, and not `/api` where `/api/*` is: here it is the other \
+                       way round";
+
+/// A pattern as an expression that takes letters large and small.
+fn without_case(pattern: &str) -> String {
+    match pattern.strip_suffix("/*") {
+        Some(folder) => format!("~(?i)^{}/", regex_syntax::escape(folder)),
+        None => format!("~(?i)^{}$", regex_syntax::escape(pattern)),
     }
 }
 

@@ -6,8 +6,10 @@ mod words;
 
 use super::accounts::Origin;
 use super::braces::{self, Statement, named};
-use super::outline::{BytePrefix, Door, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, Service, TLS_NEWEST, is_plain};
-use answers::{ANSWERS, CaddyMatch, take_off};
+use super::outline::{
+    BytePrefix, Door, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, Service, TLS_NEWEST, beginning_with, is_plain,
+};
+use answers::{ANSWERS, CaddyMatch, Rewritten, take_off};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use tidegate_model::SiteAddress;
@@ -15,6 +17,8 @@ use tidegate_model::SiteAddress;
 const NO_SITE: &str = "it has no site: global options and snippets alone";
 const BY_VARIABLE: &str = "names or servers in it are variables of the environment, which are `{env.NAME}` here";
 const NOTHING_ANSWERS: &str = "none of its sites hands requests on or serves files, as far as this can be told";
+const REWRITTEN: &str =
+    "its matchers look at paths that `uri` or `rewrite` has changed before, and routes here at what clients ask for";
 const BEHIND: &str = "matchers in it are about what no line here is told for, and all else comes behind them";
 const DEPTH_MAX: usize = 8;
 
@@ -41,6 +45,8 @@ pub fn outline(text: &str) -> Outline {
             None => {}
         }
     }
+    let is_without = |option: &Statement| matches!(option.argument(), "off" | "disable_redirects");
+    outline.opens_no_http = named(options, "auto_https").any(is_without);
     let has_variables = text.contains("{$") || text.contains("{env.");
     let has_site = statements.iter().any(is_address_line);
     outline.or_without(match (has_variables, has_site) {
@@ -141,15 +147,18 @@ impl CaddyFile<'_> {
             answer: None,
             steps: Vec::new(),
             is_behind_unknown: false,
+            is_rewritten: false,
             origin: Origin::default(),
         };
         reader.origin.carry_all(imported);
         reader.common(&inside);
-        reader.read(&inside, 0);
+        reader.read(&inside, 0, &Rewritten::default());
         // What is longer is more special, and Caddy looks at it first.
         let length = |route: &OutlinedRoute| (route.patterns.iter().map(String::len).max(), route.conditions.len());
         reader.routes.sort_by_key(|route| std::cmp::Reverse(length(route)));
-        if reader.is_behind_unknown {
+        if reader.is_rewritten {
+            outline.without.get_or_insert(REWRITTEN);
+        } else if reader.is_behind_unknown {
             outline.without.get_or_insert(BEHIND);
         }
         reader.end(words, addresses, outline);
@@ -199,6 +208,8 @@ struct CaddySite<'s> {
     steps: Vec<String>,
     /// Whether something is answered under conditions that are not told.
     is_behind_unknown: bool,
+    /// Whether a matcher looks at a path that was changed before.
+    is_rewritten: bool,
     origin: Origin,
 }
 
@@ -206,6 +217,7 @@ impl CaddySite<'_> {
     /// What is said for all of a site: who may come in, how much they may send, and whose certificate it has.
     fn common(&mut self, inside: &[Statement]) {
         let (mut denied, mut allowed) = (Vec::new(), None);
+        let rewritten = Rewritten::of(inside);
         for statement in inside {
             match statement.name() {
                 "tls" => self.tls(statement),
@@ -230,7 +242,12 @@ impl CaddySite<'_> {
                 }
                 "basic_auth" | "basicauth" | "forward_auth" | "authorize" | "jwtauth" => {
                     // Nobody can log in there by these lines, so nobody comes in.
-                    let CaddyMatch::Paths(patterns, prefixes) = self.matched(statement.argument()) else { continue };
+                    let matched = self.matched(statement.argument());
+                    let is_hidden = rewritten.is_seen_by(&matched);
+                    let CaddyMatch::Paths(patterns, prefixes) = matched else { continue };
+                    if is_hidden {
+                        continue;
+                    }
                     let mut route = placed(patterns, &prefixes, statement.start(), OutlinedAnswer::status(403));
                     route
                         .origin
@@ -257,19 +274,33 @@ impl CaddySite<'_> {
         said.into_iter().flatten().for_each(|statement| self.origin.carry(statement.start()));
     }
 
-    fn read(&mut self, inside: &[Statement], depth: usize) {
+    /// `around` is what was changed before this block.
+    fn read(&mut self, inside: &[Statement], depth: usize, around: &Rewritten) {
         if depth > DEPTH_MAX {
             return;
         }
+        let mut rewritten = Rewritten::of(inside);
+        rewritten.add(around);
+        // A redirect comes before the path is changed, and all else behind it. What refuses there is not carried, so
+        // that nothing is told without it.
+        let is_hidden = |site: &mut Self, statement: &Statement, matched: &CaddyMatch| {
+            let is_hidden = rewritten.is_seen_by(matched) && (statement.name() != "redir" || depth > 0);
+            site.is_rewritten |= is_hidden;
+            site.is_behind_unknown |= is_hidden && !words::is_refusal(statement);
+            is_hidden
+        };
         for statement in inside {
             let matched = self.matched(statement.argument());
             let is_plain_match = matches!(matched, CaddyMatch::All);
             match statement.name() {
                 "handle" | "handle_path" | "route" if is_plain_match && statement.arguments().is_empty() => {
                     self.origin.carry(statement.start());
-                    self.read(statement.inside(), depth + 1);
+                    self.read(statement.inside(), depth + 1, &rewritten);
                 }
                 "handle" | "handle_path" | "route" => {
+                    if is_hidden(self, statement, &matched) {
+                        continue;
+                    }
                     let Some(mut route) = self.answer(statement.inside()) else {
                         self.shut(matched, statement);
                         continue;
@@ -288,6 +319,9 @@ impl CaddySite<'_> {
         for statement in inside {
             let matched = self.matched(statement.argument());
             if matches!(matched, CaddyMatch::All) || !ANSWERS.contains(&statement.name()) {
+                continue;
+            }
+            if is_hidden(self, statement, &matched) {
                 continue;
             }
             match self.of_directive(statement, inside, &statement.arguments()[1..]) {
@@ -328,7 +362,7 @@ impl CaddySite<'_> {
                 self.by_host.push((hosts, OutlinedRoute { origin, ..OutlinedRoute::of(Vec::new(), answer) }));
             }
             CaddyMatch::Conditions(patterns, conditions) => {
-                self.routes.push(OutlinedRoute { conditions, origin, ..OutlinedRoute::of(patterns, answer) });
+                self.routes.push(OutlinedRoute { conditions, origin, case: Some(at), ..OutlinedRoute::of(patterns, answer) });
             }
             // Those who are refused are so in all of the site.
             CaddyMatch::Clients { networks, is_negated } if !answer.is_refusal() && !self.is_behind_another => {
@@ -343,12 +377,13 @@ impl CaddySite<'_> {
     }
 
     /// The sites that were found: one for each host that something is said of, and one for all that is left.
-    fn end(self, words: &[String], addresses: Vec<String>, outline: &mut Outline) {
+    fn end(mut self, words: &[String], addresses: Vec<String>, outline: &mut Outline) {
         let is_of_hosts = |statement: &&Statement| matches!(self.matched(statement.argument()), CaddyMatch::Hosts(_));
         let is_handle = |statement: &&Statement| matches!(statement.name(), "handle" | "handle_path" | "route");
         let shared = words::places(self.all.iter().filter(|statement| !is_of_hosts(statement) && !is_handle(statement)));
         let rest = words::places(self.all.iter().filter(|statement| !is_of_hosts(statement)));
         let bound = self.bound();
+        self.settle_folders();
         for (hosts, route) in &self.by_host {
             let names: Vec<String> = hosts.clone();
             let mut site = OutlinedSite { steps: self.steps.clone(), routes: self.refused.clone(), ..OutlinedSite::default() };
@@ -361,7 +396,8 @@ impl CaddySite<'_> {
                 outline.services.push(Service::Site(site));
             }
         }
-        if self.answer.is_none() && self.routes.is_empty() {
+        let serves = |route: &OutlinedRoute| !route.answer.is_refusal() || !self.is_rewritten;
+        if self.answer.is_none() && !self.routes.iter().any(serves) {
             return;
         }
         let mut site = OutlinedSite { steps: self.steps, origin: self.origin, ..OutlinedSite::default() };
@@ -371,10 +407,42 @@ impl CaddySite<'_> {
             site.origin.add(&route.origin);
             site.answer = Some(route.answer);
         }
+        // What is said of one of its hosts alone is that host's site.
+        let of_hosts: Vec<&String> = self.by_host.iter().flat_map(|(hosts, _)| hosts).collect();
+        let is_of_rest = |written: &&String| {
+            let host = door(written.trim_end_matches(',')).and_then(|(_, host)| host);
+            host.is_none_or(|host| !of_hosts.iter().any(|own| own.eq_ignore_ascii_case(&host)))
+        };
+        let words: Vec<String> = words.iter().filter(is_of_rest).cloned().collect();
+        let words = words.as_slice();
+        let addresses: Vec<String> = addresses.into_iter().filter(|written| is_of_rest(&written)).collect();
+        if words.is_empty() && !of_hosts.is_empty() {
+            return;
+        }
         // A name that only the environment has cannot be looked at; the reader's stands in its place.
         let is_known = addresses.iter().all(|address| !address.contains("{env.") || address.contains(":-"));
         place(words, if is_known { addresses } else { Vec::new() }, bound, &mut site);
         outline.services.push(Service::Site(site));
+    }
+
+    /// What ends with `/*` takes the folder itself here, and does not there. Where that would come to less than what
+    /// answers all else, it is an expression.
+    fn settle_folders(&mut self) {
+        let is_verified = |answer: &OutlinedAnswer| match answer {
+            OutlinedAnswer::Proxy { group, .. } => !group.lines.iter().any(|line| line == "tls verify=#false"),
+            OutlinedAnswer::Files { .. }
+            | OutlinedAnswer::Scripts { .. }
+            | OutlinedAnswer::Redirect { .. }
+            | OutlinedAnswer::Respond { .. } => true,
+        };
+        let is_all_refused = self.answer.as_ref().is_some_and(|route| route.answer.is_refusal());
+        for route in self.routes.iter_mut().filter(|route| is_all_refused || !is_verified(&route.answer)) {
+            let prefixes = &route.byte_prefixes;
+            let is_folder = |own: &&mut String| own.ends_with("/*") && prefixes.iter().all(|prefix| prefix.pattern != **own);
+            for pattern in route.patterns.iter_mut().filter(is_folder) {
+                *pattern = beginning_with(pattern.trim_end_matches('*'));
+            }
+        }
     }
 
     /// The one address of the machine that the site is on.
@@ -405,5 +473,6 @@ fn place(words: &[String], addresses: Vec<String>, bound: Option<(IpAddr, usize)
 
 fn placed(patterns: Vec<String>, prefixes: &[(String, String)], at: usize, answer: OutlinedAnswer) -> OutlinedRoute {
     let prefix = |(pattern, prefix): &(String, String)| BytePrefix { pattern: pattern.clone(), prefix: prefix.clone(), at };
-    OutlinedRoute { byte_prefixes: prefixes.iter().map(prefix).collect(), ..OutlinedRoute::of(patterns, answer) }
+    let byte_prefixes = prefixes.iter().map(prefix).collect();
+    OutlinedRoute { byte_prefixes, case: Some(at), ..OutlinedRoute::of(patterns, answer) }
 }

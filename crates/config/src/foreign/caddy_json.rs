@@ -155,11 +155,13 @@ struct CaddyJsonSite {
     found: Vec<HostRoutes>,
     /// Of routes whose conditions are not understood, the hosts; of none, all. What stands behind is for others.
     left_out: Vec<Vec<String>>,
+    /// Whether the path was changed before what is read now.
+    is_rewritten: bool,
 }
 
 impl CaddyJsonSite {
     fn of(routes: &Tree) -> CaddyJsonSite {
-        let mut site = CaddyJsonSite { found: Vec::new(), left_out: Vec::new() };
+        let mut site = CaddyJsonSite { found: Vec::new(), left_out: Vec::new(), is_rewritten: false };
         site.read(routes, &[], None, &Origin::default(), 0);
         site
     }
@@ -194,7 +196,7 @@ impl CaddyJsonSite {
                 .iter()
                 .flat_map(|set| set.get("path").texts().into_iter().map(|path| (path, set.get("path").start())))
                 .collect();
-            if !own_paths.is_empty() && paths.is_some() {
+            if !own_paths.is_empty() && (paths.is_some() || self.is_rewritten) {
                 self.leave_out(route, hosts);
                 continue;
             }
@@ -207,7 +209,9 @@ impl CaddyJsonSite {
                 origin.within.extend(handler.statements());
             }
             origin.carry_all(route.get("match").statements());
+            let was_rewritten = self.is_rewritten;
             for handler in handlers {
+                self.is_rewritten |= handler.get("handler").text() == Some("rewrite");
                 if handler.get("handler").text() == Some("subroute") {
                     self.read(handler.get("routes"), hosts, paths, &origin, depth + 1);
                 } else if let Some((answer, carried)) = answer(handler, root) {
@@ -220,6 +224,11 @@ impl CaddyJsonSite {
                     self.leave_out(route, hosts);
                     break;
                 }
+            }
+            // What ends there, or excludes what comes behind it, has no say in that.
+            let ends = route.has("group") || route.get("terminal").is_true() || route.has_within("upstreams");
+            if ends {
+                self.is_rewritten = was_rewritten;
             }
         }
     }
@@ -259,6 +268,7 @@ impl CaddyJsonSite {
                 None => route.patterns.push(path.clone()),
             }
         }
+        route.case = paths.first().map(|(_, at)| *at);
         found.routes.push(route);
     }
 }

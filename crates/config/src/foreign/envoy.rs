@@ -6,8 +6,8 @@ mod words;
 
 use super::accounts::Origin;
 use super::outline::{
-    Door, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, OutlinedTcp, ServerGroup, Service, TLS_NEWEST, Whereabouts,
-    below, tcp_address, whereabouts,
+    Door, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, OutlinedTcp, ServerGroup, Service, TLS_NEWEST, TO_HTTPS,
+    Whereabouts, below, opens_no_http, tcp_address, whereabouts,
 };
 use super::tree::Tree;
 use clusters::{Socket, cluster, endpoints_alone};
@@ -19,7 +19,6 @@ const NO_CLUSTER: &str = "the clusters that its routes lead to are in none of it
 const NOTHING: &str = "it has no listener with routes, and no cluster with addresses";
 const TLS_OF_TCP: &str =
     "`tcp` hands connections on as they are, so TLS in front of a server that speaks no HTTP is not ended here";
-const TO_HTTPS: &str = "all that it has is the redirect to HTTPS, which a site does without a word";
 const UDP: &str = "UDP is not handed on in this version";
 const OTHER_SOCKET: &str = "what is spoken on its transport sockets is neither TLS nor plain text";
 const BEHIND: &str = "which cluster is asked hangs on conditions that no line here is told for, and all else comes behind them";
@@ -30,7 +29,7 @@ const FEWER_NAMES: &str = "a name with `*` is one more label here, and any numbe
 
 pub fn outline(trees: &[Tree]) -> Outline {
     let outline = Outline { statements: words::statements(trees), ..Outline::default() };
-    let mut reader = EnvoyReader { clusters: Vec::new(), outline };
+    let mut reader = EnvoyReader { clusters: Vec::new(), doors: Vec::new(), outline };
     // A file of a part lists resources of one kind, with or without a list around them.
     let resources: Vec<&Tree> = trees
         .iter()
@@ -66,7 +65,8 @@ pub fn outline(trees: &[Tree]) -> Outline {
         }
     }
     let is_dynamic = trees.iter().any(|tree| !tree.get("dynamic_resources").is_nothing());
-    let EnvoyReader { clusters, mut outline } = reader;
+    let EnvoyReader { clusters, doors, mut outline } = reader;
+    outline.opens_no_http = opens_no_http(&doors);
     let has_listener = resources
         .iter()
         .any(|part| !part.at(&["static_resources", "listeners"]).items().is_empty() || !part.get("listeners").is_nothing());
@@ -83,6 +83,8 @@ pub fn outline(trees: &[Tree]) -> Outline {
 
 struct EnvoyReader {
     clusters: Vec<ServerGroup>,
+    /// Where its listeners are.
+    doors: Vec<Door>,
     outline: Outline,
 }
 
@@ -112,6 +114,7 @@ impl EnvoyReader {
             self.outline.without.get_or_insert(NO_ADDRESS);
             return;
         }
+        self.doors.extend(door);
         let mut tcp = OutlinedTcp::default();
         for chain in chains {
             self.add_chain(chain, door.map(|door| (door.port, door.ip)), &own, &mut tcp);
@@ -215,8 +218,14 @@ impl EnvoyReader {
             if is_less || hosts.iter().any(|host| host.starts_with('*')) {
                 site.origin.differ(host.get("domains").start(), FEWER_NAMES);
             }
+            let require_tls = host.get("require_tls");
             if door.is_tls {
-                site.origin.carry_all(host.get("require_tls").statements());
+                site.origin.carry_all(require_tls.statements());
+            } else if matches!(require_tls.text(), Some("ALL" | "EXTERNAL_ONLY")) {
+                // Who comes there is sent to HTTPS, and to nothing else.
+                self.outline.without.get_or_insert(TO_HTTPS);
+                self.outline.done_without.extend(host.statements());
+                continue;
             }
             site.steps = newest.then(|| TLS_NEWEST.to_owned()).into_iter().collect();
             let routes: Vec<&Tree> = host.get("routes").items().iter().collect();

@@ -7,8 +7,8 @@ mod words;
 
 use super::accounts::Origin;
 use super::outline::{
-    BytePrefix, Door, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, OutlinedTcp, ServerGroup, Service, TLS_NEWEST,
-    Whereabouts, placed, tcp_address,
+    BytePrefix, CLOSED, Door, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, OutlinedTcp, ServerGroup, Service,
+    TLS_NEWEST, TO_HTTPS, Whereabouts, opens_no_http, placed, tcp_address,
 };
 use conditions::{Criterion, Term, terms};
 use servers::group;
@@ -20,7 +20,6 @@ const NO_DOOR: &str = "it listens on a socket or on what variables say, and not 
 const BEHIND: &str = "which backend is asked hangs on conditions that no line here is told for, and all else comes behind them";
 /// Of one frontend; a map of thousands is told of by its first.
 const HOSTS_MAX: usize = 200;
-const TO_HTTPS: &str = "all that it has is the redirect to HTTPS, which a site does without a word";
 const TLS_OF_TCP: &str =
     "`tcp` hands connections on as they are, so TLS in front of a server that speaks no HTTP is not ended here";
 const FEWER_NAMES: &str = "a name with `*` is one more label here, and any number of them there";
@@ -100,6 +99,8 @@ pub fn outline(text: &str) -> Outline {
         reader.front(section, &mut outline);
     }
     outline.statements = words::statements(&sections);
+    let binds = sections.iter().flat_map(|section| section.lines_of("bind")).flat_map(doors);
+    outline.opens_no_http = opens_no_http(&binds.map(|(door, _)| door).collect::<Vec<_>>());
     if outline.services.is_empty() && outline.without.is_none_or(|why| why == TO_HTTPS) {
         for backend in sections.iter().filter(|section| section.kind == "backend") {
             let group = group(backend, None);
@@ -245,6 +246,7 @@ impl HaProxyReader<'_> {
         for rule in section.lines_of("use_backend") {
             // All else would come behind it.
             let Some((terms, places)) = terms(section, &rule.words) else {
+                outline.stopped_at.get_or_insert_with(|| shown(rule));
                 outline.without.get_or_insert(if rule.word(1).contains("%[") { BY_MAP } else { BEHIND });
                 return;
             };
@@ -262,6 +264,7 @@ impl HaProxyReader<'_> {
                 origin.carry_all(places);
                 by_name.push((names, group));
             } else {
+                outline.stopped_at.get_or_insert_with(|| shown(rule));
                 outline.without.get_or_insert(BEHIND);
                 return;
             }
@@ -310,7 +313,8 @@ impl HaProxyReader<'_> {
             .lines_of("use_backend")
             .map(|rule| {
                 let other = || (vec![Term { is_negated: false, criterion: Criterion::Other }], BTreeSet::new());
-                let (terms, places) = terms(section, &rule.words).unwrap_or_else(other);
+                let (terms, places) =
+                    terms(section, &rule.words).filter(|(terms, _)| !is_rewritten(&section.lines, terms)).unwrap_or_else(other);
                 (rule, terms, places)
             })
             .collect();
@@ -345,6 +349,7 @@ impl HaProxyReader<'_> {
             }
             if !is_all_told {
                 outline.without.get_or_insert(BEHIND);
+                outline.stopped_at = outline.stopped_at.take().or(stopped_at(&uses));
             } else if host.is_none() && site.answer.is_none() {
                 site.answer = own.clone().or_else(|| self.default_of(section, port, &mut site.origin)).map(OutlinedAnswer::proxy);
             } else if site.answer.is_none() {
@@ -492,13 +497,17 @@ fn rules(section: &Section) -> Rules {
     if has_exception {
         return rules;
     }
-    for line in &section.lines {
+    for (index, line) in section.lines.iter().enumerate() {
         let is_refusal = match line.word(0) {
             "http-request" => matches!(line.word(1), "deny" | "reject" | "silent-drop" | "tarpit"),
             "tcp-request" => matches!((line.word(1), line.word(2)), ("connection" | "content", "reject")),
             _ => false,
         };
         let Some((terms, places)) = terms(section, &line.words).filter(|_| is_refusal) else { continue };
+        // What it looks at is not what clients have asked for, so it is not carried.
+        if is_rewritten(&section.lines[..index], &terms) {
+            continue;
+        }
         let listed = |networks: &[String]| {
             let networks: Vec<String> = networks.iter().map(|network| format!("\"{network}\"")).collect();
             networks.join(" ")
@@ -526,8 +535,48 @@ fn rules(section: &Section) -> Rules {
         }
         rules.origin.carry(line.start());
         rules.origin.carry_all(places);
+        let is_closed = matches!(line.word(1), "silent-drop" | "reject") || line.word(0) == "tcp-request";
+        if is_closed {
+            rules.origin.differ(line.start(), CLOSED);
+        }
+        let mut pairs = line.words.windows(2);
+        if pairs.any(|pair| matches!(pair[0].as_str(), "deny_status" | "status") && pair[1] != "403") {
+            rules.origin.differ(line.start(), "who is refused by this is answered with 403 here");
+        }
     }
     rules
+}
+
+/// The first of the rules that no line here is told for.
+fn stopped_at(uses: &[(&HaProxyLine, Vec<Term>, BTreeSet<usize>)]) -> Option<(usize, String)> {
+    let is_other = |terms: &[Term]| terms.iter().any(|term| term.criterion == Criterion::Other);
+    uses.iter().find(|(_, terms, _)| is_other(terms)).or(uses.first()).map(|(rule, _, _)| shown(rule))
+}
+
+/// As much of a rule as has no values, which may be secrets.
+fn shown(rule: &HaProxyLine) -> (usize, String) {
+    let is_name = |word: &&String| word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '!'));
+    let words: Vec<&str> = rule.words.iter().take(8).take_while(is_name).map(String::as_str).collect();
+    (rule.start(), words.join(" "))
+}
+
+/// Whether the path or the host that the terms look at was changed by one of these lines before.
+fn is_rewritten(lines: &[HaProxyLine], terms: &[Term]) -> bool {
+    let changes = |of_path: bool| {
+        lines.iter().any(|line| match (line.word(0), line.word(1)) {
+            ("reqrep" | "reqirep", _) => true,
+            ("http-request", "set-path" | "set-pathq" | "replace-path" | "replace-pathq" | "set-uri" | "replace-uri") => of_path,
+            ("http-request", "set-header" | "replace-header" | "replace-value" | "del-header") => {
+                !of_path && line.word(2).eq_ignore_ascii_case("host")
+            }
+            _ => false,
+        })
+    };
+    terms.iter().any(|term| match term.criterion {
+        Criterion::Path(..) => changes(true),
+        Criterion::Host(..) => changes(false),
+        Criterion::Sni(..) | Criterion::Source(_) | Criterion::OverTls | Criterion::Hello | Criterion::Other => false,
+    })
 }
 
 /// `redirect scheme https if !{ ssl_fc }`

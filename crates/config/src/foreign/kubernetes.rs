@@ -3,8 +3,8 @@
 
 use super::accounts::{FileStatement, Origin, StatementKind, Weight, WordTable};
 use super::outline::{
-    Door, GroupedServer, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, OutlinedTcp, ServerGroup, Service, tcp_address,
-    whereabouts,
+    Door, GroupedServer, NO_SHARE, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, OutlinedTcp, ServerGroup, Service,
+    tcp_address, whereabouts,
 };
 use super::traefik::address_of;
 use super::tree::Tree;
@@ -160,7 +160,11 @@ fn servers(rule: &Tree, namespace: Option<&str>) -> Option<ServerGroup> {
     let mut group = ServerGroup::named("app");
     for service in rule.get("backendRefs").items() {
         let Some(address) = address_of(service, namespace) else { continue };
-        let weight = service.get("weight").number().map(|weight| weight as u32).filter(|weight| *weight > 0);
+        let weight = service.get("weight").number().map(|weight| weight as u32);
+        if weight == Some(0) {
+            group.origin.differ(service.get("weight").start(), NO_SHARE);
+            continue;
+        }
         group.servers.push(GroupedServer { address, weight, ..GroupedServer::default() });
         group.origin.carry_all(service.statements());
     }

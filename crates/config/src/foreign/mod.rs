@@ -162,7 +162,7 @@ fn boundary(text: &str, mut at: usize) -> usize {
 
 fn of_file(peer: Peer, text: &str, location: Location, accepts: &dyn Fn(&str) -> bool) -> Diagnostic {
     let inner = (peer == Peer::Kubernetes).then(|| within_manifest(text)).flatten();
-    let (message, peer, outline) = match &inner {
+    let (message, peer, mut outline) = match &inner {
         Some((inner, text)) => {
             (format!("this is a ConfigMap of Kubernetes with {} in it", inner.describe()), *inner, outline(*inner, text))
         }
@@ -172,18 +172,19 @@ fn of_file(peer: Peer, text: &str, location: Location, accepts: &dyn Fn(&str) ->
     let above = inner.as_ref().map_or(0, |(_, inner)| lines_above(text, inner));
     let read = inner.as_ref().map_or(text, |(_, inner)| inner.as_str());
     let line_of = |at: usize| above + read[..boundary(read, at.min(read.len()))].matches('\n').count() + 1;
-    let Telling { beginning, withheld } = beginning::of(&outline, accepts);
+    outline.settle_ports();
+    let telling = beginning::of(&outline, accepts);
     let mut diagnostic = Diagnostic::error("other-proxy", location, message).note(peer.note());
-    for note in notes(peer, &outline, beginning.as_ref(), &withheld, &line_of) {
+    for note in notes(peer, &outline, &telling, &line_of) {
         diagnostic = diagnostic.note(note);
     }
-    diagnostic.help(match beginning {
+    diagnostic.help(match telling.beginning {
         Some(beginning) => begins(&beginning),
-        None if !withheld.is_empty() => {
+        None if !telling.withheld.is_empty() => {
             let page = peer.page().unwrap_or("docs/steps-elsewhere.md");
             format!("files of others are not read; {page} has the words for this one, those that keep clients out among them")
         }
-        None => begins_nowhere(peer, &outline),
+        None => begins_nowhere(peer, &outline, &line_of),
     })
 }
 
@@ -198,13 +199,8 @@ fn lines_above(text: &str, inner: &str) -> usize {
 const DIFFERS_MAX: usize = 4;
 
 /// What the lines that are told do not say, or say otherwise.
-fn notes(
-    peer: Peer,
-    outline: &Outline,
-    beginning: Option<&Beginning>,
-    withheld: &[&FileStatement],
-    line_of: &dyn Fn(usize) -> usize,
-) -> Vec<String> {
+fn notes(peer: Peer, outline: &Outline, telling: &Telling<'_>, line_of: &dyn Fn(usize) -> usize) -> Vec<String> {
+    let Telling { beginning, withheld, withheld_too } = telling;
     let mut notes = Vec::new();
     if !withheld.is_empty() {
         let first = (&withheld[0].name, line_of(withheld[0].at));
@@ -217,7 +213,17 @@ fn notes(
             accounts::named(withheld, line_of),
         ));
     }
+    if !withheld_too.is_empty() {
+        let also = if withheld.is_empty() { "" } else { "too" };
+        let keep = if withheld_too.len() == 1 { "keeps" } else { "keep" };
+        let what = accounts::named(withheld_too, line_of);
+        notes.push(format!("{what} {keep} clients out {also}").trim_end().to_owned());
+    }
     let Some(beginning) = beginning else { return notes };
+    // What is not told of the file, beside what is told.
+    if let Some(why) = outline.without.filter(|why| *why != outline::TO_HTTPS) {
+        notes.push(format!("of a part of this file no line is told: {why}{}", stopped(outline, line_of)));
+    }
     let elsewhere: BTreeSet<usize> = outline
         .services
         .iter()
@@ -235,6 +241,15 @@ fn notes(
             remainder.count,
             accounts::named(&left, line_of)
         ));
+    }
+    let is_done = |at: &usize| outline.done_without.contains(at);
+    let others = remainder.elsewhere.iter().filter(|at| !is_done(at)).count() + remainder.not_carried.len() - left.len();
+    if others > 0 {
+        let (more, of) =
+            if left.is_empty() { ("", format!("its {} statements", remainder.count)) } else { ("more ", "them".into()) };
+        let stand = if others == 1 { "stands" } else { "stand" };
+        let others = if others == 1 { "one".to_owned() } else { others.to_string() };
+        notes.push(format!("{others} {more}of {of} {stand} in parts of the file for which no line is told"));
     }
     let mut different: Vec<(&FileStatement, &str, Vec<usize>)> = Vec::new();
     for (statement, how) in &remainder.differs {
@@ -275,12 +290,21 @@ fn begins(beginning: &Beginning) -> String {
     help
 }
 
-fn begins_nowhere(peer: Peer, outline: &Outline) -> String {
+/// Behind a reason, the place of it.
+fn stopped(outline: &Outline, line_of: &dyn Fn(usize) -> usize) -> String {
+    let shown = |(at, written): &(usize, String)| format!("; the first is `{written}` (line {})", line_of(*at));
+    outline.stopped_at.as_ref().map(shown).unwrap_or_default()
+}
+
+fn begins_nowhere(peer: Peer, outline: &Outline, line_of: &dyn Fn(usize) -> usize) -> String {
+    let stopped = stopped(outline, line_of);
     match (outline.without, peer.page()) {
         (Some(why), Some(page)) => format!(
-            "files of others are not read, and what this one begins with here cannot be told: {why}. Both side by side: {page}"
+            "files of others are not read, and what this one begins with here cannot be told: {why}{stopped}. Both side by side: {page}"
         ),
-        (Some(why), None) => format!("files of others are not read, and what this one begins with here cannot be told: {why}"),
+        (Some(why), None) => {
+            format!("files of others are not read, and what this one begins with here cannot be told: {why}{stopped}")
+        }
         (None, Some(page)) => format!("files of others are not read; what it says stands side by side with ours in {page}"),
         (None, None) => "here a configuration is, for example, `site \"example.com\" { proxy \"127.0.0.1:9000\" }`".to_owned(),
     }

@@ -9,8 +9,8 @@ mod words;
 use super::accounts::Origin;
 use super::braces::{self, Statement, named, value};
 use super::outline::{
-    Door, NAME_IN_PLACE, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, ServerGroup, Service, TLS_NEWEST, Whereabouts,
-    beginning_with, below, placed,
+    Door, NAME_IN_PLACE, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, ServerGroup, Service, TLS_NEWEST, TO_HTTPS,
+    Whereabouts, beginning_with, below, opens_no_http, placed,
 };
 use answers::{group, is_folder, tried};
 use guards::{Guards, body_limit, nearest};
@@ -21,17 +21,17 @@ const NO_SERVER: &str = "it has no `server` that hands requests on";
 const BY_VARIABLE: &str = "where it hands requests on to is in variables";
 const OTHER_PROTOCOLS: &str = "mail, uWSGI, SCGI and memcached are not spoken";
 const NO_DOOR: &str = "it listens on a socket or on what variables say, and not on a port that is told";
-const TO_HTTPS: &str = "all that it has is the redirect to HTTPS, which a site does without a word";
 const NOT_TOLD: &str = "what answers there is not in these lines: it is refused with 403";
 const FEWER_NAMES: &str = "a name with `*` is one more label here, and names that are expressions are left out";
 
 pub fn outline(text: &str) -> Outline {
     let statements = braces::of_nginx(text);
-    let mut reader = NginxReader { groups: Vec::new(), maps: Vec::new(), zones: Vec::new(), outline: Outline::default() };
+    let mut reader = NginxReader::default();
     reader.collect(&statements);
     let has_include = named(&statements, "http").any(|http| named(http.inside(), "include").next().is_some());
     reader.walk(&statements, Context::Open);
     let mut outline = reader.outline;
+    outline.opens_no_http = opens_no_http(&reader.doors);
     outline.statements = words::statements(&statements);
     if outline.services.is_empty() && outline.without.is_none() {
         outline.groups = reader.groups;
@@ -60,11 +60,14 @@ struct VariableMap {
     start: usize,
 }
 
+#[derive(Default)]
 struct NginxReader {
     groups: Vec<ServerGroup>,
     maps: Vec<VariableMap>,
     /// How often each client may ask, by the names of zones.
     zones: Vec<(String, String)>,
+    /// Where its servers of HTTP listen.
+    doors: Vec<Door>,
     outline: Outline,
 }
 
@@ -150,6 +153,8 @@ impl NginxReader {
             self.outline.without.get_or_insert(NO_DOOR);
             return;
         }
+        // Without a word it is the port of plain HTTP.
+        self.doors.extend(doors.iter().map(|(door, _)| *door).chain(doors.is_empty().then_some(Door::HTTP)));
         let is_tls = doors.iter().any(|(door, _)| door.is_tls);
         let is_name_open = place.is_none();
         let in_place = || placed(&doors, &[NAME_IN_PLACE.to_owned()], false, &mut listening).unwrap_or_default();
@@ -239,7 +244,9 @@ impl NginxReader {
             return;
         }
         let is_of_errors = named(server, "error_page").any(|page| page.arguments().last().is_some_and(|last| last == path));
-        if path.starts_with('@') || is_of_errors {
+        // What is refused behind a rewrite is not carried, so that nothing is told without it.
+        let is_hidden = is_behind_rewrite(server, modifier, path) && words::protects(location);
+        if path.starts_with('@') || is_of_errors || is_hidden {
             return;
         }
         let levels = [inside, server, http];
@@ -251,13 +258,11 @@ impl NginxReader {
         let strip = if modifier.starts_with('~') { "" } else { path };
         let internal = named(inside, "internal").next();
         let answer = match internal {
-            // Nobody from outside gets there.
             Some(internal) => {
-                let mut route = OutlinedRoute::of(Vec::new(), OutlinedAnswer::status(404));
-                route.origin.carry(internal.start());
                 guards.steps.clear();
-                Some(route)
+                Some(of_internal(internal))
             }
+            None if path != "/" && starts_again(inside) => None,
             None => self.answer(&levels, strip),
         };
         let Some(mut route) = answer else {
@@ -375,6 +380,38 @@ impl NginxReader {
         let guards = all.take().map_or_else(|| of_server.clone(), |(_, guards)| guards);
         *all = Some((route, guards));
     }
+}
+
+/// What a `rewrite` makes of paths, up to what is put in, and whether the location stays; nothing of a redirect.
+fn rewritten(rewrite: &Statement) -> Option<(&str, bool)> {
+    let [_, to, flags @ ..] = rewrite.arguments() else { return None };
+    let is_redirect = ["http://", "https://", "$scheme"].iter().any(|start| to.starts_with(start));
+    let flag = flags.first().map(String::as_str);
+    let stem = to.split(['$', '?']).next().unwrap_or_default();
+    (!is_redirect && !matches!(flag, Some("permanent" | "redirect"))).then_some((stem, flag == Some("break")))
+}
+
+/// Nobody from outside gets there.
+fn of_internal(internal: &Statement) -> OutlinedRoute {
+    let mut route = OutlinedRoute::of(Vec::new(), OutlinedAnswer::status(404));
+    route.origin.carry(internal.start());
+    route
+}
+
+/// Whether locations are looked for again from this one.
+fn starts_again(inside: &[Statement]) -> bool {
+    named(inside, "rewrite").any(|own| rewritten(own).is_some_and(|(_, is_end)| !is_end))
+}
+
+/// Whether a location may be that of a path that was another before.
+fn is_behind_rewrite(server: &[Statement], modifier: &str, path: &str) -> bool {
+    let of_all = named(server, "location").filter(|location| location.arguments() == ["/"]).flat_map(Statement::inside);
+    let all = named(server, "rewrite").chain(of_all.filter(|own| own.name() == "rewrite"));
+    let is_anchored = path.starts_with('^');
+    all.filter_map(rewritten).any(|(stem, _)| match modifier {
+        "~" | "~*" => is_anchored,
+        _ => path.starts_with(stem) || stem.starts_with(path),
+    })
 }
 
 /// Whether an expression is about all scripts, wherever they lie.

@@ -12,10 +12,14 @@ pub struct Outline {
     pub services: Vec<Service>,
     /// Groups of servers that nothing in the file uses.
     pub groups: Vec<ServerGroup>,
+    /// The first statement that nothing is told behind, and as much of it as can be shown.
+    pub stopped_at: Option<(usize, String)>,
     /// How many more there are than were looked at.
     pub uncounted: usize,
     /// Why there is nothing to begin with.
     pub without: Option<&'static str>,
+    /// Whether the file says of all ports where they are, and none is that of plain HTTP.
+    pub opens_no_http: bool,
     /// All that the file says, so that nothing of it goes without a word.
     pub statements: Vec<FileStatement>,
     /// Where statements begin that a site of ours does without a word, as the redirect to HTTPS.
@@ -23,6 +27,23 @@ pub struct Outline {
 }
 
 impl Outline {
+    /// With no port of plain HTTP where the file has none: a site of a name alone would open it, for the redirect.
+    pub fn settle_ports(&mut self) {
+        if !self.opens_no_http {
+            return;
+        }
+        for service in &mut self.services {
+            let Service::Site(site) = service else { continue };
+            if site.addresses.is_empty() {
+                site.is_name_open = true;
+                site.addresses.push(NAME_IN_PLACE.to_owned());
+            }
+            for address in site.addresses.iter_mut().filter(|address| !address.contains("://")) {
+                address.insert_str(0, "https://");
+            }
+        }
+    }
+
     /// Adds why nothing can be said, unless that is known.
     pub fn or_without(mut self, why: &'static str) -> Outline {
         if self.services.is_empty() && self.groups.is_empty() {
@@ -96,6 +117,8 @@ pub struct OutlinedRoute {
     pub patterns: Vec<String>,
     /// Patterns that are whole segments here, and there whatever begins so.
     pub byte_prefixes: Vec<BytePrefix>,
+    /// The place that says its paths, where they are compared without their case.
+    pub case: Option<usize>,
     /// What stands behind `match`.
     pub conditions: Vec<String>,
     /// Who may come in, and how often, as we write it.
@@ -119,6 +142,7 @@ impl OutlinedRoute {
         OutlinedRoute {
             patterns,
             byte_prefixes: Vec::new(),
+            case: None,
             conditions: Vec::new(),
             steps: Vec::new(),
             answer,
@@ -330,6 +354,15 @@ pub fn tcp_address(ip: Option<IpAddr>, port: u16) -> String {
     }
 }
 
+/// Of what is done for all sites.
+pub const TO_HTTPS: &str = "all that it has is the redirect to HTTPS, which a site does without a word";
+
+/// Of what gives no answer there.
+pub const CLOSED: &str = "it closes the connection without an answer, and here it is answered with 403";
+
+/// Of a server that is there and gets nothing.
+pub const NO_SHARE: &str = "it gets no requests by this, so its server is left out";
+
 /// The line for clients that speak no TLS but its newest version.
 pub const TLS_NEWEST: &str = "tls { min \"1.3\"; }";
 
@@ -375,6 +408,12 @@ pub fn whereabouts(hosts: &[String], door: Door) -> Option<Whereabouts> {
     }
     let addresses = names.iter().filter_map(|name| door.address(Some(name))).collect();
     Some(Whereabouts { addresses, only_hosts: Vec::new(), is_less })
+}
+
+/// Whether there are doors, and none of them is the port of plain HTTP on all addresses.
+pub fn opens_no_http<'d>(doors: impl IntoIterator<Item = &'d Door>) -> bool {
+    let mut doors = doors.into_iter().peekable();
+    doors.peek().is_some() && doors.all(|door| *door != Door::HTTP)
 }
 
 /// The site of these doors, each with the place that says it. Only those of the first one's address are told of; the

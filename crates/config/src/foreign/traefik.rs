@@ -1,21 +1,26 @@
 //! What a configuration of Traefik asks for: routers with their services, for HTTP and for TCP, in files, in the labels
 //! of containers, and in the manifests of Kubernetes.
 
+mod doors;
 mod labels;
 mod manifests;
+mod services;
 mod tcp;
 mod words;
 
 use super::accounts::Origin;
 use super::outline::{
-    BytePrefix, Door, GroupedServer, NAME_IN_PLACE, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, ServerGroup, Service,
-    TLS_NEWEST, Whereabouts, placed, upstream,
+    BytePrefix, Door, NAME_IN_PLACE, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, Service, TLS_NEWEST, Whereabouts,
+    placed,
 };
 use super::tree::Tree;
 use crate::forms::parse_network;
 use crate::traefik_rule;
+use doors::{RouterDoors, SentOn};
 pub use labels::of_compose;
 pub use manifests::{address_of, of_manifests};
+use services::http_group;
+use tidegate_model::expression;
 
 const STATIC: &str = "its routers stand in the dynamic configuration, or in labels: give `check` that file";
 const NO_ROUTER: &str = "it has no router with a rule of names and paths, and servers that are told";
@@ -24,8 +29,8 @@ const TLS_OF_TCP: &str =
     "`tcp` hands connections on as they are, so TLS in front of a server that speaks no HTTP is not ended here";
 const WEIGHTED: &str =
     "its services share requests by weight: `split { proxy \"a\" weight=90; proxy \"b\" weight=10; }` does that here";
+const BY_EXPRESSION: &str = "where it sends to is what an expression has found: `redirect` has `{uri}`, `{path}` and `{host}`";
 const BEHIND: &str = "routers whose rules no line here is told for may take the same requests, and come before the others";
-const ELSEWHERE: &str = "the address of the entry point is in another file: here it is the usual port, on all addresses";
 
 const CHAIN_MAX: usize = 32;
 
@@ -35,6 +40,7 @@ pub fn outline(trees: &[Tree]) -> Outline {
     for tree in trees {
         of_tree(tree, &mut outline);
     }
+    outline.opens_no_http = doors::opens_no_http(trees);
     let is_static = trees.iter().any(|tree| !tree.get("entryPoints").is_nothing() || !tree.get("providers").is_nothing());
     outline.or_without(if is_static { STATIC } else { NO_ROUTER })
 }
@@ -43,6 +49,8 @@ pub fn outline(trees: &[Tree]) -> Outline {
 struct FoundSite {
     hosts: Vec<String>,
     doors: Vec<(Door, usize)>,
+    /// Whether plain HTTP is sent to HTTPS.
+    redirects: bool,
     site: OutlinedSite,
     /// Of each route, how early it is looked at, and of what answers all else.
     priorities: Vec<u64>,
@@ -56,7 +64,7 @@ fn of_tree(tree: &Tree, outline: &mut Outline) {
         let text = router.get("rule").text().unwrap_or_default();
         // Whose address it is may be said by another proxy.
         let is_behind_another =
-            router.get("entryPoints").texts().iter().any(|name| tree.at(&["entryPoints", name]).has("proxyProtocol"));
+            doors::entry_points(tree, router).iter().any(|name| tree.at(&["entryPoints", name]).has("proxyProtocol"));
         let is_of_client = |rule: &traefik_rule::PlainRule| rule.conditions.iter().any(|one| one.contains("client="));
         let rule = traefik_rule::plain(&unescaped(text)).filter(|rule| !(is_behind_another && is_of_client(rule)));
         let service = router.get("service").text().unwrap_or(name);
@@ -65,7 +73,9 @@ fn of_tree(tree: &Tree, outline: &mut Outline) {
         let mut origin = Origin { within: router.statements(), ..Origin::default() };
         let middlewares = middlewares_of(tree, "http", router, &mut origin);
         origin.within.extend(middlewares.iter().flat_map(|(middleware, _)| middleware.statements()));
-        let Some((rule, group)) = rule.zip(http_group(tree, service)) else {
+        let RouterDoors { doors, is_sent_on } = doors::of(tree, router, &middlewares, &mut origin);
+        let answer = answer(tree, service, &is_sent_on, &middlewares, (&mut origin, outline));
+        let Some((rule, answer)) = rule.zip(answer) else {
             if service.contains('@') && !service.ends_with("@file") {
                 outline.without.get_or_insert(OF_PROVIDER);
             }
@@ -75,11 +85,14 @@ fn of_tree(tree: &Tree, outline: &mut Outline) {
             unknown.push((text, order));
             continue;
         };
-        let doors = doors(tree, router, &mut origin);
         origin.carry_all(["rule", "service"].into_iter().flat_map(|key| router.get(key).statements()));
-        let at = found.iter().position(|site| site.hosts == rule.hosts && same_doors(&site.doors, &doors)).unwrap_or_else(|| {
+        doors::assumed(tree, router, &mut origin);
+        let redirects = is_sent_on.is_somebody();
+        let is_same =
+            |site: &FoundSite| site.hosts == rule.hosts && site.redirects == redirects && same_doors(&site.doors, &doors);
+        let at = found.iter().position(is_same).unwrap_or_else(|| {
             let (hosts, site) = (rule.hosts.clone(), OutlinedSite::default());
-            found.push(FoundSite { hosts, doors: doors.clone(), site, priorities: Vec::new(), last: 0 });
+            found.push(FoundSite { hosts, doors: doors.clone(), redirects, site, priorities: Vec::new(), last: 0 });
             found.len() - 1
         });
         origin.carry_all(priority.statements());
@@ -91,7 +104,7 @@ fn of_tree(tree: &Tree, outline: &mut Outline) {
             }
         }
         let middlewares = if is_behind_another { without_addresses(middlewares) } else { middlewares };
-        found[at].add(rule, group, &middlewares, origin, (order, router.get("rule").start()));
+        found[at].add(rule, answer, &middlewares, origin, (order, router.get("rule").start()));
     }
     for site in &mut found {
         // What such a router may take comes to one behind it by these lines.
@@ -100,11 +113,48 @@ fn of_tree(tree: &Tree, outline: &mut Outline) {
             outline.without.get_or_insert(BEHIND);
         }
     }
-    outline.services.extend(found.into_iter().filter_map(FoundSite::end).map(Service::Site));
+    put(found, outline);
     tcp::tcp(tree, outline);
     if outline.services.is_empty() && unknown.is_empty() {
         let services = tree.at(&["http", "services"]).entries().iter();
         outline.groups.extend(services.filter_map(|(name, _)| http_group(tree, name)));
+    }
+}
+
+/// What answers for a router. Who is only sent elsewhere comes to no service.
+fn answer(
+    tree: &Tree,
+    service: &str,
+    is_sent_on: &SentOn,
+    middlewares: &[(&Tree, usize)],
+    (origin, outline): (&mut Origin, &mut Outline),
+) -> Option<OutlinedAnswer> {
+    let redirect = middlewares.iter().map(|(one, _)| one.get("redirectRegex")).find(|one| !one.is_nothing());
+    match (is_sent_on, redirect) {
+        (SentOn::All(answer), _) => Some(answer.clone()),
+        (SentOn::Plain | SentOn::Nobody, Some(redirect)) => {
+            let answer = doors::elsewhere(redirect);
+            if answer.is_some() {
+                origin.carry_all(redirect.statements());
+            } else {
+                outline.without.get_or_insert(BY_EXPRESSION);
+            }
+            answer
+        }
+        (SentOn::Plain | SentOn::Nobody, None) => http_group(tree, service).map(OutlinedAnswer::proxy),
+    }
+}
+
+/// What is left of the sites: from plain HTTP to HTTPS one sends without a word.
+fn put(found: Vec<FoundSite>, outline: &mut Outline) {
+    let over_tls: Vec<Vec<String>> = found.iter().filter(|site| site.is_over_https()).map(|site| site.hosts.clone()).collect();
+    for site in found {
+        let is_done = site.only_redirects() && over_tls.iter().any(|hosts| site.hosts.is_empty() || *hosts == site.hosts);
+        match site.end() {
+            Some(site) if is_done => outline.done_without.extend(site.whole_origin().within),
+            Some(site) => outline.services.push(Service::Site(site)),
+            None => {}
+        }
     }
 }
 
@@ -116,7 +166,7 @@ impl FoundSite {
     fn add(
         &mut self,
         rule: traefik_rule::PlainRule,
-        group: ServerGroup,
+        mut answer: OutlinedAnswer,
         middlewares: &[(&Tree, usize)],
         mut origin: Origin,
         (order, at): (u64, usize),
@@ -136,7 +186,9 @@ impl FoundSite {
             }
         }
         let steps = steps(middlewares, &mut origin);
-        let answer = OutlinedAnswer::Proxy { group, strip, add };
+        if let OutlinedAnswer::Proxy { strip: stripped, add: added, .. } = &mut answer {
+            (*stripped, *added) = (strip, add);
+        }
         if rule.paths.is_empty() && rule.conditions.is_empty() && steps.is_empty() {
             // A second one for all is never reached.
             if self.site.answer.is_none() {
@@ -154,9 +206,28 @@ impl FoundSite {
         self.priorities.push(order);
     }
 
-    /// Whether requests for its hosts may be those of a rule that is not understood.
+    /// Whether requests for its hosts may be those of a rule that is not understood, or whose service is not.
     fn may_be_of(&self, rule: &str) -> bool {
-        !rule.contains("Host(") || rule.contains("HostRegexp") || self.hosts.iter().any(|host| rule.contains(host.as_str()))
+        let names: Vec<&str> = rule.split(['`', '"']).skip(1).step_by(2).collect();
+        let is_of = |host: &String| {
+            let is_named = names.iter().any(|name| name.eq_ignore_ascii_case(host));
+            // An expression, which has names for its parts in older versions, that nobody asks here.
+            let is_expressed = |name: &&str| match expression(&unescaped(name).replace("\\\\", "\\")).build() {
+                Ok(regex) if !name.contains('{') => regex.is_match(host.as_bytes()),
+                Ok(_) | Err(_) => true,
+            };
+            is_named || (rule.contains("HostRegexp") && names.iter().any(is_expressed))
+        };
+        !rule.contains("Host") || self.hosts.is_empty() || self.hosts.iter().any(is_of)
+    }
+
+    fn is_over_https(&self) -> bool {
+        self.doors.iter().any(|(door, _)| *door == Door::HTTPS)
+    }
+
+    /// Whether all that it has is the redirect from the port of HTTP.
+    fn only_redirects(&self) -> bool {
+        self.redirects && self.doors.iter().all(|(door, _)| *door == Door::HTTP)
     }
 
     /// Leaves out what is looked at behind this one; whether there is some.
@@ -180,7 +251,7 @@ impl FoundSite {
         self.site.is_name_open = self.hosts.iter().any(|host| host.contains('$'));
         let hosts: Vec<String> = self.hosts.iter().map(|host| without_variables(host)).collect();
         let mut origin = Origin::default();
-        let Whereabouts { addresses, only_hosts, .. } = placed(&self.doors, &hosts, false, &mut origin)?;
+        let Whereabouts { addresses, only_hosts, .. } = placed(&self.doors, &hosts, self.redirects, &mut origin)?;
         // What the places of doors are is said where they were looked for.
         origin.differs.retain(|at, _| *at != usize::MAX);
         self.site.origin.add(&origin);
@@ -208,7 +279,7 @@ fn without_variables(host: &str) -> String {
 fn middlewares_of<'t>(tree: &'t Tree, kind: &str, router: &Tree, origin: &mut Origin) -> Vec<(&'t Tree, usize)> {
     let mut found = Vec::new();
     let mut lists = vec![router.get("middlewares").clone()];
-    for name in router.get("entryPoints").texts() {
+    for name in doors::entry_points(tree, router) {
         lists.push(tree.at(&["entryPoints", &name, "http", "middlewares"]).clone());
     }
     let mut count = 0;
@@ -303,110 +374,7 @@ fn steps(middlewares: &[(&Tree, usize)], origin: &mut Origin) -> Vec<String> {
     steps
 }
 
-/// `:443/tcp` without what is behind the port; of another protocol nothing.
-fn resolved(address: &str) -> &str {
-    match address.split_once('/') {
-        Some((address, "tcp")) => address,
-        Some(_) => "",
-        None => address,
-    }
-}
-
-/// Where a router listens: by its entry points where the file has them, else by what they are called.
-fn doors(tree: &Tree, router: &Tree, origin: &mut Origin) -> Vec<(Door, usize)> {
-    let written = router.get("entryPoints");
-    let names = written.texts();
-    let is_secure = |name: &str| ["websecure", "https", "web-secure", "secure"].iter().any(|own| name.eq_ignore_ascii_case(own));
-    let has_tls = has_key(router, "tls");
-    let mut doors = Vec::new();
-    for name in &names {
-        let point = tree.at(&["entryPoints", name]);
-        let address = point.get("address");
-        let Some(door) = address.text().and_then(|address| Door::parse(resolved(address), false)) else { continue };
-        let is_tls = has_tls || is_secure(name) || door.port == 443 || point.get("http").has("tls");
-        origin.within.extend(point.statements());
-        origin.carry_all(point.at(&["http", "tls"]).statements());
-        doors.push((Door { is_tls, ..door }, address.start()));
-    }
-    if has_tls {
-        let tls = router.get("tls");
-        origin.carry_all(tls.statements().into_iter().filter(|at| tls.text().is_some() || *at == tls.start()));
-    }
-    let is_told = !doors.is_empty();
-    if is_told {
-        origin.carry_all(written.statements());
-        return doors;
-    }
-    let is_tls = names.is_empty() || has_tls || names.iter().any(|name| is_secure(name));
-    let door = if is_tls { Door::HTTPS } else { Door::HTTP };
-    let at = written.start();
-    let is_usual = |name: &String| is_secure(name) || name.eq_ignore_ascii_case("web") || name.eq_ignore_ascii_case("http");
-    if !names.is_empty() && names.iter().all(is_usual) {
-        origin.carry_all(written.statements());
-    } else if !names.is_empty() && !words::is_inner(&names) {
-        origin.differ(at, ELSEWHERE);
-    }
-    vec![(door, usize::MAX)]
-}
-
 /// `tls: {}` says what it does by being there.
 fn has_key(router: &Tree, name: &str) -> bool {
     router.entries().iter().any(|(key, value)| key == name && value.text() != Some("false"))
-}
-
-fn http_group(tree: &Tree, service: &str) -> Option<ServerGroup> {
-    group_within(tree, service, 0)
-}
-
-fn group_within(tree: &Tree, service: &str, depth: usize) -> Option<ServerGroup> {
-    let name = service.split('@').next().unwrap_or_default();
-    let service = tree.at(&["http", "services", name]);
-    let first = service.at(&["failover", "service"]);
-    if let Some((own, _)) = first.text().zip(service.at(&["failover", "fallback"]).text()).filter(|_| depth < CHAIN_MAX) {
-        let mut group = group_within(tree, own, depth + 1)?;
-        group.origin.within.extend(service.statements());
-        return Some(group);
-    }
-    let balancer = service.get("loadBalancer");
-    let mut group = ServerGroup::named(name);
-    group.origin.within = service.statements();
-    for server in balancer.get("servers").items() {
-        let url = server.get("url");
-        let Some(address) = url.text().and_then(upstream) else { continue };
-        if url.text().is_some_and(|url| url.starts_with("h2c://")) {
-            group.add_line("protocol \"h2c\"");
-        }
-        let weight = server.get("weight").number().map(|weight| weight as u32);
-        group.origin.carry_all(url.statements());
-        group.origin.carry_all(server.get("weight").statements());
-        group.servers.push(GroupedServer { address, weight, ..GroupedServer::default() });
-    }
-    // What labels say of a container is what its address was made of.
-    group.origin.carry_all(balancer.get("server").statements());
-    let named = balancer.get("serversTransport");
-    let transport = named.text().unwrap_or_default();
-    let transport = tree.at(&["http", "serversTransports", transport.split('@').next().unwrap_or_default()]);
-    if !transport.is_nothing() {
-        group.origin.within.extend(transport.statements());
-        group.origin.carry_all(named.statements());
-    }
-    let (verify, server_name) = (transport.get("insecureSkipVerify"), transport.get("serverName"));
-    if verify.is_true() {
-        group.add_line("tls verify=#false");
-        group.origin.carry_all(verify.statements());
-    } else if let Some(name) = server_name.text().filter(|name| super::outline::is_plain(name)) {
-        group.add_line(format!("tls sni=\"{name}\""));
-        group.origin.carry_all(server_name.statements());
-    }
-    if has_key(balancer, "sticky") {
-        let cookie = balancer.at(&["sticky", "cookie", "name"]);
-        group.add_line(format!("sticky cookie=\"{}\"", cookie.text().unwrap_or("tg_route")));
-        group.origin.carry_all(balancer.get("sticky").statements());
-    }
-    let path = balancer.at(&["healthCheck", "path"]);
-    if let Some(told) = path.text().filter(|path| path.starts_with('/') && super::outline::is_plain(path)) {
-        group.add_line(format!("health \"{told}\""));
-        group.origin.carry_all(path.statements());
-    }
-    (!group.is_empty()).then_some(group)
 }

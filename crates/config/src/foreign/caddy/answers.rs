@@ -4,7 +4,7 @@ use super::CaddySite;
 use super::pools::group;
 use crate::foreign::accounts::Origin;
 use crate::foreign::braces::{Statement, has_within, named, value};
-use crate::foreign::outline::{OutlinedAnswer, OutlinedRoute, below, is_plain, upstream};
+use crate::foreign::outline::{CLOSED, OutlinedAnswer, OutlinedRoute, below, is_plain, upstream};
 use crate::forms::parse_network;
 
 /// What a directive is about.
@@ -23,6 +23,56 @@ pub enum CaddyMatch {
     },
     /// Conditions that are not understood.
     Other,
+}
+
+/// Paths that a block changes before its matchers look at them.
+#[derive(Debug, Clone, Default)]
+pub struct Rewritten {
+    /// Whether any may be.
+    is_any: bool,
+    /// Single ones, and what they become.
+    paths: Vec<String>,
+}
+
+impl Rewritten {
+    /// What looks for files that are there does not count.
+    pub fn of(inside: &[Statement]) -> Rewritten {
+        let mut rewritten = Rewritten::default();
+        let is_usual = |word: &String| word.starts_with("{path}") || word.starts_with("/index.");
+        let is_path = |word: &String| word.starts_with('/') && !word.contains(['*', '{', '?']);
+        for statement in inside {
+            match (statement.name(), statement.arguments()) {
+                ("rewrite", [from, to]) if is_path(from) && is_path(to) => rewritten.paths.extend([from.clone(), to.clone()]),
+                ("rewrite", _) => rewritten.is_any = true,
+                ("uri", words) => rewritten.is_any |= !words.iter().any(|word| word == "query"),
+                ("try_files", words) => rewritten.is_any |= !words.iter().all(is_usual),
+                // What answers all that comes to it leaves nothing for others.
+                ("route", _) if !ANSWERS.iter().any(|name| has_within(statement.inside(), name)) => {
+                    rewritten.add(&Rewritten::of(statement.inside()));
+                }
+                _ => {}
+            }
+        }
+        rewritten
+    }
+
+    pub fn add(&mut self, other: &Rewritten) {
+        self.is_any |= other.is_any;
+        self.paths.extend(other.paths.iter().cloned());
+    }
+
+    /// Whether a matcher may look at one of them.
+    pub fn is_seen_by(&self, matched: &CaddyMatch) -> bool {
+        let patterns = match matched {
+            CaddyMatch::Paths(patterns, _) | CaddyMatch::Conditions(patterns, _) => patterns,
+            CaddyMatch::All | CaddyMatch::Hosts(_) | CaddyMatch::Clients { .. } | CaddyMatch::Other => return false,
+        };
+        let takes = |pattern: &String, path: &String| {
+            let stem = pattern.trim_end_matches('*').trim_end_matches('/').to_ascii_lowercase();
+            pattern.starts_with('~') || path.to_ascii_lowercase().starts_with(&stem)
+        };
+        patterns.iter().any(|pattern| self.is_any || self.paths.iter().any(|path| takes(pattern, path)))
+    }
 }
 
 /// Directives that end the search for an answer.
@@ -100,6 +150,9 @@ impl CaddySite<'_> {
     ) -> Option<OutlinedRoute> {
         let mut origin = Origin::default();
         origin.carry(statement.start());
+        if statement.name() == "abort" {
+            origin.differ(statement.start(), CLOSED);
+        }
         let answer = match statement.name() {
             "reverse_proxy" => {
                 let mut answer = OutlinedAnswer::proxy(group(statement, arguments)?);

@@ -3,7 +3,9 @@
 use super::variables;
 use crate::foreign::accounts::Origin;
 use crate::foreign::braces::{Statement, has_within, named};
-use crate::foreign::outline::{Door, GroupedServer, Outline, OutlinedTcp, ServerGroup, Service, is_plain, tcp_address, upstream};
+use crate::foreign::outline::{
+    Door, GroupedServer, NO_SHARE, Outline, OutlinedTcp, ServerGroup, Service, is_plain, tcp_address, upstream,
+};
 
 const UNLIKE: &str = "a pool speaks to all of its servers alike: those of another scheme are left out";
 
@@ -29,7 +31,14 @@ pub fn group(directive: &Statement, arguments: &[String]) -> Option<ServerGroup>
             ("lb_policy", "ip_hash" | "client_ip_hash") => Some("balance \"hash\" key=\"{client.ip}\"".to_owned()),
             ("lb_policy", "uri_hash") => Some("balance \"hash\" key=\"{uri}\"".to_owned()),
             ("lb_policy", "random") => Some("balance \"random\"".to_owned()),
-            ("lb_policy", "cookie") => Some("sticky cookie=\"tg_route\"".to_owned()),
+            ("lb_policy", "cookie") => {
+                let name = line.arguments().get(1).filter(|name| is_plain(name) && !name.contains([':', '/', '*', '[', ']']));
+                Some(format!("sticky cookie=\"{}\"", name.map_or("tg_route", String::as_str)))
+            }
+            ("lb_policy", "weighted_round_robin") => {
+                weigh(line, &mut group);
+                None
+            }
             ("health_uri", path) if path.starts_with('/') && is_plain(path) => Some(format!("health \"{path}\"")),
             _ => None,
         };
@@ -62,6 +71,20 @@ fn servers(directive: &Statement, arguments: &[String], group: &mut ServerGroup)
             group.add_line("protocol \"h2c\"");
         }
         group.servers.push(GroupedServer::at(address));
+    }
+}
+
+/// The shares of the servers, in their order. Whoever has none gets nothing.
+fn weigh(policy: &Statement, group: &mut ServerGroup) {
+    let shares: Vec<u32> = policy.arguments().iter().skip(1).filter_map(|share| share.parse().ok()).collect();
+    if shares.len() != group.servers.len() || shares.iter().any(|share| *share > 256) {
+        return group.origin.differ(policy.start(), "all servers get the same share here: `weight=` of a `server` gives more");
+    }
+    group.servers.iter_mut().zip(&shares).for_each(|(server, share)| server.weight = Some(*share));
+    group.servers.retain(|server| server.weight != Some(0));
+    group.origin.carry(policy.start());
+    if shares.contains(&0) {
+        group.origin.differ(policy.start(), NO_SHARE);
     }
 }
 

@@ -1,11 +1,14 @@
 //! Clusters of Envoy as pools of ours.
 
-use crate::foreign::outline::{GroupedServer, ServerGroup, is_plain, upstream};
+use crate::foreign::outline::{GroupedServer, NO_SHARE, ServerGroup, is_plain, upstream};
 use crate::foreign::tree::Tree;
 use std::net::IpAddr;
 
 const UNVERIFIED: &str = "without `trusted_ca` Envoy takes any certificate of a server, and here it is verified: `tls ca=` of a \
                           pool names who has signed it";
+
+const BY_POLICY: &str = "what is hashed there is said by `hash_policy` of a route, and here it is the client's address: `key=` takes \
+                         cookies and fields, and `sticky` sets a cookie";
 
 pub fn cluster(tree: &Tree) -> Option<ServerGroup> {
     let mut group = ServerGroup::named(tree.get("name").text()?);
@@ -26,6 +29,9 @@ pub fn cluster(tree: &Tree) -> Option<ServerGroup> {
     if let Some(balance) = balance {
         group.add_line(balance);
         group.origin.carry_all(policy.statements());
+        if balance.contains("hash") {
+            group.origin.differ(policy.start(), BY_POLICY);
+        }
     }
     let socket = tree.get("transport_socket");
     let socket = match Socket::of(socket) {
@@ -119,7 +125,18 @@ fn servers_of(localities: &[Tree], group: &mut ServerGroup) {
         }
         for endpoint in locality.get("lb_endpoints").items() {
             let weight = endpoint.get("load_balancing_weight");
-            let told = weight.number().map(|weight| weight as u32).filter(|weight| *weight > 0);
+            let status = endpoint.get("health_status");
+            let is_out = matches!(status.text(), Some("DRAINING" | "UNHEALTHY" | "TIMEOUT"));
+            let out = [(weight, weight.number() == Some(0)), (status, is_out)].into_iter().find(|(_, is_out)| *is_out);
+            if let Some((said, _)) = out {
+                group.origin.carry_all(endpoint.statements());
+                group.origin.differ(said.start(), NO_SHARE);
+                continue;
+            }
+            if matches!(status.text(), Some("HEALTHY" | "UNKNOWN")) {
+                group.origin.carry_all(status.statements());
+            }
+            let told = weight.number().map(|weight| weight as u32);
             if add(endpoint.at(&["endpoint", "address"]), told, is_backup, group) {
                 group.origin.carry_all(weight.statements());
             }

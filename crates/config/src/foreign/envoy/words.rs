@@ -177,6 +177,12 @@ fn statement(at: usize, path: &[&str], value: &Tree) -> FileStatement {
     if let Some(filter) = filter {
         return WORDS.statement(at, &[filter]);
     }
+    // What it is called is what it does, there.
+    for said in ["hash_policy", "weighted_clusters"] {
+        if path.iter().any(|key| joined_alike(key) == joined_alike(said)) && is("name") {
+            return FileStatement { at, name: said.into(), kind: StatementKind::Needed(Weight::Answer) };
+        }
+    }
     let is_refusal = value.number().is_some_and(|status| (400..=599).contains(&status));
     match value.text() {
         Some(_) if is("status") && is_refusal => {

@@ -1,7 +1,7 @@
 //! The servers of a section of HAProxy, as a pool of ours. What only some of its servers have, no pool can say.
 
 use super::{HaProxyLine, Section, is_tcp, words};
-use crate::foreign::outline::{GroupedServer, ServerGroup, is_plain, upstream_with_port};
+use crate::foreign::outline::{GroupedServer, NO_SHARE, ServerGroup, is_plain, upstream_with_port};
 use std::collections::BTreeMap;
 
 const UNLIKE: &str = "a pool says for all of its servers whether the PROXY protocol begins a connection, what is spoken and by \
@@ -19,6 +19,16 @@ impl<'s> ServerOptions<'s> {
 
     fn value(&self, option: &str) -> Option<&'s str> {
         self.all.get(option).map(|(value, _)| *value)
+    }
+
+    /// What says that it gets no requests.
+    fn is_out(&self) -> Option<usize> {
+        let is_out = |(option, (value, _)): &(&&str, &(&str, usize))| match **option {
+            "disabled" => !self.has("enabled"),
+            "weight" => *value == "0",
+            _ => false,
+        };
+        self.all.iter().find(is_out).map(|(_, (_, at))| *at)
     }
 
     fn is_over_tls(&self) -> bool {
@@ -75,15 +85,18 @@ pub fn group(section: &Section, port: Option<u16>) -> ServerGroup {
             (line, ServerOptions { all: options.collect() })
         })
         .collect();
-    let Some((_, first)) = all.iter().find(|(_, options)| !options.has("disabled")) else {
+    let Some((_, first)) = all.iter().find(|(_, options)| options.is_out().is_none()) else {
+        all.iter().filter_map(|(_, options)| options.is_out()).for_each(|at| group.origin.differ(at, NO_SHARE));
         templates(section, port, &mut group);
         balanced(section, &mut group);
         return group;
     };
     let is_unverified = all.iter().filter(|(_, options)| options.is_over_tls()).all(|(_, options)| options.is_unverified());
     for (line, options) in &all {
-        if options.has("disabled") {
+        if let Some(at) = options.is_out() {
+            group.origin.carry_all(line.options(3).map(|(_, _, at)| at));
             group.origin.carry(line.start());
+            group.origin.differ(at, NO_SHARE);
             continue;
         }
         let address = line.word(2);

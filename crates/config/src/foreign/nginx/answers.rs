@@ -4,7 +4,7 @@ use super::guards::nearest;
 use super::{BY_VARIABLE, NginxReader};
 use crate::foreign::accounts::Origin;
 use crate::foreign::braces::{Statement, named};
-use crate::foreign::outline::{GroupedServer, OutlinedAnswer, OutlinedRoute, ServerGroup, is_plain, upstream};
+use crate::foreign::outline::{CLOSED, GroupedServer, NO_SHARE, OutlinedAnswer, OutlinedRoute, ServerGroup, is_plain, upstream};
 
 const UNVERIFIED: &str = "nginx takes any certificate of a server unless `proxy_ssl_verify on` is written, and here it is \
                           verified: `tls ca=` of a pool names who has signed it";
@@ -24,6 +24,9 @@ impl NginxReader {
             };
             let mut route = answer?;
             route.origin.carry(statement.start());
+            if statement.name() == "return" && statement.argument() == "444" {
+                route.origin.differ(statement.start(), CLOSED);
+            }
             return Some(route);
         }
         let is_shut = named(inside, "deny").any(|deny| deny.argument() == "all") && named(inside, "allow").next().is_none();
@@ -160,8 +163,9 @@ fn server(line: &Statement, address: &str, group: &mut ServerGroup) {
     for (option, at) in line.options().skip(1) {
         match option.split_once('=').unwrap_or((option, "")) {
             // What is down is left out.
-            ("down", _) => {
-                group.origin.carried.extend(carried.iter().chain(&[at]));
+            ("down", _) | ("weight", "0") => {
+                group.origin.carried.extend(line.options().skip(1).map(|(_, at)| at).chain(carried));
+                group.origin.differ(at, NO_SHARE);
                 return;
             }
             ("weight", weight) => server.weight = weight.parse().ok(),

@@ -182,6 +182,11 @@ pub fn places<'s>(all: impl IntoIterator<Item = &'s Statement>) -> BTreeSet<usiz
     found.into_iter().map(|statement| statement.at).collect()
 }
 
+/// Whether something in it keeps clients out.
+pub fn protects(statement: &Statement) -> bool {
+    statements(std::slice::from_ref(statement)).iter().any(|one| one.kind == StatementKind::Needed(Weight::Protection))
+}
+
 /// Whether it says what is answered, or to whom.
 pub fn answers_or_protects(statement: &Statement) -> bool {
     let is_weighty = |kind: StatementKind| matches!(kind, StatementKind::Needed(Weight::Protection | Weight::Answer));

@@ -79,7 +79,7 @@ fn tcp(spec: &Tree, namespace: Option<&str>, outline: &mut Outline) {
         origin.carry_all(matched.statements());
         origin.carry_all(spec.at(&["tls", "passthrough"]).statements());
         if !words::is_inner(&spec.get("entryPoints").texts()) {
-            origin.differ(spec.get("entryPoints").start(), super::ELSEWHERE);
+            origin.differ(spec.get("entryPoints").start(), super::doors::ELSEWHERE);
         }
         let names: Vec<String> = rule.server_names.into_iter().filter(|name| name != "*").collect();
         let port = group.servers[0].address.rsplit(':').next().and_then(|port| port.parse().ok()).unwrap_or(443);

@@ -1,6 +1,7 @@
 //! Routers of Traefik for connections that are handed on as they are.
 
-use super::{TLS_OF_TCP, has_key, middlewares_of, resolved, unescaped, without_variables};
+use super::doors::{ELSEWHERE, entry_points, resolved};
+use super::{TLS_OF_TCP, has_key, middlewares_of, unescaped, without_variables};
 use crate::foreign::accounts::Origin;
 use crate::foreign::outline::{Door, Outline, OutlinedTcp, ServerGroup, Service, tcp_address, upstream};
 use crate::foreign::tree::Tree;
@@ -72,15 +73,15 @@ fn group(tree: &Tree, service: &str) -> Option<ServerGroup> {
 
 /// By its entry points, where the file says them; else as the server's port, which is how databases are reached.
 fn doors(tree: &Tree, router: &Tree, of_server: Option<u16>, origin: &mut Origin) -> Vec<String> {
-    let names = router.get("entryPoints").texts();
-    let at = router.get("entryPoints").start();
+    let names = entry_points(tree, router);
+    let written = router.get("entryPoints");
     let mut told: Vec<String> = Vec::new();
     for name in &names {
         let address = tree.at(&["entryPoints", name, "address"]);
         let Some(door) = address.text().and_then(|address| Door::parse(resolved(address), false)) else { continue };
         origin.within.extend(tree.at(&["entryPoints", name]).statements());
         origin.carry_all(address.statements());
-        origin.carry(at);
+        origin.carry_all(written.statements());
         told.push(tcp_address(door.ip, door.port));
     }
     if !told.is_empty() {
@@ -89,7 +90,7 @@ fn doors(tree: &Tree, router: &Tree, of_server: Option<u16>, origin: &mut Origin
     let is_secure = names.iter().any(|name| matches!(name.as_str(), "websecure" | "https" | "tls"));
     let port = if is_secure || has_key(router, "tls") { Some(443) } else { of_server };
     if !names.is_empty() && !super::words::is_inner(&names) {
-        origin.differ(at, "the address of the entry point is in another file: the port here is the usual one, on all addresses");
+        origin.differ(written.start(), ELSEWHERE);
     }
     port.map(|port| tcp_address(None, port)).into_iter().collect()
 }

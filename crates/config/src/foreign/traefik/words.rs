@@ -44,9 +44,6 @@ const WORDS: WordTable = WordTable {
         "pilot",
         "sniStrict",
         "status",
-        "secure",
-        "httpOnly",
-        "sameSite",
         "lbswarm",
         "ruleSyntax",
         "observability",
@@ -100,9 +97,31 @@ const WORDS: WordTable = WordTable {
 pub fn statements(trees: &[Tree]) -> Vec<FileStatement> {
     let mut found = Vec::new();
     for tree in trees {
-        tree.each_statement(&mut Vec::new(), &|_| None, &mut |at, path, value| found.push(statement(at, path, value)));
+        tree.each_statement(&mut Vec::new(), &|_| None, &mut |at, path, value| {
+            found.push(statement(at, &without_names(path), value));
+        });
     }
     found
+}
+
+/// The words without names that the writer has chosen, which may be words as well.
+fn without_names<'p>(path: &[&'p str]) -> Vec<&'p str> {
+    const NAMED: [&str; 10] = [
+        "routers",
+        "services",
+        "middlewares",
+        "serverstransports",
+        "entrypoints",
+        "certificatesresolvers",
+        "options",
+        "stores",
+        "models",
+        "plugin",
+    ];
+    let is_name = |index: usize| {
+        (1..=3).contains(&index) && index + 1 < path.len() && NAMED.contains(&joined_alike(path[index - 1]).as_str())
+    };
+    path.iter().enumerate().filter(|(index, _)| !is_name(*index)).map(|(_, word)| *word).collect()
 }
 
 fn statement(at: usize, path: &[&str], value: &Tree) -> FileStatement {
@@ -122,6 +141,9 @@ fn statement(at: usize, path: &[&str], value: &Tree) -> FileStatement {
         return own("redirections", StatementKind::SameByDefault);
     }
     match value.text() {
+        Some("true") if is("httpOnly") => own("httpOnly", StatementKind::SameByDefault),
+        Some("false") if is("secure") => own("secure", StatementKind::SameByDefault),
+        Some("lax") if is("sameSite") => own("sameSite", StatementKind::SameByDefault),
         Some("true") if is("passHostHeader") => own("passHostHeader", StatementKind::SameByDefault),
         Some("VersionTLS12") if is("minVersion") => own("minVersion", StatementKind::SameByDefault),
         _ => WORDS.statement(at, path),
