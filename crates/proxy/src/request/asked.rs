@@ -22,7 +22,7 @@ use tidegate_middleware::errors::begin_answer;
 use tidegate_middleware::grpc::become_grpc;
 use tidegate_middleware::{
     AuthFault, AuthMeaning, CHECK_PATH, CheckFacts, CompiledForwardAuth, QuestionOf, Refusal, View, compiled_forward_auth_of,
-    read_check, write_check,
+    read_check, without_secrets, write_check,
 };
 use tidegate_passwords::USER_NAME_BYTES_MAX;
 use tidegate_telemetry::{AuthResult, UpstreamError};
@@ -31,7 +31,7 @@ use tidegate_transport::memory::BoundedShare;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_upstream::errand::carry_out;
 use tidegate_upstream::pool::WorkerPool;
-use tidegate_wire::head::{Fields, HeaderId, Method, RequestHead, ResponseHead, Version};
+use tidegate_wire::head::{HeaderId, Method, RequestHead, ResponseHead, Version};
 use tidegate_wire::http1::expects_continue;
 use tidegate_wire::{BodyFraming, parse_authority};
 
@@ -266,7 +266,12 @@ impl<S: Sock> Request<'_, '_, S> {
                 return self.go_on_without(auth, pool, fault, is_refused || !is_away);
             }
             AuthMeaning::IsTheAnswer => None,
-            AuthMeaning::NotLoggedIn => auth.sign_in_location(&self.question_of(), &self.exchange.head),
+            AuthMeaning::NotLoggedIn => {
+                let asked = self.question_of();
+                let query = asked.query.map(|query| without_secrets(query, &route.secret_parameters));
+                let query = query.as_deref().filter(|query| !query.is_empty());
+                auth.sign_in_location(&QuestionOf { query, ..asked }, &self.exchange.head)
+            }
         };
         pool.metrics.asked(AuthResult::Refused);
         AuthOutcome::Answer(Box::new(AuthRefusal { answer, location }))
