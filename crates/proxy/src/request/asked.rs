@@ -256,6 +256,9 @@ impl<S: Sock> Request<'_, '_, S> {
     ) -> AuthOutcome {
         self.exchange.record.asked.get_or_insert_default().status = Some(answer.head.status);
         let location = match AuthMeaning::of(answer.head.status, answer.head.fields.has(HeaderId::Location)) {
+            AuthMeaning::GoesOn if auth.names_several(&answer.head) => {
+                return self.go_on_without(auth, pool, AuthFault::Broken, true);
+            }
             AuthMeaning::GoesOn => {
                 pool.metrics.asked(AuthResult::Allowed);
                 self.let_through(route, auth, &answer.head);
