@@ -69,7 +69,7 @@ pub use oidc::{
 };
 pub use refusal::{ApiKeyRefusal, METHODS, OidcRefusal, Refusal, TokenRefusal};
 pub use rewrite::RewriteError;
-pub use secret_parameters::{BROUGHT_FROM_PROVIDERS, secret_parameters};
+pub use secret_parameters::{BROUGHT_FROM_PROVIDERS, secret_parameters, shown_address, without_secrets};
 pub use step::{
     After, CompiledStep, Halt, Scope, Walk, apply_paths, apply_request, apply_response, changes_response, compile_steps,
     compiled_forward_auth_of, compiled_jwt_of, compiled_oidc_of, has_limits, log_in_challenges,

@@ -497,6 +497,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         self.connection.facts.end();
         self.connection.account_bytes();
         if self.mark.settings.access_log && self.has_log_line() {
+            self.hide_in_referer();
             self.write_log_line(duration.as_micros() as u64, sent);
         }
         self.remember(ended, duration.as_micros() as u64);

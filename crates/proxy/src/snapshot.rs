@@ -141,7 +141,7 @@ pub struct CompiledSite {
     /// What only the site may say of a client, and no client of itself.
     pub identity: IdentityFields,
     /// Parameters of the query by which keys and tokens come to any of its routes, and which no log shows.
-    pub secret_parameters: Box<[Box<[u8]>]>,
+    pub secret_parameters: Arc<[Box<[u8]>]>,
     /// Of a site where `oidc` stands anywhere.
     pub log_ins: Option<Box<LogInsOfSite>>,
     /// Of a site whose certificates are obtained on demand: how long a handshake waits for one.
@@ -276,6 +276,8 @@ pub struct CompiledRoute {
     pub api_keys: Option<Arc<ApiKeyList>>,
     /// Parameters of the query with keys that are not for others.
     pub withheld_parameters: Box<[Box<[u8]>]>,
+    /// Those of its site, which are in no address that somebody is to come back to after a log-in.
+    pub secret_parameters: Arc<[Box<[u8]>]>,
     /// What is made of names that servers may read as others.
     pub header_names: HeaderNameRules,
     /// What goes on of what stands behind bodies.
@@ -424,7 +426,7 @@ pub fn compile(configuration: &Configuration, parts: Parts<'_>) -> Result<Compil
 fn secrets_of_all(before: Option<&Snapshot>, made: &[(usize, Arc<CompiledSite>)]) -> Arc<[Box<[u8]>]> {
     let known = before.map(|before| before.secret_parameters.clone()).unwrap_or_default();
     let of_log_ins = made.iter().any(|(_, site)| site.log_ins.is_some()).then_some(BROUGHT_FROM_PROVIDERS);
-    let of_sites = made.iter().flat_map(|(_, site)| &site.secret_parameters).cloned();
+    let of_sites = made.iter().flat_map(|(_, site)| site.secret_parameters.iter()).cloned();
     let new = of_sites.chain(of_log_ins.into_iter().flatten().map(Box::from));
     let mut new: Vec<Box<[u8]>> = new.filter(|name| !known.contains(name)).collect();
     if new.is_empty() {
@@ -513,7 +515,8 @@ fn compile_site(
     let name: Arc<str> = site_name(site).into();
     let fault = |error: &dyn fmt::Display| CompileFault(format!("site {name}: {error}"));
     let identity = IdentityFields::of(site.all_steps());
-    let given = RouteGiven { site, name: &name, pools, tier, limits, lists, identity: &identity };
+    let secrets: Arc<[Box<[u8]>]> = secret_parameters(site.all_steps()).into();
+    let given = RouteGiven { site, name: &name, pools, tier, limits, lists, identity: &identity, secrets: &secrets };
     let compiled_routes: Vec<CompiledRoute> =
         site.routes.iter().map(|route| compile_route(route, &given)).collect::<Result<_, _>>()?;
     let refused = Terminal::Respond { status: 404, body: Template::literal(""), content_type: None };
@@ -532,7 +535,7 @@ fn compile_site(
         without_route,
         tls,
         takes_early_data: site.tls.early_data,
-        secret_parameters: secret_parameters(site.all_steps()),
+        secret_parameters: secrets,
         identity,
         log_ins: LogInsOfSite::new(site, lists.3),
         on_demand_wait: site.tls.on_demand.as_ref().map(|on_demand| on_demand.wait),
@@ -554,10 +557,12 @@ struct RouteGiven<'a> {
     limits: &'a Tables,
     lists: Lists<'a>,
     identity: &'a IdentityFields,
+    secrets: &'a Arc<[Box<[u8]>]>,
 }
 
 fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute, CompileFault> {
-    let RouteGiven { site, name, pools, tier, limits, lists: (user_files, api_key_files, key_sets, oidc), identity } = given;
+    let RouteGiven { site, name, pools, tier, limits, lists: (user_files, api_key_files, key_sets, oidc), identity, secrets } =
+        given;
     let fault = |error: &dyn fmt::Display| CompileFault(format!("site {name}: {error}"));
     // What makes a route the same one after a change is which requests it takes.
     let counts = |step: &Step| matches!(step, Step::RateLimit(_) | Step::ConcurrencyLimit(_));
@@ -605,6 +610,7 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
             .collect(),
         api_keys: api_keys.map_err(|error| fault(&error))?,
         withheld_parameters: api_key.map(withheld_parameters).unwrap_or_default(),
+        secret_parameters: Arc::clone(secrets),
         trailers: TrailerRules::new(site.steps.iter().chain(&route.steps), options.pass_on.unwrap_or_default(), identity),
         header_names: HeaderNameRules::new(options.header_names.unwrap_or_default(), site.all_steps()),
         decompress: options.decompress.on().copied(),

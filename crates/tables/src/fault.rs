@@ -48,6 +48,7 @@ pub enum RowFault {
     /// An address inside a network; the network is named.
     InsideNetwork(String),
     NoNetwork,
+    NoAddress,
     Regex(String),
     RegexesTooLarge,
     TooManyRegexes,
@@ -91,6 +92,9 @@ impl RowFault {
                 "use a regular expression, as in `~^/a/.*/b$`; for a text that has such a `*` in it, write `\\` in front"
             }
             RowFault::InsideNetwork(_) => "write the network, or the address alone",
+            RowFault::NoAddress => {
+                "write `192.0.2.7` without more zeros, `192.0.2.0/24` for many; with `\\` in front it is a text that is meant as it stands"
+            }
             RowFault::NoNetwork => "write `192.0.2.0/24`; with `\\` in front it is a text that is meant as it stands",
             RowFault::Regex(why) if why.starts_with("Unicode not allowed") => {
                 "expressions compare bytes; a part that is to compare characters is written `(?u:…)`, as in `(?u:[à-ü])`"
@@ -128,6 +132,7 @@ impl fmt::Display for RowFault {
             RowFault::ControlCharacter => f.write_str("a control character stands in it"),
             RowFault::Everything => f.write_str("a key of `*` alone is every key"),
             RowFault::TwoStars => f.write_str("`*` can only stand once, at the start or at the end of a key"),
+            RowFault::NoAddress => f.write_str("it looks like an address, or several, and is none"),
             RowFault::NoNetwork => f.write_str("it looks like a network and is none"),
             RowFault::InsideNetwork(network) => write!(f, "it names an address inside a network: `{network}` may be meant"),
             RowFault::Regex(why) => write!(f, "the regular expression is not valid: {why}"),

@@ -58,6 +58,9 @@ impl<'t> Pattern<'t> {
         if is_like_network(written) {
             return Err(RowFault::NoNetwork);
         }
+        if is_like_address(written) {
+            return Err(RowFault::NoAddress);
+        }
         match (written.strip_prefix('*'), written.strip_suffix('*'), written.matches('*').count()) {
             (Some(""), ..) => Err(RowFault::Everything),
             (Some(_), Some(_), _) => Err(RowFault::TwoStars),
@@ -84,7 +87,40 @@ impl<'t> Pattern<'t> {
 fn is_like_network(written: &str) -> bool {
     let Some((address, length)) = written.split_once('/') else { return false };
     let is_length = !length.is_empty() && length.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    is_length && address.parse::<IpAddr>().is_ok()
+    is_length && (address.parse::<IpAddr>().is_ok() || is_like_address(address))
+}
+
+/// Whether somebody who writes it means an address or a range of them, though it is none: with zeros in front of a
+/// number or one that is too large, with `-` up to another, with a zone. Versions have three numbers or longer ones.
+fn is_like_address(written: &str) -> bool {
+    if !written.starts_with(|first: char| first.is_ascii_hexdigit() || first == ':') {
+        return false;
+    }
+    let is_address = |text: &str| text.parse::<IpAddr>().is_ok() || is_like_v4(text);
+    let is_end =
+        |text: &str| is_address(text) || !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    is_like_v4(written)
+        || is_like_v6(written)
+        || written.split_once('-').is_some_and(|(from, to)| is_address(from.trim_end()) && is_end(to.trim_start()))
+        || written.split_once('%').is_some_and(|(address, _)| address.parse::<IpAddr>().is_ok())
+}
+
+/// Four numbers, or `*` for some.
+fn is_like_v4(written: &str) -> bool {
+    const DIGITS_MAX: usize = 3;
+    let is_part = |part: &str| match part.as_bytes() {
+        b"*" => true,
+        digits => {
+            let is_short = digits.len() <= DIGITS_MAX || digits.first() == Some(&b'0');
+            !digits.is_empty() && is_short && digits.iter().all(u8::is_ascii_digit)
+        }
+    };
+    written.matches('.').count() == 3 && written.split('.').all(is_part) && !written.ends_with('*')
+}
+
+/// Nothing else has two colons side by side among digits.
+fn is_like_v6(written: &str) -> bool {
+    written.contains("::") && written.bytes().all(|byte| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.'))
 }
 
 /// An address is one text, in whichever of its spellings: the one that `{client.ip}` has.

@@ -111,6 +111,39 @@ fn a_key_is_written_in_one_way() {
     check("6.6.6.0/255.255.255.0", Err(RowFault::NoNetwork));
     check("8.8.8.0/99", Err(RowFault::NoNetwork));
     check("2001:db8::/129", Err(RowFault::NoNetwork));
+    check("256.0.0.0/8", Err(RowFault::NoNetwork));
+    for none in [
+        "127.0.000.9",
+        "127.0.0.05",
+        "256.1.1.1",
+        "0127.0.0.1",
+        "10.*.1.1",
+        "127.0.0.16-127.0.0.20",
+        "127.0.0.16 - 20",
+        "2001:db8::1-2001:db8::9",
+        "fe80::1%eth0",
+        "2001:db8::12345",
+        "1::2::3",
+        "::ffff:10.0.0.01",
+    ] {
+        check(none, Err(RowFault::NoAddress));
+    }
+    for text in [
+        "1.2.3",
+        "120.0.6099.109",
+        "10.0.0.1:80",
+        "[::1]",
+        "1.2.3.4.5",
+        "1.2.3.a",
+        "aa:bb:cc",
+        "2026-01-02",
+        "1.2-3.4",
+        "a::b::c!",
+    ] {
+        check(text, Ok((Kind::Exact, text, text)));
+    }
+    check("\\127.0.000.9", Ok((Kind::Exact, "127.0.000.9", "\\127.0.000.9")));
+    check("10.1.1.*", Ok((Kind::Prefix, "10.1.1.", "10.1.1.*")));
     check("a/8", Ok((Kind::Exact, "a/8", "a/8")));
     check("*", Err(RowFault::Everything));
     check("*a*", Err(RowFault::TwoStars));

@@ -6,6 +6,7 @@ use crate::connect::{self, Need, Opener, OpeningTook};
 use crate::fault::{Progress, UpstreamFault, Was};
 use crate::pool::WorkerPool;
 use crate::retry::{first_byte_until, open_until};
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::time::Instant;
@@ -31,6 +32,8 @@ pub struct Whole<'r> {
     pub wants_trailers: bool,
     pub script: Option<&'r ScriptRequest>,
     pub need: Need,
+    /// Set where a head was coming when the waiting for it ended.
+    pub heard: Option<&'r Cell<bool>>,
     /// Who opens a connection, where one has to be.
     pub opener: &'r dyn Fn() -> Opener,
     pub timeouts: Timeouts,
@@ -57,9 +60,30 @@ pub async fn begin<S: Sock>(
         }
     };
     let call = Call::new(pool, position, connection);
-    match send(&call, whole, try_until).await {
+    let sent = {
+        let waiting = whole.heard.map(|heard| Waiting { call: &call, heard });
+        let sent = send(&call, whole, try_until).await;
+        if sent.is_ok() {
+            // Another's head may be coming.
+            std::mem::forget(waiting);
+        }
+        sent
+    };
+    match sent {
         Ok(sent_at) => Ok(Begun { call, sent_at, took }),
         Err(fault) => Err((fault, call.was())),
+    }
+}
+
+/// The time in which an answer may begin; who waits may have no more of it any moment.
+struct Waiting<'c, S: Sock> {
+    call: &'c Call<S>,
+    heard: &'c Cell<bool>,
+}
+
+impl<S: Sock> Drop for Waiting<'_, S> {
+    fn drop(&mut self) {
+        self.heard.set(self.heard.get() || self.call.is_head_coming());
     }
 }
 

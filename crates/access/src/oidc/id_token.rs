@@ -19,9 +19,7 @@ use thiserror::Error;
 const TOKEN_BYTES_MAX: usize = 16 * 1024;
 /// An ID token of a log-in is made while that lasts.
 const AGE_SECONDS_MAX: f64 = 600.0;
-/// What ends a session is as old as that at most, where it does not say itself when it ends.
-const LOG_OUT_LIFE_SECONDS: f64 = 600.0;
-/// However long it says that it holds: so long it is remembered.
+/// However long what ends a session says that it holds: so long it is remembered.
 const LOG_OUT_LIFE_SECONDS_MAX: f64 = 86_400.0;
 /// Some providers say what every token is.
 const LOG_OUT_TYPES: [&str; 2] = ["logout+jwt", "JWT"];
@@ -245,10 +243,9 @@ impl LogOutToken {
             return Err(TokenFault::Type.into());
         }
         let claims = jws.into_claims()?;
-        claims.check(&Expectation { needs_expiry: false, ..*expected }, now)?;
+        claims.check(expected, now)?;
         let made = claims.claim("iat").and_then(Value::number).ok_or(TokenFault::ClaimOfOtherType)?;
-        // Older providers leave out when it ends; then what counts is when it was made.
-        let ends = claims.ends(0.0).map_or(made + LOG_OUT_LIFE_SECONDS, |ends| ends.min(made + LOG_OUT_LIFE_SECONDS_MAX));
+        let ends = claims.ends(0.0).ok_or(TokenFault::NoExpiry)?.min(made + LOG_OUT_LIFE_SECONDS_MAX);
         let ends = ends + expected.leeway;
         if now >= ends {
             return Err(TokenFault::Expired.into());

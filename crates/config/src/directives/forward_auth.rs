@@ -67,7 +67,7 @@ pub static FORWARD_AUTH: Directive = Directive {
         Property::once(
             "on-error",
             Kind::Choice(&["deny", "allow"]),
-            "What becomes of requests while the server gives no answer that can be used; `deny` when left out.",
+            "What becomes of requests while the server cannot be asked at all; `deny` when left out.",
         ),
         Property::once("user", Kind::Text("a header name"), "The field of a good answer that is `{auth.user}`."),
         Property::once(
@@ -85,7 +85,7 @@ pub static FORWARD_AUTH: Directive = Directive {
     summary: "Asks another server whether a request may go on, and who its client is.",
     details: "Before a request goes on, a question about it goes to the auth server: without its body, with its fields (`Cookie`, `Authorization` and the others), and with `X-Forwarded-Method`, `-Proto`, `-Host`, `-Uri` and `-For`, \
               `X-Original-URL` and `X-Original-Method`, which say what the request is for as its route was found. An answer of 2xx lets it go on. Any other of 3xx with a `Location`, or of 4xx, is what the client gets, as it came. \
-              5xx, silence, a connection that cannot be made, a switch of protocols, an answer that is broken or longer than `answer-bytes=` are 503, with a reason that begins with `auth_`; with `on-error=\"allow\"` such requests go on, without a user.\n\n\
+              5xx, silence, a connection that cannot be made, a switch of protocols, an answer that is broken or longer than `answer-bytes=` are 503, with a reason that begins with `auth_`; with `on-error=\"allow\"` requests go on, without a user, where the server could not be asked at all: no connection, nothing of an answer, or 5xx.\n\n\
               The address is a pool like any other: several can stand here, and the block takes everything that a `pool` takes. Requests with a body, uploads, WebSockets and calls of gRPC wait for the answer and are otherwise not touched; `100 Continue` comes from the upstream, so not before it. \
               With `body=` the body is read first, held in the account of request bodies, and sent along.\n\n\
               What `copy` names is taken out of every request of the site first, on all of its routes and in all spellings (`Remote-User`, `remote_user`, `Remote.User`), so that nobody forges it. Of the `forward-auth` of a site and of its route the route's counts.\n\n\

@@ -98,6 +98,14 @@ impl CompiledForwardAuth {
         Some(value).filter(|value| !value.is_empty())
     }
 
+    /// Whether a good answer names several people: limits and logs would know one, and the upstream perhaps another.
+    pub fn names_several(&self, answer: &ResponseHead) -> bool {
+        let Some(user) = &self.settings.user else { return false };
+        let mut named = answer.fields.all_named(user.as_bytes());
+        let first = named.next();
+        named.any(|other| Some(other) != first)
+    }
+
     /// Where a browser goes that is not logged in. None: it gets the answer that there is.
     pub fn sign_in_location(&self, of: &QuestionOf<'_>, head: &RequestHead) -> Option<Vec<u8>> {
         let sign_in = self.settings.sign_in.as_ref().filter(|_| is_navigation(head))?;

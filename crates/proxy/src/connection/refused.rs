@@ -4,7 +4,7 @@ use super::Connection;
 use crate::counted::answer_kind;
 use std::borrow::Cow;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use tidegate_middleware::{Refusal, without};
+use tidegate_middleware::{Refusal, without_secrets};
 use tidegate_telemetry::AccessRecord;
 use tidegate_transport::Sock;
 use tidegate_wire::head::{Method, RequestHead};
@@ -64,12 +64,6 @@ impl<S: Sock> Connection<S> {
 
     /// The query without what any site takes for a key or a token.
     fn shown_query<'h>(&self, head: &'h RequestHead) -> Cow<'h, [u8]> {
-        let mut shown = Cow::Borrowed(head.query().unwrap_or_default());
-        for name in &*self.current_snapshot().0.shared.secret_parameters {
-            if let Some(rest) = without(&shown, name) {
-                shown = Cow::Owned(rest);
-            }
-        }
-        shown
+        without_secrets(head.query().unwrap_or_default(), &self.current_snapshot().0.shared.secret_parameters)
     }
 }

@@ -44,7 +44,8 @@ pub(crate) struct Asking<'a, S: Sock> {
     pub head_limits: HeadLimits,
     pub question: &'a RequestHead,
     pub body: &'a [u8],
-    /// Whether a server has begun to say no: whatever becomes of the rest of its answer, nobody is let in by it.
+    /// Whether a server has said something that may be a no: with the first byte of an answer, until its head says
+    /// otherwise or, of a good one, all of it is there. Clients may have a hand in what cannot be read.
     pub is_refused: Cell<bool>,
     /// By when the attempt has to have an answer; then another server is asked.
     pub try_until: Option<Instant>,
@@ -110,7 +111,8 @@ impl<S: Sock> Asking<'_, S> {
     /// Reads the answer to its end, and gives its connection back where that is safe.
     async fn read(&self, attempt: &Attempt<S>, begun: Begun<S>, may_leave_status: bool) -> Result<Told, UpstreamFault> {
         let Begun { call, sent_at, took: _ } = begun;
-        let outcome = self.read_answer(attempt, &call, sent_at, may_leave_status).await;
+        let was_refused = self.is_refused.replace(true);
+        let outcome = self.read_answer(attempt, &call, (sent_at, was_refused), may_leave_status).await;
         if let Some(stream) = call.stream() {
             self.connection.account_upstream_bytes(stream);
         }
@@ -130,7 +132,7 @@ impl<S: Sock> Asking<'_, S> {
         &self,
         attempt: &Attempt<S>,
         call: &Call<S>,
-        sent_at: Instant,
+        (sent_at, was_refused): (Instant, bool),
         may_leave_status: bool,
     ) -> Result<(Told, Keeping), UpstreamFault> {
         let pool = attempt.pool();
@@ -140,7 +142,9 @@ impl<S: Sock> Asking<'_, S> {
         pool.metrics.record(UpstreamTime::FirstByte, waited);
         let rest = if head.status == 503 { retry_after(head.fields.all_named(b"retry-after").next()) } else { None };
         attempt.answered(head.status, waited, rest);
-        self.is_refused.set(self.is_refused.get() || (300..500).contains(&head.status));
+        if (500..600).contains(&head.status) {
+            self.is_refused.set(was_refused);
+        }
         // A switch of protocols was not asked for.
         if head.status == 101 {
             return Err(UpstreamFault::new(UpstreamError::BadResponse, Progress::Answering));
@@ -154,6 +158,9 @@ impl<S: Sock> Asking<'_, S> {
             BodyFraming::None | BodyFraming::Chunked | BodyFraming::UntilClose => false,
         };
         let body = if is_declared_long { None } else { self.read_body(answer.body, head.status).await? };
+        if body.is_some() && (200..300).contains(&head.status) {
+            self.is_refused.set(was_refused);
+        }
         Ok(match body {
             Some((body, trailers, share)) => (Told::Answer(AuthAnswer { head, body, trailers, share }), answer.keeping),
             None => (Told::TooLong, answer.keeping.only_if(false)),
@@ -238,6 +245,7 @@ impl<S: Sock> Errand<S> for Asking<'_, S> {
             wants_trailers: self.settings.is_grpc,
             script: None,
             need,
+            heard: Some(&self.is_refused),
             opener: &|| opener(self.connection, self.record, pool),
             timeouts: model.timeouts,
         };
@@ -246,7 +254,11 @@ impl<S: Sock> Errand<S> for Asking<'_, S> {
                 let was = begun.call.was();
                 self.read(&attempt, begun, may_leave_status).await.map_err(|fault| (fault, was))
             }
-            Err((SendFault::Upstream(fault), was)) => Err((fault, was)),
+            Err((SendFault::Upstream(fault), was)) => {
+                // Heads over HTTP/2 are read before anybody sees them.
+                self.is_refused.set(self.is_refused.get() || fault.progress == Progress::Answering);
+                Err((fault, was))
+            }
             // Only a body that is chunked has no form.
             Err((SendFault::Unsendable(_), was)) => Err((UpstreamFault::unsent(UpstreamError::RequestHeadTooLarge), was)),
         };

@@ -63,6 +63,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
             wants_trailers: plan.trailers_wanted || plan.grpc,
             script: plan.script.as_deref(),
             need,
+            heard: None,
             opener: &|| opener.clone(),
             timeouts: self.timeouts(&pool),
         };

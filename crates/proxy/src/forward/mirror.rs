@@ -385,6 +385,7 @@ impl<S: Sock> Errand<S> for Copying<'_, S> {
             is_chunked: false,
             wants_trailers: facts.trailers_wanted || facts.is_grpc,
             need: Need { prefers_h2: facts.is_grpc, ..target.need },
+            heard: None,
             opener: &|| target.opener.clone(),
             timeouts: pool.compiled.model.timeouts,
         };

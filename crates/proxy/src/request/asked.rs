@@ -23,7 +23,7 @@ use tidegate_middleware::errors::begin_answer;
 use tidegate_middleware::grpc::become_grpc;
 use tidegate_middleware::{
     AuthFault, AuthMeaning, CHECK_PATH, CheckFacts, CompiledForwardAuth, QuestionOf, Refusal, View, compiled_forward_auth_of,
-    read_check, write_check,
+    read_check, without_secrets, write_check,
 };
 use tidegate_passwords::USER_NAME_BYTES_MAX;
 use tidegate_telemetry::{AuthResult, UpstreamError};
@@ -32,7 +32,7 @@ use tidegate_transport::memory::BoundedShare;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_upstream::errand::carry_out;
 use tidegate_upstream::pool::WorkerPool;
-use tidegate_wire::head::{Fields, HeaderId, Method, RequestHead, ResponseHead, Version};
+use tidegate_wire::head::{HeaderId, Method, RequestHead, ResponseHead, Version};
 use tidegate_wire::http1::expects_continue;
 use tidegate_wire::{BodyFraming, parse_authority};
 
@@ -139,10 +139,10 @@ impl<S: Sock> Request<'_, '_, S> {
         asked.took_us = Some(short_us(began.elapsed()));
         match told {
             Ok(Told::Answer(answer)) if auth.settings.is_grpc => match checked(answer) {
-                Ok(answer) => Ok(self.follow(route, auth, &pool, answer)),
-                Err(fault) => Ok(self.go_on_without(auth, &pool, fault, is_refused)),
+                Ok(answer) => Ok(self.follow(route, auth, &pool, answer, is_refused)),
+                Err(Unchecked { fault, is_away }) => Ok(self.go_on_without(auth, &pool, fault, is_refused || !is_away)),
             },
-            Ok(Told::Answer(answer)) => Ok(self.follow(route, auth, &pool, answer)),
+            Ok(Told::Answer(answer)) => Ok(self.follow(route, auth, &pool, answer, is_refused)),
             // What it says is not known, and a client may have made it long.
             Ok(Told::TooLong) => Ok(self.go_on_without(auth, &pool, AuthFault::TooLong, true)),
             Err(error) => Ok(match AuthFault::of(error) {
@@ -253,20 +253,29 @@ impl<S: Sock> Request<'_, '_, S> {
         auth: &CompiledForwardAuth,
         pool: &WorkerPool<S>,
         answer: AuthAnswer,
+        is_refused: bool,
     ) -> AuthOutcome {
         self.exchange.record.asked.get_or_insert_default().status = Some(answer.head.status);
         let location = match AuthMeaning::of(answer.head.status, answer.head.fields.has(HeaderId::Location)) {
+            AuthMeaning::GoesOn if auth.names_several(&answer.head) => {
+                return self.go_on_without(auth, pool, AuthFault::Broken, true);
+            }
             AuthMeaning::GoesOn => {
                 pool.metrics.asked(AuthResult::Allowed);
                 self.let_through(route, auth, &answer.head);
                 return AuthOutcome::GoesOn;
             }
             AuthMeaning::Fault(fault) => {
-                let is_refused = (300..500).contains(&answer.head.status);
-                return self.go_on_without(auth, pool, fault, is_refused);
+                let is_away = (500..600).contains(&answer.head.status);
+                return self.go_on_without(auth, pool, fault, is_refused || !is_away);
             }
             AuthMeaning::IsTheAnswer => None,
-            AuthMeaning::NotLoggedIn => auth.sign_in_location(&self.question_of(), &self.exchange.head),
+            AuthMeaning::NotLoggedIn => {
+                let asked = self.question_of();
+                let query = asked.query.map(|query| without_secrets(query, &route.secret_parameters));
+                let query = query.as_deref().filter(|query| !query.is_empty());
+                auth.sign_in_location(&QuestionOf { query, ..asked }, &self.exchange.head)
+            }
         };
         pool.metrics.asked(AuthResult::Refused);
         AuthOutcome::Answer(Box::new(AuthRefusal { answer, location }))
@@ -291,7 +300,8 @@ impl<S: Sock> Request<'_, '_, S> {
         }
     }
 
-    /// Nothing is known of the client, and nobody says anything of it. Who was refused, however badly, goes on nowhere.
+    /// Nothing is known of the client, and nobody says anything of it. Who may have been refused, however badly, goes on
+    /// nowhere: what a server cannot say well may be so by the client's doing.
     fn go_on_without(
         &mut self,
         auth: &CompiledForwardAuth,
@@ -391,18 +401,33 @@ impl<S: Sock> Request<'_, '_, S> {
     }
 }
 
+/// Why there is nothing in the answer to a call of `ext_authz`.
+struct Unchecked {
+    fault: AuthFault,
+    /// The server could not be asked, and has said nothing.
+    is_away: bool,
+}
+
 /// What a call of `ext_authz` has been answered, as the answer over HTTP that means the same.
-fn checked(answer: AuthAnswer) -> Result<AuthAnswer, AuthFault> {
-    let status = |fields: &Fields| fields.all_named(b"grpc-status").next().map(|status| status == b"0");
-    let is_well = answer.trailers.as_deref().and_then(status).or_else(|| status(&answer.head.fields));
-    match (answer.head.status, is_well) {
-        (200, Some(true)) => {}
-        // The call has failed, whatever its message would say.
-        (200, Some(false)) | (500..=599, _) => return Err(AuthFault::Failed),
-        _ => return Err(AuthFault::Broken),
+fn checked(answer: AuthAnswer) -> Result<AuthAnswer, Unchecked> {
+    const DEADLINE_EXCEEDED: &[u8] = b"4";
+    const UNAVAILABLE: &[u8] = b"14";
+    let unread = |fault| Unchecked { fault, is_away: false };
+    let of_trailers = answer.trailers.as_deref().and_then(|fields| fields.all_named(b"grpc-status").next());
+    let status = of_trailers.or_else(|| answer.head.fields.all_named(b"grpc-status").next());
+    match (answer.head.status, status) {
+        (200, Some(b"0")) => {}
+        // The call has failed, whatever its message would say. Other codes say that the server has begun with it:
+        // INTERNAL, for one, is what it says of an answer that it could not write.
+        (200, Some(status)) => {
+            let is_away = answer.body.is_empty() && [DEADLINE_EXCEEDED, UNAVAILABLE].contains(&status);
+            return Err(Unchecked { fault: AuthFault::Failed, is_away });
+        }
+        (500..=599, _) => return Err(Unchecked { fault: AuthFault::Failed, is_away: true }),
+        _ => return Err(unread(AuthFault::Broken)),
     }
     let AuthAnswer { mut head, body, share, .. } = answer;
-    let body = read_check(&body, &mut head)?;
+    let body = read_check(&body, &mut head).map_err(unread)?;
     Ok(AuthAnswer { head, body, trailers: None, share })
 }
 

@@ -3,9 +3,9 @@
 
 use super::Request;
 use std::rc::Rc;
-use tidegate_middleware::{OidcAddress, without};
+use tidegate_middleware::{OidcAddress, shown_address, without};
 use tidegate_transport::Sock;
-use tidegate_wire::head::{Fields, Span};
+use tidegate_wire::head::{Fields, HeaderId, Span};
 
 type Names = [Box<[u8]>];
 
@@ -34,6 +34,19 @@ impl<S: Sock> Request<'_, '_, S> {
                 self.hide(&snapshot.shared.secret_parameters);
             }
             (None, _) => {}
+        }
+    }
+
+    /// Nor is there in the address that a browser comes from, whichever site's that is. Others have been told it as it came.
+    pub(super) fn hide_in_referer(&mut self) {
+        if !self.exchange.head.fields.has(HeaderId::Referer) {
+            return;
+        }
+        let snapshot = self.connection.worker.snapshot();
+        let names = &snapshot.shared.secret_parameters;
+        if !names.is_empty() {
+            let shown = |id, address: &[u8]| if id == HeaderId::Referer { shown_address(address, names) } else { None };
+            self.exchange.head.fields.change_values(|id, _, value| shown(id, value));
         }
     }
 

@@ -351,6 +351,7 @@ fn the_provider_ends_sessions_on_every_host() {
         provider.logout_token(&[("sid", "s4".into()), ("iss", "https://other.example".into())]),
         provider.logout_token(&[("sid", "s4".into()), ("events", events)]),
         provider.logout_token(&[("sid", "s4".into()), ("iat", 1.into()), ("exp", 2.into())]),
+        provider.logout_token(&[("sid", "s4".into()), ("exp", serde_json::Value::Null)]),
         provider.logout_token(&[]),
         provider.logout_token(&[("sid", "s4".into()), ("jti", serde_json::Value::Null)]),
         provider.logout_token(&[("sid", "s4".into()), ("jti", "".into())]),

@@ -134,6 +134,10 @@ impl H2Call {
         Poll::Ready(Err(UpstreamFault::new(UpstreamError::FirstByteTimeout, Progress::Sent)))
     }
 
+    pub(super) fn is_head_coming(&self) -> bool {
+        self.lease.connection().head_began().is_some()
+    }
+
     pub(super) fn take_head(&self, head: &mut ResponseHead) -> Result<HeadKind, UpstreamFault> {
         if !self.stream().is_ok_and(|stream| stream.take_head(head)) {
             return Err(bad_response());

@@ -212,6 +212,15 @@ impl<S: Sock> Call<S> {
         }
     }
 
+    /// Whether part of a head has come that cannot be read yet, on HTTP/2 perhaps of another's answer.
+    pub fn is_head_coming(&self) -> bool {
+        match self {
+            Call::H2(call) => call.is_head_coming(),
+            // Of these the first byte ends the waiting.
+            Call::H1(_) | Call::FastCgi(_) => false,
+        }
+    }
+
     /// The next head, once something of it has come: that of an interim answer, or the final one. `None`: it has not
     /// come whole, and [`read_rest_of_head`](Self::read_rest_of_head) waits for what is left.
     #[inline]

@@ -320,7 +320,9 @@ async fn log_in<S: Sock>(
         None => named.is_none() || oidc.ways().any(is_named),
     };
     let refused = |refusal: OidcRefusal| Ok(LogInAnswer::Redirected(Err(refusal.into())));
-    let Some(step) = site.all().iter().find(wanted) else { return refused(OidcRefusal::BadRequest) };
+    // Without a word of which, it is the page where there is one: ways of a step stand in front of it.
+    let page = site.all().iter().find(|oidc| with.is_none() && named.is_none() && oidc.has_several());
+    let Some(step) = page.or_else(|| site.all().iter().find(wanted)) else { return refused(OidcRefusal::BadRequest) };
     let target = parameters.get("return").filter(|target| is_local(target.as_bytes())).unwrap_or("/");
     // A page that sends people here for ever would be its own address.
     let target = if site.address(target.split('?').next().unwrap_or_default().as_bytes()).is_some() { "/" } else { target };

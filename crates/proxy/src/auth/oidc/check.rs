@@ -15,7 +15,7 @@ use std::time::Duration;
 use tidegate_access::oidc::{Purpose, Session, return_target};
 use tidegate_access::{Identity, LogIn};
 use tidegate_exchange::{ClientFault, Exchange, unless_gone};
-use tidegate_middleware::{CompiledOidc, OidcRedirect, OidcRefusal, Refusal, cookie_host, is_navigation};
+use tidegate_middleware::{CompiledOidc, OidcRedirect, OidcRefusal, Refusal, cookie_host, is_navigation, without_secrets};
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Sock, rt};
 
@@ -169,7 +169,11 @@ impl<S: Sock> SessionCheck<'_, S> {
             return Ok(None);
         }
         if is_navigation(&exchange.head, exchange.hop.upgrade.is_some()) {
-            let target = return_target(exchange.record.path.of(&exchange.head.fields.bytes), sent_query(exchange));
+            // The address of the page is in logs, and in the browser's history.
+            let secrets = self.around.route.map_or(&[][..], |route| &route.secret_parameters);
+            let query = told_query(exchange).map(|query| without_secrets(query, secrets));
+            let query = query.as_deref().filter(|query| !query.is_empty());
+            let target = return_target(exchange.record.path.of(&exchange.head.fields.bytes), query);
             let location = self.oidc.page_address(&target);
             exchange.oidc.get_or_insert_default().redirect = Some(OidcRedirect { status: 302, location });
         }
@@ -206,6 +210,11 @@ impl<S: Sock> SessionCheck<'_, S> {
 
 fn generation_text(session: &Session) -> String {
     format!("{:032x}", u128::from_be_bytes(session.generation()))
+}
+
+/// What others may be told.
+fn told_query<'e, S: Sock>(exchange: &'e Exchange<'_, S>) -> Option<&'e [u8]> {
+    exchange.record.told_query.map(|query| query.of(&exchange.head.fields.bytes))
 }
 
 /// As the client has sent it.

@@ -92,6 +92,8 @@ fn programs_are_told_where_to_log_in_and_links_lead_nowhere_else() {
     let address = challenge.strip_prefix("OpenID login=\"").and_then(|rest| rest.strip_suffix('"')).expect("an address");
     assert_eq!(Browser::default().go(at, HOST, address).status, 200, "the page");
     assert_eq!(Browser::default().fetch(at, HOST, address).status, 401, "a script gets no page");
+    let shown = Browser::default().go(at, HOST, "/.tidegate/oidc/login?return=/a");
+    assert_eq!((shown.status, shown.body.contains("provider=Ours&amp;return=%2Fa")), (200, true), "{}", shown.head);
     // By its name, without the page.
     let begun = Browser::default().go(at, HOST, "/.tidegate/oidc/login?provider=Ours&return=/a");
     assert!(begun.location().starts_with(&ours.issuer()), "{}", begun.head);
