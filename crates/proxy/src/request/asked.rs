@@ -32,7 +32,7 @@ use tidegate_transport::memory::BoundedShare;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_upstream::errand::carry_out;
 use tidegate_upstream::pool::WorkerPool;
-use tidegate_wire::head::{HeaderId, Method, RequestHead, ResponseHead, Version};
+use tidegate_wire::head::{Fields, HeaderId, Method, RequestHead, ResponseHead, Version};
 use tidegate_wire::http1::expects_continue;
 use tidegate_wire::{BodyFraming, parse_authority};
 
