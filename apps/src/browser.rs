@@ -21,6 +21,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// A child of ours cannot be given descriptors by their numbers without unsafe code; a shell does it, and becomes the
 /// program.
 const WITH_PIPES: &str = "exec \"$@\" 3<&0 4>&1 0</dev/null 1>&2";
+/// No other host of the network is asked for anything.
+const NO_OTHERS: &str = "MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1";
 /// Kept of what pages complain of.
 const COMPLAINTS_MAX: usize = 30;
 
@@ -51,8 +53,8 @@ pub enum Held {
 }
 
 impl Browser {
-    /// Starts one whose profile, log and pictures are in the folder.
-    pub fn start(folder: &Path) -> Result<Browser, String> {
+    /// Starts one whose profile, log and pictures are in the folder; with a port, the names of the manual lead there.
+    pub fn start(folder: &Path, names_at: Option<u16>) -> Result<Browser, String> {
         let program = Chromium::find().ok_or("there is no Chromium on this machine (Debian: apt-get install chromium)")?;
         let log = folder.join("chromium.log");
         let errors = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
@@ -64,6 +66,10 @@ impl Browser {
             .arg(program)
             .args(FLAGS)
             .args(["--remote-debugging-pipe", "--window-size=1400,1000"]);
+        if let Some(port) = names_at {
+            // The last of two counts.
+            command.arg(format!("--host-resolver-rules=MAP *.example.com 127.0.0.1:{port}, {NO_OTHERS}"));
+        }
         command.arg(format!("--user-data-dir={}", home.join("profile").display())).arg("about:blank");
         for name in ["HOME", "TMPDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"] {
             command.env(name, &home);

@@ -84,6 +84,18 @@ impl Cache {
         })
     }
 
+    /// A program of Go whose module has replacements, which `go install` refuses: it is built from a module of the
+    /// suite, as `bin` of the folder has its name. The first package is the program's, each has its version behind it.
+    pub fn go_package(&self, name: &str, packages: &[&str]) -> Result<(), String> {
+        self.once(name, packages, |folder, log| {
+            let go = |arguments: &[&str]| install(Command::new("go").args(arguments).current_dir(folder), log, "It takes Go");
+            let (program, _) = packages.first().and_then(|package| package.split_once('@')).ok_or("no package")?;
+            go(&["mod", "init", &format!("tidegate.test/{name}")])?;
+            go(&[&["get"], packages].concat())?;
+            go(&["build", "-trimpath", "-o", &format!("bin/{name}"), program])
+        })
+    }
+
     /// Packages of Debian with those that they need and the system has not, unpacked and not set up.
     pub fn debian(&self, name: &str, packages: &[&str]) -> Result<(), String> {
         self.once(name, packages, |folder, log| {

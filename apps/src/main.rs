@@ -5,10 +5,12 @@
 
 mod browser;
 mod cache;
+mod example;
 mod interrupt;
 mod processes;
 mod stage;
 mod suite;
+mod visitor;
 
 use cache::Cache;
 use stage::Stage;
@@ -50,13 +52,14 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &[String]) -> Result<(), String> {
-    let (task, chosen) = read(arguments)?;
+    let (task, named) = read(arguments)?;
+    let chosen: Vec<&Application> = if named.is_empty() { APPLICATIONS.iter().collect() } else { named.clone() };
     interrupt::watch()?;
     let cache = Cache::open()?;
     match task {
         Task::List => {
             for one in chosen {
-                println!("{:11} {}\n{:11} {}", one.name, one.title, "", one.story);
+                println!("{:12} {}\n{:12} {}", one.name, one.title, "", one.story);
             }
             Ok(())
         }
@@ -65,9 +68,10 @@ fn run(arguments: &[String]) -> Result<(), String> {
             Ok(())
         }
         Task::Clear => chosen.iter().try_for_each(|one| cache.clear(one.name)),
-        Task::Install => each(&chosen, |one| (one.install)(&cache)),
+        Task::Install => each(&present(chosen, &named)?, |one| (one.install)(&cache)),
         Task::Run => {
             let program = program()?;
+            let chosen = present(chosen, &named)?;
             each(&chosen, |one| {
                 (one.install)(&cache).map_err(|reason| format!("not installed: {reason}"))?;
                 use_once(one, &cache, &program)
@@ -91,10 +95,26 @@ fn read(arguments: &[String]) -> Result<(Task, Vec<&'static Application>), Strin
             }
         }
     }
-    if chosen.is_empty() {
-        chosen.extend(APPLICATIONS);
-    }
     Ok((task, chosen))
+}
+
+/// Applications that are there or can be had. Without the others the suite goes on, unless they were asked for.
+fn present<'a>(chosen: Vec<&'a Application>, named: &[&Application]) -> Result<Vec<&'a Application>, String> {
+    let absent = |one: &Application| one.program.filter(|program| !is_on_path(program));
+    for one in &chosen {
+        let Some(program) = absent(one) else { continue };
+        let reason = format!("`{program}` is not on the PATH, and no registry has it: install it as its makers say");
+        if !named.is_empty() {
+            return Err(format!("{}: {reason}", one.name));
+        }
+        println!("=== {}: skipped, since {reason}", one.name);
+    }
+    Ok(chosen.into_iter().filter(|one| absent(one).is_none()).collect())
+}
+
+fn is_on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
 /// One after the other; one that fails stops no other.
@@ -121,7 +141,7 @@ fn use_once(one: &Application, cache: &Cache, program: &Path) -> Result<(), Stri
     // Beside what was installed: Node.js finds packages in the folders above a file.
     let folder = cache.of(one.name).join(format!("{RUN}{}", std::process::id()));
     forget_earlier(&cache.of(one.name));
-    let stage = Stage::new(cache, folder.clone(), program, one.configuration)?;
+    let stage = Stage::new(cache, folder.clone(), program, one.configuration.text()?)?;
     (one.act)(&stage).map_err(|reason| format!("{reason}\nlogs are in {}", folder.display()))?;
     std::fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))
 }
@@ -148,6 +168,7 @@ fn program() -> Result<PathBuf, String> {
 #[cfg(test)]
 mod tests {
     use super::{Task, read};
+    use crate::example::Configuration;
     use crate::suite::APPLICATIONS;
 
     #[test]
@@ -157,7 +178,7 @@ mod tests {
             read(&arguments).map(|(task, chosen)| (task, chosen.iter().map(|one| one.name).collect::<Vec<_>>()))
         };
         assert_eq!(names(&["vite", "acme"]), Ok((Task::Run, vec!["vite", "acme"])));
-        assert_eq!(names(&["--list"]).map(|(task, chosen)| (task, chosen.len())), Ok((Task::List, APPLICATIONS.len())));
+        assert_eq!(names(&["--list"]), Ok((Task::List, vec![])));
         let refused = names(&["vit"]).expect_err("it is none");
         assert!(refused.contains("`vit`") && refused.contains("vite"), "{refused}");
     }
@@ -167,7 +188,9 @@ mod tests {
     fn the_manual_has_each_configuration_word_for_word() {
         let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/applications.md")).expect("the page");
         for one in APPLICATIONS {
-            let block = format!("\n```kdl\n{}```\n", one.configuration);
+            // Others are taken out of their page.
+            let Configuration::File(text) = one.configuration else { continue };
+            let block = format!("\n```kdl\n{text}```\n");
             assert!(page.contains(&block), "docs/applications.md has not configurations/{}.kdl", one.name);
         }
     }

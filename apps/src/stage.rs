@@ -3,6 +3,7 @@
 
 use crate::browser::Browser;
 use crate::cache::Cache;
+use crate::example::replaced_in;
 use crate::processes::{Process, run};
 use serde_json::Value;
 use std::fs;
@@ -49,7 +50,7 @@ pub struct Stage<'a> {
     pub cache: &'a Cache,
     pub folder: PathBuf,
     program: &'a Path,
-    configuration: &'static str,
+    configuration: String,
 }
 
 /// A Tidegate that runs.
@@ -59,11 +60,13 @@ pub struct Front {
     pub admin: String,
     folder: PathBuf,
     access_log: PathBuf,
+    /// Whether it takes certificates that it has made itself for those of others.
+    trusts_itself: bool,
 }
 
 impl<'a> Stage<'a> {
     /// In a fresh folder of that place.
-    pub fn new(cache: &'a Cache, folder: PathBuf, program: &'a Path, configuration: &'static str) -> Result<Stage<'a>, String> {
+    pub fn new(cache: &'a Cache, folder: PathBuf, program: &'a Path, configuration: String) -> Result<Stage<'a>, String> {
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         Ok(Stage { cache, folder, program, configuration })
     }
@@ -103,19 +106,53 @@ impl<'a> Stage<'a> {
     }
 
     pub fn browser(&self) -> Result<Browser, String> {
-        Browser::start(&self.folder)
+        Browser::start(&self.folder, None)
+    }
+
+    /// A browser that finds the names of the manual (`app.example.com`) at this port.
+    pub fn browser_at(&self, port: u16) -> Result<Browser, String> {
+        Browser::start(&self.folder, Some(port))
+    }
+
+    /// An upstream that answers with what it was asked, and its address.
+    pub fn echo(&self) -> Result<(Process, String), String> {
+        let (port, script) = (free_port()?, self.write("echo.py", include_str!("../programs/echo.py"))?);
+        let process = self.start_at("echo", port, Command::new("python3").arg(script).arg(port.to_string()))?;
+        Ok((process, format!("127.0.0.1:{port}")))
+    }
+
+    /// A proxy by which programs get to this port, whatever name they ask for, and its URL.
+    pub fn names(&self, to: u16) -> Result<(Process, String), String> {
+        let (port, script) = (free_port()?, self.write("names.py", include_str!("../programs/names.py"))?);
+        let mut command = Command::new("python3");
+        let process = self.start_at("names", port, command.arg(script).args([port, to].map(|port| port.to_string())))?;
+        Ok((process, format!("http://127.0.0.1:{port}")))
     }
 
     /// Starts Tidegate with the configuration, in which these texts are replaced; each has to be there. What a reader
     /// of the file would not write is added: a place for the log, and ports that are free.
     pub fn front(&self, replaced: &[(&str, &str)]) -> Result<Front, String> {
-        let mut text = self.configuration.to_owned();
-        for (from, to) in replaced {
-            if !text.contains(from) {
-                return Err(format!("the configuration has no `{from}`"));
-            }
-            text = text.replace(from, to);
-        }
+        self.front_of(&self.configuration, replaced)
+    }
+
+    /// Starts Tidegate as `front` does, where sites have the names of the manual: they are at this port, with
+    /// certificates of the internal authority, since no other gives any for them.
+    pub fn front_by_name(&self, port: u16, replaced: &[(&str, &str)]) -> Result<Front, String> {
+        self.front_of_page(&self.configuration, port, replaced)
+    }
+
+    /// Starts Tidegate as `front_by_name` does, with another example of the page.
+    pub fn front_of_page(&self, text: &str, port: u16, replaced: &[(&str, &str)]) -> Result<Front, String> {
+        let lines = text.lines();
+        let lines = lines.map(|line| match line.strip_prefix("site \"").and_then(|rest| rest.split_once('"')) {
+            Some((name, rest)) => format!("site \"https://{name}:{port}\"{rest}\n    tls \"internal\"\n"),
+            None => format!("{line}\n"),
+        });
+        self.front_of(&lines.collect::<String>(), replaced)
+    }
+
+    fn front_of(&self, text: &str, replaced: &[(&str, &str)]) -> Result<Front, String> {
+        let mut text = replaced_in(text, replaced)?;
         let port = free_port()?;
         let admin = format!("127.0.0.1:{port}");
         let folder = self.folder.join(format!("tidegate-{port}"));
@@ -123,7 +160,7 @@ impl<'a> Stage<'a> {
         let access_log = folder.join("access.log");
         text.push_str(&format!("\nadmin \"{admin}\"\naccess-log \"{}\"\n", access_log.display()));
         write(&folder.join("tidegate.kdl"), &text)?;
-        let mut front = Front { process: None, admin, folder, access_log };
+        let mut front = Front { process: None, admin, folder, access_log, trusts_itself: false };
         front.start(self)?;
         Ok(front)
     }
@@ -133,6 +170,9 @@ impl Front {
     fn start(&mut self, stage: &Stage<'_>) -> Result<(), String> {
         let mut command = Command::new(stage.program);
         command.args(["run", "--config", "tidegate.kdl"]).env("STATE_DIRECTORY", self.folder.join("state"));
+        if self.trusts_itself {
+            command.env("SSL_CERT_FILE", self.root_certificate());
+        }
         let mut process = Process::start("tidegate", command.current_dir(&self.folder), &self.folder.join("tidegate.log"))?;
         let is_ready = || matches!(tidegate_testkit::get(&self.admin, "/readyz"), Ok((200, _)));
         process.wait_until("ready", START_TIME_MAX, is_ready)?;
@@ -147,6 +187,13 @@ impl Front {
             process => drop(process),
         }
         self.start(stage)
+    }
+
+    /// Starts it again where the machine trusts its internal authority, as where somebody has put a provider
+    /// behind it.
+    pub fn trust_itself(&mut self, stage: &Stage<'_>) -> Result<(), String> {
+        self.trusts_itself = true;
+        self.restart(stage, false)
     }
 
     /// The lines of the access log that fit.

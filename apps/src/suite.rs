@@ -1,6 +1,8 @@
 //! The applications: how each is installed, the configuration it is put behind, and what a person does with it.
 
 mod acme;
+mod authelia;
+mod dex;
 mod ext_authz;
 mod git;
 mod grpc;
@@ -11,10 +13,13 @@ mod oauth2_proxy;
 mod prometheus;
 mod registry;
 mod sticky;
+mod tinyauth;
 mod vite;
+mod vouch;
 mod wordpress;
 
 use crate::cache::Cache;
+use crate::example::Configuration;
 use crate::stage::Stage;
 
 /// An application, and what there is to do with it.
@@ -25,8 +30,10 @@ pub struct Application {
     pub title: &'static str,
     /// What is done with it.
     pub story: &'static str,
-    /// The file that docs/applications.md shows.
-    pub configuration: &'static str,
+    /// What the manual shows.
+    pub configuration: Configuration,
+    /// A program that no registry has, and that has to be on the `PATH`.
+    pub program: Option<&'static str>,
     pub install: fn(&Cache) -> Result<(), String>,
     pub act: fn(&Stage<'_>) -> Result<(), String>,
 }
@@ -44,5 +51,9 @@ pub static APPLICATIONS: &[Application] = &[
     acme::ACME,
     sticky::STICKY,
     oauth2_proxy::OAUTH2_PROXY,
+    dex::DEX,
+    authelia::AUTHELIA,
+    tinyauth::TINYAUTH,
+    vouch::VOUCH,
     ext_authz::EXT_AUTHZ,
 ];

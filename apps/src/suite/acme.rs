@@ -3,6 +3,7 @@
 
 use super::Application;
 use crate::cache::Cache;
+use crate::example::Configuration;
 use crate::stage::{Front, Stage, did, free_port};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -12,7 +13,8 @@ pub const ACME: Application = Application {
     name: "acme",
     title: "pebble (Debian)",
     story: "a site gets its certificate, and has the same one after a restart and after kill -9",
-    configuration: include_str!("../../configurations/acme.kdl"),
+    configuration: Configuration::File(include_str!("../../configurations/acme.kdl")),
+    program: None,
     install,
     act,
 };

@@ -3,19 +3,21 @@
 
 use super::Application;
 use crate::cache::Cache;
+use crate::example::Configuration;
 use crate::stage::{Scheme, Stage, did, free_port};
 use std::process::Command;
 
 pub const EXT_AUTHZ: Application = Application {
     name: "ext-authz",
-    title: "ext_authz of Envoy, gRPC 1.82 and go-control-plane (Go)",
+    title: "ext_authz of Envoy, gRPC 1.84 and go-control-plane (Go)",
     story: "be asked who one is, be known by a token, be refused; the server fails; over HTTP/1.1 and HTTP/2",
-    configuration: include_str!("../../configurations/ext-authz.kdl"),
+    configuration: Configuration::File(include_str!("../../configurations/ext-authz.kdl")),
+    program: None,
     install,
     act,
 };
 
-const MODULES: &[&str] = &["google.golang.org/grpc@v1.82.1", "github.com/envoyproxy/go-control-plane/envoy@v1.40.0"];
+const MODULES: &[&str] = &["google.golang.org/grpc@v1.84.0", "github.com/envoyproxy/go-control-plane/envoy@v1.40.0"];
 
 fn install(cache: &Cache) -> Result<(), String> {
     cache.go_program("ext-authz", include_str!("../../programs/ext-authz/main.go"), MODULES)

@@ -2,6 +2,7 @@
 
 use super::Application;
 use crate::cache::Cache;
+use crate::example::Configuration;
 use crate::stage::{Front, Scheme, Stage, did, free_port, write};
 use std::fs;
 use std::io::Read;
@@ -12,7 +13,8 @@ pub const GIT: Application = Application {
     name: "git",
     title: "git-http-backend by fcgiwrap 1.1 (Debian)",
     story: "refused without a password; clone, push 30 MB in chunks, clone again, push, pull; over HTTP/2 and HTTP/1.1",
-    configuration: include_str!("../../configurations/git.kdl"),
+    configuration: Configuration::File(include_str!("../../configurations/git.kdl")),
+    program: None,
     install,
     act,
 };

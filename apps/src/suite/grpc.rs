@@ -2,6 +2,7 @@
 
 use super::Application;
 use crate::cache::Cache;
+use crate::example::Configuration;
 use crate::stage::{Stage, did, free_port};
 use std::process::Command;
 
@@ -9,7 +10,8 @@ pub const GRPC: Application = Application {
     name: "grpc",
     title: "gRPC 1.85, Python",
     story: "calls of all four kinds, trailers, failures, a deadline, 20 MiB, health",
-    configuration: include_str!("../../configurations/grpc.kdl"),
+    configuration: Configuration::File(include_str!("../../configurations/grpc.kdl")),
+    program: None,
     install,
     act,
 };

@@ -3,6 +3,7 @@
 use super::Application;
 use crate::browser::{Browser, Held};
 use crate::cache::Cache;
+use crate::example::Configuration;
 use crate::stage::{Scheme, Stage, did, free_port, is_socket, write};
 use std::fs;
 use std::path::Path;
@@ -13,7 +14,8 @@ pub const JUPYTER: Application = Application {
     name: "jupyter",
     title: "JupyterLab 4.6",
     story: "log in, run a cell, save the notebook, type in a terminal, upload 20 MB; over HTTP/2 and HTTP/1.1",
-    configuration: include_str!("../../configurations/jupyter.kdl"),
+    configuration: Configuration::File(include_str!("../../configurations/jupyter.kdl")),
+    program: None,
     install,
     act,
 };

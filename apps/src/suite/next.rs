@@ -3,6 +3,7 @@
 
 use super::Application;
 use crate::cache::Cache;
+use crate::example::Configuration;
 use crate::stage::{Front, Scheme, Stage, did, free_port, is_socket, write};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -15,7 +16,8 @@ pub const NEXT: Application = Application {
     name: "next",
     title: "Next.js 15.5 on React 19.1",
     story: "change a page while it is open; build it; a server action, a streamed page, a picture, an upload; over HTTP/2 and HTTP/1.1",
-    configuration: include_str!("../../configurations/next.kdl"),
+    configuration: Configuration::File(include_str!("../../configurations/next.kdl")),
+    program: None,
     install,
     act,
 };

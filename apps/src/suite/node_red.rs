@@ -3,6 +3,7 @@
 use super::Application;
 use crate::browser::{Browser, Held};
 use crate::cache::Cache;
+use crate::example::Configuration;
 use crate::stage::{Scheme, Stage, did, free_port, is_socket};
 use std::process::Command;
 
@@ -10,7 +11,8 @@ pub const NODE_RED: Application = Application {
     name: "node-red",
     title: "Node-RED 4.1",
     story: "log in, import a flow, deploy it, post to it, read what it said in the sidebar; over HTTP/2 and HTTP/1.1",
-    configuration: include_str!("../../configurations/node-red.kdl"),
+    configuration: Configuration::File(include_str!("../../configurations/node-red.kdl")),
+    program: None,
     install,
     act,
 };

@@ -2,6 +2,7 @@
 
 use super::Application;
 use crate::cache::Cache;
+use crate::example::Configuration;
 use crate::stage::{Scheme, Stage, did, free_port};
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -10,7 +11,8 @@ pub const PROMETHEUS: Application = Application {
     name: "prometheus",
     title: "Prometheus 2.42 (Debian)",
     story: "it scrapes Tidegate; ask its page and its API, over HTTP/2 and HTTP/1.1",
-    configuration: include_str!("../../configurations/prometheus.kdl"),
+    configuration: Configuration::File(include_str!("../../configurations/prometheus.kdl")),
+    program: None,
     install,
     act,
 };

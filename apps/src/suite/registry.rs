@@ -3,6 +3,7 @@
 
 use super::Application;
 use crate::cache::Cache;
+use crate::example::Configuration;
 use crate::stage::{Stage, did, free_port, write};
 use serde_json::json;
 use std::fs;
@@ -14,7 +15,8 @@ pub const REGISTRY: Application = Application {
     name: "registry",
     title: "Docker Registry 2.8 and skopeo 1.9 (Debian)",
     story: "push an image with a layer of 40 MB, list its tags, pull it, delete it",
-    configuration: include_str!("../../configurations/registry.kdl"),
+    configuration: Configuration::File(include_str!("../../configurations/registry.kdl")),
+    program: None,
     install,
     act,
 };

@@ -2,6 +2,7 @@
 
 use super::Application;
 use crate::cache::Cache;
+use crate::example::Configuration;
 use crate::processes::Process;
 use crate::stage::{Stage, did, free_port};
 use std::collections::BTreeMap;
@@ -11,7 +12,8 @@ pub const STICKY: Application = Application {
     name: "sticky",
     title: "a pair of Express 5.3 with sessions in memory",
     story: "twenty visitors log in; one server is killed and started again: no request fails, and nobody is moved who need not be",
-    configuration: include_str!("../../configurations/sticky.kdl"),
+    configuration: Configuration::File(include_str!("../../configurations/sticky.kdl")),
+    program: None,
     install,
     act,
 };

@@ -4,6 +4,7 @@
 use super::Application;
 use crate::browser::Browser;
 use crate::cache::Cache;
+use crate::example::Configuration;
 use crate::processes::Process;
 use crate::stage::{Front, Scheme, Stage, did, free_port, is_socket, write};
 use serde_json::Value;
@@ -14,7 +15,8 @@ pub const VITE: Application = Application {
     name: "vite",
     title: "Vite 7.3",
     story: "change a module, a style and the page while it is open, kill the server and start it again; over HTTP/2 and HTTP/1.1",
-    configuration: include_str!("../../configurations/vite.kdl"),
+    configuration: Configuration::File(include_str!("../../configurations/vite.kdl")),
+    program: None,
     install,
     act,
 };

@@ -4,6 +4,7 @@
 use super::Application;
 use crate::browser::{Browser, Held};
 use crate::cache::{Cache, Root};
+use crate::example::Configuration;
 use crate::processes::Process;
 use crate::stage::{Scheme, Stage, did, free_port, write};
 use base64::Engine;
@@ -17,7 +18,8 @@ pub const WORDPRESS: Application = Application {
     name: "wordpress",
     title: "WordPress 6.1 on PHP-FPM 8.2 and MariaDB 10.11 (Debian)",
     story: "install it, log in, set permalinks, upload a picture of 3 MB, write and publish a post, comment, search, read it by its API",
-    configuration: include_str!("../../configurations/wordpress.kdl"),
+    configuration: Configuration::File(include_str!("../../configurations/wordpress.kdl")),
+    program: None,
     install,
     act,
 };

@@ -109,6 +109,11 @@ impl Claims {
         Ok(false)
     }
 
+    /// Whether a claim of exactly that name is there, whatever it is.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.whole().member(name).is_some()
+    }
+
     /// A claim by its name, or by its names from the outermost on with dots between them (`realm_access.roles`).
     pub fn claim(&self, name: &str) -> Option<Value<'_>> {
         claim_of(self.whole(), name)
@@ -167,7 +172,7 @@ pub fn claim_of<'t>(object: Value<'t>, name: &str) -> Option<Value<'t>> {
 }
 
 /// RFC 7515 section 4.1.9: media types, whose `application/` may be left out.
-fn is_same_type(said: &str, expected: &str) -> bool {
+pub(crate) fn is_same_type(said: &str, expected: &str) -> bool {
     const PREFIX: &str = "application/";
     let short = |name: &str| -> String {
         let name = name.to_ascii_lowercase();

@@ -148,6 +148,15 @@ impl<'t> Jws<'t> {
         }
     }
 
+    pub(crate) fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// What kind of token it says it is (`typ`).
+    pub(crate) fn kind(&self) -> Option<&str> {
+        self.kind.as_deref()
+    }
+
     /// What a token says, for who has verified it.
     pub fn into_claims(self) -> Result<Claims, TokenFault> {
         Claims::read(self.payload, self.kind)

@@ -59,6 +59,16 @@ impl Algorithm {
     pub fn of_name(name: &str) -> Option<Algorithm> {
         Algorithm::NAMES.iter().find(|(known, _)| *known == name).map(|(_, algorithm)| *algorithm)
     }
+
+    /// The function that its signatures are made over.
+    pub fn digest(self) -> &'static digest::Algorithm {
+        match self {
+            Algorithm::Hs256 | Algorithm::Rs256 | Algorithm::Ps256 | Algorithm::Es256 => &digest::SHA256,
+            Algorithm::Hs384 | Algorithm::Rs384 | Algorithm::Ps384 | Algorithm::Es384 => &digest::SHA384,
+            // Ed25519 is defined with SHA-512 (RFC 8032 section 5.1).
+            Algorithm::Hs512 | Algorithm::Rs512 | Algorithm::Ps512 | Algorithm::Es512 | Algorithm::EdDsa => &digest::SHA512,
+        }
+    }
 }
 
 /// Why a key is left out.

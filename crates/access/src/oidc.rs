@@ -12,16 +12,18 @@ mod parts;
 mod revoked;
 mod seal;
 mod session;
+mod user_info;
 
 pub use answer::{TokenAnswer, TokenAnswerFault};
 pub use cookie::{CHUNKS_MAX, CookieNames, join_chunks, split_chunks};
 pub use flow::{FLOW_LIFE, FLOWS_MAX, Flow, Flows, LogInState, is_local, return_target};
-pub use id_token::{IdToken, IdTokenFault, LogOutToken, LogOutTokenFault};
+pub use id_token::{IdToken, IdTokenFault, IdTokenGrant, LogOutToken, LogOutTokenFault};
 pub use metadata::{Metadata, MetadataFault, discovery_url};
 pub use parts::{form, percent_encode};
 pub use revoked::{REVOKED_MAX, Revocation, Revoked, RevokedFault};
-pub use seal::{KEY_AHEAD, KEY_PERIOD, Purpose, SESSION_LIFE_MAX, SessionKeys, UnreadableSessionKeys};
+pub use seal::{KEY_AHEAD, KEY_PERIOD, Purpose, Realm, SESSION_LIFE_MAX, SessionKeys, UnreadableSessionKeys};
 pub use session::{Session, SessionMarks};
+pub use user_info::{UserInfoFault, user_info};
 
 /// Which log-in a cookie belongs to: provider, client and what is asked for.
 pub type ProviderId = [u8; 16];

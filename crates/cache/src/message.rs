@@ -49,6 +49,20 @@ impl Now {
 pub struct RequestHead<'a> {
     pub method: &'a [u8],
     pub fields: &'a [Field<'a>],
+    /// Whether its client has said or shown who it is, where no `Authorization` among the fields says so.
+    pub has_credentials: bool,
+}
+
+impl<'a> RequestHead<'a> {
+    pub fn new(method: &'a [u8], fields: &'a [Field<'a>]) -> RequestHead<'a> {
+        RequestHead { method, fields, has_credentials: false }
+    }
+
+    /// Whether an answer to it is for its client alone, as long as the answer does not say otherwise (RFC 9111 section
+    /// 3.5).
+    pub fn is_authorized(&self) -> bool {
+        self.has_credentials || has(self.fields, "authorization")
+    }
 }
 
 #[derive(Debug, Clone, Copy)]

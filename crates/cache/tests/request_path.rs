@@ -42,7 +42,7 @@ impl Proxy<'_> {
     fn serve(&self, method: &str, path: &str, request: &Lines, now: Now) -> Served {
         let key = Key::new(b"https", b"a.example", path.as_bytes()).expect("a key");
         let asked = fields(request);
-        let head = RequestHead { method: method.as_bytes(), fields: &asked };
+        let head = RequestHead::new(method.as_bytes(), &asked);
         let mut lookup = self.store.lookup(&key, head, now);
         loop {
             return match lookup {

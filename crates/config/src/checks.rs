@@ -296,6 +296,7 @@ fn cookies_of_other_domains(lowering: &mut Lowering<'_>) {
     for site in &lowering.configuration.sites {
         let domains: BTreeSet<&str> = site
             .all_steps()
+            .flat_map(Step::parts)
             .filter_map(|step| if let Step::Oidc(Some(oidc)) = step { oidc.domain.as_deref() } else { None })
             .collect();
         for (domain, address) in domains.iter().flat_map(|domain| site.addresses.iter().map(move |address| (*domain, address))) {

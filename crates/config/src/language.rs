@@ -260,7 +260,9 @@ impl Language {
                 format!("{belongs}; the block of `proxy` takes it as well, as in `proxy \"127.0.0.1:9000\" {{ {word} … }}`")
             }
             (_, Place::AuthAny) => {
-                format!("{belongs}; ways to be let in are `allow`, `client-auth`, `basic-auth`, `jwt` and `api-key`")
+                format!(
+                    "{belongs}; ways to be let in are `allow`, `client-auth`, `basic-auth`, `jwt`, `api-key`, `oidc` and `forward-auth`"
+                )
             }
             _ => belongs,
         }

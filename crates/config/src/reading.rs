@@ -7,6 +7,7 @@ use crate::placeholders::{self, Text};
 use crate::syntax::{Literal, Value};
 use crate::table::{Kind, Stage};
 use crate::units;
+use std::fmt::Display;
 use std::time::Duration;
 use tidegate_model::Template;
 
@@ -158,10 +159,16 @@ fn read_integer(lowering: &mut Lowering<'_>, value: &Value, min: u64, max: u64, 
         }
     };
     if number < i128::from(min) || number > i128::from(max) {
-        let message = format!("{owner} goes from {min} to {max}");
-        return lowering.refuse(Diagnostic::error("out-of-range", value.location.clone(), message));
+        let is_less = number < i128::from(min);
+        return lowering.refuse(out_of_range(value.location.clone(), owner, (min, max), is_less));
     }
     Some(Read::Number(number as u64, value.location.clone()))
+}
+
+/// An amount that is less, or more, than may be.
+fn out_of_range<T: Display>(at: Location, owner: &str, (min, max): (T, T), is_less: bool) -> Diagnostic {
+    let help = if is_less { format!("write `{min}` or more") } else { format!("write `{max}` or less") };
+    Diagnostic::error("out-of-range", at, format!("{owner} goes from {min} to {max}")).help(help)
 }
 
 fn read_duration(lowering: &mut Lowering<'_>, value: &Value, min: Duration, max: Duration, owner: &str) -> Option<Read> {
@@ -175,8 +182,8 @@ fn read_duration(lowering: &mut Lowering<'_>, value: &Value, min: Duration, max:
     let text = placeholders::resolve_amount(lowering, text)?;
     match units::parse_duration(&text.value) {
         Ok(duration) if duration < min || duration > max => {
-            let message = format!("{owner} goes from {} to {}", units::show_duration(min), units::show_duration(max));
-            lowering.refuse(Diagnostic::error("out-of-range", text.location, message))
+            let bounds = (units::show_duration(min), units::show_duration(max));
+            lowering.refuse(out_of_range(text.location, owner, bounds, duration < min))
         }
         Ok(duration) => Some(Read::Duration(duration)),
         Err(reason) => lowering.refuse(meant_to_be(&text, text.error("wrong-unit", reason), owner, FORM)),
@@ -199,13 +206,12 @@ fn read_bytes(
         }
         Literal::Float(_) | Literal::Switch(_) | Literal::Null => Err(Some(wrong_type(value, owner, form))),
     };
-    let out_of_range = || {
-        let message = format!("{owner} goes from {} to {}", units::show_size(min), units::show_size(max));
-        Diagnostic::error("out-of-range", value.location.clone(), message)
-    };
+    let out_of_range =
+        |is_less| out_of_range(value.location.clone(), owner, (units::show_size(min), units::show_size(max)), is_less);
     match parsed {
         Ok(bytes) if (min..=max).contains(&bytes) => Some(Read::Number(bytes, value.location.clone())),
-        Ok(_) | Err(None) => lowering.refuse(out_of_range()),
+        Ok(bytes) => lowering.refuse(out_of_range(bytes < min)),
+        Err(None) => lowering.refuse(out_of_range(true)),
         Err(Some(diagnostic)) => lowering.refuse(diagnostic),
     }
 }
@@ -234,9 +240,9 @@ fn read_percent(lowering: &mut Lowering<'_>, value: &Value, min: u64, max: u64, 
     let text = placeholders::resolve_amount(lowering, text)?;
     match units::parse_percent(&text.value) {
         Ok(percent) if (min..=max).contains(&percent) => Some(Read::Number(percent, text.location)),
-        Ok(_) => {
-            let message = format!("{owner} goes from {min}% to {max}%");
-            lowering.refuse(Diagnostic::error("out-of-range", text.location, message))
+        Ok(percent) => {
+            let bounds = (format!("{min}%"), format!("{max}%"));
+            lowering.refuse(out_of_range(text.location, owner, bounds, percent < min))
         }
         Err(reason) => lowering.refuse(meant_to_be(&text, text.error("wrong-unit", reason), owner, FORM)),
     }

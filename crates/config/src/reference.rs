@@ -32,6 +32,7 @@ const SECTIONS: [(Place, &str, &str); Place::ALL.len()] = [
     (Place::BasicAuth, "In a `basic-auth`", ""),
     (Place::Jwt, "In a `jwt`", ""),
     (Place::Oidc, "In an `oidc`", ""),
+    (Place::OidcProvider, "In a `provider` of an `oidc`", ""),
     (
         Place::ForwardAuth,
         "In a `forward-auth`",

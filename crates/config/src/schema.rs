@@ -50,6 +50,7 @@ fn definition_name(directive: &Directive, place: Place) -> String {
         Place::BasicAuth => "basic-auth",
         Place::Jwt => "jwt",
         Place::Oidc => "oidc",
+        Place::OidcProvider => "oidc-provider",
         Place::ForwardAuth => "forward-auth",
         Place::ApiKey => "api-key",
         Place::Match | Place::Conditions => "condition",

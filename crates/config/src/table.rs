@@ -35,6 +35,8 @@ pub enum Place {
     Jwt,
     /// The block of `oidc`.
     Oidc,
+    /// The block of a `provider` of an `oidc`.
+    OidcProvider,
     /// The block of `forward-auth`.
     ForwardAuth,
     /// The block of `api-key`.
@@ -50,7 +52,7 @@ pub enum Place {
 }
 
 impl Place {
-    pub const ALL: [Place; 23] = [
+    pub const ALL: [Place; 24] = [
         Place::Top,
         Place::Site,
         Place::Route,
@@ -68,6 +70,7 @@ impl Place {
         Place::BasicAuth,
         Place::Jwt,
         Place::Oidc,
+        Place::OidcProvider,
         Place::ForwardAuth,
         Place::ApiKey,
         Place::AuthAny,
@@ -96,6 +99,7 @@ impl Place {
             Place::BasicAuth => "in a `basic-auth`",
             Place::Jwt => "in a `jwt`",
             Place::Oidc => "in an `oidc`",
+            Place::OidcProvider => "in a `provider` of an `oidc`",
             Place::ForwardAuth => "in a `forward-auth`",
             Place::ApiKey => "in an `api-key`",
             Place::AuthAny => "in an `auth any`",

@@ -67,6 +67,8 @@ pub struct PlainRule {
     pub server_names: Vec<String>,
     /// As they stand behind `match`.
     pub conditions: Vec<String>,
+    /// Patterns of whole segments for what takes whatever begins so there, and the prefix.
+    pub byte_prefixes: Vec<(String, String)>,
 }
 
 /// The rule, when it is one of names, paths and conditions that a `match` has.
@@ -89,8 +91,24 @@ pub fn plain(text: &str) -> Option<PlainRule> {
             "Host" if !matcher.is_negated => rule.hosts.extend(values),
             "HostSNI" if !matcher.is_negated => rule.server_names.extend(values),
             "Path" if !matcher.is_negated => rule.paths.extend(values),
-            "PathPrefix" if !matcher.is_negated => rule.paths.extend(values.map(|path| below(&path))),
+            "PathPrefix" if !matcher.is_negated => {
+                for prefix in values {
+                    if !prefix.ends_with('/') {
+                        rule.byte_prefixes.push((below(&prefix), prefix.clone()));
+                    }
+                    rule.paths.push(below(&prefix));
+                }
+            }
             "PathRegexp" if !matcher.is_negated => rule.paths.extend(values.map(|path| format!("~{path}"))),
+            // Whoever is kept out of what begins so is also kept out within a segment.
+            "PathPrefix" => {
+                let prefixes = values.map(|path| format!("not path={}", quoted(&format!("~^{}", regex_syntax::escape(&path)))));
+                rule.conditions.extend(prefixes);
+            }
+            // Of several values of one that is turned round, none may hold.
+            "Host" | "Path" => rule.conditions.extend(
+                values.map(|value| format!("not {}={}", if matcher.name == "Host" { "host" } else { "path" }, quoted(&value))),
+            ),
             _ => rule.conditions.push(matcher.condition()?),
         }
     }

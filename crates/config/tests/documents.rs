@@ -13,7 +13,9 @@ const OF_OTHERS: &str = "steps-elsewhere.md";
 
 fn pages() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    let paths = std::fs::read_dir(&folder).expect("the docs folder").map(|entry| entry.expect("an entry").path());
+    let entries =
+        |folder: &Path| std::fs::read_dir(folder).expect("a folder of pages").map(|entry| entry.expect("an entry").path());
+    let paths = entries(&folder).chain(entries(&folder.join("providers")));
     let mut paths: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect();
     paths.sort();
     paths.push(folder.join("../README.md"));
@@ -47,7 +49,7 @@ fn names_a_file(fault: &str) -> bool {
 }
 
 /// Blocks in which an example may stand.
-const AROUND: [&str; 31] = [
+const AROUND: [&str; 32] = [
     "LINES",
     "LINES\nsite \"localhost\" { respond 204 }\n",
     "site \"localhost\" {\nLINES\n}\n",
@@ -69,6 +71,7 @@ const AROUND: [&str; 31] = [
     "site \"localhost\" {\nsplit {\nLINES\n}\n}\n",
     "site \"localhost\" {\njwt jwks=\"keys.json\" issuer=\"me\" {\nLINES\n}\nrespond 204\n}\n",
     "site \"localhost\" {\noidc issuer=\"https://idp.example.com\" client=\"me\" {\nLINES\n}\nrespond 204\n}\n",
+    "site \"localhost\" {\noidc {\nprovider \"Ours\" issuer=\"https://idp.example.com\" client=\"me\"\nLINES\n}\nrespond 204\n}\n",
     "site \"localhost\" {\nforward-auth \"http://10.0.0.8:9091\" {\nLINES\n}\nrespond 204\n}\n",
     "site \"localhost\" {\nbasic-auth {\nLINES\n}\nrespond 204\n}\n",
     "site \"localhost\" {\napi-key {\nLINES\n}\nrespond 204\n}\n",

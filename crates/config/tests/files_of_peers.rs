@@ -1,7 +1,7 @@
 //! Whole files of other proxies, as people have them: fragments of `sites-enabled`, TLS terminators, TCP, labels,
 //! bootstraps. `newcomers/peers/answers.txt` has what each is answered with: lines that begin with a word of ours are
 //! all the lines that are told to write, the others have to be said. `SHOW=1` prints every answer, to be judged by a
-//! reader.
+//! reader, and `SHOW=FOLDER` those to the files of a folder.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -101,6 +101,20 @@ fn each_file_is_answered_with_a_line_that_is_right_or_with_none() {
         assert!(there.len() >= FILES_OF_EACH, "{peer} has only {} files", there.len());
     }
     assert!(all.is_empty(), "{all}");
+}
+
+#[test]
+fn files_that_somebody_wants_to_see_the_answers_to() {
+    let Some(folder) = std::env::var_os("SHOW").map(PathBuf::from).filter(|folder| folder.is_dir()) else { return };
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder).expect("a folder").map(|file| file.expect("a file").path()).collect();
+    files.sort();
+    for file in files.iter().filter(|file| file.is_file()) {
+        let loaded = load(&file.to_string_lossy(), &std::fs::read_to_string(file).expect("it can be read"));
+        println!("=== {}\n{}", file.display(), render(&loaded.diagnostics, &loaded.files, false));
+        for help in loaded.diagnostics.iter().filter_map(|diagnostic| diagnostic.help.as_deref()) {
+            assert!(!load("told.kdl", &told(help).join("\n")).has_errors(), "{help}");
+        }
+    }
 }
 
 /// A file on one line has all its secrets there, and an answer repeats none of a file.

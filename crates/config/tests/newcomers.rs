@@ -130,10 +130,19 @@ fn whole_files_of_others_are_known_by_their_proxy() {
             "site \"shop.example.com\" \"www.shop.example.com\" { proxy \"app\" }",
         ],
     );
-    check("nginx-site", &[nginx[0], nginx[1], "site \"http://wiki.example.com\" { proxy \"127.0.0.1:3000\" }"]);
+    // Scripts whose folder is not said run nowhere here, and go to nobody else either.
+    let wiki = "site \"http://wiki.example.com\" { route \"~\\\\.php$\" { respond 403 }; proxy \"127.0.0.1:3000\" }";
+    check("nginx-site", &[nginx[0], nginx[1], wiki]);
     check("nginx-short", &[nginx[0], nginx[1], "site \"http://:8080\" { proxy \"10.0.0.7:9000\" }"]);
     let haproxy = ["a configuration of HAProxy", "docs/from-haproxy.md"];
-    check("haproxy.cfg", &[haproxy[0], haproxy[1], "site \"api.example.com\" { proxy \"10.0.0.4:8080\" \"10.0.0.5:8080\" }"]);
+    check(
+        "haproxy.cfg",
+        &[
+            haproxy[0],
+            haproxy[1],
+            "site \"api.example.com\" { proxy \"10.0.0.4:8080\" \"10.0.0.5:8080\" { health \"/healthz\" } }",
+        ],
+    );
     check("haproxy-tcp.cfg", &[haproxy[0], haproxy[1], "tcp \":5432\" { proxy \"10.0.0.7:5432\" }"]);
     let caddy = ["a Caddyfile", "docs/from-caddy.md"];
     check("Caddyfile", &[caddy[0], caddy[1], "site \"shop.example.com\" \"www.shop.example.com\" { route \"/api/*\" { proxy"]);

@@ -7,11 +7,11 @@ mod listening;
 use crate::descriptors;
 use crate::discovery::{FIRST_ANSWERS_LIMIT, FirstWord, first_words};
 use crate::driver::{Chosen, DRIVER_HELP};
-use crate::geo_files::{faults_of_databases, unknown_fields};
+use crate::geo_files::{GeoFiles, read_databases, unknown_fields};
 use crate::issuing::names_obtained;
 use crate::map_files::faults_of_maps;
 use crate::memory::check_address_space;
-use crate::named_files::{api_key_file_of, api_keys, auths, file_of, key_file_of, key_sources};
+use crate::named_files::{api_key_file_of, api_keys, auths, file_of, key_file_of, key_sources, provider_authorities};
 use crate::shared_certificates::{CertificateSharing, share_certificates};
 use crate::source::Source;
 use crate::workers::worker_count;
@@ -283,9 +283,12 @@ fn check_api_keys(configuration: &Configuration, findings: &mut Vec<Finding>) {
 
 fn check_keys(configuration: &Configuration, findings: &mut Vec<Finding>) {
     let mut seen = BTreeSet::new();
-    for (site, keys) in key_sources(configuration.sites.iter()) {
-        if let KeySource::Url { ca: Some(path), .. } = keys
-            && seen.insert(path.clone())
+    let of_keys = key_sources(configuration.sites.iter()).filter_map(|(site, keys)| match keys {
+        KeySource::Url { ca, .. } => Some((site, ca.as_ref()?)),
+        KeySource::File(_) => None,
+    });
+    for (site, path) in of_keys.chain(provider_authorities(configuration.sites.iter())) {
+        if seen.insert(path.clone())
             && let Err(fault) = roots_of_file(path)
         {
             findings.push(Finding {
@@ -296,6 +299,8 @@ fn check_keys(configuration: &Configuration, findings: &mut Vec<Finding>) {
                 help: Some("name a file of certificates in PEM".into()),
             });
         }
+    }
+    for (site, keys) in key_sources(configuration.sites.iter()) {
         let Some(path) = key_file_of(keys).filter(|path| seen.insert(path.to_path_buf())) else { continue };
         if let Err(fault) = read_keys(path) {
             findings.push(Finding {
@@ -324,7 +329,10 @@ fn check_maps(configuration: &Configuration, findings: &mut Vec<Finding>) {
 
 /// Files of `geoip`, and what is asked of them.
 fn check_databases(configuration: &Configuration, findings: &mut Vec<Finding>) {
-    for fault in faults_of_databases(configuration) {
+    let (read, faults) = read_databases(configuration, &GeoFiles::default());
+    // What a file knows that cannot be read is not known.
+    let unknown = if faults.is_empty() { unknown_fields(configuration, &read) } else { Vec::new() };
+    for fault in faults {
         findings.push(Finding {
             severity: Severity::Error,
             code: "geoip",
@@ -333,7 +341,7 @@ fn check_databases(configuration: &Configuration, findings: &mut Vec<Finding>) {
             help: Some(fault.help().into()),
         });
     }
-    for field in unknown_fields(configuration) {
+    for field in unknown {
         let name = field.name();
         findings.push(Finding {
             severity: Severity::Warning,

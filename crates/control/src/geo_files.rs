@@ -64,6 +64,15 @@ pub(crate) fn gather_databases(
     configuration: &Configuration,
     before: &GeoFiles,
 ) -> Result<BTreeMap<PathBuf, ReadDatabase>, Vec<GeoFault>> {
+    let (read, faults) = read_databases(configuration, before);
+    if faults.is_empty() { Ok(read) } else { Err(faults) }
+}
+
+/// The databases that can be used, and why others cannot.
+pub(crate) fn read_databases(
+    configuration: &Configuration,
+    before: &GeoFiles,
+) -> (BTreeMap<PathBuf, ReadDatabase>, Vec<GeoFault>) {
     let (mut read, mut faults) = (BTreeMap::new(), Vec::new());
     for path in &configuration.geoip.files {
         match before.read.get(path) {
@@ -74,7 +83,7 @@ pub(crate) fn gather_databases(
             },
         }
     }
-    if faults.is_empty() { Ok(read) } else { Err(faults) }
+    (read, faults)
 }
 
 pub(crate) fn read_database(path: &Path) -> Result<ReadDatabase, GeoFault> {
@@ -109,19 +118,8 @@ pub(crate) fn in_order(configuration: &Configuration, read: &BTreeMap<PathBuf, R
     files.filter_map(|path| read.get(path)).map(|known| known.database.clone()).collect()
 }
 
-/// What is wrong with the files, for `tidegate check`: they are read to their ends.
-pub(crate) fn faults_of_databases(configuration: &Configuration) -> Vec<GeoFault> {
-    let fault_of = |path: &PathBuf| {
-        let read = read_database(path)?;
-        let fault = |why| GeoFault { file: path.clone(), why: GeoFileFault::Database(why) };
-        read.database.verify().map_err(fault)
-    };
-    configuration.geoip.files.iter().filter_map(|path| fault_of(path).err()).collect()
-}
-
 /// What conditions ask for that no file seems to know.
-pub(crate) fn unknown_fields(configuration: &Configuration) -> Vec<GeoField> {
-    let Ok(read) = gather_databases(configuration, &GeoFiles::default()) else { return Vec::new() };
+pub(crate) fn unknown_fields(configuration: &Configuration, read: &BTreeMap<PathBuf, ReadDatabase>) -> Vec<GeoField> {
     let known: Vec<GeoField> = read.values().flat_map(|known| known.database.fields()).copied().collect();
     GeoField::IN_CONDITIONS.into_iter().filter(|field| !known.contains(field) && is_asked(configuration, *field)).collect()
 }

@@ -113,10 +113,10 @@ async fn run(process: Arc<ProcessState>, wake: Arc<Notify>, mut stopped: watch::
 /// Clients by the file of authorities that they trust; without one, the system's. Their files are read again when they
 /// change.
 #[derive(Clone, Default)]
-struct Clients(Rc<RefCell<HashMap<Option<PathBuf>, HttpsClient>>>);
+pub(crate) struct Clients(Rc<RefCell<HashMap<Option<PathBuf>, HttpsClient>>>);
 
 impl Clients {
-    fn of(&self, ca: Option<&PathBuf>) -> Result<HttpsClient, String> {
+    pub fn of(&self, ca: Option<&PathBuf>) -> Result<HttpsClient, String> {
         if let Some(known) = self.0.borrow().get(&ca.cloned()) {
             return Ok(known.clone());
         }

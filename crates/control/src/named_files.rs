@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate_model::{
-    ApiKeyAuth, ApiKeySource, AuthUsers, BasicAuth, ClientAuth, Configuration, Jwt, KeySource, Site, Step, TlsSource,
+    ApiKeyAuth, ApiKeySource, AuthUsers, BasicAuth, ClientAuth, Configuration, Jwt, KeySource, Oidc, Site, Step, TlsSource,
 };
 
 /// Every file that users, keys of programs, or keys of tokens are read from.
@@ -50,6 +50,19 @@ pub(crate) fn key_sources<'a>(
             .flat_map(Step::parts)
             .filter_map(|step| if let Step::Jwt(jwt) = step { jwt.as_deref() } else { None });
         jwts.flat_map(|jwt: &Jwt| &jwt.issuers).map(move |issuer| (site, &issuer.keys))
+    })
+}
+
+/// Files of authorities that providers of log-ins are verified against, with the site.
+pub(crate) fn provider_authorities<'a>(
+    sites: impl Iterator<Item = &'a Arc<Site>>,
+) -> impl Iterator<Item = (&'a Arc<Site>, &'a PathBuf)> {
+    sites.flat_map(|site| {
+        let log_ins = site
+            .all_steps()
+            .flat_map(Step::parts)
+            .filter_map(|step| if let Step::Oidc(oidc) = step { oidc.as_deref() } else { None });
+        log_ins.flat_map(Oidc::providers).filter_map(move |provider| Some((site, provider.ca.as_ref()?)))
     })
 }
 

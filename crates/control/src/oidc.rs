@@ -7,8 +7,8 @@ mod asking;
 mod keeping;
 
 use asking::ProviderClient;
-use keeping::Keeping;
-use std::cell::RefCell;
+use keeping::{Keeping, RevokeOutcome};
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,15 +17,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tidegate_access::oidc::{LogOutToken, ProviderId, Revocation, Session};
 use tidegate_model::Storage;
-use tidegate_outbound::{HttpsClient, Trust};
 use tidegate_proxy::auth::oidc::{Errand, LogInOutcome, LogOutOutcome, OidcShared, Owed, ProviderState, RefreshOutcome};
 use tidegate_proxy::process_state::ProcessState;
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::sleep;
 
 /// Questions to one provider on their way, so that a thousand log-ins at one that hangs take no thousand connections.
 const QUESTIONS_MAX: usize = 32;
+/// Questions that wait for one of these places. Those who ask wait no longer than that takes at a provider that hangs,
+/// and more of them would only gather.
+const WAITING_MAX: usize = 200;
 /// How often the storage is looked at for sessions that are over: every host refuses them within 5 s.
 const LOOK_PERIOD: Duration = Duration::from_secs(2);
 /// Threads that may be looking up a name that hangs, or be at a file of the storage.
@@ -75,22 +77,49 @@ impl LogInThread {
     }
 }
 
+/// For what a provider is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Question {
+    Tokens,
+    LogOut,
+}
+
+/// Places at a provider, and how many wait for one.
+struct Places {
+    free: Semaphore,
+    waiting: Cell<usize>,
+}
+
+impl Places {
+    /// `None`: too many wait already.
+    async fn take(&self) -> Option<SemaphorePermit<'_>> {
+        if let Ok(place) = self.free.try_acquire() {
+            return Some(place);
+        }
+        if self.waiting.get() >= WAITING_MAX {
+            return None;
+        }
+        self.waiting.set(self.waiting.get() + 1);
+        // Never closed.
+        let place = self.free.acquire().await.ok();
+        self.waiting.set(self.waiting.get() - 1);
+        place
+    }
+}
+
 /// What all tasks of the thread have.
 struct Surroundings {
     process: Arc<ProcessState>,
     asking: ProviderClient,
     keeping: Keeping,
-    /// Of each provider its own: one that hangs keeps nobody from the others.
-    places: RefCell<HashMap<ProviderId, Rc<Semaphore>>>,
+    /// Of each provider its own: one that hangs keeps nobody from the others. Those of log-outs, whose tokens anybody
+    /// can make up, are apart.
+    places: RefCell<HashMap<(ProviderId, Question), Rc<Places>>>,
 }
 
 async fn run(process: Arc<ProcessState>, state_dir: PathBuf, wake: Arc<Notify>, mut changes: watch::Receiver<Storage>) {
-    let client = match HttpsClient::new(Trust::System) {
-        Ok(client) => client,
-        Err(fault) => return tracing::error!(%fault, "nobody can log in"),
-    };
     let around = Rc::new(Surroundings {
-        asking: ProviderClient::new(client, process.clone()),
+        asking: ProviderClient::new(process.clone()),
         keeping: Keeping::new(process.clone(), state_dir),
         places: RefCell::default(),
         process,
@@ -143,24 +172,29 @@ fn next_discovery(shared: &OidcShared) -> Duration {
 
 impl Surroundings {
     /// Places at a provider. There are as many as a configuration names, and those of others go.
-    fn places_at(&self, provider: &ProviderState) -> Rc<Semaphore> {
+    fn places_at(&self, provider: &ProviderState, asked: Question) -> Rc<Places> {
         let mut places = self.places.borrow_mut();
-        places.retain(|id, places| *id == provider.id || Rc::strong_count(places) > 1);
-        places.entry(provider.id).or_insert_with(|| Rc::new(Semaphore::new(QUESTIONS_MAX))).clone()
+        places.retain(|(id, _), places| *id == provider.id || Rc::strong_count(places) > 1);
+        let new = || Rc::new(Places { free: Semaphore::new(QUESTIONS_MAX), waiting: Cell::new(0) });
+        places.entry((provider.id, asked)).or_insert_with(new).clone()
     }
 
     async fn run_errand(&self, errand: Errand) {
-        let asked = match &errand {
-            Errand::LogIn { provider, .. } | Errand::Refresh { provider, .. } => Some(self.places_at(provider)),
-            Errand::LogOut { providers, .. } => providers.first().map(|provider| self.places_at(provider)),
+        let places = match &errand {
+            Errand::LogIn { provider, .. } | Errand::Refresh { provider, .. } => Some(self.places_at(provider, Question::Tokens)),
+            Errand::LogOut { providers, .. } => providers.first().map(|provider| self.places_at(provider, Question::LogOut)),
             Errand::Revoke(_) => None,
         };
-        // Never closed.
-        let _place = match &asked {
-            Some(places) => places.acquire().await.ok(),
+        let _place = match &places {
+            Some(places) => match places.take().await {
+                Some(place) => Some(place),
+                None => return self.turn_away(errand),
+            },
             None => None,
         };
         match errand {
+            // Whose browser has left, or has waited for too long, gets no session by it any more.
+            Errand::LogIn { reply, .. } if !reply.is_awaited() => {}
             Errand::LogIn { provider, code, verifier, nonce, redirect, reply } => {
                 let outcome = self.asking.log_in(&provider, (&code, &verifier), &nonce, &redirect).await;
                 self.process.registry.log_ins().note_log_in(matches!(outcome, LogInOutcome::Session(_)));
@@ -168,9 +202,21 @@ impl Surroundings {
             }
             Errand::Refresh { provider, session } => self.refresh(&provider, &session).await,
             Errand::Revoke(revocations) => {
-                let _ = self.keeping.revoke(&revocations).await;
+                let _ = self.keeping.revoke(&revocations, &[]).await;
             }
             Errand::LogOut { providers, token, reply } => self.log_out(&providers, &token, reply).await,
+        }
+    }
+
+    /// Too many wait for the provider.
+    fn turn_away(&self, errand: Errand) {
+        match errand {
+            Errand::LogIn { reply, .. } => reply.give(LogInOutcome::Busy),
+            Errand::Refresh { session, .. } => {
+                self.process.oidc.refreshed(session.generation(), &RefreshOutcome::Away, Instant::now());
+            }
+            Errand::LogOut { reply, .. } => reply.give(LogOutOutcome::Away),
+            Errand::Revoke(_) => {}
         }
     }
 
@@ -199,21 +245,31 @@ impl Surroundings {
 
     /// Believes a provider that a session has ended, and has every host refuse it.
     async fn log_out(&self, providers: &[Arc<ProviderState>], token: &[u8], reply: Owed<LogOutOutcome>) {
-        let mut revocations = Vec::new();
+        let (mut revocations, mut messages) = (Vec::new(), Vec::new());
         let mut is_away = false;
         for provider in providers {
             match self.asking.log_out_token(provider, token).await {
-                Ok(over) => revocations.extend(revocations_of(provider, &over)),
+                Ok(over) => {
+                    revocations.extend(revocations_of(provider, &over));
+                    let mark = Revocation::mark_of_message(&provider.id, &over.name);
+                    messages.push(Revocation { mark, began_until: 0, ends: over.ends });
+                }
                 Err(outcome) => is_away |= outcome == LogOutOutcome::Away,
             }
         }
-        let outcome = match (revocations.is_empty(), is_away) {
+        reply.give(match (revocations.is_empty(), is_away) {
             (true, true) => LogOutOutcome::Away,
             (true, false) => LogOutOutcome::NotBelieved,
-            (false, _) if self.keeping.revoke(&revocations).await => LogOutOutcome::Done,
-            (false, _) => LogOutOutcome::Away,
-        };
-        reply.give(outcome);
+            (false, _) => match self.keeping.revoke(&revocations, &messages).await {
+                RevokeOutcome::Kept => LogOutOutcome::Done,
+                RevokeOutcome::HereAlone => LogOutOutcome::Away,
+                RevokeOutcome::Repeated => {
+                    let issuer = providers.first().map(|provider| &*provider.settings.issuer);
+                    tracing::warn!(issuer, "a logout token has come before (`jti`), and ends nobody's session again");
+                    LogOutOutcome::NotBelieved
+                }
+            },
+        });
     }
 }
 

@@ -34,10 +34,16 @@ pub struct Record {
     /// As the client sent them; steps may change the head's own.
     pub path: Span,
     pub query: Option<Span>,
+    /// As others are told it: servers that are asked about the request, upstreams, the cache. Without keys that are not
+    /// for them.
+    pub told_query: Option<Span>,
     /// As the route was found by it, before its steps.
     pub matched_path: Span,
-    /// Who has logged in. Written by [`identify`](Self::identify) alone, so that nobody forgets who was there before.
+    /// Who has logged in. Written by [`identify`](Self::identify) alone, so that nobody forgets who was there before,
+    /// and taken back by [`take_back`](Self::take_back).
     identity: Option<Arc<Identity>>,
+    /// The client has sent an `Authorization` that is not for the upstream, and that nobody may have looked at.
+    pub had_authorization: bool,
     /// What the token says that was verified.
     pub claims: Option<Rc<Claims>>,
     /// Of a request that a `forward-auth` has asked about. Boxed: most have none.
@@ -131,8 +137,10 @@ impl Record {
             request_bytes: 0,
             path,
             query,
+            told_query: query,
             matched_path: path,
             identity: None,
+            had_authorization: false,
             claims: None,
             asked: None,
         }
@@ -145,6 +153,12 @@ impl Record {
             None => identity,
             before @ Some(_) => Arc::new(Identity { besides: before, ..Identity::clone(&identity) }),
         });
+    }
+
+    /// Takes back who was found out, by a step that does not let the client in after all, and says who that was. Who it
+    /// was `before` is who it is.
+    pub fn take_back(&mut self, before: Option<Arc<Identity>>) -> Option<Arc<Identity>> {
+        std::mem::replace(&mut self.identity, before)
     }
 
     pub fn identity(&self) -> Option<&Arc<Identity>> {

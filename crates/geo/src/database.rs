@@ -40,7 +40,16 @@ pub(crate) struct Found<'d> {
 }
 
 impl Database {
+    /// Reads everything in it, which takes a while for a large one: what is found broken only when a client comes from
+    /// there would be found too late.
     pub fn read(bytes: Vec<u8>) -> Result<Database, DatabaseFault> {
+        let database = Database::open(bytes)?;
+        database.reader.verify().map_err(|error| DatabaseFault::NotReadable(error.to_string()))?;
+        Ok(database)
+    }
+
+    /// As [`read`](Self::read), of a file that may be broken further behind.
+    pub(crate) fn open(bytes: Vec<u8>) -> Result<Database, DatabaseFault> {
         if bytes.len() as u64 > FILE_BYTES_MAX {
             return Err(DatabaseFault::TooLarge);
         }
@@ -82,11 +91,6 @@ impl Database {
     /// Records that were asked for and could not be read.
     pub fn unreadable(&self) -> u64 {
         self.unreadable.load(Ordering::Relaxed)
-    }
-
-    /// Reads everything in it, which takes seconds for a large one.
-    pub fn verify(&self) -> Result<(), DatabaseFault> {
-        self.reader.verify().map_err(|error| DatabaseFault::NotReadable(error.to_string()))
     }
 
     pub(crate) fn find(&self, address: IpAddr) -> Option<Found<'_>> {

@@ -101,7 +101,21 @@ fn what_is_no_database_of_places_is_refused() {
     assert_eq!(fault(&other), Some(DatabaseFault::NothingKnown("Anonymous-IP".into())));
     let said = fault(&other).expect("a fault").to_string();
     assert_eq!(said, "it is of the kind `Anonymous-IP` and has neither countries nor autonomous systems");
-    assert!(Database::read(good).expect("it is whole").verify().is_ok());
+    assert!(Database::read(good).is_ok());
+}
+
+#[test]
+fn a_file_that_is_broken_far_behind_is_refused() {
+    let good = of_lines(LINES).expect("lines");
+    let with_a_changed_byte = (0..good.len()).map(|at| {
+        let mut bytes = good.clone();
+        bytes[at] ^= 0xff;
+        bytes
+    });
+    // Broken where nobody has looked yet.
+    let found =
+        with_a_changed_byte.filter(|bytes| Database::open(bytes.clone()).is_ok() && Database::read(bytes.clone()).is_err());
+    assert!(found.count() > 0);
 }
 
 /// A file with some bytes changed: taken or refused, and asked for addresses, it never panics and always ends.
@@ -114,8 +128,8 @@ fn no_change_of_a_file_makes_it_panic() {
             let at = usize::from(*at) % bytes.len();
             bytes[at] = *byte;
         }
-        let Ok(database) = Database::read(bytes) else { return };
-        let _ = database.verify();
+        let _ = Database::read(bytes.clone());
+        let Ok(database) = Database::open(bytes) else { return };
         let known = Geo::default();
         known.replace(vec![Arc::new(database)]);
         for address in ["81.2.69.1", "81.2.69.200", "2001:db8::1", "0.0.0.0", "255.255.255.255", "::", "ffff::"] {

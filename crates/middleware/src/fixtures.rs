@@ -3,7 +3,7 @@
 use crate::context::{Context, RequestId};
 use std::time::Duration;
 use tidegate_access::{Identity, LogIn};
-use tidegate_model::{Placeholder, Scheme, Template, TemplatePart};
+use tidegate_model::{Oidc, OidcProvider, Placeholder, Scheme, Template, TemplatePart};
 use tidegate_tables::Maps;
 use tidegate_wire::head::{Fields, Method, RequestHead, Span};
 
@@ -38,7 +38,11 @@ pub(crate) fn request(target: &str, authority: &str, lines: &[&str]) -> RequestH
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
     head.set_path(path.as_bytes());
     head.set_query(query.map(str::as_bytes));
-    head.authority = head.fields.append(&[authority.as_bytes()]);
+    let span = head.fields.append(&[authority.as_bytes()]);
+    match tidegate_wire::authority::parse_authority(authority.as_bytes()) {
+        Ok(parsed) => head.set_authority(span, &parsed),
+        Err(_) => head.authority = span,
+    }
     push_lines(&mut head.fields, lines);
     head
 }
@@ -85,5 +89,35 @@ pub(crate) fn context() -> Context<'static> {
         upgrade: None,
         geo: tidegate_geo::Whereabouts::none(),
         maps: Maps::none(),
+    }
+}
+
+/// A log-in at that provider, with nothing asked for.
+pub(crate) fn oidc(issuer: &str) -> Oidc {
+    let provider = OidcProvider {
+        name: String::new(),
+        issuer: issuer.into(),
+        client: "me".into(),
+        ca: None,
+        secret: None,
+        scopes: vec!["openid".into()],
+        parameters: Vec::new(),
+    };
+    Oidc {
+        provider,
+        others: Vec::new(),
+        session: Duration::from_hours(8),
+        domain: None,
+        callback: Oidc::CALLBACK.into(),
+        logout: Oidc::LOGOUT.into(),
+        after_logout: "/".into(),
+        user: "email".into(),
+        requirements: Vec::new(),
+        headers: Vec::new(),
+        access_token: None,
+        id_token: None,
+        asks_user_info: false,
+        is_optional: false,
+        leeway: Duration::ZERO,
     }
 }

@@ -3,7 +3,7 @@
 //! spellings that servers behind us may read as the same name. So none is forged where the step does not run.
 
 use crate::forward_auth::may_be_copied;
-use tidegate_model::{HeaderOperation, NamePattern, Placeholder, Step, Template, TemplatePart};
+use tidegate_model::{HeaderOperation, Placeholder, Step, Template, TemplatePart};
 use tidegate_wire::Fields;
 use tidegate_wire::head::HeaderId;
 use tidegate_wire::name_table::is_alike;
@@ -19,8 +19,8 @@ pub struct IdentityFields {
 impl IdentityFields {
     /// Of all steps of a site and of its routes.
     pub fn of<'s>(steps: impl Iterator<Item = &'s Step> + Clone) -> IdentityFields {
-        let names = steps.clone().flat_map(Step::parts).flat_map(names_of).filter(|name| !is_of_client(name));
-        IdentityFields { names: listed(names), prefixes: listed(steps.flat_map(prefixes_of)) }
+        let names = steps.clone().flat_map(names_of).filter(|name| !is_of_client(name));
+        IdentityFields { names: listed(names), prefixes: listed(steps.flat_map(|step| step.facts().told_beginnings)) }
     }
 
     /// Removes what a client says of itself in the name of the site. On arrival, before anything looks at the fields.
@@ -57,59 +57,15 @@ fn listed<'s>(names: impl Iterator<Item = &'s str>) -> Box<[Box<[u8]>]> {
     names.into()
 }
 
-/// With which names begin that a step may say of who a client is.
-fn prefixes_of(step: &Step) -> impl Iterator<Item = &str> {
-    copied_of(step).iter().filter(|pattern| pattern.is_prefix).map(|pattern| pattern.text.as_str())
-}
-
-fn copied_of(step: &Step) -> &[NamePattern] {
-    match step {
-        Step::ForwardAuth(Some(auth)) => &auth.copied,
-        _ => &[],
-    }
-}
-
 /// What a step may say of who a client is.
 fn names_of(step: &Step) -> Vec<&str> {
-    match step {
-        Step::Jwt(Some(jwt)) => jwt.headers.iter().map(|header| header.name.as_str()).collect(),
-        Step::Oidc(Some(oidc)) => {
-            let of_claims = oidc.headers.iter().map(|header| header.name.as_str());
-            of_claims.chain(oidc.access_token.as_deref()).chain(oidc.id_token.as_deref()).collect()
-        }
-        Step::ApiKey(Some(auth)) => auth.header.iter().map(String::as_str).collect(),
-        Step::RequestHeader(header) => {
-            let sets = |operation| match operation {
-                HeaderOperation::Set | HeaderOperation::Add | HeaderOperation::Default => true,
-                HeaderOperation::Remove => false,
-            };
-            let said = header.changes.iter().filter(|change| sets(change.operation) && says_who(&change.value));
-            said.map(|change| change.name.as_str()).collect()
-        }
-        Step::ForwardAuth(Some(_)) => {
-            let whole = copied_of(step).iter().filter(|pattern| !pattern.is_prefix);
-            whole.map(|pattern| pattern.text.as_str()).collect()
-        }
-        Step::Jwt(None)
-        | Step::Oidc(None)
-        | Step::ForwardAuth(None)
-        | Step::ApiKey(None)
-        // Its ways stand in its place.
-        | Step::AuthAny(_)
-        | Step::ResponseHeader(_)
-        | Step::Rewrite { .. }
-        | Step::StripPrefix(_)
-        | Step::AddPrefix(_)
-        | Step::BodyLimit { .. }
-        | Step::Allow(_)
-        | Step::Deny(_)
-        | Step::Cors(_)
-        | Step::BasicAuth(_)
-        | Step::Csrf(_)
-        | Step::ClientAuth(_)
-        | Step::RateLimit(_)
-        | Step::ConcurrencyLimit(_) => Vec::new(),
-    }
+    let facts = step.facts();
+    let sets = |operation| match operation {
+        HeaderOperation::Set | HeaderOperation::Add | HeaderOperation::Default => true,
+        HeaderOperation::Remove => false,
+    };
+    let said = facts.changes.iter().filter(|change| sets(change.operation) && says_who(&change.value));
+    facts.told.into_iter().chain(said.map(|change| change.name.as_str())).collect()
 }
 
 /// The key of a map may be who a client is.
@@ -137,7 +93,7 @@ fn is_of_client(name: &str) -> bool {
 mod tests {
     use super::IdentityFields;
     use crate::fixtures::{lines, push_lines, template};
-    use tidegate_model::{ForwardAuth, HeaderChange, HeaderOperation, NamePattern, PoolName, Step};
+    use tidegate_model::{AuthAny, ForwardAuth, HeaderChange, HeaderOperation, NamePattern, PoolName, Step};
     use tidegate_wire::Fields;
 
     fn sets(operation: HeaderOperation, name: &str, value: &str) -> Step {
@@ -150,12 +106,15 @@ mod tests {
         let copied = vec![pattern("Remote-User"), pattern("X-Auth-*"), pattern("Authorization"), pattern("Co*")];
         let auth = ForwardAuth { copied, ..ForwardAuth::new(PoolName("auth".into())) };
         let step = Step::ForwardAuth(Some(Box::new(auth)));
-        let identity = IdentityFields::of(std::iter::once(&step));
+        // Also as one of several ways.
+        let way = Step::AuthAny(Some(AuthAny { ways: vec![step.clone()] }));
         let check = |sent: &[&str], expected: &[&str]| {
-            let mut fields = Fields::default();
-            push_lines(&mut fields, sent);
-            identity.remove_claimed(&mut fields);
-            assert_eq!(lines(&fields), expected, "{sent:?}");
+            for step in [&step, &way] {
+                let mut fields = Fields::default();
+                push_lines(&mut fields, sent);
+                IdentityFields::of(std::iter::once(step)).remove_claimed(&mut fields);
+                assert_eq!(lines(&fields), expected, "{sent:?}");
+            }
         };
         for spelling in ["Remote_User", "x-auth-user", "X_AUTH_GROUPS", "x.auth.", "X-Auth-_", "Colour"] {
             check(&[&format!("{spelling}: root"), "Accept: a"], &["Accept: a"]);

@@ -2,6 +2,7 @@
 //! Which route applies is found by `routing`; when each step runs is `proxy`'s request path, which calls `step` in this
 //! crate. Answers that no step asked for, such as 404 and 502, are written in `errors`.
 
+mod admission;
 pub mod allow;
 pub mod api_key;
 pub mod auth_any;
@@ -37,13 +38,15 @@ pub mod redirect;
 mod refusal;
 pub mod respond;
 pub mod rewrite;
+mod secret_parameters;
 pub mod send_file;
 pub mod step;
 pub mod template;
 mod trailers;
 
 pub use self::log::CompiledLog;
-pub use api_key::{CompiledApiKey, api_key_of, key_parameters, without};
+pub use admission::apply_admission;
+pub use api_key::{CompiledApiKey, api_key_of, withheld_parameters, without};
 pub use auth_any::{CompiledAuthAny, Way, WaysRefused};
 pub use basic_auth::{CompiledBasicAuth, Credentials, basic_auth_of, credentials};
 pub use body_limit::{BodyAllowance, BodyLimit, TooLarge};
@@ -60,9 +63,13 @@ pub use identity::IdentityFields;
 pub use jwt::{CompiledJwt, TokensUnclear, jwt_of};
 pub use limited::{DryRun, Limited};
 pub use mount::{Answerer, Mount};
-pub use oidc::{CompiledOidc, OidcAddress, OidcOfRequest, OidcOfSite, OidcRedirect, is_navigation, oidc_of};
+pub use oidc::{
+    CompiledOidc, OidcAddress, OidcCookies, OidcOfRequest, OidcOfSite, OidcRedirect, PAGE_FIELDS, cookie_host, is_navigation,
+    oidc_of,
+};
 pub use refusal::{ApiKeyRefusal, METHODS, OidcRefusal, Refusal, TokenRefusal};
 pub use rewrite::RewriteError;
+pub use secret_parameters::{BROUGHT_FROM_PROVIDERS, secret_parameters};
 pub use step::{
     After, CompiledStep, Halt, Scope, Walk, apply_paths, apply_request, apply_response, changes_response, compile_steps,
     compiled_forward_auth_of, compiled_jwt_of, compiled_oidc_of, has_limits, log_in_challenges,

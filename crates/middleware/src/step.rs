@@ -23,7 +23,7 @@ use crate::refusal::Refusal;
 use crate::rewrite::{AddPrefix, Rewrite, RewriteError, StripPrefix};
 use std::borrow::Cow;
 use tidegate_limiting::Tables;
-use tidegate_model::{PathPolicy, Phase, Step, phases};
+use tidegate_model::{PathPolicy, Phase, Step, is_overruled, phases};
 use tidegate_wire::head::{HeaderId, RequestHead, ResponseHead};
 
 #[derive(Debug)]
@@ -77,20 +77,6 @@ pub struct Scope<'a> {
 pub fn compile_steps(scope: Scope<'_>, site_steps: &[Step], route_steps: &[Step]) -> Result<Box<[CompiledStep]>, CompileError> {
     let of_site = site_steps.iter().map(|step| (step, Scope { route: "", ..scope }));
     let all = of_site.chain(route_steps.iter().map(|step| (step, scope)));
-    // A route asks for names and passwords in its own way, or not at all.
-    let last_any = all.clone().enumerate().filter(|(_, (step, _))| matches!(step, Step::AuthAny(_))).last();
-    let last_any = last_any.map(|(position, _)| position);
-    // Where several ways are enough, those of a kind before it are among them, or are not meant any more.
-    let counts = |position: usize, step: &Step| !matches!(step, Step::AuthAny(_)) || Some(position) == last_any;
-    let last = |is_one: fn(&Step) -> bool| {
-        all.clone().enumerate().filter(|(position, (step, _))| counts(*position, step) && step.parts().iter().any(is_one)).last()
-    };
-    let last_auth = last(|step| matches!(step, Step::BasicAuth(_))).map(|(position, _)| position);
-    let last_jwt = last(|step| matches!(step, Step::Jwt(_))).map(|(position, _)| position);
-    let last_oidc = last(|step| matches!(step, Step::Oidc(_))).map(|(position, _)| position);
-    let last_forward_auth = last(|step| matches!(step, Step::ForwardAuth(_))).map(|(position, _)| position);
-    let last_api_key = last(|step| matches!(step, Step::ApiKey(_))).map(|(position, _)| position);
-    let last_csrf = last(|step| matches!(step, Step::Csrf(_))).map(|(position, _)| position);
     let requires_certificate = requires_certificate(site_steps.iter().chain(route_steps));
     let is_demand = |(_, (step, _)): &(usize, (&Step, Scope<'_>))| matches!(step, Step::ClientAuth(_));
     let first_demand = all.clone().enumerate().find(is_demand).map(|(position, _)| position);
@@ -115,16 +101,10 @@ pub fn compile_steps(scope: Scope<'_>, site_steps: &[Step], route_steps: &[Step]
                 compiled.extend(access.take());
                 continue;
             }
-            Step::BasicAuth(_) => Some(position) != last_auth,
-            Step::Jwt(_) => Some(position) != last_jwt,
-            Step::Oidc(_) => Some(position) != last_oidc,
-            Step::ForwardAuth(_) => Some(position) != last_forward_auth,
-            Step::ApiKey(_) => Some(position) != last_api_key,
-            Step::AuthAny(_) => Some(position) != last_any,
-            Step::Csrf(_) => Some(position) != last_csrf,
             // Asked as early as anybody says it, and once.
             Step::ClientAuth(_) => Some(position) != first_demand || !requires_certificate,
-            _ => false,
+            // A route asks for names and passwords in its own way, or not at all.
+            _ => is_overruled(&steps, position),
         };
         if !is_overruled {
             compiled.extend(CompiledStep::compile(step, scope)?);
@@ -140,6 +120,8 @@ pub struct After {
     pub body_limit: Option<BodyLimit>,
     /// Whether the request only asks what another might do, and is answered with 204.
     pub is_preflight: bool,
+    /// Whether it had an `Authorization` that is not for the upstream.
+    pub had_authorization: bool,
 }
 
 /// How far a request has got with its steps.
@@ -150,6 +132,15 @@ pub struct Walk {
     after: After,
     /// What the client said to log in with is not for the upstream.
     hides_credentials: bool,
+}
+
+impl Walk {
+    /// Goes on with what the way at that position has let in, one of several.
+    pub fn let_in(&mut self, any: &CompiledAuthAny, by: usize, head: &mut RequestHead) {
+        self.after.had_authorization |= head.fields.has(HeaderId::Authorization);
+        any.remove_unverified(by, head);
+        self.hides_credentials |= any.hides_credentials(by);
+    }
 }
 
 /// Why a walk through the steps stands still.
@@ -168,7 +159,8 @@ pub enum Halt<'s> {
     Ask(&'s CompiledForwardAuth),
     /// As with [`Authenticate`](Halt::Authenticate), by a key.
     CheckKey(&'s CompiledApiKey),
-    /// As with [`Authenticate`](Halt::Authenticate), by any of several ways.
+    /// As with [`Authenticate`](Halt::Authenticate), by any of several ways. Who finds one says so with
+    /// [`Walk::let_in`].
     AnyOf(&'s CompiledAuthAny),
 }
 
@@ -231,16 +223,15 @@ pub fn apply_request<'s>(
             }
             CompiledStep::AuthAny(any) => {
                 any.remove_look_alikes(head);
-                walk.hides_credentials |= any.hides_credentials();
-                if !any.is_open_to(head, context) {
-                    return Ok(Halt::AnyOf(any));
+                match any.open_way(head, context) {
+                    Some(by) => walk.let_in(any, by, head),
+                    None => return Ok(Halt::AnyOf(any)),
                 }
-                any.remove_keys(head);
             }
         }
     }
     if walk.hides_credentials {
-        head.fields.remove_id(HeaderId::Authorization);
+        walk.after.had_authorization |= head.fields.remove_id(HeaderId::Authorization);
     }
     Ok(Halt::Done(walk.after))
 }
@@ -289,6 +280,7 @@ pub fn changes_response(steps: &[CompiledStep]) -> bool {
         CompiledStep::ResponseHeader(_) | CompiledStep::Cors(_) => true,
         CompiledStep::RateLimit(limit) => limit.changes_response(),
         CompiledStep::ForwardAuth(auth) => auth.sets_cookies(),
+        CompiledStep::AuthAny(any) => any.forward_auth().is_some_and(CompiledForwardAuth::sets_cookies),
         CompiledStep::RequestHeader(_)
         | CompiledStep::Rewrite(_)
         | CompiledStep::StripPrefix(_)
@@ -301,7 +293,6 @@ pub fn changes_response(steps: &[CompiledStep]) -> bool {
         | CompiledStep::ConcurrencyLimit(_)
         | CompiledStep::BasicAuth(_)
         | CompiledStep::ApiKey(_)
-        | CompiledStep::AuthAny(_)
         | CompiledStep::Oidc(_)
         | CompiledStep::Jwt(_) => false,
     })
@@ -406,6 +397,7 @@ pub fn compiled_jwt_of(steps: &[CompiledStep]) -> Option<&CompiledJwt> {
 pub fn compiled_oidc_of(steps: &[CompiledStep]) -> Option<&CompiledOidc> {
     steps.iter().find_map(|step| match step {
         CompiledStep::Oidc(oidc) => Some(&**oidc),
+        CompiledStep::AuthAny(any) => any.oidc(),
         _ => None,
     })
 }
@@ -414,6 +406,7 @@ pub fn compiled_oidc_of(steps: &[CompiledStep]) -> Option<&CompiledOidc> {
 pub fn compiled_forward_auth_of(steps: &[CompiledStep]) -> Option<&CompiledForwardAuth> {
     steps.iter().find_map(|step| match step {
         CompiledStep::ForwardAuth(auth) => Some(&**auth),
+        CompiledStep::AuthAny(any) => any.forward_auth(),
         _ => None,
     })
 }
@@ -499,7 +492,7 @@ mod tests {
         let steps = compile_steps(&site, &route).expect("steps of the test");
         let (mut head, mut scratch) = (request("/api/x?q", "example.com", &[]), Scratch::default());
         let after = apply_request(&steps, &mut head, &context(), &mut scratch);
-        assert_eq!(after, Ok(After { body_limit: Some(BodyLimit { bytes_max: 20 }), is_preflight: false }));
+        assert_eq!(after, Ok(After { body_limit: Some(BodyLimit { bytes_max: 20 }), ..After::default() }));
         assert_eq!(target(&head), "/v2/x?q");
         assert_eq!(lines(&head.fields), ["A: /api/x", "B: /x"]);
 

@@ -25,18 +25,14 @@ impl TrailerRules {
             Step::RequestHeader(header) => Some(header),
             _ => None,
         });
-        let parts = steps.clone().flat_map(Step::parts);
-        let keys = parts.clone().filter_map(|step| if let Step::ApiKey(Some(auth)) = step { Some(auth) } else { None });
-        let of_keys = keys.flat_map(|auth| auth.key_fields()).map(str::as_bytes);
-        let tokens = parts.filter_map(|step| if let Step::Jwt(Some(jwt)) = step { Some(jwt) } else { None });
-        let of_tokens = tokens.flat_map(|jwt| jwt.token_fields()).map(str::as_bytes);
+        let credentials = steps.clone().flat_map(|step| step.facts().credential_fields).map(str::as_bytes);
         let in_answers = steps.clone().filter_map(|step| match step {
             Step::ResponseHeader(header) => Some(header),
             _ => None,
         });
         TrailerRules {
             takes_all_requests: pass_on.trailers,
-            owned_in_requests: names(in_requests, identity.names().chain(of_tokens).chain(of_keys)),
+            owned_in_requests: names(in_requests, identity.names().chain(credentials)),
             prefixes_owned_in_requests: identity.prefixes().map(Box::from).collect(),
             owned_in_answers: names(in_answers, std::iter::empty()),
         }

@@ -23,14 +23,6 @@ pub struct ApiKeyAuth {
 impl ApiKeyAuth {
     pub const FIELD: &'static str = "x-api-key";
     pub const FAILURES: Rate = Rate { count: 100, period: Duration::from_mins(10) };
-
-    /// Names of fields, besides `Authorization`, in which a key may stand.
-    pub fn key_fields(&self) -> impl Iterator<Item = &str> {
-        self.places.iter().filter_map(|place| match place {
-            ApiKeyPlace::Field(name) => Some(name.as_str()),
-            ApiKeyPlace::Authorization(_) | ApiKeyPlace::Query(_) => None,
-        })
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,4 +50,31 @@ pub enum ApiKeyPlace {
     Authorization(String),
     /// A parameter of the query.
     Query(String),
+}
+
+impl ApiKeyPlace {
+    /// The name of a field in which nothing else stands.
+    pub fn field(&self) -> Option<&str> {
+        match self {
+            ApiKeyPlace::Field(name) => Some(name),
+            ApiKeyPlace::Authorization(_) | ApiKeyPlace::Query(_) => None,
+        }
+    }
+
+    /// The name of the field that is looked at.
+    pub fn looked_at(&self) -> Option<&str> {
+        match self {
+            ApiKeyPlace::Authorization(_) => Some("authorization"),
+            ApiKeyPlace::Field(name) => Some(name),
+            ApiKeyPlace::Query(_) => None,
+        }
+    }
+
+    /// The name of the parameter, where it is one.
+    pub fn parameter(&self) -> Option<&str> {
+        match self {
+            ApiKeyPlace::Query(name) => Some(name),
+            ApiKeyPlace::Field(_) | ApiKeyPlace::Authorization(_) => None,
+        }
+    }
 }

@@ -33,14 +33,6 @@ impl Jwt {
     pub const LEEWAY: Duration = Duration::from_mins(1);
     pub const USER: &'static str = "sub";
     pub const TOKEN_BYTES_MAX: usize = 16 * 1024;
-
-    /// Names of fields, besides `Authorization`, in which a token may stand.
-    pub fn token_fields(&self) -> impl Iterator<Item = &str> {
-        self.places.iter().filter_map(|place| match place {
-            TokenPlace::Header(name) => Some(name.as_str()),
-            TokenPlace::Authorization | TokenPlace::Cookie(_) | TokenPlace::Query(_) => None,
-        })
-    }
 }
 
 /// Whose tokens are taken, and for whom.
@@ -73,6 +65,34 @@ pub enum TokenPlace {
     Cookie(String),
     /// A parameter of the query.
     Query(String),
+}
+
+impl TokenPlace {
+    /// The name of a field in which nothing else stands.
+    pub fn field(&self) -> Option<&str> {
+        match self {
+            TokenPlace::Header(name) => Some(name),
+            TokenPlace::Authorization | TokenPlace::Cookie(_) | TokenPlace::Query(_) => None,
+        }
+    }
+
+    /// The name of the field that is looked at.
+    pub fn looked_at(&self) -> Option<&str> {
+        match self {
+            TokenPlace::Authorization => Some("authorization"),
+            TokenPlace::Header(name) => Some(name),
+            TokenPlace::Cookie(_) => Some("cookie"),
+            TokenPlace::Query(_) => None,
+        }
+    }
+
+    /// The name of the parameter, where it is one.
+    pub fn parameter(&self) -> Option<&str> {
+        match self {
+            TokenPlace::Query(name) => Some(name),
+            TokenPlace::Authorization | TokenPlace::Header(_) | TokenPlace::Cookie(_) => None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

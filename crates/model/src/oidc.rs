@@ -2,11 +2,14 @@
 
 use crate::jwt::{ClaimHeader, ClaimRequirement};
 use crate::process::Secret;
+use std::path::PathBuf;
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Oidc {
     pub provider: OidcProvider,
+    /// Others by which somebody may log in as well: a page asks with which.
+    pub others: Vec<OidcProvider>,
     /// How long a log-in holds at most, whatever is refreshed meanwhile.
     pub session: Duration,
     /// Whose sites have one log-in; this site alone, when it is left out.
@@ -26,6 +29,8 @@ pub struct Oidc {
     pub access_token: Option<String>,
     /// The field in which the upstream gets the ID token.
     pub id_token: Option<String>,
+    /// The provider is asked for claims that the ID token does not have.
+    pub asks_user_info: bool,
     /// Who has not logged in goes on.
     pub is_optional: bool,
     /// How far clocks may be apart.
@@ -35,9 +40,13 @@ pub struct Oidc {
 /// Who logs people in, and what is asked of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OidcProvider {
+    /// What the page calls it that asks with which; empty where `oidc` names one itself.
+    pub name: String,
     /// As its document says it, to the letter.
     pub issuer: String,
     pub client: String,
+    /// The file with the authorities that its certificate is verified against; the system's without one.
+    pub ca: Option<PathBuf>,
     /// `None`: a public client, for which PKCE speaks alone.
     pub secret: Option<Secret>,
     pub scopes: Vec<String>,
@@ -46,6 +55,11 @@ pub struct OidcProvider {
 }
 
 impl Oidc {
+    /// All that may log somebody in, in the order written.
+    pub fn providers(&self) -> impl Iterator<Item = &OidcProvider> {
+        std::iter::once(&self.provider).chain(&self.others)
+    }
+
     pub const SESSION: Duration = Duration::from_hours(8);
     /// Keys of cookies are kept as long.
     pub const SESSION_MAX: Duration = Duration::from_hours(24 * 30);
@@ -61,6 +75,12 @@ impl Oidc {
     pub const USER: &'static str = "sub";
     pub const SCOPES: [&'static str; 3] = ["openid", "profile", "email"];
     pub const LEEWAY: Duration = Duration::from_mins(1);
+
+    /// Fields of the request by which the upstream is told who has logged in.
+    pub fn told(&self) -> impl Iterator<Item = &str> {
+        let of_claims = self.headers.iter().map(|header| header.name.as_str());
+        of_claims.chain(self.access_token.as_deref()).chain(self.id_token.as_deref())
+    }
 
     /// The path of the callback, also of one that is a whole address.
     pub fn callback_path(&self) -> &str {

@@ -108,56 +108,14 @@ pub enum Terminal {
 }
 
 impl Step {
-    /// The pool that it asks, if it asks one.
+    /// The pool that it asks, if it asks one. Of several ways to be let in one at most does.
     pub fn pool(&self) -> Option<&PoolName> {
-        match self {
-            Step::ForwardAuth(auth) => auth.as_ref().map(|auth| &auth.pool),
-            Step::RequestHeader(_)
-            | Step::ResponseHeader(_)
-            | Step::Rewrite { .. }
-            | Step::StripPrefix(_)
-            | Step::AddPrefix(_)
-            | Step::BodyLimit { .. }
-            | Step::Allow(_)
-            | Step::Deny(_)
-            | Step::Cors(_)
-            | Step::Csrf(_)
-            | Step::BasicAuth(_)
-            | Step::Jwt(_)
-            | Step::Oidc(_)
-            | Step::ApiKey(_)
-            | Step::AuthAny(_)
-            | Step::ClientAuth(_)
-            | Step::RateLimit(_)
-            | Step::ConcurrencyLimit(_) => None,
-        }
+        self.facts().pool
     }
 
-    /// All texts with placeholders, each step by its name so that a new one is thought of.
+    /// All texts with placeholders.
     pub fn templates(&self) -> Vec<&Template> {
-        match self {
-            Step::RequestHeader(header) | Step::ResponseHeader(header) => {
-                header.changes.iter().map(|change| &change.value).collect()
-            }
-            Step::Rewrite { to, .. } => vec![to],
-            Step::RateLimit(limit) => limit.by.template().into_iter().collect(),
-            Step::ConcurrencyLimit(limit) => limit.by.template().into_iter().collect(),
-            Step::ForwardAuth(Some(auth)) => auth.remembers.iter().map(|remembered| &remembered.key).collect(),
-            Step::StripPrefix(_)
-            | Step::AddPrefix(_)
-            | Step::BodyLimit { .. }
-            | Step::Allow(_)
-            | Step::Deny(_)
-            | Step::Cors(_)
-            | Step::Oidc(_)
-            | Step::Csrf(_)
-            | Step::BasicAuth(_)
-            | Step::Jwt(_)
-            | Step::ForwardAuth(None)
-            | Step::ApiKey(_)
-            | Step::ClientAuth(_) => Vec::new(),
-            Step::AuthAny(any) => any.iter().flat_map(|any| &any.ways).flat_map(Step::templates).collect(),
-        }
+        self.facts().templates
     }
 
     /// The step itself, or of an `auth any` its ways.

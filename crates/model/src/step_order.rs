@@ -4,8 +4,9 @@
 //! somebody. What is left runs as written, the site's in front of the route's.
 
 use crate::placeholder::{Placeholder, Template};
-use crate::step::{HeaderChange, HeaderStep, Step};
-use crate::{ApiKeyPlace, ClientAuthDemand, NamePattern, TokenPlace};
+use crate::step::Step;
+use crate::step_facts::{StepFacts, Turn};
+use std::mem::discriminant;
 
 /// When a step has its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,33 +26,17 @@ pub enum Phase {
 
 /// The phase of each of the steps: those of a site, and behind them those of its route.
 pub fn phases(steps: &[&Step]) -> Vec<Phase> {
-    let said_by_log_ins: Vec<&str> = steps.iter().flat_map(|step| fields_of_log_in(step)).collect();
+    let said_by_log_ins: Vec<&str> = steps.iter().flat_map(|step| step.facts().told).collect();
     let mut written = Written::default();
     let mut phases = Vec::with_capacity(steps.len());
     for step in steps {
-        phases.push(match step {
-            Step::Cors(_) => Phase::Preflight,
-            Step::Allow(_) | Step::Deny(_) => Phase::Access,
-            Step::Csrf(_) => Phase::Client,
-            Step::BasicAuth(_)
-            | Step::Jwt(_)
-            | Step::Oidc(_)
-            | Step::ApiKey(_)
-            | Step::AuthAny(_)
-            | Step::ClientAuth(_)
-            | Step::ForwardAuth(_) => Phase::Authentication,
-            Step::RateLimit(limit) => phase_of_limit(limit.by.template(), &said_by_log_ins, &written),
-            Step::ConcurrencyLimit(limit) => phase_of_limit(limit.by.template(), &said_by_log_ins, &written),
-            Step::RequestHeader(header) => {
-                written.fields.extend(header.changes.iter().map(|change| change.name.as_str()));
-                Phase::AsWritten
-            }
-            Step::Rewrite { .. } | Step::StripPrefix(_) | Step::AddPrefix(_) => {
-                written.is_target = true;
-                Phase::AsWritten
-            }
-            Step::ResponseHeader(_) | Step::BodyLimit { .. } => Phase::AsWritten,
+        let facts = step.facts();
+        phases.push(match facts.turn {
+            Turn::In(phase) => phase,
+            Turn::Counts(by) => phase_of_limit(by, &said_by_log_ins, &written),
         });
+        written.fields.extend(facts.changes.iter().map(|change| change.name.as_str()));
+        written.is_target |= facts.writes_target;
     }
     phases
 }
@@ -78,25 +63,34 @@ pub fn moved(steps: &[&Step], from: usize) -> Vec<(usize, usize)> {
     moved
 }
 
-/// The steps by which somebody is asked who it is, of a site and its route, as they count: the last word of each kind.
-/// An `auth any` is the last word of the kinds of its ways, too.
+/// The steps by which somebody is asked who it is, of a site and its route, as they count and in their order.
 pub fn log_ins<'s>(site_steps: &'s [Step], route_steps: &'s [Step]) -> impl Iterator<Item = &'s Step> {
     let all: Vec<&Step> = site_steps.iter().chain(route_steps).collect();
-    let last_any = all.iter().rposition(|step| matches!(step, Step::AuthAny(_)));
-    let counts = |position: usize, step: &Step| !matches!(step, Step::AuthAny(_)) || Some(position) == last_any;
-    let last = |is_one: fn(&Step) -> bool| {
-        all.iter().enumerate().rposition(|(position, step)| counts(position, step) && step.parts().iter().any(is_one))
+    let last_demand = all.iter().rposition(|step| matches!(step, Step::ClientAuth(_)));
+    let counts = |position: &usize| {
+        let facts = all[*position].facts();
+        let is_last = match all[*position] {
+            Step::ClientAuth(_) => Some(*position) == last_demand,
+            _ => !is_overruled(&all, *position),
+        };
+        matches!(facts.turn, Turn::In(Phase::Authentication)) && !facts.is_off && is_last
     };
-    let of_kinds = [
-        all.iter().rposition(|step| matches!(step, Step::ClientAuth(_))),
-        last(|step| matches!(step, Step::BasicAuth(_))),
-        last(|step| matches!(step, Step::Jwt(_))),
-        last(|step| matches!(step, Step::Oidc(_))),
-        last(|step| matches!(step, Step::ApiKey(_))),
-        last(|step| matches!(step, Step::ForwardAuth(_))),
-    ];
-    let of_kinds = of_kinds.into_iter().flatten().filter(move |position| Some(*position) != last_any);
-    of_kinds.chain(last_any).map(move |position| all[position]).filter(|step| !is_off(step))
+    let found: Vec<&Step> = (0..all.len()).filter(counts).map(|position| all[position]).collect();
+    found.into_iter()
+}
+
+/// Whether a later step takes the place of the one at that position: the last word of each kind counts, and an `auth
+/// any` is the last word of the kinds of its ways, too.
+pub fn is_overruled(steps: &[&Step], position: usize) -> bool {
+    let is_any = |step: &Step| matches!(step, Step::AuthAny(_));
+    let last_any = steps.iter().rposition(|step| is_any(step));
+    let step = steps[position];
+    if is_any(step) {
+        return Some(position) != last_any;
+    }
+    let is_alike = |part: &Step| discriminant(part) == discriminant(step);
+    let counts = |later: &usize| !is_any(steps[*later]) || Some(*later) == last_any;
+    step.facts().last_counts && (position + 1..steps.len()).filter(counts).any(|later| steps[later].parts().iter().any(is_alike))
 }
 
 /// What steps have written of the request so far.
@@ -169,187 +163,30 @@ fn source_of(placeholder: &Placeholder) -> Source<'_> {
     }
 }
 
-/// Fields of the request that a step writes once it knows who asks.
-fn fields_of_log_in(step: &Step) -> Vec<&str> {
-    match step {
-        Step::Jwt(Some(jwt)) => jwt.headers.iter().map(|header| header.name.as_str()).collect(),
-        Step::Oidc(Some(oidc)) => {
-            let of_claims = oidc.headers.iter().map(|header| header.name.as_str());
-            of_claims.chain(oidc.access_token.as_deref()).chain(oidc.id_token.as_deref()).collect()
-        }
-        Step::ApiKey(Some(auth)) => auth.header.iter().map(String::as_str).collect(),
-        Step::AuthAny(Some(any)) => any.ways.iter().flat_map(fields_of_log_in).collect(),
-        Step::ForwardAuth(Some(auth)) => whole_names(&auth.copied),
-        Step::ForwardAuth(None)
-        | Step::Jwt(None)
-        | Step::Oidc(None)
-        | Step::ApiKey(None)
-        | Step::AuthAny(None)
-        | Step::BasicAuth(_)
-        | Step::ClientAuth(_)
-        | Step::RequestHeader(_)
-        | Step::ResponseHeader(_)
-        | Step::Rewrite { .. }
-        | Step::StripPrefix(_)
-        | Step::AddPrefix(_)
-        | Step::BodyLimit { .. }
-        | Step::Allow(_)
-        | Step::Deny(_)
-        | Step::Cors(_)
-        | Step::Csrf(_)
-        | Step::RateLimit(_)
-        | Step::ConcurrencyLimit(_) => Vec::new(),
-    }
-}
-
 /// Whether anybody notices that `moved` runs before `passed`, which is written in front of it.
 fn is_felt(passed: &Step, moved: &Step) -> bool {
-    if is_off(passed) || is_off(moved) {
+    let (passed, moved) = (passed.facts(), moved.facts());
+    if passed.is_off || moved.is_off {
         return false;
     }
-    match moved {
-        Step::Allow(_) | Step::Deny(_) => false,
+    match moved.turn {
+        Turn::In(Phase::Access | Phase::Identity | Phase::AsWritten) => false,
         // Whoever is refused, or counted, in front of it is so no more.
-        Step::Cors(_) => refuses(passed),
-        Step::Csrf(_) | Step::RateLimit(_) | Step::ConcurrencyLimit(_) => refuses(passed),
-        Step::BasicAuth(_)
-        | Step::Jwt(_)
-        | Step::Oidc(_)
-        | Step::ApiKey(_)
-        | Step::AuthAny(_)
-        | Step::ClientAuth(_)
-        | Step::ForwardAuth(_) => refuses(passed) || changes_log_in(passed, moved),
-        Step::RequestHeader(_)
-        | Step::ResponseHeader(_)
-        | Step::Rewrite { .. }
-        | Step::StripPrefix(_)
-        | Step::AddPrefix(_)
-        | Step::BodyLimit { .. } => false,
-    }
-}
-
-/// Whether a step may refuse a request by itself, or counts it.
-fn refuses(step: &Step) -> bool {
-    match step {
-        Step::Allow(_)
-        | Step::Deny(_)
-        | Step::Csrf(_)
-        | Step::BasicAuth(_)
-        | Step::Jwt(_)
-        | Step::Oidc(_)
-        | Step::ApiKey(_)
-        | Step::AuthAny(_)
-        | Step::ClientAuth(_)
-        | Step::ForwardAuth(_)
-        | Step::RateLimit(_)
-        | Step::ConcurrencyLimit(_) => true,
-        Step::RequestHeader(_)
-        | Step::ResponseHeader(_)
-        | Step::Rewrite { .. }
-        | Step::StripPrefix(_)
-        | Step::AddPrefix(_)
-        | Step::BodyLimit { .. }
-        | Step::Cors(_) => false,
+        Turn::In(Phase::Preflight | Phase::Client) | Turn::Counts(_) => passed.refuses,
+        Turn::In(Phase::Authentication) => passed.refuses || changes_log_in(&passed, &moved),
     }
 }
 
 /// Whether a step writes what a log-in looks at, or says what it finds out.
-fn changes_log_in(step: &Step, log_in: &Step) -> bool {
-    let tells = || {
-        step.templates().into_iter().flat_map(Template::placeholders).any(|placeholder| match source_of(placeholder) {
-            Source::Identity => true,
-            Source::Field(name) => fields_of_log_in(log_in).iter().any(|known| known.eq_ignore_ascii_case(name)),
-            Source::Known | Source::Target | Source::Anything => false,
-        })
+fn changes_log_in(step: &StepFacts<'_>, log_in: &StepFacts<'_>) -> bool {
+    let has = |names: &[&str], name: &str| names.iter().any(|known| known.eq_ignore_ascii_case(name));
+    let tells = |placeholder: &Placeholder| match source_of(placeholder) {
+        Source::Identity => true,
+        Source::Field(name) => has(&log_in.told, name),
+        Source::Known | Source::Target | Source::Anything => false,
     };
-    match step {
-        Step::RequestHeader(header) => writes_credentials(header, log_in) || tells(),
-        Step::Rewrite { .. } | Step::StripPrefix(_) | Step::AddPrefix(_) => tells(),
-        Step::ResponseHeader(_)
-        | Step::BodyLimit { .. }
-        | Step::Allow(_)
-        | Step::Deny(_)
-        | Step::Cors(_)
-        | Step::Csrf(_)
-        | Step::BasicAuth(_)
-        | Step::Jwt(_)
-        | Step::Oidc(_)
-        | Step::ApiKey(_)
-        | Step::AuthAny(_)
-        | Step::ClientAuth(_)
-        | Step::ForwardAuth(_)
-        | Step::RateLimit(_)
-        | Step::ConcurrencyLimit(_) => false,
-    }
-}
-
-fn writes_credentials(header: &HeaderStep, log_in: &Step) -> bool {
-    let looked_at: Vec<&str> = match log_in {
-        Step::BasicAuth(_) => vec!["authorization"],
-        Step::Oidc(_) => vec!["cookie"],
-        Step::Jwt(Some(jwt)) => jwt.places.iter().filter_map(field_of_place).collect(),
-        Step::ApiKey(Some(auth)) => auth.places.iter().filter_map(field_of_key).collect(),
-        Step::AuthAny(Some(any)) => return any.ways.iter().any(|way| writes_credentials(header, way)),
-        Step::ForwardAuth(Some(auth)) => match &auth.request_fields {
-            Some(named) => whole_names(named),
-            None => vec!["authorization", "cookie"],
-        },
-        Step::ForwardAuth(None)
-        | Step::Jwt(None)
-        | Step::ApiKey(None)
-        | Step::AuthAny(None)
-        | Step::ClientAuth(_)
-        | Step::RequestHeader(_)
-        | Step::ResponseHeader(_)
-        | Step::Rewrite { .. }
-        | Step::StripPrefix(_)
-        | Step::AddPrefix(_)
-        | Step::BodyLimit { .. }
-        | Step::Allow(_)
-        | Step::Deny(_)
-        | Step::Cors(_)
-        | Step::Csrf(_)
-        | Step::RateLimit(_)
-        | Step::ConcurrencyLimit(_) => Vec::new(),
-    };
-    let is_looked_at = |change: &HeaderChange| looked_at.iter().any(|name| change.name.eq_ignore_ascii_case(name));
-    header.changes.iter().any(is_looked_at)
-}
-
-fn whole_names(patterns: &[NamePattern]) -> Vec<&str> {
-    patterns.iter().filter(|pattern| !pattern.is_prefix).map(|pattern| pattern.text.as_str()).collect()
-}
-
-fn field_of_place(place: &TokenPlace) -> Option<&str> {
-    match place {
-        TokenPlace::Authorization => Some("authorization"),
-        TokenPlace::Header(name) => Some(name),
-        TokenPlace::Cookie(_) => Some("cookie"),
-        TokenPlace::Query(_) => None,
-    }
-}
-
-fn field_of_key(place: &ApiKeyPlace) -> Option<&str> {
-    match place {
-        ApiKeyPlace::Authorization(_) => Some("authorization"),
-        ApiKeyPlace::Field(name) => Some(name),
-        ApiKeyPlace::Query(_) => None,
-    }
-}
-
-/// A line that only takes back what the site says.
-fn is_off(step: &Step) -> bool {
-    matches!(
-        step,
-        Step::BasicAuth(None)
-            | Step::Jwt(None)
-            | Step::Oidc(None)
-            | Step::ApiKey(None)
-            | Step::AuthAny(None)
-            | Step::ForwardAuth(None)
-            | Step::Csrf(None)
-            | Step::ClientAuth(ClientAuthDemand::Off)
-    )
+    step.changes.iter().any(|change| has(&log_in.looked_at, &change.name))
+        || step.changes_request() && step.templates.iter().flat_map(|text| text.placeholders()).any(tells)
 }
 
 #[cfg(test)]

@@ -57,12 +57,12 @@ mod tests {
     }
 
     /// Every request that waits has such a future, with its exchange: what is rare in it is boxed, and nothing is in it
-    /// twice.
+    /// twice. The query is there as it was sent and as others are told it, which differ where a key stood in it.
     #[test]
     fn the_future_of_a_request_stays_small() {
         let exchange = size_of::<Exchange<'_, DriverSock>>();
         let bytes =
             exchange + output_size::<&Rc<Connection<DriverSock>>, Place<DriverSock>, &mut Exchange<'_, DriverSock>, _>(handle);
-        assert!(bytes <= 1216, "{bytes} bytes");
+        assert!(bytes <= 1224, "{bytes} bytes");
     }
 }

@@ -14,8 +14,10 @@ mod hops;
 mod kept;
 mod mounted;
 mod next_route;
+mod secrets;
 mod steps;
 mod total;
+mod ways;
 
 use self::begun::end_begun_answer;
 use self::early::settle_early;
@@ -194,7 +196,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         if let Some(log_ins) = &site.compiled.log_ins
             && let Some(address) = self.meet_log_ins(log_ins)
         {
-            return Box::pin(self.answer_log_in_address(log_ins, address)).await;
+            return Box::pin(self.answer_log_in_address(address)).await;
         }
         if site.compiled.asks_for_claims {
             Box::pin(self.find_claims(&site)).await?;
@@ -313,9 +315,6 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         site.counters.whole().begin();
         let site = site.clone();
         self.site = Some(site.clone());
-        if !site.compiled.key_parameters.is_empty() {
-            self.hide_keys(&site.compiled.key_parameters);
-        }
         Ok(site)
     }
 
@@ -347,6 +346,9 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         self.exchange.record.matched_path = self.exchange.head.path;
         self.route = found;
         let route = site.compiled.route(found);
+        if !route.withheld_parameters.is_empty() {
+            self.withhold(&route.withheld_parameters);
+        }
         if !route.header_names.is_off() {
             route.header_names.settle(&mut self.exchange.head.fields)?;
         }
@@ -472,6 +474,9 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         let ended = self.exchange.record.ended.unwrap_or_else(rt::now);
         let duration = ended.saturating_duration_since(self.exchange.record.started);
         let sent = self.exchange.responder.bytes_sent();
+        if self.exchange.record.query.is_some() {
+            self.hide_secrets();
+        }
         let kind = answer_kind(&self.exchange.head, self.exchange.record.status);
         match &self.site {
             Some(site) => {

@@ -21,9 +21,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_limiting::Tables;
 use tidegate_middleware::{
-    CompiledCompress, CompiledLog, CompiledStep, ErrorPages, HeaderNameRules, IdentityFields, OidcOfSite, Scope, TrailerRules,
-    api_key_of, basic_auth_of, changes_response, compile_steps, compiled_oidc_of, forward_auth_of, has_limits, jwt_of,
-    key_parameters,
+    BROUGHT_FROM_PROVIDERS, CompiledCompress, CompiledLog, CompiledOidc, CompiledStep, ErrorPages, HeaderNameRules,
+    IdentityFields, OidcOfSite, Scope, TrailerRules, api_key_of, basic_auth_of, changes_response, compile_steps,
+    compiled_oidc_of, forward_auth_of, has_limits, jwt_of, secret_parameters, withheld_parameters,
 };
 use tidegate_model::listening::{
     Answering, ListenerProtocol, Listening, listening_shared, passthrough_name, proxy_protocol_from, redirect_site, site_name,
@@ -63,6 +63,9 @@ pub struct Snapshot {
     pub access_log: bool,
     /// Whether anything asks for `{tls.ja4}`, or a condition for it: otherwise no ClientHello is looked at for it.
     pub needs_ja4: bool,
+    /// Parameters of the query that no log shows of a request whose site is not known: those of all sites, also of some
+    /// that are gone.
+    pub secret_parameters: Arc<[Box<[u8]>]>,
 }
 
 impl Snapshot {
@@ -137,8 +140,8 @@ pub struct CompiledSite {
     pub takes_early_data: bool,
     /// What only the site may say of a client, and no client of itself.
     pub identity: IdentityFields,
-    /// Parameters of the query by which keys come to any of its routes, and which no log shows.
-    pub key_parameters: Box<[Box<[u8]>]>,
+    /// Parameters of the query by which keys and tokens come to any of its routes, and which no log shows.
+    pub secret_parameters: Box<[Box<[u8]>]>,
     /// Of a site where `oidc` stands anywhere.
     pub log_ins: Option<Box<LogInsOfSite>>,
     /// Of a site whose certificates are obtained on demand: how long a handshake waits for one.
@@ -263,14 +266,16 @@ pub struct CompiledRoute {
     pub site: Arc<str>,
     /// For a route with a `basic-auth`.
     pub users: Option<Arc<UserList>>,
-    /// For a route with an `oidc`: who logs people in.
-    pub oidc: Option<Arc<ProviderState>>,
+    /// For a route with an `oidc`: who logs people in, in the order of its ways.
+    pub oidc: Box<[Arc<ProviderState>]>,
     /// For a route with a `jwt`: the keys of its issuers, in their order.
     pub issuers: Box<[Arc<IssuerKeys>]>,
     /// For a route with a `forward-auth`.
     pub auth: Option<Box<RouteAuth>>,
     /// For a route with an `api-key`.
     pub api_keys: Option<Arc<ApiKeyList>>,
+    /// Parameters of the query with keys that are not for others.
+    pub withheld_parameters: Box<[Box<[u8]>]>,
     /// What is made of names that servers may read as others.
     pub header_names: HeaderNameRules,
     /// What goes on of what stands behind bodies.
@@ -370,6 +375,7 @@ pub fn compile(configuration: &Configuration, parts: Parts<'_>) -> Result<Compil
     let wanted = &Placeholder::TlsJa4;
     let of_changed = made.iter().any(|(_, site)| site.needs_ja4)
         || changed.iter().filter_map(|slot| pools[*slot].as_ref()).any(|pool| pool.model.balance.has_placeholder(wanted));
+    let secret_parameters = secrets_of_all(before, &made);
     let (sites, listeners) = match before {
         // With more counters than before, the redirects' site is made anew as all others are.
         Some(before) if !delta.listening && before.workers == workers => {
@@ -409,8 +415,25 @@ pub fn compile(configuration: &Configuration, parts: Parts<'_>) -> Result<Compil
         drain: configuration.drain,
         access_log: !configuration.access_logs.is_empty(),
         needs_ja4,
+        secret_parameters,
     };
     Ok(Compiled { snapshot, pools_changed: changed })
+}
+
+/// Parameters of keys and tokens that were known before, and those of the sites that were made.
+fn secrets_of_all(before: Option<&Snapshot>, made: &[(usize, Arc<CompiledSite>)]) -> Arc<[Box<[u8]>]> {
+    let known = before.map(|before| before.secret_parameters.clone()).unwrap_or_default();
+    let of_log_ins = made.iter().any(|(_, site)| site.log_ins.is_some()).then_some(BROUGHT_FROM_PROVIDERS);
+    let of_sites = made.iter().flat_map(|(_, site)| &site.secret_parameters).cloned();
+    let new = of_sites.chain(of_log_ins.into_iter().flatten().map(Box::from));
+    let mut new: Vec<Box<[u8]>> = new.filter(|name| !known.contains(name)).collect();
+    if new.is_empty() {
+        return known;
+    }
+    new.extend(known.iter().cloned());
+    new.sort_unstable();
+    new.dedup();
+    new.into()
 }
 
 /// The sites of the configuration in its order, those that were made anew and those that were there.
@@ -509,7 +532,7 @@ fn compile_site(
         without_route,
         tls,
         takes_early_data: site.tls.early_data,
-        key_parameters: key_parameters(site.all_steps()),
+        secret_parameters: secret_parameters(site.all_steps()),
         identity,
         log_ins: LogInsOfSite::new(site, lists.3),
         on_demand_wait: site.tls.on_demand.as_ref().map(|on_demand| on_demand.wait),
@@ -564,7 +587,8 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
         let pool = pools.get(&auth.pool).ok_or_else(|| fault(&format_args!("there is no pool {}", auth.pool)))?;
         Ok(Box::new(RouteAuth { pool: *pool, digest: digest(&[format!("{auth:?}").as_bytes()]) }))
     };
-    let api_keys = api_key_of(&site.steps, &route.steps).map(|auth| api_key_files.list(&auth.keys)).transpose();
+    let api_key = api_key_of(&site.steps, &route.steps);
+    let api_keys = api_key.map(|auth| api_key_files.list(&auth.keys)).transpose();
     Ok(CompiledRoute {
         auth: forward_auth_of(&site.steps, &route.steps).map(ask).transpose()?,
         name: route.name.as_deref().map(Box::from),
@@ -574,8 +598,13 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
         site: (*name).clone(),
         users: users.map_err(|error| fault(&error))?,
         issuers: keys.map_err(|error| fault(&error))?,
-        oidc: compiled_oidc_of(&steps).map(|step| oidc.provider(step, Instant::now())),
+        oidc: compiled_oidc_of(&steps)
+            .into_iter()
+            .flat_map(CompiledOidc::ways)
+            .map(|way| oidc.provider(way, Instant::now()))
+            .collect(),
         api_keys: api_keys.map_err(|error| fault(&error))?,
+        withheld_parameters: api_key.map(withheld_parameters).unwrap_or_default(),
         trailers: TrailerRules::new(site.steps.iter().chain(&route.steps), options.pass_on.unwrap_or_default(), identity),
         header_names: HeaderNameRules::new(options.header_names.unwrap_or_default(), site.all_steps()),
         decompress: options.decompress.on().copied(),

@@ -1,6 +1,8 @@
 //! Rows that are networks: the most specific one that has an address, and those around it. Networks lie within one
-//! another or apart, so they become ranges side by side, each with the row that decides it; finding one is a binary
-//! search, and every row knows the next one around it.
+//! another or apart, so they become ranges side by side, each with the row that decides it; every row knows the next
+//! one around it. A range is found by way of every sixteenth start, and every sixteenth of these, and so on: one line
+//! of the processor's cache a step, of which only the last are not at hand among a million (a binary search misses
+//! eight).
 
 use ipnet::IpNet;
 use std::net::IpAddr;
@@ -26,14 +28,19 @@ pub(crate) struct NetworkRow {
 #[derive(Debug)]
 struct Ranges<A> {
     starts: Box<[A]>,
-    /// By range, the row that decides it.
-    deciding: Box<[u32]>,
+    /// Every [`STEP`]th of the starts, then every `STEP`th of those, until there are no more than that.
+    steps: Vec<Box<[A]>>,
+    /// By range, the row that decides it; one without an offset where none does.
+    deciding: Box<[NetworkRow]>,
     rows: Box<[NetworkRow]>,
 }
 
+/// Starts of IPv4 in a line of the cache.
+const STEP: usize = 16;
+
 impl<A> Default for Ranges<A> {
     fn default() -> Self {
-        Ranges { starts: Box::default(), deciding: Box::default(), rows: Box::default() }
+        Ranges { starts: Box::default(), steps: Vec::new(), deciding: Box::default(), rows: Box::default() }
     }
 }
 
@@ -65,33 +72,29 @@ impl Networks {
 
     /// The rows that have the address, the most specific first.
     pub fn of(&self, address: IpAddr) -> impl Iterator<Item = NetworkRow> {
-        let (rows, mut next) = match address {
+        let (rows, first) = match address {
             IpAddr::V4(address) => (&self.v4.rows, self.v4.find(u32::from(address))),
             IpAddr::V6(address) => (&self.v6.rows, self.v6.find(u128::from(address))),
         };
-        std::iter::from_fn(move || {
-            let row = *rows.get(next as usize)?;
-            next = row.parent;
-            Some(row)
-        })
+        std::iter::successors(first, |row| rows.get(row.parent as usize).copied())
     }
 }
 
 impl<A: Copy + Ord> Ranges<A> {
     fn new(mut networks: Vec<(A, A, u8, u32)>, after: impl Fn(A) -> Option<A>) -> Ranges<A> {
         networks.sort_unstable_by_key(|(start, _, length, _)| (*start, *length));
-        let (mut starts, mut deciding): (Vec<A>, Vec<u32>) = (Vec::new(), Vec::new());
+        let (mut starts, mut decided): (Vec<A>, Vec<u32>) = (Vec::new(), Vec::new());
         let mut rows: Vec<NetworkRow> = Vec::with_capacity(networks.len());
         // Of the networks around the place that has been reached, by the ends of their ranges, the innermost last.
         let mut open: Vec<(A, u32)> = Vec::new();
         let mut begin = |start: A, row: u32| {
             if starts.last() == Some(&start) {
                 starts.pop();
-                deciding.pop();
+                decided.pop();
             }
-            if deciding.last() != Some(&row) {
+            if decided.last() != Some(&row) {
                 starts.push(start);
-                deciding.push(row);
+                decided.push(row);
             }
         };
         for (start, end, prefix_length, offset) in networks {
@@ -110,15 +113,37 @@ impl<A: Copy + Ord> Ranges<A> {
                 begin(next, open.last().map_or(NONE, |(_, row)| *row));
             }
         }
-        Ranges { starts: starts.into(), deciding: deciding.into(), rows: rows.into() }
+        let outside = NetworkRow { offset: NONE, prefix_length: 0, parent: NONE };
+        let deciding = decided.iter().map(|row| rows.get(*row as usize).copied().unwrap_or(outside)).collect();
+        Ranges { steps: steps_of(&starts), starts: starts.into(), deciding, rows: rows.into() }
     }
 
-    fn find(&self, address: A) -> u32 {
-        let behind = self.starts.partition_point(|start| *start <= address);
-        behind.checked_sub(1).map_or(NONE, |range| self.deciding[range])
+    fn find(&self, address: A) -> Option<NetworkRow> {
+        let begun = |starts: &[A]| starts.iter().filter(|start| **start <= address).count();
+        let mut range = 0;
+        for level in self.steps.iter().rev().chain([&self.starts]) {
+            // Of those before the sixteen all have begun, of those behind them none has.
+            let here = &level[range * STEP..level.len().min((range + 1) * STEP)];
+            range = (range * STEP + begun(here)).checked_sub(1)?;
+        }
+        Some(self.deciding[range]).filter(|row| row.offset != NONE)
     }
 
     fn bytes(&self) -> usize {
-        size_of_val(&*self.starts) + size_of_val(&*self.deciding) + size_of_val(&*self.rows)
+        let steps: usize = self.steps.iter().map(|step| size_of_val(&**step)).sum();
+        size_of_val(&*self.starts) + steps + size_of_val(&*self.deciding) + size_of_val(&*self.rows)
+    }
+}
+
+/// The lowest level first.
+fn steps_of<A: Copy>(starts: &[A]) -> Vec<Box<[A]>> {
+    let mut steps: Vec<Box<[A]>> = Vec::new();
+    loop {
+        let below = steps.last().map_or(starts, |step| step);
+        if below.len() <= STEP {
+            return steps;
+        }
+        let step = below.iter().step_by(STEP).copied().collect();
+        steps.push(step);
     }
 }

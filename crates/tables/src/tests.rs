@@ -327,6 +327,31 @@ fn networks_are_found_as_a_walk_finds_them() {
     });
 }
 
+/// Among so many that several levels of steps lead to them: each with a neighbour that no row has.
+#[test]
+fn of_ten_thousand_networks_each_is_found() {
+    const NETWORKS: u32 = 10_000;
+    let mut draft = TableDraft::new(false);
+    let address = |number: u32| std::net::Ipv4Addr::from_bits(0x0a00_0000 + number);
+    for number in (0..NETWORKS).map(|number| number * 3) {
+        draft.add(1, &format!("{}/32", address(number)), Some(&number.to_string())).expect("a row");
+    }
+    draft.add(1, "10.0.0.0/16", Some("around")).expect("a row");
+    let table = draft.finish().expect("rows");
+    let check = |number: u32, expected: &[&str]| {
+        let found: Vec<&str> = table.networks_of(address(number).into()).filter_map(|(_, row)| row.value).collect();
+        assert_eq!(found, expected, "{}", address(number));
+    };
+    for number in (0..NETWORKS).map(|number| number * 3) {
+        check(number, &[&number.to_string(), "around"]);
+        check(number + 1, &["around"]);
+    }
+    check(NETWORKS * 3, &["around"]);
+    check(0xffff, &["around"]);
+    check(0x1_0000, &[]);
+    assert_eq!(table.networks_of([9, 255, 255, 255].into()).count(), 0);
+}
+
 #[test]
 fn no_bytes_make_the_reader_panic_and_what_it_reads_is_read_again() {
     bolero::check!().for_each(|bytes: &[u8]| {

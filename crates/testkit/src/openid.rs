@@ -2,9 +2,9 @@
 //! rotate, and every way to be wrong that a test asks for. Whoever presents a refresh token a second time loses all
 //! that came of that log-in, as providers that look for thieves do it (RFC 9700 section 4.14.2).
 
-use aws_lc_rs::digest;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
+use aws_lc_rs::{digest, hmac};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
@@ -40,8 +40,18 @@ pub struct ProviderBehaviour {
     pub clock_ahead: i64,
     /// Instead of a code.
     pub authorization_error: Option<String>,
+    /// Members of the token endpoint's answer that are set, or removed with `null`.
+    pub token_members: Vec<(String, Value)>,
+    /// What it says of somebody beside the ID token, with `sub` unless that is said here.
+    pub user_info: Vec<(String, Value)>,
+    /// What the userinfo endpoint answers instead, as head fields and body.
+    pub user_info_fault: Option<(u16, String, String)>,
     /// What discovery says besides, or instead.
     pub metadata: Vec<(String, Value)>,
+    /// How ID tokens are signed.
+    pub signs: Signs,
+    /// What discovery answers instead: all that is sent, from the status line on.
+    pub discovery_fault: Option<String>,
     pub is_away: bool,
 }
 
@@ -52,6 +62,25 @@ pub enum TokenEndpointFault {
     /// Far more than anybody should read.
     Endless,
     NoJson,
+    /// All that is sent, from the status line on.
+    Raw(&'static str),
+}
+
+/// How a token is signed by who has no key of the provider's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signs {
+    /// The provider itself.
+    AsItSays,
+    /// Nobody (`none`).
+    Nobody,
+    /// With the provider's public key taken for a secret.
+    PublicKeyAsSecret,
+    /// With a key of one's own that the token brings along.
+    OwnKeyBesideIt,
+    /// With a key of one's own under the name of the provider's.
+    OwnKey,
+    /// Under a name that leads elsewhere.
+    KeyNamed(&'static str),
 }
 
 impl Default for ProviderBehaviour {
@@ -67,7 +96,12 @@ impl Default for ProviderBehaviour {
             claims: Vec::new(),
             clock_ahead: 0,
             authorization_error: None,
+            token_members: Vec::new(),
+            user_info: Vec::new(),
+            user_info_fault: None,
             metadata: Vec::new(),
+            signs: Signs::AsItSays,
+            discovery_fault: None,
             is_away: false,
         }
     }
@@ -95,6 +129,8 @@ struct State {
     /// Log-ins, with whether they still hold.
     families: HashMap<u64, Family>,
     next: u64,
+    /// Whose access tokens are good.
+    access_tokens: HashMap<String, u64>,
     requests: Vec<String>,
 }
 
@@ -161,8 +197,13 @@ impl OpenIdProvider {
 
     /// What it sends to sites when a session ends (OpenID Connect Back-Channel Logout 1.0), with these claims set.
     pub fn logout_token(&self, claims: &[(&str, Value)]) -> String {
+        let number = {
+            let mut state = self.shared.state();
+            state.next += 1;
+            state.next
+        };
         let mut whole = json!({
-            "iss": self.issuer(), "aud": CLIENT, "iat": now(), "exp": now() + 120, "jti": "1",
+            "iss": self.issuer(), "aud": CLIENT, "iat": now(), "exp": now() + 120, "jti": format!("message-{number}"),
             "events": { "http://schemas.openid.net/event/backchannel-logout": {} },
         });
         for (name, value) in claims {
@@ -251,6 +292,13 @@ impl Shared {
         if self.state().behaviour.is_away {
             return Ok(());
         }
+        let fault = self.state().behaviour.discovery_fault.clone();
+        if let Some(fault) = fault.filter(|_| path == "/.well-known/openid-configuration") {
+            if fault.is_empty() {
+                std::thread::sleep(PATIENCE);
+            }
+            return writer.write_all(fault.as_bytes());
+        }
         let Some(answer) = self.answer(&format!("{method} {path}"), &parameters(query), &parameters(&body), &authorization)
         else {
             return self.misbehave(&mut writer);
@@ -270,6 +318,7 @@ impl Shared {
             Some(TokenEndpointFault::NoJson) => {
                 write!(writer, "HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\n<html>")?;
             }
+            Some(TokenEndpointFault::Raw(text)) => writer.write_all(text.as_bytes())?,
             Some(TokenEndpointFault::Endless) => {
                 write!(writer, "HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\nConnection: close\r\n\r\n")?;
                 let piece = [b' '; 16 << 10];
@@ -302,6 +351,7 @@ impl Shared {
             "GET /authorize" => self.authorize(query),
             "POST /token" if self.state().behaviour.token_fault.is_some() => return None,
             "POST /token" => self.token(form, authorization),
+            "GET /userinfo" => self.user_info(authorization),
             "GET /end" => ProviderAnswer::redirect(query.get("post_logout_redirect_uri").map_or("/", String::as_str)),
             _ => ProviderAnswer::plain(404, "nothing"),
         })
@@ -316,6 +366,7 @@ impl Shared {
             "token_endpoint": format!("{issuer}/token"),
             "jwks_uri": format!("{issuer}/keys"),
             "end_session_endpoint": format!("{issuer}/end"),
+            "userinfo_endpoint": format!("{issuer}/userinfo"),
             "authorization_response_iss_parameter_supported": true,
             "code_challenge_methods_supported": ["S256"],
             "response_types_supported": ["code"],
@@ -400,20 +451,79 @@ impl Shared {
             "iss": state.issuer, "aud": CLIENT, "sub": family.subject, "sid": family.session, "nonce": family.nonce,
             "iat": at, "nbf": at, "exp": at + 300, "email": format!("{}@example.com", family.subject), "groups": ["staff", "users"],
         });
+        state.next += 1;
+        let access_token = format!("access-{}", state.next);
+        state.access_tokens.insert(access_token.clone(), number);
+        let digest = digest::digest(&digest::SHA256, access_token.as_bytes());
+        set(&mut claims, "at_hash", &json!(URL_SAFE_NO_PAD.encode(&digest.as_ref()[..16])));
         for (name, value) in &behaviour.claims {
             set(&mut claims, name, value);
         }
-        state.next += 1;
         let mut body = json!({
             "token_type": "Bearer", "expires_in": behaviour.expires_in,
-            "access_token": format!("access-{}", state.next), "id_token": self.sign(&claims, "JWT"),
+            "access_token": access_token, "id_token": self.sign_as(behaviour.signs, &claims),
         });
         if behaviour.gives_refresh_tokens {
             let token = format!("refresh-{}", state.next);
             state.refresh_tokens.insert(token.clone(), (number, false));
             set(&mut body, "refresh_token", &json!(token));
         }
+        for (name, value) in &behaviour.token_members {
+            set(&mut body, name, value);
+        }
         ProviderAnswer::json(200, &body)
+    }
+
+    fn user_info(&self, authorization: &str) -> ProviderAnswer {
+        let state = self.state();
+        if let Some((status, fields, body)) = state.behaviour.user_info_fault.clone() {
+            return ProviderAnswer { status, fields, body };
+        }
+        let family = authorization.strip_prefix("Bearer ").and_then(|token| state.access_tokens.get(token));
+        let Some(family) = family.and_then(|number| state.families.get(number)) else {
+            return ProviderAnswer::json(401, &json!({ "error": "invalid_token" }));
+        };
+        let mut claims = json!({ "sub": family.subject });
+        for (name, value) in &state.behaviour.user_info {
+            set(&mut claims, name, value);
+        }
+        ProviderAnswer::json(200, &claims)
+    }
+
+    fn sign_as(&self, signs: Signs, claims: &Value) -> String {
+        let own = || {
+            let document = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new()).expect("a key");
+            EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, document.as_ref()).expect("a key")
+        };
+        let with = |header: Value, sign: &dyn Fn(&[u8]) -> Vec<u8>| {
+            let parts = [header.to_string(), claims.to_string()].map(|part| URL_SAFE_NO_PAD.encode(part));
+            let message = parts.join(".");
+            format!("{message}.{}", URL_SAFE_NO_PAD.encode(sign(message.as_bytes())))
+        };
+        let by =
+            |key: &EcdsaKeyPair, message: &[u8]| key.sign(&SystemRandom::new(), message).expect("a signature").as_ref().to_vec();
+        match signs {
+            Signs::AsItSays => self.sign(claims, "JWT"),
+            Signs::Nobody => with(json!({ "alg": "none", "kid": "one" }), &|_| Vec::new()),
+            Signs::PublicKeyAsSecret => {
+                let key = hmac::Key::new(hmac::HMAC_SHA256, self.key.public_key().as_ref());
+                with(json!({ "alg": "HS256", "kid": "one" }), &|message| hmac::sign(&key, message).as_ref().to_vec())
+            }
+            Signs::OwnKeyBesideIt => {
+                let key = own();
+                let point = key.public_key().as_ref().to_vec();
+                let part = |range: std::ops::Range<usize>| URL_SAFE_NO_PAD.encode(&point[range]);
+                let jwk = json!({ "kty": "EC", "crv": "P-256", "kid": "own", "x": part(1..33), "y": part(33..65) });
+                with(json!({ "alg": "ES256", "kid": "own", "jwk": jwk, "jku": "http://127.0.0.1:1/keys" }), &|message| {
+                    by(&key, message)
+                })
+            }
+            Signs::OwnKey => {
+                let key = own();
+                with(json!({ "alg": "ES256", "kid": "one" }), &|message| by(&key, message))
+            }
+            Signs::KeyNamed(name) => with(json!({ "alg": "ES256", "kid": name }), &|message| by(&self.key, message)),
+        }
     }
 
     fn sign(&self, claims: &Value, kind: &str) -> String {

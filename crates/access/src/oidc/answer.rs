@@ -27,6 +27,9 @@ pub enum TokenAnswerFault {
     Refused(String),
     #[error("what the provider sends is no answer with tokens")]
     Unreadable,
+    /// How to use others is known nowhere here.
+    #[error("the provider gives tokens of the type `{0}`, and only `Bearer` can be used (`token_type`)")]
+    OtherType(String),
     /// A status such as 503: it may be otherwise in a moment.
     #[error("the provider answers with status {0}")]
     Status(u16),
@@ -39,9 +42,7 @@ impl TokenAnswer {
             let error = object.and_then(|object| object.member("error")).and_then(Value::text);
             return Err(match error.as_deref() {
                 Some("invalid_grant") if status < 500 => TokenAnswerFault::InvalidGrant,
-                Some(error) if status < 500 => {
-                    TokenAnswerFault::Refused(error.chars().filter(char::is_ascii_graphic).take(CODE_BYTES_MAX).collect())
-                }
+                Some(error) if status < 500 => TokenAnswerFault::Refused(shown(error)),
                 Some(_) | None => TokenAnswerFault::Status(status),
             });
         }
@@ -49,9 +50,16 @@ impl TokenAnswer {
         let text = |name: &str| match object.member(name).filter(|value| value.raw() != "null") {
             None => Ok(None),
             Some(value) => {
-                value.text().filter(|text| is_token(text)).map(|text| Some(text.into())).ok_or(TokenAnswerFault::Unreadable)
+                let text: Option<Box<str>> = value.text().filter(|text| is_token(text)).map(Into::into);
+                text.map(Some).ok_or(TokenAnswerFault::Unreadable)
             }
         };
+        let access_token = text("access_token")?.ok_or(TokenAnswerFault::Unreadable)?;
+        // RFC 6749 section 5.1 has it in each answer, in letters of any size.
+        let kind = text("token_type")?.unwrap_or_default();
+        if !kind.eq_ignore_ascii_case("bearer") {
+            return Err(TokenAnswerFault::OtherType(shown(&kind)));
+        }
         let seconds = object.member("expires_in").and_then(|value| match value.text() {
             // Some providers write it as text.
             Some(text) => text.parse().ok(),
@@ -59,11 +67,16 @@ impl TokenAnswer {
         });
         Ok(TokenAnswer {
             id_token: text("id_token")?,
-            access_token: text("access_token")?.ok_or(TokenAnswerFault::Unreadable)?,
+            access_token,
             refresh_token: text("refresh_token")?,
             expires_in: seconds.filter(|seconds| *seconds >= 0.0).map(|seconds| seconds as u64),
         })
     }
+}
+
+/// As it goes into the log.
+fn shown(text: &str) -> String {
+    text.chars().filter(char::is_ascii_graphic).take(CODE_BYTES_MAX).collect()
 }
 
 /// RFC 6749 appendix A: what can stand in a header field.
@@ -77,8 +90,10 @@ mod tests {
 
     #[test]
     fn tokens_are_read_and_refusals_told_apart() {
-        let read =
-            TokenAnswer::read(200, br#"{"access_token":"a","id_token":"i","refresh_token":null,"expires_in":"300","x":1}"#);
+        let read = TokenAnswer::read(
+            200,
+            br#"{"access_token":"a","token_type":"bEARER","id_token":"i","refresh_token":null,"expires_in":"300","x":1}"#,
+        );
         let expected =
             TokenAnswer { id_token: Some("i".into()), access_token: "a".into(), refresh_token: None, expires_in: Some(300) };
         assert_eq!(read, Ok(expected));
@@ -94,7 +109,10 @@ mod tests {
         check(200, "<html>", TokenAnswerFault::Unreadable);
         check(200, "{}", TokenAnswerFault::Unreadable);
         check(200, r#"{"access_token":"a\r\nSet-Cookie: b"}"#, TokenAnswerFault::Unreadable);
-        check(200, r#"{"access_token":"a","refresh_token":7}"#, TokenAnswerFault::Unreadable);
+        check(200, r#"{"access_token":"a","token_type":"Bearer","refresh_token":7}"#, TokenAnswerFault::Unreadable);
+        check(200, r#"{"access_token":"a"}"#, TokenAnswerFault::OtherType(String::new()));
+        check(200, r#"{"access_token":"a","token_type":"DPoP"}"#, TokenAnswerFault::OtherType("DPoP".into()));
+        check(200, r#"{"access_token":"a","token_type":7}"#, TokenAnswerFault::Unreadable);
         check(200, &format!("{{\"access_token\":\"{}\"}}", "a".repeat(20_000)), TokenAnswerFault::Unreadable);
     }
 }

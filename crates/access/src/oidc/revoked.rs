@@ -40,6 +40,11 @@ impl Revocation {
     pub fn mark_of_subject(provider: &ProviderId, subject: &str) -> [u8; 16] {
         mark(provider, "sub", subject)
     }
+
+    /// By which a message of the provider is known (`jti`), so that nobody sends it again. No session has this mark.
+    pub fn mark_of_message(provider: &ProviderId, name: &str) -> [u8; 16] {
+        mark(provider, "jti", name)
+    }
 }
 
 fn mark(provider: &ProviderId, kind: &str, name: &str) -> [u8; 16] {
@@ -66,6 +71,11 @@ impl Revoked {
     /// Whether a session with such a mark that began then is over.
     pub fn has(&self, mark: &[u8; 16], began: u64) -> bool {
         self.0.get(mark).is_some_and(|(until, _)| began <= *until)
+    }
+
+    /// Whether it stands here, whatever it is of.
+    pub fn contains(&self, mark: &[u8; 16]) -> bool {
+        self.0.contains_key(mark)
     }
 
     /// Adds one, and forgets those whose time is over. False: there are too many.

@@ -1,6 +1,6 @@
-//! What stands in cookies and in `state` is sealed: encrypted and authenticated (AES-256-GCM), for one purpose and one
-//! provider, so that nothing of it is read, changed or used elsewhere. Keys are made one after the other, each known
-//! before it is used, so that every host that shares them can open what another has sealed.
+//! What stands in cookies and in `state` is sealed: encrypted and authenticated (AES-256-GCM), for one purpose, one
+//! provider and one host (or domain), so that nothing of it is read, changed or used elsewhere. Keys are made one after
+//! the other, each known before it is used, so that every host that shares them can open what another has sealed.
 
 use super::ProviderId;
 use super::parts::take_array;
@@ -20,8 +20,7 @@ pub const KEY_PERIOD: Duration = Duration::from_hours(24);
 pub const KEY_AHEAD: Duration = Duration::from_hours(1);
 /// No session is longer, so that no key is missed that was given up.
 pub const SESSION_LIFE_MAX: Duration = Duration::from_hours(24 * 30);
-/// Of one purpose each, so that a flow is no session.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const KEY_ID_BYTES: usize = 4;
 const KEY_BYTES: usize = 32;
 const TAG_BYTES: usize = 16;
@@ -29,7 +28,7 @@ const FIRST_LINE: &str = "tidegate oidc keys 1";
 /// More were not made by us.
 const KEYS_MAX: usize = 100;
 
-/// For what something is sealed.
+/// For what something is sealed, so that a flow is no session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     Session,
@@ -48,6 +47,15 @@ impl Purpose {
             Purpose::Handover => b'h',
         }
     }
+}
+
+/// Where something sealed is good: at one provider, and at one host. Sites of one host or of several may have the same
+/// provider, and a cookie that somebody carries from one to the other is worth nothing there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Realm<'r> {
+    pub provider: &'r ProviderId,
+    /// In small letters, or a domain whose sites have one log-in. Empty for what no browser brings.
+    pub host: &'r [u8],
 }
 
 /// Why kept keys cannot be used.
@@ -149,10 +157,10 @@ impl SessionKeys {
     }
 
     /// A text of base64url. The nonce is random, and no other call has it.
-    pub fn seal(&self, purpose: Purpose, provider: &ProviderId, mut plain: Vec<u8>, now: u64, nonce: [u8; NONCE_LEN]) -> String {
+    pub fn seal(&self, purpose: Purpose, realm: Realm<'_>, mut plain: Vec<u8>, now: u64, nonce: [u8; NONCE_LEN]) -> String {
         let begun = |key: &&SessionKey| key.begins <= now;
         let key = self.0.iter().rev().find(begun).unwrap_or(&self.0[0]);
-        let bound = Aad::from(bound(purpose, provider));
+        let bound = Aad::from(bound(purpose, realm));
         key.key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), bound, &mut plain).expect("it is short");
         let mut sealed = Vec::with_capacity(1 + KEY_ID_BYTES + NONCE_LEN + plain.len());
         sealed.push(VERSION);
@@ -162,8 +170,8 @@ impl SessionKeys {
         URL_SAFE_NO_PAD.encode(sealed)
     }
 
-    /// What was sealed for that purpose and provider; `None` for anything else.
-    pub fn open(&self, purpose: Purpose, provider: &ProviderId, sealed: &[u8]) -> Option<Vec<u8>> {
+    /// What was sealed for that purpose and realm; `None` for anything else.
+    pub fn open(&self, purpose: Purpose, realm: Realm<'_>, sealed: &[u8]) -> Option<Vec<u8>> {
         let mut sealed = base64url::decode(sealed)?;
         let mut rest = &sealed[..];
         let [version] = take_array(&mut rest)?;
@@ -172,7 +180,7 @@ impl SessionKeys {
             return None;
         }
         let begin = sealed.len() - rest.len();
-        let bound = Aad::from(bound(purpose, provider));
+        let bound = Aad::from(bound(purpose, realm));
         let key = self.0.iter().rev().find(|key| key.id == id)?;
         let plain = key.key.open_within(Nonce::assume_unique_for_key(nonce), bound, &mut sealed, begin..).ok()?.len();
         sealed.truncate(plain);
@@ -180,19 +188,20 @@ impl SessionKeys {
     }
 }
 
-fn bound(purpose: Purpose, provider: &ProviderId) -> [u8; 18] {
-    let mut bound = [0; 18];
-    bound[0] = VERSION;
-    bound[1] = purpose.byte();
-    bound[2..].copy_from_slice(provider);
+/// All in front of the host have one length each, so that none passes for a part of another.
+fn bound(purpose: Purpose, realm: Realm<'_>) -> Vec<u8> {
+    let mut bound = Vec::with_capacity(2 + realm.provider.len() + realm.host.len());
+    bound.extend_from_slice(&[VERSION, purpose.byte()]);
+    bound.extend_from_slice(realm.provider);
+    bound.extend_from_slice(realm.host);
     bound
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{KEY_AHEAD, KEY_PERIOD, Purpose, SESSION_LIFE_MAX, SessionKeys, UnreadableSessionKeys};
+    use super::{KEY_AHEAD, KEY_PERIOD, Purpose, Realm, SESSION_LIFE_MAX, SessionKeys, UnreadableSessionKeys};
 
-    const ONE: [u8; 16] = [1; 16];
+    const ONE: Realm<'static> = Realm { provider: &[1; 16], host: b"app.example.com" };
     const NOW: u64 = 1_800_000_000;
 
     fn keys() -> SessionKeys {
@@ -200,29 +209,32 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sealed_is_opened_for_its_purpose_and_provider_alone() {
+    fn what_was_sealed_is_opened_for_its_purpose_provider_and_host_alone() {
         let keys = keys();
-        let sealed = keys.seal(Purpose::Session, &ONE, b"text".to_vec(), NOW, [3; 12]);
-        let check = |purpose, provider: &[u8; 16], text: &str, expected: Option<&[u8]>| {
-            assert_eq!(keys.open(purpose, provider, text.as_bytes()).as_deref(), expected, "{purpose:?} {text}");
+        let sealed = keys.seal(Purpose::Session, ONE, b"text".to_vec(), NOW, [3; 12]);
+        let check = |purpose, realm: Realm<'_>, text: &str, expected: Option<&[u8]>| {
+            assert_eq!(keys.open(purpose, realm, text.as_bytes()).as_deref(), expected, "{purpose:?} {realm:?} {text}");
         };
-        check(Purpose::Session, &ONE, &sealed, Some(b"text"));
-        check(Purpose::Flows, &ONE, &sealed, None);
-        check(Purpose::State, &ONE, &sealed, None);
-        check(Purpose::Handover, &ONE, &sealed, None);
-        check(Purpose::Session, &[2; 16], &sealed, None);
+        check(Purpose::Session, ONE, &sealed, Some(b"text"));
+        check(Purpose::Flows, ONE, &sealed, None);
+        check(Purpose::State, ONE, &sealed, None);
+        check(Purpose::Handover, ONE, &sealed, None);
+        check(Purpose::Session, Realm { provider: &[2; 16], ..ONE }, &sealed, None);
+        for host in ["", "example.com", "app.example.com.", "app.example.co", "www.example.com"] {
+            check(Purpose::Session, Realm { host: host.as_bytes(), ..ONE }, &sealed, None);
+        }
         for (position, byte) in sealed.bytes().enumerate() {
             let mut changed = sealed.clone().into_bytes();
             changed[position] = if byte == b'A' { b'B' } else { b'A' };
-            check(Purpose::Session, &ONE, std::str::from_utf8(&changed).expect("text"), None);
+            check(Purpose::Session, ONE, std::str::from_utf8(&changed).expect("text"), None);
         }
         for cut in 0..sealed.len() {
-            check(Purpose::Session, &ONE, &sealed[..cut], None);
+            check(Purpose::Session, ONE, &sealed[..cut], None);
         }
         for wrong in ["", "AQ", "!!!!", &format!("{sealed}A"), &"A".repeat(5000)] {
-            check(Purpose::Session, &ONE, wrong, None);
+            check(Purpose::Session, ONE, wrong, None);
         }
-        assert!(SessionKeys::first([8; 32]).open(Purpose::Session, &ONE, sealed.as_bytes()).is_none());
+        assert!(SessionKeys::first([8; 32]).open(Purpose::Session, ONE, sealed.as_bytes()).is_none());
     }
 
     #[test]
@@ -234,21 +246,21 @@ mod tests {
         assert!(!two.is_next_due(NOW + KEY_PERIOD.as_secs() - 1));
         assert!(two.is_next_due(NOW + KEY_PERIOD.as_secs()));
         // A host that does not have the next one yet opens what is sealed with the first.
-        let sealed = two.seal(Purpose::Session, &ONE, b"a".to_vec(), NOW + KEY_AHEAD.as_secs() - 1, [1; 12]);
-        assert!(first.open(Purpose::Session, &ONE, sealed.as_bytes()).is_some());
-        let sealed = two.seal(Purpose::Session, &ONE, b"a".to_vec(), NOW + KEY_AHEAD.as_secs(), [1; 12]);
-        assert!(first.open(Purpose::Session, &ONE, sealed.as_bytes()).is_none());
-        assert!(two.open(Purpose::Session, &ONE, sealed.as_bytes()).is_some());
+        let sealed = two.seal(Purpose::Session, ONE, b"a".to_vec(), NOW + KEY_AHEAD.as_secs() - 1, [1; 12]);
+        assert!(first.open(Purpose::Session, ONE, sealed.as_bytes()).is_some());
+        let sealed = two.seal(Purpose::Session, ONE, b"a".to_vec(), NOW + KEY_AHEAD.as_secs(), [1; 12]);
+        assert!(first.open(Purpose::Session, ONE, sealed.as_bytes()).is_none());
+        assert!(two.open(Purpose::Session, ONE, sealed.as_bytes()).is_some());
         // Every session that may have been sealed with a key is still opened, and then the key goes.
-        let sealed = first.seal(Purpose::Session, &ONE, b"a".to_vec(), NOW, [1; 12]);
+        let sealed = first.seal(Purpose::Session, ONE, b"a".to_vec(), NOW, [1; 12]);
         let (mut keys, mut now) = (two, NOW);
         while now < NOW + SESSION_LIFE_MAX.as_secs() {
             now += KEY_PERIOD.as_secs();
             keys = keys.with_next(now, [(now % 251) as u8; 32]);
         }
-        assert!(keys.open(Purpose::Session, &ONE, sealed.as_bytes()).is_some());
+        assert!(keys.open(Purpose::Session, ONE, sealed.as_bytes()).is_some());
         let later = keys.with_next(now + 3 * KEY_PERIOD.as_secs(), [0; 32]);
-        assert!(later.open(Purpose::Session, &ONE, sealed.as_bytes()).is_none());
+        assert!(later.open(Purpose::Session, ONE, sealed.as_bytes()).is_none());
         assert!(later.0.len() <= 34, "{}", later.0.len());
     }
 

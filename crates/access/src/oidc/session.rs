@@ -6,11 +6,13 @@ use super::answer::TokenAnswer;
 use super::id_token::IdToken;
 use super::parts::{digest_of, put, take_array, take_number, take_text};
 use super::revoked::{Revocation, Revoked};
+use super::user_info::missing_of;
 use crate::claims::Claims;
 use crate::json::Value;
+use crate::jws::TokenFault;
 use std::time::Duration;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// A token is refreshed that long before it ends, or a tenth of its life where that is shorter.
 const REFRESH_AHEAD_SECONDS: u64 = 60;
 
@@ -24,6 +26,8 @@ pub struct Session {
     /// When it is refreshed, if it can be.
     pub refresh_at: Option<u64>,
     pub id_token: IdToken,
+    /// An object of claims that the provider has said beside the token. Empty where there are none.
+    pub more_claims: Box<str>,
     /// Empty where there is none.
     pub refresh_token: Box<str>,
     /// Kept only where an upstream gets it; else empty.
@@ -39,18 +43,34 @@ impl Session {
             ends: now + life.as_secs(),
             refresh_at: refresh_at(&answer, now),
             id_token,
+            more_claims: Box::default(),
             refresh_token: answer.refresh_token.unwrap_or_default(),
             access_token: if keeps_access { answer.access_token } else { Box::default() },
         }
     }
 
+    /// With what the provider says beside the ID token.
+    pub fn with_claims(self, more_claims: Box<str>) -> Session {
+        Session { more_claims, ..self }
+    }
+
+    /// All that the provider has said of somebody.
+    pub fn claims(&self) -> Result<Claims, TokenFault> {
+        self.id_token.claims_and(&self.more_claims)
+    }
+
     /// After a refresh. What it does not bring stays.
     pub fn refreshed(&self, id_token: Option<IdToken>, answer: TokenAnswer, keeps_access: bool, now: u64) -> Session {
+        let more_claims = match (&id_token, Value::parse_object(self.more_claims.as_bytes())) {
+            // What the new token says itself counts.
+            (Some(token), Ok(more)) => token.claims().map(|claims| missing_of(&claims, more)).unwrap_or_default(),
+            (None, _) | (_, Err(_)) => self.more_claims.clone(),
+        };
         let refresh_token = answer.refresh_token.clone().unwrap_or_else(|| self.refresh_token.clone());
         let answer = TokenAnswer { refresh_token: Some(refresh_token), ..answer };
         let session =
             Session::begin(self.id, Duration::ZERO, id_token.unwrap_or_else(|| self.id_token.clone()), answer, keeps_access, now);
-        Session { began: self.began, ends: self.ends, ..session }
+        Session { began: self.began, ends: self.ends, more_claims, ..session }
     }
 
     /// By which all that have this very state of the session know its refresh: tabs, and other hosts.
@@ -75,6 +95,7 @@ impl Session {
             bytes.extend_from_slice(&number.to_be_bytes());
         }
         self.id_token.write(&mut bytes);
+        put(&mut bytes, self.more_claims.as_bytes());
         put(&mut bytes, self.refresh_token.as_bytes());
         put(&mut bytes, self.access_token.as_bytes());
         bytes
@@ -92,6 +113,7 @@ impl Session {
             ends: take_number(&mut rest)?,
             refresh_at: take_number(&mut rest).map(|at| Some(at).filter(|at| *at > 0))?,
             id_token: IdToken::read(&mut rest)?,
+            more_claims: take_text(&mut rest)?,
             refresh_token: take_text(&mut rest)?,
             access_token: take_text(&mut rest)?,
         };
@@ -137,6 +159,7 @@ impl SessionMarks {
 mod tests {
     use super::{Session, SessionMarks};
     use crate::claims::Claims;
+    use crate::json::Value;
     use crate::oidc::{IdToken, Revocation, Revoked, TokenAnswer};
     use std::time::Duration;
 
@@ -161,7 +184,8 @@ mod tests {
 
     #[test]
     fn a_session_comes_back_as_it_went() {
-        for session in [session(), Session { refresh_at: None, access_token: "a".into(), ..session() }] {
+        let more = session().with_claims(r#"{"groups":["staff"]}"#.into());
+        for session in [session(), Session { refresh_at: None, access_token: "a".into(), ..session() }, more] {
             let bytes = session.write();
             assert_eq!(Session::read(&bytes), Some(session));
             for cut in 0..bytes.len() {
@@ -192,6 +216,26 @@ mod tests {
         assert_eq!(&*third.refresh_token, "r2", "a provider that does not rotate");
         assert_eq!(third.refresh_at, Some(NOW + 600 + 270));
         assert!(!first.is_over(NOW + 8 * 3600 - 1) && first.is_over(NOW + 8 * 3600));
+    }
+
+    #[test]
+    fn claims_beside_the_token_are_claims_of_the_session_and_never_in_their_place() {
+        let check = |session: &Session, expected: &[(&str, Option<&str>)]| {
+            let claims = session.claims().expect("claims");
+            for (name, value) in expected {
+                assert_eq!(claims.claim(name).and_then(Value::text).as_deref(), *value, "{name}");
+            }
+        };
+        let first = session();
+        check(&first, &[("sub", Some("alice")), ("email", None)]);
+        let first = first.with_claims(r#"{"email":"a@b","team":"red"}"#.into());
+        check(&first, &[("sub", Some("alice")), ("email", Some("a@b")), ("team", Some("red"))]);
+        // A refresh after which nobody has said more, and one whose token says a part of it itself.
+        let second = first.refreshed(None, answer(Some("r2"), Some(300)), true, NOW);
+        check(&second, &[("email", Some("a@b")), ("team", Some("red"))]);
+        let token = id_token(br#"{"sub":"alice","email":"new@b"} "#);
+        let third = second.refreshed(Some(token), answer(Some("r3"), Some(300)), true, NOW);
+        check(&third, &[("sub", Some("alice")), ("email", Some("new@b")), ("team", Some("red"))]);
     }
 
     #[test]

@@ -31,7 +31,7 @@ fn object(path: &str, body: &[u8]) -> Arc<Object> {
         (b"surrogate-key", b"one two"),
         (b"etag", b"\"a\""),
     ];
-    let request = RequestHead { method: b"GET", fields: &GZIP };
+    let request = RequestHead::new(b"GET", &GZIP);
     let response = ResponseHead { status: 200, fields: &fields };
     let exchange = Exchange { request, response, sent: now(0), received: now(0) };
     let body = body.chunks(64 << 10).map(Bytes::copy_from_slice).collect();
@@ -197,7 +197,7 @@ fn a_ticket_takes_what_is_on_disk_and_asks_about_what_is_stale() {
     let folder = tempfile::tempdir().expect("a folder");
     let disk = loaded(folder.path());
     assert!(disk.write(&object("/a", b"body"), now(0)));
-    let request = RequestHead { method: b"GET", fields: &GZIP };
+    let request = RequestHead::new(b"GET", &GZIP);
     let adopt = |store: &Store, at: Now| {
         let Lookup::Fetch(ticket, _) = store.lookup(&key("/a"), request, at) else { panic!("no ticket") };
         ticket.adopt(read(&disk, "/a", at).expect("found"), &GZIP, at)
@@ -223,7 +223,7 @@ fn an_object_that_was_purged_from_memory_is_not_written() {
     let folder = tempfile::tempdir().expect("a folder");
     let (disk, store) = (loaded(folder.path()), Store::new(Settings::default()));
     let fields: [Field<'_>; 1] = [(b"cache-control", b"max-age=60")];
-    let (request, response) = (RequestHead { method: b"GET", fields: &[] }, ResponseHead { status: 200, fields: &fields });
+    let (request, response) = (RequestHead::new(b"GET", &[]), ResponseHead { status: 200, fields: &fields });
     let Lookup::Fetch(ticket, _) = store.lookup(&key("/a"), request, now(0)) else { panic!("no ticket") };
     let Begun::Storing(writer) = ticket.begin(Exchange { request, response, sent: now(0), received: now(0) }) else {
         panic!("not stored")

@@ -206,7 +206,7 @@ fn permitted(
         return Err(WhyNot::Private);
     }
     let is_shared = directives.public || directives.must_revalidate || is_number(directives.s_maxage);
-    if has(request.fields, "authorization") && !is_shared {
+    if request.is_authorized() && !is_shared {
         return Err(WhyNot::Authorization);
     }
     let sets_cookie = has(response.fields, "set-cookie") && !withholds(directives, b"set-cookie");

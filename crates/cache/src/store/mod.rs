@@ -218,7 +218,7 @@ impl Store {
         };
         // Most answers to requests with credentials are not for others: waiting for them would only put one behind the
         // other.
-        let is_alone = has(request.fields, "authorization") || shard.is_uncacheable(key, now.seconds);
+        let is_alone = request.is_authorized() || shard.is_uncacheable(key, now.seconds);
         let is_solo = sharing == Sharing::Collapse && is_alone;
         let sharing = if is_foreign {
             Sharing::Bypass

@@ -73,7 +73,7 @@ fn a_stored_answer_is_hit_until_it_is_stale_and_then_validated() {
     let Lookup::Hit { object, age_seconds, ttl_seconds } = get(&store, "/", &[], at(20)) else { panic!("no hit") };
     assert_eq!((object.body.concat().as_slice(), age_seconds, ttl_seconds), (&b"body"[..], 20, 40));
     for (method, expected) in [("HEAD", "hit"), ("POST", "bypass"), ("get", "bypass")] {
-        let request = RequestHead { method: method.as_bytes(), fields: &[] };
+        let request = RequestHead::new(method.as_bytes(), &[]);
         assert_eq!(word(&store.lookup(&key("/"), request, NOW)), expected, "{method}");
     }
 }

@@ -200,6 +200,10 @@ fn places(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<ApiKeyPlace> {
         } else if !is_token(&text.value) {
             let message = format!("`{}` is not a name that `{property}=` can have", shortened(text.shown()));
             lowering.report(text.error("bad-value", message).help(format!("for example `{property}=\"{example}\"`")));
+        } else if property == "authorization" && text.value.eq_ignore_ascii_case("Basic") {
+            let message = "`Authorization: Basic` has a name and a password, in base64, and no key";
+            let help = "names and passwords are what `basic-auth` asks for; keys stand behind `Bearer`, or a scheme of your own";
+            lowering.report(text.error("bad-value", message).help(help));
         }
         Some(text.value)
     };

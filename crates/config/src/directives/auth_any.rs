@@ -7,7 +7,7 @@ use crate::reading::Read;
 use crate::syntax::{Literal, Node};
 use crate::table::{Argument, Block, Kind, Place};
 use crate::written_line::Writer;
-use tidegate_model::{AuthAny, ClientAuthDemand, Step};
+use tidegate_model::{AuthAny, Step};
 
 pub static AUTH: Directive = Directive {
     name: "auth",
@@ -19,8 +19,10 @@ pub static AUTH: Directive = Directive {
     )],
     block: Block::Optional(Place::AuthAny),
     summary: "Several ways to be let in, of which one is enough.",
-    details: "Ways are `allow`, `client-auth \"require\"`, `basic-auth`, `jwt` and `api-key`, each as it stands in a site. They are tried in the order written, and the first that lets the client in counts: who comes from an \
-              address of an `allow` in front is not asked for anything, and has no name. Where none does, the answer is the refusal of the one that the client has tried, or else of the last, and `WWW-Authenticate` names all ways to log in.\n\n\
+    details: "Ways are `allow`, `client-auth \"require\"`, `basic-auth`, `jwt`, `api-key`, `oidc` and `forward-auth`, each as it stands in a site; of each kind but `allow` there is one. They are tried in the order written, `oidc` behind all others that are looked at here and \
+              `forward-auth` last, and the first that lets the client in counts: who comes from an address of an `allow` in front is not asked for anything, and has no name.\n\n\
+              Where none does, a browser that looks at a page is sent to the provider of `oidc`; whoever else gets what the server of `forward-auth` has answered, as it came; and without these two it is the refusal of the way that the client has tried, or else of the last, and `WWW-Authenticate` names all ways to log in. \
+              A server that does not answer lets nobody in, and keeps nobody out who comes in by another way.\n\n\
               Outside of it, `allow`, `deny` and all log-ins have to be satisfied as ever. Of the `auth any` of a site and of its route the route's counts, and also takes the place of those log-ins of the site that are of the kinds it names.",
     default: "all that is written has to be satisfied",
     example: "auth any {\n    allow \"10.0.0.0/8\"\n    basic-auth file=\"htpasswd\"\n}",
@@ -54,17 +56,23 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
 
 /// A way that lets nobody in, or everybody.
 fn check_way(lowering: &mut Lowering<'_>, line: &Line<'_>, step: &Step) {
-    let is_off =
-        matches!(step, Step::BasicAuth(None) | Step::Jwt(None) | Step::ApiKey(None) | Step::ClientAuth(ClientAuthDemand::Off));
     let name = line.directive.name;
-    if is_off {
+    if step.facts().is_off {
         let diagnostic = Diagnostic::error("no-way", line.location(), format!("`{name} \"off\"` is no way to be let in"));
         lowering.report(diagnostic.help("remove it; `auth \"off\"` in a route asks nobody"));
     }
-    if matches!(step, Step::Jwt(Some(jwt)) if jwt.is_optional) {
-        let at = line.property("optional").map_or_else(|| line.location(), |value| value.location.clone());
-        let diagnostic = Diagnostic::error("no-way", at, "with `optional=#true` everybody without a token is let in");
-        lowering.report(diagnostic.help("remove `optional=`"));
+    let open = match step {
+        Step::Jwt(Some(jwt)) if jwt.is_optional => Some(("optional", "`optional=#true` everybody without a token")),
+        Step::Oidc(Some(oidc)) if oidc.is_optional => Some(("optional", "`optional=#true` everybody without a session")),
+        Step::ForwardAuth(Some(auth)) if auth.allows_on_error => {
+            Some(("on-error", "`on-error=\"allow\"` everybody, as long as the auth server is silent,"))
+        }
+        _ => None,
+    };
+    if let Some((property, who)) = open {
+        let at = line.property(property).map_or_else(|| line.location(), |value| value.location.clone());
+        let diagnostic = Diagnostic::error("no-way", at, format!("with {who} is let in"));
+        lowering.report(diagnostic.help(format!("remove `{property}=`")));
     }
 }
 
@@ -74,7 +82,7 @@ pub fn write(line: &mut Writer, AuthAny { ways }: &AuthAny) {
 }
 
 /// Kinds of log-ins, which a request cannot be asked for twice.
-const LOG_INS: [&str; 3] = ["basic-auth", "jwt", "api-key"];
+const LOG_INS: [&str; 5] = ["basic-auth", "jwt", "api-key", "oidc", "forward-auth"];
 
 /// Whether a log-in stands beside an `auth any` that has it too, in the lines of a site. In a route it would be asked
 /// for besides what the site's is satisfied with, which nobody means.

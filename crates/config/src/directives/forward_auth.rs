@@ -21,7 +21,7 @@ use tidegate_model::{AuthMethod, ForwardAuth, NamePattern, RememberedAuth, SignI
 
 pub static FORWARD_AUTH: Directive = Directive {
     name: "forward-auth",
-    places: &[Place::Site, Place::Route],
+    places: &[Place::Site, Place::Route, Place::AuthAny],
     arguments: &[Argument::any(
         "servers",
         Kind::Text("the URL of an auth server, the name of a pool, or `off`"),
@@ -153,7 +153,7 @@ pub static REMEMBERED: Directive = Directive {
     ],
     summary: "Remembers good answers by a key, so that the server is not asked for each request.",
     details: "Each thread remembers some thousands, and nothing over a change of the site. The host is part of the key by itself; method and path are where the key says so, as in `{request.cookie.session} {method} {path}`, which a server needs whose answer depends on them. \
-              A session that ends goes on for as long as this. Refusals and cookies are not remembered.",
+              A session that ends goes on for as long as this. Refusals and cookies are not remembered, and what goes along with its body (`body=`) is asked about each time.",
     example: "cache key=\"{request.cookie.session}\" ttl=\"10s\"",
     ..Directive::PLAIN
 };

@@ -349,7 +349,12 @@ pub fn requirements(lowering: &mut Lowering<'_>, children: &[&Line<'_>]) -> Vec<
         let claim = child.read_argument(lowering, 0).map(Read::text);
         let claim = claim.and_then(|text| checked_claim(lowering, text));
         let (equals, contains) = (child.text(lowering, "equals"), child.text(lowering, "contains"));
-        let one_of: Vec<String> = child.texts(lowering, "one-of").into_iter().map(|text| text.value).collect();
+        let one_of = child.texts(lowering, "one-of");
+        for text in equals.iter().chain(&contains).chain(&one_of).filter(|text| text.value.is_empty()) {
+            let help = "write the value, or leave the property out where it is enough that the claim is there";
+            lowering.report(text.error("bad-value", "what a claim has to be is empty here").help(help));
+        }
+        let one_of: Vec<String> = one_of.into_iter().map(|text| text.value).collect();
         let tests = [equals.is_some(), contains.is_some(), !one_of.is_empty()];
         if tests.iter().filter(|is_there| **is_there).count() > 1 {
             let message = "a `require` has one of `equals=`, `contains=` and `one-of=`";

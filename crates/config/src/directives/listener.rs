@@ -224,7 +224,15 @@ fn read_networks(lowering: &mut Lowering<'_>, text: &Text, networks: &mut Vec<Ip
             }
             networks.push(network);
         }
-        Err(reason) => lowering.report(text.error("bad-network", reason)),
+        Err(reason) => lowering.report(text.error("bad-network", reason).help(help_of_network(&text.value))),
+    }
+}
+
+fn help_of_network(text: &str) -> &'static str {
+    if ["country:", "continent:", "asn:", "map:"].iter().any(|place| text.starts_with(place)) {
+        "whom to believe is no question of places or maps: name the networks of your proxies, `preset:cloudflare` and its like, or `file:networks.txt`"
+    } else {
+        "for example `10.0.0.0/8`, `preset:cloudflare` or `file:networks.txt`"
     }
 }
 

@@ -144,7 +144,10 @@ fn rows(lowering: &mut Lowering<'_>, line: &Line<'_>, ignores_case: bool) -> Vec
         let value = value.and_then(|value| placeholders::resolve_text(lowering, value));
         let (Some(key), Some(value)) = (key, value) else { continue };
         match draft.add(rows.len() + 1, &key.value, Some(&value.value)) {
-            Ok(()) => rows.push((key, value)),
+            Ok(()) => {
+                lowering.diagnostics.extend(unfilled_group(&key, &value));
+                rows.push((key, value));
+            }
             Err(fault) => lowering.report(fault_of_row(&fault, &key, &value)),
         }
     }
@@ -163,6 +166,15 @@ fn rows(lowering: &mut Lowering<'_>, line: &Line<'_>, ignores_case: bool) -> Vec
         lowering.report(diagnostic.help(fault.help()));
     }
     rows.into_iter().map(|(key, value)| (key.value, value.value)).collect()
+}
+
+/// `$1` stands for itself where no expression has found anything, which nobody means who writes it.
+fn unfilled_group(key: &Text, value: &Text) -> Option<Diagnostic> {
+    let is_group = |pair: &[u8]| pair[0] == b'$' && pair[1].is_ascii_digit();
+    let is_meant = !key.value.starts_with('~') && value.value.as_bytes().windows(2).any(is_group);
+    let message = "`$` and a number are no group here: the key is no regular expression";
+    let help = "begin the key with `~`, as in `row \"~^/old/(.*)\" \"/new/$1\"`; or leave the `$` out";
+    is_meant.then(|| Diagnostic::warning("bad-row", value.location.clone(), message).help(help))
 }
 
 fn fault_of_row(fault: &RowFault, key: &Text, value: &Text) -> Diagnostic {

@@ -197,6 +197,7 @@ static ALL: &[&Directive] = &[
     &jwt::JWT_ISSUER,
     &jwt::REQUIRE,
     &jwt::JWT_HEADER,
+    &oidc::PROVIDER,
     &oidc::PARAMETER,
     &forward_auth::REQUEST_HEADERS,
     &forward_auth::COPY,
@@ -374,6 +375,12 @@ pub mod tests {
             Place::Jwt => {
                 format!("site \"localhost\" {{ jwt jwks=\"keys.json\" issuer=\"me\" {{\n{example}\n}}; respond 200; }}")
             }
+            Place::Oidc if directive.name == "provider" => {
+                format!("site \"localhost\" {{ oidc {{\n{example}\n}}; respond 200; }}")
+            }
+            Place::OidcProvider => format!(
+                "site \"localhost\" {{ oidc {{ provider \"a\" issuer=\"https://a.example\" client=\"me\" {{\n{example}\n}}; }}; respond 200; }}"
+            ),
             Place::Oidc => {
                 format!(
                     "site \"localhost\" {{ oidc issuer=\"https://idp.example.com\" client=\"me\" {{\n{example}\n}}; respond 200; }}"
@@ -441,7 +448,7 @@ pub mod tests {
     }
 
     /// Properties of which a line with the default is not the same as one without.
-    const DEPENDENT: [(&str, &str); 13] = [
+    const DEPENDENT: [(&str, &str); 14] = [
         // In a site they stand for what the top level says.
         ("acme", "key-type"),
         ("acme", "http-port"),
@@ -458,6 +465,7 @@ pub mod tests {
         ("dns", "server"),
         // Three stand for none, and each alone is another list.
         ("oidc", "scope"),
+        ("provider", "scope"),
         // Without it a share of the process's memory is a bound as well.
         ("cache", "memory"),
     ];

@@ -9,34 +9,44 @@ use crate::placeholders::Text;
 use crate::reading::Read;
 use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
 use crate::written_line::{Writer, duration, quoted};
+use std::path::PathBuf;
 use std::time::Duration;
 use tidegate_model::{Oidc, OidcProvider, Secret, Step};
 
+const ISSUER: Property = Property::once(
+    "issuer",
+    Kind::Text("an address"),
+    "Who logs people in, exactly as the provider's document says it. That is at `/.well-known/openid-configuration` behind it.",
+);
+const CLIENT: Property =
+    Property::once("client", Kind::Text("an identifier"), "What the provider calls this site (`client_id`).");
+const SECRET: Property =
+    Property::once("secret", Kind::Secret("a secret"), "The client's secret. Without one PKCE speaks alone (a public client).");
+const CA: Property = Property::once(
+    "ca",
+    Kind::Path,
+    "Certificates in PEM that the provider's certificate is verified against, in place of the system's.",
+);
+const SCOPE: Property = Property::many(
+    "scope",
+    Kind::Text("a scope"),
+    "What is asked for; `openid`, `profile` and `email` when left out. `openid` is always asked for.",
+);
+
 pub static OIDC: Directive = Directive {
     name: "oidc",
-    places: &[Place::Site, Place::Route],
+    places: &[Place::Site, Place::Route, Place::AuthAny],
     arguments: &[Argument::optional(
         "off",
         Kind::ChoiceOr(&["off"], ""),
         "`off`: nobody is asked, in a route of a site that asks.",
     )],
     properties: &[
-        Property::once(
-            "issuer",
-            Kind::Text("an address"),
-            "Who logs people in, exactly as the provider's document says it. That is at `/.well-known/openid-configuration` behind it.",
-        ),
-        Property::once("client", Kind::Text("an identifier"), "What the provider calls this site (`client_id`)."),
-        Property::once(
-            "secret",
-            Kind::Secret("a secret"),
-            "The client's secret. Without one PKCE speaks alone (a public client).",
-        ),
-        Property::many(
-            "scope",
-            Kind::Text("a scope"),
-            "What is asked for; `openid`, `profile` and `email` when left out. `openid` is always asked for.",
-        ),
+        ISSUER,
+        CLIENT,
+        SECRET,
+        CA,
+        SCOPE,
         Property::once(
             "session",
             Kind::Duration { min: Duration::from_secs(60), max: Oidc::SESSION_MAX },
@@ -73,6 +83,11 @@ pub static OIDC: Directive = Directive {
             Kind::Text("a header name"),
             "The field in which the upstream gets the ID token; in none when left out.",
         ),
+        Property::once(
+            "userinfo",
+            Kind::Switch,
+            "Whether the provider is asked for claims that the ID token does not have, once for each log-in and each refresh (its userinfo endpoint); `#false` when left out.",
+        ),
         Property::once("optional", Kind::Switch, "Whether who has not logged in goes on; `#false` when left out."),
         Property::once(
             "leeway",
@@ -90,16 +105,33 @@ pub static OIDC: Directive = Directive {
               `/.tidegate/oidc/back-channel` takes the provider's word that a session has ended (back-channel logout); every host refuses it within 5 s.\n\n\
               The provider's document is fetched beside the workers, and again each hour. A start does not wait for it: log-ins do, for 5 s, and get 503 with `oidc_provider_away` then. The callback, \
               `/.tidegate/oidc/login` and the log-out are answered in front of all routes of a site that has `oidc` anywhere.\n\n\
-              `{jwt.email}` and the like are claims of the ID token, for steps behind this one. `require` lines that are not met are answered with 403. Of the `oidc` of a site and of its route the route's counts.",
+              `{jwt.email}` and the like are claims of the ID token, and with `userinfo=` what the provider says beside it, for steps behind this one. `require` lines that are not met are answered with 403. Of the `oidc` of a site and of its route the route's counts.",
     default: "nobody is asked",
     example: "oidc issuer=\"https://idp.example.com\" client=\"tidegate\" secret=\"a secret of the provider\" user=\"email\" {\n    require \"groups\" contains=\"staff\"\n    header \"X-User\" claim=\"email\"\n}",
     lower: Lower::Step(lower),
     ..Directive::PLAIN
 };
 
+pub static PROVIDER: Directive = Directive {
+    name: "provider",
+    places: &[Place::Oidc],
+    repeat: Repeat::Many,
+    arguments: &[Argument::one(
+        "name",
+        Kind::Text("a name"),
+        "What people know it by: it is the text of its link, as in `Google`.",
+    )],
+    properties: &[ISSUER, CLIENT, SECRET, CA, SCOPE],
+    block: Block::Optional(Place::OidcProvider),
+    summary: "One of several providers by which somebody may log in.",
+    details: "Where there are several, whoever comes without a session gets a page of Tidegate's own at `/.tidegate/oidc/login` with a link for each, or goes straight to one by `provider=` and its name there.               It has no script, asks no other server for anything, and follows the browser's light or dark. `require`, `header`, `user=` and all else of the `oidc` hold for each of them. Up to ten.",
+    example: "provider \"Google\" issuer=\"https://accounts.google.com\" client=\"tidegate\" secret=\"a secret of the provider\" {\n    parameter \"prompt\" \"select_account\"\n}",
+    ..Directive::PLAIN
+};
+
 pub static PARAMETER: Directive = Directive {
     name: "parameter",
-    places: &[Place::Oidc],
+    places: &[Place::Oidc, Place::OidcProvider],
     repeat: Repeat::Many,
     arguments: &[
         Argument::one("name", Kind::Text("a name"), "The parameter, such as `prompt`, `audience`, `access_type` or `hd`."),
@@ -112,6 +144,10 @@ pub static PARAMETER: Directive = Directive {
 
 const TEXT_BYTES_MAX: usize = 1000;
 const SCOPES_MAX: usize = 50;
+/// Links of a page.
+const PROVIDERS_MAX: usize = 10;
+/// Of the text of a link.
+const NAME_BYTES_MAX: usize = 60;
 /// What the flow itself says.
 const OWN_PARAMETERS: [&str; 9] = [
     "response_type",
@@ -145,7 +181,13 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
     }
     let children = line.lines(lowering);
     let of = |name: &str| children.iter().filter(move |child| child.directive.name == name).collect::<Vec<_>>();
-    let provider = provider(lowering, line, &of("parameter"));
+    let (named, parameters) = (of("provider"), of("parameter"));
+    let (provider, others) = if named.is_empty() {
+        (provider(lowering, line, &parameters, String::new()), Vec::new())
+    } else {
+        let mut several = several(lowering, (line, &parameters), &named).into_iter();
+        (several.next(), several.collect())
+    };
     let domain = domain(lowering, line);
     let oidc = Oidc {
         session: line.duration(lowering, "session").unwrap_or(Oidc::SESSION),
@@ -158,24 +200,74 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
         headers: jwt::headers(lowering, &of("header")),
         access_token: field(lowering, line, "forward-access"),
         id_token: field(lowering, line, "forward-id"),
+        asks_user_info: line.switch(lowering, "userinfo").unwrap_or(false),
         is_optional: line.switch(lowering, "optional").unwrap_or(false),
         leeway: line.duration(lowering, "leeway").unwrap_or(Oidc::LEEWAY),
         provider: provider?,
+        others,
     };
     check_paths(lowering, line, &oidc);
     let is_faulty = lowering.diagnostics[errors_before..].iter().any(Diagnostic::is_error);
     (!is_faulty).then(|| Step::Oidc(Some(Box::new(oidc))))
 }
 
-fn provider(lowering: &mut Lowering<'_>, line: &Line<'_>, parameters: &[&Line<'_>]) -> Option<OidcProvider> {
+/// Providers that a page asks about.
+fn several(lowering: &mut Lowering<'_>, (line, parameters): (&Line<'_>, &[&Line<'_>]), named: &[&Line<'_>]) -> Vec<OidcProvider> {
+    let own = ["issuer", "client", "secret", "ca", "scope"].iter().find(|name| line.property(name).is_some());
+    if own.is_some() || !parameters.is_empty() {
+        let what = own.map_or("a `parameter`".to_owned(), |name| format!("`{name}=`"));
+        let message = format!("{what} of an `oidc` with `provider` lines is of none of them");
+        let help = "write it into the `provider` line that it is of";
+        lowering.report(Diagnostic::error("conflicting-settings", line.location(), message).help(help));
+    }
+    if let Some(first) = named.get(PROVIDERS_MAX) {
+        let message = format!("an `oidc` has at most {PROVIDERS_MAX} providers");
+        lowering.report(Diagnostic::error("too-many", first.location(), message).help("remove some of them"));
+    }
+    let mut providers: Vec<OidcProvider> = Vec::new();
+    for child in named {
+        let Some(name) = child.read_argument(lowering, 0).map(Read::text) else { continue };
+        let is_fine = (1..=NAME_BYTES_MAX).contains(&name.value.len())
+            && name.value.trim() == name.value
+            && !name.value.chars().any(char::is_control);
+        if !is_fine {
+            let message = format!("a provider's name has 1 to {NAME_BYTES_MAX} bytes on one line");
+            lowering.report(name.error("bad-value", message).help("for example `provider \"Google\" …`"));
+        }
+        if providers.iter().any(|known| known.name == name.value) {
+            let message = format!("there are two providers `{}`", shortened(name.shown()));
+            lowering.report(name.error("duplicate-provider", message).help("give each a name of its own"));
+        }
+        let children = child.lines(lowering);
+        let parameters: Vec<&Line<'_>> = children.iter().collect();
+        let Some(provider) = provider(lowering, child, &parameters, name.value) else { continue };
+        let is_same = |known: &&OidcProvider| {
+            let of = |one: &OidcProvider| (one.issuer.clone(), one.client.clone(), one.scopes.clone(), one.parameters.clone());
+            of(known) == of(&provider)
+        };
+        if let Some(known) = providers.iter().find(is_same) {
+            let message = format!("`{}` and `{}` are the same log-in", known.name, provider.name);
+            lowering.report(Diagnostic::error("duplicate-provider", child.location(), message).help("remove one of them"));
+        }
+        providers.push(provider);
+    }
+    providers
+}
+
+fn provider(lowering: &mut Lowering<'_>, line: &Line<'_>, parameters: &[&Line<'_>], name: String) -> Option<OidcProvider> {
     let (issuer, client) = (issuer(lowering, line), written(lowering, line, "client"));
     let missing = ["issuer", "client"].iter().any(|name| line.property(name).is_none());
-    if missing && line.argument(0).is_none() {
-        let message = "`oidc` needs who logs people in, and what this site is called there";
-        let help = "for example `oidc issuer=\"https://idp.example.com\" client=\"tidegate\" secret=\"{env.OIDC_SECRET}\"`";
+    if missing && (!name.is_empty() || line.argument(0).is_none()) {
+        let directive = line.directive.name;
+        let message = format!("`{directive}` needs who logs people in, and what this site is called there");
+        let beginning = if name.is_empty() { directive.to_owned() } else { format!("{directive} {}", quoted(&shortened(&name))) };
+        let help = format!(
+            "for example `{beginning} issuer=\"https://idp.example.com\" client=\"tidegate\" secret=\"{{env.OIDC_SECRET}}\"`"
+        );
         lowering.report(Diagnostic::error("missing-argument", line.location(), message).help(help));
     }
     let secret = line.text(lowering, "secret").and_then(|text| secret(lowering, &text));
+    let ca = ca_file(lowering, line, issuer.as_deref());
     let scopes = scopes(lowering, line);
     let mut pairs: Vec<(String, String)> = Vec::new();
     for child in parameters {
@@ -198,7 +290,7 @@ fn provider(lowering: &mut Lowering<'_>, line: &Line<'_>, parameters: &[&Line<'_
             pairs.push((name.value, value.value));
         }
     }
-    Some(OidcProvider { issuer: issuer?, client: client?, secret, scopes, parameters: pairs })
+    Some(OidcProvider { name, issuer: issuer?, client: client?, ca, secret, scopes, parameters: pairs })
 }
 
 fn issuer(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<String> {
@@ -217,6 +309,18 @@ fn issuer(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<String> {
         lowering.report(diagnostic.help("use `https://`"));
     }
     Some(url)
+}
+
+/// Of a provider over TLS; of plain HTTP nothing is verified.
+fn ca_file(lowering: &mut Lowering<'_>, line: &Line<'_>, issuer: Option<&str>) -> Option<PathBuf> {
+    let ca = line.text(lowering, "ca")?;
+    if issuer.is_some_and(|issuer| issuer.starts_with("http://")) {
+        let message = "`ca=` is for a provider at an `https://` address";
+        return lowering.refuse(ca.error("conflicting-settings", message).help("remove it, or use `https://`"));
+    }
+    let path = lowering.path(&ca.value, &ca.location);
+    lowering.spans.files.push((path.clone(), ca.location));
+    Some(path)
 }
 
 /// A name of printable letters.
@@ -327,6 +431,7 @@ fn field(lowering: &mut Lowering<'_>, line: &Line<'_>, property: &str) -> Option
 pub fn write(line: &mut Writer, oidc: &Oidc) {
     let Oidc {
         provider,
+        others,
         session,
         domain,
         callback,
@@ -337,17 +442,14 @@ pub fn write(line: &mut Writer, oidc: &Oidc) {
         headers,
         access_token,
         id_token,
+        asks_user_info,
         is_optional,
         leeway,
     } = oidc;
-    let OidcProvider { issuer, client, secret, scopes, parameters } = provider;
-    line.name("oidc").property("issuer", issuer).property("client", client).secret_property("secret", secret.as_ref());
-    if *scopes != Oidc::SCOPES {
-        // `openid` stands in front of the others, and alone it has to be said.
-        let said = if scopes.len() > 1 { &scopes[1..] } else { &scopes[..] };
-        for scope in said {
-            line.property("scope", scope);
-        }
+    line.name("oidc");
+    let is_named = !provider.name.is_empty();
+    if !is_named {
+        write_provider(line, provider);
     }
     line.unless(&Oidc::SESSION, "session", session, duration);
     line.optional("domain", domain.as_ref());
@@ -357,13 +459,36 @@ pub fn write(line: &mut Writer, oidc: &Oidc) {
     line.unless(&Oidc::USER, "user", &user.as_str(), ToString::to_string);
     line.optional("forward-access", access_token.as_ref());
     line.optional("forward-id", id_token.as_ref());
+    line.switch_unless(false, "userinfo", *asks_user_info);
     line.switch_unless(false, "optional", *is_optional);
     line.unless(&Oidc::LEEWAY, "leeway", leeway, duration);
     line.lines(|lines| {
-        lines.extend(parameters, |line, (name, value)| {
-            line.name("parameter").argument(name).argument(value);
-        });
+        if is_named {
+            lines.extend(std::iter::once(provider).chain(others), |line, provider| {
+                write_provider(line.name("provider").argument(&provider.name), provider);
+                line.block(&provider.parameters, write_parameter);
+            });
+        } else {
+            lines.extend(&provider.parameters, write_parameter);
+        }
         lines.extend(requirements, jwt::write_requirement);
         lines.extend(headers, jwt::write_header);
     });
+}
+
+fn write_provider(line: &mut Writer, provider: &OidcProvider) {
+    let OidcProvider { name: _, issuer, client, ca, secret, scopes, parameters: _ } = provider;
+    line.property("issuer", issuer).property("client", client).secret_property("secret", secret.as_ref());
+    line.optional("ca", ca.as_ref().map(|ca| ca.display()));
+    if *scopes != Oidc::SCOPES {
+        // `openid` stands in front of the others, and alone it has to be said.
+        let said = if scopes.len() > 1 { &scopes[1..] } else { &scopes[..] };
+        for scope in said {
+            line.property("scope", scope);
+        }
+    }
+}
+
+fn write_parameter(line: &mut Writer, (name, value): &(String, String)) {
+    line.name("parameter").argument(name).argument(value);
 }

@@ -219,6 +219,7 @@ pub fn has_steps(place: Place) -> bool {
         | Place::BasicAuth
         | Place::Jwt
         | Place::Oidc
+        | Place::OidcProvider
         | Place::ForwardAuth
         | Place::ApiKey
         | Place::Match

@@ -9,6 +9,8 @@ const STATEMENTS_MAX: usize = 50_000;
 #[derive(Debug, Clone, Default)]
 pub struct Statement {
     pub words: Vec<String>,
+    /// Where each word begins in the file; the first is where the statement does.
+    pub starts: Vec<usize>,
     pub block: Option<Vec<Statement>>,
 }
 
@@ -24,6 +26,16 @@ impl Statement {
     /// The first word behind the name.
     pub fn argument(&self) -> &str {
         self.arguments().first().map_or("", String::as_str)
+    }
+
+    /// Where it begins in the file.
+    pub fn start(&self) -> usize {
+        self.starts.first().copied().unwrap_or_default()
+    }
+
+    /// The words behind the name, and where each begins.
+    pub fn options(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.words.iter().map(String::as_str).zip(self.starts.iter().copied()).skip(1)
     }
 
     pub fn inside(&self) -> &[Statement] {
@@ -48,7 +60,8 @@ pub fn has_within(statements: &[Statement], name: &str) -> bool {
 
 #[derive(Debug, PartialEq)]
 enum BracePiece {
-    Word(String),
+    /// With the place that it begins at.
+    Word(String, usize),
     Open,
     Close,
     End,
@@ -62,7 +75,7 @@ pub fn of_nginx(text: &str) -> Vec<Statement> {
         let (piece, length) = match first {
             ';' => (Some(BracePiece::End), 1),
             '{' => match pieces.last() {
-                Some(BracePiece::Word(word)) if word.ends_with("_by_lua_block") => {
+                Some(BracePiece::Word(word, _)) if word.ends_with("_by_lua_block") => {
                     pieces.push(BracePiece::Open);
                     (Some(BracePiece::Close), balanced(rest))
                 }
@@ -72,12 +85,12 @@ pub fn of_nginx(text: &str) -> Vec<Statement> {
             '#' => (None, rest.find('\n').unwrap_or(rest.len())),
             '"' | '\'' => {
                 let (word, length) = quoted(rest, first);
-                (Some(BracePiece::Word(word)), length)
+                (Some(BracePiece::Word(word, text.len() - rest.len())), length)
             }
             first if first.is_whitespace() => (None, first.len_utf8()),
             _ => {
                 let length = nginx_word(rest);
-                (Some(BracePiece::Word(rest[..length].to_owned())), length)
+                (Some(BracePiece::Word(rest[..length].to_owned(), text.len() - rest.len())), length)
             }
         };
         pieces.extend(piece);
@@ -148,13 +161,13 @@ pub fn of_caddy(text: &str) -> Vec<Statement> {
     while let Some(first) = rest.chars().next() {
         let (piece, length) = match first {
             // Addresses go on behind a comma.
-            '\n' if matches!(pieces.last(), Some(BracePiece::Word(word)) if word.ends_with(',')) => (None, 1),
+            '\n' if matches!(pieces.last(), Some(BracePiece::Word(word, _)) if word.ends_with(',')) => (None, 1),
             '\n' => (Some(BracePiece::End), 1),
             '\\' if rest[1..].starts_with('\n') => (None, 2),
             '#' => (None, rest.find('\n').unwrap_or(rest.len())),
             '"' | '`' => {
                 let (word, length) = quoted(rest, first);
-                (Some(BracePiece::Word(word)), length)
+                (Some(BracePiece::Word(word, text.len() - rest.len())), length)
             }
             first if first.is_whitespace() => (None, first.len_utf8()),
             _ => {
@@ -163,12 +176,15 @@ pub fn of_caddy(text: &str) -> Vec<Statement> {
                 match word {
                     "{" => (Some(BracePiece::Open), 1),
                     "}" => (Some(BracePiece::Close), 1),
-                    _ if word.starts_with("<<") && word.len() > 2 => heredoc(rest, &word[2..]),
+                    _ if word.starts_with("<<") && word.len() > 2 => {
+                        let length = heredoc(rest, &word[2..]);
+                        (Some(BracePiece::Word(String::new(), text.len() - rest.len())), length)
+                    }
                     _ if word.ends_with('{') && !word[..length - 1].contains('{') => {
-                        pieces.push(BracePiece::Word(word[..length - 1].to_owned()));
+                        pieces.push(BracePiece::Word(word[..length - 1].to_owned(), text.len() - rest.len()));
                         (Some(BracePiece::Open), length)
                     }
-                    _ => (Some(BracePiece::Word(word.to_owned())), length),
+                    _ => (Some(BracePiece::Word(word.to_owned(), text.len() - rest.len())), length),
                 }
             }
         };
@@ -179,22 +195,24 @@ pub fn of_caddy(text: &str) -> Vec<Statement> {
     put_together(pieces)
 }
 
-/// A text of several lines, up to its mark.
-fn heredoc(text: &str, mark: &str) -> (Option<BracePiece>, usize) {
+/// The length of a text of several lines, up to its mark.
+fn heredoc(text: &str, mark: &str) -> usize {
     let mut length = 0;
     for (index, line) in text.split_inclusive('\n').enumerate() {
         if index > 0 && line.trim_start().starts_with(mark) {
-            let end = length + (line.len() - line.trim_start().len()) + mark.len();
-            return (Some(BracePiece::Word(String::new())), end);
+            return length + (line.len() - line.trim_start().len()) + mark.len();
         }
         length += line.len();
     }
-    (None, text.len())
+    text.len()
 }
+
+/// Words in front of a block or an end, and where they begin.
+type PlacedWords = (Vec<String>, Vec<usize>);
 
 fn put_together(pieces: Vec<BracePiece>) -> Vec<Statement> {
     // The statements of each open block, and the words that stand in front of the next.
-    let mut open: Vec<(Vec<Statement>, Vec<String>)> = vec![Default::default()];
+    let mut open: Vec<(Vec<Statement>, PlacedWords)> = vec![Default::default()];
     let (mut too_deep, mut count) = (0_usize, 0_usize);
     for piece in pieces {
         let is_deep = open.len() >= DEPTH_MAX;
@@ -203,12 +221,16 @@ fn put_together(pieces: Vec<BracePiece>) -> Vec<Statement> {
             _ if count >= STATEMENTS_MAX => break,
             BracePiece::Open if is_deep => too_deep += 1,
             BracePiece::Close if too_deep > 0 => too_deep -= 1,
-            BracePiece::Word(_) | BracePiece::End if too_deep > 0 => {}
-            BracePiece::Word(word) => words.push(word),
-            BracePiece::End if words.is_empty() => {}
+            BracePiece::Word(..) | BracePiece::End if too_deep > 0 => {}
+            BracePiece::Word(word, start) => {
+                words.0.push(word);
+                words.1.push(start);
+            }
+            BracePiece::End if words.0.is_empty() => {}
             BracePiece::End => {
                 count += 1;
-                statements.push(Statement { words: std::mem::take(words), block: None });
+                let (words, starts) = std::mem::take(words);
+                statements.push(Statement { words, starts, block: None });
             }
             BracePiece::Open => open.push(Default::default()),
             BracePiece::Close => close(&mut open),
@@ -217,23 +239,24 @@ fn put_together(pieces: Vec<BracePiece>) -> Vec<Statement> {
     while open.len() > 1 {
         close(&mut open);
     }
-    let (mut statements, words) = open.pop().unwrap_or_default();
+    let (mut statements, (words, starts)) = open.pop().unwrap_or_default();
     if !words.is_empty() {
-        statements.push(Statement { words, block: None });
+        statements.push(Statement { words, starts, block: None });
     }
     statements
 }
 
 /// Puts the innermost block behind the words in front of it. A brace too many closes nothing.
-fn close(open: &mut Vec<(Vec<Statement>, Vec<String>)>) {
+fn close(open: &mut Vec<(Vec<Statement>, PlacedWords)>) {
     if open.len() < 2 {
         return;
     }
-    let (mut block, rest) = open.pop().unwrap_or_default();
-    if !rest.is_empty() {
-        block.push(Statement { words: rest, block: None });
+    let (mut block, (words, starts)) = open.pop().unwrap_or_default();
+    if !words.is_empty() {
+        block.push(Statement { words, starts, block: None });
     }
     if let Some((statements, words)) = open.last_mut() {
-        statements.push(Statement { words: std::mem::take(words), block: Some(block) });
+        let (words, starts) = std::mem::take(words);
+        statements.push(Statement { words, starts, block: Some(block) });
     }
 }

@@ -1,40 +1,43 @@
 //! What a Caddyfile asks for: its sites by their addresses, with what stands in `handle`, `route` and behind matchers.
 
-use super::braces::{self, Statement, named, value};
-use super::outline::{
-    Door, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, OutlinedTcp, ServerGroup, Service, below, is_plain, upstream,
-};
+mod answers;
+mod pools;
+mod words;
+
+use super::accounts::Origin;
+use super::braces::{self, Statement, named};
+use super::outline::{BytePrefix, Door, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, Service, TLS_NEWEST, is_plain};
+use answers::{ANSWERS, CaddyMatch, take_off};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use tidegate_model::SiteAddress;
 
 const NO_SITE: &str = "it has no site: global options and snippets alone";
 const BY_VARIABLE: &str = "names or servers in it are variables of the environment, which are `{env.NAME}` here";
 const NOTHING_ANSWERS: &str = "none of its sites hands requests on or serves files, as far as this can be told";
-
-const GUARDS: [&str; 9] =
-    ["basic_auth", "basicauth", "forward_auth", "remote_ip", "client_ip", "rate_limit", "client_auth", "jwtauth", "authorize"];
+const BEHIND: &str = "matchers in it are about what no line here is told for, and all else comes behind them";
 const DEPTH_MAX: usize = 8;
 
 pub fn outline(text: &str) -> Outline {
     let statements = braces::of_caddy(text);
-    let mut outline = Outline::default();
+    let mut outline = Outline { statements: words::statements(&statements), ..Outline::default() };
     let has_blocks = statements.iter().any(|statement| statement.block.is_some() && is_address_line(statement));
     let snippets: Vec<&Statement> = statements.iter().filter(|statement| statement.name().starts_with('(')).collect();
-    if let Some(options) = statements.first().filter(|first| first.words.is_empty()) {
-        named(options.inside(), "layer4").flat_map(Statement::inside).for_each(|server| layer4(server, &mut outline));
-    }
+    let options = statements.first().filter(|first| first.words.is_empty()).map(Statement::inside).unwrap_or_default();
+    named(options, "layer4").flat_map(Statement::inside).for_each(|server| pools::layer4(server, &mut outline));
+    let is_behind_another = ["trusted_proxies", "proxy_protocol"].iter().any(|word| braces::has_within(options, word));
+    let file = CaddyFile { snippets: &snippets, is_behind_another };
     if has_blocks {
         for statement in statements.iter().filter(|statement| statement.block.is_some() && is_address_line(statement)) {
-            site(&statement.words, statement.inside(), &snippets, &mut outline);
+            file.site(&statement.words, statement.inside(), &mut outline);
         }
     } else {
         // One site needs no braces; a part of one has no address either.
-        let mut rest = statements.iter().filter(|statement| !statement.words.is_empty() && !statement.name().starts_with('('));
-        let all: Vec<Statement> = rest.by_ref().cloned().collect();
+        let rest = statements.iter().filter(|statement| !statement.words.is_empty() && !statement.name().starts_with('('));
+        let all: Vec<Statement> = rest.cloned().collect();
         match all.split_first() {
-            Some((first, rest)) if first.block.is_none() && is_address_line(first) => {
-                site(&first.words, rest, &snippets, &mut outline);
-            }
-            Some(_) => site(&[], &all, &snippets, &mut outline),
+            Some((first, rest)) if first.block.is_none() && is_address_line(first) => file.site(&first.words, rest, &mut outline),
+            Some(_) => file.site(&[], &all, &mut outline),
             None => {}
         }
     }
@@ -61,17 +64,14 @@ fn is_address_line(statement: &Statement) -> bool {
         })
 }
 
-/// An address as we write it. Without a name, what Caddy listens on is plain HTTP but on its port for HTTPS.
-fn address(written: &str) -> Option<String> {
-    let written = variables(written.trim_end_matches(','));
+/// Where a site is by one of its addresses, and its name. Without a name, what Caddy listens on is plain HTTP but on
+/// its port for HTTPS.
+fn door(written: &str) -> Option<(Door, Option<String>)> {
     let (scheme, rest) = match written.split_once("://") {
         Some((scheme, rest)) => (Some(scheme), rest),
-        None => (None, written.as_str()),
+        None => (None, written),
     };
     let rest = rest.split('/').next().unwrap_or_default();
-    if rest.contains("{env.") {
-        return Some(format!("{}{rest}", scheme.map(|scheme| format!("{scheme}://")).unwrap_or_default()));
-    }
     if !is_plain(rest) {
         return None;
     }
@@ -87,7 +87,19 @@ fn address(written: &str) -> Option<String> {
         (None, Some(_) | None, Some(_)) => false,
     };
     let port = port.unwrap_or(if is_http { 80 } else { 443 });
-    Door { is_tls: !is_http, port, ip: None }.address(host)
+    Some((Door { is_tls: !is_http, port, ip: None }, host.map(str::to_owned)))
+}
+
+/// An address as we write it.
+fn address(written: &str) -> Option<String> {
+    let written = variables(written.trim_end_matches(','));
+    if written.contains("{env.") {
+        let (scheme, rest) = written.split_once("://").map_or((None, written.as_str()), |(scheme, rest)| (Some(scheme), rest));
+        let rest = rest.split('/').next().unwrap_or_default();
+        return Some(format!("{}{rest}", scheme.map(|scheme| format!("{scheme}://")).unwrap_or_default()));
+    }
+    let (door, host) = door(&written)?;
+    door.address(host.as_deref())
 }
 
 /// `{$NAME}` and `{$NAME:default}` in our words.
@@ -103,70 +115,63 @@ fn variables(text: &str) -> String {
     out + rest
 }
 
-fn site(words: &[String], inside: &[Statement], snippets: &[&Statement], outline: &mut Outline) {
-    let inside = with_snippets(inside, snippets, 0);
-    let addresses: Vec<String> = words.iter().filter_map(|word| address(word)).collect();
-    if addresses.is_empty() && !words.is_empty() {
-        outline.without.get_or_insert(BY_VARIABLE);
-        return;
-    }
-    let guards: Vec<String> =
-        GUARDS.iter().filter(|guard| has_word_within(&inside, guard)).map(|guard| (*guard).to_owned()).collect();
-    // Of its own CA, where it is asked for.
-    let is_internal = named(&inside, "tls").any(|tls| tls.argument() == "internal");
-    let steps: Vec<String> = is_internal.then(|| "tls \"internal\"".to_owned()).into_iter().collect();
-    let mut reader = CaddySite { all: &inside, by_host: Vec::new(), routes: Vec::new(), answer: None };
-    reader.read(&inside, 0);
-    let CaddySite { by_host, mut routes, answer, .. } = reader;
-    // What is longer is more special, and Caddy looks at it first.
-    routes.sort_by_key(|route| std::cmp::Reverse((route.patterns.iter().map(String::len).max(), route.conditions.len())));
-    for (hosts, answer) in by_host {
-        let addresses: Vec<String> = hosts.iter().filter_map(|host| address(host)).collect();
-        if !addresses.is_empty() {
-            let site = OutlinedSite {
-                addresses,
-                answer: Some(answer),
-                guards: guards.clone(),
-                steps: steps.clone(),
-                ..OutlinedSite::default()
-            };
-            outline.services.push(Service::Site(site));
+struct CaddyFile<'s> {
+    snippets: &'s [&'s Statement],
+    /// Whether a connection's address is that of another proxy.
+    is_behind_another: bool,
+}
+
+impl CaddyFile<'_> {
+    fn site(&self, words: &[String], inside: &[Statement], outline: &mut Outline) {
+        let mut imported = BTreeSet::new();
+        let inside = with_snippets(inside, self.snippets, 0, &mut imported);
+        let addresses: Vec<String> = words.iter().filter_map(|word| address(word)).collect();
+        if addresses.len() < words.len() {
+            outline.without.get_or_insert(BY_VARIABLE);
+            if addresses.is_empty() {
+                return;
+            }
         }
-    }
-    if answer.is_some() || !routes.is_empty() {
-        // A name that only the environment has cannot be looked at; the reader's stands in its place.
-        let is_known = addresses.iter().all(|address| !address.contains("{env.") || address.contains(":-"));
-        let site = OutlinedSite {
-            addresses: if is_known { addresses } else { Vec::new() },
-            routes,
-            answer,
-            guards,
-            steps,
-            ..OutlinedSite::default()
+        let mut reader = CaddySite {
+            all: &inside,
+            is_behind_another: self.is_behind_another,
+            by_host: Vec::new(),
+            routes: Vec::new(),
+            refused: Vec::new(),
+            answer: None,
+            steps: Vec::new(),
+            is_behind_unknown: false,
+            origin: Origin::default(),
         };
-        outline.services.push(Service::Site(site));
+        reader.origin.carry_all(imported);
+        reader.common(&inside);
+        reader.read(&inside, 0);
+        // What is longer is more special, and Caddy looks at it first.
+        let length = |route: &OutlinedRoute| (route.patterns.iter().map(String::len).max(), route.conditions.len());
+        reader.routes.sort_by_key(|route| std::cmp::Reverse(length(route)));
+        if reader.is_behind_unknown {
+            outline.without.get_or_insert(BEHIND);
+        }
+        reader.end(words, addresses, outline);
     }
 }
 
-/// Guards stand at the beginning of a line, or behind the name of a matcher.
-fn has_word_within(statements: &[Statement], word: &str) -> bool {
-    statements.iter().any(|statement| {
-        let is_matcher = statement.name().starts_with('@') && statement.words.iter().any(|own| own == word);
-        statement.name() == word || is_matcher || has_word_within(statement.inside(), word)
-    })
-}
-
-fn with_snippets(inside: &[Statement], snippets: &[&Statement], depth: usize) -> Vec<Statement> {
+fn with_snippets(inside: &[Statement], snippets: &[&Statement], depth: usize, imported: &mut BTreeSet<usize>) -> Vec<Statement> {
     let mut all = Vec::new();
     for statement in inside {
         let snippet = (statement.name() == "import" && depth < DEPTH_MAX)
             .then(|| snippets.iter().find(|snippet| snippet.name() == format!("({})", statement.argument())))
             .flatten();
         match snippet {
-            Some(snippet) => all.extend(
-                with_snippets(snippet.inside(), snippets, depth + 1).into_iter().map(|own| filled(own, statement.arguments())),
-            ),
-            None => all.push(statement.clone()),
+            Some(snippet) => {
+                imported.insert(statement.start());
+                let own = with_snippets(snippet.inside(), snippets, depth + 1, imported);
+                all.extend(own.into_iter().map(|own| filled(own, statement.arguments())));
+            }
+            None => {
+                let block = statement.block.as_ref().map(|block| with_snippets(block, snippets, depth.max(1) + 1, imported));
+                all.push(Statement { block, ..statement.clone() });
+            }
         }
     }
     all
@@ -180,28 +185,78 @@ fn filled(statement: Statement, arguments: &[String]) -> Statement {
         })
     };
     let block = statement.block.map(|block| block.into_iter().map(|own| filled(own, arguments)).collect());
-    Statement { words: statement.words.into_iter().map(fill).collect(), block }
-}
-
-/// What a directive is about.
-enum CaddyMatch {
-    All,
-    Paths(Vec<String>),
-    Hosts(Vec<String>),
-    /// As they stand behind `match`, beside patterns of paths.
-    Conditions(Vec<String>, Vec<String>),
-    /// Conditions that are not understood.
-    Other,
+    Statement { words: statement.words.into_iter().map(fill).collect(), starts: statement.starts, block }
 }
 
 struct CaddySite<'s> {
     all: &'s [Statement],
-    by_host: Vec<(Vec<String>, OutlinedAnswer)>,
+    is_behind_another: bool,
+    by_host: Vec<(Vec<String>, OutlinedRoute)>,
     routes: Vec<OutlinedRoute>,
-    answer: Option<OutlinedAnswer>,
+    /// Where nobody comes in, whatever else is said of it.
+    refused: Vec<OutlinedRoute>,
+    answer: Option<OutlinedRoute>,
+    steps: Vec<String>,
+    /// Whether something is answered under conditions that are not told.
+    is_behind_unknown: bool,
+    origin: Origin,
 }
 
 impl CaddySite<'_> {
+    /// What is said for all of a site: who may come in, how much they may send, and whose certificate it has.
+    fn common(&mut self, inside: &[Statement]) {
+        let (mut denied, mut allowed) = (Vec::new(), None);
+        for statement in inside {
+            match statement.name() {
+                "tls" => self.tls(statement),
+                "request_body" => {
+                    for size in named(statement.inside(), "max_size").filter(|_| statement.arguments().is_empty()) {
+                        let text = size.argument();
+                        if text.chars().all(|c| c.is_ascii_alphanumeric()) && text.starts_with(|c: char| c.is_ascii_digit()) {
+                            self.steps.push(format!("body-limit \"{text}\""));
+                            self.origin.carry(size.start());
+                        }
+                    }
+                }
+                "respond" | "abort" | "error" if words::is_refusal(statement) && !self.is_behind_another => {
+                    let CaddyMatch::Clients { networks, is_negated } = self.matched(statement.argument()) else { continue };
+                    let networks: Vec<String> = networks.iter().map(|network| format!("\"{network}\"")).collect();
+                    match is_negated {
+                        false => denied.push(format!("deny {}", networks.join(" "))),
+                        true if allowed.is_none() => allowed = Some(format!("allow {}", networks.join(" "))),
+                        true => continue,
+                    }
+                    self.origin.carry(statement.start());
+                }
+                "basic_auth" | "basicauth" | "forward_auth" | "authorize" | "jwtauth" => {
+                    // Nobody can log in there by these lines, so nobody comes in.
+                    let CaddyMatch::Paths(patterns, prefixes) = self.matched(statement.argument()) else { continue };
+                    let mut route = placed(patterns, &prefixes, statement.start(), OutlinedAnswer::status(403));
+                    route
+                        .origin
+                        .differ(statement.start(), "what it protects is refused with 403 in these lines: it is yours to add");
+                    self.refused.push(route);
+                }
+                _ => {}
+            }
+        }
+        self.steps.extend(denied.into_iter().chain(allowed));
+    }
+
+    /// Whose certificate it is, and the oldest version.
+    fn tls(&mut self, tls: &Statement) {
+        let is_internal = tls.argument() == "internal";
+        let newest = named(tls.inside(), "protocols").find(|protocols| protocols.arguments() == ["tls1.3"]);
+        match (is_internal, newest) {
+            (true, Some(_)) => self.steps.push("tls \"internal\" { min \"1.3\"; }".to_owned()),
+            (true, None) => self.steps.push("tls \"internal\"".to_owned()),
+            (false, Some(_)) => self.steps.push(TLS_NEWEST.to_owned()),
+            (false, None) => {}
+        }
+        let said = [newest, Some(tls).filter(|_| is_internal)];
+        said.into_iter().flatten().for_each(|statement| self.origin.carry(statement.start()));
+    }
+
     fn read(&mut self, inside: &[Statement], depth: usize) {
         if depth > DEPTH_MAX {
             return;
@@ -211,14 +266,20 @@ impl CaddySite<'_> {
             let is_plain_match = matches!(matched, CaddyMatch::All);
             match statement.name() {
                 "handle" | "handle_path" | "route" if is_plain_match && statement.arguments().is_empty() => {
+                    self.origin.carry(statement.start());
                     self.read(statement.inside(), depth + 1);
                 }
                 "handle" | "handle_path" | "route" => {
-                    let Some(mut answer) = self.answer(statement.inside()) else { continue };
+                    let Some(mut route) = self.answer(statement.inside()) else {
+                        self.shut(matched, statement);
+                        continue;
+                    };
+                    route.origin.within.extend(words::places([statement]));
+                    route.origin.carry(statement.start());
                     if statement.name() == "handle_path" {
-                        take_off(&mut answer, statement.argument());
+                        take_off(&mut route.answer, statement.argument());
                     }
-                    self.put(matched, answer);
+                    self.put(matched, route, statement.start());
                 }
                 _ => {}
             }
@@ -226,264 +287,123 @@ impl CaddySite<'_> {
         // Directives with a path of their own, then what is left for all.
         for statement in inside {
             let matched = self.matched(statement.argument());
-            if !matches!(matched, CaddyMatch::All)
-                && let Some(answer) = self.of_directive(statement, inside, &statement.arguments()[1..])
-            {
-                self.put(matched, answer);
+            if matches!(matched, CaddyMatch::All) || !ANSWERS.contains(&statement.name()) {
+                continue;
+            }
+            match self.of_directive(statement, inside, &statement.arguments()[1..]) {
+                Some(route) => self.put(matched, route, statement.start()),
+                None => self.shut(matched, statement),
             }
         }
-        if let Some(answer) = self.answer(inside) {
-            self.put(CaddyMatch::All, answer);
+        if let Some(route) = self.answer(inside) {
+            self.put(CaddyMatch::All, route, 0);
         }
     }
 
-    fn put(&mut self, matched: CaddyMatch, answer: OutlinedAnswer) {
-        match matched {
-            CaddyMatch::All => {
-                self.answer.get_or_insert(answer);
-            }
-            CaddyMatch::Paths(patterns) if self.routes.iter().all(|route| route.patterns != patterns) => {
-                self.routes.push(OutlinedRoute::of(patterns, answer));
-            }
-            CaddyMatch::Hosts(hosts) => self.by_host.push((hosts, answer)),
-            CaddyMatch::Conditions(patterns, conditions) => {
-                self.routes.push(OutlinedRoute { conditions, ..OutlinedRoute::of(patterns, answer) });
-            }
-            CaddyMatch::Paths(_) | CaddyMatch::Other => {}
-        }
-    }
-
-    fn matched(&self, word: &str) -> CaddyMatch {
-        if word.starts_with('/') {
-            return CaddyMatch::Paths(vec![pattern(word)]);
-        }
-        if !word.starts_with('@') {
-            return CaddyMatch::All;
-        }
-        let Some(matcher) = named(self.all, word).next() else { return CaddyMatch::Other };
-        // On its line, or alone in its block.
-        let criterion = match (matcher.words.len(), matcher.inside()) {
-            (1, [one]) => one.words.as_slice(),
-            (1, all) => return conditions(all),
-            _ => &matcher.words[1..],
+    /// What is answered in a block is not told, and must not be by what answers all else.
+    fn shut(&mut self, matched: CaddyMatch, block: &Statement) {
+        let CaddyMatch::Paths(patterns, prefixes) = matched else {
+            self.is_behind_unknown = true;
+            return;
         };
-        match criterion.split_first() {
-            Some((name, paths)) if name == "path" && !paths.is_empty() => {
-                CaddyMatch::Paths(paths.iter().map(|path| pattern(path)).collect())
+        let mut route = placed(patterns, &prefixes, block.start(), OutlinedAnswer::status(403));
+        route.origin.carry_all(words::places([block]));
+        route.origin.differ(block.start(), "what answers there is not in these lines: it is refused with 403");
+        self.routes.push(route);
+    }
+
+    fn put(&mut self, matched: CaddyMatch, route: OutlinedRoute, at: usize) {
+        let OutlinedRoute { answer, origin, .. } = route;
+        match matched {
+            CaddyMatch::All if self.is_behind_unknown => {}
+            CaddyMatch::All => {
+                self.answer.get_or_insert(OutlinedRoute { origin, ..OutlinedRoute::of(Vec::new(), answer) });
             }
-            Some((name, hosts)) if name == "host" && !hosts.is_empty() => CaddyMatch::Hosts(hosts.to_vec()),
-            Some((name, [.., regex])) if name == "path_regexp" => CaddyMatch::Paths(vec![format!("~{regex}")]),
-            _ => conditions(&[Statement { words: criterion.to_vec(), block: None }]),
+            CaddyMatch::Paths(patterns, prefixes) if self.routes.iter().all(|route| route.patterns != patterns) => {
+                let mut route = placed(patterns, &prefixes, at, answer);
+                route.origin.add(&origin);
+                self.routes.push(route);
+            }
+            CaddyMatch::Hosts(hosts) => {
+                self.by_host.push((hosts, OutlinedRoute { origin, ..OutlinedRoute::of(Vec::new(), answer) }));
+            }
+            CaddyMatch::Conditions(patterns, conditions) => {
+                self.routes.push(OutlinedRoute { conditions, origin, ..OutlinedRoute::of(patterns, answer) });
+            }
+            // Those who are refused are so in all of the site.
+            CaddyMatch::Clients { networks, is_negated } if !answer.is_refusal() && !self.is_behind_another => {
+                let not = if is_negated { "not " } else { "" };
+                let conditions = vec![format!("{not}client=\"{}\"", networks.join(","))];
+                self.routes.push(OutlinedRoute { conditions, origin, ..OutlinedRoute::of(Vec::new(), answer) });
+            }
+            // What comes behind it is for other requests than here.
+            CaddyMatch::Other => self.is_behind_unknown = true,
+            CaddyMatch::Clients { .. } | CaddyMatch::Paths(..) => {}
         }
     }
 
-    /// What answers in a block for all that comes there.
-    fn answer(&self, inside: &[Statement]) -> Option<OutlinedAnswer> {
-        const IN_ORDER: [&str; 7] = ["redir", "respond", "handle", "route", "reverse_proxy", "php_fastcgi", "file_server"];
-        IN_ORDER.iter().flat_map(|name| named(inside, name)).find_map(|statement| {
-            let is_all = matches!(self.matched(statement.argument()), CaddyMatch::All);
-            if !is_all {
-                return None;
+    /// The sites that were found: one for each host that something is said of, and one for all that is left.
+    fn end(self, words: &[String], addresses: Vec<String>, outline: &mut Outline) {
+        let is_of_hosts = |statement: &&Statement| matches!(self.matched(statement.argument()), CaddyMatch::Hosts(_));
+        let is_handle = |statement: &&Statement| matches!(statement.name(), "handle" | "handle_path" | "route");
+        let shared = words::places(self.all.iter().filter(|statement| !is_of_hosts(statement) && !is_handle(statement)));
+        let rest = words::places(self.all.iter().filter(|statement| !is_of_hosts(statement)));
+        let bound = self.bound();
+        for (hosts, route) in &self.by_host {
+            let names: Vec<String> = hosts.clone();
+            let mut site = OutlinedSite { steps: self.steps.clone(), routes: self.refused.clone(), ..OutlinedSite::default() };
+            site.origin = self.origin.clone();
+            site.origin.within.extend(&shared);
+            site.origin.add(&route.origin);
+            site.answer = Some(route.answer.clone());
+            place(&names, names.iter().filter_map(|host| address(host)).collect(), bound, &mut site);
+            if !site.addresses.is_empty() {
+                outline.services.push(Service::Site(site));
             }
-            if matches!(statement.name(), "handle" | "route") {
-                return self.answer(statement.inside());
-            }
-            let arguments = statement.arguments();
-            let arguments = if statement.argument() == "*" { &arguments[1..] } else { arguments };
-            self.of_directive(statement, inside, arguments)
-        })
+        }
+        if self.answer.is_none() && self.routes.is_empty() {
+            return;
+        }
+        let mut site = OutlinedSite { steps: self.steps, origin: self.origin, ..OutlinedSite::default() };
+        site.origin.within.extend(&rest);
+        site.routes = self.refused.into_iter().chain(self.routes).collect();
+        if let Some(route) = self.answer {
+            site.origin.add(&route.origin);
+            site.answer = Some(route.answer);
+        }
+        // A name that only the environment has cannot be looked at; the reader's stands in its place.
+        let is_known = addresses.iter().all(|address| !address.contains("{env.") || address.contains(":-"));
+        place(words, if is_known { addresses } else { Vec::new() }, bound, &mut site);
+        outline.services.push(Service::Site(site));
     }
 
-    fn of_directive(&self, statement: &Statement, inside: &[Statement], arguments: &[String]) -> Option<OutlinedAnswer> {
-        match statement.name() {
-            "reverse_proxy" => {
-                let mut answer = OutlinedAnswer::proxy(group(arguments, statement.inside())?);
-                for uri in named(inside, "uri").filter(|uri| uri.argument() == "strip_prefix") {
-                    take_off(&mut answer, uri.arguments().last().map_or("", String::as_str));
-                }
-                Some(answer)
-            }
-            "php_fastcgi" => {
-                let server = upstream(&arguments.first()?.replace("unix//", "unix:/"))?;
-                let root = self.root(inside);
-                Some(OutlinedAnswer::Scripts {
-                    server,
-                    fallback: root.is_some().then(|| "/index.php".into()),
-                    is_static: root.is_some() && has_files(inside, self.all),
-                    root,
-                })
-            }
-            "file_server" => {
-                let root = value(statement.inside(), "root").map(str::to_owned).or_else(|| self.root(inside))?;
-                let tries = named(inside, "try_files").next().map(Statement::arguments).unwrap_or_default();
-                let fallback = tries.last().filter(|last| last.starts_with('/') && !last.contains('{')).cloned();
-                Some(OutlinedAnswer::Files {
-                    root,
-                    strip: None,
-                    fallback,
-                    is_listing: arguments.iter().any(|word| word == "browse"),
-                })
-            }
-            "respond" => responded(arguments),
-            "redir" => redirected(arguments),
+    /// The one address of the machine that the site is on.
+    fn bound(&self) -> Option<(IpAddr, usize)> {
+        let mut binds = named(self.all, "bind");
+        let bind = binds.next()?;
+        match bind.arguments() {
+            [one] if binds.next().is_none() => Some((one.trim_matches(['[', ']']).parse().ok()?, bind.start())),
             _ => None,
         }
     }
+}
 
-    fn root(&self, inside: &[Statement]) -> Option<String> {
-        let root = named(inside, "root").chain(named(self.all, "root")).find_map(|root| root.arguments().last())?;
-        (root.starts_with('/') && !root.contains('{')).then(|| root.clone())
+/// Where the site is. What is bound to an address of the machine answers there its hosts alone.
+fn place(words: &[String], addresses: Vec<String>, bound: Option<(IpAddr, usize)>, site: &mut OutlinedSite) {
+    site.addresses = addresses;
+    let Some((ip, at)) = bound else { return };
+    let doors: Vec<(Door, Option<String>)> = words.iter().filter_map(|word| door(word.trim_end_matches(','))).collect();
+    let Some((first, _)) = doors.first() else { return };
+    let has_names = doors.iter().all(|(door, host)| door == first && host.is_some());
+    let has_none = doors.iter().all(|(door, host)| door == first && host.is_none());
+    if let Some(address) = (Door { ip: Some(ip), ..*first }).address(None).filter(|_| has_names || has_none) {
+        site.addresses = vec![address];
+        site.only_hosts = doors.iter().filter_map(|(_, host)| host.clone()).collect();
+        site.origin.carry(at);
     }
 }
 
-/// Lines of a matcher, all of which have to hold.
-fn conditions(lines: &[Statement]) -> CaddyMatch {
-    let mut patterns = Vec::new();
-    let mut conditions = Vec::new();
-    let is_upgrade = |line: &Statement| line.name() == "header" && line.argument().eq_ignore_ascii_case("Upgrade");
-    for line in lines {
-        let has_text = |text: &str| !text.contains('"') && !text.contains('\\') && text.trim_matches('*').find('*').is_none();
-        match (line.name(), line.arguments()) {
-            ("path", paths) if !paths.is_empty() => patterns.extend(paths.iter().map(|path| pattern(path))),
-            ("method", methods) if !methods.is_empty() => conditions.push(format!("method=\"{}\"", methods.join(","))),
-            ("remote_ip" | "client_ip", networks) if networks.iter().all(|network| is_plain(network)) && !networks.is_empty() => {
-                conditions.push(format!("client=\"{}\"", networks.join(",")));
-            }
-            // What goes with an upgrade needs no condition of its own.
-            ("header", [name, _]) if name.eq_ignore_ascii_case("Connection") && lines.iter().any(is_upgrade) => {}
-            ("header", [name, value]) if has_text(value) && is_plain(name) => {
-                conditions.push(format!("header=\"{name}: {value}\""));
-            }
-            ("query", [pair]) if has_text(pair) => conditions.push(format!("query=\"{pair}\"")),
-            _ => return CaddyMatch::Other,
-        }
-    }
-    if patterns.is_empty() && conditions.is_empty() { CaddyMatch::Other } else { CaddyMatch::Conditions(patterns, conditions) }
-}
-
-fn has_files(inside: &[Statement], all: &[Statement]) -> bool {
-    named(inside, "file_server").chain(named(all, "file_server")).next().is_some()
-}
-
-/// `/api/*` is below a path; `/api*` is whatever begins so, of which that is meant.
-fn pattern(path: &str) -> String {
-    match path.strip_suffix('*') {
-        Some(stem) if !stem.contains('*') => below(stem),
-        _ if path.contains('*') => format!("~^{}$", regex_syntax::escape(path).replace("\\*", ".*")),
-        _ => path.to_owned(),
-    }
-}
-
-fn take_off(answer: &mut OutlinedAnswer, prefix: &str) {
-    let prefix = prefix.trim_end_matches('*').trim_end_matches('/');
-    if let OutlinedAnswer::Proxy { strip, .. } | OutlinedAnswer::Files { strip, .. } = answer
-        && prefix.len() > 1
-    {
-        *strip = Some(prefix.to_owned());
-    }
-}
-
-fn group(arguments: &[String], inside: &[Statement]) -> Option<ServerGroup> {
-    let mut group = ServerGroup { name: "app".into(), ..ServerGroup::default() };
-    let to = named(inside, "to").flat_map(Statement::arguments);
-    for written in arguments.iter().chain(to) {
-        let written = variables(written).replace("unix//", "unix:/");
-        if let Some((_, default)) = written.split_once(":-").filter(|_| written.starts_with("{env.")) {
-            let default = default.replacen('}', "", 1);
-            group.servers.extend(upstream(&default).map(super::outline::GroupedServer::at));
-            continue;
-        }
-        if written.starts_with("h2c://") {
-            group.add_line("protocol \"h2c\"");
-        }
-        group.servers.extend(upstream(&written).map(super::outline::GroupedServer::at));
-    }
-    for dynamic in named(inside, "dynamic").filter(|dynamic| dynamic.argument() == "a") {
-        let parts = dynamic.arguments();
-        let (name, port) = match parts {
-            [_, name, port, ..] => (name.as_str(), port.as_str()),
-            _ => (value(dynamic.inside(), "name")?, value(dynamic.inside(), "port")?),
-        };
-        group.add_line(format!("discover dns=\"{name}:{port}\""));
-    }
-    match value(inside, "lb_policy") {
-        Some("least_conn") => group.add_line("balance \"least-conn\""),
-        Some("ip_hash" | "client_ip_hash") => group.add_line("balance \"hash\" key=\"{client.ip}\""),
-        Some("uri_hash") => group.add_line("balance \"hash\" key=\"{path}\""),
-        Some("random") => group.add_line("balance \"random\""),
-        Some("cookie") => group.add_line("sticky cookie=\"tg_route\""),
-        Some(_) | None => {}
-    }
-    if let Some(path) = value(inside, "health_uri").filter(|path| path.starts_with('/') && is_plain(path)) {
-        group.add_line(format!("health \"{path}\""));
-    }
-    let is_tls = named(inside, "transport").any(|transport| transport.inside().iter().any(|line| line.name().starts_with("tls")));
-    let is_unverified =
-        named(inside, "transport").any(|transport| braces::has_within(transport.inside(), "tls_insecure_skip_verify"));
-    if is_tls {
-        group = group.over_tls();
-    }
-    let name = named(inside, "transport").find_map(|transport| value(transport.inside(), "tls_server_name"));
-    if is_unverified {
-        group.add_line("tls verify=#false");
-    } else if let Some(name) = name.filter(|name| is_plain(name)) {
-        group.add_line(format!("tls sni=\"{name}\""));
-    }
-    (!group.is_empty()).then_some(group)
-}
-
-/// `"text" 200`, `404`
-fn responded(arguments: &[String]) -> Option<OutlinedAnswer> {
-    let status = arguments.iter().find_map(|word| word.parse::<u16>().ok().filter(|status| (200..=599).contains(status)));
-    let body = arguments.iter().find(|word| word.parse::<u16>().is_err()).filter(|body| !body.contains(['{', '}'])).cloned();
-    let is_said = status.is_some() || body.is_some();
-    is_said.then(|| OutlinedAnswer::Respond { status: status.unwrap_or(200), body })
-}
-
-/// `https://www.example.com{uri} permanent`
-fn redirected(arguments: &[String]) -> Option<OutlinedAnswer> {
-    let to = arguments.first()?;
-    let status = match arguments.get(1).map(String::as_str) {
-        Some("permanent") => 301,
-        Some("temporary") | None => 302,
-        Some("html") => return None,
-        Some(status) => status.parse().ok()?,
-    };
-    let to = to.replace("{http.request.uri}", "{uri}").replace("{labels.", "{").replace("{http.request.host}", "{host}");
-    let is_known = to
-        .split('{')
-        .skip(1)
-        .all(|part| ["uri}", "host}", "path}", "scheme}", "query}"].iter().any(|known| part.starts_with(known)));
-    is_known.then_some(OutlinedAnswer::Redirect { to, status })
-}
-
-/// A server of the layer4 app: an address, with routes by name or for all.
-fn layer4(server: &Statement, outline: &mut Outline) {
-    let Some(door) = Door::parse(server.name().trim_end_matches(',').trim_start_matches("tcp/"), false) else { return };
-    let mut tcp = OutlinedTcp { address: format!(":{}", door.port), ..OutlinedTcp::default() };
-    let inside = server.inside();
-    for route in named(inside, "route") {
-        let targets: Vec<String> = named(route.inside(), "proxy")
-            .flat_map(|proxy| proxy.arguments().iter().chain(named(proxy.inside(), "upstream").flat_map(Statement::arguments)))
-            .cloned()
-            .collect();
-        let Some(group) = group(&targets, &[]) else { continue };
-        let matcher = named(inside, route.argument()).next().filter(|_| route.argument().starts_with('@'));
-        let names = matcher.map(|matcher| {
-            let words = matcher.words.iter().chain(
-                matcher.inside().iter().flat_map(|tls| tls.words.iter().chain(tls.inside().iter().flat_map(|line| &line.words))),
-            );
-            words.skip_while(|word| *word != "sni").skip(1).cloned().collect::<Vec<_>>()
-        });
-        match names {
-            Some(names) if !names.is_empty() => tcp.by_name.push((names, group)),
-            None if route.argument().is_empty() => tcp.otherwise = Some(group),
-            Some(_) | None => {}
-        }
-    }
-    let direct: Vec<String> = named(inside, "proxy").flat_map(Statement::arguments).cloned().collect();
-    tcp.otherwise = tcp.otherwise.or_else(|| group(&direct, &[]));
-    if tcp.otherwise.is_some() || !tcp.by_name.is_empty() {
-        outline.services.push(Service::Tcp(tcp));
-    }
+fn placed(patterns: Vec<String>, prefixes: &[(String, String)], at: usize, answer: OutlinedAnswer) -> OutlinedRoute {
+    let prefix = |(pattern, prefix): &(String, String)| BytePrefix { pattern: pattern.clone(), prefix: prefix.clone(), at };
+    OutlinedRoute { byte_prefixes: prefixes.iter().map(prefix).collect(), ..OutlinedRoute::of(patterns, answer) }
 }

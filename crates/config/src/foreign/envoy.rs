@@ -1,11 +1,17 @@
 //! What a configuration of Envoy asks for: listeners with their filter chains, of HTTP or of connections as they are,
 //! and the clusters behind them. Parts that Envoy gets one by one are looked at as well.
 
+mod clusters;
+mod words;
+
+use super::accounts::Origin;
 use super::outline::{
-    Door, GroupedServer, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, OutlinedTcp, ServerGroup, Service, addresses,
-    below, upstream,
+    Door, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, OutlinedTcp, ServerGroup, Service, TLS_NEWEST, Whereabouts,
+    below, tcp_address, whereabouts,
 };
 use super::tree::Tree;
+use clusters::{Socket, cluster, endpoints_alone};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 const BY_CONTROL_PLANE: &str = "its listeners come from a control plane; here a file has them, or the API";
@@ -15,21 +21,16 @@ const TLS_OF_TCP: &str =
     "`tcp` hands connections on as they are, so TLS in front of a server that speaks no HTTP is not ended here";
 const TO_HTTPS: &str = "all that it has is the redirect to HTTPS, which a site does without a word";
 const UDP: &str = "UDP is not handed on in this version";
-
-const GUARDS: [&str; 9] = [
-    "ext_authz",
-    "jwt_authn",
-    "rbac",
-    "local_ratelimit",
-    "ratelimit",
-    "basic_auth",
-    "oauth2",
-    "require_client_certificate",
-    "admission_control",
-];
+const OTHER_SOCKET: &str = "what is spoken on its transport sockets is neither TLS nor plain text";
+const BEHIND: &str = "which cluster is asked hangs on conditions that no line here is told for, and all else comes behind them";
+const NO_ADDRESS: &str = "where its listener is cannot be told";
+const WEIGHTED: &str =
+    "its clusters share requests by weight: `split { proxy \"a\" weight=90; proxy \"b\" weight=10; }` does that here";
+const FEWER_NAMES: &str = "a name with `*` is one more label here, and any number of them there";
 
 pub fn outline(trees: &[Tree]) -> Outline {
-    let mut reader = EnvoyReader { clusters: Vec::new(), outline: Outline::default() };
+    let outline = Outline { statements: words::statements(trees), ..Outline::default() };
+    let mut reader = EnvoyReader { clusters: Vec::new(), outline };
     // A file of a part lists resources of one kind, with or without a list around them.
     let resources: Vec<&Tree> = trees
         .iter()
@@ -57,9 +58,11 @@ pub fn outline(trees: &[Tree]) -> Outline {
         if !part.get("filter_chains").is_nothing() {
             reader.listener(part);
         } else if !part.get("virtual_hosts").is_nothing() {
-            reader.virtual_hosts(part, Door::HTTPS, &[]);
+            reader.virtual_hosts(part, Door::HTTPS, &[], &Origin::default(), false);
         } else if !part.get("filters").is_nothing() {
-            reader.chain(part, None);
+            let mut tcp = OutlinedTcp::default();
+            reader.add_chain(part, None, &Origin::default(), &mut tcp);
+            reader.add_tcp(tcp);
         }
     }
     let is_dynamic = trees.iter().any(|tree| !tree.get("dynamic_resources").is_nothing());
@@ -90,22 +93,29 @@ impl EnvoyReader {
             self.outline.without.get_or_insert(UDP);
             return;
         }
-        let port = address.get("port_value").number().and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0);
-        let ip = address.get("address").text().and_then(|ip| ip.parse().ok()).filter(|ip: &IpAddr| !ip.is_unspecified());
+        let mut own = Origin { within: listener.statements(), ..Origin::default() };
         let chains = listener.get("filter_chains").items().iter().chain(match listener.get("default_filter_chain") {
-            Tree::Nothing => &[],
+            chain if chain.is_nothing() => &[],
             chain => std::slice::from_ref(chain),
         });
+        let chains: Vec<&Tree> = chains.collect();
+        for at in chains.iter().flat_map(|chain| chain.statements()) {
+            own.within.remove(&at);
+        }
+        own.carry_all(address.get("address").statements());
+        own.carry_all(address.get("port_value").statements());
+        let port = address.get("port_value").number().and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0);
+        let host = address.get("address").text().unwrap_or_default();
+        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+        let door = port.and_then(|port| Door::parse(&format!("{host}:{port}"), false));
+        if door.is_none() && listener.has("address") {
+            self.outline.without.get_or_insert(NO_ADDRESS);
+            return;
+        }
         let mut tcp = OutlinedTcp::default();
         for chain in chains {
-            self.add_chain(chain, port.map(|port| (port, ip)), &mut tcp);
+            self.add_chain(chain, door.map(|door| (door.port, door.ip)), &own, &mut tcp);
         }
-        self.add_tcp(tcp);
-    }
-
-    fn chain(&mut self, chain: &Tree, door: Option<(u16, Option<IpAddr>)>) {
-        let mut tcp = OutlinedTcp::default();
-        self.add_chain(chain, door, &mut tcp);
         self.add_tcp(tcp);
     }
 
@@ -115,9 +125,25 @@ impl EnvoyReader {
         }
     }
 
-    fn add_chain(&mut self, chain: &Tree, door: Option<(u16, Option<IpAddr>)>, tcp: &mut OutlinedTcp) {
-        let is_tls = !chain.get("transport_socket").is_nothing() || !chain.get("tls_context").is_nothing();
-        let names = chain.at(&["filter_chain_match", "server_names"]).texts();
+    /// `own` is what is said of the listener, for all of its chains.
+    fn add_chain(&mut self, chain: &Tree, door: Option<(u16, Option<IpAddr>)>, own: &Origin, tcp: &mut OutlinedTcp) {
+        let is_tls = match Socket::of(chain.get("transport_socket")) {
+            Socket::Plain => chain.has("tls_context"),
+            Socket::Tls => true,
+            Socket::Header | Socket::Other => {
+                self.outline.without.get_or_insert(OTHER_SOCKET);
+                tcp.origin.within.extend(chain.statements());
+                return;
+            }
+        };
+        let server_names = chain.at(&["filter_chain_match", "server_names"]);
+        let names = server_names.texts();
+        let mut origin = own.clone();
+        origin.within.extend(chain.statements());
+        origin.carry_all(server_names.statements());
+        if names.iter().any(|name| name.starts_with('*')) {
+            origin.differ(server_names.start(), FEWER_NAMES);
+        }
         for filter in chain.get("filters").items() {
             let settings = [filter.get("typed_config"), filter.get("config")]
                 .into_iter()
@@ -128,36 +154,34 @@ impl EnvoyReader {
             let kind = kind.to_ascii_lowercase().replace('_', "");
             if kind.contains("httpconnectionmanager") {
                 let (port, ip) = door.unwrap_or((if is_tls { 443 } else { 80 }, None));
-                let door = Door { is_tls, port, ip: ip.filter(IpAddr::is_loopback) };
-                let guards: Vec<String> = GUARDS
-                    .iter()
-                    .filter(|guard| {
-                        settings
-                            .get("http_filters")
-                            .items()
-                            .iter()
-                            .any(|own| own.get("name").text().is_some_and(|name| name.ends_with(*guard)))
-                            || chain.has_within(guard)
-                    })
-                    .map(|guard| (*guard).to_owned())
-                    .collect();
                 let routes = settings.get("route_config");
                 if routes.is_nothing() && !settings.get("rds").is_nothing() {
                     self.outline.without.get_or_insert(BY_CONTROL_PLANE);
                 }
-                self.virtual_hosts(routes, door, &guards);
+                let mut origin = origin.clone();
+                for at in routes.get("virtual_hosts").statements() {
+                    origin.within.remove(&at);
+                }
+                let oldest = oldest_tls(chain);
+                let newest = oldest.text() == Some("TLSv1_3");
+                origin.carry_all(oldest.statements().into_iter().filter(|_| newest));
+                self.virtual_hosts(routes, Door { is_tls, port, ip }, &names, &origin, newest);
             } else if kind.contains("tcpproxy") {
+                // What another chain of the listener takes is said by that one, and who is kept out by any of them.
+                tcp.origin.add(&origin);
                 if is_tls {
                     self.outline.without.get_or_insert(TLS_OF_TCP);
                     continue;
                 }
-                let weighted =
-                    settings.at(&["weighted_clusters", "clusters"]).items().first().and_then(|first| first.get("name").text());
-                let cluster = settings.get("cluster").text().or(weighted).and_then(|name| self.cluster(name));
-                let Some(group) = cluster else { continue };
+                let weighted = settings.get("weighted_clusters");
+                let single = settings.get("cluster");
+                let Some(group) = single.text().and_then(|name| self.cluster(name)).filter(|_| weighted.is_nothing()) else {
+                    continue;
+                };
+                tcp.origin.carry_all(single.statements());
                 let of_server = || group.servers.first().and_then(|server| server.address.rsplit(':').next()?.parse().ok());
                 let told = door.map(|(port, _)| port).or_else(|| (!names.is_empty()).then_some(443)).or_else(of_server);
-                tcp.address = format!(":{}", told.unwrap_or(443));
+                tcp.address = tcp_address(door.and_then(|(_, ip)| ip), told.unwrap_or(443));
                 if names.is_empty() { tcp.otherwise = Some(group) } else { tcp.by_name.push((names.clone(), group)) }
             }
         }
@@ -171,7 +195,7 @@ impl EnvoyReader {
         found
     }
 
-    fn virtual_hosts(&mut self, config: &Tree, door: Door, guards: &[String]) {
+    fn virtual_hosts(&mut self, config: &Tree, door: Door, server_names: &[String], own: &Origin, newest: bool) {
         for host in config.get("virtual_hosts").items() {
             let domains: Vec<String> = host.get("domains").texts();
             let port = format!(":{}", door.port);
@@ -180,10 +204,27 @@ impl EnvoyReader {
                 .filter(|domain| *domain != "*")
                 .map(|domain| domain.trim_end_matches(&port).trim_end_matches(":*").to_owned())
                 .collect();
-            let Some(addresses) = addresses(&hosts, door) else { continue };
-            let mut site = OutlinedSite { addresses, guards: guards.to_vec(), ..OutlinedSite::default() };
-            for route in host.get("routes").items() {
-                self.route(route, door, &mut site);
+            let is_all = domains.iter().any(|domain| domain == "*");
+            // Whoever asks for another name comes to another chain.
+            let hosts = if is_all { server_names.to_vec() } else { hosts };
+            let Some(Whereabouts { addresses, only_hosts, is_less }) = whereabouts(&hosts, door) else { continue };
+            let mut site = OutlinedSite { addresses, only_hosts, origin: own.clone(), ..OutlinedSite::default() };
+            let routes: BTreeSet<usize> = host.get("routes").statements();
+            site.origin.within.extend(host.statements().difference(&routes));
+            site.origin.carry_all(host.get("domains").statements());
+            if is_less || hosts.iter().any(|host| host.starts_with('*')) {
+                site.origin.differ(host.get("domains").start(), FEWER_NAMES);
+            }
+            if door.is_tls {
+                site.origin.carry_all(host.get("require_tls").statements());
+            }
+            site.steps = newest.then(|| TLS_NEWEST.to_owned()).into_iter().collect();
+            let routes: Vec<&Tree> = host.get("routes").items().iter().collect();
+            // What stands behind a route that is not told is for other requests than here.
+            let is_all_told = routes.iter().all(|route| self.route(route, door, &mut site));
+            if !is_all_told {
+                self.outline.without.get_or_insert(BEHIND);
+                site.origin.within.extend(routes.iter().flat_map(|route| route.statements()));
             }
             if site.answer.is_some() || !site.routes.is_empty() {
                 self.outline.services.push(Service::Site(site));
@@ -191,59 +232,75 @@ impl EnvoyReader {
         }
     }
 
-    fn route(&mut self, route: &Tree, door: Door, site: &mut OutlinedSite) {
+    /// Whether what it takes is told.
+    fn route(&mut self, route: &Tree, door: Door, site: &mut OutlinedSite) -> bool {
+        if site.answer.is_some() {
+            // What stands behind a route for all is never reached.
+            site.origin.carry_all(route.statements());
+            return true;
+        }
         let redirect = route.get("redirect");
         let stays = ["host_redirect", "path_redirect", "prefix_rewrite"].iter().all(|name| redirect.get(name).is_nothing());
         if !redirect.is_nothing() && stays && door.is_tls {
             self.outline.without.get_or_insert(TO_HTTPS);
-            return;
+            site.origin.carry_all(route.statements());
+            return true;
         }
         let matched = route.get("match");
-        let has_more =
-            ["headers", "query_parameters", "grpc", "runtime_fraction"].iter().any(|name| !matched.get(name).is_nothing());
-        let prefix = matched.get("prefix").text().or(matched.get("path_separated_prefix").text());
-        let exact = matched.get("path").text();
-        let regex = matched.at(&["safe_regex", "regex"]).text();
-        let Some(answer) = self.answer(route, prefix).filter(|_| !has_more) else { return };
-        let pattern = match (prefix, exact, regex) {
-            (Some("/"), _, _) => {
-                site.answer.get_or_insert(answer);
-                return;
+        let is_path = |name: &str| ["prefix", "path", "safe_regex", "path_separated_prefix", "headers"].contains(&name);
+        let has_more = matched.entries().iter().any(|(name, _)| !is_path(&snake(name)));
+        let prefix = matched.get("prefix").text();
+        let segments = matched.get("path_separated_prefix").text();
+        let told = self.answer(route, prefix.or(segments)).filter(|_| !has_more).zip(conditions(matched.get("headers")));
+        let Some(((answer, carried), conditions)) = told else { return false };
+        let mut told = OutlinedRoute { conditions, ..OutlinedRoute::of(Vec::new(), answer) };
+        told.origin.within = route.statements();
+        told.origin.carry_all(carried);
+        told.origin.carry_all(matched.statements());
+        match (prefix, segments, matched.get("path").text(), matched.at(&["safe_regex", "regex"]).text()) {
+            (Some("/"), _, _, _) if told.conditions.is_empty() => {
+                site.origin.add(&told.origin);
+                site.answer = Some(told.answer);
+                return true;
             }
-            (Some(prefix), _, _) if prefix.len() > 1 => below(prefix),
-            (_, Some(exact), _) => exact.to_owned(),
-            (_, _, Some(regex)) => format!("~^{regex}$"),
-            _ => return,
-        };
-        // What stands behind a route for all is never reached.
-        if site.answer.is_none() {
-            site.routes.push(OutlinedRoute::of(vec![pattern], answer));
+            (Some("/"), _, _, _) => {}
+            (Some(prefix), _, _, _) if prefix.len() > 1 => told.add_prefix(prefix, matched.get("prefix").start()),
+            (_, Some(segments), _, _) => told.patterns.push(below(segments)),
+            (_, _, Some(exact), _) => told.patterns.push(exact.to_owned()),
+            (_, _, _, Some(regex)) => told.patterns.push(format!("~^(?:{regex})$")),
+            _ => return false,
         }
+        site.routes.push(told);
+        true
     }
 
-    fn answer(&mut self, route: &Tree, prefix: Option<&str>) -> Option<OutlinedAnswer> {
+    /// What a route answers, and where that is said.
+    fn answer(&mut self, route: &Tree, prefix: Option<&str>) -> Option<(OutlinedAnswer, BTreeSet<usize>)> {
         let action = route.get("route");
         if !action.is_nothing() {
-            let weighted = action
-                .at(&["weighted_clusters", "clusters"])
-                .items()
-                .iter()
-                .max_by_key(|cluster| cluster.get("weight").number())
-                .and_then(|cluster| cluster.get("name").text());
-            let group = self.cluster(action.get("cluster").text().or(weighted)?)?;
-            let rewritten = action.get("prefix_rewrite").text();
+            let cluster = action.get("cluster");
+            if action.has("weighted_clusters") {
+                self.outline.without.get_or_insert(WEIGHTED);
+            }
+            let mut carried = cluster.statements();
+            let group = self.cluster(cluster.text()?)?;
+            let written = action.get("prefix_rewrite");
+            carried.extend(written.statements());
+            let rewritten = written.text();
             let strip =
                 rewritten.and(prefix).map(|prefix| prefix.trim_end_matches('/').to_owned()).filter(|strip| !strip.is_empty());
             let add = rewritten.map(|to| to.trim_end_matches('/').to_owned()).filter(|add| !add.is_empty());
-            return Some(OutlinedAnswer::Proxy { group, strip, add });
+            return Some((OutlinedAnswer::Proxy { group, strip, add }, carried));
         }
         let redirect = route.get("redirect");
         if !redirect.is_nothing() {
-            let is_https =
-                redirect.get("https_redirect").text() == Some("true") || redirect.get("scheme_redirect").text() == Some("https");
+            let is_https = redirect.get("https_redirect").is_true() || redirect.get("scheme_redirect").text() == Some("https");
             let scheme = if is_https { "https" } else { "{scheme}" };
             let host = redirect.get("host_redirect").text().unwrap_or("{host}");
             let path = redirect.get("path_redirect").text().unwrap_or("{uri}");
+            if redirect.has("prefix_rewrite") || redirect.has("regex_rewrite") {
+                return None;
+            }
             let status = match redirect.get("response_code").text() {
                 Some("FOUND") => 302,
                 Some("SEE_OTHER") => 303,
@@ -251,78 +308,53 @@ impl EnvoyReader {
                 Some("PERMANENT_REDIRECT") => 308,
                 Some(_) | None => 301,
             };
-            return Some(OutlinedAnswer::Redirect { to: format!("{scheme}://{host}{path}"), status });
+            return Some((OutlinedAnswer::Redirect { to: format!("{scheme}://{host}{path}"), status }, redirect.statements()));
         }
         let direct = route.get("direct_response");
         let status = direct.get("status").number().and_then(|status| u16::try_from(status).ok())?;
-        Some(OutlinedAnswer::Respond { status, body: direct.at(&["body", "inline_string"]).text().map(str::to_owned) })
+        let body = direct.at(&["body", "inline_string"]).text().map(str::to_owned);
+        Some((OutlinedAnswer::Respond { status, body }, direct.statements()))
     }
 }
 
-fn cluster(tree: &Tree) -> Option<ServerGroup> {
-    let mut group = ServerGroup { name: tree.get("name").text()?.to_owned(), ..ServerGroup::default() };
-    let of_all_addresses = tree.get("type").text() == Some("STRICT_DNS");
-    let localities = tree.at(&["load_assignment", "endpoints"]).items();
-    servers_of(localities, &mut group);
-    // As the API of version 2 had it.
-    group.servers.extend(tree.get("hosts").items().iter().filter_map(address).map(GroupedServer::at));
-    match tree.get("lb_policy").text() {
-        Some("LEAST_REQUEST") => group.add_line("balance \"least-conn\""),
-        Some("RANDOM") => group.add_line("balance \"random\""),
-        Some("RING_HASH" | "MAGLEV") => group.add_line("balance \"hash\" key=\"{client.ip}\""),
-        Some(_) | None => {}
-    }
-    let is_tls = !tree.get("transport_socket").is_nothing() || !tree.get("tls_context").is_nothing();
-    let is_http2 = !tree.get("http2_protocol_options").is_nothing()
-        || tree.entries().iter().any(|(key, _)| key == "http2_protocol_options")
-        || tree.at(&["typed_extension_protocol_options"]).has_within("http2_protocol_options");
-    if is_tls {
-        group = group.over_tls();
-        let name = tree.at(&["transport_socket", "typed_config", "sni"]).text().or(tree.at(&["tls_context", "sni"]).text());
-        if let Some(name) = name.filter(|name| super::outline::is_plain(name)) {
-            group.add_line(format!("tls sni=\"{name}\""));
-        }
-    } else if is_http2 {
-        group.add_line("protocol \"h2c\"");
-    }
-    // Each address of a name is a server.
-    if let ([one], true, false) = (group.servers.as_slice(), of_all_addresses, is_tls) {
-        let is_name = one.address.split(':').next().is_some_and(|host| host.parse::<IpAddr>().is_err())
-            && !one.address.starts_with("unix:");
-        if is_name && one.address.contains('.') {
-            let line = format!("discover dns=\"{}\"", one.address);
-            group.servers.clear();
-            group.add_line(line);
+/// Conditions about fields, as they stand behind `match`.
+fn conditions(headers: &Tree) -> Option<Vec<String>> {
+    let mut conditions = Vec::new();
+    for header in headers.items() {
+        let name = header.get("name").text()?;
+        let exact = header.get("exact_match").text().or(header.at(&["string_match", "exact"]).text());
+        let is_known = header.entries().len() == 2;
+        let is_plain = |text: &str| super::outline::is_plain(text) && !text.contains('*');
+        match exact {
+            Some(methods) if name == ":method" && is_known && is_plain(methods) => {
+                conditions.push(format!("method=\"{methods}\""));
+            }
+            Some(value) if is_known && is_plain(name) && !name.starts_with(':') && is_plain(value) => {
+                conditions.push(format!("header=\"{name}: {value}\""));
+            }
+            None if is_known && header.get("present_match").is_true() && is_plain(name) && !name.starts_with(':') => {
+                conditions.push(format!("header=\"{name}\""));
+            }
+            Some(_) | None => return None,
         }
     }
-    Some(group)
+    Some(conditions)
 }
 
-fn servers_of(localities: &[Tree], group: &mut ServerGroup) {
-    for locality in localities {
-        let is_backup = locality.get("priority").number().is_some_and(|priority| priority > 0);
-        for endpoint in locality.get("lb_endpoints").items() {
-            let weight = endpoint.get("load_balancing_weight").number().map(|weight| weight as u32).filter(|weight| *weight > 0);
-            group.servers.extend(address(endpoint.at(&["endpoint", "address"])).map(|address| GroupedServer {
-                address,
-                weight,
-                is_backup,
-            }));
+fn oldest_tls(chain: &Tree) -> &Tree {
+    let socket = chain.at(&["transport_socket", "typed_config"]);
+    let context = if socket.is_nothing() { chain.get("tls_context") } else { socket };
+    context.at(&["common_tls_context", "tls_params", "tls_minimum_protocol_version"])
+}
+
+/// `pathSeparatedPrefix` as the other spelling has it.
+fn snake(name: &str) -> String {
+    let mut out = String::new();
+    for c in name.chars() {
+        if c.is_ascii_uppercase() {
+            out.push('_');
         }
+        out.push(c.to_ascii_lowercase());
     }
-}
-
-fn endpoints_alone(tree: &Tree) -> Option<ServerGroup> {
-    let mut group = ServerGroup { name: tree.get("cluster_name").text()?.to_owned(), ..ServerGroup::default() };
-    servers_of(tree.get("endpoints").items(), &mut group);
-    Some(group)
-}
-
-fn address(address: &Tree) -> Option<String> {
-    if let Some(path) = address.at(&["pipe", "path"]).text() {
-        return upstream(&format!("unix:{path}"));
-    }
-    let socket = address.get("socket_address");
-    let (host, port) = (socket.get("address").text()?, socket.get("port_value").number()?);
-    upstream(&if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") })
+    out
 }

@@ -1,17 +1,30 @@
 //! What a file of HAProxy asks for: its frontends with the backends that they use, by name, by path or all, in the mode
 //! that each section has of its own or from `defaults`.
 
+mod conditions;
+mod servers;
+mod words;
+
+use super::accounts::Origin;
 use super::outline::{
-    Door, GroupedServer, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, OutlinedTcp, ServerGroup, Service, addresses,
-    below, is_plain, upstream_with_port,
+    BytePrefix, Door, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, OutlinedTcp, ServerGroup, Service, TLS_NEWEST,
+    Whereabouts, placed, tcp_address,
 };
+use conditions::{Criterion, Term, terms};
+use servers::group;
+use std::collections::BTreeSet;
 
 const BY_MAP: &str = "which backend is asked is in a map of its own, or computed: `split to=` and `map` do that here";
-const NO_SECTION: &str = "it has neither a frontend nor servers";
+const NO_SECTION: &str = "it has no frontend with servers behind it, and no backend with servers";
+const NO_DOOR: &str = "it listens on a socket or on what variables say, and not on a port that is told";
+const BEHIND: &str = "which backend is asked hangs on conditions that no line here is told for, and all else comes behind them";
+/// Of one frontend; a map of thousands is told of by its first.
+const HOSTS_MAX: usize = 200;
+const TO_HTTPS: &str = "all that it has is the redirect to HTTPS, which a site does without a word";
 const TLS_OF_TCP: &str =
     "`tcp` hands connections on as they are, so TLS in front of a server that speaks no HTTP is not ended here";
+const FEWER_NAMES: &str = "a name with `*` is one more label here, and any number of them there";
 
-const GUARDS: [&str; 6] = ["deny", "auth", "tarpit", "silent-drop", "reject", "track-sc0"];
 const HTTP_WORDS: [&str; 12] = [
     "http-request",
     "http-response",
@@ -26,27 +39,56 @@ const HTTP_WORDS: [&str; 12] = [
     "redirect",
     "compression",
 ];
-const CONDITIONS: [&str; 2] = ["if", "unless"];
+
+/// Words of a line, and where each begins in the file.
+#[derive(Debug, Clone, Default)]
+struct HaProxyLine {
+    words: Vec<String>,
+    starts: Vec<usize>,
+}
+
+impl HaProxyLine {
+    fn word(&self, index: usize) -> &str {
+        self.words.get(index).map_or("", String::as_str)
+    }
+
+    fn start(&self) -> usize {
+        self.starts.first().copied().unwrap_or_default()
+    }
+
+    /// The options from this word on, each with its value and its place.
+    fn options(&self, from: usize) -> impl Iterator<Item = (&str, &str, usize)> {
+        let mut index = from;
+        std::iter::from_fn(move || {
+            let (option, at) = (self.words.get(index)?.as_str(), *self.starts.get(index)?);
+            index += 1;
+            let has_value = words::has_value(option) && index < self.words.len();
+            let value = if has_value { self.word(index) } else { "" };
+            index += usize::from(has_value);
+            Some((option, value, at))
+        })
+    }
+}
 
 #[derive(Debug, Default)]
 struct Section {
     kind: String,
     name: String,
-    lines: Vec<Vec<String>>,
+    lines: Vec<HaProxyLine>,
     is_tcp: Option<bool>,
 }
 
 impl Section {
-    fn all<'s>(&'s self, name: &'static str) -> impl Iterator<Item = &'s [String]> {
-        self.lines.iter().filter(move |line| line.first().is_some_and(|word| word == name)).map(|line| &line[1..])
-    }
-
-    fn value(&self, name: &'static str) -> Option<&str> {
-        self.all(name).next()?.first().map(String::as_str)
+    fn lines_of<'s>(&'s self, name: &'static str) -> impl Iterator<Item = &'s HaProxyLine> {
+        self.lines.iter().filter(move |line| line.word(0) == name)
     }
 
     fn has_word(&self, words: &[&str]) -> bool {
-        self.lines.iter().flatten().any(|word| words.contains(&word.as_str()))
+        self.lines.iter().flat_map(|line| &line.words).any(|word| words.contains(&word.as_str()))
+    }
+
+    fn places(&self) -> BTreeSet<usize> {
+        self.lines.iter().flat_map(|line| words::of_line(&self.kind, line)).map(|statement| statement.at).collect()
     }
 }
 
@@ -54,23 +96,19 @@ pub fn outline(text: &str) -> Outline {
     let sections = sections(text);
     let reader = HaProxyReader { sections: &sections };
     let mut outline = Outline::default();
-    for section in &sections {
-        match section.kind.as_str() {
-            "frontend" => reader.front(section, &mut outline),
-            "listen" => reader.front(section, &mut outline),
-            _ => {}
-        }
+    for section in sections.iter().filter(|section| matches!(section.kind.as_str(), "frontend" | "listen")) {
+        reader.front(section, &mut outline);
     }
-    let has_front = sections.iter().any(|section| matches!(section.kind.as_str(), "frontend" | "listen"));
-    if outline.services.is_empty() && !has_front {
-        let backends = sections.iter().filter(|section| section.kind == "backend");
-        for backend in backends {
+    outline.statements = words::statements(&sections);
+    if outline.services.is_empty() && outline.without.is_none_or(|why| why == TO_HTTPS) {
+        for backend in sections.iter().filter(|section| section.kind == "backend") {
             let group = group(backend, None);
             let port = group.servers.first().and_then(|server| server.address.rsplit(':').next()?.parse::<u16>().ok());
             match port {
                 _ if group.is_empty() => {}
                 Some(port) if is_tcp(backend) => {
-                    let tcp = OutlinedTcp { address: format!(":{port}"), otherwise: Some(group), ..OutlinedTcp::default() };
+                    let address = tcp_address(None, port);
+                    let tcp = OutlinedTcp { address, otherwise: Some(group), ..OutlinedTcp::default() };
                     outline.services.push(Service::Tcp(tcp));
                 }
                 Some(_) | None => outline.groups.push(group),
@@ -84,61 +122,66 @@ fn sections(text: &str) -> Vec<Section> {
     const KINDS: [&str; 5] = ["defaults", "frontend", "backend", "listen", "global"];
     let mut sections: Vec<Section> = Vec::new();
     let mut of_defaults = None;
-    for line in text.lines() {
-        let words = words(line);
-        let Some(first) = words.first() else { continue };
+    for written in text.lines() {
+        let start = written.as_ptr() as usize - text.as_ptr() as usize;
+        let line = line(written, start);
+        let Some(first) = line.words.first().cloned() else { continue };
         let is_section =
-            !line.starts_with([' ', '\t']) && (KINDS.contains(&first.as_str()) || super::signs::is_section_of_haproxy(first));
+            !written.starts_with([' ', '\t']) && (KINDS.contains(&first.as_str()) || super::signs::is_section_of_haproxy(&first));
         if is_section {
-            let name = words.get(1).cloned().unwrap_or_default();
+            let name = line.word(1).to_owned();
             // A mode of `defaults` holds for the sections behind it.
             let is_tcp = if first == "defaults" { None } else { of_defaults };
-            let address = words.get(2).map(|address| vec!["bind".to_owned(), address.clone()]);
-            let lines = address.filter(|_| first == "listen" || first == "frontend").into_iter().collect();
-            sections.push(Section { kind: first.clone(), name, lines, is_tcp });
+            let has_address = line.words.len() > 2 && (first == "listen" || first == "frontend");
+            let bind = HaProxyLine {
+                words: vec!["bind".into(), line.word(2).to_owned()],
+                starts: line.starts.iter().skip(1).copied().collect(),
+            };
+            let lines = has_address.then_some(bind).into_iter().collect();
+            sections.push(Section { kind: first, name, lines, is_tcp });
             continue;
         }
         let Some(section) = sections.last_mut() else { continue };
         if first == "mode" {
-            section.is_tcp = words.get(1).map(|mode| mode == "tcp");
+            section.is_tcp = line.words.get(1).map(|mode| mode == "tcp");
             if section.kind == "defaults" {
                 of_defaults = section.is_tcp;
             }
         }
-        section.lines.push(words);
+        section.lines.push(line);
     }
     sections
 }
 
 /// Words of a line, without a comment and quotes.
-fn words(line: &str) -> Vec<String> {
-    let mut words = Vec::new();
+fn line(text: &str, start: usize) -> HaProxyLine {
+    let mut line = HaProxyLine::default();
     let mut word = String::new();
+    let mut begun: Option<usize> = None;
     let mut quote = None;
-    let mut is_word = false;
-    let mut characters = line.chars();
-    while let Some(c) = characters.next() {
+    let mut characters = text.char_indices();
+    while let Some((at, c)) = characters.next() {
         match (quote, c) {
             (Some(open), _) if c == open => quote = None,
             (None, '#') => break,
-            (None, '"' | '\'') => {
-                quote = Some(c);
-                is_word = true;
-            }
-            (None, '\\') => word.extend(characters.next()),
             (None, c) if c.is_whitespace() => {
-                if is_word || !word.is_empty() {
-                    words.push(std::mem::take(&mut word));
+                if let Some(begun) = begun.take() {
+                    line.words.push(std::mem::take(&mut word));
+                    line.starts.push(start + begun);
                 }
-                is_word = false;
+                continue;
             }
+            (None, '"' | '\'') => quote = Some(c),
+            (None, '\\') => word.extend(characters.next().map(|(_, c)| c)),
             (Some(_) | None, c) => word.push(c),
         }
+        begun.get_or_insert(at);
     }
-    if is_word || !word.is_empty() {
-        words.push(word);
+    if let Some(begun) = begun {
+        line.words.push(word);
+        line.starts.push(start + begun);
     }
-    words
+    line
 }
 
 /// Without a word about it, by what only HTTP has.
@@ -160,18 +203,18 @@ fn is_tcp(section: &Section) -> bool {
     section.is_tcp.unwrap_or_else(by_words)
 }
 
-/// A condition of a line, as far as it is one of these.
-#[derive(Debug, Clone, PartialEq)]
-enum Condition {
-    Host(Vec<String>),
-    Sni(Vec<String>),
-    Path(Vec<String>),
-    /// Not understood, or more than one.
-    Other,
-}
-
 struct HaProxyReader<'s> {
     sections: &'s [Section],
+}
+
+/// What the rules of a frontend say of who may come in.
+#[derive(Debug, Default)]
+struct Rules {
+    /// Whoever is named here is refused, then who is not named by the second.
+    denied: Vec<String>,
+    allowed: Option<String>,
+    refused: Vec<OutlinedRoute>,
+    origin: Origin,
 }
 
 impl HaProxyReader<'_> {
@@ -182,227 +225,336 @@ impl HaProxyReader<'_> {
     }
 
     fn front(&self, section: &Section, outline: &mut Outline) {
-        let doors: Vec<Door> = section.all("bind").flat_map(doors).collect();
-        let own = Some(group(section, doors.first().map(|door| door.port))).filter(|group| !group.is_empty());
-        if doors.is_empty() && own.is_none() {
+        let doors: Vec<(Door, usize)> = section.lines_of("bind").flat_map(doors).collect();
+        let own = Some(group(section, doors.first().map(|(door, _)| door.port))).filter(|group| !group.is_empty());
+        if doors.is_empty() {
+            outline.without.get_or_insert(NO_DOOR);
             return;
         }
         if is_tcp(section) { self.tcp(section, &doors, own, outline) } else { self.http(section, &doors, own, outline) }
     }
 
-    fn tcp(&self, section: &Section, doors: &[Door], own: Option<ServerGroup>, outline: &mut Outline) {
-        if doors.iter().any(|door| door.is_tls) {
+    fn tcp(&self, section: &Section, doors: &[(Door, usize)], own: Option<ServerGroup>, outline: &mut Outline) {
+        if doors.iter().any(|(door, _)| door.is_tls) {
             outline.without.get_or_insert(TLS_OF_TCP);
             return;
         }
-        let Some(door) = doors.first() else { return };
-        let port = Some(door.port);
-        let default = section.value("default_backend").and_then(|name| self.backend(name, port));
-        let mut tcp = OutlinedTcp { address: format!(":{}", door.port), by_name: Vec::new(), otherwise: own.or(default) };
-        for rule in section.all("use_backend") {
-            let (Some(name), condition) = (rule.first(), condition(section, rule)) else { continue };
-            if let (Some(Condition::Sni(names) | Condition::Host(names)), Some(group)) = (condition, self.backend(name, port)) {
-                tcp.by_name.push((names, group));
-            }
-        }
-        if tcp.otherwise.is_some() || !tcp.by_name.is_empty() {
-            // Each port hands on the same.
-            let ports = doors.iter().map(|door| OutlinedTcp { address: format!(":{}", door.port), ..tcp.clone() });
-            outline.services.extend(ports.map(Service::Tcp));
-        } else {
-            outline.without.get_or_insert(BY_MAP);
-        }
-    }
-
-    fn http(&self, section: &Section, doors: &[Door], own: Option<ServerGroup>, outline: &mut Outline) {
-        let secure = doors.iter().find(|door| door.is_tls);
-        let door = secure.or(doors.first()).copied().unwrap_or(Door::HTTP);
-        let (mut guards, mut refused): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
-        for rule in section.all("http-request") {
-            let Some(word) = rule.first().filter(|word| GUARDS.contains(&word.as_str())) else { continue };
-            match condition(section, rule) {
-                Some(Condition::Path(patterns)) if word == "deny" => refused.extend(patterns.iter().map(|path| refusal(path))),
-                _ => guards.push(format!("http-request {word}")),
-            }
-        }
-        guards.dedup();
-        let mut all = OutlinedSite {
-            addresses: addresses(&[], door).unwrap_or_default(),
-            guards: guards.clone(),
-            ..OutlinedSite::default()
-        };
-        if !refused.is_empty() {
-            all.routes.push(OutlinedRoute::of(refused.clone(), OutlinedAnswer::status(403)));
-        }
-        let port = Some(door.port);
-        let mut is_by_map = false;
-        for rule in section.all("use_backend") {
-            let Some(name) = rule.first() else { continue };
-            is_by_map |= name.contains("%[");
-            let Some(group) = self.backend(name, port) else { continue };
-            match condition(section, rule) {
-                Some(Condition::Host(hosts) | Condition::Sni(hosts)) => {
-                    if let Some(addresses) = addresses(&hosts, door) {
-                        let answer = Some(OutlinedAnswer::proxy(group));
-                        let routes = all.routes.iter().filter(|route| route.patterns == refused).cloned().collect();
-                        let site = OutlinedSite { addresses, routes, answer, guards: guards.clone(), ..OutlinedSite::default() };
-                        outline.services.push(Service::Site(site));
-                    }
+        let port = doors.first().map(|(door, _)| door.port);
+        let mut origin = Origin { within: section.places(), ..Origin::default() };
+        let mut by_name = Vec::new();
+        for rule in section.lines_of("use_backend") {
+            // All else would come behind it.
+            let Some((terms, places)) = terms(section, &rule.words) else {
+                outline.without.get_or_insert(if rule.word(1).contains("%[") { BY_MAP } else { BEHIND });
+                return;
+            };
+            let names = match terms.as_slice() {
+                [Term { is_negated: false, criterion: Criterion::Sni(names, is_less) | Criterion::Host(names, is_less) }] => {
+                    Some((names.clone(), *is_less))
                 }
-                Some(Condition::Path(patterns)) => all.routes.push(OutlinedRoute::of(patterns, OutlinedAnswer::proxy(group))),
-                None => all.answer = Some(OutlinedAnswer::proxy(group)),
-                Some(Condition::Other) => {}
+                _ => None,
+            };
+            if let (Some((names, is_less)), Some(group)) = (names, self.backend(rule.word(1), port)) {
+                if is_less {
+                    origin.differ(rule.start(), FEWER_NAMES);
+                }
+                origin.carry(rule.start());
+                origin.carry_all(places);
+                by_name.push((names, group));
+            } else {
+                outline.without.get_or_insert(BEHIND);
+                return;
             }
         }
-        let default = section.value("default_backend").and_then(|name| self.backend(name, port));
-        all.answer = all.answer.or(own.or(default).map(OutlinedAnswer::proxy));
-        if all.answer.is_some() || all.routes.len() > usize::from(!refused.is_empty()) {
-            outline.services.push(Service::Site(all));
-        } else if is_by_map {
+        let otherwise = own.or_else(|| self.default_of(section, port, &mut origin));
+        if otherwise.is_none() && by_name.is_empty() {
             outline.without.get_or_insert(BY_MAP);
+            return;
         }
+        // Each port hands on the same; a line for one does not open the others.
+        for (door, at) in doors {
+            let mut origin = origin.clone();
+            for (_, other) in doors {
+                origin.within.remove(other);
+            }
+            origin.carry(*at);
+            let address = tcp_address(door.ip, door.port);
+            let tcp = OutlinedTcp { address, by_name: by_name.clone(), otherwise: otherwise.clone(), origin };
+            outline.services.push(Service::Tcp(tcp));
+        }
+    }
+
+    fn default_of(&self, section: &Section, port: Option<u16>, origin: &mut Origin) -> Option<ServerGroup> {
+        let line = section.lines_of("default_backend").next()?;
+        let group = self.backend(line.word(1), port)?;
+        origin.carry(line.start());
+        Some(group)
+    }
+
+    fn http(&self, section: &Section, doors: &[(Door, usize)], own: Option<ServerGroup>, outline: &mut Outline) {
+        let mut rules = rules(section);
+        let redirect = to_https(section);
+        let port = doors.first().map(|(door, _)| door.port);
+        if let Some(redirect) = redirect.filter(|_| doors.iter().any(|(door, _)| door.is_tls)) {
+            rules.origin.carry(redirect.start());
+        } else if redirect.is_some() && doors.iter().all(|(door, _)| *door == Door::HTTP) {
+            outline.without.get_or_insert(TO_HTTPS);
+            outline.done_without.extend(section.places());
+            return;
+        }
+        // A door that only sends to another one is not opened for more.
+        let has_https = doors.iter().any(|(door, _)| *door == Door::HTTPS);
+        let is_open = |(door, _): &&(Door, usize)| redirect.is_none() || door.is_tls || (*door == Door::HTTP && has_https);
+        let doors: Vec<(Door, usize)> = doors.iter().filter(is_open).copied().collect();
+        let uses: Vec<(&HaProxyLine, Vec<Term>, BTreeSet<usize>)> = section
+            .lines_of("use_backend")
+            .map(|rule| {
+                let other = || (vec![Term { is_negated: false, criterion: Criterion::Other }], BTreeSet::new());
+                let (terms, places) = terms(section, &rule.words).unwrap_or_else(other);
+                (rule, terms, places)
+            })
+            .collect();
+        let mut hosts: Vec<Vec<String>> = Vec::new();
+        for term in uses.iter().flat_map(|(_, terms, _)| terms) {
+            if let (Criterion::Host(names, _) | Criterion::Sni(names, _), false) = (&term.criterion, term.is_negated)
+                && !hosts.contains(names)
+            {
+                hosts.push(names.clone());
+            }
+        }
+        outline.uncounted += hosts.len().saturating_sub(HOSTS_MAX);
+        hosts.truncate(HOSTS_MAX);
+        let count = outline.services.len();
+        for host in hosts.iter().map(Some).chain([None]) {
+            let mut site = OutlinedSite { steps: rules.steps(), routes: rules.refused.clone(), ..OutlinedSite::default() };
+            site.origin = rules.origin.clone();
+            site.origin.within.extend(places_for(section, &uses, host));
+            let names = host.cloned().unwrap_or_default();
+            let Some(Whereabouts { addresses, only_hosts, .. }) = placed(&doors, &names, redirect.is_some(), &mut site.origin)
+            else {
+                continue;
+            };
+            (site.addresses, site.only_hosts) = (addresses, only_hosts);
+            newest_tls(section, &mut site);
+            let is_all_told = self.answers(&uses, host, port, &mut site);
+            if host.is_some() && site.answer.is_some() {
+                // What all others are sent to is none of its.
+                section.lines_of("default_backend").for_each(|line| {
+                    site.origin.within.remove(&line.start());
+                });
+            }
+            if !is_all_told {
+                outline.without.get_or_insert(BEHIND);
+            } else if host.is_none() && site.answer.is_none() {
+                site.answer = own.clone().or_else(|| self.default_of(section, port, &mut site.origin)).map(OutlinedAnswer::proxy);
+            } else if site.answer.is_none() {
+                site.answer = self.default_of(section, port, &mut site.origin).map(OutlinedAnswer::proxy);
+            }
+            if site.answer.is_some() || site.routes.len() > rules.refused.len() {
+                outline.services.push(Service::Site(site));
+            }
+        }
+        let is_by_map = section.lines_of("use_backend").any(|rule| rule.word(1).contains("%["));
+        if outline.services.len() == count && is_by_map {
+            outline.without = Some(BY_MAP);
+        }
+    }
+
+    /// What the rules hand on to, in their order, for requests of these hosts or of all others. Whether each of them is
+    /// told: what stands behind one that is not is for other requests than here.
+    fn answers(
+        &self,
+        uses: &[(&HaProxyLine, Vec<Term>, BTreeSet<usize>)],
+        host: Option<&Vec<String>>,
+        port: Option<u16>,
+        site: &mut OutlinedSite,
+    ) -> bool {
+        for (rule, terms, places) in uses {
+            let of_host = host_of(terms);
+            if of_host.is_some() && of_host != host {
+                continue;
+            }
+            let Some((told, group)) = told(terms).zip(self.backend(rule.word(1), port)) else { return false };
+            let mut origin = Origin::default();
+            origin.carry(rule.start());
+            origin.carry_all(places.iter().copied());
+            if terms.iter().any(|term| matches!(term.criterion, Criterion::Host(_, true) | Criterion::Sni(_, true))) {
+                origin.differ(rule.start(), FEWER_NAMES);
+            }
+            let answer = OutlinedAnswer::proxy(group);
+            if told.patterns.is_empty() && told.conditions.is_empty() {
+                site.origin.add(&origin);
+                site.answer = Some(answer);
+                return true;
+            }
+            let mut route = route(&told.patterns, &told.prefixes, rule.start(), answer);
+            route.conditions = told.conditions;
+            route.origin.add(&origin);
+            site.routes.push(route);
+        }
+        true
     }
 }
 
-/// The condition behind `if`; `None` without one.
-fn condition(section: &Section, rule: &[String]) -> Option<Condition> {
-    let start = rule.iter().position(|word| CONDITIONS.contains(&word.as_str()))?;
-    let words: Vec<&str> = rule[start + 1..].iter().map(String::as_str).filter(|word| !matches!(*word, "{" | "}")).collect();
-    if rule[start] == "unless" || words.iter().any(|word| matches!(*word, "||" | "or") || word.starts_with('!')) {
-        return Some(Condition::Other);
+/// Statements of the section, without rules that are about other hosts alone.
+fn places_for(
+    section: &Section,
+    uses: &[(&HaProxyLine, Vec<Term>, BTreeSet<usize>)],
+    host: Option<&Vec<String>>,
+) -> BTreeSet<usize> {
+    let mut places = section.places();
+    for (rule, terms, _) in uses {
+        if host_of(terms).is_some_and(|names| Some(names) != host) {
+            places.remove(&rule.start());
+        }
     }
-    if rule[start + 1..].first().is_some_and(|word| word == "{") {
-        let is_one = rule[start + 1..].iter().filter(|word| *word == "{").count() == 1;
-        return Some(if is_one { criterion(&words) } else { Condition::Other });
-    }
-    let [name] = words.as_slice() else { return Some(Condition::Other) };
-    let acls: Vec<&[String]> = section.all("acl").filter(|acl| acl.first().is_some_and(|word| word == name)).collect();
-    let criteria: Vec<Condition> =
-        acls.iter().map(|acl| criterion(&acl[1..].iter().map(String::as_str).collect::<Vec<_>>())).collect();
-    // Lines of one name are alternatives.
-    criteria
-        .into_iter()
-        .reduce(|one, other| match (one, other) {
-            (Condition::Host(one), Condition::Host(other)) => Condition::Host([one, other].concat()),
-            (Condition::Sni(one), Condition::Sni(other)) => Condition::Sni([one, other].concat()),
-            (Condition::Path(one), Condition::Path(other)) => Condition::Path([one, other].concat()),
-            (Condition::Host(_) | Condition::Sni(_) | Condition::Path(_) | Condition::Other, _) => Condition::Other,
-        })
-        .or(Some(Condition::Other))
+    places
 }
 
-/// A pattern that takes all that HAProxy's does: what begins so, also within a segment.
-fn refusal(pattern: &str) -> String {
-    pattern.strip_suffix("/*").map_or_else(|| pattern.to_owned(), |stem| format!("~^{}", regex_syntax::escape(stem)))
+/// Terms as a route says them.
+#[derive(Debug, Default)]
+struct ToldTerms {
+    patterns: Vec<String>,
+    prefixes: Vec<(String, String)>,
+    conditions: Vec<String>,
 }
 
-/// `hdr(host) -i a.com b.com`
-fn criterion(words: &[&str]) -> Condition {
-    let Some((fetch, rest)) = words.split_first() else { return Condition::Other };
-    let mut is_end = fetch.contains("_end") || fetch.contains("_dom");
-    let mut values = Vec::new();
-    let mut rest = rest.iter();
-    while let Some(word) = rest.next() {
-        match *word {
-            "-i" | "--" => {}
-            "-m" => match rest.next() {
-                Some(&("end" | "dom")) => is_end = true,
-                Some(&("str" | "beg")) => {}
-                _ => return Condition::Other,
-            },
-            word if word.starts_with('-') => return Condition::Other,
-            word => values.push(word.to_owned()),
+fn told(terms: &[Term]) -> Option<ToldTerms> {
+    let mut told = ToldTerms::default();
+    for Term { is_negated, criterion } in terms {
+        let not = if *is_negated { "not " } else { "" };
+        match criterion {
+            Criterion::Host(..) | Criterion::Sni(..) if !is_negated => {}
+            Criterion::Path(patterns, prefixes) if !is_negated && told.patterns.is_empty() => {
+                told.patterns.clone_from(patterns);
+                told.prefixes.clone_from(prefixes);
+            }
+            Criterion::Source(networks) => told.conditions.push(format!("{not}client=\"{}\"", networks.join(","))),
+            Criterion::Host(..)
+            | Criterion::Sni(..)
+            | Criterion::Path(..)
+            | Criterion::OverTls
+            | Criterion::Hello
+            | Criterion::Other => return None,
         }
     }
-    if values.is_empty() {
-        return Condition::Other;
-    }
-    let fetch = fetch.split(',').next().unwrap_or_default().to_ascii_lowercase();
-    let hosts = |values: Vec<String>| -> Vec<String> {
-        let with_all = |name: String| if is_end { format!(".{}", name.trim_start_matches('.')) } else { name };
-        values.into_iter().map(with_all).map(|name| name.split(':').next().unwrap_or_default().to_owned()).collect()
-    };
-    match fetch.as_str() {
-        "hdr(host)" | "req.hdr(host)" | "hdr_dom(host)" | "hdr_end(host)" | "req.fhdr(host)" | "var(txn.txnhost)" => {
-            Condition::Host(hosts(values))
-        }
-        "req_ssl_sni" | "req.ssl_sni" | "ssl_fc_sni" | "ssl_fc_sni_end" => {
-            let names = hosts(values).into_iter();
-            Condition::Sni(
-                names
-                    .flat_map(|name| match name.strip_prefix('.') {
-                        Some(domain) => vec![domain.to_owned(), format!("*.{domain}")],
-                        None => vec![name],
-                    })
-                    .collect(),
-            )
-        }
-        "path_beg" | "path_dir" => Condition::Path(values.iter().map(|path| below(path)).collect()),
-        "path" if words.contains(&"beg") => Condition::Path(values.iter().map(|path| below(path)).collect()),
-        "path" => Condition::Path(values),
-        _ => Condition::Other,
+    Some(told)
+}
+
+/// All that it listens on with TLS speaks the newest version alone.
+fn newest_tls(section: &Section, site: &mut OutlinedSite) {
+    let of_bind = |line: &&HaProxyLine| line.options(2).any(|(option, _, _)| option == "ssl");
+    let versions: Vec<usize> = section
+        .lines_of("bind")
+        .filter(of_bind)
+        .flat_map(|line| line.options(2))
+        .filter(|(option, value, _)| *option == "ssl-min-ver" && *value == "TLSv1.3")
+        .map(|(_, _, at)| at)
+        .collect();
+    if !versions.is_empty() && versions.len() == section.lines_of("bind").filter(of_bind).count() {
+        site.steps.insert(0, TLS_NEWEST.to_owned());
+        site.origin.carry_all(versions);
     }
 }
 
-fn doors(bind: &[String]) -> Vec<Door> {
-    let is_tls = bind.iter().any(|word| word == "ssl");
-    let addresses = bind.first().map(String::as_str).unwrap_or_default().split(',');
+fn host_of(terms: &[Term]) -> Option<&Vec<String>> {
+    terms.iter().find_map(|term| match &term.criterion {
+        Criterion::Host(names, _) | Criterion::Sni(names, _) if !term.is_negated => Some(names),
+        Criterion::Host(..)
+        | Criterion::Sni(..)
+        | Criterion::Path(..)
+        | Criterion::Source(_)
+        | Criterion::OverTls
+        | Criterion::Hello
+        | Criterion::Other => None,
+    })
+}
+
+fn route(patterns: &[String], prefixes: &[(String, String)], at: usize, answer: OutlinedAnswer) -> OutlinedRoute {
+    let mut route = OutlinedRoute::of(patterns.to_vec(), answer);
+    let prefix = |(pattern, prefix): &(String, String)| BytePrefix { pattern: pattern.clone(), prefix: prefix.clone(), at };
+    route.byte_prefixes = prefixes.iter().map(prefix).collect();
+    route.origin.carry(at);
+    route
+}
+
+impl Rules {
+    fn steps(&self) -> Vec<String> {
+        self.denied.iter().chain(&self.allowed).cloned().collect()
+    }
+}
+
+/// What refuses clients by their address or by a path. Other rules are left, and with them no line is told.
+fn rules(section: &Section) -> Rules {
+    let mut rules = Rules::default();
+    let is_behind_another = section.has_word(&["accept-proxy", "expect-proxy", "set-src"]);
+    let has_exception = section.lines_of("http-request").any(|line| line.word(1) == "allow");
+    if has_exception {
+        return rules;
+    }
+    for line in &section.lines {
+        let is_refusal = match line.word(0) {
+            "http-request" => matches!(line.word(1), "deny" | "reject" | "silent-drop" | "tarpit"),
+            "tcp-request" => matches!((line.word(1), line.word(2)), ("connection" | "content", "reject")),
+            _ => false,
+        };
+        let Some((terms, places)) = terms(section, &line.words).filter(|_| is_refusal) else { continue };
+        let listed = |networks: &[String]| {
+            let networks: Vec<String> = networks.iter().map(|network| format!("\"{network}\"")).collect();
+            networks.join(" ")
+        };
+        match terms.as_slice() {
+            [Term { is_negated: false, criterion: Criterion::Source(networks) }] if !is_behind_another => {
+                rules.denied.push(format!("deny {}", listed(networks)));
+            }
+            [Term { is_negated: true, criterion: Criterion::Source(networks) }]
+                if !is_behind_another && rules.allowed.is_none() =>
+            {
+                rules.allowed = Some(format!("allow {}", listed(networks)));
+            }
+            [Term { is_negated: false, criterion: Criterion::Path(patterns, prefixes) }] => {
+                rules.refused.push(route(patterns, prefixes, line.start(), OutlinedAnswer::status(403)));
+            }
+            // Some may come in there, and in these lines nobody.
+            [Term { is_negated: false, criterion: Criterion::Path(patterns, prefixes) }, _]
+            | [_, Term { is_negated: false, criterion: Criterion::Path(patterns, prefixes) }] => {
+                let mut route = route(patterns, prefixes, line.start(), OutlinedAnswer::status(403));
+                route.origin.differ(line.start(), "nobody comes in there by these lines: `allow` in the route lets some in");
+                rules.refused.push(route);
+            }
+            _ => continue,
+        }
+        rules.origin.carry(line.start());
+        rules.origin.carry_all(places);
+    }
+    rules
+}
+
+/// `redirect scheme https if !{ ssl_fc }`
+fn to_https(section: &Section) -> Option<&HaProxyLine> {
+    section.lines.iter().find(|line| {
+        let is_redirect = line.word(0) == "redirect" || (line.word(0) == "http-request" && line.word(1) == "redirect");
+        let is_scheme = line.words.windows(2).any(|pair| pair[0] == "scheme" && pair[1] == "https");
+        let is_of_all = match terms(section, &line.words).as_ref().map(|(terms, _)| terms.as_slice()) {
+            Some([]) => true,
+            Some([term]) => term.is_negated && term.criterion == Criterion::OverTls,
+            Some(_) | None => false,
+        };
+        is_redirect && is_scheme && is_of_all
+    })
+}
+
+/// The doors of a `bind`, with the place of the line.
+fn doors(bind: &HaProxyLine) -> Vec<(Door, usize)> {
+    let is_tls = bind.options(2).any(|(option, _, _)| option == "ssl");
+    let addresses = bind.word(1).split(',');
     addresses
         .filter_map(|address| {
             let address = address.trim_start_matches("ipv4@").trim_start_matches("ipv6@");
-            let address = address.strip_prefix('*').unwrap_or(address);
-            let port = address.rsplit(':').next()?.split('-').next()?;
-            let host = address.rsplit_once(':').map_or("", |(host, _)| host);
-            Door::parse(&format!("{host}:{port}"), is_tls)
+            let (host, port) = address.rsplit_once(':')?;
+            // A range of ports is more than one line.
+            Door::parse(&format!("{host}:{}", port.parse::<u16>().ok()?), is_tls)
         })
+        .map(|door| (door, bind.start()))
         .collect()
-}
-
-fn group(section: &Section, port: Option<u16>) -> ServerGroup {
-    let mut group = ServerGroup { name: section.name.clone(), ..ServerGroup::default() };
-    let of_all: Vec<&String> = section.all("default-server").flatten().collect();
-    for server in section.all("server") {
-        let [_, address, options @ ..] = server else { continue };
-        let has = |word: &str| options.iter().chain(of_all.iter().copied()).any(|option| option == word);
-        let behind = |word: &str| options.iter().position(|option| option == word).and_then(|at| options.get(at + 1));
-        let address = ["ipv4@", "ipv6@", "unix@"].iter().fold(address.as_str(), |address, kind| address.trim_start_matches(kind));
-        let Some(address) = upstream_with_port(address, port).filter(|_| !has("disabled")) else { continue };
-        let weight = behind("weight").and_then(|weight| weight.parse().ok()).filter(|weight| *weight > 1);
-        let address = if has("ssl") && !address.starts_with("unix:") { format!("https://{address}") } else { address };
-        group.servers.push(GroupedServer { address, weight, is_backup: has("backup") });
-        let name = behind("sni")
-            .and_then(|name| name.strip_prefix("str(")?.strip_suffix(')'))
-            .or(behind("verifyhost").map(String::as_str));
-        if has("ssl") && behind("verify").is_some_and(|verify| verify == "none") {
-            group.add_line("tls verify=#false");
-        } else if let Some(name) = name.filter(|name| has("ssl") && is_plain(name)) {
-            group.add_line(format!("tls sni=\"{name}\""));
-        }
-        if has("send-proxy-v2") {
-            group.add_line("send-proxy-protocol \"v2\"");
-        } else if has("send-proxy") {
-            group.add_line("send-proxy-protocol \"v1\"");
-        }
-    }
-    for template in section.all("server-template") {
-        if let [_, _, address, ..] = template
-            && let Some(address) = upstream_with_port(address, port).filter(|address| !address.starts_with('_'))
-        {
-            group.add_line(format!("discover dns=\"{address}\""));
-        }
-    }
-    let balance = section.value("balance").unwrap_or_default();
-    match balance.split('(').next().unwrap_or_default() {
-        "leastconn" => group.add_line("balance \"least-conn\""),
-        "source" => group.add_line("balance \"hash\" key=\"{client.ip}\""),
-        "uri" if !is_tcp(section) => group.add_line("balance \"hash\" key=\"{path}\""),
-        "random" => group.add_line("balance \"random\""),
-        _ => {}
-    }
-    if let Some(cookie) =
-        section.all("cookie").find(|cookie| cookie.iter().any(|word| word == "insert")).and_then(|cookie| cookie.first())
-    {
-        group.add_line(format!("sticky cookie=\"{cookie}\""));
-    }
-    group
 }

@@ -2,7 +2,10 @@
 //! to read on. A file is only looked at when it was refused, so that what is right costs nothing. Single words of
 //! others are in `directives`. What tells whose a file is stands in `signs`; its shape is read by `braces`, `yaml` and
 //! `toml`, given a meaning by a file for each proxy, kept in `outline`, and written as lines of ours by `beginning`.
+//! What becomes of each statement of a file is said by `accounts`: a line that is told never leaves out in silence what
+//! the file has, and none is told for what would stand open without what is left out.
 
+mod accounts;
 mod apache;
 mod beginning;
 mod braces;
@@ -22,8 +25,10 @@ mod yaml;
 use crate::diagnostics::{Diagnostic, Location, Sources, listed};
 use crate::language::Language;
 use crate::traefik_rule;
-use beginning::Beginning;
+use accounts::FileStatement;
+use beginning::{Beginning, Telling};
 use outline::Outline;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use tree::Tree;
 
@@ -163,23 +168,91 @@ fn of_file(peer: Peer, text: &str, location: Location, accepts: &dyn Fn(&str) ->
         }
         None => (format!("this is {}", peer.describe()), peer, outline(peer, text)),
     };
-    let beginning = beginning::of(&outline, accepts);
-    let guards = beginning.as_ref().map(|beginning| beginning.guards.clone()).unwrap_or_default();
+    // A text in a manifest has its own lines further down.
+    let above = inner.as_ref().map_or(0, |(_, inner)| lines_above(text, inner));
+    let read = inner.as_ref().map_or(text, |(_, inner)| inner.as_str());
+    let line_of = |at: usize| above + read[..boundary(read, at.min(read.len()))].matches('\n').count() + 1;
+    let Telling { beginning, withheld } = beginning::of(&outline, accepts);
     let mut diagnostic = Diagnostic::error("other-proxy", location, message).note(peer.note());
-    if !guards.is_empty() {
-        let words: Vec<String> = guards.iter().map(|guard| format!("`{guard}`")).collect();
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let page = peer.page().unwrap_or("docs/steps-elsewhere.md");
-        let (keep, are) = if words.len() == 1 { ("keeps", "is") } else { ("keep", "are") };
-        diagnostic = diagnostic.note(format!(
-            "{} of this file {keep} others out, and {are} not in what is told below: {page} has the lines to add",
-            listed(&words, "and")
-        ));
+    for note in notes(peer, &outline, beginning.as_ref(), &withheld, &line_of) {
+        diagnostic = diagnostic.note(note);
     }
     diagnostic.help(match beginning {
         Some(beginning) => begins(&beginning),
+        None if !withheld.is_empty() => {
+            let page = peer.page().unwrap_or("docs/steps-elsewhere.md");
+            format!("files of others are not read; {page} has the words for this one, those that keep clients out among them")
+        }
         None => begins_nowhere(peer, &outline),
     })
+}
+
+/// How many lines of the file stand above a text in it, which may be indented there.
+fn lines_above(text: &str, inner: &str) -> usize {
+    let Some(first) = inner.lines().find(|line| !line.trim().is_empty()) else { return 0 };
+    let skipped = inner.lines().take_while(|line| line.trim().is_empty()).count();
+    text.lines().position(|line| line.trim() == first.trim()).map_or(0, |line| line.saturating_sub(skipped))
+}
+
+/// More of what is different is a number.
+const DIFFERS_MAX: usize = 4;
+
+/// What the lines that are told do not say, or say otherwise.
+fn notes(
+    peer: Peer,
+    outline: &Outline,
+    beginning: Option<&Beginning>,
+    withheld: &[&FileStatement],
+    line_of: &dyn Fn(usize) -> usize,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !withheld.is_empty() {
+        let first = (&withheld[0].name, line_of(withheld[0].at));
+        let is_one = withheld.iter().all(|one| (&one.name, line_of(one.at)) == first);
+        let (keeps, is) = if is_one { ("keeps", "is") } else { ("keep", "are") };
+        let (what, part) =
+            if beginning.is_some() { (" of a part of this file", "for that part, which") } else { ("", "for what") };
+        notes.push(format!(
+            "{} {keeps} clients out{what}, and {is} not carried: no line is told {part} would stand open",
+            accounts::named(withheld, line_of),
+        ));
+    }
+    let Some(beginning) = beginning else { return notes };
+    let elsewhere: BTreeSet<usize> = outline
+        .services
+        .iter()
+        .flat_map(|service| service.whole_origin().within)
+        .chain(outline.done_without.iter().copied())
+        .collect();
+    let remainder = accounts::remainder(&outline.statements, &beginning.origin, &|at| elsewhere.contains(&at));
+    let is_named = |statement: &&FileStatement| !withheld.contains(statement);
+    let left: Vec<&FileStatement> = remainder.not_carried.iter().map(|(_, statement)| *statement).filter(is_named).collect();
+    if !left.is_empty() {
+        let page = peer.page().unwrap_or("docs/steps-elsewhere.md");
+        let (are, count) = if left.len() == 1 { ("is", "one".to_owned()) } else { ("are", left.len().to_string()) };
+        notes.push(format!(
+            "{count} of its {} statements {are} not in what is told below: {}; {page} has the words",
+            remainder.count,
+            accounts::named(&left, line_of)
+        ));
+    }
+    let mut different: Vec<(&FileStatement, &str, Vec<usize>)> = Vec::new();
+    for (statement, how) in &remainder.differs {
+        match different.iter_mut().find(|(_, known, _)| known == how) {
+            Some((_, _, lines)) => lines.push(line_of(statement.at)),
+            None => different.push((statement, how, vec![line_of(statement.at)])),
+        }
+    }
+    let different: Vec<String> = different
+        .into_iter()
+        .map(|(statement, how, lines)| format!("{}, `{}`: {how}", accounts::written_lines(&lines), statement.name))
+        .collect();
+    let rest = different.len().saturating_sub(DIFFERS_MAX);
+    notes.extend(different.into_iter().take(DIFFERS_MAX));
+    if rest > 0 {
+        notes.push(format!("{rest} more statements are said otherwise"));
+    }
+    notes
 }
 
 fn begins(beginning: &Beginning) -> String {

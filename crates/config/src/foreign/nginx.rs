@@ -1,36 +1,29 @@
 //! What a file of nginx asks for: its servers by context, for HTTP and for connections as they are, with their
 //! upstreams. A fragment without its context is told apart by what only one of the two has.
 
+mod answers;
+mod guards;
+mod stream;
+mod words;
+
+use super::accounts::Origin;
 use super::braces::{self, Statement, named, value};
 use super::outline::{
-    Door, GroupedServer, NAME_IN_PLACE, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, OutlinedTcp, ServerGroup, Service,
-    addresses, is_plain, upstream,
+    Door, NAME_IN_PLACE, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, ServerGroup, Service, TLS_NEWEST, Whereabouts,
+    beginning_with, below, placed,
 };
-use crate::forms::parse_network;
+use answers::{group, is_folder, tried};
+use guards::{Guards, body_limit, nearest};
+use std::collections::BTreeSet;
 
 const INCLUDED: &str = "its sites are in the files that it includes: give `check` one of them";
 const NO_SERVER: &str = "it has no `server` that hands requests on";
 const BY_VARIABLE: &str = "where it hands requests on to is in variables";
-const UDP: &str = "UDP is not handed on in this version";
-const TLS_OF_TCP: &str =
-    "`tcp` hands connections on as they are, so TLS in front of a server that speaks no HTTP is not ended here";
 const OTHER_PROTOCOLS: &str = "mail, uWSGI, SCGI and memcached are not spoken";
-
-/// Words that keep somebody out. Who takes a line over without them should know.
-const GUARDS: [&str; 12] = [
-    "auth_basic",
-    "auth_request",
-    "auth_jwt",
-    "allow",
-    "deny",
-    "satisfy",
-    "limit_req",
-    "limit_conn",
-    "ssl_verify_client",
-    "internal",
-    "valid_referers",
-    "secure_link",
-];
+const NO_DOOR: &str = "it listens on a socket or on what variables say, and not on a port that is told";
+const TO_HTTPS: &str = "all that it has is the redirect to HTTPS, which a site does without a word";
+const NOT_TOLD: &str = "what answers there is not in these lines: it is refused with 403";
+const FEWER_NAMES: &str = "a name with `*` is one more label here, and names that are expressions are left out";
 
 pub fn outline(text: &str) -> Outline {
     let statements = braces::of_nginx(text);
@@ -39,7 +32,8 @@ pub fn outline(text: &str) -> Outline {
     let has_include = named(&statements, "http").any(|http| named(http.inside(), "include").next().is_some());
     reader.walk(&statements, Context::Open);
     let mut outline = reader.outline;
-    if outline.services.is_empty() {
+    outline.statements = words::statements(&statements);
+    if outline.services.is_empty() && outline.without.is_none() {
         outline.groups = reader.groups;
     }
     if braces::has_within(&statements, "mail")
@@ -63,6 +57,7 @@ struct VariableMap {
     key: String,
     variable: String,
     rows: Vec<(String, String)>,
+    start: usize,
 }
 
 struct NginxReader {
@@ -71,6 +66,19 @@ struct NginxReader {
     /// How often each client may ask, by the names of zones.
     zones: Vec<(String, String)>,
     outline: Outline,
+}
+
+/// Statements of a block around that hold in this one: those that it says nothing of itself.
+fn inherited(inside: &[Statement], around: &[Statement]) -> BTreeSet<usize> {
+    let says = |name: &str| match name {
+        "allow" | "deny" => named(inside, "allow").chain(named(inside, "deny")).next().is_some(),
+        name => named(inside, name).next().is_some(),
+    };
+    let holds = |statement: &&Statement| {
+        let is_about_servers = matches!(statement.name(), "server" | "upstream" | "http" | "stream" | "location" | "map");
+        !is_about_servers && !says(statement.name())
+    };
+    words::places(around.iter().filter(holds))
 }
 
 impl NginxReader {
@@ -83,10 +91,10 @@ impl NginxReader {
                     let rows = statement.inside().iter().filter(|row| row.words.len() == 2);
                     let rows = rows.map(|row| (row.words[0].clone(), row.words[1].clone())).collect();
                     let (key, variable) = (statement.words[1].clone(), statement.words[2].clone());
-                    self.maps.push(VariableMap { key, variable, rows });
+                    self.maps.push(VariableMap { key, variable, rows, start: statement.start() });
                 }
                 "limit_req_zone" if statement.argument().ends_with("remote_addr") => {
-                    self.zones.extend(zone(statement.arguments()));
+                    self.zones.extend(guards::zone(statement.arguments()));
                 }
                 "http" | "stream" => self.collect(statement.inside()),
                 _ => {}
@@ -95,15 +103,19 @@ impl NginxReader {
     }
 
     fn walk(&mut self, statements: &[Statement], context: Context) {
+        // What stands around servers, without the servers: there may be thousands.
+        let is_around =
+            |statement: &&Statement| !matches!(statement.name(), "server" | "upstream" | "location" | "http" | "stream");
+        let around: Vec<Statement> = statements.iter().filter(is_around).cloned().collect();
         for statement in statements {
             match statement.name() {
                 "http" => self.walk(statement.inside(), Context::Http),
                 "stream" => self.walk(statement.inside(), Context::Stream),
                 "server" if statement.block.is_some() => {
                     if context == Context::Stream || (context == Context::Open && is_of_stream(statement.inside())) {
-                        self.stream_server(statement.inside());
+                        self.stream_server(statement, &around);
                     } else {
-                        self.http_server(statement.inside());
+                        self.http_server(statement, &around);
                     }
                 }
                 _ => {}
@@ -114,40 +126,11 @@ impl NginxReader {
             (statement.name() == "location" && statement.block.is_some()) || is_terminal(statement.name())
         };
         if context == Context::Open && statements.iter().any(is_part) {
-            let site = self.parts(statements);
+            let mut site = self.parts(statements, &[]);
+            let own = statements.iter().filter(|statement| !matches!(statement.name(), "server" | "upstream" | "map"));
+            site.origin.within.extend(words::places(own));
             self.add_site(site);
         }
-    }
-
-    /// What keeps others out in a block: lines of ours, and the words that none is told for.
-    fn guards(&self, inside: &[Statement]) -> (Vec<String>, Vec<String>) {
-        let (mut steps, mut told) = (Vec::new(), Vec::new());
-        if let Some(lines) = access(inside) {
-            steps.extend(lines);
-            told.extend(["allow", "deny"]);
-        }
-        let limits: Vec<&Statement> = named(inside, "limit_req").collect();
-        let lines: Vec<String> = limits.iter().filter_map(|limit| self.rate_limit(limit.arguments())).collect();
-        if !limits.is_empty() && lines.len() == limits.len() {
-            steps.extend(lines);
-            told.push("limit_req");
-        }
-        // A location has lines of its own, and all else of a block is not looked into.
-        let is_there = |guard: &&&str| {
-            let of_blocks = inside.iter().filter(|statement| statement.name() != "location");
-            let own = named(inside, guard).next().is_some() && !told.contains(guard);
-            own || of_blocks.into_iter().any(|block| braces::has_within(block.inside(), guard))
-        };
-        let guards = GUARDS.iter().filter(is_there).map(|guard| (*guard).to_owned()).collect();
-        (steps, guards)
-    }
-
-    /// `zone=api burst=40 nodelay`
-    fn rate_limit(&self, arguments: &[String]) -> Option<String> {
-        let behind = |name: &str| arguments.iter().find_map(|word| word.strip_prefix(name));
-        let (_, rate) = self.zones.iter().find(|(name, _)| Some(name.as_str()) == behind("zone="))?;
-        let burst = behind("burst=").map_or(Some(0), |burst| burst.parse::<u32>().ok())?;
-        Some(format!("rate-limit \"{rate}\" burst={}", burst.checked_add(1)?))
     }
 
     fn add_site(&mut self, site: OutlinedSite) {
@@ -156,237 +139,349 @@ impl NginxReader {
         }
     }
 
-    fn http_server(&mut self, inside: &[Statement]) {
-        let doors = doors(inside);
-        let secure = doors.iter().find(|door| door.is_tls);
-        let door = secure.or(doors.first()).copied().unwrap_or(Door::HTTP);
+    fn http_server(&mut self, server: &Statement, http: &[Statement]) {
+        let inside = server.inside();
         // The name that packages come with stands for none.
         let is_name = |name: &&String| !matches!(name.as_str(), "_" | "" | "localhost") && !name.starts_with('$');
         let hosts: Vec<String> = named(inside, "server_name").flat_map(Statement::arguments).filter(is_name).cloned().collect();
-        let known = addresses(&hosts, door);
-        let is_name_open = known.is_none();
-        let addresses = known.unwrap_or_else(|| door.address(Some(NAME_IN_PLACE)).into_iter().collect());
-        let site = OutlinedSite { addresses, is_name_open, ..self.parts(inside) };
-        // From plain HTTP to HTTPS a site sends without a word.
-        let redirects = named(inside, "if").filter_map(|condition| self.answer(condition.inside(), &[], "/"));
-        let answers: Vec<OutlinedAnswer> = redirects.chain(site.answer.clone()).collect();
-        let is_to_https = |answer: &OutlinedAnswer| matches!(answer, OutlinedAnswer::Redirect { to, .. } if to.starts_with("https://{host}") || hosts.iter().any(|host| to.starts_with(&format!("https://{host}{{"))));
-        if !door.is_tls && site.routes.is_empty() && answers.iter().any(is_to_https) {
-            self.outline.without.get_or_insert("all that it has is the redirect to HTTPS, which a site does without a word");
+        let mut listening = Origin::default();
+        let (doors, place) = place(inside, &hosts, &mut listening);
+        if doors.is_empty() && named(inside, "listen").next().is_some() {
+            self.outline.without.get_or_insert(NO_DOOR);
             return;
         }
+        let is_tls = doors.iter().any(|(door, _)| door.is_tls);
+        let is_name_open = place.is_none();
+        let in_place = || placed(&doors, &[NAME_IN_PLACE.to_owned()], false, &mut listening).unwrap_or_default();
+        let whereabouts = place.unwrap_or_else(in_place);
+        let parts = self.parts(inside, http);
+        // From plain HTTP to HTTPS a site sends without a word.
+        let conditions: Vec<&Statement> = named(inside, "if").collect();
+        let redirects: Vec<OutlinedRoute> =
+            conditions.iter().filter_map(|condition| self.answer(&[condition.inside()], "/")).collect();
+        let answers: Vec<OutlinedAnswer> = redirects.into_iter().map(|route| route.answer).chain(parts.answer.clone()).collect();
+        let is_to_https = |answer: &OutlinedAnswer| matches!(answer, OutlinedAnswer::Redirect { to, .. } if to.starts_with("https://{host}") || hosts.iter().any(|host| to.starts_with(&format!("https://{host}{{"))));
+        if !is_tls && parts.routes.is_empty() && answers.iter().any(is_to_https) {
+            self.outline.without.get_or_insert(TO_HTTPS);
+            self.outline.done_without.extend(words::places([server]));
+            return;
+        }
+        let Whereabouts { addresses, only_hosts, .. } = whereabouts;
+        let mut site = OutlinedSite { addresses, is_name_open, only_hosts, ..parts };
+        let versions = nearest(&[inside, http], &["ssl_protocols"]);
+        if let Some(versions) = versions.first().filter(|versions| is_tls && versions.arguments() == ["TLSv1.3"]) {
+            site.steps.insert(0, TLS_NEWEST.to_owned());
+            site.origin.carry(versions.start());
+        }
+        site.origin.add(&listening);
+        site.origin.within.extend(words::places([server]));
+        site.origin.within.extend(inherited(inside, http));
         self.add_site(site);
     }
 
     /// What a server or a file of its parts answers.
-    fn parts(&mut self, inside: &[Statement]) -> OutlinedSite {
-        let (steps, guards) = self.guards(inside);
-        let mut site = OutlinedSite { steps, guards, ..OutlinedSite::default() };
-        let root = value(inside, "root");
+    fn parts(&mut self, inside: &[Statement], http: &[Statement]) -> OutlinedSite {
+        let mut site = OutlinedSite::default();
+        let of_server = self.guards(&[inside, http]);
+        site.origin.add(&of_server.origin);
+        let limit = nearest(&[inside, http], &["client_max_body_size"]);
+        let limit = limit.first().and_then(|one| body_limit(std::slice::from_ref(*one)));
+        if let Some((line, at)) = &limit {
+            site.steps.push(line.clone());
+            site.origin.carry(*at);
+        }
         let scripts = named(inside, "location").find(|location| {
-            value(location.inside(), "fastcgi_pass").is_some() && location.arguments().iter().any(|word| word.contains("php"))
+            value(location.inside(), "fastcgi_pass").is_some()
+                && location.arguments().last().is_some_and(|path| is_of_scripts(path))
         });
-        if let Some(answer) = self.answer(inside, inside, "/") {
-            site.answer = Some(answer);
+        let mut all = self.answer(&[inside, http], "/").map(|route| (route, of_server.clone()));
+        let is_all = named(inside, "return").next().is_some() && all.is_some();
+        let mut routes = Vec::new();
+        // Files first, and an application for all else.
+        let next = all.as_ref().and_then(|(files, _)| self.tried_before(inside, inside, http, files));
+        if let Some(app) = next {
+            let files = all.replace((app, of_server.clone()));
+            routes.extend(files.map(|(files, guards)| PlacedRoute { order: Order::Last, route: files.tried(), guards }));
         }
-        let mut prefixes: Vec<(usize, OutlinedRoute)> = Vec::new();
-        let (mut first, mut patterns, mut last) = (Vec::new(), Vec::new(), None);
-        for location in named(inside, "location") {
-            let (modifier, path) = match location.arguments() {
-                [modifier, path] => (modifier.as_str(), path.as_str()),
-                [path] => ("", path.as_str()),
-                _ => continue,
-            };
-            let is_of_scripts = scripts.is_some_and(|scripts| std::ptr::eq(scripts, location));
-            let is_of_errors = named(inside, "error_page").any(|page| page.arguments().last().is_some_and(|last| last == path));
-            let (steps, guards) = self.guards(location.inside());
-            let new = guards.into_iter().filter(|guard| !site.guards.contains(guard)).collect::<Vec<_>>();
-            site.guards.extend(new);
-            if path.starts_with('@') || is_of_scripts || is_of_errors || path.contains(".well-known/acme-challenge") {
+        let locations: Vec<&Statement> = named(inside, "location").collect();
+        for location in locations.iter().copied().filter(|location| !scripts.is_some_and(|own| std::ptr::eq(own, *location))) {
+            if is_all {
+                // An answer of the server itself is given before any location is looked for.
+                site.origin.carry_all(words::places([location]));
                 continue;
             }
-            if path == "/" && matches!(modifier, "" | "^~") {
-                match self.answer(location.inside(), inside, "/") {
-                    Some(answer) if !steps.is_empty() => {
-                        last = Some(OutlinedRoute { steps, ..OutlinedRoute::of(Vec::new(), answer) });
-                    }
-                    answer => site.answer = answer.or(site.answer),
-                }
-                continue;
-            }
-            let strip = if modifier.starts_with('~') { "" } else { path };
-            let Some(answer) = self.answer(location.inside(), inside, strip) else { continue };
-            let pattern = match modifier {
-                "=" => path.to_owned(),
-                "~" => format!("~{path}"),
-                "~*" => format!("~(?i){path}"),
-                // Whoever refuses what begins so refuses it also within a segment.
-                _ if matches!(answer, OutlinedAnswer::Respond { status: 403, .. }) && !path.ends_with('/') => {
-                    format!("~^{}", regex_syntax::escape(path))
-                }
-                _ => super::outline::below(path),
-            };
-            let route = OutlinedRoute { steps, ..OutlinedRoute::of(vec![pattern], answer) };
-            match modifier {
-                "=" | "^~" => first.push(route),
-                "~" | "~*" => patterns.push(route),
-                _ => prefixes.push((path.len(), route)),
-            }
+            self.location(location, inside, http, &mut site, &mut routes, &mut all);
         }
-        prefixes.sort_by_key(|(length, _)| std::cmp::Reverse(*length));
-        site.routes = first.into_iter().chain(patterns).chain(prefixes.into_iter().map(|(_, route)| route)).chain(last).collect();
         if let Some(scripts) = scripts {
-            self.add_scripts(&mut site, inside, scripts, root);
+            self.add_scripts(&mut all, &mut routes, inside, scripts, &of_server);
         }
-        site
+        settle(site, routes, all, of_server)
+    }
+
+    fn location(
+        &mut self,
+        location: &Statement,
+        server: &[Statement],
+        http: &[Statement],
+        site: &mut OutlinedSite,
+        routes: &mut Vec<PlacedRoute>,
+        all: &mut Option<(OutlinedRoute, Guards)>,
+    ) {
+        let (modifier, path) = match location.arguments() {
+            [modifier, path] => (modifier.as_str(), path.as_str()),
+            [path] => ("", path.as_str()),
+            _ => return,
+        };
+        let inside = location.inside();
+        let places = words::places([location]);
+        if path.contains(".well-known/acme-challenge") {
+            site.origin.carry_all(places);
+            return;
+        }
+        let is_of_errors = named(server, "error_page").any(|page| page.arguments().last().is_some_and(|last| last == path));
+        if path.starts_with('@') || is_of_errors {
+            return;
+        }
+        let levels = [inside, server, http];
+        let mut guards = self.guards(&levels);
+        if let Some((line, at)) = body_limit(inside) {
+            guards.body_limit = Some(line);
+            guards.origin.carry(at);
+        }
+        let strip = if modifier.starts_with('~') { "" } else { path };
+        let internal = named(inside, "internal").next();
+        let answer = match internal {
+            // Nobody from outside gets there.
+            Some(internal) => {
+                let mut route = OutlinedRoute::of(Vec::new(), OutlinedAnswer::status(404));
+                route.origin.carry(internal.start());
+                guards.steps.clear();
+                Some(route)
+            }
+            None => self.answer(&levels, strip),
+        };
+        let Some(mut route) = answer else {
+            if is_as_all(inside, &guards) {
+                site.origin.carry(location.start());
+                site.origin.add(&guards.origin);
+                return;
+            }
+            if path != "/" {
+                routes.push(shut(location));
+            }
+            return;
+        };
+        route.origin.within.extend(places);
+        route.origin.carry(location.start());
+        if path == "/" && matches!(modifier, "" | "^~") {
+            route.origin.add(&guards.origin);
+            return self.of_all([inside, server, http], (route, guards), routes, all);
+        }
+        match modifier {
+            "=" | "~" | "~*" => route.patterns.push(pattern_of_all(modifier, path)),
+            _ if route.answer.is_refusal() => route.patterns.push(pattern_of_all(modifier, path)),
+            _ => route.add_prefix(path, location.start()),
+        }
+        if route.answer.is_refusal() {
+            route = refused_without_looking(route, location.start());
+        }
+        let order = Order::of(modifier, path);
+        route.origin.add(&guards.origin);
+        routes.push(PlacedRoute { order, route, guards });
+    }
+
+    /// What answers all that no location takes: files, and where there are none an application.
+    fn of_all(
+        &mut self,
+        [inside, server, http]: [&[Statement]; 3],
+        (route, guards): (OutlinedRoute, Guards),
+        routes: &mut Vec<PlacedRoute>,
+        all: &mut Option<(OutlinedRoute, Guards)>,
+    ) {
+        match self.tried_before(inside, server, http, &route) {
+            Some(app) => {
+                routes.push(PlacedRoute { order: Order::Last, route: route.tried(), guards: guards.clone() });
+                *all = Some((app, guards));
+            }
+            None => *all = Some((route, guards)),
+        }
+    }
+
+    /// The application that answers where `try_files` finds nothing.
+    fn tried_before(
+        &mut self,
+        inside: &[Statement],
+        server: &[Statement],
+        http: &[Statement],
+        files: &OutlinedRoute,
+    ) -> Option<OutlinedRoute> {
+        let OutlinedAnswer::Files { .. } = files.answer else { return None };
+        let tries = named(inside, "try_files").next()?;
+        let name = tries.arguments().last().filter(|last| last.starts_with('@'))?;
+        let location = named(server, "location").find(|location| location.argument() == name.as_str())?;
+        let mut route = self.answer(&[location.inside(), server, http], "")?;
+        route.origin.within.extend(words::places([location]));
+        route.origin.carry(location.start());
+        route.origin.carry(tries.start());
+        Some(route)
     }
 
     /// Files and scripts of one folder answer as one.
-    fn add_scripts(&mut self, site: &mut OutlinedSite, inside: &[Statement], scripts: &Statement, root: Option<&str>) {
-        let Some(server) = value(scripts.inside(), "fastcgi_pass").and_then(|server| self.script_server(server)) else { return };
-        let root = value(scripts.inside(), "root").or(root).filter(|root| is_folder(root)).map(str::to_owned);
+    fn add_scripts(
+        &mut self,
+        all: &mut Option<(OutlinedRoute, Guards)>,
+        routes: &mut Vec<PlacedRoute>,
+        inside: &[Statement],
+        scripts: &Statement,
+        of_server: &Guards,
+    ) {
+        let pass = named(scripts.inside(), "fastcgi_pass").next();
+        let Some((server, mut origin)) = pass.and_then(|pass| self.script_server(pass.argument())) else {
+            // Their texts are nobody's to read where they do not run.
+            return routes.push(shut(scripts));
+        };
+        let root = nearest(&[scripts.inside(), inside], &["root"]).first().copied().filter(|root| is_folder(root.argument()));
+        // Without their folder they cannot be found.
+        let Some(root) = root else { return routes.push(shut(scripts)) };
         let tries = tried(inside);
         let fallback =
             tries.iter().rev().find(|path| path.contains(".php")).map(|path| path.split('?').next().unwrap_or(path).to_owned());
-        // Without their folder they cannot be found.
-        if root.is_none() {
-            return;
-        }
-        let answer = OutlinedAnswer::Scripts { server, root, fallback, is_static: true };
-        match &site.answer {
-            None | Some(OutlinedAnswer::Files { .. }) => site.answer = Some(answer),
+        origin.within.extend(words::places([scripts]));
+        [Some(scripts), pass, Some(root)].into_iter().flatten().for_each(|statement| origin.carry(statement.start()));
+        // What is no script there is 404, as it is here.
+        named(scripts.inside(), "try_files").for_each(|tries| origin.carry(tries.start()));
+        let is_files = |answer: &OutlinedAnswer| matches!(answer, OutlinedAnswer::Files { .. });
+        let is_static = all.as_ref().is_none_or(|(route, _)| is_files(&route.answer));
+        let answer = OutlinedAnswer::Scripts { server, root: Some(root.argument().to_owned()), fallback, is_static: true };
+        let guards = self.guards(&[scripts.inside(), inside]);
+        origin.add(&guards.origin);
+        if !is_static || guards.steps != of_server.steps {
             // Something else answers, and scripts only what they are named by.
-            Some(_) => site.routes.push(OutlinedRoute::of(vec!["~\\.php$".into()], answer)),
+            let mut route = OutlinedRoute::of(vec!["~\\.php$".into()], answer);
+            route.origin = origin;
+            return routes.push(PlacedRoute { order: Order::Expression, route, guards });
         }
+        if let Some((route, _)) = &*all {
+            origin.add(&route.origin);
+        }
+        let of_all = named(inside, "location").find(|location| location.arguments() == ["/"]);
+        let tries = named(inside, "try_files").chain(of_all.into_iter().flat_map(|own| named(own.inside(), "try_files")));
+        tries.filter(|_| !tried(inside).is_empty()).for_each(|tries| {
+            origin.differs.remove(&tries.start());
+            origin.carry(tries.start());
+        });
+        let mut route = OutlinedRoute::of(Vec::new(), answer);
+        route.origin = origin;
+        let guards = all.take().map_or_else(|| of_server.clone(), |(_, guards)| guards);
+        *all = Some((route, guards));
     }
+}
 
-    fn script_server(&self, written: &str) -> Option<String> {
-        let group = self.groups.iter().find(|group| group.name == written);
-        match group {
-            Some(group) => group.servers.first().map(|server| server.address.clone()),
-            None => upstream(written),
-        }
-    }
+/// Whether an expression is about all scripts, wherever they lie.
+fn is_of_scripts(path: &str) -> bool {
+    let path = path.trim_start_matches(['^', '(']);
+    ["\\.php", "[^/]\\.php", ".+\\.php", ".+?\\.php", ".*\\.php"].iter().any(|start| path.starts_with(start))
+}
 
-    fn answer(&mut self, inside: &[Statement], server: &[Statement], path: &str) -> Option<OutlinedAnswer> {
-        for statement in inside {
-            let answer = match statement.name() {
-                "proxy_pass" | "grpc_pass" => self.handed_on(statement, inside, server, path),
-                "fastcgi_pass" => self.script_server(statement.argument()).map(|address| OutlinedAnswer::Scripts {
-                    server: address,
-                    root: value(inside, "root").or(value(server, "root")).filter(|root| is_folder(root)).map(str::to_owned),
-                    fallback: None,
-                    is_static: false,
-                }),
-                "return" => returned(statement.arguments()),
-                _ => None,
-            };
-            if answer.is_some() {
-                return answer;
-            }
-        }
-        if named(inside, "deny").any(|deny| deny.argument() == "all") && named(inside, "allow").next().is_none() {
-            return Some(OutlinedAnswer::status(403));
-        }
-        let fallback = tried(inside).last().filter(|last| last.starts_with('/') && !last.contains(['$', '='])).cloned();
-        let is_listing = value(inside, "autoindex") == Some("on");
-        // An alias takes the path of its location off, which a step does here.
-        if let Some(alias) = value(inside, "alias").filter(|alias| is_folder(alias)) {
-            let strip = Some(path.trim_end_matches('/').to_owned()).filter(|strip| !strip.is_empty());
-            return Some(OutlinedAnswer::Files { root: alias.to_owned(), strip, fallback, is_listing });
-        }
-        let root =
-            value(inside, "root").or_else(|| (value(inside, "try_files").is_some()).then(|| value(server, "root")).flatten())?;
-        is_folder(root).then(|| OutlinedAnswer::Files { root: root.to_owned(), strip: None, fallback, is_listing })
-    }
+/// Whether a location says nothing that makes it another than the server around it.
+fn is_as_all(inside: &[Statement], guards: &Guards) -> bool {
+    let is_harmless = |statement: &Statement| statement.name() == "allow" || !words::answers_or_protects(statement);
+    inside.iter().all(is_harmless) && guards.steps.is_empty()
+}
 
-    fn handed_on(&mut self, pass: &Statement, inside: &[Statement], server: &[Statement], path: &str) -> Option<OutlinedAnswer> {
-        let target = resolved(pass.argument(), inside, server);
-        if target.contains('$') {
-            self.outline.without.get_or_insert(BY_VARIABLE);
-            return None;
-        }
-        let (scheme, rest) = target.split_once("://").unwrap_or(("http", &target));
-        let (authority, uri) = match rest.find('/').filter(|_| !rest.starts_with("unix:")) {
-            Some(slash) => (&rest[..slash], Some(&rest[slash..])),
-            None => (rest, None),
-        };
-        let mut group = match self.groups.iter().find(|group| group.name == authority) {
-            Some(group) => group.clone(),
-            None => ServerGroup::of(upstream(&target)?),
-        };
-        if matches!(scheme, "https" | "grpcs") {
-            group = group.over_tls();
-        }
-        if let Some(name) = value(inside, "proxy_ssl_name").or(value(server, "proxy_ssl_name")).filter(|name| is_plain(name)) {
-            group.add_line(format!("tls sni=\"{name}\""));
-        }
-        if pass.name() == "grpc_pass" {
-            group.add_line("protocol \"h2c\"");
-        }
-        let strip = uri.is_some() && path.len() > 1 && path.starts_with('/');
-        let add = uri.map(|uri| uri.trim_end_matches('/')).filter(|uri| !uri.is_empty() && !path.is_empty());
-        if group.is_empty() {
-            return None;
-        }
-        let strip = strip.then(|| path.trim_end_matches('/').to_owned()).filter(|strip| Some(strip.as_str()) != add);
-        let add = add.filter(|add| *add != path.trim_end_matches('/')).map(str::to_owned);
-        Some(OutlinedAnswer::Proxy { group, strip, add })
-    }
+/// Which location nginx looks at before which.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Order {
+    First,
+    Before(std::cmp::Reverse<usize>),
+    Expression,
+    Prefix(std::cmp::Reverse<usize>),
+    Last,
+}
 
-    fn stream_server(&mut self, inside: &[Statement]) {
-        let Some(listen) = named(inside, "listen").next() else { return };
-        if listen.arguments().iter().any(|word| word == "udp" || word == "quic") {
-            self.outline.without.get_or_insert(UDP);
-            return;
-        }
-        if listen.arguments().iter().any(|word| word == "ssl") {
-            self.outline.without.get_or_insert(TLS_OF_TCP);
-            return;
-        }
-        let (Some(door), Some(target)) = (Door::parse(listen.argument(), false), value(inside, "proxy_pass")) else { return };
-        let host = door.ip.map(|ip| if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() }).unwrap_or_default();
-        let mut tcp = OutlinedTcp { address: format!("{host}:{}", door.port), ..OutlinedTcp::default() };
-        if let Some(map) = self.maps.iter().find(|map| map.variable == target) {
-            let is_by_name = map.key == "$ssl_preread_server_name";
-            for (name, group) in &map.rows {
-                let group = self.stream_group(group);
-                match (name.as_str(), group) {
-                    ("default", group) => tcp.otherwise = group,
-                    (name, Some(group)) if is_by_name && !name.starts_with('~') => {
-                        let domain = name.trim_start_matches('.');
-                        let both = if name.starts_with('.') {
-                            vec![domain.to_owned(), format!("*.{domain}")]
-                        } else {
-                            vec![domain.to_owned()]
-                        };
-                        tcp.by_name.push((both, group));
-                    }
-                    _ => {}
-                }
-            }
-        } else {
-            tcp.otherwise = self.stream_group(target);
-        }
-        if value(inside, "proxy_ssl") == Some("on") {
-            tcp.otherwise = tcp.otherwise.map(ServerGroup::over_tls);
-        }
-        if value(inside, "proxy_protocol") == Some("on") {
-            tcp.otherwise = tcp.otherwise.map(|group| group.with_line("send-proxy-protocol \"v1\""));
-        }
-        if tcp.otherwise.is_none() && tcp.by_name.is_empty() {
-            self.outline.without.get_or_insert(BY_VARIABLE);
-        } else {
-            self.outline.services.push(Service::Tcp(tcp));
+impl Order {
+    fn of(modifier: &str, path: &str) -> Order {
+        match modifier {
+            "=" => Order::First,
+            "^~" => Order::Before(std::cmp::Reverse(path.len())),
+            "~" | "~*" => Order::Expression,
+            _ => Order::Prefix(std::cmp::Reverse(path.len())),
         }
     }
+}
 
-    fn stream_group(&self, written: &str) -> Option<ServerGroup> {
-        let known = self.groups.iter().find(|group| group.name == written).cloned();
-        known
-            .or_else(|| upstream(written).filter(|_| !written.contains('$')).map(ServerGroup::of))
-            .filter(|group| !group.is_empty())
+/// A pattern that takes all that a location takes.
+fn pattern_of_all(modifier: &str, path: &str) -> String {
+    match modifier {
+        "=" => path.to_owned(),
+        "~" => format!("~{path}"),
+        "~*" => format!("~(?i){path}"),
+        _ if path.ends_with('/') => below(path),
+        _ => beginning_with(path),
     }
+}
+
+/// The refusal of all that it takes, where its expression looks ahead, which none here does: of more then.
+fn refused_without_looking(mut route: OutlinedRoute, at: usize) -> OutlinedRoute {
+    for pattern in &mut route.patterns {
+        let Some((before, behind)) = pattern.split_once("(?!") else { continue };
+        let Some((looked, behind)) = behind.split_once(')').filter(|(looked, _)| !looked.contains('(')) else { continue };
+        route.origin.differ(at, format!("`{looked}` is refused too, since expressions do not look ahead here"));
+        *pattern = format!("{before}{behind}");
+    }
+    route
+}
+
+struct PlacedRoute {
+    order: Order,
+    route: OutlinedRoute,
+    guards: Guards,
+}
+
+/// What is answered there is not told, and must not be by what answers all else.
+fn shut(location: &Statement) -> PlacedRoute {
+    let (modifier, path) = match location.arguments() {
+        [modifier, path, ..] => (modifier.as_str(), path.as_str()),
+        [path] => ("", path.as_str()),
+        [] => ("", "/"),
+    };
+    let mut route = OutlinedRoute::of(vec![pattern_of_all(modifier, path)], OutlinedAnswer::status(403));
+    route.origin.carry_all(words::places([location]));
+    route.origin.differ(location.start(), NOT_TOLD);
+    PlacedRoute { order: Order::of(modifier, path), route, guards: Guards::default() }
+}
+
+/// The site of these routes. What holds in all of them is said once; else each says who may come in.
+fn settle(
+    mut site: OutlinedSite,
+    mut routes: Vec<PlacedRoute>,
+    all: Option<(OutlinedRoute, Guards)>,
+    of_server: Guards,
+) -> OutlinedSite {
+    routes.sort_by_key(|placed| placed.order);
+    let steps = |guards: &Guards| guards.steps.clone();
+    let is_alike = |placed: &PlacedRoute| placed.guards.steps == of_server.steps || placed.route.answer.is_refusal();
+    let all_alike = routes.iter().all(is_alike) && all.as_ref().is_none_or(|(_, guards)| guards.steps == of_server.steps);
+    if all_alike {
+        site.steps.extend(of_server.steps.clone());
+    }
+    for PlacedRoute { mut route, guards, .. } in routes {
+        route.steps = guards.body_limit.iter().cloned().chain(if all_alike { Vec::new() } else { steps(&guards) }).collect();
+        if route.answer.is_refusal() {
+            route.steps.clear();
+        }
+        site.routes.push(route);
+    }
+    let Some((mut route, guards)) = all else { return site };
+    let own = guards.body_limit.iter().cloned().chain(if all_alike { Vec::new() } else { steps(&guards) });
+    route.steps = own.collect();
+    if route.steps.is_empty() {
+        site.origin.add(&route.origin);
+        site.answer = Some(route.answer);
+    } else {
+        site.routes.push(route);
+    }
+    site
 }
 
 /// Only `stream` has these directly in a server, and only HTTP has names and locations.
@@ -399,131 +494,38 @@ fn is_terminal(word: &str) -> bool {
     matches!(word, "proxy_pass" | "fastcgi_pass" | "grpc_pass")
 }
 
-fn is_folder(root: &str) -> bool {
-    root.starts_with('/') && !root.contains('$')
-}
-
-/// What `try_files` of a server, or of its location for all, looks for.
-fn tried(inside: &[Statement]) -> Vec<String> {
-    let own = named(inside, "try_files").next();
-    let of_all = || named(inside, "location").filter(|location| location.arguments() == ["/"]);
-    let tries = own.or_else(|| of_all().find_map(|location| named(location.inside(), "try_files").next()));
-    tries.map(|tries| tries.arguments().to_vec()).unwrap_or_default()
-}
-
-/// The target with what `set` says of its variables in the location or the server.
-fn resolved(target: &str, inside: &[Statement], server: &[Statement]) -> String {
-    let mut target = target.to_owned();
-    for set in named(inside, "set").chain(named(server, "set")) {
-        if let [variable, value] = set.arguments() {
-            target = with_value(&target, variable.trim_start_matches('$'), value);
-        }
-    }
-    // Usual ways to say that the path goes on as it is.
-    for rest in ["$request_uri", "$uri$is_args$args", "$uri"] {
-        target = target.strip_suffix(rest).map(str::to_owned).unwrap_or(target);
-    }
-    target
-}
-
-/// The text with the value in the place of `$name` and `${name}`.
-fn with_value(text: &str, name: &str, value: &str) -> String {
-    let text = text.replace(&format!("${{{name}}}"), value);
-    let mut out = String::new();
-    let mut rest = text.as_str();
-    while let Some((before, behind)) = rest.split_once(&format!("${name}")) {
-        let is_whole = !behind.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
-        out.push_str(before);
-        out.push_str(if is_whole { value } else { "$" });
-        rest = if is_whole { behind } else { &rest[before.len() + 1..] };
-    }
-    out + rest
-}
-
-fn doors(inside: &[Statement]) -> Vec<Door> {
+/// Where a server listens, and the addresses of its site; `None` of them when its names can stand in none.
+fn place(inside: &[Statement], hosts: &[String], origin: &mut Origin) -> (Vec<(Door, usize)>, Option<Whereabouts>) {
     let is_on = value(inside, "ssl") == Some("on");
-    let listens = named(inside, "listen").filter(|listen| !listen.argument().starts_with("unix:"));
-    listens
-        .filter_map(|listen| {
-            let is_tls = is_on || listen.arguments().iter().any(|word| matches!(word.as_str(), "ssl" | "quic"));
-            let address = listen.argument();
-            let has_port = address.rsplit(':').next().is_some_and(|port| port.parse::<u16>().is_ok());
-            if has_port { Door::parse(address, is_tls) } else { Door::parse(&format!("{address}:80"), is_tls) }
-        })
-        .collect()
-}
-
-fn group(statement: &Statement) -> ServerGroup {
-    let mut group = ServerGroup { name: statement.argument().to_owned(), ..ServerGroup::default() };
-    for line in statement.inside() {
-        match (line.name(), line.arguments()) {
-            ("server", [address, options @ ..]) if !options.iter().any(|option| option == "down") => {
-                let Some(address) = upstream(address) else { continue };
-                let weight = options.iter().find_map(|option| option.strip_prefix("weight=")?.parse().ok());
-                let is_backup = options.iter().any(|option| option == "backup");
-                group.servers.push(GroupedServer { address, weight, is_backup });
-            }
-            ("least_conn", _) => group.add_line("balance \"least-conn\""),
-            ("random", _) => group.add_line("balance \"random\""),
-            ("ip_hash", _) => group.add_line("balance \"hash\" key=\"{client.ip}\""),
-            ("hash", [key, ..]) if key.contains("remote_addr") => group.add_line("balance \"hash\" key=\"{client.ip}\""),
-            ("hash", [key, ..]) if key.contains("uri") => group.add_line("balance \"hash\" key=\"{path}\""),
-            _ => {}
-        }
+    named(inside, "ssl").for_each(|ssl| origin.carry(ssl.start()));
+    let mut doors: Vec<(Door, usize)> = Vec::new();
+    for listen in named(inside, "listen") {
+        let is_tls = is_on || listen.arguments().iter().any(|word| matches!(word.as_str(), "ssl" | "quic"));
+        let address = listen.argument();
+        let has_port = address.rsplit(':').next().is_some_and(|port| port.parse::<u16>().is_ok());
+        let has_name = address.starts_with("unix:") || (!has_port && address.contains('/'));
+        let door = if has_port { Door::parse(address, is_tls) } else { Door::parse(&format!("{address}:80"), is_tls) };
+        doors.extend(door.filter(|_| !has_name && !address.contains('$')).map(|door| (door, listen.start())));
     }
-    group
-}
-
-/// `return 301 https://…`, `return 200 "ok"`
-fn returned(arguments: &[String]) -> Option<OutlinedAnswer> {
-    let (status, text) = match arguments {
-        [to] if to.contains("://") => (302, Some(to)),
-        [status] => (status.parse().ok()?, None),
-        [status, text, ..] => (status.parse().ok()?, Some(text)),
-        [] => return None,
+    // A port that only sends to another one is not opened for more.
+    let over_tls = |condition: &&Statement| {
+        let condition = condition.argument().trim_start_matches('(');
+        ["$scheme", "$https", "$ssl_protocol"].iter().any(|variable| condition.starts_with(variable))
     };
-    match (status, text) {
-        (301 | 302 | 303 | 307 | 308, Some(to)) => {
-            let variables = [
-                ("$scheme", "{scheme}"),
-                ("$host", "{host}"),
-                ("$server_name", "{host}"),
-                ("$http_host", "{host}"),
-                ("$request_uri", "{uri}"),
-                ("$uri$is_args$args", "{uri}"),
-                ("$uri", "{path}"),
-            ];
-            let to = variables.iter().fold(to.clone(), |to, (theirs, ours)| to.replace(theirs, ours));
-            (!to.contains('$')).then_some(OutlinedAnswer::Redirect { to, status })
-        }
-        (200..=599, Some(body)) if !body.contains(['$', '{', '}']) => {
-            Some(OutlinedAnswer::Respond { status, body: Some(body.clone()).filter(|body| !body.is_empty()) })
-        }
-        (200..=599, None) if status != 444 && status != 499 => Some(OutlinedAnswer::status(status)),
-        _ => None,
+    let redirect = named(inside, "if").find(over_tls).filter(|_| doors.iter().any(|(door, _)| door.is_tls));
+    if let Some(redirect) = redirect {
+        let has_https = doors.iter().any(|(door, _)| *door == Door::HTTPS);
+        doors.retain(|(door, _)| door.is_tls || (*door == Door::HTTP && has_https));
+        origin.carry(redirect.start());
     }
-}
-
-/// `$binary_remote_addr zone=api:10m rate=20r/s`
-fn zone(arguments: &[String]) -> Option<(String, String)> {
-    let behind = |name: &str| arguments.iter().find_map(|word| word.strip_prefix(name));
-    let name = behind("zone=")?.split(':').next()?.to_owned();
-    let (count, unit) = behind("rate=")?.split_once("r/")?;
-    (count.parse::<u32>().is_ok() && matches!(unit, "s" | "m")).then(|| (name, format!("{count}/{unit}")))
-}
-
-/// The lines of ours for those who may come in, in the order that they stand in; `None` when they say something else.
-fn access(inside: &[Statement]) -> Option<Vec<String>> {
-    let rules: Vec<(&str, &str)> = inside
-        .iter()
-        .filter(|statement| matches!(statement.name(), "allow" | "deny"))
-        .map(|statement| (statement.name(), statement.argument()))
-        .collect();
-    let end = rules.iter().position(|(_, who)| *who == "all");
-    let (named, end) = (&rules[..end.unwrap_or(rules.len())], end.map(|end| rules[end].0));
-    let has_allow = named.iter().any(|(word, _)| *word == "allow");
-    let is_known = named.iter().all(|(_, who)| parse_network(who).is_ok());
-    // Who is named by no line is refused as soon as one allows somebody, here without a word.
-    let is_alike = has_allow == (end == Some("deny"));
-    (is_known && is_alike).then(|| named.iter().map(|(word, who)| format!("{word} \"{who}\"")).collect())
+    let found = placed(&doors, hosts, redirect.is_some(), origin);
+    let is_less = found.as_ref().is_some_and(|own| own.is_less);
+    for name in named(inside, "server_name") {
+        if is_less {
+            origin.differ(name.start(), FEWER_NAMES);
+        } else if found.is_some() {
+            origin.carry(name.start());
+        }
+    }
+    (doors, found)
 }

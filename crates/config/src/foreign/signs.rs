@@ -99,19 +99,24 @@ pub fn has_flags(text: &str) -> bool {
 
 /// The flags as what they are written in elsewhere.
 pub fn of_flags(text: &str) -> Tree {
-    let mut tree = Tree::Map(Vec::new());
-    for flag in text.split_whitespace().map(|flag| flag.trim_matches(['"', '\'', '\\'])).filter(|flag| flag.starts_with("--")) {
-        let (name, value) = flag.trim_start_matches('-').split_once('=').unwrap_or((flag.trim_start_matches('-'), "true"));
+    let mut tree = Tree::of_entries(Vec::new());
+    for written in text.split_whitespace().filter(|flag| flag.trim_matches(['"', '\'', '\\']).starts_with("--")) {
+        let start = written.as_ptr() as usize - text.as_ptr() as usize;
+        let flag = written.trim_matches(['"', '\'', '\\']).trim_start_matches('-');
+        let (name, value) = flag.split_once('=').unwrap_or((flag, "true"));
         let path: Vec<String> = name.split('.').map(str::to_owned).take(12).collect();
-        *tree.place(&path) = Tree::Text(value.to_owned());
+        *tree.place(&path) = Tree::of_text(value).standing_at(start);
     }
     tree
 }
 
 fn json(text: &str, lines: &[TextLine<'_>]) -> Option<Recognised> {
-    let trimmed = text.trim_start();
-    let inside = trimmed.strip_prefix(['{', '['])?.trim_start();
-    let is_object = trimmed.starts_with('{') && inside.starts_with(['"', '}']);
+    let start = lines[0].start;
+    let trimmed = &text[start..];
+    // Members that were cut out of what is around them.
+    let is_excerpt = lines[0].text.starts_with('"') && lines[0].text.contains("\":") && lines[0].text.ends_with(['{', '[', ',']);
+    let inside = if is_excerpt { trimmed } else { trimmed.strip_prefix(['{', '['])?.trim_start() };
+    let is_object = is_excerpt || (trimmed.starts_with('{') && inside.starts_with(['"', '}', '/', '.', '…']));
     let is_list = trimmed.starts_with('[') && inside.strip_prefix('{').is_some_and(|first| first.trim_start().starts_with('"'));
     if !is_object && !is_list {
         return None;
@@ -384,7 +389,7 @@ fn yaml(text: &str, lines: &[TextLine<'_>]) -> Option<Recognised> {
             None => of(Peer::Kubernetes, &["kind", "apiVersion"]),
         };
     }
-    of(Peer::Envoy, &["static_resources", "dynamic_resources", "resources"])
+    of(Peer::Envoy, &["dynamic_resources", "static_resources", "resources"])
         .filter(|_| text.contains("cluster") || text.contains("listener"))
         .or_else(|| {
             lines

@@ -1,37 +1,37 @@
 //! What a configuration of Traefik asks for: routers with their services, for HTTP and for TCP, in files, in the labels
 //! of containers, and in the manifests of Kubernetes.
 
+mod labels;
+mod manifests;
+mod tcp;
+mod words;
+
+use super::accounts::Origin;
 use super::outline::{
-    Door, GroupedServer, NAME_IN_PLACE, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, OutlinedTcp, ServerGroup, Service,
-    addresses, upstream, upstream_with_port,
+    BytePrefix, Door, GroupedServer, NAME_IN_PLACE, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, ServerGroup, Service,
+    TLS_NEWEST, Whereabouts, placed, upstream,
 };
 use super::tree::Tree;
 use crate::forms::parse_network;
 use crate::traefik_rule;
+pub use labels::of_compose;
+pub use manifests::{address_of, of_manifests};
 
 const STATIC: &str = "its routers stand in the dynamic configuration, or in labels: give `check` that file";
 const NO_ROUTER: &str = "it has no router with a rule of names and paths, and servers that are told";
 const OF_PROVIDER: &str = "the servers of its routers are found by a provider: `discover` does that here";
 const TLS_OF_TCP: &str =
     "`tcp` hands connections on as they are, so TLS in front of a server that speaks no HTTP is not ended here";
+const WEIGHTED: &str =
+    "its services share requests by weight: `split { proxy \"a\" weight=90; proxy \"b\" weight=10; }` does that here";
+const BEHIND: &str = "routers whose rules no line here is told for may take the same requests, and come before the others";
+const ELSEWHERE: &str = "the address of the entry point is in another file: here it is the usual port, on all addresses";
 
-const GUARDS: [&str; 11] = [
-    "basicAuth",
-    "digestAuth",
-    "forwardAuth",
-    "ipAllowList",
-    "ipWhiteList",
-    "rateLimit",
-    "inFlightReq",
-    "clientAuth",
-    "passTLSClientCert",
-    "plugin",
-    "jwt",
-];
+const CHAIN_MAX: usize = 32;
 
 /// Files of either kind.
 pub fn outline(trees: &[Tree]) -> Outline {
-    let mut outline = Outline::default();
+    let mut outline = Outline { statements: words::statements(trees), ..Outline::default() };
     for tree in trees {
         of_tree(tree, &mut outline);
     }
@@ -39,58 +39,152 @@ pub fn outline(trees: &[Tree]) -> Outline {
     outline.or_without(if is_static { STATIC } else { NO_ROUTER })
 }
 
+/// Routers of the same hosts and doors.
+struct FoundSite {
+    hosts: Vec<String>,
+    doors: Vec<(Door, usize)>,
+    site: OutlinedSite,
+    /// Of each route, how early it is looked at, and of what answers all else.
+    priorities: Vec<u64>,
+    last: u64,
+}
+
 fn of_tree(tree: &Tree, outline: &mut Outline) {
-    let mut found: Vec<(Vec<String>, Door, OutlinedSite)> = Vec::new();
+    let mut found: Vec<FoundSite> = Vec::new();
+    let mut unknown: Vec<(&str, u64)> = Vec::new();
     for (name, router) in tree.at(&["http", "routers"]).entries() {
-        let Some(rule) = router.get("rule").text().and_then(|rule| traefik_rule::plain(&unescaped(rule))) else { continue };
+        let text = router.get("rule").text().unwrap_or_default();
+        // Whose address it is may be said by another proxy.
+        let is_behind_another =
+            router.get("entryPoints").texts().iter().any(|name| tree.at(&["entryPoints", name]).has("proxyProtocol"));
+        let is_of_client = |rule: &traefik_rule::PlainRule| rule.conditions.iter().any(|one| one.contains("client="));
+        let rule = traefik_rule::plain(&unescaped(text)).filter(|rule| !(is_behind_another && is_of_client(rule)));
         let service = router.get("service").text().unwrap_or(name);
-        let Some(group) = http_group(tree, service) else {
+        let priority = router.get("priority");
+        let order = priority.number().filter(|priority| *priority > 0).unwrap_or(text.len() as u64);
+        let mut origin = Origin { within: router.statements(), ..Origin::default() };
+        let middlewares = middlewares_of(tree, "http", router, &mut origin);
+        origin.within.extend(middlewares.iter().flat_map(|(middleware, _)| middleware.statements()));
+        let Some((rule, group)) = rule.zip(http_group(tree, service)) else {
             if service.contains('@') && !service.ends_with("@file") {
                 outline.without.get_or_insert(OF_PROVIDER);
             }
+            if !tree.at(&["http", "services", service, "weighted"]).is_nothing() {
+                outline.without.get_or_insert(WEIGHTED);
+            }
+            unknown.push((text, order));
             continue;
         };
-        let middlewares: Vec<&Tree> = router
-            .get("middlewares")
-            .texts()
-            .iter()
-            .map(|middleware| middleware.split('@').next().unwrap_or_default().to_owned())
-            .map(|middleware| tree.at(&["http", "middlewares", &middleware]))
-            .collect();
-        let guards = guards(&middlewares, router);
-        let strip =
-            middlewares.iter().find_map(|middleware| middleware.at(&["stripPrefix", "prefixes"]).texts().first().cloned());
-        let add = middlewares.iter().find_map(|middleware| middleware.at(&["addPrefix", "prefix"]).text().map(str::to_owned));
-        let answer = OutlinedAnswer::Proxy { group, strip, add };
-        let door = door(tree, router);
-        let at = found.iter().position(|(hosts, known, _)| *hosts == rule.hosts && *known == door).unwrap_or_else(|| {
-            found.push((rule.hosts.clone(), door, OutlinedSite::default()));
+        let doors = doors(tree, router, &mut origin);
+        origin.carry_all(["rule", "service"].into_iter().flat_map(|key| router.get(key).statements()));
+        let at = found.iter().position(|site| site.hosts == rule.hosts && same_doors(&site.doors, &doors)).unwrap_or_else(|| {
+            let (hosts, site) = (rule.hosts.clone(), OutlinedSite::default());
+            found.push(FoundSite { hosts, doors: doors.clone(), site, priorities: Vec::new(), last: 0 });
             found.len() - 1
         });
-        let site = &mut found[at].2;
-        site.guards.extend(guards.into_iter().filter(|guard| !site.guards.contains(guard)).collect::<Vec<_>>());
-        let steps = steps(&middlewares);
-        if rule.paths.is_empty() && rule.conditions.is_empty() && steps.is_empty() {
-            site.answer.get_or_insert(answer);
-        } else {
-            let route = OutlinedRoute::of(rule.paths, answer);
-            site.routes.push(OutlinedRoute { conditions: rule.conditions, steps, ..route });
+        origin.carry_all(priority.statements());
+        let oldest = tls_options(tree, router).get("minVersion");
+        if has_key(router, "tls") && oldest.text() == Some("VersionTLS13") {
+            origin.carry_all(oldest.statements());
+            if found[at].site.steps.is_empty() {
+                found[at].site.steps.push(TLS_NEWEST.to_owned());
+            }
+        }
+        let middlewares = if is_behind_another { without_addresses(middlewares) } else { middlewares };
+        found[at].add(rule, group, &middlewares, origin, (order, router.get("rule").start()));
+    }
+    for site in &mut found {
+        // What such a router may take comes to one behind it by these lines.
+        let first = unknown.iter().filter(|(rule, _)| site.may_be_of(rule)).map(|(_, order)| *order).max();
+        if first.is_some_and(|first| site.leave_out_behind(first)) {
+            outline.without.get_or_insert(BEHIND);
         }
     }
-    for (hosts, door, mut site) in found {
-        // The longer rule goes first there.
-        let length = |route: &OutlinedRoute| route.patterns.iter().chain(&route.conditions).map(String::len).sum::<usize>();
-        site.routes.sort_by_key(|route| std::cmp::Reverse(length(route)));
-        site.is_name_open = hosts.iter().any(|host| host.contains('$'));
-        let hosts: Vec<String> = hosts.iter().map(|host| without_variables(host)).collect();
-        if let Some(addresses) = addresses(&hosts, door) {
-            outline.services.push(Service::Site(OutlinedSite { addresses, ..site }));
-        }
-    }
-    tcp(tree, outline);
-    if outline.services.is_empty() {
+    outline.services.extend(found.into_iter().filter_map(FoundSite::end).map(Service::Site));
+    tcp::tcp(tree, outline);
+    if outline.services.is_empty() && unknown.is_empty() {
         let services = tree.at(&["http", "services"]).entries().iter();
         outline.groups.extend(services.filter_map(|(name, _)| http_group(tree, name)));
+    }
+}
+
+fn same_doors(one: &[(Door, usize)], other: &[(Door, usize)]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).all(|((one, _), (other, _))| one == other)
+}
+
+impl FoundSite {
+    fn add(
+        &mut self,
+        rule: traefik_rule::PlainRule,
+        group: ServerGroup,
+        middlewares: &[(&Tree, usize)],
+        mut origin: Origin,
+        (order, at): (u64, usize),
+    ) {
+        let (mut strip, mut add) = (None, None);
+        for (middleware, _) in middlewares {
+            let stripped = middleware.at(&["stripPrefix", "prefixes"]);
+            if let [prefix] = stripped.texts().as_slice()
+                && strip.is_none()
+            {
+                strip = Some(prefix.clone());
+                origin.carry_all(middleware.get("stripPrefix").statements());
+            }
+            if let Some(prefix) = middleware.at(&["addPrefix", "prefix"]).text().filter(|_| add.is_none()) {
+                add = Some(prefix.to_owned());
+                origin.carry_all(middleware.get("addPrefix").statements());
+            }
+        }
+        let steps = steps(middlewares, &mut origin);
+        let answer = OutlinedAnswer::Proxy { group, strip, add };
+        if rule.paths.is_empty() && rule.conditions.is_empty() && steps.is_empty() {
+            // A second one for all is never reached.
+            if self.site.answer.is_none() {
+                self.site.answer = Some(answer);
+                self.last = order;
+            } else {
+                origin.carried.clear();
+            }
+            return self.site.origin.add(&origin);
+        }
+        let prefix = |(pattern, prefix): (String, String)| BytePrefix { pattern, prefix, at };
+        let byte_prefixes = rule.byte_prefixes.into_iter().map(prefix).collect();
+        let route = OutlinedRoute::of(rule.paths, answer);
+        self.site.routes.push(OutlinedRoute { conditions: rule.conditions, steps, origin, byte_prefixes, ..route });
+        self.priorities.push(order);
+    }
+
+    /// Whether requests for its hosts may be those of a rule that is not understood.
+    fn may_be_of(&self, rule: &str) -> bool {
+        !rule.contains("Host(") || rule.contains("HostRegexp") || self.hosts.iter().any(|host| rule.contains(host.as_str()))
+    }
+
+    /// Leaves out what is looked at behind this one; whether there is some.
+    fn leave_out_behind(&mut self, first: u64) -> bool {
+        let count = self.site.routes.len();
+        let priorities = std::mem::take(&mut self.priorities);
+        let routes = priorities.into_iter().zip(std::mem::take(&mut self.site.routes));
+        (self.priorities, self.site.routes) = routes.filter(|(order, _)| *order > first).unzip();
+        let is_behind = self.last <= first && self.site.answer.take().is_some();
+        is_behind || self.site.routes.len() < count
+    }
+
+    fn end(mut self) -> Option<OutlinedSite> {
+        if self.site.answer.is_none() && self.site.routes.is_empty() {
+            return None;
+        }
+        // The longer rule goes first there, unless one says otherwise.
+        let mut routes: Vec<(u64, OutlinedRoute)> = self.priorities.into_iter().zip(self.site.routes).collect();
+        routes.sort_by_key(|(order, _)| std::cmp::Reverse(*order));
+        self.site.routes = routes.into_iter().map(|(_, route)| route).collect();
+        self.site.is_name_open = self.hosts.iter().any(|host| host.contains('$'));
+        let hosts: Vec<String> = self.hosts.iter().map(|host| without_variables(host)).collect();
+        let mut origin = Origin::default();
+        let Whereabouts { addresses, only_hosts, .. } = placed(&self.doors, &hosts, false, &mut origin)?;
+        // What the places of doors are is said where they were looked for.
+        origin.differs.retain(|at, _| *at != usize::MAX);
+        self.site.origin.add(&origin);
+        Some(OutlinedSite { addresses, only_hosts, ..self.site })
     }
 }
 
@@ -109,16 +203,78 @@ fn without_variables(host: &str) -> String {
     format!("{before}{NAME_IN_PLACE}{after}")
 }
 
-/// Lines of ours for who may come in, and how often.
-fn steps(middlewares: &[&Tree]) -> Vec<String> {
+/// The middlewares of a router and of its entry points, each with the place that names it; those of a chain one by one.
+/// Where all of them are known, what names them is carried by their own statements.
+fn middlewares_of<'t>(tree: &'t Tree, kind: &str, router: &Tree, origin: &mut Origin) -> Vec<(&'t Tree, usize)> {
+    let mut found = Vec::new();
+    let mut lists = vec![router.get("middlewares").clone()];
+    for name in router.get("entryPoints").texts() {
+        lists.push(tree.at(&["entryPoints", &name, "http", "middlewares"]).clone());
+    }
+    let mut count = 0;
+    while let Some(list) = lists.pop() {
+        let mut is_known = true;
+        for name in list.texts() {
+            count += 1;
+            let name = name.split('@').next().unwrap_or_default();
+            let middleware = tree.at(&[kind, "middlewares", name]);
+            if middleware.is_nothing() || count > CHAIN_MAX {
+                is_known = false;
+                continue;
+            }
+            let chain = middleware.at(&["chain", "middlewares"]);
+            if !chain.is_nothing() {
+                lists.push(chain.clone());
+            }
+            found.push((middleware, list.start()));
+        }
+        for at in list.statements() {
+            origin.within.insert(at);
+            if is_known {
+                origin.carry(at);
+            }
+        }
+    }
+    let options = router.at(&["tls", "options"]);
+    let own = tls_options(tree, router);
+    if has_key(router, "tls") && kind == "http" {
+        origin.within.extend(own.statements());
+        origin.carry_all(options.statements().into_iter().filter(|_| !own.is_nothing()));
+    }
+    found
+}
+
+/// Middlewares that do not ask for the address of a connection, which is another proxy's.
+fn without_addresses(mut middlewares: Vec<(&Tree, usize)>) -> Vec<(&Tree, usize)> {
+    let asks = |middleware: &Tree| ["ipAllowList", "ipWhiteList", "rateLimit"].iter().any(|word| middleware.has(word));
+    middlewares.retain(|(middleware, _)| !asks(middleware));
+    middlewares
+}
+
+/// What handshakes of a router are to be like.
+fn tls_options<'t>(tree: &'t Tree, router: &Tree) -> &'t Tree {
+    let named = router.at(&["tls", "options"]).text().map(|name| name.split('@').next().unwrap_or_default());
+    tree.at(&["tls", "options", named.unwrap_or("default")])
+}
+
+/// Lines of ours for who may come in, how often, and how much may be sent.
+fn steps(middlewares: &[(&Tree, usize)], origin: &mut Origin) -> Vec<String> {
     let mut steps = Vec::new();
-    for middleware in middlewares {
+    for (middleware, _) in middlewares {
         for list in [middleware.get("ipAllowList"), middleware.get("ipWhiteList")] {
             let ranges = list.get("sourceRange").texts();
-            if !ranges.is_empty() && ranges.iter().all(|range| parse_network(range).is_ok()) {
+            // Whose address it is may be said by another proxy.
+            let is_plain = list.get("ipStrategy").is_nothing();
+            if !ranges.is_empty() && is_plain && ranges.iter().all(|range| parse_network(range).is_ok()) {
                 let ranges: Vec<String> = ranges.iter().map(|range| format!("\"{range}\"")).collect();
                 steps.push(format!("allow {}", ranges.join(" ")));
+                origin.carry_all(list.statements());
             }
+        }
+        let bytes = middleware.at(&["buffering", "maxRequestBodyBytes"]);
+        if let Some(size) = bytes.number().filter(|size| *size > 0) {
+            steps.push(format!("body-limit {size}"));
+            origin.carry_all(bytes.statements());
         }
         let limit = middleware.get("rateLimit");
         let unit = match limit.get("period").text() {
@@ -126,287 +282,131 @@ fn steps(middlewares: &[&Tree]) -> Vec<String> {
             Some("1m" | "60s" | "1m0s") => "m",
             Some(_) => continue,
         };
-        if let Some(average) = limit.get("average").number().filter(|average| *average > 0) {
+        let is_plain = limit.get("sourceCriterion").is_nothing();
+        if let Some(average) = limit.get("average").number().filter(|average| *average > 0 && is_plain) {
             let burst = limit.get("burst").number().unwrap_or(1).max(1);
             steps.push(format!("rate-limit \"{average}/{unit}\" burst={burst}"));
+            origin.carry_all(limit.statements());
+        }
+    }
+    // Two lists both have to hold, and of two lines of ours one is enough.
+    if steps.iter().filter(|step| step.starts_with("allow ")).count() > 1 {
+        steps.retain(|step| !step.starts_with("allow "));
+        for (middleware, _) in middlewares {
+            for list in [middleware.get("ipAllowList"), middleware.get("ipWhiteList")] {
+                list.statements().iter().for_each(|at| {
+                    origin.carried.remove(at);
+                });
+            }
         }
     }
     steps
 }
 
-fn guards(middlewares: &[&Tree], router: &Tree) -> Vec<String> {
-    let steps = steps(middlewares);
-    let is_told = |guard: &str| {
-        let word = match guard {
-            "ipAllowList" | "ipWhiteList" => "allow ",
-            "rateLimit" => "rate-limit ",
-            _ => return false,
-        };
-        let count = middlewares.iter().filter(|middleware| middleware.has_within(guard)).count();
-        count == steps.iter().filter(|step| step.starts_with(word)).count()
-    };
-    let has = |guard: &&&str| middlewares.iter().any(|middleware| middleware.has_within(guard)) || router.has_within(guard);
-    GUARDS.iter().filter(has).filter(|guard| !is_told(guard)).map(|guard| (*guard).to_owned()).collect()
-}
-
-fn door(tree: &Tree, router: &Tree) -> Door {
-    let entry_points = router.get("entryPoints").texts();
-    let port = |name: &String| {
-        tree.at(&["entryPoints", name, "address"])
-            .text()
-            .and_then(|address| Door::parse(address.split('/').next()?, false))
-            .map(|door| door.port)
-    };
-    let ports: Vec<u16> = entry_points.iter().filter_map(port).collect();
-    let is_named = |name: &str| entry_points.iter().any(|own| own.eq_ignore_ascii_case(name));
-    let is_tls = !router.get("tls").is_nothing() && router.get("tls").text() != Some("false")
-        || router_has_key(router, "tls")
-        || ["websecure", "https", "web-secure", "secure"].iter().any(|name| is_named(name))
-        || ports.contains(&443);
-    let is_plain = !entry_points.is_empty() && !is_tls;
-    match (is_plain, ports.first()) {
-        (true, Some(port)) => Door { is_tls: false, port: *port, ip: None },
-        (true, None) => Door::HTTP,
-        (false, Some(port)) if ports.len() == 1 => Door { is_tls: true, port: *port, ip: None },
-        (false, _) => Door::HTTPS,
+/// `:443/tcp` without what is behind the port; of another protocol nothing.
+fn resolved(address: &str) -> &str {
+    match address.split_once('/') {
+        Some((address, "tcp")) => address,
+        Some(_) => "",
+        None => address,
     }
 }
 
+/// Where a router listens: by its entry points where the file has them, else by what they are called.
+fn doors(tree: &Tree, router: &Tree, origin: &mut Origin) -> Vec<(Door, usize)> {
+    let written = router.get("entryPoints");
+    let names = written.texts();
+    let is_secure = |name: &str| ["websecure", "https", "web-secure", "secure"].iter().any(|own| name.eq_ignore_ascii_case(own));
+    let has_tls = has_key(router, "tls");
+    let mut doors = Vec::new();
+    for name in &names {
+        let point = tree.at(&["entryPoints", name]);
+        let address = point.get("address");
+        let Some(door) = address.text().and_then(|address| Door::parse(resolved(address), false)) else { continue };
+        let is_tls = has_tls || is_secure(name) || door.port == 443 || point.get("http").has("tls");
+        origin.within.extend(point.statements());
+        origin.carry_all(point.at(&["http", "tls"]).statements());
+        doors.push((Door { is_tls, ..door }, address.start()));
+    }
+    if has_tls {
+        let tls = router.get("tls");
+        origin.carry_all(tls.statements().into_iter().filter(|at| tls.text().is_some() || *at == tls.start()));
+    }
+    let is_told = !doors.is_empty();
+    if is_told {
+        origin.carry_all(written.statements());
+        return doors;
+    }
+    let is_tls = names.is_empty() || has_tls || names.iter().any(|name| is_secure(name));
+    let door = if is_tls { Door::HTTPS } else { Door::HTTP };
+    let at = written.start();
+    let is_usual = |name: &String| is_secure(name) || name.eq_ignore_ascii_case("web") || name.eq_ignore_ascii_case("http");
+    if !names.is_empty() && names.iter().all(is_usual) {
+        origin.carry_all(written.statements());
+    } else if !names.is_empty() && !words::is_inner(&names) {
+        origin.differ(at, ELSEWHERE);
+    }
+    vec![(door, usize::MAX)]
+}
+
 /// `tls: {}` says what it does by being there.
-fn router_has_key(router: &Tree, name: &str) -> bool {
+fn has_key(router: &Tree, name: &str) -> bool {
     router.entries().iter().any(|(key, value)| key == name && value.text() != Some("false"))
 }
 
 fn http_group(tree: &Tree, service: &str) -> Option<ServerGroup> {
+    group_within(tree, service, 0)
+}
+
+fn group_within(tree: &Tree, service: &str, depth: usize) -> Option<ServerGroup> {
     let name = service.split('@').next().unwrap_or_default();
     let service = tree.at(&["http", "services", name]);
-    if let Some((first, _)) = service.at(&["failover", "service"]).text().zip(service.at(&["failover", "fallback"]).text()) {
-        return http_group(tree, first);
+    let first = service.at(&["failover", "service"]);
+    if let Some((own, _)) = first.text().zip(service.at(&["failover", "fallback"]).text()).filter(|_| depth < CHAIN_MAX) {
+        let mut group = group_within(tree, own, depth + 1)?;
+        group.origin.within.extend(service.statements());
+        return Some(group);
     }
     let balancer = service.get("loadBalancer");
-    let mut group = ServerGroup { name: name.to_owned(), ..ServerGroup::default() };
+    let mut group = ServerGroup::named(name);
+    group.origin.within = service.statements();
     for server in balancer.get("servers").items() {
-        let Some(address) = server.get("url").text().and_then(upstream) else { continue };
-        if server.get("url").text().is_some_and(|url| url.starts_with("h2c://")) {
+        let url = server.get("url");
+        let Some(address) = url.text().and_then(upstream) else { continue };
+        if url.text().is_some_and(|url| url.starts_with("h2c://")) {
             group.add_line("protocol \"h2c\"");
         }
         let weight = server.get("weight").number().map(|weight| weight as u32);
-        group.servers.push(GroupedServer { address, weight, is_backup: false });
+        group.origin.carry_all(url.statements());
+        group.origin.carry_all(server.get("weight").statements());
+        group.servers.push(GroupedServer { address, weight, ..GroupedServer::default() });
     }
-    let transport = balancer.get("serversTransport").text().unwrap_or_default();
+    // What labels say of a container is what its address was made of.
+    group.origin.carry_all(balancer.get("server").statements());
+    let named = balancer.get("serversTransport");
+    let transport = named.text().unwrap_or_default();
     let transport = tree.at(&["http", "serversTransports", transport.split('@').next().unwrap_or_default()]);
-    if transport.get("insecureSkipVerify").text() == Some("true") {
+    if !transport.is_nothing() {
+        group.origin.within.extend(transport.statements());
+        group.origin.carry_all(named.statements());
+    }
+    let (verify, server_name) = (transport.get("insecureSkipVerify"), transport.get("serverName"));
+    if verify.is_true() {
         group.add_line("tls verify=#false");
+        group.origin.carry_all(verify.statements());
+    } else if let Some(name) = server_name.text().filter(|name| super::outline::is_plain(name)) {
+        group.add_line(format!("tls sni=\"{name}\""));
+        group.origin.carry_all(server_name.statements());
     }
-    if router_has_key(balancer, "sticky") {
-        let cookie = balancer.at(&["sticky", "cookie", "name"]).text().unwrap_or("tg_route");
-        group.add_line(format!("sticky cookie=\"{cookie}\""));
+    if has_key(balancer, "sticky") {
+        let cookie = balancer.at(&["sticky", "cookie", "name"]);
+        group.add_line(format!("sticky cookie=\"{}\"", cookie.text().unwrap_or("tg_route")));
+        group.origin.carry_all(balancer.get("sticky").statements());
     }
-    if let Some(path) =
-        balancer.at(&["healthCheck", "path"]).text().filter(|path| path.starts_with('/') && super::outline::is_plain(path))
-    {
-        group.add_line(format!("health \"{path}\""));
+    let path = balancer.at(&["healthCheck", "path"]);
+    if let Some(told) = path.text().filter(|path| path.starts_with('/') && super::outline::is_plain(path)) {
+        group.add_line(format!("health \"{told}\""));
+        group.origin.carry_all(path.statements());
     }
     (!group.is_empty()).then_some(group)
-}
-
-fn tcp(tree: &Tree, outline: &mut Outline) {
-    let mut ports: Vec<OutlinedTcp> = Vec::new();
-    for (name, router) in tree.at(&["tcp", "routers"]).entries() {
-        let Some(rule) = router.get("rule").text().and_then(|rule| traefik_rule::plain(&unescaped(rule))) else { continue };
-        let service = router.get("service").text().unwrap_or(name);
-        let servers = tree.at(&["tcp", "services", service.split('@').next().unwrap_or_default(), "loadBalancer"]);
-        let addresses = servers.get("servers").items().iter().filter_map(|server| upstream(server.get("address").text()?));
-        let mut group =
-            ServerGroup { name: service.to_owned(), servers: addresses.map(GroupedServer::at).collect(), lines: Vec::new() };
-        match servers.at(&["proxyProtocol", "version"]).text() {
-            Some("1") => group.add_line("send-proxy-protocol \"v1\""),
-            Some(_) => group.add_line("send-proxy-protocol \"v2\""),
-            None => {}
-        }
-        let Some(first) = group.servers.first() else { continue };
-        if router_has_key(router, "tls") && router.at(&["tls", "passthrough"]).text() != Some("true") {
-            outline.without.get_or_insert(TLS_OF_TCP);
-            continue;
-        }
-        // By its entry point, where that says it; else as the server's, which is how databases are reached.
-        let entry_points = router.get("entryPoints").texts();
-        let told = entry_points
-            .iter()
-            .find_map(|name| Door::parse(tree.at(&["entryPoints", name, "address"]).text()?.split('/').next()?, false));
-        let by_name = entry_points.iter().any(|name| matches!(name.as_str(), "websecure" | "https" | "tls")).then_some(443);
-        let of_server = || first.address.rsplit(':').next().and_then(|port| port.parse().ok());
-        let is_passed = router_has_key(router, "tls");
-        let Some(port) = told.map(|door| door.port).or(by_name).or(is_passed.then_some(443)).or_else(of_server) else { continue };
-        let address = format!(":{port}");
-        let at = ports.iter().position(|tcp| tcp.address == address).unwrap_or_else(|| {
-            ports.push(OutlinedTcp { address, ..OutlinedTcp::default() });
-            ports.len() - 1
-        });
-        let names: Vec<String> =
-            rule.server_names.into_iter().filter(|name| name != "*").map(|name| without_variables(&name)).collect();
-        if names.is_empty() {
-            ports[at].otherwise.get_or_insert(group);
-        } else {
-            ports[at].by_name.push((names, group));
-        }
-    }
-    outline.services.extend(ports.into_iter().map(Service::Tcp));
-}
-
-/// The labels of a file of Compose, with the services that they are of. Each is asked under its own name, as containers
-/// of one network are.
-pub fn of_compose(tree: &Tree) -> Outline {
-    let mut all = Tree::Map(Vec::new());
-    for (name, service) in tree.get("services").entries() {
-        let mut own = Tree::Map(Vec::new());
-        for labels in [service.get("labels"), service.at(&["deploy", "labels"])] {
-            for (key, value) in labels_of(labels) {
-                let Some(key) = key.strip_prefix("traefik.") else { continue };
-                let path: Vec<String> =
-                    key.split('.').map(|part| part.split('[').next().unwrap_or_default().to_owned()).take(12).collect();
-                let place = own.place(&path);
-                // What is said of it in more words counts.
-                if !matches!(place, Tree::Map(_)) {
-                    *place = Tree::Text(value);
-                }
-            }
-        }
-        fill_services(&mut own, name, service);
-        merge(&mut all, own);
-    }
-    let mut statics = Tree::Map(Vec::new());
-    for (_, service) in tree.get("services").entries() {
-        for flag in service.get("command").items().iter().filter_map(Tree::text).flat_map(str::split_whitespace) {
-            if let Some((key, value)) = flag.trim_start_matches('-').split_once('=') {
-                let path: Vec<String> = key.split('.').map(str::to_owned).take(12).collect();
-                *statics.place(&path) = Tree::Text(value.to_owned());
-            }
-        }
-    }
-    merge(&mut all, statics);
-    outline(&[all])
-}
-
-/// `a=b` in a list, or `a: b` in a map.
-fn labels_of(labels: &Tree) -> Vec<(String, String)> {
-    let of_list = labels.items().iter().filter_map(Tree::text).filter_map(|label| label.split_once('='));
-    let of_map = labels.entries().iter().map(|(key, value)| (key.as_str(), value.text().unwrap_or("true")));
-    of_list.chain(of_map).map(|(key, value)| (key.to_owned(), value.trim_matches(['"', '\'']).to_owned())).collect()
-}
-
-/// Servers are the containers: what the labels say of them is the port.
-fn fill_services(own: &mut Tree, name: &str, compose: &Tree) {
-    for (kind, key) in [("http", "url"), ("tcp", "address")] {
-        let routers: Vec<(String, Option<String>)> = own
-            .at(&[kind, "routers"])
-            .entries()
-            .iter()
-            .map(|(router, value)| (router.clone(), value.get("service").text().map(str::to_owned)))
-            .collect();
-        let services: Vec<String> = own.at(&[kind, "services"]).entries().iter().map(|(service, _)| service.clone()).collect();
-        for (router, service) in routers {
-            let is_foreign = service
-                .as_ref()
-                .is_some_and(|service| service.contains('@') || !services.contains(service) && !services.is_empty());
-            if is_foreign {
-                continue;
-            }
-            // Without a word, a router's service is the only one that its container has.
-            let service = service.or_else(|| services.first().cloned()).unwrap_or_else(|| router.clone());
-            let balancer = own.at(&[kind, "services", &service, "loadBalancer", "server"]);
-            let told = balancer.get("port").number();
-            let scheme = balancer.get("scheme").text().map(|scheme| format!("{scheme}://")).unwrap_or_default();
-            let exposed = || {
-                compose
-                    .get("expose")
-                    .items()
-                    .iter()
-                    .chain(compose.get("ports").items())
-                    .find_map(|port| port.text()?.rsplit(':').next()?.split('/').next()?.parse::<u64>().ok())
-            };
-            let port = told.or_else(exposed).unwrap_or(80);
-            let path = [kind, "services", &service, "loadBalancer", "servers"].map(str::to_owned);
-            *own.place(&path) = Tree::List(vec![Tree::Map(vec![(key.to_owned(), Tree::Text(format!("{scheme}{name}:{port}")))])]);
-            let path = [kind, "routers", &router, "service"].map(str::to_owned);
-            *own.place(&path) = Tree::Text(service);
-        }
-    }
-}
-
-fn merge(all: &mut Tree, other: Tree) {
-    match other {
-        Tree::Map(entries) => {
-            for (key, value) in entries {
-                merge(all.place(&[key]), value);
-            }
-        }
-        Tree::Nothing => {}
-        Tree::Text(_) | Tree::List(_) => *all = other,
-    }
-}
-
-/// `IngressRoute` and `IngressRouteTCP` of Kubernetes, whose services are reached by their names.
-pub fn of_manifests(trees: &[Tree]) -> Outline {
-    let mut outline = Outline::default();
-    for tree in trees {
-        let kind = tree.get("kind").text().unwrap_or_default();
-        let namespace = tree.at(&["metadata", "namespace"]).text();
-        let spec = tree.get("spec");
-        let door = door(&Tree::Nothing, spec);
-        let mut by_host: Vec<(Vec<String>, OutlinedSite)> = Vec::new();
-        for route in spec.get("routes").items() {
-            let Some(rule) = route.get("match").text().and_then(traefik_rule::plain) else { continue };
-            let servers = route.get("services").items().iter().filter_map(|service| address_of(service, namespace));
-            let group = ServerGroup { name: "app".into(), servers: servers.map(GroupedServer::at).collect(), lines: Vec::new() };
-            if group.is_empty() {
-                continue;
-            }
-            if kind == "IngressRouteTCP" {
-                let is_passed = spec.at(&["tls", "passthrough"]).text() == Some("true");
-                let port = group.servers[0].address.rsplit(':').next().unwrap_or_default().to_owned();
-                let names: Vec<String> = rule.server_names.into_iter().filter(|name| name != "*").collect();
-                if router_has_key(spec, "tls") && !is_passed {
-                    outline.without.get_or_insert(TLS_OF_TCP);
-                    continue;
-                }
-                let address = if is_passed || !names.is_empty() { ":443".to_owned() } else { format!(":{port}") };
-                let (by_name, otherwise) =
-                    if names.is_empty() { (Vec::new(), Some(group)) } else { (vec![(names, group)], None) };
-                outline.services.push(Service::Tcp(OutlinedTcp { address, by_name, otherwise }));
-                continue;
-            }
-            let at = by_host.iter().position(|(hosts, _)| *hosts == rule.hosts).unwrap_or_else(|| {
-                by_host.push((rule.hosts.clone(), OutlinedSite::default()));
-                by_host.len() - 1
-            });
-            let site = &mut by_host[at].1;
-            if !route.get("middlewares").is_nothing() && site.guards.is_empty() {
-                site.guards.push("middlewares".into());
-            }
-            let answer = OutlinedAnswer::proxy(group);
-            if rule.paths.is_empty() && rule.conditions.is_empty() {
-                site.answer.get_or_insert(answer);
-            } else {
-                site.routes.push(OutlinedRoute { conditions: rule.conditions, ..OutlinedRoute::of(rule.paths, answer) });
-            }
-        }
-        for (hosts, site) in by_host {
-            if let Some(addresses) = addresses(&hosts, door) {
-                outline.services.push(Service::Site(OutlinedSite { addresses, ..site }));
-            }
-        }
-    }
-    outline.or_without(NO_ROUTER)
-}
-
-/// The name and port of a service of Kubernetes.
-pub fn address_of(service: &Tree, namespace: Option<&str>) -> Option<String> {
-    let name = service.get("name").text()?;
-    let namespace = service.get("namespace").text().or(namespace);
-    let host = namespace.map_or_else(|| name.to_owned(), |namespace| format!("{name}.{namespace}"));
-    let port = service.get("port");
-    let port = port.number().or_else(|| port.get("number").number()).and_then(|port| u16::try_from(port).ok())?;
-    let scheme = service.get("scheme").text().filter(|scheme| *scheme == "https").map_or("", |_| "https://");
-    upstream_with_port(&format!("{scheme}{host}"), Some(port))
 }

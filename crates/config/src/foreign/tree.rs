@@ -2,12 +2,21 @@
 //! labels. No value of it is ever taken for a setting; it is looked at to tell what a file is about.
 
 use crate::language::joined_alike;
+use std::collections::BTreeSet;
 
 /// Deeper ones are not looked at.
 pub const DEPTH_MAX: usize = 48;
 
+/// A value, and where it stands.
+#[derive(Debug, Clone)]
+pub struct Tree {
+    /// Where its key, or it itself as an item of a list, begins in the file.
+    start: usize,
+    node: Node,
+}
+
 #[derive(Debug, Clone, PartialEq, Default)]
-pub enum Tree {
+enum Node {
     #[default]
     Nothing,
     /// Numbers and switches too.
@@ -16,13 +25,59 @@ pub enum Tree {
     Map(Vec<(String, Tree)>),
 }
 
-static NOTHING: Tree = Tree::Nothing;
+impl PartialEq for Tree {
+    fn eq(&self, other: &Tree) -> bool {
+        self.node == other.node
+    }
+}
+
+impl Default for Tree {
+    fn default() -> Tree {
+        Tree { start: NOWHERE, node: Node::Nothing }
+    }
+}
+
+/// Where a tree stands that is in no file.
+const NOWHERE: usize = usize::MAX;
+
+static NOTHING: Tree = Tree { start: NOWHERE, node: Node::Nothing };
 
 impl Tree {
+    pub fn of_text(text: impl Into<String>) -> Tree {
+        Tree { start: NOWHERE, node: Node::Text(text.into()) }
+    }
+
+    pub fn of_items(items: Vec<Tree>) -> Tree {
+        Tree { start: NOWHERE, node: Node::List(items) }
+    }
+
+    pub fn of_entries(entries: Vec<(String, Tree)>) -> Tree {
+        Tree { start: NOWHERE, node: Node::Map(entries) }
+    }
+
+    /// With the place of its key.
+    pub fn standing_at(mut self, start: usize) -> Tree {
+        self.start = start;
+        self
+    }
+
+    pub fn start(&self) -> usize {
+        self.start
+    }
+
     /// What is behind a name, whichever way its words are joined.
     pub fn get(&self, name: &str) -> &Tree {
-        let alike = joined_alike(name);
-        self.entries().iter().find(|(key, _)| *key == name || joined_alike(key) == alike).map_or(&NOTHING, |(_, value)| value)
+        let exact = self.entries().iter().find(|(key, _)| *key == name);
+        let alike = || {
+            let alike = joined_alike(name);
+            self.entries().iter().find(|(key, _)| joined_alike(key) == alike)
+        };
+        exact.or_else(alike).map_or(&NOTHING, |(_, value)| value)
+    }
+
+    /// Whether the name is there, be it without a value.
+    pub fn has(&self, name: &str) -> bool {
+        self.get(name).start != NOWHERE || !self.get(name).is_nothing()
     }
 
     /// What is behind names, one in the other.
@@ -31,25 +86,33 @@ impl Tree {
     }
 
     pub fn entries(&self) -> &[(String, Tree)] {
-        match self {
-            Tree::Map(entries) => entries,
-            Tree::Nothing | Tree::Text(_) | Tree::List(_) => &[],
+        match &self.node {
+            Node::Map(entries) => entries,
+            Node::Nothing | Node::Text(_) | Node::List(_) => &[],
         }
     }
 
     /// The items of a list; one thing that stands alone is a list of one.
     pub fn items(&self) -> &[Tree] {
-        match self {
-            Tree::List(items) => items,
-            Tree::Nothing => &[],
-            Tree::Text(_) | Tree::Map(_) => std::slice::from_ref(self),
+        match &self.node {
+            Node::List(items) => items,
+            Node::Nothing => &[],
+            Node::Text(_) | Node::Map(_) => std::slice::from_ref(self),
         }
     }
 
+    pub fn is_list(&self) -> bool {
+        matches!(self.node, Node::List(_))
+    }
+
+    pub fn is_map(&self) -> bool {
+        matches!(self.node, Node::Map(_))
+    }
+
     pub fn text(&self) -> Option<&str> {
-        match self {
-            Tree::Text(text) => Some(text),
-            Tree::Nothing | Tree::List(_) | Tree::Map(_) => None,
+        match &self.node {
+            Node::Text(text) => Some(text),
+            Node::Nothing | Node::List(_) | Node::Map(_) => None,
         }
     }
 
@@ -63,99 +126,201 @@ impl Tree {
         self.text()?.trim().parse().ok()
     }
 
+    pub fn is_true(&self) -> bool {
+        self.text() == Some("true")
+    }
+
     pub fn is_nothing(&self) -> bool {
-        *self == Tree::Nothing
+        self.node == Node::Nothing
     }
 
     /// Whether a name stands anywhere in it.
     pub fn has_within(&self, name: &str) -> bool {
-        match self {
-            Tree::Nothing | Tree::Text(_) => false,
-            Tree::List(items) => items.iter().any(|item| item.has_within(name)),
-            Tree::Map(entries) => {
+        match &self.node {
+            Node::Nothing | Node::Text(_) => false,
+            Node::List(items) => items.iter().any(|item| item.has_within(name)),
+            Node::Map(entries) => {
                 entries.iter().any(|(key, value)| joined_alike(key) == joined_alike(name) || value.has_within(name))
             }
         }
     }
 
+    /// Tells of each statement in it: where it begins, and the names that it stands behind. A list of texts is one.
+    /// `label` is what a map is called beside its key.
+    pub fn each_statement<'t>(
+        &'t self,
+        path: &mut Vec<&'t str>,
+        label: &dyn Fn(&Tree) -> Option<&'static str>,
+        visit: &mut dyn FnMut(usize, &[&str], &'t Tree),
+    ) {
+        let is_leaf = match &self.node {
+            Node::Nothing | Node::Text(_) => true,
+            Node::List(items) => items.iter().all(|item| item.text().is_some()),
+            Node::Map(entries) => entries.is_empty(),
+        };
+        if is_leaf {
+            if self.start != NOWHERE {
+                visit(self.start, path, self);
+            }
+            return;
+        }
+        let length = path.len();
+        path.extend(label(self));
+        for item in if self.is_list() { self.items() } else { &[] } {
+            item.each_statement(path, label, visit);
+        }
+        for (key, value) in self.entries() {
+            path.push(key);
+            value.each_statement(path, label, visit);
+            path.pop();
+        }
+        path.truncate(length);
+    }
+
+    /// Where all statements of it begin.
+    pub fn statements(&self) -> BTreeSet<usize> {
+        let mut all = BTreeSet::new();
+        self.each_statement(&mut Vec::new(), &|_| None, &mut |at, _, _| {
+            all.insert(at);
+        });
+        all
+    }
+
     /// The place behind names, which is made where it is not there. In a list it is in the last item.
     pub fn place(&mut self, path: &[String]) -> &mut Tree {
         let Some((name, rest)) = path.split_first() else { return self };
-        if let Tree::List(items) = self {
-            if items.is_empty() {
-                items.push(Tree::Nothing);
+        if self.is_list() {
+            if self.items().is_empty() {
+                self.push(Tree::default());
             }
-            let last = items.len() - 1;
-            return items[last].place(path);
+        } else if !self.is_map() {
+            self.node = Node::Map(Vec::new());
         }
-        if !matches!(self, Tree::Map(_)) {
-            *self = Tree::Map(Vec::new());
+        match &mut self.node {
+            Node::List(items) => {
+                let last = items.len() - 1;
+                items[last].place(path)
+            }
+            Node::Map(entries) => {
+                let alike = joined_alike(name);
+                let position = entries.iter().position(|(key, _)| joined_alike(key) == alike).unwrap_or_else(|| {
+                    entries.push((name.clone(), Tree::default()));
+                    entries.len() - 1
+                });
+                entries[position].1.place(rest)
+            }
+            Node::Nothing | Node::Text(_) => unreachable!("it was made a map"),
         }
-        let Tree::Map(entries) = self else { unreachable!("it was made a map") };
-        let alike = joined_alike(name);
-        let position = entries.iter().position(|(key, _)| joined_alike(key) == alike).unwrap_or_else(|| {
-            entries.push((name.clone(), Tree::Nothing));
-            entries.len() - 1
-        });
-        entries[position].1.place(rest)
+    }
+
+    /// Adds an item, where it is a list; else it becomes one.
+    pub fn push(&mut self, item: Tree) {
+        match &mut self.node {
+            Node::List(items) => items.push(item),
+            Node::Nothing | Node::Text(_) | Node::Map(_) => self.node = Node::List(vec![item]),
+        }
+    }
+
+    #[cfg(test)]
+    pub fn shown(&self) -> String {
+        let joined = |parts: Vec<String>| parts.join(", ");
+        match &self.node {
+            Node::Nothing => "-".to_owned(),
+            Node::Text(text) => text.clone(),
+            Node::List(items) => format!("[{}]", joined(items.iter().map(Tree::shown).collect())),
+            Node::Map(entries) => {
+                let entry = |(key, value): &(String, Tree)| format!("{key}: {}", value.shown());
+                format!("{{{}}}", joined(entries.iter().map(entry).collect()))
+            }
+        }
+    }
+
+    /// Entries, when it is a map; else itself.
+    pub fn into_entries(self) -> Result<Vec<(String, Tree)>, Tree> {
+        match self.node {
+            Node::Map(entries) => Ok(entries),
+            node @ (Node::Nothing | Node::Text(_) | Node::List(_)) => Err(Tree { start: self.start, node }),
+        }
     }
 }
 
-/// JSON; `Nothing` when it is none.
+/// JSON, also a part of some: what is cut off or left out is nothing.
 pub fn of_json(text: &str) -> Tree {
-    serde_json::from_str(text).map_or(Tree::Nothing, of_value)
-}
-
-fn of_value(value: serde_json::Value) -> Tree {
-    match value {
-        serde_json::Value::Null => Tree::Nothing,
-        serde_json::Value::Bool(switch) => Tree::Text(switch.to_string()),
-        serde_json::Value::Number(number) => Tree::Text(number.to_string()),
-        serde_json::Value::String(text) => Tree::Text(text),
-        serde_json::Value::Array(items) => Tree::List(items.into_iter().map(of_value).collect()),
-        serde_json::Value::Object(entries) => Tree::Map(entries.into_iter().map(|(key, value)| (key, of_value(value))).collect()),
+    let skipped = text.len() - text.trim_start().len();
+    let mut reader = FlowReader { whole: text, rest: &text[skipped..], base: 0, depth: 0 };
+    if reader.rest.starts_with('"') {
+        // Members that were cut out of what is around them.
+        let node = reader.entries();
+        return Tree { start: skipped, node };
     }
+    reader.value(false).standing_at(skipped)
 }
 
-/// A value on one line, or on several that were put together: texts, `[a, b]`, `{ a: b }`, `{ a = b }`.
-pub fn of_flow(text: &str) -> Tree {
-    let mut reader = FlowReader { rest: text, depth: 0 };
-    reader.value(true)
+/// A value on one line, or on several that were put together: texts, `[a, b]`, `{ a: b }`, `{ a = b }`. It begins at
+/// `base` in its file.
+pub fn of_flow(text: &str, base: usize) -> Tree {
+    let mut reader = FlowReader { whole: text, rest: text, base, depth: 0 };
+    reader.value(true).standing_at(base)
 }
 
 struct FlowReader<'t> {
+    whole: &'t str,
     rest: &'t str,
+    base: usize,
     depth: usize,
 }
 
 impl FlowReader<'_> {
+    fn here(&self) -> usize {
+        self.base + self.whole.len() - self.rest.len()
+    }
+
     fn value(&mut self, is_whole: bool) -> Tree {
-        self.rest = self.rest.trim_start();
-        match self.rest.chars().next() {
-            None => Tree::Nothing,
+        self.skip_blanks();
+        let start = self.here();
+        let node = match self.rest.chars().next() {
+            None => Node::Nothing,
             Some('[' | '{') if self.depth >= DEPTH_MAX => {
                 self.rest = "";
-                Tree::Nothing
+                Node::Nothing
             }
             Some('[') => self.list(),
             Some('{') => self.map(),
-            Some(quote @ ('"' | '\'')) => Tree::Text(self.quoted(quote)),
+            Some(quote @ ('"' | '\'')) => Node::Text(self.quoted(quote)),
             Some(_) => {
                 let end =
                     if is_whole { self.rest.len() } else { self.rest.find([',', ']', '}', '\n']).unwrap_or(self.rest.len()) };
                 let word = self.rest[..end].trim();
                 self.rest = &self.rest[end..];
-                if word.is_empty() || matches!(word, "null" | "~") { Tree::Nothing } else { Tree::Text(word.to_owned()) }
+                if word.is_empty() || matches!(word, "null" | "~") { Node::Nothing } else { Node::Text(word.to_owned()) }
             }
+        };
+        Tree { start, node }
+    }
+
+    /// Blanks, and comments as people write them into JSON that they show.
+    fn skip_blanks(&mut self) {
+        loop {
+            self.rest = self.rest.trim_start();
+            if !self.rest.starts_with("//") && !self.rest.starts_with("# ") {
+                return;
+            }
+            self.rest = &self.rest[self.rest.find('\n').unwrap_or(self.rest.len())..];
         }
     }
 
     fn skip(&mut self) -> Option<char> {
-        self.rest = self.rest.trim_start_matches(|c: char| c.is_whitespace() || c == ',');
-        self.rest.chars().next()
+        loop {
+            self.skip_blanks();
+            match self.rest.strip_prefix(',').or_else(|| self.rest.strip_prefix("...")).or_else(|| self.rest.strip_prefix('…'))
+            {
+                Some(rest) => self.rest = rest,
+                None => return self.rest.chars().next(),
+            }
+        }
     }
 
-    fn list(&mut self) -> Tree {
+    fn list(&mut self) -> Node {
         self.rest = &self.rest[1..];
         self.depth += 1;
         let mut items = Vec::new();
@@ -167,11 +332,15 @@ impl FlowReader<'_> {
             items.push(self.value(false));
         }
         self.depth -= 1;
-        Tree::List(items)
+        Node::List(items)
     }
 
-    fn map(&mut self) -> Tree {
+    fn map(&mut self) -> Node {
         self.rest = &self.rest[1..];
+        self.entries()
+    }
+
+    fn entries(&mut self) -> Node {
         self.depth += 1;
         let mut entries = Vec::new();
         while let Some(next) = self.skip() {
@@ -179,10 +348,11 @@ impl FlowReader<'_> {
                 self.rest = &self.rest[1..];
                 break;
             }
+            let start = self.here();
             let key = match next {
                 '"' | '\'' => self.quoted(next),
                 _ => {
-                    let end = self.rest.find([':', '=', ',', '}', ']']).unwrap_or(self.rest.len());
+                    let end = self.rest.find([':', '=', ',', '}', ']', '\n']).unwrap_or(self.rest.len());
                     let key = self.rest[..end].trim().to_owned();
                     self.rest = &self.rest[end..];
                     key
@@ -192,11 +362,16 @@ impl FlowReader<'_> {
             let has_value = self.rest.starts_with([':', '=']);
             if has_value {
                 self.rest = &self.rest[1..];
+            } else if key.is_empty() {
+                // No key, and nothing that a map goes on with.
+                self.rest = self.rest.strip_prefix(|_: char| true).unwrap_or_default();
+                continue;
             }
-            entries.push((key, if has_value { self.value(false) } else { Tree::Nothing }));
+            let value = if has_value { self.value(false) } else { Tree::default() };
+            entries.push((key, value.standing_at(start)));
         }
         self.depth -= 1;
-        Tree::Map(entries)
+        Node::Map(entries)
     }
 
     fn quoted(&mut self, quote: char) -> String {
@@ -205,7 +380,12 @@ impl FlowReader<'_> {
         for (at, c) in self.rest.char_indices().skip(1) {
             match c {
                 _ if is_escaped => {
-                    text.push(c);
+                    text.push(match c {
+                        'n' => '\n',
+                        't' => '\t',
+                        'r' => '\r',
+                        c => c,
+                    });
                     is_escaped = false;
                 }
                 '\\' if quote == '"' => is_escaped = true,

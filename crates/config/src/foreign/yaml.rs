@@ -9,10 +9,10 @@ const FLOW_LINES_MAX: usize = 400;
 const DOCUMENTS_MAX: usize = 200;
 
 /// The documents of a file.
-pub fn read(text: &str) -> Vec<Tree> {
+pub fn read(whole: &str) -> Vec<Tree> {
     let mut documents = Vec::new();
     let mut lines: Vec<(usize, &str)> = Vec::new();
-    for line in text.lines() {
+    for line in whole.lines() {
         let trimmed = line.trim_start_matches(' ');
         if line.starts_with("---") || line.starts_with("...") {
             documents.push(std::mem::take(&mut lines));
@@ -21,11 +21,12 @@ pub fn read(text: &str) -> Vec<Tree> {
         lines.push((line.len() - trimmed.len(), trimmed.trim_end()));
     }
     documents.push(lines);
-    let read = |lines: Vec<(usize, &str)>| YamlReader { lines, at: 0, depth: 0 }.block(0);
+    let read = |lines: Vec<(usize, &str)>| YamlReader { whole, lines, at: 0, depth: 0 }.block(0);
     documents.into_iter().take(DOCUMENTS_MAX).map(read).filter(|tree| !tree.is_nothing()).collect()
 }
 
 struct YamlReader<'t> {
+    whole: &'t str,
     /// By how much each is indented, and what stands there.
     lines: Vec<(usize, &'t str)>,
     at: usize,
@@ -33,6 +34,11 @@ struct YamlReader<'t> {
 }
 
 impl<'t> YamlReader<'t> {
+    /// Where a part of the file begins in it.
+    fn start_of(&self, part: &str) -> usize {
+        part.as_ptr() as usize - self.whole.as_ptr() as usize
+    }
+
     /// The next line that says something.
     fn peek(&mut self) -> Option<(usize, &'t str)> {
         while let Some((indent, text)) = self.lines.get(self.at) {
@@ -47,13 +53,13 @@ impl<'t> YamlReader<'t> {
 
     /// What begins with the next line, when that is indented enough.
     fn block(&mut self, indent_min: usize) -> Tree {
-        let Some((indent, text)) = self.peek() else { return Tree::Nothing };
+        let Some((indent, text)) = self.peek() else { return Tree::default() };
         if indent < indent_min {
-            return Tree::Nothing;
+            return Tree::default();
         }
         if self.depth >= tree::DEPTH_MAX {
             self.at += 1;
-            return Tree::Nothing;
+            return Tree::default();
         }
         self.depth += 1;
         let tree = if is_item(text) {
@@ -79,17 +85,18 @@ impl<'t> YamlReader<'t> {
                 continue;
             }
             let rest = text[1..].trim_start();
+            let start = self.start_of(text);
             if rest.is_empty() || rest.starts_with('#') {
                 self.at += 1;
-                items.push(self.block(indent + 1));
+                items.push(self.block(indent + 1).standing_at(start));
             } else {
                 // The item is a block of its own, which begins on the line of its dash.
                 let inner = indent + (text.len() - rest.len());
                 self.lines[self.at] = (inner, rest);
-                items.push(self.block(inner));
+                items.push(self.block(inner).standing_at(start));
             }
         }
-        Tree::List(items)
+        Tree::of_items(items)
     }
 
     fn map(&mut self, indent: usize) -> Tree {
@@ -99,6 +106,7 @@ impl<'t> YamlReader<'t> {
                 break;
             }
             self.at += 1;
+            let start = self.start_of(text);
             let Some((key, rest)) = key_of(text).filter(|_| own == indent) else { continue };
             let rest = without_marks(rest);
             let value = if rest.starts_with(['|', '>']) {
@@ -106,34 +114,37 @@ impl<'t> YamlReader<'t> {
             } else if rest.is_empty() || rest.starts_with('#') {
                 match self.peek() {
                     Some((next, line)) if next > indent || (next == indent && is_item(line)) => self.block(indent),
-                    _ => Tree::Nothing,
+                    _ => Tree::default(),
                 }
             } else {
                 self.value(rest)
             };
-            entries.push((key, value));
+            entries.push((key, value.standing_at(start)));
         }
-        Tree::Map(entries)
+        Tree::of_entries(entries)
     }
 
     /// A value that begins with this text; brackets may close some lines further on.
     fn value(&mut self, text: &str) -> Tree {
         let text = without_marks(text);
         if text.starts_with('*') {
-            return Tree::Nothing;
+            return Tree::default();
         }
+        let start = self.start_of(text);
+        let mut end = start + without_comment(text).len();
         let mut whole = without_comment(text).to_owned();
         if whole.starts_with(['[', '{']) {
             let mut count = 0;
             while !tree::is_closed(&whole) && count < FLOW_LINES_MAX {
                 let Some((_, more)) = self.peek() else { break };
+                end = self.start_of(more) + without_comment(more).len();
                 self.at += 1;
                 count += 1;
                 whole.push(' ');
                 whole.push_str(without_comment(more));
             }
         }
-        tree::of_flow(&whole)
+        tree::of_flow(&self.whole[start..end], start)
     }
 
     /// The lines behind a `|` or `>`, as they are.
@@ -150,7 +161,7 @@ impl<'t> YamlReader<'t> {
             text.push('\n');
             self.at += 1;
         }
-        Tree::Text(text)
+        Tree::of_text(text)
     }
 }
 
@@ -203,16 +214,26 @@ mod tests {
     #[test]
     fn what_files_are_written_in_is_understood() {
         let check = |text: &str, path: &[&str], expected: &str| {
-            let seen = format!("{:?}", read(text).first().expect("a document").at(path));
+            let seen = read(text).first().expect("a document").at(path).shown();
             assert_eq!(seen, expected, "{text}");
         };
-        check("a:\n  b: c # d\n", &["a", "b"], "Text(\"c\")");
-        check("a:\n- b: 1\n  c: 2\n- d\n", &["a"], "List([Map([(\"b\", Text(\"1\")), (\"c\", Text(\"2\"))]), Text(\"d\")])");
-        check("a: { b: [c, \"d\"],\n  e: 'f' }\ng: h\n", &["a", "b"], "List([Text(\"c\"), Text(\"d\")])");
-        check("a: &x\n  b: |\n    one\n      two\n\n    three\nc: 1\n", &["a", "b"], "Text(\"one\\n  two\\n\\nthree\\n\")");
-        check("# c\n---\n\"@type\": x\nrule: Host(`a`) && Path(`/b: c`)\n", &["rule"], "Text(\"Host(`a`) && Path(`/b: c`)\")");
-        check("a:\n  - - b\n    - c\n", &["a"], "List([List([Text(\"b\"), Text(\"c\")])])");
-        check("staticResources:\n  x: ~\n", &["static_resources"], "Map([(\"x\", Nothing)])");
+        check("a:\n  b: c # d\n", &["a", "b"], "c");
+        check("a:\n- b: 1\n  c: 2\n- d\n", &["a"], "[{b: 1, c: 2}, d]");
+        check("a: { b: [c, \"d\"],\n  e: 'f' }\ng: h\n", &["a", "b"], "[c, d]");
+        check("a: { b: [c, # one\n \"d\"],\n  e: 'f' }\ng: h\n", &["a"], "{b: [c, d], e: f}");
+        check("a: &x\n  b: |\n    one\n      two\n\n    three\nc: 1\n", &["a", "b"], "one\n  two\n\nthree\n");
+        check("# c\n---\n\"@type\": x\nrule: Host(`a`) && Path(`/b: c`)\n", &["rule"], "Host(`a`) && Path(`/b: c`)");
+        check("a:\n  - - b\n    - c\n", &["a"], "[[b, c]]");
+        check("staticResources:\n  x: ~\n", &["static_resources"], "{x: -}");
+    }
+
+    #[test]
+    fn statements_stand_where_their_keys_do() {
+        let text = "a:\n  b: c # d\n  e: [f, g]\nh:\n  - i: { j: k,\n      l: m }\n  - n\n";
+        let mut seen = Vec::new();
+        read(text)[0].each_statement(&mut Vec::new(), &|_| None, &mut |at, path, _| seen.push((path.join("."), &text[at..=at])));
+        let expected = [("a.b", "b"), ("a.e", "e"), ("h.i.j", "j"), ("h.i.l", "l"), ("h", "-")];
+        assert_eq!(seen, expected.map(|(path, first)| (path.to_owned(), first)));
     }
 
     #[test]

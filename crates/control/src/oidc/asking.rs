@@ -3,7 +3,7 @@
 //! network.
 
 use super::now_unix;
-use crate::key_fetching::life;
+use crate::key_fetching::{Clients, life};
 use aws_lc_rs::rand;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -13,12 +13,12 @@ use http::{Request, Response};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_access::oidc::{
-    IdToken, IdTokenFault, LogOutToken, LogOutTokenFault, Metadata, Session, TokenAnswer, TokenAnswerFault, discovery_url, form,
-    percent_encode,
+    IdToken, IdTokenFault, IdTokenGrant, LogOutToken, LogOutTokenFault, Metadata, Session, TokenAnswer, TokenAnswerFault,
+    UserInfoFault, discovery_url, form, percent_encode, user_info,
 };
 use tidegate_access::{Claims, TokenFault};
-use tidegate_model::KeySource;
-use tidegate_outbound::{HttpsClient, Limits};
+use tidegate_model::{KeySource, OidcProvider};
+use tidegate_outbound::Limits;
 use tidegate_proxy::auth::oidc::{FoundProvider, LogInOutcome, LogOutOutcome, ProviderState, RefreshOutcome};
 use tidegate_proxy::auth::{IssuerKeys, Lack};
 use tidegate_proxy::process_state::ProcessState;
@@ -26,6 +26,8 @@ use tokio::time::timeout;
 
 /// From the look-up of its name to its last byte.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// A log-in and a refresh wait for this beside tokens.
+const USER_INFO_MAX: Duration = Duration::from_secs(5);
 /// Of a document, and of an answer with tokens.
 const BODY_BYTES_MAX: usize = 256 * 1024;
 /// How long a token waits for newer keys.
@@ -34,7 +36,7 @@ const KEYS_MAX: Duration = Duration::from_secs(5);
 const DOCUMENT_LIFE: Duration = Duration::from_hours(1);
 
 pub(super) struct ProviderClient {
-    client: HttpsClient,
+    clients: Clients,
     process: Arc<ProcessState>,
 }
 
@@ -52,8 +54,8 @@ enum TokensFault {
 struct NotFound;
 
 impl ProviderClient {
-    pub fn new(client: HttpsClient, process: Arc<ProcessState>) -> ProviderClient {
-        ProviderClient { client, process }
+    pub fn new(process: Arc<ProcessState>) -> ProviderClient {
+        ProviderClient { clients: Clients::default(), process }
     }
 
     /// Asks what the provider says of itself, and tells those who wait for it.
@@ -61,9 +63,9 @@ impl ProviderClient {
         let issuer = &provider.settings.issuer;
         let shared = &self.process.oidc;
         let had_some = provider.found().is_some();
-        let cause = match self.ask_document(issuer).await {
+        let cause = match self.ask_document(&provider.settings).await {
             Ok((metadata, life)) => {
-                let source = KeySource::Url { url: metadata.keys.to_string(), ca: None };
+                let source = KeySource::Url { url: metadata.keys.to_string(), ca: provider.settings.ca.clone() };
                 match self.process.key_sets.of(&source, Instant::now()) {
                     Ok(keys) => {
                         if !had_some {
@@ -86,19 +88,29 @@ impl ProviderClient {
         }
     }
 
-    async fn ask_document(&self, issuer: &str) -> Result<(Metadata, Option<Duration>), String> {
-        let request = Request::get(discovery_url(issuer)).header(ACCEPT, "application/json").body(Bytes::new());
-        let answer = self.send(request.map_err(|error| error.to_string())?).await?;
+    async fn ask_document(&self, settings: &OidcProvider) -> Result<(Metadata, Option<Duration>), String> {
+        let request = Request::get(discovery_url(&settings.issuer)).header(ACCEPT, "application/json").body(Bytes::new());
+        let answer = self.send(settings, request.map_err(|error| error.to_string())?).await?;
         if answer.status() != 200 {
             return Err(format!("it answers with status {}, and redirects are not followed", answer.status().as_u16()));
         }
-        let metadata = Metadata::parse(answer.body(), issuer).map_err(|fault| format!("its document {fault}"))?;
+        let metadata = Metadata::parse(answer.body(), &settings.issuer).map_err(|fault| format!("its document {fault}"))?;
         Ok((metadata, life(&answer)))
     }
 
-    async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, String> {
-        let limits = Limits { total: ANSWER_MAX, body_bytes_max: BODY_BYTES_MAX };
-        self.client.send(request, limits).await.map_err(|fault| format!("it {fault}"))
+    async fn send(&self, settings: &OidcProvider, request: Request<Bytes>) -> Result<Response<Bytes>, String> {
+        self.send_within(settings, request, ANSWER_MAX).await
+    }
+
+    async fn send_within(
+        &self,
+        settings: &OidcProvider,
+        request: Request<Bytes>,
+        total: Duration,
+    ) -> Result<Response<Bytes>, String> {
+        let limits = Limits { total, body_bytes_max: BODY_BYTES_MAX };
+        let client = self.clients.of(settings.ca.as_ref())?;
+        client.send(request, limits).await.map_err(|fault| format!("it {fault}"))
     }
 
     /// The session that a code stands for.
@@ -120,8 +132,14 @@ impl ProviderClient {
             tell_bad_token(provider, "there is none; `openid` has to be among the scopes");
             return LogInOutcome::BadAnswer;
         };
-        let (id_token, _) = match self.verify(provider, token, Some(nonce)).await {
+        let grant = IdTokenGrant::LogIn { nonce, age_max: age_max(provider) };
+        let (id_token, claims) = match self.verify(provider, (token, &answer.access_token), grant).await {
             Ok(verified) => verified,
+            Err(TokensFault::Away) => return LogInOutcome::Away,
+            Err(TokensFault::InvalidGrant | TokensFault::BadAnswer) => return LogInOutcome::BadAnswer,
+        };
+        let more = match self.user_info(provider, &claims, &answer.access_token).await {
+            Ok(more) => more,
             Err(TokensFault::Away) => return LogInOutcome::Away,
             Err(TokensFault::InvalidGrant | TokensFault::BadAnswer) => return LogInOutcome::BadAnswer,
         };
@@ -130,7 +148,7 @@ impl ProviderClient {
             return LogInOutcome::Away;
         }
         let session = Session::begin(id, provider.session, id_token, answer, provider.keeps_access, now_unix());
-        LogInOutcome::Session(Box::new(session))
+        LogInOutcome::Session(Box::new(session.with_claims(more)))
     }
 
     /// A session's newer tokens.
@@ -142,20 +160,63 @@ impl ProviderClient {
             Err(TokensFault::Away | TokensFault::BadAnswer) => return RefreshOutcome::Away,
         };
         // OpenID Connect Core section 12.2: it may be left out, and must be of the same person.
+        let grant = IdTokenGrant::Refresh { before: &session.id_token };
         let id_token = match &answer.id_token {
             None => None,
-            Some(token) => match self.verify(provider, token, None).await {
-                Ok((id_token, claims)) if is_of_same(session, &claims) => Some(id_token),
-                Ok(_) => {
-                    tell_bad_token(provider, &IdTokenFault::OtherSubject.to_string());
-                    return RefreshOutcome::Over;
-                }
+            Some(token) => match self.verify(provider, (token, &answer.access_token), grant).await {
+                Ok((id_token, _)) => Some(id_token),
                 // The refresh token before is used up, and the new one is good: what was claimed before counts on.
                 Err(TokensFault::Away) => None,
                 Err(TokensFault::InvalidGrant | TokensFault::BadAnswer) => return RefreshOutcome::Over,
             },
         };
-        RefreshOutcome::Renewed(Arc::new(session.refreshed(id_token, answer, provider.keeps_access, now_unix())))
+        let more = match id_token.as_ref().unwrap_or(&session.id_token).claims() {
+            Ok(claims) => self.user_info(provider, &claims, &answer.access_token).await,
+            Err(_) => Err(TokensFault::BadAnswer),
+        };
+        let renewed = session.refreshed(id_token, answer, provider.keeps_access, now_unix());
+        RefreshOutcome::Renewed(Arc::new(match more {
+            Ok(more) => renewed.with_claims(more),
+            Err(TokensFault::Away) => renewed,
+            Err(TokensFault::InvalidGrant | TokensFault::BadAnswer) => return RefreshOutcome::Over,
+        }))
+    }
+
+    /// Claims that the ID token does not have, where they are asked for.
+    async fn user_info(&self, provider: &ProviderState, claims: &Claims, access_token: &str) -> Result<Box<str>, TokensFault> {
+        if !provider.asks_user_info {
+            return Ok(Box::default());
+        }
+        let issuer = &provider.settings.issuer;
+        let found = provider.found().clone().ok_or(TokensFault::Away)?;
+        let Some(endpoint) = &found.metadata.userinfo_endpoint else {
+            let remedy = "leave out `userinfo=`, and have the provider put claims into the ID token";
+            tracing::error!(issuer, remedy, "the provider's document has no `userinfo_endpoint`");
+            return Err(TokensFault::BadAnswer);
+        };
+        let away = |cause: String| {
+            let remedy = "let this machine reach the provider's userinfo endpoint";
+            tracing::warn!(issuer, cause, remedy, "the provider does not say who somebody is");
+            TokensFault::Away
+        };
+        let request = Request::get(&**endpoint)
+            .header(ACCEPT, "application/json")
+            .header(AUTHORIZATION, format!("Bearer {access_token}"))
+            .body(Bytes::new())
+            .map_err(|error| away(error.to_string()))?;
+        let answer = self.send_within(&provider.settings, request, USER_INFO_MAX).await.map_err(away)?;
+        let kind = answer.headers().get(CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
+        user_info(claims, (answer.status().as_u16(), kind), answer.body()).map_err(|fault| match fault {
+            UserInfoFault::Status(status) if !matches!(status, 401 | 403) => away(fault.to_string()),
+            UserInfoFault::Status(_)
+            | UserInfoFault::Signed
+            | UserInfoFault::Unreadable
+            | UserInfoFault::OtherSubject
+            | UserInfoFault::TooLong => {
+                tracing::error!(issuer, %fault, "what the provider says of somebody is not taken");
+                TokensFault::BadAnswer
+            }
+        })
     }
 
     async fn tokens(&self, provider: &ProviderState, grant: &[(&str, &str)]) -> Result<TokenAnswer, TokensFault> {
@@ -190,7 +251,7 @@ impl ProviderClient {
             TokensFault::Away
         };
         let request = request.body(Bytes::from(form(pairs))).map_err(|error| away(error.to_string()))?;
-        let answer = self.send(request).await.map_err(away)?;
+        let answer = self.send(settings, request).await.map_err(away)?;
         TokenAnswer::read(answer.status().as_u16(), answer.body()).map_err(|fault| {
             let remedy = "compare `client=`, `secret=` and the callback's address with what the provider knows";
             match fault {
@@ -199,7 +260,7 @@ impl ProviderClient {
                     TokensFault::InvalidGrant
                 }
                 TokenAnswerFault::Status(_) => away(fault.to_string()),
-                TokenAnswerFault::Refused(_) | TokenAnswerFault::Unreadable => {
+                TokenAnswerFault::Refused(_) | TokenAnswerFault::Unreadable | TokenAnswerFault::OtherType(_) => {
                     tracing::error!(issuer, %fault, remedy, "the provider gives no tokens");
                     TokensFault::BadAnswer
                 }
@@ -207,7 +268,13 @@ impl ProviderClient {
         })
     }
 
-    async fn verify(&self, provider: &ProviderState, token: &str, nonce: Option<&str>) -> Result<(IdToken, Claims), TokensFault> {
+    /// `tokens`: the ID token and the access token beside it.
+    async fn verify(
+        &self,
+        provider: &ProviderState,
+        tokens: (&str, &str),
+        grant: IdTokenGrant<'_>,
+    ) -> Result<(IdToken, Claims), TokensFault> {
         let settings = &provider.settings;
         let leeway = provider.leeway.as_secs_f64();
         let mut may_wait = true;
@@ -218,7 +285,7 @@ impl ProviderClient {
                 None => Lack::Keys,
                 Some(current) => {
                     let expected = IdToken::expectation(&settings.issuer, &settings.client, leeway);
-                    match IdToken::verify(token, &current, &expected, &settings.client, nonce, now_unix() as f64) {
+                    match IdToken::verify(tokens, &current, &expected, grant, now_unix() as f64) {
                         Ok(verified) => return Ok(verified),
                         Err(IdTokenFault::Token(TokenFault::UnknownKey)) if may_wait => Lack::ThisKey,
                         Err(fault) => {
@@ -277,9 +344,11 @@ async fn wait_for_keys(keys: &Arc<IssuerKeys>, lack: Lack) -> bool {
     }
 }
 
-fn is_of_same(session: &Session, claims: &Claims) -> bool {
-    let subject = |claims: &Claims| claims.claim("sub").map(|subject| subject.raw().to_owned());
-    session.id_token.claims().is_ok_and(|before| subject(&before) == subject(claims))
+/// Whoever asks for a log-in that is no older looks whether it is none (OpenID Connect Core section 3.1.2.1): the
+/// request goes by way of the browser, which may have left that out.
+fn age_max(provider: &ProviderState) -> Option<f64> {
+    let asked = provider.settings.parameters.iter().find(|(name, _)| name == "max_age");
+    asked.and_then(|(_, seconds)| seconds.parse().ok())
 }
 
 fn tell_bad_token(provider: &ProviderState, why: &str) {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tidegate_access::oidc::{Purpose, Revocation, Revoked, Session, SessionKeys};
+use tidegate_access::oidc::{Purpose, Realm, Revocation, Revoked, Session, SessionKeys};
 use tidegate_model::Storage;
 use tidegate_proxy::auth::oidc::{ProviderState, RefreshOutcome, SessionState};
 use tidegate_proxy::process_state::ProcessState;
@@ -42,6 +42,17 @@ pub(super) struct Keeping {
     keys_read: Cell<Option<Instant>>,
     cleaned: Cell<Option<Instant>>,
     fault: RefCell<Option<String>>,
+}
+
+/// What has come of a word that sessions are over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RevokeOutcome {
+    /// Every host knows it.
+    Kept,
+    /// Somebody has said the same words before.
+    Repeated,
+    /// This host alone knows it.
+    HereAlone,
 }
 
 /// Whose refresh it is.
@@ -179,27 +190,38 @@ impl Keeping {
         }
     }
 
-    /// Has every host refuse sessions. False: they could not be kept, and this host alone does.
-    pub async fn revoke(&self, revocations: &[Revocation]) -> bool {
-        let outcome = self.keep_revoked(revocations).await;
-        if let Err(fault) = &outcome {
-            tracing::error!(fault, "sessions that are over cannot be kept: other hosts take them still");
-            let mut revoked = self.process.oidc.state().as_ref().map(|state| (*state.revoked).clone()).unwrap_or_default();
-            for revocation in revocations {
-                revoked.add(*revocation, now_unix());
+    /// Has every host refuse sessions. `messages`: by which providers have said so, and which count once.
+    pub async fn revoke(&self, revocations: &[Revocation], messages: &[Revocation]) -> RevokeOutcome {
+        match self.keep_revoked(revocations, messages).await {
+            Ok(Some(revoked)) => {
+                self.publish(revoked);
+                RevokeOutcome::Kept
             }
-            self.publish(revoked);
+            Ok(None) => RevokeOutcome::Repeated,
+            Err(fault) => {
+                tracing::error!(fault, "sessions that are over cannot be kept: other hosts take them still");
+                let mut revoked = self.process.oidc.state().as_ref().map(|state| (*state.revoked).clone()).unwrap_or_default();
+                // The message is not among them: the provider may send it again.
+                for revocation in revocations {
+                    revoked.add(*revocation, now_unix());
+                }
+                self.publish(revoked);
+                RevokeOutcome::HereAlone
+            }
         }
-        outcome.is_ok()
     }
 
-    async fn keep_revoked(&self, revocations: &[Revocation]) -> Result<(), String> {
+    /// The list with all of these; `None`: a message stands in it already.
+    async fn keep_revoked(&self, revocations: &[Revocation], messages: &[Revocation]) -> Result<Option<Revoked>, String> {
         let store = self.store().await?;
         let lock =
             wait_for_lock(&store, REVOKED_LOCK).await?.ok_or_else(|| format!("somebody else holds the lock `{REVOKED_LOCK}`"))?;
         let kept = async {
             let mut revoked = read_revoked(&store).await?;
-            for revocation in revocations {
+            if messages.iter().any(|message| revoked.contains(&message.mark)) {
+                return Ok(None);
+            }
+            for revocation in revocations.iter().chain(messages) {
                 if !revoked.add(*revocation, now_unix()) {
                     return Err(format!("there are {} already; shorten `session=`", revoked.len()));
                 }
@@ -208,11 +230,11 @@ impl Keeping {
                 return Err("the lock was lost meanwhile".to_owned());
             }
             store.write(REVOKED, revoked.write().as_bytes()).await.map_err(|fault| fault.to_string())?;
-            Ok(revoked)
+            Ok(Some(revoked))
         };
         let kept = kept.await;
         let _ = lock.release().await;
-        kept.map(|revoked| self.publish(revoked))
+        kept
     }
 
     /// Whether this host is to refresh a session, or another has just done so.
@@ -243,7 +265,7 @@ impl Keeping {
     async fn read_refreshed(&self, store: &Store, provider: &ProviderState, place: &str) -> Result<Option<Arc<Session>>, String> {
         let Some(bytes) = store.read(place).await.map_err(|fault| fault.to_string())? else { return Ok(None) };
         let state = self.process.oidc.state().clone();
-        let opened = state.and_then(|state| state.keys.open(Purpose::Handover, &provider.id, sealed_of(&bytes)?));
+        let opened = state.and_then(|state| state.keys.open(Purpose::Handover, handover(provider), sealed_of(&bytes)?));
         Ok(opened.and_then(|opened| Session::read(&opened)).map(Arc::new))
     }
 
@@ -267,11 +289,16 @@ impl Keeping {
         let store = self.store().await?;
         let Some(state) = self.process.oidc.state().clone() else { return Ok(()) };
         let now = now_unix();
-        let sealed = state.keys.seal(Purpose::Handover, &provider.id, session.write(), now, random()?);
+        let sealed = state.keys.seal(Purpose::Handover, handover(provider), session.write(), now, random()?);
         // In clear is when it may go.
         let value = format!("{} {sealed}", now + REFRESHED_KEPT_SECONDS);
         store.write(&place_of(generation), value.as_bytes()).await.map_err(|fault| fault.to_string())
     }
+}
+
+/// What lies in the storage comes by no browser, and its place is known only to who has the session from before.
+fn handover(provider: &ProviderState) -> Realm<'_> {
+    Realm { provider: &provider.id, host: b"" }
 }
 
 fn place_of(generation: [u8; 16]) -> String {

@@ -32,7 +32,7 @@ fn asked(step: &Step, filled: &Filled) -> Option<String> {
         Step::Jwt(Some(jwt)) => Some(asked_for_token(jwt, filled)),
         Step::Oidc(Some(oidc)) => Some(asked_at_provider(oidc, filled)),
         Step::ApiKey(Some(auth)) => Some(asked_for_key(auth, filled)),
-        Step::AuthAny(Some(any)) => Some(any_way(&any.ways, filled)),
+        Step::AuthAny(Some(any)) => Some(any_way(&any.tried(), filled)),
         Step::ForwardAuth(Some(auth)) => {
             let pool = shortened(&filled.shown(&auth.pool.0));
             Some(format!("`forward-auth` asks {pool} whether the request may go on: what it refuses is answered as it says"))
@@ -67,7 +67,7 @@ fn asked_for_key(auth: &ApiKeyAuth, filled: &Filled) -> String {
     format!("`api-key` wants a key, in {}: without one it is 401", places.collect::<Vec<_>>().join(" or "))
 }
 
-fn any_way(ways: &[Step], filled: &Filled) -> String {
+fn any_way(ways: &[&Step], filled: &Filled) -> String {
     let said = ways.iter().filter_map(|way| match way {
         Step::Allow(_) => Some("an address of `allow`".to_owned()),
         way => asked(way, filled),
@@ -103,7 +103,8 @@ fn asked_at_provider(oidc: &Oidc, filled: &Filled) -> String {
     } else {
         "pages are sent there, and all else without a session is 401"
     };
-    let mut text = format!("`oidc` wants a log-in at {}: {without}", short(&oidc.provider.issuer));
+    let issuers: Vec<String> = std::iter::once(&oidc.provider).chain(&oidc.others).map(|one| short(&one.issuer)).collect();
+    let mut text = format!("`oidc` wants a log-in at {}: {without}", issuers.join(" or "));
     let required: Vec<String> = oidc.requirements.iter().map(|one| requirement_text(&one.claim, &one.test, &short)).collect();
     if !required.is_empty() {
         text.push_str(&format!("; it is 403 unless {}", required.join(", and ")));

@@ -121,21 +121,10 @@ pub fn api_key_of<'s>(site_steps: &'s [Step], route_steps: &'s [Step]) -> Option
     })
 }
 
-/// The parameters of the query by which keys come to any of the steps, for whoever writes logs.
-pub fn key_parameters<'s>(steps: impl Iterator<Item = &'s Step>) -> Box<[Box<[u8]>]> {
-    let mut names: Vec<Box<[u8]>> = Vec::new();
-    for step in steps.flat_map(Step::parts) {
-        let Step::ApiKey(Some(auth)) = step else { continue };
-        for place in &auth.places {
-            match place {
-                ApiKeyPlace::Query(name) if !names.iter().any(|known| **known == *name.as_bytes()) => {
-                    names.push(name.as_bytes().into());
-                }
-                ApiKeyPlace::Query(_) | ApiKeyPlace::Field(_) | ApiKeyPlace::Authorization(_) => {}
-            }
-        }
-    }
-    names.into()
+/// Parameters of the query that are not for others: neither for who is asked about a request, nor for who answers it.
+pub fn withheld_parameters(auth: &ApiKeyAuth) -> Box<[Box<[u8]>]> {
+    let names = auth.places.iter().filter(|_| !auth.forwards).filter_map(ApiKeyPlace::parameter);
+    names.map(|name| name.as_bytes().into()).collect()
 }
 
 /// What is left of a query without the parameters of that name, however it is encoded; `None` where there is none.

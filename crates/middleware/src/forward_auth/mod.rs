@@ -15,7 +15,7 @@ use self::patterns::FieldPatterns;
 use self::return_address::is_navigation;
 use crate::context::View;
 use crate::template::{CompiledTemplate, Target};
-use tidegate_model::{ForwardAuth, Step};
+use tidegate_model::{ForwardAuth, Step, log_ins};
 use tidegate_wire::head::{Fields, HeaderId, RequestHead, ResponseHead};
 
 #[derive(Debug)]
@@ -66,6 +66,11 @@ impl CompiledForwardAuth {
                 .filter(|(name, _)| self.copied.has(name) && may_be_copied(name))
                 .for_each(|(name, value)| see(name, value));
         }
+    }
+
+    /// Whether a good answer may tell the upstream something under that name, which is in lower case.
+    pub fn copies(&self, name: &str) -> bool {
+        self.copied.has(name.as_bytes()) && may_be_copied(name.as_bytes())
     }
 
     /// What the client says in the name of the auth server, or what another answer has said before.
@@ -129,11 +134,10 @@ pub(crate) fn may_be_copied(name: &[u8]) -> bool {
 
 /// The step that counts among those of a site and of one of its routes.
 pub fn forward_auth_of<'s>(site_steps: &'s [Step], route_steps: &'s [Step]) -> Option<&'s ForwardAuth> {
-    let last = site_steps.iter().chain(route_steps).rev().find_map(|step| match step {
-        Step::ForwardAuth(auth) => Some(auth),
+    log_ins(site_steps, route_steps).flat_map(Step::parts).find_map(|step| match step {
+        Step::ForwardAuth(Some(auth)) => Some(&**auth),
         _ => None,
-    });
-    last.and_then(Option::as_deref)
+    })
 }
 
 #[cfg(test)]

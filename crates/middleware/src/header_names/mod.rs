@@ -69,32 +69,10 @@ fn is_unusual(name: &[u8]) -> bool {
     !name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
 }
 
+/// What it copies or tells is taken out in all spellings before.
 fn names_of(step: &Step) -> Vec<&str> {
-    match step {
-        Step::RequestHeader(header) => header.changes.iter().map(|change| change.name.as_str()).collect(),
-        Step::Jwt(Some(jwt)) => jwt.token_fields().collect(),
-        Step::ApiKey(Some(auth)) => auth.key_fields().collect(),
-        Step::AuthAny(Some(any)) => any.ways.iter().flat_map(names_of).collect(),
-        // What it copies is taken out in all spellings before.
-        Step::ForwardAuth(_)
-        | Step::Jwt(None)
-        | Step::Oidc(_)
-        | Step::ApiKey(None)
-        | Step::AuthAny(None)
-        | Step::ResponseHeader(_)
-        | Step::Rewrite { .. }
-        | Step::StripPrefix(_)
-        | Step::AddPrefix(_)
-        | Step::BodyLimit { .. }
-        | Step::Allow(_)
-        | Step::Deny(_)
-        | Step::Cors(_)
-        | Step::BasicAuth(_)
-        | Step::Csrf(_)
-        | Step::ClientAuth(_)
-        | Step::RateLimit(_)
-        | Step::ConcurrencyLimit(_) => Vec::new(),
-    }
+    let facts = step.facts();
+    facts.changes.iter().map(|change| change.name.as_str()).chain(facts.credential_fields).collect()
 }
 
 #[cfg(test)]

@@ -89,6 +89,12 @@ impl CompiledJwt {
     /// nothing is said.
     pub fn apply(&self, head: &mut RequestHead, claims: &Claims, scratch: &mut Scratch) {
         tell_claims(&self.settings.headers, head, claims, scratch);
+        self.remove_tokens(head);
+    }
+
+    /// Takes tokens out of fields of their own, where they are not for the upstream. What stands in `Authorization`
+    /// goes when all steps have seen it.
+    pub fn remove_tokens(&self, head: &mut RequestHead) {
         if !self.settings.forwards {
             for place in &self.settings.places {
                 if let TokenPlace::Header(name) = place {

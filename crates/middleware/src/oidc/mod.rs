@@ -2,14 +2,18 @@
 //! log-in, claims and tokens as fields, the addresses that are the log-in's own. What cookies hold is in `access`; who
 //! asks the provider, and waits, is `proxy`.
 
+mod page;
+
+pub use page::PAGE_FIELDS;
+
 use crate::context::Scratch;
 use crate::jwt::tell_claims;
 use crate::refusal::{OidcRefusal, Refusal};
 use crate::template::{Target, encode};
 use std::borrow::Cow;
-use tidegate_access::oidc::{CookieNames, ProviderId, Session, join_chunks, provider_id};
+use tidegate_access::oidc::{CHUNKS_MAX, CookieNames, ProviderId, Realm, Session, join_chunks, provider_id};
 use tidegate_access::{Claims, Identity, is_met};
-use tidegate_model::{Oidc, Step};
+use tidegate_model::{Oidc, OidcProvider, Step, log_ins};
 use tidegate_wire::Fields;
 use tidegate_wire::head::{HeaderId, Method, RequestHead};
 
@@ -21,21 +25,47 @@ pub struct CompiledOidc {
     pub names: CookieNames,
     /// Of `WWW-Authenticate`, for who is not sent to the provider.
     pub challenge: Box<str>,
+    /// What it is called in an address.
+    called: Box<str>,
+    /// Each of the other providers, as a log-in of its own.
+    others: Box<[CompiledOidc]>,
 }
 
 impl CompiledOidc {
     pub fn new(oidc: &Oidc) -> CompiledOidc {
         let id = id_of(oidc);
-        let mut with = String::new();
-        for byte in &id[..4] {
-            with.push_str(&format!("{byte:02x}"));
-        }
+        let alone = |provider: &OidcProvider| Oidc { provider: provider.clone(), others: Vec::new(), ..oidc.clone() };
+        let others: Box<[CompiledOidc]> = oidc.others.iter().map(|provider| CompiledOidc::new(&alone(provider))).collect();
+        let hex = |id: &ProviderId| format!("{:032x}", u128::from_be_bytes(*id));
+        // One that asks with which provider is another one than each of these.
+        let ids: Vec<String> = std::iter::once(&id).chain(others.iter().map(|other| &other.id)).map(hex).collect();
+        let whole = if others.is_empty() { ids[0].clone() } else { hex(&provider_id(ids.iter().map(String::as_str))) };
+        let called = &whole[..8];
         CompiledOidc {
             names: CookieNames::new(&id, oidc.domain.as_deref()),
             settings: oidc.clone(),
             id,
-            challenge: format!("OpenID login=\"{}?with={with}\"", Oidc::LOG_IN).into(),
+            challenge: format!("OpenID login=\"{}?with={called}\"", Oidc::LOG_IN).into(),
+            called: called.into(),
+            others,
         }
+    }
+
+    /// All by which somebody may log in, each as a log-in of its own.
+    pub fn ways(&self) -> impl Iterator<Item = &CompiledOidc> {
+        std::iter::once(self).chain(&self.others)
+    }
+
+    /// Whether somebody is asked by which one.
+    pub fn has_several(&self) -> bool {
+        !self.others.is_empty()
+    }
+
+    /// Where what is sealed for a request is good: at its host, or in the domain whose sites have one log-in. A host
+    /// beyond that has one of its own.
+    pub fn realm<'r>(&'r self, host: &'r [u8]) -> Realm<'r> {
+        let domain = self.settings.domain.as_deref().map(str::as_bytes).filter(|domain| is_within(host, domain));
+        Realm { provider: &self.id, host: domain.unwrap_or(host) }
     }
 
     /// The value of `WWW-Authenticate` beside a refusal, where that is one of its own.
@@ -45,7 +75,7 @@ impl CompiledOidc {
 
     /// What its log-in is called in an address.
     pub fn is_called(&self, name: &[u8]) -> bool {
-        self.challenge.as_bytes().strip_suffix(b"\"").is_some_and(|text| name.len() == 8 && text.ends_with(name))
+        *self.called.as_bytes() == *name
     }
 
     /// Whether the claims are what is required of them.
@@ -87,6 +117,13 @@ impl CompiledOidc {
         }
     }
 
+    /// Whether it tells the upstream something under that name.
+    pub fn writes(&self, name: &str) -> bool {
+        let names = self.settings.headers.iter().map(|header| &header.name);
+        let mut names = names.chain(&self.settings.access_token).chain(&self.settings.id_token);
+        names.any(|known| known.eq_ignore_ascii_case(name))
+    }
+
     /// What nobody says of himself, where no log-in was needed.
     pub fn tell_nobody(&self, head: &mut RequestHead) {
         let names = self.settings.headers.iter().map(|header| &header.name);
@@ -99,8 +136,13 @@ impl CompiledOidc {
 /// All that makes a session another one: whose cookie is opened for whom.
 fn id_of(oidc: &Oidc) -> ProviderId {
     let provider = &oidc.provider;
-    let keeps_access = if oidc.access_token.is_some() { "access" } else { "" };
-    let mut parts = vec![&*provider.issuer, &provider.client, oidc.domain.as_deref().unwrap_or_default(), keeps_access];
+    let keeps = match (oidc.access_token.is_some(), oidc.asks_user_info) {
+        (false, false) => "",
+        (true, false) => "access",
+        (false, true) => "userinfo",
+        (true, true) => "access userinfo",
+    };
+    let mut parts = vec![&*provider.issuer, &provider.client, oidc.domain.as_deref().unwrap_or_default(), keeps];
     parts.extend(provider.scopes.iter().map(String::as_str));
     for (name, value) in &provider.parameters {
         parts.extend([name.as_str(), value]);
@@ -110,11 +152,22 @@ fn id_of(oidc: &Oidc) -> ProviderId {
 
 /// The step that counts among those of a site and of one of its routes.
 pub fn oidc_of<'s>(site_steps: &'s [Step], route_steps: &'s [Step]) -> Option<&'s Oidc> {
-    let last = site_steps.iter().chain(route_steps).rev().find_map(|step| match step {
-        Step::Oidc(oidc) => Some(oidc),
+    log_ins(site_steps, route_steps).flat_map(Step::parts).find_map(|step| match step {
+        Step::Oidc(Some(oidc)) => Some(&**oidc),
         _ => None,
-    });
-    last.and_then(Option::as_deref)
+    })
+}
+
+/// The host of a request in the one spelling that browsers' cookies are kept by.
+pub fn cookie_host(head: &RequestHead) -> Cow<'_, [u8]> {
+    let host = head.host();
+    let host = host.strip_suffix(b".").unwrap_or(host);
+    if host.iter().any(u8::is_ascii_uppercase) { Cow::Owned(host.to_ascii_lowercase()) } else { Cow::Borrowed(host) }
+}
+
+/// Whether a host is the domain, or one of its hosts.
+fn is_within(host: &[u8], domain: &[u8]) -> bool {
+    host.strip_suffix(domain).is_some_and(|before| before.is_empty() || before.ends_with(b"."))
 }
 
 /// Whether somebody looks at a page, who can be sent to a provider and come back: no script's request, no prefetch, no
@@ -156,13 +209,19 @@ impl OidcOfSite {
     /// `None`: nobody of the site asks for one.
     pub fn of<'s>(steps: impl Iterator<Item = &'s Step>) -> Option<Box<OidcOfSite>> {
         let mut all: Vec<CompiledOidc> = Vec::new();
-        for step in steps {
+        for step in steps.flat_map(Step::parts) {
             let Step::Oidc(Some(oidc)) = step else { continue };
-            let compiled = CompiledOidc::new(oidc);
             // Of those that share sessions each has addresses of its own.
-            let is_known =
-                |known: &CompiledOidc| known.id == compiled.id && known.settings.callback == compiled.settings.callback;
-            if !all.iter().any(is_known) {
+            let is_same = |known: &CompiledOidc, other: &CompiledOidc| {
+                known.id == other.id && known.settings.callback == other.settings.callback
+            };
+            let compiled = CompiledOidc::new(oidc);
+            for other in CompiledOidc::new(oidc).others {
+                if !all.iter().any(|known| is_same(known, &other)) {
+                    all.push(other);
+                }
+            }
+            if !all.iter().any(|known| is_same(known, &compiled) && known.called == compiled.called) {
                 all.push(compiled);
             }
         }
@@ -201,7 +260,6 @@ impl OidcOfSite {
         for pair in fields.all(HeaderId::Cookie).flat_map(|value| value.split(|byte| *byte == b';')) {
             let (name, value) = split_pair(pair);
             if is_ours(name) {
-                // Of a name that comes twice the first is the one for the longest path, and ours have all the same.
                 taken.0.push((name.into(), value.into()));
             } else if !pair.trim_ascii().is_empty() {
                 if !rest.is_empty() {
@@ -232,18 +290,27 @@ pub struct OidcCookies(Vec<(CookieText, CookieText)>);
 
 type CookieText = Box<[u8]>;
 
+/// Cookies of one name that are looked at.
+const SAME_NAME_MAX: usize = 4;
+
 impl OidcCookies {
-    pub fn get(&self, name: &str) -> Option<&[u8]> {
-        self.0.iter().find(|(known, _)| **known == *name.as_bytes()).map(|(_, value)| &**value)
+    /// Values of cookies of that name. There is one, unless somebody else has set another for a part of the site or for
+    /// its domain.
+    pub fn all<'c>(&'c self, name: &'c str) -> impl Iterator<Item = &'c [u8]> + 'c {
+        self.0.iter().filter(|(known, _)| **known == *name.as_bytes()).map(|(_, value)| &**value).take(SAME_NAME_MAX)
     }
 
-    /// The sealed session, put together.
-    pub fn session(&self, names: &CookieNames) -> Option<Vec<u8>> {
-        let chunk = |number| {
-            let found = self.0.iter().find(|(name, _)| names.chunk_of(name) == Some(number));
-            found.map(|(_, value)| &**value)
+    /// Sealed sessions, put together: one, or several where cookies of a name come more than once. A site beside this
+    /// one can put cookies of these names, for some path, in front of ours (RFC 6265 section 5.4, number 2), and must
+    /// not log anybody out by that: the first of each make one, the second of each another.
+    pub fn sessions<'c>(&'c self, names: &'c CookieNames) -> impl Iterator<Item = Vec<u8>> + 'c {
+        let of_chunk = move |number| self.0.iter().filter(move |(name, _)| names.chunk_of(name) == Some(number));
+        let most = (0..CHUNKS_MAX).map(|number| of_chunk(number).count()).max().unwrap_or(0);
+        let joined = move |turn: usize| {
+            // Where one has fewer, its last stands in all that follow.
+            join_chunks(|number| of_chunk(number).take(turn + 1).last().map(|(_, value)| &**value))
         };
-        join_chunks(chunk)
+        (0..most.min(SAME_NAME_MAX)).filter_map(joined)
     }
 
     /// Up to which number there are pieces, whether they fit together or not.

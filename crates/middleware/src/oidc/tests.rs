@@ -1,7 +1,7 @@
 //! Cookies out of requests, and which requests are pages.
 
-use super::{CompiledOidc, OidcAddress, OidcOfSite, is_navigation};
-use crate::fixtures::{lines, push_lines, request};
+use super::{CompiledOidc, OidcAddress, OidcOfSite, cookie_host, is_navigation};
+use crate::fixtures::{lines, oidc, push_lines, request};
 use std::time::Duration;
 use tidegate_access::Claims;
 use tidegate_access::oidc::Session;
@@ -9,35 +9,10 @@ use tidegate_model::{Oidc, OidcProvider, Step};
 use tidegate_wire::Fields;
 use tidegate_wire::head::Method;
 
-fn oidc(issuer: &str) -> Oidc {
-    let provider = OidcProvider {
-        issuer: issuer.into(),
-        client: "me".into(),
-        secret: None,
-        scopes: vec!["openid".into()],
-        parameters: Vec::new(),
-    };
-    Oidc {
-        provider,
-        session: Duration::from_hours(8),
-        domain: None,
-        callback: Oidc::CALLBACK.into(),
-        logout: Oidc::LOGOUT.into(),
-        after_logout: "/".into(),
-        user: "email".into(),
-        requirements: Vec::new(),
-        headers: Vec::new(),
-        access_token: None,
-        id_token: None,
-        is_optional: false,
-        leeway: Duration::ZERO,
-    }
-}
-
 fn session() -> Session {
-    let mut bytes = vec![1];
+    let mut bytes = vec![2];
     bytes.extend_from_slice(&[7; 16]);
-    bytes.extend_from_slice(&[0; 44]);
+    bytes.extend_from_slice(&[0; 48]);
     Session::read(&bytes).expect("a session of nothing")
 }
 
@@ -56,7 +31,7 @@ fn cookies_of_log_ins_are_taken_out_and_others_stay() {
         push_lines(&mut fields, sent);
         let taken = site.take_cookies(&mut fields);
         assert_eq!(lines(&fields), expected, "{sent:?}");
-        assert_eq!(taken.session(names).as_deref(), session_expected.map(str::as_bytes), "{sent:?}");
+        assert_eq!(taken.sessions(names).next().as_deref(), session_expected.map(str::as_bytes), "{sent:?}");
     };
     check(&[], &[], None);
     check(&["Cookie: a=b; c=d", "Cookie: e"], &["Cookie: a=b; c=d", "Cookie: e"], None);
@@ -70,6 +45,53 @@ fn cookies_of_log_ins_are_taken_out_and_others_stay() {
     );
     check(&[&format!("Cookie: {session}0=2.x")], &[], None);
     check(&[&format!("Cookie: {session}0")], &[], None);
+}
+
+#[test]
+fn cookies_of_one_name_are_looked_at_in_their_turn_and_never_many() {
+    let site = site(&[oidc("https://a.example")]);
+    let names = &site.all()[0].names;
+    let check = |pairs: &[(usize, &str)], expected: &[&str]| {
+        let pairs: Vec<String> = pairs.iter().map(|(number, value)| format!("{}{number}={value}", names.session)).collect();
+        let mut fields = Fields::default();
+        push_lines(&mut fields, &[&format!("Cookie: {}", pairs.join("; "))]);
+        let taken = site.take_cookies(&mut fields);
+        let found: Vec<String> = taken.sessions(names).map(|one| String::from_utf8(one).expect("text")).collect();
+        assert_eq!(found, expected, "{pairs:?}");
+    };
+    check(&[(0, "1.x")], &["x"]);
+    check(&[(0, "1.forged"), (0, "1.x")], &["forged", "x"]);
+    check(&[(0, "rubbish"), (0, "1.x")], &["x"]);
+    // Of one piece there is another in front, behind, or nothing at all.
+    check(&[(0, "2.x"), (1, "forged"), (1, "y")], &["xforged", "xy"]);
+    check(&[(0, "2.x"), (1, "y"), (1, "forged")], &["xy", "xforged"]);
+    check(&[(0, "2.forged"), (0, "2.x"), (1, "forged"), (1, "y")], &["forgedforged", "xy"]);
+    check(&[(1, "y"), (2, "z")], &[]);
+    let many: Vec<(usize, &str)> = (0..50).map(|_| (0, "1.x")).collect();
+    check(&many, &["x"; 4]);
+    // Pieces that no session has.
+    check(&[(0, "6.x"), (1, "a"), (2, "b"), (3, "c"), (4, "d"), (5, "e")], &[]);
+    check(&[(0, "1.x"), (9, "y"), (50, "z")], &["x"]);
+}
+
+#[test]
+fn what_is_sealed_is_of_a_host_or_of_the_domain() {
+    let own = CompiledOidc::new(&oidc("https://a.example"));
+    let shared = CompiledOidc::new(&Oidc { domain: Some("example.com".into()), ..oidc("https://a.example") });
+    let check = |authority: &str, own_expected: &str, shared_expected: &str| {
+        let head = request("/", authority, &[]);
+        let host = cookie_host(&head);
+        let found = [&own, &shared].map(|oidc| String::from_utf8_lossy(oidc.realm(&host).host).into_owned());
+        assert_eq!(found, [own_expected, shared_expected], "{authority}");
+    };
+    check("app.example.com", "app.example.com", "example.com");
+    check("APP.Example.com:8443", "app.example.com", "example.com");
+    check("app.example.com.", "app.example.com", "example.com");
+    check("example.com", "example.com", "example.com");
+    check("evilexample.com", "evilexample.com", "evilexample.com");
+    check("other.example", "other.example", "other.example");
+    check("[2001:DB8::1]:8443", "2001:db8::1", "2001:db8::1");
+    assert_ne!(own.realm(b"example.com"), shared.realm(b"example.com"));
 }
 
 #[test]
@@ -138,4 +160,28 @@ fn somebody_is_called_by_a_claim_or_else_by_the_subject() {
     check(r#"{"sub":"1","email":""}"#, "1");
     check(r#"{"sub":"1","email":"a\nb"}"#, "1");
     check(r#"{"sub":"1\r2","email":null}"#, "session:07070707070707070707070707070707");
+}
+
+#[test]
+fn several_providers_are_log_ins_of_their_own_behind_one_page() {
+    let named = |name: &str, issuer: &str| OidcProvider { name: name.into(), ..oidc(issuer).provider };
+    let several = Oidc {
+        provider: named("Ours", "https://a.example"),
+        others: vec![named("<b>\"R & D\"</b>", "https://b.example")],
+        ..oidc("https://a.example")
+    };
+    let (one, compiled) = (CompiledOidc::new(&oidc("https://a.example")), CompiledOidc::new(&several));
+    let ids: Vec<_> = compiled.ways().map(|way| way.id).collect();
+    assert_eq!((ids.len(), ids[0], compiled.has_several(), one.has_several()), (2, one.id, true, false));
+    assert_ne!(ids[0], ids[1]);
+    assert_ne!(compiled.challenge, one.challenge, "a page is another address than a provider's log-in");
+    let page = compiled.page("app.example.com", "/a?b=c&d=\"'<script>");
+    assert!(page.contains("&lt;b&gt;&quot;R &amp; D&quot;&lt;/b&gt;</bdi>"), "{page}");
+    assert!(page.contains("&amp;provider=Ours&amp;return=%2Fa%3Fb%3Dc%26d%3D%22%27%3Cscript%3E\""), "{page}");
+    assert!(!page.contains("<script") && !page.contains("http"), "nothing comes from elsewhere: {page}");
+    assert_eq!(page.matches("<a href=\"/.tidegate/oidc/login?").count(), 2);
+    // A site that asks with one of them alone in a route has all of their addresses.
+    let all = site(&[several, oidc("https://b.example"), oidc("https://a.example")]);
+    assert_eq!(all.all().len(), 3, "that of one provider, those of the page");
+    assert_eq!(all.all().iter().filter(|one| one.has_several()).count(), 1);
 }

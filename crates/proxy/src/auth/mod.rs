@@ -1,8 +1,8 @@
 //! Who a client is, on the request path. `basic-auth`: whether a client's name and password are right is known from
 //! before, or is asked of threads that have the time to find out. The request waits meanwhile, its worker does not.
 //! What clients send is read in `middleware::basic_auth`, what fits is decided in `passwords`. `jwt` is in `token`,
-//! `api-key` in `api_key`, `oidc` in a folder of its own, several ways of which one is
-//! enough in `any`, and what servers of `forward-auth` have allowed in `allowed`.
+//! `api-key` in `api_key`, `oidc` in a folder of its own, a way of several in `any`, and what servers of `forward-auth`
+//! have allowed in `allowed`.
 
 mod allowed;
 mod any;
@@ -15,7 +15,7 @@ mod verifier;
 
 pub(crate) use allowed::digest;
 pub use allowed::{Allowed, AllowedRequests};
-pub(crate) use any::{WaysTried, try_ways};
+pub(crate) use any::try_near_way;
 pub(crate) use api_key::check_key;
 pub(crate) use keys::KeysTicket;
 pub use keys::{IssuerKeys, KeyFileFault, KeySets, KeysState, Lack, read_keys};
@@ -31,7 +31,7 @@ use std::cell::Cell;
 use std::pin::pin;
 use std::time::Duration;
 use tidegate_exchange::{ClientFault, Exchange, Pooled, unless_gone};
-use tidegate_middleware::{CompiledBasicAuth, Refusal, Walk, credentials};
+use tidegate_middleware::{CompiledBasicAuth, Refusal, credentials};
 use tidegate_passwords::PASSWORD_BYTES_MAX;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Sock, rt};
@@ -41,15 +41,7 @@ use zeroize::Zeroize;
 /// they may be it would be longer.
 const WAIT_MAX: Duration = Duration::from_secs(15);
 
-/// A request that stands still at a step.
-pub(crate) struct Standing {
-    pub walk: Walk,
-    pub awaited: Awaited,
-    /// Of an `auth any`: what else there is when this one does not let the client in.
-    pub tried: Option<WaysTried>,
-}
-
-/// What it waits for.
+/// What a request waits for that stands still at a step.
 pub(crate) enum Awaited {
     Password(Ticket),
     Keys(KeysTicket),

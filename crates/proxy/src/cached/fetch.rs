@@ -160,7 +160,7 @@ fn note_invalidated<S: Sock>(exchange: &Exchange<'_, S>, around: Surroundings<'_
     let (Some(cache), Some(key)) = (around.route.and_then(|route| route.cache.as_ref()), key) else { return };
     let method = exchange.head.method_name();
     let keys = with_response(exchange, |response| {
-        invalidation::invalidated(&key, tidegate_cache::RequestHead { method, fields: &[] }, response)
+        invalidation::invalidated(&key, tidegate_cache::RequestHead::new(method, &[]), response)
     });
     for key in keys {
         cache.tier.invalidate(Purge::Url(key), PurgeKind::Hard);

@@ -93,7 +93,7 @@ pub(crate) fn look_up_kept<S: Sock>(
 /// The URL that the client asked for, in the spelling that routes are found by, which is what a purge names.
 fn cache_key<S: Sock>(exchange: &Exchange<'_, S>, around: Surroundings<'_, S>) -> Option<Key> {
     let bytes = &exchange.head.fields.bytes;
-    let query = exchange.record.query.map(|query| query.of(bytes));
+    let query = exchange.record.told_query.map(|query| query.of(bytes));
     Key::of_parts(
         around.connection.scheme().as_str().as_bytes(),
         exchange.head.authority(),
@@ -123,7 +123,7 @@ fn partition<'a, S: Sock>(
         add(&[b"\npool ", origin.compiled.name.0.as_bytes()]);
     }
     let bytes = &exchange.head.fields.bytes;
-    let sent = (exchange.record.matched_path.of(bytes), exchange.record.query.map(|query| query.of(bytes)));
+    let sent = (exchange.record.matched_path.of(bytes), exchange.record.told_query.map(|query| query.of(bytes)));
     if (exchange.head.path(), exchange.head.query()) != sent {
         add(&[b"\n/", exchange.head.path(), b"?", exchange.head.query().unwrap_or_default()]);
     }
@@ -197,18 +197,10 @@ fn as_asked<R, S: Sock>(
     if !partition.is_empty() {
         fields.push((tidegate_cache::key::PARTITION, partition));
     }
-    // Who has logged in has done so with a field that the upstream may not get to see: what it answers is not for
-    // others all the same.
-    if let Some(user) = exchange.record.user()
-        && !exchange.head.fields.has(HeaderId::Authorization)
-    {
-        fields.push((b"authorization", user.as_bytes()));
-    }
-    // The same with who has shown a certificate: upstreams may be told of it in many ways.
-    if let (None, Some(certificate)) = (exchange.record.user(), &around.connection.client_certificate)
-        && !exchange.head.fields.has(HeaderId::Authorization)
-    {
-        fields.push((b"authorization", certificate.fingerprint().as_bytes()));
-    }
-    run(tidegate_cache::RequestHead { method: exchange.head.method_name(), fields: &fields })
+    // Who has logged in, or shown a certificate, may have done so with what the upstream does not get to see: what it
+    // answers is not for others all the same. So it is where somebody was let in without a look at what it had said.
+    let record = &exchange.record;
+    let has_credentials =
+        record.identity().is_some() || record.had_authorization || around.connection.client_certificate.is_some();
+    run(tidegate_cache::RequestHead { method: exchange.head.method_name(), fields: &fields, has_credentials })
 }

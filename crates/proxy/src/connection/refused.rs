@@ -2,8 +2,9 @@
 
 use super::Connection;
 use crate::counted::answer_kind;
+use std::borrow::Cow;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use tidegate_middleware::Refusal;
+use tidegate_middleware::{Refusal, without};
 use tidegate_telemetry::AccessRecord;
 use tidegate_transport::Sock;
 use tidegate_wire::head::{Method, RequestHead};
@@ -17,6 +18,7 @@ impl<S: Sock> Connection<S> {
         self.worker.without_site.record(answer_kind(head, refusal.status()), arrived.elapsed(), response_bytes);
         let mut sender = self.worker.access_log.borrow_mut();
         let Some(sender) = sender.as_mut().filter(|sender| sender.is_on()) else { return };
+        let query = self.shown_query(head);
         let duration_us = arrived.elapsed().as_micros() as u64;
         let now_us = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
         let scheme = if self.tls.is_some() { "https" } else { "http" };
@@ -29,7 +31,7 @@ impl<S: Sock> Connection<S> {
             scheme,
             host: head.authority(),
             path: head.path(),
-            query: head.query().unwrap_or_default(),
+            query: &query,
             protocol: head.version.as_str(),
             status: Some(refusal.status()),
             request_bytes: 0,
@@ -58,5 +60,16 @@ impl<S: Sock> Connection<S> {
             own_fields: None,
             response_header: None,
         });
+    }
+
+    /// The query without what any site takes for a key or a token.
+    fn shown_query<'h>(&self, head: &'h RequestHead) -> Cow<'h, [u8]> {
+        let mut shown = Cow::Borrowed(head.query().unwrap_or_default());
+        for name in &*self.current_snapshot().0.shared.secret_parameters {
+            if let Some(rest) = without(&shown, name) {
+                shown = Cow::Owned(rest);
+            }
+        }
+        shown
     }
 }

@@ -54,7 +54,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         let bytes = &self.exchange.head.fields.bytes;
         let mut target: Pooled<Vec<u8>> = Pooled::take();
         target.extend_from_slice(self.exchange.record.matched_path.of(bytes));
-        if let Some(query) = self.exchange.record.query {
+        if let Some(query) = self.exchange.record.told_query {
             target.push(b'?');
             target.extend_from_slice(query.of(bytes));
         }

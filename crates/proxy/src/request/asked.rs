@@ -42,9 +42,16 @@ const SETTING: &str = "forward-auth";
 /// What comes of a question.
 pub(super) enum AuthOutcome {
     GoesOn,
-    /// The client has its answer.
-    Answered,
+    /// What the server says to who may not.
+    Answer(Box<AuthRefusal>),
     Refused(Refusal),
+}
+
+/// The answer of an auth server to who may not go on.
+pub(super) struct AuthRefusal {
+    answer: AuthAnswer,
+    /// Where a browser is sent to instead.
+    location: Option<Vec<u8>>,
 }
 
 impl<S: Sock> Request<'_, '_, S> {
@@ -70,6 +77,10 @@ impl<S: Sock> Request<'_, '_, S> {
     /// settings is in the key of another.
     fn key_of(&self, route: &CompiledRoute, auth: &CompiledForwardAuth) -> Option<[u8; 32]> {
         auth.settings.remembers.as_ref()?;
+        // What the server says may depend on the body that goes along, and on none that it has not seen.
+        if auth.settings.body_bytes_max.is_some() && self.exchange.framing != BodyFraming::None {
+            return None;
+        }
         let mut key: Pooled<Vec<u8>> = Pooled::take();
         let context = context(
             self.connection,
@@ -127,10 +138,10 @@ impl<S: Sock> Request<'_, '_, S> {
         asked.took_us = Some(short_us(began.elapsed()));
         match told {
             Ok(Told::Answer(answer)) if auth.settings.is_grpc => match checked(answer) {
-                Ok(answer) => self.follow(route, auth, &pool, answer).await,
+                Ok(answer) => Ok(self.follow(route, auth, &pool, answer)),
                 Err(fault) => Ok(self.go_on_without(auth, &pool, fault, is_refused)),
             },
-            Ok(Told::Answer(answer)) => self.follow(route, auth, &pool, answer).await,
+            Ok(Told::Answer(answer)) => Ok(self.follow(route, auth, &pool, answer)),
             // What it says is not known, and a client may have made it long.
             Ok(Told::TooLong) => Ok(self.go_on_without(auth, &pool, AuthFault::TooLong, true)),
             Err(error) => Ok(match AuthFault::of(error) {
@@ -181,7 +192,7 @@ impl<S: Sock> Request<'_, '_, S> {
             scheme: head.fields.get(HeaderId::XForwardedProto).unwrap_or(self.connection.scheme().as_str().as_bytes()),
             authority: head.authority(),
             path: record.matched_path.of(bytes),
-            query: record.query.map(|query| query.of(bytes)),
+            query: record.told_query.map(|query| query.of(bytes)),
         }
     }
 
@@ -235,29 +246,29 @@ impl<S: Sock> Request<'_, '_, S> {
     }
 
     /// Does as the answer says.
-    async fn follow(
+    fn follow(
         &mut self,
         route: &CompiledRoute,
         auth: &CompiledForwardAuth,
         pool: &WorkerPool<S>,
         answer: AuthAnswer,
-    ) -> Result<AuthOutcome, Failure> {
+    ) -> AuthOutcome {
         self.exchange.record.asked.get_or_insert_default().status = Some(answer.head.status);
         let location = match AuthMeaning::of(answer.head.status, answer.head.fields.has(HeaderId::Location)) {
             AuthMeaning::GoesOn => {
                 pool.metrics.asked(AuthResult::Allowed);
                 self.let_through(route, auth, &answer.head);
-                return Ok(AuthOutcome::GoesOn);
+                return AuthOutcome::GoesOn;
             }
             AuthMeaning::Fault(fault) => {
                 let is_refused = (300..500).contains(&answer.head.status);
-                return Ok(self.go_on_without(auth, pool, fault, is_refused));
+                return self.go_on_without(auth, pool, fault, is_refused);
             }
             AuthMeaning::IsTheAnswer => None,
             AuthMeaning::NotLoggedIn => auth.sign_in_location(&self.question_of(), &self.exchange.head),
         };
         pool.metrics.asked(AuthResult::Refused);
-        Box::pin(self.pass_refusal(&answer, location)).await.map(|()| AuthOutcome::Answered)
+        AuthOutcome::Answer(Box::new(AuthRefusal { answer, location }))
     }
 
     /// Tells the upstream what the answer says, and keeps what comes of it.
@@ -295,9 +306,10 @@ impl<S: Sock> Request<'_, '_, S> {
     }
 
     /// Gives the client the answer of the auth server, or where to log in.
-    async fn pass_refusal(&mut self, answer: &AuthAnswer, location: Option<Vec<u8>>) -> Result<(), Failure> {
+    pub(super) async fn pass_refusal(&mut self, refusal: &AuthRefusal) -> Result<(), Failure> {
+        let AuthRefusal { answer, location } = refusal;
         let (exchange, around) = self.parts();
-        let status = match (&location, exchange.head.method) {
+        let status = match (location, exchange.head.method) {
             (None, _) => answer.head.status,
             (Some(_), Method::Get | Method::Head) => 302,
             // The log-in is read, not sent to again (RFC 9110 section 15.4.4).
@@ -314,7 +326,7 @@ impl<S: Sock> Request<'_, '_, S> {
         }
         begin_answer(status, &mut exchange.response);
         let fields = &mut exchange.response.fields;
-        match &location {
+        match location {
             Some(location) => {
                 answer.head.fields.all(HeaderId::SetCookie).for_each(|cookie| fields.push_id(HeaderId::SetCookie, cookie));
                 fields.push_id(HeaderId::Location, location);

@@ -2,13 +2,11 @@
 //! refuses. What each step does is in `middleware`; the flow around this is in `request`.
 
 use super::Request;
-use super::asked::AuthOutcome;
+use super::asked::{AuthOutcome, AuthRefusal};
+use super::ways::{Standing, WaysTried};
 use crate::answering::answer_refusal_with;
-use crate::auth::oidc::{OidcNews, OidcTicket, answer_address, await_session, check_session, send_redirect};
-use crate::auth::{
-    Awaited, Patience, Standing, Unverified, WaysTried, await_keys, await_log_in, check_key, log_in, try_ways, verified_claims,
-    verify_token,
-};
+use crate::auth::oidc::{OidcNews, OidcTicket, answer_address, await_session, send_redirect};
+use crate::auth::{Awaited, Patience, Unverified, await_keys, await_log_in, check_key, log_in, verified_claims, verify_token};
 use crate::failure::Failure;
 use crate::snapshot::{CompiledRoute, LogInsOfSite};
 use crate::surroundings::context;
@@ -16,10 +14,11 @@ use crate::worker_snapshot::WorkerSite;
 use tidegate_exchange::{ClientFault, Pooled};
 use tidegate_middleware::errors::begin_answer;
 use tidegate_middleware::{
-    After, CompiledAuthAny, CompiledStep, DryRun, Halt, Limited, OidcAddress, OidcOfRequest, Refusal, Walk, apply_request,
-    compiled_jwt_of, compiled_oidc_of, log_in_challenges, without,
+    After, CompiledAuthAny, CompiledStep, Context, DryRun, Halt, Limited, OidcAddress, OidcOfRequest, Refusal, Scratch, Walk,
+    apply_admission, apply_request, compiled_jwt_of, compiled_oidc_of, log_in_challenges,
 };
 use tidegate_transport::Sock;
+use tidegate_wire::head::RequestHead;
 
 /// How far a request got with its steps.
 pub(super) enum Ran {
@@ -30,6 +29,15 @@ pub(super) enum Ran {
     Stands(Box<Standing>),
 }
 
+/// What has come of waiting.
+enum StepWait {
+    Over(Result<(), Refusal>),
+    /// There is something else to wait for.
+    Again(Awaited),
+    /// The auth server does not let the client in.
+    Answer(Box<AuthRefusal>),
+}
+
 impl<S: Sock> Request<'_, '_, S> {
     /// Applies what changes the request from where it has got, and settles how much body it may have.
     pub(super) fn run_request_steps(&mut self, route: &CompiledRoute, mut walk: Walk) -> Result<Ran, Refusal> {
@@ -37,26 +45,9 @@ impl<S: Sock> Request<'_, '_, S> {
             return Ok(Ran::Through);
         }
         loop {
-            let context = context(
-                self.connection,
-                self.way.pool.as_deref(),
-                &self.exchange.record,
-                self.exchange.client_ip,
-                self.exchange.hop.upgrade,
-            );
-            let mut scratch = self.connection.worker.scratch.borrow_mut();
-            let mut without_limits = Limited::default();
-            let limited = if route.has_limits {
-                &mut **self.exchange.limited.get_or_insert_with(Pooled::take)
-            } else {
-                &mut without_limits
-            };
-            let halt = apply_request(&route.steps, &mut walk, &mut self.exchange.head, &context, &mut scratch, limited);
-            drop(scratch);
-            let dry_run = std::mem::take(&mut limited.dry_run);
-            if dry_run != DryRun::default() {
-                self.connection.note_dry_run(dry_run, self.exchange.client_ip, &mut self.exchange.record);
-            }
+            let halt = self.with_limits(route, |head, context, scratch, limited| {
+                apply_request(&route.steps, &mut walk, head, context, scratch, limited)
+            });
             match halt? {
                 Halt::Done(after) => return self.settle_body(after),
                 Halt::Authenticate(auth) => {
@@ -74,8 +65,7 @@ impl<S: Sock> Request<'_, '_, S> {
                     }
                 }
                 Halt::LogIn(oidc) => {
-                    let (exchange, around) = self.parts();
-                    if let Some(ticket) = check_session(exchange, around, oidc, OidcNews::None)? {
+                    if let Some(ticket) = self.check_session(oidc, OidcNews::None, true)? {
                         return Ok(Ran::Stands(Box::new(Standing { walk, awaited: Awaited::Session(ticket), tried: None })));
                     }
                 }
@@ -89,31 +79,40 @@ impl<S: Sock> Request<'_, '_, S> {
                     check_key(exchange, around, auth)?;
                 }
                 Halt::AnyOf(any) => {
-                    if let Some(standing) = self.try_ways(any, walk, WaysTried::default())? {
-                        return Ok(Ran::Stands(standing));
+                    let mut tried = self.begin_ways();
+                    if let Some(awaited) = self.try_ways(route, any, &mut walk, &mut tried)? {
+                        return Ok(Ran::Stands(Box::new(Standing { walk, awaited, tried: Some(tried) })));
                     }
                 }
             }
         }
     }
 
-    /// Lets the client in by any of the ways that are left, or says what to wait for first.
-    fn try_ways(&mut self, any: &CompiledAuthAny, walk: Walk, mut tried: WaysTried) -> Result<Option<Box<Standing>>, Refusal> {
-        let (exchange, around) = self.parts();
-        let awaited = try_ways(exchange, around, any, &mut tried)?;
-        Ok(awaited.map(|awaited| Box::new(Standing { walk, awaited, tried: Some(tried) })))
-    }
-
-    /// Takes parameters with keys out of what logs say, whatever becomes of the request. The head still has them.
-    #[cold]
-    pub(super) fn hide_keys(&mut self, names: &[Box<[u8]>]) {
-        for name in names {
-            let fields = &mut self.exchange.head.fields;
-            let Some(query) = self.exchange.record.query else { return };
-            if let Some(rest) = without(query.of(&fields.bytes), name) {
-                self.exchange.record.query = (!rest.is_empty()).then(|| fields.append(&[&rest]));
-            }
+    /// Applies steps of a route with all that they know and leave behind.
+    #[inline]
+    fn with_limits<R>(
+        &mut self,
+        route: &CompiledRoute,
+        apply: impl FnOnce(&mut RequestHead, &Context<'_>, &mut Scratch, &mut Limited) -> R,
+    ) -> R {
+        let context = context(
+            self.connection,
+            self.way.pool.as_deref(),
+            &self.exchange.record,
+            self.exchange.client_ip,
+            self.exchange.hop.upgrade,
+        );
+        let mut scratch = self.connection.worker.scratch.borrow_mut();
+        let mut without_limits = Limited::default();
+        let limited =
+            if route.has_limits { &mut **self.exchange.limited.get_or_insert_with(Pooled::take) } else { &mut without_limits };
+        let applied = apply(&mut self.exchange.head, &context, &mut scratch, limited);
+        drop(scratch);
+        let dry_run = std::mem::take(&mut limited.dry_run);
+        if dry_run != DryRun::default() {
+            self.connection.note_dry_run(dry_run, self.exchange.client_ip, &mut self.exchange.record);
         }
+        applied
     }
 
     /// What the token says, by the `jwt` of the site, for the conditions of its routes. Nothing is refused here: a
@@ -145,63 +144,95 @@ impl<S: Sock> Request<'_, '_, S> {
             let declared = self.exchange.framing.declared_length();
             self.exchange.body_allowance = Some(limit.check_declared(declared).map_err(|_| Refusal::BodyTooLarge)?);
         }
+        self.exchange.record.had_authorization = after.had_authorization;
         Ok(if after.is_preflight { Ran::Preflight } else { Ran::Through })
     }
 
     /// Waits for what a step waits for, and runs those behind it. False: the request was answered meanwhile.
     pub(super) async fn go_on(&mut self, route: &CompiledRoute, standing: Standing) -> Result<bool, Failure> {
         let mut standing = standing;
-        let refusal = loop {
-            let Standing { walk, awaited, tried } = standing;
-            let outcome = match awaited {
-                Awaited::Password(ticket) => await_log_in(self.exchange, ticket, route.timeouts.total).await?,
-                Awaited::Keys(ticket) => match await_keys(self.exchange, ticket, route.timeouts.total).await? {
-                    Ok(()) => self.verify_again(route),
-                    Err(refusal) => Err(refusal),
-                },
-                Awaited::Session(ticket) => match await_session(self.exchange, ticket, route.timeouts.total).await? {
-                    Ok(news) => match self.check_again(route, news) {
-                        Ok(Some(ticket)) => {
-                            standing = Standing { walk, awaited: Awaited::Session(ticket), tried };
-                            continue;
-                        }
-                        Ok(None) => Ok(()),
-                        Err(refusal) => Err(refusal),
-                    },
-                    Err(refusal) => Err(refusal),
-                },
-                Awaited::Answer => match Box::pin(self.ask_auth_server(route)).await? {
-                    AuthOutcome::GoesOn => Ok(()),
-                    AuthOutcome::Answered => return Ok(false),
-                    AuthOutcome::Refused(refusal) => Err(refusal),
-                },
-            };
-            let any = tried.and_then(|tried| Some((any_of(route)?, tried)));
-            let ran = match (outcome, any) {
-                (Ok(()), any) => {
-                    if let Some((any, _)) = any {
-                        any.remove_keys(&mut self.exchange.head);
+        loop {
+            let Standing { mut walk, awaited, mut tried } = standing;
+            let waited = self.wait_for_step(route, awaited, tried.as_ref()).await?;
+            let ran = match (waited, any_of(route).zip(tried.as_mut())) {
+                (StepWait::Again(awaited), _) => {
+                    standing = Standing { walk, awaited, tried };
+                    continue;
+                }
+                (StepWait::Over(Ok(())), any) => {
+                    if let Some((any, ways)) = any {
+                        self.let_in(any, &mut walk, ways);
+                        tried = None;
                     }
                     self.run_request_steps(route, walk)
                 }
-                (Err(refusal), Some((any, mut tried))) => {
-                    tried.refused.note(refusal, &self.exchange.head);
-                    match self.try_ways(any, walk, tried) {
-                        Ok(None) => self.run_request_steps(route, walk),
-                        Ok(Some(standing)) => Ok(Ran::Stands(standing)),
-                        Err(refusal) => Err(refusal),
+                (StepWait::Answer(answer), None) => return self.pass_refusal(&answer).await.map(|()| false),
+                // What was read of the body is gone, and nobody else may have it.
+                (StepWait::Over(Err(refusal @ (Refusal::AuthBodyTooLarge | Refusal::BodyNotKept))), _) => Err(refusal),
+                (StepWait::Over(Err(refusal)), None) => Err(refusal),
+                (waited, Some((any, ways))) => {
+                    match waited {
+                        StepWait::Answer(answer) => ways.hold(answer),
+                        StepWait::Over(Err(refusal)) => self.note_refused(ways, refusal),
+                        StepWait::Over(Ok(())) | StepWait::Again(_) => {}
                     }
+                    self.try_ways_left(route, any, walk, &mut tried)
                 }
-                (Err(refusal), None) => Err(refusal),
             };
             match ran {
                 Ok(Ran::Through) => return Ok(true),
                 Ok(Ran::Preflight) => return self.answer_preflight().await.map(|()| false),
                 Ok(Ran::Stands(next)) => standing = *next,
-                Err(refusal) => break refusal,
+                Err(refusal) => return self.answer_ways_refusal(route, refusal, tried).await.map(|()| false),
             }
-        };
-        self.answer_step_refusal(route, refusal).await.map(|()| false)
+        }
+    }
+
+    /// Tries the ways that are left, and runs the steps behind them where one lets the client in.
+    fn try_ways_left(
+        &mut self,
+        route: &CompiledRoute,
+        any: &CompiledAuthAny,
+        mut walk: Walk,
+        tried: &mut Option<WaysTried>,
+    ) -> Result<Ran, Refusal> {
+        let Some(ways) = tried else { return Err(Refusal::Denied) };
+        match self.try_ways(route, any, &mut walk, ways)? {
+            Some(awaited) => Ok(Ran::Stands(Box::new(Standing { walk, awaited, tried: tried.take() }))),
+            None => {
+                *tried = None;
+                self.run_request_steps(route, walk)
+            }
+        }
+    }
+
+    async fn wait_for_step(
+        &mut self,
+        route: &CompiledRoute,
+        awaited: Awaited,
+        tried: Option<&WaysTried>,
+    ) -> Result<StepWait, Failure> {
+        let total = route.timeouts.total;
+        Ok(StepWait::Over(match awaited {
+            Awaited::Password(ticket) => await_log_in(self.exchange, ticket, total).await?,
+            Awaited::Keys(ticket) => match await_keys(self.exchange, ticket, total).await? {
+                Ok(()) => self.verify_again(route),
+                Err(refusal) => Err(refusal),
+            },
+            Awaited::Session(ticket) => match await_session(self.exchange, ticket, total).await? {
+                Ok(news) => match self.check_again(route, news, tried) {
+                    Ok(Some(ticket)) => return Ok(StepWait::Again(Awaited::Session(ticket))),
+                    Ok(None) => Ok(()),
+                    Err(refusal) => Err(refusal),
+                },
+                Err(refusal) => Err(refusal),
+            },
+            Awaited::Answer => match Box::pin(self.ask_auth_server(route)).await? {
+                AuthOutcome::GoesOn => Ok(()),
+                AuthOutcome::Answer(answer) => return Ok(StepWait::Answer(answer)),
+                AuthOutcome::Refused(refusal) => Err(refusal),
+            },
+        }))
     }
 
     /// A token whose keys were waited for, with those that are there now.
@@ -216,24 +247,51 @@ impl<S: Sock> Request<'_, '_, S> {
     pub(super) fn meet_log_ins(&mut self, log_ins: &LogInsOfSite) -> Option<OidcAddress> {
         let cookies = log_ins.steps.take_cookies(&mut self.exchange.head.fields);
         self.exchange.oidc = Some(Box::new(OidcOfRequest { cookies, ..OidcOfRequest::default() }));
-        let address = log_ins.steps.address(self.exchange.head.path());
-        if matches!(address, Some(OidcAddress::Callback)) {
-            // Codes and states are no business of logs (RFC 9700 section 4.2.4); the head still has them.
-            self.exchange.record.query = None;
-        }
-        address
+        log_ins.steps.address(self.exchange.head.path())
     }
 
-    pub(super) async fn answer_log_in_address(&mut self, log_ins: &LogInsOfSite, address: OidcAddress) -> Result<(), Failure> {
+    /// Answers in front of all routes, and behind what stands in front of every log-in: who is refused by address, or
+    /// asks too often, sends no provider questions.
+    pub(super) async fn answer_log_in_address(&mut self, address: OidcAddress) -> Result<(), Failure> {
+        // Of a site without log-ins no address is one of theirs.
+        let Some(site) = self.site.clone() else { return self.answer_refusal(Refusal::NoRoute).await };
+        let Some(log_ins) = &site.compiled.log_ins else { return self.answer_refusal(Refusal::NoRoute).await };
+        let of_site = &site.compiled.without_route;
+        let admitted = self.with_limits(of_site, |head, context, scratch, limited| {
+            apply_admission(&of_site.steps, head, context, scratch, limited)
+        });
+        if let Err(refusal) = admitted {
+            return self.answer_refusal(refusal).await;
+        }
         let (exchange, around) = self.parts();
         answer_address(exchange, around, (&log_ins.steps, &log_ins.providers), address).await
     }
 
     /// A session, with what was waited for. A refresh may follow on keys that had not been read.
-    fn check_again(&mut self, route: &CompiledRoute, news: OidcNews) -> Result<Option<OidcTicket>, Refusal> {
+    fn check_again(
+        &mut self,
+        route: &CompiledRoute,
+        news: OidcNews,
+        tried: Option<&WaysTried>,
+    ) -> Result<Option<OidcTicket>, Refusal> {
         let Some(oidc) = compiled_oidc_of(&route.steps) else { return Ok(None) };
-        let (exchange, around) = self.parts();
-        check_session(exchange, around, oidc, news)
+        let may_begin = tried.zip(any_of(route)).is_none_or(|(tried, any)| tried.is_at_end(any));
+        self.check_session(oidc, news, may_begin)
+    }
+
+    /// As [`answer_step_refusal`](Self::answer_step_refusal), also of one of several ways: who is sent to a provider
+    /// hears nothing of the others, and what an auth server says comes before what is said here.
+    async fn answer_ways_refusal(
+        &mut self,
+        route: &CompiledRoute,
+        refusal: Refusal,
+        tried: Option<WaysTried>,
+    ) -> Result<(), Failure> {
+        let is_redirected = self.exchange.oidc.as_ref().is_some_and(|of_request| of_request.redirect.is_some());
+        match tried.and_then(WaysTried::into_answer) {
+            Some(answer) if !is_redirected => self.pass_refusal(&answer).await,
+            Some(_) | None => self.answer_step_refusal(route, refusal).await,
+        }
     }
 
     /// A refusal by a step, with the fields that belong to it, or what takes its place.

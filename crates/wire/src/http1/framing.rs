@@ -4,6 +4,7 @@
 use crate::error::HeadError;
 use crate::head::{Fields, HeaderId, Method, RequestHead, ResponseHead, Span, Version};
 use crate::scan::token_end;
+use crate::websocket;
 
 /// How the end of a body is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,21 +96,52 @@ pub fn has_token(value: &[u8], token: &[u8]) -> bool {
         || value.split(|byte| *byte == b',').any(|item| item.trim_ascii().eq_ignore_ascii_case(token))
 }
 
-/// The protocol that an HTTP/1.1 client asks to switch to: `Connection: upgrade` and one `Upgrade`.
+/// The protocol that an HTTP/1.1 client asks to switch to, as [`asked_switch`] chooses it.
 pub fn upgrade_protocol(head: &RequestHead) -> Option<&[u8]> {
-    switch_of(head.version, &head.fields)
+    asked_switch(head).map(|protocol| protocol.of(&head.fields.bytes))
 }
 
-/// Where the protocol stands that a client asks to switch to, if that is one that is passed on.
+/// Where the protocol stands that a client asks to switch to (`Connection: upgrade`), if that is one that is passed on.
+/// Of several in a list, or in several fields, one is chosen here, so that nobody behind chooses another one: a
+/// WebSocket, which is known here, or else the one that the client likes best (RFC 9110 section 7.8).
 pub fn asked_switch(head: &RequestHead) -> Option<Span> {
-    upgrade_protocol(head).filter(|protocol| !is_http_or_tls(protocol))?;
-    head.fields.list.iter().find(|field| field.id == HeaderId::Upgrade).map(|field| field.value)
+    if head.version != Version::Http11 || !any_has_token(&head.fields, HeaderId::Connection, b"upgrade") {
+        return None;
+    }
+    let (bytes, mut chosen) = (&head.fields.bytes, None);
+    let fields = head.fields.list.iter().filter(|field| field.id == HeaderId::Upgrade);
+    for protocol in fields.flat_map(|field| elements(field.value, bytes)) {
+        let name = protocol.of(bytes);
+        if name.eq_ignore_ascii_case(websocket::PROTOCOL) {
+            return Some(protocol);
+        }
+        if chosen.is_none() && is_protocol(name) && !is_http_or_tls(name) {
+            chosen = Some(protocol);
+        }
+    }
+    chosen
+}
+
+/// The elements of a list, without the space around them.
+fn elements(list: Span, bytes: &[u8]) -> impl Iterator<Item = Span> {
+    let (text, mut start) = (list.of(bytes), list.start as usize);
+    text.split(|byte| *byte == b',').map(move |element| {
+        let begin = start + (element.len() - element.trim_ascii_start().len());
+        start += element.len() + 1;
+        Span::new(begin, begin + element.trim_ascii().len())
+    })
+}
+
+/// `name`, or `name/version` (RFC 9110 section 7.8).
+fn is_protocol(text: &[u8]) -> bool {
+    let is_token = |part: &[u8]| !part.is_empty() && token_end(part, 0) == part.len();
+    text.splitn(2, |byte| *byte == b'/').all(is_token)
 }
 
 /// A switch to another version of HTTP or to TLS would carry requests past every route and step (h2c smuggling).
 fn is_http_or_tls(protocol: &[u8]) -> bool {
     let starts = |prefix: &[u8]| protocol.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
-    starts(b"h2") || starts(b"http/") || starts(b"tls/") || protocol.contains(&b',')
+    starts(b"h2") || starts(b"http/") || starts(b"tls/")
 }
 
 fn switch_of(version: Version, fields: &Fields) -> Option<&[u8]> {
@@ -250,7 +282,7 @@ mod switch_tests {
 
     #[test]
     fn a_switch_to_http_or_tls_is_none() {
-        for protocol in ["h2c", "H2", "HTTP/2.0", "TLS/1.2", "websocket, h2c"] {
+        for protocol in ["h2c", "H2", "HTTP/2.0", "TLS/1.2"] {
             assert!(is_http_or_tls(protocol.as_bytes()), "{protocol}");
         }
         for protocol in ["websocket", "WebSocket", "tcp", "SPDY/3.1"] {

@@ -476,7 +476,12 @@ fn connection_fields_say_what_becomes_of_the_connection() {
     upgrade("1.1", "Connection: keep-alive\r\nUpgrade: websocket\r\n", None);
     upgrade("1.1", "Connection: upgrade\r\n", None);
     upgrade("1.1", "Connection: upgrade\r\nUpgrade:\r\n", None);
-    upgrade("1.1", "Connection: upgrade\r\nUpgrade: a\r\nUpgrade: b\r\n", None);
+    upgrade("1.1", "Connection: upgrade\r\nUpgrade: a\r\nUpgrade: b\r\n", Some("a"));
+    upgrade("1.1", "Connection: upgrade\r\nUpgrade: ,a/1.0 ,\t WebSocket,b\r\n", Some("WebSocket"));
+    upgrade("1.1", "Connection: upgrade\r\nUpgrade: h2c, , a b, a/, /b, c/d/e, IRC/6.9, b\r\n", Some("IRC/6.9"));
+    upgrade("1.1", "Connection: upgrade\r\nUpgrade: h2c\r\nUpgrade: websocket\r\n", Some("websocket"));
+    upgrade("1.1", "Connection: upgrade\r\nUpgrade: H2C,HTTP/2.0,tls/1.3,h2\r\n", None);
+    upgrade("1.1", "Connection: upgrade\r\nUpgrade: \"websocket\"\r\n", None);
 
     let expects = |version: &str, lines: &str, expected: bool| {
         let head = whole_request(&format!("POST / HTTP/{version}\r\nHost: a\r\n{lines}\r\n"));

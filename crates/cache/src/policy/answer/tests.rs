@@ -13,7 +13,7 @@ fn fields<'a>(lines: &'a [(&'a str, &'a str)]) -> Vec<Field<'a>> {
 
 fn ask(status: u16, stored: &[(&str, &str)], request: &[(&str, &str)]) -> Answer {
     let stored = StoredHead::new(status, fields(stored).into_iter()).unwrap();
-    answer(RequestHead { method: b"GET", fields: &fields(request) }, &stored, Some(100))
+    answer(RequestHead::new(b"GET", &fields(request)), &stored, Some(100))
 }
 
 #[test]
@@ -57,9 +57,9 @@ fn one_range_of_bytes_is_served() {
     }
     let stored = StoredHead::new(200, std::iter::empty()).unwrap();
     let range = fields(&[("range", "bytes=0-1")]);
-    assert_eq!(answer(RequestHead { method: b"GET", fields: &range }, &stored, None), Answer::Whole);
-    assert_eq!(answer(RequestHead { method: b"HEAD", fields: &range }, &stored, Some(100)), Answer::Whole);
-    assert_eq!(answer(RequestHead { method: b"GET", fields: &range }, &stored, Some(0)), Answer::NotSatisfiable);
+    assert_eq!(answer(RequestHead::new(b"GET", &range), &stored, None), Answer::Whole);
+    assert_eq!(answer(RequestHead::new(b"HEAD", &range), &stored, Some(100)), Answer::Whole);
+    assert_eq!(answer(RequestHead::new(b"GET", &range), &stored, Some(0)), Answer::NotSatisfiable);
     assert_eq!(ask(404, &[], &[("range", "bytes=0-1")]), Answer::Whole);
 }
 

@@ -10,7 +10,7 @@ fn unsafe_methods_invalidate_their_target_and_what_they_name_on_the_same_origin(
     let check = |method: &str, status: u16, response: &[(&str, &str)], expected: &[&str]| {
         let fields: Vec<Field<'_>> = response.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
         let target = Key::new(b"https", b"a.example", b"/dir/page?q=1").unwrap();
-        let request = RequestHead { method: method.as_bytes(), fields: &[] };
+        let request = RequestHead::new(method.as_bytes(), &[]);
         let keys = invalidated(&target, request, ResponseHead { status, fields: &fields });
         let found: Vec<_> = keys.iter().map(|key| std::str::from_utf8(key.url()).unwrap()).collect();
         assert_eq!(found, expected, "{method} {status} {response:?}");

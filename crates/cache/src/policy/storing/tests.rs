@@ -18,7 +18,7 @@ fn fields<'a>(lines: &'a [(&'a str, &'a str)]) -> Vec<Field<'a>> {
 
 fn decide(rules: &Rules, request: &[(&str, &str)], status: u16, response: &[(&str, &str)]) -> Result<Storable, WhyNot> {
     let (request, response) = (fields(request), fields(response));
-    let request = RequestHead { method: b"GET", fields: &request };
+    let request = RequestHead::new(b"GET", &request);
     let response = ResponseHead { status, fields: &response };
     storable(rules, Exchange { request, response, sent: Now::at(NOW - 2), received: Now::at(NOW) })
 }
@@ -123,7 +123,7 @@ fn methods_and_statuses_that_are_never_stored() {
     }
     for method in ["HEAD", "POST", "PUT", "get", ""] {
         let response = fields(&fresh);
-        let request = RequestHead { method: method.as_bytes(), fields: &[] };
+        let request = RequestHead::new(method.as_bytes(), &[]);
         let response = ResponseHead { status: 200, fields: &response };
         let exchange = Exchange { request, response, sent: Now::at(NOW), received: Now::at(NOW) };
         assert_eq!(storable(&Rules::default(), exchange), Err(WhyNot::Method), "{method}");

@@ -26,12 +26,12 @@ pub fn fields<'a>(lines: &'a [(&'a str, &'a str)]) -> Vec<Field<'a>> {
 }
 
 pub fn get(store: &Store, path: &str, request: &[(&str, &str)], now: Now) -> Lookup {
-    store.lookup(&key(path), RequestHead { method: b"GET", fields: &fields(request) }, now)
+    store.lookup(&key(path), RequestHead::new(b"GET", &fields(request)), now)
 }
 
 pub fn begin(ticket: FetchTicket, request: &[(&str, &str)], status: u16, response: &[(&str, &str)], now: Now) -> Begun {
     let (request, response) = (fields(request), fields(response));
-    let request = RequestHead { method: b"GET", fields: &request };
+    let request = RequestHead::new(b"GET", &request);
     ticket.begin(Exchange { request, response: ResponseHead { status, fields: &response }, sent: now, received: now })
 }
 

@@ -1,5 +1,5 @@
-//! What auth servers that people run expect of a proxy in front, and say to it. Each is as its own documentation has
-//! it; where that stands, and for which version, is in docs/access.md.
+//! What auth servers that people run expect of a proxy in front, and say to it. Which of them were tried, and which are
+//! as their documentation has it, for which version, is in docs/providers; `cargo xtask apps` tries them.
 
 use tidegate_model::{NamePattern, SignIn};
 

@@ -15,15 +15,18 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_access::Jws;
-use tidegate_access::oidc::{Flows, LogInState, Purpose, Revocation, Session, form, is_local};
+use tidegate_access::oidc::{Flows, LogInState, Purpose, Realm, Revocation, Session, form, is_local};
 use tidegate_exchange::{ClientFault, Exchange, body_fault, unless_gone};
 use tidegate_middleware::errors::begin_answer;
-use tidegate_middleware::{CompiledOidc, OidcAddress, OidcOfSite, OidcRedirect, OidcRefusal, Refusal};
+use tidegate_middleware::{
+    CompiledOidc, OidcAddress, OidcCookies, OidcOfSite, OidcRedirect, OidcRefusal, PAGE_FIELDS, Refusal, cookie_host,
+    is_navigation,
+};
 use tidegate_transport::{Sock, rt};
 use tidegate_wire::head::{Method, RequestHead};
 
-/// As long as the provider has for its answer, and what keys of its take, and a little.
-const LOG_IN_MAX: Duration = Duration::from_secs(20);
+/// As long as the provider has for its answers, and what keys of its take, and a little.
+const LOG_IN_MAX: Duration = Duration::from_secs(25);
 /// Of the body in which a provider says that a session has ended.
 const FORM_BYTES_MAX: usize = 64 * 1024;
 /// A longer address is refused by servers on the way; a provider does without this part of it.
@@ -51,7 +54,10 @@ pub(crate) async fn answer_address<S: Sock>(
     };
     let answered = match address {
         OidcAddress::Callback => end_log_in(exchange, around, log_ins, &state).await?,
-        OidcAddress::LogIn => log_in(exchange, around, log_ins, &state).await?,
+        OidcAddress::LogIn => match log_in(exchange, around, log_ins, &state).await? {
+            LogInAnswer::Redirected(redirected) => redirected,
+            LogInAnswer::Page(page) => return send_page(exchange, around, &page).await,
+        },
         OidcAddress::LogOut => log_out(exchange, around, log_ins, &state),
         OidcAddress::BackChannel => return take_log_out(exchange, around, log_ins).await,
     };
@@ -80,7 +86,24 @@ pub(crate) async fn send_redirect<S: Sock>(
     around.send_whole(exchange, b"").await
 }
 
+/// The page that asks with which provider somebody wants to log in.
+async fn send_page<S: Sock>(exchange: &mut Exchange<'_, S>, around: Surroundings<'_, S>, page: &str) -> Result<(), Failure> {
+    begin_answer(200, &mut exchange.response);
+    for (name, value) in PAGE_FIELDS {
+        exchange.response.fields.push(name.as_bytes(), value.as_bytes());
+    }
+    exchange.record.status = 200;
+    around.run_response_steps(exchange);
+    around.send_whole(exchange, page.as_bytes()).await
+}
+
 type Redirected = Result<OidcRedirect, Refusal>;
+
+/// What becomes of somebody who wants to log in.
+enum LogInAnswer {
+    Redirected(Redirected),
+    Page(String),
+}
 
 /// Parameters of a query or a form, decoded. Of a name that comes twice nobody knows which one counts: none does.
 struct Parameters(Vec<(String, String)>);
@@ -140,6 +163,7 @@ async fn end_log_in<S: Sock>(
     Ok(match wait(exchange, awaited).await? {
         Some(LogInOutcome::Session(session)) => keep(exchange, oidc, &session, state).map(|()| back).map_err(Into::into),
         Some(LogInOutcome::BadAnswer) => Err(OidcRefusal::BadAnswer.into()),
+        Some(LogInOutcome::Busy) => Err(OidcRefusal::Busy.into()),
         Some(LogInOutcome::Away) | None => Err(OidcRefusal::ProviderAway.into()),
     })
 }
@@ -158,7 +182,8 @@ fn keep<S: Sock>(
     state: &SessionState,
 ) -> Result<(), OidcRefusal> {
     let now = now_unix();
-    let sealed = state.keys.seal(Purpose::Session, &oidc.id, session.write(), now, random()?);
+    let host = cookie_host(&exchange.head).into_owned();
+    let sealed = state.keys.seal(Purpose::Session, oidc.realm(&host), session.write(), now, random()?);
     let of_request = exchange.oidc.get_or_insert_default();
     let before = of_request.cookies.chunks(&oidc.names);
     let Some(lines) = oidc.names.set_session(&sealed, before, session.ends.saturating_sub(now)) else {
@@ -203,10 +228,10 @@ fn recognise<'l, S: Sock>(
     }
     let parameters = Parameters::read(exchange.head.query().unwrap_or_default());
     let given = parameters.get("state").ok_or(OidcRefusal::BadRequest)?;
-    let path = exchange.head.path();
+    let (path, host) = (exchange.head.path(), cookie_host(&exchange.head).into_owned());
     let of_path = site.all().iter().zip(providers).filter(|(oidc, _)| oidc.settings.callback_path().as_bytes() == path);
     let found = of_path.into_iter().find_map(|(oidc, provider)| {
-        let opened = state.keys.open(Purpose::State, &oidc.id, given.as_bytes())?;
+        let opened = state.keys.open(Purpose::State, oidc.realm(&host), given.as_bytes())?;
         Some((oidc, provider, LogInState::read(&opened)?))
     });
     let (oidc, provider, log_in) = found.ok_or(OidcRefusal::UnknownState)?;
@@ -216,16 +241,18 @@ fn recognise<'l, S: Sock>(
     }
     let target = if *log_in.origin == *here { log_in.target.to_string() } else { format!("{}{}", log_in.origin, log_in.target) };
     let back = OidcRedirect { status: 302, location: target };
-    let sealed = exchange.oidc.as_ref().and_then(|of_request| of_request.cookies.get(&oidc.names.flows));
-    let has_flows = sealed.is_some();
-    let mut flows = sealed.and_then(|sealed| read_flows(sealed, oidc, state, now)).unwrap_or_default();
+    let realm = oidc.realm(&host);
+    let read = |cookies: &OidcCookies| read_flows(cookies, (oidc, realm), state, now);
+    let read = exchange.oidc.as_ref().and_then(|of_request| read(&of_request.cookies));
+    let has_flows = read.is_some();
+    let mut flows = read.unwrap_or_default();
     let Some(flow) = flows.take(&log_in.id) else {
         // Its cookie has gone to another tab's log-in, or it was used already: by who is logged in since. What comes of
         // its code is nobody's; where it was to lead, the browser may go.
         let is_in = || open(exchange, around, oidc, state, now).is_some();
         return if has_flows || is_in() { Ok(Recognised::Elsewhere(back)) } else { Err(OidcRefusal::UnknownState) };
     };
-    forget_flow(exchange, &flows, oidc, state, now)?;
+    forget_flow(exchange, &flows, (oidc, realm), state, now)?;
     check_answer(&parameters, oidc, provider)?;
     let code = parameters.get("code").filter(|code| !code.is_empty()).ok_or(OidcRefusal::BadRequest)?.to_owned();
     let redirect = redirect_uri(oidc, &here);
@@ -249,11 +276,11 @@ fn is_of_site(began: &str, here: &str, oidc: &CompiledOidc) -> bool {
 fn forget_flow<S: Sock>(
     exchange: &mut Exchange<'_, S>,
     flows: &Flows,
-    oidc: &CompiledOidc,
+    of: (&CompiledOidc, Realm<'_>),
     state: &SessionState,
     now: u64,
 ) -> Result<(), OidcRefusal> {
-    let line = write_flows(flows, oidc, state, now)?;
+    let line = write_flows(flows, of, state, now)?;
     exchange.oidc.get_or_insert_default().set_cookies.push(line);
     Ok(())
 }
@@ -278,36 +305,51 @@ fn check_answer(parameters: &Parameters, oidc: &CompiledOidc, provider: &Provide
     }
 }
 
-/// Somebody wants to log in, sent by a script.
+/// Somebody wants to log in, sent by a script, by a page that asks with which provider, or from there.
 async fn log_in<S: Sock>(
     exchange: &mut Exchange<'_, S>,
     around: Surroundings<'_, S>,
     (site, providers): LogIns<'_>,
     state: &SessionState,
-) -> Result<Redirected, ClientFault> {
+) -> Result<LogInAnswer, ClientFault> {
     let parameters = Parameters::read(exchange.head.query().unwrap_or_default());
-    let with = parameters.get("with");
-    let wanted = |oidc: &&CompiledOidc| with.is_none_or(|with| oidc.is_called(with.as_bytes()));
-    let found = site.all().iter().zip(providers).find(|(oidc, _)| wanted(oidc));
-    let Some((oidc, provider)) = found else { return Ok(Err(OidcRefusal::BadRequest.into())) };
+    let (with, named) = (parameters.get("with"), parameters.get("provider"));
+    let is_named = |oidc: &CompiledOidc| named.is_some_and(|name| oidc.settings.provider.name == name);
+    let wanted = |oidc: &&CompiledOidc| match with {
+        Some(with) => oidc.is_called(with.as_bytes()),
+        None => named.is_none() || oidc.ways().any(is_named),
+    };
+    let refused = |refusal: OidcRefusal| Ok(LogInAnswer::Redirected(Err(refusal.into())));
+    let Some(step) = site.all().iter().find(wanted) else { return refused(OidcRefusal::BadRequest) };
     let target = parameters.get("return").filter(|target| is_local(target.as_bytes())).unwrap_or("/");
     // A page that sends people here for ever would be its own address.
     let target = if site.address(target.split('?').next().unwrap_or_default().as_bytes()).is_some() { "/" } else { target };
+    let way = step.ways().find(|way| is_named(way)).or((!step.has_several()).then_some(step));
+    let Some(way) = way else {
+        if !is_navigation(&exchange.head, exchange.hop.upgrade.is_some()) {
+            return refused(OidcRefusal::LogInNeeded);
+        }
+        return Ok(LogInAnswer::Page(step.page(&String::from_utf8_lossy(exchange.head.host()), target)));
+    };
+    // Each way of a step is one of the site.
+    let found = site.all().iter().zip(providers).find(|(oidc, _)| oidc.id == way.id && !oidc.has_several());
+    let found = found.or_else(|| site.all().iter().zip(providers).find(|(oidc, _)| oidc.id == way.id));
+    let Some((oidc, provider)) = found else { return refused(OidcRefusal::BadRequest) };
     let now = now_unix();
     let mut begun = begin_log_in(exchange, around, oidc, provider, (state, now), target, true);
     if let Ok(Some(ticket @ OidcTicket::Ready(_))) = begun {
         match await_session(exchange, ticket, None).await? {
             Ok(OidcNews::None | OidcNews::Ready | OidcNews::Refreshed(_)) => {}
-            Err(refusal) => return Ok(Err(refusal)),
+            Err(refusal) => return Ok(LogInAnswer::Redirected(Err(refusal))),
         }
         begun = begin_log_in(exchange, around, oidc, provider, (state, now), target, false);
     }
     let redirect = exchange.oidc.as_mut().and_then(|of_request| of_request.redirect.take());
-    Ok(match (redirect, begun) {
+    Ok(LogInAnswer::Redirected(match (redirect, begun) {
         (Some(redirect), _) => Ok(redirect),
         (None, Err(refusal)) => Err(refusal),
         (None, Ok(_)) => Err(OidcRefusal::ProviderAway.into()),
-    })
+    }))
 }
 
 /// Whether a log-out is what somebody wants, as far as the browser says: a link may come from anywhere, a form or a
@@ -350,7 +392,7 @@ fn log_out<S: Sock>(
         let Some(of_request) = &exchange.oidc else { continue };
         removed.extend(oidc.names.remove_session(of_request.cookies.chunks(&oidc.names)));
         for name in [&oidc.names.flows, &oidc.names.retried] {
-            removed.extend(of_request.cookies.get(name).map(|_| oidc.names.remove(name)));
+            removed.extend(of_request.cookies.all(name).next().map(|_| oidc.names.remove(name)));
         }
         let Some(opened) = open(exchange, around, oidc, state, now) else { continue };
         over.push(Revocation { mark: opened.session.id, began_until: u64::MAX, ends: opened.session.ends });

@@ -5,9 +5,9 @@ use super::shared::{ProviderState, SessionState};
 use super::{origin, random};
 use crate::surroundings::Surroundings;
 use std::sync::Arc;
-use tidegate_access::oidc::{FLOW_LIFE, Flow, Flows, LogInState, Purpose, form};
+use tidegate_access::oidc::{FLOW_LIFE, Flow, Flows, LogInState, Purpose, Realm, form};
 use tidegate_exchange::Exchange;
-use tidegate_middleware::{CompiledOidc, OidcRedirect, OidcRefusal, Refusal, is_navigation};
+use tidegate_middleware::{CompiledOidc, OidcCookies, OidcRedirect, OidcRefusal, Refusal, cookie_host, is_navigation};
 use tidegate_transport::{Sock, rt};
 
 /// Sends somebody who looks at a page to the provider, to come back to `target`; whoever else asks is refused. The
@@ -38,7 +38,9 @@ pub(super) fn begin_log_in<S: Sock>(
     let origin = origin(exchange, around)?;
     let flow = Flow { id: random()?, secret: random()?, began: now };
     let log_in = LogInState { id: flow.id, began: now, origin: origin.as_str().into(), target: target.into() };
-    let sealed_state = state.keys.seal(Purpose::State, &oidc.id, log_in.write(), now, random()?);
+    let host = cookie_host(&exchange.head).into_owned();
+    let realm = oidc.realm(&host);
+    let sealed_state = state.keys.seal(Purpose::State, realm, log_in.write(), now, random()?);
     let redirect = redirect_uri(oidc, &origin);
     let scopes = provider.settings.scopes.join(" ");
     let (nonce, challenge) = (flow.nonce(), flow.challenge());
@@ -55,10 +57,9 @@ pub(super) fn begin_log_in<S: Sock>(
     let more = provider.settings.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let location = with_query(&found.metadata.authorization_endpoint, &form(own.into_iter().chain(more)));
     let of_request = exchange.oidc.get_or_insert_default();
-    let begun = of_request.cookies.get(&oidc.names.flows);
-    let mut flows = begun.and_then(|sealed| read_flows(sealed, oidc, state, now)).unwrap_or_default();
+    let mut flows = read_flows(&of_request.cookies, (oidc, realm), state, now).unwrap_or_default();
     flows.add(flow);
-    of_request.set_cookies.push(write_flows(&flows, oidc, state, now)?);
+    of_request.set_cookies.push(write_flows(&flows, (oidc, realm), state, now)?);
     of_request.redirect = Some(OidcRedirect { status: 302, location });
     Err(OidcRefusal::LogInNeeded.into())
 }
@@ -79,16 +80,28 @@ pub(super) fn with_query(address: &str, query: &str) -> String {
     format!("{address}{separator}{query}")
 }
 
-pub(super) fn read_flows(sealed: &[u8], oidc: &CompiledOidc, state: &SessionState, now: u64) -> Option<Flows> {
-    Flows::read(&state.keys.open(Purpose::Flows, &oidc.id, sealed)?, now)
+/// The log-ins that the browser has begun; `None`: it brings no such cookie of ours.
+pub(super) fn read_flows(
+    cookies: &OidcCookies,
+    (oidc, realm): (&CompiledOidc, Realm<'_>),
+    state: &SessionState,
+    now: u64,
+) -> Option<Flows> {
+    let read = |sealed| Flows::read(&state.keys.open(Purpose::Flows, realm, sealed)?, now);
+    cookies.all(&oidc.names.flows).find_map(read)
 }
 
 /// The `Set-Cookie` that keeps them, or removes what there was.
-pub(super) fn write_flows(flows: &Flows, oidc: &CompiledOidc, state: &SessionState, now: u64) -> Result<String, OidcRefusal> {
+pub(super) fn write_flows(
+    flows: &Flows,
+    (oidc, realm): (&CompiledOidc, Realm<'_>),
+    state: &SessionState,
+    now: u64,
+) -> Result<String, OidcRefusal> {
     if flows.is_empty() {
         return Ok(oidc.names.remove(&oidc.names.flows));
     }
-    let sealed = state.keys.seal(Purpose::Flows, &oidc.id, flows.write(), now, random()?);
+    let sealed = state.keys.seal(Purpose::Flows, realm, flows.write(), now, random()?);
     Ok(oidc.names.set(&oidc.names.flows, &sealed, Some(FLOW_LIFE.as_secs())))
 }
 

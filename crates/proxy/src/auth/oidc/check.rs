@@ -15,7 +15,7 @@ use std::time::Duration;
 use tidegate_access::oidc::{Purpose, Session, return_target};
 use tidegate_access::{Identity, LogIn};
 use tidegate_exchange::{ClientFault, Exchange, unless_gone};
-use tidegate_middleware::{CompiledOidc, OidcRedirect, OidcRefusal, Refusal};
+use tidegate_middleware::{CompiledOidc, OidcRedirect, OidcRefusal, Refusal, cookie_host, is_navigation};
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Sock, rt};
 
@@ -46,9 +46,8 @@ pub(crate) fn check_session<S: Sock>(
     oidc: &CompiledOidc,
     news: OidcNews,
 ) -> Result<Option<OidcTicket>, Refusal> {
-    let Some(provider) = around.route.and_then(|route| route.oidc.as_ref()) else {
-        return Err(OidcRefusal::KeysMissing.into());
-    };
+    let providers = around.route.map_or(&[][..], |route| &route.oidc);
+    let Some(first) = providers.first() else { return Err(OidcRefusal::KeysMissing.into()) };
     let shared = &around.connection.worker.process.oidc;
     let may_wait = matches!(news, OidcNews::None);
     let state = shared.state();
@@ -56,10 +55,13 @@ pub(crate) fn check_session<S: Sock>(
         return if may_wait { Ok(Some(OidcTicket::Ready(shared.ready(None)))) } else { Err(OidcRefusal::KeysMissing.into()) };
     };
     let now = now_unix();
-    let check = SessionCheck { around, oidc, provider, state, now };
-    let Some(opened) = open(exchange, around, oidc, state, now) else {
-        return check.without_session(exchange, may_wait);
+    let mut ways = oidc.ways().zip(providers);
+    let found = ways.find_map(|(way, provider)| Some((way, provider, open(exchange, around, way, state, now)?)));
+    let Some((way, provider, opened)) = found else {
+        let check = SessionCheck { around, oidc, provider: first, state, now };
+        return if oidc.has_several() { check.ask_which(exchange) } else { check.without_session(exchange, may_wait) };
     };
+    let check = SessionCheck { around, oidc: way, provider, state, now };
     if !opened.session.is_to_be_refreshed(now) {
         return check.admit(exchange, &opened).map(|()| None);
     }
@@ -90,9 +92,12 @@ pub(super) fn open<S: Sock>(
     state: &SessionState,
     now: u64,
 ) -> Option<Rc<OpenedSession>> {
-    let sealed = exchange.oidc.as_ref()?.cookies.session(&oidc.names)?;
-    let opened = around.connection.worker.sessions.borrow_mut().open(&state.keys, &oidc.id, sealed)?;
-    (!opened.session.is_over(now) && !opened.marks.are_in(&state.revoked)).then_some(opened)
+    let host = cookie_host(&exchange.head);
+    let realm = oidc.realm(&host);
+    let mut sessions = around.connection.worker.sessions.borrow_mut();
+    let opened =
+        exchange.oidc.as_ref()?.cookies.sessions(&oidc.names).filter_map(|sealed| sessions.open(&state.keys, realm, sealed));
+    opened.into_iter().find(|opened| !opened.session.is_over(now) && !opened.marks.are_in(&state.revoked))
 }
 
 /// What a request's session is looked at with.
@@ -135,13 +140,15 @@ impl<S: Sock> SessionCheck<'_, S> {
 
     /// The session was renewed: the browser gets the new one with the answer, whatever that is.
     fn adopt(&self, exchange: &mut Exchange<'_, S>, session: &Session) -> Result<(), Refusal> {
-        let sealed = self.state.keys.seal(Purpose::Session, &self.oidc.id, session.write(), self.now, random()?);
+        let host = cookie_host(&exchange.head).into_owned();
+        let realm = self.oidc.realm(&host);
+        let sealed = self.state.keys.seal(Purpose::Session, realm, session.write(), self.now, random()?);
         let of_request = exchange.oidc.get_or_insert_default();
         let before = of_request.cookies.chunks(&self.oidc.names);
         let life = session.ends.saturating_sub(self.now);
         let lines = self.oidc.names.set_session(&sealed, before, life).ok_or(OidcRefusal::TooLarge)?;
         of_request.set_cookies.extend(lines);
-        let opened = OpenedSession::new(sealed.into_bytes(), &self.oidc.id, session.clone()).ok_or(OidcRefusal::BadAnswer)?;
+        let opened = OpenedSession::new(sealed.into_bytes(), realm, session.clone()).ok_or(OidcRefusal::BadAnswer)?;
         self.admit(exchange, &opened)
     }
 
@@ -155,10 +162,29 @@ impl<S: Sock> SessionCheck<'_, S> {
         begin_log_in(exchange, self.around, self.oidc, self.provider, (self.state, self.now), &target, may_wait)
     }
 
+    /// Nobody has logged in here, and it is not known by which provider somebody would.
+    fn ask_which(&self, exchange: &mut Exchange<'_, S>) -> Result<Option<OidcTicket>, Refusal> {
+        if self.oidc.settings.is_optional {
+            self.oidc.tell_nobody(&mut exchange.head);
+            return Ok(None);
+        }
+        if is_navigation(&exchange.head, exchange.hop.upgrade.is_some()) {
+            let target = return_target(exchange.record.path.of(&exchange.head.fields.bytes), sent_query(exchange));
+            let location = self.oidc.page_address(&target);
+            exchange.oidc.get_or_insert_default().redirect = Some(OidcRedirect { status: 302, location });
+        }
+        Err(OidcRefusal::LogInNeeded.into())
+    }
+
     /// Whether the browser was asked to come again with a newer session than this one, and has none.
     fn was_retried(&self, exchange: &Exchange<'_, S>, session: &Session) -> bool {
-        let retried = exchange.oidc.as_ref().and_then(|of_request| of_request.cookies.get(&self.oidc.names.retried));
-        retried.is_some_and(|retried| retried == generation_text(session).as_bytes())
+        let Some(of_request) = &exchange.oidc else { return false };
+        let mut retried = of_request.cookies.all(&self.oidc.names.retried).peekable();
+        // Most requests bring none.
+        retried.peek().is_some() && {
+            let generation = generation_text(session);
+            retried.any(|retried| retried == generation.as_bytes())
+        }
     }
 
     /// The provider takes this session's refresh token no more. Another host may have used it, and the browser have the

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use tidegate_access::Claims;
-use tidegate_access::oidc::{ProviderId, Purpose, Session, SessionKeys, SessionMarks};
+use tidegate_access::oidc::{ProviderId, Purpose, Realm, Session, SessionKeys, SessionMarks};
 
 /// Of a worker, and together as long as this at most. Those asked for lately stay.
 const OPENED_MAX: usize = 4096;
@@ -19,6 +19,7 @@ const OVERHEAD_BYTES: usize = 300;
 pub struct OpenedSession {
     sealed: Box<[u8]>,
     provider: ProviderId,
+    host: Box<[u8]>,
     pub session: Session,
     pub claims: Rc<Claims>,
     pub marks: SessionMarks,
@@ -26,10 +27,15 @@ pub struct OpenedSession {
 
 impl OpenedSession {
     /// `None`: its token has no claims, which those that were verified have.
-    pub fn new(sealed: Vec<u8>, provider: &ProviderId, session: Session) -> Option<Rc<OpenedSession>> {
-        let claims = session.id_token.claims().ok()?;
-        let marks = SessionMarks::of(provider, &session, &claims);
-        Some(Rc::new(OpenedSession { sealed: sealed.into(), provider: *provider, session, claims: Rc::new(claims), marks }))
+    pub fn new(sealed: Vec<u8>, realm: Realm<'_>, session: Session) -> Option<Rc<OpenedSession>> {
+        let claims = session.claims().ok()?;
+        let marks = SessionMarks::of(realm.provider, &session, &claims);
+        let (provider, host) = (*realm.provider, realm.host.into());
+        Some(Rc::new(OpenedSession { sealed: sealed.into(), provider, host, session, claims: Rc::new(claims), marks }))
+    }
+
+    fn is_of(&self, realm: Realm<'_>) -> bool {
+        self.provider == *realm.provider && *self.host == *realm.host
     }
 
     fn bytes(&self) -> usize {
@@ -51,13 +57,13 @@ pub struct OpenedSessions {
 }
 
 impl OpenedSessions {
-    /// The session in a cookie; `None` where none of the keys has sealed it for that provider.
-    pub fn open(&mut self, keys: &Arc<SessionKeys>, provider: &ProviderId, sealed: Vec<u8>) -> Option<Rc<OpenedSession>> {
+    /// The session in a cookie; `None` where none of the keys has sealed it for that realm.
+    pub fn open(&mut self, keys: &Arc<SessionKeys>, realm: Realm<'_>, sealed: Vec<u8>) -> Option<Rc<OpenedSession>> {
         if !self.keys.as_ref().is_some_and(|known| Arc::ptr_eq(known, keys)) {
             *self = OpenedSessions { keys: Some(keys.clone()), ..OpenedSessions::default() };
         }
         let end: [u8; END_BYTES] = sealed.last_chunk().copied()?;
-        let is_this = |opened: &&Rc<OpenedSession>| *opened.sealed == *sealed && opened.provider == *provider;
+        let is_this = |opened: &&Rc<OpenedSession>| *opened.sealed == *sealed && opened.is_of(realm);
         if let Some(opened) = self.young.get(&end).filter(is_this) {
             return Some(opened.clone());
         }
@@ -65,8 +71,8 @@ impl OpenedSessions {
             self.insert(end, opened.clone());
             return Some(opened);
         }
-        let session = Session::read(&keys.open(Purpose::Session, provider, &sealed)?)?;
-        let opened = OpenedSession::new(sealed, provider, session)?;
+        let session = Session::read(&keys.open(Purpose::Session, realm, &sealed)?)?;
+        let opened = OpenedSession::new(sealed, realm, session)?;
         self.insert(end, opened.clone());
         Some(opened)
     }

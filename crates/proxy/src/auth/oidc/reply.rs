@@ -32,6 +32,11 @@ impl<T> Owed<T> {
     pub fn give(self, answer: T) {
         lock(&self.0).answer = Some(answer);
     }
+
+    /// False: who waited for it has gone.
+    pub fn is_awaited(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
 }
 
 impl<T> Drop for Owed<T> {
@@ -73,6 +78,10 @@ mod tests {
         assert_eq!(awaited.as_mut().poll(&mut context), Poll::Pending);
         given.give(7);
         assert_eq!(awaited.as_mut().poll(&mut context), Poll::Ready(Some(7)));
+        let (given, awaited) = reply::<u8>();
+        assert!(given.is_awaited());
+        drop(awaited);
+        assert!(!given.is_awaited());
         let (given, awaited) = reply::<u8>();
         drop(given);
         assert_eq!(pin!(awaited).poll(&mut context), Poll::Ready(None));

@@ -45,6 +45,7 @@ pub struct ProviderState {
     pub session: Duration,
     pub leeway: Duration,
     pub keeps_access: bool,
+    pub asks_user_info: bool,
     found: ArcSwapOption<FoundProvider>,
     course: Mutex<KeyCourse>,
 }
@@ -91,6 +92,8 @@ pub enum LogInOutcome {
     Session(Box<Session>),
     Away,
     BadAnswer,
+    /// Too many wait for the provider.
+    Busy,
 }
 
 /// How a refresh ended.
@@ -190,7 +193,8 @@ impl OidcShared {
         let secret = settings.provider.secret.as_ref().map_or("", |secret| secret.reveal());
         let [session, leeway] = [settings.session, settings.leeway].map(|time| time.as_millis().to_string());
         let id = format!("{:032x}", u128::from_be_bytes(oidc.id));
-        let key = provider_id([id.as_str(), secret, &session, &leeway]);
+        let ca = settings.provider.ca.as_ref().map_or(String::new(), |ca| ca.display().to_string());
+        let key = provider_id([id.as_str(), secret, &session, &leeway, &ca]);
         let mut providers = lock(&self.providers);
         providers.retain(|_, provider| provider.strong_count() > 0);
         if let Some(provider) = providers.get(&key).and_then(Weak::upgrade) {
@@ -202,6 +206,7 @@ impl OidcShared {
             session: settings.session,
             leeway: settings.leeway,
             keeps_access: settings.access_token.is_some(),
+            asks_user_info: settings.asks_user_info,
             found: ArcSwapOption::empty(),
             course: Mutex::new(KeyCourse::new(now)),
         });

@@ -66,6 +66,8 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
             "step.jwt issuer",
             "step.jwt jwks",
             "oidc.parameter name",
+            "oidc.provider issuer",
+            "oidc-provider.parameter name",
             "step.oidc after-logout",
             "step.oidc callback",
             "step.oidc domain",

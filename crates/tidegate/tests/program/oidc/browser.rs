@@ -63,6 +63,17 @@ impl Browser {
         Browser { cookies: Arc::new(Mutex::new(self.cookies.lock().expect("no panic").clone())) }
     }
 
+    /// Somebody carries what it has for one host to another, under other names.
+    pub fn carry(&self, from: &str, to: &str, rename: impl Fn(&str) -> String) {
+        let mut cookies = self.cookies.lock().expect("no panic");
+        let carried: Vec<_> = cookies
+            .iter()
+            .filter(|((host, _), _)| host == from)
+            .map(|((_, name), cookie)| ((to.to_owned(), rename(name)), Cookie { domain: None, ..cookie.clone() }))
+            .collect();
+        cookies.extend(carried);
+    }
+
     /// Changes the value of each cookie whose name has this in it.
     pub fn change(&self, name_part: &str, change: impl Fn(&str) -> String) {
         let mut cookies = self.cookies.lock().expect("no panic");

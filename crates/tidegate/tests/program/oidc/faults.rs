@@ -40,11 +40,33 @@ fn tokens_that_are_not_for_this_log_in_log_nobody_in() {
     check("aud", json!(["other"]));
     check("aud", Value::Null);
     check("iss", json!("https://other.example"));
+    check("aud", json!(["tidegate", "other"]));
     check("azp", json!("other"));
+    check("iat", Value::Null);
+    check("iat", json!(4_000_000_000_u64));
+    check("iat", json!(1_000_000_000));
+    check("at_hash", json!("AAAAAAAAAAAAAAAAAAAAAA"));
+    check("at_hash", json!(""));
     check("sub", Value::Null);
     check("sub", json!(""));
     check("exp", Value::Null);
     check("exp", json!(1));
+    provider.behave(|behaviour| behaviour.claims.clear());
+    for kind in [Value::Null, json!("DPoP"), json!("mac"), json!("")] {
+        provider.behave(|behaviour| behaviour.token_members = vec![("token_type".into(), kind.clone())]);
+        is_refused(&come_back(&provider, &proxy, &Browser::default()), 502, "oidc_bad_answer", &format!("{kind}"));
+    }
+    // What is said otherwise and means the same.
+    provider.behave(|behaviour| {
+        behaviour.token_members = vec![("token_type".into(), json!("bEaReR"))];
+        behaviour.claims = vec![("aud".into(), json!(["other", "tidegate"])), ("azp".into(), json!("tidegate"))];
+    });
+    is_alice(&Browser::default().follow(proxy.address, HOST, "/"));
+    provider.behave(|behaviour| {
+        behaviour.token_members.clear();
+        behaviour.claims = vec![("at_hash".into(), Value::Null)];
+    });
+    is_alice(&Browser::default().follow(proxy.address, HOST, "/"));
     provider.behave(|behaviour| behaviour.claims.clear());
     // A clock that is ten minutes off, either way; a minute is fine.
     for (ahead, is_taken) in [(600, false), (-600, false), (30, true)] {

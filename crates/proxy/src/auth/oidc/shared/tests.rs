@@ -12,14 +12,17 @@ use tidegate_model::{Oidc, OidcProvider};
 
 fn oidc() -> CompiledOidc {
     let provider = OidcProvider {
+        name: String::new(),
         issuer: "https://idp.example.com".into(),
         client: "me".into(),
+        ca: None,
         secret: None,
         scopes: vec!["openid".into()],
         parameters: Vec::new(),
     };
     CompiledOidc::new(&Oidc {
         provider,
+        others: Vec::new(),
         session: Duration::from_hours(8),
         domain: None,
         callback: Oidc::CALLBACK.into(),
@@ -30,6 +33,7 @@ fn oidc() -> CompiledOidc {
         headers: Vec::new(),
         access_token: None,
         id_token: None,
+        asks_user_info: false,
         is_optional: false,
         leeway: Duration::ZERO,
     })
@@ -37,10 +41,10 @@ fn oidc() -> CompiledOidc {
 
 /// As it lies in a cookie: nothing but a refresh token.
 fn session(refresh_token: &str) -> Session {
-    let mut bytes = vec![1];
+    let mut bytes = vec![2];
     bytes.extend_from_slice(&[7; 16]);
     bytes.extend_from_slice(&[0; 24]);
-    for part in ["", "{}", "", refresh_token, ""] {
+    for part in ["", "{}", "", "", refresh_token, ""] {
         bytes.extend_from_slice(&(part.len() as u32).to_be_bytes());
         bytes.extend_from_slice(part.as_bytes());
     }
