@@ -63,7 +63,7 @@ impl Machine {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Options {
+struct DistributionOptions {
     parts: Vec<Part>,
     machines: Vec<Machine>,
     /// Programs that are there, instead of builds of this commit: against the system's C library, and static.
@@ -74,9 +74,9 @@ struct Options {
 const USAGE: &str =
     "dist: there are the parts deb, rpm, image and site, --machine amd64 or arm64, --program PATH and --static-program PATH";
 
-impl Options {
-    fn parse(arguments: &[String]) -> Result<Options, String> {
-        let mut options = Options { parts: Vec::new(), machines: Vec::new(), program: None, static_program: None };
+impl DistributionOptions {
+    fn parse(arguments: &[String]) -> Result<DistributionOptions, String> {
+        let mut options = DistributionOptions { parts: Vec::new(), machines: Vec::new(), program: None, static_program: None };
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("dist: `{word}` needs a value"));
@@ -113,7 +113,7 @@ struct Distribution {
 }
 
 pub fn run(arguments: &[String]) -> Result<(), String> {
-    let options = Options::parse(arguments)?;
+    let options = DistributionOptions::parse(arguments)?;
     let distribution = Distribution::new()?;
     fs::create_dir_all(&distribution.folder).map_err(failed(&distribution.folder))?;
     let mut made = Vec::new();
@@ -196,13 +196,13 @@ fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Machine, Options, Part, sha256};
+    use super::{DistributionOptions, Machine, Part, sha256};
 
     #[test]
     fn parts_and_machines_are_named() {
         let check = |words: &str, parts: &[Part], machines: &[Machine]| {
             let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
-            let options = Options::parse(&words).unwrap_or_else(|error| panic!("{words:?}: {error}"));
+            let options = DistributionOptions::parse(&words).unwrap_or_else(|error| panic!("{words:?}: {error}"));
             assert_eq!((options.parts.as_slice(), options.machines.as_slice()), (parts, machines), "{words:?}");
         };
         check("deb image --machine arm64", &[Part::Deb, Part::Image], &[Machine::Arm64]);
@@ -210,7 +210,7 @@ mod tests {
         check("site --machine amd64 --machine arm64", &[Part::Site], &[Machine::Amd64, Machine::Arm64]);
         for words in ["debian", "--machine", "--machine mips", "--program"] {
             let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
-            assert!(Options::parse(&words).is_err(), "{words:?}");
+            assert!(DistributionOptions::parse(&words).is_err(), "{words:?}");
         }
     }
 

@@ -2,7 +2,8 @@
 //! CONTRIBUTING.md. Each task is one module: `tidy` reads the sources, `deny` reads the dependency graph, `ci` runs
 //! every gate in order, `quick` those that fit what changed, `instructions` counts what a request costs, `bench` builds
 //! and runs the lab, `static` the program without a C library of the system, `apps` real applications behind the
-//! program, `dist` what people install, `readme` holds README.md against its report. No task is needed to build or to use Tidegate.
+//! program, `dist` what people install, `readme` holds README.md against its report. No task is needed to build or to
+//! use Tidegate.
 
 mod apps;
 mod bench;

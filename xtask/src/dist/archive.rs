@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 /// One entry of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct ArchiveEntry {
     /// Without a leading slash; a folder's ends with one.
     pub path: String,
     pub mode: u32,
@@ -14,18 +14,18 @@ pub struct Entry {
     pub content: Vec<u8>,
 }
 
-impl Entry {
-    pub fn file(path: &str, mode: u32, content: Vec<u8>) -> Entry {
-        Entry { path: path.into(), mode, owner: 0, content }
+impl ArchiveEntry {
+    pub fn file(path: &str, mode: u32, content: Vec<u8>) -> ArchiveEntry {
+        ArchiveEntry { path: path.into(), mode, owner: 0, content }
     }
 
-    pub fn folder(path: &str, mode: u32, owner: u64) -> Entry {
-        Entry { path: format!("{path}/"), mode, owner, content: Vec::new() }
+    pub fn folder(path: &str, mode: u32, owner: u64) -> ArchiveEntry {
+        ArchiveEntry { path: format!("{path}/"), mode, owner, content: Vec::new() }
     }
 }
 
 /// The entries by path, each folder before what is in it.
-pub fn tar(mut entries: Vec<Entry>, time: u64) -> Result<Vec<u8>, String> {
+pub fn tar(mut entries: Vec<ArchiveEntry>, time: u64) -> Result<Vec<u8>, String> {
     entries.sort_by(|left, right| left.path.cmp(&right.path));
     let mut builder = tar::Builder::new(Vec::new());
     for entry in &entries {
@@ -51,12 +51,17 @@ pub fn gzip(bytes: &[u8]) -> Result<Vec<u8>, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Entry, gzip, tar};
+    use super::{ArchiveEntry, gzip, tar};
 
     #[test]
     fn the_order_of_the_entries_is_their_paths() {
-        let entries =
-            || vec![Entry::file("b/x", 0o644, b"x".to_vec()), Entry::folder("b", 0o755, 0), Entry::file("a", 0o755, Vec::new())];
+        let entries = || {
+            vec![
+                ArchiveEntry::file("b/x", 0o644, b"x".to_vec()),
+                ArchiveEntry::folder("b", 0o755, 0),
+                ArchiveEntry::file("a", 0o755, Vec::new()),
+            ]
+        };
         let mut turned = entries();
         turned.reverse();
         let archive = tar(entries(), 7).unwrap();

@@ -7,7 +7,8 @@ use crate::process::Invocation;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where `cargo install --root /usr/local` puts the program, which the unit of the repository names, and where packages do.
+/// Where `cargo install --root /usr/local` puts the program, which the unit of the repository names, and where packages
+/// have it.
 const BY_HAND: &str = "/usr/local/bin/tidegate";
 const PACKAGED: &str = "/usr/bin/tidegate";
 
@@ -73,7 +74,7 @@ fn debian_changelog(distribution: &Distribution) -> Result<String, String> {
     ))
 }
 
-/// In the form of Debian's copyright-format 1.0; what is linked into the program is listed in third-party.txt beside it.
+/// Debian's form of it, copyright-format 1.0; what is linked into the program is listed in third-party.txt beside it.
 const COPYRIGHT: &str = "\
 Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
 Upstream-Name: tidegate

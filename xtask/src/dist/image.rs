@@ -2,7 +2,7 @@
 //! so that it runs without root on a file system that cannot be written to. Both as an OCI layout, for registries, and
 //! as what `docker load` reads. Image specification 1.1: https://github.com/opencontainers/image-spec.
 
-use super::archive::{self, Entry};
+use super::archive::{self, ArchiveEntry};
 use super::program::{Library, program};
 use super::{Distribution, Machine, bill_of_materials, failed, generated, sha256};
 use serde_json::{Value, json};
@@ -63,34 +63,42 @@ fn image(distribution: &Distribution, machine: Machine, program: Vec<u8>) -> Res
 }
 
 /// The file system.
-fn entries(distribution: &Distribution, program: Vec<u8>) -> Result<Vec<Entry>, String> {
+fn entries(distribution: &Distribution, program: Vec<u8>) -> Result<Vec<ArchiveEntry>, String> {
     let of_repository = |path: &str| {
         let path = distribution.root.join(path);
         fs::read(&path).map_err(failed(&path))
     };
     let people = format!("root:x:0:0:root:/:/sbin/nologin\ntidegate:x:{USER}:{USER}:Tidegate:/{STATE}:/sbin/nologin\n");
     let groups = format!("root:x:0:\ntidegate:x:{USER}:\n");
-    let mut entries: Vec<Entry> =
+    let mut entries: Vec<ArchiveEntry> =
         ["etc", "etc/ssl", "etc/ssl/certs", "usr", "usr/bin", "usr/share", "usr/share/doc", "var", "var/lib"]
             .iter()
-            .map(|path| Entry::folder(path, 0o755, 0))
+            .map(|path| ArchiveEntry::folder(path, 0o755, 0))
             .collect();
     entries.extend([
-        Entry::folder("tmp", 0o1777, 0),
-        Entry::folder(CONFIGURATION, 0o755, 0),
-        Entry::folder(STATE, 0o700, USER),
-        Entry::folder("usr/share/doc/tidegate", 0o755, 0),
-        Entry::folder("usr/share/tidegate", 0o755, 0),
-        Entry::folder("usr/share/tidegate/welcome", 0o755, 0),
-        Entry::file(PROGRAM, 0o755, program),
-        Entry::file("etc/passwd", 0o644, people.into_bytes()),
-        Entry::file("etc/group", 0o644, groups.into_bytes()),
-        Entry::file("etc/ssl/certs/ca-certificates.crt", 0o644, authorities().into_bytes()),
-        Entry::file(&format!("{CONFIGURATION}/tidegate.kdl"), 0o644, of_repository("packaging/common/tidegate.kdl")?),
-        Entry::file("usr/share/tidegate/welcome/index.html", 0o644, of_repository("packaging/common/welcome/index.html")?),
-        Entry::file("usr/share/doc/tidegate/LICENSE", 0o644, of_repository("LICENSE")?),
-        Entry::file("usr/share/doc/tidegate/third-party.txt", 0o644, bill_of_materials::notice(&distribution.root)?.into_bytes()),
-        Entry::file("usr/share/doc/tidegate/tidegate.cdx.json", 0o644, bill_of_materials::cyclone_dx(distribution)?.into_bytes()),
+        ArchiveEntry::folder("tmp", 0o1777, 0),
+        ArchiveEntry::folder(CONFIGURATION, 0o755, 0),
+        ArchiveEntry::folder(STATE, 0o700, USER),
+        ArchiveEntry::folder("usr/share/doc/tidegate", 0o755, 0),
+        ArchiveEntry::folder("usr/share/tidegate", 0o755, 0),
+        ArchiveEntry::folder("usr/share/tidegate/welcome", 0o755, 0),
+        ArchiveEntry::file(PROGRAM, 0o755, program),
+        ArchiveEntry::file("etc/passwd", 0o644, people.into_bytes()),
+        ArchiveEntry::file("etc/group", 0o644, groups.into_bytes()),
+        ArchiveEntry::file("etc/ssl/certs/ca-certificates.crt", 0o644, authorities().into_bytes()),
+        ArchiveEntry::file(&format!("{CONFIGURATION}/tidegate.kdl"), 0o644, of_repository("packaging/common/tidegate.kdl")?),
+        ArchiveEntry::file("usr/share/tidegate/welcome/index.html", 0o644, of_repository("packaging/common/welcome/index.html")?),
+        ArchiveEntry::file("usr/share/doc/tidegate/LICENSE", 0o644, of_repository("LICENSE")?),
+        ArchiveEntry::file(
+            "usr/share/doc/tidegate/third-party.txt",
+            0o644,
+            bill_of_materials::notice(&distribution.root)?.into_bytes(),
+        ),
+        ArchiveEntry::file(
+            "usr/share/doc/tidegate/tidegate.cdx.json",
+            0o644,
+            bill_of_materials::cyclone_dx(distribution)?.into_bytes(),
+        ),
     ]);
     Ok(entries)
 }
@@ -161,11 +169,12 @@ fn created(distribution: &Distribution) -> Result<String, String> {
 /// An OCI image layout: one index, with a manifest for each machine.
 fn oci(distribution: &Distribution, images: &[Image]) -> Result<Vec<u8>, String> {
     let mut entries = vec![
-        Entry::folder("blobs", 0o755, 0),
-        Entry::folder("blobs/sha256", 0o755, 0),
-        Entry::file("oci-layout", 0o644, bytes_of(&json!({ "imageLayoutVersion": "1.0.0" }))?),
+        ArchiveEntry::folder("blobs", 0o755, 0),
+        ArchiveEntry::folder("blobs/sha256", 0o755, 0),
+        ArchiveEntry::file("oci-layout", 0o644, bytes_of(&json!({ "imageLayoutVersion": "1.0.0" }))?),
     ];
-    let mut blob = |bytes: &[u8]| entries.push(Entry::file(&format!("blobs/sha256/{}", sha256(bytes)), 0o644, bytes.to_vec()));
+    let mut blob =
+        |bytes: &[u8]| entries.push(ArchiveEntry::file(&format!("blobs/sha256/{}", sha256(bytes)), 0o644, bytes.to_vec()));
     let mut manifests = Vec::new();
     for image in images {
         let manifest = bytes_of(&json!({
@@ -186,7 +195,7 @@ fn oci(distribution: &Distribution, images: &[Image]) -> Result<Vec<u8>, String>
     named["annotations"] = json!({ "org.opencontainers.image.ref.name": distribution.version });
     blob(&versions);
     let index = bytes_of(&json!({ "schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": [named] }))?;
-    entries.push(Entry::file("index.json", 0o644, index));
+    entries.push(ArchiveEntry::file("index.json", 0o644, index));
     archive::tar(entries, distribution.commit_time)
 }
 
@@ -200,9 +209,9 @@ fn docker(distribution: &Distribution, image: &Image) -> Result<Vec<u8>, String>
         "Layers": [layer_name],
     }]);
     let entries = vec![
-        Entry::file(&config_name, 0o644, image.config.clone()),
-        Entry::file(&layer_name, 0o644, image.layer.clone()),
-        Entry::file("manifest.json", 0o644, bytes_of(&list)?),
+        ArchiveEntry::file(&config_name, 0o644, image.config.clone()),
+        ArchiveEntry::file(&layer_name, 0o644, image.layer.clone()),
+        ArchiveEntry::file("manifest.json", 0o644, bytes_of(&list)?),
     ];
     archive::tar(entries, distribution.commit_time)
 }

@@ -84,15 +84,15 @@ fn with_addresses(text: &str) -> String {
     out + rest
 }
 
-fn collect(folder: &Path, name: &str, entries: &mut Vec<archive::Entry>) -> Result<(), String> {
-    entries.push(archive::Entry::folder(name, 0o755, 0));
+fn collect(folder: &Path, name: &str, entries: &mut Vec<archive::ArchiveEntry>) -> Result<(), String> {
+    entries.push(archive::ArchiveEntry::folder(name, 0o755, 0));
     for entry in fs::read_dir(folder).map_err(failed(folder))?.filter_map(Result::ok) {
         let path = entry.path();
         let inner = format!("{name}/{}", entry.file_name().to_string_lossy());
         if path.is_dir() {
             collect(&path, &inner, entries)?;
         } else {
-            entries.push(archive::Entry::file(&inner, 0o644, fs::read(&path).map_err(failed(&path))?));
+            entries.push(archive::ArchiveEntry::file(&inner, 0o644, fs::read(&path).map_err(failed(&path))?));
         }
     }
     Ok(())
