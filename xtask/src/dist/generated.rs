@@ -2,7 +2,7 @@
 //! package, the notice of what the program is made of. In `packaging/generated/`, where the manifests of the packages
 //! name it; anew for each package.
 
-use super::{Distribution, Machine, bill_of_materials, failed, manual_page};
+use super::{Distribution, Machine, archive, bill_of_materials, failed, manual_page};
 use crate::process::Invocation;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,15 @@ pub fn strip(program: &Path, machine: Machine, root: &Path) -> Result<(), String
 fn write_manual(distribution: &Distribution, folder: &Path, runs: &Path) -> Result<(), String> {
     printed(runs, &["man", &folder.display().to_string()], &distribution.root)?;
     let reference = read(&distribution.root, "docs/configuration.md")?;
-    put(folder, "tidegate.kdl.5", &manual_page::from_markdown(&reference, &distribution.version))
+    put(folder, "tidegate.kdl.5", &manual_page::from_markdown(&reference, &distribution.version))?;
+    // An rpm takes them as they are, a deb compresses them itself.
+    for entry in fs::read_dir(folder).map_err(failed(folder))?.filter_map(Result::ok) {
+        let path = entry.path();
+        let page = archive::gzip(&fs::read(&path).map_err(failed(&path))?)?;
+        let compressed = folder.join(format!("{}.gz", entry.file_name().to_string_lossy()));
+        fs::write(&compressed, page).map_err(failed(&compressed))?;
+    }
+    Ok(())
 }
 
 /// The unit says where its program is in a comment as well, which is about installations by hand.

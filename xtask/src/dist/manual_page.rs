@@ -121,8 +121,21 @@ fn literal(text: &str) -> String {
         .collect()
 }
 
+/// Letters beyond ASCII by number, as groff_char(7) has them: what reads the page may not know its encoding.
 fn escaped(text: &str) -> String {
-    text.replace('\\', "\\e").replace('-', "\\-").replace('~', "\\(ti").replace('^', "\\(ha").replace('`', "\\(ga")
+    let mut out = String::new();
+    for letter in text.chars() {
+        match letter {
+            '\\' => out += "\\e",
+            '-' => out += "\\-",
+            '~' => out += "\\(ti",
+            '^' => out += "\\(ha",
+            '`' => out += "\\(ga",
+            letter if letter.is_ascii() => out.push(letter),
+            letter => out += &format!("\\[u{:04X}]", u32::from(letter)),
+        }
+    }
+    out
 }
 
 #[cfg(test)]
@@ -142,6 +155,7 @@ mod tests {
         check("```kdl\nsite \"a\" {\n.x\n```\n", ".PP\n.RS 4\n.nf\nsite \"a\" {\n\\&.x\n.fi\n.RE\n");
         check("| a | b |\n| --- | --- |\n| `x` | *y* |\n", ".TP\n\\fBx\\fR\n\\fIy\\fR\n");
         check("- one\n- two\n", ".IP \\(bu 2\none\n.IP \\(bu 2\ntwo\n");
+        check("a … b\n", ".PP\na \\[u2026] b\n");
         check(".dot\n", ".PP\n\\&.dot\n");
         check("a\\\\b\n", ".PP\na\\eb\n");
     }
