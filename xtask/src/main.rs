@@ -2,12 +2,14 @@
 //! CONTRIBUTING.md. Each task is one module: `tidy` reads the sources, `deny` reads the dependency graph, `ci` runs
 //! every gate in order, `quick` those that fit what changed, `instructions` counts what a request costs, `bench` builds
 //! and runs the lab, `static` the program without a C library of the system, `apps` real applications behind the
-//! program, `readme` holds README.md against its report. No task is needed to build or to use Tidegate.
+//! program, `dist` what people install, `readme` holds README.md against its report. No task is needed to build or to
+//! use Tidegate.
 
 mod apps;
 mod bench;
 mod ci;
 mod deny;
+mod dist;
 mod finding;
 mod graph;
 mod instructions;
@@ -35,6 +37,7 @@ usage: cargo xtask <task>
   bench [args...]     builds the release binaries and runs the lab: `targets`, or the experiments that are named
   static [--program PATH]
                       builds the program against musl, and shows that it needs nothing of the system
+  dist [PART...]      packages, the image, the manual as a site; see CONTRIBUTING.md
   apps [NAME...]      installs real applications, puts them behind Tidegate and uses them; `--list` names them
   readme [--write]    the figures in README.md are those of the report that it names";
 
@@ -62,6 +65,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
         ("ci", []) => ci::run(),
         ("instructions", rest) => instructions::run(rest),
         ("bench", rest) => bench::run(rest),
+        ("dist", rest) => dist::run(rest),
         ("static", rest) => static_binary::run(rest),
         ("apps", rest) => apps::run(rest),
         ("readme", []) => readme::run(false),
