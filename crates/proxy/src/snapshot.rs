@@ -276,7 +276,7 @@ pub struct CompiledRoute {
     pub api_keys: Option<Arc<ApiKeyList>>,
     /// Parameters of the query with keys that are not for others.
     pub withheld_parameters: Box<[Box<[u8]>]>,
-    /// Those of its site, which are in no address that somebody is to come back to after a log-in.
+    /// Parameters with keys and tokens of its site: in no address that somebody is to come back to after a log-in.
     pub secret_parameters: Arc<[Box<[u8]>]>,
     /// What is made of names that servers may read as others.
     pub header_names: HeaderNameRules,

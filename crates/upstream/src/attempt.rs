@@ -61,7 +61,7 @@ pub async fn begin<S: Sock>(
     };
     let call = Call::new(pool, position, connection);
     let sent = {
-        let waiting = whole.heard.map(|heard| Waiting { call: &call, heard });
+        let waiting = whole.heard.map(|heard| AnswerAwaited { call: &call, heard });
         let sent = send(&call, whole, try_until).await;
         if sent.is_ok() {
             // Another's head may be coming.
@@ -76,12 +76,12 @@ pub async fn begin<S: Sock>(
 }
 
 /// The time in which an answer may begin; who waits may have no more of it any moment.
-struct Waiting<'c, S: Sock> {
+struct AnswerAwaited<'c, S: Sock> {
     call: &'c Call<S>,
     heard: &'c Cell<bool>,
 }
 
-impl<S: Sock> Drop for Waiting<'_, S> {
+impl<S: Sock> Drop for AnswerAwaited<'_, S> {
     fn drop(&mut self) {
         self.heard.set(self.heard.get() || self.call.is_head_coming());
     }

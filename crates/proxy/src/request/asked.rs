@@ -300,8 +300,8 @@ impl<S: Sock> Request<'_, '_, S> {
         }
     }
 
-    /// Nothing is known of the client, and nobody says anything of it. Who may have been refused, however badly, goes on
-    /// nowhere: what a server cannot say well may be so by the client's doing.
+    /// Nothing is known of the client, and nobody says anything of it. Who may have been refused, however badly, goes
+    /// on nowhere: what a server cannot say well may be so by the client's doing.
     fn go_on_without(
         &mut self,
         auth: &CompiledForwardAuth,
@@ -431,8 +431,8 @@ fn checked(answer: AuthAnswer) -> Result<AuthAnswer, Unchecked> {
     Ok(AuthAnswer { head, body, trailers: None, share })
 }
 
-/// Who the client is by a good answer, where that says so. Where answers to it may be kept (`asked_with`), they are kept
-/// apart by all that the upstream is told, and of who is not named by what the question was asked with.
+/// Who the client is by a good answer, where that says so. Where answers to it may be kept (`asked_with`), they are
+/// kept apart by all that the upstream is told, and of who is not named by what the question was asked with.
 fn identity(
     auth: &CompiledForwardAuth,
     answer: &ResponseHead,

@@ -37,7 +37,8 @@ impl<S: Sock> Request<'_, '_, S> {
         }
     }
 
-    /// Nor is there in the address that a browser comes from, whichever site's that is. Others have been told it as it came.
+    /// Hides them in the address that a browser comes from too, whichever site's that is. Others were told it as it
+    /// came.
     pub(super) fn hide_in_referer(&mut self) {
         if !self.exchange.head.fields.has(HeaderId::Referer) {
             return;
