@@ -374,7 +374,9 @@ impl CaddySite<'_> {
                 let origin = route.whole_origin();
                 let at = route.case.or(origin.carried.first().copied());
                 self.origin.carry_all(origin.within);
-                at.into_iter().for_each(|at| self.origin.differ(at, NEVER_REACHED));
+                if let Some(at) = at {
+                    self.origin.differ(at, NEVER_REACHED);
+                }
             } else {
                 self.routes.push(route);
             }
