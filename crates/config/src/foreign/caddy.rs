@@ -10,6 +10,7 @@ use super::outline::{
     BytePrefix, Door, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, Service, TLS_NEWEST, beginning_with, is_plain,
 };
 use answers::{ANSWERS, CaddyMatch, Rewritten, take_off};
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use tidegate_model::SiteAddress;
@@ -20,6 +21,7 @@ const NOTHING_ANSWERS: &str = "none of its sites hands requests on or serves fil
 const REWRITTEN: &str =
     "its matchers look at paths that `uri` or `rewrite` has changed before, and routes here at what clients ask for";
 const BEHIND: &str = "matchers in it are about what no line here is told for, and all else comes behind them";
+const NEVER_REACHED: &str = "Caddy never comes to it, since what answers all is looked at before: it is left out";
 const DEPTH_MAX: usize = 8;
 
 pub fn outline(text: &str) -> Outline {
@@ -143,6 +145,7 @@ impl CaddyFile<'_> {
             is_behind_another: self.is_behind_another,
             by_host: Vec::new(),
             routes: Vec::new(),
+            keys: Vec::new(),
             refused: Vec::new(),
             answer: None,
             steps: Vec::new(),
@@ -152,10 +155,7 @@ impl CaddyFile<'_> {
         };
         reader.origin.carry_all(imported);
         reader.common(&inside);
-        reader.read(&inside, 0, &Rewritten::default());
-        // What is longer is more special, and Caddy looks at it first.
-        let length = |route: &OutlinedRoute| (route.patterns.iter().map(String::len).max(), route.conditions.len());
-        reader.routes.sort_by_key(|route| std::cmp::Reverse(length(route)));
+        reader.read(&inside, 0, &Rewritten::default(), false);
         if reader.is_rewritten {
             outline.without.get_or_insert(REWRITTEN);
         } else if reader.is_behind_unknown {
@@ -197,11 +197,16 @@ fn filled(statement: Statement, arguments: &[String]) -> Statement {
     Statement { words: statement.words.into_iter().map(fill).collect(), starts: statement.starts, block }
 }
 
+/// By its directive or its place, then by the length of its paths and the count of its conditions.
+type RouteKey = (usize, Reverse<(Option<usize>, usize)>);
+
 struct CaddySite<'s> {
     all: &'s [Statement],
     is_behind_another: bool,
     by_host: Vec<(Vec<String>, OutlinedRoute)>,
     routes: Vec<OutlinedRoute>,
+    /// Of each route, how early it is looked at in its block.
+    keys: Vec<RouteKey>,
     /// Where nobody comes in, whatever else is said of it.
     refused: Vec<OutlinedRoute>,
     answer: Option<OutlinedRoute>,
@@ -275,12 +280,15 @@ impl CaddySite<'_> {
     }
 
     /// `around` is what was changed before this block.
-    fn read(&mut self, inside: &[Statement], depth: usize, around: &Rewritten) {
+    fn read(&mut self, inside: &[Statement], depth: usize, around: &Rewritten, is_literal: bool) {
         if depth > DEPTH_MAX {
             return;
         }
         let mut rewritten = Rewritten::of(inside);
         rewritten.add(around);
+        let (first, had_answer) = (self.routes.len(), self.answer.is_some());
+        let rank = |index: usize, statement: &Statement| if is_literal { index } else { answers::rank(statement.name()) };
+        let mut of_answer = None;
         // A redirect comes before the path is changed, and all else behind it. What refuses there is not carried, so
         // that nothing is told without it.
         let is_hidden = |site: &mut Self, statement: &Statement, matched: &CaddyMatch| {
@@ -289,19 +297,25 @@ impl CaddySite<'_> {
             site.is_behind_unknown |= is_hidden && !words::is_refusal(statement);
             is_hidden
         };
-        for statement in inside {
+        for (index, statement) in inside.iter().enumerate() {
             let matched = self.matched(statement.argument());
             let is_plain_match = matches!(matched, CaddyMatch::All);
             match statement.name() {
                 "handle" | "handle_path" | "route" if is_plain_match && statement.arguments().is_empty() => {
                     self.origin.carry(statement.start());
-                    self.read(statement.inside(), depth + 1, &rewritten);
+                    self.read(statement.inside(), depth + 1, &rewritten, statement.name() == "route");
+                    // In their own order, behind those with paths.
+                    let rank = rank(index, statement);
+                    self.keys.extend((self.keys.len()..self.routes.len()).map(|_| (rank, Reverse((None, 0)))));
+                    if self.answer.is_some() && !had_answer {
+                        of_answer.get_or_insert(rank);
+                    }
                 }
                 "handle" | "handle_path" | "route" => {
                     if is_hidden(self, statement, &matched) {
                         continue;
                     }
-                    let Some(mut route) = self.answer(statement.inside()) else {
+                    let Some(mut route) = self.answer(statement.inside(), statement.name() == "route") else {
                         self.shut(matched, statement);
                         continue;
                     };
@@ -314,9 +328,10 @@ impl CaddySite<'_> {
                 }
                 _ => {}
             }
+            self.rank_new(rank(index, statement));
         }
         // Directives with a path of their own, then what is left for all.
-        for statement in inside {
+        for (index, statement) in inside.iter().enumerate() {
             let matched = self.matched(statement.argument());
             if matches!(matched, CaddyMatch::All) || !ANSWERS.contains(&statement.name()) {
                 continue;
@@ -328,9 +343,43 @@ impl CaddySite<'_> {
                 Some(route) => self.put(matched, route, statement.start()),
                 None => self.shut(matched, statement),
             }
+            self.rank_new(rank(index, statement));
         }
-        if let Some(route) = self.answer(inside) {
+        if let Some(route) = self.answer(inside, is_literal) {
+            let is_its = |statement: &Statement| route.origin.carried.contains(&statement.start());
+            let position = inside.iter().position(|own| ANSWERS.contains(&own.name()) && is_its(own));
+            of_answer = of_answer.or(position.map(|index| rank(index, &inside[index])));
             self.put(CaddyMatch::All, route, 0);
+        }
+        self.settle_order(first, of_answer.filter(|_| self.answer.is_some() && !had_answer));
+    }
+
+    /// New routes are of this rank. What is longer is more special, and Caddy looks at it first.
+    fn rank_new(&mut self, rank: usize) {
+        for route in &self.routes[self.keys.len()..] {
+            let length = route.patterns.iter().map(String::len).max();
+            self.keys.push((rank, Reverse((length, route.conditions.len()))));
+        }
+    }
+
+    /// The routes of a block, the first of which is given, in the order of Caddy; without those that come behind what
+    /// answers all, which is of the second.
+    fn settle_order(&mut self, first: usize, of_answer: Option<usize>) {
+        let routes = self.routes.split_off(first).into_iter();
+        let mut all: Vec<(RouteKey, OutlinedRoute)> = self.keys.split_off(first).into_iter().zip(routes).collect();
+        all.sort_by_key(|(key, _)| *key);
+        for ((rank, _), route) in all {
+            // What refuses is told all the same.
+            if of_answer.is_some_and(|of_answer| of_answer < rank) && !route.answer.is_refusal() {
+                let origin = route.whole_origin();
+                let at = route.case.or(origin.carried.first().copied());
+                self.origin.carry_all(origin.within);
+                if let Some(at) = at {
+                    self.origin.differ(at, NEVER_REACHED);
+                }
+            } else {
+                self.routes.push(route);
+            }
         }
     }
 

@@ -78,6 +78,14 @@ impl Rewritten {
 /// Directives that end the search for an answer.
 pub const ANSWERS: [&str; 7] = ["abort", "error", "redir", "respond", "reverse_proxy", "php_fastcgi", "file_server"];
 
+/// How early Caddy looks at a directive, wherever it stands.
+pub fn rank(name: &str) -> usize {
+    const ORDER: [&str; 9] =
+        ["redir", "handle", "route", "abort", "error", "respond", "reverse_proxy", "php_fastcgi", "file_server"];
+    let name = if name == "handle_path" { "handle" } else { name };
+    ORDER.iter().position(|own| *own == name).unwrap_or(ORDER.len())
+}
+
 impl CaddySite<'_> {
     pub(super) fn matched(&self, word: &str) -> CaddyMatch {
         if word.starts_with('/') {
@@ -120,17 +128,20 @@ impl CaddySite<'_> {
 
     /// What answers in a block for all that comes there: the first that does. What comes behind it is never asked, also
     /// where that one is not told.
-    pub(super) fn answer(&self, inside: &[Statement]) -> Option<OutlinedRoute> {
+    pub(super) fn answer(&self, inside: &[Statement], is_literal: bool) -> Option<OutlinedRoute> {
         const IN_ORDER: [&str; 9] =
             ["abort", "error", "redir", "respond", "handle", "route", "reverse_proxy", "php_fastcgi", "file_server"];
         let is_all = |statement: &&Statement| matches!(self.matched(statement.argument()), CaddyMatch::All);
-        for statement in IN_ORDER.iter().flat_map(|name| named(inside, name)).filter(is_all) {
+        // Within a `route` they are looked at as they stand.
+        let written = inside.iter().filter(|own| is_literal && IN_ORDER.contains(&own.name()));
+        let sorted = IN_ORDER.iter().flat_map(|name| named(inside, name)).filter(|_| !is_literal);
+        for statement in written.chain(sorted).filter(is_all) {
             if !matches!(statement.name(), "handle" | "route") {
                 let arguments = statement.arguments();
                 let arguments = if statement.argument() == "*" { &arguments[1..] } else { arguments };
                 return self.of_directive(statement, inside, arguments);
             }
-            let route = self.answer(statement.inside());
+            let route = self.answer(statement.inside(), statement.name() == "route");
             if let Some(mut route) = route {
                 route.origin.carry(statement.start());
                 return Some(route);
