@@ -186,7 +186,7 @@ fn write_checksums(folder: &Path) -> Result<PathBuf, String> {
 
 /// In hexadecimal digits.
 fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(bytes).iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 /// Names the file of an error.

@@ -33,10 +33,7 @@ pub fn rpm(distribution: &Distribution, machine: Machine, given: Option<&Path>) 
 
 fn prepare(distribution: &Distribution, machine: Machine, given: Option<&Path>) -> Result<(), String> {
     let packaged = program(distribution, machine, Library::System, given)?;
-    let runs = match machine.is_this() {
-        true => packaged.clone(),
-        false => program(distribution, this()?, Library::System, None)?,
-    };
+    let runs = if machine.is_this() { packaged.clone() } else { program(distribution, this()?, Library::System, None)? };
     generated::write(distribution, machine, &packaged, &runs)?;
     Ok(())
 }
