@@ -1,6 +1,6 @@
 //! The image for containers, without a daemon: the static program, the authorities, a configuration and folders, owned
 //! so that it runs without root on a file system that cannot be written to. Both as an OCI layout, for registries, and
-//! as what `docker load` reads. Image specification 1.1: https://github.com/opencontainers/image-spec.
+//! as what `docker load` reads. Image specification 1.1: <https://github.com/opencontainers/image-spec>.
 
 use super::archive::{self, ArchiveEntry};
 use super::program::{Library, program};
