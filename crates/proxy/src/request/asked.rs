@@ -93,8 +93,12 @@ impl<S: Sock> Request<'_, '_, S> {
         let head = &self.exchange.head;
         let view = View { context: &context, request: head, response: None };
         let site = self.site.as_ref().map_or("", |site| &site.compiled.name);
-        auth.write_key(view, &mut key)
-            .then(|| digest(&[&route.auth.as_ref().map_or([0; 32], |auth| auth.digest), site.as_bytes(), head.host(), &key]))
+        // Who the client is was not found out for the cache where there is none.
+        let keeps = [u8::from(route.cache.is_some())];
+        auth.write_key(view, &mut key).then(|| {
+            let settings = route.auth.as_ref().map_or([0; 32], |auth| auth.digest);
+            digest(&[&settings, &keeps, site.as_bytes(), head.host(), &key])
+        })
     }
 
     fn auth_pool(&self, route: &CompiledRoute) -> Option<Rc<WorkerPool<S>>> {
@@ -454,7 +458,7 @@ fn identity(
     }
 }
 
-/// All that the auth server may have looked at beside the address, which the cache knows answers by anyway.
+/// All that the auth server may have looked at, but for the URL, by which the cache tells answers apart anyway.
 fn digest_of_question(fields: &Fields, client_ip: IpAddr) -> [u8; 32] {
     let client = client_ip.to_string();
     let mut pieces: Vec<&[u8]> = vec![client.as_bytes()];
