@@ -6,11 +6,13 @@ mod parse;
 mod tokens;
 mod tree;
 mod value;
+mod wording;
 
 pub use parse::{Parser, parse};
 pub use tokens::{Token, TokenKind, Tokens, is_closed_comment};
 pub use tree::{Entry, FileId, Literal, Location, Name, Node, Value};
-pub use value::{read_text, read_word};
+pub use value::{quoted, quoted_where, read_text, read_word};
+pub use wording::listed;
 
 use std::ops::Range;
 

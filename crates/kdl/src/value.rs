@@ -257,3 +257,27 @@ fn without_escaped_blanks(body: &str) -> Cow<'_, str> {
     text.push_str(rest);
     text.into()
 }
+
+/// A KDL string. What a terminal would act on is escaped.
+pub fn quoted(text: &str) -> String {
+    quoted_where(text, char::is_control)
+}
+
+/// A KDL string in which these characters are written as numbers, beside those that have an escape of their own.
+pub fn quoted_where(text: &str, is_numbered: impl Fn(char) -> bool) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if is_numbered(c) => out.push_str(&format!("\\u{{{:x}}}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}

@@ -89,7 +89,8 @@ impl Acme {
         let parent = match host {
             // One label, as certificates have it (RFC 6125 section 6.4.3).
             HostPattern::Exact(name) => name.split_once('.')?.1,
-            HostPattern::Wildcard(parent) => parent,
+            // Of names below at any depth there is none that covers more than those of one label.
+            HostPattern::Wildcard(parent) | HostPattern::DeepWildcard(parent) => parent,
             HostPattern::Any | HostPattern::Ip(_) | HostPattern::Socket(_) => return None,
         };
         self.wildcards.iter().map(String::as_str).find(|wildcard| wildcard.strip_prefix("*.") == Some(parent))

@@ -1,7 +1,7 @@
 //! Where clients come in and where upstreams are: hosts, ports, schemes, sockets.
 //! Parsing text into these is here too, because the same forms appear in the file, on the command line and in the API.
 
-use crate::listen_address::SocketName;
+use crate::listen_address::{ListenAddress, SocketName};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -38,10 +38,48 @@ pub enum HostPattern {
     Exact(String),
     /// `*.example.com`, kept as `example.com`: exactly one more label, as certificates have it.
     Wildcard(String),
+    /// `**.example.com`, kept as `example.com`: one more label or any number of them.
+    DeepWildcard(String),
     /// `192.0.2.1`, `[2001:db8::1]`: listens on that address only, and answers there whatever host no other site names.
     Ip(IpAddr),
     /// `unix:/run/tidegate.sock`: a socket of this machine, and whatever the requests that come by it name.
     Socket(Box<SocketName>),
+}
+
+impl HostPattern {
+    /// Rank by which a name goes to one of several patterns that have it, the highest first: a name of its own, the
+    /// longest wildcard, of equally long ones that of one label, and at last what has no name.
+    pub fn closeness(&self) -> usize {
+        match self {
+            HostPattern::Exact(_) => usize::MAX,
+            HostPattern::Wildcard(parent) => 2 * parent.len() + 1,
+            HostPattern::DeepWildcard(parent) => 2 * parent.len(),
+            HostPattern::Any | HostPattern::Ip(_) | HostPattern::Socket(_) => 0,
+        }
+    }
+
+    /// Whether all hosts of the other pattern are among its own.
+    pub fn covers(&self, other: &HostPattern) -> bool {
+        match (self, other) {
+            (HostPattern::Wildcard(domain), HostPattern::Exact(name)) => is_one_label_below(name, domain),
+            (HostPattern::DeepWildcard(domain), HostPattern::Exact(name)) => is_below(name, domain),
+            (HostPattern::DeepWildcard(domain), HostPattern::Wildcard(parent) | HostPattern::DeepWildcard(parent)) => {
+                parent == domain || is_below(parent, domain)
+            }
+            (own, other) => own == other,
+        }
+    }
+}
+
+/// Whether the domain has the name, with one label in front: what a wildcard stands for, of sites as of certificates.
+pub fn is_one_label_below(name: &str, domain: &str) -> bool {
+    name.split_once('.').is_some_and(|(label, rest)| !matches!(label, "" | "*") && rest == domain)
+}
+
+/// Whether the domain has the name at any depth: what a [`HostPattern::DeepWildcard`] stands for.
+pub fn is_below(name: &str, domain: &str) -> bool {
+    let in_front = name.strip_suffix(domain).and_then(|front| front.strip_suffix('.'));
+    in_front.is_some_and(|front| front.split('.').all(|label| !matches!(label, "" | "*")))
 }
 
 impl fmt::Display for HostPattern {
@@ -50,6 +88,7 @@ impl fmt::Display for HostPattern {
             HostPattern::Any => Ok(()),
             HostPattern::Exact(name) => f.write_str(name),
             HostPattern::Wildcard(name) => write!(f, "*.{name}"),
+            HostPattern::DeepWildcard(name) => write!(f, "**.{name}"),
             HostPattern::Ip(IpAddr::V4(ip)) => write!(f, "{ip}"),
             HostPattern::Ip(IpAddr::V6(ip)) => write!(f, "[{ip}]"),
             HostPattern::Socket(name) => name.fmt(f),
@@ -66,6 +105,21 @@ pub struct SiteAddress {
     pub port: u16,
     /// A bare `example.com` also answers on port 80 with a redirect to HTTPS; an address with scheme or port does not.
     pub redirect_from_http: bool,
+    /// Where its site listens, where that is said apart from what clients ask for.
+    pub listen: Vec<ListenPlace>,
+}
+
+/// `listen "https://:8443"`: where connections of that scheme come in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ListenPlace {
+    pub scheme: Scheme,
+    pub address: ListenAddress,
+}
+
+impl fmt::Display for ListenPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", self.scheme.as_str(), self.address.shown())
+    }
 }
 
 impl SiteAddress {
@@ -90,6 +144,7 @@ impl SiteAddress {
             scheme: scheme_meant,
             port: port.unwrap_or(scheme_meant.default_port()),
             redirect_from_http: scheme.is_none() && port.is_none(),
+            listen: Vec::new(),
             host,
         })
     }
@@ -99,7 +154,7 @@ impl SiteAddress {
         match text.strip_prefix("http://unix:") {
             Some(path) => {
                 let host = HostPattern::Socket(Box::new(SocketName::parse(path)?));
-                Ok(SiteAddress { scheme: Scheme::Http, host, port: 0, redirect_from_http: false })
+                Ok(SiteAddress { scheme: Scheme::Http, host, port: 0, redirect_from_http: false, listen: Vec::new() })
             }
             None => Err(format!("write `http://unix:{named}`; what comes by a socket of this machine is plain HTTP")),
         }
@@ -109,7 +164,11 @@ impl SiteAddress {
     pub fn socket(&self) -> Option<&SocketName> {
         match &self.host {
             HostPattern::Socket(name) => Some(name),
-            HostPattern::Any | HostPattern::Exact(_) | HostPattern::Wildcard(_) | HostPattern::Ip(_) => None,
+            HostPattern::Any
+            | HostPattern::Exact(_)
+            | HostPattern::Wildcard(_)
+            | HostPattern::DeepWildcard(_)
+            | HostPattern::Ip(_) => None,
         }
     }
 }
@@ -247,7 +306,9 @@ impl TcpAddress {
             HostPattern::Any | HostPattern::Socket(_) => {
                 return Err(format!("an upstream address needs a host, as in `127.0.0.1:{port}`"));
             }
-            HostPattern::Wildcard(_) => return Err("an upstream address cannot be a wildcard".into()),
+            HostPattern::Wildcard(_) | HostPattern::DeepWildcard(_) => {
+                return Err("an upstream address cannot be a wildcard".into());
+            }
         };
         Ok(TcpAddress { scheme: scheme.unwrap_or(Scheme::Http), host, port })
     }
@@ -331,13 +392,14 @@ pub fn parse_host_pattern(text: &str) -> Result<HostPattern, String> {
     if let Ok(ip) = text.parse::<IpAddr>() {
         return Ok(HostPattern::Ip(ip));
     }
-    let (wildcard, name) = match text.strip_prefix("*.") {
-        Some(name) => (true, name),
-        None => (false, text),
+    let (pattern, name): (fn(String) -> HostPattern, &str) = match (text.strip_prefix("*."), text.strip_prefix("**.")) {
+        (Some(name), _) => (HostPattern::Wildcard, name),
+        (None, Some(name)) => (HostPattern::DeepWildcard, name),
+        (None, None) => (HostPattern::Exact, text),
     };
     let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
     check_name(&name)?;
-    Ok(if wildcard { HostPattern::Wildcard(name) } else { HostPattern::Exact(name) })
+    Ok(pattern(name))
 }
 
 /// RFC 1123 labels, and `_` because service names use it. Names outside ASCII must be written in their `xn--` form.
@@ -356,7 +418,8 @@ fn check_name(name: &str) -> Result<(), String> {
             return Err(format!("the label `{label}` is longer than 63 characters"));
         }
         if label.contains('*') {
-            return Err("`*` may only stand as the whole first label, as in `*.example.com`".into());
+            const WHERE: &str = "`*` may only stand as the whole first label, as in `*.example.com`, or `**.example.com` for any number of labels";
+            return Err(WHERE.into());
         }
         if let Some(bad) = label.chars().find(|c| !c.is_ascii_alphanumeric() && *c != '-' && *c != '_') {
             return Err(format!("`{bad}` cannot stand in a host name"));
@@ -407,7 +470,10 @@ mod tests {
         check_site("example.com:http", "error: `http` is not a port number");
         check_site("example.com:99999", "error: `99999` is not a port; ports go from 1 to 65535");
         check_site("2001:db8::1", "error: write an IPv6 address in brackets, as in `[2001:db8::1]:8080`");
-        check_site("a.*.com", "error: `*` may only stand as the whole first label, as in `*.example.com`");
+        check_site(
+            "a.*.com",
+            "error: `*` may only stand as the whole first label, as in `*.example.com`, or `**.example.com` for any number of labels",
+        );
         check_site("exa mple.com", "error: ` ` cannot stand in a host name");
         let plain = "what comes by a socket of this machine is plain HTTP";
         check_site("unix:/run/a.sock", &format!("error: write `http://unix:/run/a.sock`; {plain}"));

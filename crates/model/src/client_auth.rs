@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// `client-auth ca="clients-ca.pem" mode="require"` in the `tls` of a site.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ClientAuth {
-    /// PEM files with the authorities that are trusted to say who clients are. At least one.
+    /// PEM files with the authorities that are trusted to say who clients are. At least one, unless nobody is verified.
     pub ca: Vec<PathBuf>,
     /// Revocation lists, in PEM or DER. With one, every authority needs one.
     pub crls: Vec<PathBuf>,
@@ -22,16 +22,23 @@ pub enum ClientCertificateForm {
     Rfc9440,
     /// `X-Forwarded-Client-Cert`
     Xfcc,
+    /// `ssl-client-verify`, `ssl-client-subject-dn`, `ssl-client-issuer-dn` and `ssl-client-cert`, those of
+    /// ingress-nginx: the only one that speaks of certificates which were not verified, and of clients without any.
+    Nginx,
 }
 
 impl ClientCertificateForm {
-    pub const NAMES: &'static [(&'static str, ClientCertificateForm)] =
-        &[("rfc9440", ClientCertificateForm::Rfc9440), ("xfcc", ClientCertificateForm::Xfcc)];
+    pub const NAMES: &'static [(&'static str, ClientCertificateForm)] = &[
+        ("rfc9440", ClientCertificateForm::Rfc9440),
+        ("xfcc", ClientCertificateForm::Xfcc),
+        ("nginx", ClientCertificateForm::Nginx),
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
             ClientCertificateForm::Rfc9440 => "rfc9440",
             ClientCertificateForm::Xfcc => "xfcc",
+            ClientCertificateForm::Nginx => "nginx",
         }
     }
 }
@@ -42,16 +49,20 @@ pub enum ClientAuthMode {
     Require,
     /// Who shows none gets a connection all the same; a bad one is refused.
     Request,
+    /// Who shows none, or a bad one, gets a connection all the same. A bad one is as none everywhere but where it is
+    /// said what is wrong with it.
+    Unverified,
 }
 
 impl ClientAuthMode {
     pub const NAMES: &'static [(&'static str, ClientAuthMode)] =
-        &[("require", ClientAuthMode::Require), ("request", ClientAuthMode::Request)];
+        &[("require", ClientAuthMode::Require), ("request", ClientAuthMode::Request), ("unverified", ClientAuthMode::Unverified)];
 
     pub fn as_str(self) -> &'static str {
         match self {
             ClientAuthMode::Require => "require",
             ClientAuthMode::Request => "request",
+            ClientAuthMode::Unverified => "unverified",
         }
     }
 }
@@ -87,7 +98,7 @@ pub enum ClientCertificateField {
     Fingerprint,
     /// As in RFC 3339, in UTC.
     NotAfter,
-    /// `yes` or `no`: whether there was one; a bad one ends the handshake.
+    /// `yes` or `no`: whether there was a good one.
     Verified,
 }
 

@@ -106,6 +106,7 @@ impl Configuration {
             drain: self.drain,
             drain_delay: self.drain_delay,
             limits: self.limits,
+            containers: self.containers.clone(),
             filled: Arc::clone(&self.filled),
         }
     }
@@ -216,6 +217,7 @@ fn have_same_settings(before: &Configuration, now: &Configuration) -> bool {
         drain,
         drain_delay,
         limits,
+        containers,
         filled,
     } = before;
     (edition, tcp, listeners, maps, geoip) == (&now.edition, &now.tcp, &now.listeners, &now.maps, &now.geoip)
@@ -223,7 +225,7 @@ fn have_same_settings(before: &Configuration, now: &Configuration) -> bool {
         && certificates == &now.certificates
         && (access_logs, log, threads, memory, cache) == (&now.access_logs, &now.log, &now.threads, &now.memory, &now.cache)
         && (acme, storage, ticket_keys, drain, limits) == (&now.acme, &now.storage, &now.ticket_keys, &now.drain, &now.limits)
-        && (driver, filled) == (&now.driver, &now.filled)
+        && (driver, containers, filled) == (&now.driver, &now.containers, &now.filled)
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ pub enum Discover {
         path: PathBuf,
     },
     Docker(DockerDiscover),
+    Containers(ContainersDiscover),
     Consul(ConsulDiscover),
 }
 
@@ -24,6 +25,7 @@ impl Discover {
             Discover::Dns(_) => "dns",
             Discover::File { .. } => "file",
             Discover::Docker(_) => "docker",
+            Discover::Containers(_) => "container",
             Discover::Consul(_) => "consul",
         }
     }
@@ -37,6 +39,7 @@ impl Discover {
             },
             Discover::File { path } => path.display().to_string(),
             Discover::Docker(docker) => docker.label.clone(),
+            Discover::Containers(containers) => containers.asked(),
             Discover::Consul(consul) => consul.service.clone(),
         }
     }
@@ -45,7 +48,7 @@ impl Discover {
     pub fn secret(&self) -> Option<&Secret> {
         match self {
             Discover::Consul(consul) => consul.token.as_ref(),
-            Discover::Dns(_) | Discover::File { .. } | Discover::Docker(_) => None,
+            Discover::Dns(_) | Discover::File { .. } | Discover::Docker(_) | Discover::Containers(_) => None,
         }
     }
 }
@@ -85,6 +88,28 @@ pub struct DockerDiscover {
     pub network: Option<String>,
     /// `None`: the label `tidegate.port`, or the only port that the container exposes.
     pub port: Option<u16>,
+}
+
+/// Containers of one group, as `docker` hears of them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ContainersDiscover {
+    /// `PROJECT/SERVICE`, or what a container is called that is in no project.
+    pub group: String,
+    /// `None`: the only port that a container exposes.
+    pub port: Option<u16>,
+    pub scheme: Scheme,
+}
+
+impl ContainersDiscover {
+    /// How long requests wait where labels say nothing of it: as long as an engine takes to put a container in the
+    /// place of another, and an application to begin.
+    pub const WAIT: Duration = Duration::from_secs(5);
+
+    fn asked(&self) -> String {
+        let scheme = if self.scheme == Scheme::Https { "https://" } else { "" };
+        let port = self.port.map(|port| format!(":{port}")).unwrap_or_default();
+        format!("{scheme}{}{port}", self.group)
+    }
 }
 
 /// Healthy instances of a service, told as they change.

@@ -9,8 +9,10 @@ pub mod auth_any;
 pub mod balance;
 pub mod basic_auth;
 pub mod cache;
+mod claims;
 pub mod client_auth;
 pub mod compress;
+pub mod container;
 pub mod cors;
 pub mod csrf;
 pub mod delta;
@@ -21,6 +23,7 @@ mod fastcgi;
 pub mod files;
 pub mod filled;
 pub mod forward_auth;
+mod framing;
 pub mod geo;
 mod header_names;
 pub mod jwt;
@@ -29,6 +32,7 @@ pub mod listen_address;
 pub mod listening;
 pub mod map;
 pub mod matching;
+mod network;
 pub mod oidc;
 pub mod pass_on;
 mod path_policy;
@@ -43,6 +47,7 @@ pub mod resilience;
 pub mod route_options;
 mod send_file;
 pub mod site;
+pub mod split;
 pub mod step;
 mod step_facts;
 mod step_order;
@@ -54,16 +59,22 @@ pub use acme::{
     Acme, AcmeAuthority, AcmeChallenge, AcmeChanges, AcmeDns, AcmeExternalAccount, AcmeKeyType, DnsProvider, OnDemand, Rfc2136,
     TsigAlgorithm, TsigKey,
 };
-pub use address::{HostPattern, Scheme, ServerAddresses, SiteAddress, TcpAddress, UpstreamAddress};
+pub use address::{
+    HostPattern, ListenPlace, Scheme, ServerAddresses, SiteAddress, TcpAddress, UpstreamAddress, is_below, is_one_label_below,
+};
 pub use api_key::{ApiKeyAuth, ApiKeyPlace, ApiKeySource, ListedApiKey};
 pub use auth_any::AuthAny;
 pub use balance::{Balance, Sticky};
 pub use basic_auth::{AuthUsers, BasicAuth};
 pub use cache::{Cache, CacheDisk, CacheStore, Purging};
+pub use claims::{CLAIMED_FAMILIES, CLAIMED_NAMES, Claim, is_claimed};
 pub use client_auth::{
     ClientAuth, ClientAuthDemand, ClientAuthMode, ClientCertificateField, ClientCertificateForm, ClientCertificatePart,
 };
 pub use compress::{Coding, Compress, CompressLevel, Decompress};
+pub use container::{
+    Container, ContainerGroup, ContainerGroups, ContainerSource, ContainerStage, Containers, EntryPoint, LabelDialect,
+};
 pub use cors::{Cors, OriginPattern, Origins};
 pub use csrf::Csrf;
 pub use delta::{Changed, Delta, Difference};
@@ -74,6 +85,7 @@ pub use fastcgi::FastCgi;
 pub use files::{Files, Symlinks};
 pub use filled::Filled;
 pub use forward_auth::{AuthMethod, ForwardAuth, NamePattern, RememberedAuth, SignIn};
+pub use framing::is_of_framing;
 pub use geo::{GeoField, GeoIp, GeoTest};
 pub use header_names::HeaderNames;
 pub use jwt::{ClaimHeader, ClaimRequirement, ClaimTest, Jwt, KeySource, TokenIssuer, TokenPlace};
@@ -81,6 +93,7 @@ pub use limiting::{ConcurrencyLimit, CountBy, Rate, RateLimit};
 pub use listen_address::{ListenAddress, ListenerPlace, SocketAccess, SocketName};
 pub use map::{MapSettings, MapSource};
 pub use matching::{Condition, ConditionKind, Field, MatchLine, PathPattern, TextPattern};
+pub use network::parse_network;
 pub use oidc::{Oidc, OidcProvider};
 pub use pass_on::PassOn;
 pub use path_policy::{EncodedSlashes, PathCase, PathParameters, PathPolicy, Slashes};
@@ -101,12 +114,13 @@ pub use resilience::{Health, Hedge, HttpProbe, Outlier, Probe, Retry, RetryOn, R
 pub use route_options::{Mirrors, RouteOptions, Switched};
 pub use send_file::{SendFile, SendFiles};
 pub use site::{Certificate, CipherName, Route, Site, Tls, TlsSource, TlsVersion};
+pub use split::{ArmEnd, Split, SplitArm};
 pub use step::{AccessRule, HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, Step, Terminal};
 pub use step_facts::{Distance, StepFacts, Turn};
 pub use step_order::{Phase, is_overruled, log_ins, moved, phases, run_order};
 pub use storage::{KubernetesApi, KubernetesStorage, RedisAddress, RedisStorage, Storage};
-pub use tcp::{SniRoute, Tcp, TcpTarget};
-pub use traffic::{Mirror, RouteTimeouts, Sample, Split, SplitArm};
+pub use tcp::{SniRoute, Tcp, TcpArm, TcpTarget};
+pub use traffic::{Mirror, RouteTimeouts, Sample};
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -149,6 +163,8 @@ pub struct Configuration {
     /// the process runs.
     pub drain_delay: Option<Duration>,
     pub limits: Limits,
+    /// Whether and how containers say by their labels what they serve.
+    pub containers: Option<Containers>,
     /// What the environment and files brought in, and how it was written.
     pub filled: Arc<Filled>,
 }
@@ -177,6 +193,7 @@ impl Default for Configuration {
             drain: Duration::from_secs(30),
             drain_delay: None,
             limits: Limits::default(),
+            containers: None,
             filled: Arc::default(),
         }
     }

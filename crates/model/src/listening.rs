@@ -2,7 +2,7 @@
 //! compiles, what `plan` compares and what `explain` says are the same. Nothing is bound or looked up here.
 
 use crate::Configuration;
-use crate::address::{HostPattern, Scheme};
+use crate::address::{HostPattern, ListenPlace, Scheme, SiteAddress};
 use crate::listen_address::{ListenAddress, ListenerPlace, SocketAccess};
 use crate::placeholder::{Placeholder, Template, TemplatePart};
 use crate::process::ListenerOptions;
@@ -67,6 +67,9 @@ pub struct Listening<'a> {
     pub by_name: Vec<(&'a HostPattern, &'a TcpTarget)>,
     /// Where connections go that no site and no name takes.
     pub otherwise: Option<&'a TcpTarget>,
+    /// The port that clients ask for, which is another one than that of the listening address where something in front
+    /// maps ports. `None` without sites, and for a socket of this machine whose sites name no host.
+    pub public_port: Option<u16>,
     /// Nobody wrote this address: it is there for the redirects of bare addresses, and that it cannot be bound is only
     /// a warning.
     pub implied: bool,
@@ -74,7 +77,7 @@ pub struct Listening<'a> {
 
 impl Listening<'_> {
     fn new(protocol: ListenerProtocol) -> Self {
-        Listening { protocol, hosts: Vec::new(), by_name: Vec::new(), otherwise: None, implied: false }
+        Listening { protocol, hosts: Vec::new(), by_name: Vec::new(), otherwise: None, public_port: None, implied: false }
     }
 
     /// Whether any connection is passed on as it is.
@@ -91,11 +94,33 @@ pub enum Answering {
     Redirect,
 }
 
-/// Where a site's address listens: on that IP only when the host is one, on the socket that it names, else everywhere.
-pub fn listen_address(host: &HostPattern, port: u16) -> ListenAddress {
+impl SiteAddress {
+    /// Where connections for it come in: where its site says it listens, else at the port that clients ask for.
+    pub fn listen_addresses(&self) -> impl Iterator<Item = ListenAddress> {
+        self.places_of(self.scheme, self.port)
+    }
+
+    /// Where plain HTTP is redirected to it, and whether that is written.
+    pub fn redirect_addresses(&self) -> impl Iterator<Item = (ListenAddress, bool)> {
+        let is_redirected = self.redirect_from_http && self.scheme == Scheme::Https;
+        let is_written = self.listen.iter().any(|place| place.scheme == Scheme::Http);
+        let places = is_redirected.then(|| self.places_of(Scheme::Http, Scheme::Http.default_port()));
+        places.into_iter().flatten().map(move |address| (address, is_written))
+    }
+
+    fn places_of(&self, scheme: Scheme, port: u16) -> impl Iterator<Item = ListenAddress> {
+        let written = move |place: &&ListenPlace| place.scheme == scheme;
+        let itself = (!self.listen.iter().any(|place| written(&place))).then(|| listen_address(&self.host, port));
+        self.listen.iter().filter(written).map(|place| place.address).chain(itself)
+    }
+}
+
+/// Where a site's address listens of itself: on that IP only when the host is one, on the socket that it names, else
+/// everywhere.
+fn listen_address(host: &HostPattern, port: u16) -> ListenAddress {
     match host {
         HostPattern::Ip(ip) => SocketAddr::new(*ip, port).into(),
-        HostPattern::Any | HostPattern::Exact(_) | HostPattern::Wildcard(_) => {
+        HostPattern::Any | HostPattern::Exact(_) | HostPattern::Wildcard(_) | HostPattern::DeepWildcard(_) => {
             SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port).into()
         }
         HostPattern::Socket(name) => ListenAddress::Unix(**name),
@@ -107,17 +132,19 @@ pub fn listening(configuration: &Configuration) -> BTreeMap<ListenAddress, Liste
     let mut found: BTreeMap<ListenAddress, Listening<'_>> = BTreeMap::new();
     for (position, site) in configuration.sites.iter().enumerate() {
         for address in &site.addresses {
-            let listening =
-                found.entry(listen_address(&address.host, address.port)).or_insert_with(|| Listening::new(address.scheme.into()));
-            listening.hosts.push((Answering::Site(position), &address.host));
+            for listen in address.listen_addresses() {
+                let listening = found.entry(listen).or_insert_with(|| Listening::new(address.scheme.into()));
+                listening.hosts.push((Answering::Site(position), &address.host));
+                listening.public_port = listening.public_port.or((address.port > 0).then_some(address.port));
+            }
         }
     }
     for address in configuration.sites.iter().flat_map(|site| &site.addresses) {
-        if address.redirect_from_http && address.scheme == Scheme::Https {
-            let listen = listen_address(&address.host, Scheme::Http.default_port());
-            let implied = || Listening { implied: true, ..Listening::new(ListenerProtocol::Http) };
-            let listening = found.entry(listen).or_insert_with(implied);
+        for (listen, is_written) in address.redirect_addresses() {
+            let new = || Listening { implied: !is_written, ..Listening::new(ListenerProtocol::Http) };
+            let listening = found.entry(listen).or_insert_with(new);
             listening.hosts.push((Answering::Redirect, &address.host));
+            listening.public_port = listening.public_port.or(Some(Scheme::Http.default_port()));
         }
     }
     for tcp in &configuration.tcp {
@@ -145,6 +172,7 @@ pub fn listening_shared(configuration: &Configuration) -> BTreeMap<ListenAddress
         let of_port = everywhere.iter().filter(|(port, _)| *port == address.port());
         for (_, other) in of_port.filter(|(_, other)| other.protocol.is_akin(spoken)) {
             listening.hosts.extend(other.hosts.iter().copied());
+            listening.public_port = listening.public_port.or(other.public_port);
             listening.by_name.extend(other.by_name.iter().copied());
             listening.otherwise = listening.otherwise.or(other.otherwise);
             if listening.protocol == ListenerProtocol::Tcp && !listening.hosts.is_empty() {

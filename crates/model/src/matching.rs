@@ -93,6 +93,8 @@ pub enum PathPattern {
     Exact(String),
     /// `/a/*`, kept as `/a/`; also matches `/a` itself.
     Prefix(String),
+    /// `/a*`, kept as `/a`: whatever begins so, be it in the midst of a segment.
+    Beginning(String),
     /// `~^/v[0-9]+/`, kept without the `~`; known to compile.
     Regex(String),
 }

@@ -123,6 +123,8 @@ pub enum LogField {
     ResponseBytes,
     DurationUs,
     Pool,
+    /// Of the route's `split`.
+    Arm,
     Retries,
     /// The reason code, when the proxy itself made the answer.
     Reason,
@@ -153,6 +155,7 @@ impl LogField {
         ("response_bytes", LogField::ResponseBytes),
         ("duration_us", LogField::DurationUs),
         ("pool", LogField::Pool),
+        ("arm", LogField::Arm),
         ("retries", LogField::Retries),
         ("reason", LogField::Reason),
         ("route", LogField::Route),

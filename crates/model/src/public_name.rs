@@ -13,7 +13,7 @@ impl HostPattern {
         match self {
             HostPattern::Any | HostPattern::Socket(_) => false,
             HostPattern::Exact(name) => name.contains('.') && is_public_name(name),
-            HostPattern::Wildcard(parent) => parent.contains('.') && is_public_name(parent),
+            HostPattern::Wildcard(parent) | HostPattern::DeepWildcard(parent) => parent.contains('.') && is_public_name(parent),
             HostPattern::Ip(ip) => is_public_ip(*ip),
         }
     }

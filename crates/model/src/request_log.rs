@@ -41,7 +41,7 @@ impl RouteLog {
 }
 
 /// Keys of a line's JSON form, which no field of a route can have.
-pub const LINE_KEYS: [&str; 40] = [
+pub const LINE_KEYS: [&str; 41] = [
     "time",
     "request_id",
     "trace_id",
@@ -61,6 +61,7 @@ pub const LINE_KEYS: [&str; 40] = [
     "response_bytes",
     "duration_us",
     "pool",
+    "arm",
     "upstream",
     "upstream_status",
     "upstream_protocol",

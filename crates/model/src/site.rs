@@ -30,9 +30,9 @@ impl Site {
         iter::once(&self.options).chain(self.routes.iter().map(|route| &route.options))
     }
 
-    /// Steps of the site and of its routes.
+    /// Steps of the site, of its routes and of what these are split into.
     pub fn all_steps(&self) -> impl Iterator<Item = &Step> + Clone {
-        self.steps.iter().chain(self.routes.iter().flat_map(|route| &route.steps))
+        self.steps.iter().chain(self.routes.iter().flat_map(Route::all_steps))
     }
 
     /// Whether the site, one of its routes or a change of header fields asks for what a handshake tells of its client.
@@ -84,6 +84,19 @@ impl Route {
             steps: Vec::new(),
             terminal,
         }
+    }
+
+    /// Steps of the route itself, and of the arms that it is split into.
+    pub fn all_steps(&self) -> impl Iterator<Item = &Step> + Clone {
+        let arms = match &self.terminal {
+            Terminal::Split(split) => &split.arms[..],
+            Terminal::Respond { .. }
+            | Terminal::Redirect { .. }
+            | Terminal::Proxy { .. }
+            | Terminal::Files(_)
+            | Terminal::FastCgi(_) => &[],
+        };
+        self.steps.iter().chain(arms.iter().flat_map(|arm| &arm.steps))
     }
 }
 

@@ -18,7 +18,7 @@ use crate::oidc::Oidc;
 use crate::placeholder::Template;
 use crate::pool::PoolName;
 use crate::resilience::{RouteRetry, StatusRange};
-use crate::traffic::Split;
+use crate::split::Split;
 use ipnet::IpNet;
 
 /// A step that goes on to the next one.
@@ -134,7 +134,10 @@ impl Terminal {
             Terminal::Respond { body, .. } => vec![body],
             Terminal::Redirect { to, .. } => vec![to],
             Terminal::FastCgi(fastcgi) => fastcgi.env.iter().map(|(_, value)| value).collect(),
-            Terminal::Split(split) => split.to.iter().chain(&split.by).collect(),
+            Terminal::Split(split) => {
+                let of_arms = split.arms.iter().filter_map(|arm| arm.end.template());
+                split.to.iter().chain(&split.by).chain(of_arms).collect()
+            }
             Terminal::Proxy { .. } | Terminal::Files(_) => Vec::new(),
         }
     }

@@ -1,9 +1,7 @@
-//! What a route does with its traffic as a whole: how long a request may take, which of several pools gets it, who gets
-//! a copy. Steps that change heads are in `step`; what a pool says of its servers is in `pool`.
+//! What a route does with its traffic as a whole: how long a request may take, who gets a copy. Which of several ways
+//! it goes is in `split`, steps that change heads are in `step`; what a pool says of its servers is in `pool`.
 
-use crate::placeholder::Template;
 use crate::pool::{PoolName, Timeouts};
-use crate::resilience::RouteRetry;
 use std::fmt;
 use std::time::Duration;
 
@@ -36,41 +34,6 @@ impl RouteTimeouts {
             idle: self.idle.unwrap_or(pool.idle),
         }
     }
-}
-
-/// `split`: one of several pools gets a request, each its share of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Split {
-    /// The name of the pool that gets a request, whatever its weight. Where it names none of these, the others decide.
-    pub to: Option<Template>,
-    /// Requests with the same key go to the same pool. `None`, and a key that comes out empty: by chance.
-    pub by: Option<Template>,
-    /// In the order written, at least one. Some weight is not zero.
-    pub arms: Vec<SplitArm>,
-}
-
-impl Split {
-    pub const ARMS_MAX: usize = 1024;
-
-    /// Of each pool, its part of the requests in percent.
-    pub fn percents(&self) -> impl Iterator<Item = (&PoolName, f64)> {
-        let total: u64 = self.arms.iter().map(|arm| u64::from(arm.weight)).sum();
-        self.arms.iter().map(move |arm| (&arm.pool, f64::from(arm.weight) * 100.0 / total.max(1) as f64))
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SplitArm {
-    pub pool: PoolName,
-    pub retry: RouteRetry,
-    /// As that of a `proxy`.
-    pub rewrites_location: bool,
-    /// 0 to [`SplitArm::WEIGHT_MAX`]; 0 is nobody.
-    pub weight: u32,
-}
-
-impl SplitArm {
-    pub const WEIGHT_MAX: u32 = 1_000_000;
 }
 
 /// `mirror`: a copy of requests, whose answers go to nobody.

@@ -1,8 +1,8 @@
 //! Rows that are networks: the most specific one that has an address, and those around it. Networks lie within one
 //! another or apart, so they become ranges side by side, each with the row that decides it; every row knows the next
 //! one around it. A range is found by way of every sixteenth start, and every sixteenth of these, and so on: one line
-//! of the processor's cache a step, of which only the last are not at hand among a million (a binary search misses
-//! eight).
+//! of the processor's cache a step. Among a million it takes two thirds of the time of a binary search (`look_up`, an
+//! example of this crate).
 
 use ipnet::IpNet;
 use std::net::IpAddr;

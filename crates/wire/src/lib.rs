@@ -18,6 +18,7 @@ pub mod ja4;
 pub mod limits;
 pub mod name_table;
 pub mod path;
+pub mod percent;
 pub mod preferences;
 pub mod proxy_protocol;
 mod refused;

@@ -3,6 +3,7 @@
 //! is decided in `proxy`.
 
 use super::{ClientCertificate, SubjectNameKind};
+use crate::percent;
 
 /// What a client sends along is its own choice, and a head has to hold it: a longer chain is not forwarded.
 const CHAIN_BYTES_MAX: usize = 12 << 10;
@@ -37,6 +38,21 @@ impl ClientCertificate {
         (!value.is_empty()).then_some(value)
     }
 
+    /// The certificate in PEM, percent-encoded: nginx's `$ssl_client_escaped_cert`.
+    pub fn escaped_pem(&self) -> &[u8] {
+        self.escaped_pem.get_or_init(|| {
+            let (mut base64, mut value) = (Vec::new(), Vec::new());
+            push_base64(&self.chain[0], &mut base64);
+            percent::encode(b"-----BEGIN CERTIFICATE-----\n", &mut value);
+            for line in base64.chunks(64) {
+                percent::encode(line, &mut value);
+                percent::encode(b"\n", &mut value);
+            }
+            percent::encode(b"-----END CERTIFICATE-----\n", &mut value);
+            value.into()
+        })
+    }
+
     /// One element of `X-Forwarded-Client-Cert`. Everything in quotes is free of quotes, and of backslashes before
     /// quotes, by how names are written.
     pub fn xfcc(&self) -> &[u8] {
@@ -58,8 +74,14 @@ impl ClientCertificate {
 
 /// RFC 8941 section 3.3.5.
 fn push_byte_sequence(bytes: &[u8], out: &mut Vec<u8>) {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     out.push(b':');
+    push_base64(bytes, out);
+    out.push(b':');
+}
+
+/// RFC 4648 section 4.
+fn push_base64(bytes: &[u8], out: &mut Vec<u8>) {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for chunk in bytes.chunks(3) {
         let bits = (0..3).fold(0_u32, |bits, index| bits << 8 | u32::from(*chunk.get(index).unwrap_or(&0)));
         for index in 0..4 {
@@ -67,5 +89,4 @@ fn push_byte_sequence(bytes: &[u8], out: &mut Vec<u8>) {
             out.push(if index <= chunk.len() { digit } else { b'=' });
         }
     }
-    out.push(b':');
 }

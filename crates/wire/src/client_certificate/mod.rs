@@ -1,5 +1,5 @@
 //! The certificate that a client has shown in its handshake, as the rest of the program speaks of it: names, dates,
-//! fingerprint, and the fields that upstreams are told of it in. Whether it is trusted was decided by TLS before; how
+//! fingerprint, and the fields that upstreams are told of it in. Whether it is trusted was decided before; how
 //! names are written is in `name`.
 
 mod forwarding;
@@ -26,6 +26,7 @@ pub struct ClientCertificate {
     client_cert: OnceCell<Box<[u8]>>,
     client_cert_chain: OnceCell<Box<[u8]>>,
     xfcc: OnceCell<Box<[u8]>>,
+    escaped_pem: OnceCell<Box<[u8]>>,
 }
 
 /// What the client's own certificate says.
@@ -78,6 +79,7 @@ impl ClientCertificate {
             client_cert: OnceCell::new(),
             client_cert_chain: OnceCell::new(),
             xfcc: OnceCell::new(),
+            escaped_pem: OnceCell::new(),
         })
     }
 
