@@ -1,0 +1,489 @@
+//! What a Caddyfile asks for: its sites by their addresses, and in each the handlers in the order in which Caddy asks
+//! them.
+
+mod auth;
+mod chain;
+mod directives;
+mod errors;
+mod expressions;
+mod files;
+mod globals;
+mod headers;
+pub mod json;
+mod log_targets;
+mod logs;
+mod matchers;
+mod paths;
+mod placeholders;
+mod pools;
+mod serving;
+mod snippets;
+mod tls;
+mod version_one;
+mod words;
+
+pub use snippets::{FileImport, includes};
+pub use version_one::fault;
+pub use words::{remedy, why_same};
+
+use super::accounts::{Origin, StatementKind, Weight};
+use super::braces::{self, Statement, named};
+use super::outline::{
+    AnswerLine, Door, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, Service, beginning_with, is_guard, is_plain,
+};
+use super::site_logs;
+use chain::{Act, ChainOp, Compiled, When};
+use directives::DirectiveReader;
+use globals::GlobalOptions;
+use serving::ServedFolder;
+use snippets::Snippets;
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use tidegate_model::SiteAddress;
+
+const NO_SITE: &str = "it has no site: global options and snippets alone";
+const AS_WRITTEN: &str = "Caddy takes `/API/` where `/api/` is written as well, and here it is as written";
+const LOG_OF_SITE: &str = "lines go where `access-log` says: standard output, a file, or syslog";
+const LOCAL_ALONE: &str = "its port is open on all addresses, and clients of other machines get 403: a name has none of its own";
+const ENCODED: &str = "Caddy takes `%2F` for a slash where it looks for a handler, and hands on what was sent: where clients are kept \
+                       out of a part of a site, `path-policy encoded-slashes=\"decode\"` does so for its routes and its servers alike";
+const OF_CONNECTION: &str = "it is about the address of the connection, and behind proxies that are trusted `match client=` is about the one that they \
+     name, as `client_ip` is: say that where it is what you mean";
+const ONE_LABEL: &str = "a site called `*` takes names of one label alone in Caddy, and all names here";
+const BY_VARIABLE: &str = "names or servers in it are variables of the environment, which are `{env.NAME}` here";
+const NOTHING_ANSWERS: &str = "none of its sites hands requests on or serves files, as far as this can be told";
+const BEHIND: &str = "matchers in it are about what no line here is told for, and all else comes behind them";
+const TOO_LONG: &str = "what it does under conditions within conditions would be too many routes, and a part of it is not told";
+
+pub fn outline(text: &str) -> Outline {
+    let statements = braces::of_caddy(text);
+    let parts = words::parts(&statements);
+    let mut outline =
+        Outline { statements: words::statements(&statements), parts, is_logged_where_said: true, ..Outline::default() };
+    let has_blocks = statements.iter().any(|statement| statement.block.is_some() && is_address_line(statement));
+    let is_snippet = |statement: &&Statement| statement.name().starts_with('(') || statement.name().starts_with("&(");
+    let snippets = Snippets::of(statements.iter().filter(is_snippet));
+    let options = statements.first().filter(|first| first.words.is_empty()).map(Statement::inside).unwrap_or_default();
+    let mut of_imports = BTreeSet::new();
+    let options = snippets.filled_in(options, &mut of_imports);
+    named(&options, "layer4").flat_map(Statement::inside).for_each(|server| pools::layer4(server, &mut outline));
+    let global = GlobalOptions::read(&options);
+    let mut file = CaddyFile { snippets: &snippets, options: &options, global, ports: BTreeSet::new() };
+    if has_blocks {
+        for statement in statements.iter().filter(|statement| statement.block.is_some() && is_address_line(statement)) {
+            file.site(&statement.words, statement.inside(), &mut outline);
+        }
+    } else {
+        // One site needs no braces; a part of one has no address either.
+        let rest = statements.iter().filter(|statement| !statement.words.is_empty() && !is_snippet(statement));
+        let all: Vec<Statement> = rest.cloned().collect();
+        match all.split_first() {
+            Some((first, rest)) if first.block.is_none() && is_address_line(first) => file.site(&first.words, rest, &mut outline),
+            Some(_) => file.site(&[], &all, &mut outline),
+            None => {}
+        }
+    }
+    file.end(&of_imports, &mut outline);
+    words::explain(&statements, &mut outline);
+    let mut left: Vec<&Statement> = statements.iter().collect();
+    while let Some(statement) = left.pop() {
+        for (at, why) in headers::reasons(statement) {
+            outline.reasons.entry(at).or_insert_with(|| why.to_owned());
+        }
+        left.extend(statement.inside());
+    }
+    let has_variables = text.contains("{$") || text.contains("{env.");
+    let has_site = statements.iter().any(is_address_line);
+    outline.or_without(match (has_variables, has_site) {
+        (true, _) => BY_VARIABLE,
+        (false, true) => NOTHING_ANSWERS,
+        (false, false) => NO_SITE,
+    })
+}
+
+fn is_address_line(statement: &Statement) -> bool {
+    !statement.words.is_empty()
+        && statement.words.iter().all(|word| {
+            let word = word.trim_end_matches(',');
+            if matches!(word, "http://*" | "https://*" | "http://" | "https://" | "*") {
+                return true;
+            }
+            let is_named = word.contains(['.', ':', '*']) || matches!(word, "localhost") || word.starts_with("{$");
+            is_named
+                && !word.starts_with(['(', '@', '/'])
+                && !word.contains('=')
+                && (word.contains("{$")
+                    || word.contains("{env.")
+                    || SiteAddress::parse(word.split('/').next().filter(|_| !word.contains("://")).unwrap_or(word)).is_ok())
+        })
+}
+
+/// Where a site is by one of its addresses, and its name. Without a name, what Caddy listens on is plain HTTP but on
+/// its port for HTTPS.
+fn door(written: &str) -> Option<(Door, Option<String>)> {
+    let (scheme, rest) = match written.split_once("://") {
+        Some((scheme, rest)) => (Some(scheme), rest),
+        None => (None, written),
+    };
+    let rest = rest.split('/').next().unwrap_or_default();
+    if !is_plain(rest) {
+        return None;
+    }
+    let (host, port) = match rest.rsplit_once(':') {
+        Some((host, port)) => (host, Some(port.parse::<u16>().ok()?)),
+        None => (rest, None),
+    };
+    let is_named = !host.is_empty();
+    let host = Some(host).filter(|host| is_named && *host != "*");
+    let is_http = match (scheme, port, is_named) {
+        (Some(scheme), _, _) => scheme == "http",
+        (None, Some(443), _) => false,
+        (None, Some(80), _) | (None, _, false) => true,
+        (None, Some(_) | None, true) => false,
+    };
+    let port = port.unwrap_or(if is_http { 80 } else { 443 });
+    Some((Door { is_tls: !is_http, port, ip: None }, host.map(str::to_owned)))
+}
+
+struct CaddyFile<'s> {
+    snippets: &'s Snippets,
+    options: &'s [Statement],
+    global: GlobalOptions<'s>,
+    /// Where its sites are.
+    ports: BTreeSet<u16>,
+}
+
+/// Directives that are about all of a site and answer nothing.
+const OF_SITE: [&str; 7] = ["tls", "log", "bind", "handle_errors", "log_name", "log_append", "fs"];
+
+impl CaddyFile<'_> {
+    fn site(&mut self, words: &[String], inside: &[Statement], outline: &mut Outline) {
+        let mut imported = BTreeSet::new();
+        let mut inside = self.snippets.filled_in(inside, &mut imported);
+        let mut of_connections = Vec::new();
+        if self.global.trusts_others {
+            matchers::leave_connections(&mut inside, &mut of_connections);
+        }
+        let addresses: Vec<String> = words.iter().filter_map(|word| self.address(word)).collect();
+        if addresses.len() < words.len() {
+            outline.without.get_or_insert(BY_VARIABLE);
+            if addresses.is_empty() {
+                return;
+            }
+        }
+        let ops = DirectiveReader::new(directives::order_of(self.options)).ops(&inside, false);
+        let is_whole = !words.is_empty();
+        let mut compiled = chain::compiled(&ops, is_whole, &outline.statements);
+        Self::unknown(&compiled, outline);
+        outline.reasons.extend(std::mem::take(&mut compiled.reasons));
+        outline.reasons.extend(of_connections.into_iter().map(|at| (at, OF_CONNECTION.to_owned())));
+        let mut site = OutlinedSite::default();
+        site.origin.carry_all(imported);
+        site.origin.within.extend(words::places(&inside));
+        site.origin.add(&self.global.origin);
+        self.of_all(words, &inside, &ops, &mut site);
+        site.steps.append(&mut compiled.steps);
+        site.origin.add(&compiled.origin);
+        site.routes = compiled.routes;
+        site.answer = compiled.answer;
+        if site.answer.is_none() && site.routes.is_empty() {
+            if !is_whole {
+                return;
+            }
+            site.answer = Some(OutlinedAnswer::status(200));
+        }
+        settle_folders(&mut site);
+        let bound = bound(&inside, self.global.default_bind);
+        if named(&inside, "bind").next().is_none() {
+            site.origin.within.extend(self.global.default_bind.map(Statement::start));
+        }
+        // A name that only the environment has cannot be looked at; the reader's stands in its place.
+        let is_known = addresses.iter().all(|address| !address.contains("{env.") || address.contains(":-"));
+        let hosts: Vec<String> = ops.iter().filter_map(|op| directives::only_hosts(&op.when)).flatten().collect();
+        let names = Self::names(words, hosts);
+        match names {
+            Some(names) => site.addresses = names,
+            None if is_known => {
+                let is_by_default = named(&inside, "bind").next().is_none() && !self.global.trusts_others;
+                place(words, addresses, bound, is_by_default, &mut site);
+            }
+            None => site.environment_addresses = addresses,
+        }
+        Self::log(&inside, &mut site, outline);
+        decode_slashes(&mut site, outline);
+        if words.iter().any(|word| word.trim_end_matches(',') == "*") {
+            outline.remarks.push(ONE_LABEL.to_owned());
+        }
+        for word in words {
+            let port = door(word.trim_end_matches(',')).map(|(door, _)| self.port_of(door));
+            self.ports.extend(port);
+            if port.is_none_or(|port| port == 443) {
+                self.ports.extend([443, 80]);
+            }
+        }
+        outline.services.push(Service::Site(site));
+    }
+
+    fn port_of(&self, door: Door) -> u16 {
+        match door.port {
+            80 => self.global.http_port.unwrap_or(80),
+            443 => self.global.https_port.unwrap_or(443),
+            port => port,
+        }
+    }
+
+    /// The names that its matchers say, where its address is the port of HTTPS alone.
+    fn names(words: &[String], hosts: Vec<String>) -> Option<Vec<String>> {
+        let is_nameless =
+            |word: &String| door(word.trim_end_matches(',')).is_some_and(|(door, host)| door == Door::HTTPS && host.is_none());
+        if words.is_empty() || !words.iter().all(is_nameless) || hosts.is_empty() {
+            return None;
+        }
+        let mut names: Vec<String> = Vec::new();
+        for name in hosts.iter().filter_map(|host| Door::HTTPS.address(Some(host))) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        Some(names)
+    }
+
+    /// What is said for all of a site: whose certificate it has, and what errors look like.
+    fn of_all(&self, words: &[String], inside: &[Statement], ops: &[ChainOp], site: &mut OutlinedSite) {
+        let mut has_tls = false;
+        for line in inside.iter().filter(|line| OF_SITE.contains(&line.name())) {
+            match line.name() {
+                "tls" => {
+                    has_tls = true;
+                    tls::of_site(line, self.global.ask, &mut site.steps, &mut site.origin);
+                }
+                "handle_errors" => errors::pages(line, folder_of(ops), &mut site.steps, &mut site.origin),
+                _ => {}
+            }
+        }
+        if !has_tls && self.global.is_internal {
+            site.steps.insert(0, "tls \"internal\"".to_owned());
+        }
+        let has_handshakes = words.iter().any(|word| door(word.trim_end_matches(',')).is_none_or(|(door, _)| door.is_tls));
+        if self.global.is_http1_alone && has_handshakes {
+            tls::offer_http1(&mut site.steps);
+        }
+    }
+
+    /// What is written about the requests of a site.
+    fn log(inside: &[Statement], site: &mut OutlinedSite, outline: &mut Outline) {
+        let mut logs = Vec::new();
+        for line in named(inside, "log") {
+            match logs::read(line) {
+                Some(log) => logs.push(log),
+                None => {
+                    outline.reasons.insert(line.start(), LOG_OF_SITE.to_owned());
+                }
+            }
+        }
+        logs::add(logs, site);
+    }
+
+    /// What stands under conditions that no line has, and sends somebody away, keeps somebody out.
+    fn unknown(compiled: &Compiled, outline: &mut Outline) {
+        for statement in &mut outline.statements {
+            if compiled.unknown_answers.contains(&statement.at) {
+                statement.kind = StatementKind::Needed(Weight::Protection);
+            }
+        }
+        if compiled.is_too_long {
+            outline.without.get_or_insert(TOO_LONG);
+        } else if !compiled.unknown_answers.is_empty() {
+            outline.without.get_or_insert(BEHIND);
+        }
+    }
+
+    fn address(&self, written: &str) -> Option<String> {
+        let written = written.trim_end_matches(',');
+        let (Some(text), true) = (placeholders::fixed(written), written.contains('{')) else {
+            let (door, host) = door(written)?;
+            return Door { port: self.port_of(door), ..door }.address(host.as_deref());
+        };
+        let (scheme, rest) = text.split_once("://").map_or((None, text.as_str()), |(scheme, rest)| (Some(scheme), rest));
+        let rest = rest.split('/').next().unwrap_or_default();
+        Some(format!("{}{rest}", scheme.map(|scheme| format!("{scheme}://")).unwrap_or_default()))
+    }
+
+    fn end(self, of_imports: &BTreeSet<usize>, outline: &mut Outline) {
+        let ports: Vec<u16> = self.ports.iter().copied().collect();
+        outline.opens_no_http |= self.global.opens_no_http;
+        let listeners = self.global.listeners(&ports);
+        let mut settings = self.global.settings;
+        settings.extend(listeners);
+        if let Some(first) = settings.first_mut() {
+            first.origin.carry_all(of_imports.iter().copied());
+        }
+        site_logs::settle(&mut outline.services);
+        settings.append(&mut outline.settings);
+        outline.settings = settings;
+        if self.global.is_behind_another {
+            guard_addresses(outline);
+        }
+    }
+}
+
+/// Whose address a client's is is not known, so what asks for it is not carried.
+fn guard_addresses(outline: &mut Outline) {
+    let asks = |text: &String| text.contains("client=") || text.starts_with("allow ") || text.starts_with("deny ");
+    for service in &mut outline.services {
+        let Service::Site(site) = service else { continue };
+        let mut lost = Origin::default();
+        site.routes.retain(|route| {
+            let is_lost = route.conditions.iter().any(asks);
+            if is_lost {
+                lost.within.extend(route.whole_origin().within);
+            }
+            !is_lost
+        });
+        for statement in outline.statements.iter_mut().filter(|statement| lost.within.contains(&statement.at)) {
+            if statement.name.starts_with('@') {
+                statement.kind = StatementKind::Needed(Weight::Protection);
+            }
+        }
+        site.origin.within.extend(lost.within.iter());
+        for at in &lost.within {
+            site.origin.carried.remove(at);
+        }
+    }
+}
+
+/// What ends with `/*` takes the folder itself here, and does not there. Where that would come to less than what
+/// answers all else, or open what somebody is kept out of, it is an expression.
+fn settle_folders(site: &mut OutlinedSite) {
+    let is_refused = site.answer.as_ref().is_some_and(OutlinedAnswer::is_refusal);
+    let has_guards = site.steps.iter().any(|step| is_guard(step))
+        || site.answer.as_ref().is_some_and(keeps_out)
+        || site.routes.iter().any(|route| route.is_guarded() || keeps_out(&route.answer));
+    settle_folders_of(&mut site.routes, is_refused || has_guards);
+    if let Some(OutlinedAnswer::Within { routes, .. }) = &mut site.answer {
+        settle_folders_of(routes, has_guards);
+    }
+}
+
+fn settle_folders_of(routes: &mut [OutlinedRoute], is_for_all: bool) {
+    let is_verified = |answer: &OutlinedAnswer| {
+        !answer.groups().iter().any(|group| group.lines.iter().any(|line| line.contains("verify=#false")))
+    };
+    for route in routes {
+        // Of what keeps somebody out, `/ADMIN` is looked at where all of the route is settled.
+        if (is_for_all || !is_verified(&route.answer)) && !route.is_guarded() && !keeps_out(&route.answer) {
+            let prefixes = &route.byte_prefixes;
+            let is_folder = |own: &&mut String| own.ends_with("/*") && prefixes.iter().all(|prefix| prefix.pattern != **own);
+            for pattern in route.patterns.iter_mut().filter(is_folder) {
+                *pattern = beginning_with(pattern.trim_end_matches('*'));
+                route.case.into_iter().for_each(|at| route.origin.differ(at, AS_WRITTEN));
+            }
+        }
+        if let OutlinedAnswer::Within { routes, .. } = &mut route.answer {
+            settle_folders_of(routes, is_for_all);
+        }
+    }
+}
+
+/// Makes encoded slashes ones for routes, where another spelling of a path would lead past a guard.
+fn decode_slashes(site: &mut OutlinedSite, outline: &mut Outline) {
+    if !has_open_servers_beside_guards(site) {
+        return;
+    }
+    site.unsaid.push("path-policy encoded-slashes=\"decode\"".to_owned());
+    if !outline.remarks.iter().any(|known| known == ENCODED) {
+        outline.remarks.push(ENCODED.to_owned());
+    }
+}
+
+/// Whether clients are kept out of a part of a site, and servers answer for another.
+fn has_open_servers_beside_guards(site: &OutlinedSite) -> bool {
+    let is_guarded = |route: &OutlinedRoute| route.is_guarded() || keeps_out(&route.answer);
+    let asks_servers = |answer: &OutlinedAnswer| {
+        !answer.groups().is_empty()
+            || matches!(answer, OutlinedAnswer::Scripts { .. })
+            || matches!(answer, OutlinedAnswer::Lines(lines) if lines.iter().any(|line| line.text().starts_with("fastcgi")))
+    };
+    let is_open = |route: &OutlinedRoute| !is_guarded(route) && asks_servers(&route.answer);
+    let is_rest_open = site.answer.as_ref().is_some_and(|answer| !keeps_out(answer) && asks_servers(answer));
+    let is_rest_guarded = site.answer.as_ref().is_some_and(keeps_out);
+    (is_rest_guarded || site.routes.iter().any(is_guarded)) && (is_rest_open || site.routes.iter().any(is_open))
+}
+
+/// Whether somebody is kept out of a part of what answers.
+pub fn keeps_out(answer: &OutlinedAnswer) -> bool {
+    match answer {
+        OutlinedAnswer::Within { routes, steps, otherwise } => {
+            steps.iter().any(|step| is_guard(step))
+                || routes.iter().any(|route| route.is_guarded() || keeps_out(&route.answer))
+                || otherwise.as_deref().is_some_and(keeps_out)
+        }
+        OutlinedAnswer::Lines(lines) => {
+            let before = lines.split_last().map_or(&[][..], |(_, before)| before);
+            answer.is_refusal() || before.iter().any(|line| matches!(line, AnswerLine::Text(text) if is_guard(text)))
+        }
+        OutlinedAnswer::Respond { .. } => answer.is_refusal(),
+        OutlinedAnswer::Proxy { .. }
+        | OutlinedAnswer::Files { .. }
+        | OutlinedAnswer::Scripts { .. }
+        | OutlinedAnswer::Redirect { .. }
+        | OutlinedAnswer::Split { .. } => false,
+    }
+}
+
+/// The folder that is said for all of a site.
+fn folder_of(ops: &[ChainOp]) -> Option<&str> {
+    ops.iter().find_map(|op| match (&op.when, &op.act) {
+        (When::If(when), Act::Root(ServedFolder::Known(root))) if when.is_always() => Some(root.as_str()),
+        (When::If(_) | When::File { .. } | When::Unknown, _) => None,
+    })
+}
+
+/// The addresses of the machine that the site is on, and where that is said.
+fn bound(inside: &[Statement], default: Option<&Statement>) -> Option<(Vec<IpAddr>, BTreeSet<usize>)> {
+    let mut own: Vec<&Statement> = named(inside, "bind").collect();
+    if own.is_empty() {
+        own.extend(default);
+    }
+    let words = || own.iter().flat_map(|bind| bind.arguments());
+    let address = |word: &String| {
+        let word = ["tcp/", "tcp4/", "tcp6/"].iter().find_map(|network| word.strip_prefix(network)).unwrap_or(word);
+        if word == "localhost" { Some(IpAddr::from([127, 0, 0, 1])) } else { word.trim_matches(['[', ']']).parse().ok() }
+    };
+    let all: Vec<IpAddr> = words().map(address).collect::<Option<_>>()?;
+    (!all.is_empty()).then(|| (all, own.iter().map(|bind| bind.start()).collect()))
+}
+
+/// Where the site is. What is bound to addresses of the machine answers there its hosts alone.
+fn place(
+    words: &[String],
+    addresses: Vec<String>,
+    bound: Option<(Vec<IpAddr>, BTreeSet<usize>)>,
+    is_by_default: bool,
+    site: &mut OutlinedSite,
+) {
+    site.addresses = addresses;
+    let Some((all, places)) = bound else { return };
+    if all.iter().any(IpAddr::is_unspecified) {
+        return site.origin.carry_all(places);
+    }
+    let doors: Vec<(Door, Option<String>)> = words.iter().filter_map(|word| door(word.trim_end_matches(','))).collect();
+    let Some((first, _)) = doors.first() else { return };
+    let has_names = doors.iter().all(|(door, host)| door == first && host.is_some());
+    let has_none = doors.iter().all(|(door, host)| door == first && host.is_none());
+    // Who comes to an address of the machine's own comes from one; so all sites keep their names and certificates.
+    if is_by_default
+        && all.iter().all(IpAddr::is_loopback)
+        && doors.len() == words.len()
+        && doors.iter().all(|(_, host)| host.is_some())
+    {
+        site.steps.insert(0, "allow \"127.0.0.0/8\" \"::1\"".to_owned());
+        return places.into_iter().for_each(|at| site.origin.differ(at, LOCAL_ALONE));
+    }
+    let own = all.iter().map(|ip| Door { ip: Some(*ip), ..*first }.address(None)).collect::<Option<Vec<String>>>();
+    if let Some(own) = own.filter(|_| (has_names || has_none) && doors.len() == words.len()) {
+        site.addresses = own;
+        site.only_hosts = doors.iter().filter_map(|(_, host)| host.clone()).collect();
+        site.origin.carry_all(places);
+    }
+}

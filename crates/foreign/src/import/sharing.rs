@@ -1,0 +1,133 @@
+//! Sites at one address of the machine, as one site with a route for the hosts of each: the language has each address
+//! once, and other proxies as many servers there as they have names.
+
+use crate::outline::{OutlinedSite, Service};
+use crate::written::{WrittenNode, host_condition};
+use std::collections::{BTreeMap, BTreeSet};
+use tidegate_model::{HostPattern, SiteAddress};
+
+/// What is written at once.
+pub enum Together<'o> {
+    Alone(&'o Service),
+    /// A site without those of its addresses that others have as well.
+    Moved(Box<OutlinedSite>),
+    /// Sites at the same addresses, those for all hosts at the end.
+    Shared(Vec<OutlinedSite>),
+}
+
+/// All services in their order.
+pub fn together(services: &[Service]) -> Vec<Together<'_>> {
+    let shared = shared_addresses(services);
+    let mut all: Vec<(usize, Together<'_>)> = Vec::new();
+    for (index, service) in services.iter().enumerate() {
+        let Service::Site(site) = service else {
+            all.push((index, Together::Alone(service)));
+            continue;
+        };
+        let own: Vec<String> = site.addresses.iter().filter(|address| !shared.contains_key(*address)).cloned().collect();
+        if own.len() == site.addresses.len() {
+            all.push((index, Together::Alone(service)));
+        } else if !own.is_empty() {
+            let only_hosts = if own.iter().any(|address| is_of_machine(address)) { site.only_hosts.clone() } else { Vec::new() };
+            all.push((index, Together::Moved(Box::new(OutlinedSite { addresses: own, only_hosts, ..site.clone() }))));
+        }
+    }
+    // Addresses of the same sites are those of one.
+    let mut groups: BTreeMap<&Vec<usize>, Vec<String>> = BTreeMap::new();
+    for (address, members) in &shared {
+        groups.entry(members).or_default().push(address.clone());
+    }
+    for (members, addresses) in groups {
+        let sites = members.iter().filter_map(|index| match &services[*index] {
+            Service::Site(site) => Some(OutlinedSite { addresses: addresses.clone(), ..site.clone() }),
+            Service::Tcp(_) => None,
+        });
+        let (mut named, rest): (Vec<OutlinedSite>, Vec<OutlinedSite>) = sites.partition(|site| !site.only_hosts.is_empty());
+        named.extend(rest);
+        all.push((members[0], Together::Shared(named)));
+    }
+    all.sort_by_key(|(index, _)| *index);
+    all.into_iter().map(|(_, one)| one).collect()
+}
+
+/// Addresses of the machine that several sites have, with these sites.
+fn shared_addresses(services: &[Service]) -> BTreeMap<String, Vec<usize>> {
+    let mut sites: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    // Hosts that no address has are routes of the site for all hosts.
+    let of_some_hosts = services.iter().filter_map(|service| match service {
+        Service::Site(site) if !site.only_hosts.is_empty() => Some(&site.addresses),
+        Service::Site(_) | Service::Tcp(_) => None,
+    });
+    let routed: BTreeSet<&String> = of_some_hosts.flatten().filter(|address| address.contains("://:")).collect();
+    for (index, service) in services.iter().enumerate() {
+        let Service::Site(site) = service else { continue };
+        let own: BTreeSet<&String> =
+            site.addresses.iter().filter(|address| is_of_machine(address) || routed.contains(*address)).collect();
+        for address in own {
+            sites.entry(address.clone()).or_default().push(index);
+        }
+    }
+    sites.retain(|_, sites| sites.len() > 1);
+    sites
+}
+
+/// Whether an address says where on the machine, and nothing of names.
+fn is_of_machine(address: &str) -> bool {
+    SiteAddress::parse(address).is_ok_and(|address| matches!(address.host, HostPattern::Ip(_)))
+}
+
+const OTHER_TLS: &str = "what it says of TLS is not what the others at this address say, and one site has it once";
+
+/// The site with one more, as a route for its hosts; `Err` says why the two are no one site.
+pub fn joined(site: &WrittenNode, hosts: &[String], member: WrittenNode) -> Result<WrittenNode, String> {
+    let mut joined = site.clone();
+    joined.text.clone_from(&member.text);
+    let (own, rest): (Vec<WrittenNode>, Vec<WrittenNode>) =
+        member.inside.into_iter().flatten().partition(|line| is_of_site(&line.text));
+    let mut inside = joined.inside.take().unwrap_or_default();
+    let count = inside.iter().take_while(|line| is_of_site(&line.text)).count();
+    let known_block = block_of_tls(&inside[..count]);
+    if let (Some(known), Some(block)) = (known_block, block_of_tls(&own))
+        && known != block
+    {
+        return Err(OTHER_TLS.to_owned());
+    }
+    let is_first = count == 0;
+    let mut added = Vec::new();
+    for mut line in own {
+        if !is_first && line.text.starts_with("tls") {
+            without_block(&line.text.clone()).clone_into(&mut line.text);
+        }
+        let word = line.text.split(' ').next().unwrap_or_default();
+        let is_known = inside[..count].iter().any(|known| without_block(&known.text) == line.text);
+        let is_once = word == "path-policy" && inside[..count].iter().any(|known| known.text.starts_with("path-policy"));
+        if !(is_known || is_once || line.text == "tls") {
+            added.push(line);
+        }
+    }
+    inside.splice(count..count, added);
+    // What is said of one of them holds for its own route alone.
+    let condition = (!hosts.is_empty()).then(|| WrittenNode::line(format!("match {}", host_condition(hosts))));
+    let mut route = WrittenNode::block("route", condition.into_iter().chain(rest).collect()).made_of(&member.within);
+    route.comments.clone_from(&member.comments);
+    inside.push(route);
+    joined.within.extend(member.within);
+    joined.inside = Some(inside);
+    Ok(joined)
+}
+
+/// Lines that stand in a site alone, or decide before any route does.
+fn is_of_site(line: &str) -> bool {
+    line == "tls" || line.starts_with("tls ") || line.starts_with("path-policy")
+}
+
+fn without_block(line: &str) -> &str {
+    line.split_once(" {").map_or(line, |(text, _)| text)
+}
+
+/// What lines of TLS say beside certificates; none where there are no such lines.
+fn block_of_tls(lines: &[WrittenNode]) -> Option<&str> {
+    let mut tls = lines.iter().filter(|line| line.text.starts_with("tls")).peekable();
+    tls.peek()?;
+    Some(tls.find_map(|line| line.text.split_once(" {")).map_or("", |(_, block)| block))
+}
