@@ -1,0 +1,606 @@
+//! Directives of a Caddyfile as handlers, in the order in which Caddy asks them.
+
+use super::chain::{Act, ChainAnswer, ChainOp, When};
+use super::headers::{self, Whose};
+use super::matchers;
+use super::paths::PathChange;
+use super::placeholders::{template, with_groups};
+use super::serving::{NO_LOG, ServedFolder};
+use super::{auth, files, pools, words};
+use crate::accounts::Origin;
+use crate::braces::{Statement, named, value};
+use crate::matching::{Asked, Matching};
+use crate::outline::{CLOSED, OutlinedAnswer};
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use tidegate_kdl::quoted;
+
+/// The order of Caddy without an `order`.
+const ORDER: [&str; 36] = [
+    "tracing",
+    "map",
+    "vars",
+    "fs",
+    "root",
+    "log_append",
+    "log_skip",
+    "log_name",
+    "rate_limit",
+    "header",
+    "copy_response_headers",
+    "request_body",
+    "redir",
+    "method",
+    "rewrite",
+    "uri",
+    "try_files",
+    "basic_auth",
+    "forward_auth",
+    "request_header",
+    "encode",
+    "push",
+    "intercept",
+    "templates",
+    "invoke",
+    "handle",
+    "route",
+    "abort",
+    "error",
+    "copy_response",
+    "respond",
+    "metrics",
+    "reverse_proxy",
+    "php_fastcgi",
+    "file_server",
+    "acme_server",
+];
+
+/// Groups of which the first alone is asked.
+const REWRITES: u32 = 0;
+const HANDLES: u32 = 1;
+const ROOTS: u32 = 2;
+
+const METRICS: &str = "metrics are not answered by sites here, but by `admin`: `/metrics` on `127.0.0.1:9180` without a word";
+const STAYS_OPEN: &str = "the connection stays open for the next request";
+const DEPTH_MAX: usize = 16;
+
+/// What is known around a block.
+pub struct DirectiveReader<'s> {
+    /// Named matchers of the blocks around, the innermost last.
+    scopes: Vec<&'s [Statement]>,
+    /// `order` of the global options: a directive, and how it comes to stand.
+    order: Vec<String>,
+}
+
+/// A directive while it is read.
+#[derive(Debug, Clone)]
+pub struct Found {
+    pub when: When,
+    pub origin: Origin,
+    group: Option<u32>,
+}
+
+impl Found {
+    pub fn of(statement: &Statement) -> Found {
+        let origin = Origin { within: words::places([statement]), ..Origin::default() };
+        Found { when: When::If(Matching::always()), origin, group: None }
+    }
+
+    pub fn act(self, act: Act) -> ChainOp {
+        ChainOp { when: self.when, act, group: self.group, origin: self.origin }
+    }
+
+    fn answer(self, answer: OutlinedAnswer) -> Vec<ChainOp> {
+        vec![self.act(Act::Answer(ChainAnswer::Ready(Vec::new(), answer)))]
+    }
+
+    fn carry(mut self, at: usize) -> Found {
+        self.origin.carry(at);
+        self
+    }
+}
+
+/// An operation with what it is sorted by.
+struct Ranked {
+    rank: usize,
+    /// The only path of its matcher.
+    path: Option<String>,
+    has_matcher: bool,
+    is_reversed: bool,
+    ops: Vec<ChainOp>,
+}
+
+/// The order of directives with those of `order` lines.
+pub fn order_of(options: &[Statement]) -> Vec<String> {
+    let mut order: Vec<String> = ORDER.iter().map(|name| (*name).to_owned()).collect();
+    for line in named(options, "order") {
+        let [name, place, rest @ ..] = line.arguments() else { continue };
+        let name = joined(name).to_owned();
+        order.retain(|known| *known != name);
+        let other = rest.first().map(|other| joined(other));
+        let position = other.and_then(|other| order.iter().position(|known| known == other));
+        match (place.as_str(), position) {
+            ("first", _) => order.insert(0, name),
+            ("before", Some(position)) => order.insert(position, name),
+            ("after", Some(position)) => order.insert(position + 1, name),
+            _ => order.push(name),
+        }
+    }
+    order
+}
+
+/// Names of one directive.
+fn joined(name: &str) -> &str {
+    match name {
+        "handle_path" => "handle",
+        "basicauth" => "basic_auth",
+        "skip_log" => "log_skip",
+        name => name,
+    }
+}
+
+impl<'s> DirectiveReader<'s> {
+    pub fn new(order: Vec<String>) -> DirectiveReader<'s> {
+        DirectiveReader { scopes: Vec::new(), order }
+    }
+
+    /// The handlers of a block. In a `route` they are asked as they stand.
+    pub fn ops(&mut self, block: &'s [Statement], is_literal: bool) -> Vec<ChainOp> {
+        if self.scopes.len() > DEPTH_MAX {
+            return Vec::new();
+        }
+        self.scopes.push(block);
+        let mut all: Vec<Ranked> = Vec::new();
+        for statement in block.iter().filter(|statement| !statement.name().starts_with('@')) {
+            all.extend(self.ranked(statement));
+        }
+        if !is_literal {
+            all.sort_by(compared);
+        }
+        self.scopes.pop();
+        all.into_iter().flat_map(|ranked| ranked.ops).collect()
+    }
+
+    fn ranked(&mut self, statement: &'s Statement) -> Option<Ranked> {
+        let name = joined(statement.name());
+        let rank = self.order.iter().position(|known| known == name).unwrap_or(self.order.len());
+        let (when, words, path) = self.split(statement);
+        let has_matcher = !matches!(&when, When::If(when) if when.is_always());
+        let mut ops = self.directive(statement, words);
+        for op in &mut ops {
+            op.origin.within.extend(self.place_of_matcher(statement));
+            if has_matcher {
+                op.origin.carry_all(self.place_of_matcher(statement));
+                op.when = both(&op.when, &when);
+            }
+        }
+        (!ops.is_empty()).then_some(Ranked { rank, path, has_matcher, is_reversed: name == "vars", ops })
+    }
+
+    /// The condition of a directive, the words behind it, and its only path.
+    fn split(&self, statement: &'s Statement) -> (When, &'s [String], Option<String>) {
+        let words = statement.arguments();
+        let always = || When::If(Matching::always());
+        // What changes paths takes one that stands alone for the new one.
+        let is_value = words.len() == 1 && matches!(statement.name(), "rewrite" | "root" | "redir" | "uri");
+        match words.first().map(String::as_str) {
+            Some("*") => (always(), &words[1..], None),
+            Some(path) if path.starts_with('/') && !is_value && takes_matcher(statement.name()) => {
+                let when = matchers::paths(&words[..1]).map_or(When::Unknown, When::If);
+                (when, &words[1..], Some(path.to_owned()))
+            }
+            Some(name) if name.starts_with('@') => {
+                let matcher = self.matcher(name);
+                let of_path = matcher.map(matchers::criteria).unwrap_or_default();
+                let path = match of_path.as_slice() {
+                    [one] if one.name() == "path" && one.arguments().len() == 1 => Some(one.argument().to_owned()),
+                    _ => None,
+                };
+                (matcher.map_or(When::Unknown, matchers::named), &words[1..], path)
+            }
+            Some(_) | None => (always(), words, None),
+        }
+    }
+
+    fn matcher(&self, name: &str) -> Option<&'s Statement> {
+        self.scopes.iter().rev().find_map(|block| named(block, name).next())
+    }
+
+    fn place_of_matcher(&self, statement: &Statement) -> BTreeSet<usize> {
+        let matcher = Some(statement.argument()).filter(|name| name.starts_with('@')).and_then(|name| self.matcher(name));
+        matcher.map(|matcher| words::places([matcher])).unwrap_or_default()
+    }
+
+    /// The expression that a placeholder such as `{re.name.1}` is about.
+    fn expression(&self, statement: &Statement, name: Option<&str>) -> Option<String> {
+        let matcher = self.matcher(statement.argument())?;
+        let lines = matchers::criteria(matcher);
+        let own = lines.iter().find(|line| line.name() == "path_regexp")?;
+        match (own.arguments(), name) {
+            ([regex], None) => Some(regex.clone()),
+            ([own, regex], Some(name)) if own == name => Some(regex.clone()),
+            ([_, regex], None) => Some(regex.clone()),
+            ([regex], Some(name)) if Some(name) == statement.argument().strip_prefix('@') => Some(regex.clone()),
+            _ => None,
+        }
+    }
+
+    fn directive(&mut self, statement: &'s Statement, words: &'s [String]) -> Vec<ChainOp> {
+        let at = statement.start();
+        let found = Found::of(statement);
+        match statement.name() {
+            "root" => {
+                let folder = ServedFolder::of(words.last().map_or("", String::as_str));
+                let is_known = matches!(folder, ServedFolder::Known(_));
+                let found = Found { group: Some(ROOTS), ..if is_known { found.carry(at) } else { found } };
+                vec![found.act(Act::Root(folder))]
+            }
+            "header" => of_fields(Whose::Answer, statement, words),
+            "request_header" => of_fields(Whose::Request, statement, words),
+            "encode" => encode(statement, words),
+            "basic_auth" | "basicauth" => auth::basic_auth(statement, words),
+            "forward_auth" => auth::forward_auth(statement, words),
+            "rate_limit" => auth::rate_limit(statement),
+            "request_body" => request_body(statement),
+            "redir" => self.redirected(statement, words),
+            "rewrite" => self.rewritten(statement, words),
+            "uri" => uri(statement, words),
+            "try_files" => tries(statement, words),
+            "handle" | "handle_path" | "route" => self.within(statement),
+            "abort" => {
+                let mut found = found;
+                found.origin.differ(at, CLOSED);
+                found.carry(at).answer(OutlinedAnswer::status(403))
+            }
+            "error" => {
+                let status = words.iter().find_map(|word| word.parse().ok()).unwrap_or(500);
+                if !(400..=599).contains(&status) {
+                    return vec![found.act(Act::Nothing)];
+                }
+                let body = words.iter().find(|word| word.parse::<u16>().is_err()).and_then(|body| template(body));
+                found.carry(at).answer(OutlinedAnswer::Respond { status, body })
+            }
+            "respond" => respond(statement, words),
+            "metrics" => {
+                let mut found = found.carry(at);
+                found.origin.differ(at, METRICS);
+                found.answer(OutlinedAnswer::status(404))
+            }
+            "reverse_proxy" => pools::reverse_proxy(statement, words),
+            "php_fastcgi" => files::scripts(statement, words),
+            "file_server" => files::file_server(statement, words),
+            "log_skip" | "skip_log" if words.is_empty() => vec![found.carry(at).act(Act::Step(NO_LOG.into()))],
+            // Where it is, whose it is, and what is written about it is said of all of a site.
+            "tls" | "log" | "bind" | "handle_errors" | "log_skip" | "skip_log" | "log_name" | "log_append" | "fs" => Vec::new(),
+            _ => vec![found.act(Act::Nothing)],
+        }
+    }
+
+    fn within(&mut self, statement: &'s Statement) -> Vec<ChainOp> {
+        let mut found = Found::of(statement);
+        found.origin = Origin::default();
+        found.origin.carry(statement.start());
+        let mut inner = self.ops(statement.inside(), statement.name() == "route");
+        if statement.name() != "route" {
+            found.group = Some(HANDLES);
+        }
+        if statement.name() == "handle_path" {
+            let prefix = statement.argument().trim_end_matches('*').trim_end_matches('/');
+            if prefix.len() > 1 && prefix.starts_with('/') {
+                let strip = Found { origin: Origin::default(), ..found.clone() };
+                inner.insert(0, Found { group: None, ..strip }.act(Act::Path(PathChange::Strip(prefix.to_owned()))));
+            }
+        }
+        vec![found.act(Act::Within(inner))]
+    }
+
+    /// `https://www.example.com{uri} permanent`
+    fn redirected(&self, statement: &Statement, words: &[String]) -> Vec<ChainOp> {
+        let found = Found::of(statement);
+        let status = match words.get(1).map(String::as_str) {
+            Some("permanent") => Some(301),
+            Some("temporary") | None => Some(302),
+            Some(status) => status.parse().ok().filter(|status| (301..=308).contains(status)),
+        };
+        let Some((to, status)) = words.first().zip(status) else { return vec![found.act(Act::Nothing)] };
+        if let Some((grouped, name)) = with_groups(to) {
+            let regex = self.expression(statement, name.as_deref());
+            let (place, path) = match grouped.find("://").map(|at| at + 3) {
+                Some(behind) => {
+                    let slash = grouped[behind..].find('/').map_or(grouped.len(), |at| behind + at);
+                    grouped.split_at(slash)
+                }
+                None => ("", grouped.as_str()),
+            };
+            let steps = regex
+                .zip(template(path))
+                .filter(|_| path.starts_with('/'))
+                .map(|(regex, path)| format!("rewrite {} {}", quoted(&format!("~{regex}")), quoted(&path)));
+            let place = template(&place.replace("$$", "$")).filter(|place| !place.contains("$1"));
+            let Some((step, place)) = steps.zip(place) else { return vec![found.act(Act::Nothing)] };
+            let answer = OutlinedAnswer::Redirect { to: format!("{place}{{path}}"), status };
+            let found = found.carry(statement.start());
+            return vec![found.act(Act::Answer(ChainAnswer::Ready(vec![step], answer)))];
+        }
+        match template(to) {
+            Some(to) if to.starts_with(['/', '{']) || to.contains("://") => {
+                found.carry(statement.start()).answer(OutlinedAnswer::Redirect { to, status })
+            }
+            Some(_) | None => vec![found.act(Act::Nothing)],
+        }
+    }
+
+    fn rewritten(&self, statement: &Statement, words: &[String]) -> Vec<ChainOp> {
+        let found = Found { group: Some(REWRITES), ..Found::of(statement) };
+        let Some(to) = words.first() else { return vec![found.act(Act::Nothing)] };
+        let at = statement.start();
+        if let Some((grouped, name)) = with_groups(to) {
+            let regex = self.expression(statement, name.as_deref());
+            return vec![match regex.zip(template(&grouped)).filter(|_| grouped.starts_with('/')) {
+                Some((regex, to)) => {
+                    let line = format!("rewrite {} {}", quoted(&format!("~{regex}")), quoted(&to));
+                    found.carry(at).act(Act::Path(PathChange::Line(line)))
+                }
+                None => found.act(Act::Nothing),
+            }];
+        }
+        // `?{query}` behind a path is the query as it is, which stays anyway.
+        let to = to.strip_suffix("?{query}").unwrap_or(to);
+        match template(to) {
+            Some(path) if to.starts_with('/') && !to.contains('{') => {
+                vec![found.carry(at).act(Act::Path(PathChange::To(path)))]
+            }
+            Some(path) if path.starts_with('/') || path.starts_with("{path}") || path.starts_with("{uri}") => {
+                let line = format!("rewrite \"~^\" {}", quoted(&path));
+                vec![found.carry(at).act(Act::Path(PathChange::Line(line)))]
+            }
+            Some(_) | None => vec![found.act(Act::Nothing)],
+        }
+    }
+}
+
+/// Whether a path behind its name is what it is for.
+fn takes_matcher(name: &str) -> bool {
+    !matches!(name, "try_files" | "tls" | "bind" | "log_name" | "import")
+}
+
+pub fn both(one: &When, two: &When) -> When {
+    match (one, two) {
+        (When::If(one), When::If(two)) => one.and(two).map_or(When::Unknown, When::If),
+        (When::File { also, is_negated }, When::If(more)) | (When::If(more), When::File { also, is_negated }) => {
+            also.and(more).map_or(When::Unknown, |also| When::File { also, is_negated: *is_negated })
+        }
+        (When::File { .. }, When::File { .. }) | (When::Unknown, _) | (_, When::Unknown) => When::Unknown,
+    }
+}
+
+/// What is more special comes first, as far as Caddy can tell.
+fn compared(one: &Ranked, two: &Ranked) -> Ordering {
+    if one.rank != two.rank {
+        return one.rank.cmp(&two.rank);
+    }
+    let trimmed = |path: &String| path.trim_end_matches('*').to_owned();
+    let order = match (&one.path, &two.path) {
+        (Some(own), Some(other)) if trimmed(own) == trimmed(other) => own.len().cmp(&other.len()),
+        (Some(own), Some(other)) => other.len().cmp(&own.len()),
+        (None, _) | (_, None) => two.has_matcher.cmp(&one.has_matcher),
+    };
+    if one.is_reversed { order.reverse() } else { order }
+}
+
+fn of_fields(whose: Whose, statement: &Statement, words: &[String]) -> Vec<ChainOp> {
+    let changes = headers::changes(whose, statement, words);
+    let found = Found::of(statement);
+    let op = |change: headers::FieldChange| {
+        let found = Found { origin: change.origin, ..found.clone() };
+        found.act(if change.line.is_empty() { Act::Nothing } else { Act::Change(change.line) })
+    };
+    changes.into_iter().map(op).collect()
+}
+
+fn encode(statement: &Statement, words: &[String]) -> Vec<ChainOp> {
+    const LEVELED: &str = "how hard each coding tries is said in its own way there: `level=` is for all of them";
+    let mut found = Found::of(statement).carry(statement.start());
+    let mut codings: Vec<&str> = words.iter().map(String::as_str).collect();
+    let mut properties = String::new();
+    for line in statement.inside() {
+        let at = line.start();
+        match line.name() {
+            "zstd" | "gzip" | "br" => {
+                codings.push(line.name());
+                found.origin.carry(at);
+                if !line.argument().is_empty() {
+                    found.origin.differ(at, LEVELED);
+                }
+            }
+            "minimum_length" => {
+                if let Ok(bytes) = line.argument().parse::<u32>() {
+                    properties.push_str(&format!(" min-size={bytes}"));
+                    found.origin.carry(at);
+                }
+            }
+            "match" => {
+                if let Some(types) = types_of(line) {
+                    properties.push_str(&format!(" types={}", quoted(&types)));
+                    found.origin.carry_all(words::places([line]));
+                }
+            }
+            _ => {}
+        }
+    }
+    let known: Vec<String> =
+        codings.iter().filter(|coding| matches!(**coding, "zstd" | "gzip" | "br")).map(|one| quoted(one)).collect();
+    let known = if known.is_empty() { "\"zstd\" \"gzip\"".to_owned() } else { known.join(" ") };
+    vec![found.act(Act::Step(format!("compress {known}{properties}")))]
+}
+
+/// `header Content-Type text/*` lines.
+fn types_of(line: &Statement) -> Option<String> {
+    let lines = matchers::criteria(line);
+    let mut types = Vec::new();
+    // Errors are compressed alike.
+    for line in lines.iter().filter(|line| line.name() != "status") {
+        match line.arguments() {
+            [field, kind] if line.name() == "header" && field.eq_ignore_ascii_case("content-type") => {
+                let kind = kind.trim_end_matches('*').trim_end_matches(';');
+                let kind = if kind.ends_with('/') { format!("{kind}*") } else { kind.to_owned() };
+                let is_type = kind.contains('/') && kind.chars().all(|c| c.is_ascii_alphanumeric() || "/+.-*".contains(c));
+                types.push(Some(kind).filter(|_| is_type)?);
+            }
+            _ => return None,
+        }
+    }
+    (!types.is_empty()).then(|| types.join(","))
+}
+
+fn request_body(statement: &Statement) -> Vec<ChainOp> {
+    let mut found = Found::of(statement).carry(statement.start());
+    let Some(size) = named(statement.inside(), "max_size").next() else {
+        return vec![Found::of(statement).act(Act::Nothing)];
+    };
+    match bytes(size.argument()) {
+        Some(written) => {
+            found.origin.carry(size.start());
+            vec![found.act(Act::Step(format!("body-limit {written}")))]
+        }
+        None => vec![found.act(Act::Nothing)],
+    }
+}
+
+/// A size as we write it.
+pub fn bytes(text: &str) -> Option<String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: f64 = number.parse().ok()?;
+    let of_one: f64 = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "k" | "kb" => 1e3,
+        "m" | "mb" => 1e6,
+        "g" | "gb" => 1e9,
+        "t" | "tb" => 1e12,
+        "ki" | "kib" => 1024.0,
+        "mi" | "mib" => 1024.0 * 1024.0,
+        "gi" | "gib" => 1024.0 * 1024.0 * 1024.0,
+        "ti" | "tib" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        _ => return None,
+    };
+    let total = number * of_one;
+    if !(0.0..=1e15).contains(&total) {
+        return None;
+    }
+    let total = total as u64;
+    let units = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)];
+    let whole = units.iter().filter(|(name, _)| *name != "kB").find(|(_, one)| total >= *one && total.is_multiple_of(*one));
+    Some(whole.map_or_else(|| total.to_string(), |(name, one)| format!("\"{}{name}\"", total / one)))
+}
+
+fn uri(statement: &Statement, words: &[String]) -> Vec<ChainOp> {
+    const ONCE: &str = "where it stands in the path several times, one of them is replaced here";
+    let mut found = Found::of(statement);
+    let at = statement.start();
+    let line = |line: String| PathChange::Line(line);
+    let change = match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["strip_prefix", prefix] if prefix.len() > 1 && !prefix.contains('{') => {
+            let prefix = prefix.trim_end_matches('/');
+            Some(PathChange::Strip(if prefix.starts_with('/') { prefix.to_owned() } else { format!("/{prefix}") }))
+        }
+        ["strip_suffix", suffix] if !suffix.contains('{') => {
+            let regex = format!("~^(.*){}$", regex_syntax::escape(suffix));
+            Some(line(format!("rewrite {} \"$1\"", quoted(&regex))))
+        }
+        ["replace", old, new]
+            if !old.contains('{')
+                && !new.contains(['{', '?'])
+                && !new.starts_with(|c: char| c.is_ascii_digit())
+                && !old.contains('?') =>
+        {
+            found.origin.differ(at, ONCE);
+            let regex = format!("~^(.*?){}(.*)$", regex_syntax::escape(old));
+            let to = format!("$1{}$2", new.replace('$', "$$"));
+            Some(line(format!("rewrite {} {}", quoted(&regex), quoted(&to))))
+        }
+        ["path_regexp", regex, new] if !new.contains('{') => {
+            let bare = regex.strip_prefix('^').unwrap_or(regex);
+            let is_whole = regex.starts_with('^') && (bare.ends_with('$') || bare.ends_with(".*") || bare.ends_with("(.*)"));
+            is_whole.then(|| line(format!("rewrite {} {}", quoted(&format!("~{regex}")), quoted(new))))
+        }
+        _ => None,
+    };
+    match change {
+        Some(change) => vec![found.carry(at).act(Act::Path(change))],
+        None => vec![found.act(Act::Nothing)],
+    }
+}
+
+fn tries(statement: &Statement, words: &[String]) -> Vec<ChainOp> {
+    const POLICY: &str = "which of the files is taken is the first that is there, and not chosen by size or age";
+    let mut found = Found::of(statement).carry(statement.start());
+    for policy in named(statement.inside(), "policy") {
+        match policy.argument() {
+            "first_exist" | "first_exist_fallback" => found.origin.carry(policy.start()),
+            _ => found.origin.differ(policy.start(), POLICY),
+        }
+    }
+    let all: Option<Vec<String>> = words
+        .iter()
+        .map(|word| {
+            let word = word.split('?').next().unwrap_or_default();
+            template(&word.replace("{http.request.uri.path}", "{path}")).filter(|word| !word.is_empty())
+        })
+        .collect();
+    match all.filter(|all| !all.is_empty()) {
+        Some(all) => vec![found.act(Act::Tries(all))],
+        None => vec![Found::of(statement).act(Act::Nothing)],
+    }
+}
+
+/// `"text" 200`, `404`, and lines of a block.
+fn respond(statement: &Statement, words: &[String]) -> Vec<ChainOp> {
+    let mut found = Found::of(statement);
+    let at = statement.start();
+    let (body, status) = match words {
+        [] => (None, None),
+        [one] if one.parse::<u16>().is_ok() && one.len() == 3 => (None, Some(one.clone())),
+        [body] => (Some(body.clone()), None),
+        [body, status, ..] => (Some(body.clone()), Some(status.clone())),
+    };
+    let body = body.or_else(|| value(statement.inside(), "body").map(str::to_owned));
+    for line in statement.inside() {
+        match line.name() {
+            "body" => found.origin.carry(line.start()),
+            "close" => found.origin.differ(line.start(), STAYS_OPEN),
+            _ => {}
+        }
+    }
+    let status = status.map_or(Some(200), |status| status.parse::<u16>().ok().filter(|status| (200..=599).contains(status)));
+    let Some(status) = status else { return vec![found.act(Act::Nothing)] };
+    let Some(body) = body.filter(|body| !body.is_empty()) else {
+        return found.carry(at).answer(OutlinedAnswer::Respond { status, body: None });
+    };
+    let Some(told) = template(&body) else { return vec![found.act(Act::Nothing)] };
+    let body = body.trim();
+    let is_json = (body.starts_with('{') && body.ends_with('}') && body.contains("\":"))
+        || (body.starts_with("[{") && body.ends_with("}]"));
+    if is_json {
+        let text = format!("respond {status} body={} content-type=\"application/json\"", quoted(&told));
+        return found.carry(at).answer(OutlinedAnswer::line(text));
+    }
+    found.carry(at).answer(OutlinedAnswer::Respond { status, body: Some(told) })
+}
+
+/// Hosts that alone are asked for in these lines, where there is nothing else.
+pub fn only_hosts(when: &When) -> Option<Vec<String>> {
+    match when {
+        When::If(Matching { clauses }) => match clauses.as_slice() {
+            [clause] => match clause.as_slice() {
+                [one] if !one.is_negated => match &one.asked {
+                    Asked::Hosts(hosts) => Some(hosts.clone()),
+                    Asked::Paths(_) | Asked::Condition(_) => None,
+                },
+                _ => None,
+            },
+            _ => None,
+        },
+        When::File { .. } | When::Unknown => None,
+    }
+}

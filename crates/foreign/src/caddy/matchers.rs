@@ -1,0 +1,278 @@
+//! What matchers of a Caddyfile are about.
+
+use super::chain::When;
+use crate::braces::Statement;
+use crate::matching::{Asked, AskedLiteral, Matching, PathPattern};
+use crate::outline::{beginning_with, is_plain};
+use tidegate_kdl::quoted;
+use tidegate_model::parse_network;
+
+/// Deeper `not` in `not` is not looked at.
+const DEPTH_MAX: usize = 8;
+
+/// The lines of a named matcher.
+pub fn criteria(matcher: &Statement) -> Vec<Statement> {
+    let arguments = matcher.arguments();
+    if arguments.is_empty() {
+        return matcher.inside().to_vec();
+    }
+    let starts = matcher.starts.get(1..).unwrap_or_default().to_vec();
+    vec![Statement { words: arguments.to_vec(), starts, block: matcher.block.clone() }]
+}
+
+pub fn named(matcher: &Statement) -> When {
+    all(&criteria(matcher), 0)
+}
+
+/// Makes matchers of a connection's own address ones that are not known, and says where they are: behind another proxy
+/// that is trusted, `client=` is about the address that it names.
+pub fn leave_connections(statements: &mut [Statement], places: &mut Vec<usize>) {
+    const LEFT: &str = "remote_ip of a connection";
+    for statement in statements {
+        let is_matcher = statement.name().starts_with('@');
+        let start = statement.start();
+        for word in &mut statement.words {
+            if word == "remote_ip" {
+                LEFT.clone_into(word);
+                places.push(start);
+            } else if word.contains("remote_ip(") {
+                *word = word.replace("remote_ip(", "remote_ip_of_connection(");
+                places.push(start);
+            }
+        }
+        let count = places.len();
+        leave_connections(statement.block.as_deref_mut().unwrap_or_default(), places);
+        if is_matcher && places.len() > count {
+            places.push(start);
+        }
+    }
+}
+
+fn all(lines: &[Statement], depth: usize) -> When {
+    if depth > DEPTH_MAX || lines.is_empty() {
+        return When::Unknown;
+    }
+    let mut matching = Matching::always();
+    let mut file = None;
+    // Lines of one word are alternatives of one matcher, but for those that name fields and what is not to be.
+    let mut done: Vec<&str> = Vec::new();
+    for line in lines {
+        if matches!(line.name(), "file" | "try_files") && file.is_none() {
+            file = Some(false);
+            continue;
+        }
+        if line.name() == "not" && is_of_files(line) && file.is_none() {
+            file = Some(true);
+            continue;
+        }
+        if done.contains(&line.name()) {
+            continue;
+        }
+        let one = match line.name() {
+            "path" | "host" | "method" | "remote_ip" | "client_ip" => {
+                done.push(line.name());
+                let own = crate::braces::named(lines, line.name());
+                let ranges = |line: &Statement| {
+                    crate::braces::named(line.inside(), "range").flat_map(Statement::arguments).cloned().collect::<Vec<_>>()
+                };
+                let words: Vec<String> =
+                    own.flat_map(|own| own.arguments().iter().cloned().chain(ranges(own)).collect::<Vec<_>>()).collect();
+                listed(line.name(), &words)
+            }
+            "header" => {
+                done.push("header");
+                fields(lines)
+            }
+            "not" => not(line, depth),
+            _ => of_line(line),
+        };
+        let Some(both) = one.and_then(|one| matching.and(&one)) else { return When::Unknown };
+        matching = both;
+    }
+    match file {
+        Some(is_negated) => When::File { also: matching, is_negated },
+        None => When::If(matching),
+    }
+}
+
+fn is_of_files(line: &Statement) -> bool {
+    line.argument() == "file" || matches!(line.inside(), [one] if one.name() == "file")
+}
+
+fn listed(name: &str, words: &[String]) -> Option<Matching> {
+    match name {
+        _ if words.is_empty() => None,
+        "path" => paths(words),
+        "host" => {
+            let is_name = |host: &String| is_plain(host) && !host.contains('/');
+            words.iter().all(is_name).then(|| Matching::of(Asked::Hosts(words.to_vec())))
+        }
+        "method" => Some(Matching::condition(format!("method={}", quoted(&words.join(","))))),
+        _ => Some(Matching::condition(format!("client={}", quoted(&networks(words)?.join(","))))),
+    }
+}
+
+pub fn paths(words: &[String]) -> Option<Matching> {
+    let patterns: Option<Vec<PathPattern>> = words.iter().map(|word| pattern(word)).collect();
+    let patterns = patterns?;
+    let is_all = patterns.iter().any(|pattern| pattern.pattern == "/*");
+    Some(if is_all { Matching::always() } else { Matching::of(Asked::Paths(patterns)) })
+}
+
+/// `/api/*` is below a path, `/api*` whatever begins so. Letters are the same large and small there.
+pub fn pattern(path: &str) -> Option<PathPattern> {
+    if path.contains('{') {
+        return None;
+    }
+    Some(match path.strip_suffix('*') {
+        Some("" | "/") => PathPattern::of("/*"),
+        Some(stem) if !stem.contains('*') && stem.starts_with('/') && stem.ends_with('/') => PathPattern::of(path),
+        Some(stem) if !stem.contains('*') && stem.starts_with('/') => PathPattern::beginning(stem),
+        _ if path.contains('*') => {
+            let inner = path.trim_matches('*');
+            let (start, end) = (!path.starts_with('*'), !path.ends_with('*'));
+            let escaped = regex_syntax::escape(inner).replace("\\*", "[^/]*");
+            PathPattern::of(format!("~(?i){}{escaped}{}", if start { "^" } else { "" }, if end { "$" } else { "" }))
+        }
+        _ if !path.starts_with('/') => return None,
+        _ => PathPattern::of(path),
+    })
+}
+
+/// Networks as we write them; `None` when one of the words is none.
+pub fn networks(words: &[String]) -> Option<Vec<String>> {
+    const PRIVATE: [&str; 6] = ["192.168.0.0/16", "172.16.0.0/12", "10.0.0.0/8", "127.0.0.0/8", "fd00::/8", "::1"];
+    let mut all = Vec::new();
+    for word in words {
+        match word.as_str() {
+            "forwarded" => {}
+            "private_ranges" => all.extend(PRIVATE.map(str::to_owned)),
+            word if parse_network(word).is_ok() => all.push(word.to_owned()),
+            _ => return None,
+        }
+    }
+    (!all.is_empty()).then_some(all)
+}
+
+fn not(line: &Statement, depth: usize) -> Option<Matching> {
+    let arguments = line.arguments();
+    let inner = if arguments.is_empty() {
+        line.inside().to_vec()
+    } else {
+        vec![Statement { words: arguments.to_vec(), starts: line.starts[1..].to_vec(), block: line.block.clone() }]
+    };
+    match all(&inner, depth + 1) {
+        When::If(matching) => in_any_case(&matching).not(),
+        When::File { .. } | When::Unknown => None,
+    }
+}
+
+/// With paths as expressions that take them as Caddy does: what is not to be must not be less.
+fn in_any_case(matching: &Matching) -> Matching {
+    let mut exact = matching.clone();
+    for literal in exact.clauses.iter_mut().flatten() {
+        if let AskedLiteral { asked: Asked::Paths(paths), .. } = literal {
+            for path in paths.iter_mut().filter(|path| !path.pattern.starts_with('~')) {
+                let expression = match (&path.byte_prefix, path.pattern.strip_suffix('*')) {
+                    (Some(prefix), _) => beginning_with(prefix),
+                    (None, Some(folder)) => beginning_with(folder),
+                    (None, None) => format!("{}$", beginning_with(&path.pattern)),
+                };
+                *path = PathPattern::of(expression.replacen('~', "~(?i)", 1));
+            }
+        }
+    }
+    exact
+}
+
+fn of_line(line: &Statement) -> Option<Matching> {
+    let arguments = line.arguments();
+    match (line.name(), arguments) {
+        ("path_regexp", [.., regex]) => Some(Matching::of(Asked::Paths(vec![PathPattern::of(format!("~{regex}"))]))),
+        ("header_regexp", [.., field, regex]) if is_plain(field) => {
+            Some(Matching::condition(format!("header={}", quoted(&format!("{field}: ~{regex}")))))
+        }
+        ("query", pairs) if !pairs.is_empty() => query(pairs),
+        ("protocol", [protocol]) => match protocol.as_str() {
+            "http" | "https" => Some(Matching::condition(format!("scheme=\"{protocol}\""))),
+            "grpc" => Some(Matching::condition("header=\"Content-Type: application/grpc*\"")),
+            _ => None,
+        },
+        ("expression", words) => super::expressions::read(&words.join(" ")),
+        // An expression in quotes alone.
+        (text, []) if text.contains(['(', '=', '{']) => super::expressions::read(text),
+        _ => None,
+    }
+}
+
+/// All keys have to be there, and of each one of its values.
+fn query(pairs: &[String]) -> Option<Matching> {
+    let mut all = Matching::always();
+    let mut keys: Vec<&str> = Vec::new();
+    for pair in pairs {
+        let (key, _) = pair.split_once('=')?;
+        if keys.contains(&key) || key.is_empty() {
+            continue;
+        }
+        keys.push(key);
+        let mut any = Matching::never();
+        for (_, value) in pairs.iter().filter_map(|pair| pair.split_once('=')).filter(|(own, _)| *own == key) {
+            if value.contains('{') || (value != "*" && value.contains('*')) {
+                return None;
+            }
+            let said = if value == "*" { key.to_owned() } else { format!("{key}={value}") };
+            any = any.or(&Matching::condition(format!("query={}", quoted(&said))))?;
+        }
+        all = all.and(&any)?;
+    }
+    (!keys.is_empty()).then_some(all)
+}
+
+/// Values of one field are alternatives, and all fields have to be there.
+fn fields(lines: &[Statement]) -> Option<Matching> {
+    let of_header: Vec<&Statement> = crate::braces::named(lines, "header").collect();
+    let is_upgrade = of_header.iter().any(|line| line.argument().eq_ignore_ascii_case("Upgrade"));
+    let mut all = Matching::always();
+    let mut done: Vec<String> = Vec::new();
+    for line in &of_header {
+        let name = line.argument();
+        if let Some(absent) = name.strip_prefix('!') {
+            all = all.and(&Matching::condition(format!("header={}", quoted(absent))).not()?)?;
+            continue;
+        }
+        if !is_plain(name) || name.is_empty() {
+            return None;
+        }
+        // What goes with an upgrade needs no condition of its own.
+        if done.contains(&name.to_ascii_lowercase()) || (name.eq_ignore_ascii_case("Connection") && is_upgrade) {
+            continue;
+        }
+        done.push(name.to_ascii_lowercase());
+        let mut any = Matching::never();
+        let own = of_header.iter().filter(|own| own.argument().eq_ignore_ascii_case(name));
+        for own in own {
+            let said = match own.arguments() {
+                [_] => name.to_owned(),
+                [_, value] if value == "*" => name.to_owned(),
+                [_, value] => format!("{name}: {}", value_pattern(value)?),
+                _ => return None,
+            };
+            any = any.or(&Matching::condition(format!("header={}", quoted(&said))))?;
+        }
+        all = all.and(&any)?;
+    }
+    Some(all)
+}
+
+/// What is found anywhere is an expression here.
+pub fn value_pattern(value: &str) -> Option<String> {
+    if value.contains('{') || value.starts_with('~') {
+        return None;
+    }
+    match value.strip_prefix('*').and_then(|rest| rest.strip_suffix('*')) {
+        Some(part) if part.contains('*') => None,
+        Some(part) => Some(format!("~{}", regex_syntax::escape(part))),
+        None if value.trim_matches('*').contains('*') => None,
+        None => Some(value.to_owned()),
+    }
+}

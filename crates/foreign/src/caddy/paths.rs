@@ -1,0 +1,149 @@
+//! Paths that handlers of Caddy change, as matchers behind them see them: routes of ours look at what clients ask for.
+
+use crate::matching::{Asked, AskedLiteral, Matching, PathPattern};
+use crate::texts::fits;
+use tidegate_kdl::quoted;
+
+/// What the path of a request is where we are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PathView {
+    /// What the client asked for.
+    Same,
+    /// The same without one of these in front of it.
+    Without(Vec<String>),
+    /// This, whatever was asked for.
+    Fixed(String),
+    Unknown,
+}
+
+#[derive(Debug, Clone)]
+pub enum PathChange {
+    /// Takes whole segments off.
+    Strip(String),
+    /// This path in place of any.
+    To(String),
+    /// What the line says.
+    Line(String),
+}
+
+impl PathChange {
+    pub fn line(&self) -> String {
+        match self {
+            PathChange::Strip(prefix) => format!("strip-prefix {}", quoted(prefix)),
+            PathChange::To(path) => format!("rewrite {}", quoted(path)),
+            PathChange::Line(line) => line.clone(),
+        }
+    }
+
+    /// Whether a prefix is taken off what is not known to have it as a whole segment.
+    pub fn is_of_segments(&self, taken: &Matching) -> bool {
+        let PathChange::Strip(prefix) = self else { return false };
+        let folder = format!("{}/", prefix.trim_end_matches('/'));
+        !taken.clauses.iter().all(|clause| clause.iter().any(|literal| is_below(literal, &folder)))
+    }
+}
+
+impl PathView {
+    /// What it is behind the change, where these requests are taken.
+    pub fn after(&self, change: &PathChange, taken: &Matching) -> PathView {
+        match (change, self) {
+            (PathChange::Strip(prefix), PathView::Same) => {
+                let is_below = |clause: &Vec<AskedLiteral>| clause.iter().any(|literal| is_below(literal, prefix));
+                let mut prefixes = vec![prefix.clone()];
+                if !taken.clauses.iter().all(is_below) {
+                    prefixes.push(String::new());
+                }
+                PathView::Without(prefixes)
+            }
+            (PathChange::Strip(prefix), PathView::Without(known)) => {
+                let more = known.iter().map(|known| format!("{known}{prefix}"));
+                PathView::Without(more.chain(known.iter().cloned()).collect())
+            }
+            (PathChange::Strip(prefix), PathView::Fixed(path)) => {
+                PathView::Fixed(path.strip_prefix(prefix.as_str()).unwrap_or(path).to_owned())
+            }
+            (PathChange::To(path), _) => PathView::Fixed(path.split('?').next().unwrap_or_default().to_owned()),
+            (PathChange::Strip(_), PathView::Unknown) | (PathChange::Line(_), _) => PathView::Unknown,
+        }
+    }
+
+    /// What clients have to ask for so that this holds here; `None` where it cannot be said.
+    pub fn seen(&self, matching: &Matching) -> Option<Matching> {
+        if *self == PathView::Same {
+            return Some(matching.clone());
+        }
+        let mut all = Matching::never();
+        for clause in &matching.clauses {
+            let mut seen = Matching::always();
+            for literal in clause {
+                seen = seen.and(&self.literal(literal)?)?;
+            }
+            all = all.or(&seen)?;
+        }
+        Some(all)
+    }
+
+    fn literal(&self, literal: &AskedLiteral) -> Option<Matching> {
+        let as_it_is = Matching { clauses: vec![vec![literal.clone()]] };
+        let paths = match &literal.asked {
+            Asked::Paths(paths) => paths,
+            Asked::Condition(text) if text.starts_with("path=") => return None,
+            Asked::Hosts(_) | Asked::Condition(_) => return Some(as_it_is),
+        };
+        match self {
+            PathView::Same => Some(as_it_is),
+            PathView::Unknown => None,
+            PathView::Fixed(path) => {
+                let holds = paths.iter().any(|pattern| takes(pattern, path)) != literal.is_negated;
+                Some(if holds { Matching::always() } else { Matching::never() })
+            }
+            PathView::Without(prefixes) => {
+                let mut seen = Vec::new();
+                for prefix in prefixes {
+                    for pattern in paths {
+                        seen.push(with_prefix(pattern, prefix)?);
+                    }
+                }
+                let literal = AskedLiteral { asked: Asked::Paths(seen), is_negated: literal.is_negated };
+                Some(Matching { clauses: vec![vec![literal]] })
+            }
+        }
+    }
+}
+
+/// Whether all that it takes begins so.
+fn is_below(literal: &AskedLiteral, prefix: &str) -> bool {
+    match &literal.asked {
+        Asked::Paths(paths) if !literal.is_negated => paths.iter().all(|path| path.pattern.starts_with(prefix)),
+        Asked::Paths(_) | Asked::Hosts(_) | Asked::Condition(_) => false,
+    }
+}
+
+fn with_prefix(pattern: &PathPattern, prefix: &str) -> Option<PathPattern> {
+    if prefix.is_empty() {
+        return Some(pattern.clone());
+    }
+    let Some(regex) = pattern.pattern.strip_prefix('~') else {
+        return Some(PathPattern {
+            pattern: format!("{prefix}{}", pattern.pattern),
+            byte_prefix: pattern.byte_prefix.as_ref().map(|own| format!("{prefix}{own}")),
+        });
+    };
+    let (flags, rest) = match regex.strip_prefix("(?i)") {
+        Some(rest) => ("(?i)", rest),
+        None => ("", regex),
+    };
+    let rest = rest.strip_prefix('^')?;
+    Some(PathPattern::of(format!("~{flags}^{}{rest}", regex_syntax::escape(prefix))))
+}
+
+fn takes(pattern: &PathPattern, path: &str) -> bool {
+    if let Some(prefix) = &pattern.byte_prefix {
+        return path.starts_with(prefix.as_str());
+    }
+    match (pattern.pattern.strip_prefix('~'), pattern.pattern.strip_suffix("/*")) {
+        (Some(regex), _) => fits(regex, path),
+        (None, Some(stem)) => path == stem || path.strip_prefix(stem).is_some_and(|rest| rest.starts_with('/')),
+        (None, None) => path == pattern.pattern,
+    }
+}
