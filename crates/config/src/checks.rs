@@ -10,16 +10,18 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use tidegate_model::listening::site_name;
 use tidegate_model::{
-    AccessLogFormat, Acme, AcmeChallenge, HostPattern, ListenerPlace, Placeholder, Pool, Protocol, Scheme, Site, SiteAddress,
-    Step, Storage, TemplatePart, TlsSource, UpstreamAddress,
+    AccessLogFormat, Acme, AcmeChallenge, Discover, HostPattern, ListenAddress, ListenerPlace, Placeholder, Pool, Protocol,
+    Scheme, Site, SiteAddress, SocketName, Step, Storage, TemplatePart, TlsSource, UpstreamAddress,
 };
 
 /// Everything that can only be seen with the whole configuration in view.
 pub fn check(lowering: &mut Lowering<'_>, main_file: FileId) {
     duplicate_addresses(lowering);
     mixed_ports(lowering);
+    mixed_public_ports(lowering);
     passthrough::names_of_sites(lowering);
     passthrough::pools(lowering);
+    containers_of_nobody(lowering);
     geoip::check_uses(lowering);
     map::check_uses(lowering);
     if lowering.has_errors() {
@@ -34,11 +36,26 @@ pub fn check(lowering: &mut Lowering<'_>, main_file: FileId) {
     unused_pools(lowering);
     unused_listeners(lowering);
     ticket_keys_for_nobody(lowering);
-    if lowering.configuration.sites.is_empty() && lowering.configuration.tcp.is_empty() {
+    let configuration = &lowering.configuration;
+    if configuration.sites.is_empty() && configuration.tcp.is_empty() && configuration.containers.is_none() {
         let diagnostic =
             Diagnostic::warning("no-site", Location { file: main_file, span: 0..0 }, "there is no site, so nothing is served")
                 .help("for example `site \"http://:8080\" { respond 200 body=\"hello\" }`");
         lowering.report(diagnostic);
+    }
+}
+
+/// Only `docker` hears of containers.
+fn containers_of_nobody(lowering: &mut Lowering<'_>) {
+    if lowering.configuration.containers.is_some() {
+        return;
+    }
+    let of_containers = lowering.spans.sources.iter().find(|(source, _)| matches!(source, Discover::Containers(_)));
+    if let Some((_, at)) = of_containers {
+        let message = "nobody asks which containers there are";
+        let diagnostic = Diagnostic::error("no-docker", at.clone(), message);
+        let help = "write `docker` at the top level, or find them by the label `tidegate.pool` with `discover docker=\"…\"`";
+        lowering.diagnostics.push(diagnostic.help(help));
     }
 }
 
@@ -100,13 +117,17 @@ impl<'a> Port<'a> {
 fn mixed_ports(lowering: &mut Lowering<'_>) {
     let mut ports: BTreeMap<u16, Port<'_>> = BTreeMap::new();
     for (order, (address, at)) in lowering.spans.addresses.iter().enumerate() {
-        let ip = ip_of(&address.host);
         let why = if address.scheme == Scheme::Https { "TLS" } else { "plain HTTP" };
-        ports.entry(address.port).or_default().listen(ip, address.scheme, Listening { at, why, order });
-        if address.redirect_from_http {
-            let why = "plain HTTP on port 80, to redirect to HTTPS";
-            let port = ports.entry(Scheme::Http.default_port()).or_default();
-            port.listen(ip, Scheme::Http, Listening { at, why, order });
+        for (ip, port) in address.listen_addresses().filter_map(place_of) {
+            ports.entry(port).or_default().listen(ip, address.scheme, Listening { at, why, order });
+        }
+        for (ip, port) in address.redirect_addresses().filter_map(|(listen, _)| place_of(listen)) {
+            let why = if address.listen.is_empty() {
+                "plain HTTP on port 80, to redirect to HTTPS"
+            } else {
+                "plain HTTP, to redirect to HTTPS"
+            };
+            ports.entry(port).or_default().listen(ip, Scheme::Http, Listening { at, why, order });
         }
     }
     let sites = lowering.spans.addresses.len();
@@ -133,11 +154,37 @@ fn clash(port: u16, one: Listening<'_>, other: Listening<'_>) -> Diagnostic {
         .help("give one of them another port")
 }
 
-fn ip_of(host: &HostPattern) -> Option<IpAddr> {
-    match host {
-        HostPattern::Ip(ip) => Some(*ip),
-        HostPattern::Any | HostPattern::Exact(_) | HostPattern::Wildcard(_) | HostPattern::Socket(_) => None,
+/// The one address of the machine that it is for, if it is for one, and the port.
+fn place_of(listen: ListenAddress) -> Option<(Option<IpAddr>, u16)> {
+    listen.tcp().map(|address| (Some(address.ip()).filter(|ip| !ip.is_unspecified()), address.port()))
+}
+
+/// What is told of a connection is the port that clients ask for, and that is one for all that listens on a port.
+fn mixed_public_ports(lowering: &mut Lowering<'_>) {
+    // Nearly no configuration says where its sites listen.
+    if lowering.spans.addresses.iter().all(|(address, _)| address.listen.is_empty()) {
+        return;
     }
+    let mut first_of: BTreeMap<(u16, Option<SocketName>), (u16, &Location)> = BTreeMap::new();
+    let mut found = Vec::new();
+    for (address, at) in lowering.spans.addresses.iter().filter(|(address, _)| address.socket().is_none()) {
+        let redirects = address.redirect_addresses().map(|(listen, _)| (listen, Scheme::Http.default_port()));
+        for (listen, public) in address.listen_addresses().map(|listen| (listen, address.port)).chain(redirects) {
+            let place = (listen.port().unwrap_or_default(), listen.socket().copied());
+            let (first, first_at) = *first_of.entry(place).or_insert((public, at));
+            if first != public {
+                let message = format!(
+                    "clients of `{}` ask for port {public} by this address, and for port {first} by another",
+                    listen.shown()
+                );
+                let diagnostic = Diagnostic::error("mixed-public-port", at.clone(), message).label(first_at.clone(), "the other");
+                found.push(diagnostic.help(
+                    "give the addresses of sites that listen at one port the same port, or let one of them `listen` elsewhere",
+                ));
+            }
+        }
+    }
+    lowering.diagnostics.extend(found);
 }
 
 /// Names whose certificates cannot be obtained as the configuration stands: what is said here, nobody has to find out
@@ -192,8 +239,12 @@ fn obtained_certificates(lowering: &mut Lowering<'_>) {
 fn ports_listened_on(lowering: &Lowering<'_>) -> HashSet<(Scheme, u16)> {
     let addresses = lowering.configuration.sites.iter().flat_map(|site| &site.addresses);
     let ports = addresses.flat_map(|address| {
+        // CAs come by the port that clients ask for.
         let redirect = address.redirect_from_http.then(|| (Scheme::Http, Scheme::Http.default_port()));
-        std::iter::once((address.scheme, address.port)).chain(redirect)
+        let redirects = address.redirect_addresses().map(|(listen, _)| (listen, Scheme::Http));
+        let places = address.listen_addresses().map(|listen| (listen, address.scheme)).chain(redirects);
+        let places = places.filter_map(|(listen, scheme)| Some((scheme, listen.port()?)));
+        std::iter::once((address.scheme, address.port)).chain(redirect).chain(places)
     });
     ports.collect()
 }
@@ -208,10 +259,16 @@ fn cannot_be_shown(
 ) -> Option<Diagnostic> {
     let may = |challenge: AcmeChallenge| acme.challenges.is_empty() || acme.challenges.contains(&challenge);
     let by_dns = may(AcmeChallenge::Dns01) && acme.dns.is_some();
+    if by_dns && let HostPattern::DeepWildcard(parent) = host {
+        let message = format!("the certificate of `{shown}` is for `*.{parent}`, and names with more labels in front have none");
+        let diagnostic = Diagnostic::warning("deep-wildcard-certificate", at.clone(), message);
+        let help = "no CA has certificates for any depth: obtain those of such names with `on-demand`, give them with `tls cert=`, or write sites for them";
+        return Some(diagnostic.help(help));
+    }
     if by_dns && !matches!(host, HostPattern::Ip(_)) {
         return None;
     }
-    if matches!(host, HostPattern::Wildcard(_)) {
+    if matches!(host, HostPattern::Wildcard(_) | HostPattern::DeepWildcard(_)) {
         let message = format!("no certificate can be obtained for `{shown}`: wildcards need `dns-01`");
         let diagnostic = Diagnostic::warning("no-challenge", at.clone(), message);
         return Some(diagnostic.help("add `dns` to `acme`, as in `acme { dns \"cloudflare\" token=\"…\"; }`, name the hosts one by one, or obtain them with `on-demand`"));
@@ -302,7 +359,7 @@ fn cookies_of_other_domains(lowering: &mut Lowering<'_>) {
         for (domain, address) in domains.iter().flat_map(|domain| site.addresses.iter().map(move |address| (*domain, address))) {
             let is_in = |host: &str| host == domain || host.strip_suffix(domain).is_some_and(|before| before.ends_with('.'));
             let fits = match &address.host {
-                HostPattern::Exact(host) | HostPattern::Wildcard(host) => is_in(host),
+                HostPattern::Exact(host) | HostPattern::Wildcard(host) | HostPattern::DeepWildcard(host) => is_in(host),
                 HostPattern::Any | HostPattern::Socket(_) => true,
                 HostPattern::Ip(_) => false,
             };
@@ -372,12 +429,12 @@ fn unused_listeners(lowering: &mut Lowering<'_>) {
     }
     let mut listening: HashSet<ListenerPlace> = HashSet::new();
     for (address, _) in &lowering.spans.addresses {
-        let ip = ip_of(&address.host);
-        let place = ListenerPlace::Tcp { ip, port: address.port };
-        listening.insert(address.socket().map_or(place, |name| ListenerPlace::Unix(*name)));
-        if address.redirect_from_http {
-            listening.insert(ListenerPlace::Tcp { ip, port: Scheme::Http.default_port() });
-        }
+        let places = address.listen_addresses().chain(address.redirect_addresses().map(|(listen, _)| listen));
+        listening.extend(places.map(|listen| match (place_of(listen), listen) {
+            (Some((ip, port)), _) => ListenerPlace::Tcp { ip, port },
+            (None, ListenAddress::Unix(name)) => ListenerPlace::Unix(name),
+            (None, ListenAddress::Tcp(address)) => ListenerPlace::Tcp { ip: Some(address.ip()), port: address.port() },
+        }));
     }
     listening.extend(lowering.configuration.tcp.iter().map(|tcp| ListenerPlace::Tcp { ip: tcp.ip, port: tcp.port }));
     let mut found = Vec::new();

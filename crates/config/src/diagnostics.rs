@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tidegate_kdl::listed;
 pub use tidegate_kdl::{FileId, Location};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,6 +166,11 @@ impl Diagnostic {
         self.severity == Severity::Error
     }
 
+    /// Whether it is of where a text is read: a file or a variable that it names may be on another machine.
+    pub fn is_of_this_machine(&self) -> bool {
+        ["cannot be read", "there is no such file", "is not set"].iter().any(|words| self.message.contains(words))
+    }
+
     pub fn error(code: &'static str, location: Location, message: impl Into<Cow<'static, str>>) -> Diagnostic {
         Diagnostic {
             severity: Severity::Error,
@@ -274,15 +280,6 @@ pub fn quoted_list(names: &[&str]) -> String {
     }
     let quoted: Vec<String> = names.iter().map(|name| format!("`\"{name}\"`")).collect();
     listed(&quoted.iter().map(String::as_str).collect::<Vec<_>>(), "or")
-}
-
-/// `a, b or c`
-pub fn listed(names: &[&str], conjunction: &str) -> String {
-    match names.split_last() {
-        None => String::new(),
-        Some((last, [])) => (*last).to_string(),
-        Some((last, others)) => format!("{} {conjunction} {last}", others.join(", ")),
-    }
 }
 
 /// A word for a message: a line that was pasted by mistake must not fill the screen.

@@ -1,7 +1,7 @@
 //! What one directive is, all of them together, and one line that is read by its entry: known words, known properties,
 //! arguments that are there, values of the right kind. The entries are in `directives`, which says what they mean.
 
-use crate::diagnostics::{Diagnostic, Location, choice_or, listed, nearest, not_available, quoted_list, shortened};
+use crate::diagnostics::{Diagnostic, Location, choice_or, nearest, not_available, quoted_list, shortened};
 use crate::directives::pool::draft::PoolDraft;
 use crate::lowering::Lowering;
 use crate::placeholders::Text;
@@ -10,6 +10,8 @@ use crate::syntax::{Entry, Literal, Node, Value};
 use crate::table::{Argument, Block, Count, Kind, Place, Property, Repeat};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use tidegate_foreign::joined_alike;
+use tidegate_kdl::listed;
 use tidegate_model::{Limits, RouteOptions, SiteAddress, Step, Template, Terminal};
 
 /// One entry of the table: what a directive is called, where it stands, what it takes and what it means. The checks,
@@ -312,11 +314,6 @@ const LISTED_MAX: usize = 16;
 fn said_otherwise<'s>(said: impl IntoIterator<Item = &'s Said>, word: &str) -> Option<&'static str> {
     let alike = joined_alike(word);
     said.into_iter().find(|(words, _)| words.iter().any(|known| joined_alike(known) == alike)).map(|(_, help)| *help)
-}
-
-/// A word as it is compared with those of others, who join the same ones by `_`, `-` or a capital letter.
-pub fn joined_alike(word: &str) -> String {
-    word.chars().filter(|c| !matches!(c, '_' | '-' | '.' | ' ')).map(|c| c.to_ascii_lowercase()).collect()
 }
 
 /// Where the directives of a block that may be there once were written.

@@ -10,7 +10,9 @@ mod document;
 mod foreign;
 mod format;
 mod forms;
+mod imports;
 mod kept_back;
+mod labels;
 mod language;
 mod load;
 mod log_in;
@@ -35,7 +37,6 @@ mod spans;
 mod step_order;
 mod syntax;
 mod table;
-mod traefik_rule;
 mod units;
 pub mod writing;
 mod written_line;
@@ -43,6 +44,8 @@ mod written_line;
 pub use diagnostics::{Diagnostic, FileId, Label, Location, Severity, SourceFile, Sources, render};
 pub use document::{ChangedFile, Edit, EditError, EditFault, List, Target, apply_edits, read_target, to_json, to_kdl};
 pub use format::format_text;
+pub use imports::{refused, said_otherwise};
+pub use labels::{LabelFault, LabelMemory, Labelled, read_labels};
 pub use load::{
     Loaded, MainFile, Texts, include_matches, load_instead, load_path, load_path_again, load_text, load_text_again, load_with,
     load_with_again,

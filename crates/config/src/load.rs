@@ -218,11 +218,8 @@ impl<'e> Loader<'e> {
         });
         if let Err(reason) = text {
             let location = Location { file, span: 0..0 };
-            self.diagnostics.push(Diagnostic::error(
-                "cannot-read",
-                location,
-                format!("cannot read `{}`: {reason}", path.display()),
-            ));
+            let diagnostic = Diagnostic::error("cannot-read", location, format!("cannot read `{}`: {reason}", path.display()));
+            self.diagnostics.push(diagnostic.help("`--config FILE` names another one"));
             return Vec::new();
         }
         self.open.push(identity(path));
@@ -484,12 +481,27 @@ fn sorted(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
 
 /// Without what nobody may see, and in the order of the text.
 fn make_presentable(diagnostics: &mut Vec<Diagnostic>, brought_in: &[BroughtIn], sources: &Sources) {
-    let is_wrong = |fault: &Diagnostic| fault.is_error() || fault.code == "redirect-to-itself";
-    let accepts = |text: &str| !load_with("", text, Path::new("/"), &Environment::Process).diagnostics.iter().any(is_wrong);
+    let accepts = |text: &str| {
+        let loaded = load_with("", text, Path::new("/"), &Environment::Process);
+        first_against(text, &loaded.diagnostics).is_none()
+    };
     foreign::of_whole_files(diagnostics, sources, &accepts);
     keep_back(diagnostics, brought_in, sources);
     diagnostics.iter_mut().for_each(Diagnostic::hide_passwords);
     diagnostics.sort_by_key(|diagnostic| (diagnostic.primary.location.file, diagnostic.primary.location.span.start));
+}
+
+/// What is against a text wherever it is read: a file or a variable that it names may be on another machine, and what
+/// a value is that is not set there is not known.
+pub fn first_against<'d>(text: &str, diagnostics: &'d [Diagnostic]) -> Option<&'d Diagnostic> {
+    let is_wrong = |fault: &Diagnostic| fault.is_error() || fault.code == "redirect-to-itself";
+    let line_of = |fault: &Diagnostic| {
+        let start = fault.primary.location.span.start.min(text.len());
+        text[..start].matches('\n').count()
+    };
+    let unset: Vec<usize> = diagnostics.iter().filter(|fault| fault.message.contains("is not set")).map(line_of).collect();
+    let is_against = |fault: &&Diagnostic| is_wrong(fault) && !fault.is_of_this_machine() && !unset.contains(&line_of(fault));
+    diagnostics.iter().find(is_against)
 }
 
 /// The load, when it differs from the last in one node that has nothing to do with others.

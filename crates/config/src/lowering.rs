@@ -127,6 +127,8 @@ pub struct WrittenPool {
 pub enum Environment {
     /// The variables of this process.
     Process,
+    /// For texts of those who are not trusted: there are no variables, and no file is read.
+    Nothing,
     Given(BTreeMap<String, String>),
 }
 
@@ -135,6 +137,7 @@ impl Environment {
         match self {
             // A name with `=` or NUL cannot exist, and std panics on neither.
             Environment::Process => std::env::var(name).ok(),
+            Environment::Nothing => None,
             Environment::Given(variables) => variables.get(name).cloned(),
         }
     }

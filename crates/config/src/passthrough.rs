@@ -15,7 +15,9 @@ pub fn names_of_sites(lowering: &mut Lowering<'_>) {
     }
     let mut of_sites: HashMap<(u16, &HostPattern), &Location> = HashMap::new();
     for (address, at) in lowering.spans.addresses.iter().filter(|(address, _)| address.scheme == Scheme::Https) {
-        of_sites.entry((address.port, &address.host)).or_insert(at);
+        for port in address.listen_addresses().filter_map(|listen| listen.port()) {
+            of_sites.entry((port, &address.host)).or_insert(at);
+        }
     }
     let mut found = Vec::new();
     for (port, name, at) in &lowering.spans.passthrough {
@@ -106,7 +108,7 @@ pub fn pools_of_sites(lowering: &Lowering<'_>) -> BTreeSet<PoolName> {
         for route in &site.routes {
             match &route.terminal {
                 Terminal::Proxy { pool, .. } => drop(names.insert(pool.clone())),
-                Terminal::Split(split) => names.extend(split.arms.iter().map(|arm| arm.pool.clone())),
+                Terminal::Split(split) => names.extend(split.pools().cloned()),
                 Terminal::FastCgi(fastcgi) => drop(names.insert(fastcgi.pool.clone())),
                 Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) => {}
             }

@@ -6,8 +6,8 @@ use crate::lowering::Lowering;
 use crate::placeholders::{self, Text};
 use crate::reading::expect_text;
 use crate::syntax::{Literal, Value};
-use crate::traefik_rule;
 use std::borrow::Cow;
+use tidegate_foreign::traefik_rule;
 use tidegate_model::{PathPattern, SiteAddress, TextPattern, expression, expression_parser};
 
 /// A pattern as `route` and `match path=` take it.
@@ -136,21 +136,17 @@ fn parse_plain_pattern(text: &str) -> Result<PathPattern, (Cow<'static, str>, Op
     if text.chars().any(char::is_control) {
         return Err(("a path pattern holds no control characters".into(), None));
     }
-    let (stem, is_prefix) = match text.strip_suffix("/*") {
-        Some(stem) => (stem, true),
-        None => (text, false),
-    };
+    let stem = text.strip_suffix('*').unwrap_or(text);
     if stem.contains('*') {
-        let help = match stem.strip_suffix('*') {
-            Some(rest) if !is_prefix && !rest.contains('*') => {
-                let regex = regex_syntax::escape(rest);
-                format!("for everything below a path, write `{rest}/*`; for every path that starts so, `~^{regex}`")
-            }
-            _ => format!("use a regular expression, as in `~^{}$`", regex_syntax::escape(text).replace("\\*", "[^/]*")),
-        };
-        return Err(("`*` can only stand at the end, behind a `/`".into(), Some(help.into())));
+        let help = format!("use a regular expression, as in `~^{}$`", regex_syntax::escape(text).replace("\\*", "[^/]*"));
+        return Err(("`*` can only stand once, at the end".into(), Some(help.into())));
     }
-    Ok(if is_prefix { PathPattern::Prefix(format!("{stem}/")) } else { PathPattern::Exact(text.to_string()) })
+    let kind = match (stem.len() < text.len(), stem.ends_with('/')) {
+        (false, _) => PathPattern::Exact,
+        (true, true) => PathPattern::Prefix,
+        (true, false) => PathPattern::Beginning,
+    };
+    Ok(kind(stem.to_string()))
 }
 
 /// `text` is what it stands in, for the place; `pattern` is a part of it.
@@ -217,7 +213,7 @@ pub fn check_regex(lowering: &mut Lowering<'_>, text: &Text, regex: &str) -> Opt
 pub fn show_path(pattern: &PathPattern) -> String {
     match pattern {
         PathPattern::Exact(path) => path.clone(),
-        PathPattern::Prefix(path) => format!("{path}*"),
+        PathPattern::Prefix(path) | PathPattern::Beginning(path) => format!("{path}*"),
         PathPattern::Regex(regex) => format!("~{regex}"),
     }
 }
@@ -252,8 +248,10 @@ mod tests {
         check("/a/*", "Prefix(\"/a/\")");
         check("/a b/*", "Prefix(\"/a b/\")");
         check("api", "error: a path pattern starts with `/`, or with `~` for a regular expression");
-        check("/a*", "error: `*` can only stand at the end, behind a `/`");
-        check("/a/*/b", "error: `*` can only stand at the end, behind a `/`");
+        check("/a*", "Beginning(\"/a\")");
+        check("/.*", "Beginning(\"/.\")");
+        check("/a**", "error: `*` can only stand once, at the end");
+        check("/a/*/b", "error: `*` can only stand once, at the end");
         check("/a/../b", "error: a normalised path has no `.` and `..`, so this pattern never matches");
         check("/a?b=c", "error: a pattern is compared with the path, which never holds a `?`");
     }

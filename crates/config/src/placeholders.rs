@@ -5,7 +5,7 @@ use crate::diagnostics::{Diagnostic, Location, nearest, shortened};
 use crate::directives::map::MapUse;
 use crate::forms::{Fault, instead_of_connection, is_of_connection, is_token};
 use crate::kept_back::BroughtIn;
-use crate::lowering::Lowering;
+use crate::lowering::{Environment, Lowering};
 use crate::regular::{open_regular, reason};
 use crate::syntax::{Literal, Value};
 use crate::table::Stage;
@@ -361,7 +361,13 @@ fn early(lowering: &mut Lowering<'_>, value: &Value, name: &str, range: &Range<u
             Some(text) => filled(lowering, value, name, text),
             None => {
                 let message = format!("the environment variable `{variable}` is not set");
-                let help = format!("set it, or say what holds without it, as in `{{env.{variable}:-value}}`");
+                let help = match variable {
+                    // Commands of a shell are asked without it.
+                    "CREDENTIALS_DIRECTORY" => {
+                        "systemd sets it for the unit; for a command, `sudo CREDENTIALS_DIRECTORY=/run/credentials/tidegate.service tidegate check`".to_owned()
+                    }
+                    _ => format!("set it, or say what holds without it, as in `{{env.{variable}:-value}}`"),
+                };
                 lowering.report(Diagnostic::error("missing-variable", at, message).help(help));
                 Early::Failed
             }
@@ -402,6 +408,9 @@ fn file_value(lowering: &mut Lowering<'_>, at: Location, path: &str) -> Result<S
 /// A file that the configuration depends on from now on.
 pub fn read_text_file(lowering: &mut Lowering<'_>, at: Location, path: &str) -> Result<String, String> {
     lowering.note_look_outside();
+    if *lowering.environment == Environment::Nothing {
+        return Err("nothing is read here".into());
+    }
     let path = lowering.path(path, &at);
     lowering.read_files.push(path.clone());
     let file = open_regular(&path).map_err(|error| reason(&error))?;

@@ -3,12 +3,12 @@
 //! remark.
 
 use crate::diagnostics::{Diagnostic, nearest};
-use crate::forms::parse_network;
 use crate::lowering::Lowering;
 use crate::placeholders::{Text, read_text_file};
 use crate::syntax::{Entry, Literal, Node};
 use ipnet::IpNet;
 use std::collections::BTreeSet;
+use tidegate_model::parse_network;
 
 /// A list that ships.
 #[derive(Debug)]

@@ -33,7 +33,7 @@ pub fn check_paths(lowering: &mut Lowering<'_>, routes: &[RouteDraft], of_site: 
 fn no_such_path(pattern: &PathPattern, reason: NeverFits, location: Location) -> Diagnostic {
     let (text, rest) = match pattern {
         PathPattern::Exact(text) => (text, ""),
-        PathPattern::Prefix(text) => (text, "*"),
+        PathPattern::Prefix(text) | PathPattern::Beginning(text) => (text, "*"),
         PathPattern::Regex(text) => (&format!("~{text}"), ""),
     };
     let (why, help) = match reason {
@@ -120,15 +120,19 @@ fn covers_all(route: &RouteDraft) -> bool {
 pub(crate) fn covers(wide: &PathPattern, narrow: &PathPattern) -> bool {
     match (wide, narrow) {
         (PathPattern::Prefix(wide), PathPattern::Exact(path)) => path.starts_with(wide) || format!("{path}/") == *wide,
-        (PathPattern::Prefix(wide), PathPattern::Prefix(narrow)) => narrow.starts_with(wide),
+        (PathPattern::Prefix(wide), PathPattern::Prefix(narrow) | PathPattern::Beginning(narrow)) => narrow.starts_with(wide),
+        (PathPattern::Beginning(wide), PathPattern::Exact(path) | PathPattern::Beginning(path)) => path.starts_with(wide),
+        // `/a/*` is `/a` as well.
+        (PathPattern::Beginning(wide), PathPattern::Prefix(narrow)) => narrow.trim_end_matches('/').starts_with(wide),
         (PathPattern::Prefix(wide), PathPattern::Regex(_)) => wide == "/",
         (PathPattern::Exact(wide), PathPattern::Exact(narrow)) => wide == narrow,
         (PathPattern::Regex(wide), PathPattern::Regex(narrow)) => wide == narrow,
         (PathPattern::Regex(wide), PathPattern::Exact(path)) => {
             expression(wide).build().is_ok_and(|regex| regex.is_match(path.as_bytes()))
         }
-        (PathPattern::Exact(_), PathPattern::Prefix(_) | PathPattern::Regex(_))
-        | (PathPattern::Regex(_), PathPattern::Prefix(_)) => false,
+        (PathPattern::Exact(_), PathPattern::Prefix(_) | PathPattern::Beginning(_) | PathPattern::Regex(_))
+        | (PathPattern::Beginning(_), PathPattern::Regex(_))
+        | (PathPattern::Regex(_), PathPattern::Prefix(_) | PathPattern::Beginning(_)) => false,
     }
 }
 
@@ -147,7 +151,7 @@ fn conditions_cover(wide: &[MatchLine], narrow: &[MatchLine]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::covers;
-    use tidegate_model::PathPattern::{self, Exact, Prefix, Regex};
+    use tidegate_model::PathPattern::{self, Beginning, Exact, Prefix, Regex};
 
     #[test]
     fn which_pattern_takes_all_of_another() {
@@ -157,6 +161,20 @@ mod tests {
         let prefix = |text: &str| Prefix(text.to_string());
         let exact = |text: &str| Exact(text.to_string());
         let regex = |text: &str| Regex(text.to_string());
+        let beginning = |text: &str| Beginning(text.to_string());
+        check(beginning("/a"), exact("/ab"), true);
+        check(beginning("/a"), exact("/a"), true);
+        check(beginning("/a"), prefix("/a/"), true);
+        check(beginning("/a"), prefix("/ab/c/"), true);
+        check(beginning("/a"), beginning("/ab"), true);
+        check(beginning("/ab"), beginning("/a"), false);
+        check(beginning("/ab"), prefix("/a/"), false);
+        check(beginning("/a"), regex("^/a"), false);
+        check(prefix("/a/"), beginning("/a/b"), true);
+        check(prefix("/a/"), beginning("/a"), false);
+        check(prefix("/"), beginning("/a"), true);
+        check(exact("/a"), beginning("/a"), false);
+        check(regex("^/a"), beginning("/a"), false);
         check(prefix("/"), prefix("/a/"), true);
         check(prefix("/"), exact("/"), true);
         check(prefix("/"), regex("^/x"), true);

@@ -5,7 +5,7 @@ use crate::diagnostics::{Diagnostic, Location, shortened};
 use crate::directives::route::RouteDraft;
 use crate::lowering::Lowering;
 use crate::spans::WrittenAddress;
-use tidegate_model::{HostPattern, PathPattern, Placeholder, SiteAddress, Template, TemplatePart};
+use tidegate_model::{HostPattern, PathPattern, Placeholder, SiteAddress, Step, Template, TemplatePart};
 
 /// What stands for path and query as the client asked for them.
 const AS_ASKED: &str = "\0";
@@ -14,6 +14,11 @@ const AS_ASKED: &str = "\0";
 pub fn check(lowering: &mut Lowering<'_>, routes: &[RouteDraft], addresses: &[WrittenAddress], has_steps: bool) {
     for route in routes.iter().filter(|route| !route.faulty && route.matches.is_empty()) {
         let Some((to, at)) = route.redirect() else { continue };
+        let is_change = |step: &Step| matches!(step, Step::Rewrite { .. } | Step::StripPrefix(_) | Step::AddPrefix(_));
+        // Where the path was changed on its way here, no placeholder has what was asked for.
+        if route.steps.iter().any(|(step, _)| is_change(step)) {
+            continue;
+        }
         let has_steps = has_steps || !route.steps.is_empty();
         let leads_back = |written: &&WrittenAddress| leads_back(to, &written.address, route, has_steps);
         let Some(WrittenAddress { address, .. }) = addresses.iter().find(leads_back) else { continue };
@@ -31,7 +36,7 @@ fn leads_back(to: &Template, address: &SiteAddress, route: &RouteDraft, has_step
     let authority = match &address.host {
         HostPattern::Exact(name) => name.clone(),
         // The host of the request, in the place of which its name stands.
-        HostPattern::Any | HostPattern::Wildcard(_) => "{host}".to_owned(),
+        HostPattern::Any | HostPattern::Wildcard(_) | HostPattern::DeepWildcard(_) => "{host}".to_owned(),
         HostPattern::Ip(_) | HostPattern::Socket(_) => return false,
     };
     let scheme = address.scheme.as_str();
@@ -57,7 +62,7 @@ fn expanded(to: &Template, address: &SiteAddress, has_steps: bool) -> Option<Str
             TemplatePart::Placeholder(Placeholder::Host) if address.port == address.scheme.default_port() => {
                 match &address.host {
                     HostPattern::Exact(name) => target.push_str(name),
-                    HostPattern::Any | HostPattern::Wildcard(_) => target.push_str("{host}"),
+                    HostPattern::Any | HostPattern::Wildcard(_) | HostPattern::DeepWildcard(_) => target.push_str("{host}"),
                     HostPattern::Ip(_) | HostPattern::Socket(_) => return None,
                 }
             }

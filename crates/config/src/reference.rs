@@ -1,12 +1,13 @@
 //! The reference of the configuration language in Markdown, made from the directive table; kept as
 //! `docs/configuration.md`.
 
-use crate::diagnostics::{listed, quoted_list};
+use crate::diagnostics::quoted_list;
 use crate::directives::LANGUAGE;
 use crate::language::{Directive, Lower};
 use crate::table::{Argument, Block, Count, Kind, Place, Property, Repeat, Stage};
 use crate::units::{show_duration, show_size};
 use std::fmt::Write;
+use tidegate_kdl::listed;
 use tidegate_model::{ClientCertificateField, GeoField, LogField, Placeholder};
 
 /// The sections, and what stands above the directives of each.
@@ -17,8 +18,10 @@ const SECTIONS: [(Place, &str, &str); Place::ALL.len()] = [
     (Place::Header, "In the block of a `header`", "`match`, as in a route; for `response-header` and `request-header` as well."),
     (Place::Log, "In the `log` of a site or a route", ""),
     (Place::Split, "In a `split`", ""),
+    (Place::Arm, "In an `arm`", "Each as it stands in a route, and run behind all steps of the route."),
     (Place::Tcp, "In a `tcp`", ""),
     (Place::Sni, "In an `sni`", ""),
+    (Place::TcpSplit, "In the `split` of a `tcp`", ""),
     (Place::Pool, "In a `pool`", "Also the block of a `proxy`, a `fastcgi` or a `forward-auth` that names addresses."),
     (
         Place::FastCgi,
@@ -43,6 +46,7 @@ const SECTIONS: [(Place, &str, &str); Place::ALL.len()] = [
     (Place::Match, "In the block of a `match`", "Conditions that are made of others."),
     (Place::Conditions, "In an `any`, `all` or `not`", "Lines of conditions, as in a route, and further blocks."),
     (Place::Map, "In a `map`", ""),
+    (Place::Docker, "In a `docker`", ""),
 ];
 
 pub fn reference() -> String {
@@ -108,8 +112,8 @@ messages. `{{` and `}}` are braces that stand for themselves; in regular express
 ## What is settled
 
 - File order wins: of the routes of a site, the first that matches is taken.
-- A path pattern is `/a` (exactly), `/a/*` (`/a` and everything below it) or `~` with a regular expression. It is compared with the
-  decoded and normalised path.
+- A path pattern is `/a` (exactly), `/a/*` (`/a` and everything below it), `/a*` (whatever begins so, `/ab` as well) or `~` with a regular
+  expression. It is compared with the decoded and normalised path.
 - Regular expressions, wherever they stand, compare bytes, since clients may send any: `.`, `[^/]` and `\D` stand for each of them, be it part of
   a character or none, or the end of a line. Letters and digits of `\w`, `\d` and `(?i)` are those of ASCII. A part that is to compare characters is written
   `(?u:…)`, as in `~^(?u:\p{L})+$`. Look-around and back-references are not known: the time an expression takes is linear in what it is held against.
@@ -210,6 +214,7 @@ fn meaning(placeholder: &Placeholder) -> &'static str {
         Placeholder::Log(LogField::ResponseBytes) => "bytes of the answer's body",
         Placeholder::Log(LogField::DurationUs) => "microseconds from the request's head to the end of the answer",
         Placeholder::Log(LogField::Pool) => "the pool the request went to",
+        Placeholder::Log(LogField::Arm) => "the arm of the route's `split` that the request has taken",
         Placeholder::Log(LogField::Retries) => "attempts after the first",
         Placeholder::Log(LogField::Reason) => "why the proxy itself made the answer",
         Placeholder::Log(LogField::Route) => "the route's `name=`",

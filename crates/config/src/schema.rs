@@ -35,12 +35,13 @@ fn definition_name(directive: &Directive, place: Place) -> String {
     let place = match place {
         Place::Top => "top",
         // A step is the same wherever it stands.
-        Place::Site | Place::Route | Place::AuthAny => "step",
+        Place::Site | Place::Route | Place::Arm | Place::AuthAny => "step",
         Place::Header => "header",
         Place::Log => "log",
         Place::Split => "split",
         Place::Tcp => "tcp",
         Place::Sni => "sni",
+        Place::TcpSplit => "tcp-split",
         Place::Pool => "pool",
         Place::FastCgi => "fastcgi",
         Place::Tls => "tls",
@@ -55,6 +56,7 @@ fn definition_name(directive: &Directive, place: Place) -> String {
         Place::ApiKey => "api-key",
         Place::Match | Place::Conditions => "condition",
         Place::Map => "map",
+        Place::Docker => "docker",
     };
     format!("{place}.{}", directive.name)
 }

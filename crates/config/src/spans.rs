@@ -30,6 +30,8 @@ pub struct Spans {
     pub driver: Option<Location>,
     /// The place that `storage` names.
     pub storage: Option<Location>,
+    /// The line of `docker`.
+    pub docker: Option<Location>,
     /// Of a template only.
     pub(crate) access_log_format: Option<Location>,
     /// Of `ticket-keys`, where it shares them.
@@ -136,6 +138,7 @@ impl Spans {
                 .collect::<Option<_>>()?,
             driver: one(&self.driver)?,
             storage: one(&self.storage)?,
+            docker: one(&self.docker)?,
             access_log_off: one(&self.access_log_off)?,
             access_log_format: one(&self.access_log_format)?,
             shared_ticket_keys: one(&self.shared_ticket_keys)?,

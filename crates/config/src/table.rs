@@ -16,10 +16,14 @@ pub enum Place {
     Log,
     /// The block of a `split`.
     Split,
+    /// The block of an `arm` of a `split`.
+    Arm,
     /// The block of a `tcp`.
     Tcp,
     /// The block of an `sni`.
     Sni,
+    /// The block of a `split` in a `tcp` or an `sni`.
+    TcpSplit,
     Pool,
     /// The block of a `fastcgi`.
     FastCgi,
@@ -49,18 +53,22 @@ pub enum Place {
     Conditions,
     /// The block of a `map`.
     Map,
+    /// The block of a `docker`.
+    Docker,
 }
 
 impl Place {
-    pub const ALL: [Place; 24] = [
+    pub const ALL: [Place; 27] = [
         Place::Top,
         Place::Site,
         Place::Route,
         Place::Header,
         Place::Log,
         Place::Split,
+        Place::Arm,
         Place::Tcp,
         Place::Sni,
+        Place::TcpSplit,
         Place::Pool,
         Place::FastCgi,
         Place::Tls,
@@ -77,6 +85,7 @@ impl Place {
         Place::Match,
         Place::Conditions,
         Place::Map,
+        Place::Docker,
     ];
 
     /// As it is said in messages and in the reference.
@@ -88,8 +97,10 @@ impl Place {
             Place::Header => "in the block of a `header`",
             Place::Log => "in the `log` of a site or a route",
             Place::Split => "in a `split`",
+            Place::Arm => "in an `arm`",
             Place::Tcp => "in a `tcp`",
             Place::Sni => "in an `sni`",
+            Place::TcpSplit => "in the `split` of a `tcp`",
             Place::Pool => "in a `pool`",
             Place::FastCgi => "in a `fastcgi`",
             Place::Tls => "in the `tls` of a site",
@@ -106,6 +117,7 @@ impl Place {
             Place::Match => "in the block of a `match`",
             Place::Conditions => "in an `any`, `all` or `not`",
             Place::Map => "in a `map`",
+            Place::Docker => "in a `docker`",
         }
     }
 }

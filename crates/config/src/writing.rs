@@ -4,14 +4,14 @@
 
 use crate::directives::pool::server;
 use crate::directives::{
-    self, access_log, acme, admin, cache, drain, driver, edition, geoip, limits, listener, log, map, matching, memory, pool,
-    proxy, storage, threads, ticket_keys, tls,
+    self, access_log, acme, admin, cache, docker, drain, driver, edition, geoip, limits, listener, log, map, matching, memory,
+    pool, storage, tcp, threads, ticket_keys, tls,
 };
 use crate::written_line::{Lines, settings};
 use std::fmt::Debug;
 use tidegate_model::{
-    Condition, Configuration, Discover, Filled, Limits, ListenerOptions, MatchLine, Pool, PoolName, RouteOptions, RouteRetry,
-    Server, Step, Storage, Terminal, Tls,
+    Condition, Configuration, Discover, Filled, Limits, ListenerOptions, MatchLine, Pool, RouteOptions, Server, Step, Storage,
+    TcpTarget, Terminal, Tls,
 };
 
 pub mod effective;
@@ -19,7 +19,8 @@ pub mod effective;
 pub use crate::forms::show_network;
 pub use crate::patterns::show_path;
 pub use crate::units::{show_duration, show_size};
-pub use crate::written_line::{Form, Writer, WrittenSetting, name_of, quoted, shortened};
+pub use crate::written_line::{Form, Writer, WrittenSetting, name_of, shortened};
+pub use tidegate_kdl::quoted;
 
 /// What stands at the top level, but for sites, pools and what is listened on.
 pub fn of_process(configuration: &Configuration) -> Vec<WrittenSetting> {
@@ -49,6 +50,7 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
         drain,
         drain_delay,
         limits,
+        containers,
         filled: _,
     } = configuration;
     edition::write(lines.line(), *edition);
@@ -67,6 +69,7 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
     ticket_keys::write(lines.line(), ticket_keys);
     drain::write(lines.line(), *drain, *drain_delay);
     limits::write(lines.line(), limits);
+    lines.extend(containers, docker::write);
 }
 
 /// What stands in the block of `limits`.
@@ -131,9 +134,9 @@ pub fn terminal(terminal: &Terminal, form: Form<'_>) -> String {
 }
 
 /// `proxy "api" { retry attempts=2 }`
-pub fn proxy(pool: &PoolName, retry: &RouteRetry, filled: &Filled) -> String {
+pub fn tcp_target(target: &TcpTarget, filled: &Filled) -> String {
     let line = &mut Writer::new(Form::Shown(filled));
-    proxy::write(line, pool, retry, false);
+    tcp::write_target(line, target);
     line.take()
 }
 
@@ -164,7 +167,7 @@ mod tests {
     use crate::diagnostics::{Diagnostic, Location, SourceFile, Sources};
     use crate::directives::pool::server;
     use crate::directives::tests::loaded_examples;
-    use crate::directives::{LANGUAGE, listener, matching, pool, proxy, tls};
+    use crate::directives::{LANGUAGE, listener, matching, pool, tcp, tls};
     use crate::language::{Lower, Seen};
     use crate::load::load_path;
     use crate::lowering::{Environment, Lowering};
@@ -175,7 +178,7 @@ mod tests {
     use std::sync::Arc;
     use tidegate_model::{
         Configuration, ListenerOptions, ListenerPlace, MatchLine, PoolName, Route, RouteOptions, Site, SiteAddress, SniRoute,
-        Step, Tcp, TcpTarget, Terminal,
+        Step, Tcp, Terminal,
     };
 
     /// What stands in a block.
@@ -235,7 +238,7 @@ mod tests {
             expected.terminal = expected.terminal.filter(|terminal| match terminal {
                 Terminal::Proxy { pool, .. } => !is_made(pool),
                 Terminal::FastCgi(fastcgi) => !is_made(&fastcgi.pool),
-                Terminal::Split(split) => !split.arms.iter().any(|arm| is_made(&arm.pool)),
+                Terminal::Split(split) => !split.pools().any(is_made),
                 Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) => true,
             });
             let Block { matches, options, steps, terminal: end } = &expected;
@@ -295,13 +298,12 @@ mod tests {
     }
 
     fn write_tcp(line: &mut Writer, Tcp { ip, port, by_name, otherwise }: &Tcp) {
-        let write_target = |line: &mut Writer, target: &TcpTarget| proxy::write(line, &target.pool, &target.retry, false);
         line.name("tcp").argument(listen_address(*ip, *port));
         line.lines(|lines| {
             for SniRoute { names, to } in by_name {
-                lines.line().name("sni").arguments(names).block([to], write_target);
+                lines.line().name("sni").arguments(names).block([to], tcp::write_target);
             }
-            lines.extend(otherwise, write_target);
+            lines.extend(otherwise, tcp::write_target);
         });
     }
 
@@ -316,6 +318,10 @@ mod tests {
             if address.redirect_from_http { address.host.to_string() } else { address.to_string() }
         };
         line.name("site").arguments(addresses.iter().map(shown)).lines(|lines| {
+            let listen = addresses.first().map_or(&[][..], |address| &address.listen);
+            if !listen.is_empty() {
+                lines.line().name("listen").arguments(listen);
+            }
             tls::write(lines, tls);
             write_block(lines, options, steps);
             lines.extend(routes, write_route);

@@ -6,6 +6,7 @@ use crate::units::{show_duration, show_size};
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::time::Duration;
+use tidegate_kdl::quoted;
 use tidegate_model::{Filled, Secret, Switched};
 
 /// What stands where a secret would.
@@ -345,25 +346,6 @@ pub fn effective(filled: &Filled, write: impl Fn(&mut Lines)) -> Vec<(String, St
 /// What a text cannot have that stands for itself among others.
 fn needs_quotes(c: char) -> bool {
     c.is_whitespace() || c.is_control() || matches!(c, '"' | '\\')
-}
-
-/// A KDL string. What a terminal would act on is escaped.
-pub fn quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if c.is_control() => out.push_str(&format!("\\u{{{:x}}}", c as u32)),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 /// The start of a long text, and a mark that something is missing.

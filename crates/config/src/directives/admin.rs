@@ -40,7 +40,7 @@ pub static ADMIN: Directive = Directive {
         Property::once(
             "hosts",
             Kind::Text("names, separated by commas"),
-            "More names by which `/metrics` is answered; `*.example.com` is one more label.",
+            "More names by which `/metrics` is answered; `*.example.com` is one more label, `**.example.com` any number of them.",
         ),
     ],
     summary: "Where `/metrics`, `/healthz`, `/readyz` and the API under `/v1` are served; once for each place.",
@@ -186,7 +186,7 @@ fn lower_hosts(lowering: &mut Lowering<'_>, hosts: &Text) -> Vec<HostPattern> {
     let mut patterns = Vec::new();
     for name in hosts.value.split(',').map(str::trim) {
         match parse_host_pattern(name) {
-            Ok(pattern @ (HostPattern::Exact(_) | HostPattern::Wildcard(_))) => {
+            Ok(pattern @ (HostPattern::Exact(_) | HostPattern::Wildcard(_) | HostPattern::DeepWildcard(_))) => {
                 if let Some(who) = who_else_has(&pattern) {
                     let diagnostic = Diagnostic::warning("open-admin", hosts.location.clone(), format!("`{pattern}` is {who}"));
                     lowering.report(diagnostic.help("name the hosts by which you ask, as in `hosts=\"app-1.example.com\"`"));
@@ -217,7 +217,7 @@ fn who_else_has(pattern: &HostPattern) -> Option<&'static str> {
     let is_country = |word: &str| word.len() == 2 && word.bytes().all(|byte| byte.is_ascii_alphabetic());
     match pattern {
         HostPattern::Exact(name) if is_country(name) => Some("the domain of a country, which can have a site itself"),
-        HostPattern::Wildcard(parent) => {
+        HostPattern::Wildcard(parent) | HostPattern::DeepWildcard(parent) => {
             let is_sold = match parent.split_once('.') {
                 // Names below those that are nobody's are as good as addresses.
                 None => is_public_below(parent),

@@ -2,7 +2,6 @@
 
 use crate::diagnostics::Diagnostic;
 use crate::directives::{geoip, matching};
-use crate::forms::parse_network;
 use crate::forms::show_network;
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
@@ -12,6 +11,7 @@ use crate::reading::Read;
 use crate::table::{Argument, Kind, Place, Repeat};
 use crate::written_line::Writer;
 use ipnet::IpNet;
+use tidegate_model::parse_network;
 use tidegate_model::{AccessRule, Field, GeoField, Step, TextPattern};
 
 const ARGUMENTS: &[Argument] = &[Argument::one_or_more(

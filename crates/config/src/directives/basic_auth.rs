@@ -7,7 +7,8 @@ use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::reading::Read;
 use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
-use crate::written_line::{Writer, quoted};
+use crate::written_line::Writer;
+use tidegate_kdl::quoted;
 use tidegate_model::{AuthUsers, BasicAuth, Secret, Step};
 use tidegate_passwords::{PasswordHash, UserFault, Users};
 

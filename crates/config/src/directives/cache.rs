@@ -1,7 +1,6 @@
 //! `cache`: answers are kept and given again. In a site or route it says what is kept, at the top level where.
 
 use crate::diagnostics::{Diagnostic, shortened};
-use crate::forms::parse_network;
 use crate::forms::show_network;
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
@@ -10,6 +9,7 @@ use crate::table::{Argument, Kind, Place, Property, Repeat};
 use crate::units::parse_duration;
 use crate::written_line::{Writer, duration, size};
 use std::time::Duration;
+use tidegate_model::parse_network;
 use tidegate_model::{Cache, CacheDisk, CacheStore, Purging, RouteOptions, Secret, Switched};
 
 pub static CACHE: Directive = Directive {

@@ -29,19 +29,22 @@ pub static TLS_CLIENT_AUTH: Directive = Directive {
         ),
         Property::once(
             "mode",
-            Kind::Choice(&["require", "request"]),
-            "`require`: without a good certificate there is no connection. `request`: whoever shows none gets one all the same. `require` when left out.",
+            Kind::Choice(&["require", "request", "unverified"]),
+            "`require`: without a good certificate there is no connection. `request`: whoever shows none gets one all the same. `unverified`: so does whoever shows a bad one. `require` when left out.",
         ),
         Property::once(
             "forward",
-            Kind::Choice(&["rfc9440", "xfcc"]),
-            "How upstreams are told of the certificate: `rfc9440` in `Client-Cert` and `Client-Cert-Chain`, `xfcc` in `X-Forwarded-Client-Cert`. Not at all when left out.",
+            Kind::Choice(&["rfc9440", "xfcc", "nginx"]),
+            "How upstreams are told of the certificate: `rfc9440` in `Client-Cert` and `Client-Cert-Chain`, `xfcc` in `X-Forwarded-Client-Cert`, `nginx` in `ssl-client-verify`, `ssl-client-subject-dn`, `ssl-client-issuer-dn` and `ssl-client-cert`. Not at all when left out.",
         ),
     ],
     summary: "Asks clients for a certificate in the handshake.",
     details: "A certificate has to be signed by one of the authorities, over at most six between, be in its time, and be for clients where it says what it is for (extended key usage). \
-              A bad one is refused whatever the mode, with the alert that says why. All authorities in `ca=` are trusted for any name: name those of your own, never a list of public ones.\n\n\
+              A bad one is refused, with the alert that says why, unless the mode is `unverified`. All authorities in `ca=` are trusted for any name: name those of your own, never a list of public ones.\n\n\
               With `crl=` the status of every certificate in the chain has to be known, from a list that is not past its `nextUpdate`; otherwise the client is refused.\n\n\
+              With `mode=\"unverified\"` the handshake asks for a certificate and takes any, or none; `ca=` may be left out, and then none is good. What is not good is as none for conditions, log-ins, \
+              steps, placeholders and the forms `rfc9440` and `xfcc`: only `forward=\"nginx\"` tells the upstream of it, with `ssl-client-verify: FAILED:` and the reason, as `SUCCESS` stands there for a good one and `NONE` where there is none. \
+              That a client has the key of what it shows is certain in every mode.\n\n\
               The files are watched: new contents count for the next handshake, without a reload, and open connections go on. A file that cannot be used changes nothing and is an error in the log. \
               Sessions that began under other authorities, lists or another mode are not resumed.\n\n\
               Fields in which clients could claim a certificate (`Client-Cert`, `X-Forwarded-Client-Cert`, `X-SSL-Client-…` and the like) are removed from every request, whatever the site, unless a \
@@ -83,17 +86,17 @@ fn lower_step(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
 pub fn read(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<ClientAuth> {
     let errors_before = lowering.diagnostics.len();
     let written = line.texts(lowering, "ca");
-    if written.is_empty() && line.property("ca").is_none() {
+    let word = line.read(lowering, "mode").map(Read::choice);
+    let mode = ClientAuthMode::NAMES.iter().find(|(name, _)| word == Some(*name));
+    let mode = mode.map_or(ClientAuthMode::Require, |(_, mode)| *mode);
+    let needs_authorities = mode != ClientAuthMode::Unverified || line.property("crl").is_some();
+    if written.is_empty() && line.property("ca").is_none() && needs_authorities {
         let diagnostic = Diagnostic::error("missing-property", line.location(), "`client-auth` needs the authorities of clients");
         lowering.report(diagnostic.help("for example `client-auth ca=\"clients-ca.pem\"`"));
     }
     let ca = each_once(lowering, &written, authority_file);
     let lists = line.texts(lowering, "crl");
     let crls = each_once(lowering, &lists, read_revocation_list);
-    let mode = match line.read(lowering, "mode").map(Read::choice) {
-        None | Some("require") => ClientAuthMode::Require,
-        Some(_) => ClientAuthMode::Request,
-    };
     let form = line.read(lowering, "forward").map(Read::choice);
     let forward = ClientCertificateForm::NAMES.iter().find(|(name, _)| form == Some(*name)).map(|(_, form)| *form);
     (!lowering.has_errors_since(errors_before)).then_some(ClientAuth { ca, crls, mode, forward })

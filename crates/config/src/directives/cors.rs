@@ -6,8 +6,9 @@ use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::table::{Kind, Place, Property, Repeat};
-use crate::written_line::{Writer, joined, quoted};
+use crate::written_line::{Writer, joined};
 use std::time::Duration;
+use tidegate_kdl::quoted;
 use tidegate_model::{Cors, OriginPattern, Origins, Step};
 
 pub static CORS: Directive = Directive {

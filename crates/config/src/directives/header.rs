@@ -10,10 +10,11 @@ use crate::placeholders;
 use crate::reading::expect_text;
 use crate::syntax::{Entry, Literal, Value};
 use crate::table::{Argument, Block, Kind, Place, Property, Repeat, Stage};
-use crate::written_line::{Writer, is_secret, quoted};
-use tidegate_model::{HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, Step, Template, TemplatePart};
+use crate::written_line::{Writer, is_secret};
+use tidegate_kdl::quoted;
+use tidegate_model::{HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, Step, Template, TemplatePart, is_of_framing};
 
-const PLACES: &[Place] = &[Place::Site, Place::Route];
+const PLACES: &[Place] = &[Place::Site, Place::Route, Place::Arm];
 
 static RESPONSE_ARGUMENTS: &[Argument] = &arguments(Stage::Response);
 static REQUEST_ARGUMENTS: &[Argument] = &arguments(Stage::Request);
@@ -115,20 +116,6 @@ pub static REQUEST_HEADER: Directive = Directive {
     said_otherwise: &[(&["status", "type"], "the request is changed before there is an answer; `response-header` has it")],
     ..Directive::PLAIN
 };
-
-/// RFC 9110 section 7.6.1 and RFC 9112 section 6: these say how a message is framed and how far it travels on one
-/// connection.
-const FRAMING: [&str; 9] = [
-    "connection",
-    "content-length",
-    "http2-settings",
-    "keep-alive",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
@@ -325,7 +312,7 @@ fn checked(
         return lowering.refuse(Diagnostic::error("bad-header", at, format!("`{shown}` is not a header name")));
     }
     let lower = name.to_ascii_lowercase();
-    if FRAMING.contains(&lower.as_str()) {
+    if is_of_framing(&lower) {
         let shown = lowering.shown(name, &at);
         let diagnostic = Diagnostic::error("framing-header", at, format!("`{shown}` cannot be changed"))
             .note("it says how a message is framed on its connection, which is for the proxy to decide");

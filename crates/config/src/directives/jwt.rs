@@ -8,9 +8,10 @@ use crate::placeholders::Text;
 use crate::reading::Read;
 use crate::syntax::Literal;
 use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
-use crate::written_line::{Writer, duration, quoted, size};
+use crate::written_line::{Writer, duration, size};
 use std::path::PathBuf;
 use std::time::Duration;
+use tidegate_kdl::quoted;
 use tidegate_model::{ClaimHeader, ClaimRequirement, ClaimTest, Jwt, KeySource, Step, TokenIssuer, TokenPlace};
 
 const JWKS: Property = Property::once(

@@ -1,7 +1,7 @@
 //! `listener ":443" { … }`: options of one address that sites listen on.
 
 use crate::diagnostics::{Diagnostic, Location};
-use crate::forms::{parse_listener_place, parse_network, show_network};
+use crate::forms::{parse_listener_place, show_network};
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::placeholders::Text;
@@ -10,6 +10,7 @@ use crate::reading::Read;
 use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
 use crate::written_line::Lines;
 use ipnet::IpNet;
+use tidegate_model::parse_network;
 use tidegate_model::{ListenerOptions, ListenerPlace, SocketAccess};
 
 pub static LISTENER: Directive = Directive {

@@ -3,7 +3,7 @@
 use crate::diagnostics::Diagnostic;
 use crate::directives::geoip;
 use crate::directives::map::MapUse;
-use crate::forms::{instead_of_connection, is_of_connection, is_token, parse_network, show_network};
+use crate::forms::{instead_of_connection, is_of_connection, is_token, show_network};
 use crate::language::{Directive, Line};
 use crate::lowering::Lowering;
 use crate::patterns;
@@ -12,10 +12,12 @@ use crate::presets::named_networks;
 use crate::reading::expect_text;
 use crate::syntax::{Entry, Literal, Node};
 use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
-use crate::traefik_rule;
-use crate::written_line::{Writer, joined, quoted};
+use crate::written_line::{Writer, joined};
 use std::borrow::Cow;
+use tidegate_foreign::traefik_rule;
+use tidegate_kdl::quoted;
 use tidegate_model::address::parse_host_pattern;
+use tidegate_model::parse_network;
 use tidegate_model::{
     ClaimRequirement, ClaimTest, ClientCertificatePart, Condition, ConditionKind, Field, HostPattern, MatchLine, Scheme,
     TextPattern,
@@ -37,7 +39,11 @@ pub static MATCH: Directive = Directive {
             "networks, separated by commas",
             "The client's address is in any of these, as in `10.0.0.0/8`, `preset:NAME` or `file:PATH`.",
         ),
-        condition("host", "hosts, separated by commas", "Any of these hosts; `*.example.com` is one more label."),
+        condition(
+            "host",
+            "hosts, separated by commas",
+            "Any of these hosts; `*.example.com` is one more label, `**.example.com` any number of them.",
+        ),
         condition("scheme", "`http` or `https`", "How the client came in."),
         condition("client-subject", "a pattern", "The subject of the client's certificate, as `{tls.client.subject}` has it."),
         condition("client-san", "a pattern", "One of the names in it: DNS, IP, mail or URI."),

@@ -19,6 +19,7 @@ pub mod cors;
 pub mod count_by;
 pub mod csrf;
 pub mod decompress;
+pub mod docker;
 pub mod drain;
 pub mod driver;
 pub mod edition;
@@ -33,6 +34,7 @@ pub mod header_names;
 pub mod include;
 pub mod jwt;
 pub mod limits;
+pub mod listen;
 pub mod listener;
 pub mod log;
 pub mod map;
@@ -79,6 +81,7 @@ static ALL: &[&Directive] = &[
     &edition::EDITION,
     &include::INCLUDE,
     &site::SITE,
+    &listen::LISTEN,
     &tls::TLS,
     &tls::MIN,
     &tls::CIPHERS,
@@ -97,6 +100,7 @@ static ALL: &[&Directive] = &[
     &proxy::PROXY,
     &split::SPLIT,
     &split::SPLIT_PROXY,
+    &split::ARM,
     &respond::RESPOND,
     &redirect::REDIRECT,
     &files::FILES,
@@ -142,6 +146,8 @@ static ALL: &[&Directive] = &[
     &tcp::TCP,
     &tcp::SNI,
     &tcp::TCP_PROXY,
+    &tcp::TCP_SPLIT,
+    &tcp::TCP_SPLIT_PROXY,
     &pool::POOL,
     &pool::server::SERVER,
     &pool::discover::DISCOVER,
@@ -193,6 +199,9 @@ static ALL: &[&Directive] = &[
     &limits::BODY_RATE,
     &limits::H2_STREAMS,
     &limits::HANDSHAKES_PER_NETWORK,
+    &docker::DOCKER,
+    &docker::DOCKER_ALLOW,
+    &docker::ENTRY_POINT,
     &basic_auth::USER,
     &jwt::JWT_ISSUER,
     &jwt::REQUIRE,
@@ -316,11 +325,12 @@ pub fn write_terminal(line: &mut Writer, terminal: &Terminal) {
 #[cfg(test)]
 pub mod tests {
     use super::{ALL, LANGUAGE, listener};
-    use crate::language::{Directive, Lower, joined_alike};
+    use crate::language::{Directive, Lower};
     use crate::load::load_with;
     use crate::lowering::Environment;
     use crate::table::{Count, Place};
     use std::path::Path;
+    use tidegate_foreign::joined_alike;
 
     /// The example inside what has to be around it.
     pub fn surrounded(directive: &Directive, place: Place) -> String {
@@ -354,7 +364,9 @@ pub mod tests {
             Place::Header => format!("site \"localhost\" {{ header \"X-A\" \"1\" {{\n{example}\n}}; respond 200; }}"),
             Place::Log => format!("site \"localhost\" {{ log {{\n{example}\n}}; respond 200; }}"),
             Place::Split => format!("site \"localhost\" {{ split {{\n{example}\n}}; }}"),
+            Place::Arm => format!("site \"localhost\" {{ split {{ arm {{\n{example}\n{answers}\n}}; }}; }}"),
             Place::Tcp => format!("tcp \":5432\" {{\n{example}\n}}"),
+            Place::TcpSplit => format!("tcp \":5432\" {{\nsplit {{\n{example}\n}}\n}}"),
             Place::Sni => format!("tcp \":5432\" {{\nsni \"a.example.com\" {{\n{example}\n}}\n}}"),
             Place::Pool if directive.name == "protocol" => {
                 format!("site \"localhost\" {{ proxy \"10.0.0.9:80\" {{\n{example}\n}}; }}")
@@ -399,6 +411,7 @@ pub mod tests {
             Place::Conditions => {
                 format!("site \"localhost\" {{ route {{ match {{ any {{\n{example}\n}}; }}; respond 200; }}; }}")
             }
+            Place::Docker => format!("docker {{\n{example}\n}}\n{site}"),
             Place::Map => {
                 format!("map \"m\" key=\"{{host}}\" {{\n{example}\n}}\nsite \"localhost\" {{ respond 200 body=\"{{map.m}}\"; }}")
             }

@@ -65,7 +65,7 @@ fn outside_of_route(path: &PathPattern, at: &Location, outer: &[(PathPattern, Lo
     let message = format!("`{}` is not within `{}`, which this route is confined to", shown(path), shown(wide));
     let diagnostic = Diagnostic::error("outside-of-route", at.clone(), message).label(wide_at.clone(), "the outer route");
     match (wide, path) {
-        (PathPattern::Prefix(prefix), PathPattern::Exact(_) | PathPattern::Prefix(_)) => {
+        (PathPattern::Prefix(prefix), PathPattern::Exact(_) | PathPattern::Prefix(_) | PathPattern::Beginning(_)) => {
             diagnostic.help(format!("write `{}{}`, or put the route into the site", prefix.trim_end_matches('/'), shown(path)))
         }
         _ => diagnostic.help("leave the pattern out and say the rest with `match`, or put the route into the site"),
@@ -75,7 +75,7 @@ fn outside_of_route(path: &PathPattern, at: &Location, outer: &[(PathPattern, Lo
 fn shown(path: &PathPattern) -> String {
     match path {
         PathPattern::Exact(text) => text.clone(),
-        PathPattern::Prefix(text) => format!("{text}*"),
+        PathPattern::Prefix(text) | PathPattern::Beginning(text) => format!("{text}*"),
         PathPattern::Regex(text) => format!("~{text}"),
     }
 }

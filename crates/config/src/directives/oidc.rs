@@ -8,9 +8,10 @@ use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::reading::Read;
 use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
-use crate::written_line::{Writer, duration, quoted};
+use crate::written_line::{Writer, duration};
 use std::path::PathBuf;
 use std::time::Duration;
+use tidegate_kdl::quoted;
 use tidegate_model::{Oidc, OidcProvider, Secret, Step};
 
 const ISSUER: Property = Property::once(

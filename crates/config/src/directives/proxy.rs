@@ -13,7 +13,10 @@ use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
 use crate::written_line::Writer;
 use std::hash::Hasher;
 use std::sync::Arc;
-use tidegate_model::{Discover, KeepAlive, Pool, PoolName, Protocol, RouteRetry, Secret, Server, Terminal, UpstreamAddress};
+use tidegate_model::discover::ContainersDiscover;
+use tidegate_model::{
+    Discover, KeepAlive, Pool, PoolName, Protocol, Retry, RouteRetry, Secret, Server, Terminal, UpstreamAddress,
+};
 
 pub const ARGUMENTS: &[Argument] = &[Argument::any(
     "upstreams",
@@ -32,7 +35,7 @@ const ADDRESS_OF_SCRIPTS: &str = "for example `unix:/run/php/php8.2-fpm.sock` or
 
 pub static PROXY: Directive = Directive {
     name: "proxy",
-    places: &[Place::Site, Place::Route],
+    places: &[Place::Site, Place::Route, Place::Arm],
     repeat: Repeat::Many,
     arguments: ARGUMENTS,
     properties: &[REWRITE_LOCATION],
@@ -253,7 +256,12 @@ fn content_name(pool: &Pool) -> PoolName {
     let addresses = addresses.join(",");
     let addresses_alone = pool.servers.iter().map(|server| Server::new(server.address.clone())).collect();
     let (protocol, keep_alive) = (pool.protocol, KeepAlive::of(pool.protocol));
-    let is_plain = *pool == Pool { protocol, keep_alive, ..Pool::new(pool.name.clone(), addresses_alone) };
+    let mut usual = Pool { protocol, keep_alive, ..Pool::new(pool.name.clone(), addresses_alone) };
+    if pool.servers.is_empty() && matches!(pool.discover.as_slice(), [Discover::Containers(_)]) {
+        usual.discover.clone_from(&pool.discover);
+        usual.retry = usual.retry.map(|retry| Retry { wait: Some(ContainersDiscover::WAIT), ..retry });
+    }
+    let is_plain = *pool == usual;
     if is_plain && protocol == Protocol::Auto {
         return PoolName(addresses.into());
     }

@@ -6,12 +6,13 @@ use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::reading::Read;
 use crate::table::{Argument, Kind, Place, Property, Repeat, Stage};
-use crate::written_line::{Writer, quoted};
+use crate::written_line::Writer;
+use tidegate_kdl::quoted;
 use tidegate_model::{Placeholder, Template, TemplatePart, Terminal};
 
 pub static REDIRECT: Directive = Directive {
     name: "redirect",
-    places: &[Place::Site, Place::Route],
+    places: &[Place::Site, Place::Route, Place::Arm],
     repeat: Repeat::Many,
     arguments: &[Argument::one("to", Kind::Template(Stage::Request), "Where to: a URL, or a path that starts with `/`.")],
     properties: &[Property::once(

@@ -6,12 +6,13 @@ use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::reading::Read;
 use crate::table::{Argument, Kind, Place, Property, Repeat, Stage};
-use crate::written_line::{Writer, quoted};
+use crate::written_line::Writer;
+use tidegate_kdl::quoted;
 use tidegate_model::{Template, Terminal};
 
 pub static RESPOND: Directive = Directive {
     name: "respond",
-    places: &[Place::Site, Place::Route],
+    places: &[Place::Site, Place::Route, Place::Arm],
     repeat: Repeat::Many,
     arguments: &[Argument::optional("status", Kind::Integer { min: 200, max: 599 }, "The status; 200 when it is left out.")],
     properties: &[

@@ -12,7 +12,7 @@ use crate::written_line::Writer;
 use std::borrow::Cow;
 use tidegate_model::{Placeholder, Step, Template, TemplatePart};
 
-const PLACES: &[Place] = &[Place::Site, Place::Route];
+const PLACES: &[Place] = &[Place::Site, Place::Route, Place::Arm];
 
 pub static REWRITE: Directive = Directive {
     name: "rewrite",

@@ -16,7 +16,7 @@ pub static ROUTE: Directive = Directive {
     arguments: &[Argument::any(
         "patterns",
         Kind::Text("a path pattern, as in `\"/api/*\"`"),
-        "Any of these. `/a` is that path exactly; `/a/*` is `/a` and everything below; `~^/v[0-9]+/` is a regular expression. \
+        "Any of these. `/a` is that path exactly; `/a/*` is `/a` and everything below; `/a*` is whatever begins so, `/ab` too; `~^/v[0-9]+/` is a regular expression, `~(?i)^/a` one that takes large and small letters. \
                   None matches every path.",
     )],
     properties: &[Property::once(
@@ -189,7 +189,7 @@ fn read_name(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<String> {
 fn warn_of_rewrites(lowering: &mut Lowering<'_>, draft: &RouteDraft) {
     let rewrites_location = match &draft.terminal {
         Some(Terminal::Proxy { rewrites_location, .. }) => *rewrites_location,
-        Some(Terminal::Split(split)) => split.arms.iter().any(|arm| arm.rewrites_location),
+        Some(Terminal::Split(split)) => split.rewrites_location(),
         Some(Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) | Terminal::FastCgi(_)) | None => false,
     };
     let is_mounted = draft.steps.iter().any(|(step, _)| matches!(step, Step::StripPrefix(_) | Step::AddPrefix(_)));

@@ -5,6 +5,7 @@ use crate::diagnostics::{Diagnostic, Location};
 use crate::directives::auth_any;
 use crate::directives::client_auth;
 use crate::directives::count_by::check_limits;
+use crate::directives::listen::{self, LISTEN, WrittenPlace};
 use crate::directives::matching;
 use crate::directives::route::{self, ROUTE, RouteDraft, without_places};
 use crate::directives::tls::{self, TlsDraft};
@@ -14,8 +15,9 @@ use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::spans::WrittenAddress;
 use crate::table::{Argument, Block, Kind, Place, Repeat};
-use crate::{log_in, reachability, redirects, sign_in, step_order, traefik_rule};
+use crate::{log_in, reachability, redirects, sign_in, step_order};
 use std::sync::Arc;
+use tidegate_foreign::traefik_rule;
 use tidegate_model::{Route, RouteOptions, Scheme, Site, SiteAddress, Step};
 
 pub static SITE: Directive = Directive {
@@ -25,12 +27,12 @@ pub static SITE: Directive = Directive {
     arguments: &[Argument::one_or_more(
         "addresses",
         Kind::Text("an address, as in `\"example.com\"`"),
-        "`[scheme://]host[:port]`. The host may be `*.example.com` or an IP address; `:8080` alone is any host. `http://unix:PATH` is a socket of this machine.",
+        "`[scheme://]host[:port]`. The host may be `*.example.com` (one label in front), `**.example.com` (any number of them) or an IP address; `:8080` alone is any host. `http://unix:PATH` is a socket of this machine.",
     )],
     block: Block::Required(Place::Site),
     summary: "What is served on one or more addresses.",
     details: "Without scheme and port a site is HTTPS on port 443, and port 80 redirects to it. A scheme or a port in the address says \
-              otherwise; port 80 is plain HTTP. An IP address as host listens on that address only.\n\n\
+              otherwise; port 80 is plain HTTP. An IP address as host listens on that address only. Where connections arrive at another port than clients ask for, `listen` says where.\n\n\
               Steps written directly in a site run before those of the route that is taken, in each phase of `route`, wherever they stand. A step that answers \
               (`proxy`, `respond`, `redirect` and their like) directly in a site is a route of its own that matches everything; routes behind it are \
               never reached.\n\n\
@@ -45,6 +47,7 @@ pub static SITE: Directive = Directive {
 #[derive(Debug, Default)]
 struct SiteDraft {
     tls: TlsDraft,
+    listen: Vec<WrittenPlace>,
     options: RouteOptions,
     steps: Vec<(Step, Location)>,
     routes: Vec<RouteDraft>,
@@ -69,6 +72,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
         matching::warn_of_ja4(lowering, line.children());
     }
     let tls = tls::finish(lowering, draft.tls, &mut addresses);
+    listen::apply(lowering, draft.listen, &mut addresses);
     if draft.routes.is_empty() && draft.steps.iter().any(|(step, _)| route::denies_all(step)) {
         let mut denial = RouteDraft::of_site(None, line.location());
         denial.steps.append(&mut draft.steps);
@@ -122,6 +126,7 @@ fn lower_child(lowering: &mut Lowering<'_>, draft: &mut SiteDraft, line: &Line<'
             draft.routes.push(route);
         }
         Lower::Inside if line.directive.name == ROUTE.name => draft.routes.extend(route::read(lowering, line)),
+        Lower::Inside if line.directive.name == LISTEN.name => draft.listen = listen::read(lowering, line),
         Lower::Inside => tls::lower(lowering, &mut draft.tls, line),
         Lower::Reading => {}
         Lower::Top(_) | Lower::Pool(_) | Lower::Limits(_) => unreachable!("the table has no such directive in a site"),
@@ -188,7 +193,7 @@ fn meant(written: &str) -> Option<String> {
             return Some(format!("write `site \"{}\" \"*{written}\"`", &written[1..]));
         }
         _ if written.starts_with(['~', '^']) || written.contains(".*") || written.contains('(') => {
-            return Some("hosts have no regular expressions; `*.example.com` is any one label in front, and names can be listed: `site \"example.com\" \"www.example.com\"`".into());
+            return Some("hosts have no regular expressions; `*.example.com` is any one label in front, `**.example.com` any number of them, and names can be listed: `site \"example.com\" \"www.example.com\"`".into());
         }
         _ => {}
     }

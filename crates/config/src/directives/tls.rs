@@ -9,8 +9,9 @@ use crate::lowering::Lowering;
 use crate::reading::Read;
 use crate::spans::WrittenAddress;
 use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
-use crate::written_line::{Lines, name_of, quoted};
+use crate::written_line::{Lines, name_of};
 use std::collections::BTreeMap;
+use tidegate_kdl::quoted;
 use tidegate_model::{Certificate, CipherName, Scheme, Tls, TlsSource, TlsVersion};
 
 pub static TLS: Directive = Directive {

@@ -203,13 +203,14 @@ fn add(members: &mut Map<String, Value>, name: &str, is_list: bool, value: Value
 /// Whether the lines of the block run in order, rather than set something each.
 pub fn has_steps(place: Place) -> bool {
     match place {
-        Place::Site | Place::Route | Place::AuthAny => true,
+        Place::Site | Place::Route | Place::Arm | Place::AuthAny => true,
         Place::Top
         | Place::Header
         | Place::Log
         | Place::Split
         | Place::Tcp
         | Place::Sni
+        | Place::TcpSplit
         | Place::FastCgi
         | Place::Pool
         | Place::Tls
@@ -224,7 +225,8 @@ pub fn has_steps(place: Place) -> bool {
         | Place::ApiKey
         | Place::Match
         | Place::Conditions
-        | Place::Map => false,
+        | Place::Map
+        | Place::Docker => false,
     }
 }
 

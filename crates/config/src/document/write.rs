@@ -2,6 +2,7 @@
 
 use crate::document::json::NOT;
 use crate::syntax::{Entry, Literal, Node};
+use tidegate_kdl::quoted_where;
 
 /// How lines are begun and ended where the text goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,21 +85,7 @@ fn quoted(text: &str) -> String {
             return format!("{hashes}\"{text}\"{hashes}");
         }
     }
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if needs_escape(c) => out.push_str(&format!("\\u{{{:x}}}", c as u32)),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
+    quoted_where(text, needs_escape)
 }
 
 /// Line breaks, and what KDL does not let stand in a text as it is: control characters, and those that turn the

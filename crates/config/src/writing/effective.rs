@@ -2,7 +2,7 @@
 //! shown by the parent.
 
 use crate::directives::pool::server;
-use crate::directives::{self, access_log, admin, listener, map, pool, proxy, tls};
+use crate::directives::{self, access_log, admin, listener, map, pool, tcp, tls};
 use crate::written_line::{Lines, effective};
 use tidegate_model::{
     AccessLog, AdminEndpoint, Configuration, Filled, ListenerOptions, MapSettings, Pool, Route, RouteOptions, Server, Site, Step,
@@ -58,9 +58,9 @@ pub fn of_tcp(tcp: &Tcp, filled: &Filled) -> Vec<Setting> {
         for route in &tcp.by_name {
             let line = lines.line();
             line.name("sni").arguments(&route.names);
-            line.block([&route.to], |line, target| proxy::write(line, &target.pool, &target.retry, false));
+            line.block([&route.to], tcp::write_target);
         }
-        lines.extend(&tcp.otherwise, |line, target| proxy::write(line, &target.pool, &target.retry, false));
+        lines.extend(&tcp.otherwise, tcp::write_target);
     })
 }
 

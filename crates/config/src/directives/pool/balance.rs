@@ -3,13 +3,14 @@
 use super::PoolDraft;
 use crate::diagnostics::Diagnostic;
 use crate::forms::is_token;
-use crate::language::{Directive, Line, Lower, joined_alike};
+use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::reading::Read;
 use crate::table::{Argument, Kind, Place, Property, Stage};
 use crate::written_line::{Writer, duration};
 use std::time::Duration;
+use tidegate_foreign::joined_alike;
 use tidegate_model::{Balance, Secret, Sticky};
 
 pub static BALANCE: Directive = Directive {

@@ -1,7 +1,7 @@
 //! `timeout`, `keep-alive`, `protocol`, `tls`, `send-proxy-protocol`: how connections to the servers are made and kept.
 
 use super::PoolDraft;
-use crate::diagnostics::{Diagnostic, listed, nearest, shortened};
+use crate::diagnostics::{Diagnostic, nearest, shortened};
 use crate::directives::pem::{check_certificate_file, check_key_file};
 use crate::language::{Directive, Line, Lower, Said};
 use crate::lowering::Lowering;
@@ -10,6 +10,7 @@ use crate::reading::{Read, read_choice_or};
 use crate::table::{Argument, Kind, Place, Property};
 use crate::written_line::{Writer, duration};
 use std::time::Duration;
+use tidegate_kdl::listed;
 use tidegate_model::{KeepAlive, Protocol, ProxyFact, ProxyFacts, ProxyProtocol, Timeouts, UpstreamTls};
 
 pub static TIMEOUT: Directive = Directive {

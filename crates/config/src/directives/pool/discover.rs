@@ -7,13 +7,14 @@ use crate::forms::Fault;
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::placeholders::Text;
+use crate::reading::Read;
 use crate::table::{Kind, Place, Property, Repeat};
 use crate::units::show_duration;
 use crate::written_line::Writer;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
-use tidegate_model::discover::{ConsulDiscover, DnsDiscover, DnsQuestion, DockerDiscover};
+use tidegate_model::discover::{ConsulDiscover, ContainersDiscover, DnsDiscover, DnsQuestion, DockerDiscover};
 use tidegate_model::{Discover, HostPattern, Scheme, Secret, TcpAddress, address};
 
 const TTL: Kind = Kind::Duration { min: Duration::from_millis(100), max: Duration::from_secs(86_400) };
@@ -46,7 +47,17 @@ pub static DISCOVER: Directive = Directive {
         Property::once(
             "port",
             Kind::Integer { min: 1, max: 65_535 },
-            "For `docker`: the containers' port; the label `tidegate.port`, or the only port that is exposed, when left out.",
+            "For `docker` and `container`: the containers' port; the label `tidegate.port`, or the only port that is exposed, when left out.",
+        ),
+        Property::once(
+            "container",
+            Kind::Text("`PROJECT/SERVICE`, or the name of a container"),
+            "Containers that `docker` at the top level hears of: a service of compose, or a container that is in no project.",
+        ),
+        Property::once(
+            "scheme",
+            Kind::Choice(&["http", "https"]),
+            "For `container`: `https` has TLS spoken with them, which is not so without a word.",
         ),
         Property::once("consul", Kind::Text("the name of a service"), "Healthy instances of a service of Consul."),
         Property::once(
@@ -59,7 +70,7 @@ pub static DISCOVER: Directive = Directive {
         Property::once("token", Kind::Secret("a token of Consul"), "For `consul`. Best from a file or the environment."),
     ],
     summary: "Where more servers come from, besides those that are written.",
-    details: "One line has one of `dns=`, `file=`, `docker=` and `consul=`; a pool may have several lines, and `server` lines as well. Servers come and go \
+    details: "One line has one of `dns=`, `file=`, `docker=`, `container=` and `consul=`; a pool may have several lines, and `server` lines as well. Servers come and go \
               while requests are on their way: one that goes gets no new requests and finishes those that it has. The last good answer is kept when \
               nothing can be asked, and the process starts although there is none yet.\n\n\
               SRV records bring port, weight and priority of each server. `srv+_https._tcp.…` is spoken to with TLS, any other service in plain text.",
@@ -82,6 +93,7 @@ static KINDS: &[Kinded] = &[
     Kinded { kind: "dns", own: &["resolver", "ttl-min", "ttl-max"], read: dns },
     Kinded { kind: "file", own: &[], read: file },
     Kinded { kind: "docker", own: &["socket", "network", "port"], read: docker },
+    Kinded { kind: "container", own: &["port", "scheme"], read: containers },
     Kinded { kind: "consul", own: &["agent", "tag", "datacenter", "token"], read: consul },
 ];
 
@@ -124,7 +136,8 @@ fn read_discover(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Discove
         return lowering.refuse(diagnostic);
     }
     for other in KINDS.iter().filter(|other| other.kind != kind) {
-        for (name, value) in other.own.iter().filter_map(|name| line.property(name).map(|value| (name, value))) {
+        let foreign = other.own.iter().filter(|name| !known.own.contains(name));
+        for (name, value) in foreign.filter_map(|name| line.property(name).map(|value| (name, value))) {
             let message = format!("`{name}=` belongs to `discover {}=`, and this is `discover {kind}=`", other.kind);
             let diagnostic = Diagnostic::error("property-of-another-kind", value.location.clone(), message);
             lowering.report(diagnostic.help("remove it"));
@@ -185,9 +198,13 @@ fn parse_dns(text: &str) -> Result<(Scheme, DnsQuestion), Fault> {
                 let scheme = if name.starts_with("_https.") { Scheme::Https } else { Scheme::Http };
                 Ok((scheme, DnsQuestion::Services { name }))
             }
-            Ok(HostPattern::Any | HostPattern::Wildcard(_) | HostPattern::Ip(_) | HostPattern::Socket(_)) => {
-                Err(("the name of a service is missing behind `srv+`".into(), as_in.into()))
-            }
+            Ok(
+                HostPattern::Any
+                | HostPattern::Wildcard(_)
+                | HostPattern::DeepWildcard(_)
+                | HostPattern::Ip(_)
+                | HostPattern::Socket(_),
+            ) => Err(("the name of a service is missing behind `srv+`".into(), as_in.into())),
             Err(reason) => Err((reason.into(), as_in.into())),
         };
     }
@@ -228,6 +245,16 @@ fn docker(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Discover> {
         lowering.path(&path, &text.location)
     });
     Some(Discover::Docker(DockerDiscover { label: label?, socket, network, port }))
+}
+
+fn containers(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Discover> {
+    let group = line.text(lowering, "container").and_then(|text| some_text(lowering, text, "`container=`"));
+    let port = line.number(lowering, "port").map(|port| port as u16);
+    let scheme = match line.read(lowering, "scheme").map(Read::choice) {
+        Some("https") => Scheme::Https,
+        Some(_) | None => Scheme::Http,
+    };
+    Some(Discover::Containers(ContainersDiscover { group: group?, port, scheme }))
 }
 
 fn consul(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Discover> {
@@ -313,6 +340,10 @@ pub fn write(line: &mut Writer, discover: &Discover) {
             line.property("docker", label).optional("socket", socket.as_ref().map(|path| path.display()));
             line.optional("network", network.as_ref());
             if let Some(port) = port { line.number("port", port) } else { line }
+        }
+        Discover::Containers(ContainersDiscover { group, port, scheme }) => {
+            line.property("container", group).optional_number("port", *port);
+            line.unless(&Scheme::Http, "scheme", scheme, |scheme| scheme.as_str())
         }
         Discover::Consul(ConsulDiscover { service, agent, tag, datacenter, token }) => {
             let token = token.as_ref().map(|token| line.secret(true, token.reveal()));

@@ -282,6 +282,7 @@ fn host(lowering: &mut Lowering<'_>, text: Text) -> Option<String> {
             tidegate_model::HostPattern::Exact(_) | tidegate_model::HostPattern::Ip(_) => true,
             tidegate_model::HostPattern::Any
             | tidegate_model::HostPattern::Wildcard(_)
+            | tidegate_model::HostPattern::DeepWildcard(_)
             | tidegate_model::HostPattern::Socket(_) => false,
         });
     if is_host {

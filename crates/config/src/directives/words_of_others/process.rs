@@ -6,7 +6,9 @@ pub static SAID: &[Said] = &[
     // Where requests come in.
     (
         &[
-            "listen",
+            "listen 80",
+            "listen 443",
+            "listen 8080",
             "server_name",
             "frontend",
             "vhost",
@@ -325,8 +327,8 @@ pub static SAID: &[Said] = &[
         "a `traceparent` goes on as it came, and `request-id trace=\"1%\"` makes one where none came; spans are not reported, and `trace_id` in the access log finds a request",
     ),
     (
-        &["labels", "docker", "kubernetes", "consulCatalog", "swarm", "nomad", "ecs"],
-        "routes stand in this file; servers of a pool are found by `discover docker=\"api\"` or `discover consul=\"api\"` in it",
+        &["labels", "kubernetes", "consulCatalog", "swarm", "nomad", "ecs"],
+        "routes stand in this file, or in labels of containers with `docker { allow \"*.example.com\"; }`; servers of a pool are found by `discover docker=\"api\"` or `discover consul=\"api\"` in it",
     ),
     (
         &["peers", "email-alert", "mailers", "keyval", "zone_sync", "cluster_manager"],
