@@ -422,7 +422,10 @@ fn included_files_stand_in_place_in_the_order_of_their_names() {
 fn the_main_file_has_to_exist() {
     let loaded = load_path(Path::new("no-such-file.kdl"));
     let shown = render(&loaded.diagnostics, &loaded.files, false);
-    assert_eq!(shown, "error[cannot-read]: cannot read `no-such-file.kdl`: there is no such file\n--> no-such-file.kdl\n");
+    assert_eq!(
+        shown,
+        "error[cannot-read]: cannot read `no-such-file.kdl`: there is no such file\n--> no-such-file.kdl\n = help: `--config FILE` names another one\n"
+    );
     assert!(loaded.configuration.is_none());
 }
 

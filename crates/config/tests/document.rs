@@ -217,7 +217,7 @@ fn values_that_do_not_fit_are_named_by_their_place() {
     check(
         json!({ "site": [{ "addresses": ["a"], "steps": [{ "respnd": {} }, { "split": { "match": {} } }, {}] }] }),
         "at `/site/0/steps/0/respnd`: a step has no member `respnd`\n  help: did you mean `respond`?\n\
-         at `/site/0/steps/1/split/match`: `split` has no member `match`\n  help: it has `to`, `by`, `proxy`\n\
+         at `/site/0/steps/1/split/match`: `split` has no member `match`\n  help: it has `to`, `by`, `proxy`, `arm`\n\
          at `/site/0/steps/2`: a step is an object with one member, the name of its directive\n  \
          help: for example `{\"respond\": {\"status\": 204}}`",
     );

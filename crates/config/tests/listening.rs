@@ -14,7 +14,9 @@ fn check(text: &str, expected: &[&str]) {
         });
         let implied = if listening.implied { " implied" } else { "" };
         let who: Vec<String> = who.collect();
-        seen.push(format!("{} {}{implied}: {}", address.shown(), listening.protocol.as_str(), who.join(" ")));
+        let public = listening.public_port.filter(|port| Some(*port) != address.port());
+        let public = public.map_or_else(String::new, |port| format!(" for {port}"));
+        seen.push(format!("{} {}{public}{implied}: {}", address.shown(), listening.protocol.as_str(), who.join(" ")));
     }
     assert_eq!(seen, expected, "for {text}");
 }
@@ -37,12 +39,37 @@ fn addresses_come_from_the_sites() {
 }
 
 #[test]
+fn a_site_listens_where_it_says_for_the_port_that_clients_ask_for() {
+    check(
+        r#"site "a.test" { listen ":8443" "http://:8080"; respond 200 }"#,
+        &[":8080 http for 80: redirect=a.test", ":8443 https for 443: 0=a.test"],
+    );
+    check(
+        r#"site "a.test" { listen "192.0.2.1:8443" "[2001:db8::1]:8443"; respond 200 }"#,
+        &[
+            "192.0.2.1:8443 https for 443: 0=a.test",
+            ":80 http implied: redirect=a.test",
+            "[2001:db8::1]:8443 https for 443: 0=a.test",
+        ],
+    );
+    check(
+        "site \"https://:443\" { listen \":8443\"; respond 200 }\nsite \"https://a.test\" { listen \"192.0.2.1:8443\"; respond 200 }",
+        &["192.0.2.1:8443 https for 443: 1=a.test 0=", ":8443 https for 443: 0="],
+    );
+    check(
+        "site \"http://a.test\" { listen \"unix:/run/a.sock\"; respond 200 }\nsite \"http://b.test\" { listen \"http://unix:/run/a.sock\"; respond 200 }",
+        &["unix:/run/a.sock http for 80: 0=a.test 1=b.test"],
+    );
+    check(r#"site "a.test" { tls "off"; listen ":8080"; respond 200 }"#, &[":8080 http for 80: 0=a.test"]);
+}
+
+#[test]
 fn what_is_passed_on_has_an_address_of_its_own_or_shares_one() {
     let passthrough = |text: &str| {
         let configuration = load_text("test.kdl", text, Path::new(".")).configuration.expect("a good configuration");
         let shown = |(address, listening): (tidegate_model::ListenAddress, tidegate_model::listening::Listening<'_>)| {
-            let names: Vec<String> = listening.by_name.iter().map(|(name, to)| format!("{name}={}", to.pool)).collect();
-            let otherwise = listening.otherwise.map_or("", |to| &to.pool.0);
+            let names: Vec<String> = listening.by_name.iter().map(|(name, to)| format!("{name}={}", to.arms[0].pool)).collect();
+            let otherwise = listening.otherwise.map_or("", |to| &to.arms[0].pool.0);
             format!("{} {}: {} otherwise={otherwise}", address.shown(), listening.protocol.as_str(), names.join(" "))
         };
         listening_shared(&configuration).into_iter().map(shown).collect::<Vec<_>>()
