@@ -217,7 +217,14 @@ fn foreign_host(path: &str, host: &str) -> Problem {
     const BY_ADDRESS: &str = "ask by the address, as in `curl http://127.0.0.1:9180/metrics`";
     let name = match parse_host_pattern(name_of(host)) {
         Ok(HostPattern::Exact(name)) => name,
-        Ok(HostPattern::Any | HostPattern::Wildcard(_) | HostPattern::Ip(_) | HostPattern::Socket(_)) | Err(_) => {
+        Ok(
+            HostPattern::Any
+            | HostPattern::Wildcard(_)
+            | HostPattern::DeepWildcard(_)
+            | HostPattern::Ip(_)
+            | HostPattern::Socket(_),
+        )
+        | Err(_) => {
             return forbidden("foreign-host", "the `Host` of the request is no name of a host").with_help(BY_ADDRESS);
         }
     };
@@ -241,16 +248,10 @@ fn is_local_name(host: &str) -> bool {
         && matches!(words.as_slice(), [_] | [.., "internal" | "local" | "localhost"] | [_, _, .., "svc"])
 }
 
-/// By the names of `admin hosts=`, in which a wildcard is one more label.
+/// By the names of `admin hosts=`, in which `*` is one more label and `**` any number of them.
 fn is_listed(listed: &[HostPattern], host: &str) -> bool {
-    let name = name_of(host);
-    listed.iter().any(|pattern| match pattern {
-        HostPattern::Exact(exact) => name.eq_ignore_ascii_case(exact),
-        HostPattern::Wildcard(parent) => {
-            name.split_once('.').is_some_and(|(label, rest)| !label.is_empty() && rest.eq_ignore_ascii_case(parent))
-        }
-        HostPattern::Any | HostPattern::Ip(_) | HostPattern::Socket(_) => false,
-    })
+    let host = HostPattern::Exact(name_of(host).to_ascii_lowercase());
+    listed.iter().any(|pattern| pattern.covers(&host))
 }
 
 fn without_port(host: &str) -> &str {

@@ -141,6 +141,18 @@ pub struct Client {
 }
 
 impl Client {
+    /// Whether somebody takes connections there.
+    pub fn is_answered(&self) -> bool {
+        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return false };
+        let connected = async {
+            match &self.endpoint {
+                AdminAddress::Tcp(address) => TcpStream::connect(address).await.is_ok(),
+                AdminAddress::Unix(path) => UnixStream::connect(path).await.is_ok(),
+            }
+        };
+        runtime.block_on(async { timeout(SOON, connected).await.unwrap_or(false) })
+    }
+
     /// The answer to a GET.
     pub fn fetch<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientFault> {
         self.read(&self.send("GET", path, None, None)?)

@@ -65,7 +65,7 @@ objects! {
         /// Of a split: the template of its key; none when it goes by chance. Of a connection that is passed on: what
         /// does that.
         pub by: Option<String>,
-        /// Of a split: each part and its pool, on one line.
+        /// Of a split, of requests or of connections: each part and its arm, on one line.
         pub shares: Option<String>,
     }
 

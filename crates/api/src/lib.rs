@@ -37,6 +37,7 @@ pub use plan::{
 pub use pools::{ErrorCount, Pool, Pools, Server, ServerState, Source};
 pub use schema::Word;
 pub use status::{
-    AwaitsConfirmation, ClosedConnections, Connection, ConnectionCounts, Connections, GenerationRequests, GeoDatabase, Listener,
-    Listeners, Readiness, Refused, Status, TicketKeys, TokenKeys, Traffic,
+    AwaitsConfirmation, ClosedConnections, Connection, ConnectionCounts, Connections, ContainerFault, ContainerSeen,
+    ContainersStatus, GenerationRequests, GeoDatabase, Listener, Listeners, Readiness, Refused, Status, TicketKeys, TokenKeys,
+    Traffic,
 };

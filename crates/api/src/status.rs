@@ -20,6 +20,42 @@ objects! {
         pub fault: Option<String>,
     }
 
+    /// Containers that say by their labels what they serve.
+    pub struct ContainersStatus {
+        /// Why the engine cannot be asked, or why what it tells does not run; what was told before stays.
+        pub fault: Option<String>,
+        /// Whether the engine has listed its containers.
+        pub listed: bool,
+        pub containers: Vec<ContainerSeen>,
+        /// What is wrong with labels: the first 200.
+        pub faults: Vec<ContainerFault>,
+        pub faults_total: usize,
+    }
+
+    /// A container with labels that are read.
+    pub struct ContainerSeen {
+        pub name: String,
+        /// Containers of one group do the same work: `PROJECT/SERVICE`, or the name.
+        pub group: String,
+        /// `serving`, `starting`, `unhealthy`, `paused`, `restarting`, `leaving` or `gone`, which is one that may be
+        /// about to be replaced.
+        pub stage: String,
+        /// Where it is reached.
+        pub address: Option<String>,
+        /// False where its labels ask for something, and none of it is served.
+        pub is_served: bool,
+    }
+
+    /// What is wrong with a label.
+    pub struct ContainerFault {
+        /// Container, label, line and column.
+        pub place: String,
+        pub message: String,
+        pub help: Option<String>,
+        /// Whether nothing of what it says is served.
+        pub is_error: bool,
+    }
+
     /// The state of the process.
     pub struct Status {
         pub version: String,
@@ -54,6 +90,8 @@ objects! {
         pub maps: Vec<Map>,
         /// Files that say where addresses are.
         pub geoip: Vec<GeoDatabase>,
+        /// What containers say by their labels, where they are asked (`docker`).
+        pub containers: Option<ContainersStatus>,
         /// Requests on their way by the generation with which they began, the newest last.
         pub requests_by_generation: Vec<GenerationRequests>,
         /// Since the process began.

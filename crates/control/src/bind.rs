@@ -79,7 +79,12 @@ impl BindFault {
             io::ErrorKind::AddrInUse => format!("another process answers there; `ss -lxp src {path}` names it"),
             io::ErrorKind::AlreadyExists => format!("{path} is a file and no socket; remove it or choose another path"),
             io::ErrorKind::PermissionDenied => {
-                format!("let this user write into {folder}; for an `owner` of another user it has to be root or have CAP_CHOWN")
+                format!(
+                    "let this user write into {folder}; for an `owner` of another user, or a `group` that this user is not in, it has to be root or have CAP_CHOWN"
+                )
+            }
+            io::ErrorKind::NotFound if folder_exists(name) => {
+                "`owner` and `group` are names of /etc/passwd and /etc/group, or numbers".to_owned()
             }
             _ if !name.is_abstract() && !folder_exists(name) => {
                 format!("create the folder {folder}, as `RuntimeDirectory=` of systemd does")

@@ -4,6 +4,7 @@
 mod answering;
 mod listening;
 
+use crate::containers::Containers;
 use crate::descriptors;
 use crate::discovery::{FIRST_ANSWERS_LIMIT, FirstWord, first_words};
 use crate::driver::{Chosen, DRIVER_HELP};
@@ -23,7 +24,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use tidegate_certs::trust::roots_of_file;
 use tidegate_certs::{CertFinding, FileKeys, Severity, TlsProcessState, check_shared, check_site, check_upstream};
-use tidegate_model::listening::listen_address;
+use tidegate_config::Labelled;
 use tidegate_model::{
     Configuration, Discover, FastCgi, KeySource, LogTarget, Pool, Scheme, Site, SiteAddress, Storage, TcpAddress, Terminal,
     TlsSource, UpstreamAddress,
@@ -66,6 +67,8 @@ pub enum Place {
     AccessLog,
     Driver,
     Storage,
+    /// The line of `docker`.
+    Containers,
     Whole,
 }
 
@@ -88,8 +91,11 @@ pub fn check(configuration: &Configuration, circumstances: Circumstances<'_>, st
         let address = &site.addresses[0];
         findings.extend(check_site(site, now).into_iter().map(|finding| certificate_finding(finding, Some(address), place())));
     }
+    let containers = Containers::first(configuration);
+    let labelled = containers.labelled(configuration);
+    check_containers(configuration, &containers, &labelled, &mut findings);
     // As it runs from here on.
-    let configuration = &check_certificates_of_many(configuration, now, &mut findings);
+    let configuration = &check_certificates_of_many(configuration, &containers, &labelled, now, &mut findings);
     match TlsProcessState::new(state_dir.clone()) {
         Ok(state) => {
             for pool in &configuration.pools {
@@ -112,7 +118,7 @@ pub fn check(configuration: &Configuration, circumstances: Circumstances<'_>, st
     check_state_dir(configuration, &state_dir, &mut findings);
     check_storage(configuration, &state_dir, &mut findings);
     check_servers(configuration, &mut findings);
-    check_sources(configuration, &mut findings);
+    check_sources(configuration, &containers, &mut findings);
     check_folders(configuration, &mut findings);
     check_users(configuration, &mut findings);
     check_api_keys(configuration, &mut findings);
@@ -126,7 +132,13 @@ pub fn check(configuration: &Configuration, circumstances: Circumstances<'_>, st
 }
 
 /// Certificates that are given once, and wildcards that names share. Gives the configuration with those of its sites.
-fn check_certificates_of_many(configuration: &Configuration, now: Timestamp, findings: &mut Vec<Finding>) -> Configuration {
+fn check_certificates_of_many(
+    configuration: &Configuration,
+    containers: &Containers,
+    labelled: &Labelled,
+    now: Timestamp,
+    findings: &mut Vec<Finding>,
+) -> Configuration {
     let mut shared = configuration.clone();
     for finding in check_shared(&configuration.certificates, now) {
         let place = finding.file.clone().map_or(Place::Whole, |file| Place::File(file, None));
@@ -145,12 +157,18 @@ fn check_certificates_of_many(configuration: &Configuration, now: Timestamp, fin
         let (message, help) = CertificateSharing::of_partly(host);
         findings.push(warning(Place::Address(configuration.sites[*position].addresses[0].clone()), message, help));
     }
-    for certificate in &sharing.unused {
+    // Sites of labels have certificates too. As long as nobody knows them, nothing is known to be of no use.
+    let mut with_labels = configuration.clone();
+    with_labels.sites.extend(labelled.sites.iter().cloned());
+    let is_known = containers.status().fault.is_none();
+    let of_all = share_certificates(&mut with_labels).unwrap_or_default();
+    for certificate in of_all.unused.iter().filter(|_| is_known) {
         let (message, help) = CertificateSharing::of_unused(certificate);
         findings.push(warning(Place::File(certificate.cert.clone(), None), message, help));
     }
-    let obtained: Vec<String> = names_obtained(&shared).collect();
-    for wildcard in shared.acme.iter().flat_map(|acme| &acme.wildcards).filter(|wildcard| !obtained.contains(wildcard)) {
+    let obtained: Vec<String> = names_obtained(&with_labels).collect();
+    let is_unused = |wildcard: &&String| is_known && !obtained.contains(wildcard);
+    for wildcard in shared.acme.iter().flat_map(|acme| &acme.wildcards).filter(is_unused) {
         let message = format!("no site has a name that `wildcard \"{wildcard}\"` of `acme` covers, so it is not obtained");
         findings.push(warning(Place::Whole, message, "name it by the hosts of sites, or remove the line"));
     }
@@ -382,10 +400,15 @@ fn place_of(pool: &Pool) -> Place {
 }
 
 /// Warnings all, since the process starts and waits for what comes later.
-fn check_sources(configuration: &Configuration, findings: &mut Vec<Finding>) {
+fn check_sources(configuration: &Configuration, containers: &Containers, findings: &mut Vec<Finding>) {
     let mut sources: Vec<(&Discover, &Pool)> = Vec::new();
     for pool in &configuration.pools {
         for source in &pool.discover {
+            if let Discover::Containers(wanted) = source
+                && !containers.board().endpoints(wanted).is_empty()
+            {
+                continue;
+            }
             if !sources.iter().any(|(known, _)| *known == source) {
                 sources.push((source, pool));
             }
@@ -415,6 +438,36 @@ fn check_sources(configuration: &Configuration, findings: &mut Vec<Finding>) {
             help: Some(help.into()),
         });
     }
+}
+
+/// The code of what is wrong with a label, so that nothing of it is served.
+pub const NOT_SERVED: &str = "label-not-served";
+
+/// Warnings all: what a label says wrong keeps nothing of the file from running.
+fn check_containers(configuration: &Configuration, containers: &Containers, labelled: &Labelled, findings: &mut Vec<Finding>) {
+    if configuration.containers.is_none() {
+        return;
+    }
+    let warning = |code: &'static str, message: String, help: Option<String>| Finding {
+        severity: Severity::Warning,
+        code,
+        place: Place::Containers,
+        message,
+        help,
+    };
+    if let Some(fault) = containers.status().fault {
+        let help = "Tidegate starts all the same and keeps asking; sites of labels come when the engine answers";
+        findings.push(warning("containers", format!("no container is found: {fault}"), Some(help.into())));
+    }
+    findings.extend(labelled.faults.iter().map(|fault| {
+        let said = format!("{}: {}", fault.place, fault.message);
+        match fault.severity {
+            tidegate_config::Severity::Error => warning(NOT_SERVED, format!("NOT SERVED: {said}"), fault.help.clone()),
+            tidegate_config::Severity::Warning | tidegate_config::Severity::Note => {
+                warning("containers", said, fault.help.clone())
+            }
+        }
+    }));
 }
 
 fn certificate_finding(finding: CertFinding, site: Option<&SiteAddress>, otherwise: Place) -> Finding {
@@ -519,7 +572,7 @@ fn check_servers(configuration: &Configuration, findings: &mut Vec<Finding>) {
         .sites
         .iter()
         .flat_map(|site| &site.addresses)
-        .filter_map(|address| listen_address(&address.host, address.port).tcp())
+        .flat_map(|address| address.listen_addresses().filter_map(|listen| listen.tcp()))
         .collect();
     for pool in &configuration.pools {
         for server in &pool.servers {

@@ -11,16 +11,17 @@ use crate::pools::{await_checks, first_checks};
 use crate::sticky::CookieKeys;
 use crate::tickets::gather_ticket_keys;
 use jiff::Timestamp;
+use rustls_pki_types::UnixTime;
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tidegate_certs::{
     CertError, ClientTrust, ServedFiles, SiteCertificates, TlsProcessState, early_data_config, server_config, session_id_config,
     upstream_client_config, upstream_server_name,
 };
-use tidegate_discovery::Endpoint;
+use tidegate_discovery::{ContainerBoard, Endpoint};
 use tidegate_model::{
     Certificate, Changed, Configuration, Delta, Discover, Pool, PoolName, Scheme, Server, ServerAddresses, Site, TcpAddress, Tls,
     TlsSource, UpstreamAddress,
@@ -29,7 +30,7 @@ use tidegate_parallel::in_parallel;
 use tidegate_proxy::auth::{ApiKeyFiles, ApiKeyList, IssuerKeys, KeySets, UserFiles, UserList};
 use tidegate_proxy::persistent::PersistentVec;
 use tidegate_proxy::process_state::ProcessState;
-use tidegate_proxy::snapshot::{self, Compiled, Handshakes, Parts, ServerConfigs, Snapshot};
+use tidegate_proxy::snapshot::{self, ClientJudge, Compiled, Handshakes, Parts, ServerConfigs, Snapshot};
 use tidegate_upstream::compiled::{CompiledPool, CompiledServer, PoolParts, ServerParts, UpstreamTlsConfigs};
 
 impl SiteTls {
@@ -54,6 +55,7 @@ pub struct SharedState<'a> {
     pub tls: &'a TlsProcessState,
     pub names: &'a Names,
     pub cookie_keys: &'a CookieKeys,
+    pub containers: &'a ContainerBoard,
 }
 
 /// Numbers that the new snapshot is to have.
@@ -103,7 +105,7 @@ pub(crate) fn gather_with(
     let _api_keys = gather_api_keys(changed_sites.clone(), &state.process.api_key_files)?;
     let _keys = gather_keys(changed_sites, &state.process.key_sets)?;
     let pools = pools_to_look_at(&configuration, &delta, before, news);
-    let discovered = discover(&pools, before, news);
+    let discovered = discover(&pools, before, state.containers, news);
     let known = |pool: &Pool| before.and_then(|before| before.snapshot.pool_named(&pool.name));
     let wanted = pools.into_iter().map(|pool| WantedPool { pool, endpoints: endpoints(pool, &discovered), known: known(pool) });
     let wanted: Vec<WantedPool<'_>> = wanted.collect();
@@ -186,10 +188,14 @@ struct WantedPool<'a> {
 
 /// What each source of these pools says: the news, else what it said before, else its first answer, for which the
 /// change waits.
-fn discover(pools: &[&Arc<Pool>], before: Option<&Material>, news: &News) -> Discovered {
+fn discover(pools: &[&Arc<Pool>], before: Option<&Material>, containers: &ContainerBoard, news: &News) -> Discovered {
     let mut discovered = Discovered::default();
     let mut unknown: Vec<(&Discover, &PoolName)> = Vec::new();
     for (source, pool) in pools.iter().flat_map(|pool| pool.discover.iter().map(move |source| (source, &pool.name))) {
+        if let Discover::Containers(wanted) = source {
+            discovered.set(source, containers.endpoints(wanted));
+            continue;
+        }
         let said = news.discovered.of(source).or_else(|| before.and_then(|before| before.discovered.of(source)));
         match said {
             Some(endpoints) => discovered.set(source, endpoints.to_vec()),
@@ -389,7 +395,11 @@ fn server_configs(
     // The table of sessions does not know under which authorities one began.
     let by_session_id = if clients.is_none() { session_id_config(tls, &usual, state) } else { None };
     let early_data = early_data_config(tls, &usual, state);
-    Ok(ServerConfigs { usual, by_session_id, early_data })
+    let judge = clients.and_then(|clients| clients.judge.clone()).map(|judge| {
+        let at = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+        Arc::new(ClientJudge::new(move |chain, seconds| judge.fault(chain, at(seconds))))
+    });
+    Ok(ServerConfigs { usual, by_session_id, early_data, judge })
 }
 
 /// Looks up the names of servers that are new, or have new settings around them and no address so far. A pool that

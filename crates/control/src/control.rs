@@ -5,6 +5,7 @@
 
 use crate::compile::{Numbers, SharedState};
 use crate::confirm::Confirmation;
+use crate::containers::Containers;
 use crate::discovery::Followers;
 use crate::endpoint::AdminSockets;
 use crate::geo_files::GeoFiles;
@@ -69,6 +70,7 @@ pub struct Control {
     pub(crate) names: Names,
     pub(crate) cookie_keys: CookieKeys,
     pub(crate) followers: Followers,
+    pub(crate) containers: Containers,
     pub(crate) checkers: Checkers,
     pub(crate) budget: MemoryBudget,
     pub(crate) issuance: Issuance,
@@ -119,7 +121,8 @@ impl Control {
     }
 
     pub(crate) fn state(&self) -> SharedState<'_> {
-        SharedState { process: &self.process, tls: &self.tls, names: &self.names, cookie_keys: &self.cookie_keys }
+        let Control { process, tls, names, cookie_keys, containers, .. } = self;
+        SharedState { process, tls, names, cookie_keys, containers: containers.board() }
     }
 
     pub fn configuration(&self) -> &Arc<Configuration> {

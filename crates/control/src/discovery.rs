@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tidegate_discovery::{Context, Endpoint, Event, Fault, follow};
+use tidegate_discovery::{ContainerBoard, Context, Endpoint, Event, Fault, follow};
 use tidegate_model::discover::{DnsDiscover, DnsQuestion};
 use tidegate_model::{Discover, Pool, PoolName, Scheme, UpstreamAddress};
 use tidegate_telemetry::{DiscoveryMetrics, Registry};
@@ -233,6 +233,12 @@ impl Heard {
 }
 
 impl Followers {
+    /// Sources that are containers find them there.
+    pub fn beside(containers: &ContainerBoard) -> Followers {
+        let context = Context { containers: containers.clone(), ..Context::default() };
+        Followers { context, ..Followers::default() }
+    }
+
     pub fn seen(&self, source: &Discover) -> SourceSeen {
         self.sources.get(source).map(|followed| locked(&followed.seen).clone()).unwrap_or_default()
     }

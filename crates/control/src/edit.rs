@@ -122,7 +122,7 @@ fn users_of_pool(configuration: &Configuration, name: &str) -> Vec<String> {
             let is_answered_by_it = match &route.terminal {
                 Terminal::Proxy { pool, .. } => is_it(pool),
                 Terminal::FastCgi(fastcgi) => is_it(&fastcgi.pool),
-                Terminal::Split(split) => split.arms.iter().any(|arm| is_it(&arm.pool)),
+                Terminal::Split(split) => split.pools().any(is_it),
                 Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) => false,
             };
             let is_asked = || route.steps.iter().any(|step| step.pool().is_some_and(is_it));
@@ -133,7 +133,12 @@ fn users_of_pool(configuration: &Configuration, name: &str) -> Vec<String> {
     }
     for tcp in &configuration.tcp {
         let targets = tcp.by_name.iter().map(|route| &route.to).chain(&tcp.otherwise);
-        users.extend(targets.filter(|target| is_it(&target.pool)).map(|_| format!("tcp {}", tcp.listen_address())).take(1));
+        users.extend(
+            targets
+                .filter(|target| target.arms.iter().any(|arm| is_it(&arm.pool)))
+                .map(|_| format!("tcp {}", tcp.listen_address()))
+                .take(1),
+        );
     }
     users
 }

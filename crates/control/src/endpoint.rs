@@ -8,7 +8,7 @@ use std::io;
 use std::net::TcpListener;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate_model::{AdminEndpoint, AdminPlace, AdminServes, Configuration};
 use tokio::sync::{mpsc, watch};
@@ -83,6 +83,26 @@ pub struct AdminPlaces {
     pub endpoints: Vec<AdminEndpoint>,
     /// Which were not open before.
     pub opened: Vec<AdminListener>,
+    /// Of those that were bound here.
+    fresh: FreshFiles,
+}
+
+/// Paths of sockets that nobody has been told of: where nothing comes of the change, their files go.
+#[derive(Debug, Default)]
+struct FreshFiles(Vec<PathBuf>);
+
+impl FreshFiles {
+    fn keep(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for FreshFiles {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            let _ = std::fs::remove_file(path);
+        }
+    }
 }
 
 impl AdminPlaces {
@@ -106,6 +126,9 @@ impl AdminPlaces {
             };
             match opened {
                 Ok(listener) => {
+                    if let (None, AdminPlace::Unix(path)) = (position, &endpoint.place) {
+                        places.fresh.0.push(path.clone());
+                    }
                     places.opened.push(listener);
                     places.endpoints.push(endpoint);
                 }
@@ -152,7 +175,8 @@ impl AdminSockets {
 
     /// Takes on these places, and leaves all others.
     pub fn move_to(&mut self, places: AdminPlaces) {
-        let AdminPlaces { endpoints, opened } = places;
+        let AdminPlaces { endpoints, opened, fresh } = places;
+        fresh.keep();
         let is_wanted = |listener: &AdminListener| endpoints.iter().any(|endpoint| endpoint.place == listener.place);
         let (stay, leave): (Vec<_>, Vec<_>) = std::mem::take(&mut self.listeners).into_iter().partition(is_wanted);
         self.listeners = stay;
@@ -189,7 +213,7 @@ impl Control {
         match AdminListener::bind(&place) {
             Ok(listener) => {
                 let endpoints = vec![AdminEndpoint::new(place, AdminServes::Metrics)];
-                self.admin.move_to(AdminPlaces { endpoints, opened: vec![listener] });
+                self.admin.move_to(AdminPlaces { endpoints, opened: vec![listener], ..AdminPlaces::default() });
             }
             Err(error) => tracing::warn!(socket = %place, %error, "nobody can ask this process for its metrics while it drains"),
         }

@@ -52,6 +52,8 @@ pub enum Origin {
         why: String,
     },
     Upgrade,
+    /// Containers say something else by their labels. The files are those of the generation before.
+    Containers,
 }
 
 impl fmt::Display for Origin {
@@ -64,6 +66,7 @@ impl fmt::Display for Origin {
             Origin::Api(what) => write!(f, "API: {what}"),
             Origin::RolledBack { from, to, why } => write!(f, "back from {from} to {to}: {why}"),
             Origin::Upgrade => f.write_str("upgrade"),
+            Origin::Containers => f.write_str("labels of containers"),
         }
     }
 }
@@ -174,7 +177,10 @@ pub struct Generations {
 
 impl Generations {
     pub fn add(&mut self, generation: Generation) {
-        if let Some(before) = self.newest.take() {
+        // One after the other they differ in nothing that could be gone back to, and there may be one a minute.
+        let is_one_more = |before: &Generation| before.origin == Origin::Containers && generation.origin == Origin::Containers;
+        let before = self.newest.take().filter(|before| !is_one_more(before));
+        if let Some(before) = before {
             let files = before.files.iter().map(|file| PastFile::of(file, &generation.files)).collect();
             self.past.push_back(before.with_files(files));
         }
@@ -230,10 +236,22 @@ impl Generations {
     /// What a roll-back without a number goes to: the one before, and after a roll-back the one before that which was
     /// gone back to.
     pub fn previous(&self) -> Option<u64> {
-        let newest = self.newest.as_ref()?;
-        let from = match &newest.origin {
-            Origin::RolledBack { to, .. } => *to,
-            Origin::Start | Origin::Signal | Origin::Watch | Origin::Apply(_) | Origin::Api(_) | Origin::Upgrade => newest.number,
+        let newest = self.newest.iter().map(|generation| (&generation.origin, generation.number));
+        let past = self.past.iter().rev().map(|generation| (&generation.origin, generation.number));
+        // Labels say what they say, whatever is gone back to: what somebody changed is the files.
+        let mut by_somebody = newest.chain(past).filter(|(origin, _)| **origin != Origin::Containers);
+        let from = match by_somebody.next()? {
+            (Origin::RolledBack { to, .. }, _) => *to,
+            (
+                Origin::Start
+                | Origin::Signal
+                | Origin::Watch
+                | Origin::Apply(_)
+                | Origin::Api(_)
+                | Origin::Upgrade
+                | Origin::Containers,
+                number,
+            ) => number,
         };
         self.past.iter().rev().map(|generation| generation.number).find(|number| *number < from)
     }

@@ -140,7 +140,7 @@ fn is_asked(configuration: &Configuration, wanted: GeoField) -> bool {
     };
     let sites = &configuration.sites;
     sites.iter().any(|site| {
-        let of_routes = |route: &tidegate_model::Route| in_lines(&route.matches) || route.steps.iter().any(in_step);
+        let of_routes = |route: &tidegate_model::Route| in_lines(&route.matches) || route.all_steps().any(in_step);
         site.steps.iter().any(in_step) || site.routes.iter().any(of_routes)
     })
 }

@@ -11,11 +11,14 @@ use std::path::Path;
 use std::sync::Arc;
 use tidegate_api::Refused;
 use tidegate_config::{Loaded, is_one_of, open_regular, read_regular};
+use tidegate_model::Configuration;
 
 pub(crate) struct History {
     pub generations: Generations,
     /// What the newest generation was written as: an edit reads nothing again but what it changes.
     pub written: Arc<Loaded>,
+    /// What the files alone say, without labels of containers.
+    pub of_files: Arc<Configuration>,
     /// Why the last attempt to change was refused, unless one went well since.
     pub refused: Option<Refused>,
     /// What files of known generations had when an edit was done with them, by the name of the file.
@@ -40,8 +43,8 @@ fn has_one_of(name: &str, texts: &[&str]) -> io::Result<bool> {
 }
 
 impl History {
-    pub fn new(generations: Generations, written: Arc<Loaded>) -> History {
-        History { generations, written, refused: None, left: BTreeMap::new() }
+    pub fn new(generations: Generations, written: Arc<Loaded>, of_files: Arc<Configuration>) -> History {
+        History { generations, written, of_files, refused: None, left: BTreeMap::new() }
     }
 
     /// The files of the newest generation, the main file first.

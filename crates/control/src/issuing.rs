@@ -13,8 +13,8 @@ use tidegate_acme::{
     Certificate, ChallengeChange, Fault, Issuing, Listens, NameStatus, News, OnDemandSite, Parts, Refusal, Timing, Wanted,
 };
 use tidegate_certs::{CertificateName, LoadedCertificate, ObtainedCertificates, StapleSlot, TlsProcessState, challenge_config};
-use tidegate_model::listening::{ListenerProtocol, listening, site_name};
-use tidegate_model::{Acme, Configuration, HostPattern, Scheme, Site, Storage};
+use tidegate_model::listening::{ListenerProtocol, Listening, listening, site_name};
+use tidegate_model::{Acme, Configuration, HostPattern, ListenAddress, Scheme, Site, Storage};
 use tidegate_proxy::inquiry::{Answer, PendingInquiry, Question};
 use tidegate_proxy::process_state::ProcessState;
 use tidegate_telemetry::{ObtainedNumbers, OnDemandResult};
@@ -333,7 +333,7 @@ fn storage_name(host: &HostPattern) -> Option<String> {
     match host {
         HostPattern::Any | HostPattern::Socket(_) => None,
         HostPattern::Exact(name) => Some(name.clone()),
-        HostPattern::Wildcard(parent) => Some(format!("*.{parent}")),
+        HostPattern::Wildcard(parent) | HostPattern::DeepWildcard(parent) => Some(format!("*.{parent}")),
         HostPattern::Ip(ip) => Some(ip.to_string()),
     }
 }
@@ -365,13 +365,18 @@ fn names_of(site: &Site, acme: &Acme) -> impl Iterator<Item = String> {
         HostPattern::Any | HostPattern::Socket(_) => None,
         HostPattern::Exact(name) => Some(name.clone()),
         // Nobody can show it otherwise; `check` has said so.
-        HostPattern::Wildcard(parent) => has_dns.then(|| format!("*.{parent}")),
+        HostPattern::Wildcard(parent) | HostPattern::DeepWildcard(parent) => has_dns.then(|| format!("*.{parent}")),
         HostPattern::Ip(ip) => Some(ip.to_string()),
     })
 }
 
 fn ports_listened_on(configuration: &Configuration) -> HashSet<(ListenerProtocol, u16)> {
-    listening(configuration).into_iter().filter_map(|(address, listening)| Some((listening.protocol, address.port()?))).collect()
+    // CAs come by the port that clients ask for.
+    let ports = |(address, listening): (ListenAddress, Listening<'_>)| {
+        let ports = [address.port(), listening.public_port];
+        ports.into_iter().flatten().map(move |port| (listening.protocol, port))
+    };
+    listening(configuration).into_iter().flat_map(ports).collect()
 }
 
 pub(crate) fn listens(acme: &Acme, ports: &HashSet<(ListenerProtocol, u16)>) -> Listens {

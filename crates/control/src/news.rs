@@ -37,12 +37,12 @@ impl Control {
         match in_background(gather) {
             Ok(material) if material.pools_changed.is_empty() => self.running.discovered.merge(&material.discovered),
             Ok(material) => {
+                self.workers.change(ChangeParts { snapshot: Some(material.snapshot.clone()), ..ChangeParts::default() });
                 for change in pool_changes(Some(&self.running.snapshot), &material.snapshot, &material.pools_changed) {
                     let (Some(before), Some(now)) = (&change.before, &change.now) else { continue };
                     let (pool, before, now) = (&now.name, servers(before), servers(now));
                     tracing::info!(%pool, came = names_beyond(&now, &before), went = names_beyond(&before, &now), "the servers of a pool changed");
                 }
-                self.workers.change(ChangeParts { snapshot: Some(material.snapshot.clone()), ..ChangeParts::default() });
                 self.supersede(material, &delta);
             }
             Err(fault) => {

@@ -193,7 +193,7 @@ impl Surroundings {
             None => None,
         };
         match errand {
-            // Whose browser has left, or has waited for too long, gets no session by it any more.
+            // A browser that has left, or has waited for too long, gets no session by it any more.
             Errand::LogIn { reply, .. } if !reply.is_awaited() => {}
             Errand::LogIn { provider, code, verifier, nonce, redirect, reply } => {
                 let outcome = self.asking.log_in(&provider, (&code, &verifier), &nonce, &redirect).await;

@@ -3,6 +3,7 @@
 use crate::company::Company;
 use crate::compile::{Numbers, SharedState, gather};
 use crate::confirm::Confirmation;
+use crate::containers::Containers;
 use crate::control::{Control, Watching};
 use crate::descriptors;
 use crate::discovery::Followers;
@@ -23,7 +24,7 @@ use crate::renewal::Renewals;
 use crate::rest::Rest;
 use crate::sharing::{ask_for_spares, offer_all};
 use crate::sockets::{Inherited, SocketTable};
-use crate::source::{Read, Source, WatchedFiles};
+use crate::source::{Read, Source, WatchedFiles, with_labels};
 use crate::sticky::CookieKeys;
 use crate::succession::{Inheritance, PeerEvent, Program, Stage};
 use crate::systemd::ActivationSockets;
@@ -100,7 +101,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     descriptors::raise_limit();
     let StartOptions { source, memory, state_dir, version, watch, share_port, ends_with_terminal, .. } = options;
     let (inheritance, mut activation) = (options.inheritance, options.activation);
-    let configuration = Arc::new(read.configuration);
+    let (configuration, containers) = with_first_containers(&read)?;
     let driver = Chosen::by(configuration.driver, worker_count(configuration.threads))?;
     let process = ProcessState::new(Arc::new(Registry::new(version)));
     let (mut inherited, inherited_admin, carried, succession) = match inheritance {
@@ -111,9 +112,10 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     process.set_state_folder(tls.state_dir());
     let indices: Vec<usize> = (0..worker_count(configuration.threads)).collect();
     let numbers = Numbers { generation: carried.generation + 1, serial: 1, workers: indices.len() };
-    let ((events_sender, asked), (processes, heard)) = (mpsc::channel(EVENTS_MAX), mpsc::channel(EVENTS_MAX));
+    let (events_sender, processes, events) = Events::to_be_heard();
     let (names, cookie_keys) = (names_of_system(events_sender.clone()), CookieKeys::new(tls.state_dir().to_owned()));
-    let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
+    let board = containers.board();
+    let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys, containers: board };
     let (running, maps, databases) = gather_first(&configuration, state, numbers)?;
     set_drained(&running, &carried.drained);
     let places = open_admin(&configuration, tls.state_dir(), inherited_admin, &mut activation)?;
@@ -138,7 +140,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         logs,
         admin: AdminSockets::at(places, serve, endpoints),
         readiness,
-        history: History::new(generations, read.written),
+        history: History::new(generations, read.written, read.of_files),
         serial: numbers.serial,
         confirmation: Confirmation::default(),
         superseded: Vec::new(),
@@ -150,7 +152,8 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         succession: Stage::new(Program::current(), processes),
         names,
         cookie_keys,
-        followers: Followers::default(),
+        followers: Followers::beside(containers.board()),
+        containers,
         checkers: Checkers::default(),
         budget: MemoryBudget::default(),
         issuance: Issuance::default(),
@@ -163,8 +166,16 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         log_ins: None,
     };
     begin_to_hear(&mut control, events_sender, read.watched, (maps, databases));
-    let events = Events { asked, heard };
     Ok(Prepared { control, events, admin: Some(admin), handle, workers, succession, borrowed, ends_with_terminal })
+}
+
+/// What runs first: the configuration of the files, with what containers say by then.
+fn with_first_containers(read: &Read) -> Result<(Arc<Configuration>, Containers), StartFault> {
+    let mut containers = Containers::first(&read.configuration);
+    let labelled = containers.labelled(&read.of_files);
+    let (configuration, _) = with_labels(&read.of_files, &labelled).map_err(StartFault::Internal)?;
+    containers.taken_on(labelled);
+    Ok((Arc::new(configuration), containers))
 }
 
 /// The sockets of socket activation. Unix sockets are descriptors that listen, as those of TCP.
@@ -228,6 +239,14 @@ pub(crate) struct Events {
     pub asked: mpsc::Receiver<Event>,
     /// Of other processes.
     pub heard: mpsc::Receiver<PeerEvent>,
+}
+
+impl Events {
+    /// Empty queues, and the ends that are written to.
+    fn to_be_heard() -> (mpsc::Sender<Event>, mpsc::Sender<PeerEvent>, Self) {
+        let ((events, asked), (processes, heard)) = (mpsc::channel(EVENTS_MAX), mpsc::channel(EVENTS_MAX));
+        (events, processes, Self { asked, heard })
+    }
 }
 
 /// Of what workers ask for in the middle of a connection, and of files that change.

@@ -83,6 +83,7 @@ impl Prepared {
             borrowed.keep();
             control.succession.answer_peers();
             control.look_after_all();
+            control.containers.follow(&control.running.configuration);
             control.readiness.set(ReadinessState::Ready);
             let sites = control.configuration().sites.len();
             let Chosen { driver, reason } = control.workers.driver;
@@ -119,7 +120,7 @@ impl Control {
         let mut watchdog = systemd::watchdog_interval().map(tokio::time::interval);
         let mut memory = tokio::time::interval(memory::SAMPLE_PERIOD);
         let mut certificates = tokio::time::interval(SHOW_PERIOD);
-        let heard = self.followers.heard();
+        let (heard, told) = (self.followers.heard(), self.containers.told());
         let mut delay = Delay::default();
         renewal.tick().await;
         loop {
@@ -158,6 +159,7 @@ impl Control {
                 }
                 _ = certificates.tick() => self.show_certificates(),
                 () = heard.wait() => self.take_news(),
+                () = told.wait() => self.take_containers(),
                 () = next_tick(&mut watchdog) => warn_if_untold(systemd::notify_watchdog()),
                 event = events.asked.recv() => match event {
                     Some(Event::Ask(question)) => question(self),
@@ -196,6 +198,7 @@ impl Control {
         let running = &self.running.snapshot;
         self.names.look_again(Instant::now(), || without_address(running));
         self.look_at_unused_news();
+        self.look_at_containers();
         self.checkers.look(&self.running.snapshot, &self.process.registry);
         KeyFetching::look_after(&mut self.key_fetching, &self.process);
         self.follow_log_ins();

@@ -14,6 +14,8 @@ mod http;
 pub mod trail;
 
 pub use answer::ENDPOINTS_MAX;
+pub use docker::board::ContainerBoard;
+pub use docker::labelled::{ContainersTold, follow as follow_containers};
 pub use fault::Fault;
 pub use file::FileNotices;
 
@@ -52,6 +54,8 @@ pub struct Context {
     /// What a relative path is relative to.
     pub folder: PathBuf,
     pub notices: FileNotices,
+    /// Where containers are found that say by their labels what they serve.
+    pub containers: ContainerBoard,
 }
 
 /// Tells the endpoints that a source names, now and whenever they change. It runs for ever and is cancelled by
@@ -65,6 +69,7 @@ pub async fn follow(discover: Discover, base: Context, report: impl FnMut(Event)
             discover.socket = discover.socket.map(|socket| base.folder.join(socket));
             docker::follow(&discover, &mut reporter).await;
         }
+        Discover::Containers(discover) => docker::board::follow(&discover, &base.containers, &mut reporter).await,
         Discover::Consul(discover) => consul::follow(&discover, &mut reporter).await,
     }
 }

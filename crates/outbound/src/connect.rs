@@ -6,6 +6,7 @@ use crate::exchange::{self, HEAD_BYTES_MAX, Sender};
 use crate::fault::{OutboundFault, Stage};
 use crate::trust::{Roots, certificate_problem};
 use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -29,7 +30,8 @@ pub async fn connect(destination: &Destination, roots: &Roots, enter: &(dyn Fn(S
     }
     enter(Stage::Handshaking);
     let config = roots.client_config().await?;
-    shake_hands(secured(stream, destination, roots, config).await?, destination).await
+    let name = destination.server_name()?;
+    shake_hands(secured(stream, destination, name, roots, config).await?, destination).await
 }
 
 pub async fn connected(destination: &Destination, enter: &(dyn Fn(Stage) + Sync)) -> Result<TcpStream, OutboundFault> {
@@ -46,10 +48,11 @@ pub async fn connected(destination: &Destination, enter: &(dyn Fn(Stage) + Sync)
 pub async fn secured(
     stream: TcpStream,
     destination: &Destination,
+    name: ServerName<'static>,
     roots: &Roots,
     config: Arc<ClientConfig>,
 ) -> Result<TlsStream<TcpStream>, OutboundFault> {
-    let connecting = TlsConnector::from(config).connect(destination.server_name()?, stream);
+    let connecting = TlsConnector::from(config).connect(name, stream);
     connecting.await.map_err(|error| tls_fault(destination.to_string(), &error, roots))
 }
 

@@ -6,6 +6,7 @@ use crate::connect::secured;
 use crate::destination::Destination;
 use crate::fault::OutboundFault;
 use crate::trust::{Roots, Trust};
+use rustls_pki_types::ServerName;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -30,14 +31,20 @@ impl StreamClient {
     }
 
     pub async fn connect(&self) -> Result<Stream, OutboundFault> {
+        // What is offered to HTTP servers would be a reason to refuse for others.
+        self.connect_as(self.destination.server_name()?, &[]).await
+    }
+
+    /// As [`connect`](Self::connect); with TLS the server is asked for, and verified as, `name`, which need not be the
+    /// one that leads there, and for one of these protocols.
+    pub async fn connect_as(&self, name: ServerName<'static>, protocols: &[&[u8]]) -> Result<Stream, OutboundFault> {
         let stream = connected(&self.destination, &|_| {}).await?;
         let Some(roots) = &self.roots else {
             return Ok(Stream::Plain(stream));
         };
-        // What is offered to HTTP servers would be a reason to refuse for others.
         let mut config = rustls::ClientConfig::clone(&*roots.client_config().await?);
-        config.alpn_protocols.clear();
-        let stream = secured(stream, &self.destination, roots, Arc::new(config)).await?;
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+        let stream = secured(stream, &self.destination, name, roots, Arc::new(config)).await?;
         Ok(Stream::Tls(Box::new(stream)))
     }
 }

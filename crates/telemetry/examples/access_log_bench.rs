@@ -82,6 +82,7 @@ fn typical(line: u64) -> AccessRecord<'static> {
         queue_us: None,
         site: "https://shop.example.com",
         pool: Some("api"),
+        arm: None,
         cache: None,
         reason: None,
         setting: None,

@@ -12,10 +12,10 @@ pub use access_log::{
 };
 pub use events::{EventGate, EventsGuard};
 pub use metrics::{
-    AnswerKind, AuthResult, CacheDiskNumbers, CacheMetrics, CacheNumbers, CertificateEnd, CertificateMetrics, ChangeResult,
-    ConfigurationMetrics, Counter, DiscoveryMetrics, Gauge, HandshakeFailure, HandshakeKind, Histogram, ListenerKind,
-    ListenerMetrics, LogWriterMetrics, MemoryMetrics, MethodLabel, MirrorResult, ObtainedNumbers, OnDemandResult, PoolMetrics,
-    PoolTotals, ProtocolLabel, Registry, ServerCounts, ServerMetrics, ServerStateMetrics, ServerTotals, ServerWord, SiteMetrics,
-    StapleNumbers, Traffic, UpstreamError, UpstreamTime, WorkerMetrics,
+    AnswerKind, ArmMetrics, AuthResult, CacheDiskNumbers, CacheMetrics, CacheNumbers, CertificateEnd, CertificateMetrics,
+    ChangeResult, ConfigurationMetrics, Counter, DiscoveryMetrics, Gauge, HandshakeFailure, HandshakeKind, Histogram,
+    ListenerKind, ListenerMetrics, LogWriterMetrics, MemoryMetrics, MethodLabel, MirrorResult, ObtainedNumbers, OnDemandResult,
+    PoolMetrics, PoolTotals, ProtocolLabel, Registry, ServerCounts, ServerMetrics, ServerStateMetrics, ServerTotals, ServerWord,
+    SiteMetrics, StapleNumbers, Traffic, UpstreamError, UpstreamTime, WorkerMetrics,
 };
 pub use readiness::{Readiness, ReadinessState};

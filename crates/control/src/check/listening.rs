@@ -12,7 +12,6 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 use tidegate_certs::Severity;
-use tidegate_model::listening::listen_address;
 use tidegate_model::{AdminEndpoint, AdminPlace, Configuration, ListenAddress, SiteAddress, SocketName};
 use tidegate_transport::sockets::{self, ListenOptions};
 
@@ -40,7 +39,8 @@ pub(super) fn check_listening(
         share_port: circumstances.share_port,
     };
     let of_sites = configuration.sites.iter().flat_map(|site| &site.addresses);
-    let of_sites = of_sites.map(|address| (listen_address(&address.host, address.port), Place::Address(address.clone())));
+    let of_sites =
+        of_sites.flat_map(|address| address.listen_addresses().map(|listen| (listen, Place::Address(address.clone()))));
     let of_tcp = configuration.tcp.iter().enumerate().map(|(position, tcp)| (tcp.listen_address(), Place::Tcp(position)));
     let mut seen = BTreeSet::new();
     for (listen, place) in of_sites.chain(of_tcp) {
@@ -174,8 +174,9 @@ impl Addresses<'_> {
 
 fn site_at(configuration: &Configuration, address: SocketAddr) -> Option<&SiteAddress> {
     configuration.sites.iter().flat_map(|site| &site.addresses).find(|site| {
-        let Some(listen) = listen_address(&site.host, site.port).tcp() else { return false };
-        listen.port() == address.port() && (listen.ip().is_unspecified() || listen.ip() == address.ip())
+        site.listen_addresses()
+            .filter_map(|listen| listen.tcp())
+            .any(|listen| listen.port() == address.port() && (listen.ip().is_unspecified() || listen.ip() == address.ip()))
     })
 }
 

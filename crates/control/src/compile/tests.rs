@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_certs::TlsProcessState;
-use tidegate_discovery::Endpoint;
+use tidegate_discovery::{ContainerBoard, Endpoint};
 use tidegate_model::{Configuration, Delta, Server, UpstreamAddress};
 use tidegate_proxy::process_state::ProcessState;
 use tidegate_telemetry::Registry;
@@ -39,7 +39,8 @@ fn a_server_that_is_leaving_when_it_is_found_gets_no_requests() {
     let tls = TlsProcessState::new(folder.path().to_owned()).expect("a provider");
     let (names, _events) = Resolver::default().names(Duration::from_secs(60));
     let cookie_keys = CookieKeys::new(folder.path().to_owned());
-    let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
+    let containers = ContainerBoard::default();
+    let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys, containers: &containers };
     let now = Timestamp::UNIX_EPOCH;
     let configuration = configuration("pool \"a\" { server \"192.0.2.1:80\"; discover file=\"/nowhere/servers.json\"; }");
     let before = gather(configuration.clone(), &Delta::all_of(&configuration), None, state, NUMBERS, now).expect("it compiles");
@@ -71,7 +72,8 @@ fn news_of_one_pool_do_not_wait_for_files_of_another() {
     let tls = TlsProcessState::new(folder.path().to_owned()).expect("a provider");
     let (names, _events) = Resolver::default().names(Duration::from_secs(60));
     let cookie_keys = CookieKeys::new(folder.path().to_owned());
-    let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
+    let containers = ContainerBoard::default();
+    let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys, containers: &containers };
     let now = Timestamp::UNIX_EPOCH;
     let a = format!("pool \"a\" {{ server \"https://192.0.2.1\"; tls ca=\"{}\" }}", file.display());
     let b = "pool \"b\" { discover file=\"/nowhere/servers.json\"; }";
@@ -103,7 +105,8 @@ fn only_names_that_are_new_are_looked_up_and_those_found_later_are_taken_on() {
     let resolver = Resolver::default();
     let (names, _events) = resolver.names(Duration::from_secs(60));
     let cookie_keys = CookieKeys::new(folder.path().to_owned());
-    let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
+    let containers = ContainerBoard::default();
+    let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys, containers: &containers };
     let now = Timestamp::UNIX_EPOCH;
     let expect = |seen: &Material, a: &[usize], b: &[usize]| {
         assert_eq!(addresses(seen), [("a".to_owned(), a.to_vec()), ("b".to_owned(), b.to_vec())]);
@@ -140,7 +143,8 @@ fn with_more_workers_each_site_has_counters_for_all_of_them() {
     let tls = TlsProcessState::new(folder.path().to_owned()).expect("a provider");
     let (names, _events) = Resolver::default().names(Duration::from_secs(60));
     let cookie_keys = CookieKeys::new(folder.path().to_owned());
-    let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
+    let containers = ContainerBoard::default();
+    let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys, containers: &containers };
     let now = Timestamp::UNIX_EPOCH;
     let text = "site \"a.test\" { tls \"internal\"; respond 200; }\nsite \"http://b.test\" { respond 200; }\n";
     let loaded = tidegate_config::load_text("test.kdl", text, Path::new("."));

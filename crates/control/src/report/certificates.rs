@@ -9,13 +9,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tidegate_acme::{Fault, Issuing, NameStatus, State};
 use tidegate_api::{Certificate, CertificateFault, CertificateSource, CertificateState, Certificates, Obtained};
-use tidegate_model::{HostPattern, Scheme, TlsSource};
+use tidegate_model::{HostPattern, Scheme, TlsSource, is_one_label_below};
 use tidegate_telemetry::CertificateEnd;
 
 /// Whether a certificate of the wildcard is for the name.
 fn is_below(name: &str, wildcard: &str) -> bool {
-    let parent = wildcard.strip_prefix("*.");
-    parent.is_some() && name.split_once('.').map(|(_, parent)| parent) == parent
+    wildcard.strip_prefix("*.").is_some_and(|parent| is_one_label_below(name, parent))
 }
 
 /// As the API has it.
@@ -136,6 +135,7 @@ impl Control {
                     HostPattern::Any | HostPattern::Socket(_) => continue,
                     HostPattern::Ip(ip) => ip.to_string(),
                     HostPattern::Exact(_) | HostPattern::Wildcard(_) => address.host.to_string(),
+                    HostPattern::DeepWildcard(parent) => format!("*.{parent}"),
                 };
                 sites.entry(name).or_insert_with(|| site.addresses[0].to_string());
             }

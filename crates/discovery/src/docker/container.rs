@@ -9,20 +9,30 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
 use tidegate_model::discover::DockerDiscover;
-use tidegate_model::{Scheme, Server, TcpAddress};
+use tidegate_model::{ContainerStage, Scheme, Server, TcpAddress};
 
 #[derive(Debug, Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Container {
     pub id: String,
+    /// In seconds since 1970.
+    pub created: i64,
     names: Option<Vec<String>>,
     state: String,
     /// `Up 3 minutes (healthy)`
     status: String,
+    /// As API 1.52 of Docker has it, without having to look into a sentence.
+    health: Option<ListedHealth>,
     labels: Option<BTreeMap<String, String>>,
     ports: Option<Vec<Port>>,
     host_config: Option<HostConfig>,
     network_settings: Option<NetworkSettings>,
+}
+
+#[derive(Debug, Deserialize, Default)]
+#[serde(rename_all = "PascalCase", default)]
+struct ListedHealth {
+    status: String,
 }
 
 #[derive(Debug, Deserialize, Default)]
@@ -54,6 +64,8 @@ pub struct Known {
     pub subnets: HashMap<String, Vec<IpNet>>,
     /// Addresses of this machine, or of the container that this process is in.
     pub own: Vec<IpAddr>,
+    /// By container, where lists do not say it: what its network is.
+    pub network_modes: HashMap<String, String>,
 }
 
 impl Known {
@@ -62,6 +74,7 @@ impl Known {
         let endpoints = listed.iter().flat_map(|container| container.networks().values());
         let networks: BTreeSet<&str> = endpoints.map(|endpoint| endpoint.network_id.as_str()).collect();
         self.exposed.retain(|container, _| containers.contains(container.as_str()));
+        self.network_modes.retain(|container, _| containers.contains(container.as_str()));
         self.subnets.retain(|network, _| networks.contains(network.as_str()));
     }
 }
@@ -101,8 +114,22 @@ impl Container {
     /// Health is in the status, as people read it: `(healthy)`, `(unhealthy)`, `(health: starting)`, with Podman
     /// `(starting)`.
     fn is_serving(&self) -> bool {
-        let health = self.status.rsplit_once('(').map_or("", |(_, health)| health.trim_end_matches(')'));
-        self.state == "running" && !matches!(health, "unhealthy" | "health: starting" | "starting" | "Paused")
+        self.stage(false) == ContainerStage::Serving
+    }
+
+    pub fn stage(&self, is_leaving: bool) -> ContainerStage {
+        let in_words = self.status.rsplit_once('(').map_or("", |(_, health)| health.trim_end_matches(')'));
+        let told = self.health.as_ref().map(|health| health.status.as_str()).filter(|status| !matches!(*status, "" | "none"));
+        let health = told.filter(|_| in_words != "Paused").unwrap_or(in_words);
+        match (self.state.as_str(), health) {
+            ("paused", _) | (_, "Paused") => ContainerStage::Paused,
+            ("restarting", _) => ContainerStage::Restarting,
+            ("running", _) if is_leaving => ContainerStage::Leaving,
+            ("running", "unhealthy") => ContainerStage::Unhealthy,
+            ("running", "health: starting" | "starting") => ContainerStage::Starting,
+            ("running", _) => ContainerStage::Serving,
+            _ => ContainerStage::Gone,
+        }
     }
 
     fn server(&self, discover: &DockerDiscover, known: &Known) -> Result<Server, String> {
@@ -133,12 +160,7 @@ impl Container {
             let port = text.parse().ok().filter(|port| *port != 0);
             return port.ok_or_else(|| format!("its label tidegate.port is `{text}`; write 1 to 65535"));
         }
-        let mut ports = self.listed_ports();
-        if ports.is_empty() {
-            ports.extend(known.exposed.get(&self.id).into_iter().flatten());
-        }
-        let ports: Vec<u16> = ports.into_iter().collect();
-        match ports.as_slice() {
+        match self.exposed_ports(known).as_slice() {
             [port] => Ok(*port),
             [] => Err("it exposes no TCP port; say which one with the label tidegate.port, or with `port=`".into()),
             several => {
@@ -148,7 +170,7 @@ impl Container {
         }
     }
 
-    fn address(&self, discover: &DockerDiscover, known: &Known) -> Result<IpAddr, String> {
+    pub fn address(&self, discover: &DockerDiscover, known: &Known) -> Result<IpAddr, String> {
         if self.is_on_host() {
             return Ok(Ipv4Addr::LOCALHOST.into());
         }
@@ -156,6 +178,21 @@ impl Container {
             Some(network) => network::named(self.networks(), network, self.name()),
             None => network::reachable(self.networks(), &known.subnets, &known.own),
         }
+    }
+
+    /// Whether only an inspection can tell where it is: lists of Podman say nothing of containers on the host's own
+    /// network, or on another one's.
+    pub fn lacks_network(&self) -> bool {
+        self.host_config.is_none() && self.networks().is_empty()
+    }
+
+    pub fn set_network_mode(&mut self, network_mode: &str) {
+        self.host_config = Some(HostConfig { network_mode: network_mode.to_owned() });
+    }
+
+    /// The container whose network it uses, with `network_mode: service:x`.
+    pub fn network_of(&self) -> Option<&str> {
+        self.host_config.as_ref()?.network_mode.strip_prefix("container:")
     }
 
     fn is_on_host(&self) -> bool {
@@ -174,11 +211,33 @@ impl Container {
     }
 
     fn label(&self, name: &str) -> Option<&str> {
-        self.labels.as_ref()?.get(&format!("tidegate.{name}")).map(|value| value.trim())
+        self.any_label(&format!("tidegate.{name}"))
+    }
+
+    pub fn any_label(&self, name: &str) -> Option<&str> {
+        self.labels.as_ref()?.get(name).map(|value| value.trim())
+    }
+
+    pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.labels.iter().flatten().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// Whether only an inspection can tell which ports it exposes.
+    pub fn lists_no_port(&self) -> bool {
+        self.listed_ports().is_empty()
+    }
+
+    /// TCP ports, in order.
+    pub fn exposed_ports(&self, known: &Known) -> Vec<u16> {
+        let mut ports = self.listed_ports();
+        if ports.is_empty() {
+            ports.extend(known.exposed.get(&self.id).into_iter().flatten());
+        }
+        ports.into_iter().collect()
     }
 
     /// As people call it; Docker writes a slash in front.
-    fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         let first = self.names.iter().flatten().next().map(|name| name.trim_start_matches('/'));
         first.filter(|name| !name.is_empty()).unwrap_or(&self.id)
     }
@@ -198,7 +257,7 @@ mod tests {
 
     fn known() -> Known {
         let own = vec!["172.17.0.1".parse().expect("an address")];
-        Known { exposed: [("c1".to_owned(), vec![9000])].into(), subnets: [].into(), own }
+        Known { exposed: [("c1".to_owned(), vec![9000])].into(), own, ..Known::default() }
     }
 
     /// Container `c1`, called `web-1`, with what `changes` says of it.
@@ -242,6 +301,11 @@ mod tests {
         check(json!({"State": "paused", "Status": "Up 3 minutes (Paused)"}), "");
         check(json!({"State": "exited", "Status": "Exited (0) 3 minutes ago"}), "");
         check(json!({"State": "restarting"}), "");
+        let health = |status: &str| json!({"Status": "Up 3 minutes", "Health": {"Status": status, "FailingStreak": 0}});
+        check(health("healthy"), "172.17.0.2:80 *1");
+        check(health("none"), "172.17.0.2:80 *1");
+        check(health("starting"), "");
+        check(health("unhealthy"), "");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The engine's API over its unix socket, as far as it is needed: containers, events, a network, a container. Podman
 //! speaks the same. What the answers mean is in the modules beside this one.
 
-use super::container::Container;
+use super::container::{Container, Known};
+use super::swarm::{SwarmService, SwarmTask};
 use crate::http::{Answered, Lines, get, percent_encoded};
 use http::StatusCode;
 use ipnet::IpNet;
@@ -48,12 +49,31 @@ struct Subnet {
 struct Inspected {
     #[serde(rename = "Config", default)]
     config: InspectedConfig,
+    #[serde(rename = "HostConfig", default)]
+    host_config: InspectedHost,
+}
+
+#[derive(Deserialize, Default)]
+struct InspectedHost {
+    #[serde(rename = "NetworkMode", default)]
+    network_mode: String,
 }
 
 #[derive(Deserialize, Default)]
 struct InspectedConfig {
     #[serde(rename = "ExposedPorts", default)]
     exposed: Option<BTreeMap<String, Value>>,
+    #[serde(rename = "Env", default)]
+    variables: Option<Vec<String>>,
+}
+
+/// What only an inspection tells.
+pub struct Inspection {
+    /// TCP ports that the image or the container exposes.
+    pub ports: Vec<u16>,
+    pub variables: Vec<(String, String)>,
+    /// `host`, `container:ID`, the name of a network.
+    pub network_mode: String,
 }
 
 impl Engine {
@@ -79,8 +99,56 @@ impl Engine {
         self.json(&format!("/containers/json?filters={}", percent_encoded(&filters))).await.map(Option::unwrap_or_default)
     }
 
-    pub async fn events(&self) -> Result<Lines, String> {
-        let filters = json!({ "type": ["container", "network"] }).to_string();
+    /// All running containers, those that are paused and those that the engine starts again.
+    pub async fn all_containers(&self) -> Result<Vec<Container>, String> {
+        self.json("/containers/json").await.map(Option::unwrap_or_default)
+    }
+
+    /// Services of a swarm, which only its managers know.
+    pub async fn services(&self) -> Result<Vec<SwarmService>, String> {
+        self.json("/services").await.map(Option::unwrap_or_default)
+    }
+
+    /// Tasks of services that have not ended.
+    pub async fn tasks(&self) -> Result<Vec<SwarmTask>, String> {
+        self.json("/tasks").await.map(Option::unwrap_or_default)
+    }
+
+    /// `None` when the container is gone.
+    pub async fn inspected(&self, container: &str) -> Result<Option<Inspection>, String> {
+        let inspected: Option<Inspected> = self.json(&format!("/containers/{}/json", percent_encoded(container))).await?;
+        Ok(inspected.map(|Inspected { config, host_config }| {
+            let split = |text: &String| text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+            Inspection {
+                ports: tcp_ports(config.exposed.unwrap_or_default().keys()),
+                variables: config.variables.iter().flatten().filter_map(split).collect(),
+                network_mode: host_config.network_mode,
+            }
+        }))
+    }
+
+    /// Asks for the networks of those that the list says nothing of, which do not change.
+    pub async fn learn_networks<'c>(
+        &self,
+        listed: impl Iterator<Item = &'c mut Container>,
+        known: &mut Known,
+    ) -> Result<(), String> {
+        for container in listed.filter(|container| container.lacks_network()) {
+            if !known.network_modes.contains_key(&container.id)
+                && let Some(inspected) = self.inspected(&container.id).await?
+            {
+                known.network_modes.insert(container.id.clone(), inspected.network_mode);
+            }
+            if let Some(mode) = known.network_modes.get(&container.id) {
+                container.set_network_mode(mode);
+            }
+        }
+        Ok(())
+    }
+
+    /// Of these kinds.
+    pub async fn events(&self, kinds: &[&str]) -> Result<Lines, String> {
+        let filters = json!({ "type": kinds }).to_string();
         let answered = self.ask(&format!("/events?filters={}", percent_encoded(&filters))).await?;
         if answered.status() != StatusCode::OK {
             return Err(self.refused("/events", answered).await);
@@ -90,8 +158,7 @@ impl Engine {
 
     /// TCP ports that the image or the container exposes; `None` when the container is gone.
     pub async fn exposed_ports(&self, container: &str) -> Result<Option<Vec<u16>>, String> {
-        let inspected: Option<Inspected> = self.json(&format!("/containers/{}/json", percent_encoded(container))).await?;
-        Ok(inspected.map(|inspected| tcp_ports(inspected.config.exposed.unwrap_or_default().keys())))
+        Ok(self.inspected(container).await?.map(|inspected| inspected.ports))
     }
 
     /// None when the network is gone.
@@ -134,6 +201,7 @@ impl Engine {
         let reason = timeout(ANSWER_LIMIT, answered.reason()).await.unwrap_or_default();
         let remedy = match status {
             StatusCode::FORBIDDEN => "; a proxy in front of the socket has to let GET of containers, events and networks through",
+            StatusCode::SERVICE_UNAVAILABLE if path == "/services" => "; `swarm=#true` needs the socket of a manager",
             _ => "",
         };
         self.sentence(&format!("answers GET {path} with {} {reason}{remedy}", status.as_u16()))

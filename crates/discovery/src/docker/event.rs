@@ -44,12 +44,23 @@ struct Actor {
 /// `label` is the pool's. Docker writes `die` and Podman `died`; what is not understood leads to a list too many at
 /// most.
 pub fn judge(line: &[u8], label: &str) -> Happening {
+    judged(line, |attributes| attributes.get("tidegate.pool").is_some_and(|pool| pool == label))
+}
+
+/// Of all containers that have a label which is read; `None` asks whether those without any are looked at as well.
+pub fn judge_any(line: &[u8], is_read: impl Fn(Option<&str>) -> bool) -> Happening {
+    judged(line, |attributes| is_read(None) || attributes.keys().any(|name| is_read(Some(name))))
+}
+
+fn judged(line: &[u8], is_ours: impl Fn(&BTreeMap<String, String>) -> bool) -> Happening {
     let Ok(Line { kind, action, actor }) = serde_json::from_slice(line) else { return Happening::Changed };
     let attribute = |name: &str| actor.attributes.as_ref().and_then(|attributes| attributes.get(name)).map(String::as_str);
     match kind.as_str() {
         // Its attributes name the container by its identifier only, so it may be one of another pool.
         "network" if matches!(action.as_str(), "connect" | "disconnect") => return Happening::Changed,
-        "container" if attribute("tidegate.pool") == Some(label) => {}
+        // Of another service than ours it leads to a list too many.
+        "service" => return Happening::Changed,
+        "container" if actor.attributes.as_ref().is_some_and(is_ours) => {}
         _ => return Happening::Irrelevant,
     }
     let word = action.split(':').next().unwrap_or_default();

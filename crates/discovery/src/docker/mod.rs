@@ -2,10 +2,13 @@
 //! to one. What a listed container means is in `container`, through which network it is reached in `network`, what an
 //! event means in `event`; `engine` asks.
 
+pub mod board;
 mod container;
 mod engine;
 mod event;
+pub mod labelled;
 mod network;
+mod swarm;
 
 use crate::answer::{Answer, Reporter};
 use crate::backoff::Backoff;
@@ -53,9 +56,10 @@ async fn talk<R: FnMut(Event)>(
     let engine = Engine::find(discover.socket.as_deref())?;
     let mut known = Known::default();
     // Before the list: what happens while it is made is told, and leads to another one.
-    let mut events = engine.events().await?;
+    let mut events = engine.events(&["container", "network"]).await?;
     loop {
-        let listed = engine.containers(&discover.label).await?;
+        let mut listed = engine.containers(&discover.label).await?;
+        engine.learn_networks(listed.iter_mut(), &mut known).await?;
         learn(&engine, discover, &listed, &mut known).await?;
         known.own = network::own_addresses();
         leaving.forget(&listed.iter().map(|container| container.id.as_str()).collect(), Instant::now().into_std());

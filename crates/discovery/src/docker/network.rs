@@ -23,6 +23,18 @@ pub struct Attachment {
 }
 
 impl Attachment {
+    /// Of addresses with their prefix behind them, as `10.0.1.5/24`.
+    pub fn of_addresses<'a>(addresses: impl Iterator<Item = &'a String>) -> Attachment {
+        let mut attachment = Attachment::default();
+        for net in addresses.filter_map(|text| text.parse::<IpNet>().ok()) {
+            match net {
+                IpNet::V4(net) => (attachment.ipv4, attachment.ipv4_prefix) = (net.addr().to_string(), net.prefix_len().into()),
+                IpNet::V6(net) => (attachment.ipv6, attachment.ipv6_prefix) = (net.addr().to_string(), net.prefix_len().into()),
+            }
+        }
+        attachment
+    }
+
     /// Whether the subnet has to be asked for.
     pub fn is_without_prefix(&self) -> bool {
         !self.network_id.is_empty() && self.addresses().any(|(_, prefix)| prefix == 0)

@@ -2,6 +2,7 @@
 //! single answers mean is tested beside the code that reads them; here is what is asked, when, and what is told.
 
 mod consul;
+mod containers;
 mod dns;
 mod docker;
 mod file;

@@ -134,6 +134,7 @@ fn push_json_upstream(line: &mut Vec<u8>, record: &AccessRecord<'_>) {
     push_some(line, br#","auth_us":"#, record.auth_us);
     push_some(line, br#","queue_us":"#, record.queue_us);
     push_json_optional(line, br#","pool":""#, record.pool.unwrap_or_default().as_bytes());
+    push_json_optional(line, br#","arm":""#, record.arm.unwrap_or_default().as_bytes());
     if let Some(upstream) = &record.upstream {
         push_json_value(line, br#","upstream":""#, upstream.address.as_bytes());
         push_some(line, br#","upstream_status":"#, upstream.status);
@@ -291,6 +292,7 @@ fn push_log_field(line: &mut Vec<u8>, second: &mut SecondText, field: LogField, 
         LogField::RequestBytes => push_number(line, b"", record.request_bytes),
         LogField::ResponseBytes => push_number(line, b"", record.response_bytes),
         LogField::DurationUs => push_number(line, b"", record.duration_us),
+        LogField::Arm => push_text_or_dash(line, record.arm.unwrap_or_default().as_bytes()),
         LogField::Pool => push_text_or_dash(line, record.pool.unwrap_or_default().as_bytes()),
         LogField::Retries => push_number(line, b"", record.retries),
         LogField::Reason => push_text_or_dash(line, record.reason.unwrap_or_default().as_bytes()),

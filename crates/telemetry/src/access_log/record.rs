@@ -60,6 +60,8 @@ pub struct AccessRecord<'a> {
     /// The name of the route, if it has one.
     pub route: &'a str,
     pub pool: Option<&'a str>,
+    /// Which arm of the route's `split` the request has taken.
+    pub arm: Option<&'a str>,
     /// What the cache did, in one word.
     pub cache: Option<&'a str>,
     /// The reason code, when the proxy itself made the answer.

@@ -52,6 +52,7 @@ pub(super) fn plain() -> AccessRecord<'static> {
         site: "",
         route: "",
         pool: None,
+        arm: None,
         cache: None,
         reason: None,
         setting: None,
@@ -80,6 +81,7 @@ fn full() -> AccessRecord<'static> {
         request_id: b"0192f0c1",
         site: "https://example.com",
         pool: Some("api"),
+        arm: Some("canary"),
         cache: Some("revalidated"),
         reason: Some("first_byte_timeout"),
         setting: Some("pool api timeout first-byte"),
@@ -142,7 +144,7 @@ fn json_lines() {
     );
     check(
         &full(),
-        r#"{"time":"2026-11-20T11:15:57.123Z","request_id":"0192f0c1","client_ip":"192.0.2.7","client_port":50123,"site":"https://example.com","method":"GET","scheme":"https","host":"example.com","path":"/index.html","query":"a=1&b=2","protocol":"HTTP/1.1","status":200,"request_bytes":0,"response_bytes":2048,"duration_us":512,"pool":"api","upstream":"10.0.0.4:8080","upstream_first_byte_us":300,"upstream_reused":true,"retries":1,"cache":"revalidated","tls_version":"1.3","tls_cipher":"TLS_AES_128_GCM_SHA256","tls_sni":"example.com","tls_resumed":false,"referer":"https://example.com/","user_agent":"curl/8.5.0","reason":"first_byte_timeout","setting":"pool api timeout first-byte"}"#,
+        r#"{"time":"2026-11-20T11:15:57.123Z","request_id":"0192f0c1","client_ip":"192.0.2.7","client_port":50123,"site":"https://example.com","method":"GET","scheme":"https","host":"example.com","path":"/index.html","query":"a=1&b=2","protocol":"HTTP/1.1","status":200,"request_bytes":0,"response_bytes":2048,"duration_us":512,"pool":"api","arm":"canary","upstream":"10.0.0.4:8080","upstream_first_byte_us":300,"upstream_reused":true,"retries":1,"cache":"revalidated","tls_version":"1.3","tls_cipher":"TLS_AES_128_GCM_SHA256","tls_sni":"example.com","tls_resumed":false,"referer":"https://example.com/","user_agent":"curl/8.5.0","reason":"first_byte_timeout","setting":"pool api timeout first-byte"}"#,
     );
     let with_user = line_of(&AccessLogFormat::Json, &AccessRecord { user: "al\"ice", ..plain() });
     assert!(with_user.contains(r#""client_port":50123,"user":"al\"ice","method""#), "{with_user}");
@@ -249,9 +251,9 @@ fn template_lines() {
     let log_only: Vec<String> = model::LogField::NAMES.iter().flat_map(|(name, _)| [format!("{{{name}}}"), " ".into()]).collect();
     let log_only: Vec<&str> = log_only.iter().map(String::as_str).collect();
     let time = "2026-11-20T11:15:57.123Z";
-    check(&plain(), &log_only, &format!("{time} - HTTP/1.1 200 0 2048 512 - 0 - - - - - - - - - - - -"));
+    check(&plain(), &log_only, &format!("{time} - HTTP/1.1 200 0 2048 512 - - 0 - - - - - - - - - - - -"));
     let full_line =
-        format!("{time} https://example.com HTTP/1.1 200 0 2048 512 api 1 first_byte_timeout - - - - - - - 300 - - -");
+        format!("{time} https://example.com HTTP/1.1 200 0 2048 512 api canary 1 first_byte_timeout - - - - - - - 300 - - -");
     check(&full(), &log_only, &full_line);
     let asked = AccessRecord { auth_status: Some(401), auth_us: Some(7), ..plain() };
     check(&asked, &["{auth_status}", " ", "{auth_us}"], "401 7");

@@ -2,6 +2,7 @@
 
 use super::number::SharedNumber;
 use strum::{IntoStaticStr, VariantArray};
+use tidegate_model::ContainerStage;
 
 /// How a change ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
@@ -32,6 +33,11 @@ pub struct ConfigurationMetrics {
     pub(super) is_refused: SharedNumber,
     pub(super) is_drifted: SharedNumber,
     pub(super) workers: SharedNumber,
+    /// Whether containers are asked what they serve; the numbers below mean nothing otherwise.
+    pub(super) asks_containers: SharedNumber,
+    /// In the order of [`ContainerStage::ALL`].
+    pub(super) containers: [SharedNumber; ContainerStage::ALL.len()],
+    pub(super) label_faults: SharedNumber,
 }
 
 impl ConfigurationMetrics {
@@ -52,6 +58,17 @@ impl ConfigurationMetrics {
     /// Whether the running configuration is another one than a restart would bring.
     pub fn set_drifted(&self, drifted: bool) {
         self.is_drifted.set(drifted.into());
+    }
+
+    /// Containers with labels that are read, by how they are, and what is wrong with labels. `None`: nobody asks.
+    pub fn set_containers(&self, seen: Option<(&[usize; ContainerStage::ALL.len()], usize)>) {
+        self.asks_containers.set(seen.is_some().into());
+        if let Some((counts, faults)) = seen {
+            for (number, count) in self.containers.iter().zip(counts) {
+                number.set(*count as i64);
+            }
+            self.label_faults.set(faults as i64);
+        }
     }
 
     pub fn set_workers(&self, workers: usize) {

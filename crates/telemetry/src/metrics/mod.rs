@@ -4,6 +4,7 @@
 //! `prometheus` writes them as text.
 
 mod answers;
+mod arm;
 mod busiest;
 mod cache;
 mod certificates;
@@ -29,6 +30,7 @@ mod worker;
 mod tests;
 
 pub use answers::{AnswerKind, MethodLabel, ProtocolLabel};
+pub use arm::ArmMetrics;
 pub use cache::{CacheDiskNumbers, CacheMetrics, CacheNumbers};
 pub use certificates::{
     CERTIFICATE_SERIES_MAX, CertificateEnd, CertificateMetrics, ObtainedNumbers, OnDemandResult, StapleNumbers,
@@ -42,7 +44,8 @@ pub use number::{Counter, Gauge, SharedNumber};
 pub use pool::{AuthResult, MirrorResult, PoolMetrics, PoolTotals, UpstreamError, UpstreamTime};
 pub use reason::{REASONS_MAX, ReasonCounters};
 pub use registry::{
-    DISCOVERY_SERIES_MAX, POOL_SERIES_MAX, Registry, SERVER_SERIES_MAX, SITE_SERIES_MAX, SITES_COUNTED_MAX, Traffic,
+    ARM_SERIES_MAX, DISCOVERY_SERIES_MAX, POOL_SERIES_MAX, Registry, SERVER_SERIES_MAX, SITE_SERIES_MAX, SITES_COUNTED_MAX,
+    Traffic,
 };
 pub use server::{ServerCounts, ServerMetrics, ServerTotals};
 pub use server_state::{ServerStateMetrics, ServerWord};

@@ -49,6 +49,8 @@ pub enum UpstreamError {
     GoAway,
     /// No server of the pool may be used.
     NoServer,
+    /// The containers that the pool looks for are starting, unwell or about to be replaced.
+    ContainersNotReady,
     /// Every server is at its `max-connections` or `max-requests`, and as many wait as may.
     PoolFull,
     /// Waited for a server for as long as `queue-timeout`.

@@ -12,7 +12,7 @@ use super::log_ins::LogInMetrics;
 use super::memory::MemoryMetrics;
 use super::number::SharedNumber;
 use super::pool::{AuthResult, MirrorResult, PoolTotals, UpstreamError, UpstreamTime};
-use super::registry::{Registry, Totals};
+use super::registry::{ArmNames, Registry, Totals};
 use super::server::ServerTotals;
 use super::server_state::ServerStateMetrics;
 use super::site::SiteTotals;
@@ -25,7 +25,7 @@ use std::fmt::{Display, Write};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 use strum::VariantArray;
-use tidegate_model::TlsVersion;
+use tidegate_model::{ContainerStage, TlsVersion};
 
 impl Registry {
     /// Everything, in Prometheus' text format 0.0.4 (`Content-Type: text/plain; version=0.0.4; charset=utf-8`).
@@ -39,6 +39,7 @@ fn render(totals: &Totals) -> String {
     render_requests(&mut text, totals);
     render_clients(&mut text, &totals.workers);
     render_handshakes(&mut text, &totals.workers);
+    render_arms(&mut text, &totals.arms);
     render_pools(&mut text, &totals.pools);
     render_servers(&mut text, &totals.servers);
     render_server_states(&mut text, &totals.server_states);
@@ -158,6 +159,9 @@ fn render_handshakes(text: &mut Text, workers: &[Workers]) {
     text.sample(&[("kind", "failed"), ("version", "")], failed.values().sum::<u64>());
     let help = "TLS handshakes with clients that failed, by reason.";
     text.by_word("tidegate_tls_handshake_failures_total", help, "reason", failed);
+    let help = "Certificates of clients that are not good and were taken all the same.";
+    let unverified = sum(workers, |worker| worker.unverified_certificates.value());
+    text.one("tidegate_tls_unverified_client_certificates_total", help, unverified);
     let times = HandshakeKind::VARIANTS.iter().map(|kind| {
         let mut times = HistogramTotals::default();
         for worker in workers {
@@ -168,6 +172,12 @@ fn render_handshakes(text: &mut Text, workers: &[Workers]) {
     let times: Vec<_> = times.collect();
     let help = "From the client's hello to the end of a handshake that was completed.";
     text.histograms("tidegate_tls_handshake_seconds", help, times.iter().map(|(kind, took)| ([("kind", *kind)], took)));
+}
+
+fn render_arms(text: &mut Text, arms: &[(ArmNames, u64)]) {
+    let counts =
+        arms.iter().map(|((site, route, arm), count)| ([("site", &**site), ("route", &**route), ("arm", &**arm)], *count));
+    text.each("tidegate_split_requests_total", "Requests that an arm of a `split` has taken.", counts);
 }
 
 fn render_pools(text: &mut Text, pools: &[(Arc<str>, PoolTotals)]) {
@@ -326,6 +336,13 @@ fn render_configuration(text: &mut Text, configuration: &ConfigurationMetrics) {
     text.one("tidegate_configuration_refused", help, configuration.is_refused.value());
     let help = "1 when a restart would bring another configuration than the running one.";
     text.one("tidegate_configuration_drifted", help, configuration.is_drifted.value());
+    if configuration.asks_containers.value() != 0 {
+        let stages = ContainerStage::ALL.iter().map(|stage| stage.as_str());
+        let stages = stages.zip(configuration.containers.iter().map(SharedNumber::value));
+        text.by_word("tidegate_containers", "Containers with labels that are read, by how they are.", "stage", stages);
+        let help = "Labels of containers of which something is wrong, or strange.";
+        text.one("tidegate_container_label_faults", help, configuration.label_faults.value());
+    }
 }
 
 fn render_memory(text: &mut Text, memory: &MemoryMetrics) {

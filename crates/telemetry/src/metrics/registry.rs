@@ -2,6 +2,7 @@
 //! reload, and adds them up for a scrape. Its lock is taken at registration and at a scrape, never by a request. How
 //! they are bounded is in `table`.
 
+use super::arm::ArmMetrics;
 use super::busiest::Busiest;
 use super::cache::{CacheMetrics, CacheNumbers};
 use super::certificates::CertificateMetrics;
@@ -34,8 +35,17 @@ pub const POOL_SERIES_MAX: usize = 10_000;
 /// Servers of all pools together with numbers of their own; further ones share `pool="other",server="other"`. Lower
 /// than the others because each has a histogram, and because discovery may bring any number of them.
 pub const SERVER_SERIES_MAX: usize = 2_000;
+/// Arms of splits with a series of their own; further ones are `site="other"` together.
+pub const ARM_SERIES_MAX: usize = 10_000;
 /// As [`SERVER_SERIES_MAX`], for pools whose servers are discovered, each kind of source counted.
 pub const DISCOVERY_SERIES_MAX: usize = 2_000;
+
+/// A site, the name of a route and an arm there.
+pub(super) type ArmNames = (Arc<str>, Arc<str>, Arc<str>);
+
+fn arm_names((site, route, arm): (&str, &str, &str)) -> ArmNames {
+    (Arc::from(site), Arc::from(route), Arc::from(arm))
+}
 
 /// All numbers of the process. Shared in an `Arc`.
 #[derive(Debug)]
@@ -74,6 +84,8 @@ struct Tables {
     busiest: Busiest,
     /// What sites that are gone had counted, from when the table was full.
     sites_gone: SiteTotals,
+    arms: Table<ArmNames, ArmMetrics>,
+    arms_gone: u64,
     pools: Table<Arc<str>, PoolMetrics>,
     pools_gone: PoolTotals,
     /// By pool and server.
@@ -92,6 +104,8 @@ impl Registry {
             sites: Table::new(SITES_COUNTED_MAX, two_names(OTHER, "")),
             busiest: Busiest::new(SITE_SERIES_MAX),
             sites_gone: SiteTotals::default(),
+            arms: Table::new(ARM_SERIES_MAX, arm_names((OTHER, "", ""))),
+            arms_gone: 0,
             pools: Table::new(POOL_SERIES_MAX, Arc::from(OTHER)),
             pools_gone: PoolTotals::default(),
             servers: Table::new(SERVER_SERIES_MAX, two_names(OTHER, OTHER)),
@@ -127,6 +141,13 @@ impl Registry {
     pub fn site(&self, worker: usize, name: &str, route: &str) -> Arc<SiteMetrics> {
         let tables = &mut *self.lock();
         tables.sites.entry(worker, two_names(name, route), |gone| tables.sites_gone.add(gone))
+    }
+
+    /// The numbers that worker `worker` keeps for an arm of a `split`, by its site, its route, which is empty where it
+    /// has no name, and its own name.
+    pub fn arm(&self, worker: usize, names: (&str, &str, &str)) -> Arc<ArmMetrics> {
+        let tables = &mut *self.lock();
+        tables.arms.entry(worker, arm_names(names), |gone| tables.arms_gone += gone.requests.value())
     }
 
     /// The numbers that worker `worker` keeps for requests that come to no site.
@@ -244,6 +265,7 @@ impl Registry {
             configuration: &self.configuration,
             workers: tables.workers.clone(),
             sites: tables.sites_shown(Instant::now()),
+            arms: tables.arms.totals(&tables.arms_gone, |sum, arm| *sum += arm.requests.value()),
             pools: tables.pools.totals(&tables.pools_gone, PoolTotals::add),
             servers: tables.servers.totals(&tables.servers_gone, ServerTotals::add),
             server_states: tables.server_states.held().map(|(names, state)| (names.clone(), state.clone())).collect(),
@@ -288,6 +310,7 @@ pub(super) struct Totals<'a> {
     pub configuration: &'a ConfigurationMetrics,
     pub workers: Vec<Arc<WorkerMetrics>>,
     pub sites: Vec<(TwoNames, SiteTotals)>,
+    pub arms: Vec<(ArmNames, u64)>,
     pub pools: Vec<(Arc<str>, PoolTotals)>,
     pub servers: Vec<(TwoNames, ServerTotals)>,
     pub server_states: Vec<(TwoNames, ServerStateMetrics)>,

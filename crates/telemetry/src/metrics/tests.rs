@@ -373,3 +373,21 @@ fn a_scrape_while_counting_is_never_inconsistent() {
         ],
     );
 }
+
+#[test]
+fn arms_of_splits_are_counted_by_site_route_and_name() {
+    let registry = Registry::new("1.0.0");
+    let [web, next] = ["web", "next"].map(|arm| registry.arm(0, ("https://a.test", "app", arm)));
+    web.count();
+    web.count();
+    registry.arm(1, ("https://a.test", "app", "web")).count();
+    let family = |text: &str| -> Vec<String> {
+        text.lines().filter(|line| line.starts_with("tidegate_split_requests_total{")).map(str::to_owned).collect()
+    };
+    let of = |arm: &str, count: u64| {
+        format!("tidegate_split_requests_total{{site=\"https://a.test\",route=\"app\",arm=\"{arm}\"}} {count}")
+    };
+    assert_eq!(family(&registry.render_prometheus()), [of("next", 0), of("web", 3)]);
+    drop((web, next));
+    assert_eq!(family(&registry.render_prometheus()).len(), 2, "what was counted is not forgotten while there is room");
+}

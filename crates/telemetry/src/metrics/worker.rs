@@ -115,6 +115,8 @@ pub struct WorkerMetrics {
     pub connections_ended_for_memory: Counter,
     /// Connections that were passed on as they are, by why they ended.
     pub passthrough: ReasonCounters,
+    /// Certificates of clients that are not good and were taken all the same.
+    pub unverified_certificates: Counter,
     /// HTTP/2 connections closed because of a flood, by which.
     pub h2_floods: ReasonCounters,
     /// HTTP/2 streams that were refused because there is no more memory for their connection.
