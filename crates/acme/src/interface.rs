@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_model::{Acme, HostPattern, OnDemand, Storage};
+use tidegate_model::{Acme, HostPattern, OnDemand, Storage, is_below};
 
 /// What the engine is given for its whole life.
 pub struct Parts {
@@ -72,15 +72,16 @@ pub struct OnDemandSite {
 }
 
 impl OnDemandSite {
-    /// How closely it has the name: by itself, by a wildcard, by having no host. `None`: it has not.
-    pub fn closeness(&self, name: &str) -> Option<u8> {
-        let of_host = |host: &HostPattern| match host {
-            HostPattern::Exact(own) => (own == name).then_some(2),
-            HostPattern::Wildcard(parent) => name.split_once('.').is_some_and(|(_, rest)| rest == parent).then_some(1),
-            HostPattern::Any => Some(0),
-            HostPattern::Ip(_) | HostPattern::Socket(_) => None,
+    /// How closely it has the name, as routers prefer hosts. `None`: it has not.
+    pub fn closeness(&self, name: &str) -> Option<usize> {
+        let has = |host: &&HostPattern| match host {
+            HostPattern::Exact(own) => own == name,
+            HostPattern::Wildcard(parent) => name.split_once('.').is_some_and(|(_, rest)| rest == parent),
+            HostPattern::DeepWildcard(parent) => is_below(name, parent),
+            HostPattern::Any => true,
+            HostPattern::Ip(_) | HostPattern::Socket(_) => false,
         };
-        self.hosts.iter().filter_map(of_host).max()
+        self.hosts.iter().filter(has).map(HostPattern::closeness).max()
     }
 }
 

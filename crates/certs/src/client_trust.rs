@@ -2,6 +2,7 @@
 //! and made into a verifier. Revocation is strict: of every certificate in a chain it has to be known, by a list that
 //! is not out of date.
 
+use crate::client_judge::{ClientJudge, TakesAny};
 use crate::error::{CertError, Contents};
 use crate::facts;
 use crate::files::{read_regular, sections_of};
@@ -33,6 +34,8 @@ pub struct ClientTrust {
     /// Of all that decides who is let in; sessions that began under another one are not resumed.
     pub digest: [u8; 32],
     pub verifier: Arc<dyn ClientCertVerifier>,
+    /// Where the handshake takes any certificate: who says whether it is good.
+    pub judge: Option<ClientJudge>,
     /// When the first of the lists has to have a successor; nobody is let in without it.
     pub lists_until: Option<Timestamp>,
 }
@@ -77,8 +80,16 @@ impl ClientTrust {
             // From then on nobody is let in, and nobody who was goes on.
             digest.update(3, b"");
         }
-        let verifier = verifier(settings.mode, roots, lists).map_err(|error| vec![error])?;
-        Ok(ClientTrust { digest: digest.finish(), verifier, lists_until })
+        let verifies = |roots| verifier(settings.mode, roots, lists).map_err(|error| vec![error]);
+        let (verifier, judge) = match settings.mode {
+            ClientAuthMode::Require | ClientAuthMode::Request => (verifies(roots)?, None),
+            ClientAuthMode::Unverified => {
+                // Without an authority nobody is believed.
+                let verifies = if roots.is_empty() { None } else { Some(verifies(roots)?) };
+                (TakesAny::verifier(verifies.clone()), Some(ClientJudge::new(verifies)))
+            }
+        };
+        Ok(ClientTrust { digest: digest.finish(), verifier, judge, lists_until })
     }
 }
 
@@ -103,7 +114,7 @@ fn verifier(
     }
     match mode {
         ClientAuthMode::Require => {}
-        ClientAuthMode::Request => builder = builder.allow_unauthenticated(),
+        ClientAuthMode::Request | ClientAuthMode::Unverified => builder = builder.allow_unauthenticated(),
     }
     builder.build().map_err(|error| CertError::Tls { problem: error.to_string() })
 }

@@ -109,12 +109,13 @@ impl CertificateFacts {
         self.ocsp.as_ref().is_some_and(|ocsp| ocsp.must_staple)
     }
 
-    /// Whether every request for this host would find its name in the certificate.
+    /// Whether every request for this host would find its name in the certificate; of names below at any depth, those
+    /// of one label, since no certificate is for more.
     pub fn covers(&self, host: &HostPattern) -> bool {
         match host {
             HostPattern::Any | HostPattern::Socket(_) => true,
             HostPattern::Exact(name) => self.covers_name(name),
-            HostPattern::Wildcard(parent) => self.names.iter().any(
+            HostPattern::Wildcard(parent) | HostPattern::DeepWildcard(parent) => self.names.iter().any(
                 |name| matches!(name, CertificateName::Dns(dns) if dns.strip_prefix("*.").is_some_and(|rest| rest == parent)),
             ),
             HostPattern::Ip(ip) => self.names.contains(&CertificateName::Ip(*ip)),

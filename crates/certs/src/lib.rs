@@ -6,6 +6,7 @@ pub mod any_certificate;
 pub mod check;
 mod check_clients;
 mod check_staples;
+mod client_judge;
 pub mod client_trust;
 pub mod description;
 pub mod error;

@@ -13,7 +13,9 @@ pub fn certificate_names(addresses: &[SiteAddress], machine_name: Option<&str>) 
     for address in addresses.iter().filter(|address| address.scheme == Scheme::Https) {
         match &address.host {
             HostPattern::Exact(name) => names.push(CertificateName::Dns(name.clone())),
-            HostPattern::Wildcard(parent) => names.push(CertificateName::Dns(format!("*.{parent}"))),
+            HostPattern::Wildcard(parent) | HostPattern::DeepWildcard(parent) => {
+                names.push(CertificateName::Dns(format!("*.{parent}")));
+            }
             HostPattern::Ip(ip) => names.push(CertificateName::Ip(*ip)),
             // Plain HTTP always.
             HostPattern::Socket(_) => {}
@@ -55,6 +57,7 @@ mod tests {
         };
         check(&["b.test", "a.test", "a.test:8443"], &["a.test", "b.test"]);
         check(&["*.a.test", "[::1]:8443", "10.0.0.1"], &["*.a.test", "10.0.0.1", "::1"]);
+        check(&["**.b.test", "*.b.test"], &["*.b.test"]);
         check(&["http://a.test"], &[]);
         check(&[":8443"], &["*.localhost", "box7", "localhost", "127.0.0.1", "::1"]);
     }

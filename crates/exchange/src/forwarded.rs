@@ -3,7 +3,7 @@
 
 use ipnet::IpNet;
 use std::net::IpAddr;
-use tidegate_model::ClientCertificateForm;
+use tidegate_model::{CLAIMED_FAMILIES, CLAIMED_NAMES, Claim, ClientCertificateForm};
 use tidegate_wire::ClientCertificate;
 use tidegate_wire::head::{Fields, HeaderId};
 use tidegate_wire::name_table::{NameTable, is_alike};
@@ -38,141 +38,8 @@ fn remove_others(fields: &mut Fields) {
     }
 }
 
-/// What a proxy says of its client's request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Claim {
-    /// Under which URL it came, and with what certificate.
-    Url,
-    /// Who the client is, which differs from one to the next.
-    Client,
-    /// No proxy says it. CGI-like servers put it into `HTTP_PROXY`, by which programs find the proxy for what they
-    /// ask of others themselves ("httpoxy", CVE-2016-5385).
-    Proxy,
-}
-
 /// What a whole name says.
-const NAMES: NameTable<Claim> = NameTable::new(&[
-    (b"ali-cdn-real-ip", Claim::Client),
-    (b"cdn-src-ip", Claim::Client),
-    // Of Cloudflare's places of a client the country is the one that applications decide by.
-    (b"cf-ipcountry", Claim::Client),
-    (b"cf-connecting-ip", Claim::Client),
-    (b"cf-connecting-ipv6", Claim::Client),
-    (b"cf-pseudo-ipv4", Claim::Client),
-    (b"client-ip", Claim::Client),
-    (b"cloudfront-viewer-address", Claim::Client),
-    (b"do-connecting-ip", Claim::Client),
-    (b"fastly-client-ip", Claim::Client),
-    (b"fly-client-ip", Claim::Client),
-    (b"forwarded-for", Claim::Client),
-    (b"incap-client-ip", Claim::Client),
-    (b"proxy-client-ip", Claim::Client),
-    (b"real-ip", Claim::Client),
-    // CGI-like servers set it themselves, and programs that look behind proxies look for it under `HTTP_`.
-    (b"remote-addr", Claim::Client),
-    (b"true-client-ip", Claim::Client),
-    (b"wl-proxy-client-ip", Claim::Client),
-    (b"x-appengine-user-ip", Claim::Client),
-    (b"x-azure-clientip", Claim::Client),
-    (b"x-azure-socketip", Claim::Client),
-    (b"x-client-ip", Claim::Client),
-    (b"x-client-port", Claim::Client),
-    (b"x-clientip", Claim::Client),
-    (b"x-cluster-client-ip", Claim::Client),
-    (b"x-envoy-external-address", Claim::Client),
-    (b"x-forward-for", Claim::Client),
-    (b"x-forwarded-for", Claim::Client),
-    (b"x-forwarded-for-original", Claim::Client),
-    (b"x-lb-client-ip", Claim::Client),
-    (b"x-nf-client-connection-ip", Claim::Client),
-    (b"x-original-forwarded-for", Claim::Client),
-    (b"x-originating-ip", Claim::Client),
-    (b"x-peer-ip", Claim::Client),
-    (b"x-proxyuser-ip", Claim::Client),
-    (b"x-real-ip", Claim::Client),
-    (b"x-realip", Claim::Client),
-    (b"x-remote-addr", Claim::Client),
-    (b"x-remote-ip", Claim::Client),
-    (b"x-source-ip", Claim::Client),
-    (b"x-sucuri-clientip", Claim::Client),
-    (b"x-true-client-ip", Claim::Client),
-    (b"x-user-ip", Claim::Client),
-    (b"x-vercel-forwarded-for", Claim::Client),
-    (b"x-vercel-proxied-for", Claim::Client),
-    // These say whom a request came to, and how.
-    (b"cf-visitor", Claim::Url),
-    (b"clientcert", Claim::Url),
-    (b"cloudfront-forwarded-proto", Claim::Url),
-    (b"fastly-ssl", Claim::Url),
-    (b"fly-forwarded-port", Claim::Url),
-    (b"fly-forwarded-proto", Claim::Url),
-    (b"forwarded", Claim::Url),
-    (b"forwarded-host", Claim::Url),
-    (b"front-end-https", Claim::Url),
-    (b"host-override", Claim::Url),
-    // No browser says it: PHP's `HTTP_HTTPS` is what proxies without a name of their own for it have said.
-    (b"https", Claim::Url),
-    // Gunicorn takes these two for those of WSGI, in this very spelling with `_`.
-    (b"path-info", Claim::Url),
-    (b"script-name", Claim::Url),
-    (b"proxy", Claim::Proxy),
-    (b"wl-proxy-client-cert", Claim::Url),
-    (b"wl-proxy-ssl", Claim::Url),
-    (b"x-arr-clientcert", Claim::Url),
-    (b"x-arr-ssl", Claim::Url),
-    (b"x-azure-clientcert", Claim::Url),
-    (b"x-backend-host", Claim::Url),
-    // Beneath which path an application is, for its links.
-    (b"x-base-path", Claim::Url),
-    (b"x-client-cn", Claim::Url),
-    (b"x-client-dn", Claim::Url),
-    (b"x-client-fingerprint", Claim::Url),
-    (b"x-client-i-dn", Claim::Url),
-    (b"x-client-issuer", Claim::Url),
-    (b"x-client-s-dn", Claim::Url),
-    (b"x-client-san", Claim::Url),
-    (b"x-client-serial", Claim::Url),
-    (b"x-client-verify", Claim::Url),
-    (b"x-clientcert", Claim::Url),
-    (b"x-envoy-original-path", Claim::Url),
-    (b"x-forwarded", Claim::Url),
-    (b"x-front-end-https", Claim::Url),
-    (b"x-https", Claim::Url),
-    (b"x-ingress-path", Claim::Url),
-    (b"x-original-method", Claim::Url),
-    (b"x-original-proto", Claim::Url),
-    // Both are told by load balancers that know no `X-Forwarded-Proto`.
-    (b"x-proto", Claim::Url),
-    (b"x-protocol", Claim::Url),
-    (b"x-proxy-host", Claim::Url),
-    (b"x-proxy-url", Claim::Url),
-    (b"x-real-host", Claim::Url),
-    (b"x-remote-user", Claim::Url),
-    (b"x-scheme", Claim::Url),
-    (b"x-script-name", Claim::Url),
-    (b"x-ssl", Claim::Url),
-    (b"x-url-scheme", Claim::Url),
-]);
-
-/// Beginnings of names that say under which URL and with what certificate a request came. The first two of certificates
-/// are those of RFC 9440 and of nginx; the others are what HAProxy, Envoy, Traefik, the load balancers of clouds and
-/// many a manual write.
-const FAMILIES: &[&[u8]] = &[
-    b"client-cert",
-    b"cf-client-cert",
-    b"ssl-client",
-    b"ssl-cert",
-    b"proxy-client-cert",
-    b"x-forwarded-",
-    b"x-client-subject",
-    b"x-ssl-",
-    b"x-client-cert",
-    b"x-tls-client",
-    b"x-tls-cert",
-    b"x-goog-client-cert",
-    b"x-mtls-",
-    b"x-amzn-mtls-",
-];
+const NAMES: NameTable<Claim> = NameTable::new(CLAIMED_NAMES);
 
 /// What a name says, however it is spelled. First letter and length leave nearly no field of an ordinary request.
 fn claim_of(name: &[u8]) -> Option<Claim> {
@@ -197,19 +64,29 @@ fn is_of_family(name: &[u8]) -> bool {
 }
 
 fn begins_family(name: &[u8]) -> bool {
-    FAMILIES.iter().any(|family| name.get(..family.len()).is_some_and(|start| is_alike(start, family)))
+    CLAIMED_FAMILIES.iter().any(|family| name.get(..family.len()).is_some_and(|start| is_alike(start, family)))
+}
+
+/// What a client has shown in its handshake.
+#[derive(Debug, Clone, Copy)]
+pub enum ShownCertificate<'c> {
+    Nothing,
+    Verified(&'c ClientCertificate),
+    /// A certificate that was taken all the same, and what is wrong with it.
+    Unverified(&'c ClientCertificate, &'static str),
 }
 
 /// Tells an upstream of the client's certificate. What a trusted proxy has said, or a step has set, is kept; to a list
 /// of certificates this one is added, as each proxy on the way adds its own client's.
-pub fn tell_certificate(
-    fields: &mut Fields,
-    form: ClientCertificateForm,
-    certificate: &ClientCertificate,
-    peer_is_trusted: bool,
-) {
-    match form {
-        ClientCertificateForm::Rfc9440 => {
+pub fn tell_certificate(fields: &mut Fields, form: ClientCertificateForm, shown: ShownCertificate<'_>, peer_is_trusted: bool) {
+    match (form, shown) {
+        (ClientCertificateForm::Nginx, _) => tell_as_nginx(fields, shown),
+        // Nothing in these forms says that a certificate was not verified, so none is told in them.
+        (
+            ClientCertificateForm::Rfc9440 | ClientCertificateForm::Xfcc,
+            ShownCertificate::Nothing | ShownCertificate::Unverified(..),
+        ) => {}
+        (ClientCertificateForm::Rfc9440, ShownCertificate::Verified(certificate)) => {
             if fields.all_named(b"client-cert").next().is_none() {
                 // A chain without the certificate that it belongs to would be taken for this one's.
                 fields.remove(b"client-cert-chain");
@@ -219,13 +96,41 @@ pub fn tell_certificate(
                 }
             }
         }
-        ClientCertificateForm::Xfcc => {
+        (ClientCertificateForm::Xfcc, ShownCertificate::Verified(certificate)) => {
             if peer_is_trusted || fields.all_named(b"x-forwarded-client-cert").next().is_none() {
                 // Several fields of one name are one list (RFC 9110 section 5.3).
                 fields.push(b"x-forwarded-client-cert", certificate.xfcc());
             }
         }
     }
+}
+
+/// The fields of ingress-nginx. Who is trusted, or a step, has said all of it with the first, or nothing.
+fn tell_as_nginx(fields: &mut Fields, shown: ShownCertificate<'_>) {
+    const VERIFY: &[u8] = b"ssl-client-verify";
+    if fields.all_named(VERIFY).next().is_some() {
+        return;
+    }
+    for name in [&b"ssl-client-subject-dn"[..], b"ssl-client-issuer-dn", b"ssl-client-cert"] {
+        // A certificate without the word that it belongs to would be taken for this one's.
+        fields.remove(name);
+    }
+    let certificate = match shown {
+        ShownCertificate::Nothing => return fields.push(VERIFY, b"NONE"),
+        ShownCertificate::Verified(certificate) => {
+            fields.push(VERIFY, b"SUCCESS");
+            certificate
+        }
+        ShownCertificate::Unverified(certificate, why) => {
+            fields.push(VERIFY, &[b"FAILED:", why.as_bytes()].concat());
+            certificate
+        }
+    };
+    if let Some(facts) = certificate.facts() {
+        fields.push(b"ssl-client-subject-dn", facts.subject.as_bytes());
+        fields.push(b"ssl-client-issuer-dn", facts.issuer.as_bytes());
+    }
+    fields.push(b"ssl-client-cert", certificate.escaped_pem());
 }
 
 /// What a trusted proxy says of the URL that its client asked for, each field by its name: upstreams write links by it,
@@ -282,9 +187,9 @@ fn forwarded_ip(text: &[u8]) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::{
-        FAMILIES, NAMES, UnclearClient, each_claim_of_url, first_untrusted, forwarded_ip, remove_claims, tell_certificate,
+        NAMES, ShownCertificate, UnclearClient, each_claim_of_url, first_untrusted, forwarded_ip, remove_claims, tell_certificate,
     };
-    use tidegate_model::ClientCertificateForm;
+    use tidegate_model::{CLAIMED_FAMILIES, ClientCertificateForm};
     use tidegate_wire::ClientCertificate;
     use tidegate_wire::head::Fields;
 
@@ -357,7 +262,7 @@ mod tests {
     fn a_claim_goes_in_whatever_spelling_it_comes() {
         let known: Vec<&[u8]> = NAMES
             .names()
-            .chain(FAMILIES.iter().copied())
+            .chain(CLAIMED_FAMILIES.iter().copied())
             .chain([&b"x-forwarded-host"[..], b"x-forwarded-proto"])
             .filter(|name| !name.ends_with(b"-"))
             .collect();
@@ -385,7 +290,7 @@ mod tests {
             for (name, value) in before {
                 fields.push(name.as_bytes(), value.as_bytes());
             }
-            tell_certificate(&mut fields, form, &certificate, peer_is_trusted);
+            tell_certificate(&mut fields, form, ShownCertificate::Verified(&certificate), peer_is_trusted);
             let told: Vec<String> = fields.iter().map(|(_, value)| String::from_utf8_lossy(value).into_owned()).collect();
             assert_eq!(told, expected);
         };
@@ -396,6 +301,34 @@ mod tests {
         check(ClientCertificateForm::Xfcc, &[], false, &[&hash]);
         check(ClientCertificateForm::Xfcc, &[("x-forwarded-client-cert", "Hash=1")], true, &["Hash=1", &hash]);
         check(ClientCertificateForm::Xfcc, &[("X-Forwarded-Client-Cert", "by a step")], false, &["by a step"]);
+        let pem = "-----BEGIN%20CERTIFICATE-----%0AYWI%3D%0A-----END%20CERTIFICATE-----%0A";
+        check(ClientCertificateForm::Nginx, &[], false, &["SUCCESS", pem]);
+        check(ClientCertificateForm::Nginx, &[("ssl-client-verify", "NONE")], true, &["NONE"]);
+        check(
+            ClientCertificateForm::Nginx,
+            &[("SSL-Client-Cert", "other"), ("ssl-client-subject-dn", "CN=x")],
+            true,
+            &["SUCCESS", pem],
+        );
+    }
+
+    #[test]
+    fn what_is_not_verified_is_told_as_that_or_not_at_all() {
+        let certificate = ClientCertificate::new(vec![Box::from(*b"ab")], |_| [0; 32]).expect("a chain");
+        let check = |form, shown, expected: &[&str]| {
+            let mut fields = Fields::default();
+            tell_certificate(&mut fields, form, shown, false);
+            let shown = |(name, value): (&[u8], &[u8])| format!("{}: {}", name.escape_ascii(), value.escape_ascii());
+            assert_eq!(fields.iter().map(shown).collect::<Vec<_>>(), expected);
+        };
+        let bad = ShownCertificate::Unverified(&certificate, "certificate has expired");
+        for form in [ClientCertificateForm::Rfc9440, ClientCertificateForm::Xfcc] {
+            check(form, bad, &[]);
+            check(form, ShownCertificate::Nothing, &[]);
+        }
+        check(ClientCertificateForm::Nginx, ShownCertificate::Nothing, &["ssl-client-verify: NONE"]);
+        let pem = "ssl-client-cert: -----BEGIN%20CERTIFICATE-----%0AYWI%3D%0A-----END%20CERTIFICATE-----%0A";
+        check(ClientCertificateForm::Nginx, bad, &["ssl-client-verify: FAILED:certificate has expired", pem]);
     }
 
     #[test]

@@ -19,5 +19,5 @@ pub use client_fault::{ClientFault, STATUS_CLIENT_GONE, body_fault, gone};
 pub use exchange::{Arrived, Exchange};
 pub use hop_by_hop::HopByHop;
 pub use pooled::Pooled;
-pub use record::{AnswerTimes, AskedRecord, Record, UpstreamRecord, short_us};
+pub use record::{AnswerTimes, ArmId, AskedRecord, Record, UpstreamRecord, short_us};
 pub use responder::{BodyLength, H1Responder, H2Responder, Responder, unless_gone};

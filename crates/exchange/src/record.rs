@@ -1,7 +1,7 @@
 //! What is remembered of a request for its log line and its counters. Filled in along its life, written once at its
 //! end.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU16, NonZeroU32};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,6 +20,8 @@ pub struct Record {
     /// The identifier that a trusted proxy has given, where it is none of ours in form.
     pub given_id: Option<Box<str>>,
     pub status: u16,
+    /// Of a request to a route with a `split`, once it has taken an arm.
+    pub arm: Option<ArmId>,
     /// Boxed: most requests have none.
     why: Option<Box<Why>>,
     /// The answer is an error of the proxy itself.
@@ -48,6 +50,21 @@ pub struct Record {
     pub claims: Option<Rc<Claims>>,
     /// Of a request that a `forward-auth` has asked about. Boxed: most have none.
     pub asked: Option<Box<AskedRecord>>,
+}
+
+/// Which arm of its route's `split` a request has taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArmId(NonZeroU16);
+
+impl ArmId {
+    /// The arm at a position in the order written. `None` for a position that no split has.
+    pub fn at(position: usize) -> Option<ArmId> {
+        u16::try_from(position + 1).ok().and_then(NonZeroU16::new).map(ArmId)
+    }
+
+    pub fn position(self) -> usize {
+        usize::from(self.0.get()) - 1
+    }
 }
 
 /// What a `forward-auth` has been told.
@@ -130,6 +147,7 @@ impl Record {
             status: 0,
             why: None,
             is_refused: false,
+            arm: None,
             upstream: None,
             retries: 0,
             queued_us: 0,

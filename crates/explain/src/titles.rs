@@ -2,7 +2,7 @@
 //! settings themselves are written by `tidegate_config::writing`.
 
 use tidegate_config::writing::{Form, match_line, quoted, shortened, show_path};
-use tidegate_model::{Filled, ListenAddress, PoolName, Route, Split, Terminal};
+use tidegate_model::{ArmEnd, Filled, ListenAddress, PoolName, Route, Split, SplitArm, TcpTarget, Terminal};
 
 /// `route "/api/*" match method="POST" → pool api`, on one line.
 pub fn route_title(route: &Route, filled: &Filled) -> String {
@@ -27,10 +27,25 @@ pub fn route_title(route: &Route, filled: &Filled) -> String {
     title
 }
 
-/// `95% pool web, 5% pool canary`
+/// `95% pool web, 4% arm next: pool canary, 1% respond 500`
 pub fn shares(split: &Split) -> String {
-    let share = |(pool, percent): (&PoolName, f64)| format!("{} pool {pool}", self::percent(percent));
+    let share = |(arm, percent): (&SplitArm, f64)| format!("{} {}", self::percent(percent), shown_arm(arm));
     split.percents().map(share).collect::<Vec<_>>().join(", ")
+}
+
+fn shown_arm(arm: &SplitArm) -> String {
+    let end = match &arm.end {
+        ArmEnd::Proxy { pool, .. } => format!("pool {pool}"),
+        ArmEnd::Respond { status, .. } => format!("respond {status}"),
+        ArmEnd::Redirect { status, .. } => format!("redirect with {status}"),
+    };
+    arm.name.as_ref().map_or(end.clone(), |name| format!("arm {name}: {end}"))
+}
+
+/// `95% pool web, 5% pool canary`
+pub fn shares_of_connections(target: &TcpTarget) -> String {
+    let share = |(pool, percent): (&PoolName, f64)| format!("{} pool {pool}", self::percent(percent));
+    target.percents().map(share).collect::<Vec<_>>().join(", ")
 }
 
 /// `95%`, `33.3%`, and `<0.1%` for what would be shown as nothing.

@@ -193,6 +193,7 @@ const NO_VALID_ANSWER: &str = "the upstream server gave no valid answer";
 const OUT_OF_REACH: &str = "the upstream server cannot be reached";
 const TOO_LATE: &str = "the upstream server did not answer in time";
 const AS_MANY_AS_MAY_BE: &str = "every upstream server has as many requests as it may";
+const CONTAINERS_NOT_READY: &str = "what answers here is starting, or not well; try again in a moment";
 const NOBODY_NOW: &str = "no upstream server can take the request now";
 
 /// What may be asked for here, as far as the proxy knows: others and fewer may be known to who answers.
@@ -244,10 +245,10 @@ impl Refusal {
         if let Refusal::LogInsFailed { wait_seconds } = self {
             return Some(wait_seconds.into());
         }
-        use UpstreamError::{Overloaded, PoolFull, QueueTimeout};
+        use UpstreamError::{ContainersNotReady, Overloaded, PoolFull, QueueTimeout};
         let is_of_a_moment = matches!(
             self,
-            Refusal::Upstream(PoolFull | QueueTimeout | Overloaded)
+            Refusal::Upstream(PoolFull | QueueTimeout | Overloaded | ContainersNotReady)
                 | Refusal::NoThread
                 | Refusal::PasswordsBusy
                 | Refusal::Token(TokenRefusal::KeysMissing)
@@ -422,6 +423,7 @@ fn sentence_of_rewrite(error: RewriteError) -> &'static str {
 fn row_of_upstream(error: UpstreamError) -> Row {
     let (status, setting, sentence) = match error {
         UpstreamError::NoServer | UpstreamError::BadStatus => (503, None, NOBODY_NOW),
+        UpstreamError::ContainersNotReady => (503, Some("docker"), CONTAINERS_NOT_READY),
         UpstreamError::PoolFull => (503, Some("queue"), AS_MANY_AS_MAY_BE),
         UpstreamError::QueueTimeout => (503, Some("queue-timeout"), AS_MANY_AS_MAY_BE),
         UpstreamError::Overloaded => (503, Some("memory"), "the proxy is near its memory bound"),

@@ -135,6 +135,11 @@ pub struct Walk {
 }
 
 impl Walk {
+    /// Begins behind so many steps that were applied before.
+    pub fn behind(steps: usize) -> Walk {
+        Walk { next: steps, ..Walk::default() }
+    }
+
     /// Goes on with what the way at that position has let in, one of several.
     pub fn let_in(&mut self, any: &CompiledAuthAny, by: usize, head: &mut RequestHead) {
         self.after.had_authorization |= head.fields.has(HeaderId::Authorization);

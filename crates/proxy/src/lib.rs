@@ -63,6 +63,6 @@ mod tests {
         let exchange = size_of::<Exchange<'_, DriverSock>>();
         let bytes =
             exchange + output_size::<&Rc<Connection<DriverSock>>, Place<DriverSock>, &mut Exchange<'_, DriverSock>, _>(handle);
-        assert!(bytes <= 1224, "{bytes} bytes");
+        assert!(bytes <= 1192, "{bytes} bytes");
     }
 }

@@ -40,6 +40,7 @@ pub struct ListenerState<S: Sock> {
     /// As the newest configuration has it.
     proxy_protocol_from: RefCell<Arc<[IpNet]>>,
     offers_websocket: Cell<bool>,
+    public_port: Cell<u16>,
     /// Set when no request should come any more on these connections.
     pub draining: Signal,
     /// Set when what is left will be cut at some moment. Not always with the draining: a worker too many waits for its
@@ -276,6 +277,7 @@ impl<S: Sock> ListenerState<S> {
             protocol: Cell::new(listener.protocol),
             proxy_protocol_from: RefCell::new(listener.proxy_protocol_from.clone()),
             offers_websocket: Cell::new(listener.offers_websocket),
+            public_port: Cell::new(listener.public_port),
             draining: Signal::default(),
             closing: Signal::default(),
             cut_at: Cell::new(None),
@@ -300,6 +302,7 @@ impl<S: Sock> ListenerState<S> {
         }
         *self.proxy_protocol_from.borrow_mut() = listener.proxy_protocol_from.clone();
         self.offers_websocket.set(listener.offers_websocket);
+        self.public_port.set(listener.public_port);
     }
 
     /// A connection that is passed on from here.
@@ -316,6 +319,11 @@ impl<S: Sock> ListenerState<S> {
 
     pub fn protocol(&self) -> ListenerProtocol {
         self.protocol.get()
+    }
+
+    /// The port that clients ask for.
+    pub fn public_port(&self) -> u16 {
+        self.public_port.get()
     }
 
     /// Whether clients are offered WebSockets on streams of HTTP/2.

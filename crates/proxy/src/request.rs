@@ -34,13 +34,14 @@ use crate::recent::EndedRequest;
 use crate::request_ids::{self, trace_of};
 use crate::snapshot::CompiledRoute;
 use crate::surroundings::{Surroundings, context};
-use crate::terminal::{CompiledSplit, CompiledTerminal};
+use crate::terminal::{CompiledArmEnd, CompiledSplit, CompiledTerminal};
 use crate::worker_snapshot::{GenerationMark, WorkerSite, WorkerSnapshot};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tidegate_balancing::hash_bytes;
-use tidegate_exchange::{Arrived, ClientFault, Exchange, Pooled, Responder, STATUS_CLIENT_GONE, UpstreamRecord};
+use tidegate_exchange::{ArmId, Arrived, ClientFault, Exchange, Pooled, Responder, STATUS_CLIENT_GONE, UpstreamRecord};
 use tidegate_middleware::{CompiledLog, Refusal, View, Walk};
 use tidegate_model::Protocol;
 use tidegate_routing::client_certificate_text;
@@ -126,6 +127,9 @@ impl<S: Sock> Drop for Request<'_, '_, S> {
                 let is_cut_by_us = self.connection.is_cut();
                 self.exchange.record.status = if is_cut_by_us { STATUS_CUT_SHORT } else { STATUS_CLIENT_GONE };
             }
+            // After a panic, another one would end the process and everybody's requests with it.
+            let _ = catch_unwind(AssertUnwindSafe(|| self.record_end()));
+            return;
         }
         self.record_end();
     }
@@ -227,6 +231,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         if self.may_count_hops() && Box::pin(self.take_hop(route)).await? {
             return Ok(());
         }
+        self.find_arm(route)?;
         if route.rewrites_location && Box::pin(self.redirect_to_mount(route)).await? {
             return Ok(());
         }
@@ -264,7 +269,8 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
     /// The pool that the request goes to, if to one that is there; the configuration is given up with it.
     fn find_pool(&mut self, route: &CompiledRoute) -> Option<Rc<WorkerPool<S>>> {
         let (snapshot, _) = self.place.take()?;
-        let pool = self.choose_pool(route, &snapshot);
+        let slot = route.terminal.upstream(self.exchange.record.arm)?.pool;
+        let pool = snapshot.pool(slot, || self.connection.worker.of()).cloned();
         if !route.mirrors.is_empty() {
             self.forwarding(route).choose_mirrors(&snapshot);
         }
@@ -285,7 +291,14 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             (CompiledTerminal::Proxy(_) | CompiledTerminal::Split(_), Some(pool)) => {
                 pin!(self.forwarding(route).forward(pool)).await
             }
-            (CompiledTerminal::Proxy(_) | CompiledTerminal::Split(_) | CompiledTerminal::FastCgi(..), None) => {
+            (CompiledTerminal::Split(_), None) => match route.terminal.arm(self.exchange.record.arm).map(|arm| &arm.end) {
+                Some(CompiledArmEnd::Answer(answer)) => {
+                    let (exchange, around) = self.parts();
+                    answer_fixed(exchange, around, answer).await
+                }
+                Some(CompiledArmEnd::Upstream(_)) | None => self.answer_refusal(Refusal::from(UpstreamError::NoServer)).await,
+            },
+            (CompiledTerminal::Proxy(_) | CompiledTerminal::FastCgi(..), None) => {
                 self.answer_refusal(Refusal::from(UpstreamError::NoServer)).await
             }
             (CompiledTerminal::FastCgi(_, script), Some(pool)) => self.forwarding(route).run_script(script, pool).await,
@@ -376,13 +389,31 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         self
     }
 
-    /// The pool that the request goes to: the route's own, or the one of its `split` in whose share it lies.
-    fn choose_pool(&mut self, route: &CompiledRoute, snapshot: &WorkerSnapshot<S>) -> Option<Rc<WorkerPool<S>>> {
-        if let CompiledTerminal::Split(split) = &route.terminal {
-            self.way.upstream = self.choose_share(split) as u32;
+    /// Has a request to a route with a `split` take its arm.
+    #[inline]
+    fn find_arm(&mut self, route: &CompiledRoute) -> Result<(), ClientFault> {
+        match &route.terminal {
+            CompiledTerminal::Split(split) => self.take_arm(route, split).map_err(ClientFault::Refused),
+            CompiledTerminal::Answer(_)
+            | CompiledTerminal::Proxy(_)
+            | CompiledTerminal::Files(_)
+            | CompiledTerminal::FastCgi(..)
+            | CompiledTerminal::NoRoute => Ok(()),
         }
-        let slot = route.terminal.upstream(self.way.upstream)?.pool;
-        snapshot.pool(slot, || self.connection.worker.of()).cloned()
+    }
+
+    /// Finds the arm in whose share the request lies, and applies the steps that are this arm's own.
+    #[inline(never)]
+    fn take_arm(&mut self, route: &CompiledRoute, split: &CompiledSplit) -> Result<(), Refusal> {
+        let position = self.choose_share(split);
+        self.exchange.record.arm = ArmId::at(position);
+        if let Some(site) = &self.site {
+            site.counters.count_arm(self.route, position);
+        }
+        match &split.arms[position].steps {
+            None => Ok(()),
+            Some(steps) => self.run_steps_of_arm(route, steps),
+        }
     }
 
     fn choose_share(&self, split: &CompiledSplit) -> usize {
@@ -521,7 +552,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             retries: self.exchange.record.retries,
             client_ip: self.exchange.client_ip,
             scheme: self.connection.scheme(),
-            listen_port: self.connection.listen_port(),
+            listen_port: self.connection.public_port(),
             generation: self.mark.generation,
             reason: self.exchange.record.reason(),
             setting: self.exchange.record.setting(),
@@ -611,6 +642,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             site: self.site.as_ref().map_or("", |site| &site.compiled.name),
             route: self.route_name(),
             pool: self.way.pool.as_ref().map(|pool| &*pool.compiled.name.0),
+            arm: self.arm_name(),
             cache: record.cache,
             reason: record.reason(),
             setting: record.setting(),
@@ -638,6 +670,11 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         name.unwrap_or_default()
     }
 
+    fn arm_name(&self) -> Option<&str> {
+        let arm = self.exchange.record.arm?;
+        Some(&self.site.as_ref()?.compiled.route(self.route).terminal.arm(Some(arm))?.name)
+    }
+
     fn upstream_of_record(&self, upstream: &UpstreamRecord, ended_us: u64) -> RecordUpstream<'_> {
         RecordUpstream {
             address: self.upstream_authority(upstream.server as usize),
@@ -657,6 +694,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
     }
 
     fn upstream_authority(&self, server: usize) -> &str {
-        self.way.pool.as_ref().map_or("", |pool| &pool.compiled.servers[server].authority)
+        let server = self.way.pool.as_ref().and_then(|pool| pool.compiled.servers.get(server));
+        server.map_or("", |server| &server.authority)
     }
 }

@@ -17,8 +17,12 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tidegate_balancing::hash_bytes;
+use tidegate_balancing::split::Shares;
+use tidegate_exchange::ArmId;
 use tidegate_limiting::Tables;
 use tidegate_middleware::{
     BROUGHT_FROM_PROVIDERS, CompiledCompress, CompiledLog, CompiledOidc, CompiledStep, ErrorPages, HeaderNameRules,
@@ -31,12 +35,12 @@ use tidegate_model::listening::{
 };
 use tidegate_model::{
     ClientCertificateForm, Configuration, Decompress, Delta, ForwardAuth, HostPattern, Limits, ListenAddress, MatchLine, Mirror,
-    Placeholder, PoolName, Route, RouteRetry, RouteTimeouts, Scheme, SendFile, Site, SocketAccess, Step, TcpTarget, Template,
-    Terminal,
+    Placeholder, PoolName, Route, RouteRetry, RouteTimeouts, Scheme, SendFile, Site, SocketAccess, SplitArm, Step, TcpTarget,
+    Template, Terminal,
 };
 use tidegate_routing::decision::SiteRules;
 use tidegate_routing::{PassId, RouteId, Router, SiteId};
-use tidegate_telemetry::{Registry, SiteMetrics};
+use tidegate_telemetry::{ArmMetrics, Registry, SiteMetrics};
 use tidegate_upstream::compiled::{CompiledPool, PoolParts};
 use tidegate_wire::HeadLimits;
 
@@ -90,6 +94,9 @@ impl Snapshot {
 /// One listening address and what answers there.
 pub struct Listener {
     pub address: ListenAddress,
+    /// The port that clients ask for, which is told to upstreams; another one than the address has where something in
+    /// front maps ports.
+    pub public_port: u16,
     /// Who may connect, of a socket of this machine.
     pub access: SocketAccess,
     pub protocol: ListenerProtocol,
@@ -114,7 +121,42 @@ pub struct Listener {
 pub struct CompiledPass {
     /// As logs name it.
     pub name: Arc<str>,
-    pub upstream: RouteUpstream,
+    /// In the order written, at least one.
+    upstreams: Box<[RouteUpstream]>,
+    /// Where there are several.
+    split: Option<SharesOfConnections>,
+}
+
+struct SharesOfConnections {
+    shares: Shares,
+    by_client: bool,
+}
+
+impl CompiledPass {
+    fn new(name: Arc<str>, to: &TcpTarget, pools: &HashMap<PoolName, usize>) -> Result<CompiledPass, CompileFault> {
+        let fault = |error: &str| CompileFault(format!("{name}: {error}"));
+        let upstreams = to.arms.iter().map(|arm| RouteUpstream::new(&arm.pool, &arm.retry, pools));
+        let upstreams: Box<[RouteUpstream]> = upstreams.collect::<Result<_, _>>().map_err(|error| fault(&error))?;
+        let shares = Shares::new(to.arms.iter().map(|arm| arm.weight));
+        let shares = shares.ok_or_else(|| fault("nothing in its split has a weight"))?;
+        let split = (upstreams.len() > 1).then_some(SharesOfConnections { shares, by_client: to.by_client });
+        Ok(CompiledPass { name, upstreams, split })
+    }
+
+    /// Where a connection of that client goes; `random` decides where nothing else does.
+    pub fn upstream(&self, client: IpAddr, random: impl FnOnce() -> u64) -> &RouteUpstream {
+        let position = match &self.split {
+            None => 0,
+            Some(split) if split.by_client => split.shares.of_key(hash_bytes(client.to_canonical().to_string().as_bytes())),
+            Some(split) => split.shares.at(random()),
+        };
+        &self.upstreams[position]
+    }
+
+    /// Whether connections are shared out among several pools.
+    pub fn is_split(&self) -> bool {
+        self.split.is_some()
+    }
 }
 
 impl Listener {
@@ -175,6 +217,8 @@ pub struct SiteCounters {
     unnamed: Arc<SiteMetrics>,
     /// By the position of the route; empty where none has a name.
     named: Box<[Option<Arc<SiteMetrics>>]>,
+    /// By the position of the route, and there of the arm of its `split`; empty where none has one.
+    arms: Box<[Box<[Arc<ArmMetrics>]>]>,
 }
 
 impl SiteCounters {
@@ -182,7 +226,28 @@ impl SiteCounters {
         let of = |route: &Route| route.name.as_ref().map(|name| registry.site(worker, site, name));
         let has_names = routes.iter().any(|route| route.name.is_some());
         let named = if has_names { routes.iter().map(of).collect() } else { Box::default() };
-        SiteCounters { unnamed: registry.site(worker, site, ""), named }
+        let of_arms = |route: &Route| match &route.terminal {
+            Terminal::Split(split) => {
+                let name = route.name.as_deref().unwrap_or_default();
+                split.arms.iter().map(|arm| registry.arm(worker, (site, name, &arm.name()))).collect()
+            }
+            Terminal::Respond { .. }
+            | Terminal::Redirect { .. }
+            | Terminal::Proxy { .. }
+            | Terminal::Files(_)
+            | Terminal::FastCgi(_) => Box::default(),
+        };
+        let has_arms = routes.iter().any(|route| matches!(route.terminal, Terminal::Split(_)));
+        let arms = if has_arms { routes.iter().map(of_arms).collect() } else { Box::default() };
+        SiteCounters { unnamed: registry.site(worker, site, ""), named, arms }
+    }
+
+    /// A request of that route has taken the arm at that position.
+    pub fn count_arm(&self, route: Option<RouteId>, arm: usize) {
+        let arms = route.and_then(|route| self.arms.get(route.0 as usize));
+        if let Some(arm) = arms.and_then(|arms| arms.get(arm)) {
+            arm.count();
+        }
     }
 
     /// For what is counted of the site as a whole.
@@ -207,6 +272,29 @@ pub struct ServerConfigs {
     pub by_session_id: Option<Arc<ServerConfig>>,
     /// For clients of TLS 1.3, where the site takes early data.
     pub early_data: Option<Arc<ServerConfig>>,
+    /// Where the handshake takes any certificate: who says whether it is good.
+    pub judge: Option<Arc<ClientJudge>>,
+}
+
+/// Says what is wrong with a chain of certificates at a time, in seconds since 1970; `None`: it is good.
+pub struct ClientJudge(Box<JudgesChain>);
+
+type JudgesChain = dyn Fn(&[Box<[u8]>], u64) -> Option<&'static str> + Send + Sync;
+
+impl ClientJudge {
+    pub fn new(judge: impl Fn(&[Box<[u8]>], u64) -> Option<&'static str> + Send + Sync + 'static) -> ClientJudge {
+        ClientJudge(Box::new(judge))
+    }
+
+    pub fn fault(&self, chain: &[Box<[u8]>], unix_seconds: u64) -> Option<&'static str> {
+        (self.0)(chain, unix_seconds)
+    }
+}
+
+impl fmt::Debug for ClientJudge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ClientJudge")
+    }
 }
 
 impl ServerConfigs {
@@ -308,9 +396,18 @@ impl CompiledMirror {
 }
 
 impl CompiledRoute {
-    /// What it says of sending requests again that go to the upstream at that position.
-    pub fn retry(&self, upstream: u32) -> &RouteRetry {
-        self.terminal.upstream(upstream).map_or(&RouteRetry::OfPool, |upstream| &upstream.retry)
+    /// What it says of sending requests again that have taken that arm.
+    pub fn retry(&self, arm: Option<ArmId>) -> &RouteRetry {
+        self.terminal.upstream(arm).map_or(&RouteRetry::OfPool, |upstream| &upstream.retry)
+    }
+
+    /// The steps of a request that has taken that arm, or none yet.
+    #[inline]
+    pub fn steps_of(&self, arm: Option<ArmId>) -> &[CompiledStep] {
+        match arm {
+            None => &self.steps,
+            Some(arm) => self.terminal.arm(Some(arm)).and_then(|arm| arm.steps.as_deref()).unwrap_or(&self.steps),
+        }
     }
 }
 
@@ -576,7 +673,11 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
         None => Cow::Borrowed(&route.steps),
     };
     let steps = compile_steps(scope, &site.steps, &steps_of_route).map_err(|error| fault(&error))?;
-    let terminal = CompiledTerminal::compile(&route.terminal, pools).map_err(|error| fault(&error))?;
+    let steps_of_arm = |arm: &SplitArm| {
+        let of_arm = [&steps_of_route[..], &arm.steps].concat();
+        compile_steps(scope, &site.steps, &of_arm).map_err(|error| error.to_string())
+    };
+    let terminal = CompiledTerminal::compile(&route.terminal, pools, &steps_of_arm).map_err(|error| fault(&error))?;
     let cache = options.cache.on().filter(|_| terminal.asks_others());
     let mirror = |model: Mirror| {
         let pool = pools.get(&model.pool).ok_or_else(|| fault(&format_args!("there is no pool {}", model.pool)))?;
@@ -611,12 +712,12 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
         api_keys: api_keys.map_err(|error| fault(&error))?,
         withheld_parameters: api_key.map(withheld_parameters).unwrap_or_default(),
         secret_parameters: Arc::clone(secrets),
-        trailers: TrailerRules::new(site.steps.iter().chain(&route.steps), options.pass_on.unwrap_or_default(), identity),
+        trailers: TrailerRules::new(site.steps.iter().chain(route.all_steps()), options.pass_on.unwrap_or_default(), identity),
         header_names: HeaderNameRules::new(options.header_names.unwrap_or_default(), site.all_steps()),
         decompress: options.decompress.on().copied(),
         compress: options.compress.on().map(|compress| Box::new(CompiledCompress::new(compress))),
         has_limits: has_limits(&steps),
-        changes_response: changes_response(&steps),
+        changes_response: changes_response(&steps) || terminal.steps_of_arms().any(changes_response),
         steps,
         rewrites_location: terminal.rewrites_location(),
         send_folders: send_files.iter().map(open).collect::<Result<_, _>>()?,
@@ -651,10 +752,7 @@ fn listener(
     };
     let hosts: Vec<_> = listening.hosts.iter().map(|(answering, host)| (site(*answering), *host)).collect();
     let pass = |name: Option<&HostPattern>, to: &TcpTarget| {
-        let name: Arc<str> = passthrough_name(name, address.port().unwrap_or_default()).into();
-        let upstream =
-            RouteUpstream::new(&to.pool, &to.retry, pools).map_err(|error| CompileFault(format!("{name}: {error}")))?;
-        Ok(CompiledPass { name, upstream })
+        CompiledPass::new(passthrough_name(name, address.port().unwrap_or_default()).into(), to, pools)
     };
     let by_name = listening.by_name.iter().map(|(name, to)| pass(Some(*name), to));
     let passes: Vec<CompiledPass> = by_name.chain(listening.otherwise.map(|to| pass(None, to))).collect::<Result<_, _>>()?;
@@ -662,6 +760,7 @@ fn listener(
     let otherwise = listening.otherwise.map(|_| PassId(listening.by_name.len() as u32));
     Ok(Listener {
         address,
+        public_port: listening.public_port.or(address.port()).unwrap_or(Scheme::Http.default_port()),
         access: socket_access(configuration, address),
         protocol: listening.protocol,
         trusted_proxies: trusted_proxies(configuration, address),

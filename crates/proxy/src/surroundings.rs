@@ -59,7 +59,8 @@ impl<'a, S: Sock> Surroundings<'a, S> {
         // What the proxy has refused, or an upstream failed at; a limit that is only tried out refuses nothing.
         let is_own_error = exchange.record.is_refused;
         let more = (exchange.limited.as_deref(), is_own_error);
-        apply_response(&route.steps, &mut exchange.response, &exchange.head, &context, &mut scratch, more);
+        let steps = route.steps_of(exchange.record.arm);
+        apply_response(steps, &mut exchange.response, &exchange.head, &context, &mut scratch, more);
     }
 
     /// The trailers of an answer that go to the client.
@@ -105,7 +106,8 @@ pub fn context<'a, S: Sock>(
     client_ip: IpAddr,
     upgrade: Option<Span>,
 ) -> Context<'a> {
-    let upstream = pool.zip(record.upstream.as_ref());
+    let server =
+        pool.zip(record.upstream.as_ref()).and_then(|(pool, upstream)| pool.compiled.servers.get(upstream.server as usize));
     Context {
         scheme: connection.listener.protocol().scheme(),
         client_ip,
@@ -115,7 +117,7 @@ pub fn context<'a, S: Sock>(
         client_certificate: connection.client_certificate.as_deref(),
         tls_ja4: connection.ja4.as_deref(),
         introduction: connection.introduction.as_deref(),
-        upstream_address: upstream.map(|(pool, upstream)| &*pool.compiled.servers[upstream.server as usize].authority),
+        upstream_address: server.map(|server| &*server.authority),
         request_id: record.request_id(),
         given_id: record.given_id.as_deref(),
         identity: record.identity().map(|identity| &**identity),

@@ -31,14 +31,19 @@ pub enum Greeting<'a> {
 
 /// The hosts that one listening address (ip and port) answers for.
 ///
-/// A name goes to the site that names it exactly, else to the wildcard that covers it, else to the site of the IP
-/// address the client connected to, else to the site without a host. A connection to a specific address is served by a
-/// table that must also hold the sites written without that address: the caller adds them.
+/// A name goes to the site that names it exactly, else to the longest wildcard that covers it (of equally long ones
+/// that of one label before that of any depth), else to the site of the IP address the client connected to, else to the
+/// site without a host. A connection to a specific address is served by a table that must also hold the sites written
+/// without that address: the caller adds them.
 #[derive(Debug, Default)]
 pub struct Router {
     exact: HashMap<Box<[u8]>, Taker, NameHash>,
     /// By what follows `*.`: exactly one label may stand before it, so at most one wildcard covers a name.
     wildcard: HashMap<Box<[u8]>, Taker, NameHash>,
+    /// By what follows `**.`: any number of labels may stand before it.
+    deep: HashMap<Box<[u8]>, Taker, NameHash>,
+    /// Of the longest of these, so that a name of many labels is not looked up for each.
+    deep_bytes_max: usize,
     ip: HashMap<IpAddr, SiteId>,
     any: Option<SiteId>,
     /// The site of a client that names none, where neither its address nor a catch-all decides.
@@ -60,7 +65,9 @@ impl Router {
                 HostPattern::Ip(ip) => {
                     router.ip.entry(ip.to_canonical()).or_insert(site);
                 }
-                HostPattern::Exact(_) | HostPattern::Wildcard(_) => router.add_name(pattern, Taker::Site(site)),
+                HostPattern::Exact(_) | HostPattern::Wildcard(_) | HostPattern::DeepWildcard(_) => {
+                    router.add_name(pattern, Taker::Site(site));
+                }
             }
         }
         router
@@ -83,14 +90,18 @@ impl Router {
         let (table, name) = match pattern {
             HostPattern::Exact(name) => (&mut self.exact, name),
             HostPattern::Wildcard(name) => (&mut self.wildcard, name),
+            HostPattern::DeepWildcard(name) => {
+                self.deep_bytes_max = self.deep_bytes_max.max(name.len());
+                (&mut self.deep, name)
+            }
             HostPattern::Any | HostPattern::Ip(_) | HostPattern::Socket(_) => return,
         };
         table.entry(name.to_ascii_lowercase().into_bytes().into()).or_insert(taker);
     }
 
     /// Who takes a connection that begins so. The most specific name decides, whoever has it: an exact one before a
-    /// wildcard, a wildcard before the site of the local address, that before the site without a host, and that before
-    /// what is passed on otherwise. `None`: nobody does.
+    /// wildcard, a longer wildcard before a shorter one, a wildcard before the site of the local address, that before
+    /// the site without a host, and that before what is passed on otherwise. `None`: nobody does.
     ///
     /// What is not TLS no site can take.
     pub fn find_taker(&self, greeting: Greeting<'_>, local_ip: IpAddr) -> Option<Taker> {
@@ -108,7 +119,7 @@ impl Router {
     /// Whether a connection has to be looked at before it is known who takes it. Without that, somebody takes all of
     /// them.
     pub fn looks_at_greetings(&self) -> bool {
-        self.first.is_some() || !self.exact.is_empty() || !self.wildcard.is_empty()
+        self.first.is_some() || !self.exact.is_empty() || !self.wildcard.is_empty() || !self.deep.is_empty()
     }
 
     /// The site for a host without port, in any case, with or without a trailing dot; an IPv6 address with or without
@@ -139,7 +150,7 @@ impl Router {
     }
 
     fn find_name(&self, host: &[u8]) -> Option<Taker> {
-        if self.exact.is_empty() && self.wildcard.is_empty() {
+        if self.exact.is_empty() && self.wildcard.is_empty() && self.deep.is_empty() {
             return None;
         }
         let host = without_trailing_dot(host);
@@ -153,11 +164,31 @@ impl Router {
         if let Some(site) = self.exact.get(&*name) {
             return Some(*site);
         }
-        if self.wildcard.is_empty() {
+        if self.wildcard.is_empty() && self.deep.is_empty() {
             return None;
         }
         let dot = memchr::memchr(b'.', name).filter(|dot| *dot > 0)?;
-        self.wildcard.get(&name[dot + 1..]).copied()
+        let parent = &name[dot + 1..];
+        match self.wildcard.get(parent) {
+            Some(taker) => Some(*taker),
+            None if self.deep.is_empty() => None,
+            None => self.find_deep(parent),
+        }
+    }
+
+    /// Of the wildcards of any depth, the longest that has a name below it whose parent this is.
+    #[inline(never)]
+    fn find_deep(&self, mut parent: &[u8]) -> Option<Taker> {
+        loop {
+            if parent.len() <= self.deep_bytes_max
+                && let Some(taker) = self.deep.get(parent)
+            {
+                return Some(*taker);
+            }
+            // A label without letters is nobody's name.
+            let dot = memchr::memchr(b'.', parent).filter(|dot| *dot > 0)?;
+            parent = &parent[dot + 1..];
+        }
     }
 }
 
@@ -199,6 +230,12 @@ pub(crate) fn host_fits(pattern: &HostPattern, host: &[u8]) -> bool {
                 Some(dot) if dot > 0 => host[dot + 1..].eq_ignore_ascii_case(name.as_bytes()),
                 _ => false,
             }
+        }
+        HostPattern::DeepWildcard(name) => {
+            let host = without_trailing_dot(host);
+            let Some(dot) = host.len().checked_sub(name.len() + 1).filter(|dot| host[*dot] == b'.') else { return false };
+            host[dot + 1..].eq_ignore_ascii_case(name.as_bytes())
+                && host[..dot].split(|byte| *byte == b'.').all(|label| !label.is_empty())
         }
         HostPattern::Ip(ip) => parse_ip(host) == Some(ip.to_canonical()),
     }
@@ -253,6 +290,28 @@ mod tests {
         check("", 0);
         check(".", 0);
         check("192.0.2.1", 0);
+    }
+
+    #[test]
+    fn the_longest_wildcard_and_one_label_before_any_depth() {
+        let sites = ["**.example.com", "*.example.com", "**.a.example.com", "**.com", "b.a.example.com", "*.x.y.example.com"];
+        let check = |host: &str, expected| check(&sites, "127.0.0.1", host, expected);
+        check("one.example.com", Some(1));
+        check("two.one.example.com", Some(0));
+        check("three.Two.ONE.example.com.", Some(0));
+        check("example.com", Some(3));
+        check("a.example.com", Some(1));
+        check("c.a.example.com", Some(2));
+        check("b.a.example.com", Some(4));
+        check("c.b.a.example.com", Some(2));
+        check("z.x.y.example.com", Some(5));
+        check("z.z.x.y.example.com", Some(0));
+        check("com", None);
+        check("a..example.com", None);
+        check("..a.example.com", None);
+        check(".one.example.com", None);
+        check(&format!("{}example.com", "x.".repeat(120)), Some(0));
+        check(&format!("{}example.com", "x.".repeat(130)), None);
     }
 
     #[test]
@@ -359,9 +418,20 @@ mod tests {
 
     #[test]
     fn a_single_pattern_agrees_with_the_table() {
-        let hosts =
-            ["example.com", "EXAMPLE.com.", "a.example.com", "a.b.example.com", ".example.com", "", "192.0.2.7", "[::1]", "::1"];
-        for text in ["", "example.com", "*.example.com"] {
+        let hosts = [
+            "example.com",
+            "EXAMPLE.com.",
+            "a.example.com",
+            "a.B.example.com",
+            "a..example.com",
+            ".a.example.com",
+            ".example.com",
+            "",
+            "192.0.2.7",
+            "[::1]",
+            "::1",
+        ];
+        for text in ["", "example.com", "*.example.com", "**.example.com", "**.com"] {
             let pattern = parse_host_pattern(text).expect("a host of the test");
             for host in hosts {
                 let local_ip = IpAddr::from([127, 0, 0, 1]);

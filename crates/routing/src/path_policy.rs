@@ -2,7 +2,7 @@
 //! what a route matched is what the upstream gets. What is settled for every path (dots, needless percent codes) is in
 //! `wire::path`. And which patterns no settled path fits.
 
-use crate::path_test::as_in_requests;
+use crate::path_test::{GOES_ON, as_in_requests};
 use regex_syntax::hir::literal::{Extractor, Seq};
 use tidegate_model::{EncodedSlashes, PathCase, PathParameters, PathPattern, PathPolicy, Slashes, expression_parser};
 use tidegate_wire::path::{Normalised, normalise};
@@ -126,18 +126,22 @@ pub enum NeverFits {
 /// Whether a path that is settled under the policy can fit the pattern. Of a regular expression only what it begins
 /// with is looked at.
 pub fn never_fits(pattern: &PathPattern, policy: PathPolicy) -> Option<NeverFits> {
-    let text = match pattern {
-        PathPattern::Exact(text) | PathPattern::Prefix(text) => text,
+    let (text, end) = match pattern {
+        PathPattern::Exact(text) | PathPattern::Prefix(text) => (text.clone(), ""),
+        PathPattern::Beginning(text) => (format!("{text}{GOES_ON}"), GOES_ON),
         PathPattern::Regex(text) => return beginning(text).find_map(|literal| never_contains(&literal, policy)),
     };
-    let path = as_in_requests(text);
+    let path = as_in_requests(&text);
     match normalise(&path, &mut Vec::new()) {
         Normalised::Unchanged | Normalised::Changed => {}
         Normalised::EscapesRoot | Normalised::DotsWithParameter | Normalised::Bad => return Some(NeverFits::NoPath),
     }
     match settle_path(policy, &path) {
         Ok(None) => None,
-        Ok(Some(settled)) => Some(NeverFits::Spelled(String::from_utf8_lossy(&settled).into_owned())),
+        Ok(Some(settled)) => {
+            let settled = settled.strip_suffix(end.as_bytes()).unwrap_or(&settled);
+            Some(NeverFits::Spelled(String::from_utf8_lossy(settled).into_owned()))
+        }
         Err(refusal) => Some(NeverFits::Refused(refusal)),
     }
 }

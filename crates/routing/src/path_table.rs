@@ -64,6 +64,7 @@ impl PathTable {
                             written.entry(itself.to_vec()).or_default().exact.push(plain);
                         }
                     }
+                    PathTest::Beginning(text) => written.entry(text.to_vec()).or_default().under.push(plain),
                     PathTest::Regex(regex) => {
                         let candidate = Candidate { rank: rank as u32, regex: Some(position as u32) };
                         written.entry(literal_start(regex.as_str()).to_vec()).or_default().under.push(candidate);
@@ -187,14 +188,16 @@ mod tests {
     use crate::path_test::PathTest;
     use tidegate_model::PathPattern;
 
-    /// `patterns` is one route each: `=/a` exact, `~…` regular expression, anything else a prefix.
+    /// `patterns` is one route each: `=/a` exact, `~…` regular expression, `/a*` what begins so, anything else a
+    /// prefix.
     fn check(patterns: &[&str], path: &str, proposed: &[u32]) {
         let tests: Vec<[PathTest; 1]> = patterns
             .iter()
             .map(|text| {
-                let pattern = match (text.strip_prefix('='), text.strip_prefix('~')) {
-                    (Some(exact), _) => PathPattern::Exact(exact.into()),
-                    (_, Some(regex)) => PathPattern::Regex(regex.into()),
+                let pattern = match (text.strip_prefix('='), text.strip_prefix('~'), text.strip_suffix('*')) {
+                    (Some(exact), ..) => PathPattern::Exact(exact.into()),
+                    (_, Some(regex), _) => PathPattern::Regex(regex.into()),
+                    (.., Some(beginning)) => PathPattern::Beginning(beginning.into()),
                     _ => PathPattern::Prefix((*text).into()),
                 };
                 [PathTest::new(&pattern).expect("a pattern of the test")]
@@ -228,6 +231,17 @@ mod tests {
         check(&[], "/a", &[]);
         check(&["/a/"], "/", &[]);
         check(&["/a/"], "/b", &[]);
+    }
+
+    #[test]
+    fn what_begins_so_is_no_whole_segment() {
+        let routes = ["/a/", "/a*", "=/ab", "/ab/c/", "~^/ab", "/abc*"];
+        check(&routes, "/a", &[0, 1]);
+        check(&routes, "/a/x", &[0, 1]);
+        check(&routes, "/ab", &[2, 4, 1]);
+        check(&routes, "/ab/c/d", &[3, 4, 1]);
+        check(&routes, "/abcd", &[5, 4, 1]);
+        check(&routes, "/b", &[]);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! One path pattern, tested alone: the meaning that `path_table` must keep when it looks many patterns up at once.
 
 use regex::bytes::Regex;
-use tidegate_model::{PathPattern, expression};
+use regex_syntax::hir::{Hir, HirKind, Look};
+use tidegate_model::{PathPattern, expression, expression_parser};
 use tidegate_wire::path::{Normalised, normalise};
 
 #[derive(Debug)]
@@ -9,6 +10,7 @@ pub(crate) enum PathTest {
     Exact(Box<[u8]>),
     /// `/a/` also fits `/a`, and `/` fits every path.
     Prefix(Box<[u8]>),
+    Beginning(Box<[u8]>),
     Regex(Regex),
 }
 
@@ -17,7 +19,11 @@ impl PathTest {
         Ok(match pattern {
             PathPattern::Exact(text) => PathTest::Exact(as_in_requests(text)),
             PathPattern::Prefix(text) => PathTest::Prefix(as_in_requests(text)),
-            PathPattern::Regex(text) => PathTest::Regex(expression(text).build()?),
+            PathPattern::Beginning(text) => PathTest::Beginning(beginning_as_in_requests(text)),
+            PathPattern::Regex(text) => match begins_with(text) {
+                Some(literal) => PathTest::Beginning(literal),
+                None => PathTest::Regex(expression(text).build()?),
+            },
         })
     }
 
@@ -26,9 +32,36 @@ impl PathTest {
             PathTest::Exact(text) => path == &**text,
             PathTest::Prefix(text) if **text == *b"/" => true,
             PathTest::Prefix(text) => path.starts_with(text) || text.strip_suffix(b"/") == Some(path),
+            PathTest::Beginning(text) => path.starts_with(text),
             PathTest::Regex(regex) => regex.is_match(path),
         }
     }
+}
+
+/// The text of an expression that asks for nothing but to begin with it, as `^/api/`: nothing has to be searched then.
+fn begins_with(expression: &str) -> Option<Box<[u8]>> {
+    let hir = expression_parser().parse(expression).ok()?;
+    let is_start = |hir: &Hir| *hir.kind() == HirKind::Look(Look::Start);
+    match hir.kind() {
+        HirKind::Look(Look::Start) => Some(Box::default()),
+        HirKind::Concat(parts) => match parts.as_slice() {
+            [start, rest] if is_start(start) => match rest.kind() {
+                HirKind::Literal(literal) => Some(literal.0.clone()),
+                _ => None,
+            },
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// What a path that begins so may go on with.
+pub(crate) const GOES_ON: &str = "~";
+
+/// As [`as_in_requests`], of what a path begins with: its last segment is one that goes on, so `/.` is no folder.
+fn beginning_as_in_requests(text: &str) -> Box<[u8]> {
+    let whole = as_in_requests(&format!("{text}{GOES_ON}"));
+    whole.strip_suffix(GOES_ON.as_bytes()).unwrap_or(&whole).into()
 }
 
 /// A literal path in the form in which request paths arrive here: what cannot stand in a path percent-encoded, so that
@@ -51,8 +84,26 @@ pub(crate) fn as_in_requests(text: &str) -> Box<[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::PathTest;
+    use super::{PathTest, begins_with};
     use tidegate_model::PathPattern;
+
+    #[test]
+    fn expressions_of_nothing_but_a_beginning_are_not_searched() {
+        let check = |expression: &str, expected: Option<&str>| {
+            assert_eq!(begins_with(expression).as_deref(), expected.map(str::as_bytes), "{expression}");
+        };
+        check("^/api", Some("/api"));
+        check("^/a\\.b", Some("/a.b"));
+        check("^(?:/api)", Some("/api"));
+        check("^", Some(""));
+        check("^/api$", None);
+        check("^/a.b", None);
+        check("(?i)^/api", None);
+        check("^(/api)", None);
+        check("(?m)^/api", None);
+        check("/api", None);
+        check("^/a|/b", None);
+    }
 
     #[test]
     fn patterns_fit_as_written() {
@@ -79,7 +130,25 @@ mod tests {
         for path in ["/", "/x", "*", ""] {
             check(prefix("/"), path, true);
         }
+        let beginning = |text: &str| PathPattern::Beginning(text.into());
+        for path in ["/a", "/a/", "/ab", "/a/b", "/a~"] {
+            check(beginning("/a"), path, true);
+        }
+        for path in ["/", "", "/A", "/b/a", "*"] {
+            check(beginning("/a"), path, false);
+        }
+        check(beginning("/."), "/.git/config", true);
+        check(beginning("/."), "/x", false);
+        check(beginning("/é"), "/%C3%A9t%C3%A9", true);
+        check(beginning("/%7euser"), "/~username", true);
+        check(beginning("/a/../b"), "/bc", true);
         let regex = |text: &str| PathPattern::Regex(text.into());
+        check(regex("^/a/"), "/a/b", true);
+        check(regex("^/a/"), "/a", false);
+        check(regex("^/a/"), "/x/a/", false);
+        check(regex("^"), "*", true);
+        check(regex("(?i)^/Ab"), "/aBc", true);
+        check(regex("(?i)^/Ab"), "/x/ab", false);
         check(regex("^/v[0-9]+/"), "/v12/x", true);
         check(regex("^/v[0-9]+/"), "/vx/", false);
         check(regex(r"\.php$"), "/a/b.php", true);

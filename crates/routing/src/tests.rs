@@ -103,6 +103,7 @@ mod reader {
         match pattern {
             PathPattern::Exact(text) => text == path,
             PathPattern::Prefix(text) => text == "/" || path.starts_with(text) || format!("{path}/") == *text,
+            PathPattern::Beginning(text) => path.starts_with(text),
             PathPattern::Regex(text) => regex(text).is_match(path.as_bytes()),
         }
     }
@@ -131,7 +132,7 @@ mod reader {
             ConditionKind::Scheme(scheme) => *scheme == request.scheme,
             // None of these clients has one.
             ConditionKind::ClientCertificate { .. } => false,
-            // These clients come in plain text.
+            // Clients of this test come in plain text.
             ConditionKind::Ja4(_) => false,
             // There is none.
             ConditionKind::Map(_) | ConditionKind::Geo(_) | ConditionKind::Claim(_) => false,
@@ -156,6 +157,10 @@ mod reader {
             HostPattern::Any => true,
             HostPattern::Exact(name) => host == name,
             HostPattern::Wildcard(name) => host.split_once('.').is_some_and(|(label, rest)| !label.is_empty() && rest == name),
+            HostPattern::DeepWildcard(name) => {
+                let front = host.strip_suffix(name.as_str()).and_then(|front| front.strip_suffix('.'));
+                front.is_some_and(|front| front.split('.').all(|label| !label.is_empty()))
+            }
             HostPattern::Ip(ip) => parse_host_pattern(host) == Ok(HostPattern::Ip(*ip)),
             // No client names one.
             HostPattern::Socket(_) => false,
@@ -200,6 +205,7 @@ fn path_pattern() -> impl Strategy<Value = PathPattern> {
     prop_oneof![
         4 => path().prop_map(PathPattern::Exact),
         6 => path().prop_map(|path| PathPattern::Prefix(if path.ends_with('/') { path } else { path + "/" })),
+        3 => path().prop_map(PathPattern::Beginning),
         2 => select(regexes.to_vec()).prop_map(|text| PathPattern::Regex(text.into())),
     ]
 }
@@ -244,13 +250,27 @@ fn host_pattern() -> impl Strategy<Value = HostPattern> {
     prop_oneof![
         Just(HostPattern::Any),
         name.clone().prop_map(HostPattern::Exact),
-        name.prop_map(HostPattern::Wildcard),
+        name.clone().prop_map(HostPattern::Wildcard),
+        name.prop_map(HostPattern::DeepWildcard),
         ip().prop_map(HostPattern::Ip),
     ]
 }
 
 fn host() -> impl Strategy<Value = String> {
-    let hosts = ["example.com", "EXAMPLE.com.", "a.example.com", "b.A.example.com", "com", "192.0.2.1", "::1", "[::1]", ".com"];
+    let hosts = [
+        "example.com",
+        "EXAMPLE.com.",
+        "a.example.com",
+        "b.A.example.com",
+        "d.c.b.a.example.com",
+        "c.example.com",
+        "a..com",
+        "com",
+        "192.0.2.1",
+        "::1",
+        "[::1]",
+        ".com",
+    ];
     select(hosts.to_vec()).prop_map(String::from)
 }
 
@@ -316,7 +336,17 @@ proptest! {
             })
         };
         let expected = first(|pattern| matches!(pattern, HostPattern::Exact(_)))
-            .or_else(|| first(|pattern| matches!(pattern, HostPattern::Wildcard(_))))
+            .or_else(|| {
+                // The reader's own words for `HostPattern::closeness`.
+                let closeness = |pattern: &HostPattern| match pattern {
+                    HostPattern::Wildcard(name) => Some((name.len(), 1)),
+                    HostPattern::DeepWildcard(name) => Some((name.len(), 0)),
+                    _ => None,
+                };
+                let fitting = patterns.iter().enumerate().filter(|(_, pattern)| reader::host_fits(pattern, &host));
+                let found = fitting.filter_map(|(position, pattern)| Some((closeness(pattern)?, std::cmp::Reverse(position))));
+                found.max().map(|(_, std::cmp::Reverse(position))| position)
+            })
             .or_else(|| first(|pattern| matches!(pattern, HostPattern::Ip(_))))
             .or_else(|| first(|pattern| matches!(pattern, HostPattern::Any)));
         assert_eq!(router.find_site(host.as_bytes(), local_ip), expected.map(|position| SiteId(position as u32)));

@@ -13,10 +13,12 @@ const POLL: Duration = Duration::from_millis(50);
 /// How often one of all those that wait tries whether a server can be reached.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
-/// By when a request that has failed like that has to have reached a server, if it may wait for one.
-pub(crate) fn until(retry: Option<&Retry>, fault: UpstreamFault) -> Option<Instant> {
+/// By when a request that has failed like that has to have reached a server, if it may wait for one. A server that said
+/// nothing at all was waited for already, for as long as `took`.
+pub(crate) fn until(retry: Option<&Retry>, fault: UpstreamFault, took: Duration) -> Option<Instant> {
     let wait = retry?.wait?;
-    is_unreached(fault).then(|| rt::now() + wait)
+    let waited = if fault.error == UpstreamError::ConnectTimeout { took } else { Duration::ZERO };
+    is_unreached(fault).then(|| rt::now() + wait.saturating_sub(waited))
 }
 
 /// Whether no server was there to be asked.
@@ -26,7 +28,8 @@ fn is_unreached(fault: UpstreamFault) -> bool {
             UpstreamError::ResolveFailed
             | UpstreamError::ConnectFailed
             | UpstreamError::ConnectTimeout
-            | UpstreamError::NoServer => true,
+            | UpstreamError::NoServer
+            | UpstreamError::ContainersNotReady => true,
             UpstreamError::TlsFailed
             | UpstreamError::TlsRefused
             | UpstreamError::ClosedEarly
@@ -78,14 +81,14 @@ mod tests {
 
     #[test]
     fn what_is_waited_for_is_a_server_that_could_not_be_reached() {
-        use UpstreamError::{ConnectFailed, ConnectTimeout, NoServer, ResolveFailed};
+        use UpstreamError::{ConnectFailed, ConnectTimeout, ContainersNotReady, NoServer, ResolveFailed};
         let waits = |progress: Progress| {
             let all = UpstreamError::ALL.iter().copied();
             all.filter(|error| is_unreached(UpstreamFault::new(*error, progress))).collect::<Vec<_>>()
         };
         let mut unreached = waits(Progress::NothingSent);
         unreached.sort_by_key(|error| *error as usize);
-        let mut expected = vec![ResolveFailed, ConnectFailed, ConnectTimeout, NoServer];
+        let mut expected = vec![ResolveFailed, ConnectFailed, ConnectTimeout, NoServer, ContainersNotReady];
         expected.sort_by_key(|error| *error as usize);
         assert_eq!(unreached, expected);
         assert!(waits(Progress::Sent).is_empty());

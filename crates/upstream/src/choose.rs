@@ -8,6 +8,7 @@ use crate::shared::Permit;
 use std::rc::Rc;
 use std::time::Instant;
 use tidegate_balancing::{Candidate, Draw, HealthStatus, choose};
+use tidegate_model::Discover;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::Sock;
 use tidegate_wire::head::{HeaderId, RequestHead};
@@ -76,8 +77,18 @@ pub fn choose_at<S: Sock>(pool: &WorkerPool<S>, own: Option<usize>, draw: Draw<'
 
 /// A failure of the pool as a whole, which no attempt at a server counts.
 pub fn unserved<S: Sock>(pool: &WorkerPool<S>, error: UpstreamError) -> UpstreamFault {
+    let error = match error {
+        UpstreamError::NoServer if awaits_containers(pool) => UpstreamError::ContainersNotReady,
+        error => error,
+    };
     pool.metrics.error(error);
     UpstreamFault::unsent(error)
+}
+
+/// Whether the pool has no server because none of its containers can be asked now.
+fn awaits_containers<S: Sock>(pool: &WorkerPool<S>) -> bool {
+    let is_of_containers = |source: &Discover| matches!(source, Discover::Containers(_));
+    pool.servers.is_empty() && pool.compiled.model.discover.iter().any(is_of_containers)
 }
 
 /// The server at `position`, if it has a place for the request and nobody else is about to find out how it is.

@@ -4,7 +4,7 @@
 
 use crate::awaited;
 use crate::choose::{Choice, NoChoice, unserved};
-use crate::fault::{UpstreamFault, Was};
+use crate::fault::{Progress, UpstreamFault, Was};
 use crate::pool::WorkerPool;
 use crate::retry::{NextTry, Terms, Tries};
 use crate::shared::Permit;
@@ -34,6 +34,9 @@ pub trait Errand<S: Sock> {
         pool: &mut Rc<WorkerPool<S>>,
         until: Instant,
     ) -> impl Future<Output = Result<bool, Self::Failure>>;
+
+    /// The pool of that name as it is now, where that is another one.
+    fn newer(&self, pool: &Rc<WorkerPool<S>>) -> Option<Rc<WorkerPool<S>>>;
 
     /// One attempt. A failure has been noted by [`Attempt::note`].
     fn attempt(
@@ -103,6 +106,11 @@ pub fn carry_out<S: Sock, E: Errand<S>>(
             };
             let Failed { failure, was, position, permit } = failed;
             let Some(fault) = E::fault(&failure) else { return Err(failure) };
+            if let Some(newer) = moved_on(errand, &pool, fault, position, &mut tries) {
+                pool = newer;
+                last = None;
+                continue;
+            }
             match tries.judge(&pool, fault, was, position, &errand.terms(&pool)) {
                 NextTry::None if Box::pin(may_try_again(errand, &mut pool, fault, &mut tries)).await? => {}
                 NextTry::None => return Err(failure),
@@ -114,6 +122,23 @@ pub fn carry_out<S: Sock, E: Errand<S>>(
     }
 }
 
+/// The pool as it is now, where the server has left the one that was chosen from before anything was sent to it: then
+/// nothing has failed, and who is there now is asked.
+fn moved_on<S: Sock, E: Errand<S>>(
+    errand: &E,
+    pool: &Rc<WorkerPool<S>>,
+    fault: UpstreamFault,
+    position: usize,
+    tries: &mut Tries,
+) -> Option<Rc<WorkerPool<S>>> {
+    let has_left = fault.progress == Progress::NothingSent && pool.servers[position].gone().is_set();
+    if !has_left || !errand.terms(pool).is_whole {
+        return None;
+    }
+    let newer = errand.newer(pool)?;
+    tries.move_on().then_some(newer)
+}
+
 /// Where no server could be reached, waits until it may be otherwise; then all of them may be tried anew.
 async fn may_try_again<S: Sock, E: Errand<S>>(
     errand: &mut E,
@@ -122,7 +147,8 @@ async fn may_try_again<S: Sock, E: Errand<S>>(
     tries: &mut Tries,
 ) -> Result<bool, E::Failure> {
     let terms = errand.terms(pool);
-    let Some(limit) = awaited::until(terms.retry, fault).filter(|_| terms.is_whole) else { return Ok(false) };
+    let took = tries.took_at_most(pool.compiled.model.timeouts.connect);
+    let Some(limit) = awaited::until(terms.retry, fault, took).filter(|_| terms.is_whole) else { return Ok(false) };
     let limit = tries.awaited_until().unwrap_or_else(|| {
         pool.metrics.awaited.increment();
         limit

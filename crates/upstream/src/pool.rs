@@ -19,6 +19,7 @@ use tidegate_balancing::{Candidate, HealthStatus, ServerState, adaptive, mix, sl
 use tidegate_model::{Bounds, KeepAlive};
 use tidegate_telemetry::{PoolMetrics, Registry, ServerMetrics, UpstreamTime, WorkerMetrics};
 use tidegate_transport::memory::TakenShare;
+use tidegate_transport::rt::Signal;
 use tidegate_transport::{Sock, Stream, rt};
 
 /// What is learnt never goes below this: a connection that is used at once is always worth keeping.
@@ -184,8 +185,8 @@ pub struct Server<S: Sock> {
     pub warming: Warming,
     /// The position among the addresses to try first.
     pub address_turn: Cell<usize>,
-    /// Whether the server is in no pool any more: nothing is kept for it.
-    gone: Cell<bool>,
+    /// Set once the server is in no pool any more: nothing is kept for it, and nobody waits for a connection to it.
+    gone: Signal,
     metrics: Arc<PoolMetrics>,
 }
 
@@ -323,7 +324,7 @@ impl<S: Sock> Server<S> {
             own_metrics: of.registry.server(of.worker, &pool.name.0, &compiled.authority),
             warming: Warming::default(),
             address_turn: Cell::new(0),
-            gone: Cell::new(false),
+            gone: Signal::default(),
             metrics: metrics.clone(),
         }
     }
@@ -351,9 +352,14 @@ impl<S: Sock> Server<S> {
         has_learnt || self.pool_shared.is_full(&self.shared, bounds)
     }
 
+    /// Set once the server is in no pool any more.
+    pub fn gone(&self) -> &Signal {
+        &self.gone
+    }
+
     /// Closes what is idle. Requests that are with the server finish, and their connections close behind them.
     fn leave(&self) {
-        self.gone.set(true);
+        self.gone.set();
         self.let_connections_go();
     }
 
@@ -421,7 +427,7 @@ impl<S: Sock> Server<S> {
         if !connection.lifespan.count_request() || connection.lifespan.is_over(now) {
             return;
         }
-        if self.is_wanted_elsewhere() || self.gone.get() {
+        if self.is_wanted_elsewhere() || self.gone.is_set() {
             return;
         }
         let mut idle = self.idle.borrow_mut();
@@ -447,7 +453,7 @@ impl<S: Sock> Server<S> {
     /// Keeps a connection that was opened before it is needed.
     pub fn put_fresh(&self, connection: Box<H1Connection<S>>, now: Instant) {
         let mut idle = self.idle.borrow_mut();
-        if self.gone.get() || idle.len() >= KeepAlive::CONNECTIONS_MAX as usize {
+        if self.gone.is_set() || idle.len() >= KeepAlive::CONNECTIONS_MAX as usize {
             return;
         }
         self.metrics.connections_idle.increment();

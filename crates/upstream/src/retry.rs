@@ -19,6 +19,11 @@ const REPAIRS_MAX: u8 = 2;
 /// many as there are requests on a connection. Each such connection answers one of them at least, so those that are
 /// sent again together are fewer each time.
 const PASSED_OVER_MAX: u8 = 100;
+/// Servers that leave their pool while one request is on its way to them.
+const MOVES_MAX: u8 = 16;
+
+/// A connection may take that long, however little time is left.
+const CONNECT_LEAST: Duration = Duration::from_millis(100);
 
 /// Where a request has been. What only those need that were sent more than once is apart: every request that waits has
 /// room for this.
@@ -29,6 +34,7 @@ pub struct Tries {
     count: u8,
     repairs: u8,
     passed_over: u8,
+    moves: u8,
     more: Option<Box<MoreTries>>,
 }
 
@@ -52,7 +58,7 @@ impl Tries {
 
     /// Whether this is not its first attempt.
     pub fn is_again(&self) -> bool {
-        self.count + self.passed_over > 1 || self.awaited_until().is_some()
+        self.count + self.passed_over > 1 || self.moves > 0 || self.awaited_until().is_some()
     }
 
     /// By when a server has to be reached, if the request has waited for one.
@@ -63,8 +69,35 @@ impl Tries {
     /// The request has waited for a server, which it may do until then: those that could not be reached may be there
     /// again.
     pub fn forget_servers(&mut self, until: Instant) {
-        *self = Tries::default();
+        *self = Tries { moves: self.moves, ..Tries::default() };
         self.more().awaited_until = Some(until);
+    }
+
+    /// The server has left its pool before anything was sent to it, and the request turns to those that are there now.
+    /// False: that was so too often.
+    pub(crate) fn move_on(&mut self) -> bool {
+        let (moves, awaited) = (self.moves + 1, self.awaited_until());
+        if moves > MOVES_MAX {
+            return false;
+        }
+        *self = Tries { moves, ..Tries::default() };
+        if awaited.is_some() {
+            self.more().awaited_until = awaited;
+        }
+        true
+    }
+
+    /// What its attempts took where none of them came to a connection within this.
+    pub(crate) fn took_at_most(&self, connect: Duration) -> Duration {
+        connect * u32::from(self.count)
+    }
+
+    /// How long a connection may take. A request that has waited for a server has to reach one by then.
+    pub fn connect_within(&self, connect: Duration) -> Duration {
+        match self.awaited_until() {
+            None => connect,
+            Some(until) => connect.min(until.saturating_duration_since(rt::now()).max(CONNECT_LEAST)),
+        }
     }
 
     /// An attempt at a server.
@@ -210,7 +243,8 @@ fn is_retried(retry: &Retry, fault: UpstreamFault, is_late: bool) -> bool {
         | UpstreamError::ConnectFailed
         | UpstreamError::TlsFailed
         | UpstreamError::TlsRefused
-        | UpstreamError::NoServer => retry.on.connect,
+        | UpstreamError::NoServer
+        | UpstreamError::ContainersNotReady => retry.on.connect,
         UpstreamError::ConnectTimeout => retry.on.connect || is_late,
         UpstreamError::ClosedEarly | UpstreamError::Reset | UpstreamError::GoAway => retry.on.reset,
         UpstreamError::FirstByteTimeout => retry.on.timeout || is_late,
@@ -237,11 +271,12 @@ pub fn retry_after(value: Option<&[u8]>) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_retried, retry_after};
+    use super::{CONNECT_LEAST, MOVES_MAX, Tries, is_retried, retry_after};
     use crate::fault::{Progress, UpstreamFault};
     use std::time::Duration;
     use tidegate_model::{Retry, RetryOn};
     use tidegate_telemetry::UpstreamError;
+    use tidegate_transport::rt;
 
     #[test]
     fn what_is_retried_is_what_is_written() {
@@ -252,16 +287,50 @@ mod tests {
             assert_eq!(retried, expected, "{on:?}");
         };
         use UpstreamError::{
-            BadStatus, ClosedEarly, ConnectFailed, ConnectTimeout, FirstByteTimeout, GoAway, NoServer, Reset, ResolveFailed,
-            TlsFailed, TlsRefused,
+            BadStatus, ClosedEarly, ConnectFailed, ConnectTimeout, ContainersNotReady, FirstByteTimeout, GoAway, NoServer, Reset,
+            ResolveFailed, TlsFailed, TlsRefused,
         };
         let none = RetryOn { connect: false, reset: false, timeout: false, statuses: Vec::new() };
         check(&none, false, &[BadStatus]);
         check(&none, true, &[ConnectTimeout, FirstByteTimeout, BadStatus]);
         let connect = RetryOn { connect: true, ..none.clone() };
-        check(&connect, false, &[ResolveFailed, ConnectFailed, ConnectTimeout, TlsFailed, TlsRefused, NoServer, BadStatus]);
+        let unreached = [ResolveFailed, ConnectFailed, ConnectTimeout, TlsFailed, TlsRefused, NoServer, ContainersNotReady];
+        check(&connect, false, &[unreached.as_slice(), &[BadStatus]].concat());
         check(&RetryOn { reset: true, ..none.clone() }, false, &[ClosedEarly, Reset, GoAway, BadStatus]);
         check(&RetryOn { timeout: true, ..none }, false, &[FirstByteTimeout, BadStatus]);
+    }
+
+    #[test]
+    fn a_request_moves_on_with_servers_that_leave_and_not_for_ever() {
+        let mut tries = Tries::default();
+        for _ in 0..MOVES_MAX {
+            tries.begin(3);
+            assert!(tries.move_on());
+            assert!(tries.tried().is_empty() && tries.is_again());
+        }
+        tries.begin(3);
+        assert!(!tries.move_on());
+        // The time for which it waits does not begin anew.
+        let mut tries = Tries::default();
+        let until = rt::now() + Duration::from_secs(60);
+        tries.forget_servers(until);
+        assert!(tries.move_on());
+        assert_eq!(tries.awaited_until(), Some(until));
+    }
+
+    #[test]
+    fn a_connection_may_take_as_long_as_there_is_time() {
+        let connect = Duration::from_secs(5);
+        let mut tries = Tries::default();
+        assert_eq!(tries.connect_within(connect), connect);
+        assert_eq!(tries.took_at_most(connect), Duration::ZERO);
+        tries.begin(0);
+        tries.begin(1);
+        assert_eq!(tries.took_at_most(connect), connect * 2);
+        tries.forget_servers(rt::now() + Duration::from_secs(60));
+        assert_eq!(tries.connect_within(connect), connect);
+        tries.forget_servers(rt::now());
+        assert_eq!(tries.connect_within(connect), CONNECT_LEAST);
     }
 
     #[test]

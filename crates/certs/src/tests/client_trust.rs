@@ -10,7 +10,7 @@ use rcgen::{
     GeneralSubtree, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, NameConstraints, RevokedCertParams, SerialNumber,
 };
 use rustls::{AlertDescription, Error, HandshakeKind};
-use rustls_pki_types::CertificateDer;
+use rustls_pki_types::{CertificateDer, UnixTime};
 use std::path::PathBuf;
 use tempfile::TempDir;
 use tidegate_model::{ClientAuth, ClientAuthMode, Tls, TlsSource};
@@ -163,7 +163,10 @@ fn the_digest_is_of_what_the_files_say() {
     let empty = write(&dir, "empty.crl", list(&a, &[], 2099).pem().expect("PEM"));
     let crl = write(&dir, "a.crl", list(&a, &[1], 2099).pem().expect("PEM"));
     let request = ClientAuth { mode: ClientAuthMode::Request, ..settings(&[&first], &[]) };
+    let unverified = ClientAuth { mode: ClientAuthMode::Unverified, ..settings(&[&first], &[]) };
     let different = [
+        digest(&unverified),
+        digest(&ClientAuth { ca: Vec::new(), ..unverified.clone() }),
         digest(&settings(&[&first], &[])),
         digest(&settings(&[&second], &[])),
         digest(&settings(&[&both], &[])),
@@ -175,6 +178,49 @@ fn the_digest_is_of_what_the_files_say() {
         assert!(!different[..position].contains(one), "number {position} is like one before");
     }
     assert_eq!(digest(&settings(&[&both], &[])), digest(&settings(&[&first, &second], &[])));
+}
+
+#[test]
+fn who_is_taken_without_being_verified_is_judged_afterwards() {
+    let dir = TempDir::new().expect("a folder");
+    let (root, other) = (authority(|_| {}), authority(|_| {}));
+    let ca = write(&dir, "ca.pem", root.pem());
+    let unverified = ClientAuth { mode: ClientAuthMode::Unverified, ..settings(&[&ca], &[]) };
+    let revoked = write(&dir, "ca.crl", list(&root, &[7], 2099).pem().expect("PEM"));
+    let with_list = ClientAuth { crls: vec![revoked], ..unverified.clone() };
+    let nobody = ClientAuth { ca: Vec::new(), ..unverified.clone() };
+    let signed = |issuer: &CertifiedIssuer<'static, KeyPair>, serial: u64, change: &dyn Fn(&mut CertificateParams)| {
+        let mut params = CertificateParams::new(vec!["a.test".to_owned()]).expect("a name");
+        params.serial_number = Some(SerialNumber::from(serial));
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        change(&mut params);
+        let certificate = params.signed_by(&KeyPair::generate().expect("a key"), issuer).expect("a certificate");
+        vec![Box::<[u8]>::from(&certificate.der()[..])]
+    };
+    let check = |settings: &ClientAuth, chain: &[Box<[u8]>], expected: Option<&str>| {
+        let trust = ClientTrust::load(settings, now()).expect("usable files");
+        assert!(!trust.verifier.client_auth_mandatory() && trust.verifier.offer_client_auth());
+        let judge = trust.judge.expect("somebody says what is good");
+        assert_eq!(judge.fault(chain, UnixTime::now()), expected);
+    };
+    let good = signed(&root, 1, &|_| {});
+    check(&unverified, &good, None);
+    check(&with_list, &good, None);
+    check(&with_list, &signed(&root, 7, &|_| {}), Some("certificate revoked"));
+    let foreign = "unable to verify the first certificate";
+    check(&nobody, &good, Some(foreign));
+    check(&unverified, &[], Some(foreign));
+    let late = |params: &mut CertificateParams| params.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    check(&unverified, &signed(&root, 1, &late), Some("certificate has expired"));
+    let early = |params: &mut CertificateParams| params.not_before = rcgen::date_time_ymd(2090, 1, 1);
+    check(&unverified, &signed(&root, 1, &early), Some("certificate is not yet valid"));
+    let server = |params: &mut CertificateParams| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    check(&unverified, &signed(&root, 1, &server), Some("unsuitable certificate purpose"));
+    let stranger = authority(|params| params.distinguished_name.push(rcgen::DnType::OrganizationName, "others"));
+    check(&unverified, &signed(&stranger, 1, &|_| {}), Some(foreign));
+    check(&unverified, &signed(&other, 1, &|_| {}), Some("certificate signature failure"));
+    let trust = ClientTrust::load(&settings(&[&ca], &[]), now()).expect("usable files");
+    assert!(trust.judge.is_none(), "a handshake that verifies leaves nothing to be said");
 }
 
 #[test]

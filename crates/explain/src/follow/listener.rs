@@ -42,7 +42,10 @@ impl<'a> Place<'a> {
         listening: &'a BTreeMap<ListenAddress, Listening<'a>>,
         request: &Question,
     ) -> Option<Place<'a>> {
-        let places = listening.iter().filter(|(address, _)| address.port() == Some(request.port)).map(|(address, listening)| {
+        // What is asked about is what clients ask for.
+        let is_asked =
+            |address: &ListenAddress, listening: &Listening<'_>| listening.public_port.or(address.port()) == Some(request.port);
+        let places = listening.iter().filter(|(address, listening)| is_asked(address, listening)).map(|(address, listening)| {
             let sites = configuration.sites.len();
             let hosts = listening.hosts.iter().map(|(answering, host)| (site_id(*answering, sites), *host));
             Place {

@@ -17,14 +17,14 @@ mod tests;
 pub use request::Question;
 
 use crate::Known;
-use crate::titles::shares;
+use crate::titles::{shares, shares_of_connections};
 use listener::Place;
 use tidegate_api::{ExplainedPool, ExplainedRequest, Explanation, Outcome, OutcomeKind, Server, Setting};
 use tidegate_config::writing::{self, WrittenSetting, show_size};
 use tidegate_geo::Whereabouts;
 use tidegate_middleware::{IdentityFields, Refusal};
 use tidegate_model::listening::{listening_shared, redirect_site, site_name, websocket_over_http2};
-use tidegate_model::{Configuration, PoolName, Route, Scheme, Site, Step, Terminal};
+use tidegate_model::{Configuration, PoolName, Route, Scheme, Site, Step, TcpTarget, Terminal};
 use tidegate_routing::decision::{Arrival, Rejection, Sender, SiteRules};
 use tidegate_routing::{RouteId, SiteId};
 use tidegate_wire::head::{HeaderId, RequestHead};
@@ -63,8 +63,7 @@ fn follow(configuration: &Configuration, request: &Question, known: Known<'_>) -
     answer.notes.extend(place.note());
     answer.listener = Some(place.seen());
     if let Some((by, target)) = place.passthrough(request) {
-        answer.pool = pool_of(configuration, &target.pool);
-        answer.outcome = Outcome { by: Some(by), pool: Some(target.pool.to_string()), ..outcome(OutcomeKind::Passthrough) };
+        take_passthrough(&mut answer, configuration, by, target);
         return Ok(answer);
     }
     if place.listening.protocol.scheme() != request.scheme {
@@ -195,6 +194,18 @@ fn decide<'r>(
     let id = arrival.admit(head, |id| (id, rules))?;
     IdentityFields::of(site.all_steps()).remove_claimed(&mut head.fields);
     Ok((id, rules, rules.find_route(head, sender)?))
+}
+
+/// Where the connection goes before anybody looks at a request.
+fn take_passthrough(answer: &mut Explanation, configuration: &Configuration, by: String, target: &TcpTarget) {
+    let outcome = Outcome { by: Some(by), ..outcome(OutcomeKind::Passthrough) };
+    answer.outcome = match target.only() {
+        Some(only) => {
+            answer.pool = pool_of(configuration, &only.pool);
+            Outcome { pool: Some(only.pool.to_string()), ..outcome }
+        }
+        None => Outcome { shares: Some(shares_of_connections(target)), ..outcome },
+    };
 }
 
 fn take_rejection(answer: &mut Explanation, rejection: Rejection) {

@@ -107,6 +107,9 @@ fn outcome(outcome: &Outcome) -> String {
         OutcomeKind::Responds => format!("answered here with {status}"),
         OutcomeKind::Redirects => format!("redirected with {status} to {to}"),
         OutcomeKind::Proxied => format!("handed to the pool {pool}"),
+        OutcomeKind::Passthrough if !shares.is_empty() => {
+            format!("the connection is passed on as it is, by {}: {shares}", by.unwrap_or_default())
+        }
         OutcomeKind::Passthrough => {
             format!("the connection is passed on as it is to the pool {pool}, by {}", by.unwrap_or_default())
         }

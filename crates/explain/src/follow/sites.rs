@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use tidegate_api::{ExplainedCertificate, PassedSite, WhyNotSite};
 use tidegate_config::writing::name_of;
 use tidegate_model::listening::{redirect_site, site_name};
-use tidegate_model::{Configuration, HostPattern, Site, TlsSource, TlsVersion};
+use tidegate_model::{Configuration, HostPattern, Site, TlsSource, TlsVersion, is_one_label_below};
 use tidegate_routing::{Router, SiteId};
 
 /// More are counted and not listed: nobody reads a thousand sites to find out why a request is not theirs.
@@ -41,9 +41,11 @@ fn is_obtained(configuration: &Configuration, site: &Site, request: &Question) -
     let local_ip = request.host_ip().unwrap_or(Ipv4Addr::UNSPECIFIED.into());
     let fits = |host: &&HostPattern| Router::new([(SiteId(0), *host)]).find_site(request.host.as_bytes(), local_ip).is_some();
     let hosts = site.addresses.iter().map(|address| &address.host);
-    let host = hosts.clone().find(|host| matches!(host, HostPattern::Exact(_)) && fits(host)).or(hosts.clone().find(fits));
+    let host = hosts.filter(fits).max_by_key(|host| host.closeness());
     let is_wanted = |host: &HostPattern| match host {
         HostPattern::Any | HostPattern::Socket(_) => false,
+        // Of the certificate for names of one label more.
+        HostPattern::DeepWildcard(parent) => acme.dns.is_some() && is_one_label_below(&request.host.to_lowercase(), parent),
         HostPattern::Wildcard(_) => acme.dns.is_some(),
         HostPattern::Exact(_) | HostPattern::Ip(_) => true,
     };
@@ -71,6 +73,10 @@ pub fn passed(configuration: &Configuration, place: &Place<'_>, host: &str, foun
 fn shown_host(pattern: &HostPattern) -> String {
     match pattern {
         HostPattern::Any => "*".to_owned(),
-        HostPattern::Exact(_) | HostPattern::Wildcard(_) | HostPattern::Ip(_) | HostPattern::Socket(_) => pattern.to_string(),
+        HostPattern::Exact(_)
+        | HostPattern::Wildcard(_)
+        | HostPattern::DeepWildcard(_)
+        | HostPattern::Ip(_)
+        | HostPattern::Socket(_) => pattern.to_string(),
     }
 }

@@ -103,7 +103,7 @@ fn asked_at_provider(oidc: &Oidc, filled: &Filled) -> String {
     } else {
         "pages are sent there, and all else without a session is 401"
     };
-    let issuers: Vec<String> = std::iter::once(&oidc.provider).chain(&oidc.others).map(|one| short(&one.issuer)).collect();
+    let issuers: Vec<String> = oidc.providers().map(|one| short(&one.issuer)).collect();
     let mut text = format!("`oidc` wants a log-in at {}: {without}", issuers.join(" or "));
     let required: Vec<String> = oidc.requirements.iter().map(|one| requirement_text(&one.claim, &one.test, &short)).collect();
     if !required.is_empty() {

@@ -4,7 +4,7 @@
 use super::settings::{change, different};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_api::{ChangeKind, Effect, ListenerChange, SettingChange};
-use tidegate_config::writing::{self, WrittenSetting, proxy};
+use tidegate_config::writing::{self, WrittenSetting, tcp_target};
 use tidegate_model::listening::{Answering, ListenerProtocol, Listening, listener_options, listening, site_name};
 use tidegate_model::{Configuration, HostPattern, ListenAddress, TcpTarget};
 
@@ -52,6 +52,12 @@ fn setting_changes(
         changes.push(change("scheme", known.protocol.as_str(), listening.protocol.as_str()));
     }
     changes.extend(passing_changes((before, known), (after, listening)));
+    // Where there are sites only now, or none any more, that is said of them.
+    if let (Some(old), Some(new)) = (known.public_port, listening.public_port)
+        && old != new
+    {
+        changes.push(change("port that clients ask for", &old.to_string(), &new.to_string()));
+    }
     if known.implied != listening.implied {
         let purpose = |implied: bool| if implied { "redirects to HTTPS only" } else { "sites" };
         changes.push(change("answers with", purpose(known.implied), purpose(listening.implied)));
@@ -81,7 +87,7 @@ fn passing_changes(
     let differ = names.into_iter().filter(|name| old.get(*name) != new.get(*name));
     let entry = |name: &String| {
         let shown = |target: Option<&&TcpTarget>, of: &Configuration| {
-            target.map(|target| proxy(&target.pool, &target.retry, &of.filled)).unwrap_or_default()
+            target.map(|target| tcp_target(target, &of.filled)).unwrap_or_default()
         };
         let is_gone = !new.contains_key(name);
         let effect = if is_gone { Effect::ClientConnectionsDrained } else { Effect::Untouched };

@@ -44,6 +44,7 @@ pub fn plan(before: &Configuration, after: &Configuration) -> Plan {
         drain: _,
         drain_delay: _,
         limits: _,
+        containers: _,
         filled: _,
     } = before;
     let mut plan = Plan {

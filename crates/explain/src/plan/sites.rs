@@ -73,7 +73,16 @@ fn address_changes(
             None => added.push(new.to_string()),
             Some(old) => {
                 let shown = |address: &SiteAddress| if address.redirect_from_http { "yes" } else { "no" };
-                settings.push(change(&format!("{new} redirected to from port 80"), shown(old), shown(new)));
+                if old.redirect_from_http != new.redirect_from_http {
+                    settings.push(change(&format!("{new} redirected to from port 80"), shown(old), shown(new)));
+                }
+                let places = |address: &SiteAddress| {
+                    let places: Vec<String> = address.listen.iter().map(ToString::to_string).collect();
+                    if places.is_empty() { "as its address says".to_owned() } else { places.join(" ") }
+                };
+                if old.listen != new.listen {
+                    settings.push(change(&format!("{new} listens"), &places(old), &places(new)));
+                }
             }
         }
     }

@@ -153,7 +153,7 @@ pub fn read_check(framed: &[u8], head: &mut ResponseHead) -> Result<Vec<u8>, Aut
         (OK, Some(_)) => return Err(AuthFault::Broken),
         (_, Some(denied)) => denied,
         (_, None) => {
-            // Those read so far were for an upstream.
+            // The fields read so far were for an upstream.
             check.fields.clear();
             Denied { status: 403, body: Vec::new() }
         }

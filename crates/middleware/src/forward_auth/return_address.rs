@@ -3,6 +3,7 @@
 use super::question::QuestionOf;
 use tidegate_model::SignIn;
 use tidegate_wire::head::{HeaderId, RequestHead};
+use tidegate_wire::percent;
 
 /// Whether a browser would show what it is redirected to. Scripts, tunnels and calls of gRPC cannot log in, and would
 /// take the page of a log-in for their answer. Of clients that do not say (older ones, programs) a redirect is what
@@ -37,28 +38,17 @@ pub(super) fn location(sign_in: &SignIn, of: &QuestionOf<'_>) -> Vec<u8> {
     location.push(b'=');
     if !url.starts_with('/') {
         for piece in [of.scheme, b"://", of.authority] {
-            encode(piece, &mut location);
+            percent::encode(piece, &mut location);
         }
     }
     // A browser takes `//host` and `/\host` for another host's address.
     let slashes = of.path.iter().take_while(|byte| matches!(byte, b'/' | b'\\')).count();
-    encode(b"/", &mut location);
-    encode(&of.path[slashes..], &mut location);
+    percent::encode(b"/", &mut location);
+    percent::encode(&of.path[slashes..], &mut location);
     if let Some(query) = of.query {
-        encode(b"?", &mut location);
-        encode(query, &mut location);
+        percent::encode(b"?", &mut location);
+        percent::encode(query, &mut location);
     }
     location.extend_from_slice(fragment.as_bytes());
     location
-}
-
-/// As one value of a query: everything but unreserved bytes (RFC 3986 section 2.3) is encoded, `%` too.
-fn encode(text: &[u8], out: &mut Vec<u8>) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    for byte in text {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(*byte),
-            byte => out.extend([b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 0xf)]]),
-        }
-    }
 }

@@ -69,7 +69,7 @@ fn is_unusual(name: &[u8]) -> bool {
     !name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
 }
 
-/// What it copies or tells is taken out in all spellings before.
+/// Fields that a step changes or looks at. Those that it copies or tells are taken out in all spellings before.
 fn names_of(step: &Step) -> Vec<&str> {
     let facts = step.facts();
     facts.changes.iter().map(|change| change.name.as_str()).chain(facts.credential_fields).collect()

@@ -119,15 +119,12 @@ impl CompiledOidc {
 
     /// Whether it tells the upstream something under that name.
     pub fn writes(&self, name: &str) -> bool {
-        let names = self.settings.headers.iter().map(|header| &header.name);
-        let mut names = names.chain(&self.settings.access_token).chain(&self.settings.id_token);
-        names.any(|known| known.eq_ignore_ascii_case(name))
+        self.settings.told().any(|known| known.eq_ignore_ascii_case(name))
     }
 
     /// What nobody says of himself, where no log-in was needed.
     pub fn tell_nobody(&self, head: &mut RequestHead) {
-        let names = self.settings.headers.iter().map(|header| &header.name);
-        for name in names.chain(&self.settings.access_token).chain(&self.settings.id_token) {
+        for name in self.settings.told() {
             head.fields.remove_spellings(name.as_bytes());
         }
     }

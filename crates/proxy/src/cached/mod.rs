@@ -25,7 +25,7 @@ use std::rc::Rc;
 use tidegate_cache::policy::{CacheStatus, Forward, answer};
 use tidegate_cache::{Key, Lookup};
 use tidegate_exchange::Exchange;
-use tidegate_exchange::forwarded::each_claim_of_url;
+use tidegate_exchange::forwarded::{ShownCertificate, each_claim_of_url};
 use tidegate_exchange::override_fields;
 use tidegate_transport::Sock;
 use tidegate_upstream::pool::WorkerPool;
@@ -121,6 +121,11 @@ fn partition<'a, S: Sock>(
     if around.route.is_some_and(|route| matches!(route.terminal, CompiledTerminal::Split(_))) {
         // What one pool of several says is not what another would have said.
         add(&[b"\npool ", origin.compiled.name.0.as_bytes()]);
+        let arm = around.route.and_then(|route| route.terminal.arm(exchange.record.arm));
+        if let Some(arm) = arm.filter(|arm| arm.steps.is_some()) {
+            // And was asked in another way.
+            add(&[b"\narm ", arm.name.as_bytes()]);
+        }
     }
     let bytes = &exchange.head.fields.bytes;
     let sent = (exchange.record.matched_path.of(bytes), exchange.record.told_query.map(|query| query.of(bytes)));
@@ -147,9 +152,17 @@ fn add_client<S: Sock>(
         partition.to_mut().extend_from_slice(b"\nuser ");
         identity.write_whole(partition.to_mut());
     }
-    if let Some(certificate) = &around.connection.client_certificate {
-        partition.to_mut().extend_from_slice(b"\ncertificate ");
-        partition.to_mut().extend_from_slice(certificate.fingerprint().as_bytes());
+    match around.connection.shown_certificate() {
+        ShownCertificate::Nothing => {}
+        ShownCertificate::Verified(certificate) => {
+            partition.to_mut().extend_from_slice(b"\ncertificate ");
+            partition.to_mut().extend_from_slice(certificate.fingerprint().as_bytes());
+        }
+        ShownCertificate::Unverified(certificate, why) => {
+            for part in ["\nunverified ", certificate.fingerprint(), " ", why] {
+                partition.to_mut().extend_from_slice(part.as_bytes());
+            }
+        }
     }
     for name in &cache.told_of_client {
         for value in exchange.head.fields.all_named(name) {
@@ -200,7 +213,7 @@ fn as_asked<R, S: Sock>(
     // Who has logged in, or shown a certificate, may have done so with what the upstream does not get to see: what it
     // answers is not for others all the same. So it is where somebody was let in without a look at what it had said.
     let record = &exchange.record;
-    let has_credentials =
-        record.identity().is_some() || record.had_authorization || around.connection.client_certificate.is_some();
+    let has_shown = !matches!(around.connection.shown_certificate(), ShownCertificate::Nothing);
+    let has_credentials = record.identity().is_some() || record.had_authorization || has_shown;
     run(tidegate_cache::RequestHead { method: exchange.head.method_name(), fields: &fields, has_credentials })
 }

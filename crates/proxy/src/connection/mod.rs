@@ -17,6 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_exchange::Record;
+use tidegate_exchange::forwarded::ShownCertificate;
 use tidegate_geo::{GeoMemory, Whereabouts};
 use tidegate_middleware::{DryRun, Refusal};
 use tidegate_model::Scheme;
@@ -25,6 +26,13 @@ use tidegate_telemetry::RecordIntroduction;
 use tidegate_transport::{ReadLimit, Sock, Stream, TlsFacts, rt};
 use tidegate_wire::ClientCertificate;
 use tidegate_wire::proxy_protocol::Introduction;
+
+/// A certificate that is not good.
+pub struct UnverifiedCertificate {
+    pub certificate: ClientCertificate,
+    /// In the words of OpenSSL.
+    pub why: &'static str,
+}
 
 /// After an answer that ends the connection, unread input is thrown away until the client is silent for so long:
 /// closing at once would make the kernel send a reset, which can destroy the answer before the client has read it.
@@ -36,8 +44,10 @@ pub struct Connection<S: Sock> {
     pub stream: Rc<Stream<S>>,
     pub client: SocketAddr,
     pub tls: Option<TlsFacts>,
-    /// What the client has shown in its handshake, of a site that asks.
+    /// What the client has shown in its handshake, of a site that asks, and what is good.
     pub client_certificate: Option<Box<ClientCertificate>>,
+    /// A certificate that is not good and was taken all the same. Nobody is known by it.
+    pub unverified_certificate: Option<Box<UnverifiedCertificate>>,
     /// The name in the ClientHello.
     pub server_name: Option<Box<str>>,
     /// What its ClientHello says of the client, where the configuration asks for it.
@@ -76,6 +86,7 @@ impl<S: Sock> Connection<S> {
             client,
             tls: None,
             client_certificate: None,
+            unverified_certificate: None,
             server_name: None,
             ja4: None,
             tls_identity: None,
@@ -96,6 +107,15 @@ impl<S: Sock> Connection<S> {
         self.client = source;
         self.destination = Some(destination);
         self.facts.client.set(source);
+    }
+
+    /// What the client has shown in its handshake, good or not.
+    pub fn shown_certificate(&self) -> ShownCertificate<'_> {
+        match (&self.client_certificate, &self.unverified_certificate) {
+            (Some(certificate), _) => ShownCertificate::Verified(certificate),
+            (None, Some(unverified)) => ShownCertificate::Unverified(&unverified.certificate, unverified.why),
+            (None, None) => ShownCertificate::Nothing,
+        }
     }
 
     /// Where clients are, looked up when somebody asks.
@@ -185,13 +205,19 @@ impl<S: Sock> Connection<S> {
     }
 
     /// Of a socket of this machine, which has none, it is the port of its scheme.
-    pub fn listen_port(&self) -> u16 {
+    fn listen_port(&self) -> u16 {
         self.listener.address.port().unwrap_or(Scheme::Http.default_port())
     }
 
-    /// The port that the client connected to, which is another one than ours behind a load balancer that says so.
+    /// The port that clients ask for, as the configuration has it.
+    pub fn public_port(&self) -> u16 {
+        self.listener.public_port()
+    }
+
+    /// The port that the client connected to, which is another one than ours behind a load balancer that says so, or of
+    /// which the configuration does.
     pub fn destination_port(&self) -> u16 {
-        self.destination.map_or_else(|| self.listen_port(), |destination| destination.port())
+        self.destination.map_or_else(|| self.public_port(), |destination| destination.port())
     }
 
     /// Whether the process ends it, and not its client.

@@ -51,6 +51,7 @@ impl<S: Sock> Connection<S> {
             site: "",
             route: "",
             pool: None,
+            arm: None,
             cache: None,
             reason: Some(refusal.reason()),
             setting: refusal.setting(),

@@ -224,6 +224,10 @@ impl<S: Sock> Errand<S> for Asking<'_, S> {
         Ok(waited)
     }
 
+    fn newer(&self, pool: &Rc<WorkerPool<S>>) -> Option<Rc<WorkerPool<S>>> {
+        self.connection.worker.newer_pool(pool)
+    }
+
     async fn attempt(&mut self, attempt: Attempt<S>, tries: &mut Tries) -> Result<Told, Failed<UpstreamFault>> {
         let pool = attempt.pool();
         let (try_until, may_leave_status) = self.early_ends(pool, tries);
@@ -234,7 +238,7 @@ impl<S: Sock> Errand<S> for Asking<'_, S> {
             upgrade: Upgrade::None,
             prefers_h2: self.settings.is_grpc,
             fresh: tries.needs_fresh(attempt.position()),
-            connect: model.timeouts.connect,
+            connect: tries.connect_within(model.timeouts.connect),
             head_limits: self.head_limits,
             client: model.send_proxy_protocol.map(|_| client_of(self.connection, self.client_ip)),
         };

@@ -69,7 +69,6 @@ impl<S: Sock> Forwarding<'_, '_, S> {
             unless_gone(&mut self.exchange.responder, &Cell::new(true), pin!(waiting)).await?
         };
         if let Some(newer) = self.connection.worker.newer_pool(pool) {
-            self.way.pool = Some(newer.clone());
             *pool = newer;
         }
         Ok(waited)
@@ -92,7 +91,6 @@ impl<S: Sock> Forwarding<'_, '_, S> {
             // Nobody reads the request's body meanwhile, so nobody else would notice that its client has left.
             unless_gone(responder, &Cell::new(true), pin!(waiting)).await
         };
-        self.way.pool = Some(pool.clone());
         if let Some(waited) = waited.get() {
             self.exchange.record.queued(waited);
         }

@@ -70,8 +70,9 @@ impl<S: Sock> Forwarding<'_, '_, S> {
     /// Says what the client has shown in its handshake, where the site wants that.
     pub(crate) fn tell_client_certificate(&mut self) {
         let form = self.site.as_ref().and_then(|site| site.compiled.tells_client_certificate);
-        if let (Some(form), Some(certificate)) = (form, &self.connection.client_certificate) {
-            tell_certificate(&mut self.exchange.head.fields, form, certificate, self.exchange.peer_is_trusted);
+        if let Some(form) = form {
+            let shown = self.connection.shown_certificate();
+            tell_certificate(&mut self.exchange.head.fields, form, shown, self.exchange.peer_is_trusted);
         }
     }
 

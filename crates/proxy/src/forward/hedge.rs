@@ -39,7 +39,8 @@ impl<S: Sock> Forwarding<'_, '_, S> {
     /// client that belongs to this server, whom one slow answer would move away.
     pub(super) fn is_hedged(&self, attempt: &Attempt<S>) -> bool {
         let pool = attempt.pool();
-        pool.compiled.retry(self.route.retry(self.way.upstream)).is_some() && self.own_server(pool) != Some(attempt.position())
+        pool.compiled.retry(self.route.retry(self.exchange.record.arm)).is_some()
+            && self.own_server(pool) != Some(attempt.position())
     }
 
     /// Sends the request to `attempt`'s server, and to another one when no answer has begun after `after`.
@@ -94,7 +95,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         };
         pool.metrics.hedges.increment();
         let hedge_began = rt::now();
-        let second_until = time_of_hedge(self.route.retry(self.way.upstream), pool, tries, hedge_began);
+        let second_until = time_of_hedge(self.route.retry(self.exchange.record.arm), pool, tries, hedge_began);
         let mut second = Box::pin(begin(pool, other.position(), whole, second_until));
         let (is_second, outcome) = {
             let waiting = pin!(either(first.as_mut(), second.as_mut()));
@@ -122,7 +123,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         // A attempt from here on: one that comes to nothing says so, where it was to find out how the server is.
         let attempt = Attempt::new(pool.clone(), self.choose_server(pool, tries.tried()).ok()?);
         if !pool.take_from_budget(
-            pool.compiled.retry(self.route.retry(self.way.upstream))?.budget_percent,
+            pool.compiled.retry(self.route.retry(self.exchange.record.arm))?.budget_percent,
             self.connection.worker.process.since_start(rt::now()),
         ) {
             return None;

@@ -375,6 +375,10 @@ impl<S: Sock> Errand<S> for Copying<'_, S> {
         Ok(false)
     }
 
+    fn newer(&self, _: &Rc<WorkerPool<S>>) -> Option<Rc<WorkerPool<S>>> {
+        None
+    }
+
     async fn attempt(&mut self, attempt: Attempt<S>, _: &mut Tries) -> Result<(), Failed<Failure>> {
         let Copying { target, head, body, facts } = *self;
         let pool = attempt.pool();

@@ -85,9 +85,8 @@ pub(crate) struct Forwarding<'r, 'c, S: Sock> {
 
 /// What a request remembers of its way to an upstream.
 pub(crate) struct Way<S: Sock> {
+    /// The pool of the server in the record; before there is one, the pool that is asked for one.
     pub pool: Option<Rc<WorkerPool<S>>>,
-    /// Which of the route's upstreams that is.
-    pub upstream: u32,
     /// Copies that are to be made of the request.
     pub copies: Option<Box<Copies<S>>>,
     /// What the cache wants of the answer.
@@ -102,15 +101,7 @@ pub(crate) struct Way<S: Sock> {
 impl<S: Sock> Default for Way<S> {
     #[inline]
     fn default() -> Self {
-        Way {
-            pool: None,
-            upstream: 0,
-            copies: None,
-            caching: None,
-            attempt: EarlyEnd::default(),
-            try_until: None,
-            tunnel_began: None,
-        }
+        Way { pool: None, copies: None, caching: None, attempt: EarlyEnd::default(), try_until: None, tunnel_began: None }
     }
 }
 
@@ -150,20 +141,50 @@ impl<S: Sock> Errand<S> for Sending<'_, '_, S> {
         self.forwarding.wait_for_server(pool, until).await
     }
 
+    fn newer(&self, pool: &Rc<WorkerPool<S>>) -> Option<Rc<WorkerPool<S>>> {
+        self.forwarding.connection.worker.newer_pool(pool)
+    }
+
+    /// One attempt at one server. Nothing of this is in a future of its own: every request that waits would hold once
+    /// more what that is given.
     fn attempt(&mut self, attempt: Attempt<S>, tries: &mut Tries) -> impl Future<Output = Result<(), Failed<Failure>>> {
         let is_hedged = self.begin(&attempt, tries);
         async move {
             if is_hedged {
                 return Box::pin(self.attempt_hedged(attempt, tries)).await;
             }
-            let outcome = pin!(self.attempt_at(&attempt, tries)).await;
-            outcome.map_err(|failed| self.forwarding.note_failed(attempt, failed))
+            // One that comes to no connection is an attempt as well.
+            attempt.pool().count_request(attempt.position());
+            let call = match self.call_at_hand(&attempt, tries) {
+                Ok(call) => call,
+                // Boxed with all that only a fresh connection needs.
+                Err(need) => match Box::pin(self.forwarding.open(&attempt, need)).await {
+                    Ok(call) => call,
+                    Err(failure) => return Err(self.forwarding.note_failed(attempt, (failure, Was::Fresh))),
+                },
+            };
+            let was = call.was();
+            let Sending { forwarding, plan, replay } = &mut *self;
+            let sent = pin!(forwarding.send(&attempt, &call, plan, replay)).await;
+            let outcome = match sent {
+                Ok(Sent { at, is_whole: true }) => {
+                    pin!(forwarding.stream_reply(&attempt, &call, at, &Cell::new(true), &Abreast::of(replay))).await
+                }
+                Ok(Sent { at, is_whole: false }) => Box::pin(forwarding.stream_both(&attempt, &call, at, (plan, replay))).await,
+                Err(failure) => Err(failure),
+            };
+            match self.forwarding.finish_call(&attempt, call, outcome) {
+                Ok(None) => {}
+                Ok(Some(switched)) => Box::pin(self.forwarding.tunnel(&attempt, switched)).await,
+                Err(failure) => return Err(self.forwarding.note_failed(attempt, (failure, was))),
+            }
+            Ok(())
         }
     }
 
     fn terms<'a>(&'a self, pool: &'a WorkerPool<S>) -> Terms<'a> {
         Terms {
-            retry: pool.compiled.retry(self.forwarding.route.retry(self.forwarding.way.upstream)),
+            retry: pool.compiled.retry(self.forwarding.route.retry(self.forwarding.exchange.record.arm)),
             is_idempotent: self.plan.idempotent,
             is_whole: self.replay.is_whole() && !self.forwarding.exchange.responder.has_started(),
             try_until: self.forwarding.way.try_until,
@@ -184,7 +205,7 @@ impl<S: Sock> Sending<'_, '_, S> {
             forwarding.exchange.record.retries += 1;
         }
         forwarding.begin_attempt(attempt.pool(), plan, tries);
-        forwarding.exchange.record.sent_to(attempt.position());
+        forwarding.sent_to(attempt);
         if attempt.pool().compiled.model.hedge.is_none() {
             return false;
         }
@@ -194,15 +215,16 @@ impl<S: Sock> Sending<'_, '_, S> {
         may_hedge && forwarding.is_hedged(attempt)
     }
 
-    /// What the request needs of its connection. `fresh`: one that was kept has just failed.
-    fn need(&self, attempt: &Attempt<S>, fresh: bool) -> Need {
+    /// What the request needs of its connection.
+    fn need(&self, attempt: &Attempt<S>, tries: &mut Tries) -> Need {
         let model = &attempt.pool().compiled.model;
         Need {
             certain: !self.plan.idempotent,
             upgrade: self.plan.upgrade,
             prefers_h2: self.plan.grpc,
-            fresh,
-            connect: self.forwarding.timeouts(attempt.pool()).connect,
+            // A connection that was kept has just failed.
+            fresh: tries.needs_fresh(attempt.position()),
+            connect: tries.connect_within(self.forwarding.timeouts(attempt.pool()).connect),
             head_limits: self.forwarding.settings.head_limits,
             client: model.send_proxy_protocol.map(|_| self.forwarding.client()),
         }
@@ -211,44 +233,15 @@ impl<S: Sock> Sending<'_, '_, S> {
     /// An attempt that may become two.
     async fn attempt_hedged(&mut self, attempt: Attempt<S>, tries: &mut Tries) -> Result<(), Failed<Failure>> {
         let after = attempt.pool().compiled.model.hedge.map_or(Duration::ZERO, |hedge| hedge.after);
-        let need = self.need(&attempt, tries.needs_fresh(attempt.position()));
+        let need = self.need(&attempt, tries);
         self.forwarding.attempt_hedged(attempt, need, &self.plan, after, tries).await
     }
 
     /// A call on a connection that is there, or what one needs that is to be opened.
-    fn call_at_hand(&mut self, attempt: &Attempt<S>, fresh: bool) -> Result<Call<S>, Need> {
-        let need = self.need(attempt, fresh);
+    fn call_at_hand(&mut self, attempt: &Attempt<S>, tries: &mut Tries) -> Result<Call<S>, Need> {
+        let need = self.need(attempt, tries);
         let connection = connect::take(attempt.pool(), attempt.position(), need).ok_or(need)?;
         Ok(self.forwarding.call_on(attempt, connection))
-    }
-
-    /// One attempt at one server. The error says whether the connection had been used before.
-    fn attempt_at(&mut self, attempt: &Attempt<S>, tries: &mut Tries) -> impl Future<Output = Result<(), (Failure, Was)>> {
-        let fresh = tries.needs_fresh(attempt.position());
-        // One that comes to no connection is an attempt as well.
-        attempt.pool().count_request(attempt.position());
-        async move {
-            let call = match self.call_at_hand(attempt, fresh) {
-                Ok(call) => call,
-                // Boxed with all that only a fresh connection needs.
-                Err(need) => Box::pin(self.forwarding.open(attempt, need)).await.map_err(|failure| (failure, Was::Fresh))?,
-            };
-            let was = call.was();
-            let Sending { forwarding, plan, replay } = &mut *self;
-            let sent = pin!(forwarding.send(attempt, &call, plan, replay)).await;
-            let outcome = match sent {
-                Ok(Sent { at, is_whole: true }) => {
-                    pin!(forwarding.stream_reply(attempt, &call, at, &Cell::new(true), &Abreast::of(replay))).await
-                }
-                Ok(Sent { at, is_whole: false }) => Box::pin(forwarding.stream_both(attempt, &call, at, (plan, replay))).await,
-                Err(failure) => Err(failure),
-            };
-            match self.forwarding.finish_call(attempt, call, outcome).map_err(|failure| (failure, was))? {
-                None => {}
-                Some(switched) => Box::pin(self.forwarding.tunnel(attempt, switched)).await,
-            }
-            Ok(())
-        }
     }
 }
 
@@ -282,7 +275,7 @@ impl<'r, 'c, S: Sock> Forwarding<'r, 'c, S> {
         self.copy_head(plan.trailers_wanted, plan.grpc);
         pool.budget.note_request(self.connection.worker.process.since_start(self.exchange.record.started));
         // A server of HTTP/2 can say that it has not looked at a request, which is sent again then whatever its method.
-        let retry = pool.compiled.retry(self.route.retry(self.way.upstream));
+        let retry = pool.compiled.retry(self.route.retry(self.exchange.record.arm));
         let kept_bytes = retry.map_or(Retry::BODY_BYTES, |retry| retry.body_bytes);
         let replay = Replay::of(plan.idempotent || pool.compiled.may_speak_h2(plan.grpc), kept_bytes);
         Ok(Sending { forwarding: self, plan, replay })
@@ -303,6 +296,15 @@ impl<'r, 'c, S: Sock> Forwarding<'r, 'c, S> {
         pool.budget.note_request(self.connection.worker.process.since_start(self.exchange.record.started));
         let forwarding = Forwarding { exchange: &mut *self.exchange, way: &mut *self.way, ..*self };
         carry_out(&mut Sending { forwarding, plan, replay }, pool).await
+    }
+
+    /// A server was chosen. The record names servers by their place in a pool, and a request that has waited may be
+    /// sent to a pool of other servers than before: both change together.
+    fn sent_to(&mut self, attempt: &Attempt<S>) {
+        if !self.way.pool.as_ref().is_some_and(|pool| Rc::ptr_eq(pool, attempt.pool())) {
+            self.way.pool = Some(attempt.pool().clone());
+        }
+        self.exchange.record.sent_to(attempt.position());
     }
 
     /// Time-outs of the pool, and where the route says otherwise, its.
@@ -337,8 +339,8 @@ impl<'r, 'c, S: Sock> Forwarding<'r, 'c, S> {
     async fn exchange_begun(&mut self, attempt: &Attempt<S>, begun: Begun<S>) -> Result<(), (Failure, Was)> {
         let Begun { call, sent_at, took } = begun;
         let was = call.was();
+        self.sent_to(attempt);
         let record = &mut self.exchange.record;
-        record.sent_to(attempt.position());
         record.connected(call.protocol(), was.is_reused());
         record.opened(took.queue, took.connect, took.tls);
         let outcome = self.stream_reply(attempt, &call, sent_at, &Cell::new(true), &Abreast::default()).await;

@@ -4,7 +4,7 @@
 use super::Forwarding;
 use crate::mounted::mount_of;
 use tidegate_exchange::Exchange;
-use tidegate_middleware::Answerer;
+use tidegate_middleware::{Answerer, CompiledStep};
 use tidegate_transport::Sock;
 use tidegate_upstream::verdict::Attempt;
 use tidegate_wire::head::{Fields, HeaderId};
@@ -16,13 +16,17 @@ impl<S: Sock> Forwarding<'_, '_, S> {
     #[inline]
     pub(super) fn rewrites_location(&self) -> bool {
         self.route.rewrites_location
-            && self.route.terminal.upstream(self.way.upstream).is_some_and(|upstream| upstream.rewrites_location)
+            && self.route.terminal.upstream(self.exchange.record.arm).is_some_and(|upstream| upstream.rewrites_location)
+    }
+
+    fn steps(&self) -> &[CompiledStep] {
+        self.route.steps_of(self.exchange.record.arm)
     }
 
     /// Says which prefix was taken off, behind that of a trusted proxy. What a step has set stays.
     #[cold]
     pub(super) fn tell_prefix(&mut self) {
-        let seen = mount_of(self.exchange, &self.route.steps).seen;
+        let seen = mount_of(self.exchange, self.steps()).seen;
         let fields = &mut self.exchange.head.fields;
         let said: Vec<&[u8]> = fields.all_named(FORWARDED_PREFIX).collect();
         // That of a client that is not trusted is gone since its head was received.
@@ -44,7 +48,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         if !self.rewrites_location() || !says_where(&self.exchange.response.fields) {
             return;
         }
-        let mount = mount_of(self.exchange, &self.route.steps);
+        let mount = mount_of(self.exchange, self.steps());
         let servers: Vec<&str> = attempt.pool().compiled.servers.iter().map(|server| &*server.authority).collect();
         let Exchange { head, response, .. } = &mut *self.exchange;
         Answerer { mount: &mount, request: head, servers: &servers }.translate(&mut response.fields);

@@ -17,7 +17,7 @@ pub struct EarlyEnd {
 impl<S: Sock> Forwarding<'_, '_, S> {
     /// Settles what may end the attempt that begins.
     pub(super) fn begin_attempt(&mut self, pool: &WorkerPool<S>, plan: &Plan, tries: &Tries) {
-        let Some(retry) = pool.compiled.retry(self.route.retry(self.way.upstream)) else { return };
+        let Some(retry) = pool.compiled.retry(self.route.retry(self.exchange.record.arm)) else { return };
         let ends_early = plan.idempotent && (!retry.on.statuses.is_empty() || retry.try_timeout.is_some());
         let has_another = ends_early && tries.retries() < usize::from(retry.attempts) && has_another(pool, tries.tried());
         self.way.attempt.may_leave_status = has_another && !retry.on.statuses.is_empty();
@@ -31,7 +31,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         if !self.way.attempt.may_leave_status || !is_repeatable || self.exchange.responder.has_started() {
             return false;
         }
-        let Some(retry) = pool.compiled.retry(self.route.retry(self.way.upstream)) else { return false };
+        let Some(retry) = pool.compiled.retry(self.route.retry(self.exchange.record.arm)) else { return false };
         retry.on.statuses.contains(&status)
             && pool.take_from_budget(retry.budget_percent, self.connection.worker.process.since_start(rt::now()))
     }

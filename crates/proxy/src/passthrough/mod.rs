@@ -18,7 +18,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tidegate_balancing::Draw;
 use tidegate_exchange::{ClientFault, Record};
 use tidegate_middleware::RequestId;
@@ -43,6 +43,8 @@ use tidegate_wire::head::{RequestHead, Span};
 struct PassthroughTarget<S: Sock> {
     name: Arc<str>,
     pool: Rc<WorkerPool<S>>,
+    /// Whether the pool is one of several.
+    is_split: bool,
     retry: RouteRetry,
     /// Keeps the generation among those that are in use.
     mark: Rc<GenerationMark>,
@@ -80,11 +82,13 @@ async fn find_way<S: Sock>(connection: &mut Connection<S>) -> Option<Passthrough
         Taker::Pass(id) => listener.pass(id)?,
         Taker::Site(_) => return None,
     };
-    let pool = snapshot.pool(pass.upstream.pool, || connection.worker.of())?.clone();
+    let upstream = pass.upstream(connection.client.ip(), || connection.worker.random());
+    let pool = snapshot.pool(upstream.pool, || connection.worker.of())?.clone();
     Some(PassthroughTarget {
         name: pass.name.clone(),
         pool,
-        retry: pass.upstream.retry.clone(),
+        is_split: pass.is_split(),
+        retry: upstream.retry.clone(),
         mark: snapshot.mark.clone(),
         greeted,
     })
@@ -115,13 +119,13 @@ async fn pass_on<S: Sock>(connection: &mut Connection<S>, way: PassthroughTarget
     if let Greeted::Name(name) = &way.greeted {
         connection.server_name = Some(name.clone());
     }
-    let PassthroughTarget { name, pool, retry, mark, greeted } = way;
+    let PassthroughTarget { name, pool, is_split, retry, mark, greeted } = way;
     let registered = connection.listener.pass_on(greeted, connection.known_local_ip());
     let connection = &*connection;
     connection.facts.kind.set(ConnectionKind::Tunnel);
     connection.facts.begin(mark.generation);
     connection.facts.at_site(&name);
-    let mut record = PassRecord::new(connection, name, pool.clone());
+    let mut record = PassRecord::new(connection, name, (pool.clone(), is_split));
     let (attempt, upstream) = match connect(connection, &pool, &retry, &mut record).await {
         Ok(connected) => connected,
         Err(failure) => {
@@ -131,6 +135,7 @@ async fn pass_on<S: Sock>(connection: &mut Connection<S>, way: PassthroughTarget
             return;
         }
     };
+    let pool = attempt.pool();
     let _active = ActiveConnection::new(pool.clone());
     let farewell = Farewell {
         listener: &connection.listener,
@@ -189,15 +194,24 @@ impl<S: Sock> Errand<S> for Passing<'_, '_, S> {
 
     async fn wait_for_server(&mut self, pool: &mut Rc<WorkerPool<S>>, until: Instant) -> Result<bool, Failure> {
         let since_start = self.connection.worker.process.since_start(rt::now());
-        Ok(wait_for_server(pool, until, since_start).await)
+        let waited = wait_for_server(pool, until, since_start).await;
+        if let Some(newer) = self.connection.worker.newer_pool(pool) {
+            *pool = newer;
+        }
+        Ok(waited)
     }
 
-    async fn attempt(&mut self, attempt: Attempt<S>, _: &mut Tries) -> Result<Self::Done, Failed<Failure>> {
+    fn newer(&self, pool: &Rc<WorkerPool<S>>) -> Option<Rc<WorkerPool<S>>> {
+        self.connection.worker.newer_pool(pool)
+    }
+
+    async fn attempt(&mut self, attempt: Attempt<S>, tries: &mut Tries) -> Result<Self::Done, Failed<Failure>> {
         let position = attempt.position();
-        self.record.sent_to(position);
+        self.record.sent_to(attempt.pool(), position);
         attempt.pool().count_request(position);
         let asked_at = rt::now();
-        match open(self.connection, attempt.pool(), position, self.record.id).await {
+        let connect = tries.connect_within(attempt.pool().compiled.model.timeouts.connect);
+        match open(self.connection, attempt.pool(), position, connect, self.record.id).await {
             Ok(opened) => {
                 attempt.connected(rt::now().saturating_duration_since(asked_at));
                 Ok((attempt, opened))
@@ -243,6 +257,7 @@ async fn open<S: Sock>(
     connection: &Connection<S>,
     pool: &Rc<WorkerPool<S>>,
     position: usize,
+    connect: Duration,
     id: RequestId,
 ) -> Result<Box<H1Connection<S>>, Failure> {
     let model = &pool.compiled.model;
@@ -252,7 +267,7 @@ async fn open<S: Sock>(
         upgrade: Upgrade::None,
         prefers_h2: false,
         fresh: true,
-        connect: model.timeouts.connect,
+        connect,
         head_limits: HeadLimits::default(),
         client: model.send_proxy_protocol.map(|_| client()),
     };

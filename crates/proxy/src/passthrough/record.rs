@@ -25,6 +25,8 @@ pub(super) struct PassRecord<'c, S: Sock> {
     pub bytes: TunnelBytes,
     name: Arc<str>,
     pool: Rc<WorkerPool<S>>,
+    /// Whether the pool is an arm of a `split`.
+    is_split: bool,
     server: Option<usize>,
     attempts: u32,
     reason: &'static str,
@@ -32,7 +34,7 @@ pub(super) struct PassRecord<'c, S: Sock> {
 }
 
 impl<'c, S: Sock> PassRecord<'c, S> {
-    pub fn new(connection: &'c Connection<S>, name: Arc<str>, pool: Rc<WorkerPool<S>>) -> PassRecord<'c, S> {
+    pub fn new(connection: &'c Connection<S>, name: Arc<str>, (pool, is_split): (Rc<WorkerPool<S>>, bool)) -> PassRecord<'c, S> {
         PassRecord {
             connection,
             started: rt::now(),
@@ -40,6 +42,7 @@ impl<'c, S: Sock> PassRecord<'c, S> {
             bytes: TunnelBytes::default(),
             name,
             pool,
+            is_split,
             server: None,
             attempts: 0,
             reason: CUT_SHORT,
@@ -47,8 +50,11 @@ impl<'c, S: Sock> PassRecord<'c, S> {
         }
     }
 
-    /// A server was chosen.
-    pub fn sent_to(&mut self, position: usize) {
+    /// A server was chosen, of a pool that may be a newer one than before.
+    pub fn sent_to(&mut self, pool: &Rc<WorkerPool<S>>, position: usize) {
+        if !Rc::ptr_eq(&self.pool, pool) {
+            self.pool = pool.clone();
+        }
         self.server = Some(position);
         self.attempts += 1;
     }
@@ -106,6 +112,7 @@ impl<'c, S: Sock> PassRecord<'c, S> {
             site: &self.name,
             route: "",
             pool: Some(&self.pool.compiled.name.0),
+            arm: self.is_split.then_some(&*self.pool.compiled.name.0),
             cache: None,
             reason: Some(self.reason).filter(|reason| *reason != DONE),
             setting: self.setting,

@@ -29,19 +29,19 @@ impl<S: Sock> Request<'_, '_, S> {
         let head = RequestHead::clone(&self.exchange.head);
         let (connection, mark) = (self.connection.clone(), self.mark.clone());
         let (origin, asked, tier) = (origin.clone(), asked.clone(), cache.tier.clone());
-        let (client_ip, upstream) = (self.exchange.client_ip, self.way.upstream);
+        let (client_ip, arm) = (self.exchange.client_ip, self.exchange.record.arm);
         let (identity, claims) = (self.exchange.record.identity().cloned(), self.exchange.record.claims.clone());
         rt::spawn(Box::pin(async move {
             let _counted = counted;
             let mut exchange = Exchange::in_background(head, client_ip, rt::now(), connection.worker.next_request_id());
             // What is asked for is an answer to this client, and scripts and steps may ask who it is.
             exchange.record.claims = claims;
+            exchange.record.arm = arm;
             if let Some(identity) = identity {
                 exchange.record.identify(identity);
             }
             let mut request = Request::new(&connection, &mut exchange, mark);
             (request.site, request.route) = (Some(site.clone()), Some(route));
-            request.way.upstream = upstream;
             request.fetch_for_nobody(site.compiled.route(Some(route)), origin, (ticket, tier), asked).await;
         }));
     }

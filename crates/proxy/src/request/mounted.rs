@@ -16,7 +16,7 @@ impl<S: Sock> Request<'_, '_, S> {
         let asks_for_page = matches!(exchange.head.method, Method::Get | Method::Head)
             && exchange.hop.upgrade.is_none()
             && !exchange.is_extended_connect();
-        if !asks_for_page || !lacks_slash(exchange, &route.steps) {
+        if !asks_for_page || !lacks_slash(exchange, route.steps_of(exchange.record.arm)) {
             return Ok(false);
         }
         let (exchange, around) = self.parts();

@@ -88,6 +88,14 @@ impl<S: Sock> Request<'_, '_, S> {
         }
     }
 
+    /// Applies what the arm of a split has of its own, behind all steps of its route.
+    pub(super) fn run_steps_of_arm(&mut self, route: &CompiledRoute, steps: &[CompiledStep]) -> Result<(), Refusal> {
+        let mut walk = Walk::behind(route.steps.len());
+        self.with_limits(route, |head, context, scratch, limited| {
+            apply_request(steps, &mut walk, head, context, scratch, limited).map(|_| ())
+        })
+    }
+
     /// Applies steps of a route with all that they know and leave behind.
     #[inline]
     fn with_limits<R>(

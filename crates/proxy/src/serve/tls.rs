@@ -1,10 +1,10 @@
 //! The start of a TLS connection: which site its ClientHello names decides the configuration of the handshake.
 
 use crate::challenges::SHARED_WAIT;
-use crate::connection::Connection;
+use crate::connection::{Connection, UnverifiedCertificate};
 use crate::inquiry::{Answer, Question};
 use crate::persistent::PersistentVec;
-use crate::snapshot::{CompiledSite, Listener};
+use crate::snapshot::{ClientJudge, CompiledSite, Listener};
 use rustls::{CertificateError, ServerConfig};
 use std::io;
 use std::sync::Arc;
@@ -29,12 +29,13 @@ pub async fn accept<S: Sock>(connection: &mut Connection<S>) -> Option<TlsFacts>
     let header_timeout = snapshot.shared.limits.header_timeout;
     connection.stream.sock.set_read_limit(ReadLimit::Until(connection.handshake_until(header_timeout)));
     let listener = &snapshot.shared.listeners[position];
-    let mut is_challenge = false;
+    let (mut is_challenge, mut judge) = (false, None);
     let limit = snapshot.shared.limits.handshakes_per_network;
     let hello = read_client_hello(connection, listener, &snapshot.shared.sites, limit).await;
     let began = rt::now();
     let outcome = match hello {
-        Ok(Hello::Site { first, config, identity, server_name }) => {
+        Ok(Hello::Site { first, config, judge: of_site, identity, server_name }) => {
+            judge = of_site;
             if snapshot.shared.needs_ja4 {
                 connection.ja4 = ja4(&first, &mut Vec::new(), sha256).map(Into::into);
             }
@@ -48,7 +49,7 @@ pub async fn accept<S: Sock>(connection: &mut Connection<S>) -> Option<TlsFacts>
         }
         Err(failure) => Err(failure),
     };
-    let outcome = outcome.and_then(|facts| see_certificate(connection, facts));
+    let outcome = outcome.and_then(|facts| see_certificate(connection, facts, judge.as_deref()));
     let metrics = &connection.worker.metrics;
     match outcome {
         Ok(facts) => {
@@ -76,14 +77,12 @@ enum Hello {
     Site {
         first: Buf,
         config: Arc<ServerConfig>,
+        judge: Option<Arc<ClientJudge>>,
         identity: Arc<TlsIdentity>,
         server_name: Option<Box<str>>,
     },
     /// A CA looks for the answer to its challenge.
-    Challenge {
-        first: Buf,
-        config: Arc<ServerConfig>,
-    },
+    Challenge { first: Buf, config: Arc<ServerConfig> },
 }
 
 /// Asked when nothing was computed so far, and not before the site is known: who is passed through costs no signature.
@@ -105,10 +104,22 @@ fn may_begin<S: Sock>(connection: &Connection<S>, rate: Option<Rate>) -> bool {
 /// What the client has shown. A session that is resumed is not verified again, and each resumption is given a new
 /// ticket: it must not go on beyond the time of the certificate that it began with. The client's next attempt is a full
 /// handshake, since it has got no new ticket.
-fn see_certificate<S: Sock>(connection: &mut Connection<S>, facts: TlsFacts) -> Result<TlsFacts, HandshakeFailure> {
-    let certificate = ClientCertificate::new(connection.stream.peer_certificates(), sha256);
-    let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()) as i64;
-    if facts.resumed && certificate.as_ref().is_some_and(|certificate| certificate.is_over_at(now())) {
+fn see_certificate<S: Sock>(
+    connection: &mut Connection<S>,
+    facts: TlsFacts,
+    judge: Option<&ClientJudge>,
+) -> Result<TlsFacts, HandshakeFailure> {
+    let chain = connection.stream.peer_certificates();
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    // Also of a session that is resumed: what was good, or bad, may be so no more.
+    if let Some(why) = judge.filter(|_| !chain.is_empty()).and_then(|judge| judge.fault(&chain, now())) {
+        connection.worker.metrics.unverified_certificates.increment();
+        let unverified = |certificate| Box::new(UnverifiedCertificate { certificate, why });
+        connection.unverified_certificate = ClientCertificate::new(chain, sha256).map(unverified);
+        return Ok(facts);
+    }
+    let certificate = ClientCertificate::new(chain, sha256);
+    if facts.resumed && certificate.as_ref().is_some_and(|certificate| certificate.is_over_at(now() as i64)) {
         let error = io::Error::other("the certificate of a resumed session is past its time");
         if let Some(suppressed) = connection.worker.gates.handshakes.allow(Instant::now()) {
             note_failure(connection, HandshakeFailure::ClientCertificateExpired, &error, suppressed);
@@ -168,9 +179,9 @@ async fn read_client_hello<S: Sock>(
         let site = choose_site(connection, listener, server_name.as_deref()).and_then(|site| sites.get(site.0 as usize));
         let chosen = site.and_then(|site| {
             let configs = site.tls.as_ref()?.load();
-            Some((site, configs.for_client(offers_tls13, offers_tickets).clone()))
+            Some((site, configs.for_client(offers_tls13, offers_tickets).clone(), configs.judge.clone()))
         });
-        let Some((site, config)) = chosen else {
+        let Some((site, config, judge)) = chosen else {
             let unknown = (HandshakeFailure::UnknownName, server_name.as_deref());
             return Err(refuse(connection, UNRECOGNIZED_NAME, unknown).await);
         };
@@ -181,7 +192,7 @@ async fn read_client_hello<S: Sock>(
             (Some(wait), Some(name)) => await_certificate(connection, (&site.name, name, wait), first).await?,
             (Some(_) | None, _) => first,
         };
-        return Ok(Hello::Site { first, config, identity: site.rules.tls.clone(), server_name });
+        return Ok(Hello::Site { first, config, judge, identity: site.rules.tls.clone(), server_name });
     }
 }
 

@@ -81,16 +81,24 @@ fn which_patterns_no_request_fits() {
     };
     let prefix = |text: &str| PathPattern::Prefix(text.into());
     let exact = |text: &str| PathPattern::Exact(text.into());
+    let starts = |text: &str| PathPattern::Beginning(text.into());
     let spelled = |text: &str| Some(NeverFits::Spelled(text.into()));
     let default = PathPolicy::DEFAULT;
     for fits in [prefix("/"), prefix("/Admin/"), exact("/é b"), exact("/a/../b"), exact("/a%2fb")] {
         check(fits, default, None);
     }
+    for fits in [starts("/a"), starts("/."), starts("/é"), starts("/a/../b")] {
+        check(fits, default, None);
+    }
+    check(starts("/a//b"), default, spelled("/a/b"));
+    check(starts("/../x"), default, Some(NeverFits::NoPath));
+    check(starts("/a%2"), default, Some(NeverFits::NoPath));
     check(prefix("//x/"), default, spelled("/x/"));
     check(exact("/a//b"), default, spelled("/a/b"));
     check(exact("/../x"), default, Some(NeverFits::NoPath));
     let lower = PathPolicy { case: PathCase::Lower, ..default };
     check(prefix("/Admin/"), lower, spelled("/admin/"));
+    check(starts("/Admin"), lower, spelled("/admin"));
     check(exact("/é"), lower, None);
     let regex = |text: &str| PathPattern::Regex(text.into());
     let contains = |text: &str| Some(NeverFits::Contains(text.into()));

@@ -23,9 +23,12 @@ use crate::pool::{H1Connection, Queued, Server, WorkerPool};
 use crate::shared::OpenSlot;
 use std::any::Any;
 use std::cell::Cell;
+use std::future::poll_fn;
 use std::io;
+use std::pin::{Pin, pin};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use tidegate_model::{Protocol, ProxyProtocol, ServerAddresses};
 use tidegate_telemetry::{UpstreamError, UpstreamTime};
@@ -36,6 +39,9 @@ use tidegate_wire::{HeadLimits, proxy_protocol};
 /// How often a request in the queue for a connection looks for a free stream of its worker's. Only pools with
 /// `max-connections` ever wait.
 const QUEUE_POLL: Duration = Duration::from_millis(25);
+/// A connection that has not come by then is given up as soon as its server leaves the pool. Most are there before, and
+/// need no place among those that are told.
+const CONNECTED_SOON: Duration = Duration::from_millis(50);
 
 /// What the request needs of its connection.
 #[derive(Debug, Clone, Copy)]
@@ -305,6 +311,9 @@ async fn wait_for_stream<S: Sock>(
         if left.is_zero() {
             break Err(UpstreamFault::unsent(UpstreamError::QueueTimeout));
         }
+        if server.gone().is_set() {
+            break Err(UpstreamFault::unsent(UpstreamError::ConnectFailed));
+        }
         rt::sleep(left.min(QUEUE_POLL)).await;
     };
     let before = took.get();
@@ -428,6 +437,10 @@ async fn wait_for_slot<S: Sock>(
             waited();
             return Err(UpstreamFault::unsent(UpstreamError::QueueTimeout));
         }
+        if server.gone().is_set() {
+            waited();
+            return Err(UpstreamFault::unsent(UpstreamError::ConnectFailed));
+        }
         // Streams of HTTP/2 connections that others of this worker opened are looked for.
         is_called = rt::timeout(left.min(QUEUE_POLL), ticket.wait()).await.is_some();
     }
@@ -452,7 +465,8 @@ struct Established<S: Sock> {
     tls: Option<Duration>,
 }
 
-/// Within `timeout connect`, TLS included.
+/// Within `timeout connect`, TLS included, and for as long as the server is in a pool: an address that nobody has any
+/// more answers nothing.
 async fn establish_in_time<S: Sock>(
     pool: &WorkerPool<S>,
     server: &Rc<Server<S>>,
@@ -461,8 +475,32 @@ async fn establish_in_time<S: Sock>(
     need: Need,
     opener: &Opener,
 ) -> Result<Established<S>, UpstreamError> {
-    let established = rt::timeout(need.connect, establish(pool, server, compiled, want, need, opener)).await;
-    established.unwrap_or(Err(UpstreamError::ConnectTimeout))
+    let mut establishing = pin!(establish(pool, server, compiled, want, need, opener));
+    let soon = need.connect.min(CONNECTED_SOON);
+    if let Some(established) = rt::timeout(soon, establishing.as_mut()).await {
+        return established;
+    }
+    let rest = rt::timeout(need.connect.saturating_sub(soon), unless_gone(server, establishing));
+    // Boxed, as every branch that the common request does not take.
+    match Box::pin(rest).await {
+        Some(Some(established)) => established,
+        Some(None) => {
+            let cause = io::Error::new(io::ErrorKind::NotConnected, "the server has left the pool");
+            log_cause(&pool.compiled, compiled, UpstreamError::ConnectFailed, &cause, opener.request.as_deref());
+            Err(UpstreamError::ConnectFailed)
+        }
+        None => Err(UpstreamError::ConnectTimeout),
+    }
+}
+
+/// `None`: the server has left its pool before.
+async fn unless_gone<S: Sock, T>(server: &Server<S>, mut doing: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+    let gone = server.gone().waiter();
+    poll_fn(|cx| match doing.as_mut().poll(cx) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending => gone.poll_set(cx).map(|()| None),
+    })
+    .await
 }
 
 async fn establish<S: Sock>(
