@@ -163,7 +163,7 @@ fn be_sent_away(anna: &Visitor<'_>) -> Result<(), String> {
     anna.asks(&[&forged[..], &elsewhere].concat(), WHO)?.is(401, "")?;
     did("a page and a form are sent to the portal, scripts are told, and nobody says who they are");
     anna.asks(&forged, "https://app.example.com/public/a")?.is(200, "GET /public/a")?.says_nothing_of("remote")?;
-    // Its rule is about the path that the upstream gets.
+    // Authelia's rule is about the path that the upstream gets.
     anna.asks(&["--path-as-is", "-H", "Accept: application/json"], "https://app.example.com/public/../who")?.is(401, "")?;
     anna.asks(&["-u", "anna:swordfish"], WHO)?.is(200, "remote-user: anna\n")?;
     anna.asks(&["-u", "anna:herring"], WHO)?.is(401, "")?;

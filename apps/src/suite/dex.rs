@@ -60,7 +60,7 @@ fn start_with(
     stage.start_at("dex", port, command.envs(variables.iter().copied()))
 }
 
-/// What it says of itself at this port.
+/// The document that Dex has at this port.
 pub fn issuer(port: u16) -> String {
     format!("http://127.0.0.1:{port}")
 }

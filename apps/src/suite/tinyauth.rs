@@ -29,7 +29,7 @@ fn act(stage: &Stage<'_>) -> Result<(), String> {
     let mut command = Command::new("tinyauth");
     let variables = words(&text);
     command.envs(variables.iter().filter_map(|word| word.split_once('='))).current_dir(&stage.folder);
-    // What it would tell its makers.
+    // Tinyauth would tell its makers otherwise.
     command.env("TINYAUTH_ANALYTICS_ENABLED", "false");
     let _server = stage.start_at("tinyauth", own_port, &mut command)?;
     let address = format!("127.0.0.1:{own_port}");
@@ -74,7 +74,7 @@ fn be_redirected(berta: &Visitor<'_>) -> Result<(), String> {
 
 fn log_in(anna: &Visitor<'_>) -> Result<(), String> {
     let answer = anna.opens(WHO)?.leads_to("https://tinyauth.example.com/login?")?;
-    // It forgets the query.
+    // Tinyauth forgets the query.
     if !answer.location.contains("redirect_uri=https%3A%2F%2Fapp.example.com%2Fwho") {
         return Err(format!("it does not lead back: {}", answer.location));
     }

@@ -23,6 +23,10 @@ pub struct Container {
     /// Name, address, length of the prefix; without one the network has to be asked.
     pub networks: Vec<(String, String, u32)>,
     pub network_mode: String,
+    /// In seconds since 1970.
+    pub created: i64,
+    /// Variables as the engine has them, `NAME=value`.
+    pub environment: Vec<String>,
 }
 
 impl Container {
@@ -37,7 +41,27 @@ impl Container {
             ports: vec![port],
             networks: Vec::new(),
             network_mode: "host".to_owned(),
+            created: 0,
+            environment: Vec::new(),
         }
+    }
+
+    /// A container that runs and says nothing, with one port and on this host's own network.
+    pub fn plain(id: &str, port: u16) -> Container {
+        Container { labels: BTreeMap::new(), ..Container::new(id, "", port) }
+    }
+
+    /// As compose labels its own.
+    pub fn of_project(self, project: &str, service: &str) -> Container {
+        self.with_label("com.docker.compose.project", project).with_label("com.docker.compose.service", service)
+    }
+
+    pub fn created(self, seconds: i64) -> Container {
+        Container { created: seconds, ..self }
+    }
+
+    pub fn with_status(self, status: &str) -> Container {
+        Container { status: status.to_owned(), ..self }
     }
 
     pub fn with_label(mut self, name: &str, value: &str) -> Container {
@@ -52,7 +76,7 @@ impl Container {
         self
     }
 
-    fn listed(&self, lists_ports: bool) -> Value {
+    fn listed(&self, lists_ports: bool, version: Option<EngineVersion>) -> Value {
         let networks: BTreeMap<&str, Value> = self
             .networks
             .iter()
@@ -61,13 +85,84 @@ impl Container {
             })
             .collect();
         let ports: Vec<Value> = self.ports.iter().map(|port| json!({"PrivatePort": port, "Type": "tcp"})).collect();
-        json!({
-            "Id": self.id, "Names": [format!("/{}", self.name)], "State": self.state, "Status": self.status, "Labels": self.labels,
+        let mut listed = json!({
+            "Id": self.id, "Names": [format!("/{}", self.name)], "State": self.state, "Status": self.status, "Created": self.created, "Labels": self.labels,
             "Ports": if lists_ports { ports } else { Vec::new() },
             "HostConfig": {"NetworkMode": self.network_mode}, "NetworkSettings": {"Networks": networks},
-        })
+        });
+        if version.is_some_and(|version| !version.lists_network_mode) {
+            listed["HostConfig"] = Value::Null;
+            if self.networks.is_empty() {
+                listed["NetworkSettings"] = json!({"Networks": null});
+            }
+        }
+        if version.is_some_and(|version| version.lists_health) {
+            let words = self.status.rsplit_once('(').map_or("none", |(_, words)| words.trim_end_matches(')'));
+            listed["Health"] = json!({"Status": words.trim_start_matches("health: "), "FailingStreak": 0});
+        }
+        listed
     }
 }
+
+/// How an engine of that version differs from others, as far as anybody here asks it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EngineVersion {
+    pub name: &'static str,
+    /// The newest version of the API, which a path without one means.
+    pub api: (u32, u32),
+    /// Lists have `Health` beside the words of `Status`: API 1.52.
+    /// <https://docs.docker.com/reference/api/engine/version-history/#v152-api-changes>
+    pub lists_health: bool,
+    /// Events repeat themselves in `status`, `id` and `from`: up to API 1.51, as the same page says.
+    pub has_old_event_fields: bool,
+    /// Lists have ports that are exposed and not published. Podman's have not.
+    /// <https://docs.podman.io/en/latest/_static/api.html#tag/containers-(compat)/operation/ContainerList>
+    pub lists_exposed_ports: bool,
+    /// What it calls the end of a container in its events. Podman's own word is `died`, and `die` where it answers as
+    /// Docker does; seen so with 4.3.1. <https://docs.podman.io/en/latest/markdown/podman-events.1.html>
+    pub end: &'static str,
+    /// Whether lists say of containers on the host's own network, or on another container's, where they are. Podman's
+    /// have no `HostConfig` and no network then; seen so with 4.3.1.
+    pub lists_network_mode: bool,
+    /// What stands in parentheses in `Status` until the first check of health is good.
+    pub starting: &'static str,
+}
+
+const DOCKER_20: EngineVersion = EngineVersion {
+    name: "Docker 20.10",
+    api: (1, 41),
+    lists_health: false,
+    has_old_event_fields: true,
+    lists_exposed_ports: true,
+    end: "die",
+    lists_network_mode: true,
+    starting: "health: starting",
+};
+
+const PODMAN: EngineVersion = EngineVersion {
+    name: "Podman 4.3",
+    api: (1, 41),
+    lists_exposed_ports: false,
+    lists_network_mode: false,
+    starting: "starting",
+    ..DOCKER_20
+};
+
+/// Versions that are in use, with the versions of their API by
+/// <https://docs.docker.com/reference/api/engine/#api-version-matrix>.
+pub const ENGINES: &[EngineVersion] = &[
+    DOCKER_20,
+    EngineVersion { name: "Docker 23.0", api: (1, 42), ..DOCKER_20 },
+    EngineVersion { name: "Docker 24.0", api: (1, 43), ..DOCKER_20 },
+    EngineVersion { name: "Docker 25.0", api: (1, 44), ..DOCKER_20 },
+    EngineVersion { name: "Docker 26.1", api: (1, 45), ..DOCKER_20 },
+    EngineVersion { name: "Docker 27.5", api: (1, 47), ..DOCKER_20 },
+    EngineVersion { name: "Docker 28.5", api: (1, 51), ..DOCKER_20 },
+    EngineVersion { name: "Docker 29.1", api: (1, 52), lists_health: true, has_old_event_fields: false, ..DOCKER_20 },
+    PODMAN,
+    EngineVersion { name: "Podman 4.9", end: "died", ..PODMAN },
+    EngineVersion { name: "Podman 5.4", ..PODMAN },
+];
 
 /// An emulation of Docker's engine. It runs on threads of its own and ends with the test's process.
 pub struct Docker {
@@ -91,6 +186,11 @@ struct DockerState {
     /// Streams of events of a lower number end.
     era: u64,
     refusal: Option<(u16, String)>,
+    /// Services and tasks of a swarm, where it is a manager of one.
+    swarm: Option<(Value, Value)>,
+    /// Paths that a proxy in front of the socket lets nobody ask for.
+    forbidden: Vec<String>,
+    version: Option<EngineVersion>,
     without_ports: bool,
     lists: usize,
     streams: usize,
@@ -102,6 +202,27 @@ impl Docker {
         let docker = Docker { folder, shared: Arc::default() };
         docker.listen()?;
         Ok(docker)
+    }
+
+    /// Like an engine of that version.
+    pub fn start_as(version: EngineVersion) -> io::Result<Docker> {
+        let docker = Docker::start()?;
+        docker.state().version = Some(version);
+        docker.set_listed_ports(version.lists_exposed_ports);
+        Ok(docker)
+    }
+
+    /// Is a manager of a swarm with these services and tasks, as the API has them, and tells that a service changed.
+    pub fn set_swarm(&self, services: Value, tasks: Value) {
+        let mut state = self.state();
+        state.swarm = Some((services, tasks));
+        state.tell("service", "update", "s1", BTreeMap::new());
+        self.shared.changed.notify_all();
+    }
+
+    /// Answers 403 for what begins so, as a proxy in front of the socket does.
+    pub fn forbid(&self, path: &str) {
+        self.state().forbidden.push(path.to_owned());
     }
 
     pub fn socket(&self) -> PathBuf {
@@ -133,8 +254,14 @@ impl Docker {
         let mut state = self.state();
         let labels = state.containers.iter().find(|other| other.id == id).map(|other| other.labels.clone()).unwrap_or_default();
         state.containers.retain(|other| other.id != id);
-        state.tell("container", "die", id, labels);
+        let end = state.version.map_or("die", |version| version.end);
+        state.tell("container", end, id, labels);
         self.shared.changed.notify_all();
+    }
+
+    /// Changes containers without a word, as events that are lost.
+    pub fn change_silently(&self, change: impl FnOnce(&mut Vec<Container>)) {
+        change(&mut self.state().containers);
     }
 
     /// What an inspection of a network says.
@@ -191,7 +318,10 @@ fn lock(shared: &DockerShared) -> MutexGuard<'_, DockerState> {
 
 impl DockerState {
     fn tell(&mut self, kind: &str, action: &str, id: &str, attributes: BTreeMap<String, String>) {
-        let event = json!({"Type": kind, "Action": action, "Actor": {"ID": id, "Attributes": attributes}, "scope": "local"});
+        let mut event = json!({"Type": kind, "Action": action, "Actor": {"ID": id, "Attributes": attributes}, "scope": "local"});
+        if self.version.is_some_and(|version| version.has_old_event_fields) {
+            (event["status"], event["id"], event["from"]) = (json!(action), json!(id), json!("an/image"));
+        }
         self.events.push(format!("{event}\n"));
     }
 
@@ -201,7 +331,7 @@ impl DockerState {
         let is_wanted = |container: &&Container| {
             label.is_none_or(|(name, value)| container.labels.get(name).is_some_and(|other| other == value))
         };
-        self.containers.iter().filter(is_wanted).map(|container| container.listed(!self.without_ports)).collect()
+        self.containers.iter().filter(is_wanted).map(|container| container.listed(!self.without_ports, self.version)).collect()
     }
 }
 
@@ -210,6 +340,10 @@ fn answer(asked: &Asked, stream: &mut UnixStream, shared: &DockerShared) -> io::
     if let Some((status, body)) = state.refusal.clone() {
         drop(state);
         return write_whole(stream, status, &[], &body);
+    }
+    if state.forbidden.iter().any(|forbidden| asked.path().starts_with(forbidden.as_str())) {
+        drop(state);
+        return write_whole(stream, 403, &[], "forbidden by the proxy of the socket");
     }
     let path = Path::new(asked.path());
     let missing = || json!({"message": "no such thing"}).to_string();
@@ -239,9 +373,19 @@ fn answer(asked: &Asked, stream: &mut UnixStream, shared: &DockerShared) -> io::
             };
             let exposed: BTreeMap<String, Value> =
                 container.ports.iter().map(|port| (format!("{port}/tcp"), json!({}))).collect();
-            let body = json!({"Id": id, "Config": {"ExposedPorts": exposed}}).to_string();
+            let body = json!({"Id": id, "Config": {"ExposedPorts": exposed, "Env": container.environment}, "HostConfig": {"NetworkMode": container.network_mode}}).to_string();
             drop(state);
             write_whole(stream, 200, &[], &body)
+        }
+        [what @ ("services" | "tasks")] => {
+            let swarm = state.swarm.clone();
+            drop(state);
+            match swarm {
+                Some((services, tasks)) => {
+                    write_whole(stream, 200, &[], &(if *what == "services" { services } else { tasks }).to_string())
+                }
+                None => write_whole(stream, 503, &[], &json!({"message": "This node is not a swarm manager."}).to_string()),
+            }
         }
         ["networks", name] => {
             let subnet = state.networks.get(*name).cloned();

@@ -29,6 +29,7 @@ pub mod redis;
 pub mod responder;
 pub mod server;
 pub mod tls;
+pub mod unanswered;
 pub mod upstream;
 
 pub use admin::{Metrics, get};

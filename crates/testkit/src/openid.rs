@@ -129,7 +129,7 @@ struct State {
     /// Log-ins, with whether they still hold.
     families: HashMap<u64, Family>,
     next: u64,
-    /// Whose access tokens are good.
+    /// People whose access tokens are good.
     access_tokens: HashMap<String, u64>,
     requests: Vec<String>,
 }

@@ -1,12 +1,14 @@
 //! The command line, as clap reads it; its help texts are the manual.
 
 pub mod cert;
+pub mod compare;
 pub mod map;
 
 use crate::output::ColourChoice;
 use cert::CertCommand;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use compare::CompareWanted;
 use map::MapCommand;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -50,6 +52,44 @@ pub struct Sharing {
     /// connections. Processes of the same configuration share their ports without it.
     #[arg(long)]
     pub share_port: bool,
+}
+
+/// A proxy whose configuration is imported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ImportPeer {
+    /// nginx and Angie: a file, a folder as /etc/nginx, a file of sites-enabled, or what `nginx -T` prints.
+    Nginx,
+    /// A file, or a folder of `.cfg` files that are read one behind another.
+    Haproxy,
+    /// A Caddyfile, or the JSON that Caddy makes of it.
+    Caddy,
+    /// Static and dynamic files, a folder of them, or a compose file with labels.
+    Traefik,
+    /// A bootstrap, or a dump of a running one.
+    Envoy,
+    /// A compose file whose containers have labels for Traefik.
+    Compose,
+}
+
+impl ImportPeer {
+    /// As it stands on the command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            ImportPeer::Nginx => "nginx",
+            ImportPeer::Haproxy => "haproxy",
+            ImportPeer::Caddy => "caddy",
+            ImportPeer::Traefik => "traefik",
+            ImportPeer::Envoy => "envoy",
+            ImportPeer::Compose => "compose",
+        }
+    }
+}
+
+/// How the report of an import is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReportForm {
+    Text,
+    Json,
 }
 
 #[derive(Subcommand)]
@@ -144,6 +184,11 @@ pub enum Command {
         #[command(flatten)]
         reach: Reach,
     },
+    /// Ask two servers the same, and say where their answers differ: before traffic is switched from one to the other.
+    ///
+    /// Requests come from a file or an access log. Only those are sent that change nothing, unless told otherwise. Exit
+    /// code 0 when all answers are alike, 1 when some differ, 2 when it could not be found out.
+    Compare(Box<CompareWanted>),
     /// Say what a configuration would change in the running process. Nothing happens.
     Plan {
         #[command(flatten)]
@@ -211,6 +256,7 @@ pub enum Command {
     },
     /// Take a server out of use. Requests that it has go on.
     Drain {
+        /// As `tidegate status` lists them: `app/10.0.0.5:8080`
         #[arg(value_name = "POOL/SERVER")]
         server: String,
         #[command(flatten)]
@@ -218,6 +264,7 @@ pub enum Command {
     },
     /// Take a server back into use.
     Undrain {
+        /// As `tidegate status` lists them: `app/10.0.0.5:8080`
         #[arg(value_name = "POOL/SERVER")]
         server: String,
         #[command(flatten)]
@@ -259,6 +306,28 @@ pub enum Command {
         /// Change nothing; exit code 1 when the layout is not canonical.
         #[arg(long)]
         check: bool,
+    },
+    /// Write a configuration of another proxy in this language, comments kept.
+    ///
+    /// The configuration goes to standard output, and what became of each line of the file to standard error: carried
+    /// over, the same by default, approximated, not carried. Exit code 0 when all of it is carried, 1 when something is
+    /// not, 2 when nothing was imported. Nothing in the file is run, and no program of the other proxy is needed.
+    #[command(
+        after_help = "Examples:\n  tidegate import nginx /etc/nginx > tidegate.kdl\n  tidegate import compose compose.yaml --report json > tidegate.kdl 2> report.json"
+    )]
+    Import {
+        /// The proxy that the configuration is for.
+        #[arg(value_enum)]
+        from: ImportPeer,
+        /// The file, or the folder that the proxy reads; `-` reads standard input.
+        #[arg(value_name = "FILE|DIR")]
+        file: PathBuf,
+        /// Where files are that are included by relative names, and those of folders such as /etc/nginx.
+        #[arg(long, value_name = "DIR")]
+        base: Option<PathBuf>,
+        /// How the report on standard error is written.
+        #[arg(long, value_enum, default_value_t = ReportForm::Text)]
+        report: ReportForm,
     },
     /// Certificates: trust the internal CA, move in from other programs, look at servers.
     Cert {

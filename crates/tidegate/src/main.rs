@@ -4,6 +4,8 @@ mod allocator;
 mod cli;
 mod commands;
 mod image;
+#[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
+mod name_service;
 mod output;
 
 use clap::Parser;
@@ -17,6 +19,8 @@ use std::process::ExitCode;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
+    #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
+    name_service::keep_to_files_and_dns();
     tidegate_control::memory::set_purge(allocator::purge);
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -39,6 +43,7 @@ fn main() -> ExitCode {
             }
             commands::explain::run(&config, &method, &url, &header, from.as_deref())
         }
+        Command::Compare(wanted) => commands::compare::run(&wanted),
         Command::Plan { config, exit_code, reach } => commands::change::plan(config.path(), exit_code, &reach),
         Command::Apply { config, confirm, max_error_rise, reach } => {
             commands::change::apply(config.path(), confirm, max_error_rise, &reach)
@@ -56,6 +61,9 @@ fn main() -> ExitCode {
         Command::Undrain { server, running } => commands::drain::run(&server, "undrain", &running),
         Command::Upgrade { binary, running } => commands::upgrade::run(binary.as_deref(), &running.running()),
         Command::Fmt { config, check } => commands::fmt::run(config.path(), check),
+        Command::Import { from, file, base, report } => {
+            commands::import::run(&commands::import::Wanted { peer: from, file, base, report })
+        }
         Command::Cert { command } => commands::cert::run(command),
         Command::Map { command } => commands::map::run(command),
         Command::HashPassword { name, algorithm } => commands::hash_password::run(name.as_deref(), algorithm),
@@ -91,8 +99,8 @@ const CALLED_OTHERWISE: &[(&[&str], &str)] = &[
     (&["trust", "untrust"], "`tidegate cert trust` has this machine trust the internal CA, and `--uninstall` takes it out again"),
     (&["healthcheck", "health"], "`tidegate status` asks the running process; `/healthz` and `/readyz` are for probes"),
     (
-        &["adapt", "import"],
-        "docs/from-nginx.md, from-caddy.md, from-haproxy.md, from-traefik.md and from-envoy.md have each word's counterpart",
+        &["adapt", "convert", "migrate"],
+        "`tidegate import nginx FILE` writes a configuration of nginx in this language, and so for caddy, haproxy, traefik, envoy and compose",
     ),
 ];
 

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use tidegate_certs::default_state_dir;
 use tidegate_config::{Diagnostic, Loaded, Location, Preset, Severity};
-use tidegate_control::{Answering, Checked, Circumstances, Finding, HeldByRunning, Place, Source, check};
+use tidegate_control::{Answering, Checked, Circumstances, Finding, HeldByRunning, NOT_SERVED, Place, Source, check};
 use tidegate_model::Configuration;
 
 pub fn run(file: &Path, sharing: Sharing) -> ExitCode {
@@ -44,11 +44,21 @@ pub fn run(file: &Path, sharing: Sharing) -> ExitCode {
             eprintln!("{}", note(held, file, &loaded));
         }
         if is_valid {
-            println!("{}: the configuration is valid", file.display());
+            println!("{}: the configuration is valid{}", file.display(), not_served(&loaded.diagnostics));
             loaded.presets().into_iter().for_each(|preset| println!("{}", told(preset, Timestamp::now())));
         }
     }
     if is_valid { ExitCode::SUCCESS } else { ExitCode::from(super::FAILED) }
+}
+
+/// What does not go with a file that is valid: labels are no part of it.
+fn not_served(diagnostics: &[Diagnostic]) -> String {
+    let count = diagnostics.iter().filter(|diagnostic| diagnostic.code == NOT_SERVED).count();
+    match count {
+        0 => String::new(),
+        1 => ", and one label is NOT SERVED as it says: the warning above names it".to_owned(),
+        count => format!(", and {count} labels are NOT SERVED as they say: the warnings above name them"),
+    }
 }
 
 /// The processes that answer where this configuration, or none, has the API.
@@ -72,7 +82,7 @@ fn note(held: &HeldByRunning, file: &Path, loaded: &Loaded) -> String {
     };
     let is = if addresses.len() == 1 { "is" } else { "are" };
     let reach = Reach { admin: None, token_file: None };
-    let is_found = reach::client(&reach, loaded, file).is_ok_and(|client| client.endpoint.to_string() == *admin);
+    let is_found = reach::configured(&reach, loaded, file).is_ok_and(|client| client.endpoint.to_string() == *admin);
     let option = if is_found { String::new() } else { format!(" --admin {admin}") };
     format!(
         "note: {shown}{more} {is} held by the running tidegate (pid {process_id}), which takes this on with `tidegate apply {}{option}`",
@@ -123,6 +133,7 @@ fn diagnostic(loaded: &Loaded, finding: Finding) -> Diagnostic {
         Place::AccessLog => loaded.spans.access_log.clone(),
         Place::Driver => loaded.spans.driver.clone(),
         Place::Storage => loaded.spans.storage.clone(),
+        Place::Containers => loaded.spans.docker.clone(),
         Place::Whole => None,
     };
     let start = || loaded.files.first().map(|file| Location { file, span: 0..0 });

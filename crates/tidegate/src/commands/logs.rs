@@ -2,7 +2,9 @@
 //! configuration names, another one, or standard input; lines are those of the JSON form.
 
 use crate::cli::LogsWanted;
+use crate::output;
 use serde_json::Value;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
@@ -22,23 +24,28 @@ pub fn run(wanted: &LogsWanted) -> ExitCode {
         Ok(filter) => filter,
         Err(fault) => return super::fail(&fault),
     };
-    let outcome = match &wanted.file {
-        Some(file) if file == Path::new("-") => filter.pass(&mut io::stdin().lock()),
-        Some(file) => follow(file, wanted, &filter),
-        None => match file_of(&wanted.config) {
-            Ok(file) => follow(&file, wanted, &filter),
-            Err(fault) => return super::fail(&fault),
-        },
+    let file = match &wanted.file {
+        Some(file) => Ok(file.clone()),
+        None => file_of(&wanted.config),
     };
+    let file = match file {
+        Ok(file) => file,
+        Err(fault) => return super::fail(&fault),
+    };
+    let outcome = if file == Path::new("-") { filter.pass(&mut io::stdin().lock()) } else { follow(&file, wanted, &filter) };
     match outcome {
         // Whoever read it has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => super::fail(&format!("the log cannot be read: {error}")),
+        Ok(()) if filter.knew_no_line() => super::fail(&format!(
+            "no line of `{}` can be told apart: what is asked for is looked up in lines of JSON\n  help: one more `access-log \"FILE\" format=\"json\"` in the configuration is written beside the other",
+            file.display()
+        )),
         Ok(()) => ExitCode::SUCCESS,
     }
 }
 
-/// The first log in a file whose lines can be told apart.
+/// The first log in a file whose lines can be told apart. Where there are several, which one it is is said.
 fn file_of(config: &Path) -> Result<PathBuf, String> {
     let loaded = super::load(config);
     let Some(configuration) = &loaded.configuration else {
@@ -50,7 +57,11 @@ fn file_of(config: &Path) -> Result<PathBuf, String> {
         LogTarget::File { path, rotation: _ } => Some(path.clone()),
         LogTarget::Off | LogTarget::Stdout | LogTarget::Stderr | LogTarget::Syslog(_) => None,
     });
-    files.next().ok_or_else(|| {
+    let first = files.next();
+    if let (Some(first), more @ 1.., false) = (&first, files.count(), output::is_json()) {
+        eprintln!("note: lines are those of `{}`; {more} more of JSON can be named by `--file`", first.display());
+    }
+    first.ok_or_else(|| {
         "no access log is a file of JSON lines\n  help: name one with `--file`, or read standard input, as in `journalctl -u tidegate -o cat -f | tidegate logs --file -`".into()
     })
 }
@@ -60,6 +71,9 @@ fn follow(path: &Path, wanted: &LogsWanted, filter: &Filter) -> io::Result<()> {
     let mut begun = filter.pass_last(&mut reader, wanted.lines)?;
     if !wanted.follow {
         return filter.pass_rest(&begun);
+    }
+    if filter.knew_no_line() {
+        return Ok(());
     }
     loop {
         filter.pass_on(&mut reader, &mut begun)?;
@@ -122,6 +136,14 @@ struct Filter {
     /// Key and value.
     equal: Vec<(&'static str, String)>,
     path: Option<String>,
+    seen: Seen,
+}
+
+/// Lines that were looked at.
+#[derive(Debug, Default)]
+struct Seen {
+    lines: Cell<u64>,
+    of_json: Cell<u64>,
 }
 
 impl Filter {
@@ -138,11 +160,16 @@ impl Filter {
         let equal = named.into_iter().filter_map(|(key, value)| Some((key, value.clone()?))).collect();
         let statuses = wanted.status.as_deref().map(statuses_of).transpose()?;
         let least_us = wanted.slower_than.map(|least| u64::try_from(least.as_micros()).unwrap_or(u64::MAX));
-        Ok(Filter { statuses, least_us, equal, path: wanted.path.clone() })
+        Ok(Filter { statuses, least_us, equal, path: wanted.path.clone(), seen: Seen::default() })
+    }
+
+    /// There were lines, and none that what was asked for could be looked up in.
+    fn knew_no_line(&self) -> bool {
+        self.seen.lines.get() > 0 && self.seen.of_json.get() == 0
     }
 
     fn is_none(&self) -> bool {
-        let Filter { statuses, least_us, equal, path } = self;
+        let Filter { statuses, least_us, equal, path, seen: _ } = self;
         statuses.is_none() && least_us.is_none() && equal.is_empty() && path.is_none()
     }
 
@@ -150,7 +177,9 @@ impl Filter {
         if self.is_none() {
             return true;
         }
+        self.seen.lines.update(|lines| lines + 1);
         let Ok(line) = serde_json::from_slice::<Value>(line) else { return false };
+        self.seen.of_json.update(|lines| lines + 1);
         let number = |key: &str| line[key].as_u64();
         self.statuses.is_none_or(|(first, last)| number("status").is_some_and(|status| (first..=last).contains(&status)))
             && self.least_us.is_none_or(|least| number("duration_us").is_some_and(|took| took >= least))
@@ -264,6 +293,10 @@ mod tests {
         check(Filter { equal: vec![("pool", "app".into())], ..Filter::default() }, false);
         assert!(!Filter { least_us: Some(1), ..Filter::default() }.fits(b"no JSON"));
         assert!(Filter::default().fits(b"no JSON"));
+        let filter = Filter { least_us: Some(1), ..Filter::default() };
+        assert!(!filter.knew_no_line());
+        assert!(!filter.fits(b"no JSON") && filter.knew_no_line());
+        assert!(filter.fits(line) && !filter.knew_no_line());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 pub mod cert;
 pub mod change;
 pub mod check;
+pub mod compare;
 pub mod completions;
 pub mod demo;
 pub mod diagnostics;
@@ -14,6 +15,7 @@ pub mod fmt;
 pub mod hash_key;
 pub mod hash_password;
 pub mod history;
+pub mod import;
 pub mod logs;
 pub mod map;
 pub mod proxy;
@@ -62,9 +64,13 @@ pub fn report(loaded: &Loaded) {
         return;
     }
     eprint!("{}", render(&loaded.diagnostics, &loaded.files, output::has_colour()));
-    let errors = loaded.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error).count();
-    let warnings = loaded.diagnostics.len() - errors;
-    eprintln!("{errors} error{}, {warnings} warning{}", plural(errors), plural(warnings));
+    let count = |severity| loaded.diagnostics.iter().filter(|diagnostic| diagnostic.severity == severity).count();
+    let (errors, warnings, notes) = (count(Severity::Error), count(Severity::Warning), count(Severity::Note));
+    eprint!("{errors} error{}, {warnings} warning{}", plural(errors), plural(warnings));
+    if notes > 0 {
+        eprint!(", {notes} note{}", plural(notes));
+    }
+    eprintln!();
 }
 
 pub fn plural(count: usize) -> &'static str {

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use tidegate_admin::client::{AdminAddress, Client, ClientFault};
 use tidegate_admin::token::{self, Token};
+use tidegate_api::Status;
 use tidegate_certs::default_state_dir;
 use tidegate_config::{Loaded, load_path};
 use tidegate_model::{Admin, AdminEndpoint, AdminPlace, AdminServes, Configuration, Secret};
@@ -31,14 +32,49 @@ pub fn running(running: &Running) -> Result<Client, String> {
     }
 }
 
-/// The process that runs, or is to run, this configuration.
+/// The process that runs, or is to run, this configuration. A file that has changed may say another place than the one
+/// where its process still is, or be so broken that it says none.
 pub fn client(reach: &Reach, loaded: &Loaded, name: &Path) -> Result<Client, String> {
+    let client = configured(reach, loaded, name);
+    if reach.admin.is_some() || client.as_ref().is_ok_and(Client::is_answered) {
+        return client;
+    }
+    match at_state_folder(name) {
+        Some(known) => {
+            if client.as_ref().map_or(true, |client| client.endpoint != known.endpoint) {
+                eprintln!("note: the process of {} is asked at {}", name.display(), known.endpoint);
+            }
+            Ok(known)
+        }
+        None if client.is_err() && loaded.spans.admin.is_empty() => {
+            report(loaded);
+            client
+        }
+        None => client,
+    }
+}
+
+/// Where the file says that its process is; nobody is asked.
+pub fn configured(reach: &Reach, loaded: &Loaded, name: &Path) -> Result<Client, String> {
     match &loaded.configuration {
         Some(configuration) => with_endpoint(reach, &configuration.admin),
         // Nothing of it is needed.
         None if reach.admin.is_some() => with_endpoint(reach, &Admin::Default),
         None => with_endpoint(reach, &admin_of_faulty(loaded, name)?),
     }
+}
+
+/// Whoever answers on the socket of the state folder, where that is the process of this file.
+fn at_state_folder(name: &Path) -> Option<Client> {
+    let reach = Reach { admin: None, token_file: None };
+    let endpoints = Admin::Default.endpoints(&default_state_dir());
+    let socket = endpoints.iter().map(|configured| AdminAddress::of(&configured.place));
+    let endpoint = socket.into_iter().find(|endpoint| matches!(endpoint, AdminAddress::Unix(_)))?;
+    let token = token(&reach, None, &endpoint).unwrap_or_default();
+    let client = Client { endpoint, token };
+    let status: Status = client.fetch_soon("/v1/status").ok()?;
+    let of_process = Path::new(&status.source).canonicalize().ok()?;
+    (name.canonicalize().ok()? == of_process).then_some(client)
 }
 
 fn with_endpoint(reach: &Reach, admin: &Admin) -> Result<Client, String> {
@@ -95,7 +131,6 @@ fn best(endpoints: &[AdminEndpoint]) -> Option<&AdminEndpoint> {
 /// not set.
 fn admin_of_faulty(loaded: &Loaded, name: &Path) -> Result<Admin, String> {
     if loaded.spans.admin.is_empty() {
-        report(loaded);
         let text =
             "so it is not known where its process is\n  help: correct them, or name the endpoint of the process with --admin";
         return Err(format!("{} has errors, {text}", name.display()));

@@ -6,10 +6,11 @@ use super::table::{labelled, table};
 use crate::cli::Running;
 use crate::output;
 use jiff::Timestamp;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use tidegate_api::{
-    Certificate, CertificateState, Certificates, GeoDatabase, Map, Pools, ServerState, Status, TicketKeys, TokenKeys,
+    Certificate, CertificateState, Certificates, ContainerFault, ContainersStatus, GeoDatabase, Map, Pools, ServerState, Status,
+    TicketKeys, TokenKeys,
 };
 
 /// Rows of a table, unless `--all` is said.
@@ -94,6 +95,11 @@ fn process(status: &Status) -> String {
         let fault = fault.as_ref().map(|fault| format!("; {fault}")).unwrap_or_default();
         row("geoip", format!("{kind}{built} ({file}){broken}{fault}"));
     }
+    if let Some(containers) = &status.containers {
+        for text in container_rows(containers) {
+            row("containers", text);
+        }
+    }
     let leaving = match status.workers_leaving {
         0 => String::new(),
         leaving => format!(", and {leaving} that end with their connections"),
@@ -112,6 +118,31 @@ fn process(status: &Status) -> String {
         row("on their way", format!("{} request{} of generation {}", old.requests, plural(old.requests), old.generation));
     }
     page
+}
+
+/// How many there are in which stage, and what is wrong with their labels.
+fn container_rows(status: &ContainersStatus) -> Vec<String> {
+    let mut stages: BTreeMap<&str, usize> = BTreeMap::new();
+    for container in &status.containers {
+        *stages.entry(if container.is_served { &container.stage } else { "NOT SERVED" }).or_default() += 1;
+    }
+    let counted: Vec<String> = stages.iter().map(|(stage, count)| format!("{count} {stage}")).collect();
+    let mut rows = vec![match (counted.is_empty(), status.listed) {
+        (false, _) => counted.join(", "),
+        (true, true) => "none with labels that are read".to_owned(),
+        (true, false) => "NONE listed so far".to_owned(),
+    }];
+    rows.extend(status.fault.iter().map(|fault| format!("FAULT: {fault}")));
+    for ContainerFault { place, message, help, is_error } in &status.faults {
+        let severity = if *is_error { "NOT SERVED" } else { "warning" };
+        let help = help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
+        rows.push(format!("{severity}: {place}: {message}{help}"));
+    }
+    let more = status.faults_total - status.faults.len();
+    if more > 0 {
+        rows.push(format!("and {more} more faults of labels"));
+    }
+    rows
 }
 
 /// How many keys a set has, since when, and why they could not be had again.
@@ -364,6 +395,7 @@ pub mod tests {
             token_keys: Vec::new(),
             maps: Vec::new(),
             geoip: Vec::new(),
+            containers: None,
             listeners: vec![Listener {
                 address: "0.0.0.0:443".parse().unwrap(),
                 scheme: "https".into(),

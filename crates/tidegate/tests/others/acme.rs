@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_testkit::case::Places;
+use tidegate_testkit::docker::{Container, Docker};
 use tidegate_testkit::pebble::{Options, Pebble};
 use tidegate_testkit::responder::{Manner, Responder, ResponderAuthority};
 use tidegate_testkit::rustls::ClientConfig;
@@ -213,6 +214,30 @@ fn http_01_is_answered_before_any_route_and_new_names_come_with_a_reload() {
     until("a certificate of the new name", || fetch(world.https(), &client, "b.example.com"));
     assert_eq!(world.pebble.orders(), 2);
     assert!(fs::read_dir(proxy.places.folder().join("state/storage")).expect("the storage").next().is_some());
+}
+
+/// A label asks for a host; the file says who may have a certificate, and no order is made for any other.
+#[test]
+fn a_label_gets_its_certificate_where_the_file_allows_its_host() {
+    let Some(world) = World::new(Options::default()) else { return };
+    let docker = Docker::start().expect("an engine");
+    let (https, socket) = (world.pebble.https_port, docker.socket());
+    let file = format!("docker socket=\"{}\" {{\n    allow \"*.example.com\"\n}}\n", socket.display());
+    let own = format!("site \"https://own.example.com:{https}\" {{ respond 200 body=\"own\"; }}\n");
+    let proxy = start(&format!("{}{file}{own}", world.head("")));
+    let client = world.client();
+    until("a certificate of the file", || fetch(world.https(), &client, "own.example.com"));
+    for (id, host) in [("shop", "shop.example.com"), ("other", "shop.example.org")] {
+        let container = Container::plain(id, 9).of_project(id, "web");
+        let container = container.with_label("tidegate.config", "respond 200 body=\"container\"");
+        docker.put(container.with_label("tidegate.site", &format!("https://{host}:{https}")), "start");
+    }
+    let answer = until("a certificate of the label", || fetch(world.https(), &client, "shop.example.com"));
+    assert_eq!(answer, "container");
+    fetch(world.https(), &client, "shop.example.org").expect_err("no certificate");
+    let listed = certificates(&proxy);
+    assert!(listed.contains("shop.example.com") && !listed.contains("shop.example.org"), "{listed}");
+    assert_eq!(world.pebble.orders(), 2, "{listed}");
 }
 
 #[test]

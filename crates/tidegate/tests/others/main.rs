@@ -8,6 +8,7 @@ mod completions;
 mod grade;
 mod h2spec;
 mod http2_peers;
+mod imports;
 mod openid;
 mod programs;
 mod prometheus;

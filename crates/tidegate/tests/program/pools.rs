@@ -2,7 +2,7 @@
 //! than they may, and that are found while the proxy runs. Rolling a whole pool is in `rollout.rs`; one behaviour at a
 //! time, with scripted servers, in `tests/cases/pools`.
 
-mod asked;
+pub mod asked;
 mod bounds;
 mod discovery;
 mod ejection;

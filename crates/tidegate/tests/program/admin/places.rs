@@ -72,6 +72,44 @@ fn commands_reach_a_process_that_listens_on_every_address() {
     assert_eq!((reply.status, &reply.json()["type"]), (403, &json!("urn:tidegate:problem:no-token")));
 }
 
+/// The file has changed under the process, which is still where it was; the process of another file is not meant.
+#[test]
+fn commands_find_the_process_of_a_file_that_says_another_place_or_none() {
+    let proxy = start("admin \"127.0.0.1:{admin}\" serve=\"metrics\"");
+    let file = proxy.places.config_file();
+    let written = std::fs::read_to_string(&file).expect("the file");
+    let changed: [String; 4] = [
+        format!("admin \"unix:/nowhere/admin.sock\"\n{written}"),
+        format!("admin \"off\"\nsite \"http://:{}\" {{ respond 200; }}\n", proxy.address.port()),
+        format!("{written}site \"http://b.test\" {{ respond 200 body=\"{{env.NOT_OF_A_SHELL}}\"; }}\n"),
+        format!("{written}site {{{{ \n"),
+    ];
+    for text in changed {
+        std::fs::write(&file, text).expect("a file");
+        works(&command(&proxy, &["status"]));
+    }
+    let other = proxy.places.folder().join("other.kdl");
+    std::fs::write(&other, "admin \"unix:/nowhere/admin.sock\"\nsite \"http://:1\" { respond 200; }\n").expect("a file");
+    let mut status = std::process::Command::new(PROGRAM);
+    status.args(["status", "--config"]).arg(&other).env("STATE_DIRECTORY", proxy.places.folder().join("state"));
+    let output = status.output().expect("the command runs");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
+
+/// A socket that was opened for a change goes with it when the change is refused.
+#[test]
+fn a_refused_change_leaves_no_socket() {
+    let mut proxy = start("admin \"127.0.0.1:{admin}\"");
+    let socket = proxy.places.folder().join("new.sock");
+    let refused = format!(
+        "admin \"127.0.0.1:{{admin}}\"\nadmin \"unix:{}\"\n{SITE}site \"http://192.0.2.1:9\" {{ respond 200; }}\n",
+        socket.display()
+    );
+    proxy.apply(&refused).expect_err("nobody has that address");
+    assert!(!socket.exists());
+    works(&command(&proxy, &["status", "--admin", &proxy.admin.clone()]));
+}
+
 #[test]
 fn a_token_to_look_with_changes_nothing() {
     let admin = format!("admin \"127.0.0.1:{{admin}}\" token=\"{TOKEN}\" read-token=\"{READ_TOKEN}\"");

@@ -283,7 +283,7 @@ fn a_provider_that_hangs_gathers_no_requests_without_end() {
             stream
         })
         .collect();
-    // Those that are too many are told so at once, and do not wait with the others.
+    // Log-ins that are too many are told so at once, and do not wait with the others.
     let begin = Instant::now();
     let mut told = String::new();
     while !told.contains("oidc_busy") {
@@ -299,7 +299,7 @@ fn a_provider_that_hangs_gathers_no_requests_without_end() {
     is_alice(&session.fetch(proxy.address, HOST, "/"));
     drop(flood);
     provider.behave(|behaviour| behaviour.token_fault = None);
-    // Those who have left take nobody's place when it is there again.
+    // Browsers that have left take nobody's place when it is there again.
     let before = provider.asked("POST /token");
     let back = || Browser::default().follow(proxy.address, HOST, "/");
     within(Duration::from_secs(40), back, |answer| answer.status == 200);

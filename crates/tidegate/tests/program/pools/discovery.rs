@@ -124,3 +124,37 @@ fn instances_of_consul_come_and_go() {
     asked.proxy.wait_for_metric_from("tidegate_discovery_faults_total", 1.0, f64::INFINITY).expect("it is counted");
     asked.expect_from(10, &["second"]);
 }
+
+/// A request that waits for a server, while all that the pool had go away: what it met before is in the log, and every
+/// other request goes on.
+#[test]
+fn the_servers_of_a_request_that_waits_go_away() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (list, log) = (folder.path().join("servers.json"), folder.path().join("access.log"));
+    // Nobody listens there any more.
+    let gone = start("gone").address();
+    std::fs::write(&list, format!("[\"{gone}\"]")).expect("a file");
+    let pool = format!("discover file=\"{}\"; retry \"wait\" for=\"3s\"", list.display());
+    let site = "site \"http://:{port}\" {\n    header \"X-Server\" \"{upstream.address}\"\n    route \"/own\" { respond 200 body=\"own\"; }\n    proxy \"app\"\n}\n";
+    let asked = Asked::start(&format!(
+        "admin \"127.0.0.1:{{admin}}\"\naccess-log \"{}\"\nthreads 1\npool \"app\" {{ {pool}; }}\n{site}",
+        log.display()
+    ));
+    let reply = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| asked.get("/"));
+        let failures = "tidegate_upstream_errors_total{reason=\"connect_failed\"}";
+        asked.proxy.wait_for_metric_from(failures, 1.0, f64::INFINITY).expect("it is tried");
+        let new = folder.path().join("new.json");
+        std::fs::write(&new, "[]").and_then(|()| std::fs::rename(&new, &list)).expect("a file");
+        waiting.join().expect("an answer")
+    });
+    assert_eq!(reply.status, 502, "{}\n{}", reply.text(), asked.proxy.program.output());
+    assert_eq!(reply.head.value("x-server").as_deref(), Some(gone.to_string().as_bytes()), "{:?}", reply.head);
+    assert_eq!(asked.get("/own").text(), "own");
+    asked.wait_for("a refusal", |reply| reply.status == 503);
+    let lines = std::fs::read_to_string(&log).expect("a log");
+    let line = lines.lines().find(|line| line.contains("\"status\":502")).expect("a line");
+    assert!(line.contains(&gone.to_string()), "{line}");
+    let output = asked.proxy.program.output();
+    assert!(!output.contains("panicked"), "{output}");
+}
