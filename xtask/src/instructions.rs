@@ -10,6 +10,7 @@ mod measurement;
 mod tools;
 
 use crate::process::cargo;
+use crate::release::{self, Machine};
 use crate::repository::{root, target_directory};
 use figures::{Figures, Judgement, Verdict};
 use measurement::{Bench, SCENARIOS, Scenario};
@@ -78,13 +79,7 @@ impl Options {
 fn build(root: &Path, program: Option<PathBuf>) -> Result<measurement::Programs, String> {
     let target = target_directory(root)?;
     cargo(&["build", "--locked", "--package", "lab"]).run(root)?;
-    let proxy = match program {
-        Some(path) => path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))?,
-        None => {
-            cargo(&["build", "--locked", "--release", "--package", "tidegate"]).run(root)?;
-            target.join("release/tidegate")
-        }
-    };
+    let proxy = release::program(root, Machine::this()?, program.as_deref())?;
     Ok(measurement::Programs { proxy, lab: target.join("debug/tidegate-lab") })
 }
 

@@ -1,7 +1,7 @@
 //! The project's own checks and tools, run as `cargo xtask <name>`. What a machine checks here stays true; see
 //! CONTRIBUTING.md. Each task is one module: `tidy` reads the sources, `deny` reads the dependency graph, `ci` runs
 //! every gate in order, `quick` those that fit what changed, `instructions` counts what a request costs, `bench` builds
-//! and runs the lab, `static` the program without a C library of the system, `apps` real applications behind the
+//! and runs the lab, `static` the program that needs nothing of the system, `apps` real applications behind the
 //! program, `dist` what people install, `readme` holds README.md against its report. No task is needed to build or to
 //! use Tidegate.
 
@@ -16,8 +16,9 @@ mod instructions;
 mod process;
 mod quick;
 mod readme;
+mod release;
 mod repository;
-mod static_binary;
+mod scratch;
 mod tidy;
 
 use std::process::ExitCode;
@@ -36,8 +37,9 @@ usage: cargo xtask <task>
                       instructions per request, held against xtask/instructions.txt
   bench [args...]     builds the release binaries and runs the lab: `targets`, or the experiments that are named
   static [--program PATH]
-                      builds the program against musl, and shows that it needs nothing of the system
-  dist [PART...]      packages, the image, the manual as a site; see CONTRIBUTING.md
+                      builds the program as it is given out, and shows that it needs nothing of the system
+  dist [PART...] [--check]
+                      packages, repositories, the image, the manual as a site; see docs/packages.md
   apps [NAME...]      installs real applications, puts them behind Tidegate and uses them; `--list` names them
   readme [--write]    the figures in README.md are those of the report that it names";
 
@@ -66,7 +68,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
         ("instructions", rest) => instructions::run(rest),
         ("bench", rest) => bench::run(rest),
         ("dist", rest) => dist::run(rest),
-        ("static", rest) => static_binary::run(rest),
+        ("static", rest) => release::run(rest),
         ("apps", rest) => apps::run(rest),
         ("readme", []) => readme::run(false),
         ("readme", [flag]) if flag == "--write" => readme::run(true),

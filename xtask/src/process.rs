@@ -1,7 +1,7 @@
 //! Running other programs from a task: cargo mostly. Output goes straight to the terminal unless it is asked for.
 
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// A command with its environment, printable as a line that a shell accepts.
@@ -66,6 +66,12 @@ impl Invocation {
 /// Cargo, as the shell finds it: rustup's choice of toolchain applies.
 pub fn cargo(arguments: &[&str]) -> Invocation {
     Invocation::new("cargo", arguments)
+}
+
+/// Where a program is, as the shell would look for it.
+pub fn found(program: &str) -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
 fn quote(word: &str) -> String {

@@ -1,7 +1,6 @@
 //! Archives whose bytes depend on nothing but what is in them: entries in order, one time, owners by number.
 
-use flate2::{Compression, GzBuilder};
-use std::io::Write as _;
+use libdeflater::{CompressionLvl, Compressor};
 
 /// One entry of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,8 +44,11 @@ pub fn tar(mut entries: Vec<ArchiveEntry>, time: u64) -> Result<Vec<u8>, String>
 
 /// Without a name and a time of its own.
 pub fn gzip(bytes: &[u8]) -> Result<Vec<u8>, String> {
-    let mut encoder = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
-    encoder.write_all(bytes).and_then(|()| encoder.finish()).map_err(|error| format!("dist: gzip: {error}"))
+    let mut compressor = Compressor::new(CompressionLvl::best());
+    let mut compressed = vec![0; compressor.gzip_compress_bound(bytes.len())];
+    let length = compressor.gzip_compress(bytes, &mut compressed).map_err(|error| format!("dist: gzip: {error}"))?;
+    compressed.truncate(length);
+    Ok(compressed)
 }
 
 #[cfg(test)]

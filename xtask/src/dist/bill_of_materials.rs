@@ -2,16 +2,23 @@
 //! in CycloneDX for scanners.
 
 use super::Distribution;
+use super::c_library::CLibrary;
+use crate::release::Machine;
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// A line for each crate.
-pub fn notice(root: &Path) -> Result<String, String> {
-    let mut text = String::from(
-        "Tidegate is under the Apache License 2.0. Linked into the program are these crates, each under the licence beside it;\n\
-         their texts are with their sources on https://crates.io/.\n\n",
+/// A line for the C library and for each crate.
+pub fn notice(root: &Path, machine: Machine) -> Result<String, String> {
+    let c_library = CLibrary::of(root, machine)?;
+    let mut text = format!(
+        "Tidegate is under the Apache License 2.0. Linked into the program is the GNU C Library {}, under {},\n\
+         with its source at https://www.gnu.org/software/libc/; with the source of Tidegate it can be linked with another.\n\
+         Linked into it as well are these crates, each under the licence beside it; their texts are with their sources on\n\
+         https://crates.io/.\n\n",
+        c_library.version,
+        CLibrary::LICENCE,
     );
     for package in linked(root)? {
         let licence = package.license.as_deref().unwrap_or("see its repository");
@@ -21,8 +28,9 @@ pub fn notice(root: &Path) -> Result<String, String> {
 }
 
 /// CycloneDX 1.6.
-pub fn cyclone_dx(distribution: &Distribution) -> Result<String, String> {
-    let components: Vec<Value> = linked(&distribution.root)?.iter().map(component).collect();
+pub fn cyclone_dx(distribution: &Distribution, machine: Machine) -> Result<String, String> {
+    let mut components = vec![CLibrary::of(&distribution.root, machine)?.component()];
+    components.extend(linked(&distribution.root)?.iter().map(component));
     let bill = json!({
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",

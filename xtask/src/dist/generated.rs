@@ -2,10 +2,11 @@
 //! package, the notice of what the program is made of. In `packaging/generated/`, where the manifests of the packages
 //! name it; anew for each package.
 
-use super::{Distribution, Machine, archive, bill_of_materials, failed, manual_page};
+use super::{Distribution, archive, bill_of_materials, failed, manual_page, packages, put};
 use crate::process::Invocation;
+use crate::release::Machine;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Where `cargo install --root /usr/local` puts the program, which the unit of the repository names, and where packages
 /// have it.
@@ -15,33 +16,34 @@ const PACKAGED: &str = "/usr/bin/tidegate";
 /// Files of completions as each shell looks for them.
 const COMPLETIONS: [(&str, &str); 3] = [("bash", "tidegate.bash"), ("zsh", "_tidegate"), ("fish", "tidegate.fish")];
 
-/// Writes all of it; `program` is what the package will hold, `runs` one of the same version that runs on this machine.
-pub fn write(distribution: &Distribution, machine: Machine, program: &Path, runs: &Path) -> Result<PathBuf, String> {
+/// Writes all of it. Pages and completions are the same for all machines, and are written by a program that runs here.
+pub fn write(distribution: &Distribution, machine: Machine) -> Result<(), String> {
+    let program = distribution.program(machine)?;
+    let runs = distribution.program(Machine::this()?)?;
     let folder = distribution.root.join("packaging/generated");
     if folder.exists() {
         fs::remove_dir_all(&folder).map_err(failed(&folder))?;
     }
     fs::create_dir_all(&folder).map_err(failed(&folder))?;
     let copy = folder.join("tidegate");
-    fs::copy(program, &copy).map_err(failed(program))?;
+    fs::copy(&program, &copy).map_err(failed(&program))?;
     strip(&copy, machine, &distribution.root)?;
-    write_manual(distribution, &folder.join("man"), runs)?;
+    write_manual(distribution, &folder.join("man"), &runs)?;
     for (shell, name) in COMPLETIONS {
         let path = folder.join(name);
-        fs::write(&path, printed(runs, &["completions", shell], &distribution.root)?).map_err(failed(&path))?;
+        fs::write(&path, printed(&runs, &["completions", shell], &distribution.root)?).map_err(failed(&path))?;
     }
     let unit = read(&distribution.root, "packaging/systemd/tidegate.service")?;
     put(&folder, "tidegate.service", &of_package(&unit)?)?;
-    put(&folder, "third-party.txt", &bill_of_materials::notice(&distribution.root)?)?;
+    put(&folder, "third-party.txt", &bill_of_materials::notice(&distribution.root, machine)?)?;
     put(&folder, "copyright", COPYRIGHT)?;
     put(&folder, "changelog", &debian_changelog(distribution)?)?;
-    Ok(folder)
+    Ok(())
 }
 
 /// Without its symbols, which are a tenth of the program and which Debian wants in no package.
 pub fn strip(program: &Path, machine: Machine, root: &Path) -> Result<(), String> {
-    let name = if machine.is_this() { "strip".to_owned() } else { format!("{}-linux-gnu-strip", machine.architecture()) };
-    Invocation::new(&name, &[&program.display().to_string()]).run(root)
+    Invocation::new(&machine.tool("strip"), &[&program.display().to_string()]).run(root)
 }
 
 /// Section 1 as the program writes it, section 5 from the reference.
@@ -72,13 +74,11 @@ fn of_package(unit: &str) -> Result<String, String> {
 
 /// Debian asks for one in its own form (deb-changelog(5)); what a user notices is in CHANGELOG.md beside it.
 fn debian_changelog(distribution: &Distribution) -> Result<String, String> {
-    let wrong = |error: &dyn std::fmt::Display| format!("dist: the time of the commit: {error}");
-    let seconds = i64::try_from(distribution.commit_time).map_err(|error| wrong(&error))?;
-    let time = jiff::Timestamp::from_second(seconds).map_err(|error| wrong(&error))?;
-    let date = jiff::fmt::rfc2822::to_string(&time.to_zoned(jiff::tz::TimeZone::UTC)).map_err(|error| wrong(&error))?;
+    let time = distribution.time()?.to_zoned(jiff::tz::TimeZone::UTC);
+    let date = jiff::fmt::rfc2822::to_string(&time).map_err(|error| format!("dist: the time of the commit: {error}"))?;
     Ok(format!(
         "tidegate ({}) stable; urgency=medium\n\n  * What a user notices is in NEWS.md, beside this file.\n\n -- {MAINTAINER}  {date}\n",
-        distribution.version
+        packages::deb_version(&distribution.version)
     ))
 }
 
@@ -112,11 +112,6 @@ fn read(root: &Path, path: &str) -> Result<String, String> {
     fs::read_to_string(root.join(path)).map_err(|error| format!("dist: {path}: {error}"))
 }
 
-fn put(folder: &Path, name: &str, text: &str) -> Result<(), String> {
-    let path = folder.join(name);
-    fs::write(&path, text).map_err(failed(&path))
-}
-
 #[cfg(test)]
 mod tests {
     use super::of_package;
@@ -128,5 +123,11 @@ mod tests {
         assert!(packaged.contains("\nExecStart=/usr/bin/tidegate run"), "{packaged}");
         assert!(!packaged.contains("/usr/local") && !packaged.contains("cargo install"), "{packaged}");
         assert!(of_package("[Service]\nExecStart=/opt/tidegate\n").is_err());
+    }
+
+    #[test]
+    fn the_changelog_of_debian_and_the_manifest_name_one_maintainer() {
+        let manifest = include_str!("../../../crates/tidegate/Cargo.toml");
+        assert!(manifest.contains(&format!("maintainer = \"{}\"", super::MAINTAINER)));
     }
 }

@@ -3,13 +3,13 @@
 //! as what `docker load` reads. Image specification 1.1: <https://github.com/opencontainers/image-spec>.
 
 use super::archive::{self, ArchiveEntry};
-use super::program::{Library, program};
-use super::{Distribution, Machine, bill_of_materials, failed, generated, sha256};
+use super::{Distribution, bill_of_materials, failed, generated, sha256};
+use crate::release::Machine;
 use serde_json::{Value, json};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// Who it runs as: nobody's on any machine, above what systems give out.
+/// The user of the program in the container: nobody's on any machine, above what systems give out.
 const USER: u64 = 65_532;
 const PROGRAM: &str = "usr/bin/tidegate";
 const STATE: &str = "var/lib/tidegate";
@@ -30,10 +30,10 @@ struct Image {
 }
 
 /// One archive with all machines, and one for `docker load` of each.
-pub fn write(distribution: &Distribution, machines: &[Machine], given: Option<&Path>) -> Result<Vec<PathBuf>, String> {
+pub fn write(distribution: &Distribution, machines: &[Machine]) -> Result<Vec<PathBuf>, String> {
     let mut images = Vec::new();
     for machine in machines {
-        let path = program(distribution, *machine, Library::Static, given)?;
+        let path = distribution.program(*machine)?;
         let copy = distribution.folder.join(format!(".tidegate-{}", machine.name()));
         fs::copy(&path, &copy).map_err(failed(&path))?;
         generated::strip(&copy, *machine, &distribution.root)?;
@@ -41,29 +41,29 @@ pub fn write(distribution: &Distribution, machines: &[Machine], given: Option<&P
         fs::remove_file(&copy).map_err(failed(&copy))?;
         images.push(image(distribution, *machine, content)?);
     }
-    let mut written = vec![put(distribution, "oci.tar", oci(distribution, &images)?)?];
+    let mut written = vec![put_archive(distribution, "oci.tar", oci(distribution, &images)?)?];
     for image in &images {
         let name = format!("docker-{}.tar", image.machine.name());
-        written.push(put(distribution, &name, docker(distribution, image)?)?);
+        written.push(put_archive(distribution, &name, docker(distribution, image)?)?);
     }
     Ok(written)
 }
 
-fn put(distribution: &Distribution, end: &str, bytes: Vec<u8>) -> Result<PathBuf, String> {
+fn put_archive(distribution: &Distribution, end: &str, bytes: Vec<u8>) -> Result<PathBuf, String> {
     let path = distribution.folder.join(format!("tidegate-{}-{end}", distribution.version));
     fs::write(&path, bytes).map_err(failed(&path))?;
     Ok(path)
 }
 
 fn image(distribution: &Distribution, machine: Machine, program: Vec<u8>) -> Result<Image, String> {
-    let layer = archive::tar(entries(distribution, program)?, distribution.commit_time)?;
+    let layer = archive::tar(entries(distribution, machine, program)?, distribution.commit_time)?;
     let compressed = archive::gzip(&layer)?;
     let config = bytes_of(&config(distribution, machine, &layer)?)?;
     Ok(Image { machine, layer, compressed, config })
 }
 
 /// The file system.
-fn entries(distribution: &Distribution, program: Vec<u8>) -> Result<Vec<ArchiveEntry>, String> {
+fn entries(distribution: &Distribution, machine: Machine, program: Vec<u8>) -> Result<Vec<ArchiveEntry>, String> {
     let of_repository = |path: &str| {
         let path = distribution.root.join(path);
         fs::read(&path).map_err(failed(&path))
@@ -92,19 +92,19 @@ fn entries(distribution: &Distribution, program: Vec<u8>) -> Result<Vec<ArchiveE
         ArchiveEntry::file(
             "usr/share/doc/tidegate/third-party.txt",
             0o644,
-            bill_of_materials::notice(&distribution.root)?.into_bytes(),
+            bill_of_materials::notice(&distribution.root, machine)?.into_bytes(),
         ),
         ArchiveEntry::file(
             "usr/share/doc/tidegate/tidegate.cdx.json",
             0o644,
-            bill_of_materials::cyclone_dx(distribution)?.into_bytes(),
+            bill_of_materials::cyclone_dx(distribution, machine)?.into_bytes(),
         ),
     ]);
     Ok(entries)
 }
 
 /// Mozilla's authorities, as of `Cargo.lock`, in PEM.
-fn authorities() -> String {
+pub fn authorities() -> String {
     const LINE: usize = 48;
     let mut text = String::new();
     for certificate in webpki_root_certs::TLS_SERVER_ROOT_CERTS {
@@ -119,32 +119,38 @@ fn authorities() -> String {
 }
 
 fn config(distribution: &Distribution, machine: Machine, layer: &[u8]) -> Result<Value, String> {
-    let created = created(distribution)?;
+    // RFC 3339.
+    let created = distribution.time()?.to_string();
     Ok(json!({
         "created": created,
         "architecture": machine.name(),
         "os": "linux",
-        "config": {
-            "User": format!("{USER}:{USER}"),
-            "ExposedPorts": { "80/tcp": {}, "443/tcp": {} },
-            "Env": [format!("STATE_DIRECTORY=/{STATE}"), "PATH=/usr/bin", "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"],
-            "Entrypoint": [format!("/{PROGRAM}")],
-            "Cmd": ["run"],
-            "Volumes": { format!("/{CONFIGURATION}"): {}, format!("/{STATE}"): {} },
-            "WorkingDir": "/",
-            "StopSignal": "SIGTERM",
-            // Nanoseconds. Of docker's own form of this part, which its engine and podman read.
-            "Healthcheck": {
-                "Test": ["CMD", format!("/{PROGRAM}"), "status"],
-                "Interval": 10_000_000_000_u64,
-                "Timeout": 5_000_000_000_u64,
-                "StartPeriod": 5_000_000_000_u64,
-                "Retries": 3,
-            },
-            "Labels": labels(distribution, &created),
-        },
+        "config": settings(distribution)?,
         "rootfs": { "type": "layers", "diff_ids": [digest(layer)] },
         "history": [{ "created": created, "created_by": "cargo xtask dist image", "comment": "the program and what it needs" }],
+    }))
+}
+
+/// How a container of it is started, by default.
+pub fn settings(distribution: &Distribution) -> Result<Value, String> {
+    Ok(json!({
+        "User": format!("{USER}:{USER}"),
+        "ExposedPorts": { "80/tcp": {}, "443/tcp": {} },
+        "Env": [format!("STATE_DIRECTORY=/{STATE}"), "PATH=/usr/bin", "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"],
+        "Entrypoint": [format!("/{PROGRAM}")],
+        "Cmd": ["run"],
+        "Volumes": { format!("/{CONFIGURATION}"): {}, format!("/{STATE}"): {} },
+        "WorkingDir": "/",
+        "StopSignal": "SIGTERM",
+        // Nanoseconds. Of docker's own form of this part, which its engine and podman read.
+        "Healthcheck": {
+            "Test": ["CMD", format!("/{PROGRAM}"), "status"],
+            "Interval": 10_000_000_000_u64,
+            "Timeout": 5_000_000_000_u64,
+            "StartPeriod": 5_000_000_000_u64,
+            "Retries": 3,
+        },
+        "Labels": labels(distribution, &distribution.time()?.to_string()),
     }))
 }
 
@@ -157,13 +163,6 @@ fn labels(distribution: &Distribution, created: &str) -> Value {
         "org.opencontainers.image.created": created,
         "org.opencontainers.image.licenses": "Apache-2.0",
     })
-}
-
-/// RFC 3339.
-fn created(distribution: &Distribution) -> Result<String, String> {
-    let wrong = |error: &dyn std::fmt::Display| format!("dist: the time of the commit: {error}");
-    let seconds = i64::try_from(distribution.commit_time).map_err(|error| wrong(&error))?;
-    jiff::Timestamp::from_second(seconds).map(|time| time.to_string()).map_err(|error| wrong(&error))
 }
 
 /// An OCI image layout: one index, with a manifest for each machine.

@@ -21,7 +21,6 @@ struct Page {
     text: String,
     cells: Vec<String>,
     is_literal: bool,
-    is_head: bool,
     /// The title of the document, which the page has as its name.
     is_title: bool,
 }
@@ -52,7 +51,6 @@ impl Page {
                 self.out += ".PP\n.RS 4\n.nf\n";
                 self.is_literal = true;
             }
-            Tag::TableHead => self.is_head = true,
             Tag::Emphasis => self.text += "\\fI",
             Tag::Strong => self.text += "\\fB",
             Tag::Item => self.out += ".IP \\(bu 2\n",
@@ -87,10 +85,7 @@ impl Page {
                 self.is_literal = false;
             }
             TagEnd::TableCell => self.cells.push(std::mem::take(&mut self.text)),
-            TagEnd::TableHead => {
-                self.cells.clear();
-                self.is_head = false;
-            }
+            TagEnd::TableHead => self.cells.clear(),
             TagEnd::TableRow => self.row(),
             TagEnd::Emphasis | TagEnd::Strong => self.text += "\\fR",
             _ => {}

@@ -20,6 +20,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "cache", may_use: &[] },
     Layer { name: "fastcgi", may_use: &[] },
     Layer { name: "coding", may_use: &["model"] },
+    Layer { name: "compare", may_use: &["model", "coding"] },
     Layer { name: "files", may_use: &["model", "wire"] },
     Layer { name: "kdl", may_use: &[] },
     Layer { name: "parallel", may_use: &[] },
@@ -61,7 +62,8 @@ const LAYERS: &[Layer] = &[
             "upstream",
         ],
     },
-    Layer { name: "config", may_use: &["model", "kdl", "parallel", "passwords", "routing", "tables"] },
+    Layer { name: "foreign", may_use: &["model", "kdl"] },
+    Layer { name: "config", may_use: &["foreign", "model", "kdl", "parallel", "passwords", "routing", "tables"] },
     Layer { name: "explain", may_use: &["model", "api", "wire", "routing", "limiting", "tables", "geo", "middleware", "config"] },
     Layer { name: "ocsp", may_use: &[] },
     Layer { name: "outbound", may_use: &["transport"] },
@@ -107,6 +109,7 @@ const LAYERS: &[Layer] = &[
             "wire",
             "balancing",
             "coding",
+            "compare",
             "fastcgi",
             "files",
             "passwords",
@@ -115,8 +118,10 @@ const LAYERS: &[Layer] = &[
             "transport",
             "middleware",
             "proxy",
+            "foreign",
             "config",
             "explain",
+            "outbound",
             "certs",
             "cert-import",
             "health",
@@ -147,7 +152,9 @@ const WITHOUT_RUNTIME: &[&str] = &[
     "tables",
     "routing",
     "coding",
+    "compare",
     "middleware",
+    "foreign",
     "config",
     "explain",
     "ocsp",
@@ -161,6 +168,7 @@ const RUNTIMES: &[&str] = &["tokio", "mio"];
 const MAY_SERIALISE: &[&str] = &[
     "api",
     "cert-import",
+    "compare",
     "config",
     "discovery",
     "storage",
@@ -300,7 +308,7 @@ mod tests {
         check_graph(
             "tidegate-model ours serde\nserde 1.0",
             &[
-                "crates/model/Cargo.toml: layer: `model` uses serde; only api, cert-import, config, discovery, storage, dns-records, acme, admin, tidegate, testkit, lab, apps, xtask may",
+                "crates/model/Cargo.toml: layer: `model` uses serde; only api, cert-import, compare, config, discovery, storage, dns-records, acme, admin, tidegate, testkit, lab, apps, xtask may",
             ],
         );
     }

@@ -1,24 +1,19 @@
-//! `cargo xtask static`: the program as one file that needs nothing of the system, for images built FROM scratch. Built
-//! against musl, looked at whether it asks for a loader or a library, and started in a folder that has nothing else.
+//! What shows that a program needs nothing of the system: its program headers, and a start in a folder that has nothing
+//! else.
 
-use crate::process::{Invocation, cargo};
-use crate::repository::{root, target_directory};
+use crate::process::Invocation;
+use crate::repository::root;
+use crate::scratch::ScratchFolder;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// What compiles the C of the dependencies (aws-lc, jemalloc, zstd) against musl.
-const COMPILER: &str = "musl-gcc";
 /// What is tried in the empty folder: a certificate of the internal CA, so the cryptography and its randomness too.
 const CONFIGURATION: &str = "site \"https://localhost:8443\" { respond 200 body=\"static\"; }\n";
 
-pub fn run(arguments: &[String]) -> Result<(), String> {
-    let program = match arguments {
-        [] => build()?,
-        [flag, path] if flag == "--program" => PathBuf::from(path),
-        _ => return Err("static: there is --program PATH, and nothing else".into()),
-    };
-    let bytes = fs::read(&program).map_err(|error| format!("{}: {error}", program.display()))?;
+/// Whether it asks for a loader or a library, and starts in a folder that has nothing else.
+pub fn check(program: &Path) -> Result<(), String> {
+    let bytes = fs::read(program).map_err(|error| format!("{}: {error}", program.display()))?;
     let linkage = Linkage::of(&bytes).map_err(|why| format!("{}: {why}", program.display()))?;
     if linkage != Linkage::default() {
         return Err(format!("{} is not static: {linkage:?}", program.display()));
@@ -29,38 +24,19 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         println!("only root can try whether it starts where nothing else is (chroot)");
         return Ok(());
     }
-    start_alone(&program)?;
+    start_alone(program)?;
     println!("{}: starts where nothing else is", program.display());
     Ok(())
 }
 
-fn build() -> Result<PathBuf, String> {
-    let root = root();
-    let found = Invocation::new(COMPILER, &["--version"]).capture(&root);
-    if !found.is_ok_and(|output| output.status.success()) {
-        return Err(format!("static: {COMPILER} is missing; `apt-get install musl-tools` brings it on Debian and Ubuntu"));
-    }
-    let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
-    let built = cargo(&["build", "--release", "--locked", "--package", "tidegate", "--target", &target]).run(&root);
-    built.map_err(|error| format!("{error}\n  where the target is missing: rustup target add {target}"))?;
-    Ok(target_directory(&root)?.join(target).join("release/tidegate"))
-}
-
 /// Runs `check` in a folder with the program and a configuration.
 fn start_alone(program: &Path) -> Result<(), String> {
-    let folder = std::env::temp_dir().join(format!("tidegate-static-{}", std::process::id()));
-    let tried = || -> Result<(), String> {
-        let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
-        fs::create_dir(&folder).map_err(failed)?;
-        fs::copy(program, folder.join("tidegate")).map_err(failed)?;
-        fs::write(folder.join("tidegate.kdl"), CONFIGURATION).map_err(failed)?;
-        let folder = folder.display().to_string();
-        Invocation::new("chroot", &[&folder, "/tidegate", "check", "/tidegate.kdl"]).run(&root())
-    };
-    let outcome = tried();
-    // It is ours alone, by its name.
-    let _ = fs::remove_dir_all(&folder);
-    outcome
+    let folder = ScratchFolder::new("static")?;
+    let failed = |error: std::io::Error| format!("{}: {error}", folder.path().display());
+    fs::copy(program, folder.path().join("tidegate")).map_err(failed)?;
+    fs::write(folder.path().join("tidegate.kdl"), CONFIGURATION).map_err(failed)?;
+    let path = folder.path().display().to_string();
+    Invocation::new("chroot", &[&path, "/tidegate", "check", "/tidegate.kdl"]).run(&root())
 }
 
 /// What a program asks of the system before it starts; nothing, where it is static.
