@@ -435,7 +435,7 @@ pub fn keeps_out(answer: &OutlinedAnswer) -> bool {
 fn folder_of(ops: &[ChainOp]) -> Option<&str> {
     ops.iter().find_map(|op| match (&op.when, &op.act) {
         (When::If(when), Act::Root(ServedFolder::Known(root))) if when.is_always() => Some(root.as_str()),
-        (When::If(_) | When::File { .. } | When::Unknown, _) => None,
+        (When::If(_) | When::File { .. } | When::Unknown(_), _) => None,
     })
 }
 

@@ -272,6 +272,11 @@ impl Importer<'_> {
         // Whom the site lets in by his address is let in before a route is asked.
         let lets_in = site.steps.iter().any(|step| step.starts_with("allow "));
         let mut shut: Vec<Option<String>> = site.routes.iter_mut().map(|route| self.shut_route(route, lets_in)).collect();
+        for (route, shut) in site.routes.iter().zip(&mut shut) {
+            if let Some(why) = route.closed {
+                shut.get_or_insert_with(|| why.to_owned());
+            }
+        }
         // A route that answers 503 stands for all that was to keep clients out of it.
         for (index, why) in narrowed.routes.iter().filter(|(index, _)| site.routes[**index].answer.is_refusal()) {
             shut[*index].get_or_insert_with(|| why.clone());
@@ -294,7 +299,10 @@ impl Importer<'_> {
                 route.comments.push(why.clone());
             } else if let (Some(why), Some(inside)) = (&shut[index], &mut route.inside) {
                 shut_parts.push((format!("{} of {}", route.text, node.text), why.clone()));
-                explain_shut(inside, why.clone());
+                // What is not carried is said above the route already.
+                if site.routes[index].closed.is_none() {
+                    explain_shut(inside, why.clone());
+                }
             }
             if !is_readable[index] {
                 turn_off(route, NO_EXPRESSION);

@@ -11,6 +11,7 @@ mod apache;
 pub mod beginning;
 mod braces;
 mod caddy;
+mod claims;
 mod comments;
 mod condition_reader;
 mod envoy;
@@ -25,6 +26,7 @@ pub mod outline;
 mod signs;
 mod site_logs;
 pub mod source;
+mod spelling;
 mod texts;
 mod toml;
 mod traefik;
@@ -121,6 +123,22 @@ pub struct Recognised {
 /// What a text of that proxy asks for.
 pub fn outline(peer: Peer, text: &str) -> Outline {
     let mut outline = read(peer, text);
+    match peer {
+        // Each has its own reason to leave such a condition or, behind a proxy that is trusted, to ask it.
+        Peer::Nginx | Peer::HaProxy => {}
+        Peer::Caddy
+        | Peer::CaddyJson
+        | Peer::Traefik
+        | Peer::TraefikLabels
+        | Peer::TraefikManifest
+        | Peer::Envoy
+        | Peer::Apache
+        | Peer::Kubernetes
+        | Peer::Compose
+        | Peer::Yaml
+        | Peer::Toml
+        | Peer::Json => claims::close(&mut outline),
+    }
     accounts::once(&mut outline.statements);
     outline
 }
@@ -144,7 +162,9 @@ fn read(peer: Peer, text: &str) -> Outline {
 /// What the labels of one container ask Traefik for, each as its name without `traefik.` in front and its value. A
 /// statement stands where its label does in the list.
 pub fn outline_of_labels(labels: &[(&str, &str)], entry_points: &[(&str, u16)], server: &str, ports: &[u16]) -> Outline {
-    traefik::of_container(labels, entry_points, server, ports)
+    let mut outline = traefik::of_container(labels, entry_points, server, ports);
+    claims::refuse(&mut outline);
+    outline
 }
 
 /// A file as trees, in whichever of the three forms it is; of several files each in its own.

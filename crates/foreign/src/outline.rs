@@ -215,6 +215,8 @@ pub struct OutlinedRoute {
     /// Who may come in, and how often, as we write it.
     pub steps: Vec<String>,
     pub answer: OutlinedAnswer,
+    /// Why it answers nobody, where that is by a condition that is not carried.
+    pub closed: Option<&'static str>,
     pub origin: Origin,
 }
 
@@ -238,6 +240,7 @@ impl OutlinedRoute {
             alternatives: Vec::new(),
             steps: Vec::new(),
             answer,
+            closed: None,
             origin: Origin::default(),
         }
     }

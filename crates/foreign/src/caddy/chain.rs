@@ -7,8 +7,9 @@ mod answers;
 use super::paths::{PathChange, PathView};
 use super::serving::{BELOW, FileServer, ScriptServer, ServedFolder};
 use crate::accounts::{FileStatement, Origin, StatementKind, Weight};
+use crate::claims::asks_claim;
 use crate::matching::{Matching, WrittenClause};
-use crate::outline::{OutlinedAnswer, OutlinedRoute};
+use crate::outline::{DROPPED, OutlinedAnswer, OutlinedRoute};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Routes that one site comes to at most.
@@ -27,8 +28,8 @@ pub enum When {
         also: Matching,
         is_negated: bool,
     },
-    /// What it is about is not known here.
-    Unknown,
+    /// What it is about is not known here; with the reason, and what to do.
+    Unknown(&'static str),
 }
 
 /// What a handler does.
@@ -44,6 +45,8 @@ pub enum Act {
     Tries(Vec<String>),
     /// What is not carried, and is looked at all the same.
     Nothing,
+    /// A change of what is asked that is not carried: without it servers may let somebody in.
+    Unsaid,
     Answer(ChainAnswer),
     Within(Vec<ChainOp>),
 }
@@ -162,7 +165,7 @@ struct Compiler {
 
 const NEVER_REACHED: &str = "what stands in front of it answers all that would come to it in these lines: it is left out";
 const WHOLE_SEGMENTS: &str = "whole segments are taken off here, and there whatever begins so";
-const OF_CONDITION: &str =
+pub const OF_CONDITION: &str =
     "the condition that it is under is none of ours, or comes behind a change of the path: say it by `match` in a `route`";
 const BOTH_SENT: &str = "where the server sends the field as well, Caddy sends both, and here this one takes its place: \
                          `add=` sends both";
@@ -335,12 +338,19 @@ impl Compiler {
             When::File { also, is_negated } => {
                 return self.of_files(op, also, *is_negated, rest, around, standing);
             }
-            When::Unknown => None,
+            When::Unknown(why) => {
+                self.unknown(op, why, standing);
+                return Flow::On;
+            }
         };
         let Some(when) = when.and_then(|when| simplified(&around.taken, when)) else {
-            self.unknown(op, standing);
+            self.unknown(op, OF_CONDITION, standing);
             return Flow::On;
         };
+        if matches!(op.act, Act::Change(_)) && when.lines().iter().any(|line| asks_claim(line)) {
+            self.unknown(op, DROPPED, standing);
+            return Flow::On;
+        }
         if when.is_never() {
             self.loose.add(&op.origin);
             return Flow::On;
@@ -352,32 +362,28 @@ impl Compiler {
         Flow::On
     }
 
-    fn unknown(&mut self, op: &ChainOp, standing: &mut Standing<'_>) {
+    fn unknown(&mut self, op: &ChainOp, why: &'static str, standing: &mut Standing<'_>) {
         let mut origin = Origin { within: op.origin.within.clone(), ..Origin::default() };
         for at in &op.origin.carried {
-            self.reasons.entry(*at).or_insert_with(|| OF_CONDITION.to_owned());
+            self.reasons.entry(*at).or_insert_with(|| why.to_owned());
         }
-        if let (Act::Answer(ChainAnswer::Ready(_, answer)), Some(at)) = (&op.act, op.origin.carried.first()) {
-            // Who is refused or sent elsewhere does not come to what is behind.
-            match answer {
-                OutlinedAnswer::Redirect { .. } | OutlinedAnswer::Respond { .. } => {
-                    self.unknown_answers.insert(*at);
-                }
-                OutlinedAnswer::Proxy { .. }
-                | OutlinedAnswer::Files { .. }
-                | OutlinedAnswer::Scripts { .. }
-                | OutlinedAnswer::Split { .. }
-                | OutlinedAnswer::Within { .. }
-                | OutlinedAnswer::Lines(_) => {}
-            }
+        // Who is taken there does not come to what is behind, or comes as somebody else.
+        let is_elsewhere = if matches!(op.when, When::Unknown(_)) { leads_elsewhere(&op.act) } else { turns_away(&op.act) };
+        if is_elsewhere {
+            self.unknown_answers.extend(op.origin.carried.first().or(op.origin.within.first()));
         }
         if let Act::Within(inner) = &op.act {
             all_origins(inner, &mut origin.within);
             self.asked.extend(&origin.within);
-            if inner.iter().all(|op| matches!(&op.act, Act::Answer(ChainAnswer::Ready(_, answer)) if answer.is_refusal())) {
-                self.unknown_answers.extend(op.origin.carried.first());
-            }
         }
+        self.left(origin, standing);
+    }
+
+    fn unsaid(&mut self, op: &ChainOp, standing: &mut Standing<'_>) {
+        let mut origin = op.origin.clone();
+        // Its condition is for it alone, where it is for nothing else.
+        origin.carried.clear();
+        self.unknown_answers.extend(op.origin.within.difference(&op.origin.carried));
         self.left(origin, standing);
     }
 
@@ -394,6 +400,7 @@ impl Compiler {
             Act::Step(line) => standing.step(line.clone(), op.origin.clone()),
             Act::Change(line) => standing.step(line.clone(), changed(op, rest)),
             Act::Nothing => self.left(op.origin.clone(), standing),
+            Act::Unsaid => self.unsaid(op, standing),
             Act::Root(root) => {
                 let mut origin = op.origin.clone();
                 if let Some(at) = origin.carried.first().copied().filter(|_| root.is_relative()) {
@@ -439,6 +446,7 @@ impl Compiler {
                 // The condition is for a part alone, and that the part is not there is said of all.
                 return self.left(op.origin.clone(), standing);
             }
+            Act::Unsaid => return self.unsaid(op, standing),
             Act::Answer(answer) => {
                 self.answer(answer, op, rest, around, (Some(when), standing));
                 return;
@@ -452,14 +460,21 @@ impl Compiler {
         let is_bounded = matches!(op.act, Act::Within(_)) || own.forks <= FORKS_MAX;
         let Some(taken) = taken.filter(|_| is_bounded && standing.block.routes.len() < ROUTES_MAX) else {
             self.is_too_long |= !is_bounded;
-            return self.unknown(op, standing);
+            return self.unknown(op, OF_CONDITION, standing);
         };
         own.taken = taken;
         let behind = Rest { without: rest.without | bit(op.group), ..rest };
         let first = ChainOp { when: When::If(Matching::always()), group: None, ..op.clone() };
         let block = match &op.act {
             Act::Within(inner) => self.block(Rest { ops: inner, without: 0, next: Some(&behind) }, own),
-            Act::Step(_) | Act::Change(_) | Act::Path(_) | Act::Root(_) | Act::Tries(_) | Act::Nothing | Act::Answer(_) => {
+            Act::Step(_)
+            | Act::Change(_)
+            | Act::Path(_)
+            | Act::Root(_)
+            | Act::Tries(_)
+            | Act::Nothing
+            | Act::Unsaid
+            | Act::Answer(_) => {
                 let ops = [first];
                 self.block(Rest { ops: &ops, without: 0, next: Some(&behind) }, own)
             }
@@ -508,6 +523,32 @@ impl Compiler {
     }
 }
 
+/// Whether it answers, or changes who answers and what servers are asked, by which they may let somebody in.
+fn leads_elsewhere(act: &Act) -> bool {
+    match act {
+        Act::Change(line) => line.starts_with("request-header"),
+        Act::Path(_) | Act::Root(_) | Act::Tries(_) | Act::Answer(_) | Act::Within(_) | Act::Unsaid => true,
+        Act::Step(_) | Act::Nothing => false,
+    }
+}
+
+/// Whether somebody is refused or sent elsewhere by it, or comes as somebody else.
+fn turns_away(act: &Act) -> bool {
+    match act {
+        Act::Answer(ChainAnswer::Ready(_, answer)) => match answer {
+            OutlinedAnswer::Redirect { .. } | OutlinedAnswer::Respond { .. } | OutlinedAnswer::Lines(_) => true,
+            OutlinedAnswer::Proxy { .. }
+            | OutlinedAnswer::Files { .. }
+            | OutlinedAnswer::Scripts { .. }
+            | OutlinedAnswer::Split { .. }
+            | OutlinedAnswer::Within { .. } => false,
+        },
+        Act::Within(inner) => inner.iter().any(|op| turns_away(&op.act)),
+        Act::Change(_) | Act::Path(_) | Act::Root(_) | Act::Unsaid => leads_elsewhere(act),
+        Act::Answer(_) | Act::Tries(_) | Act::Step(_) | Act::Nothing => false,
+    }
+}
+
 /// What is left to ask of a condition where this is known to hold.
 fn simplified(taken: &Matching, when: Matching) -> Option<Matching> {
     if when.is_always() {
@@ -553,7 +594,8 @@ fn is_proxied_in(op: &ChainOp) -> bool {
         | Act::Path(_)
         | Act::Root(_)
         | Act::Tries(_)
-        | Act::Nothing => false,
+        | Act::Nothing
+        | Act::Unsaid => false,
     }
 }
 

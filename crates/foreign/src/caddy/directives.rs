@@ -1,6 +1,6 @@
 //! Directives of a Caddyfile as handlers, in the order in which Caddy asks them.
 
-use super::chain::{Act, ChainAnswer, ChainOp, When};
+use super::chain::{Act, ChainAnswer, ChainOp, OF_CONDITION, When};
 use super::headers::{self, Whose};
 use super::matchers;
 use super::paths::PathChange;
@@ -186,7 +186,7 @@ impl<'s> DirectiveReader<'s> {
         match words.first().map(String::as_str) {
             Some("*") => (always(), &words[1..], None),
             Some(path) if path.starts_with('/') && !is_value && takes_matcher(statement.name()) => {
-                let when = matchers::paths(&words[..1]).map_or(When::Unknown, When::If);
+                let when = matchers::paths(&words[..1]).map_or(When::Unknown(matchers::why_not(&words[..1])), When::If);
                 (when, &words[1..], Some(path.to_owned()))
             }
             Some(name) if name.starts_with('@') => {
@@ -196,7 +196,7 @@ impl<'s> DirectiveReader<'s> {
                     [one] if one.name() == "path" && one.arguments().len() == 1 => Some(one.argument().to_owned()),
                     _ => None,
                 };
-                (matcher.map_or(When::Unknown, matchers::named), &words[1..], path)
+                (matcher.map_or(When::Unknown(OF_CONDITION), matchers::named), &words[1..], path)
             }
             Some(_) | None => (always(), words, None),
         }
@@ -216,13 +216,13 @@ impl<'s> DirectiveReader<'s> {
         let matcher = self.matcher(statement.argument())?;
         let lines = matchers::criteria(matcher);
         let own = lines.iter().find(|line| line.name() == "path_regexp")?;
-        match (own.arguments(), name) {
-            ([regex], None) => Some(regex.clone()),
-            ([own, regex], Some(name)) if own == name => Some(regex.clone()),
-            ([_, regex], None) => Some(regex.clone()),
-            ([regex], Some(name)) if Some(name) == statement.argument().strip_prefix('@') => Some(regex.clone()),
-            _ => None,
-        }
+        let regex = match (own.arguments(), name) {
+            ([regex] | [_, regex], None) => regex,
+            ([own, regex], Some(name)) if own == name => regex,
+            ([regex], Some(name)) if Some(name) == statement.argument().strip_prefix('@') => regex,
+            _ => return None,
+        };
+        crate::spelling::sent_expression(regex)
     }
 
     fn directive(&mut self, statement: &'s Statement, words: &'s [String]) -> Vec<ChainOp> {
@@ -270,6 +270,7 @@ impl<'s> DirectiveReader<'s> {
             "php_fastcgi" => files::scripts(statement, words),
             "file_server" => files::file_server(statement, words),
             "log_skip" | "skip_log" if words.is_empty() => vec![found.carry(at).act(Act::Step(NO_LOG.into()))],
+            "method" => vec![found.act(Act::Unsaid)],
             // Where it is, whose it is, and what is written about it is said of all of a site.
             "tls" | "log" | "bind" | "handle_errors" | "log_skip" | "skip_log" | "log_name" | "log_append" | "fs" => Vec::new(),
             _ => vec![found.act(Act::Nothing)],
@@ -288,7 +289,8 @@ impl<'s> DirectiveReader<'s> {
             let prefix = statement.argument().trim_end_matches('*').trim_end_matches('/');
             if prefix.len() > 1 && prefix.starts_with('/') {
                 let strip = Found { origin: Origin::default(), ..found.clone() };
-                inner.insert(0, Found { group: None, ..strip }.act(Act::Path(PathChange::Strip(prefix.to_owned()))));
+                let prefix = crate::spelling::encoded(prefix);
+                inner.insert(0, Found { group: None, ..strip }.act(Act::Path(PathChange::Strip(prefix))));
             }
         }
         vec![found.act(Act::Within(inner))]
@@ -332,7 +334,7 @@ impl<'s> DirectiveReader<'s> {
 
     fn rewritten(&self, statement: &Statement, words: &[String]) -> Vec<ChainOp> {
         let found = Found { group: Some(REWRITES), ..Found::of(statement) };
-        let Some(to) = words.first() else { return vec![found.act(Act::Nothing)] };
+        let Some(to) = words.first() else { return vec![found.act(Act::Unsaid)] };
         let at = statement.start();
         if let Some((grouped, name)) = with_groups(to) {
             let regex = self.expression(statement, name.as_deref());
@@ -341,7 +343,7 @@ impl<'s> DirectiveReader<'s> {
                     let line = format!("rewrite {} {}", quoted(&format!("~{regex}")), quoted(&to));
                     found.carry(at).act(Act::Path(PathChange::Line(line)))
                 }
-                None => found.act(Act::Nothing),
+                None => found.act(Act::Unsaid),
             }];
         }
         // `?{query}` behind a path is the query as it is, which stays anyway.
@@ -354,7 +356,7 @@ impl<'s> DirectiveReader<'s> {
                 let line = format!("rewrite \"~^\" {}", quoted(&path));
                 vec![found.carry(at).act(Act::Path(PathChange::Line(line)))]
             }
-            Some(_) | None => vec![found.act(Act::Nothing)],
+            Some(_) | None => vec![found.act(Act::Unsaid)],
         }
     }
 }
@@ -366,11 +368,12 @@ fn takes_matcher(name: &str) -> bool {
 
 pub fn both(one: &When, two: &When) -> When {
     match (one, two) {
-        (When::If(one), When::If(two)) => one.and(two).map_or(When::Unknown, When::If),
+        (When::If(one), When::If(two)) => one.and(two).map_or(When::Unknown(OF_CONDITION), When::If),
         (When::File { also, is_negated }, When::If(more)) | (When::If(more), When::File { also, is_negated }) => {
-            also.and(more).map_or(When::Unknown, |also| When::File { also, is_negated: *is_negated })
+            also.and(more).map_or(When::Unknown(OF_CONDITION), |also| When::File { also, is_negated: *is_negated })
         }
-        (When::File { .. }, When::File { .. }) | (When::Unknown, _) | (_, When::Unknown) => When::Unknown,
+        (When::Unknown(why), _) | (_, When::Unknown(why)) => When::Unknown(why),
+        (When::File { .. }, When::File { .. }) => When::Unknown(OF_CONDITION),
     }
 }
 
@@ -393,7 +396,12 @@ fn of_fields(whose: Whose, statement: &Statement, words: &[String]) -> Vec<Chain
     let found = Found::of(statement);
     let op = |change: headers::FieldChange| {
         let found = Found { origin: change.origin, ..found.clone() };
-        found.act(if change.line.is_empty() { Act::Nothing } else { Act::Change(change.line) })
+        let is_unsaid = change.is_unsaid && whose == Whose::Request;
+        match change.line {
+            line if !line.is_empty() => found.act(Act::Change(line)),
+            _ if is_unsaid => found.act(Act::Unsaid),
+            _ => found.act(Act::Nothing),
+        }
     };
     changes.into_iter().map(op).collect()
 }
@@ -528,7 +536,7 @@ fn uri(statement: &Statement, words: &[String]) -> Vec<ChainOp> {
     };
     match change {
         Some(change) => vec![found.carry(at).act(Act::Path(change))],
-        None => vec![found.act(Act::Nothing)],
+        None => vec![found.act(Act::Unsaid)],
     }
 }
 
@@ -601,6 +609,6 @@ pub fn only_hosts(when: &When) -> Option<Vec<String>> {
             },
             _ => None,
         },
-        When::File { .. } | When::Unknown => None,
+        When::File { .. } | When::Unknown(_) => None,
     }
 }

@@ -5,7 +5,8 @@ use super::chain::When;
 use super::matchers;
 use crate::braces::Statement;
 use crate::condition_reader::{ConditionReader, ConditionTerms};
-use crate::matching::Matching;
+use crate::matching::{Asked, Matching, PathPattern};
+use crate::spelling;
 use tidegate_kdl::quoted;
 
 const DEPTH_MAX: usize = 16;
@@ -20,6 +21,10 @@ impl ConditionTerms for CaddyTerms {
     fn term(&self, reader: &mut ConditionReader<'_>) -> Option<Matching> {
         if reader.rest.starts_with('{') { comparison(reader) } else { call(reader) }
     }
+
+    fn negated(&self, matching: &Matching) -> Option<Matching> {
+        matchers::in_any_case(matching).not()
+    }
 }
 
 /// `{method} == "GET"`, `{path}.startsWith("/a")`, `{method} in ["GET", "HEAD"]`
@@ -28,20 +33,19 @@ fn comparison(reader: &mut ConditionReader<'_>) -> Option<Matching> {
     reader.rest = rest;
     if reader.takes(".startsWith(") {
         let value = text(reader)?;
-        return if reader.takes(")") { asked(name, &format!("{value}*")) } else { None };
+        let is_known = name.ends_with("path") || name.contains("header.");
+        return if reader.takes(")") && is_known && !value.contains('*') { asked(name, &format!("{value}*")) } else { None };
     }
     if reader.takes("==") {
-        let value = text(reader)?;
-        return asked(name, &value);
+        return asked(name, &literal(reader)?);
     }
     if reader.takes("!=") {
-        let value = text(reader)?;
-        return asked(name, &value)?.not();
+        return asked(name, &literal(reader)?)?.not();
     }
     if reader.takes("in") && reader.takes("[") {
         let mut matching = Matching::never();
         loop {
-            matching = matching.or(&asked(name, &text(reader)?)?)?;
+            matching = matching.or(&asked(name, &literal(reader)?)?)?;
             if !reader.takes(",") {
                 break;
             }
@@ -81,7 +85,7 @@ fn call(reader: &mut ConditionReader<'_>) -> Option<Matching> {
         block: Some(vec![Statement { words, starts, block: None }]),
     }) {
         When::If(matching) => Some(matching),
-        When::File { .. } | When::Unknown => None,
+        When::File { .. } | When::Unknown(_) => None,
     }
 }
 
@@ -93,12 +97,22 @@ fn text(reader: &mut ConditionReader<'_>) -> Option<String> {
     (!text.contains('\\')).then(|| text.to_owned())
 }
 
+/// A text that is compared as a whole, in which a star is one.
+fn literal(reader: &mut ConditionReader<'_>) -> Option<String> {
+    text(reader).filter(|text| !text.contains('*'))
+}
+
 fn asked(name: &str, value: &str) -> Option<Matching> {
     let name = name.trim_start_matches("http.request.");
     match name {
         "method" => Some(Matching::condition(format!("method={}", quoted(value)))),
         "host" if !value.contains('*') => Some(Matching::condition(format!("host={}", quoted(value)))),
-        "path" | "uri.path" => matchers::paths(&[value.to_owned()]),
+        // Large and small letters are others where a text is compared.
+        "path" | "uri.path" if value.starts_with('/') => {
+            let (stem, end) = value.strip_suffix('*').map_or((value, "$"), |stem| (stem, ""));
+            let pattern = PathPattern::of(format!("~^{}{end}", spelling::in_either_spelling(stem)));
+            Some(Matching::of(Asked::Paths(vec![pattern])))
+        }
         "scheme" if matches!(value, "http" | "https") => Some(Matching::condition(format!("scheme=\"{value}\""))),
         _ => {
             let field = name.strip_prefix("header.")?;
@@ -123,6 +137,8 @@ mod tests {
             );
         };
         check("{method} == 'GET'", Some(&["method=\"GET\""]));
+        check("!path('/a')", Some(&["not path=\"~(?i)^/a$\""]));
+        check("{path} != '/a@'", Some(&["not path=\"~^/a(?:@|%40)$\""]));
         check("path('/a') && !method('POST')", Some(&["path=\"/a\" not method=\"POST\""]));
         check(
             "host('a.test') || ({method} in [\"GET\", \"PUT\"])",

@@ -27,6 +27,8 @@ impl Whose {
 /// A line of ours, and what it is made of.
 pub struct FieldChange {
     pub line: String,
+    /// Whether it takes out or replaces what clients send, and no line says it.
+    pub is_unsaid: bool,
     pub origin: Origin,
 }
 
@@ -108,6 +110,13 @@ fn why_not(words: &[String]) -> &'static str {
     }
 }
 
+/// Whether it takes a field out, or puts something in its place: what a client sends is not what servers get.
+pub fn replaces(words: &[String]) -> bool {
+    let Some(written) = words.first() else { return false };
+    let name = written.trim_start_matches(['-', '>']).trim_end_matches(':');
+    !written.starts_with(['+', '?']) && !is_of_framing(name) && !TOLD.contains(&name.to_ascii_lowercase().as_str())
+}
+
 /// Whether servers are told it without a word.
 pub fn is_told(words: &[String]) -> bool {
     let Some((name, rest)) = words.split_first() else { return false };
@@ -134,12 +143,12 @@ pub fn changes(whose: Whose, statement: &Statement, words: &[String]) -> Vec<Fie
         if line.is_some() {
             origin.carry(at);
         }
-        found.push(FieldChange { line: line.unwrap_or_default(), origin });
+        found.push(FieldChange { line: line.unwrap_or_default(), is_unsaid: replaces(words), origin });
         return found;
     }
     let mut head = Origin::default();
     head.carry(at);
-    found.push(FieldChange { line: String::new(), origin: head });
+    found.push(FieldChange { line: String::new(), is_unsaid: false, origin: head });
     let is_deferred = statement.inside().iter().any(|line| line.name() == "defer");
     let status = statement.inside().iter().find(|line| line.name() == "match").map(statuses);
     for line in statement.inside() {
@@ -172,7 +181,7 @@ pub fn changes(whose: Whose, statement: &Statement, words: &[String]) -> Vec<Fie
         if of_line.is_some() {
             origin.carry(line.start());
         }
-        found.push(FieldChange { line: of_line.unwrap_or_default(), origin });
+        found.push(FieldChange { line: of_line.unwrap_or_default(), is_unsaid: replaces(&line.words), origin });
     }
     found
 }

@@ -3,7 +3,7 @@
 
 mod handlers;
 
-use super::chain::{self, Act, ChainAnswer, ChainOp, When};
+use super::chain::{self, Act, ChainAnswer, ChainOp, OF_CONDITION, When};
 use super::directives::{DirectiveReader, order_of};
 use super::globals::{GlobalOptions, H1, H3};
 use super::matchers;
@@ -409,7 +409,7 @@ fn tried(route: &Tree, when: &When, origin: &Origin) -> Option<ChainOp> {
     let mut origin = origin.clone();
     let also = match when {
         When::File { also, .. } => also.clone(),
-        When::If(_) | When::Unknown => Matching::always(),
+        When::If(_) | When::Unknown(_) => Matching::always(),
     };
     origin.carry_all(handler.statements());
     let is_rewrite = handler.get("uri").text().is_some_and(|uri| uri.contains("file.relative"));
@@ -431,8 +431,8 @@ fn matched(sets: &Tree, trusts_others: bool) -> When {
         let own = of_set(set, trusts_others);
         any = Some(match (any, own) {
             (None, own) => own,
-            (Some(When::If(known)), When::If(own)) => known.or(&own).map_or(When::Unknown, When::If),
-            (Some(_), _) => When::Unknown,
+            (Some(When::If(known)), When::If(own)) => known.or(&own).map_or(When::Unknown(OF_CONDITION), When::If),
+            (Some(_), _) => When::Unknown(OF_CONDITION),
         });
     }
     any.unwrap_or(When::If(Matching::always()))
@@ -442,7 +442,7 @@ fn of_set(set: &Tree, trusts_others: bool) -> When {
     let mut lines = Vec::new();
     for (name, value) in set.entries() {
         if !criteria(name, value, trusts_others, &mut lines) {
-            return When::Unknown;
+            return When::Unknown(OF_CONDITION);
         }
     }
     if lines.is_empty() {

@@ -1,11 +1,15 @@
 //! What matchers of a Caddyfile are about.
 
-use super::chain::When;
+use super::chain::{OF_CONDITION, When};
 use crate::braces::Statement;
 use crate::matching::{Asked, AskedLiteral, Matching, PathPattern};
 use crate::outline::{beginning_with, is_plain};
+use crate::spelling;
 use tidegate_kdl::quoted;
 use tidegate_model::parse_network;
+
+const ENCODED: &str = "a part of its path is written encoded, and so is asked for as it was sent: routes see `%2F` as `path-policy` says, and letters, \
+                       digits, `-`, `.`, `_` and `~` never encoded: say it by a `route` for the path that is meant";
 
 /// Deeper `not` in `not` is not looked at.
 const DEPTH_MAX: usize = 8;
@@ -50,7 +54,7 @@ pub fn leave_connections(statements: &mut [Statement], places: &mut Vec<usize>) 
 
 fn all(lines: &[Statement], depth: usize) -> When {
     if depth > DEPTH_MAX || lines.is_empty() {
-        return When::Unknown;
+        return When::Unknown(OF_CONDITION);
     }
     let mut matching = Matching::always();
     let mut file = None;
@@ -86,13 +90,20 @@ fn all(lines: &[Statement], depth: usize) -> When {
             "not" => not(line, depth),
             _ => of_line(line),
         };
-        let Some(both) = one.and_then(|one| matching.and(&one)) else { return When::Unknown };
+        let Some(both) = one.and_then(|one| matching.and(&one)) else {
+            return When::Unknown(why_not(&line.words[1..]));
+        };
         matching = both;
     }
     match file {
         Some(is_negated) => When::File { also: matching, is_negated },
         None => When::If(matching),
     }
+}
+
+/// Why these words are no condition.
+pub fn why_not(words: &[String]) -> &'static str {
+    if words.iter().any(|word| word.starts_with('/') && word.contains('%')) { ENCODED } else { OF_CONDITION }
 }
 
 fn is_of_files(line: &Statement) -> bool {
@@ -119,24 +130,62 @@ pub fn paths(words: &[String]) -> Option<Matching> {
     Some(if is_all { Matching::always() } else { Matching::of(Asked::Paths(patterns)) })
 }
 
-/// `/api/*` is below a path, `/api*` whatever begins so. Letters are the same large and small there.
+/// `/api/*` is below a path, `/api*` whatever begins so. Letters are the same large and small there, and so are those
+/// that are encoded and those that are not.
 pub fn pattern(path: &str) -> Option<PathPattern> {
     if path.contains('{') {
         return None;
     }
-    Some(match path.strip_suffix('*') {
-        Some("" | "/") => PathPattern::of("/*"),
-        Some(stem) if !stem.contains('*') && stem.starts_with('/') && stem.ends_with('/') => PathPattern::of(path),
-        Some(stem) if !stem.contains('*') && stem.starts_with('/') => PathPattern::beginning(stem),
-        _ if path.contains('*') => {
-            let inner = path.trim_matches('*');
-            let (start, end) = (!path.starts_with('*'), !path.ends_with('*'));
-            let escaped = regex_syntax::escape(inner).replace("\\*", "[^/]*");
-            PathPattern::of(format!("~(?i){}{escaped}{}", if start { "^" } else { "" }, if end { "$" } else { "" }))
-        }
-        _ if !path.starts_with('/') => return None,
-        _ => PathPattern::of(path),
+    if path.contains('%') {
+        return encoded_pattern(path);
+    }
+    let (stem, is_beginning) = match path.strip_suffix('*') {
+        Some("" | "/") => return Some(PathPattern::of("/*")),
+        Some(stem) => (stem, true),
+        None => (path, false),
+    };
+    if stem.contains('*') || stem.is_empty() || !stem.starts_with('/') {
+        return if path.contains('*') { globbed(path) } else { None };
+    }
+    if spelling::has_two_spellings(stem) {
+        let end = if is_beginning { "" } else { "$" };
+        return Some(PathPattern::of(format!("~(?i)^{}{end}", spelling::in_either_spelling(stem))));
+    }
+    // Without a star at the end it is one of single letters.
+    if !is_beginning && path.contains(['?', '[', '\\']) {
+        return None;
+    }
+    let sent = spelling::encoded(stem);
+    Some(match (is_beginning, sent.ends_with('/')) {
+        (true, true) => PathPattern::of(format!("{sent}*")),
+        (true, false) => PathPattern::beginning(&sent),
+        (false, _) => PathPattern::of(sent),
     })
+}
+
+/// A pattern with stars that are not at its end alone. One in front takes all that ends so, one at each end what has it
+/// anywhere; any other stands for a part of one segment.
+fn globbed(path: &str) -> Option<PathPattern> {
+    let inner = path.trim_matches('*');
+    let stars = path.len() - inner.len();
+    if path.starts_with('*') && !inner.contains('*') && (stars == 1 || (stars == 2 && path.ends_with('*'))) {
+        let end = if path.ends_with('*') { "" } else { "$" };
+        return Some(PathPattern::of(format!("~(?i){}{end}", spelling::in_either_spelling(inner))));
+    }
+    if path.contains(['?', '[', '\\']) {
+        return None;
+    }
+    let parts: Vec<String> = path.split('*').map(spelling::in_either_spelling).collect();
+    Some(PathPattern::of(format!("~(?i)^{}$", parts.join("[^/]*"))))
+}
+
+/// What is written encoded is compared with what was sent, part by part; a star stands for a part of one segment.
+fn encoded_pattern(path: &str) -> Option<PathPattern> {
+    if path.contains(['?', '[', '\\']) || !path.starts_with('/') {
+        return None;
+    }
+    let parts: Option<Vec<String>> = path.split('*').map(|part| Some(regex_syntax::escape(&spelling::normal(part)?))).collect();
+    Some(PathPattern::of(format!("~(?i)^{}$", parts?.join("[^/]*"))))
 }
 
 /// Networks as we write them; `None` when one of the words is none.
@@ -163,12 +212,12 @@ fn not(line: &Statement, depth: usize) -> Option<Matching> {
     };
     match all(&inner, depth + 1) {
         When::If(matching) => in_any_case(&matching).not(),
-        When::File { .. } | When::Unknown => None,
+        When::File { .. } | When::Unknown(_) => None,
     }
 }
 
 /// With paths as expressions that take them as Caddy does: what is not to be must not be less.
-fn in_any_case(matching: &Matching) -> Matching {
+pub fn in_any_case(matching: &Matching) -> Matching {
     let mut exact = matching.clone();
     for literal in exact.clauses.iter_mut().flatten() {
         if let AskedLiteral { asked: Asked::Paths(paths), .. } = literal {
@@ -188,7 +237,10 @@ fn in_any_case(matching: &Matching) -> Matching {
 fn of_line(line: &Statement) -> Option<Matching> {
     let arguments = line.arguments();
     match (line.name(), arguments) {
-        ("path_regexp", [.., regex]) => Some(Matching::of(Asked::Paths(vec![PathPattern::of(format!("~{regex}"))]))),
+        ("path_regexp", [.., regex]) => {
+            let sent = spelling::sent_expression(regex)?;
+            Some(Matching::of(Asked::Paths(vec![PathPattern::of(format!("~{sent}"))])))
+        }
         ("header_regexp", [.., field, regex]) if is_plain(field) => {
             Some(Matching::condition(format!("header={}", quoted(&format!("{field}: ~{regex}")))))
         }

@@ -320,6 +320,7 @@ fn kind(statement: &Statement) -> StatementKind {
             match field.as_str() {
                 "host" if !matches!(value, "{host}" | "{http.request.host}") => Needed(Weight::Answer),
                 _ if super::headers::is_told(statement.arguments()) => SameByDefault,
+                _ if super::headers::replaces(statement.arguments()) => Needed(Weight::Protection),
                 _ => Needed(Weight::Setting),
             }
         }

@@ -2,9 +2,9 @@
 //! longest prefix, expressions in their order unless that prefix says `^~`. Here the first in the file is taken, so
 //! they are put into an order in which that is the same one.
 
-use super::patterns::{encoded, encoded_in_expression};
 use super::scope::Levels;
 use crate::braces::{Statement, named};
+use crate::spelling::{encoded, encoded_in_expression};
 use std::cmp::Reverse;
 use tidegate_model::expression;
 

@@ -6,13 +6,13 @@ use super::draft::{AnswerKind, DECODED, Draft, PlacedDraft, Step, settle};
 use super::expressions::{hidden_but, not_ahead};
 use super::guards::is_behind_another;
 use super::locations::{Location, Modifier, Order, Turn, find, of_server, turns};
-use super::patterns::{encoded, encoded_in_expression};
 use super::routes::{Coming, Place, ServerScope};
 use super::scope::Levels;
 use super::{BY_VARIABLE, NO_DOOR, NginxReader, inherited, process, tls, words};
 use crate::accounts::{Origin, StatementKind, Weight};
 use crate::braces::{Statement, named, value};
 use crate::outline::{BytePrefix, OutlinedAnswer, OutlinedSetting, OutlinedSite, beginning_with, below};
+use crate::spelling::{encoded, encoded_in_expression};
 
 const BODIES: &str = "nginx refuses bodies beyond 1 MiB where `client_max_body_size` is not written: `body-limit \"1MiB\"` says the \
                       same here, and without the line bodies have no bound";

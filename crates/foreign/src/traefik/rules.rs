@@ -6,6 +6,7 @@ use crate::braces;
 use crate::condition_reader::{ConditionReader, ConditionTerms};
 use crate::matching::{Asked, AskedLiteral, Matching, PathPattern};
 use crate::outline::beginning_with;
+use crate::spelling;
 use tidegate_kdl::quoted;
 use tidegate_model::parse_network;
 
@@ -107,8 +108,9 @@ fn matched(name: &str, values: &[String]) -> Option<Matching> {
             Some(Matching::of(Asked::Paths(patterns?)))
         }
         "PathRegexp" => {
-            let patterns = values.iter().map(|regex| PathPattern::of(format!("~{regex}"))).collect();
-            Some(Matching::of(Asked::Paths(patterns)))
+            let pattern = |regex: &String| Some(PathPattern::of(format!("~{}", spelling::sent_expression(regex)?)));
+            let patterns: Option<Vec<PathPattern>> = values.iter().map(pattern).collect();
+            Some(Matching::of(Asked::Paths(patterns?)))
         }
         "Method" => Some(Matching::condition(format!("method={}", quoted(&values.join(",").to_ascii_uppercase())))),
         "ClientIP" => {
@@ -165,10 +167,26 @@ fn templated(path: &str, is_whole: bool) -> Option<PathPattern> {
         return None;
     }
     if !path.contains('{') {
-        return Some(if is_whole { PathPattern::of(path) } else { beginning(path) });
+        let path = sent(path)?;
+        return Some(if is_whole { PathPattern::of(path) } else { beginning(&path) });
     }
-    let regex = named_groups(path, "[^/]+")?;
+    let regex = spelling::sent_expression(&named_groups(path, "[^/]+")?)?;
     Some(PathPattern::of(format!("~^{regex}{}", if is_whole { "$" } else { "" })))
+}
+
+/// A path as clients send it: Traefik decodes all but what means something else encoded, and what is written encoded
+/// beside that is compared with one thing or another, as its version is.
+fn sent(path: &str) -> Option<String> {
+    const RESERVED: &str = ":/?#[]@!$&'()*+,;=%";
+    let mut rest = path;
+    while let Some(at) = rest.find('%') {
+        let byte = u8::from_str_radix(rest.get(at + 1..at + 3)?, 16).ok()?;
+        if !RESERVED.contains(char::from(byte)) || rest[at + 1..at + 3] != format!("{byte:02X}") {
+            return None;
+        }
+        rest = &rest[at + 3..];
+    }
+    Some(path.split('%').map(spelling::encoded).collect::<Vec<String>>().join("%"))
 }
 
 /// `/api/*`, and where a slash is its end an expression, since `/api` itself is none of those.

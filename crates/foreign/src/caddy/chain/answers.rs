@@ -2,7 +2,9 @@
 //! scripts with the files beside them, and conditions that there is such a file.
 
 use super::super::serving::{self, FileServer, HiddenNames, ScriptServer, ServedFolder};
-use super::{Act, ChainAnswer, ChainOp, ChainStep, Compiler, Flow, Rest, Standing, Surroundings, When, place_of, simplified};
+use super::{
+    Act, ChainAnswer, ChainOp, ChainStep, Compiler, Flow, OF_CONDITION, Rest, Standing, Surroundings, When, place_of, simplified,
+};
 use crate::accounts::Origin;
 use crate::matching::{Asked, AskedLiteral, Matching, PathPattern};
 use crate::outline::OutlinedAnswer;
@@ -190,18 +192,18 @@ impl Compiler {
         let when = around.view.seen(also).and_then(|also| simplified(&around.taken, also));
         let root = folder(None, around, &mut origin);
         let (Some(when), Ok(root)) = (when, root) else {
-            self.unknown(op, standing);
+            self.unknown(op, OF_CONDITION, standing);
             return Flow::On;
         };
         let own = if is_negated { None } else { served_by(&op.act) };
         let is_answer = matches!(op.act, Act::Answer(_) | Act::Within(_));
         let behind = files_behind(rest).filter(|_| is_negated && is_answer);
         let Some(files) = own.or(behind.map(|(_, files)| files)) else {
-            self.unknown(op, standing);
+            self.unknown(op, OF_CONDITION, standing);
             return Flow::On;
         };
         if files.root.as_ref().is_some_and(|own| *own != ServedFolder::Known(root.clone())) {
-            self.unknown(op, standing);
+            self.unknown(op, OF_CONDITION, standing);
             return Flow::On;
         }
         let mut steps = Vec::new();
@@ -268,12 +270,20 @@ fn served_by(act: &Act) -> Option<&FileServer> {
                 | Act::Root(_)
                 | Act::Tries(_)
                 | Act::Nothing
+                | Act::Unsaid
                 | Act::Answer(_)
                 | Act::Within(_) => None,
             });
             files.filter(|_| inner.iter().all(is_told))
         }
-        Act::Step(_) | Act::Change(_) | Act::Path(_) | Act::Root(_) | Act::Tries(_) | Act::Nothing | Act::Answer(_) => None,
+        Act::Step(_)
+        | Act::Change(_)
+        | Act::Path(_)
+        | Act::Root(_)
+        | Act::Tries(_)
+        | Act::Nothing
+        | Act::Unsaid
+        | Act::Answer(_) => None,
     }
 }
 
