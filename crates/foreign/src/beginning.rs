@@ -182,7 +182,10 @@ fn of_service<'o>(
 /// back.
 fn closed<'o>(site: &OutlinedSite, statements: &'o [FileStatement]) -> Result<OutlinedSite, Vec<&'o FileStatement>> {
     let mut site = site.clone();
-    let mut open = site.own_origin();
+    let left = protections_left(statements, &site.own_origin());
+    if !left.is_empty() {
+        return Err(left);
+    }
     let mut kept_out = Vec::new();
     for route in &mut site.routes {
         let left = protections_left(statements, &route.whole_origin());
@@ -198,12 +201,6 @@ fn closed<'o>(site: &OutlinedSite, statements: &'o [FileStatement]) -> Result<Ou
             kept_out.extend(left);
         }
         settle_prefixes(route);
-        open.carried.extend(&route.origin.carried);
-        open.differs.extend(route.origin.differs.clone());
-    }
-    let left = protections_left(statements, &open);
-    if !left.is_empty() {
-        return Err(left);
     }
     let serves = site.answer.iter().chain(site.routes.iter().map(|route| &route.answer)).any(|answer| !answer.is_refusal());
     if serves || kept_out.is_empty() { Ok(site) } else { Err(kept_out) }

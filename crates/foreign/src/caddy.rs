@@ -183,9 +183,11 @@ impl CaddyFile<'_> {
         site.origin.add(&self.global.origin);
         self.of_all(words, &inside, &ops, &mut site);
         site.steps.append(&mut compiled.steps);
-        site.origin.add(&compiled.origin);
         site.routes = compiled.routes;
         site.answer = compiled.answer;
+        *site.answer_origin = compiled.answer_origin;
+        site.leave_to_routes();
+        site.origin.add(&compiled.origin);
         if site.answer.is_none() && site.routes.is_empty() {
             if !is_whole {
                 return;

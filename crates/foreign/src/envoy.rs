@@ -471,7 +471,7 @@ impl<'t> EnvoyReader<'t> {
                     filters::of_place(route, &mut told.steps, &mut told.origin);
                     let is_bare = told.patterns.is_empty() && told.conditions.is_empty();
                     if is_bare && told.steps.is_empty() {
-                        site.origin.add(&told.origin);
+                        *site.answer_origin = told.origin;
                         site.answer = Some(told.answer);
                     } else {
                         site.routes.push(told);

@@ -269,6 +269,12 @@ impl Importer<'_> {
             // Variables stand there as the file has them.
             site.is_name_open = false;
         }
+        // What answers all else is shut by itself, and not with the routes in front of it.
+        let is_answer_open = !protections_left(&self.protections, &site.whole_answer_origin()).is_empty()
+            && !site.answer.as_ref().is_some_and(OutlinedAnswer::is_refusal);
+        if is_answer_open && !site.routes.is_empty() {
+            site.with_answer_as_route();
+        }
         // Whom the site lets in by his address is let in before a route is asked.
         let lets_in = site.steps.iter().any(|step| step.starts_with("allow "));
         let mut shut: Vec<Option<String>> = site.routes.iter_mut().map(|route| self.shut_route(route, lets_in)).collect();
@@ -286,7 +292,7 @@ impl Importer<'_> {
         for (route, _) in site.routes.iter().zip(&is_readable).filter(|(_, is_readable)| **is_readable) {
             origin.add(&route.whole_origin());
         }
-        let of_site = self.shut_site(&mut site, &origin, &shut, &is_readable);
+        let of_site = self.shut_site(&mut site, &is_readable);
         let mut node = written::site(&site, &mut self.pools)?;
         let mut shut_parts: Vec<(String, String)> = Vec::new();
         let inside = node.inside.as_mut()?;
@@ -340,19 +346,10 @@ impl Importer<'_> {
         why
     }
 
-    /// Lets nobody into a site that would stand open, be it for what a route that is left out takes.
-    fn shut_site(
-        &self,
-        site: &mut OutlinedSite,
-        origin: &Origin,
-        shut: &[Option<String>],
-        is_readable: &[bool],
-    ) -> Option<String> {
-        let mut known = origin.clone();
-        for (route, _) in site.routes.iter().zip(shut).filter(|(_, shut)| shut.is_some()) {
-            known.carried.extend(route.whole_origin().within);
-        }
-        let mut left = protections_left(&self.protections, &known);
+    /// Lets nobody into a site that would stand open, be it for what a route that is left out takes. What keeps clients
+    /// out of all of it is missed in all of it, also where a route is shut for the same.
+    fn shut_site(&self, site: &mut OutlinedSite, is_readable: &[bool]) -> Option<String> {
+        let mut left = protections_left(&self.protections, &site.own_origin());
         let keeps_out = OutlinedRoute::is_guarded;
         let without = site.routes.iter().zip(is_readable).filter(|(route, is_readable)| !**is_readable && keeps_out(route));
         for (route, _) in without {

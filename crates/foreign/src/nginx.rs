@@ -228,6 +228,7 @@ impl<'s> NginxReader<'s> {
             let mut site = self.parts(statements, &[], None, None);
             let own = statements.iter().filter(|statement| !matches!(statement.name(), "server" | "upstream" | "map"));
             site.origin.within.extend(words::places(own));
+            site.leave_to_routes();
             self.add_site(site);
         }
     }

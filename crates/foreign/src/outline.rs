@@ -146,6 +146,7 @@ impl Service {
         match self {
             Service::Site(site) => {
                 site.origin.lose(places);
+                site.answer_origin.lose(places);
                 site.routes.iter_mut().for_each(|route| route.lose(places));
                 site.answer.iter_mut().for_each(|answer| answer.lose(places));
             }
@@ -164,8 +165,31 @@ impl OutlinedSite {
     /// Without its routes.
     pub fn own_origin(&self) -> Origin {
         let mut origin = self.origin.clone();
+        origin.add(&self.whole_answer_origin());
+        origin
+    }
+
+    /// What is said of what answers all that no route takes, and of its servers.
+    pub fn whole_answer_origin(&self) -> Origin {
+        let mut origin = Origin::clone(&self.answer_origin);
         self.answer.iter().for_each(|answer| answer.add_origin(&mut origin));
         origin
+    }
+
+    /// Leaves what is said of single routes, and of what answers all else, to these: of the site is the rest.
+    pub fn leave_to_routes(&mut self) {
+        let mut theirs = self.whole_answer_origin().within;
+        theirs.extend(self.routes.iter().flat_map(|route| route.whole_origin().within));
+        let Origin { within, carried, differs } = &mut self.origin;
+        within.retain(|at| !theirs.contains(at) || carried.contains(at) || differs.contains_key(at));
+    }
+
+    /// With what answers all else as the last of its routes, which can be shut without the others.
+    pub fn with_answer_as_route(&mut self) {
+        if let Some(answer) = self.answer.take() {
+            let origin = *std::mem::take(&mut self.answer_origin);
+            self.routes.push(OutlinedRoute { origin, ..OutlinedRoute::of(Vec::new(), answer) });
+        }
     }
 }
 
@@ -191,13 +215,15 @@ pub struct OutlinedSite {
     pub routes: Vec<OutlinedRoute>,
     /// What answers all that no route takes.
     pub answer: Option<OutlinedAnswer>,
+    /// What is said of that answer alone, where a reader tells it apart from what is said of the site.
+    pub answer_origin: Box<Origin>,
     /// Who may come in, and how often, as we write it; for all routes.
     pub steps: Vec<String>,
     /// What the other proxy does without a word, and is said here; in an import alone.
     pub unsaid: Vec<String>,
     /// Lines of `access-log` for requests to it alone, without the name of the site; in an import alone.
     pub logs: Vec<OutlinedSetting>,
-    /// What is said of the site and of what answers all else.
+    /// What is said of the site, for all of its routes and of what answers all else.
     pub origin: Origin,
 }
 

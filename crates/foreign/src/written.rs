@@ -21,6 +21,8 @@ pub struct WrittenNode {
     pub is_off: bool,
     /// What is to blame for that.
     pub why_off: Option<String>,
+    /// Whether its name stands in the place of one that the reader has to write.
+    pub is_name_open: bool,
 }
 
 /// As far as lines go in.
@@ -109,7 +111,8 @@ pub fn site(site: &OutlinedSite, pools: &mut Pools) -> Option<WrittenNode> {
     }
     let named: Vec<String> = site.addresses.iter().map(|address| quoted(address)).collect();
     let names = if named.is_empty() { quoted(NAME_IN_PLACE) } else { named.join(" ") };
-    Some(WrittenNode::block(format!("site {names}"), inside).made_of(&site.whole_origin().within))
+    let node = WrittenNode::block(format!("site {names}"), inside).made_of(&site.whole_origin().within);
+    Some(WrittenNode { is_name_open: is_name_open(site), ..node })
 }
 
 /// What stands behind `match` for these hosts, of which those with a `~` in front are expressions.

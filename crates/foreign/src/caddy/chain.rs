@@ -104,8 +104,10 @@ pub struct Compiled {
     pub steps: Vec<String>,
     pub routes: Vec<OutlinedRoute>,
     pub answer: Option<OutlinedAnswer>,
-    /// Of the steps, and of what answers all else.
+    /// Of the steps.
     pub origin: Origin,
+    /// Of what answers all else.
+    pub answer_origin: Origin,
     /// What stands under conditions that no line of ours has, and may keep somebody out.
     pub unknown_answers: BTreeSet<usize>,
     /// Why single statements are not carried.
@@ -191,7 +193,7 @@ pub fn compiled(ops: &[ChainOp], is_whole: bool, statements: &[FileStatement]) -
         compiled.routes.extend(route.outlined());
     }
     if let Some((answer, origin)) = block.answer {
-        compiled.origin.add(&origin);
+        compiled.answer_origin = origin;
         compiled.answer = Some(answer);
     } else if is_whole && !block.is_closed && (!compiled.routes.is_empty() || !compiled.steps.is_empty()) {
         compiled.answer = Some(OutlinedAnswer::status(200));
@@ -200,6 +202,7 @@ pub fn compiled(ops: &[ChainOp], is_whole: bool, statements: &[FileStatement]) -
     compiled.reasons = compiler.reasons;
     compiled.routes.iter_mut().for_each(|route| route.lose(&compiler.lost));
     compiled.origin.lose(&compiler.lost);
+    compiled.answer_origin.lose(&compiler.lost);
     compiled.answer.iter_mut().for_each(|answer| answer.lose(&compiler.lost));
     compiled
 }

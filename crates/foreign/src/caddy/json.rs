@@ -340,6 +340,7 @@ fn sites(routes: &Tree, doors: &[(Door, usize)], own: &Origin, (steps, trusts_ot
             site.steps = all_steps;
             site.routes = compiled.routes;
             site.answer = compiled.answer;
+            *site.answer_origin = compiled.answer_origin;
             settle_folders(&mut site);
             super::decode_slashes(&mut site, outline);
             outline.services.push(Service::Site(site));

@@ -16,7 +16,10 @@ pub struct Chain {
     pub steps: Vec<String>,
     pub routes: Vec<OutlinedRoute>,
     pub answer: Option<OutlinedAnswer>,
+    /// Of its steps, and of rules that all have to come by.
     pub origin: Origin,
+    /// Of what answers all that no route takes.
+    pub answer_origin: Origin,
     /// Rules that are never asked, since one in front of them answers all.
     pub unreached: BTreeSet<usize>,
 }
@@ -248,14 +251,14 @@ impl RuleCompiler<'_> {
                 return is_kept && self.keep(chain, rule);
             }
         };
-        let origin = inner.origin.clone();
+        let origin = inner.whole_origin();
         let Some(answer) = inner.into_answer() else { return false };
-        if rule.condition == Condition::True {
-            chain.origin.add(&origin);
-        }
         let count = chain.routes.len();
         let is_last = Self::answered(chain, rule, answer);
-        chain.routes[count..].iter_mut().for_each(|route| route.origin.add(&origin));
+        match chain.routes.get_mut(count) {
+            Some(route) => route.origin.add(&origin),
+            None => chain.answer_origin.add(&origin),
+        }
         is_last
     }
 
@@ -361,9 +364,8 @@ impl RuleCompiler<'_> {
     fn wrap(&self, chain: &mut Chain, steps: Vec<String>, rules: &[&Rule], state: State<'_>) {
         let mut inner = Chain { steps, ..Chain::default() };
         self.add(&mut inner, rules, state);
-        chain.origin.add(&inner.origin);
         chain.unreached.extend(&inner.unreached);
-        let origin = inner.origin.clone();
+        let origin = inner.whole_origin();
         if let Some(answer) = inner.into_answer() {
             let mut route = OutlinedRoute::of(Vec::new(), answer);
             route.origin.add(&origin);
@@ -375,7 +377,7 @@ impl RuleCompiler<'_> {
     fn branch(&self, chain: &mut Chain, rule: &Rule, steps: Vec<String>, rules: &[&Rule], state: State<'_>) {
         let mut inner = Chain { steps, ..Chain::default() };
         self.add(&mut inner, rules, state);
-        let origin = inner.origin.clone();
+        let origin = inner.whole_origin();
         let Some(answer) = inner.into_answer() else {
             self.reason(rule, "nothing behind it answers");
             return;
@@ -409,6 +411,13 @@ impl RuleCompiler<'_> {
 }
 
 impl Chain {
+    /// Without its routes.
+    fn whole_origin(&self) -> Origin {
+        let mut origin = self.origin.clone();
+        origin.add(&self.answer_origin);
+        origin
+    }
+
     /// As what a route answers.
     pub fn into_answer(self) -> Option<OutlinedAnswer> {
         match (self.steps.is_empty(), self.routes.is_empty(), self.answer) {

@@ -220,14 +220,14 @@ pub fn of_line(section: &Section, line: &HaProxyLine, variables: &Variables) -> 
     let mut places = BTreeSet::new();
     let start = line.words.iter().position(|word| matches!(word.as_str(), "if" | "unless"));
     let Some(start) = start else { return Read { condition: Condition::True, places } };
-    let reader = Reader { section, variables };
+    let reader = Reader { acls: section.acls_beside(line), variables };
     let condition = reader.read(&line.words[start + 1..], &mut places, 0);
     let condition = if line.word(start) == "unless" { condition.negated() } else { condition };
     Read { condition, places }
 }
 
 struct Reader<'s> {
-    section: &'s Section,
+    acls: Vec<&'s HaProxyLine>,
     variables: &'s Variables,
 }
 
@@ -265,9 +265,7 @@ impl Reader<'_> {
 
     /// Lines of one name are alternatives; some names are known without a line.
     fn named(&self, name: &str, places: &mut BTreeSet<usize>, depth: usize) -> Condition {
-        let of_name = |line: &&HaProxyLine| line.word(0) == "acl" && line.word(1) == name;
-        let own: Vec<_> = self.section.lines.iter().filter(of_name).collect();
-        let acls = if own.is_empty() { self.section.inherited.iter().filter(of_name).collect() } else { own };
+        let acls: Vec<_> = self.acls.iter().filter(|acl| acl.word(1) == name).collect();
         if acls.is_empty() {
             return fetches::predefined(name);
         }

@@ -38,6 +38,8 @@ const SECTION_WORDS: [&str; 20] = [
 pub struct HaProxyLine {
     pub words: Vec<String>,
     pub starts: Vec<usize>,
+    /// Which of all sections it stands in.
+    pub section: usize,
 }
 
 impl HaProxyLine {
@@ -110,6 +112,12 @@ impl Section {
             return None;
         }
         own.or_else(|| self.inherited.iter().rev().find(is_it))
+    }
+
+    /// Lines of `acl` that a line of the section or of its `defaults` can name: those of where it stands itself.
+    pub fn acls_beside<'s>(&'s self, line: &HaProxyLine) -> Vec<&'s HaProxyLine> {
+        let all = self.lines.iter().chain(self.inherited.iter());
+        all.filter(|acl| acl.word(0) == "acl" && acl.section == line.section).collect()
     }
 
     pub fn has_word(&self, words: &[&str]) -> bool {
@@ -251,11 +259,12 @@ impl Sections {
             self.open(first, &line);
             return;
         }
-        let Some(section) = self.all.last_mut() else { return };
+        let Some(index) = self.all.len().checked_sub(1) else { return };
+        let section = &mut self.all[index];
         if first == "mode" {
             section.is_tcp = line.words.get(1).map(|mode| mode == "tcp");
         }
-        section.lines.push(line);
+        section.lines.push(HaProxyLine { section: index, ..line });
     }
 
     fn open(&mut self, kind: String, line: &HaProxyLine) {
@@ -266,6 +275,7 @@ impl Sections {
         let bind = HaProxyLine {
             words: vec!["bind".into(), line.word(2).to_owned()],
             starts: line.starts.iter().skip(1).copied().collect(),
+            section: self.all.len(),
         };
         let lines = has_address.then_some(bind).into_iter().collect();
         if kind == "defaults" {

@@ -120,7 +120,7 @@ fn keep_unset(section: &Section, rules: &mut [Rule]) {
         if rule.kind != RuleKind::Response {
             return None;
         }
-        let line = section.lines.iter().find(|line| line.start() == rule.at)?;
+        let line = section.lines.iter().chain(section.inherited.iter()).find(|line| line.start() == rule.at)?;
         matches!(line.word(0), "http-response" | "http-after-response")
             .then(|| (line.word(1).to_owned(), line.word(2).to_ascii_lowercase()))
     };

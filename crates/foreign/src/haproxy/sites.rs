@@ -352,15 +352,18 @@ impl<'s> FrontedSite<'s> {
         let backend = |name: &str| self.backend(name, scope);
         let compiler =
             RuleCompiler { backend: &backend, reasons: &self.reasons, lost: &self.lost, kept: &self.kept, is_within: false };
-        let chain = compiler.chain(rules);
+        let mut chain = compiler.chain(rules);
+        site.routes = std::mem::take(&mut chain.routes);
+        site.answer = chain.answer.take();
+        *site.answer_origin = std::mem::take(&mut chain.answer_origin);
+        // Rules that no route has a part in have no say here, but for those that all come by.
+        site.leave_to_routes();
         site.origin.add(&chain.origin);
         for at in chain.unreached.iter().filter(|at| !site.origin.carried.contains(at)) {
             site.origin.within.remove(at);
             self.unreached.borrow_mut().insert(*at);
         }
         site.steps.extend(chain.steps);
-        site.routes = chain.routes;
-        site.answer = chain.answer;
     }
 
     fn at_sockets(&self, rules: &[Rule], outline: &mut Outline) {

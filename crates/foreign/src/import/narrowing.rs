@@ -82,7 +82,10 @@ impl Importer<'_> {
         let site = &mut narrowed.site;
         let mut origins: Vec<&mut Origin> = match route {
             Some(index) => vec![&mut site.routes[index].origin],
-            None => site.routes.iter_mut().map(|route| &mut route.origin).chain([&mut site.origin]).collect(),
+            None => {
+                let own = [&mut site.origin, &mut site.answer_origin];
+                site.routes.iter_mut().map(|route| &mut route.origin).chain(own).collect()
+            }
         };
         for DroppedLine { line, fault } in dropped {
             let name = header_name(line).to_ascii_lowercase();

@@ -16,7 +16,7 @@ pub fn is_deciding(word: &str) -> bool {
 pub fn is_answered(site: &OutlinedSite) -> bool {
     let is_told = |origin: &Origin| !origin.differs.values().any(|how| how == NOT_TOLD);
     let is_left = |route: &OutlinedRoute| !route.answer.is_refusal() || is_told(&route.origin);
-    let has_answer = site.answer.as_ref().is_some_and(|answer| !answer.is_refusal() || is_told(&site.origin));
+    let has_answer = site.answer.as_ref().is_some_and(|answer| !answer.is_refusal() || is_told(&site.answer_origin));
     has_answer || site.routes.iter().any(is_left)
 }
 

@@ -179,7 +179,7 @@ pub fn settle(mut site: OutlinedSite, mut placed: Vec<PlacedDraft>) -> OutlinedS
         {
             let draft = own.draft;
             site.steps.extend(draft.steps.into_iter().map(|step| step.line));
-            site.origin.add(&draft.origin);
+            *site.answer_origin = draft.origin;
             site.answer = Some(draft.answer);
         } else {
             site.routes.push(route(own));

@@ -98,6 +98,7 @@ impl<'s> NginxReader<'s> {
         site.origin.add(&origin);
         site.origin.within.extend(words::places([server]));
         site.origin.within.extend(inherited(inside, http));
+        site.leave_to_routes();
         if !is_answered {
             // Hosts of such a server are shut where another one would answer for them.
             if site.routes.is_empty() && site.answer.is_none() {

@@ -473,7 +473,7 @@ fn site_of(mut places: Vec<HostPlace>) -> Option<OutlinedSite> {
     let is_all = |route: &OutlinedRoute| route.patterns.is_empty() && route.conditions.is_empty();
     if let Some(last) = routes.pop_if(|route| is_all(route)) {
         if routes.is_empty() || last.steps.is_empty() {
-            site.origin.add(&last.origin);
+            *site.answer_origin = last.origin;
             site.steps.extend(last.steps);
             site.answer = Some(last.answer);
         } else {
