@@ -1,6 +1,7 @@
 //! What a Caddyfile asks for: its sites by their addresses, and in each the handlers in the order in which Caddy asks
 //! them.
 
+mod addresses;
 mod auth;
 mod chain;
 mod directives;
@@ -28,18 +29,18 @@ pub use words::{remedy, why_same};
 
 use super::accounts::{Origin, StatementKind, Weight};
 use super::braces::{self, Statement, named};
-use super::outline::{
-    AnswerLine, Door, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, Service, beginning_with, is_guard, is_plain,
-};
+use super::matching::Matching;
+use super::outline::{AnswerLine, Door, Outline, OutlinedAnswer, OutlinedRoute, OutlinedSite, Service, beginning_with, is_guard};
 use super::site_logs;
+use addresses::{FileBlock, SiteBlock, SitePart, door, is_address_line, pattern_of_host};
 use chain::{Act, ChainOp, Compiled, When};
 use directives::DirectiveReader;
 use globals::GlobalOptions;
+use matchers::LeftMatchers;
 use serving::ServedFolder;
 use snippets::Snippets;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use tidegate_model::SiteAddress;
 
 const NO_SITE: &str = "it has no site: global options and snippets alone";
 const AS_WRITTEN: &str = "Caddy takes `/API/` where `/api/` is written as well, and here it is as written";
@@ -47,10 +48,10 @@ const LOG_OF_SITE: &str = "lines go where `access-log` says: standard output, a 
 const LOCAL_ALONE: &str = "its port is open on all addresses, and clients of other machines get 403: a name has none of its own";
 const ENCODED: &str = "Caddy takes `%2F` for a slash where it looks for a handler, and hands on what was sent: where clients are kept \
                        out of a part of a site, `path-policy encoded-slashes=\"decode\"` does so for its routes and its servers alike";
-const OF_CONNECTION: &str = "it is about the address of the connection, and behind proxies that are trusted `match client=` is about the one that they \
-     name, as `client_ip` is: say that where it is what you mean";
 const ONE_LABEL: &str = "a site called `*` takes names of one label alone in Caddy, and all names here";
 const BY_VARIABLE: &str = "names or servers in it are variables of the environment, which are `{env.NAME}` here";
+const UNPLACED: &str = "no site here can have one of its addresses: write a `site` for the names that are meant, and open those that would \
+                        answer for them in its place";
 const NOTHING_ANSWERS: &str = "none of its sites hands requests on or serves files, as far as this can be told";
 const BEHIND: &str = "matchers in it are about what no line here is told for, and all else comes behind them";
 const TOO_LONG: &str = "what it does under conditions within conditions would be too many routes, and a part of it is not told";
@@ -68,18 +69,29 @@ pub fn outline(text: &str) -> Outline {
     let options = snippets.filled_in(options, &mut of_imports);
     named(&options, "layer4").flat_map(Statement::inside).for_each(|server| pools::layer4(server, &mut outline));
     let global = GlobalOptions::read(&options);
-    let mut file = CaddyFile { snippets: &snippets, options: &options, global, ports: BTreeSet::new() };
+    let mut file =
+        CaddyFile { snippets: &snippets, options: &options, global, ports: BTreeSet::new(), unplaced: BTreeSet::new() };
     if has_blocks {
-        for statement in statements.iter().filter(|statement| statement.block.is_some() && is_address_line(statement)) {
-            file.site(&statement.words, statement.inside(), &mut outline);
+        let is_site = |statement: &&Statement| statement.block.is_some() && !statement.words.is_empty() && !is_snippet(statement);
+        let blocks: Vec<FileBlock<'_>> =
+            statements.iter().filter(is_site).map(|statement| (statement.words.as_slice(), statement.inside())).collect();
+        for block in addresses::settled(&blocks) {
+            file.site(&block, &mut outline);
+        }
+        for statement in statements.iter().filter(|statement| is_site(statement) && !is_address_line(statement)) {
+            outline.reasons.insert(statement.start(), UNPLACED.to_owned());
         }
     } else {
         // One site needs no braces; a part of one has no address either.
         let rest = statements.iter().filter(|statement| !statement.words.is_empty() && !is_snippet(statement));
         let all: Vec<Statement> = rest.cloned().collect();
         match all.split_first() {
-            Some((first, rest)) if first.block.is_none() && is_address_line(first) => file.site(&first.words, rest, &mut outline),
-            Some(_) => file.site(&[], &all, &mut outline),
+            Some((first, rest)) if first.block.is_none() && is_address_line(first) => {
+                for block in addresses::settled(&[(first.words.as_slice(), rest)]) {
+                    file.site(&block, &mut outline);
+                }
+            }
+            Some(_) => file.site(&SiteBlock::of(Vec::new(), &all), &mut outline),
             None => {}
         }
     }
@@ -101,86 +113,44 @@ pub fn outline(text: &str) -> Outline {
     })
 }
 
-fn is_address_line(statement: &Statement) -> bool {
-    !statement.words.is_empty()
-        && statement.words.iter().all(|word| {
-            let word = word.trim_end_matches(',');
-            if matches!(word, "http://*" | "https://*" | "http://" | "https://" | "*") {
-                return true;
-            }
-            let is_named = word.contains(['.', ':', '*']) || matches!(word, "localhost") || word.starts_with("{$");
-            is_named
-                && !word.starts_with(['(', '@', '/'])
-                && !word.contains('=')
-                && (word.contains("{$")
-                    || word.contains("{env.")
-                    || SiteAddress::parse(word.split('/').next().filter(|_| !word.contains("://")).unwrap_or(word)).is_ok())
-        })
-}
-
-/// Where a site is by one of its addresses, and its name. Without a name, what Caddy listens on is plain HTTP but on
-/// its port for HTTPS.
-fn door(written: &str) -> Option<(Door, Option<String>)> {
-    let (scheme, rest) = match written.split_once("://") {
-        Some((scheme, rest)) => (Some(scheme), rest),
-        None => (None, written),
-    };
-    let rest = rest.split('/').next().unwrap_or_default();
-    if !is_plain(rest) {
-        return None;
-    }
-    let (host, port) = match rest.rsplit_once(':') {
-        Some((host, port)) => (host, Some(port.parse::<u16>().ok()?)),
-        None => (rest, None),
-    };
-    let is_named = !host.is_empty();
-    let host = Some(host).filter(|host| is_named && *host != "*");
-    let is_http = match (scheme, port, is_named) {
-        (Some(scheme), _, _) => scheme == "http",
-        (None, Some(443), _) => false,
-        (None, Some(80), _) | (None, _, false) => true,
-        (None, Some(_) | None, true) => false,
-    };
-    let port = port.unwrap_or(if is_http { 80 } else { 443 });
-    Some((Door { is_tls: !is_http, port, ip: None }, host.map(str::to_owned)))
-}
-
 struct CaddyFile<'s> {
     snippets: &'s Snippets,
     options: &'s [Statement],
     global: GlobalOptions<'s>,
     /// Where its sites are.
     ports: BTreeSet<u16>,
+    /// What is in blocks whose addresses are none of ours.
+    unplaced: BTreeSet<usize>,
 }
 
 /// Directives that are about all of a site and answer nothing.
 const OF_SITE: [&str; 7] = ["tls", "log", "bind", "handle_errors", "log_name", "log_append", "fs"];
 
 impl CaddyFile<'_> {
-    fn site(&mut self, words: &[String], inside: &[Statement], outline: &mut Outline) {
+    fn site(&mut self, block: &SiteBlock<'_>, outline: &mut Outline) {
+        let words = &block.words;
         let mut imported = BTreeSet::new();
-        let mut inside = self.snippets.filled_in(inside, &mut imported);
-        let mut of_connections = Vec::new();
-        if self.global.trusts_others {
-            matchers::leave_connections(&mut inside, &mut of_connections);
-        }
+        let parts = self.filled_in(block, &mut imported);
+        let inside = of_all_parts(&parts);
         let addresses: Vec<String> = words.iter().filter_map(|word| self.address(word)).collect();
         if addresses.len() < words.len() {
             outline.without.get_or_insert(BY_VARIABLE);
+            self.unplaced.extend(parts.iter().flat_map(|(_, inside)| words::places(inside)));
             if addresses.is_empty() {
                 return;
             }
         }
-        let ops = DirectiveReader::new(directives::order_of(self.options)).ops(&inside, false);
+        let ops = self.ops_of(&parts);
         let is_whole = !words.is_empty();
         let mut compiled = chain::compiled(&ops, is_whole, &outline.statements);
+        compiled.unknown_answers.extend(self.global.guards.first());
         Self::unknown(&compiled, outline);
         outline.reasons.extend(std::mem::take(&mut compiled.reasons));
-        outline.reasons.extend(of_connections.into_iter().map(|at| (at, OF_CONNECTION.to_owned())));
         let mut site = OutlinedSite::default();
         site.origin.carry_all(imported);
-        site.origin.within.extend(words::places(&inside));
+        site.origin.within.extend(parts.iter().flat_map(|(_, inside)| words::places(inside)));
         site.origin.add(&self.global.origin);
+        site.origin.within.extend(&self.global.guards);
         self.of_all(words, &inside, &ops, &mut site);
         site.steps.append(&mut compiled.steps);
         site.routes = compiled.routes;
@@ -195,27 +165,63 @@ impl CaddyFile<'_> {
             site.answer = Some(OutlinedAnswer::status(200));
         }
         settle_folders(&mut site);
-        let bound = bound(&inside, self.global.default_bind);
         if named(&inside, "bind").next().is_none() {
             site.origin.within.extend(self.global.default_bind.map(Statement::start));
         }
-        // A name that only the environment has cannot be looked at; the reader's stands in its place.
-        let is_known = addresses.iter().all(|address| !address.contains("{env.") || address.contains(":-"));
         let hosts: Vec<String> = ops.iter().filter_map(|op| directives::only_hosts(&op.when)).flatten().collect();
-        let names = Self::names(words, hosts);
-        match names {
-            Some(names) => site.addresses = names,
-            None if is_known => {
-                let is_by_default = named(&inside, "bind").next().is_none() && !self.global.trusts_others;
-                place(words, addresses, bound, is_by_default, &mut site);
-            }
-            None => site.environment_addresses = addresses,
-        }
+        self.put(words, &inside, (addresses, hosts), &mut site);
         Self::log(&inside, &mut site, outline);
         decode_slashes(&mut site, outline);
         if words.iter().any(|word| word.trim_end_matches(',') == "*") {
             outline.remarks.push(ONE_LABEL.to_owned());
         }
+        self.note_ports(words);
+        outline.services.push(Service::Site(site));
+    }
+
+    /// The blocks of a site with snippets in their place, and without matchers that ask for another address here.
+    fn filled_in<'p>(&self, block: &'p SiteBlock<'_>, imported: &mut BTreeSet<usize>) -> Vec<(&'p SitePart<'p>, Vec<Statement>)> {
+        let left = LeftMatchers { of_connections: self.global.trusts_others, of_clients: self.global.is_behind_another };
+        let filled = |part: &'p SitePart<'_>| {
+            let mut inside = self.snippets.filled_in(part.inside, imported);
+            left.names().for_each(|matcher| matchers::leave(&mut inside, matcher));
+            (part, inside)
+        };
+        block.parts.iter().map(filled).collect()
+    }
+
+    /// Where the site is; `addresses` are those of its words, `hosts` those that its matchers alone say.
+    fn put(
+        &self,
+        words: &[String],
+        inside: &[Statement],
+        (addresses, hosts): (Vec<String>, Vec<String>),
+        site: &mut OutlinedSite,
+    ) {
+        let bound = bound(inside, self.global.default_bind);
+        // A name that only the environment has cannot be looked at; the reader's stands in its place.
+        let is_known = addresses.iter().all(|address| !address.contains("{env.") || address.contains(":-"));
+        match Self::names(words, hosts) {
+            Some(names) => site.addresses = names,
+            None if words.iter().all(|word| pattern_of_host(word).is_some()) && !words.is_empty() => {
+                site.addresses = addresses;
+                site.addresses.dedup();
+                site.only_hosts = words.iter().filter_map(|word| pattern_of_host(word)).collect();
+                let is_of_machine = words.iter().all(|word| !word.contains('*'));
+                if site.addresses.iter().any(|address| address.starts_with("https://")) && is_of_machine {
+                    tls::internal(&mut site.steps);
+                }
+                bind_there(words, bound, site);
+            }
+            None if is_known => {
+                let is_by_default = named(inside, "bind").next().is_none() && !self.global.trusts_others;
+                place(words, addresses, bound, is_by_default, site);
+            }
+            None => site.environment_addresses = addresses,
+        }
+    }
+
+    fn note_ports(&mut self, words: &[String]) {
         for word in words {
             let port = door(word.trim_end_matches(',')).map(|(door, _)| self.port_of(door));
             self.ports.extend(port);
@@ -223,7 +229,27 @@ impl CaddyFile<'_> {
                 self.ports.extend([443, 80]);
             }
         }
-        outline.services.push(Service::Site(site));
+    }
+
+    /// What is done for its requests: of several blocks one is asked, and what it leaves is answered by none.
+    fn ops_of(&self, parts: &[(&SitePart<'_>, Vec<Statement>)]) -> Vec<ChainOp> {
+        let read = |inside: &[Statement]| DirectiveReader::new(directives::order_of(self.options)).ops(inside, false);
+        if let [(part, inside)] = parts
+            && part.path.is_none()
+        {
+            return read(inside);
+        }
+        let one = |(part, inside): &(&SitePart<'_>, Vec<Statement>)| {
+            let when = match &part.path {
+                None => When::If(Matching::always()),
+                Some(path) => {
+                    let path = std::slice::from_ref(path);
+                    matchers::paths(path).map_or(When::Unknown(matchers::why_not(path)), When::If)
+                }
+            };
+            ChainOp { when, act: Act::Within(read(inside)), group: Some(directives::SITES), origin: Origin::default() }
+        };
+        parts.iter().map(one).collect()
     }
 
     fn port_of(&self, door: Door) -> u16 {
@@ -304,6 +330,7 @@ impl CaddyFile<'_> {
         let written = written.trim_end_matches(',');
         let (Some(text), true) = (placeholders::fixed(written), written.contains('{')) else {
             let (door, host) = door(written)?;
+            let host = host.filter(|_| pattern_of_host(written).is_none());
             return Door { port: self.port_of(door), ..door }.address(host.as_deref());
         };
         let (scheme, rest) = text.split_once("://").map_or((None, text.as_str()), |(scheme, rest)| (Some(scheme), rest));
@@ -311,7 +338,8 @@ impl CaddyFile<'_> {
         Some(format!("{}{rest}", scheme.map(|scheme| format!("{scheme}://")).unwrap_or_default()))
     }
 
-    fn end(self, of_imports: &BTreeSet<usize>, outline: &mut Outline) {
+    fn end(mut self, of_imports: &BTreeSet<usize>, outline: &mut Outline) {
+        shut_wider(&std::mem::take(&mut self.unplaced), outline);
         let ports: Vec<u16> = self.ports.iter().copied().collect();
         outline.opens_no_http |= self.global.opens_no_http;
         let listeners = self.global.listeners(&ports);
@@ -323,33 +351,36 @@ impl CaddyFile<'_> {
         site_logs::settle(&mut outline.services);
         settings.append(&mut outline.settings);
         outline.settings = settings;
-        if self.global.is_behind_another {
-            guard_addresses(outline);
+    }
+}
+
+/// Shuts the sites that would answer for the names of those that have none here.
+fn shut_wider(unplaced: &BTreeSet<usize>, outline: &mut Outline) {
+    let Some(first) = unplaced.first() else { return };
+    for service in &mut outline.services {
+        let Service::Site(site) = service else { continue };
+        let own: Vec<&String> = site.addresses.iter().chain(&site.environment_addresses).collect();
+        if own.is_empty() || own.iter().any(|address| address.contains("://:") || address.contains('*')) {
+            site.origin.within.extend(unplaced);
+        }
+    }
+    for statement in &mut outline.statements {
+        if unplaced.contains(&statement.at) {
+            outline.reasons.entry(statement.at).or_insert_with(|| UNPLACED.to_owned());
+            if statement.at == *first {
+                statement.kind = StatementKind::Needed(Weight::Protection);
+            }
         }
     }
 }
 
-/// Whose address a client's is is not known, so what asks for it is not carried.
-fn guard_addresses(outline: &mut Outline) {
-    let asks = |text: &String| text.contains("client=") || text.starts_with("allow ") || text.starts_with("deny ");
-    for service in &mut outline.services {
-        let Service::Site(site) = service else { continue };
-        let mut lost = Origin::default();
-        site.routes.retain(|route| {
-            let is_lost = route.conditions.iter().any(asks);
-            if is_lost {
-                lost.within.extend(route.whole_origin().within);
-            }
-            !is_lost
-        });
-        for statement in outline.statements.iter_mut().filter(|statement| lost.within.contains(&statement.at)) {
-            if statement.name.starts_with('@') {
-                statement.kind = StatementKind::Needed(Weight::Protection);
-            }
-        }
-        site.origin.within.extend(lost.within.iter());
-        for at in &lost.within {
-            site.origin.carried.remove(at);
+/// The lines that are about all of a site: those of the block for all of its paths, or else of the others.
+fn of_all_parts(parts: &[(&SitePart<'_>, Vec<Statement>)]) -> Vec<Statement> {
+    match parts.iter().find(|(part, _)| part.path.is_none() && !part.is_wider) {
+        Some((_, inside)) => inside.clone(),
+        None => {
+            let all = parts.iter().filter(|(part, _)| !part.is_wider).flat_map(|(_, inside)| inside);
+            all.filter(|line| matches!(line.name(), "tls" | "bind" | "log")).cloned().collect()
         }
     }
 }
@@ -454,6 +485,21 @@ fn bound(inside: &[Statement], default: Option<&Statement>) -> Option<(Vec<IpAdd
     };
     let all: Vec<IpAddr> = words().map(address).collect::<Option<_>>()?;
     (!all.is_empty()).then(|| (all, own.iter().map(|bind| bind.start()).collect()))
+}
+
+/// What asks for hosts that no address has, on addresses of the machine.
+fn bind_there(words: &[String], bound: Option<(Vec<IpAddr>, BTreeSet<usize>)>, site: &mut OutlinedSite) {
+    let Some((all, places)) = bound else { return };
+    if all.iter().any(IpAddr::is_unspecified) {
+        return site.origin.carry_all(places);
+    }
+    let doors: Vec<Door> = words.iter().filter_map(|word| Some(door(word.trim_end_matches(','))?.0)).collect();
+    let own = doors.iter().flat_map(|door| all.iter().map(|ip| Door { ip: Some(*ip), ..*door }.address(None)));
+    if let Some(mut own) = own.collect::<Option<Vec<String>>>() {
+        own.dedup();
+        site.addresses = own;
+        site.origin.carry_all(places);
+    }
 }
 
 /// Where the site is. What is bound to addresses of the machine answers there its hosts alone.

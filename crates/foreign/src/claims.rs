@@ -31,7 +31,15 @@ pub fn close(outline: &mut Outline) {
         own.is_some_and(|own| own.name.starts_with('@') || own.kind == StatementKind::Needed(Weight::Protection))
     };
     lost.retain(|at| !kept.contains(at) && (!of_sites.contains(at) || is_asking(at)));
-    outline.services.iter_mut().for_each(|service| service.lose(&lost));
+    for service in &mut outline.services {
+        service.lose(&lost);
+        let Service::Site(site) = service else { continue };
+        // The routes that answer nobody stand for all that it was to keep out.
+        let is_theirs = |at: &usize| lost.contains(at) && site.routes.iter().any(|route| route.closes(*at));
+        let theirs: BTreeSet<usize> = site.origin.within.iter().copied().filter(is_theirs).collect();
+        site.origin.within.retain(|at| !theirs.contains(at));
+        site.answer_origin.within.retain(|at| !theirs.contains(at));
+    }
     for at in lost {
         outline.reasons.insert(at, DROPPED.to_owned());
     }

@@ -306,6 +306,11 @@ impl OutlinedRoute {
         self.patterns.iter().all(|pattern| pattern.strip_prefix('~').is_none_or(|text| expression(text).build().is_ok()))
     }
 
+    /// Whether it answers nobody for what stands there.
+    pub fn closes(&self, at: usize) -> bool {
+        self.closed.is_some() && self.origin.within.contains(&at)
+    }
+
     /// Whether somebody is kept out by its steps or its answer.
     pub fn is_guarded(&self) -> bool {
         self.answer.is_refusal() || self.steps.iter().any(|step| is_guard(step))

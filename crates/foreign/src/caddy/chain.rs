@@ -378,6 +378,9 @@ impl Compiler {
         if let Act::Within(inner) = &op.act {
             all_origins(inner, &mut origin.within);
             self.asked.extend(&origin.within);
+            for at in &origin.within {
+                self.reasons.entry(*at).or_insert_with(|| why.to_owned());
+            }
         }
         self.left(origin, standing);
     }

@@ -59,6 +59,7 @@ const ORDER: [&str; 36] = [
 const REWRITES: u32 = 0;
 const HANDLES: u32 = 1;
 const ROOTS: u32 = 2;
+pub const SITES: u32 = 3;
 
 const METRICS: &str = "metrics are not answered by sites here, but by `admin`: `/metrics` on `127.0.0.1:9180` without a word";
 const STAYS_OPEN: &str = "the connection stays open for the next request";

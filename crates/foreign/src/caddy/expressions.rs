@@ -106,7 +106,7 @@ fn asked(name: &str, value: &str) -> Option<Matching> {
     let name = name.trim_start_matches("http.request.");
     match name {
         "method" => Some(Matching::condition(format!("method={}", quoted(value)))),
-        "host" if !value.contains('*') => Some(Matching::condition(format!("host={}", quoted(value)))),
+        "host" if !value.contains('*') => matchers::listed("host", &[value.to_owned()]),
         // Large and small letters are others where a text is compared.
         "path" | "uri.path" if value.starts_with('/') => {
             let (stem, end) = value.strip_suffix('*').map_or((value, "$"), |stem| (stem, ""));

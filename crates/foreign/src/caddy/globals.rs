@@ -8,6 +8,7 @@ use super::words;
 use crate::accounts::Origin;
 use crate::braces::{Statement, named, value};
 use crate::outline::OutlinedSetting;
+use std::collections::BTreeSet;
 use tidegate_kdl::quoted;
 
 const LONGER: &str = "a head may have 64 KiB at most here";
@@ -36,6 +37,8 @@ pub struct GlobalOptions<'s> {
     pub trusts_others: bool,
     /// Who is asked before a name is ordered that nobody wrote.
     pub ask: Option<&'s Statement>,
+    /// What stands in front of all sites and is not carried.
+    pub guards: BTreeSet<usize>,
     /// Lines of all listeners, or of those of one address.
     listeners: Vec<(Option<String>, String, Origin)>,
     /// Said elsewhere than in a setting.
@@ -167,6 +170,15 @@ impl<'s> GlobalOptions<'s> {
                     self.listeners.push((of.clone(), "trusted-proxies \"preset:cloudflare\"".into(), origin));
                 }
                 ("trusted_proxies", _) => self.is_behind_another = true,
+                // Without somebody to trust it is read from the connection.
+                ("client_ip_headers", _) if named(servers.inside(), "trusted_proxies").next().is_some() => {
+                    let is_usual = |name: &String| name.eq_ignore_ascii_case("x-forwarded-for");
+                    if line.arguments().iter().all(is_usual) {
+                        self.origin.carry(at);
+                    } else {
+                        self.is_behind_another = true;
+                    }
+                }
                 ("listener_wrappers", _) => self.wrappers(of.as_ref(), line),
                 ("protocols", _) => self.protocols(of.as_deref(), line),
                 ("max_header_size", size) => {
@@ -246,7 +258,8 @@ impl<'s> GlobalOptions<'s> {
                     origin.carry_all(named(wrapper.inside(), "allow").map(Statement::start));
                     self.listeners.push((of.cloned(), format!("accept-proxy-protocol {}", from.join(" ")), origin));
                 }
-                _ => {}
+                // What it lets through is not known.
+                _ => self.guards.extend(words::places([wrapper])),
             }
         }
     }

@@ -6,7 +6,7 @@ mod handlers;
 use super::chain::{self, Act, ChainAnswer, ChainOp, OF_CONDITION, When};
 use super::directives::{DirectiveReader, order_of};
 use super::globals::{GlobalOptions, H1, H3};
-use super::matchers;
+use super::matchers::{self, LeftMatchers};
 use super::serving::ServedFolder;
 use super::{settle_folders, tls};
 use crate::accounts::{FileStatement, Origin, StatementKind, Weight, WordTable};
@@ -111,7 +111,7 @@ pub fn outline(text: &str) -> Outline {
     if tree.has_within("handler") && outline.services.is_empty() && !has_servers {
         // A list of routes, as the API takes it.
         let routes = if tree.get("routes").is_nothing() { &tree } else { tree.get("routes") };
-        sites(routes, &[(Door::HTTPS, usize::MAX)], &Origin::default(), (&[], false), &mut outline);
+        sites(routes, &[(Door::HTTPS, usize::MAX)], &Origin::default(), (&[], LeftMatchers::default()), &mut outline);
     }
     let ports: Vec<u16> = ports.into_iter().collect();
     let listeners = global.listeners(&ports);
@@ -235,7 +235,7 @@ fn of_server(tree: &Tree, server: &Tree, global: &GlobalOptions<'_>, ports: &mut
     }
     let is_internal = |hosts: &[String]| internal(tree, hosts);
     let first = outline.services.len();
-    sites(server.get("routes"), &doors, &own, (&steps, server.has("trusted_proxies")), outline);
+    sites(server.get("routes"), &doors, &own, (&steps, left_at(server)), outline);
     for service in &mut outline.services[first..] {
         let Service::Site(site) = service else { continue };
         let hosts: Vec<String> = site.addresses.iter().map(|address| host_of(address)).chain(site.only_hosts.clone()).collect();
@@ -289,8 +289,8 @@ fn handshakes(policy: &Tree) -> Vec<Statement> {
 }
 
 /// The sites of a list of routes: one for each hosts that a route at the top is for, and one for all others.
-fn sites(routes: &Tree, doors: &[(Door, usize)], own: &Origin, (steps, trusts_others): (&[String], bool), outline: &mut Outline) {
-    let ops = of_routes(routes, 0, trusts_others);
+fn sites(routes: &Tree, doors: &[(Door, usize)], own: &Origin, (steps, left): (&[String], LeftMatchers), outline: &mut Outline) {
+    let ops = of_routes(routes, 0, left);
     let mut groups: Vec<(Vec<String>, Vec<ChainOp>)> = Vec::new();
     let mut of_all: Vec<ChainOp> = Vec::new();
     let mut is_behind_all = false;
@@ -348,7 +348,7 @@ fn sites(routes: &Tree, doors: &[(Door, usize)], own: &Origin, (steps, trusts_ot
     }
 }
 
-fn of_routes(routes: &Tree, depth: usize, trusts_others: bool) -> Vec<ChainOp> {
+fn of_routes(routes: &Tree, depth: usize, left: LeftMatchers) -> Vec<ChainOp> {
     if depth > DEPTH_MAX {
         return Vec::new();
     }
@@ -362,7 +362,7 @@ fn of_routes(routes: &Tree, depth: usize, trusts_others: bool) -> Vec<ChainOp> {
             });
             u32::try_from(position).unwrap_or(63)
         });
-        let when = matched(route.get("match"), trusts_others);
+        let when = matched(route.get("match"), left);
         let mut origin = Origin::default();
         origin.carry_all(route.get("match").statements());
         let handlers = route.get("handle").items();
@@ -370,7 +370,7 @@ fn of_routes(routes: &Tree, depth: usize, trusts_others: bool) -> Vec<ChainOp> {
             all.push(op);
             continue;
         }
-        let mut inner: Vec<ChainOp> = handlers.iter().flat_map(|handler| of_handler(handler, depth, trusts_others)).collect();
+        let mut inner: Vec<ChainOp> = handlers.iter().flat_map(|handler| of_handler(handler, depth, left)).collect();
         if is_of_scripts(handlers) {
             // Scripts are found by what their names end in, here as there.
             all.extend(inner.into_iter().map(|mut op| {
@@ -425,11 +425,20 @@ fn tried(route: &Tree, when: &When, origin: &Origin) -> Option<ChainOp> {
     Some(ChainOp { when: When::If(when), act, group: None, origin })
 }
 
+/// Which matchers of a server ask for another address here than there.
+fn left_at(server: &Tree) -> LeftMatchers {
+    let of_connections = server.has("trusted_proxies");
+    let is_usual = |name: &String| name.eq_ignore_ascii_case("x-forwarded-for");
+    let is_known = server.at(&["trusted_proxies", "source"]).text() == Some("static")
+        && server.get("client_ip_headers").texts().iter().all(is_usual);
+    LeftMatchers { of_connections, of_clients: of_connections && !is_known }
+}
+
 /// Sets are alternatives, and what stands in one has to hold together.
-fn matched(sets: &Tree, trusts_others: bool) -> When {
+fn matched(sets: &Tree, left: LeftMatchers) -> When {
     let mut any: Option<When> = None;
     for set in sets.items() {
-        let own = of_set(set, trusts_others);
+        let own = of_set(set, left);
         any = Some(match (any, own) {
             (None, own) => own,
             (Some(When::If(known)), When::If(own)) => known.or(&own).map_or(When::Unknown(OF_CONDITION), When::If),
@@ -439,32 +448,28 @@ fn matched(sets: &Tree, trusts_others: bool) -> When {
     any.unwrap_or(When::If(Matching::always()))
 }
 
-fn of_set(set: &Tree, trusts_others: bool) -> When {
+fn of_set(set: &Tree, left: LeftMatchers) -> When {
     let mut lines = Vec::new();
     for (name, value) in set.entries() {
-        if !criteria(name, value, trusts_others, &mut lines) {
+        if !criteria(name, value, &mut lines) {
             return When::Unknown(OF_CONDITION);
         }
     }
     if lines.is_empty() {
         return When::If(Matching::always());
     }
+    left.names().for_each(|matcher| matchers::leave(&mut lines, matcher));
     matchers::named(&Statement { block: Some(lines), ..said(0, &["@set"]) })
 }
 
 /// A matcher as lines of a named one; whether it is one that is known.
-fn criteria(name: &str, value: &Tree, trusts_others: bool, lines: &mut Vec<Statement>) -> bool {
+fn criteria(name: &str, value: &Tree, lines: &mut Vec<Statement>) -> bool {
     let words = |name: &str, values: &[String]| {
         let all: Vec<&str> = [name].into_iter().chain(values.iter().map(String::as_str)).collect();
         said(0, &all)
     };
     match name {
         "path" | "host" | "method" => lines.push(words(name, &value.texts())),
-        // Behind proxies that are trusted it is about the connection, which no condition of ours is.
-        "remote_ip" if trusts_others => return false,
-        "expression" if trusts_others && format!("{:?} {:?}", value.text(), value.get("expr").text()).contains("remote_ip(") => {
-            return false;
-        }
         "remote_ip" | "client_ip" => lines.push(words(name, &value.get("ranges").texts())),
         "path_regexp" => lines.push(words(name, &[value.get("pattern").text().unwrap_or_default().to_owned()])),
         "header" => {
@@ -496,7 +501,7 @@ fn criteria(name: &str, value: &Tree, trusts_others: bool, lines: &mut Vec<State
         "not" => {
             for set in value.items() {
                 let mut inner = Vec::new();
-                if !set.entries().iter().all(|(name, value)| criteria(name, value, trusts_others, &mut inner)) {
+                if !set.entries().iter().all(|(name, value)| criteria(name, value, &mut inner)) {
                     return false;
                 }
                 lines.push(Statement { block: Some(inner), ..said(0, &["not"]) });
@@ -508,14 +513,14 @@ fn criteria(name: &str, value: &Tree, trusts_others: bool, lines: &mut Vec<State
 }
 
 /// A handler as the directive that is adapted to it.
-fn of_handler(handler: &Tree, depth: usize, trusts_others: bool) -> Vec<ChainOp> {
+fn of_handler(handler: &Tree, depth: usize, left: LeftMatchers) -> Vec<ChainOp> {
     let name = handler.get("handler").text().unwrap_or_default();
     let places = handler.statements();
     let mut origin = Origin { within: places.clone(), ..Origin::default() };
     let plain = |act: Act, origin: Origin| vec![ChainOp { when: When::If(Matching::always()), act, group: None, origin }];
     match name {
         "subroute" => {
-            let inner = of_routes(handler.get("routes"), depth + 1, trusts_others);
+            let inner = of_routes(handler.get("routes"), depth + 1, left);
             let mut origin = Origin::default();
             origin.within.extend(handler.get("errors").statements());
             return plain(Act::Within(inner), origin);

@@ -1,15 +1,38 @@
 //! What matchers of a Caddyfile are about.
 
+use super::addresses::pattern_of_host;
 use super::chain::{OF_CONDITION, When};
 use crate::braces::Statement;
 use crate::matching::{Asked, AskedLiteral, Matching, PathPattern};
 use crate::outline::{beginning_with, is_plain};
 use crate::spelling;
+use crate::written::host_condition;
 use tidegate_kdl::quoted;
 use tidegate_model::parse_network;
 
 const ENCODED: &str = "a part of its path is written encoded, and so is asked for as it was sent: routes see `%2F` as `path-policy` says, and letters, \
                        digits, `-`, `.`, `_` and `~` never encoded: say it by a `route` for the path that is meant";
+
+/// Which matchers ask for an address that is another one here.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LeftMatchers {
+    pub of_connections: bool,
+    pub of_clients: bool,
+}
+
+impl LeftMatchers {
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        let all = [(self.of_connections, "remote_ip"), (self.of_clients, "client_ip")];
+        all.into_iter().filter_map(|(is_left, name)| is_left.then_some(name))
+    }
+}
+
+/// Behind the name of a matcher that is not to be known.
+const LEFT: &str = "_of_another";
+const OF_CONNECTION: &str = "it is about the address of the connection, and behind proxies that are trusted `match client=` is about the one that they \
+     name, as `client_ip` is: say that where it is what you mean";
+const OF_CLIENT: &str = "it is about the address that another proxy names, and who that is, or the field that it names it in, is not carried: say \
+     who is trusted by `trusted-proxies` in a `listener`, which reads `X-Forwarded-For`, and ask `match client=`";
 
 /// Deeper `not` in `not` is not looked at.
 const DEPTH_MAX: usize = 8;
@@ -28,28 +51,36 @@ pub fn named(matcher: &Statement) -> When {
     all(&criteria(matcher), 0)
 }
 
-/// Makes matchers of a connection's own address ones that are not known, and says where they are: behind another proxy
-/// that is trusted, `client=` is about the address that it names.
-pub fn leave_connections(statements: &mut [Statement], places: &mut Vec<usize>) {
-    const LEFT: &str = "remote_ip of a connection";
+/// Makes matchers of that name, which ask for the address of a client or of its connection, ones that are not known:
+/// what is asked for here is another address.
+pub fn leave(statements: &mut [Statement], matcher: &str) {
+    let call = format!("{matcher}(");
     for statement in statements {
-        let is_matcher = statement.name().starts_with('@');
-        let start = statement.start();
         for word in &mut statement.words {
-            if word == "remote_ip" {
-                LEFT.clone_into(word);
-                places.push(start);
-            } else if word.contains("remote_ip(") {
-                *word = word.replace("remote_ip(", "remote_ip_of_connection(");
-                places.push(start);
+            if word == matcher {
+                *word = format!("{matcher}{LEFT}");
+            } else if word.contains(&call) {
+                *word = word.replace(&call, &format!("{matcher}{LEFT}("));
             }
         }
-        let count = places.len();
-        leave_connections(statement.block.as_deref_mut().unwrap_or_default(), places);
-        if is_matcher && places.len() > count {
-            places.push(start);
-        }
+        leave(statement.block.as_deref_mut().unwrap_or_default(), matcher);
     }
+}
+
+/// Why a line is no condition.
+fn why_left(line: &Statement) -> &'static str {
+    let has = |matcher: &str| has_word(line, &format!("{matcher}{LEFT}"));
+    if has("remote_ip") {
+        OF_CONNECTION
+    } else if has("client_ip") {
+        OF_CLIENT
+    } else {
+        why_not(line.words.get(1..).unwrap_or_default())
+    }
+}
+
+fn has_word(line: &Statement, part: &str) -> bool {
+    line.words.iter().any(|word| word.contains(part)) || line.inside().iter().any(|inner| has_word(inner, part))
 }
 
 fn all(lines: &[Statement], depth: usize) -> When {
@@ -91,7 +122,7 @@ fn all(lines: &[Statement], depth: usize) -> When {
             _ => of_line(line),
         };
         let Some(both) = one.and_then(|one| matching.and(&one)) else {
-            return When::Unknown(why_not(&line.words[1..]));
+            return When::Unknown(why_left(line));
         };
         matching = both;
     }
@@ -110,13 +141,25 @@ fn is_of_files(line: &Statement) -> bool {
     line.argument() == "file" || matches!(line.inside(), [one] if one.name() == "file")
 }
 
-fn listed(name: &str, words: &[String]) -> Option<Matching> {
+pub fn listed(name: &str, words: &[String]) -> Option<Matching> {
     match name {
         _ if words.is_empty() => None,
+        // What a client says of itself was believed there.
+        "remote_ip" if words.iter().any(|word| word == "forwarded") => None,
         "path" => paths(words),
         "host" => {
             let is_name = |host: &String| is_plain(host) && !host.contains('/');
-            words.iter().all(is_name).then(|| Matching::of(Asked::Hosts(words.to_vec())))
+            if !words.iter().all(is_name) {
+                return None;
+            }
+            let patterns: Vec<Option<String>> = words.iter().map(|host| pattern_of_host(host)).collect();
+            if patterns.iter().all(Option::is_none) {
+                return Some(Matching::of(Asked::Hosts(words.to_vec())));
+            }
+            // Stars within a name, and addresses of machines.
+            let all: Vec<String> =
+                patterns.into_iter().zip(words).map(|(own, host)| own.unwrap_or_else(|| host.clone())).collect();
+            Some(Matching::condition(host_condition(&all)))
         }
         "method" => Some(Matching::condition(format!("method={}", quoted(&words.join(","))))),
         _ => Some(Matching::condition(format!("client={}", quoted(&networks(words)?.join(","))))),

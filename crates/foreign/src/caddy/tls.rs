@@ -176,6 +176,13 @@ pub fn of_site(tls: &Statement, ask: Option<&Statement>, steps: &mut Vec<String>
     }
 }
 
+/// Certificates of the internal CA, unless the site says which it has.
+pub fn internal(steps: &mut Vec<String>) {
+    if !steps.iter().any(|step| step == "tls" || step.starts_with("tls ")) {
+        steps.insert(0, "tls \"internal\"".to_owned());
+    }
+}
+
 /// Offers HTTP/1.1 alone, unless the site says what it offers.
 pub fn offer_http1(steps: &mut Vec<String>) {
     const OFFER: &str = "alpn \"http/1.1\"";
