@@ -4,12 +4,11 @@
 use crate::body_reader::BodyReader;
 use crate::client_fault::{ClientFault, body_fault};
 use crate::date::DateClock;
-use crate::forwarded::{first_untrusted, remove_claims};
+use crate::forwarded::{TrustedProxies, remove_claims};
 use crate::hop_by_hop::HopByHop;
 use crate::pooled::Pooled;
 use crate::record::Record;
 use crate::responder::{BodyLength, Responder};
-use ipnet::IpNet;
 use std::net::IpAddr;
 use std::time::{Instant, SystemTime};
 use tidegate_middleware::{BodyAllowance, Limited, OidcOfRequest, Refusal, RequestId};
@@ -62,13 +61,13 @@ struct Sender {
 impl<'c, S: Sock> Exchange<'c, S> {
     /// A client's request. `peer` is who sent it, `trusted` who is believed to say for whom.
     #[inline(always)]
-    pub fn receive(mut arrived: Arrived<'c, S>, peer: IpAddr, trusted: &[IpNet], id: RequestId) -> Exchange<'c, S> {
+    pub fn receive(mut arrived: Arrived<'c, S>, peer: IpAddr, trusted: &TrustedProxies, id: RequestId) -> Exchange<'c, S> {
         // Before any step: what a client names in `Connection` are its own fields, never those that a step sets.
         arrived.body.drop_named_by_connection(&arrived.head.fields);
         let hop = HopByHop::take(&mut arrived.head);
-        let peer_is_trusted = !trusted.is_empty() && trusted.iter().any(|network| network.contains(&peer));
+        let peer_is_trusted = trusted.contain(&peer);
         let fields = &mut arrived.head.fields;
-        let found = if peer_is_trusted { first_untrusted(fields, trusted) } else { Ok(None) };
+        let found = if peer_is_trusted { trusted.client_of(fields) } else { Ok(None) };
         if !peer_is_trusted {
             remove_claims(fields);
         }

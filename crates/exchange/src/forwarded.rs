@@ -5,7 +5,7 @@ use ipnet::IpNet;
 use std::net::IpAddr;
 use tidegate_model::{CLAIMED_FAMILIES, CLAIMED_NAMES, Claim, ClientCertificateForm};
 use tidegate_wire::ClientCertificate;
-use tidegate_wire::head::{Fields, HeaderId};
+use tidegate_wire::head::{Field, Fields, HeaderId};
 use tidegate_wire::name_table::{NameTable, is_alike};
 
 /// Removes what an untrusted client says of itself, on arrival: what a step sets later under these names is the site's
@@ -151,25 +151,59 @@ pub fn each_claim_of_url(fields: &Fields, mut see: impl FnMut(&[u8], &[u8])) {
     }
 }
 
-/// A trusted proxy has written something into `X-Forwarded-For` that is no address.
+/// A trusted proxy has written something that is no address where it names the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnclearClient;
 
-/// The last address in `X-Forwarded-For` that no trusted proxy has: each proxy appends the peer it saw, so everything
-/// to the left of the first untrusted one may be invented. `None` where no proxy says anything: then it asks itself.
-/// What cannot be read is never taken for that: whoever made a proxy write such an entry would pass for the proxy,
-/// whose network a site lets through.
-pub fn first_untrusted(fields: &Fields, trusted_proxies: &[IpNet]) -> Result<Option<IpAddr>, UnclearClient> {
-    let mut farthest = None;
-    let entries = fields.list.iter().rev().filter(|field| field.id == HeaderId::XForwardedFor);
-    for entry in entries.flat_map(|field| field.value.of(&fields.bytes).rsplit(|byte| *byte == b',')) {
-        let ip = forwarded_ip(entry.trim_ascii()).ok_or(UnclearClient)?;
-        farthest = Some(ip);
-        if !trusted_proxies.iter().any(|network| network.contains(&ip)) {
-            break;
-        }
+/// Who is believed to say for whom a request is, on one address that is listened on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TrustedProxies {
+    pub networks: Vec<IpNet>,
+    /// The field in which they name the client, where it is another one than `X-Forwarded-For`.
+    pub client_ip_header: Option<Box<[u8]>>,
+}
+
+impl TrustedProxies {
+    pub fn contain(&self, ip: &IpAddr) -> bool {
+        self.networks.iter().any(|network| network.contains(ip))
     }
-    Ok(farthest)
+
+    /// The client that a trusted proxy names. Where it does so in a field of its own, `X-Forwarded-For` may be
+    /// the client's invention, so for servers that one begins anew with who was named.
+    pub(crate) fn client_of(&self, fields: &mut Fields) -> Result<Option<IpAddr>, UnclearClient> {
+        let Some(name) = &self.client_ip_header else {
+            return self.first_untrusted(fields, |field, _| field.id == HeaderId::XForwardedFor);
+        };
+        let named = self.first_untrusted(fields, |field, bytes| {
+            field.id != HeaderId::Removed && field.name.of(bytes).eq_ignore_ascii_case(name)
+        });
+        fields.remove_id(HeaderId::XForwardedFor);
+        if let Ok(Some(client)) = named {
+            fields.push_id(HeaderId::XForwardedFor, client.to_string().as_bytes());
+        }
+        named
+    }
+
+    /// The last address in these fields that no trusted proxy has: each proxy appends the peer it saw, so everything to
+    /// the left of the first untrusted one may be invented. `None` where no proxy says anything: then it asks itself.
+    /// What cannot be read is never taken for that: whoever made a proxy write such an entry would pass for the proxy,
+    /// whose network a site lets through.
+    fn first_untrusted(
+        &self,
+        fields: &Fields,
+        is_named: impl Fn(&Field, &[u8]) -> bool,
+    ) -> Result<Option<IpAddr>, UnclearClient> {
+        let mut farthest = None;
+        let entries = fields.list.iter().rev().filter(|field| is_named(field, &fields.bytes));
+        for entry in entries.flat_map(|field| field.value.of(&fields.bytes).rsplit(|byte| *byte == b',')) {
+            let ip = forwarded_ip(entry.trim_ascii()).ok_or(UnclearClient)?;
+            farthest = Some(ip);
+            if !self.contain(&ip) {
+                break;
+            }
+        }
+        Ok(farthest)
+    }
 }
 
 /// An address as proxies write it: bare, in brackets, or with a port.
@@ -187,11 +221,11 @@ fn forwarded_ip(text: &[u8]) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::{
-        NAMES, ShownCertificate, UnclearClient, each_claim_of_url, first_untrusted, forwarded_ip, remove_claims, tell_certificate,
+        NAMES, ShownCertificate, TrustedProxies, UnclearClient, each_claim_of_url, forwarded_ip, remove_claims, tell_certificate,
     };
     use tidegate_model::{CLAIMED_FAMILIES, ClientCertificateForm};
     use tidegate_wire::ClientCertificate;
-    use tidegate_wire::head::Fields;
+    use tidegate_wire::head::{Fields, HeaderId};
 
     #[test]
     fn fields_of_the_forwarding_family_go() {
@@ -354,14 +388,18 @@ mod tests {
 
     #[test]
     fn the_client_is_the_last_address_that_no_trusted_proxy_has() {
-        let trusted = ["10.0.0.0/8", "2001:db8::/32"].map(|network| network.parse().expect("a network"));
+        let networks = ["10.0.0.0/8", "2001:db8::/32"].map(|network| network.parse().expect("a network")).to_vec();
         let check = |values: &[&str], expected: Result<Option<&str>, UnclearClient>| {
-            let mut fields = Fields::default();
-            for value in values {
-                fields.push(b"x-forwarded-for", value.as_bytes());
+            for name in ["X-Forwarded-For", "CF-Connecting-IP"] {
+                let header = (name != "X-Forwarded-For").then(|| name.as_bytes().into());
+                let trusted = TrustedProxies { networks: networks.clone(), client_ip_header: header };
+                let mut fields = Fields::default();
+                for value in values {
+                    fields.push(name.to_ascii_lowercase().as_bytes(), value.as_bytes());
+                }
+                let found = trusted.client_of(&mut fields).map(|ip| ip.map(|ip| ip.to_string()));
+                assert_eq!(found.as_ref().map(Option::as_deref).map_err(|unclear| *unclear), expected, "{name}: {values:?}");
             }
-            let found = first_untrusted(&fields, &trusted).map(|ip| ip.map(|ip| ip.to_string()));
-            assert_eq!(found.as_ref().map(Option::as_deref).map_err(|unclear| *unclear), expected, "{values:?}");
         };
         check(&[], Ok(None));
         check(&["198.51.100.1"], Ok(Some("198.51.100.1")));
@@ -374,6 +412,25 @@ mod tests {
             check(&[unclear], Err(UnclearClient));
             check(&["6.6.6.6", unclear, "10.0.0.2"], Err(UnclearClient));
         }
+    }
+
+    #[test]
+    fn where_proxies_name_the_client_in_a_field_of_their_own_the_usual_one_begins_anew() {
+        let check = |sent: &[(&str, &str)], expected: Option<&str>| {
+            let networks = vec!["10.0.0.0/8".parse().expect("a network")];
+            let trusted = TrustedProxies { networks, client_ip_header: Some(b"x-real-ip".as_slice().into()) };
+            let mut fields = Fields::default();
+            for (name, value) in sent {
+                fields.push(name.as_bytes(), value.as_bytes());
+            }
+            let found = trusted.client_of(&mut fields).map(|ip| ip.map(|ip| ip.to_string()));
+            assert_eq!(found.map_err(|_| ()).ok().flatten().as_deref(), expected, "{sent:?}");
+            let told: Vec<&[u8]> = fields.all(HeaderId::XForwardedFor).collect();
+            assert_eq!(told, expected.map(str::as_bytes).into_iter().collect::<Vec<_>>(), "{sent:?}");
+        };
+        check(&[("X-Forwarded-For", "6.6.6.6"), ("X-Real-IP", "192.0.2.1")], Some("192.0.2.1"));
+        check(&[("X-Forwarded-For", "6.6.6.6")], None);
+        check(&[("X-Forwarded-For", "6.6.6.6"), ("X-Real-IP", "unknown")], None);
     }
 
     #[test]

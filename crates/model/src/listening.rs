@@ -192,6 +192,7 @@ pub fn listener_options(configuration: &Configuration, address: ListenAddress) -
         },
         access: socket_access(configuration, address),
         trusted_proxies: trusted_proxies(configuration, address),
+        client_ip_header: client_ip_header(configuration, address).map(str::to_owned),
         proxy_protocol_from: proxy_protocol_from(configuration, address),
         websocket_over_http2: websocket_over_http2(configuration, address),
     }
@@ -200,6 +201,14 @@ pub fn listener_options(configuration: &Configuration, address: ListenAddress) -
 /// The peers whose `X-Forwarded-*` fields are believed on that address.
 pub fn trusted_proxies(configuration: &Configuration, address: ListenAddress) -> Vec<IpNet> {
     options_of(configuration, address).flat_map(|options| options.trusted_proxies.iter().copied()).collect()
+}
+
+/// The header in which these peers name the client on that address, where it is another one than `X-Forwarded-For`. A
+/// block for the very address goes before one for all addresses of its port.
+pub fn client_ip_header(configuration: &Configuration, address: ListenAddress) -> Option<&str> {
+    let named =
+        options_of(configuration, address).filter_map(|options| Some((options.place, options.client_ip_header.as_deref()?)));
+    named.max_by_key(|(place, _)| matches!(place, ListenerPlace::Tcp { ip: Some(_), .. })).map(|(_, name)| name)
 }
 
 /// The peers whose connections to that address begin with a header of the PROXY protocol.

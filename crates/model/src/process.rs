@@ -276,6 +276,8 @@ pub struct ListenerOptions {
     pub access: SocketAccess,
     /// Peers whose `X-Forwarded-*` headers are believed.
     pub trusted_proxies: Vec<IpNet>,
+    /// `client-ip-header`: the header in which they name the client, where it is another one than `X-Forwarded-For`.
+    pub client_ip_header: Option<String>,
     /// Peers whose connections begin with a header of the PROXY protocol.
     pub proxy_protocol_from: Vec<IpNet>,
     /// `websocket-over-http2`: whether clients are offered WebSockets on streams of HTTP/2 (RFC 8441).

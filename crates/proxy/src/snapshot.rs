@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 use tidegate_balancing::hash_bytes;
 use tidegate_balancing::split::Shares;
 use tidegate_exchange::ArmId;
+use tidegate_exchange::forwarded::TrustedProxies;
 use tidegate_limiting::Tables;
 use tidegate_middleware::{
     BROUGHT_FROM_PROVIDERS, CompiledCompress, CompiledLog, CompiledOidc, CompiledStep, ErrorPages, HeaderNameRules,
@@ -30,8 +31,8 @@ use tidegate_middleware::{
     compiled_oidc_of, forward_auth_of, has_limits, jwt_of, secret_parameters, withheld_parameters,
 };
 use tidegate_model::listening::{
-    Answering, ListenerProtocol, Listening, listening_shared, passthrough_name, proxy_protocol_from, redirect_site, site_name,
-    socket_access, trusted_proxies, websocket_over_http2,
+    Answering, ListenerProtocol, Listening, client_ip_header, listening_shared, passthrough_name, proxy_protocol_from,
+    redirect_site, site_name, socket_access, trusted_proxies, websocket_over_http2,
 };
 use tidegate_model::{
     ClientCertificateForm, Configuration, Decompress, Delta, ForwardAuth, HostPattern, Limits, ListenAddress, MatchLine, Mirror,
@@ -104,7 +105,7 @@ pub struct Listener {
     /// Connections that are passed on, by their ids in the router.
     pub passes: Vec<CompiledPass>,
     /// Peers whose `X-Forwarded-*` fields are believed.
-    pub trusted_proxies: Vec<IpNet>,
+    pub trusted_proxies: TrustedProxies,
     /// Peers whose connections begin with whose they are.
     pub proxy_protocol_from: Arc<[IpNet]>,
     /// Clients are offered WebSockets on streams of HTTP/2.
@@ -763,7 +764,10 @@ fn listener(
         public_port: listening.public_port.or(address.port()).unwrap_or(Scheme::Http.default_port()),
         access: socket_access(configuration, address),
         protocol: listening.protocol,
-        trusted_proxies: trusted_proxies(configuration, address),
+        trusted_proxies: TrustedProxies {
+            networks: trusted_proxies(configuration, address),
+            client_ip_header: client_ip_header(configuration, address).map(|name| name.as_bytes().into()),
+        },
         proxy_protocol_from: proxy_protocol_from(configuration, address).into(),
         offers_websocket: websocket_over_http2(configuration, address),
         first_site: hosts.first().map(|(site, _)| *site),

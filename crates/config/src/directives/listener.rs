@@ -1,7 +1,7 @@
 //! `listener ":443" { … }`: options of one address that sites listen on.
 
 use crate::diagnostics::{Diagnostic, Location};
-use crate::forms::{parse_listener_place, show_network};
+use crate::forms::{is_token, parse_listener_place, show_network};
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::placeholders::Text;
@@ -46,6 +46,19 @@ pub static TRUSTED_PROXIES: Directive = Directive {
               `accept-proxy-protocol` as well.",
     default: "none",
     example: "trusted-proxies \"10.0.0.0/8\" \"192.0.2.7\"",
+    ..Directive::PLAIN
+};
+
+pub static CLIENT_IP_HEADER: Directive = Directive {
+    name: "client-ip-header",
+    places: &[Place::Listener],
+    arguments: &[Argument::one("name", Kind::Text("a header name"), "The field; its name is read in any case.")],
+    summary: "The field in which trusted proxies name the client, where it is not `X-Forwarded-For`.",
+    details: "As `CF-Connecting-IP` of Cloudflare, `True-Client-IP` of Akamai or the `X-Real-IP` of nginx are. It is read of `trusted-proxies` alone, from the right, as \
+              `X-Forwarded-For` would be; who does not send it is the client. Servers then get an `X-Forwarded-For` that begins with the client named there, since such a proxy \
+              may hand on what its client has written into that field.",
+    default: "`X-Forwarded-For`",
+    example: "client-ip-header \"CF-Connecting-IP\"",
     ..Directive::PLAIN
 };
 
@@ -121,12 +134,16 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     let text = line.read_argument(lowering, 0).map(Read::text);
     let (mut trusted_proxies, mut proxy_protocol_from) = (Vec::new(), Vec::new());
     let mut websocket_over_http2 = true;
+    let (mut client_ip_header, mut client_ip_header_at) = (None, None);
     let (mut access, mut access_at) = (SocketAccess::default(), None);
     for child in line.lines(lowering) {
         if child.directive.name == TRUSTED_PROXIES.name {
             for text in child.read_arguments(lowering) {
                 read_networks(lowering, &text.text(), &mut trusted_proxies);
             }
+        } else if child.directive.name == CLIENT_IP_HEADER.name {
+            client_ip_header_at = Some(child.location());
+            client_ip_header = read_client_ip_header(lowering, &child);
         } else if child.directive.name == WEBSOCKET_OVER_HTTP2.name {
             if let Some(read) = child.read_argument(lowering, 0) {
                 websocket_over_http2 = read.switch();
@@ -160,14 +177,31 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
         lowering
             .report(Diagnostic::error("no-socket-file", at, message).label(text.location.clone(), "not one").help("remove it"));
     }
+    if let Some(at) = client_ip_header_at.filter(|_| trusted_proxies.is_empty()) {
+        let message = "nobody is trusted to name a client in this field";
+        let diagnostic = Diagnostic::error("nobody-trusted", at, message)
+            .help("name the networks of your load balancers beside it, as in `trusted-proxies \"10.0.0.0/8\"`");
+        lowering.report(diagnostic);
+    }
     lowering.spans.listeners.push(text.location);
-    let options = ListenerOptions { place, access, trusted_proxies, proxy_protocol_from, websocket_over_http2 };
+    let options = ListenerOptions { place, access, trusted_proxies, client_ip_header, proxy_protocol_from, websocket_over_http2 };
     lowering.configuration.listeners.push(options);
 }
 
 fn first_of_same_place(lowering: &Lowering<'_>, place: ListenerPlace) -> Option<Location> {
     let position = lowering.configuration.listeners.iter().position(|known| known.place == place)?;
     lowering.spans.listeners.get(position).cloned()
+}
+
+fn read_client_ip_header(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<String> {
+    let name = line.read_argument(lowering, 0).map(Read::text)?;
+    // RFC 7239 has pairs in it, and nobody's CDN sends it.
+    if name.value.eq_ignore_ascii_case("forwarded") || !is_token(&name.value) {
+        let message = format!("`{}` is no field that has an address alone", name.shown());
+        lowering.report(name.error("bad-name", message).help("for example `client-ip-header \"CF-Connecting-IP\"`"));
+        return None;
+    }
+    (!name.value.eq_ignore_ascii_case("x-forwarded-for")).then_some(name.value)
 }
 
 fn read_access(lowering: &mut Lowering<'_>, line: &Line<'_>, access: &mut SocketAccess) {
@@ -239,7 +273,7 @@ fn help_of_network(text: &str) -> &'static str {
 
 pub fn write_options(
     lines: &mut Lines,
-    ListenerOptions { place, access, trusted_proxies, proxy_protocol_from, websocket_over_http2 }: &ListenerOptions,
+    ListenerOptions { place, access, trusted_proxies, client_ip_header, proxy_protocol_from, websocket_over_http2 }: &ListenerOptions,
 ) {
     let (is_all, is_file) = (lines.has_defaults(), matches!(place, ListenerPlace::Unix(name) if !name.is_abstract()));
     if access.mode != SocketAccess::MODE || is_all && is_file {
@@ -258,6 +292,9 @@ pub fn write_options(
         } else if is_all {
             lines.line().name(name).argument("none");
         }
+    }
+    if client_ip_header.is_some() || is_all && !trusted_proxies.is_empty() {
+        lines.line().name(CLIENT_IP_HEADER.name).argument(client_ip_header.as_deref().unwrap_or("X-Forwarded-For"));
     }
     if !websocket_over_http2 || is_all {
         lines.line().name(WEBSOCKET_OVER_HTTP2.name).name(format_args!("#{websocket_over_http2}"));

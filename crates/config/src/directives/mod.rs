@@ -185,6 +185,7 @@ static ALL: &[&Directive] = &[
     &listener::LISTENER,
     &listener::TRUSTED_PROXIES,
     &listener::ACCEPT_PROXY_PROTOCOL,
+    &listener::CLIENT_IP_HEADER,
     &listener::WEBSOCKET_OVER_HTTP2,
     &listener::MODE,
     &listener::OWNER,

@@ -184,6 +184,7 @@ static ROWS: &[Row] = rows! {
     "ticket-keys", Top => MayNot(OF_PROCESS);
     "listener", Top => MayNot("listeners are named in the file");
     "trusted-proxies", Listener => MayNot("listeners are named in the file");
+    "client-ip-header", Listener => MayNot("listeners are named in the file");
     "accept-proxy-protocol", Listener => MayNot("listeners are named in the file");
     "websocket-over-http2", Listener => MayNot("listeners are named in the file");
     "mode", Listener => MayNot("listeners are named in the file");

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use tidegate_api::ExplainedListener;
 use tidegate_config::writing::show_network;
-use tidegate_model::listening::{Answering, ListenerProtocol, Listening, proxy_protocol_from, trusted_proxies};
+use tidegate_model::listening::{Answering, ListenerProtocol, Listening, client_ip_header, proxy_protocol_from, trusted_proxies};
 use tidegate_model::{Configuration, HostPattern, ListenAddress, Scheme, TcpTarget};
 use tidegate_routing::{Greeting, PassId, Router, SiteId, Taker};
 use tidegate_wire::head::{HeaderId, RequestHead};
@@ -28,6 +28,7 @@ pub struct Place<'a> {
     /// The address that the client connected to: sites that are named by one answer there only.
     pub local_ip: IpAddr,
     trusted_proxies: Vec<IpNet>,
+    client_ip_header: &'a str,
     proxy_protocol_from: Vec<IpNet>,
     sites: usize,
     /// The name leads to one of several addresses, and which is not known here.
@@ -38,7 +39,7 @@ impl<'a> Place<'a> {
     /// As the kernel finds the socket: that of the very address, else the one that listens everywhere. `None`: nobody
     /// listens there.
     pub fn find(
-        configuration: &Configuration,
+        configuration: &'a Configuration,
         listening: &'a BTreeMap<ListenAddress, Listening<'a>>,
         request: &Question,
     ) -> Option<Place<'a>> {
@@ -54,6 +55,7 @@ impl<'a> Place<'a> {
                 router: Router::new(hosts).passing(passthrough_names(listening), otherwise_of(listening)),
                 local_ip: address.ip().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
                 trusted_proxies: trusted_proxies(configuration, *address),
+                client_ip_header: client_ip_header(configuration, *address).unwrap_or("X-Forwarded-For"),
                 proxy_protocol_from: proxy_protocol_from(configuration, *address),
                 sites,
                 is_guess: false,
@@ -130,9 +132,10 @@ impl<'a> Place<'a> {
         let mut notes = Vec::new();
         let client_ip = client_ip.to_canonical();
         if self.trusted_proxies.iter().any(|network| network.contains(&client_ip)) {
-            if head.fields.has(HeaderId::XForwardedFor) {
+            if head.fields.all_named(self.client_ip_header.to_ascii_lowercase().as_bytes()).next().is_some() {
                 notes.push(format!(
-                    "{client_ip} is a trusted proxy here, but X-Forwarded-For is not evaluated: the address given is taken as it is"
+                    "{client_ip} is a trusted proxy here, but {} is not evaluated: the address given is taken as it is",
+                    self.client_ip_header
                 ));
             }
             return notes;

@@ -252,6 +252,8 @@ pub struct BelievedPeers {
     pub at: usize,
     networks: Vec<String>,
     places: BTreeSet<usize>,
+    /// The field in which they name the client, in lower case.
+    field: String,
 }
 
 /// `http-request set-src hdr(x-forwarded-for) if { src 10.0.0.0/8 }`: that only some are believed is what makes it one
@@ -262,11 +264,14 @@ pub fn believed(section: &Section) -> Option<BelievedPeers> {
     let field = line.word(2).to_ascii_lowercase();
     let fetches = ["hdr(", "req.hdr(", "hdr_ip(", "req.hdr_ip(", "req.fhdr("];
     let argument = fetches.iter().find_map(|fetch| field.strip_prefix(fetch)?.strip_suffix(')'))?;
-    if lines.next().is_some() || !matches!(argument, "x-forwarded-for" | "x-forwarded-for,-1") {
+    let name = argument.strip_suffix(",-1").unwrap_or(argument);
+    let is_name =
+        !name.is_empty() && name != "forwarded" && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    if lines.next().is_some() || !is_name {
         return None;
     }
     let (networks, places) = networks_of(section, line)?;
-    Some(BelievedPeers { at: line.start(), networks, places })
+    Some(BelievedPeers { at: line.start(), networks, places, field: name.to_owned() })
 }
 
 /// The networks that the condition of a line asks for and nothing else, and the lines of `acl` that say them.
@@ -308,6 +313,9 @@ pub fn behind_others(section: &Section) -> Vec<(String, Origin)> {
                 origin.carry_all(believed.places.iter().copied());
                 origin.differ(believed.at, LAST_UNKNOWN);
                 inside.push(format!("trusted-proxies {}", listed(&believed.networks)));
+                if believed.field != "x-forwarded-for" {
+                    inside.push(format!("client-ip-header {}", quoted(&believed.field)));
+                }
             }
             if !inside.is_empty() {
                 let address = crate::outline::tcp_address(door.ip, door.port);

@@ -141,8 +141,9 @@ impl Asking<'_, '_> {
 
     /// `Err` where it is a field of requests that no condition sees.
     fn is_known(&self, name: &str) -> Result<(), String> {
-        let is_dropped = name.strip_prefix("http_").is_some_and(is_claimed);
-        if is_dropped && !super::doors::trusts_proxies(self.levels) { Err(DROPPED.to_owned()) } else { Ok(()) }
+        let dropped = name.strip_prefix("http_").filter(|field| is_claimed(field));
+        let is_lost = dropped.is_some_and(|field| !super::doors::is_believed(self.levels, field));
+        if is_lost { Err(DROPPED.to_owned()) } else { Ok(()) }
     }
 
     fn is_empty(&self, name: &str, written: &str) -> Result<Question, String> {

@@ -20,11 +20,10 @@ pub const V4_SHUT: &str = "deny \"0.0.0.0/0\"";
 pub const NAMED_ELSEWHERE: &str = "on this address nginx knows the servers that listen on it and no others, and here a host that \
                                    a site of all addresses names is answered by that one: have a firewall keep the port apart, or \
                                    give the address a port of its own";
-const OTHER_FIELD: &str = "who a client is is read from `X-Forwarded-For` here, whatever field is named";
 /// Why networks of proxies are not trusted.
-pub const UNREAD_FIELD: &str = "nginx reads who a client is from `X-Real-IP` there, or from the field that `real_ip_header` names, \
-                                which is not read here: have the proxy in front send `X-Forwarded-For`, and write \
-                                `trusted-proxies` for the `listener`";
+const TWO_FIELDS: &str = "another server that listens there has who a client is from another field, and a `listener` reads one of \
+                          them: have the proxy in front send the same to both";
+const NO_FIELD: &str = "`client-ip-header` of a `listener` takes the name of a field, and this is none";
 
 /// Where a server is.
 #[derive(Debug, Default)]
@@ -243,6 +242,8 @@ fn open_more(front: &mut Front, inside: &[Statement], hosts: &[String], has_cert
 #[derive(Debug, Default)]
 pub struct Listening {
     trusted: BTreeSet<String>,
+    /// The field in which they name the client, in lower case and as it is written.
+    field: Option<(String, String)>,
     sends_header: BTreeSet<String>,
     origin: Origin,
 }
@@ -250,8 +251,9 @@ pub struct Listening {
 /// The listeners of a file, by their address.
 pub type Listeners = std::collections::BTreeMap<String, Listening>;
 
-/// Adds what a server says of proxies in front of it; whether the addresses of clients are known then.
-pub fn listen(levels: &Levels<'_>, doors: &[(Door, usize)], listeners: &mut Listeners) -> bool {
+/// Adds what a server says of proxies in front of it; whether the addresses of clients are known then. `Err`: why these
+/// proxies are not trusted.
+pub fn listen(levels: &Levels<'_>, doors: &[(Door, usize)], listeners: &mut Listeners) -> Result<bool, &'static str> {
     let field = levels.one("real_ip_header");
     let from = levels.nearest(&["set_real_ip_from"]);
     let networks: Vec<(&Statement, String)> = from
@@ -263,10 +265,18 @@ pub fn listen(levels: &Levels<'_>, doors: &[(Door, usize)], listeners: &mut List
         .collect();
     let is_header = |listen: &Statement| listen.arguments().iter().any(|word| word == "proxy_protocol");
     let is_by_header = field.is_some_and(|field| field.argument() == "proxy_protocol");
+    let client_field = client_field(levels);
     let headed: Vec<&Statement> = named(levels.inner(), "listen").filter(|listen| is_header(listen)).collect();
     let is_known = !networks.is_empty() && networks.len() == from.len();
-    if !has_known_field(levels) {
-        return false;
+    if !is_header_name(&client_field.0) {
+        return Err(NO_FIELD);
+    }
+    let is_another = |door: &Door| {
+        let known = listeners.get(&tcp_address(door.ip, door.port)).and_then(|listening| listening.field.as_ref());
+        known.is_some_and(|(name, _)| *name != client_field.0)
+    };
+    if !is_by_header && !networks.is_empty() && doors.iter().any(|(door, _)| is_another(door)) {
+        return Err(TWO_FIELDS);
     }
     for (door, at) in doors {
         let own = headed.iter().find(|listen| listen.start() == *at);
@@ -280,32 +290,34 @@ pub fn listen(levels: &Levels<'_>, doors: &[(Door, usize)], listeners: &mut List
             origin.carry_all(own.options().find(|(word, _)| *word == "proxy_protocol").map(|(_, at)| at));
         }
         if !is_by_header {
+            listening.field = Some(client_field.clone());
             listening.trusted.extend(networks.iter().map(|(_, network)| network.clone()));
         }
         origin.carry_all(networks.iter().map(|(own, _)| own.start()));
         origin.carry_all(levels.one("real_ip_recursive").map(Statement::start));
-        if let Some(field) = field {
-            match field.argument().to_ascii_lowercase().as_str() {
-                "x-forwarded-for" | "proxy_protocol" => origin.carry(field.start()),
-                _ => origin.differ(field.start(), OTHER_FIELD),
-            }
-        }
+        origin.carry_all(field.map(Statement::start));
     }
-    is_known
+    Ok(is_known)
 }
 
-/// Whether the field that says who a client is is one whose answer `X-Forwarded-For` has as well.
-pub fn has_known_field(levels: &Levels<'_>) -> bool {
-    levels.one("real_ip_header").is_some_and(|field| {
-        matches!(field.argument().to_ascii_lowercase().as_str(), "x-forwarded-for" | "proxy_protocol" | "cf-connecting-ip")
-    })
+/// The field that says who a client is, in lower case and as it is written; `X-Real-IP` where no line names one.
+fn client_field(levels: &Levels<'_>) -> (String, String) {
+    let written = levels.value("real_ip_header").unwrap_or("X-Real-IP");
+    (written.to_ascii_lowercase(), written.to_owned())
 }
 
-/// Whether fields that say who a client is are believed there, so that conditions see them.
-pub fn trusts_proxies(levels: &Levels<'_>) -> bool {
-    has_known_field(levels)
-        && levels.value("real_ip_header") != Some("proxy_protocol")
-        && !levels.nearest(&["set_real_ip_from"]).is_empty()
+fn is_header_name(text: &str) -> bool {
+    !text.is_empty()
+        && text != "forwarded"
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+}
+
+/// Whether a field of a proxy in front is believed there, so that conditions see it as it came.
+pub fn is_believed(levels: &Levels<'_>, variable: &str) -> bool {
+    let (field, _) = client_field(levels);
+    // Where another field names the client, this one is made anew of it.
+    let is_as_it_came = variable != "x_forwarded_for" || field == "x-forwarded-for";
+    is_header_name(&field) && field != "proxy_protocol" && is_as_it_came && !levels.nearest(&["set_real_ip_from"]).is_empty()
 }
 
 /// The lines of listeners.
@@ -315,11 +327,13 @@ pub fn listener_settings(listeners: Listeners) -> Vec<OutlinedSetting> {
         (!networks.is_empty()).then(|| format!("{word} {}", networks.join(" ")))
     };
     let of = |(address, listening): (String, Listening)| {
-        let lines: Vec<String> =
-            [line("trusted-proxies", &listening.trusted), line("accept-proxy-protocol", &listening.sends_header)]
-                .into_iter()
-                .flatten()
-                .collect();
+        let field = listening.field.filter(|(name, _)| name != "x-forwarded-for");
+        let lines = [
+            line("trusted-proxies", &listening.trusted),
+            field.map(|(_, written)| format!("client-ip-header {}", quoted(&written))),
+            line("accept-proxy-protocol", &listening.sends_header),
+        ];
+        let lines: Vec<String> = lines.into_iter().flatten().collect();
         OutlinedSetting { line: format!("listener {} {{ {}; }}", quoted(&address), lines.join("; ")), origin: listening.origin }
     };
     listeners.into_iter().map(of).collect()

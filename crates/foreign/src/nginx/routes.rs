@@ -21,8 +21,8 @@ pub const BLOCKS_MAX: usize = 1_000;
 const ROUND: &str = "requests are sent on within the file too often";
 const FIELD_OF_SENT: &str = "files that an application sends have the fields of its answer alone, so `send-file` is not written for \
                              them: have the application say `Content-Disposition`, and write that line";
-const BEHIND_ANOTHER: &str = "it asks for the address of a client, which another proxy tells in a field that is not read here: have it send \
-                              `X-Forwarded-For`, and write `trusted-proxies` for the `listener`";
+const BEHIND_ANOTHER: &str = "it asks for the address of a client, which another proxy tells, and which proxies are trusted is not \
+                              known here: write `trusted-proxies` and `client-ip-header` for the `listener`";
 const IN_ITS_BLOCK: &str = "its block says what no single route does";
 
 /// The server that a block stands in.

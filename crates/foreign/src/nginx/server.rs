@@ -126,10 +126,10 @@ impl<'s> NginxReader<'s> {
     ) -> OutlinedSite {
         let levels = Levels::of(vec![inside, http]);
         let doors: &[_] = front.map_or(&[], |front| front.doors.as_slice());
-        let is_known = doors::listen(&levels, doors, &mut self.listeners);
+        let listened = doors::listen(&levels, doors, &mut self.listeners);
         let is_behind = doors::is_behind_proxy(&levels) || is_behind_another(levels.all());
-        if !doors::has_known_field(&levels) {
-            levels.nearest(&["set_real_ip_from"]).iter().for_each(|own| self.explain(own.start(), doors::UNREAD_FIELD));
+        if let Err(why) = listened {
+            levels.nearest(&["set_real_ip_from", "real_ip_header"]).iter().for_each(|own| self.explain(own.start(), why));
         }
         let mut ports: Vec<u16> = doors.iter().map(|(door, _)| door.port).collect();
         ports.dedup();
@@ -139,7 +139,7 @@ impl<'s> NginxReader<'s> {
             locations: of_server(inside),
             server_name,
             server_port: if let [port] = ports.as_slice() { Some(*port) } else { None },
-            is_behind_another: is_behind && !is_known,
+            is_behind_another: is_behind && listened != Ok(true),
             skipped: front.and_then(|front| front.to_https),
         };
         let within = scope.locations.iter().flat_map(|location| named(location.statement.inside(), "access_log"));

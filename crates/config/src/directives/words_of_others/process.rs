@@ -51,17 +51,18 @@ pub static SAID: &[Said] = &[
     (
         &[
             "set_real_ip_from",
-            "real_ip_header",
             "real_ip_recursive",
             "trustedIPs",
             "forwardedHeaders",
             "trusted_proxies",
-            "client_ip_headers",
             "use_remote_address",
             "xff_num_trusted_hops",
-            "RemoteIPHeader",
         ],
         "who may say where a client is is named with `listener \":443\" { trusted-proxies \"10.0.0.0/8\" }` at the top level",
+    ),
+    (
+        &["real_ip_header", "client_ip_headers", "RemoteIPHeader", "original_ip_detection_extensions"],
+        "the field in which trusted proxies name the client is `listener \":443\" { trusted-proxies \"10.0.0.0/8\"; client-ip-header \"X-Real-IP\"; }`; without it `X-Forwarded-For` is read",
     ),
     (
         &["accept-proxy", "proxy_protocol", "listener_wrappers"],
