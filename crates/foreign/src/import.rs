@@ -1,6 +1,7 @@
 //! A whole file of another proxy in our words, with its comments where they stood, and what became of each of its
 //! statements and lines. What would stand open without something that is not carried is shut until its reader says it.
 
+mod apart;
 mod closing;
 mod logs;
 mod narrowing;
@@ -64,6 +65,8 @@ pub fn import(peer: Peer, source: &SourceText, not_included: &[NotIncluded], say
     outline.settle_guesses();
     outline.settle_ports();
     outline.settle_redirects();
+    let named_ports = apart::named_ports(&outline.services);
+    outline.services = apart::split(std::mem::take(&mut outline.services), &named_ports);
     let keeps_out = |statement: &&FileStatement| statement.kind == StatementKind::Needed(Weight::Protection);
     let mut importer = Importer {
         outline: &outline,
@@ -77,6 +80,7 @@ pub fn import(peer: Peer, source: &SourceText, not_included: &[NotIncluded], say
         logs: Vec::new(),
         has_unlogged: false,
         reasons: BTreeMap::new(),
+        named_ports,
     };
     importer.write_settings();
     for one in together(&outline.services) {
@@ -116,6 +120,8 @@ struct Importer<'i> {
     has_unlogged: bool,
     /// Why statements are not carried, where that is known better than by their words.
     reasons: BTreeMap<usize, String>,
+    /// Ports on which a site of all addresses names a host.
+    named_ports: BTreeSet<u16>,
 }
 
 impl Importer<'_> {
@@ -292,7 +298,10 @@ impl Importer<'_> {
         for (route, _) in site.routes.iter().zip(&is_readable).filter(|(_, is_readable)| **is_readable) {
             origin.add(&route.whole_origin());
         }
-        let of_site = self.shut_site(&mut site, &is_readable);
+let of_site = self.shut_site(&mut site, &is_readable);
+        if let Some(line) = apart::alone(&site, &self.named_ports) {
+            site.steps.insert(0, line);
+        }
         let mut node = written::site(&site, &mut self.pools)?;
         let mut shut_parts: Vec<(String, String)> = Vec::new();
         let inside = node.inside.as_mut()?;

@@ -11,6 +11,8 @@ mod fields;
 mod files;
 mod guards;
 mod locations;
+mod looser;
+mod merging;
 mod modules;
 mod patterned;
 mod patterns;
@@ -43,7 +45,6 @@ use settings::CacheZone;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use tables::Tables;
-use tidegate_model::{HostPattern, SiteAddress};
 
 const INCLUDED: &str = "its sites are in the files that it includes: give `check` one of them";
 const NO_SERVER: &str = "it has no `server` that hands requests on";
@@ -121,8 +122,6 @@ struct NginxReader<'s> {
     listeners: Listeners,
     /// Servers that do nothing but send to HTTPS, which a site of that name does without a word.
     redirects: Vec<PlainRedirect>,
-    /// Ports of single addresses, and where they are said.
-    on_one: Vec<(u16, usize)>,
     /// Servers of which nothing is told that answers.
     unanswered: Vec<patterned::PatternedSite>,
     /// Servers with names that no address has.
@@ -246,9 +245,6 @@ impl<'s> NginxReader<'s> {
         if patterned::settle(std::mem::take(&mut self.patterned), &mut outline.services) {
             self.remark(patterned::NO_EXPRESSION);
         }
-        for (port, at) in std::mem::take(&mut self.on_one) {
-            say_of_one_address(port, at, &mut outline.services);
-        }
         outline.opens_no_http = opens_no_http(&self.doors);
         if outline.services.is_empty() && outline.without.is_none() {
             outline.groups = std::mem::take(&mut self.groups);
@@ -323,24 +319,6 @@ impl<'s> NginxReader<'s> {
             Service::Site(site) => site.addresses.iter().all(|address| !address.contains("://")),
             Service::Tcp(_) => true,
         })
-    }
-}
-
-/// A host that a site of all addresses names is answered by that one on each of them.
-fn say_of_one_address(port: u16, at: usize, services: &mut [Service]) {
-    let is_named = |address: &String| match SiteAddress::parse(address) {
-        Ok(own) => own.port == port && !matches!(own.host, HostPattern::Any | HostPattern::Ip(_) | HostPattern::Socket(_)),
-        Err(_) => false,
-    };
-    let is_taken = services.iter().any(|service| match service {
-        Service::Site(site) => site.addresses.iter().any(is_named),
-        Service::Tcp(_) => false,
-    });
-    for service in services.iter_mut().filter(|_| is_taken) {
-        let Service::Site(site) = service else { continue };
-        if site.origin.carried.remove(&at) {
-            site.origin.differ(at, doors::NAMED_ELSEWHERE);
-        }
     }
 }
 

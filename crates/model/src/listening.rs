@@ -11,7 +11,7 @@ use crate::site::{Route, Site, Tls, TlsSource};
 use crate::step::Terminal;
 use crate::tcp::TcpTarget;
 use ipnet::IpNet;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// What is spoken on a listening address.
@@ -109,7 +109,9 @@ impl SiteAddress {
     }
 
     fn places_of(&self, scheme: Scheme, port: u16) -> impl Iterator<Item = ListenAddress> {
-        let written = move |place: &&ListenPlace| place.scheme == scheme;
+        // An address of the machine that names itself as its place is alone there, and nowhere else.
+        let is_itself = matches!(self.host, HostPattern::Ip(_));
+        let written = move |place: &&ListenPlace| place.scheme == scheme && !is_itself;
         let itself = (!self.listen.iter().any(|place| written(&place))).then(|| listen_address(&self.host, port));
         self.listen.iter().filter(written).map(|place| place.address).chain(itself)
     }
@@ -157,7 +159,8 @@ pub fn listening(configuration: &Configuration) -> BTreeMap<ListenAddress, Liste
 }
 
 /// As [`listening`], with the sites of `:443` also on `192.0.2.1:443`: the kernel gives a connection to the socket of
-/// its very address before one that listens everywhere.
+/// its very address before one that listens everywhere. An address of the machine that names itself with `listen` is alone
+/// there.
 pub fn listening_shared(configuration: &Configuration) -> BTreeMap<ListenAddress, Listening<'_>> {
     let mut found = listening(configuration);
     let everywhere: Vec<_> = found
@@ -166,7 +169,11 @@ pub fn listening_shared(configuration: &Configuration) -> BTreeMap<ListenAddress
         .filter(|(address, _)| address.ip().is_unspecified())
         .map(|(address, listening)| (address.port(), listening.clone()))
         .collect();
-    let of_one = found.iter_mut().filter_map(|(address, listening)| Some((address.tcp()?, listening)));
+    let addresses = configuration.sites.iter().flat_map(|site| &site.addresses);
+    let alone = addresses.filter(|address| matches!(address.host, HostPattern::Ip(_)) && !address.listen.is_empty());
+    let apart: BTreeSet<ListenAddress> = alone.flat_map(SiteAddress::listen_addresses).collect();
+    let shared = found.iter_mut().filter(|(address, _)| !apart.contains(address));
+    let of_one = shared.filter_map(|(address, listening)| Some((address.tcp()?, listening)));
     for (address, listening) in of_one.filter(|(address, _)| !address.ip().is_unspecified()) {
         let spoken = listening.protocol;
         let of_port = everywhere.iter().filter(|(port, _)| *port == address.port());

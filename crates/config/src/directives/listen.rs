@@ -8,7 +8,7 @@ use crate::lowering::Lowering;
 use crate::spans::WrittenAddress;
 use crate::table::{Argument, Kind, Place};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use tidegate_model::{HostPattern, ListenAddress, ListenPlace, Scheme, SocketName};
+use tidegate_model::{HostPattern, ListenAddress, ListenPlace, Scheme, SiteAddress, SocketName};
 
 pub static LISTEN: Directive = Directive {
     name: "listen",
@@ -23,7 +23,9 @@ pub static LISTEN: Directive = Directive {
               The address of the site stays what they ask for: its host, and its port as the **public port**, which redirects lead to, `X-Forwarded-Port` tells upstreams and `explain` asks about. \
               `listen` says where the sockets are.\n\n\
               A place with a scheme is for the addresses of that scheme, and `http://` for the redirect of an address without scheme and port, which is at port 80 otherwise. A place without a scheme is HTTPS, or plain HTTP \
-              in a site that has nothing else. Addresses of a scheme that no place has listen at their own port. Several sites may share a place; those of one port have one public port.",
+              in a site that has nothing else. Addresses of a scheme that no place has listen at their own port. Several sites may share a place; those of one port have one public port.\n\n\
+              A site of an address of the machine that names itself there is alone: `site \"http://192.0.2.1:8080\" { listen \"192.0.2.1:8080\"; }` answers all hosts \
+              there, also those that sites of all addresses name, which do not answer there.",
     default: "the port of each address, on all addresses of the machine",
     example: "listen \":8443\" \"http://:8080\"",
     meant: "where a site listens is in its address, as in `site \"http://:8080\" { proxy \"127.0.0.1:9000\" }`; in its block `listen \":8443\"` says it apart from what clients ask for",
@@ -90,6 +92,8 @@ pub fn apply(lowering: &mut Lowering<'_>, written: Vec<WrittenPlace>, addresses:
     for WrittenAddress { address, at, .. } in addresses.iter() {
         let help = match &address.host {
             HostPattern::Any | HostPattern::Exact(_) | HostPattern::Wildcard(_) | HostPattern::DeepWildcard(_) => continue,
+            // It listens there anyhow; said so, no site of all addresses answers there.
+            HostPattern::Ip(ip) if is_alone(address, SocketAddr::new(*ip, address.port), &written, addresses) => continue,
             HostPattern::Ip(ip) => format!(
                 "for any host on that address alone, write `site \"{}://:{}\" {{ listen \"{}\"; }}`",
                 address.scheme.as_str(),
@@ -125,6 +129,23 @@ pub fn apply(lowering: &mut Lowering<'_>, written: Vec<WrittenPlace>, addresses:
     for written in addresses.iter_mut() {
         written.address.listen.clone_from(&places);
     }
+}
+
+/// Whether a site says of its own addresses of the machine that it listens there, and of no other place.
+fn is_alone(address: &SiteAddress, own: SocketAddr, written: &[WrittenPlace], addresses: &[WrittenAddress]) -> bool {
+    let itself = |one: &SiteAddress| match &one.host {
+        HostPattern::Ip(ip) => Some(ListenAddress::from(SocketAddr::new(*ip, one.port))),
+        HostPattern::Any
+        | HostPattern::Exact(_)
+        | HostPattern::Wildcard(_)
+        | HostPattern::DeepWildcard(_)
+        | HostPattern::Socket(_) => None,
+    };
+    let all: Vec<Option<ListenAddress>> = addresses.iter().map(|one| itself(&one.address)).collect();
+    let is_of_scheme = |place: &WrittenPlace| place.scheme.is_none_or(|scheme| scheme == address.scheme);
+    written.iter().any(|place| place.address == own.into())
+        && written.iter().all(|place| is_of_scheme(place) && all.contains(&Some(place.address)))
+        && all.iter().all(Option::is_some)
 }
 
 #[cfg(test)]

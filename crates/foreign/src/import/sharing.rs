@@ -118,7 +118,7 @@ pub fn joined(site: &WrittenNode, hosts: &[String], member: WrittenNode) -> Resu
 
 /// Lines that stand in a site alone, or decide before any route does.
 fn is_of_site(line: &str) -> bool {
-    line == "tls" || line.starts_with("tls ") || line.starts_with("path-policy")
+    line == "tls" || ["tls ", "path-policy", "listen "].iter().any(|start| line.starts_with(start))
 }
 
 fn without_block(line: &str) -> &str {

@@ -16,10 +16,6 @@ const OF_BOTH: &str = "it is IPv6 alone there, and here all addresses of the mac
 const V4_REFUSED: &str = "a site listens for clients of IPv4 as well, and these are refused with 403";
 /// Refuses them.
 pub const V4_SHUT: &str = "deny \"0.0.0.0/0\"";
-/// What is said of a single address on a port that others have as a whole.
-pub const NAMED_ELSEWHERE: &str = "on this address nginx knows the servers that listen on it and no others, and here a host that \
-                                   a site of all addresses names is answered by that one: have a firewall keep the port apart, or \
-                                   give the address a port of its own";
 /// Why networks of proxies are not trusted.
 const TWO_FIELDS: &str = "another server that listens there has who a client is from another field, and a `listener` reads one of \
                           them: have the proxy in front send the same to both";
@@ -183,7 +179,7 @@ fn everywhere(doors: &[(Door, usize)], hosts: &[String], redirects: bool, origin
     found
 }
 
-fn is_default(listen: &Statement) -> bool {
+pub fn is_default(listen: &Statement) -> bool {
     listen.arguments().iter().any(|word| is_word_of_default(word))
 }
 

@@ -1,14 +1,16 @@
 //! Names of servers that no address of ours has: expressions, and names that end with `*`. Where a default server
 //! answers on the same port, their hosts are routes of its site, in the order in which nginx asks.
 
+use super::looser::looser;
 use crate::braces::{Statement, named};
-use crate::outline::{OutlinedSite, Service};
+use crate::outline::{OutlinedAnswer, OutlinedSite, Service};
 use std::cmp::Reverse;
 use tidegate_model::expression;
 
 /// What is said where such an expression is none of ours.
 pub const NO_EXPRESSION: &str = "a `server_name` is an expression that is none of ours (there are no look-arounds and no back-references): \
-                                 the hosts that it takes in nginx are answered by the default server here";
+                                 the default server would answer its hosts here, so those that it could take get 503 there until \
+                                 you say them";
 
 /// Which comes first: wildcards at the end, the longest first, then expressions.
 type Precedence = (u8, Reverse<usize>);
@@ -86,9 +88,9 @@ fn of_name(name: &str) -> Option<(Precedence, String)> {
     Some(((1, Reverse(name.len())), format!("(?i)^{}\\..", regex_syntax::escape(start))))
 }
 
-/// Adds them where a site takes all hosts of where they listen; whether one of them is left to it.
+/// Adds them where a site takes all hosts of where they listen; whether hosts of one are shut there.
 pub fn settle(mut patterned: Vec<PatternedSite>, services: &mut Vec<Service>) -> bool {
-    let mut is_left = false;
+    let mut is_shut = false;
     patterned.sort_by_key(|own| own.precedence);
     let has = |services: &[Service], address: &String| {
         services.iter().any(|service| match service {
@@ -104,7 +106,10 @@ pub fn settle(mut patterned: Vec<PatternedSite>, services: &mut Vec<Service>) ->
             continue;
         }
         if !own.is_readable {
-            is_left = true;
+            is_shut = true;
+            let hosts = own.hosts.iter().map(|host| format!("~{}", looser(&host[1..]))).collect();
+            let answer = Some(OutlinedAnswer::status(503));
+            added.push(Service::Site(OutlinedSite { addresses: shared, only_hosts: hosts, answer, ..OutlinedSite::default() }));
             continue;
         }
         if shared.len() == own.addresses.len() {
@@ -127,7 +132,7 @@ pub fn settle(mut patterned: Vec<PatternedSite>, services: &mut Vec<Service>) ->
         added.push(Service::Site(site));
     }
     services.extend(added);
-    is_left
+    is_shut
 }
 
 #[cfg(test)]

@@ -86,8 +86,6 @@ impl<'s> NginxReader<'s> {
         if is_v6_alone {
             site.steps.insert(0, V4_SHUT.to_owned());
         }
-        let on_one = doors.iter().filter(|(door, _)| door.ip.is_some());
-        self.on_one.extend(on_one.map(|(door, at)| (door.port, *at)));
         if is_tls {
             let lines = tls::lines(&levels, &mut site.origin);
             if lines.iter().any(|line| line.contains("/letsencrypt/")) {

@@ -3,6 +3,7 @@
 
 use super::draft::{AnswerKind, Family, Step};
 use super::locations::{Location, Modifier, find};
+use super::merging::{KeptSlashes, kept_slashes};
 use super::scope::{Levels, bytes, milliseconds, size, time};
 use super::tables::Tables;
 use super::variables::{Moment, Values};
@@ -18,6 +19,11 @@ const STALE_FOR_OTHERS: &str = "a stale answer is given for a day at most, of wh
                                 all wait for that. `stale-while-revalidate=` gives it to everybody, the first among them";
 pub const OTHER_FOLDER: &str = "what is kept has another form, so the folder is another one than nginx's";
 const OWN_FIELDS: &str = "a file that an application sends has the fields of the application's answer, and not these";
+
+const MERGED_BY_DEFAULT: &str = "nginx reads a path before the host, so the default server of the address decides, and that one takes \
+                                 several slashes for one";
+const MERGED_WITHOUT_TLS: &str = "over plain HTTP the default server of the address decides, and takes several slashes for one: paths \
+                                  with several are refused here";
 
 /// What such lines are read with.
 pub struct Settings<'r, 's> {
@@ -102,8 +108,19 @@ impl Settings<'_, '_> {
 
     fn path_policy(&self, origin: &mut Origin) -> Option<Step> {
         let merge = self.levels.one("merge_slashes").filter(|merge| merge.argument() == "off")?;
+        let slashes = match kept_slashes(self.server, self.http) {
+            KeptSlashes::Everywhere => "keep",
+            KeptSlashes::Nowhere => {
+                origin.differ(merge.start(), MERGED_BY_DEFAULT);
+                return None;
+            }
+            KeptSlashes::OverTls => {
+                origin.differ(merge.start(), MERGED_WITHOUT_TLS);
+                "refuse"
+            }
+        };
         origin.carry(merge.start());
-        Some(Step::of(Family::PathPolicy, "path-policy slashes=\"keep\""))
+        Some(Step::of(Family::PathPolicy, format!("path-policy slashes={}", quoted(slashes))))
     }
 
     fn compression(&self, origin: &mut Origin) -> Option<Step> {
