@@ -119,6 +119,8 @@ struct NginxReader<'s> {
     doors: Vec<Door>,
     /// Addresses at which one of them says that it is TLS, which holds for all of them there.
     over_tls: Vec<String>,
+    /// Addresses of plain HTTP whose default server has several slashes taken for one.
+    merging: BTreeSet<String>,
     listeners: Listeners,
     /// Servers that do nothing but send to HTTPS, which a site of that name does without a word.
     redirects: Vec<PlainRedirect>,
@@ -183,20 +185,21 @@ impl<'s> NginxReader<'s> {
         }
     }
 
-    /// In how many servers each zone is used.
+    /// In how many servers each zone is used, and what addresses say for all servers there.
     fn count_limits(&mut self, statements: &'s [Statement]) {
-        let mut servers: Vec<&Statement> = Vec::new();
+        let mut servers: Vec<(&Statement, &[Statement])> = Vec::new();
         for statement in statements {
             match statement.name() {
-                "http" => servers.extend(named(statement.inside(), "server")),
-                "server" => servers.push(statement),
+                "http" => servers.extend(named(statement.inside(), "server").map(|server| (server, statement.inside()))),
+                "server" => servers.push((statement, statements)),
                 _ => {}
             }
         }
-        let listens = servers.iter().flat_map(|server| named(server.inside(), "listen"));
+        let listens = servers.iter().flat_map(|(server, _)| named(server.inside(), "listen"));
         self.over_tls = listens.filter(|listen| doors::is_over_tls(listen)).map(doors::place_of).collect();
+        self.merging = merging::merging_addresses(&servers, &self.over_tls);
         for zone in &mut self.zones {
-            zone.servers = servers.iter().filter(|server| uses_zone(server.inside(), zone.name)).count();
+            zone.servers = servers.iter().filter(|(server, _)| uses_zone(server.inside(), zone.name)).count();
         }
     }
 

@@ -449,6 +449,7 @@ impl<'s> NginxReader<'s> {
             levels,
             values: &values,
             caches: &self.caches,
+            merging: &self.merging,
         };
         draft.steps.extend(settings.steps(draft.kind, &mut origin));
         draft.origin.add(&origin);

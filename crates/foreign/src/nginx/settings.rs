@@ -12,6 +12,7 @@ use crate::accounts::Origin;
 use crate::braces::{Statement, named, value};
 use crate::outline::{ServerGroup, is_plain, upstream};
 use crate::texts::literal;
+use std::collections::BTreeSet;
 use tidegate_kdl::quoted;
 
 const STALE_FOR_A_DAY: &str = "a stale answer is given for a day at most, of whatever error";
@@ -22,8 +23,8 @@ const OWN_FIELDS: &str = "a file that an application sends has the fields of the
 
 const MERGED_BY_DEFAULT: &str = "nginx reads a path before the host, so the default server of the address decides, and that one takes \
                                  several slashes for one";
-const MERGED_WITHOUT_TLS: &str = "over plain HTTP the default server of the address decides, and takes several slashes for one: paths \
-                                  with several are refused here";
+const MERGED_SOMEWHERE: &str = "over plain HTTP the default server of an address decides, and one of them takes several slashes for \
+                                one: paths with several are refused here";
 
 /// What such lines are read with.
 pub struct Settings<'r, 's> {
@@ -36,6 +37,8 @@ pub struct Settings<'r, 's> {
     pub values: &'r Values<'s>,
     /// Zones of `proxy_cache_path`.
     pub caches: &'r [CacheZone<'s>],
+    /// Addresses that have several slashes taken for one.
+    pub merging: &'r BTreeSet<String>,
 }
 
 /// A folder of kept answers.
@@ -108,14 +111,14 @@ impl Settings<'_, '_> {
 
     fn path_policy(&self, origin: &mut Origin) -> Option<Step> {
         let merge = self.levels.one("merge_slashes").filter(|merge| merge.argument() == "off")?;
-        let slashes = match kept_slashes(self.server, self.http) {
+        let slashes = match kept_slashes(self.server, self.merging) {
             KeptSlashes::Everywhere => "keep",
             KeptSlashes::Nowhere => {
                 origin.differ(merge.start(), MERGED_BY_DEFAULT);
                 return None;
             }
-            KeptSlashes::OverTls => {
-                origin.differ(merge.start(), MERGED_WITHOUT_TLS);
+            KeptSlashes::Somewhere => {
+                origin.differ(merge.start(), MERGED_SOMEWHERE);
                 "refuse"
             }
         };
