@@ -298,7 +298,7 @@ impl Importer<'_> {
         for (route, _) in site.routes.iter().zip(&is_readable).filter(|(_, is_readable)| **is_readable) {
             origin.add(&route.whole_origin());
         }
-let of_site = self.shut_site(&mut site, &is_readable);
+        let of_site = self.shut_site(&mut site, &is_readable);
         if let Some(line) = apart::alone(&site, &self.named_ports) {
             site.steps.insert(0, line);
         }

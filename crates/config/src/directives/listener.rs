@@ -58,7 +58,7 @@ pub static CLIENT_IP_HEADER: Directive = Directive {
               `X-Forwarded-For` would be; who does not send it is the client. Servers then get an `X-Forwarded-For` that begins with the client named there, since such a proxy \
               may hand on what its client has written into that field.",
     default: "`X-Forwarded-For`",
-    example: "client-ip-header \"CF-Connecting-IP\"",
+    example: "trusted-proxies \"preset:cloudflare\"\nclient-ip-header \"CF-Connecting-IP\"",
     ..Directive::PLAIN
 };
 
@@ -177,7 +177,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
         lowering
             .report(Diagnostic::error("no-socket-file", at, message).label(text.location.clone(), "not one").help("remove it"));
     }
-    if let Some(at) = client_ip_header_at.filter(|_| trusted_proxies.is_empty()) {
+    if let Some(at) = client_ip_header_at.filter(|_| client_ip_header.is_some() && trusted_proxies.is_empty()) {
         let message = "nobody is trusted to name a client in this field";
         let diagnostic = Diagnostic::error("nobody-trusted", at, message)
             .help("name the networks of your load balancers beside it, as in `trusted-proxies \"10.0.0.0/8\"`");
