@@ -110,6 +110,13 @@ impl Origin {
         self.differs.retain(|at, _| !places.contains(at));
     }
 
+    /// Adds what is said of statements that have no say here, as where a handler is never asked.
+    pub fn add_said(&mut self, other: &Origin) {
+        let within = self.within.clone();
+        self.add(other);
+        self.within = within;
+    }
+
     pub fn add(&mut self, other: &Origin) {
         self.within.extend(&other.within);
         self.carried.extend(&other.carried);

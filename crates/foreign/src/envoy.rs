@@ -6,22 +6,26 @@ mod checks;
 mod clusters;
 mod filters;
 mod headers;
+mod hosts;
 mod logs;
+mod rbac;
 mod routes;
 mod tls;
+mod virtual_hosts;
 mod words;
 
 pub use words::{remedy, why_same};
 
 use super::accounts::Origin;
 use super::outline::{
-    self, Door, Outline, OutlinedSetting, OutlinedSite, OutlinedTcp, ServerGroup, Service, TO_HTTPS, Whereabouts, any_depth,
-    opens_no_http, tcp_address, whereabouts,
+    self, Door, Outline, OutlinedAnswer, OutlinedSetting, OutlinedSite, OutlinedTcp, ServerGroup, Service, Whereabouts,
+    any_depth, opens_no_http, tcp_address, whereabouts,
 };
 use super::site_logs;
 use super::tree::Tree;
 use clusters::{Socket, cluster, endpoints_alone};
-use routes::RouteReader;
+use filters::FilterChain;
+use hosts::PatternedHost;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use tidegate_kdl::quoted;
@@ -33,7 +37,6 @@ const TLS_OF_TCP: &str =
     "`tcp` hands connections on as they are, so TLS in front of a server that speaks no HTTP is not ended here";
 const UDP: &str = "UDP is not handed on in this version";
 const OTHER_SOCKET: &str = "what is spoken on its transport sockets is neither TLS nor plain text";
-const BEHIND: &str = "which cluster is asked hangs on conditions that no line here is told for, and all else comes behind them";
 const INTERNAL: &str = "it is on no port of the machine: other listeners of the process hand to it";
 const NOT_BOUND: &str = "it opens no port (`bind_to_port: false`): connections come to it from another listener";
 const NO_UPGRADES: &str = "Envoy refuses what asks for an upgrade, as a WebSocket does, where no `upgrade_configs` has it, and here it is \
@@ -43,7 +46,6 @@ const EXTERNAL: &str = "they are taken out of all requests here, and there of th
 const NO_ADDRESS: &str = "where its listener is cannot be told";
 const WEIGHTED: &str =
     "its clusters share requests by weight: `split { proxy \"a\" weight=90; proxy \"b\" weight=10; }` does that here";
-const FEWER_NAMES: &str = "names that begin with `*` and no dot, or end with `*`, are left out";
 const EVERYBODY: &str =
     "each peer has to begin with the header of the PROXY protocol there as here: name your load balancers in `from=`";
 
@@ -51,8 +53,16 @@ pub fn outline(trees: &[Tree]) -> Outline {
     let outline = Outline { statements: words::statements(trees), ..Outline::default() };
     let parts = parts(trees);
     let outline = Outline { is_logged_where_said: true, ..outline };
-    let (clusters, configs, secrets, doors) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut reader = EnvoyReader { clusters, configs, secrets, doors, keeps_alive: None, outline };
+    let mut reader = EnvoyReader {
+        clusters: Vec::new(),
+        configs: Vec::new(),
+        secrets: Vec::new(),
+        doors: Vec::new(),
+        keeps_alive: None,
+        patterned: Vec::new(),
+        closed: Vec::new(),
+        outline,
+    };
     for part in &parts {
         for place in [part.at(&["static_resources", "secrets"]), part.get("secrets")] {
             reader.secrets.extend(place.items());
@@ -132,13 +142,18 @@ struct EnvoyReader<'t> {
     doors: Vec<Door>,
     /// How long a connection of a client may be idle, where that is said.
     keeps_alive: Option<String>,
+    /// Hosts of patterns, for which sites of others are looked at.
+    patterned: Vec<PatternedHost>,
+    /// Hosts of which nothing is told, so that no other site may answer for them.
+    closed: Vec<OutlinedSite>,
     outline: Outline,
 }
 
 /// What is said of all hosts of a connection manager.
 #[derive(Default)]
-struct HttpConnections {
+struct HttpConnections<'t> {
     steps: Vec<String>,
+    filters: FilterChain<'t>,
     origin: Origin,
     logs: Vec<OutlinedSetting>,
     has_certificate: bool,
@@ -147,7 +162,11 @@ struct HttpConnections {
 impl<'t> EnvoyReader<'t> {
     fn finish(self, trees: &[Tree], parts: &[&Tree]) -> Outline {
         let is_dynamic = trees.iter().any(|tree| !tree.get("dynamic_resources").is_nothing());
-        let EnvoyReader { clusters, doors, mut outline, .. } = self;
+        let EnvoyReader { clusters, doors, patterned, closed, mut outline, .. } = self;
+        hosts::settle(patterned, &mut outline.services);
+        if !outline.services.is_empty() {
+            outline.services.extend(closed.into_iter().map(Service::Site));
+        }
         // Where plain HTTP is served, no site of a name alone may take it.
         let serves_plain = outline.services.iter().any(|service| match service {
             Service::Site(site) => site.addresses.iter().any(|address| address.starts_with("http://") && !has_port(address)),
@@ -288,7 +307,8 @@ impl<'t> EnvoyReader<'t> {
             }
         };
         let server_names = chain.at(&["filter_chain_match", "server_names"]);
-        let names: Vec<String> = server_names.texts().iter().map(|name| any_depth(name)).collect();
+        let server_names_told = server_names.texts();
+        let names: Vec<String> = server_names_told.iter().map(|name| any_depth(name)).collect();
         let mut origin = own.clone();
         origin.within.extend(chain.statements());
         origin.carry_all(server_names.statements());
@@ -302,7 +322,7 @@ impl<'t> EnvoyReader<'t> {
             let kind = kind.to_ascii_lowercase().replace('_', "");
             if kind.contains("httpconnectionmanager") {
                 let (port, ip) = door.unwrap_or((if is_tls { 443 } else { 80 }, None));
-                self.http_connections(chain, settings, Door { is_tls, port, ip }, &names, &origin);
+                self.http_connections(chain, settings, Door { is_tls, port, ip }, &server_names_told, &origin);
             } else if kind.contains("tcpproxy") {
                 // What another chain of the listener takes is said by that one, and who is kept out by any of them.
                 tcp.origin.add(&origin);
@@ -368,13 +388,14 @@ impl<'t> EnvoyReader<'t> {
             manager.has_certificate = lines.iter().any(|line| line.contains("cert="));
             manager.steps.extend(lines);
         }
-        if settings.get("merge_slashes").is_true() {
-            manager.steps.push("path-policy slashes=\"merge\"".to_owned());
-            manager.origin.carry_all(settings.get("merge_slashes").statements());
-        }
+        manager.steps.extend(filters::spellings(settings, &mut manager.origin));
         self.kept_alive(settings.at(&["common_http_protocol_options", "idle_timeout"]), &mut manager.origin);
         manager.logs = logs::of(settings, &mut manager.origin);
-        manager.steps.extend(filters::steps(settings, &self.clusters, &mut manager.origin));
+        manager.filters = filters::chain(settings, routes, &self.clusters, &mut manager.origin);
+        manager.steps.append(&mut manager.filters.steps);
+        for (filter, why) in std::mem::take(&mut manager.filters.untold) {
+            self.because(filter, &why);
+        }
         headers::changes(routes, &mut manager.steps, &mut manager.origin);
         let internal = routes.get("internal_only_headers");
         let external: Vec<String> = internal.texts().into_iter().filter(|name| outline::is_plain(name)).collect();
@@ -386,7 +407,21 @@ impl<'t> EnvoyReader<'t> {
         if !settings.has("upgrade_configs") && !self.outline.remarks.iter().any(|known| known == NO_UPGRADES) {
             self.outline.remarks.push(NO_UPGRADES.to_owned());
         }
-        self.virtual_hosts(routes, door, names, &manager);
+        if routes.is_nothing() {
+            self.close(names, door, manager);
+        } else {
+            self.virtual_hosts(routes, door, names, &manager);
+        }
+    }
+
+    /// Names of a chain of which nothing is told: no other one answers for them.
+    fn close(&mut self, names: &[String], door: Door, manager: HttpConnections<'_>) {
+        let HttpConnections { steps, origin, .. } = manager;
+        let names: Vec<String> = names.iter().map(|name| any_depth(name)).collect();
+        if let Some(Whereabouts { addresses, only_hosts, .. }) = whereabouts(&names, door).filter(|_| !names.is_empty()) {
+            let answer = Some(OutlinedAnswer::status(503));
+            self.closed.push(OutlinedSite { addresses, only_hosts, answer, steps, origin, ..OutlinedSite::default() });
+        }
     }
 
     /// How long a connection of a client may be idle, which is said once.
@@ -401,98 +436,6 @@ impl<'t> EnvoyReader<'t> {
         own.carry_all(idle.statements());
         let line = format!("limits {{ keep-alive {}; }}", quoted(&time));
         self.outline.settings.push(OutlinedSetting { line, origin: own });
-    }
-
-    fn virtual_hosts(&mut self, config: &Tree, door: Door, server_names: &[String], manager: &HttpConnections) {
-        for host in config.get("virtual_hosts").items() {
-            let domains: Vec<String> = host.get("domains").texts();
-            let port = format!(":{}", door.port);
-            let mut hosts: Vec<String> = Vec::new();
-            for domain in domains.iter().filter(|domain| *domain != "*") {
-                let name = any_depth(domain.trim_end_matches(&port).trim_end_matches(":*"));
-                if !hosts.contains(&name) {
-                    hosts.push(name);
-                }
-            }
-            let is_all = domains.iter().any(|domain| domain == "*");
-            // Whoever asks for another name comes to another chain.
-            let hosts = if is_all { server_names.to_vec() } else { hosts };
-            let own = match door.address(None) {
-                Some(address) if hosts.is_empty() && manager.has_certificate => {
-                    Some(Whereabouts { addresses: vec![address], ..Whereabouts::default() })
-                }
-                _ => whereabouts(&hosts, door),
-            };
-            let Some(Whereabouts { addresses, only_hosts, is_less }) = own else {
-                self.because(host, "none of its domains can stand in the address of a site: names are whole, or begin with `*.`");
-                continue;
-            };
-            let mut site = OutlinedSite { addresses, only_hosts, origin: manager.origin.clone(), ..OutlinedSite::default() };
-            let routes: BTreeSet<usize> = host.get("routes").statements();
-            site.origin.within.extend(host.statements().difference(&routes));
-            site.origin.carry_all(host.get("domains").statements());
-            if is_less {
-                site.origin.differ(host.get("domains").start(), FEWER_NAMES);
-            }
-            let require_tls = host.get("require_tls");
-            if door.is_tls {
-                site.origin.carry_all(require_tls.statements());
-            } else if matches!(require_tls.text(), Some("ALL" | "EXTERNAL_ONLY")) {
-                // Who comes there is sent to HTTPS, and to nothing else.
-                self.outline.without.get_or_insert(TO_HTTPS);
-                self.outline.done_without.extend(host.statements());
-                // Filters have nothing to do there.
-                let mut origin = if manager.steps.is_empty() { manager.origin.clone() } else { Origin::default() };
-                origin.carry_all(host.get("domains").statements());
-                origin.carry_all(require_tls.statements());
-                self.outline.redirects.push((site.addresses, origin));
-                continue;
-            }
-            site.steps.clone_from(&manager.steps);
-            site.logs.clone_from(&manager.logs);
-            headers::changes(host, &mut site.steps, &mut site.origin);
-            filters::of_place(host, &mut site.steps, &mut site.origin);
-            self.fill(host, site);
-        }
-    }
-
-    fn fill(&mut self, host: &Tree, mut site: OutlinedSite) {
-        let reader = RouteReader { clusters: &self.clusters };
-        let mut left: Vec<(&Tree, String)> = Vec::new();
-        for route in host.get("routes").items() {
-            if site.answer.is_some() {
-                // What stands behind a route for all is never reached.
-                site.origin.carry_all(route.statements());
-                continue;
-            }
-            match reader.read(route) {
-                Err(why) => left.push((route, why)),
-                Ok(mut told) => {
-                    filters::of_place(route, &mut told.steps, &mut told.origin);
-                    let is_bare = told.patterns.is_empty() && told.conditions.is_empty();
-                    if is_bare && told.steps.is_empty() {
-                        *site.answer_origin = told.origin;
-                        site.answer = Some(told.answer);
-                    } else {
-                        site.routes.push(told);
-                        if is_bare {
-                            break;
-                        }
-                    }
-                }
-            }
-        }
-        if !left.is_empty() {
-            self.outline.without.get_or_insert(BEHIND);
-            site.origin.within.extend(left.iter().flat_map(|(route, _)| route.statements()));
-        }
-        for (route, why) in left {
-            self.because(route, &why);
-        }
-        let is_worth = site.answer.is_some() || !site.routes.is_empty();
-        if is_worth {
-            self.outline.services.push(Service::Site(site));
-        }
     }
 }
 

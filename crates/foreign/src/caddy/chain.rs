@@ -355,7 +355,7 @@ impl Compiler {
             return Flow::On;
         }
         if when.is_never() {
-            self.loose.add(&op.origin);
+            self.loose.add_said(&op.origin);
             return Flow::On;
         }
         if when.is_always() {
@@ -513,7 +513,7 @@ impl Compiler {
         };
         for route in block.routes {
             match when.and(&route.when) {
-                Some(both) if both.is_never() => self.loose.add(&route.origin),
+                Some(both) if both.is_never() => self.loose.add_said(&route.origin),
                 Some(both) => standing.route(both, steps(route.steps), route.answer, route.origin),
                 None => {
                     self.is_too_long = true;

@@ -1,14 +1,15 @@
 //! HTTP filters of Envoy as steps of ours, where all of a filter is said by one.
 
 use super::headers;
-use super::routes::percent;
+use super::rbac::{AccessFilter, Addresses, refusing};
+use super::routes::{of_header, percent};
 use crate::accounts::Origin;
-use crate::outline::{ServerGroup, is_plain};
+use crate::outline::{OutlinedAnswer, OutlinedRoute, ServerGroup, is_plain};
 use crate::tree::Tree;
 use tidegate_kdl::quoted;
 
 /// The settings of a filter, with what it is.
-fn kind(filter: &Tree) -> (String, &Tree) {
+pub fn kind(filter: &Tree) -> (String, &Tree) {
     let settings =
         [filter.get("typed_config"), filter.get("config")].into_iter().find(|settings| !settings.is_nothing()).unwrap_or(filter);
     let of_type =
@@ -25,9 +26,22 @@ fn kind(filter: &Tree) -> (String, &Tree) {
     (if of_type.is_empty() { name } else { of_type }, settings)
 }
 
-/// Steps for all requests of a connection manager.
-pub fn steps(manager: &Tree, clusters: &[ServerGroup], origin: &mut Origin) -> Vec<String> {
-    let mut steps = Vec::new();
+/// What filters do to all requests of a connection manager.
+#[derive(Default)]
+pub struct FilterChain<'t> {
+    pub steps: Vec<String>,
+    /// Routes in front of those of all hosts, in the order of their filters.
+    pub leading: Vec<OutlinedRoute>,
+    /// Filters that hosts or routes say something else in the place of.
+    pub access: Vec<AccessFilter<'t>>,
+    /// Filters that are not carried, with the reason.
+    pub untold: Vec<(&'t Tree, String)>,
+}
+
+/// Of a connection manager, and the list of hosts that it has.
+pub fn chain<'t>(manager: &'t Tree, config: &Tree, clusters: &[ServerGroup], origin: &mut Origin) -> FilterChain<'t> {
+    let mut chain = FilterChain::default();
+    let addresses = Addresses::of(manager);
     for filter in manager.get("http_filters").items() {
         // Off, unless a route says otherwise.
         let is_named = manager.has_within(filter.get("name").text().unwrap_or_default());
@@ -36,6 +50,17 @@ pub fn steps(manager: &Tree, clusters: &[ServerGroup], origin: &mut Origin) -> V
             continue;
         }
         let (kind, settings) = kind(filter);
+        match kind.as_str() {
+            "rbac" => {
+                chain.of_access(filter, addresses, config, origin);
+                continue;
+            }
+            "healthcheck" => {
+                chain.of_health(filter, settings, origin);
+                continue;
+            }
+            _ => {}
+        }
         let said = match kind.as_str() {
             "router" | "cors" | "grpcweb" | "grpcstats" | "setmetadata" => Some(Vec::new()),
             "compressor" | "gzip" => compressed(settings),
@@ -44,12 +69,10 @@ pub fn steps(manager: &Tree, clusters: &[ServerGroup], origin: &mut Origin) -> V
                 .number()
                 .map(|bytes| vec![format!("body-limit {}", quoted(&format!("{bytes}B")))]),
             "localratelimit" => limited(settings),
-            "healthcheck" => None,
             "headermutation" => mutated(settings, origin),
             "jwtauthn" | "jwtauthentication" => verified(settings),
             "extauthz" if settings.has("grpc_service") => asked_over_grpc(settings, clusters, origin),
             "extauthz" => asked(settings, origin),
-            "rbac" => by_address(settings),
             _ => None,
         };
         let Some(said) = said else { continue };
@@ -63,10 +86,104 @@ pub fn steps(manager: &Tree, clusters: &[ServerGroup], origin: &mut Origin) -> V
         if kind == "localratelimit" {
             origin.differ(filter.get("name").start(), "one count for all of the process, which refills bit by bit");
         }
-        steps.extend(said);
+        chain.steps.extend(said);
     }
+    chain
+}
+
+impl<'t> FilterChain<'t> {
+    /// Who is refused, as one line of addresses where that is enough, or by routes in front of all others.
+    fn of_access(&mut self, filter: &'t Tree, addresses: Addresses, config: &Tree, origin: &mut Origin) {
+        let access = AccessFilter::of(filter, addresses);
+        if access.is_replaced(config) {
+            access.carry_of(config, origin);
+            origin.within.retain(|at| !access.places().contains(at));
+            self.access.push(access);
+            return;
+        }
+        let (_, settings) = kind(filter);
+        let is_first = self.leading.is_empty() && !self.steps.iter().any(|step| is_of_addresses(step));
+        if let Some(line) = by_address(settings).filter(|_| is_first && refusing(settings, addresses, origin).is_ok()) {
+            self.steps.extend(line);
+            origin.carry_all(filter.statements());
+            return;
+        }
+        match refusing(settings, addresses, &Origin::default()) {
+            Ok(routes) => {
+                self.leading.extend(routes);
+                origin.carry_all(filter.statements());
+            }
+            Err(why) => self.untold.push((filter, why)),
+        }
+    }
+
+    /// An answer of the proxy itself to who asks whether it is there.
+    fn of_health(&mut self, filter: &'t Tree, settings: &Tree, origin: &mut Origin) {
+        let passes = settings.get("pass_through_mode");
+        if passes.is_true() {
+            return filter.statements().into_iter().for_each(|at| origin.differ(at, ASKED_EACH_TIME));
+        }
+        let conditions: Result<Vec<Vec<String>>, String> = settings.get("headers").items().iter().map(of_header).collect();
+        match conditions {
+            Ok(conditions) => {
+                let mut route = OutlinedRoute::of(Vec::new(), OutlinedAnswer::status(200));
+                route.conditions = conditions.concat();
+                self.leading.push(route);
+                origin.carry_all(filter.statements());
+                for at in settings.get("cluster_min_healthy_percentages").statements() {
+                    origin.differ(at, HEALTH_OF_ITSELF);
+                }
+            }
+            Err(why) => self.untold.push((filter, why)),
+        }
+    }
+}
+
+fn is_of_addresses(step: &str) -> bool {
+    step.starts_with("allow ") || step.starts_with("deny ")
+}
+
+/// Which spellings of paths are the same, and what becomes of fields whose names servers may read as others.
+pub fn spellings(manager: &Tree, origin: &mut Origin) -> Vec<String> {
+    let mut policy = Vec::new();
+    let slashes = manager.get("merge_slashes");
+    if slashes.is_true() {
+        policy.push("slashes=\"merge\"");
+        origin.carry_all(slashes.statements());
+    }
+    let escaped = manager.get("path_with_escaped_slashes_action");
+    match escaped.text() {
+        Some("REJECT_REQUEST") => {
+            policy.push("encoded-slashes=\"refuse\"");
+            origin.carry_all(escaped.statements());
+        }
+        Some(action @ ("UNESCAPE_AND_FORWARD" | "UNESCAPE_AND_REDIRECT")) => {
+            policy.push("encoded-slashes=\"decode\"");
+            let how = if action == "UNESCAPE_AND_FORWARD" { DECODED } else { DECODED_WITHOUT_REDIRECT };
+            origin.differ(escaped.start(), how);
+        }
+        Some("KEEP_UNCHANGED" | "IMPLEMENTATION_SPECIFIC_DEFAULT") => origin.carry_all(escaped.statements()),
+        Some(_) | None => {}
+    }
+    let mut steps = Vec::new();
+    if !policy.is_empty() {
+        steps.push(format!("path-policy {}", policy.join(" ")));
+    }
+    let names = manager.at(&["common_http_protocol_options", "headers_with_underscores_action"]);
+    match names.text() {
+        Some("REJECT_REQUEST") => steps.push("header-names \"refuse\"".to_owned()),
+        Some("DROP_HEADER") => steps.push("header-names \"drop\"".to_owned()),
+        Some("ALLOW") => {}
+        Some(_) | None => return steps,
+    }
+    origin.carry_all(names.statements());
     steps
 }
+
+const DECODED: &str = "`%2F` becomes a slash, and `%5C` stays";
+const DECODED_WITHOUT_REDIRECT: &str = "`%2F` becomes a slash without a redirect, and `%5C` stays";
+const ASKED_EACH_TIME: &str = "the server is asked each time";
+const HEALTH_OF_ITSELF: &str = "it says that this proxy is there, and not how well servers are: `admin` has `/readyz` for that";
 
 fn compressed(settings: &Tree) -> Option<Vec<String>> {
     let library = settings.at(&["compressor_library", "typed_config", "@type"]).text().unwrap_or("gzip").to_ascii_lowercase();

@@ -9,12 +9,15 @@ use std::collections::BTreeSet;
 use tidegate_kdl::quoted;
 use tidegate_model::expression;
 
-/// What was made of a route, or why nothing was.
-pub type Told = Result<OutlinedRoute, String>;
+/// What was made of a route. `Err` says why nothing was, and has what all that it takes is among.
+pub type Told = Result<OutlinedRoute, (String, Box<OutlinedRoute>)>;
 
 const NO_EXPRESSION: &str = "its expression is none of ours: there are no look-arounds and no back-references";
 const FIRST_VALUE: &str = "of a parameter that is there twice each value is looked at, and there the first alone";
-const CHANCE: &str = "a part of the requests is taken by chance: `split` shares them out by weight";
+pub const CHANCE: &str = "a part of the requests is taken by chance: `split` shares them out by weight";
+const OF_ENVOY: &str = "Envoy says the field itself, whatever a client sends, and here it would be the client's: `match client=` asks for \
+                        whom you mean";
+const EMPTY: &str = "a field that is not there is compared as an empty one: a `route` with `match not header=\"X\"` takes it";
 const NO_CLUSTER: &str = "the cluster that it leads to is in none of the parts, or has no addresses there";
 const NO_LIMIT: &str = "no time is said for the whole answer, where Envoy has 15s of its own: `timeout total=\"15s\"`";
 
@@ -26,25 +29,34 @@ pub struct RouteReader<'r> {
 
 impl RouteReader<'_> {
     pub fn read(&self, route: &Tree) -> Told {
-        let mut told = OutlinedRoute::of(Vec::new(), OutlinedAnswer::status(404));
+        let mut told = OutlinedRoute::of(Vec::new(), OutlinedAnswer::status(503));
         told.origin.within = route.statements();
-        Self::matched(route.get("match"), &mut told)?;
-        if route.has("route") {
-            self.handed_on(route, &mut told)?;
-        } else if route.has("redirect") {
-            redirected(route.get("redirect"), route.get("match"), &mut told)?;
-        } else if route.has("direct_response") {
-            answered(route.get("direct_response"), &mut told)?;
-        } else {
-            return Err("it neither hands on nor answers: `proxy`, `redirect` and `respond` do".to_owned());
-        }
+        let matched = Self::matched(route.get("match"), &mut told);
+        let refused = OutlinedRoute { origin: Origin { within: route.statements(), ..Origin::default() }, ..told.clone() };
+        let left = |why: String| (why, Box::new(refused.clone()));
+        matched.map_err(left)?;
+        self.answered(route, &mut told).map_err(left)?;
         headers::changes(route, &mut told.steps, &mut told.origin);
         told.origin.carry_all(route.get("name").statements());
         told.origin.carry_all(route.get("decorator").statements());
         Ok(told)
     }
 
+    fn answered(&self, route: &Tree, told: &mut OutlinedRoute) -> Result<(), String> {
+        if route.has("route") {
+            self.handed_on(route, told)
+        } else if route.has("redirect") {
+            redirected(route.get("redirect"), route.get("match"), told)
+        } else if route.has("direct_response") {
+            answered(route.get("direct_response"), told)
+        } else {
+            Err("it neither hands on nor answers: `proxy`, `redirect` and `respond` do".to_owned())
+        }
+    }
+
+    /// What a route asks for, as far as it can be asked; `Err` says what cannot.
     fn matched(matched: &Tree, told: &mut OutlinedRoute) -> Result<(), String> {
+        let mut left = Ok(());
         let blind = if matched.get("case_sensitive").text() == Some("false") { "(?i)" } else { "" };
         for (name, value) in matched.entries() {
             let text = value.text().unwrap_or_default();
@@ -61,17 +73,25 @@ impl RouteReader<'_> {
                 "path_separated_prefix" => told.patterns.push(format!("~(?i)^{}(/|$)", regex_syntax::escape(text))),
                 "safe_regex" | "regex" => {
                     let text = value.get("regex").text().unwrap_or(text);
-                    expression(text).build().map_err(|_| NO_EXPRESSION)?;
-                    told.patterns.push(format!("~^(?:{text})$"));
+                    match expression(text).build() {
+                        Ok(_) => told.patterns.push(format!("~^(?:{text})$")),
+                        Err(_) => left = Err(NO_EXPRESSION.to_owned()),
+                    }
                 }
                 "headers" => {
                     for header in value.items() {
-                        told.conditions.extend(of_header(header)?);
+                        match of_header(header) {
+                            Ok(conditions) => told.conditions.extend(conditions),
+                            Err(why) => left = Err(why),
+                        }
                     }
                 }
                 "query_parameters" => {
                     for parameter in value.items() {
-                        told.conditions.push(of_parameter(parameter)?);
+                        match of_parameter(parameter) {
+                            Ok(condition) => told.conditions.push(condition),
+                            Err(why) => left = Err(why),
+                        }
                     }
                 }
                 // gRPC-Web has a type that begins so as well.
@@ -80,10 +100,11 @@ impl RouteReader<'_> {
                 }
                 "case_sensitive" => {}
                 "runtime_fraction" if is_all(value) => {}
-                "runtime_fraction" => return Err(CHANCE.to_owned()),
-                other => return Err(format!("`{other}` is no condition of ours")),
+                "runtime_fraction" => left = left.and(Err(CHANCE.to_owned())),
+                other => left = Err(format!("`{other}` is no condition of ours")),
             }
         }
+        left?;
         told.origin.carry_all(matched.statements());
         for at in matched.get("query_parameters").statements() {
             told.origin.differ(at, FIRST_VALUE);
@@ -433,8 +454,11 @@ fn answered(direct: &Tree, told: &mut OutlinedRoute) -> Result<(), String> {
 }
 
 /// Conditions about a field, as they stand behind `match`.
-fn of_header(header: &Tree) -> Result<Vec<String>, String> {
+pub fn of_header(header: &Tree) -> Result<Vec<String>, String> {
     let name = header.get("name").text().unwrap_or_default();
+    if name.to_ascii_lowercase().starts_with("x-envoy-") {
+        return Err(OF_ENVOY.to_owned());
+    }
     let is_inverted = header.get("invert_match").is_true();
     let text =
         |name: &str| header.get(name).text().or_else(|| header.at(&["string_match", name.trim_end_matches("_match")]).text());
@@ -481,7 +505,16 @@ fn of_header(header: &Tree) -> Result<Vec<String>, String> {
             let not = if is_inverted != absent { "not " } else { "" };
             vec![format!("{not}header={}", quoted(name))]
         }
-        (name, Some(pattern)) => vec![format!("{not}header={}", quoted(&format!("{name}: {pattern}")))],
+        (name, Some(pattern)) => {
+            let own = format!("{not}header={}", quoted(&format!("{name}: {pattern}")));
+            let takes_none = header.get("treat_missing_header_as_empty").is_true();
+            match (is_inverted, takes_none) {
+                (false, false) => vec![own],
+                // A field that is not there is none that is another.
+                (true, false) => vec![format!("header={}", quoted(name)), own],
+                (_, true) => return Err(EMPTY.to_owned()),
+            }
+        }
     })
 }
 

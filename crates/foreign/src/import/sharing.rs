@@ -28,7 +28,10 @@ pub fn together(services: &[Service]) -> Vec<Together<'_>> {
         if own.len() == site.addresses.len() {
             all.push((index, Together::Alone(service)));
         } else if !own.is_empty() {
-            let only_hosts = if own.iter().any(|address| is_of_machine(address)) { site.only_hosts.clone() } else { Vec::new() };
+            // A name in an address says it; an expression is said by none.
+            let is_said =
+                !own.iter().any(|address| is_of_machine(address)) && !site.only_hosts.iter().any(|host| is_expression(host));
+            let only_hosts = if is_said { Vec::new() } else { site.only_hosts.clone() };
             all.push((index, Together::Moved(Box::new(OutlinedSite { addresses: own, only_hosts, ..site.clone() }))));
         }
     }
@@ -55,10 +58,14 @@ fn shared_addresses(services: &[Service]) -> BTreeMap<String, Vec<usize>> {
     let mut sites: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     // Hosts that no address has are routes of the site for all hosts.
     let of_some_hosts = services.iter().filter_map(|service| match service {
-        Service::Site(site) if !site.only_hosts.is_empty() => Some(&site.addresses),
+        Service::Site(site) if !site.only_hosts.is_empty() => Some(site),
         Service::Site(_) | Service::Tcp(_) => None,
     });
-    let routed: BTreeSet<&String> = of_some_hosts.flatten().filter(|address| address.contains("://:")).collect();
+    let routed = |site: &'_ OutlinedSite| {
+        let is_any = site.only_hosts.iter().any(|host| is_expression(host));
+        site.addresses.iter().filter(|address| is_any || address.contains("://:")).cloned().collect::<Vec<String>>()
+    };
+    let routed: BTreeSet<String> = of_some_hosts.flat_map(routed).collect();
     for (index, service) in services.iter().enumerate() {
         let Service::Site(site) = service else { continue };
         let own: BTreeSet<&String> =
@@ -69,6 +76,10 @@ fn shared_addresses(services: &[Service]) -> BTreeMap<String, Vec<usize>> {
     }
     sites.retain(|_, sites| sites.len() > 1);
     sites
+}
+
+fn is_expression(host: &str) -> bool {
+    host.starts_with('~')
 }
 
 /// Whether an address says where on the machine, and nothing of names.
