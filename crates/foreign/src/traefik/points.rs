@@ -25,14 +25,14 @@ pub fn settle(tree: &Tree, outline: &mut Outline) {
         let address = point.get("address");
         let Some(text) = address.text().filter(|_| !named.contains(&name.to_ascii_lowercase())) else { continue };
         let redirections = point.at(&["http", "redirections", "entryPoint"]);
-        match Door::parse(resolved(text), false).filter(|_| redirects::is_to_https(redirections)) {
+        match Door::parse(resolved(text), false).filter(|_| !redirections.is_nothing()) {
             Some(door) => send(tree, point, door, outline),
             None => address.statements().into_iter().for_each(|at| outline.told.differ(at, NOBODY)),
         }
     }
 }
 
-/// All plain HTTP at this door, to HTTPS.
+/// All plain HTTP at this door, to HTTPS or to another port.
 fn send(tree: &Tree, point: &Tree, door: Door, outline: &mut Outline) {
     let (address, middlewares) = (point.get("address"), point.at(&["http", "middlewares"]));
     let redirections = point.at(&["http", "redirections", "entryPoint"]);
@@ -40,7 +40,7 @@ fn send(tree: &Tree, point: &Tree, door: Door, outline: &mut Outline) {
     origin.carry_all(address.statements());
     origin.carry_all(redirections.statements());
     let Some(own) = door.address(None) else { return };
-    if door == Door::HTTP {
+    if door == Door::HTTP && redirects::is_to_https(redirections) {
         outline.done_without.extend(&origin.within);
         // Whoever is only sent on comes to nothing that these keep him from.
         outline.done_without.extend(middlewares.statements());

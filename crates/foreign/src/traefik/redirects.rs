@@ -5,6 +5,7 @@ use super::middlewares::groups;
 use crate::accounts::Origin;
 use crate::outline::{Door, OutlinedAnswer, is_plain};
 use crate::tree::Tree;
+use std::collections::BTreeSet;
 use tidegate_kdl::quoted;
 use tidegate_model::expression;
 
@@ -13,7 +14,11 @@ const METHODS: &str = "Traefik answers GET with 301 or 302 and other methods wit
 
 /// Whether the redirections of an entry point are to HTTPS, which they are without a word of it.
 pub fn is_to_https(redirections: &Tree) -> bool {
-    !redirections.is_nothing() && redirections.get("scheme").text().is_none_or(|scheme| scheme == "https")
+    !redirections.is_nothing() && scheme_of(redirections) == "https"
+}
+
+fn scheme_of(redirections: &Tree) -> &str {
+    redirections.get("scheme").text().unwrap_or("https")
 }
 
 /// The status of a redirect: with 307 and 308 the method stays, as it does there.
@@ -28,9 +33,14 @@ fn group_count(regex: &str) -> usize {
 
 /// To HTTPS, at this port.
 pub fn to_https(said: &Tree, port: Option<&str>) -> OutlinedAnswer {
-    let port = port.filter(|port| *port != "443" && port.parse::<u16>().is_ok());
+    to_scheme("https", said, port)
+}
+
+fn to_scheme(scheme: &str, said: &Tree, port: Option<&str>) -> OutlinedAnswer {
+    let own = if scheme == "https" { "443" } else { "80" };
+    let port = port.filter(|port| *port != own && port.parse::<u16>().is_ok());
     let port = port.map(|port| format!(":{port}")).unwrap_or_default();
-    OutlinedAnswer::Redirect { to: format!("https://{{host}}{port}{{uri}}"), status: status_of(said) }
+    OutlinedAnswer::Redirect { to: format!("{scheme}://{{host}}{port}{{uri}}"), status: status_of(said) }
 }
 
 /// To another host with all of the path, by an expression of which the last group is that.
@@ -111,7 +121,8 @@ pub fn of_point(tree: &Tree, redirections: &Tree) -> OutlinedAnswer {
     let to = redirections.get("to").text().unwrap_or_default();
     let address = tree.at(&["entryPoints", to, "address"]).text().unwrap_or(to);
     let port = resolved(address).rsplit_once(':').map(|(_, port)| port);
-    match to_https(redirections, port) {
+    let scheme = if scheme_of(redirections) == "https" { "https" } else { "http" };
+    match to_scheme(scheme, redirections, port) {
         OutlinedAnswer::Redirect { to, .. } if redirections.get("permanent").text() != Some("false") => {
             OutlinedAnswer::Redirect { to, status: 308 }
         }
@@ -126,6 +137,53 @@ pub enum Redirected {
     /// Clients whose path an expression takes.
     Of(String, Option<String>, OutlinedAnswer),
     Unknown,
+}
+
+/// A row of a map for whole URLs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RedirectRow {
+    /// What the URL is at a door.
+    pub key: String,
+    pub regex: String,
+    pub to: String,
+    pub status: u16,
+    /// The statements that say it.
+    pub places: BTreeSet<usize>,
+}
+
+/// By an expression that is asked of the whole URL, as it is there; `None` where it is none of ours, or where what it
+/// leaves of the URL is not behind it.
+pub fn by_row(redirect: &Tree, door: Door, origin: &mut Origin) -> Option<RedirectRow> {
+    let unescaped = |name: &str| redirect.get(name).text().map(|text| text.replace("$$", "$"));
+    let regex = unescaped("regex")?.replace("\\\\", "\\");
+    let to = unescaped("replacement")?;
+    let behind_groups = to.split('$').skip(1).filter(|rest| !rest.starts_with('{'));
+    let is_name = |rest: &str| !rest.starts_with(|c: char| c.is_ascii_digit()) || rest.chars().nth(1).is_some_and(is_of_name);
+    let to_groups = groups(&to);
+    if behind_groups.into_iter().any(is_name) || to_groups.contains(['{', '}']) || regex.contains("(?P<") || regex.contains("(?<")
+    {
+        return None;
+    }
+    let regex = match regex.strip_prefix('^') {
+        Some(_) => regex,
+        None if regex.starts_with("http") || regex.starts_with(".*") || regex.starts_with("(http") => format!("^{regex}"),
+        None => return None,
+    };
+    let count = expression(&regex).build().ok()?.captures_len();
+    let ends = [".*", ".+", "(.*)", "(.+)", "$"].iter().any(|end| regex.ends_with(end)) && !regex.ends_with("\\$");
+    let (regex, to) = if ends { (regex, to_groups) } else { (format!("{regex}(.*)$"), format!("{to_groups}${count}")) };
+    expression(&regex).build().ok()?;
+    origin.carry_all(redirect.statements());
+    let said = redirect.get("permanent");
+    origin.differ(if said.is_nothing() { redirect.get("regex").start() } else { said.start() }, METHODS);
+    let (scheme, own) = if door.is_tls { ("https", 443) } else { ("http", 80) };
+    let port = if door.port == own { String::new() } else { format!(":{}", door.port) };
+    let (key, status) = (format!("{scheme}://{{host}}{port}{{uri}}"), status_of(redirect));
+    Some(RedirectRow { key, regex, to, status, places: redirect.statements() })
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
 }
 
 /// Names that stand for all others.

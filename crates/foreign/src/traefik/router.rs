@@ -49,8 +49,8 @@ pub struct ToldPlace<'t> {
     pub takes_all: bool,
     pub steps: Vec<String>,
     pub answer: OutlinedAnswer,
-    /// By an expression for the whole URL, so that it has to be known whose.
-    pub redirect: Option<&'t Tree>,
+    /// By expressions for the whole URL, so that it has to be known whose.
+    pub redirects: Vec<&'t Tree>,
     /// What handshakes are to be like, with where that is named; nothing at places without TLS.
     pub options: Option<NamedOptions<'t>>,
     /// Where it is said that certificates of clients go on.
@@ -143,7 +143,7 @@ impl ToldRouter<'_> {
             place.is_sending = true;
             place.answer = OutlinedAnswer::Redirect { to: "https://{host}{uri}".to_owned(), status: 308 };
             place.options = None;
-            place.redirect = None;
+            place.redirects.clear();
         }
         let hosts = self.when.clauses.iter().flatten().filter_map(AskedLiteral::hosts);
         if hosts.flatten().any(|host| super::hosts::is_deep(host)) {
@@ -193,14 +193,18 @@ fn at_place<'t>(
     origin.within.extend(place.point.statements().difference(&tls_of_point.statements()));
     origin.carry_all(tls_of_point.statements().into_iter().filter(|at| *at == tls_of_point.start()));
     let redirections = place.point.at(&["http", "redirections", "entryPoint"]);
-    let is_of_point = redirects::is_to_https(redirections);
+    let is_of_point = !redirections.is_nothing();
     let sent = if is_of_point { Some(redirects::of_point(tree, redirections)) } else { sent_to_https(&middlewares) };
     let sent = sent.filter(|_| !place.door.is_tls);
-    let is_sending = sent.is_some();
+    let is_sent = sent.is_some();
+    if is_sent && place.door != Door::HTTP {
+        origin.carry_all(redirections.statements());
+        origin.carry_all(middlewares.iter().flat_map(|(one, _)| one.get("redirectScheme").statements()));
+    }
     let mut effects = middlewares::effects(&middlewares, when, trust, &mut origin);
     outline.reasons.extend(effects.reasons.drain(..).map(|(at, why)| (at, why.to_owned())));
-    let mut redirects = middlewares.iter().map(|(one, _)| one.get("redirectRegex")).filter(|one| !one.is_nothing());
-    let redirect = redirects.next().filter(|_| !is_sending);
+    let redirects = middlewares.iter().map(|(one, _)| one.get("redirectRegex")).filter(|one| !is_sent && !one.is_nothing());
+    let redirects = redirects.collect();
     let service = router.get("service").text().unwrap_or(name);
     let answer = sent.unwrap_or_else(|| answer(tree, router, service, &mut effects, &mut origin, outline));
     origin.carry_all(["rule", "service", "ruleSyntax", "priority"].into_iter().flat_map(|key| router.get(key).statements()));
@@ -217,11 +221,11 @@ fn at_place<'t>(
     ToldPlace {
         door: place.door,
         at: place.at,
-        is_sending,
-        takes_all: is_sending && is_of_point,
+        is_sending: is_sent && (!is_of_point || redirects::is_to_https(redirections)),
+        takes_all: is_sent && is_of_point,
         steps: effects.steps,
         answer,
-        redirect,
+        redirects,
         options: place.door.is_tls.then(|| options_of(tree, router, place.point)),
         forwards_certificate: effects
             .forwards_certificate
@@ -260,13 +264,19 @@ fn answer(
     if service == "ping@internal" && (tree.has("ping") || !doors::has_points(tree)) {
         return OutlinedAnswer::Respond { status: 200, body: Some("OK".to_owned()) };
     }
-    let Some(found) = services::answer(tree, service, origin) else {
+    let fault = services::fault(tree, service);
+    let Some(found) = services::answer(tree, service, origin).filter(|_| fault.is_none()) else {
         if service.contains('@') && !service.ends_with("@file") {
             outline.without.get_or_insert(OF_PROVIDER);
         }
         let said = router.get("service");
         let at = if said.is_nothing() { router.get("rule").start() } else { said.start() };
-        origin.differ(at, if service.ends_with("@internal") { INTERNAL } else { NO_SERVER });
+        if let Some(why) = fault {
+            let own = services::statements(tree, service);
+            outline.reasons.extend(own.into_iter().map(|at| (at, why.to_owned())));
+        }
+        let why = if service.ends_with("@internal") { INTERNAL } else { NO_SERVER };
+        origin.differ(at, fault.unwrap_or(why));
         return OutlinedAnswer::status(503);
     };
     effects.steps.extend(found.steps);

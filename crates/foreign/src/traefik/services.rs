@@ -5,6 +5,7 @@ use super::{CHAIN_MAX, has_key};
 use crate::accounts::Origin;
 use crate::outline::{GroupedServer, NO_SHARE, OutlinedAnswer, ServerGroup, is_plain, upstream};
 use crate::tree::Tree;
+use std::collections::BTreeSet;
 use tidegate_kdl::quoted;
 
 /// What answers for a service, and the steps in front of it.
@@ -16,6 +17,22 @@ pub struct ServiceAnswer {
 
 /// Mirrors and services within services go no deeper.
 const PARTS_MAX: usize = 64;
+
+const UNCHECKED: &str = "Traefik has no failover of a service without a `healthCheck`, so that what would take it is answered with 503: \
+                         write one, or `backup=#true` behind the servers of the second";
+
+/// All that is said of a service itself.
+pub fn statements(tree: &Tree, service: &str) -> BTreeSet<usize> {
+    named(tree, service).0.statements()
+}
+
+/// Why there is no such service, though its servers are told.
+pub fn fault(tree: &Tree, service: &str) -> Option<&'static str> {
+    let failover = named(tree, service).0.get("failover");
+    let (first, _) = named(tree, failover.get("service").text()?);
+    let is_checked = ["loadBalancer", "weighted", "failover"].iter().any(|kind| has_key(first.get(kind), "healthCheck"));
+    (!is_checked).then_some(UNCHECKED)
+}
 
 pub fn answer(tree: &Tree, service: &str, origin: &mut Origin) -> Option<ServiceAnswer> {
     answer_within(tree, service, 0, origin)

@@ -1,6 +1,7 @@
 //! Sites of routers. Traefik looks through all routers of an entry point for each request; here a host has one site, so
 //! each host has all routers that may take a request for it, in their order, and hosts with the same ones are one site.
 
+use super::redirects::RedirectRow;
 use super::router::{NamedOptions, ToldPlace, ToldRouter, UnknownRouter};
 use super::{BEHIND, hosts, redirects, statics, with_variables, without_variables};
 use crate::accounts::{FileStatement, Origin, StatementKind, Weight};
@@ -41,10 +42,30 @@ struct PlacedRoute {
     route: OutlinedRoute,
 }
 
-/// Expressions for hosts. Each is a map that has a row for the hosts that it takes.
+/// What maps for whole URLs are called, with a number behind.
+const REDIRECTS: &str = "redirects-";
+
+/// Takes back what asks for maps of whole URLs, where there can be none: whoever is sent elsewhere by one is not.
+pub fn without_rows(outline: &mut Outline) {
+    let is_row = |line: &str| line.strip_prefix("map \"").is_some_and(|rest| rest.starts_with(REDIRECTS));
+    let (rows, others) = std::mem::take(&mut outline.settings).into_iter().partition(|setting| is_row(&setting.line));
+    outline.settings = others;
+    let rows: Vec<OutlinedSetting> = rows;
+    let lost: BTreeSet<usize> = rows.into_iter().flat_map(|row| row.origin.carried).collect();
+    let asks = |route: &OutlinedRoute| route.conditions.iter().any(|one| one.contains(&format!("map=\"{REDIRECTS}")));
+    for service in outline.services.iter_mut().filter(|_| !lost.is_empty()) {
+        service.lose(&lost);
+        if let Service::Site(site) = service {
+            site.routes.retain(|route| !asks(route));
+        }
+    }
+}
+
+/// Expressions for hosts, each a map that has a row for the hosts that it takes, and for whole URLs.
 #[derive(Default)]
 struct HostMaps {
     regexes: Vec<String>,
+    redirects: Vec<RedirectRow>,
 }
 
 impl HostMaps {
@@ -60,13 +81,32 @@ impl HostMaps {
         format!("map={}", HostMaps::name(index))
     }
 
+    /// Who is sent elsewhere by the row, and where to.
+    fn redirect(&mut self, row: RedirectRow) -> (String, OutlinedAnswer) {
+        let status = row.status;
+        let index = self.redirects.iter().position(|known| *known == row).unwrap_or_else(|| {
+            self.redirects.push(row);
+            self.redirects.len() - 1
+        });
+        let name = format!("{REDIRECTS}{}", index + 1);
+        (format!("map={}", quoted(&name)), OutlinedAnswer::Redirect { to: format!("{{map.{name}}}"), status })
+    }
+
     fn settings(&self) -> Vec<OutlinedSetting> {
         let line = |(index, regex): (usize, &String)| {
             let row = quoted(&format!("~{regex}"));
             format!("map {} key=\"{{host}}\" {{ row {row} \"1\"; }}", HostMaps::name(index))
         };
-        let setting = |one| OutlinedSetting { line: line(one), origin: Origin::default() };
-        self.regexes.iter().enumerate().map(setting).collect()
+        let redirect = |(index, row): (usize, &RedirectRow)| {
+            let RedirectRow { key, regex, to, places, .. } = row;
+            let row = format!("row {} {}", quoted(&format!("~{regex}")), quoted(to));
+            let line = format!("map {} key={} {{ {row}; }}", quoted(&format!("{REDIRECTS}{}", index + 1)), quoted(key));
+            let mut origin = Origin::default();
+            origin.carry_all(places.iter().copied());
+            OutlinedSetting { line, origin }
+        };
+        let of_hosts = self.regexes.iter().enumerate().map(|one| OutlinedSetting { line: line(one), origin: Origin::default() });
+        of_hosts.chain(self.redirects.iter().enumerate().map(redirect)).collect()
     }
 }
 
@@ -158,8 +198,9 @@ fn places_of(told: &[ToldRouter<'_>]) -> Vec<HostPlace> {
                 None => names.push(None),
             }
         }
-        for ToldPlace { door, at, .. } in &router.places {
-            for host in &names {
+        for ToldPlace { door, at, takes_all, .. } in &router.places {
+            // Where all are sent elsewhere, there is one site for all hosts.
+            for host in if *takes_all { &[None] } else { names.as_slice() } {
                 let ip = door.ip.map(|ip| ip.to_string()).unwrap_or_default();
                 if known.insert((door.port, door.is_tls, ip, host.clone())) {
                     let (routes, tls) = (Vec::new(), Vec::new());
@@ -236,39 +277,51 @@ impl HostPlace {
                         .flatten()
                         .collect()
                 };
-                self.add(index, router, place, Matching { clauses });
+                self.add(index, (router, place), &Matching { clauses }, maps);
             }
         }
         self.routes.sort_by_key(|route| std::cmp::Reverse(route.order));
     }
 
-    fn add(&mut self, index: usize, router: &ToldRouter<'_>, place: &ToldPlace<'_>, when: Matching) {
+    fn add(&mut self, index: usize, (router, place): (&ToldRouter<'_>, &ToldPlace<'_>), when: &Matching, maps: &mut HostMaps) {
         let mut origin = place.origin.clone();
         if place.at != usize::MAX {
             origin.carry(place.at);
         }
-        let redirected = match place.redirect {
-            Some(redirect) => redirects::redirected(redirect, self.door, self.host.as_deref(), &mut origin),
-            None => redirects::Redirected::Nobody,
-        };
+        // Who is sent elsewhere before the router's own answer, by which conditions and steps.
+        let mut answers: Vec<(Option<String>, Option<String>, OutlinedAnswer)> = Vec::new();
+        let mut is_ended = false;
+        for redirect in &place.redirects {
+            if is_ended {
+                break;
+            }
+            match redirects::redirected(redirect, self.door, self.host.as_deref(), &mut origin) {
+                redirects::Redirected::All(step, answer) => {
+                    answers.push((None, step, answer));
+                    is_ended = true;
+                }
+                redirects::Redirected::Of(path, step, answer) => {
+                    answers.push((Some(format!("path={}", quoted(&format!("~{path}")))), step, answer));
+                }
+                redirects::Redirected::Nobody => {}
+                redirects::Redirected::Unknown => {
+                    if let Some(row) = redirects::by_row(redirect, self.door, &mut origin) {
+                        let (condition, answer) = maps.redirect(row);
+                        answers.push((Some(condition), None, answer));
+                    }
+                }
+            }
+        }
+        answers.extend((!is_ended).then(|| (None, None, place.answer.clone())));
         let written = if when.is_always() { vec![WrittenClause::default()] } else { when.written() };
         for clause in written {
             let (patterns, byte_prefixes, conditions) = clause.split(router.at);
-            let mut push = |path: Option<&String>, steps: Vec<String>, answer: OutlinedAnswer| {
-                let mut conditions = conditions.clone();
-                conditions.extend(path.map(|path| format!("path={}", quoted(&format!("~{path}")))));
-                let steps = place.steps.iter().cloned().chain(steps).collect();
-                let route = OutlinedRoute { conditions, steps, ..OutlinedRoute::of(patterns.clone(), answer) };
+            for (condition, step, answer) in &answers {
+                let conditions = conditions.iter().chain(condition).cloned().collect();
+                let steps = place.steps.iter().chain(step).cloned().collect();
+                let route = OutlinedRoute { conditions, steps, ..OutlinedRoute::of(patterns.clone(), answer.clone()) };
                 let route = OutlinedRoute { byte_prefixes: byte_prefixes.clone(), origin: origin.clone(), ..route };
                 self.routes.push(PlacedRoute { order: router.order, router: index, is_sending: place.is_sending, route });
-            };
-            match &redirected {
-                redirects::Redirected::All(step, answer) => push(None, step.iter().cloned().collect(), answer.clone()),
-                redirects::Redirected::Of(path, step, answer) => {
-                    push(Some(path), step.iter().cloned().collect(), answer.clone());
-                    push(None, Vec::new(), place.answer.clone());
-                }
-                redirects::Redirected::Nobody | redirects::Redirected::Unknown => push(None, Vec::new(), place.answer.clone()),
             }
         }
     }

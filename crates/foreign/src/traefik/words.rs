@@ -168,7 +168,9 @@ fn statement(at: usize, path: &[&str], value: &Tree) -> FileStatement {
         return own("tls … options", StatementKind::Needed(Weight::Protection));
     }
     if path.iter().any(|key| matches!(joined_alike(key).as_str(), "redirections" | "redirectscheme")) {
-        return own("redirections", StatementKind::SameByDefault);
+        // What leads elsewhere than to HTTPS is done by nothing without a word.
+        let is_other = is("scheme") && value.text().is_some_and(|scheme| scheme != "https");
+        return own("redirections", if is_other { StatementKind::Needed(Weight::Answer) } else { StatementKind::SameByDefault });
     }
     match value.text() {
         Some("true") if is("httpOnly") => own("httpOnly", StatementKind::SameByDefault),
