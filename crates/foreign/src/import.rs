@@ -410,11 +410,16 @@ impl Importer<'_> {
             if let Some(fault) = (self.sayings.refused)(&kept) {
                 kept.truncate(length);
                 turn_off(node, &fault);
-                self.told.carried.retain(|at| !node.within.contains(at));
-                self.told.differs.retain(|at, _| !node.within.contains(at));
-                self.told.within.retain(|at| !node.within.contains(at));
             }
         }
+        // What others are made of as well is said by these.
+        let of = |is_off: bool, nodes: &[WrittenNode]| -> BTreeSet<usize> {
+            nodes.iter().filter(|node| node.is_off == is_off).flat_map(|node| node.within.iter().copied()).collect()
+        };
+        let live: BTreeSet<usize> = of(false, &self.nodes).union(&of(false, &self.pools.nodes)).copied().collect();
+        let lost: BTreeSet<usize> = of(true, &self.nodes).difference(&live).copied().collect();
+        self.told.lose(&lost);
+        self.told.within.retain(|at| !lost.contains(at));
     }
 
     /// Whatever stands in a block without effect is missing for the block's reason, not for one of its own.

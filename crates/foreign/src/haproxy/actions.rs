@@ -164,6 +164,9 @@ fn response(action: &str, rest: &[&str], variables: &Variables) -> Done {
         ("replace-header" | "replace-value", _) => Done::unknown(
             "a field of an answer is not changed by an expression: `header` sets it as a whole, `rewrite-location=#true` of `proxy` mends `Location` and cookies",
         ),
+        ("deny", _) => Done::unknown(
+            "an answer is not refused for what it says: `error-page 500 status=502 from=\"upstream\"` puts a page in its place by its status, and `header remove=` takes fields out",
+        ),
         ("set-status", _) => {
             Done::unknown("the status of a server's error is changed by `error-page 404 status=200 from=\"upstream\"`")
         }

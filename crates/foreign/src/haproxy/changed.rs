@@ -124,7 +124,7 @@ fn old_field(pattern: &str) -> Option<String> {
 /// The field of requests that a line sets anew, for servers to believe.
 pub fn field_set(line: &HaProxyLine) -> Option<String> {
     let name = line.word(2);
-    let is_set = line.word(0) == "http-request" && line.word(1) == "set-header";
+    let is_set = line.word(0) == "http-request" && matches!(line.word(1), "set-header" | "replace-header" | "replace-value");
     (is_set && !is_of_clients(name) && super::actions::is_field_name(name) && !is_of_framing(name)).then(|| name.to_owned())
 }
 

@@ -9,6 +9,8 @@ use tidegate_kdl::quoted;
 
 const FOLDER: &str =
     "for which names the certificates of the folder are is not said here: sites get theirs by ACME, or `tls cert=` names a file";
+const OF_STORE: &str =
+    "the store that it names has no such certificate in this file: sites get theirs by ACME, or `tls cert=` names a file";
 const EVERYBODY: &str =
     "each peer has to begin with the header of the PROXY protocol there as here: name your load balancers in `from=`";
 const LAST_UNKNOWN: &str = "the client is the last address of the field that is none of these proxies";
@@ -90,10 +92,19 @@ pub fn placed(
     found
 }
 
-/// A file of certificates, and where it is said.
+/// A file of certificates, its key where that is in a file of its own, and where it is said.
+struct CertificateFile {
+    path: String,
+    key: Option<String>,
+    places: Vec<usize>,
+}
+
+/// Certificates of a section that listens.
 pub struct Certificates<'s> {
-    files: Vec<(String, usize)>,
+    files: Vec<CertificateFile>,
     folders: Vec<usize>,
+    /// Those of stores that are not in the file.
+    untold: Vec<usize>,
     section: &'s Section,
     globals: Vec<&'s Section>,
 }
@@ -101,12 +112,19 @@ pub struct Certificates<'s> {
 impl<'s> Certificates<'s> {
     pub fn of(section: &'s Section, sections: &'s Sections) -> Certificates<'s> {
         let globals: Vec<&Section> = sections.all.iter().filter(|section| section.kind == "global").collect();
-        let mut found = Certificates { files: Vec::new(), folders: Vec::new(), section, globals };
+        let mut found = Certificates { files: Vec::new(), folders: Vec::new(), untold: Vec::new(), section, globals };
         for (option, value, at) in section.lines_of("bind").flat_map(|line| line.options(2)) {
             let name = value.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
             let is_file = !value.ends_with('/') && name.contains('.') && !value.contains(super::lexer::OF_ENVIRONMENT);
             match option {
-                "crt" if is_file => found.files.push((found.path("crt-base", value), at)),
+                "crt" if value.starts_with('@') => match found.of_store(sections, value, at) {
+                    Some(file) => found.files.push(file),
+                    None => found.untold.push(at),
+                },
+                "crt" if is_file => {
+                    let path = found.path("crt-base", value);
+                    found.files.push(CertificateFile { path, key: None, places: vec![at] });
+                }
                 "crt" => found.folders.push(at),
                 _ => {}
             }
@@ -123,14 +141,34 @@ impl<'s> Certificates<'s> {
         }
     }
 
+    /// `@web/site`: what `load` of a `crt-store` calls so, by its alias or its file.
+    fn of_store(&self, sections: &Sections, value: &str, at: usize) -> Option<CertificateFile> {
+        let (store, name) = value[1..].split_once('/')?;
+        let store = sections.all.iter().find(|section| section.kind == "crt-store" && section.name == store)?;
+        let is_it =
+            |line: &&HaProxyLine| line.behind("alias").or(line.behind("crt")) == Some(name) || line.behind("crt") == Some(name);
+        let load = store.lines_of("load").find(is_it)?;
+        let mut places = vec![at, load.start()];
+        let mut path = |base: &'static str, written: &str| match store.lines_of(base).last() {
+            Some(own) if !written.starts_with('/') => {
+                places.push(own.start());
+                format!("{}/{written}", own.word(1).trim_end_matches('/'))
+            }
+            _ => self.path(base, written),
+        };
+        let file = path("crt-base", load.behind("crt")?);
+        let key = load.behind("key").map(|key| path("key-base", key));
+        Some(CertificateFile { path: file, key, places })
+    }
+
     pub fn is_for_all(&self) -> bool {
         !self.files.is_empty()
     }
 
     /// The files whose names tell that they are for one of these, or else all.
-    fn files_for(&self, names: &[String]) -> Vec<&(String, usize)> {
-        let is_for = |(file, _): &&(String, usize)| {
-            let stem = file.rsplit('/').next().unwrap_or_default();
+    fn files_for(&self, names: &[String]) -> Vec<&CertificateFile> {
+        let is_for = |file: &&CertificateFile| {
+            let stem = file.path.rsplit('/').next().unwrap_or_default();
             names.iter().any(|name| {
                 let name = name.trim_start_matches("*.");
                 let parent = name.split_once('.').map_or("", |(_, parent)| parent);
@@ -147,7 +185,10 @@ impl<'s> Certificates<'s> {
     /// The lines of a site for these names, with what says them.
     pub fn lines(&self, names: &[String], origin: &mut Origin) -> Vec<String> {
         let files = self.files_for(names);
-        origin.carry_all(self.files.iter().map(|(_, at)| *at));
+        origin.carry_all(self.files.iter().flat_map(|file| file.places.iter().copied()));
+        for at in &self.untold {
+            origin.differ(*at, OF_STORE);
+        }
         for at in &self.folders {
             origin.differ(*at, FOLDER);
         }
@@ -156,9 +197,10 @@ impl<'s> Certificates<'s> {
         if files.is_empty() {
             return if inside.is_empty() { Vec::new() } else { vec![format!("tls{block}")] };
         }
-        let line = |(index, (file, _)): (usize, &&(String, usize))| {
+        let line = |(index, file): (usize, &&CertificateFile)| {
             let block = if index == 0 { block.as_str() } else { "" };
-            format!("tls cert={}{block}", quoted(file))
+            let key = file.key.as_ref().map(|key| format!(" key={}", quoted(key))).unwrap_or_default();
+            format!("tls cert={}{key}{block}", quoted(&file.path))
         };
         files.iter().enumerate().map(line).collect()
     }

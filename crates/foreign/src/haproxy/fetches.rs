@@ -382,6 +382,43 @@ fn pattern(value: &str, comparison: Comparison, is_case_blind: bool) -> Option<S
     })
 }
 
+const OVER_TLS: &str = "scheme=\"https\"";
+const PLAIN: &str = "scheme=\"http\"";
+
+/// What a rule asks of the scheme that a proxy in front names. Only whoever comes without TLS may be refused or sent on
+/// by it: all that no such proxy says comes so here.
+pub enum ReportedScheme {
+    /// It asks for none.
+    No,
+    /// For clients without TLS.
+    OfPlain,
+    /// For others, or the other way round.
+    Otherwise,
+}
+
+pub fn reported_scheme(condition: &Condition) -> ReportedScheme {
+    let is = |condition: &Condition, wanted: &str| matches!(condition, Condition::Test(Test::Written(text)) if text == wanted);
+    let of = |one: &Condition| match one {
+        Condition::Not(inner) if is(inner, OVER_TLS) => ReportedScheme::OfPlain,
+        one if is(one, PLAIN) => ReportedScheme::OfPlain,
+        Condition::Not(inner) if is(inner, PLAIN) => ReportedScheme::Otherwise,
+        one if is(one, OVER_TLS) => ReportedScheme::Otherwise,
+        Condition::All(of) | Condition::Any(of) => of.iter().map(reported_scheme).fold(ReportedScheme::No, ReportedScheme::with),
+        Condition::True | Condition::False | Condition::Test(_) | Condition::Not(_) => ReportedScheme::No,
+    };
+    of(condition)
+}
+
+impl ReportedScheme {
+    fn with(self, other: ReportedScheme) -> ReportedScheme {
+        match (self, other) {
+            (ReportedScheme::Otherwise, _) | (_, ReportedScheme::Otherwise) => ReportedScheme::Otherwise,
+            (ReportedScheme::OfPlain, _) | (_, ReportedScheme::OfPlain) => ReportedScheme::OfPlain,
+            (ReportedScheme::No, ReportedScheme::No) => ReportedScheme::No,
+        }
+    }
+}
+
 const NO_EXPRESSION: &str = "its expression is none of ours, or its values are compared as conditions here do not";
 
 fn in_header(field: &str, comparison: Comparison, values: &FetchedValues<'_>) -> Condition {
@@ -391,7 +428,13 @@ fn in_header(field: &str, comparison: Comparison, values: &FetchedValues<'_>) ->
         return unknown("the field is of one connection, and taken out before conditions are asked");
     }
     if is_claimed(field) {
-        return unknown(DROPPED);
+        let is_scheme = field.eq_ignore_ascii_case("x-forwarded-proto") && comparison == Comparison::Whole;
+        return match values.all.as_slice() {
+            [scheme @ ("https" | "http")] if is_scheme => {
+                Condition::Test(Test::Written(if *scheme == "https" { OVER_TLS } else { PLAIN }.to_owned()))
+            }
+            _ => unknown(DROPPED),
+        };
     }
     let written = |text: String| Condition::Test(Test::Written(format!("header={}", quoted(&text))));
     if comparison == Comparison::Found {

@@ -180,6 +180,7 @@ const CONDITIONAL: Reasons = &[
         "one thread for each core that the process may use",
     ),
     (&["nbthread"], "as many threads as cores that the process may use, unless `threads` says another number"),
+    (&["crt-store crt-base", "crt-store key-base"], "paths are written whole where they are used"),
     (&["ca-base", "crt-base", "setenv", "presetenv", "unsetenv", "resetenv"], "paths are written whole where they are used"),
     (
         &[
@@ -578,7 +579,10 @@ const REMEDIES: Reasons = &[
         &["server-template"],
         "its name is not told: `discover dns=\"name:port\"` finds servers, and `dns=\"srv+_http._tcp.name\"` ports as well",
     ),
-    (&["bind … crt-list"], "a list of certificates is a `tls cert=` in the site of each name"),
+    (
+        &["bind … crt-list"],
+        "a list of certificates is a `tls cert=` in the site of each name, with `client-auth` where the list asks clients for theirs",
+    ),
     (&["bind … crt"], "a certificate is `tls cert=\"site.pem\"` in its site; without one a site gets its own by ACME"),
     (
         &[
@@ -693,10 +697,7 @@ const REMEDIES: Reasons = &[
         ],
         "scripts answer by `fastcgi \"unix:/run/php/php8.2-fpm.sock\" root=\"/srv/www\"`",
     ),
-    (
-        &["crt-store load", "crt-store crt-base", "crt-store key-base"],
-        "a certificate is `tls cert=\"site.pem\" key=\"site.key\"` in its site",
-    ),
+    (&["crt-store load"], "a certificate is `tls cert=\"site.pem\" key=\"site.key\"` in its site"),
     (
         &["acme directory", "acme account-key", "acme contact", "acme challenge", "acme bits", "acme curves", "acme keytype"],
         "a site with a public name gets its certificate by ACME without a word; `acme` at the top level says more",

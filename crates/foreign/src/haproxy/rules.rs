@@ -3,10 +3,10 @@
 use super::actions::{self, Action};
 use super::changed::{Changed, field_set};
 use super::conditions::{self, Condition, Test};
-use super::fetches::{RateTest, Variable, Variables};
+use super::fetches::{RateTest, ReportedScheme, Variable, Variables, reported_scheme};
 use super::lexer::{HaProxyLine, Section, Sections};
 use super::logins;
-use crate::outline::OutlinedAnswer;
+use crate::outline::{DROPPED, OutlinedAnswer};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_kdl::quoted;
 
@@ -40,6 +40,8 @@ pub enum RuleKind {
 const BY_BUCKET: &str =
     "requests are counted by a bucket that fills up bit by bit, not in windows, and one that is refused does not count";
 const AS_REQUESTS: &str = "requests on their way are counted, where connections are counted there";
+const REPORTED: &str = "the field is believed of proxies alone that `trusted-proxies` in a `listener` names: until yours is named there, \
+                        whoever comes by it counts as one without TLS";
 const ASKED_FOR: &str = "who has not logged in is asked to, with 401";
 
 fn kind_of(line: &HaProxyLine) -> Option<RuleKind> {
@@ -100,7 +102,14 @@ pub fn of_section(section: &Section, sections: &Sections, changed: &mut Changed)
             // What a rule of the same section has done with the path is seen when its routes are made.
             before = changed.with_path_of(&before);
         }
-        let differs = done.differs.map(str::to_owned);
+        let (condition, differs) = match (reported_scheme(&condition), &done.action) {
+            (ReportedScheme::No, _) => (condition, done.differs),
+            (ReportedScheme::OfPlain, Action::Answer(..)) => (condition, Some(done.differs.unwrap_or(REPORTED))),
+            (ReportedScheme::OfPlain | ReportedScheme::Otherwise, _) => {
+                (Condition::Test(Test::Unknown(DROPPED.to_owned())), done.differs)
+            }
+        };
+        let differs = differs.map(str::to_owned);
         let changes_path = kind == RuleKind::Request && Changed::changes_path(line, section);
         // An address that is the proxy's in front, in the place of the client's, is none to send on.
         let action = match (&done.action, source) {
@@ -169,13 +178,17 @@ fn tracks<'s>(section: &'s Section, lines: &[(RuleKind, &'s HaProxyLine)]) -> Ve
     let of = |line: &&'s HaProxyLine| {
         let index = line.words.iter().position(|word| word.starts_with("track-sc"))?;
         let read = conditions::of_line(section, line, &Variables::new());
+        let condition = match reported_scheme(&read.condition) {
+            ReportedScheme::No => read.condition,
+            ReportedScheme::OfPlain | ReportedScheme::Otherwise => Condition::Test(Test::Unknown(DROPPED.to_owned())),
+        };
         let mut places = read.places;
         places.insert(line.start());
         Some(Track {
             number: line.word(index).trim_start_matches("track-sc").trim_matches(['(', ')']).parse().ok()?,
             key: line.word(index + 1),
             table: line.behind("table"),
-            condition: read.condition,
+            condition,
             places,
             is_of_requests: line.word(0) == "http-request",
         })

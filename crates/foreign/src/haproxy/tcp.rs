@@ -41,15 +41,20 @@ pub fn tell(section: &Section, sections: &Sections, doors: &[(Door, usize)], own
             outline.reasons.insert(*at, OF_V6_ALONE.to_owned());
             continue;
         }
-        let mut tcp = OutlinedTcp { address: tcp_address(door.ip, door.port), ..OutlinedTcp::default() };
+        let address = tcp_address(door.ip, door.port);
+        // An address of IPv6 beside that of IPv4 is the same one here.
+        let known = outline.services.iter_mut().find_map(|service| match service {
+            Service::Tcp(tcp) if tcp.address == address && tcp.origin.within.is_superset(section.places()) => Some(tcp),
+            Service::Tcp(_) | Service::Site(_) => None,
+        });
+        if let Some(known) = known {
+            tell_bind(section, *at, &mut known.origin);
+            continue;
+        }
+        let mut tcp = OutlinedTcp { address, ..OutlinedTcp::default() };
         tcp.origin.within.clone_from(section.places());
         tcp.origin.within.extend(rules.iter().map(|rule| rule.at));
-        for (_, other) in doors {
-            tcp.origin.within.remove(other);
-        }
-        tcp.origin.carry(*at);
-        let bind = section.lines_of("bind").find(|bind| bind.start() == *at);
-        tcp.origin.carry_all(bind.and_then(super::doors::of_v6_alone));
+        tell_bind(section, *at, &mut tcp.origin);
         let teller = PortTeller { section, sections, door: *door };
         teller.fill(&rules, own, &mut tcp, outline);
         if tcp.otherwise.is_some() || !tcp.by_name.is_empty() {
@@ -58,6 +63,13 @@ pub fn tell(section: &Section, sections: &Sections, doors: &[(Door, usize)], own
             outline.without.get_or_insert(BY_MAP);
         }
     }
+}
+
+/// That it listens there is said.
+fn tell_bind(section: &Section, at: usize, origin: &mut Origin) {
+    origin.carry(at);
+    let bind = section.lines_of("bind").find(|bind| bind.start() == at);
+    origin.carry_all(bind.and_then(super::doors::of_v6_alone));
 }
 
 struct PortTeller<'s> {

@@ -209,6 +209,7 @@ fn of_other(section: &str, word: &str) -> StatementKind {
         ("userlist" | "cache" | "resolvers" | "traces" | "ring", _) => SameByDefault,
         ("fcgi-app", "docroot" | "index" | "path-info" | "set-param" | "pass-header") => Needed(Weight::Answer),
         ("http-errors", _) => Needed(Weight::Answer),
+        ("crt-store", "crt-base" | "key-base") => SameByDefault,
         ("peers" | "mailers" | "program" | "log-forward" | "acme" | "crt-store", _) => Needed(Weight::Setting),
         _ => SameByDefault,
     }
@@ -304,13 +305,13 @@ fn no(first: &str, second: &str) -> StatementKind {
     }
 }
 
-/// Whether a refusal hangs on nothing but how much of something a table has counted: a bound, and no door.
+/// Whether a refusal hangs on nothing but how many connections or bytes a table has counted: a bound, and no door.
 fn counts_alone(line: &HaProxyLine) -> bool {
     let is_refusal = line.words.iter().take(3).any(|word| matches!(word.as_str(), "reject" | "deny" | "tarpit" | "silent-drop"));
     let condition = line.words.iter().skip_while(|word| !matches!(word.as_str(), "if" | "unless")).skip(1);
     let counts = |word: &&String| {
         let is_counter = ["sc_", "sc0_", "sc1_", "sc2_", "src_"].iter().any(|start| word.starts_with(start));
-        is_counter && !word.contains("http_req_rate") && !word.contains("conn_cur")
+        is_counter && ["conn_rate", "conn_cnt", "sess_rate", "sess_cnt", "bytes"].iter().any(|kind| word.contains(kind))
     };
     let words: Vec<&String> = condition.collect();
     let names = words.iter().filter(|word| word.contains(['_', '(']) && !matches!(word.as_str(), "{" | "}")).count();
@@ -358,8 +359,10 @@ fn bind_option(option: &str, value: &str) -> StatementKind {
         "verify" if value == "none" => SameByDefault,
         "verify" => Needed(Weight::Protection),
         "ssl-min-ver" if value != "TLSv1.3" => SameByDefault,
-        "crt" | "crt-list" | "ca-file" | "ca-verify-file" | "crl-file" | "ssl-min-ver" | "ssl-max-ver" | "no-tlsv12"
-        | "no-tlsv13" | "force-tlsv13" => Needed(Weight::Tls),
+        // It may ask clients of some names for certificates.
+        "crt-list" => Needed(Weight::Protection),
+        "crt" | "ca-file" | "ca-verify-file" | "crl-file" | "ssl-min-ver" | "ssl-max-ver" | "no-tlsv12" | "no-tlsv13"
+        | "force-tlsv13" => Needed(Weight::Tls),
         "accept-proxy" | "accept-netscaler-cip" | "interface" | "transparent" | "namespace" | "v6only" => Needed(Weight::Address),
         "maxconn" => Needed(Weight::Limit),
         _ => Needed(Weight::Setting),
