@@ -4,6 +4,7 @@
 mod addresses;
 mod auth;
 mod chain;
+mod changed;
 mod directives;
 mod errors;
 mod expressions;
@@ -11,12 +12,14 @@ mod files;
 mod globals;
 mod headers;
 pub mod json;
+mod layer4;
 mod log_targets;
 mod logs;
 mod matchers;
 mod paths;
 mod placeholders;
 mod pools;
+mod responses;
 mod serving;
 mod snippets;
 mod tls;
@@ -67,7 +70,7 @@ pub fn outline(text: &str) -> Outline {
     let options = statements.first().filter(|first| first.words.is_empty()).map(Statement::inside).unwrap_or_default();
     let mut of_imports = BTreeSet::new();
     let options = snippets.filled_in(options, &mut of_imports);
-    named(&options, "layer4").flat_map(Statement::inside).for_each(|server| pools::layer4(server, &mut outline));
+    named(&options, "layer4").flat_map(Statement::inside).for_each(|server| layer4::of_file(server, &mut outline));
     let global = GlobalOptions::read(&options);
     let mut file =
         CaddyFile { snippets: &snippets, options: &options, global, ports: BTreeSet::new(), unplaced: BTreeSet::new() };
@@ -95,6 +98,8 @@ pub fn outline(text: &str) -> Outline {
             None => {}
         }
     }
+    let is_left = |statement: &&Statement| statement.name() == "import" && statement.block.is_none();
+    file.unplaced.extend(statements.iter().filter(is_left).map(Statement::start));
     file.end(&of_imports, &mut outline);
     words::explain(&statements, &mut outline);
     let mut left: Vec<&Statement> = statements.iter().collect();
@@ -366,7 +371,9 @@ fn shut_wider(unplaced: &BTreeSet<usize>, outline: &mut Outline) {
     }
     for statement in &mut outline.statements {
         if unplaced.contains(&statement.at) {
-            outline.reasons.entry(statement.at).or_insert_with(|| UNPLACED.to_owned());
+            if statement.name != "import" {
+                outline.reasons.entry(statement.at).or_insert_with(|| UNPLACED.to_owned());
+            }
             if statement.at == *first {
                 statement.kind = StatementKind::Needed(Weight::Protection);
             }

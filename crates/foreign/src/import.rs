@@ -430,7 +430,7 @@ impl Importer<'_> {
             let Some(why) = &node.why_off else { continue };
             let said = format!("`{}` stands without effect: {why}", node.text);
             let own = format!("a part of `{}`, which stands without effect: the report begins with the reason", node.text);
-            for at in node.within.difference(&elsewhere) {
+            for at in node.within.difference(&elsewhere).filter(|at| !self.outline.reasons.contains_key(*at)) {
                 self.reasons.entry(*at).or_insert_with(|| own.clone());
             }
             if !self.remarks.contains(&said) {

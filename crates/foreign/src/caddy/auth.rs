@@ -7,7 +7,9 @@ use crate::braces::{Statement, named, value};
 use crate::outline::upstream;
 use tidegate_kdl::quoted;
 
-const RENAMED: &str = "a field that is copied under another name keeps its own here";
+const RENAMED: &str = "a field that is copied under another name keeps its own here, and nobody sends the other";
+const OF_QUERY: &str =
+    "the query that a client has sent stands in `X-Forwarded-Uri` alone, where Caddy adds it to the question as well";
 const NO_BURST: &str = "Caddy's window slides, and here a client may send all of them at once and then one by one";
 
 pub fn basic_auth(statement: &Statement, words: &[String]) -> Vec<ChainOp> {
@@ -73,14 +75,19 @@ pub fn forward_auth(statement: &Statement, words: &[String]) -> Vec<ChainOp> {
     let mut lines = Vec::new();
     for line in statement.inside() {
         match line.name() {
-            "uri" => found.origin.carry(line.start()),
+            "uri" if line.argument().contains('?') => found.origin.carry(line.start()),
+            "uri" => found.origin.differ(line.start(), OF_QUERY),
             "copy_headers" => {
                 let inner = line.inside().iter().flat_map(|line| line.words.iter());
                 let mut is_renamed = false;
                 for name in line.arguments().iter().chain(inner) {
-                    let (name, renamed) = name.split_once('>').map_or((name.as_str(), false), |(name, _)| (name, true));
-                    is_renamed |= renamed;
-                    copied.push(quoted(name));
+                    // Under its new name nobody sends it to the server, clients neither.
+                    for name in name.split('>').map(quoted) {
+                        if !copied.contains(&name) {
+                            copied.push(name);
+                        }
+                    }
+                    is_renamed |= name.contains('>');
                 }
                 found.origin.carry_all(super::words::places([line]));
                 if is_renamed {

@@ -4,6 +4,7 @@
 
 mod answers;
 
+use super::changed::{CHANGED, ChangedRequest};
 use super::paths::{PathChange, PathView};
 use super::serving::{BELOW, FileServer, ScriptServer, ServedFolder};
 use crate::accounts::{FileStatement, Origin, StatementKind, Weight};
@@ -85,6 +86,7 @@ struct Surroundings {
     view: PathView,
     root: Option<(ServedFolder, Origin)>,
     tries: Option<(Vec<String>, Origin)>,
+    changed: ChangedRequest,
     forks: usize,
     depth: usize,
 }
@@ -158,6 +160,8 @@ struct Compiler {
     unknown_answers: BTreeSet<usize>,
     /// Where handlers begin that some way leads to.
     asked: BTreeSet<usize>,
+    /// All that is said of them.
+    asked_within: BTreeSet<usize>,
     /// What is said of a statement whose line is elsewhere.
     loose: Origin,
     reasons: BTreeMap<usize, String>,
@@ -176,7 +180,15 @@ const BOTH_SENT: &str = "where the server sends the field as well, Caddy sends b
 /// nothing answers is known.
 pub fn compiled(ops: &[ChainOp], is_whole: bool, statements: &[FileStatement]) -> Compiled {
     let mut compiler = Compiler { protections: protections(statements), ..Compiler::default() };
-    let around = Surroundings { taken: Matching::always(), view: PathView::Same, root: None, tries: None, forks: 0, depth: 0 };
+    let around = Surroundings {
+        taken: Matching::always(),
+        view: PathView::Same,
+        root: None,
+        tries: None,
+        changed: ChangedRequest::default(),
+        forks: 0,
+        depth: 0,
+    };
     let block = compiler.block(Rest { ops, without: 0, next: None }, around);
     if !compiler.is_too_long {
         compiler.pass_over(ops);
@@ -325,7 +337,11 @@ impl Compiler {
         for op in ops.iter().filter(|op| matches!(op.act, Act::Answer(_) | Act::Within(_))) {
             let place = place_of(op);
             if let Some(at) = place.filter(|at| !self.asked.contains(at)) {
-                self.loose.differ(at, NEVER_REACHED);
+                let mut within = op.origin.within.clone();
+                all_origins(std::slice::from_ref(op), &mut within);
+                for at in within.iter().filter(|at| !self.asked_within.contains(at)).chain([&at]) {
+                    self.loose.differ(*at, NEVER_REACHED);
+                }
                 continue;
             }
             if let Act::Within(inner) = &op.act {
@@ -336,8 +352,13 @@ impl Compiler {
 
     fn one(&mut self, op: &ChainOp, rest: Rest<'_>, around: &mut Surroundings, standing: &mut Standing<'_>) -> Flow {
         self.asked.extend(place_of(op));
+        self.asked_within.extend(&op.origin.within);
         let when = match &op.when {
-            When::If(when) => around.view.seen(when),
+            When::If(when) | When::File { also: when, .. } if around.changed.seen(when).is_none() => {
+                self.unknown(op, CHANGED, standing);
+                return Flow::On;
+            }
+            When::If(when) => around.changed.seen(when).and_then(|when| around.view.seen(&when)),
             When::File { also, is_negated } => {
                 return self.of_files(op, also, *is_negated, rest, around, standing);
             }
@@ -371,7 +392,8 @@ impl Compiler {
             self.reasons.entry(*at).or_insert_with(|| why.to_owned());
         }
         // Who is taken there does not come to what is behind, or comes as somebody else.
-        let is_elsewhere = if matches!(op.when, When::Unknown(_)) { leads_elsewhere(&op.act) } else { turns_away(&op.act) };
+        let is_unknown = matches!(op.when, When::Unknown(_)) || why == CHANGED;
+        let is_elsewhere = if is_unknown { leads_elsewhere(&op.act) } else { turns_away(&op.act) };
         if is_elsewhere {
             self.unknown_answers.extend(op.origin.carried.first().or(op.origin.within.first()));
         }
@@ -403,8 +425,14 @@ impl Compiler {
 
     fn always(&mut self, op: &ChainOp, rest: Rest<'_>, around: &mut Surroundings, standing: &mut Standing<'_>) -> Flow {
         match &op.act {
-            Act::Step(line) => standing.step(line.clone(), op.origin.clone()),
-            Act::Change(line) => standing.step(line.clone(), changed(op, rest)),
+            Act::Step(line) => {
+                around.changed.note(line, true);
+                standing.step(line.clone(), op.origin.clone());
+            }
+            Act::Change(line) => {
+                around.changed.note(line, true);
+                standing.step(line.clone(), changed(op, rest));
+            }
             Act::Nothing => self.left(op.origin.clone(), standing),
             Act::Unsaid => self.unsaid(op, standing),
             Act::Root(root) => {
@@ -422,6 +450,7 @@ impl Compiler {
                     origin.differ(at, WHOLE_SEGMENTS);
                 }
                 around.view = around.view.after(change, &around.taken);
+                around.changed.note_path(&change.line());
                 standing.step(change.line(), origin);
             }
             Act::Within(inner) => {
@@ -441,10 +470,18 @@ impl Compiler {
     }
 
     /// All that is done under a condition is a route with what comes behind it.
-    fn sometimes(&mut self, op: &ChainOp, when: &Matching, rest: Rest<'_>, around: &Surroundings, standing: &mut Standing<'_>) {
+    fn sometimes(
+        &mut self,
+        op: &ChainOp,
+        when: &Matching,
+        rest: Rest<'_>,
+        around: &mut Surroundings,
+        standing: &mut Standing<'_>,
+    ) {
         match &op.act {
             Act::Change(line) if !line.contains('{') || !line.ends_with('}') => {
                 let lines: Vec<String> = when.lines().iter().map(|line| format!("match {line}")).collect();
+                around.changed.note(line, false);
                 let line = format!("{line} {{ {}; }}", lines.join("; "));
                 return standing.step(line, changed(op, rest));
             }
@@ -452,12 +489,11 @@ impl Compiler {
                 // The condition is for a part alone, and that the part is not there is said of all.
                 return self.left(op.origin.clone(), standing);
             }
-            Act::Unsaid => return self.unsaid(op, standing),
             Act::Answer(answer) => {
                 self.answer(answer, op, rest, around, (Some(when), standing));
                 return;
             }
-            Act::Change(_) | Act::Step(_) | Act::Path(_) | Act::Root(_) | Act::Tries(_) | Act::Within(_) => {}
+            Act::Change(_) | Act::Step(_) | Act::Path(_) | Act::Root(_) | Act::Tries(_) | Act::Within(_) | Act::Unsaid => {}
         }
         let mut own = around.clone();
         own.forks += 1;

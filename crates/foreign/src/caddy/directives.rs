@@ -71,6 +71,8 @@ pub struct DirectiveReader<'s> {
     scopes: Vec<&'s [Statement]>,
     /// `order` of the global options: a directive, and how it comes to stand.
     order: Vec<String>,
+    /// Whether errors have pages.
+    has_pages: bool,
 }
 
 /// A directive while it is read.
@@ -142,13 +144,16 @@ fn joined(name: &str) -> &str {
 
 impl<'s> DirectiveReader<'s> {
     pub fn new(order: Vec<String>) -> DirectiveReader<'s> {
-        DirectiveReader { scopes: Vec::new(), order }
+        DirectiveReader { scopes: Vec::new(), order, has_pages: false }
     }
 
     /// The handlers of a block. In a `route` they are asked as they stand.
     pub fn ops(&mut self, block: &'s [Statement], is_literal: bool) -> Vec<ChainOp> {
         if self.scopes.len() > DEPTH_MAX {
             return Vec::new();
+        }
+        if self.scopes.is_empty() {
+            self.has_pages = named(block, "handle_errors").next().is_some();
         }
         self.scopes.push(block);
         let mut all: Vec<Ranked> = Vec::new();
@@ -164,7 +169,8 @@ impl<'s> DirectiveReader<'s> {
 
     fn ranked(&mut self, statement: &'s Statement) -> Option<Ranked> {
         let name = joined(statement.name());
-        let rank = self.order.iter().position(|known| known == name).unwrap_or(self.order.len());
+        // Where a module stands is not known, and it may keep clients out of all else.
+        let rank = self.order.iter().position(|known| known == name).unwrap_or(0);
         let (when, words, path) = self.split(statement);
         let has_matcher = !matches!(&when, When::If(when) if when.is_always());
         let mut ops = self.directive(statement, words);
@@ -228,7 +234,7 @@ impl<'s> DirectiveReader<'s> {
 
     fn directive(&mut self, statement: &'s Statement, words: &'s [String]) -> Vec<ChainOp> {
         let at = statement.start();
-        let found = Found::of(statement);
+        let mut found = Found::of(statement);
         match statement.name() {
             "root" => {
                 let folder = ServedFolder::of(words.last().map_or("", String::as_str));
@@ -249,19 +255,18 @@ impl<'s> DirectiveReader<'s> {
             "try_files" => tries(statement, words),
             "handle" | "handle_path" | "route" => self.within(statement),
             "abort" => {
-                let mut found = found;
                 found.origin.differ(at, CLOSED);
                 found.carry(at).answer(OutlinedAnswer::status(403))
             }
             "error" => {
                 let status = words.iter().find_map(|word| word.parse().ok()).unwrap_or(500);
                 if !(400..=599).contains(&status) {
-                    return vec![found.act(Act::Nothing)];
+                    return vec![found.act(Act::Unsaid)];
                 }
-                let body = words.iter().find(|word| word.parse::<u16>().is_err()).and_then(|body| template(body));
-                found.carry(at).answer(OutlinedAnswer::Respond { status, body })
+                // Its text is for the log, and for pages that show it.
+                found.carry(at).answer(OutlinedAnswer::status(status))
             }
-            "respond" => respond(statement, words),
+            "respond" => respond(statement, words, self.has_pages),
             "metrics" => {
                 let mut found = found.carry(at);
                 found.origin.differ(at, METRICS);
@@ -272,9 +277,18 @@ impl<'s> DirectiveReader<'s> {
             "file_server" => files::file_server(statement, words),
             "log_skip" | "skip_log" if words.is_empty() => vec![found.carry(at).act(Act::Step(NO_LOG.into()))],
             "method" => vec![found.act(Act::Unsaid)],
+            "intercept" => match super::responses::pages(statement.inside(), &mut found.origin) {
+                Some(pages) if !pages.is_empty() => {
+                    found.origin.carry(at);
+                    pages.into_iter().map(|page| found.clone().act(Act::Step(page))).collect()
+                }
+                Some(_) | None => vec![found.act(Act::Nothing)],
+            },
             // Where it is, whose it is, and what is written about it is said of all of a site.
             "tls" | "log" | "bind" | "handle_errors" | "log_skip" | "skip_log" | "log_name" | "log_append" | "fs" => Vec::new(),
-            _ => vec![found.act(Act::Nothing)],
+            name if words::is_known(name) => vec![found.act(Act::Nothing)],
+            // What a module does is not known, and may be to keep clients out.
+            _ => vec![found.act(Act::Unsaid)],
         }
     }
 
@@ -305,7 +319,7 @@ impl<'s> DirectiveReader<'s> {
             Some("temporary") | None => Some(302),
             Some(status) => status.parse().ok().filter(|status| (301..=308).contains(status)),
         };
-        let Some((to, status)) = words.first().zip(status) else { return vec![found.act(Act::Nothing)] };
+        let Some((to, status)) = words.first().zip(status) else { return vec![found.act(Act::Unsaid)] };
         if let Some((grouped, name)) = with_groups(to) {
             let regex = self.expression(statement, name.as_deref());
             let (place, path) = match grouped.find("://").map(|at| at + 3) {
@@ -320,7 +334,7 @@ impl<'s> DirectiveReader<'s> {
                 .filter(|_| path.starts_with('/'))
                 .map(|(regex, path)| format!("rewrite {} {}", quoted(&format!("~{regex}")), quoted(&path)));
             let place = template(&place.replace("$$", "$")).filter(|place| !place.contains("$1"));
-            let Some((step, place)) = steps.zip(place) else { return vec![found.act(Act::Nothing)] };
+            let Some((step, place)) = steps.zip(place) else { return vec![found.act(Act::Unsaid)] };
             let answer = OutlinedAnswer::Redirect { to: format!("{place}{{path}}"), status };
             let found = found.carry(statement.start());
             return vec![found.act(Act::Answer(ChainAnswer::Ready(vec![step], answer)))];
@@ -329,7 +343,7 @@ impl<'s> DirectiveReader<'s> {
             Some(to) if to.starts_with(['/', '{']) || to.contains("://") => {
                 found.carry(statement.start()).answer(OutlinedAnswer::Redirect { to, status })
             }
-            Some(_) | None => vec![found.act(Act::Nothing)],
+            Some(_) | None => vec![found.act(Act::Unsaid)],
         }
     }
 
@@ -564,7 +578,9 @@ fn tries(statement: &Statement, words: &[String]) -> Vec<ChainOp> {
 }
 
 /// `"text" 200`, `404`, and lines of a block.
-fn respond(statement: &Statement, words: &[String]) -> Vec<ChainOp> {
+fn respond(statement: &Statement, words: &[String], has_pages: bool) -> Vec<ChainOp> {
+    const EMPTY: &str =
+        "an answer without a text gets the page of `handle_errors` here, and there none: it has an empty line for a text";
     let mut found = Found::of(statement);
     let at = statement.start();
     let (body, status) = match words {
@@ -582,11 +598,15 @@ fn respond(statement: &Statement, words: &[String]) -> Vec<ChainOp> {
         }
     }
     let status = status.map_or(Some(200), |status| status.parse::<u16>().ok().filter(|status| (200..=599).contains(status)));
-    let Some(status) = status else { return vec![found.act(Act::Nothing)] };
+    let Some(status) = status else { return vec![found.act(Act::Unsaid)] };
     let Some(body) = body.filter(|body| !body.is_empty()) else {
+        if has_pages && status >= 400 {
+            found.origin.differ(at, EMPTY);
+            return found.answer(OutlinedAnswer::Respond { status, body: Some("\n".to_owned()) });
+        }
         return found.carry(at).answer(OutlinedAnswer::Respond { status, body: None });
     };
-    let Some(told) = template(&body) else { return vec![found.act(Act::Nothing)] };
+    let Some(told) = template(&body) else { return vec![found.act(Act::Unsaid)] };
     let body = body.trim();
     let is_json = (body.starts_with('{') && body.ends_with('}') && body.contains("\":"))
         || (body.starts_with("[{") && body.ends_with("}]"));

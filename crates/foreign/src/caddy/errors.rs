@@ -45,7 +45,7 @@ pub fn pages(errors: &Statement, root: Option<&str>, steps: &mut Vec<String>, or
 }
 
 /// `404`, `4xx`
-fn of_word(status: &str) -> Option<String> {
+pub fn of_word(status: &str) -> Option<String> {
     match status.as_bytes() {
         [digit @ (b'4' | b'5'), b'x', b'x'] => Some(format!("\"{0}xx\"", char::from(*digit))),
         _ => status.parse::<u16>().ok().filter(|status| (400..=599).contains(status)).map(|status| status.to_string()),

@@ -173,8 +173,15 @@ impl<'s> GlobalOptions<'s> {
                 // Without somebody to trust it is read from the connection.
                 ("client_ip_headers", _) if named(servers.inside(), "trusted_proxies").next().is_some() => {
                     let is_usual = |name: &String| name.eq_ignore_ascii_case("x-forwarded-for");
+                    let is_name = |name: &String| name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
                     if line.arguments().iter().all(is_usual) {
                         self.origin.carry(at);
+                    } else if let [name] = line.arguments()
+                        && is_name(name)
+                    {
+                        let mut origin = Origin::default();
+                        origin.carry(at);
+                        self.listeners.push((of.clone(), format!("client-ip-header {}", quoted(name)), origin));
                     } else {
                         self.is_behind_another = true;
                     }

@@ -8,14 +8,11 @@ use super::directives::{DirectiveReader, order_of};
 use super::globals::{GlobalOptions, H1, H3};
 use super::matchers::{self, LeftMatchers};
 use super::serving::ServedFolder;
-use super::{settle_folders, tls};
+use super::{layer4, settle_folders, tls};
 use crate::accounts::{FileStatement, Origin, StatementKind, Weight, WordTable};
 use crate::braces::Statement;
 use crate::matching::Matching;
-use crate::outline::{
-    Door, GroupedServer, Outline, OutlinedAnswer, OutlinedSetting, OutlinedSite, OutlinedTcp, ServerGroup, Service, Whereabouts,
-    placed, tcp_address, upstream,
-};
+use crate::outline::{Door, Outline, OutlinedAnswer, OutlinedSetting, OutlinedSite, Service, Whereabouts, placed};
 use crate::tree::{self, Tree};
 use handlers::{directives, nanoseconds, said};
 use std::collections::BTreeSet;
@@ -23,7 +20,10 @@ use tidegate_kdl::quoted;
 
 const NO_ROUTE: &str = "none of its servers hands requests on or serves files";
 const DEPTH_MAX: usize = 16;
-const HANDLERS: [&str; 8] = ["authentication", "rate_limit", "crowdsec", "waf", "rewrite", "headers", "encode", "request_body"];
+const HANDLERS: [&str; 9] =
+    ["authentication", "rate_limit", "crowdsec", "waf", "rewrite", "headers", "encode", "request_body", "intercept"];
+/// Handlers that are not carried, and keep nobody out.
+const HARMLESS: [&str; 8] = ["vars", "map", "templates", "tracing", "push", "metrics", "log_append", "acme_server"];
 
 const WORDS: WordTable = WordTable {
     protections: &[
@@ -39,6 +39,8 @@ const WORDS: WordTable = WordTable {
         "abort",
         "remote_ip_list",
         "hide",
+        "handle_response",
+        "intercept",
     ],
     same: &[
         "handler",
@@ -105,7 +107,7 @@ pub fn outline(text: &str) -> Outline {
         of_server(&tree, server, &global, &mut ports, &mut outline);
     }
     for server in servers_of(&tree, "layer4") {
-        layer4(server, &mut outline);
+        layer4::of_json(server, &mut outline);
     }
     let has_servers = tree.has_within("servers");
     if tree.has_within("handler") && outline.services.is_empty() && !has_servers {
@@ -178,6 +180,10 @@ fn options(tree: &Tree) -> Vec<Statement> {
             let ranges = trusted.get("ranges").texts();
             let words: Vec<&str> = ["trusted_proxies", source].into_iter().chain(ranges.iter().map(String::as_str)).collect();
             inside.push(said(trusted.get("ranges").start().min(trusted.get("source").start()), &words));
+            let fields = server.get("client_ip_headers");
+            let names = fields.texts();
+            let words: Vec<&str> = ["client_ip_headers"].into_iter().chain(names.iter().map(String::as_str)).collect();
+            inside.extend((!names.is_empty()).then(|| said(fields.start(), &words)));
         }
         if !inside.is_empty() {
             let listens = server.get("listen").texts();
@@ -212,6 +218,13 @@ fn of_server(tree: &Tree, server: &Tree, global: &GlobalOptions<'_>, ports: &mut
         own.within.remove(&at);
     }
     own.within.extend(tree.at(&["apps", "tls"]).statements());
+    let is_known = |wrapper: &&Tree| matches!(wrapper.get("wrapper").text(), Some("tls" | "http_redirect"));
+    let wrappers: BTreeSet<usize> =
+        server.get("listener_wrappers").items().iter().filter(|wrapper| !is_known(wrapper)).flat_map(Tree::statements).collect();
+    for statement in outline.statements.iter_mut().filter(|statement| wrappers.first() == Some(&statement.at)) {
+        // What it lets through is not known.
+        statement.kind = StatementKind::Needed(Weight::Protection);
+    }
     let doors = if doors.is_empty() { vec![(Door::HTTPS, own.within.first().copied().unwrap_or(0))] } else { doors };
     let mut steps = Vec::new();
     for policy in server.get("tls_connection_policies").items() {
@@ -537,7 +550,7 @@ fn of_handler(handler: &Tree, depth: usize, left: LeftMatchers) -> Vec<ChainOp> 
     }
     let statements = directives(name, handler);
     if statements.is_empty() {
-        return plain(Act::Nothing, origin);
+        return plain(if HARMLESS.contains(&name) { Act::Nothing } else { Act::Unsaid }, origin);
     }
     let mut ops = DirectiveReader::new(order_of(&[])).ops(&statements, true);
     for op in &mut ops {
@@ -553,48 +566,4 @@ fn of_handler(handler: &Tree, depth: usize, left: LeftMatchers) -> Vec<ChainOp> 
         }
     }
     ops
-}
-
-fn servers(handler: &Tree) -> Option<ServerGroup> {
-    let mut group = ServerGroup::named("app");
-    group.origin.within = handler.statements();
-    for server in handler.get("upstreams").items() {
-        for address in server.get("dial").texts().iter().filter_map(|dial| upstream(dial)) {
-            group.servers.push(GroupedServer::at(address));
-            group.origin.carry_all(server.get("dial").statements());
-        }
-    }
-    (!group.servers.is_empty()).then_some(group)
-}
-
-fn layer4(server: &Tree, outline: &mut Outline) {
-    let mut origin = Origin { within: server.statements(), ..Origin::default() };
-    origin.carry_all(server.get("listen").statements());
-    let (mut by_name, mut otherwise) = (Vec::new(), None);
-    for route in server.get("routes").items() {
-        let sets = route.get("match").items();
-        let is_name = |set: &Tree| {
-            set.entries().iter().all(|(name, tls)| name == "tls" && tls.entries().iter().all(|(name, _)| name == "sni"))
-        };
-        let names: Vec<String> = sets.iter().flat_map(|set| set.at(&["tls", "sni"]).texts()).collect();
-        let proxy = route.get("handle").items().iter().find(|handler| handler.get("handler").text() == Some("proxy"));
-        let Some(group) = proxy.and_then(servers).filter(|_| sets.iter().all(is_name)) else { continue };
-        origin.carry_all(route.get("match").statements());
-        if names.is_empty() && sets.is_empty() { otherwise = Some(group) } else { by_name.push((names, group)) }
-    }
-    by_name.retain(|(names, _): &(Vec<String>, ServerGroup)| !names.is_empty());
-    if otherwise.is_none() && by_name.is_empty() {
-        return;
-    }
-    for door in server.get("listen").texts().iter().filter_map(|listen| Door::parse(listen.trim_start_matches("tcp/"), false)) {
-        let address = tcp_address(door.ip, door.port);
-        let tcp = OutlinedTcp {
-            address,
-            by_name: by_name.clone(),
-            otherwise: otherwise.clone(),
-            origin: origin.clone(),
-            is_guessed: false,
-        };
-        outline.services.push(Service::Tcp(tcp));
-    }
 }

@@ -31,8 +31,8 @@ impl LeftMatchers {
 const LEFT: &str = "_of_another";
 const OF_CONNECTION: &str = "it is about the address of the connection, and behind proxies that are trusted `match client=` is about the one that they \
      name, as `client_ip` is: say that where it is what you mean";
-const OF_CLIENT: &str = "it is about the address that another proxy names, and who that is, or the field that it names it in, is not carried: say \
-     who is trusted by `trusted-proxies` in a `listener`, which reads `X-Forwarded-For`, and ask `match client=`";
+const OF_CLIENT: &str = "it is about the address that another proxy names, and who that is, or the fields that it names it in, is not carried: say \
+                         who is trusted by `trusted-proxies` in a `listener`, and in which field by `client-ip-header`, and ask `match client=`";
 
 /// Deeper `not` in `not` is not looked at.
 const DEPTH_MAX: usize = 8;

@@ -6,11 +6,8 @@ use super::files::duration;
 use super::headers::{self, Whose};
 use super::placeholders::{fixed, template};
 use super::words;
-use crate::accounts::Origin;
 use crate::braces::{Statement, has_within, named};
-use crate::outline::{
-    Door, GroupedServer, NO_SHARE, Outline, OutlinedAnswer, OutlinedTcp, ServerGroup, Service, is_plain, tcp_address, upstream,
-};
+use crate::outline::{GroupedServer, NO_SHARE, OutlinedAnswer, ServerGroup, is_plain, upstream};
 use tidegate_kdl::quoted;
 
 const UNLIKE: &str = "a pool speaks to all of its servers alike: those of another scheme are left out";
@@ -24,8 +21,13 @@ pub fn reverse_proxy(statement: &Statement, arguments: &[String]) -> Vec<ChainOp
     if let Some(transport) = named(statement.inside(), "transport").find(|transport| transport.argument() == "fastcgi") {
         return of_scripts(statement, transport, arguments);
     }
-    let Some(group) = group(statement, arguments) else { return vec![found.act(Act::Nothing)] };
-    let mut steps = Vec::new();
+    if let Some(asking) = super::responses::asking(statement) {
+        let to = named(statement.inside(), "to").flat_map(Statement::arguments);
+        let servers: Vec<String> = arguments.iter().chain(to).cloned().collect();
+        return super::auth::forward_auth(&asking, &servers);
+    }
+    let Some(group) = group(statement, arguments) else { return vec![found.act(Act::Unsaid)] };
+    let mut steps = super::responses::pages(statement.inside(), &mut found.origin).unwrap_or_default();
     for line in statement.inside() {
         let at = line.start();
         match line.name() {
@@ -151,7 +153,11 @@ pub fn balance(policy: &str) -> Option<String> {
 }
 
 fn balanced(inside: &[Statement], group: &mut ServerGroup) {
+    const NEVER_OUT: &str = "without checks Caddy never finds the first server out, so that those behind it get nothing: they are left out, and \
+                             `backup=#true` on the line of a `server` uses them";
     const FIRST: &str = "servers behind the first are used when it is out, and not by their order beyond that";
+    let checks = ["health_uri", "health_path", "health_port", "fail_duration"];
+    let has_checks = inside.iter().any(|line| checks.contains(&line.name()) && !matches!(line.argument(), "0" | "0s"));
     let is_one = group.servers.len() == 1 && group.lines.iter().all(|line| !line.starts_with("discover"));
     for line in named(inside, "lb_policy") {
         let at = line.start();
@@ -160,6 +166,11 @@ fn balanced(inside: &[Statement], group: &mut ServerGroup) {
             // Of one server there is nothing to choose.
             "random" | "round_robin" | "least_conn" | "ip_hash" | "client_ip_hash" | "uri_hash" | "first" if is_one => {
                 group.origin.carry(at);
+                continue;
+            }
+            "first" if !has_checks => {
+                group.servers.truncate(1);
+                group.origin.differ(at, NEVER_OUT);
                 continue;
             }
             "first" => {
@@ -466,79 +477,4 @@ fn of_transport_line(line: &Statement, inside: &[Statement], is_tls: bool, has_t
         }
         _ => return None,
     }))
-}
-
-/// A server of the layer4 app: an address, with routes by name or for all.
-pub fn layer4(server: &Statement, outline: &mut Outline) {
-    let inside = server.inside();
-    let mut origin = Origin { within: super::words::places([server]), ..Origin::default() };
-    let (mut by_name, mut otherwise) = (Vec::new(), None);
-    for route in named(inside, "route") {
-        let matcher = named(inside, route.argument()).next().filter(|_| route.argument().starts_with('@'));
-        let proxy = named(route.inside(), "proxy").next();
-        let Some(group) = proxy.and_then(targets) else { continue };
-        let names = matcher.map(names);
-        match names {
-            Some(Some(names)) => by_name.push((names, group)),
-            None if route.argument().is_empty() => otherwise = Some(group),
-            Some(None) | None => {
-                // Who is sent there is said by what no line of ours has.
-                origin.differ(route.start(), "what it takes goes where all else does: its matcher is not in these lines");
-                continue;
-            }
-        }
-        origin.carry(route.start());
-    }
-    if otherwise.is_none()
-        && let Some(group) = named(inside, "proxy").next().and_then(targets)
-    {
-        otherwise = Some(group);
-    }
-    if otherwise.is_none() && by_name.is_empty() {
-        return;
-    }
-    for word in server.words.iter().map(|word| word.trim_end_matches(',')) {
-        let Some(door) = Door::parse(word.trim_start_matches("tcp/"), false) else { continue };
-        let mut origin = origin.clone();
-        origin.carry(server.start());
-        let address = tcp_address(door.ip, door.port);
-        let tcp = OutlinedTcp { address, by_name: by_name.clone(), otherwise: otherwise.clone(), origin, is_guessed: false };
-        outline.services.push(Service::Tcp(tcp));
-    }
-}
-
-/// The names of a matcher that has nothing else.
-fn names(matcher: &Statement) -> Option<Vec<String>> {
-    let lines: Vec<&[String]> = match (matcher.words.get(1..), matcher.inside()) {
-        (Some([tls, sni, ..]), []) if tls == "tls" && sni == "sni" => vec![&matcher.words[2..]],
-        (Some([]) | None, [tls]) if tls.name() == "tls" && tls.words.len() > 2 => vec![&tls.words[1..]],
-        (Some([]) | None, [tls]) if tls.name() == "tls" => tls.inside().iter().map(|line| line.words.as_slice()).collect(),
-        (Some([tls]), lines) if tls == "tls" => lines.iter().map(|line| line.words.as_slice()).collect(),
-        _ => return None,
-    };
-    let words = match lines.as_slice() {
-        [[sni, names @ ..]] if sni == "sni" => names,
-        [names] if matcher.words.len() > 2 => names,
-        _ => return None,
-    };
-    (!words.is_empty()).then(|| words.to_vec())
-}
-
-fn targets(proxy: &Statement) -> Option<ServerGroup> {
-    let more = named(proxy.inside(), "upstream").flat_map(Statement::arguments);
-    let all: Vec<String> = proxy.arguments().iter().chain(more).cloned().collect();
-    let mut group = group(&Statement { block: None, ..proxy.clone() }, &all)?;
-    for line in proxy.inside() {
-        match (line.name(), line.argument()) {
-            ("upstream", _) => group.origin.carry(line.start()),
-            ("proxy_protocol", version @ ("v1" | "v2")) => {
-                group.add_line(format!("send-proxy-protocol \"{version}\""));
-                group.origin.carry(line.start());
-            }
-            _ => {
-                group.origin.within.insert(line.start());
-            }
-        }
-    }
-    Some(group)
 }

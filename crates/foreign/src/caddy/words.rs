@@ -71,6 +71,9 @@ const PROTECTIONS: &[&str] = &[
     "authorization",
     "authenticate",
     "verify",
+    "handle_response",
+    "replace_status",
+    "intercept",
 ];
 /// Words that need none here, with the reason.
 const SAME: Reasons = &[
@@ -307,7 +310,8 @@ fn kind(statement: &Statement) -> StatementKind {
             if is_known { SameByDefault } else { Needed(Weight::Answer) }
         }
         "log" if super::log_targets::target(statement).is_none() => Needed(Weight::Setting),
-        "import" => included(argument),
+        // What is in a file or a snippet that is not here may keep clients out.
+        "import" | "invoke" => Needed(Weight::Protection),
         "tls" if statement.block.is_none() && argument.contains('@') => SameByDefault,
         // Only what stands in the block says something.
         "tls" if statement.arguments().is_empty() => SameByDefault,
@@ -355,14 +359,9 @@ pub fn is_refusal(statement: &Statement) -> bool {
     }
 }
 
-/// What a file or snippet that is not here is about, by its name.
-fn included(name: &str) -> StatementKind {
-    let name = name.to_ascii_lowercase();
-    let guarding = [
-        "auth", "allow", "deny", "block", "acl", "limit", "white", "black", "secur", "bot", "restrict", "private", "internal",
-        "lan",
-    ];
-    Needed(if guarding.iter().any(|word| name.contains(word)) { Weight::Protection } else { Weight::Answer })
+/// Whether what a directive of that name does is known, be it carried or not.
+pub fn is_known(name: &str) -> bool {
+    of_word(name) != Needed(Weight::Setting) || reason(NOT_CARRIED, name).is_some() || reason(SAME, name).is_some()
 }
 
 /// Why a statement of that name needs no word here.
@@ -392,6 +391,10 @@ const NOT_CARRIED: Reasons = &[
     (
         &["lb_retry_match", "lb_query", "fallback"],
         "which requests are sent again is decided by whether that is safe; `retry on=` says after which failures",
+    ),
+    (
+        &["import", "invoke"],
+        "the snippet or the file that it names is not here, and may keep clients out: import the file together with it",
     ),
     (&["templates"], "pages are sent as they are: an application makes them of templates"),
     (&["map", "vars"], "what differs by request is a `map` at the top level, or routes with `match`"),
@@ -447,7 +450,7 @@ const NOT_CARRIED: Reasons = &[
     (&["bind", "default_bind"], "a site is on one address of the machine by its own: `site \"http://10.0.0.4:8080\"`"),
     (
         &["trusted_proxies", "client_ip_headers", "trusted_proxies_strict", "trusted_proxies_unix"],
-        "who may say where a client is stands in `listener \":443\" { trusted-proxies \"10.0.0.0/8\" }`, by networks, and it is read from `X-Forwarded-For`",
+        "who may say where a client is stands in `listener \":443\" { trusted-proxies \"10.0.0.0/8\" }`, by networks, and it is read from `X-Forwarded-For`, or from the one field that `client-ip-header` names",
     ),
     (
         &["status", "disable_canonical_uris", "fs", "etag_file_extensions", "reveal_symlinks"],

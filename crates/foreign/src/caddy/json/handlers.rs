@@ -28,7 +28,16 @@ pub fn directives(name: &str, handler: &Tree) -> Vec<Statement> {
                 let (old, new) = (part.get("find"), part.get("replace"));
                 all.push(said(old.start(), &["uri", "replace", old.text().unwrap_or_default(), new.text().unwrap_or_default()]));
             }
+            for part in handler.get("path_regexp").items() {
+                let (old, new) = (part.get("find"), part.get("replace"));
+                let words = ["uri", "path_regexp", old.text().unwrap_or_default(), new.text().unwrap_or_default()];
+                all.push(said(old.start(), &words));
+            }
             all.extend(text("uri").map(|to| said(at("uri"), &["rewrite", "*", to])));
+            for part in handler.get("query").entries() {
+                all.push(said(part.1.start(), &["uri", "query"]));
+            }
+            all.extend(text("method").map(|method| said(at("method"), &["method", method])));
             all
         }
         "request_body" => {
@@ -99,6 +108,9 @@ fn fields(handler: &Tree) -> Vec<Statement> {
                     lines.push(said(values.start(), &[word, &format!("{sign}{field}"), value]));
                 }
             }
+        }
+        for (field, parts) in side.get("replace").entries() {
+            lines.push(said(parts.start(), &[word, field, "a part of it", "another"]));
         }
         for field in side.get("delete").texts() {
             lines.push(said(side.get("delete").start(), &[word, &format!("-{field}")]));
