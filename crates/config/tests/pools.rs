@@ -7,9 +7,9 @@ use std::time::Duration;
 use tidegate_config::{Environment, load_with, render};
 use tidegate_model::discover::{ConsulDiscover, DnsDiscover, DnsQuestion, DockerDiscover};
 use tidegate_model::{
-    Adaptive, Balance, Bounds, Configuration, Discover, Health, Hedge, HttpProbe, KeepAlive, Outlier, Placeholder, Pool, Probe,
-    Protocol, ProxyFacts, ProxyProtocol, Retry, RetryOn, RouteRetry, Scheme, Secret, Server, StatusRange, Sticky, Talk, Template,
-    TemplatePart, Terminal, TextPattern, UpstreamAddress,
+    Adaptive, Balance, Bounds, Configuration, CookieSecure, Discover, Health, Hedge, HttpProbe, KeepAlive, Outlier, Placeholder,
+    Pool, Probe, Protocol, ProxyFacts, ProxyProtocol, Retry, RetryOn, RouteRetry, SameSite, Scheme, Secret, Server, StatusRange,
+    Sticky, Talk, Template, TemplatePart, Terminal, TextPattern, UpstreamAddress,
 };
 
 fn loaded(text: &str) -> Configuration {
@@ -63,7 +63,7 @@ fn a_pool_as_it_is_meant_to_be_written() {
         ttl_least: DnsDiscover::TTL_LEAST,
         ttl_most: DnsDiscover::TTL_MOST,
     })];
-    expected.sticky = Some(Sticky { cookie: "tg_route".into(), secret: None, max_age_seconds: None });
+    expected.sticky = Some(Sticky::default());
     expected.health = Some(health(Probe::Http(http_probe("/healthz"))));
     expected.slow_start = Duration::from_secs(30);
     expected.retry = Some(Retry { on: RetryOn { statuses: vec![502, 503, 504], ..RetryOn::default() }, ..Retry::default() });
@@ -236,7 +236,17 @@ fn how_a_pool_bears_failure_and_load() {
     check("keep-alive ping=\"5s\"", |pool| pool.keep_alive.ping = Some(Duration::from_secs(5)));
     check("sticky secret=\"0123456789abcdef\" max-age=\"1h\"", |pool| {
         let secret = Some(Secret::new("0123456789abcdef"));
-        pool.sticky = Some(Sticky { cookie: "tg_route".into(), secret, max_age_seconds: Some(3600) });
+        pool.sticky = Some(Sticky { secret, max_age_seconds: Some(3600), ..Sticky::default() });
+    });
+    check("sticky path=\"/app\" domain=\".Example.com\" same-site=\"none\" secure=\"on\" change-on-failure=#false", |pool| {
+        pool.sticky = Some(Sticky {
+            path: "/app".into(),
+            domain: Some("example.com".into()),
+            same_site: SameSite::None,
+            secure: CookieSecure::Always,
+            change_on_failure: false,
+            ..Sticky::default()
+        });
     });
     check("balance \"ewma\"", |pool| pool.balance = Balance::Ewma);
     check("send-proxy-protocol \"v1\"\nslow-start \"0s\"", |pool| pool.send_proxy_protocol = Some(ProxyProtocol::V1));

@@ -108,7 +108,7 @@ mod tests {
     use tidegate_model::{PoolName, Secret, Sticky, UpstreamAddress};
 
     fn value(keys: &CookieKeys, secret: Option<&str>, pool: &str, server: &str) -> String {
-        let sticky = Sticky { cookie: "c".into(), secret: secret.map(Secret::new), max_age_seconds: None };
+        let sticky = Sticky { cookie: "c".into(), secret: secret.map(Secret::new), ..Sticky::default() };
         keys.value(&sticky, &PoolName(pool.into()), &UpstreamAddress::parse(server).expect("an address"))
             .expect("a key")
             .to_string()

@@ -2,11 +2,13 @@
 //! Readers of single proxies' files fill it in; the lines of ours are written in `beginning`.
 
 mod places;
+mod sticky;
 
 pub use places::{
     Door, NAME_IN_PLACE, Whereabouts, any_depth, beginning_pattern, beginning_with, below, is_plain, opens_no_http, placed,
     tcp_address, upstream, upstream_with_port, whereabouts,
 };
+pub use sticky::StickyCookie;
 
 use super::accounts::{FileStatement, Origin};
 use std::collections::{BTreeMap, BTreeSet};

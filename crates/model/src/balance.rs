@@ -60,4 +60,73 @@ pub struct Sticky {
     pub secret: Option<Secret>,
     /// How long the client keeps it; `None`: as long as its session.
     pub max_age_seconds: Option<u64>,
+    /// Where a client sends it: this path and those beneath. Begins with `/`.
+    pub path: String,
+    /// To whose hosts a client sends it; `None`: to the one that it has asked.
+    pub domain: Option<String>,
+    pub same_site: SameSite,
+    pub secure: CookieSecure,
+    /// Whether a client whose server failed belongs to the one that answered it; else it comes back to its own.
+    pub change_on_failure: bool,
+}
+
+impl Sticky {
+    pub const COOKIE: &'static str = "tg_route";
+    pub const PATH: &'static str = "/";
+}
+
+impl Default for Sticky {
+    fn default() -> Self {
+        Sticky {
+            cookie: Sticky::COOKIE.to_owned(),
+            secret: None,
+            max_age_seconds: None,
+            path: Sticky::PATH.to_owned(),
+            domain: None,
+            same_site: SameSite::default(),
+            secure: CookieSecure::default(),
+            change_on_failure: true,
+        }
+    }
+}
+
+/// Whether a browser sends a cookie with requests that a page of another site has caused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SameSite {
+    /// With those alone that open a page.
+    #[default]
+    Lax,
+    Strict,
+    /// With all of them.
+    None,
+}
+
+impl SameSite {
+    pub const NAMES: &'static [(&'static str, SameSite)] =
+        &[("lax", SameSite::Lax), ("strict", SameSite::Strict), ("none", SameSite::None)];
+
+    /// As the cookie has it.
+    pub fn attribute(self) -> &'static str {
+        match self {
+            SameSite::Lax => "Lax",
+            SameSite::Strict => "Strict",
+            SameSite::None => "None",
+        }
+    }
+}
+
+/// When a cookie is for TLS alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CookieSecure {
+    /// When the client has asked over TLS.
+    #[default]
+    OverTls,
+    /// Always: TLS ends in front of this proxy.
+    Always,
+    Never,
+}
+
+impl CookieSecure {
+    pub const NAMES: &'static [(&'static str, CookieSecure)] =
+        &[("auto", CookieSecure::OverTls), ("on", CookieSecure::Always), ("off", CookieSecure::Never)];
 }

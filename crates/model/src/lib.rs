@@ -64,7 +64,7 @@ pub use address::{
 };
 pub use api_key::{ApiKeyAuth, ApiKeyPlace, ApiKeySource, ListedApiKey};
 pub use auth_any::AuthAny;
-pub use balance::{Balance, Sticky};
+pub use balance::{Balance, CookieSecure, SameSite, Sticky};
 pub use basic_auth::{AuthUsers, BasicAuth};
 pub use cache::{Cache, CacheDisk, CacheStore, Purging};
 pub use claims::{CLAIMED_FAMILIES, CLAIMED_NAMES, Claim, is_claimed};

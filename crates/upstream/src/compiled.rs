@@ -8,7 +8,9 @@ use rustls_pki_types::ServerName;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tidegate_balancing::{hash_bytes, maglev};
-use tidegate_model::{Balance, Bounds, Pool, PoolName, Protocol, Retry, RouteRetry, Server, ServerAddresses, Sticky};
+use tidegate_model::{
+    Balance, Bounds, CookieSecure, Pool, PoolName, Protocol, Retry, RouteRetry, Server, ServerAddresses, Sticky,
+};
 use tidegate_transport::destination;
 
 /// A pool as it is compiled for one configuration.
@@ -84,6 +86,9 @@ pub struct CompiledSticky {
     positions: HashMap<Arc<str>, usize>,
     /// What follows the value when the cookie is set.
     pub attributes: Box<str>,
+    pub secure: CookieSecure,
+    /// Whether a client whose server failed belongs to the one that answered it.
+    pub change_on_failure: bool,
 }
 
 impl CompiledSticky {
@@ -146,9 +151,25 @@ pub struct ServerParts {
 
 fn compile_sticky(sticky: &Sticky, servers: &[CompiledServer]) -> CompiledSticky {
     let named = servers.iter().enumerate().filter_map(|(position, server)| Some((server.cookie_value.clone()?, position)));
-    let mut attributes = String::from("; Path=/; HttpOnly; SameSite=Lax");
-    if let Some(seconds) = sticky.max_age_seconds {
+    CompiledSticky {
+        cookie: sticky.cookie.as_str().into(),
+        positions: named.collect(),
+        attributes: cookie_attributes(sticky).into(),
+        secure: sticky.secure,
+        change_on_failure: sticky.change_on_failure,
+    }
+}
+
+/// All but `Secure`, which may depend on how a client has asked.
+fn cookie_attributes(sticky: &Sticky) -> String {
+    let Sticky { path, domain, same_site, max_age_seconds, cookie: _, secret: _, secure: _, change_on_failure: _ } = sticky;
+    let mut attributes = format!("; Path={path}");
+    if let Some(domain) = domain {
+        attributes.push_str(&format!("; Domain={domain}"));
+    }
+    attributes.push_str(&format!("; HttpOnly; SameSite={}", same_site.attribute()));
+    if let Some(seconds) = max_age_seconds {
         attributes.push_str(&format!("; Max-Age={seconds}"));
     }
-    CompiledSticky { cookie: sticky.cookie.as_str().into(), positions: named.collect(), attributes: attributes.into() }
+    attributes
 }

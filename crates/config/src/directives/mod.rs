@@ -153,7 +153,7 @@ static ALL: &[&Directive] = &[
     &pool::discover::DISCOVER,
     &pool::balance::BALANCE,
     &pool::server::ZONE,
-    &pool::balance::STICKY,
+    &pool::sticky::STICKY,
     &pool::health::HEALTH,
     &pool::outlier::OUTLIER,
     &pool::outlier::SLOW_START,

@@ -189,7 +189,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
         let mut several = several(lowering, (line, &parameters), &named).into_iter();
         (several.next(), several.collect())
     };
-    let domain = domain(lowering, line);
+    let domain = cookie_domain(lowering, line);
     let oidc = Oidc {
         session: line.duration(lowering, "session").unwrap_or(Oidc::SESSION),
         callback: callback(lowering, line, domain.as_deref()).unwrap_or_else(|| Oidc::CALLBACK.to_owned()),
@@ -369,7 +369,8 @@ fn scopes(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<String> {
     scopes
 }
 
-fn domain(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<String> {
+/// The domain in `domain=` that a cookie is for.
+pub fn cookie_domain(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<String> {
     let text = line.text(lowering, "domain")?;
     let name = text.value.trim_start_matches('.').to_ascii_lowercase();
     let is_label = |label: &str| !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');

@@ -147,7 +147,10 @@ static ROWS: &[Row] = rows! {
     "discover", Pool => MayNot(OWN_SERVERS);
     "balance", Pool => May(&["key", "load-max"], &[]);
     "zone", Pool => May(&[], &[]);
-    "sticky", Pool => May(&["cookie", "max-age"], &[("secret", "a label is read by all who may look at containers")]);
+    "sticky", Pool => May(
+        &["cookie", "max-age", "path", "domain", "same-site", "secure", "change-on-failure"],
+        &[("secret", "a label is read by all who may look at containers")],
+    );
     "health", Pool => May(
         &[
             "type", "interval", "interval-down", "timeout", "rise", "fall", "port", "expect", "method", "host", "header", "body",

@@ -2,7 +2,7 @@
 
 use super::headers;
 use crate::accounts::Origin;
-use crate::outline::{OutlinedAnswer, OutlinedRoute, ServerGroup, is_plain};
+use crate::outline::{OutlinedAnswer, OutlinedRoute, ServerGroup, StickyCookie, is_plain};
 use crate::texts::literal;
 use crate::tree::Tree;
 use std::collections::BTreeSet;
@@ -360,7 +360,7 @@ fn of_group(action: &Tree, group: &mut ServerGroup, origin: &mut Origin) {
             "{client.ip}".to_owned()
         } else if let Some(name) = cookie.get("name").text().filter(|name| is_plain(name)) {
             if cookie.has("ttl") {
-                group.add_line(format!("sticky cookie={}", quoted(name)));
+                group.add_line(sticky(name, &cookie));
                 origin.carry_all(policy.statements());
                 continue;
             }
@@ -375,6 +375,22 @@ fn of_group(action: &Tree, group: &mut ServerGroup, origin: &mut Origin) {
         break;
     }
     group.is_apart |= group.lines.len() > 1;
+}
+
+/// A cookie that is made for clients without one.
+fn sticky(name: &str, cookie: &Tree) -> String {
+    let mut sticky = StickyCookie::named(name);
+    let is_whole = |text: &&str| text.trim().trim_end_matches('s').parse::<u64>().is_ok_and(|seconds| seconds > 0);
+    sticky.lasts(cookie.get("ttl").text().filter(is_whole).and_then(super::clusters::duration));
+    if let Some(path) = cookie.get("path").text() {
+        let _ = sticky.set("path", path);
+    }
+    for attribute in cookie.get("attributes").items() {
+        if let Some(name) = attribute.get("name").text() {
+            let _ = sticky.set(name, attribute.get("value").text().unwrap_or_default());
+        }
+    }
+    sticky.line()
 }
 
 fn retry_cause(word: &str) -> Vec<&'static str> {

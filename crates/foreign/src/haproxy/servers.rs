@@ -3,13 +3,15 @@
 use super::checks::checked;
 use super::durations;
 use super::lexer::{HaProxyLine, Section};
-use crate::outline::{GroupedServer, NO_SHARE, ServerGroup, is_plain, upstream_with_port};
+use crate::outline::{GroupedServer, NO_SHARE, ServerGroup, StickyCookie, is_plain, upstream_with_port};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_kdl::quoted;
 
 const UNLIKE: &str = "a pool says for all of its servers whether the PROXY protocol begins a connection, what is spoken, by which \
                       name, and on which port they are asked: this one, which is unlike the first, is left out";
 const NAMELESS: &str = "the cookie is signed, and names no server to anybody";
+const OTHER_ATTRIBUTES: &str =
+    "of the cookie's attributes, `sticky` has path, domain, SameSite, Secure, HttpOnly and Max-Age: another is left out";
 const TWICE: &str = "a server stands in its pool once: `weight=` gives it a larger share";
 const OF_REQUEST: &str = "the name that is asked for is the server's own, or `tls sni=` of the pool: not one of the request";
 const TUNNEL: &str = "silence within an answer may last as long as `timeout tunnel` says, for all that is no first byte";
@@ -391,9 +393,14 @@ fn stuck(section: &Section, group: &mut ServerGroup) {
     let cookie = section.all_of("cookie").find(|line| ["insert", "prefix", "rewrite"].iter().any(|word| line.has(word)));
     if let Some(cookie) = cookie.filter(|_| !section.speaks_tcp()) {
         let age = cookie.behind("maxlife").and_then(durations::of_milliseconds);
-        let age = age.map(|age| format!(" max-age={}", quoted(&age))).unwrap_or_default();
-        group.add_line(format!("sticky cookie={}{age}", quoted(cookie.word(1))));
+        let mut sticky = StickyCookie::named(cookie.word(1));
+        sticky.lasts(age);
+        let is_whole = attributes(cookie, &mut sticky);
+        group.add_line(sticky.line());
         group.origin.carry(cookie.start());
+        if !is_whole {
+            group.origin.differ(cookie.start(), OTHER_ATTRIBUTES);
+        }
         let is_own = cookie.has("insert");
         let differs = if is_own { NAMELESS } else { "the cookie is one of its own: that of the application stays as it is" };
         group.origin.differ(cookie.start(), differs);
@@ -415,6 +422,28 @@ fn stuck(section: &Section, group: &mut ServerGroup) {
         .origin
         .differ(line.start(), "a client is bound by what is hashed and not by a table: when servers come and go, a few move");
     group.origin.carry_all(section.lines_of("stick-table").map(HaProxyLine::start));
+}
+
+/// Whether all is carried that the line says of its cookie.
+fn attributes(line: &HaProxyLine, sticky: &mut StickyCookie) -> bool {
+    let mut is_whole = true;
+    let mut words = (2..).map_while(|index| Some(line.word(index)).filter(|word| !word.is_empty()));
+    while let Some(word) = words.next() {
+        is_whole &= match word {
+            "secure" => sticky.set("secure", ""),
+            "domain" => words.next().is_some_and(|domain| sticky.set("domain", domain)),
+            "attr" => words.next().is_some_and(|told| {
+                let (attribute, value) = told.split_once('=').unwrap_or((told, ""));
+                sticky.set(attribute, value)
+            }),
+            "maxlife" | "maxidle" => {
+                words.next();
+                true
+            }
+            _ => true,
+        };
+    }
+    is_whole
 }
 
 /// Times for a server.

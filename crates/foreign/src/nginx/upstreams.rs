@@ -8,10 +8,11 @@ use super::variables::{Moment, Values};
 use super::words;
 use crate::accounts::Origin;
 use crate::braces::Statement;
-use crate::outline::{GroupedServer, NO_SHARE, ServerGroup, is_plain, upstream};
+use crate::outline::{GroupedServer, NO_SHARE, ServerGroup, StickyCookie, is_plain, upstream};
 use tidegate_kdl::quoted;
 
 const ONE_FOR_ALL: &str = "`outlier` is one for all servers of a pool: that of the first, and failures count in a row";
+const OF_VARIABLES: &str = "an attribute of the cookie that depends on the request is left out: it is the same for all";
 const UNVERIFIED: &str = "nginx takes any certificate of a server unless `proxy_ssl_verify on` is written, and here it is \
                           verified: `tls ca=` of a pool names who has signed it";
 
@@ -51,6 +52,9 @@ pub fn group(statement: &Statement) -> ServerGroup {
         let Some(chosen) = chosen(line) else { continue };
         group.add_line(chosen);
         group.origin.carry(line.start());
+        if line.name() == "sticky" && line.arguments().iter().any(|word| word.contains('$')) {
+            group.origin.differ(line.start(), OF_VARIABLES);
+        }
     }
     if let Some(failures) = failures.filter(|failures| !failures.is_usual()) {
         group.add_line(failures.line());
@@ -72,9 +76,15 @@ fn chosen(line: &Statement) -> Option<String> {
             key.contains('{').then(|| hash(&key)).flatten()
         }
         ("sticky", [kind, name, rest @ ..]) if kind == "cookie" => {
-            let expires = rest.iter().find_map(|word| word.strip_prefix("expires=")).and_then(time);
-            let lasts = expires.map(|lasts| format!(" max-age={}", quoted(&lasts))).unwrap_or_default();
-            Some(format!("sticky cookie={}{lasts}", quoted(name)))
+            let mut cookie = StickyCookie::named(name);
+            for word in rest {
+                let (attribute, value) = word.split_once('=').unwrap_or((word, ""));
+                match attribute {
+                    "expires" => cookie.lasts(time(value)),
+                    _ => drop(cookie.set(attribute, value)),
+                }
+            }
+            Some(cookie.line())
         }
         _ => None,
     }

@@ -3,7 +3,7 @@
 use super::labels::{ASSUMED, ASSUMED_AT};
 use super::{CHAIN_MAX, has_key};
 use crate::accounts::Origin;
-use crate::outline::{GroupedServer, NO_SHARE, OutlinedAnswer, ServerGroup, is_plain, upstream};
+use crate::outline::{GroupedServer, NO_SHARE, OutlinedAnswer, ServerGroup, StickyCookie, is_plain, upstream};
 use crate::tree::Tree;
 use std::collections::BTreeSet;
 use tidegate_kdl::quoted;
@@ -278,7 +278,7 @@ fn passive(check: &Tree, group: &mut ServerGroup) {
     }
 }
 
-/// The cookie by which clients stay. Ours has no other settings: what else is said of it is not carried.
+/// The cookie by which clients stay.
 fn sticky(balancer: &Tree, group: &mut ServerGroup) {
     if !has_key(balancer, "sticky") {
         return;
@@ -286,15 +286,22 @@ fn sticky(balancer: &Tree, group: &mut ServerGroup) {
     let cookie = balancer.at(&["sticky", "cookie"]);
     let (name, max_age) = (cookie.get("name"), cookie.get("maxAge"));
     let seconds = max_age.number().filter(|seconds| (1..=400 * 86_400).contains(seconds));
-    let written = seconds.map(|seconds| format!(" max-age=\"{seconds}s\"")).unwrap_or_default();
-    group.add_line(format!("sticky cookie=\"{}\"{written}", name.text().unwrap_or("tg_route")));
+    let mut sticky = StickyCookie::named(name.text().unwrap_or("tg_route"));
+    sticky.lasts(seconds.map(|seconds| format!("{seconds}s")));
     group.origin.carry_all(name.statements());
     group.origin.carry_all(max_age.statements().into_iter().filter(|_| seconds.is_some()));
     for word in ["secure", "httpOnly", "sameSite", "path", "domain"] {
-        for at in cookie.get(word).statements() {
-            group.origin.differ(at, STICKY);
+        let told = cookie.get(word);
+        // Without a word it is `Secure` over TLS here, and never for scripts.
+        let is_carried = match word {
+            "secure" | "httpOnly" => told.is_true() && sticky.set(word, ""),
+            _ => told.text().is_some_and(|value| sticky.set(word, value)),
+        };
+        for at in told.statements() {
+            if is_carried { group.origin.carry(at) } else { group.origin.differ(at, STICKY) }
         }
     }
+    group.add_line(sticky.line());
     for whole in [balancer.get("sticky"), cookie] {
         group
             .origin
@@ -302,7 +309,8 @@ fn sticky(balancer: &Tree, group: &mut ServerGroup) {
     }
 }
 
-const STICKY: &str = "the cookie is `HttpOnly`, `SameSite=Lax`, for the whole of the site and over TLS `Secure`, without a word";
+const STICKY: &str =
+    "the cookie is `HttpOnly` always and over TLS `Secure`, without a word `SameSite=Lax` and for the whole of the site";
 
 /// Between two questions, without a word.
 const INTERVAL: u64 = 30_000;

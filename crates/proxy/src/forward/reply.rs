@@ -15,7 +15,7 @@ use std::time::Instant;
 use tidegate_exchange::responder::Sending;
 use tidegate_exchange::{BodyReader, ClientFault, Pooled, gone, unless_gone};
 use tidegate_middleware::send_file::NamedFile;
-use tidegate_model::Scheme;
+use tidegate_model::{CookieSecure, Scheme};
 use tidegate_telemetry::{UpstreamError, UpstreamTime};
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_upstream::call::{Answer, Call, HeadKind, Keeping};
@@ -253,11 +253,18 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
         let compiled = &attempt.pool().compiled;
         let Some(sticky) = &compiled.sticky else { return };
         let Some(value) = &compiled.servers[attempt.position()].cookie_value else { return };
-        if self.own_server(attempt.pool()) == Some(attempt.position()) {
-            return;
+        match self.own_server(attempt.pool()) {
+            // It comes back to its own when that can be used again.
+            Some(own) if own == attempt.position() || !sticky.change_on_failure => return,
+            Some(_) | None => {}
         }
         let mut cookie: Pooled<Vec<u8>> = Pooled::take();
-        let secure: &[u8] = if self.connection.scheme() == Scheme::Https { b"; Secure" } else { b"" };
+        let is_secure = match sticky.secure {
+            CookieSecure::OverTls => self.connection.scheme() == Scheme::Https,
+            CookieSecure::Always => true,
+            CookieSecure::Never => false,
+        };
+        let secure: &[u8] = if is_secure { b"; Secure" } else { b"" };
         for part in [sticky.cookie.as_bytes(), b"=", value.as_bytes(), sticky.attributes.as_bytes(), secure] {
             cookie.extend_from_slice(part);
         }

@@ -1,17 +1,14 @@
-//! `balance` and `sticky`: how a server is chosen, and how a client stays with the one that it had.
+//! `balance`: how a server is chosen. How a client stays with the one that it had is in `sticky`.
 
 use super::PoolDraft;
 use crate::diagnostics::Diagnostic;
-use crate::forms::is_token;
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
-use crate::placeholders::Text;
 use crate::reading::Read;
 use crate::table::{Argument, Kind, Place, Property, Stage};
-use crate::written_line::{Writer, duration};
-use std::time::Duration;
+use crate::written_line::Writer;
 use tidegate_foreign::joined_alike;
-use tidegate_model::{Balance, Secret, Sticky};
+use tidegate_model::Balance;
 
 pub static BALANCE: Directive = Directive {
     name: "balance",
@@ -40,38 +37,6 @@ pub static BALANCE: Directive = Directive {
     lower: Lower::Pool(lower_balance),
     ..Directive::PLAIN
 };
-
-pub static STICKY: Directive = Directive {
-    name: "sticky",
-    places: &[Place::Pool],
-    properties: &[
-        Property::once("cookie", Kind::Text("the name of a cookie"), "The cookie's name; `tg_route` when left out."),
-        Property::once(
-            "secret",
-            Kind::Secret("at least 16 characters"),
-            "What cookies are signed with, the same for several proxies. Best from a file or the environment.",
-        ),
-        Property::once(
-            "max-age",
-            Kind::Duration { min: Duration::from_secs(1), max: Duration::from_secs(400 * 86_400) },
-            "How long the client keeps it, in whole seconds; as long as its session when left out.",
-        ),
-    ],
-    summary: "A client stays with the server that it had, by a cookie.",
-    details: "The first answer sets a signed cookie that names the server without telling its address. Its requests then go to that server as long as it \
-              can be used, also when it gets no others because it is drained; when it is gone, another is chosen and the cookie set anew. Other changes of the \
-              pool, a reload and a restart leave clients where they are.\n\n\
-              Without `secret=` the process makes one and keeps it in its state folder.",
-    default: "clients are not bound to servers",
-    example: "server \"10.0.0.5:8080\"\nserver \"10.0.0.6:8080\"\nsticky cookie=\"tg_route\" max-age=\"1h\"",
-    lower: Lower::Pool(lower_sticky),
-    ..Directive::PLAIN
-};
-
-const COOKIE: &str = "tg_route";
-const COOKIE_CHARS_MAX: usize = 64;
-/// Shorter ones can be tried out, with any cookie at hand.
-const SECRET_BYTES_MIN: usize = 16;
 
 fn lower_balance(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
     let method = line.read_argument(lowering, 0);
@@ -157,52 +122,9 @@ fn of_others(method: &str) -> Option<&'static str> {
     }
 }
 
-fn lower_sticky(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
-    let cookie = match line.property("cookie") {
-        None => Some(COOKIE.to_string()),
-        Some(_) => line.text(lowering, "cookie").and_then(|text| cookie_name(lowering, text)),
-    };
-    let secret = line.text(lowering, "secret").and_then(|text| secret(lowering, &text));
-    let max_age = line.duration(lowering, "max-age");
-    if let (Some(max_age), Some(value)) = (max_age, line.property("max-age"))
-        && max_age.subsec_millis() > 0
-    {
-        let diagnostic = Diagnostic::error("wrong-unit", value.location.clone(), "`max-age=` is in whole seconds");
-        lowering.report(diagnostic.help(format!("write `\"{}s\"`", max_age.as_secs())));
-    }
-    let Some(cookie) = cookie else { return };
-    draft.pool.sticky = Some(Sticky { cookie, secret, max_age_seconds: max_age.map(|age| age.as_secs()) });
-}
-
-/// RFC 6265 section 4.1.1.
-fn cookie_name(lowering: &mut Lowering<'_>, text: Text) -> Option<String> {
-    if is_token(&text.value) && text.value.len() <= COOKIE_CHARS_MAX {
-        return Some(text.value);
-    }
-    let message = format!("`{}` cannot be the name of a cookie", crate::diagnostics::shortened(&text.value));
-    let help = format!("a name has letters, digits, `-`, `_` and `.`, at most {COOKIE_CHARS_MAX} of them");
-    lowering.refuse(text.error("bad-name", message).help(help))
-}
-
-fn secret(lowering: &mut Lowering<'_>, text: &Text) -> Option<Secret> {
-    // As it comes from a file, with the line end that editors put there.
-    let value = text.value.trim_end_matches(['\r', '\n']);
-    if value.len() < SECRET_BYTES_MIN {
-        let message = format!("a secret has at least {SECRET_BYTES_MIN} bytes");
-        return lowering.refuse(text.error("bad-secret", message).help("for example what `openssl rand -hex 32` prints"));
-    }
-    Some(Secret::new(value))
-}
-
 pub fn write(line: &mut Writer, balance: &Balance) {
     line.name("balance").argument(balance.name());
     if let Balance::Hash { key, load_percent_max } = balance {
         line.property("key", key).optional("load-max", load_percent_max.map(|percent| format!("{percent}%")));
     }
-}
-
-pub fn write_sticky(line: &mut Writer, Sticky { cookie, secret, max_age_seconds }: &Sticky) {
-    line.name("sticky").property("cookie", cookie);
-    line.secret_property("secret", secret.as_ref());
-    line.optional("max-age", max_age_seconds.map(|seconds| duration(&Duration::from_secs(seconds))));
 }

@@ -148,7 +148,7 @@ fn check_zones(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
 }
 
 fn check_sticky(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
-    let Some(at) = draft.at.get(super::balance::STICKY.name) else { return };
+    let Some(at) = draft.at.get(super::sticky::STICKY.name) else { return };
     if draft.is_known()
         && let [(_, server_at)] = draft.servers.as_slice()
     {

@@ -11,6 +11,7 @@ pub mod health;
 pub mod outlier;
 pub mod retry;
 pub mod server;
+pub mod sticky;
 
 pub use checks::finish;
 pub use draft::PoolDraft;
@@ -187,7 +188,7 @@ pub fn write_settings(lines: &mut Lines, pool: &Pool) {
     lines.extend(discover, |line, discover| discover::write(line.repeated("discover"), discover));
     balance::write(lines.line(), balance);
     lines.extend(zone.as_deref(), server::write_zone);
-    lines.extend(sticky, balance::write_sticky);
+    lines.extend(sticky, sticky::write);
     lines.extend(health, health::write);
     outlier::write(lines.line(), outlier.as_ref());
     outlier::write_slow_start(lines.line(), *slow_start);

@@ -55,6 +55,7 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
             "pool.discover socket",
             "pool.server address",
             "pool.server zone",
+            "pool.sticky domain",
             "pool.tls ca",
             "pool.tls cert",
             "pool.tls key",
