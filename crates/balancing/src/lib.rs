@@ -11,6 +11,7 @@ pub mod slow_start;
 pub mod split;
 
 pub mod adaptive;
+pub mod backoff;
 pub mod outlier;
 pub mod retry_budget;
 

@@ -110,7 +110,7 @@ pub use process::{
 pub use proxy_status::ProxyStatus;
 pub use request_ids::RequestIds;
 pub use request_log::{RouteLog, RouteLogField};
-pub use resilience::{Health, Hedge, HttpProbe, Outlier, Probe, Retry, RetryOn, RouteRetry, StatusRange, Talk};
+pub use resilience::{Backoff, Health, Hedge, HttpProbe, Outlier, Probe, Retry, RetryOn, RouteRetry, StatusRange, Talk};
 pub use route_options::{Mirrors, RouteOptions, Switched};
 pub use send_file::{SendFile, SendFiles};
 pub use site::{Certificate, CipherName, Route, Site, Tls, TlsSource, TlsVersion};

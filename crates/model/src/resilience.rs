@@ -123,7 +123,7 @@ impl Default for Outlier {
 /// A request that failed is sent again where that is safe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retry {
-    /// Times that a request is sent again, after the first; 1 to [`Retry::ATTEMPTS_MAX`].
+    /// Times that a request is sent again, after the first; at most [`Retry::ATTEMPTS_MAX`].
     pub attempts: u8,
     pub on: RetryOn,
     /// Of the requests of the last ten seconds, percent that may be sent again; an outage is never multiplied by more.
@@ -131,6 +131,8 @@ pub struct Retry {
     /// From the choice of a server to the first byte of its answer; then another one is tried. `None`: as long as
     /// `timeout` says.
     pub try_timeout: Option<Duration>,
+    /// How long a request that failed waits before it is sent again. `None`: not at all.
+    pub backoff: Option<Backoff>,
     /// How long a request waits for a server when none can be reached, before that is its answer. `None`: not at all.
     pub wait: Option<Duration>,
     /// What of a request's body is kept to be sent again.
@@ -151,9 +153,28 @@ impl Default for Retry {
             on: RetryOn::default(),
             budget_percent: 20,
             try_timeout: None,
+            backoff: None,
             wait: None,
             body_bytes: Retry::BODY_BYTES,
         }
+    }
+}
+
+/// Pauses between attempts, each twice as long as the one before, more or less by chance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backoff {
+    /// Before a request is sent again for the first time. No pause is shorter.
+    pub first: Duration,
+    /// No pause is longer; at least `first`.
+    pub max: Duration,
+}
+
+impl Backoff {
+    /// The longest pause where nothing is said of it, in first ones.
+    pub const GROWTH: u32 = 10;
+
+    pub fn of(first: Duration) -> Backoff {
+        Backoff { first, max: first * Backoff::GROWTH }
     }
 }
 

@@ -11,6 +11,8 @@ pub struct RouteTimeouts {
     pub connect: Option<Duration>,
     pub first_byte: Option<Duration>,
     pub idle: Option<Duration>,
+    /// Of each attempt, from the choice of its server to the first byte of its answer; `None` is as the others say.
+    pub per_try: Option<Duration>,
     /// From the request's head to the end of its answer, all attempts together; `None` is unbounded.
     pub total: Option<Duration>,
 }
@@ -22,6 +24,7 @@ impl RouteTimeouts {
             connect: inner.connect.or(self.connect),
             first_byte: inner.first_byte.or(self.first_byte),
             idle: inner.idle.or(self.idle),
+            per_try: inner.per_try.or(self.per_try),
             total: inner.total.or(self.total),
         }
     }
@@ -102,11 +105,21 @@ mod tests {
 
     #[test]
     fn the_innermost_word_counts() {
-        let site = RouteTimeouts { first_byte: Some(seconds(1)), total: Some(seconds(2)), ..RouteTimeouts::default() };
+        let site = RouteTimeouts {
+            first_byte: Some(seconds(1)),
+            per_try: Some(seconds(9)),
+            total: Some(seconds(2)),
+            ..RouteTimeouts::default()
+        };
         let route = RouteTimeouts { first_byte: Some(seconds(3)), idle: Some(seconds(4)), ..RouteTimeouts::default() };
         let both = site.and(route);
-        let expected =
-            RouteTimeouts { connect: None, first_byte: Some(seconds(3)), idle: Some(seconds(4)), total: Some(seconds(2)) };
+        let expected = RouteTimeouts {
+            first_byte: Some(seconds(3)),
+            idle: Some(seconds(4)),
+            per_try: Some(seconds(9)),
+            total: Some(seconds(2)),
+            ..RouteTimeouts::default()
+        };
         assert_eq!(both, expected);
         let pool = Timeouts { connect: seconds(5), first_byte: seconds(6), idle: seconds(7) };
         assert_eq!(both.over(&pool), Timeouts { connect: seconds(5), first_byte: seconds(3), idle: seconds(4) });

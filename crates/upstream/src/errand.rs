@@ -11,9 +11,10 @@ use crate::shared::Permit;
 use crate::verdict::Attempt;
 use std::pin::pin;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use tidegate_balancing::backoff;
 use tidegate_telemetry::UpstreamError;
-use tidegate_transport::Sock;
+use tidegate_transport::{Sock, rt};
 
 /// What is to be done at a server of a pool, whichever it is.
 pub trait Errand<S: Sock> {
@@ -44,6 +45,17 @@ pub trait Errand<S: Sock> {
         attempt: Attempt<S>,
         tries: &mut Tries,
     ) -> impl Future<Output = Result<Self::Done, Failed<Self::Failure>>>;
+
+    /// Uniform random bits.
+    fn random(&self) -> u64;
+
+    /// Waits before another attempt. False: the errand has not that much time left.
+    fn pause(&mut self, pause: Duration) -> impl Future<Output = Result<bool, Self::Failure>> {
+        async move {
+            rt::sleep(pause).await;
+            Ok(true)
+        }
+    }
 
     /// Whether it may be tried again, as it is now.
     fn terms<'a>(&'a self, pool: &'a WorkerPool<S>) -> Terms<'a>;
@@ -111,13 +123,40 @@ pub fn carry_out<S: Sock, E: Errand<S>>(
                 last = None;
                 continue;
             }
-            match tries.judge(&pool, fault, was, position, &errand.terms(&pool)) {
-                NextTry::None if Box::pin(may_try_again(errand, &mut pool, fault, &mut tries)).await? => {}
-                NextTry::None => return Err(failure),
-                NextTry::SameServer(position) => tries.begin_again_at(position, permit),
-                NextTry::Another => {}
+            let next = tries.judge(&pool, fault, was, position, &errand.terms(&pool));
+            if let NextTry::SameServer(position) = next {
+                tries.begin_again_at(position, permit);
+            } else {
+                // Whoever waits does so without the place that the request had.
+                drop(permit);
+                if !Box::pin(goes_on(errand, &mut pool, fault, next, &mut tries)).await? {
+                    return Err(failure);
+                }
             }
             last = Some(failure);
+        }
+    }
+}
+
+/// Waits for what has to be waited for before the errand is tried once more. False: it is not.
+async fn goes_on<S: Sock, E: Errand<S>>(
+    errand: &mut E,
+    pool: &mut Rc<WorkerPool<S>>,
+    fault: UpstreamFault,
+    next: NextTry,
+    tries: &mut Tries,
+) -> Result<bool, E::Failure> {
+    match next {
+        NextTry::SameServer(_) => Ok(true),
+        NextTry::None => may_try_again(errand, pool, fault, tries).await,
+        NextTry::Another => {
+            let backoff = errand.terms(pool).retry.and_then(|retry| retry.backoff);
+            let Some(backoff) = backoff else { return Ok(true) };
+            let has_waited = errand.pause(backoff::pause(&backoff, tries.retries(), errand.random())).await?;
+            if has_waited {
+                tries.begin_anew(pool);
+            }
+            Ok(has_waited)
         }
     }
 }

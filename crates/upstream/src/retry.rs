@@ -41,6 +41,8 @@ pub struct Tries {
 /// Of a request that failed somewhere.
 struct MoreTries {
     positions: [usize; TRIES_MAX],
+    /// How many of them may be tried anew, since it has waited.
+    forgotten: u8,
     /// The same server once more, over a connection of its own and in the place that the request has.
     again: Option<(usize, Option<Permit>)>,
     needs_fresh: Option<usize>,
@@ -51,7 +53,7 @@ struct MoreTries {
 impl Tries {
     pub fn tried(&self) -> &[usize] {
         match &self.more {
-            Some(more) => &more.positions[..usize::from(self.count)],
+            Some(more) => &more.positions[usize::from(more.forgotten.min(self.count))..usize::from(self.count)],
             None => &std::slice::from_ref(&self.first)[..usize::from(self.count.min(1))],
         }
     }
@@ -71,6 +73,14 @@ impl Tries {
     pub fn forget_servers(&mut self, until: Instant) {
         *self = Tries { moves: self.moves, ..Tries::default() };
         self.more().awaited_until = Some(until);
+    }
+
+    /// The request has waited for its next attempt: where all have been tried, none has.
+    pub(crate) fn begin_anew<S: Sock>(&mut self, pool: &WorkerPool<S>) {
+        if !has_untried(pool, self.tried(), rt::now()) {
+            let count = self.count;
+            self.more().forgotten = count;
+        }
     }
 
     /// The server has left its pool before anything was sent to it, and the request turns to those that are there now.
@@ -133,7 +143,7 @@ impl Tries {
         self.more.get_or_insert_with(|| {
             let mut positions = [usize::MAX; TRIES_MAX];
             positions[0] = first;
-            Box::new(MoreTries { positions, again: None, needs_fresh: None, awaited_until: None })
+            Box::new(MoreTries { positions, forgotten: 0, again: None, needs_fresh: None, awaited_until: None })
         })
     }
 
@@ -177,7 +187,8 @@ impl Tries {
             return NextTry::None;
         }
         // The budget is for requests that have somewhere to go; for one that is full they wait.
-        if !untried(pool, self.tried()).any(|server| server.shared.health.tier(now) != HealthStatus::Closed) {
+        let may_repeat = retry.backoff.is_some();
+        if !has_untried(pool, if may_repeat { &[] } else { self.tried() }, now) {
             return NextTry::None;
         }
         // An answer by status was counted when it was given up.
@@ -214,6 +225,11 @@ pub enum NextTry {
 pub fn has_another<S: Sock>(pool: &WorkerPool<S>, tried: &[usize]) -> bool {
     let now = rt::now();
     untried(pool, tried).any(|server| matches!(server.health_status(now), HealthStatus::Serving | HealthStatus::Unknown))
+}
+
+/// Whether one of the others may be asked at all.
+fn has_untried<S: Sock>(pool: &WorkerPool<S>, tried: &[usize], now: Instant) -> bool {
+    untried(pool, tried).any(|server| server.shared.health.tier(now) != HealthStatus::Closed)
 }
 
 fn untried<'a, S: Sock>(pool: &'a WorkerPool<S>, tried: &'a [usize]) -> impl Iterator<Item = &'a Rc<Server<S>>> {

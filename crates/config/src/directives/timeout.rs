@@ -18,6 +18,11 @@ pub static ROUTE_TIMEOUT: Directive = Directive {
         timeout("first-byte", Duration::from_secs(86_400), "From the end of the request to the first byte of the answer."),
         timeout("idle", Duration::from_secs(7 * 86_400), "Between two bytes of a body, a stream or a tunnel."),
         timeout(
+            "try",
+            Duration::from_secs(86_400),
+            "For one attempt: from the choice of its server, connecting included, to the first byte of its answer. As the others say when left out.",
+        ),
+        timeout(
             "total",
             Duration::from_secs(7 * 86_400),
             "For the whole of a request: its body, its attempts at servers and its answer, also where that is a file or a script's. No limit when left out.",
@@ -27,7 +32,9 @@ pub static ROUTE_TIMEOUT: Directive = Directive {
     details: "`connect=`, `first-byte=` and `idle=` stand for what the pool's `timeout` says; what is left out stays as it is there, and in a route as its site \
               says. When `total=` is over before the answer has begun, the client gets 504 with `total_timeout`; an answer that has begun is cut. It begins with \
               the head of the request, no matter how many servers were tried, and ends where a tunnel such as WebSocket begins. It is held against no server: \
-              which of them fails is told by `connect=` and `first-byte=`.",
+              which of them fails is told by `connect=` and `first-byte=`.\n\n\
+              `try=` ends an attempt whatever `retry` says: where that has an attempt and a server left and the request may be sent again, another server is tried; else the \
+              client gets 504 with `first_byte_timeout` or `connect_timeout`. `retry try-timeout=` of a pool leaves the last attempt its time.",
     default: "as the pool says",
     example: "timeout first-byte=\"5s\" idle=\"30s\" total=\"60s\"",
     lower: Lower::Option(lower),
@@ -43,9 +50,14 @@ fn lower(lowering: &mut Lowering<'_>, options: &mut RouteOptions, line: &Line<'_
         return;
     }
     let mut read = |name: &str| line.duration(lowering, name);
-    let timeouts =
-        RouteTimeouts { connect: read("connect"), first_byte: read("first-byte"), idle: read("idle"), total: read("total") };
-    for (name, other) in [("connect", timeouts.connect), ("first-byte", timeouts.first_byte)] {
+    let timeouts = RouteTimeouts {
+        connect: read("connect"),
+        first_byte: read("first-byte"),
+        idle: read("idle"),
+        per_try: read("try"),
+        total: read("total"),
+    };
+    for (name, other) in [("connect", timeouts.connect), ("first-byte", timeouts.first_byte), ("try", timeouts.per_try)] {
         if let (Some(other), Some(total), Some(value)) = (other, timeouts.total, line.property(name))
             && other >= total
         {
@@ -58,11 +70,12 @@ fn lower(lowering: &mut Lowering<'_>, options: &mut RouteOptions, line: &Line<'_
 }
 
 pub fn write(line: &mut Writer, timeouts: &RouteTimeouts) {
-    let RouteTimeouts { connect, first_byte, idle, total } = timeouts;
+    let RouteTimeouts { connect, first_byte, idle, per_try, total } = timeouts;
     if *timeouts != RouteTimeouts::default() {
         line.name("timeout");
     }
-    for (name, time) in [("connect", connect), ("first-byte", first_byte), ("idle", idle), ("total", total)] {
+    let times = [("connect", connect), ("first-byte", first_byte), ("idle", idle), ("try", per_try), ("total", total)];
+    for (name, time) in times {
         line.optional(name, time.as_ref().map(duration));
     }
 }

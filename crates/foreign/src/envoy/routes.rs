@@ -341,11 +341,12 @@ fn of_group(action: &Tree, group: &mut ServerGroup, origin: &mut Origin) {
             .filter(|_| retry.get("retry_on").text().unwrap_or_default().contains("status"))
             .collect();
         let all: Vec<&str> = on.into_iter().chain(codes).collect();
-        let count = retry.get("num_retries").number().unwrap_or(1).clamp(1, 10);
+        let count = retry.get("num_retries").number().unwrap_or(1).min(10);
         let on = if all.is_empty() { "connect,reset".to_owned() } else { all.join(",") };
         let per_try = retry.get("per_try_timeout").text().and_then(super::clusters::duration);
         let per_try = per_try.map(|time| format!(" try-timeout={}", quoted(&time))).unwrap_or_default();
-        group.add_line(format!("retry attempts={count} on={}{per_try}", quoted(&on)));
+        let pauses = backoff(retry.get("retry_back_off"), origin);
+        group.add_line(format!("retry attempts={count} on={}{per_try}{pauses}", quoted(&on)));
         origin.carry_all(
             ["retry_on", "num_retries", "per_try_timeout", "retriable_status_codes"]
                 .iter()
@@ -360,7 +361,7 @@ fn of_group(action: &Tree, group: &mut ServerGroup, origin: &mut Origin) {
             "{client.ip}".to_owned()
         } else if let Some(name) = cookie.get("name").text().filter(|name| is_plain(name)) {
             if cookie.has("ttl") {
-                group.add_line(sticky(name, &cookie));
+                group.add_line(sticky(name, cookie));
                 origin.carry_all(policy.statements());
                 continue;
             }
@@ -376,6 +377,21 @@ fn of_group(action: &Tree, group: &mut ServerGroup, origin: &mut Origin) {
     }
     group.is_apart |= group.lines.len() > 1;
 }
+
+/// Pauses between attempts.
+fn backoff(told: &Tree, origin: &mut Origin) -> String {
+    let base = told.get("base_interval");
+    let Some(first) = base.text().and_then(super::clusters::duration) else { return String::new() };
+    let max = told.get("max_interval");
+    let longest = max.text().and_then(super::clusters::duration);
+    let longest = longest.map(|time| format!(" backoff-max={}", quoted(&time))).unwrap_or_default();
+    for at in base.statements().into_iter().chain(max.statements()) {
+        origin.differ(at, AT_LEAST);
+    }
+    format!(" backoff={}{longest}", quoted(&first))
+}
+
+const AT_LEAST: &str = "a pause is at least `backoff=`, and longer by chance: Envoy draws it between nothing and that";
 
 /// A cookie that is made for clients without one.
 fn sticky(name: &str, cookie: &Tree) -> String {

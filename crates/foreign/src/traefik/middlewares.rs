@@ -11,6 +11,9 @@ use tidegate_model::parse_network;
 
 const WHOLE_PATH: &str = "the expression is replaced within the path there, and the whole path here";
 const ALL_REGEX: &str = "each prefix that the expression takes is taken off by one rewrite here";
+const LONGER_EACH_TIME: &str =
+    "each pause is twice as long as the one before and longer by chance, up to ten times the first one";
+const AT_ONCE: &str = "another server is tried at once here, without a pause";
 const OUTLIER: &str = "a server that fails is out by itself here (`outlier`), where Traefik closes the whole service";
 
 const SECOND: &str = "there is one of its kind before, and both would have to hold: here a route has one of them";
@@ -124,14 +127,16 @@ fn one(word: &str, said: &Tree, (when, trust): (&Matching, Trust), origin: &mut 
         "retry" => {
             let attempts = said.get("attempts").number().unwrap_or(1).saturating_sub(1);
             if (1..=10).contains(&attempts) {
-                effects.pool_lines.push(format!("retry attempts={attempts}"));
+                let pause = said.get("initialInterval");
+                let backoff = pause.text().and_then(super::statics::duration);
+                let written = backoff.as_ref().map(|pause| format!(" backoff={}", quoted(pause))).unwrap_or_default();
+                effects.pool_lines.push(format!("retry attempts={attempts}{written}"));
                 origin.carry_all(said.get("attempts").statements());
+                let how = if backoff.is_some() { LONGER_EACH_TIME } else { AT_ONCE };
+                pause.statements().into_iter().for_each(|at| origin.differ(at, how));
             } else {
                 effects.pool_lines.push("retry \"off\"".into());
                 origin.carry_all(said.get("attempts").statements());
-            }
-            for at in said.get("initialInterval").statements() {
-                origin.differ(at, "another server is tried at once here, without a pause");
             }
         }
         "circuitbreaker" => said.statements().into_iter().for_each(|at| origin.differ(at, OUTLIER)),

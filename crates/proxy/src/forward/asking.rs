@@ -272,6 +272,10 @@ impl<S: Sock> Errand<S> for Asking<'_, S> {
         })
     }
 
+    fn random(&self) -> u64 {
+        self.connection.worker.random()
+    }
+
     fn terms<'t>(&'t self, pool: &'t WorkerPool<S>) -> Terms<'t> {
         Terms {
             retry: self.retry(pool),

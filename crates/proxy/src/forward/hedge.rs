@@ -95,7 +95,9 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         };
         pool.metrics.hedges.increment();
         let hedge_began = rt::now();
-        let second_until = time_of_hedge(self.route.retry(self.exchange.record.arm), pool, tries, hedge_began);
+        let of_retry = time_of_hedge(self.route.retry(self.exchange.record.arm), pool, tries, hedge_began);
+        let of_route = self.route.timeouts.per_try.map(|limit| hedge_began + limit);
+        let second_until = of_retry.into_iter().chain(of_route).min();
         let mut second = Box::pin(begin(pool, other.position(), whole, second_until));
         let (is_second, outcome) = {
             let waiting = pin!(either(first.as_mut(), second.as_mut()));

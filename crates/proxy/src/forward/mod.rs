@@ -182,6 +182,14 @@ impl<S: Sock> Errand<S> for Sending<'_, '_, S> {
         }
     }
 
+    fn random(&self) -> u64 {
+        self.forwarding.connection.worker.random()
+    }
+
+    async fn pause(&mut self, pause: Duration) -> Result<bool, Failure> {
+        self.forwarding.pause(pause).await
+    }
+
     fn terms<'a>(&'a self, pool: &'a WorkerPool<S>) -> Terms<'a> {
         Terms {
             retry: pool.compiled.retry(self.forwarding.route.retry(self.forwarding.exchange.record.arm)),

@@ -3,6 +3,13 @@
 
 use super::Forwarding;
 use super::head::Plan;
+use crate::failure::Failure;
+use std::cell::Cell;
+use std::pin::pin;
+use std::time::Duration;
+use tidegate_balancing::backoff::longest;
+use tidegate_exchange::unless_gone;
+use tidegate_model::Backoff;
 use tidegate_transport::{Sock, rt};
 use tidegate_upstream::pool::WorkerPool;
 use tidegate_upstream::retry::{Tries, has_another};
@@ -17,11 +24,31 @@ pub struct EarlyEnd {
 impl<S: Sock> Forwarding<'_, '_, S> {
     /// Settles what may end the attempt that begins.
     pub(super) fn begin_attempt(&mut self, pool: &WorkerPool<S>, plan: &Plan, tries: &Tries) {
+        let per_try = self.route.timeouts.per_try;
+        self.way.try_until = per_try.map(|limit| rt::now() + limit);
         let Some(retry) = pool.compiled.retry(self.route.retry(self.exchange.record.arm)) else { return };
         let ends_early = plan.idempotent && (!retry.on.statuses.is_empty() || retry.try_timeout.is_some());
-        let has_another = ends_early && tries.retries() < usize::from(retry.attempts) && has_another(pool, tries.tried());
+        let may_repeat = retry.backoff.is_some();
+        let has_another =
+            ends_early && tries.retries() < usize::from(retry.attempts) && (may_repeat || has_another(pool, tries.tried()));
         self.way.attempt.may_leave_status = has_another && !retry.on.statuses.is_empty();
-        self.way.try_until = retry.try_timeout.filter(|_| has_another).map(|limit| rt::now() + limit);
+        let limit = retry.try_timeout.filter(|_| has_another).into_iter().chain(per_try).min();
+        self.way.try_until = limit.map(|limit| rt::now() + limit);
+    }
+
+    /// Waits before the next attempt, unless the client leaves. False: the request has not that much time.
+    pub(super) async fn pause(&mut self, pause: Duration) -> Result<bool, Failure> {
+        if self.left() <= pause {
+            return Ok(false);
+        }
+        // Nobody reads the request's body meanwhile.
+        unless_gone(&mut self.exchange.responder, &Cell::new(true), pin!(rt::sleep(pause))).await?;
+        Ok(true)
+    }
+
+    /// Of the time that the request has.
+    fn left(&self) -> Duration {
+        self.exchange.record.left_of(self.route.timeouts.total)
     }
 
     /// Whether the answer that begins is given up for another server's.
@@ -32,7 +59,10 @@ impl<S: Sock> Forwarding<'_, '_, S> {
             return false;
         }
         let Some(retry) = pool.compiled.retry(self.route.retry(self.exchange.record.arm)) else { return false };
+        // An answer is better than none for want of time.
+        let has_time = |backoff: Backoff| longest(&backoff, self.exchange.record.retries as usize) < self.left();
         retry.on.statuses.contains(&status)
+            && retry.backoff.is_none_or(has_time)
             && pool.take_from_budget(retry.budget_percent, self.connection.worker.process.since_start(rt::now()))
     }
 }

@@ -227,6 +227,10 @@ impl<S: Sock> Errand<S> for Passing<'_, '_, S> {
     }
 
     /// Nothing was sent, so another server is always safe.
+    fn random(&self) -> u64 {
+        self.connection.worker.random()
+    }
+
     fn terms<'a>(&'a self, pool: &'a WorkerPool<S>) -> Terms<'a> {
         Terms {
             retry: pool.compiled.retry(self.retry),

@@ -6,11 +6,10 @@ use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::reading::Read;
-use crate::syntax::Literal;
 use crate::table::{Argument, Kind, Place, Property};
 use crate::written_line::{Writer, duration, size};
 use std::time::Duration;
-use tidegate_model::{Hedge, Retry, RetryOn};
+use tidegate_model::{Backoff, Hedge, Retry, RetryOn};
 
 pub static RETRY: Directive = Directive {
     name: "retry",
@@ -33,8 +32,8 @@ pub static RETRY: Directive = Directive {
         ),
         Property::once(
             "attempts",
-            Kind::Integer { min: 1, max: Retry::ATTEMPTS_MAX as u64 },
-            "Times that a request is sent again, after the first; `2` when left out.",
+            Kind::Integer { min: 0, max: Retry::ATTEMPTS_MAX as u64 },
+            "Times that a request is sent again, after the first; `2` when left out. With `0` it is sent once.",
         ),
         Property::once(
             "on",
@@ -51,6 +50,16 @@ pub static RETRY: Directive = Directive {
             Kind::Duration { min: Duration::from_millis(1), max: Duration::from_secs(86_400) },
             "From the choice of a server to the first byte of its answer, before another one is tried; as `timeout` says when left out.",
         ),
+        Property::once(
+            "backoff",
+            Kind::Duration { min: Duration::from_millis(1), max: BACKOFF_MAX },
+            "How long a request waits before it is sent again for the first time, then twice as long each time; not at all when left out.",
+        ),
+        Property::once(
+            "backoff-max",
+            Kind::Duration { min: Duration::from_millis(1), max: BACKOFF_MAX },
+            "The longest of these pauses; ten times `backoff=` when left out.",
+        ),
     ],
     summary: "When a request that failed is sent again, to another server.",
     details: "`connect` is that no connection came about: nothing was sent, so any request may go elsewhere. `reset` is that the connection \
@@ -59,6 +68,9 @@ pub static RETRY: Directive = Directive {
               is sent again as long as the body is held, up to `body=`.\n\n\
               The budget keeps an outage from being multiplied: when more fail than it allows, the failure is answered. `retry \"off\"` sends every request \
               once.\n\n\
+              With `backoff=` a request waits before each further attempt: at least that long, up to twice as long by chance, twice as much the next time, and never longer than \
+              `backoff-max=`. Meanwhile it has no place at a server. When all servers have been tried, they are tried anew, so that a lone server is asked again as well. Where \
+              `timeout total=` would be over before, the failure is answered at once.\n\n\
               In the block of a `proxy` that names a pool, `retry` is for the requests of that route alone.",
     default: "`attempts=2 on=\"connect,reset\" budget=\"20%\"`",
     example: "retry attempts=2 on=\"connect,reset,502,503,504\" budget=\"20%\"",
@@ -89,6 +101,7 @@ const STATUS_MIN: u16 = 400;
 const STATUS_MAX: u16 = 599;
 
 const WAIT: &str = "wait";
+const BACKOFF_MAX: Duration = Duration::from_secs(300);
 
 /// `None` is `retry "off"`.
 pub fn read_retry(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Retry> {
@@ -111,26 +124,37 @@ pub fn read_retry(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Retry>
         let diagnostic = Diagnostic::error("missing-argument", value.location.clone(), "`for=` is how long `\"wait\"` waits");
         lowering.report(diagnostic.help("write `retry \"wait\" for=\"10s\"`"));
     }
-    let attempts = attempts(lowering, line).unwrap_or(defaults.attempts);
+    let attempts = line.number(lowering, "attempts").map_or(defaults.attempts, |attempts| attempts as u8);
     let on = line.text(lowering, "on").and_then(|text| retry_on(lowering, &text)).unwrap_or(defaults.on);
     let budget_percent = line.number(lowering, "budget").map_or(defaults.budget_percent, |percent| percent as u8);
     let body_bytes = line.number(lowering, "body").map_or(defaults.body_bytes, |bytes| bytes as usize);
     let wait = waits.then(|| wait.unwrap_or(Retry::WAIT));
-    Some(Retry { attempts, on, budget_percent, try_timeout: line.duration(lowering, "try-timeout"), wait, body_bytes })
+    let try_timeout = line.duration(lowering, "try-timeout");
+    Some(Retry { attempts, on, budget_percent, try_timeout, backoff: backoff(lowering, line), wait, body_bytes })
 }
 
 fn lower_retry(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
     draft.pool.retry = read_retry(lowering, line);
 }
 
-fn attempts(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<u8> {
-    let value = line.property("attempts")?;
-    if matches!(value.literal, Literal::Integer(0)) {
-        let diagnostic =
-            Diagnostic::error("out-of-range", value.location.clone(), "`attempts=` counts from 1, after the first one");
-        return lowering.refuse(diagnostic.help("to send every request once, write `retry \"off\"`"));
+fn backoff(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Backoff> {
+    let first = line.duration(lowering, "backoff");
+    let max = line.duration(lowering, "backoff-max");
+    let (Some(max), Some(value)) = (max, line.property("backoff-max")) else { return first.map(Backoff::of) };
+    let Some(first) = first else {
+        if line.property("backoff").is_none() {
+            let message = "`backoff-max=` is the longest pause, and there is none without `backoff=`";
+            let diagnostic = Diagnostic::error("missing-argument", value.location.clone(), message);
+            lowering.report(diagnostic.help("write `retry backoff=\"25ms\" backoff-max=\"1s\"`"));
+        }
+        return None;
+    };
+    if max < first {
+        let message = "`backoff-max=` is the longest pause, and `backoff=` is longer";
+        let diagnostic = Diagnostic::error("out-of-range", value.location.clone(), message);
+        return lowering.refuse(diagnostic.help(format!("write `{}` or more", duration(&first))));
     }
-    line.number(lowering, "attempts").map(|attempts| attempts as u8)
+    Some(Backoff { first, max })
 }
 
 fn retry_on(lowering: &mut Lowering<'_>, text: &Text) -> Option<RetryOn> {
@@ -205,7 +229,7 @@ pub fn write_or_off(line: &mut Writer, retry: Option<&Retry>) {
     }
 }
 
-pub fn write(line: &mut Writer, Retry { attempts, on, budget_percent, try_timeout, wait, body_bytes }: &Retry) {
+pub fn write(line: &mut Writer, Retry { attempts, on, budget_percent, try_timeout, backoff, wait, body_bytes }: &Retry) {
     line.name("retry");
     if let Some(wait) = wait {
         line.argument(WAIT).property("for", duration(wait));
@@ -213,6 +237,9 @@ pub fn write(line: &mut Writer, Retry { attempts, on, budget_percent, try_timeou
     line.unless(&Retry::BODY_BYTES, "body", body_bytes, |bytes| size(&(*bytes as u64)));
     line.number("attempts", attempts).property("on", show_retry_on(on));
     line.property("budget", format_args!("{budget_percent}%")).optional("try-timeout", try_timeout.as_ref().map(duration));
+    if let Some(Backoff { first, max }) = backoff {
+        line.property("backoff", duration(first)).unless(&Backoff::of(*first).max, "backoff-max", max, duration);
+    }
 }
 
 pub fn write_hedge(line: &mut Writer, Hedge { after }: &Hedge) {
