@@ -137,7 +137,7 @@ pub fn rate_limit(statement: &Statement) -> Vec<ChainOp> {
         let key = match value(inside, "key") {
             None | Some("static") => Some("all".to_owned()),
             Some("{remote_host}" | "{client_ip}" | "{http.request.remote.host}") => Some("client-ip".to_owned()),
-            Some(key) => super::placeholders::template(key),
+            Some(key) => super::placeholders::template(key).filter(|key| !counts_by_claim(key)),
         };
         let events = value(inside, "events").and_then(|events| events.parse::<u32>().ok()).filter(|events| *events > 0);
         let window = value(inside, "window").filter(|window| !window.contains('{'));
@@ -158,6 +158,12 @@ pub fn rate_limit(statement: &Statement) -> Vec<ChainOp> {
     found.origin.carry_all(super::words::places([statement]));
     found.origin.differ(statement.start(), NO_BURST);
     ops.into_iter().map(|line| found.clone().act(Act::Step(line))).collect()
+}
+
+/// Whether it counts by a field that is taken out of what clients send: nobody would be told apart.
+fn counts_by_claim(key: &str) -> bool {
+    let names = key.split("{request.header.").skip(1).filter_map(|rest| rest.split('}').next());
+    names.into_iter().any(tidegate_model::is_claimed)
 }
 
 /// `1m` as it stands behind a number of requests.

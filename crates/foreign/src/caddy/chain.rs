@@ -5,7 +5,7 @@
 mod answers;
 
 use super::changed::{CHANGED, ChangedRequest};
-use super::paths::{PathChange, PathView};
+use super::paths::{PathChange, PathView, may_be_tried};
 use super::serving::{BELOW, FileServer, ScriptServer, ServedFolder};
 use crate::accounts::{FileStatement, Origin, StatementKind, Weight};
 use crate::claims::asks_claim;
@@ -355,6 +355,10 @@ impl Compiler {
         self.asked_within.extend(&op.origin.within);
         let when = match &op.when {
             When::If(when) | When::File { also: when, .. } if around.changed.seen(when).is_none() => {
+                self.unknown(op, CHANGED, standing);
+                return Flow::On;
+            }
+            When::If(when) if around.tries.as_ref().is_some_and(|(tries, _)| may_be_tried(tries, when)) => {
                 self.unknown(op, CHANGED, standing);
                 return Flow::On;
             }

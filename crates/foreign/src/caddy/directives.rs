@@ -597,7 +597,10 @@ fn respond(statement: &Statement, words: &[String], has_pages: bool) -> Vec<Chai
             _ => {}
         }
     }
+    // What the environment has may be a status.
+    let is_open = matches!(words, [one] if one.starts_with("{$") && one.ends_with('}'));
     let status = status.map_or(Some(200), |status| status.parse::<u16>().ok().filter(|status| (200..=599).contains(status)));
+    let status = status.filter(|_| !is_open);
     let Some(status) = status else { return vec![found.act(Act::Unsaid)] };
     let Some(body) = body.filter(|body| !body.is_empty()) else {
         if has_pages && status >= 400 {

@@ -176,7 +176,8 @@ pub fn paths(words: &[String]) -> Option<Matching> {
 /// `/api/*` is below a path, `/api*` whatever begins so. Letters are the same large and small there, and so are those
 /// that are encoded and those that are not.
 pub fn pattern(path: &str) -> Option<PathPattern> {
-    if path.contains('{') {
+    // Several slashes are one for routes, and to whoever asks for two they are two there.
+    if path.contains('{') || path.contains("//") {
         return None;
     }
     if path.contains('%') {

@@ -111,6 +111,21 @@ impl PathView {
     }
 }
 
+/// Whether a path that is looked for in the place of another may be taken by one of these patterns, and the other not.
+pub fn may_be_tried(tries: &[String], matching: &Matching) -> bool {
+    let patterns = matching.clauses.iter().flatten().filter_map(|literal| match &literal.asked {
+        Asked::Paths(paths) => Some(paths),
+        Asked::Hosts(_) | Asked::Condition(_) => None,
+    });
+    let may_be = |pattern: &PathPattern, tried: &String| match tried.strip_prefix("{path}") {
+        // What begins so begins so with an ending as well.
+        Some("" | "/") => false,
+        Some(_) => pattern.pattern.ends_with('$') || (!pattern.pattern.starts_with('~') && !pattern.pattern.ends_with('*')),
+        None => tried.contains('{') || takes(pattern, tried),
+    };
+    patterns.flatten().any(|pattern| tries.iter().any(|tried| !tried.starts_with('=') && may_be(pattern, tried)))
+}
+
 /// Whether all that it takes begins so.
 fn is_below(literal: &AskedLiteral, prefix: &str) -> bool {
     match &literal.asked {
