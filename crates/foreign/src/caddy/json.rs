@@ -384,7 +384,9 @@ fn of_routes(routes: &Tree, depth: usize, left: LeftMatchers) -> Vec<ChainOp> {
             continue;
         }
         let mut inner: Vec<ChainOp> = handlers.iter().flat_map(|handler| of_handler(handler, depth, left)).collect();
-        if is_of_scripts(handlers) {
+        let is_of_paths =
+            |set: &Tree| set.entries().iter().all(|(name, _)| matches!(name.as_str(), "path" | "file" | "path_regexp"));
+        if is_of_scripts(handlers) && route.get("match").items().iter().all(is_of_paths) {
             // Scripts are found by what their names end in, here as there.
             all.extend(inner.into_iter().map(|mut op| {
                 op.origin.add(&origin);
