@@ -164,6 +164,7 @@ fn routes_in_file_order_with_site_steps_first() {
     let redirect = Terminal::Redirect {
         to: Template { parts: vec![literal("https://new.example.com"), placeholder(Placeholder::Path)] },
         status: 308,
+        prefix: None,
     };
     assert_eq!(site.routes[1].terminal, redirect);
 }
@@ -267,7 +268,7 @@ fn answers() {
         "respond 503 body=\"<p>\" content-type=\"text/html\"",
         Terminal::Respond { status: 503, body: body("<p>"), content_type: Some("text/html".into()) },
     );
-    check("redirect \"/x\"", Terminal::Redirect { to: body("/x"), status: 302 });
+    check("redirect \"/x\"", Terminal::Redirect { to: body("/x"), status: 302, prefix: None });
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 mod admission;
 pub mod allow;
+pub mod answer_rewrite;
 pub mod api_key;
 pub mod auth_any;
 pub mod basic_auth;

@@ -4,6 +4,7 @@
 
 pub mod acme;
 pub mod address;
+pub mod answer_rewrite;
 pub mod api_key;
 pub mod auth_any;
 pub mod balance;
@@ -62,6 +63,7 @@ pub use acme::{
 pub use address::{
     HostPattern, ListenPlace, Scheme, ServerAddresses, SiteAddress, TcpAddress, UpstreamAddress, is_below, is_one_label_below,
 };
+pub use answer_rewrite::{AnswerPart, AnswerRewrite, RewrittenText};
 pub use api_key::{ApiKeyAuth, ApiKeyPlace, ApiKeySource, ListedApiKey};
 pub use auth_any::AuthAny;
 pub use balance::{Balance, CookieSecure, SameSite, Sticky};

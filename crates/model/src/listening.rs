@@ -259,7 +259,7 @@ pub fn redirect_site() -> Site {
             TemplatePart::Placeholder(Placeholder::Uri),
         ],
     };
-    let terminal = Terminal::Redirect { to, status: 308 };
+    let terminal = Terminal::Redirect { to, status: 308, prefix: None };
     Site {
         addresses: Vec::new(),
         tls: Tls { source: TlsSource::Off, ..Tls::default() },

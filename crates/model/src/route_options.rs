@@ -1,6 +1,7 @@
 //! Settings of a route: what holds for its requests as a whole, wherever its line stands in the block. What acts on a
 //! request or its answer, in the order written, is in `step`.
 
+use crate::answer_rewrite::AnswerRewrite;
 use crate::cache::Cache;
 use crate::compress::{Compress, Decompress};
 use crate::error_page::{ErrorBody, ErrorPage};
@@ -35,6 +36,8 @@ pub struct RouteOptions {
     pub timeouts: RouteTimeouts,
     pub mirrors: Mirrors,
     pub send_files: SendFiles,
+    /// The first that fits counts, the route's before the site's.
+    pub answer_rewrites: Vec<AnswerRewrite>,
     pub log: RouteLog,
 }
 
@@ -97,6 +100,7 @@ impl RouteOptions {
             timeouts: self.timeouts.and(route.timeouts),
             mirrors: self.mirrors.and(&route.mirrors),
             send_files: self.send_files.and(&route.send_files),
+            answer_rewrites: [&route.answer_rewrites[..], &self.answer_rewrites].concat(),
             log: self.log.clone().and(&route.log),
         }
     }
@@ -116,6 +120,7 @@ impl RouteOptions {
             timeouts: self.timeouts,
             mirrors: self.mirrors.clone(),
             send_files: self.send_files.clone(),
+            answer_rewrites: self.answer_rewrites.clone(),
             log: self.log.clone(),
         }
     }
@@ -135,13 +140,15 @@ impl RouteOptions {
             timeouts: _,
             mirrors: _,
             send_files: _,
+            answer_rewrites,
             log,
         } = self;
         let of_pages = error_pages.iter().filter_map(|page| match &page.body {
             ErrorBody::Template { text, .. } => Some(text),
             ErrorBody::File { .. } | ErrorBody::Made(_) => None,
         });
-        of_pages.chain(log.fields.iter().map(|field| &field.value))
+        let of_rewrites = answer_rewrites.iter().map(|rule| &rule.to);
+        of_pages.chain(of_rewrites).chain(log.fields.iter().map(|field| &field.value))
     }
 }
 

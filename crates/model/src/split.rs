@@ -86,7 +86,7 @@ impl SplitArm {
 pub enum ArmEnd {
     Proxy { pool: PoolName, retry: RouteRetry, rewrites_location: bool },
     Respond { status: u16, body: Template, content_type: Option<String> },
-    Redirect { to: Template, status: u16 },
+    Redirect { to: Template, status: u16, prefix: Option<String> },
 }
 
 impl ArmEnd {
@@ -95,7 +95,7 @@ impl ArmEnd {
         match terminal {
             Terminal::Proxy { pool, retry, rewrites_location } => Some(ArmEnd::Proxy { pool, retry, rewrites_location }),
             Terminal::Respond { status, body, content_type } => Some(ArmEnd::Respond { status, body, content_type }),
-            Terminal::Redirect { to, status } => Some(ArmEnd::Redirect { to, status }),
+            Terminal::Redirect { to, status, prefix } => Some(ArmEnd::Redirect { to, status, prefix }),
             Terminal::Files(_) | Terminal::FastCgi(_) | Terminal::Split(_) => None,
         }
     }
@@ -105,7 +105,7 @@ impl ArmEnd {
         match self.clone() {
             ArmEnd::Proxy { pool, retry, rewrites_location } => Terminal::Proxy { pool, retry, rewrites_location },
             ArmEnd::Respond { status, body, content_type } => Terminal::Respond { status, body, content_type },
-            ArmEnd::Redirect { to, status } => Terminal::Redirect { to, status },
+            ArmEnd::Redirect { to, status, prefix } => Terminal::Redirect { to, status, prefix },
         }
     }
 

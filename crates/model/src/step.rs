@@ -92,9 +92,12 @@ pub enum Terminal {
         body: Template,
         content_type: Option<String>,
     },
+    /// `prefix`: whole segments of the path, without a slash at their end, in whose place `to` stands; what follows
+    /// them and the query stay.
     Redirect {
         to: Template,
         status: u16,
+        prefix: Option<String>,
     },
     /// `rewrites_location`: what answers say of where something is, is translated to what the client sees.
     Proxy {

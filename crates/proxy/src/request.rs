@@ -232,7 +232,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             return Ok(());
         }
         self.find_arm(route)?;
-        if route.rewrites_location && Box::pin(self.redirect_to_mount(route)).await? {
+        if route.translation.by_mount && Box::pin(self.redirect_to_mount(route)).await? {
             return Ok(());
         }
         let Some(pool) = self.spell_path(&site, route).find_pool(route) else {

@@ -25,8 +25,9 @@ use tidegate_balancing::split::Shares;
 use tidegate_exchange::ArmId;
 use tidegate_exchange::forwarded::TrustedProxies;
 use tidegate_limiting::Tables;
+use tidegate_middleware::answer_rewrite::AnswerRewrites;
 use tidegate_middleware::{
-    BROUGHT_FROM_PROVIDERS, CompiledCompress, CompiledLog, CompiledOidc, CompiledStep, ErrorPages, HeaderNameRules,
+    BROUGHT_FROM_PROVIDERS, CompileError, CompiledCompress, CompiledLog, CompiledOidc, CompiledStep, ErrorPages, HeaderNameRules,
     IdentityFields, OidcOfSite, Scope, TrailerRules, api_key_of, basic_auth_of, changes_response, compile_steps,
     compiled_oidc_of, forward_auth_of, has_limits, jwt_of, secret_parameters, withheld_parameters,
 };
@@ -35,9 +36,9 @@ use tidegate_model::listening::{
     redirect_site, site_name, socket_access, trusted_proxies, websocket_over_http2,
 };
 use tidegate_model::{
-    ClientCertificateForm, Configuration, Decompress, Delta, ForwardAuth, HostPattern, Limits, ListenAddress, MatchLine, Mirror,
-    Placeholder, PoolName, Route, RouteRetry, RouteTimeouts, Scheme, SendFile, Site, SocketAccess, SplitArm, Step, TcpTarget,
-    Template, Terminal,
+    AnswerRewrite, ClientCertificateForm, Configuration, Decompress, Delta, ForwardAuth, HostPattern, Limits, ListenAddress,
+    MatchLine, Mirror, Placeholder, PoolName, Route, RouteRetry, RouteTimeouts, Scheme, SendFile, Site, SocketAccess, SplitArm,
+    Step, TcpTarget, Template, Terminal,
 };
 use tidegate_routing::decision::SiteRules;
 use tidegate_routing::{PassId, RouteId, Router, SiteId};
@@ -320,6 +321,16 @@ impl CompiledSite {
 /// revoked, are read again.
 pub type Handshakes = ArcSwap<ServerConfigs>;
 
+/// What becomes of what answers say of where something is.
+pub struct AnswerTranslation {
+    /// Whether anything of it may change.
+    pub is_any: bool,
+    /// Whether answers of any of the route's pools are translated to what clients see.
+    pub by_mount: bool,
+    /// What is said otherwise line by line.
+    pub rules: Option<Box<AnswerRewrites>>,
+}
+
 pub struct CompiledRoute {
     /// By which its requests are told apart in the log.
     pub name: Option<Box<str>>,
@@ -337,8 +348,7 @@ pub struct CompiledRoute {
     /// How answers are compressed, if they are.
     pub compress: Option<Box<CompiledCompress>>,
     pub terminal: CompiledTerminal,
-    /// Whether answers of any of its pools are translated to what clients see.
-    pub rewrites_location: bool,
+    pub translation: AnswerTranslation,
     /// Folders of which upstreams may have files sent. None where requests go to no upstream.
     pub send_folders: Box<[SendFolder]>,
     /// What its site and it say of how long requests may take.
@@ -658,6 +668,14 @@ struct RouteGiven<'a> {
     secrets: &'a Arc<[Box<[u8]>]>,
 }
 
+impl AnswerTranslation {
+    fn new(terminal: &CompiledTerminal, rules: &[AnswerRewrite]) -> Result<AnswerTranslation, CompileError> {
+        let rules = if terminal.asks_others() { AnswerRewrites::new(rules)? } else { None };
+        let by_mount = terminal.rewrites_location();
+        Ok(AnswerTranslation { is_any: by_mount || rules.is_some(), by_mount, rules })
+    }
+}
+
 fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute, CompileFault> {
     let RouteGiven { site, name, pools, tier, limits, lists: (user_files, api_key_files, key_sets, oidc), identity, secrets } =
         given;
@@ -720,7 +738,7 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
         has_limits: has_limits(&steps),
         changes_response: changes_response(&steps) || terminal.steps_of_arms().any(changes_response),
         steps,
-        rewrites_location: terminal.rewrites_location(),
+        translation: AnswerTranslation::new(&terminal, &options.answer_rewrites).map_err(|error| fault(&error))?,
         send_folders: send_files.iter().map(open).collect::<Result<_, _>>()?,
         terminal,
         timeouts: options.timeouts,

@@ -84,7 +84,9 @@ impl CompiledTerminal {
             Terminal::Respond { status, body, content_type } => {
                 CompiledTerminal::Answer(FixedAnswer::respond(*status, body, content_type.as_deref()))
             }
-            Terminal::Redirect { to, status } => CompiledTerminal::Answer(FixedAnswer::redirect(to, *status)),
+            Terminal::Redirect { to, status, prefix } => {
+                CompiledTerminal::Answer(FixedAnswer::redirect(to, *status, prefix.as_deref()))
+            }
             Terminal::Proxy { pool, retry, rewrites_location } => {
                 CompiledTerminal::Proxy(RouteUpstream::new(pool, retry, slots)?.with_location(*rewrites_location))
             }
@@ -176,8 +178,8 @@ impl FixedAnswer {
         FixedAnswer::Respond(Respond::new(status, body, content_type))
     }
 
-    fn redirect(to: &Template, status: u16) -> FixedAnswer {
-        FixedAnswer::Redirect(Redirect::new(to, status))
+    fn redirect(to: &Template, status: u16, prefix: Option<&str>) -> FixedAnswer {
+        FixedAnswer::Redirect(Redirect::new(to, status).in_place_of(prefix))
     }
 
     /// Writes the answer into `head` and gives its body: the configured text itself, or `buffer` with the rendered one.
@@ -229,7 +231,9 @@ impl CompiledArmEnd {
             ArmEnd::Respond { status, body, content_type } => {
                 CompiledArmEnd::Answer(FixedAnswer::respond(*status, body, content_type.as_deref()))
             }
-            ArmEnd::Redirect { to, status } => CompiledArmEnd::Answer(FixedAnswer::redirect(to, *status)),
+            ArmEnd::Redirect { to, status, prefix } => {
+                CompiledArmEnd::Answer(FixedAnswer::redirect(to, *status, prefix.as_deref()))
+            }
         })
     }
 }
@@ -280,7 +284,7 @@ mod tests {
         let respond = Terminal::Respond { status: 200, body: Template::literal("x"), content_type: None };
         assert_eq!(slots(&respond), (vec![], false));
         assert!(matches!(compile(&respond), Ok(CompiledTerminal::Answer(FixedAnswer::Respond(_)))));
-        let redirect = Terminal::Redirect { to: Template::literal("/x"), status: 302 };
+        let redirect = Terminal::Redirect { to: Template::literal("/x"), status: 302, prefix: None };
         assert!(matches!(compile(&redirect), Ok(CompiledTerminal::Answer(FixedAnswer::Redirect(_)))));
     }
 

@@ -7,6 +7,7 @@ pub mod acme;
 pub mod acme_dns;
 pub mod admin;
 pub mod allow;
+pub mod answer_rewrite;
 pub mod api_key;
 pub mod auth_any;
 pub mod basic_auth;
@@ -138,6 +139,9 @@ static ALL: &[&Directive] = &[
     &timeout::ROUTE_TIMEOUT,
     &mirror::MIRROR,
     &send_file::SEND_FILE,
+    &answer_rewrite::REWRITE_LOCATION,
+    &answer_rewrite::REWRITE_COOKIE_PATH,
+    &answer_rewrite::REWRITE_COOKIE_DOMAIN,
     &log::ROUTE_LOG,
     &log::FIELD,
     &geoip::GEOIP,
@@ -244,6 +248,7 @@ pub fn write_options<'m>(options: &'m RouteOptions, add: &mut AddLine<'_, 'm>) {
         timeouts,
         mirrors,
         send_files,
+        answer_rewrites,
         log,
     } = options;
     if let Some(policy) = path_policy {
@@ -275,6 +280,9 @@ pub fn write_options<'m>(options: &'m RouteOptions, add: &mut AddLine<'_, 'm>) {
     }
     for folder in &send_files.folders {
         add(folder, &|line| send_file::write(line, folder));
+    }
+    for rule in answer_rewrites {
+        add(rule, &|line| answer_rewrite::write(line, rule));
     }
     add(log, &|line| log::write(line, log));
 }
@@ -315,7 +323,7 @@ pub fn write_step(line: &mut Writer, step: &Step) {
 pub fn write_terminal(line: &mut Writer, terminal: &Terminal) {
     match terminal {
         Terminal::Respond { status, body, content_type } => respond::write(line, *status, body, content_type.as_deref()),
-        Terminal::Redirect { to, status } => redirect::write(line, to, *status),
+        Terminal::Redirect { to, status, prefix } => redirect::write(line, to, *status, prefix.as_deref()),
         Terminal::Proxy { pool, retry, rewrites_location } => proxy::write(line, pool, retry, *rewrites_location),
         Terminal::Files(files) => files::write(line, files),
         Terminal::FastCgi(fastcgi) => fastcgi::write(line, fastcgi),
@@ -343,7 +351,9 @@ pub mod tests {
             _ if matches!(directive.lower, Lower::Terminal(_)) => "",
             "route" => "",
             // What they do is done on the way to an upstream.
-            "mirror" | "timeout" | "send-file" => "proxy \"10.0.0.7:80\"",
+            "mirror" | "timeout" | "send-file" | "rewrite-location" | "rewrite-cookie-path" | "rewrite-cookie-domain" => {
+                "proxy \"10.0.0.7:80\""
+            }
             _ => "respond 200",
         };
         let site = "site \"localhost\" { respond 200; }";

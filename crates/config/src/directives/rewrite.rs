@@ -136,7 +136,7 @@ fn lower_add_prefix(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step
 }
 
 /// Whole segments without a slash at the end.
-fn prefix(lowering: &mut Lowering<'_>, text: &Text) -> Option<String> {
+pub fn prefix(lowering: &mut Lowering<'_>, text: &Text) -> Option<String> {
     let fault = if !text.value.starts_with('/') {
         Some(("a prefix starts with `/`", Cow::Owned(format!("write `\"/{}\"`", text.value))))
     } else if text.value == "/" {

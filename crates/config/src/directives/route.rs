@@ -70,7 +70,7 @@ impl RouteDraft {
     /// Where the route sends its clients, when it does nothing else.
     pub fn redirect(&self) -> Option<(&Template, &Location)> {
         match (&self.terminal, &self.terminal_at) {
-            (Some(Terminal::Redirect { to, .. }), Some(at)) => Some((to, at)),
+            (Some(Terminal::Redirect { to, prefix: None, .. }), Some(at)) => Some((to, at)),
             _ => None,
         }
     }
@@ -209,7 +209,9 @@ fn warn_of_idle_steps(lowering: &mut Lowering<'_>, draft: &RouteDraft, lines: &[
     }
     let is_idle = |line: &&Line<'_>| match line.directive.name {
         "mirror" => true,
-        "send-file" => !matches!(draft.terminal, Some(Terminal::FastCgi(_))),
+        "send-file" | "rewrite-location" | "rewrite-cookie-path" | "rewrite-cookie-domain" => {
+            !matches!(draft.terminal, Some(Terminal::FastCgi(_)))
+        }
         "timeout" => match draft.terminal {
             Some(Terminal::FastCgi(_)) => false,
             Some(Terminal::Files(_)) => line.property("total").is_none(),

@@ -352,7 +352,13 @@ fn take_route(
     let shown = |text: &dyn std::fmt::Display| Some(configuration.filled.shown(&text.to_string()).into_owned());
     answer.outcome = match &route.terminal {
         Terminal::Respond { status, .. } => Outcome { status: Some(*status), ..outcome(OutcomeKind::Responds) },
-        Terminal::Redirect { to, status } => Outcome { status: Some(*status), to: shown(to), ..outcome(OutcomeKind::Redirects) },
+        Terminal::Redirect { to, status, prefix } => {
+            let to = match prefix {
+                None => shown(to),
+                Some(prefix) => shown(&format_args!("{to} in place of {prefix}/")),
+            };
+            Outcome { status: Some(*status), to, ..outcome(OutcomeKind::Redirects) }
+        }
         Terminal::Files(files) => Outcome { folder: shown(&files.root.display()), ..outcome(OutcomeKind::Serves) },
         Terminal::FastCgi(fastcgi) => {
             answer.pool = pool_of(configuration, &fastcgi.pool);

@@ -5,14 +5,16 @@ use super::expressions::with_groups;
 use super::locations::Modifier;
 use super::routes::{Coming, Place, ServerScope, location_expression};
 use super::scope::Levels;
-use super::tables::shares;
+use super::tables::{Tables, shares};
 use super::upstreams::{claim_health, claim_retries, over_tls};
-use super::variables::Moment;
+use super::variables::{Moment, Values};
 use super::{BY_VARIABLE, NginxReader};
 use crate::accounts::Origin;
 use crate::braces::{Statement, named};
 use crate::outline::{AnswerLine, OutlinedAnswer, ServerGroup, upstream};
+use std::collections::BTreeSet;
 use tidegate_kdl::quoted;
+use tidegate_model::{AnswerRewrite, expression};
 
 const DOUBLE: &str =
     "nginx sends two slashes there, since the path of `proxy_pass` ends with one and that of its location does not";
@@ -170,6 +172,7 @@ impl<'s> NginxReader<'s> {
                 options.push_str(translated(levels, &mut origin));
             }
         }
+        steps.extend(rules_of_answers(levels, &values, &mut origin));
         claim_translations(levels, options.contains("rewrite-location"), &mut origin);
         let of_group = |group: &ServerGroup| Self::prepared(group, scheme, pass, levels);
         if let Some(variable) = authority.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) {
@@ -392,9 +395,71 @@ fn translated(levels: &Levels<'_>, origin: &mut Origin) -> &'static str {
     " rewrite-location=#true"
 }
 
+/// What is said of `Location` and of cookies line by line.
+fn rules_of_answers(levels: &Levels<'_>, values: &Values<'_>, origin: &mut Origin) -> Vec<Step> {
+    const KINDS: [(&str, &str); 3] = [
+        ("proxy_redirect", "rewrite-location"),
+        ("proxy_cookie_path", "rewrite-cookie-path"),
+        ("proxy_cookie_domain", "rewrite-cookie-domain"),
+    ];
+    let (mut rules, mut seen) = (Vec::new(), BTreeSet::new());
+    for (word, ours) in KINDS {
+        for line in levels.nearest(&[word]) {
+            if let [from, to] = line.arguments()
+                && let Some((from, to)) = rule_of_answers(ours, from, to, values)
+                && seen.insert((ours, from.clone()))
+                && seen.len() <= AnswerRewrite::RULES_MAX
+            {
+                rules.push(Step::of(Family::SentFile, format!("{ours} {} {}", quoted(&from), quoted(&to))));
+                origin.carry(line.start());
+            }
+        }
+    }
+    rules
+}
+
+/// Both texts in our words. `None`: something in them has none.
+fn rule_of_answers(ours: &str, from: &str, to: &str, values: &Values<'_>) -> Option<(String, String)> {
+    let (from, has_groups) = match from.strip_prefix("~*") {
+        Some(expression) => (format!("~(?i){expression}"), true),
+        None => (from.to_owned(), from.starts_with('~')),
+    };
+    let is_known = |name: &str| matches!(name, "host" | "server_name" | "scheme");
+    let names: Vec<&str> = to.split('$').skip(1).map(|rest| rest.trim_start_matches('{')).map(name_of).collect();
+    let is_of_cookie = ours != "rewrite-location";
+    let groups = if has_groups { expression(from.strip_prefix('~').unwrap_or(&from)).build().ok()?.captures_len() } else { 0 };
+    let is_group = |name: &&str| name.parse::<usize>().is_ok_and(|number| number < groups);
+    // What else would be refused where it is read.
+    let has_own = !has_groups && (from.is_empty() || from.contains(['$', '{', ' ', ';']));
+    let begins_with_group = to.strip_prefix('$').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let is_path = from.starts_with(['/', '~']) && (to.starts_with('/') || begins_with_group);
+    let begins_wrong = ours == "rewrite-cookie-path" && !is_path;
+    let is_no_domain = ours == "rewrite-cookie-domain" && (to.is_empty() || (!has_groups && from.contains('/')));
+    let ends_attribute = is_of_cookie && to.contains(';');
+    if has_own || begins_wrong || is_no_domain || ends_attribute || !names.iter().all(|name| is_known(name) || is_group(name)) {
+        return None;
+    }
+    let made = if names.iter().any(|name| name.parse::<usize>().is_ok()) {
+        if to.contains(['{', '}']) {
+            return None;
+        }
+        to.replace("$host", "{host}").replace("$server_name", "{host}").replace("$scheme", "{scheme}")
+    } else {
+        values.template(to, Moment::Request, &Tables::default(), &mut Vec::new())?
+    };
+    (!(from.clone() + &made).contains(char::is_control)).then_some((from, made))
+}
+
+fn name_of(text: &str) -> &str {
+    &text[..text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len())]
+}
+
 fn claim_translations(levels: &Levels<'_>, is_translated: bool, origin: &mut Origin) {
     let all = levels.nearest(&["proxy_redirect"]).into_iter().chain(levels.nearest(&["proxy_cookie_path"]));
     for own in all {
+        if origin.carried.contains(&own.start()) {
+            continue;
+        }
         if matches!(own.argument(), "off" | "default") {
             origin.carry(own.start());
         } else if is_translated {

@@ -124,19 +124,16 @@ const REMEDIES: &[(&[&str], &str)] = &[
         &["proxy_cookie_flags"],
         "cookies go on as the application sets them: its own settings have `Secure`, `HttpOnly` and `SameSite`",
     ),
-    (
-        &["proxy_cookie_domain"],
-        "cookies go on with their domain; with `rewrite-location=#true` of `proxy` their path is translated",
-    ),
+    (&["proxy_cookie_domain"], "domains of cookies are replaced by `rewrite-cookie-domain \"app.internal\" \"{host}\"`"),
     (
         &["proxy_cookie_path"],
-        "cookies go on as the application sets them, `Secure`, `HttpOnly` and `SameSite` as well, which are its own to say; with \
-         `rewrite-location=#true` of `proxy` behind a `strip-prefix` their path is translated",
+        "paths of cookies are replaced by `rewrite-cookie-path \"/two/\" \"/one/\"`, and translated by `rewrite-location=#true` of `proxy` \
+         behind a `strip-prefix`; `Secure`, `HttpOnly` and `SameSite` are the application's own to say",
     ),
     (
         &["proxy_redirect"],
-        "`Location` goes on as the application says it, but for one that `strip-prefix` has mounted: `rewrite-location=#true` of `proxy` \
-         translates what names a server of the pool or the host that was asked for. Names of others are the application's to say",
+        "`Location` is replaced by `rewrite-location \"http://10.0.0.4/two/\" \"/one/\"`; for an application that `strip-prefix` has mounted, \
+         `rewrite-location=#true` of `proxy` translates what names a server of the pool or the host that was asked for",
     ),
     (
         &["proxy_store", "proxy_store_access", "fastcgi_store"],

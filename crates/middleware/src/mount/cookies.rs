@@ -66,7 +66,7 @@ impl Answerer<'_> {
 }
 
 /// Name and value, each without blanks around it.
-fn split_attribute(attribute: &[u8]) -> (&[u8], &[u8]) {
+pub(crate) fn split_attribute(attribute: &[u8]) -> (&[u8], &[u8]) {
     match attribute.iter().position(|byte| *byte == b'=') {
         Some(equals) => (attribute[..equals].trim_ascii(), attribute[equals + 1..].trim_ascii()),
         None => (attribute.trim_ascii(), b""),

@@ -4,6 +4,9 @@
 //!
 //! A `rewrite` is not undone: what it does to one path says nothing about others.
 
+pub(crate) use self::cookies::split_attribute;
+pub(crate) use self::references::refreshed;
+
 mod cookies;
 mod references;
 #[cfg(test)]
@@ -131,6 +134,6 @@ fn strip_one(prefix: &[u8], inner: &mut Vec<u8>, rest: &[u8]) -> usize {
 }
 
 /// What follows a prefix of whole segments: nothing, or a slash and more.
-fn below<'p>(path: &'p [u8], prefix: &[u8]) -> Option<&'p [u8]> {
+pub(crate) fn below<'p>(path: &'p [u8], prefix: &[u8]) -> Option<&'p [u8]> {
     path.strip_prefix(prefix).filter(|rest| matches!(rest.first(), None | Some(b'/')))
 }

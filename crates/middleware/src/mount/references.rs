@@ -40,26 +40,8 @@ impl Answerer<'_> {
         }
     }
 
-    /// `5; url=/next`, with the URL in quotes or without (HTML section 4.2.5.3).
     pub(super) fn refresh(&self, value: &[u8]) -> Option<Vec<u8>> {
-        let after_time = value.iter().position(|byte| matches!(byte, b';' | b','))? + 1;
-        let skip = |from: usize| from + value[from..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
-        let word = skip(after_time);
-        if !value.get(word..word + 3)?.eq_ignore_ascii_case(b"url") {
-            return None;
-        }
-        let equals = skip(word + 3);
-        if value.get(equals) != Some(&b'=') {
-            return None;
-        }
-        let mut start = skip(equals + 1);
-        let mut end = value.len();
-        if let Some(quote @ (b'"' | b'\'')) = value.get(start) {
-            start += 1;
-            end = value[start..].iter().position(|byte| byte == quote).map_or(end, |length| start + length);
-        }
-        let translated = self.reference(&value[start..end])?;
-        Some([&value[..start], &translated, &value[end..]].concat())
+        refreshed(value, |address| self.reference(address))
     }
 
     /// A path with query and fragment, where the client finds it; `None` where that is the same.
@@ -98,6 +80,28 @@ impl Answerer<'_> {
         let said = self.request.fields.get(HeaderId::XForwardedProto);
         if said.is_some_and(|said| said.eq_ignore_ascii_case(b"https")) { Scheme::Https } else { Scheme::Http }
     }
+}
+
+/// What becomes of `5; url=/next` where its address changes, with the URL in quotes or without (HTML section 4.2.5.3).
+pub(crate) fn refreshed(value: &[u8], change: impl FnOnce(&[u8]) -> Option<Vec<u8>>) -> Option<Vec<u8>> {
+    let after_time = value.iter().position(|byte| matches!(byte, b';' | b','))? + 1;
+    let skip = |from: usize| from + value[from..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+    let word = skip(after_time);
+    if !value.get(word..word + 3)?.eq_ignore_ascii_case(b"url") {
+        return None;
+    }
+    let equals = skip(word + 3);
+    if value.get(equals) != Some(&b'=') {
+        return None;
+    }
+    let mut start = skip(equals + 1);
+    let mut end = value.len();
+    if let Some(quote @ (b'"' | b'\'')) = value.get(start) {
+        start += 1;
+        end = value[start..].iter().position(|byte| byte == quote).map_or(end, |length| start + length);
+    }
+    let translated = change(&value[start..end])?;
+    Some([&value[..start], &translated, &value[end..]].concat())
 }
 
 impl<'v> Absolute<'v> {

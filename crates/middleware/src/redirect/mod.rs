@@ -3,8 +3,9 @@
 
 use crate::context::View;
 use crate::errors::{PLAIN_TEXT, begin_answer, write_status};
+use crate::mount::below;
 use crate::refusal::Refusal;
-use crate::template::{CompiledTemplate, Target};
+use crate::template::{CompiledTemplate, Target, append_to_url};
 use tidegate_model::Template;
 use tidegate_wire::head::ResponseHead;
 use tidegate_wire::path::{Climb, climb};
@@ -17,6 +18,8 @@ pub struct Redirect {
     body: Box<[u8]>,
     /// `//host/…` was written so: the location may begin with two slashes.
     names_host_without_scheme: bool,
+    /// Whole segments in whose place the target stands, without a slash at their end.
+    prefix: Option<Box<[u8]>>,
 }
 
 impl Redirect {
@@ -25,7 +28,13 @@ impl Redirect {
         let mut body = Vec::new();
         write_status(status, &mut body);
         body.push(b'\n');
-        Redirect { status, names_host_without_scheme: to.literal_start().starts_with(b"//"), to, body: body.into() }
+        Redirect { status, names_host_without_scheme: to.literal_start().starts_with(b"//"), to, body: body.into(), prefix: None }
+    }
+
+    /// What of the path the target stands for; what follows it and the query stay.
+    #[must_use]
+    pub fn in_place_of(self, prefix: Option<&str>) -> Redirect {
+        Redirect { prefix: prefix.map(|prefix| prefix.trim_end_matches('/').as_bytes().into()), ..self }
     }
 
     /// Writes the answer into `head`, using `buffer`, and returns its body. Where dots of a client's text would lead
@@ -33,12 +42,12 @@ impl Redirect {
     /// location would be empty.
     pub fn answer<'a>(&'a self, view: View<'_>, head: &mut ResponseHead, buffer: &mut Vec<u8>) -> Result<&'a [u8], Refusal> {
         begin_answer(self.status, head);
-        if let Some(literal) = self.to.as_literal() {
+        if let Some(literal) = self.to.as_literal().filter(|_| self.prefix.is_none()) {
             head.fields.push(b"location", literal);
         } else {
             buffer.clear();
             self.to.render(view, buffer);
-            if self.leads_nowhere(buffer) {
+            if self.leads_nowhere(buffer) || !self.add_rest(view, buffer) {
                 return Err(Refusal::RedirectNowhere);
             }
             let path = buffer.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default();
@@ -49,6 +58,18 @@ impl Redirect {
         }
         head.fields.push(b"content-type", PLAIN_TEXT);
         Ok(&self.body)
+    }
+
+    /// Puts what follows the prefix behind the target, with one slash between the two. False: it begins otherwise.
+    fn add_rest(&self, view: View<'_>, location: &mut Vec<u8>) -> bool {
+        let Some(prefix) = &self.prefix else { return true };
+        let Some(rest) = below(view.request.path(), prefix) else { return false };
+        if !rest.is_empty() {
+            let kept = location.trim_ascii_end().strip_suffix(b"/").unwrap_or(location).len();
+            location.truncate(kept);
+        }
+        append_to_url(rest, view.request.query(), location);
+        true
     }
 
     /// Whether nothing is said of this request where the host should be (browsers take the next piece for the host

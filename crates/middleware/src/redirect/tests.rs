@@ -35,6 +35,39 @@ fn the_location_is_made_of_the_request() {
     check("https://h{path}", "/a\"<>\\", "https://h/a%22%3C%3E%5C");
 }
 
+/// As `ReplacePrefixMatch` of the Gateway API has it.
+#[test]
+fn a_prefix_is_replaced_and_the_rest_stays() {
+    let answer = |to: &str, prefix: &str, target: &str| {
+        let (mut head, mut buffer, context) = (ResponseHead::default(), b"left over".to_vec(), context());
+        let request = request(target, "old.example.com", &[]);
+        let view = View { context: &context, request: &request, response: None };
+        let redirect = Redirect::new(&template(to), 302).in_place_of(Some(prefix));
+        redirect.answer(view, &mut head, &mut buffer).map(drop)?;
+        Ok(String::from_utf8_lossy(head.fields.get(HeaderId::Location).expect("a location")).into_owned())
+    };
+    let check = |to: &str, prefix: &str, target: &str, expected: Result<&str, Refusal>| {
+        let found: Result<String, Refusal> = answer(to, prefix, target);
+        assert_eq!(found.as_ref().map(String::as_str).map_err(|refusal| *refusal), expected, "{target} {prefix} -> {to}");
+    };
+    check("/xyz", "/foo", "/foo/bar", Ok("/xyz/bar"));
+    check("/xyz/", "/foo", "/foo/bar", Ok("/xyz/bar"));
+    check("/xyz", "/foo/", "/foo/bar", Ok("/xyz/bar"));
+    check("/xyz/", "/foo/", "/foo/bar", Ok("/xyz/bar"));
+    check("/xyz", "/foo", "/foo", Ok("/xyz"));
+    check("/xyz", "/foo", "/foo/", Ok("/xyz/"));
+    check("/", "/foo", "/foo/bar", Ok("/bar"));
+    check("/", "/foo", "/foo/", Ok("/"));
+    check("/", "/foo", "/foo", Ok("/"));
+    check("https://{host}/xyz", "/foo", "/foo/b%20r?q=1", Ok("https://old.example.com/xyz/b%20r?q=1"));
+    check("https://new.example.com", "/", "/a", Ok("https://new.example.com/a"));
+    check("/new", "", "/a", Ok("/new/a"));
+    check("/xyz", "/foo", "/fool", Err(Refusal::RedirectNowhere));
+    // No path of a client names a host.
+    check("/", "/foo", "/foo//evil.example", Ok("/evil.example"));
+    check("/", "/foo", "/foo/\\evil.example", Ok("/%5Cevil.example"));
+}
+
 #[test]
 fn a_path_cannot_name_another_host() {
     check("{path}", "//evil.example/x", "/evil.example/x");

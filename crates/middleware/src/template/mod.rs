@@ -201,6 +201,15 @@ fn merge_slashes(out: &mut Vec<u8>, start: usize) {
     }
 }
 
+/// Appends a path and a query of a request to a URL that was rendered.
+pub(crate) fn append_to_url(path: &[u8], query: Option<&[u8]>, out: &mut Vec<u8>) {
+    encode(Target::Url, path, out);
+    if let Some(query) = query {
+        out.push(b'?');
+        encode_query(Target::Url, query, out);
+    }
+}
+
 /// Appends the text of a template as plain text, for which nothing has to be compiled.
 pub fn render_text(template: &Template, view: View<'_>, out: &mut Vec<u8>) {
     for part in &template.parts {

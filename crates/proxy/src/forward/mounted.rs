@@ -1,9 +1,12 @@
-//! `rewrite-location`: an application beneath a prefix is told of it, and what its answers say of where something is
-//! becomes what the client sees. How that is translated is decided in `middleware::mount`.
+//! What a route says of where something is in answers (`rewrite-location` and kin: `middleware::answer_rewrite`), and
+//! `rewrite-location=#true`: an application beneath a prefix is told of it, and what its answers say of where something
+//! is becomes what the client sees. How that is translated is decided in `middleware::mount`.
 
 use super::Forwarding;
 use crate::mounted::mount_of;
+use crate::surroundings::context;
 use tidegate_exchange::Exchange;
+use tidegate_middleware::context::View;
 use tidegate_middleware::{Answerer, CompiledStep};
 use tidegate_transport::Sock;
 use tidegate_upstream::verdict::Attempt;
@@ -15,7 +18,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
     /// Whether the pool that the request goes to has its answers translated.
     #[inline]
     pub(super) fn rewrites_location(&self) -> bool {
-        self.route.rewrites_location
+        self.route.translation.by_mount
             && self.route.terminal.upstream(self.exchange.record.arm).is_some_and(|upstream| upstream.rewrites_location)
     }
 
@@ -45,7 +48,16 @@ impl<S: Sock> Forwarding<'_, '_, S> {
     /// The head of the answer has come.
     #[cold]
     pub(super) fn translate_answer(&mut self, attempt: &Attempt<S>) {
-        if !self.rewrites_location() || !says_where(&self.exchange.response.fields) {
+        if !says_where(&self.exchange.response.fields) {
+            return;
+        }
+        if let Some(rules) = &self.route.translation.rules {
+            let pool = self.way.pool.as_deref();
+            let Exchange { head, response, record, client_ip, hop, .. } = &mut *self.exchange;
+            let context = context(self.connection, pool, record, *client_ip, hop.upgrade);
+            rules.apply(View { context: &context, request: head, response: None }, &mut response.fields);
+        }
+        if !self.rewrites_location() {
             return;
         }
         let mount = mount_of(self.exchange, self.steps());

@@ -148,7 +148,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
             return Err(Failure::upstream(UpstreamError::BadStatus, Progress::Sent));
         }
         abreast.is_answering.set(true);
-        if self.route.rewrites_location {
+        if self.route.translation.is_any {
             self.translate_answer(attempt);
         }
         let Answer { framing, body, keeping, switched } = answer;

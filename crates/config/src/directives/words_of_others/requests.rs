@@ -252,7 +252,7 @@ pub static SAID: &[Said] = &[
     (&["stripPrefixRegex", "strip_path_prefix"], "a prefix is taken off with `strip-prefix`, as in `strip-prefix \"/api\"`"),
     (
         &["proxy_redirect", "proxy_cookie_path", "proxy_cookie_domain", "proxy_cookie_flags"],
-        "`Location` and `Set-Cookie` of a server go on as they are; for an application beneath a prefix they are translated by \
+        "what `Location` and cookies of a server name is replaced by `rewrite-location \"http://10.0.0.4/two/\" \"/one/\"`, `rewrite-cookie-path` and `rewrite-cookie-domain`; for an application beneath a prefix all of it is translated by \
          `proxy \"127.0.0.1:9000\" rewrite-location=#true` behind `strip-prefix \"/app\"`",
     ),
     (
