@@ -279,6 +279,9 @@ mod tests {
         lines.extend(&configuration.pools, |line, pool| {
             line.name("pool").argument(&pool.name.0).lines(|lines| {
                 lines.extend(&pool.servers, server::write);
+                if pool.is_declared_empty() {
+                    lines.line().name("server").argument("none");
+                }
                 pool::write_settings(lines, pool);
             });
         });

@@ -171,8 +171,12 @@ fn pools_to_look_at<'a>(
 fn note_leaving(snapshot: &Snapshot, wanted: &[WantedPool<'_>]) {
     for WantedPool { pool, endpoints, .. } in wanted {
         let Some(compiled) = snapshot.pool_named(&pool.name) else { continue };
+        // While no other is left, one that is told to stop and still there is better than nobody. Containers are waited
+        // for instead: another one takes their place.
+        let is_waited_for = pool.discover.iter().any(|source| matches!(source, Discover::Containers(_)));
+        let has_others = is_waited_for || endpoints.iter().any(|endpoint| !endpoint.is_leaving);
         for (server, endpoint) in compiled.servers.iter().zip(endpoints) {
-            server.shared.health.set_leaving(endpoint.is_leaving);
+            server.shared.health.set_leaving(endpoint.is_leaving && has_others);
         }
     }
 }

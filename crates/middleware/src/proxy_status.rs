@@ -102,9 +102,11 @@ fn error_type(refusal: Refusal) -> &'static str {
 fn error_type_of_upstream(error: UpstreamError) -> &'static str {
     match error {
         UpstreamError::ResolveFailed => "dns_error",
-        UpstreamError::NoServer | UpstreamError::ContainersNotReady | UpstreamError::BadStatus | UpstreamError::ConnectFailed => {
-            "destination_unavailable"
-        }
+        UpstreamError::NoServer
+        | UpstreamError::EmptyPool
+        | UpstreamError::ContainersNotReady
+        | UpstreamError::BadStatus
+        | UpstreamError::ConnectFailed => "destination_unavailable",
         UpstreamError::PoolFull | UpstreamError::QueueTimeout => "connection_limit_reached",
         UpstreamError::Overloaded => "proxy_internal_error",
         UpstreamError::ConnectTimeout => "connection_timeout",

@@ -423,6 +423,7 @@ fn sentence_of_rewrite(error: RewriteError) -> &'static str {
 fn row_of_upstream(error: UpstreamError) -> Row {
     let (status, setting, sentence) = match error {
         UpstreamError::NoServer | UpstreamError::BadStatus => (503, None, NOBODY_NOW),
+        UpstreamError::EmptyPool => (503, Some("server"), NOBODY_NOW),
         UpstreamError::ContainersNotReady => (503, Some("docker"), CONTAINERS_NOT_READY),
         UpstreamError::PoolFull => (503, Some("queue"), AS_MANY_AS_MAY_BE),
         UpstreamError::QueueTimeout => (503, Some("queue-timeout"), AS_MANY_AS_MAY_BE),

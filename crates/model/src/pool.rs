@@ -23,7 +23,7 @@ impl fmt::Display for PoolName {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pool {
     pub name: PoolName,
-    /// In file order. Empty only where `discover` is not.
+    /// In file order. Empty where `discover` is not, and where the pool is declared so.
     pub servers: Vec<Server>,
     /// Where more servers come from, in file order.
     pub discover: Vec<Discover>,
@@ -51,6 +51,11 @@ pub struct Pool {
 }
 
 impl Pool {
+    /// Whether it is declared to have no server at all, now and as long as nobody changes it.
+    pub fn is_declared_empty(&self) -> bool {
+        self.servers.is_empty() && self.discover.is_empty()
+    }
+
     /// Servers with every setting as it is when nothing is written.
     pub fn new(name: PoolName, servers: Vec<Server>) -> Pool {
         Pool {

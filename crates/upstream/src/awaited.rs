@@ -29,6 +29,7 @@ fn is_unreached(fault: UpstreamFault) -> bool {
             | UpstreamError::ConnectFailed
             | UpstreamError::ConnectTimeout
             | UpstreamError::NoServer
+            | UpstreamError::EmptyPool
             | UpstreamError::ContainersNotReady => true,
             UpstreamError::TlsFailed
             | UpstreamError::TlsRefused
@@ -81,14 +82,14 @@ mod tests {
 
     #[test]
     fn what_is_waited_for_is_a_server_that_could_not_be_reached() {
-        use UpstreamError::{ConnectFailed, ConnectTimeout, ContainersNotReady, NoServer, ResolveFailed};
+        use UpstreamError::{ConnectFailed, ConnectTimeout, ContainersNotReady, EmptyPool, NoServer, ResolveFailed};
         let waits = |progress: Progress| {
             let all = UpstreamError::ALL.iter().copied();
             all.filter(|error| is_unreached(UpstreamFault::new(*error, progress))).collect::<Vec<_>>()
         };
         let mut unreached = waits(Progress::NothingSent);
         unreached.sort_by_key(|error| *error as usize);
-        let mut expected = vec![ResolveFailed, ConnectFailed, ConnectTimeout, NoServer, ContainersNotReady];
+        let mut expected = vec![ResolveFailed, ConnectFailed, ConnectTimeout, NoServer, EmptyPool, ContainersNotReady];
         expected.sort_by_key(|error| *error as usize);
         assert_eq!(unreached, expected);
         assert!(waits(Progress::Sent).is_empty());

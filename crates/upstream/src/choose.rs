@@ -78,6 +78,7 @@ pub fn choose_at<S: Sock>(pool: &WorkerPool<S>, own: Option<usize>, draw: Draw<'
 /// A failure of the pool as a whole, which no attempt at a server counts.
 pub fn unserved<S: Sock>(pool: &WorkerPool<S>, error: UpstreamError) -> UpstreamFault {
     let error = match error {
+        UpstreamError::NoServer if pool.compiled.model.is_declared_empty() => UpstreamError::EmptyPool,
         UpstreamError::NoServer if awaits_containers(pool) => UpstreamError::ContainersNotReady,
         error => error,
     };

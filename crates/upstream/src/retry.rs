@@ -260,6 +260,7 @@ fn is_retried(retry: &Retry, fault: UpstreamFault, is_late: bool) -> bool {
         | UpstreamError::TlsFailed
         | UpstreamError::TlsRefused
         | UpstreamError::NoServer
+        | UpstreamError::EmptyPool
         | UpstreamError::ContainersNotReady => retry.on.connect,
         UpstreamError::ConnectTimeout => retry.on.connect || is_late,
         UpstreamError::ClosedEarly | UpstreamError::Reset | UpstreamError::GoAway => retry.on.reset,
@@ -303,14 +304,15 @@ mod tests {
             assert_eq!(retried, expected, "{on:?}");
         };
         use UpstreamError::{
-            BadStatus, ClosedEarly, ConnectFailed, ConnectTimeout, ContainersNotReady, FirstByteTimeout, GoAway, NoServer, Reset,
-            ResolveFailed, TlsFailed, TlsRefused,
+            BadStatus, ClosedEarly, ConnectFailed, ConnectTimeout, ContainersNotReady, EmptyPool, FirstByteTimeout, GoAway,
+            NoServer, Reset, ResolveFailed, TlsFailed, TlsRefused,
         };
         let none = RetryOn { connect: false, reset: false, timeout: false, statuses: Vec::new() };
         check(&none, false, &[BadStatus]);
         check(&none, true, &[ConnectTimeout, FirstByteTimeout, BadStatus]);
         let connect = RetryOn { connect: true, ..none.clone() };
-        let unreached = [ResolveFailed, ConnectFailed, ConnectTimeout, TlsFailed, TlsRefused, NoServer, ContainersNotReady];
+        let unreached =
+            [ResolveFailed, ConnectFailed, ConnectTimeout, TlsFailed, TlsRefused, NoServer, EmptyPool, ContainersNotReady];
         check(&connect, false, &[unreached.as_slice(), &[BadStatus]].concat());
         check(&RetryOn { reset: true, ..none.clone() }, false, &[ClosedEarly, Reset, GoAway, BadStatus]);
         check(&RetryOn { timeout: true, ..none }, false, &[FirstByteTimeout, BadStatus]);

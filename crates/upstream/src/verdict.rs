@@ -178,6 +178,7 @@ impl<S: Sock> Attempt<S> {
             UpstreamError::BadStatus => {}
             // The server had no part in it.
             UpstreamError::NoServer
+            | UpstreamError::EmptyPool
             | UpstreamError::ContainersNotReady
             | UpstreamError::PoolFull
             | UpstreamError::QueueTimeout

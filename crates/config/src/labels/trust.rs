@@ -129,7 +129,7 @@ static ROWS: &[Row] = rows! {
         ],
         &[("purge-from", "purging is for whoever runs the proxy"), ("purge-token", "purging is for whoever runs the proxy")],
     );
-    "timeout", Site => May(&["connect", "first-byte", "idle", "total"], &[]);
+    "timeout", Site => May(&["connect", "first-byte", "idle", "try", "total"], &[]);
     "mirror", Site => MayNot(SENDS_ELSEWHERE);
     "rewrite-location", Site => May(&[], &[]);
     "rewrite-cookie-path", Site => May(&[], &[]);
@@ -164,7 +164,7 @@ static ROWS: &[Row] = rows! {
     "outlier", Pool => May(&["failures", "eject", "eject-max", "max-ejected", "success-rate"], &[]);
     "slow-start", Pool => May(&[], &[]);
     "timeout", Pool => May(&["connect", "first-byte", "idle"], &[]);
-    "retry", Pool => May(&["for", "body", "attempts", "on", "budget", "try-timeout"], &[]);
+    "retry", Pool => May(&["for", "body", "attempts", "on", "budget", "try-timeout", "backoff", "backoff-max"], &[]);
     "hedge", Pool => May(&[], &[]);
     "max-connections", Pool => May(&["queue", "queue-timeout"], &[]);
     "max-requests", Pool => May(&["total", "queue", "queue-timeout"], &[]);

@@ -63,6 +63,39 @@ fn a_server_that_is_leaving_when_it_is_found_gets_no_requests() {
 }
 
 #[test]
+fn a_server_that_is_leaving_gets_requests_while_no_other_is_left() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let process = ProcessState::new(Arc::new(Registry::new("test")));
+    let tls = TlsProcessState::new(folder.path().to_owned()).expect("a provider");
+    let (names, _events) = Resolver::default().names(Duration::from_secs(60));
+    let cookie_keys = CookieKeys::new(folder.path().to_owned());
+    let containers = ContainerBoard::default();
+    let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys, containers: &containers };
+    let now = Timestamp::UNIX_EPOCH;
+    let configuration = configuration("pool \"a\" { discover file=\"/nowhere/servers.json\"; }");
+    let before = gather(configuration.clone(), &Delta::all_of(&configuration), None, state, NUMBERS, now).expect("it compiles");
+    let check = |leave: &[bool], expected: &[bool]| {
+        let found = leave.iter().enumerate().map(|(number, is_leaving)| {
+            let address = UpstreamAddress::parse(&format!("192.0.2.{number}:80")).expect("an address");
+            Endpoint { server: Server::new(address), addresses: Vec::new(), is_leaving: *is_leaving }
+        });
+        let mut news = News::default();
+        news.discovered.set(&configuration.pools[0].discover[0], found.collect());
+        news.pools.insert(configuration.pools[0].name.clone());
+        let gathered = gather_with(configuration.clone(), &Delta::default(), Some(&before), state, NUMBERS, now, &news);
+        let material = gathered.expect("it compiles");
+        let servers = material.snapshot.pools.iter().flatten().flat_map(|pool| &pool.servers);
+        let found: Vec<bool> = servers.map(|server| server.shared.health.is_leaving()).collect();
+        assert_eq!(found, expected, "{leave:?}");
+    };
+    check(&[true, false], &[true, false]);
+    check(&[true, true], &[false, false]);
+    check(&[false, true], &[false, true]);
+    check(&[true], &[false]);
+    check(&[], &[]);
+}
+
+#[test]
 fn news_of_one_pool_do_not_wait_for_files_of_another() {
     let folder = tempfile::tempdir().expect("a folder");
     let authority = rcgen::generate_simple_self_signed(["a.test".to_owned()]).expect("a certificate").cert.pem();

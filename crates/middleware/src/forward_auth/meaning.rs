@@ -51,6 +51,7 @@ impl AuthFault {
     pub fn of(error: UpstreamError) -> Option<AuthFault> {
         Some(match error {
             UpstreamError::NoServer
+            | UpstreamError::EmptyPool
             | UpstreamError::ContainersNotReady
             | UpstreamError::ResolveFailed
             | UpstreamError::ConnectFailed

@@ -49,6 +49,8 @@ pub enum UpstreamError {
     GoAway,
     /// No server of the pool may be used.
     NoServer,
+    /// The pool is declared to have no server.
+    EmptyPool,
     /// The containers that the pool looks for are starting, unwell or about to be replaced.
     ContainersNotReady,
     /// Every server is at its `max-connections` or `max-requests`, and as many wait as may.

@@ -9,9 +9,12 @@ use tidegate_model::{KeepAlive, Pool, PoolName, Probe, Scheme, Server};
 /// The pool, unless something keeps it from being complete.
 pub fn finish(lowering: &mut Lowering<'_>, mut draft: PoolDraft, name: PoolName, at: Location) -> Option<Pool> {
     let is_empty = draft.servers.is_empty() && draft.discover.is_empty();
+    if let Some(none_at) = draft.none_at.take() {
+        return declared_empty(lowering, draft, name, none_at);
+    }
     if is_empty && !draft.faulty {
         let diagnostic = Diagnostic::error("no-server", at.clone(), "this pool has no server")
-            .help("for example `server \"10.0.0.4:8080\"`, or `discover dns=\"api.internal:8080\"`");
+            .help("for example `server \"10.0.0.4:8080\"`, or `discover dns=\"api.internal:8080\"`; for one that is to have none, `server \"none\"`");
         lowering.report(diagnostic);
     }
     if is_empty {
@@ -31,6 +34,29 @@ pub fn finish(lowering: &mut Lowering<'_>, mut draft: PoolDraft, name: PoolName,
     draft.pool.name = name;
     draft.pool.servers = draft.servers.into_iter().map(|(server, _)| server).collect();
     draft.pool.discover = draft.discover.into_iter().map(|(discover, _)| discover).collect();
+    Some(draft.pool)
+}
+
+/// A pool that is to have no server. What is said of servers beside it is for those that come.
+fn declared_empty(lowering: &mut Lowering<'_>, mut draft: PoolDraft, name: PoolName, none_at: Location) -> Option<Pool> {
+    let others = draft.servers.iter().map(|(_, at)| at).chain(draft.discover.iter().map(|(_, at)| at));
+    if let Some(other) = others.min_by_key(|at| at.span.start) {
+        let diagnostic = Diagnostic::error("servers-beside-none", none_at, "this pool is said to have no server, and has one")
+            .label(other.clone(), "this one")
+            .help("remove one of the two lines");
+        return lowering.refuse(diagnostic);
+    }
+    if draft.faulty {
+        return None;
+    }
+    let diagnostic =
+        Diagnostic::remark("empty-pool", none_at, "this pool has no server: its requests are answered with 503, `empty_pool`");
+    lowering.report(diagnostic);
+    let usual = KeepAlive::of(draft.pool.protocol);
+    draft.pool.keep_alive.connections = draft.kept.0.unwrap_or(usual.connections);
+    draft.pool.keep_alive.idle = draft.kept.1.unwrap_or(usual.idle);
+    check_times_and_bounds(lowering, &draft);
+    draft.pool.name = name;
     Some(draft.pool)
 }
 

@@ -10,6 +10,8 @@ use tidegate_model::{Discover, Pool, PoolName, Server};
 pub struct PoolDraft {
     pub servers: Vec<(Server, Location)>,
     pub discover: Vec<(Discover, Location)>,
+    /// Where it is declared to have no server.
+    pub none_at: Option<Location>,
     /// Everything else.
     pub pool: Pool,
     /// Connections and their idle time of `keep-alive`, which depend on the protocol where they are left out.
@@ -28,6 +30,7 @@ impl Default for PoolDraft {
         PoolDraft {
             servers: Vec::new(),
             discover: Vec::new(),
+            none_at: None,
             pool: Pool::new(PoolName("".into()), Vec::new()),
             kept: (None, None),
             at: BTreeMap::new(),

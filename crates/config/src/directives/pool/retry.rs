@@ -58,7 +58,7 @@ pub static RETRY: Directive = Directive {
         Property::once(
             "backoff-max",
             Kind::Duration { min: Duration::from_millis(1), max: BACKOFF_MAX },
-            "The longest of these pauses; ten times `backoff=` when left out.",
+            "The longest of these pauses; ten times the first one when left out.",
         ),
     ],
     summary: "When a request that failed is sent again, to another server.",

@@ -19,7 +19,7 @@ pub static SERVER: Directive = Directive {
     arguments: &[Argument::one(
         "address",
         Kind::Text("an upstream address, as in `\"10.0.0.4:8080\"`"),
-        "`[scheme://]host:port`, without a scheme plain HTTP; or `unix:` and the path of a socket.",
+        "`[scheme://]host:port`, without a scheme plain HTTP; or `unix:` and the path of a socket. `none`: the pool has no server.",
     )],
     properties: &[
         Property::once(
@@ -48,7 +48,8 @@ pub static SERVER: Directive = Directive {
     summary: "One server of the pool.",
     details: "A name is looked up when the configuration is applied, and again as its TTL says; of its addresses, the one that answers is used. Where \
               each address is a server of its own, use `discover dns=`.\n\n\
-              With `max-connections=` or `max-requests=` a server bears more or less than the others of its pool. What is beyond waits as the pool says, with its `queue=` and `queue-timeout=`; a server without a place is not chosen while another has one.",
+              With `max-connections=` or `max-requests=` a server bears more or less than the others of its pool. What is beyond waits as the pool says, with its `queue=` and `queue-timeout=`; a server without a place is not chosen while another has one.\n\n\
+              A pool with `server \"none\"` alone has no server: its requests are answered with 503, `empty_pool`, until the line is another one. `check` remarks it.",
     default: "`weight=1`, `priority=0`",
     example: "server \"10.0.0.4:8080\" weight=2",
     lower: Lower::Pool(lower_server),
@@ -57,6 +58,8 @@ pub static SERVER: Directive = Directive {
     ..Directive::PLAIN
 };
 
+/// What stands for the servers of a pool that has none.
+const NONE: &str = "none";
 const MAX_CONNECTIONS: &str = "max-connections";
 const MAX_REQUESTS: &str = "max-requests";
 
@@ -128,6 +131,17 @@ fn lower_server(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<
             "a `server` has no name in front of its address",
             format!("write `server \"{address}\"`"),
         );
+        return;
+    }
+    if let [word] = &line.written_arguments()[..]
+        && word == NONE
+    {
+        draft.none_at = Some(line.location());
+        if let Some(entry) = line.node.entries.iter().find(|entry| entry.name.is_some()) {
+            let message = "there is no server that this could be said of";
+            let diagnostic = Diagnostic::error("settings-of-none", entry.value.location.clone(), message);
+            lowering.report(diagnostic.help(format!("write `server \"{NONE}\"` alone")));
+        }
         return;
     }
     let text = line.read_argument(lowering, 0).map(Read::text);
