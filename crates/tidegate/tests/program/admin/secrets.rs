@@ -44,6 +44,7 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
             "jwt.other-issuer jwks",
             "jwt.other-issuer name",
             "listener.accept-proxy-protocol from",
+            "listener.client-ip-header",
             "listener.owner group",
             "listener.owner user",
             "step.listen",
