@@ -324,6 +324,7 @@ impl Importer<'_> {
             }
         }
         node.comments.extend(narrowed.lines.iter().cloned());
+        written::say_times_once(&mut node, site.steps.len());
         for (part, why) in shut_parts {
             let said = format!("`{part}` lets nobody in: {why}");
             if !self.remarks.contains(&said) {

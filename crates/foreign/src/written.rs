@@ -115,6 +115,45 @@ pub fn site(site: &OutlinedSite, pools: &mut Pools) -> Option<WrittenNode> {
     Some(WrittenNode { is_name_open: is_name_open(site), ..node })
 }
 
+/// Says once for a site, as its line at that index, what all servers in its routes have of times.
+pub fn say_times_once(site: &mut WrittenNode, index: usize) {
+    let (mut all, mut count) = (BTreeSet::new(), 0);
+    let is_alike = site.inside.iter().flatten().all(|node| gather_times(node, &mut all, &mut count));
+    let times = all.pop_first().filter(|times| is_alike && all.is_empty() && !times.is_empty() && count > 1);
+    if let (Some(times), Some(inside)) = (times, &mut site.inside) {
+        inside.iter_mut().for_each(without_times);
+        inside.insert(index, WrittenNode::line(times));
+    }
+}
+
+/// The times of all servers in place; whether nothing else says any, or may.
+fn gather_times(node: &WrittenNode, all: &mut BTreeSet<String>, count: &mut usize) -> bool {
+    let word = node.text.split(' ').next().unwrap_or_default();
+    match word {
+        "proxy" => {
+            let own = node.inside.iter().flatten().find(|line| line.text.starts_with("timeout "));
+            all.insert(own.map(|line| line.text.clone()).unwrap_or_default());
+            *count += 1;
+            true
+        }
+        "timeout" | "fastcgi" | "split" | "mirror" => false,
+        _ => node.inside.iter().flatten().all(|node| gather_times(node, all, count)),
+    }
+}
+
+fn without_times(node: &mut WrittenNode) {
+    let is_proxy = node.text.starts_with("proxy ");
+    let Some(inside) = &mut node.inside else { return };
+    if is_proxy {
+        inside.retain(|line| !line.text.starts_with("timeout "));
+    } else {
+        inside.iter_mut().for_each(without_times);
+    }
+    if is_proxy && inside.is_empty() {
+        node.inside = None;
+    }
+}
+
 /// What stands behind `match` for these hosts, of which those with a `~` in front are expressions.
 pub fn host_condition(hosts: &[String]) -> String {
     if !hosts.iter().any(|host| host.starts_with('~')) {

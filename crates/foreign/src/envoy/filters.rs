@@ -76,6 +76,11 @@ pub fn chain<'t>(manager: &'t Tree, config: &Tree, clusters: &[ServerGroup], ori
             _ => None,
         };
         let Some(said) = said else { continue };
+        if chain.asks_twice(&said) {
+            origin.lose(&filter.statements());
+            chain.untold.push((filter, SECOND.to_owned()));
+            continue;
+        }
         origin.carry_all(filter.statements());
         if kind == "grpcweb" {
             origin.differ(
@@ -92,6 +97,13 @@ pub fn chain<'t>(manager: &'t Tree, config: &Tree, clusters: &[ServerGroup], ori
 }
 
 impl<'t> FilterChain<'t> {
+    /// Whether somebody would be asked by one step of a kind of which another one is there.
+    fn asks_twice(&self, said: &[String]) -> bool {
+        let word = |step: &String| step.split(' ').next().unwrap_or_default().to_owned();
+        let asks = |step: &String| matches!(word(step).as_str(), "forward-auth" | "jwt" | "basic-auth");
+        said.iter().any(|step| asks(step) && self.steps.iter().any(|known| word(known) == word(step)))
+    }
+
     /// Who is refused, as one line of addresses where that is enough, or by routes in front of all others.
     fn of_access(&mut self, filter: &'t Tree, addresses: Addresses, config: &Tree, origin: &mut Origin) {
         let access = AccessFilter::of(filter, addresses);
@@ -182,6 +194,7 @@ pub fn spellings(manager: &Tree, origin: &mut Origin) -> Vec<String> {
 
 const DECODED: &str = "`%2F` becomes a slash, and `%5C` stays";
 const DECODED_WITHOUT_REDIRECT: &str = "`%2F` becomes a slash without a redirect, and `%5C` stays";
+const SECOND: &str = "there is one of its kind before, and both would have to let in: here a route has one of them";
 const ASKED_EACH_TIME: &str = "the server is asked each time";
 const HEALTH_OF_ITSELF: &str = "it says that this proxy is there, and not how well servers are: `admin` has `/readyz` for that";
 

@@ -103,7 +103,7 @@ struct CertificateFile {
 pub struct Certificates<'s> {
     files: Vec<CertificateFile>,
     folders: Vec<usize>,
-    /// Those of stores that are not in the file.
+    /// Certificates of stores that are not in the file.
     untold: Vec<usize>,
     section: &'s Section,
     globals: Vec<&'s Section>,

@@ -388,11 +388,11 @@ const PLAIN: &str = "scheme=\"http\"";
 /// What a rule asks of the scheme that a proxy in front names. Only whoever comes without TLS may be refused or sent on
 /// by it: all that no such proxy says comes so here.
 pub enum ReportedScheme {
-    /// It asks for none.
+    /// Nothing of it.
     No,
-    /// For clients without TLS.
+    /// Whether a client comes without TLS.
     OfPlain,
-    /// For others, or the other way round.
+    /// Anything else.
     Otherwise,
 }
 

@@ -661,6 +661,10 @@ const REMEDIES: Reasons = &[
         &["tcp-response", "tcp-response content", "tcp-request content", "tcp-request connection", "tcp-request session"],
         "connections are not looked into: a firewall keeps addresses out, and `limits` bounds what one may have",
     ),
+    (
+        &["http-request deny", "http-request tarpit", "http-request reject", "http-request silent-drop", "block"],
+        "where it stands, nothing is handed on in these lines: `route { match path=\"/admin/*\"; respond 403; }` refuses, in front of what does",
+    ),
     (&["http-request", "http-response", "http-after-response"], "steps of a site or a route change requests and answers"),
     (&["rate-limit"], "`rate-limit \"100/s\" by=\"all\"` of a site counts everybody together"),
     (&["retries", "retry-on"], "`retry attempts=3 on=\"connect,503\"` of a pool"),

@@ -65,7 +65,7 @@ pub fn tell(section: &Section, sections: &Sections, doors: &[(Door, usize)], own
     }
 }
 
-/// That it listens there is said.
+/// The `bind` that begins there is said.
 fn tell_bind(section: &Section, at: usize, origin: &mut Origin) {
     origin.carry(at);
     let bind = section.lines_of("bind").find(|bind| bind.start() == at);
