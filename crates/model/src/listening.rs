@@ -159,8 +159,8 @@ pub fn listening(configuration: &Configuration) -> BTreeMap<ListenAddress, Liste
 }
 
 /// As [`listening`], with the sites of `:443` also on `192.0.2.1:443`: the kernel gives a connection to the socket of
-/// its very address before one that listens everywhere. An address of the machine that names itself with `listen` is alone
-/// there.
+/// its very address before one that listens everywhere. An address of the machine that names itself with `listen` is
+/// alone there.
 pub fn listening_shared(configuration: &Configuration) -> BTreeMap<ListenAddress, Listening<'_>> {
     let mut found = listening(configuration);
     let everywhere: Vec<_> = found

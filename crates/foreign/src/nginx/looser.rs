@@ -1,5 +1,5 @@
-//! Expressions of PCRE that are none of ours, made wider: what only narrows them is left out, so that whatever they take
-//! is taken still.
+//! Expressions of PCRE that are none of ours, made wider: what only narrows them is left out, so that whatever they
+//! take is taken still.
 
 use tidegate_model::expression;
 

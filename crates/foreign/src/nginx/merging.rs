@@ -1,5 +1,6 @@
 //! Whether several slashes in a path are one. nginx reads a path before it knows the host, so over plain HTTP the
-//! default server of the address decides for all of them; over TLS the name in the handshake has said which server it is.
+//! default server of the address decides for all of them; over TLS the name in the handshake has said which server it
+//! is.
 
 use super::doors::{is_default, place_of};
 use crate::braces::{Statement, named, value};
@@ -8,16 +9,16 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What a server's own `merge_slashes off` does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeptSlashes {
-    /// They are kept.
+    /// Slashes are kept.
     Everywhere,
     /// The default server of each of its addresses has them merged.
     Nowhere,
-    /// They are kept on some of its addresses, as those of TLS.
+    /// Slashes are kept on some of its addresses, as those of TLS.
     Somewhere,
 }
 
-/// The addresses of plain HTTP whose default server has several slashes taken for one. The default server is the one that
-/// says so, else the first; each server comes with the block around it.
+/// The addresses of plain HTTP whose default server has several slashes taken for one. The default server is the one
+/// that says so, else the first; each server comes with the block around it.
 pub fn merging_addresses(servers: &[(&Statement, &[Statement])], over_tls: &[String]) -> BTreeSet<String> {
     let mut defaults: BTreeMap<String, (bool, bool)> = BTreeMap::new();
     for (server, around) in servers {
