@@ -45,6 +45,8 @@ impl EnvoyReader<'_> {
         let wide = server_names.iter().filter(|name| name.starts_with('*'));
         let of_patterns: Vec<String> = match server_names {
             [] => of_all.into_iter().collect(),
+            // At one address of the machine names are hosts of its site.
+            _ if door.ip.is_some() && list.patterns.is_empty() => door.address(None).into_iter().collect(),
             _ => wide.filter_map(|name| door.address(Some(&any_depth(name)))).collect(),
         };
         let mut site = OutlinedSite { origin: manager.origin.clone(), ..OutlinedSite::default() };
