@@ -59,18 +59,21 @@ impl<'s> Guarding<'_, 's> {
     /// What keeps others out of the block, and what is claimed by it.
     pub fn steps(&self, values: &mut Values<'s>, origin: &mut Origin) -> Vec<Step> {
         let mut steps = Vec::new();
-        let access = self.access(origin);
-        let log_ins = self.log_ins(values, origin);
+        // What is not written is not told of either, and so shuts what it keeps.
+        let mut found = Origin::default();
+        let access = self.access(&mut found);
+        let log_ins = self.log_ins(values, &mut found);
         match self.levels.one("satisfy") {
-            Some(satisfy) if satisfy.argument() == "any" => {
+            Some(satisfy) if satisfy.argument() == "any" && !log_ins.is_empty() => {
                 let access = self.let_in(access);
                 let allowed: Option<Vec<&String>> =
                     access.as_ref().map(|lines| lines.iter().filter(|line| line.starts_with("allow ")).collect());
                 let denies = access.iter().flatten().any(|line| line.starts_with("deny ") && line != DENY_ALL);
                 match allowed {
                     // Whoever is let in by his address is asked for nothing, and no other rule stands in between.
-                    Some(allowed) if !(denies || allowed.is_empty() && log_ins.is_empty()) => {
+                    Some(allowed) if !denies => {
                         origin.carry(satisfy.start());
+                        origin.add(&found);
                         let all: Vec<&str> =
                             allowed.iter().map(|line| line.as_str()).chain(log_ins.iter().map(String::as_str)).collect();
                         steps.push(Step::of(Family::LogIn, format!("auth \"any\" {{ {}; }}", all.join("; "))));
@@ -80,6 +83,7 @@ impl<'s> Guarding<'_, 's> {
             }
             satisfy => {
                 origin.carry_all(satisfy.map(Statement::start));
+                origin.add(&found);
                 steps.extend(access.into_iter().flatten().map(|line| Step::of(Family::Access, line)));
                 steps.extend(log_ins.into_iter().map(|line| Step::of(Family::LogIn, line)));
             }
