@@ -30,7 +30,8 @@ use tidegate_parallel::in_parallel;
 use tidegate_proxy::auth::{ApiKeyFiles, ApiKeyList, IssuerKeys, KeySets, UserFiles, UserList};
 use tidegate_proxy::persistent::PersistentVec;
 use tidegate_proxy::process_state::ProcessState;
-use tidegate_proxy::snapshot::{self, ClientJudge, Compiled, Handshakes, Parts, ServerConfigs, Snapshot};
+use tidegate_proxy::server_configs::{ClientJudge, ServerConfigs};
+use tidegate_proxy::snapshot::{self, Compiled, Handshakes, Parts, Snapshot};
 use tidegate_upstream::compiled::{CompiledPool, CompiledServer, PoolParts, ServerParts, UpstreamTlsConfigs};
 
 impl SiteTls {

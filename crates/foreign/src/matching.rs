@@ -110,6 +110,19 @@ fn exact(path: &PathPattern) -> String {
 }
 
 impl Matching {
+    /// With another thing asked in the place of each; `None` where one of them cannot be said.
+    pub fn replaced(&self, of: impl Fn(&AskedLiteral) -> Option<Matching>) -> Option<Matching> {
+        let mut all = Matching::never();
+        for clause in &self.clauses {
+            let mut replaced = Matching::always();
+            for literal in clause {
+                replaced = replaced.and(&of(literal)?)?;
+            }
+            all = all.or(&replaced)?;
+        }
+        Some(all)
+    }
+
     pub fn always() -> Matching {
         Matching { clauses: vec![Vec::new()] }
     }

@@ -37,6 +37,7 @@ pub mod process_state;
 pub mod recent;
 mod relief;
 pub mod run;
+pub mod server_configs;
 pub mod snapshot;
 mod streaming;
 mod surroundings;

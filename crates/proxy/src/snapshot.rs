@@ -9,10 +9,10 @@ use crate::cached::{CacheTier, RouteCache};
 use crate::files::SendFolder;
 use crate::persistent::PersistentVec;
 use crate::request_ids::RouteIds;
+use crate::server_configs::ServerConfigs;
 use crate::terminal::{CompiledTerminal, RouteUpstream};
 use arc_swap::ArcSwap;
 use ipnet::IpNet;
-use rustls::ServerConfig;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
@@ -265,51 +265,6 @@ impl SiteCounters {
     }
 }
 
-/// A site's TLS settings, for the clients that resume in one way or another.
-#[derive(Debug, Clone)]
-pub struct ServerConfigs {
-    pub usual: Arc<ServerConfig>,
-    /// For clients of TLS 1.2 that take no tickets: their sessions are remembered here. rustls would remember those of
-    /// everybody else as well.
-    pub by_session_id: Option<Arc<ServerConfig>>,
-    /// For clients of TLS 1.3, where the site takes early data.
-    pub early_data: Option<Arc<ServerConfig>>,
-    /// Where the handshake takes any certificate: who says whether it is good.
-    pub judge: Option<Arc<ClientJudge>>,
-}
-
-/// Says what is wrong with a chain of certificates at a time, in seconds since 1970; `None`: it is good.
-pub struct ClientJudge(Box<JudgesChain>);
-
-type JudgesChain = dyn Fn(&[Box<[u8]>], u64) -> Option<&'static str> + Send + Sync;
-
-impl ClientJudge {
-    pub fn new(judge: impl Fn(&[Box<[u8]>], u64) -> Option<&'static str> + Send + Sync + 'static) -> ClientJudge {
-        ClientJudge(Box::new(judge))
-    }
-
-    pub fn fault(&self, chain: &[Box<[u8]>], unix_seconds: u64) -> Option<&'static str> {
-        (self.0)(chain, unix_seconds)
-    }
-}
-
-impl fmt::Debug for ClientJudge {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ClientJudge")
-    }
-}
-
-impl ServerConfigs {
-    pub fn for_client(&self, offers_tls13: bool, offers_tickets: bool) -> &Arc<ServerConfig> {
-        let own = match (offers_tls13, offers_tickets) {
-            (true, _) => self.early_data.as_ref(),
-            (false, false) => self.by_session_id.as_ref(),
-            (false, true) => None,
-        };
-        own.unwrap_or(&self.usual)
-    }
-}
-
 impl CompiledSite {
     /// None is that of the requests that no route takes.
     pub fn route(&self, id: Option<RouteId>) -> &CompiledRoute {
@@ -323,8 +278,6 @@ pub type Handshakes = ArcSwap<ServerConfigs>;
 
 /// What becomes of what answers say of where something is.
 pub struct AnswerTranslation {
-    /// Whether anything of it may change.
-    pub is_any: bool,
     /// Whether answers of any of the route's pools are translated to what clients see.
     pub by_mount: bool,
     /// What is said otherwise line by line.
@@ -671,8 +624,12 @@ struct RouteGiven<'a> {
 impl AnswerTranslation {
     fn new(terminal: &CompiledTerminal, rules: &[AnswerRewrite]) -> Result<AnswerTranslation, CompileError> {
         let rules = if terminal.asks_others() { AnswerRewrites::new(rules)? } else { None };
-        let by_mount = terminal.rewrites_location();
-        Ok(AnswerTranslation { is_any: by_mount || rules.is_some(), by_mount, rules })
+        Ok(AnswerTranslation { by_mount: terminal.rewrites_location(), rules })
+    }
+
+    /// Whether anything of an answer may change.
+    pub fn is_any(&self) -> bool {
+        self.by_mount || self.rules.is_some()
     }
 }
 

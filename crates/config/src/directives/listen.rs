@@ -92,7 +92,7 @@ pub fn apply(lowering: &mut Lowering<'_>, written: Vec<WrittenPlace>, addresses:
     for WrittenAddress { address, at, .. } in addresses.iter() {
         let help = match &address.host {
             HostPattern::Any | HostPattern::Exact(_) | HostPattern::Wildcard(_) | HostPattern::DeepWildcard(_) => continue,
-            // It listens there anyhow; said so, no site of all addresses answers there.
+            // Such a site listens there anyhow; said so, no site of all addresses answers there.
             HostPattern::Ip(ip) if is_alone(address, SocketAddr::new(*ip, address.port), &written, addresses) => continue,
             HostPattern::Ip(ip) => format!(
                 "for any host on that address alone, write `site \"{}://:{}\" {{ listen \"{}\"; }}`",

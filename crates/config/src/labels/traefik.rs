@@ -110,7 +110,7 @@ pub fn offers(
         faults.extend(fault);
         is_read
     });
-    // Those of others of the project stand behind its own, and say nothing of what it says itself.
+    // What others of the project say stands behind a container's own, and counts for nothing where that says the same.
     for (key, value) in shared.get(container.owner.as_str()).into_iter().flatten() {
         if !labels.iter().any(|label| label.key == *key) {
             let text = LabelText::new(sources, &container.name, &format!("label traefik.{key} of its project"), value);

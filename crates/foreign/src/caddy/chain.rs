@@ -413,7 +413,7 @@ impl Compiler {
 
     fn unsaid(&mut self, op: &ChainOp, standing: &mut Standing<'_>) {
         let mut origin = op.origin.clone();
-        // Its condition is for it alone, where it is for nothing else.
+        // The condition of such a line is its own, where nothing else asks it.
         origin.carried.clear();
         self.unknown_answers.extend(op.origin.within.difference(&op.origin.carried));
         self.left(origin, standing);

@@ -47,15 +47,7 @@ impl ChangedRequest {
         if self.fields.is_empty() && !self.is_query {
             return Some(matching.clone());
         }
-        let mut all = Matching::never();
-        for clause in &matching.clauses {
-            let mut seen = Matching::always();
-            for literal in clause {
-                seen = seen.and(&self.literal(literal)?)?;
-            }
-            all = all.or(&seen)?;
-        }
-        Some(all)
+        matching.replaced(|literal| self.literal(literal))
     }
 
     fn literal(&self, literal: &AskedLiteral) -> Option<Matching> {

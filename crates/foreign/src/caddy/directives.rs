@@ -263,7 +263,7 @@ impl<'s> DirectiveReader<'s> {
                 if !(400..=599).contains(&status) {
                     return vec![found.act(Act::Unsaid)];
                 }
-                // Its text is for the log, and for pages that show it.
+                // The text of an error is for the log, and for pages that show it.
                 found.carry(at).answer(OutlinedAnswer::status(status))
             }
             "respond" => respond(statement, words, self.has_pages),

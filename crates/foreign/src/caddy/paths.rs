@@ -72,15 +72,7 @@ impl PathView {
         if *self == PathView::Same {
             return Some(matching.clone());
         }
-        let mut all = Matching::never();
-        for clause in &matching.clauses {
-            let mut seen = Matching::always();
-            for literal in clause {
-                seen = seen.and(&self.literal(literal)?)?;
-            }
-            all = all.or(&seen)?;
-        }
-        Some(all)
+        matching.replaced(|literal| self.literal(literal))
     }
 
     fn literal(&self, literal: &AskedLiteral) -> Option<Matching> {

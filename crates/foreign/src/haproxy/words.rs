@@ -359,7 +359,7 @@ fn bind_option(option: &str, value: &str) -> StatementKind {
         "verify" if value == "none" => SameByDefault,
         "verify" => Needed(Weight::Protection),
         "ssl-min-ver" if value != "TLSv1.3" => SameByDefault,
-        // It may ask clients of some names for certificates.
+        // A list of certificates may ask clients of some names for theirs.
         "crt-list" => Needed(Weight::Protection),
         "crt" | "ca-file" | "ca-verify-file" | "crl-file" | "ssl-min-ver" | "ssl-max-ver" | "no-tlsv12" | "no-tlsv13"
         | "force-tlsv13" => Needed(Weight::Tls),

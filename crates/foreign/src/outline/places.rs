@@ -80,7 +80,7 @@ pub fn any_depth(name: &str) -> String {
 /// `None`: there are names, and none of them can stand in an address.
 pub fn whereabouts(hosts: &[String], door: Door) -> Option<Whereabouts> {
     if hosts.is_empty() {
-        // Whose certificate it would be is not said, so the name is the reader's to write.
+        // No line says whose certificate it would be, so the name is the reader's to write.
         let addresses = if door == Door::HTTPS { Vec::new() } else { vec![door.address(None)?] };
         return Some(Whereabouts { addresses, ..Whereabouts::default() });
     }

@@ -9,7 +9,7 @@ mod tests;
 
 use crate::compile_error::CompileError;
 use crate::context::View;
-use crate::mount::{refreshed, split_attribute};
+use crate::mount::{NewAttribute, is_of_host, refreshed, with_attributes};
 use crate::template::{CompiledTemplate, Target};
 use regex::bytes::Regex;
 use tidegate_model::{AnswerPart, AnswerRewrite, RewrittenText, expression};
@@ -66,37 +66,22 @@ impl AnswerRewrites {
         rule.rewritten(text, view).filter(|made| made != text)
     }
 
-    /// RFC 6265 section 4.1.1. A name that begins with `__Host-` keeps the path and the domain that browsers want.
+    /// RFC 6265 section 4.1.1. A cookie whose name begins with `__Host-` keeps the path and the domain that browsers
+    /// want.
     fn cookie(&self, value: &[u8], view: View<'_>) -> Option<Vec<u8>> {
-        const HOST_PREFIX: &[u8] = b"__host-";
-        let name = value.trim_ascii_start();
-        if name.get(..HOST_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(HOST_PREFIX)) {
+        if is_of_host(value) {
             return None;
         }
-        let mut attributes = value.split(|byte| *byte == b';');
-        let mut made = attributes.next()?.to_vec();
-        let mut is_changed = false;
-        for attribute in attributes {
-            made.push(b';');
-            let (name, text) = split_attribute(attribute);
-            let (written, part): (&[u8], _) = if name.eq_ignore_ascii_case(b"path") {
-                (b" Path=", AnswerPart::CookiePath)
+        with_attributes(value, |name, text| {
+            let made = if name.eq_ignore_ascii_case(b"path") {
+                self.rewritten(AnswerPart::CookiePath, text, view).map(NewAttribute::Path)
             } else if name.eq_ignore_ascii_case(b"domain") {
-                (b" Domain=", AnswerPart::CookieDomain)
+                self.rewritten(AnswerPart::CookieDomain, text, view).map(NewAttribute::Domain)
             } else {
-                made.extend_from_slice(attribute);
-                continue;
+                None
             };
-            match self.rewritten(part, text, view) {
-                Some(rewritten) => {
-                    made.extend_from_slice(written);
-                    made.extend_from_slice(&rewritten);
-                    is_changed = true;
-                }
-                None => made.extend_from_slice(attribute),
-            }
-        }
-        is_changed.then_some(made)
+            made.unwrap_or(NewAttribute::AsItIs)
+        })
     }
 }
 

@@ -3,35 +3,20 @@
 use super::{Answerer, Seen, below};
 use tidegate_wire::head::HeaderId;
 
-/// The beginning of names whose cookies browsers refuse unless their path is the root.
+/// In lower case.
 const HOST_PREFIX: &[u8] = b"__host-";
 
 impl Answerer<'_> {
     /// What is set in place of a cookie; `None` as it stands.
     pub(super) fn cookie(&self, value: &[u8]) -> Option<Vec<u8>> {
-        let name = value.trim_ascii_start();
-        let keeps_path = name.get(..HOST_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(HOST_PREFIX));
-        let mut parts = value.split(|byte| *byte == b';');
-        let mut translated = parts.next()?.to_vec();
-        let mut is_changed = false;
-        for attribute in parts {
-            let (name, text) = split_attribute(attribute);
+        let keeps_path = is_of_host(value);
+        with_attributes(value, |name, text| {
             if name.eq_ignore_ascii_case(b"domain") && self.is_domain_of_upstream(text) {
-                is_changed = true;
-                continue;
+                return NewAttribute::Nothing;
             }
-            translated.push(b';');
             let path = if name.eq_ignore_ascii_case(b"path") && !keeps_path { self.cookie_path(text) } else { None };
-            match path {
-                Some(path) => {
-                    translated.extend_from_slice(b" Path=");
-                    translated.extend_from_slice(&path);
-                    is_changed = true;
-                }
-                None => translated.extend_from_slice(attribute),
-            }
-        }
-        is_changed.then_some(translated)
+            path.map_or(NewAttribute::AsItIs, NewAttribute::Path)
+        })
     }
 
     /// A path that is above the application's root covers all of it, and so does the mount for the client: no other
@@ -65,8 +50,45 @@ impl Answerer<'_> {
     }
 }
 
+/// What stands in the place of an attribute.
+pub(crate) enum NewAttribute {
+    AsItIs,
+    Nothing,
+    Path(Vec<u8>),
+    Domain(Vec<u8>),
+}
+
+/// Whether a cookie's name begins with `__Host-`: browsers refuse it unless its path is the root, and with a domain.
+pub(crate) fn is_of_host(cookie: &[u8]) -> bool {
+    cookie.trim_ascii_start().get(..HOST_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(HOST_PREFIX))
+}
+
+/// The cookie with what `change` makes of each attribute, by name and value; `None` where all of them stay.
+pub(crate) fn with_attributes(cookie: &[u8], change: impl Fn(&[u8], &[u8]) -> NewAttribute) -> Option<Vec<u8>> {
+    let mut parts = cookie.split(|byte| *byte == b';');
+    let mut made = parts.next()?.to_vec();
+    let mut is_changed = false;
+    for attribute in parts {
+        let (name, text) = split_attribute(attribute);
+        let (name, text): (&[u8], _) = match change(name, text) {
+            NewAttribute::AsItIs => {
+                made.push(b';');
+                made.extend_from_slice(attribute);
+                continue;
+            }
+            NewAttribute::Nothing => (b"", Vec::new()),
+            NewAttribute::Path(path) => (b"; Path=", path),
+            NewAttribute::Domain(domain) => (b"; Domain=", domain),
+        };
+        made.extend_from_slice(name);
+        made.extend_from_slice(&text);
+        is_changed = true;
+    }
+    is_changed.then_some(made)
+}
+
 /// Name and value, each without blanks around it.
-pub(crate) fn split_attribute(attribute: &[u8]) -> (&[u8], &[u8]) {
+fn split_attribute(attribute: &[u8]) -> (&[u8], &[u8]) {
     match attribute.iter().position(|byte| *byte == b'=') {
         Some(equals) => (attribute[..equals].trim_ascii(), attribute[equals + 1..].trim_ascii()),
         None => (attribute.trim_ascii(), b""),

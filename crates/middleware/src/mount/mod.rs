@@ -4,7 +4,7 @@
 //!
 //! A `rewrite` is not undone: what it does to one path says nothing about others.
 
-pub(crate) use self::cookies::split_attribute;
+pub(crate) use self::cookies::{NewAttribute, is_of_host, with_attributes};
 pub(crate) use self::references::refreshed;
 
 mod cookies;

@@ -406,11 +406,11 @@ impl<S: Sock> Errand<S> for Copying<'_, S> {
         })
     }
 
-    /// Nothing is sent twice.
     fn random(&self) -> u64 {
         self.target.opener.random
     }
 
+    /// Nothing is sent twice.
     fn terms<'a>(&'a self, _: &'a WorkerPool<S>) -> Terms<'a> {
         Terms { retry: None, is_idempotent: false, is_whole: false, try_until: None, since_start: Duration::ZERO }
     }

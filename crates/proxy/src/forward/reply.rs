@@ -148,7 +148,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
             return Err(Failure::upstream(UpstreamError::BadStatus, Progress::Sent));
         }
         abreast.is_answering.set(true);
-        if self.route.translation.is_any {
+        if self.route.translation.is_any() {
             self.translate_answer(attempt);
         }
         let Answer { framing, body, keeping, switched } = answer;
@@ -254,7 +254,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
         let Some(sticky) = &compiled.sticky else { return };
         let Some(value) = &compiled.servers[attempt.position()].cookie_value else { return };
         match self.own_server(attempt.pool()) {
-            // It comes back to its own when that can be used again.
+            // A client comes back to its own server when that can be used again.
             Some(own) if own == attempt.position() || !sticky.change_on_failure => return,
             Some(_) | None => {}
         }

@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::time::Duration;
 use tidegate_balancing::backoff::longest;
 use tidegate_exchange::unless_gone;
-use tidegate_model::Backoff;
+use tidegate_model::{Backoff, Retry};
 use tidegate_transport::{Sock, rt};
 use tidegate_upstream::pool::WorkerPool;
 use tidegate_upstream::retry::{Tries, has_another};
@@ -24,15 +24,12 @@ pub struct EarlyEnd {
 impl<S: Sock> Forwarding<'_, '_, S> {
     /// Settles what may end the attempt that begins.
     pub(super) fn begin_attempt(&mut self, pool: &WorkerPool<S>, plan: &Plan, tries: &Tries) {
-        let per_try = self.route.timeouts.per_try;
-        self.way.try_until = per_try.map(|limit| rt::now() + limit);
-        let Some(retry) = pool.compiled.retry(self.route.retry(self.exchange.record.arm)) else { return };
-        let ends_early = plan.idempotent && (!retry.on.statuses.is_empty() || retry.try_timeout.is_some());
-        let may_repeat = retry.backoff.is_some();
-        let has_another =
-            ends_early && tries.retries() < usize::from(retry.attempts) && (may_repeat || has_another(pool, tries.tried()));
-        self.way.attempt.may_leave_status = has_another && !retry.on.statuses.is_empty();
-        let limit = retry.try_timeout.filter(|_| has_another).into_iter().chain(per_try).min();
+        let mut limit = self.route.timeouts.per_try;
+        if let Some(retry) = pool.compiled.retry(self.route.retry(self.exchange.record.arm)) {
+            let has_another = is_followed(retry, pool, plan, tries);
+            self.way.attempt.may_leave_status = has_another && !retry.on.statuses.is_empty();
+            limit = retry.try_timeout.filter(|_| has_another).into_iter().chain(limit).min();
+        }
         self.way.try_until = limit.map(|limit| rt::now() + limit);
     }
 
@@ -65,4 +62,11 @@ impl<S: Sock> Forwarding<'_, '_, S> {
             && retry.backoff.is_none_or(has_time)
             && pool.take_from_budget(retry.budget_percent, self.connection.worker.process.since_start(rt::now()))
     }
+}
+
+/// Whether an attempt that ends early can be followed by another one.
+fn is_followed<S: Sock>(retry: &Retry, pool: &WorkerPool<S>, plan: &Plan, tries: &Tries) -> bool {
+    let ends_early = plan.idempotent && (!retry.on.statuses.is_empty() || retry.try_timeout.is_some());
+    let may_repeat = retry.backoff.is_some();
+    ends_early && tries.retries() < usize::from(retry.attempts) && (may_repeat || has_another(pool, tries.tried()))
 }
