@@ -216,7 +216,7 @@ pub fn reason(table: Reasons, name: &str) -> Option<&'static str> {
 }
 
 /// A word that is one; what may be anything else is not repeated.
-fn shown(name: &str) -> String {
+pub fn shown(name: &str) -> String {
     let is_word = !name.is_empty() && name.len() <= 48 && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-@".contains(c));
     if is_word { name.to_owned() } else { "…".to_owned() }
 }

@@ -7,9 +7,11 @@ mod clusters;
 mod filters;
 mod headers;
 mod hosts;
+mod known;
 mod logs;
 mod rbac;
 mod routes;
+mod taken;
 mod tls;
 mod virtual_hosts;
 mod words;
@@ -52,7 +54,8 @@ const EVERYBODY: &str =
 pub fn outline(trees: &[Tree]) -> Outline {
     let outline = Outline { statements: words::statements(trees), ..Outline::default() };
     let parts = parts(trees);
-    let outline = Outline { is_logged_where_said: true, ..outline };
+    let mut outline = Outline { is_logged_where_said: true, ..outline };
+    known::strangers(&parts).mark(&mut outline.statements, &mut outline.reasons);
     let mut reader = EnvoyReader {
         clusters: Vec::new(),
         configs: Vec::new(),
@@ -250,24 +253,29 @@ impl<'t> EnvoyReader<'t> {
             }
         }
         self.doors.extend(doors.iter().copied().flatten());
-        for filter in listener.get("listener_filters").items() {
-            let text = format!("{:?} {:?}", filter.get("name").text(), filter.at(&["typed_config", "@type"]).text())
-                .to_ascii_lowercase();
-            if text.contains("inspector") {
-                own.carry_all(filter.statements());
-            } else if text.contains("proxy_protocol") || text.contains("proxyprotocol") {
-                for door in &doors {
-                    self.behind_others(filter, *door);
-                }
-                own.carry_all(filter.statements());
-            }
-        }
+        self.listener_filters(listener, &doors, &mut own);
+        taken::of_others(&chains, door.map(|door| door.port), &mut own);
         for door in doors {
             let mut tcp = OutlinedTcp::default();
             for chain in &chains {
                 self.add_chain(chain, door.map(|door| (door.port, door.ip)), &own, &mut tcp);
             }
             self.add_tcp(tcp);
+        }
+    }
+
+    fn listener_filters(&mut self, listener: &Tree, doors: &[Option<Door>], own: &mut Origin) {
+        for filter in listener.get("listener_filters").items() {
+            match known::kind(filter).0.as_str() {
+                "tlsinspector" | "httpinspector" => own.carry_all(filter.statements()),
+                "proxyprotocol" => {
+                    for door in doors {
+                        self.behind_others(filter, *door);
+                    }
+                    own.carry_all(filter.statements());
+                }
+                _ => {}
+            }
         }
     }
 
@@ -312,18 +320,13 @@ impl<'t> EnvoyReader<'t> {
         let mut origin = own.clone();
         origin.within.extend(chain.statements());
         origin.carry_all(server_names.statements());
+        taken::of_chain(chain.get("filter_chain_match"), is_tls, door.map(|(port, _)| port), &mut origin);
         for filter in chain.get("filters").items() {
-            let settings = [filter.get("typed_config"), filter.get("config")]
-                .into_iter()
-                .find(|settings| !settings.is_nothing())
-                .unwrap_or(filter);
-            let kind =
-                format!("{} {}", filter.get("name").text().unwrap_or_default(), settings.get("@type").text().unwrap_or_default());
-            let kind = kind.to_ascii_lowercase().replace('_', "");
-            if kind.contains("httpconnectionmanager") {
+            let (kind, settings) = known::kind(filter);
+            if kind == "httpconnectionmanager" {
                 let (port, ip) = door.unwrap_or((if is_tls { 443 } else { 80 }, None));
                 self.http_connections(chain, settings, Door { is_tls, port, ip }, &server_names_told, &origin);
-            } else if kind.contains("tcpproxy") {
+            } else if kind == "tcpproxy" {
                 // What another chain of the listener takes is said by that one, and who is kept out by any of them.
                 tcp.origin.add(&origin);
                 if is_tls {

@@ -27,6 +27,7 @@ mod signs;
 mod site_logs;
 pub mod source;
 mod spelling;
+mod strangers;
 mod texts;
 mod toml;
 mod traefik;

@@ -49,6 +49,7 @@ pub fn outline(trees: &[Tree]) -> Outline {
     for tree in trees {
         labels::merge(&mut all, tree.clone());
     }
+    words::strangers(&all).mark(&mut outline.statements, &mut outline.reasons);
     of_tree(&all, &mut outline);
     outline.opens_no_http = doors::opens_no_http(trees);
     if all.has(words::NOT_ENABLED) {

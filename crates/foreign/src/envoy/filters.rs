@@ -1,30 +1,13 @@
 //! HTTP filters of Envoy as steps of ours, where all of a filter is said by one.
 
 use super::headers;
+use super::known::{DISCOVERED, is_discovered_harmless, kind};
 use super::rbac::{AccessFilter, Addresses, refusing};
 use super::routes::{of_header, percent};
 use crate::accounts::Origin;
 use crate::outline::{OutlinedAnswer, OutlinedRoute, ServerGroup, is_plain};
 use crate::tree::Tree;
 use tidegate_kdl::quoted;
-
-/// The settings of a filter, with what it is.
-pub fn kind(filter: &Tree) -> (String, &Tree) {
-    let settings =
-        [filter.get("typed_config"), filter.get("config")].into_iter().find(|settings| !settings.is_nothing()).unwrap_or(filter);
-    let of_type =
-        settings.get("@type").text().unwrap_or_default().rsplit(['.', '/']).next().unwrap_or_default().to_ascii_lowercase();
-    let name = filter
-        .get("name")
-        .text()
-        .unwrap_or_default()
-        .rsplit('.')
-        .next()
-        .unwrap_or_default()
-        .replace('_', "")
-        .to_ascii_lowercase();
-    (if of_type.is_empty() { name } else { of_type }, settings)
-}
 
 /// What filters do to all requests of a connection manager.
 #[derive(Default)]
@@ -44,7 +27,8 @@ pub fn chain<'t>(manager: &'t Tree, config: &Tree, clusters: &[ServerGroup], ori
     let addresses = Addresses::of(manager);
     for filter in manager.get("http_filters").items() {
         // Off, unless a route says otherwise.
-        let is_named = manager.has_within(filter.get("name").text().unwrap_or_default());
+        let name = filter.get("name").text().unwrap_or_default();
+        let is_named = manager.has_within(name) || config.has_within(name);
         if filter.get("disabled").is_true() && !is_named {
             origin.carry_all(filter.statements());
             continue;
@@ -59,6 +43,13 @@ pub fn chain<'t>(manager: &'t Tree, config: &Tree, clusters: &[ServerGroup], ori
                 chain.of_health(filter, settings, origin);
                 continue;
             }
+            DISCOVERED => {
+                if is_discovered_harmless(filter) {
+                    origin.carry_all(filter.statements());
+                    origin.differ(filter.get("name").start(), BY_CONTROL_PLANE);
+                }
+                continue;
+            }
             _ => {}
         }
         let said = match kind.as_str() {
@@ -70,7 +61,7 @@ pub fn chain<'t>(manager: &'t Tree, config: &Tree, clusters: &[ServerGroup], ori
                 .map(|bytes| vec![format!("body-limit {}", quoted(&format!("{bytes}B")))]),
             "localratelimit" => limited(settings),
             "headermutation" => mutated(settings, origin),
-            "jwtauthn" | "jwtauthentication" => verified(settings),
+            "jwtauthn" => verified(settings),
             "extauthz" if settings.has("grpc_service") => asked_over_grpc(settings, clusters, origin),
             "extauthz" => asked(settings, origin),
             _ => None,
@@ -192,6 +183,7 @@ pub fn spellings(manager: &Tree, origin: &mut Origin) -> Vec<String> {
     steps
 }
 
+const BY_CONTROL_PLANE: &str = "its settings come from a control plane there, and it is left out";
 const DECODED: &str = "`%2F` becomes a slash, and `%5C` stays";
 const DECODED_WITHOUT_REDIRECT: &str = "`%2F` becomes a slash without a redirect, and `%5C` stays";
 const SECOND: &str = "there is one of its kind before, and both would have to let in: here a route has one of them";

@@ -1,7 +1,7 @@
 //! Rules of RBAC, by which requests are refused for what they say. Each filter is a refusal in front of what it guards,
 //! so that several hold together; what a host or a route says in the place of a filter holds there alone.
 
-use super::filters::kind;
+use super::known::kind;
 use super::routes::of_header;
 use crate::accounts::Origin;
 use crate::matching::{Asked, AskedLiteral, Matching, PathPattern};

@@ -2,6 +2,7 @@
 
 use crate::accounts::{FileStatement, Reasons, StatementKind, Weight, WordTable};
 use crate::alike::joined_alike;
+use crate::strangers::Strangers;
 use crate::tree::Tree;
 
 /// Labels of containers that have no routers stand behind this name.
@@ -113,6 +114,58 @@ pub fn statements(trees: &[Tree]) -> Vec<FileStatement> {
         });
     }
     found
+}
+
+/// Middlewares that are read by themselves, or without which nobody comes in who was kept out.
+const MIDDLEWARES: &[&str] = &[
+    "addPrefix",
+    "basicAuth",
+    "buffering",
+    "chain",
+    "circuitBreaker",
+    "compress",
+    "contentType",
+    "digestAuth",
+    "errors",
+    "forwardAuth",
+    "grpcWeb",
+    "headers",
+    "ipAllowList",
+    "ipWhiteList",
+    "inFlightReq",
+    "passTLSClientCert",
+    "plugin",
+    "rateLimit",
+    "redirectRegex",
+    "redirectScheme",
+    "replacePath",
+    "replacePathRegex",
+    "retry",
+    "stripPrefix",
+    "stripPrefixRegex",
+];
+const TCP_MIDDLEWARES: &[&str] = &["inFlightConn", "ipAllowList", "ipWhiteList"];
+const ROUTER: &[&str] =
+    &["entryPoints", "rule", "ruleSyntax", "service", "middlewares", "priority", "tls", "observability", "name"];
+/// What an entry point says of HTTP.
+const OF_POINT: &[&str] =
+    &["redirections", "middlewares", "tls", "encodeQuerySemicolons", "encodedCharacters", "maxHeaderBytes", "sanitizePath"];
+
+/// All that is of no known name, where it may keep clients out.
+pub fn strangers(tree: &Tree) -> Strangers {
+    let mut strangers = Strangers::default();
+    for (kind, middlewares) in [("http", MIDDLEWARES), ("tcp", TCP_MIDDLEWARES)] {
+        for (_, middleware) in tree.at(&[kind, "middlewares"]).entries() {
+            strangers.add_others(middleware, middlewares);
+        }
+        for (_, router) in tree.at(&[kind, "routers"]).entries() {
+            strangers.add_others(router, ROUTER);
+        }
+    }
+    for (_, point) in tree.get("entryPoints").entries() {
+        strangers.add_others(point.get("http"), OF_POINT);
+    }
+    strangers
 }
 
 /// The words without names that the writer has chosen, which may be words as well.
