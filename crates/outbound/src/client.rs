@@ -2,15 +2,15 @@
 //! Connections that were left in order are used again for a few seconds (`kept.rs`), since an order at a CA is a dozen
 //! requests in a row.
 
-use crate::connect::connect;
+use crate::connect::{Lasting, connect};
 use crate::destination::Destination;
 use crate::exchange::{Answer, BodyFault, Sender};
 use crate::fault::{OutboundFault, Stage};
 use crate::kept::Kept;
-use crate::trust::{Roots, Trust};
-use bytes::Bytes;
+use crate::trust::{ClientIdentity, Roots, Trust};
+use bytes::{Bytes, BytesMut};
 use http::header::{HOST, HeaderValue, USER_AGENT};
-use http::{Request, Response, Uri};
+use http::{Request, Response, Uri, response};
 use http_body_util::Full;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -46,7 +46,12 @@ impl HttpsClient {
     /// Reads the file of `Trust::File`, so that what is wrong with it is known now. The system's roots are read when
     /// they are first needed.
     pub fn new(trust: Trust) -> Result<HttpsClient, OutboundFault> {
-        Ok(HttpsClient(Arc::new(Inner { roots: Roots::new(trust)?, kept: Kept::default() })))
+        HttpsClient::with_identity(trust, None)
+    }
+
+    /// As [`HttpsClient::new`], with a certificate for servers that ask for one.
+    pub fn with_identity(trust: Trust, identity: Option<ClientIdentity>) -> Result<HttpsClient, OutboundFault> {
+        Ok(HttpsClient(Arc::new(Inner { roots: Roots::new(trust, identity)?, kept: Kept::default() })))
     }
 
     /// The answer, whatever its status. The URL says with its scheme whether there is TLS; a redirect is an answer as
@@ -60,6 +65,28 @@ impl HttpsClient {
             Err(_) => {
                 let stage = *stage.lock().unwrap_or_else(PoisonError::into_inner);
                 Err(OutboundFault::TimedOut { host: destination.to_string(), stage, total: limits.total })
+            }
+        }
+    }
+
+    /// The head of an answer whose body has no end in sight, over a connection of its own. `head_within` is from the
+    /// look-up of the name to the end of the head; what the body may take is said for each piece of it.
+    pub async fn open(&self, request: Request<Bytes>, head_within: Duration) -> Result<OpenAnswer, OutboundFault> {
+        let destination = Destination::of(request.uri())?;
+        let stage = Mutex::new(Stage::Resolving);
+        let asking = async {
+            let request = prepared(request, &destination)?;
+            let mut sender = connect(&destination, &self.0.roots, Lasting::Long, &|next| set(&stage, next)).await?;
+            set(&stage, Stage::Answering);
+            let answer = sender.send_request(request).await.map_err(|error| broken(&destination, &error))?;
+            Ok((Answer::of(answer), sender))
+        };
+        match tokio::time::timeout(head_within, asking).await {
+            Ok(Ok((answer, sender))) => Ok(OpenAnswer { answer, destination, _sender: sender }),
+            Ok(Err(fault)) => Err(fault),
+            Err(_) => {
+                let stage = *stage.lock().unwrap_or_else(PoisonError::into_inner);
+                Err(OutboundFault::TimedOut { host: destination.to_string(), stage, total: head_within })
             }
         }
     }
@@ -85,7 +112,7 @@ impl HttpsClient {
                 },
             }
         }
-        let mut sender = connect(destination, &self.0.roots, &|next| set(stage, next)).await?;
+        let mut sender = connect(destination, &self.0.roots, Lasting::Short, &|next| set(stage, next)).await?;
         set(stage, Stage::Answering);
         let answer = sender.send_request(request).await.map_err(|error| broken(destination, &error))?;
         self.whole(Answer::of(answer), sender, destination, limits).await
@@ -110,6 +137,46 @@ impl HttpsClient {
         })?;
         self.0.kept.put(destination, sender, Instant::now());
         Ok(Response::from_parts(head, body))
+    }
+}
+
+/// An answer whose body comes piece by piece. Its connection is closed with it.
+pub struct OpenAnswer {
+    answer: Answer,
+    destination: Destination,
+    /// The connection's task ends with its sender.
+    _sender: Sender,
+}
+
+impl OpenAnswer {
+    pub fn head(&self) -> &response::Parts {
+        &self.answer.head
+    }
+
+    /// The next bytes of the body, `None` at its end. Nothing is lost when this is dropped half way.
+    pub async fn piece(&mut self, within: Duration) -> Result<Option<Bytes>, OutboundFault> {
+        let host = || self.destination.to_string();
+        match tokio::time::timeout(within, self.answer.piece()).await {
+            Ok(Ok(piece)) => Ok(piece),
+            Ok(Err(error)) => {
+                let problem = format!("breaks off its answer: {}", innermost(&error));
+                Err(OutboundFault::Broken { host: host(), problem })
+            }
+            Err(_) => Err(OutboundFault::TimedOut { host: host(), stage: Stage::Continuing, total: within }),
+        }
+    }
+
+    /// The whole body, when it turns out to be a short one.
+    pub async fn whole(mut self, limits: Limits) -> Result<Bytes, OutboundFault> {
+        let mut body = BytesMut::new();
+        while let Some(piece) = self.piece(limits.total).await? {
+            if piece.len() > limits.body_bytes_max - body.len() {
+                let host = self.destination.to_string();
+                return Err(OutboundFault::BodyTooLarge { host, bytes_max: limits.body_bytes_max });
+            }
+            body.extend_from_slice(&piece);
+        }
+        Ok(body.freeze())
     }
 }
 

@@ -7,6 +7,7 @@ use crate::fault::{OutboundFault, Stage};
 use crate::trust::{Roots, certificate_problem};
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
+use socket2::{SockRef, TcpKeepalive};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -23,8 +24,26 @@ const ADDRESSES_MAX: usize = 16;
 /// How long an address is alone before the next is tried beside it (RFC 8305 section 5).
 const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
 
-pub async fn connect(destination: &Destination, roots: &Roots, enter: &(dyn Fn(Stage) + Sync)) -> Result<Sender, OutboundFault> {
+/// How long a connection is waited on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lasting {
+    /// For one answer, within a bound that its caller sets.
+    Short,
+    /// For news that may be minutes away: a peer that is gone has to be noticed without them.
+    Long,
+}
+
+pub async fn connect(
+    destination: &Destination,
+    roots: &Roots,
+    lasting: Lasting,
+    enter: &(dyn Fn(Stage) + Sync),
+) -> Result<Sender, OutboundFault> {
     let stream = connected(destination, enter).await?;
+    match lasting {
+        Lasting::Short => {}
+        Lasting::Long => keep_alive(&stream),
+    }
     if !destination.is_tls {
         return shake_hands(stream, destination).await;
     }
@@ -54,6 +73,17 @@ pub async fn secured(
 ) -> Result<TlsStream<TcpStream>, OutboundFault> {
     let connecting = TlsConnector::from(config).connect(name, stream);
     connecting.await.map_err(|error| tls_fault(destination.to_string(), &error, roots))
+}
+
+/// A peer that does not answer the kernel's questions for half a minute is gone. Without them a connection whose peer
+/// vanished (a node that lost power, a firewall that forgot it) looks like one that has no news.
+fn keep_alive(stream: &TcpStream) {
+    let asked = TcpKeepalive::new().with_time(Duration::from_secs(10)).with_interval(Duration::from_secs(5)).with_retries(4);
+    let socket = SockRef::from(stream);
+    // Where the system has no such option, the caller's own bound holds.
+    let _ = socket.set_tcp_keepalive(&asked);
+    #[cfg(target_os = "linux")]
+    let _ = socket.set_tcp_user_timeout(Some(Duration::from_secs(30)));
 }
 
 /// IPv6 and IPv4 in turns, beginning with what the system put first: when one of the two leads nowhere, the other is

@@ -41,6 +41,8 @@ pub enum Stage {
     Connecting,
     Handshaking,
     Answering,
+    /// The body of an answer that has begun.
+    Continuing,
 }
 
 impl OutboundFault {
@@ -61,6 +63,7 @@ impl Stage {
             Stage::Resolving => "its name was not looked up",
             Stage::Connecting => "it took no connection",
             Stage::Handshaking => "it did not finish the TLS handshake",
+            Stage::Continuing => "it sent nothing more",
             Stage::Answering => "it took the connection and did not answer",
         }
     }

@@ -27,7 +27,7 @@ impl StreamClient {
         let host = host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
         let destination = Destination { is_tls: trust.is_some(), host, port };
         destination.server_name()?;
-        Ok(StreamClient { destination, roots: trust.map(Roots::new).transpose()? })
+        Ok(StreamClient { destination, roots: trust.map(|trust| Roots::new(trust, None)).transpose()? })
     }
 
     pub async fn connect(&self) -> Result<Stream, OutboundFault> {

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tidegate_outbound::{HttpsClient, Limits, OutboundFault, Stage, Trust};
+use tidegate_outbound::{ClientIdentity, HttpsClient, Limits, OutboundFault, Stage, Trust};
 use tidegate_testkit::authority::CertificateFiles;
 use tidegate_testkit::tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tidegate_testkit::tokio::net::TcpListener;
@@ -275,4 +275,91 @@ fn a_kept_connection_that_was_closed_is_no_fault() {
             assert_eq!(answer, Ok("200 hi".to_owned()), "attempt {attempt}");
         }
     });
+}
+
+#[test]
+fn an_answer_without_an_end_comes_piece_by_piece_and_silence_has_a_bound() {
+    run(async {
+        let address = says(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n").await;
+        let client = HttpsClient::new(Trust::System).expect("a client");
+        let request = Request::get(format!("http://{address}/")).body(Bytes::new()).expect("a request");
+        let mut open = client.open(request, LONG.total).await.expect("an answer");
+        assert_eq!(open.head().status, 200);
+        assert_eq!(open.piece(LONG.total).await.expect("a piece").as_deref(), Some(&b"one"[..]));
+        let ended = open.piece(LONG.total).await.expect_err("it was broken off").to_string();
+        assert!(ended.starts_with(&format!("at {address} breaks off its answer")), "{ended}");
+        let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let at = silent.local_addr().expect("an address");
+        let request = Request::get(format!("http://{at}/")).body(Bytes::new()).expect("a request");
+        let total = Duration::from_millis(50);
+        let fault = client.open(request, total).await.err().expect("nothing is said");
+        assert_eq!(fault, OutboundFault::TimedOut { host: at.to_string(), stage: Stage::Answering, total });
+    });
+}
+
+#[test]
+fn a_client_shows_its_certificate_where_it_is_asked_for() {
+    run(async {
+        let folder = tempfile::tempdir().expect("a folder");
+        let authority = Authority::new(folder.path(), "root").expect("a CA");
+        let files = authority.issue("localhost+127.0.0.1", KeyKind::Ecdsa).expect("a certificate");
+        let own = authority.issue("client", KeyKind::Ecdsa).expect("a certificate");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let acceptor = asking_acceptor(&files, authority.root());
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let acceptor = acceptor.clone();
+                tokio::spawn(async move {
+                    if let Ok(stream) = acceptor.accept(stream).await {
+                        serve(stream).await;
+                    }
+                });
+            }
+        });
+        let root: Arc<[u8]> = std::fs::read(authority.root_file()).expect("a file").into();
+        let (chain, key) = (std::fs::read(&own.cert).expect("a file"), std::fs::read(&own.key).expect("a file"));
+        let identity = ClientIdentity::from_pem(&chain, &key).expect("they fit");
+        let known = HttpsClient::with_identity(Trust::Held(root.clone()), Some(identity)).expect("a client");
+        let ask = || Request::get(format!("https://{address}/")).body(Bytes::new()).expect("a request");
+        assert_eq!(known.send(ask(), LONG).await.expect("an answer").status(), 200);
+        let unknown = HttpsClient::new(Trust::Held(root)).expect("a client");
+        unknown.send(ask(), LONG).await.expect_err("it shows nothing");
+    });
+}
+
+#[test]
+fn what_cannot_be_a_certificate_is_refused_before_anything_is_sent() {
+    let check = |chain: &[u8], key: &[u8], expected: &str| {
+        let said = ClientIdentity::from_pem(chain, key).err().expect("a fault");
+        assert!(said.starts_with(expected), "{said}");
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let authority = Authority::new(folder.path(), "root").expect("a CA");
+    let issued = |name: &str| authority.issue(name, KeyKind::Ecdsa).expect("a certificate");
+    let read = |path: &Path| std::fs::read(path).expect("a file");
+    let (one, other) = (issued("one"), issued("other"));
+    check(b"", &read(&one.key), "holds no `-----BEGIN CERTIFICATE-----` block");
+    check(&read(&one.cert), b"", "has a key that cannot be read");
+    check(&read(&one.cert), &read(&other.key), "cannot be used");
+    let fault = HttpsClient::new(Trust::Held(b"nothing".as_slice().into())).err().expect("a fault");
+    assert_eq!(
+        fault.to_string(),
+        "cannot be verified with the roots in the text that was given: it holds no `-----BEGIN CERTIFICATE-----` block"
+    );
+}
+
+/// Takes clients with a certificate of this authority, and no others.
+fn asking_acceptor(files: &CertificateFiles, root: &rustls_pki_types::CertificateDer<'static>) -> TlsAcceptor {
+    use rustls_pki_types::pem::PemObject;
+    use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(root.clone()).expect("a root");
+    let verifier = rustls::server::WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build();
+    let chain = CertificateDer::pem_file_iter(&files.cert).expect("a file").collect::<Result<Vec<_>, _>>().expect("a chain");
+    let key = PrivateKeyDer::from_pem_file(&files.key).expect("a key");
+    let builder = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().expect("versions");
+    let builder = builder.with_client_cert_verifier(verifier.expect("a verifier"));
+    TlsAcceptor::from(Arc::new(builder.with_single_cert(chain, key).expect("they fit")))
 }
