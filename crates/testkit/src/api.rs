@@ -1,5 +1,5 @@
-//! What the emulated APIs of [`crate::docker`] and [`crate::consul`] have in common: one GET on each connection, read
-//! and answered by a thread that may block. It knows no API.
+//! What the emulated APIs of [`crate::docker`], [`crate::consul`] and [`crate::kubernetes`] have in common: one request
+//! on each connection, read and answered by a thread that may block. It knows no API.
 
 use std::io::{self, Read, Write};
 use std::thread;
@@ -7,12 +7,17 @@ use std::thread;
 /// Of the head of a request; no test sends more.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
-/// The head of a request, as it was sent.
+/// Of a body; no test sends more.
+const BODY_BYTES_MAX: usize = 4 << 20;
+
+/// A request, as it was sent.
 #[derive(Debug)]
 pub struct Asked {
+    pub method: String,
     /// With its query.
     pub target: String,
     head: String,
+    pub body: Vec<u8>,
 }
 
 impl Asked {
@@ -26,8 +31,16 @@ impl Asked {
             head.push(byte[0]);
         }
         let head = String::from_utf8_lossy(&head).into_owned();
-        let target = head.split(' ').nth(1).unwrap_or_default().to_owned();
-        Ok(Asked { target, head })
+        let mut words = head.split(' ').map(str::to_owned);
+        let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let mut asked = Asked { method, target, head, body: Vec::new() };
+        let bytes: usize = asked.header("content-length").and_then(|text| text.parse().ok()).unwrap_or(0);
+        if bytes > BODY_BYTES_MAX {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        asked.body.resize(bytes, 0);
+        stream.read_exact(&mut asked.body)?;
+        Ok(asked)
     }
 
     pub fn path(&self) -> &str {

@@ -16,6 +16,7 @@ pub mod docker;
 pub mod driver;
 pub mod head;
 pub mod http2;
+pub mod kubernetes;
 pub mod lasting;
 pub mod load;
 pub mod mmdb;

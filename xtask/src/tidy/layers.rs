@@ -70,6 +70,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "certs", may_use: &["model", "parallel", "ocsp", "outbound", "transport", "telemetry"] },
     Layer { name: "cert-import", may_use: &["model", "certs"] },
     Layer { name: "health", may_use: &["model", "wire", "fastcgi", "transport", "outbound"] },
+    Layer { name: "cluster", may_use: &["model", "outbound"] },
     Layer { name: "discovery", may_use: &["model", "kdl", "outbound"] },
     Layer { name: "storage", may_use: &["model", "outbound"] },
     Layer { name: "dns-records", may_use: &["model", "outbound"] },
@@ -170,6 +171,7 @@ const MAY_SERIALISE: &[&str] = &[
     "cert-import",
     "compare",
     "config",
+    "cluster",
     "discovery",
     "storage",
     "dns-records",
@@ -308,7 +310,7 @@ mod tests {
         check_graph(
             "tidegate-model ours serde\nserde 1.0",
             &[
-                "crates/model/Cargo.toml: layer: `model` uses serde; only api, cert-import, compare, config, discovery, storage, dns-records, acme, admin, tidegate, testkit, lab, apps, xtask may",
+                "crates/model/Cargo.toml: layer: `model` uses serde; only api, cert-import, compare, config, cluster, discovery, storage, dns-records, acme, admin, tidegate, testkit, lab, apps, xtask may",
             ],
         );
     }

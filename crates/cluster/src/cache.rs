@@ -1,0 +1,222 @@
+//! All objects of a cluster as they are now, and what differs when there are news. Pure.
+
+use crate::endpoints::{Absence, Member, PortReference, members, port_name};
+use crate::fault::Fault;
+use crate::kind::Kind;
+use crate::news::{KindNews, Told};
+use crate::object::{EndpointSlice, Key, Service};
+use crate::page::{Found, Unreadable};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What is known of a cluster.
+#[derive(Debug, Default)]
+pub struct Cache {
+    services: Shelf<Service>,
+    slices: Shelf<EndpointSlice>,
+    /// Names of the slices of each Service.
+    slices_of: HashMap<Key, BTreeSet<Arc<str>>>,
+}
+
+/// What differs after news. Empty where they only repeat what is known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Services whose servers may be others.
+    pub services: BTreeSet<Key>,
+}
+
+impl Changes {
+    pub fn merge(&mut self, newer: Changes) {
+        self.services.extend(newer.services);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.services.is_empty()
+    }
+}
+
+/// How the following of a kind does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KindState {
+    pub kind: Kind,
+    /// Whether a whole list has come.
+    pub is_listed: bool,
+    pub objects: usize,
+    /// Objects that cannot be read, with the reason.
+    pub unreadable: BTreeMap<Key, String>,
+    /// Why nothing is heard.
+    pub fault: Option<Fault>,
+    /// When something was heard last.
+    pub heard: Option<Instant>,
+}
+
+impl Cache {
+    /// Takes in news, and says what differs.
+    pub fn take_in(&mut self, told: Told, now: Instant) -> Changes {
+        match told {
+            Told::Service(news) => {
+                let mut changes = Changes::default();
+                self.services.take_in(news, now, &mut |key, _, _| {
+                    changes.services.insert(key.clone());
+                });
+                changes
+            }
+            Told::EndpointSlice(news) => self.take_in_slices(news, now),
+        }
+    }
+
+    fn take_in_slices(&mut self, news: KindNews<EndpointSlice>, now: Instant) -> Changes {
+        let Cache { slices, slices_of, .. } = self;
+        let mut changes = Changes::default();
+        let service = |key: &Key, slice: Option<&EndpointSlice>| {
+            let name = slice.and_then(|slice| slice.service.clone())?;
+            Some(Key { namespace: key.namespace.clone(), name })
+        };
+        slices.take_in(news, now, &mut |key, before, now| {
+            let (of_before, of_now) = (service(key, before), service(key, now));
+            if of_before != of_now {
+                if let Some(names) = of_before.as_ref().and_then(|service| slices_of.get_mut(service)) {
+                    names.remove(&key.name);
+                }
+                if let Some(service) = of_before.as_ref().filter(|service| slices_of.get(service).is_some_and(BTreeSet::is_empty))
+                {
+                    slices_of.remove(service);
+                }
+                if let Some(service) = &of_now {
+                    slices_of.entry(service.clone()).or_default().insert(key.name.clone());
+                }
+            }
+            changes.services.extend(of_before.into_iter().chain(of_now));
+        });
+        changes
+    }
+
+    /// The servers of one port of a Service, sorted by address; for a proxy that stands in `zone`.
+    pub fn members(&self, service: &Key, port: &PortReference, zone: Option<&str>) -> Result<Vec<Member>, Absence> {
+        if !self.services.is_listed || !self.slices.is_listed {
+            return Err(Absence::NotListed);
+        }
+        let found = &self.services.objects.get(service).ok_or(Absence::NoService)?.object;
+        if found.external_name.is_some() {
+            return Err(Absence::External);
+        }
+        let port = port_name(found, port).ok_or(Absence::NoPort)?;
+        let names = self.slices_of.get(service).into_iter().flatten();
+        let key = |name: &Arc<str>| Key { namespace: service.namespace.clone(), name: name.clone() };
+        let slices = names.filter_map(|name| self.slices.objects.get(&key(name))).map(|held| &held.object);
+        Ok(members(slices, &port, zone))
+    }
+
+    /// Whether every kind has had its whole list.
+    pub fn is_whole(&self) -> bool {
+        self.states().iter().all(|state| state.is_listed)
+    }
+
+    /// How the following of each kind does.
+    pub fn states(&self) -> Vec<KindState> {
+        let state = |kind: &Kind| match kind {
+            Kind::Service => self.services.state(*kind),
+            Kind::EndpointSlice => self.slices.state(*kind),
+        };
+        Kind::ALL.iter().map(state).collect()
+    }
+}
+
+/// All objects of one kind.
+#[derive(Debug)]
+struct Shelf<T> {
+    objects: HashMap<Key, Held<T>>,
+    unreadable: BTreeMap<Key, String>,
+    is_listed: bool,
+    fault: Option<Fault>,
+    heard: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Held<T> {
+    version: Box<str>,
+    object: T,
+}
+
+impl<T> Default for Shelf<T> {
+    fn default() -> Self {
+        Shelf { objects: HashMap::new(), unreadable: BTreeMap::new(), is_listed: false, fault: None, heard: None }
+    }
+}
+
+impl<T: PartialEq> Shelf<T> {
+    /// `differs` is told of each object that is another than before: what it was, and what it is.
+    fn take_in(&mut self, news: KindNews<T>, now: Instant, differs: &mut impl FnMut(&Key, Option<&T>, Option<&T>)) {
+        if let KindNews::Fault(fault) = news {
+            // A kind that is not there, or may not be seen, has no objects, and nobody waits for it.
+            self.is_listed |= matches!(fault, Fault::Missing { .. } | Fault::Forbidden { .. });
+            self.fault = Some(fault);
+            return;
+        }
+        (self.fault, self.heard) = (None, Some(now));
+        match news {
+            KindNews::Listed { found, unreadable } => {
+                let known: HashSet<&Key> =
+                    found.iter().map(|found| &found.key).chain(unreadable.iter().filter_map(|one| one.key.as_ref())).collect();
+                let gone: Vec<Key> = self.objects.keys().filter(|key| !known.contains(key)).cloned().collect();
+                self.unreadable.clear();
+                for key in gone {
+                    self.remove(&key, differs);
+                }
+                for one in found {
+                    self.put(one, differs);
+                }
+                for one in unreadable {
+                    self.note_unreadable(one);
+                }
+                self.is_listed = true;
+            }
+            KindNews::Put(found) => {
+                self.unreadable.remove(&found.key);
+                self.put(found, differs);
+            }
+            KindNews::Gone(key) => {
+                self.unreadable.remove(&key);
+                self.remove(&key, differs);
+            }
+            KindNews::Unreadable(one) => self.note_unreadable(one),
+            KindNews::Heard | KindNews::Fault(_) => {}
+        }
+    }
+
+    fn put(&mut self, Found { key, version, object }: Found<T>, differs: &mut impl FnMut(&Key, Option<&T>, Option<&T>)) {
+        match self.objects.get_mut(&key) {
+            Some(held) if held.version == version => {}
+            Some(held) if held.object == object => held.version = version,
+            Some(held) => {
+                differs(&key, Some(&held.object), Some(&object));
+                *held = Held { version, object };
+            }
+            None => {
+                differs(&key, None, Some(&object));
+                self.objects.insert(key, Held { version, object });
+            }
+        }
+    }
+
+    fn remove(&mut self, key: &Key, differs: &mut impl FnMut(&Key, Option<&T>, Option<&T>)) {
+        if let Some(held) = self.objects.remove(key) {
+            differs(key, Some(&held.object), None);
+        }
+    }
+
+    fn note_unreadable(&mut self, Unreadable { key, problem }: Unreadable) {
+        let key = key.unwrap_or_else(|| Key::new("", "<an object without a name>"));
+        self.unreadable.insert(key, problem);
+    }
+
+    fn state(&self, kind: Kind) -> KindState {
+        let Shelf { objects, unreadable, is_listed, fault, heard } = self;
+        let (unreadable, fault) = (unreadable.clone(), fault.clone());
+        KindState { kind, is_listed: *is_listed, objects: objects.len(), unreadable, fault, heard: *heard }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! What differs after news, and what stays.
+
+use super::{Cache, Changes};
+use crate::endpoints::{Absence, PortReference};
+use crate::fault::Fault;
+use crate::news::{KindNews, Told};
+use crate::object::{EndpointSlice, Key, Service};
+use crate::page::{Line, Unreadable, line};
+use crate::texts::Texts;
+use std::time::Instant;
+
+fn found<T: crate::object::Watched>(object: &str) -> crate::page::Found<T> {
+    match line::<T>(format!(r#"{{"type":"ADDED","object":{object}}}"#).as_bytes(), &mut Texts::default()) {
+        Ok(Line::Put(found)) => found,
+        other => panic!("{object} is no object: {}", other.is_ok()),
+    }
+}
+
+fn service(version: u32, port: u16) -> crate::page::Found<Service> {
+    found(&format!(
+        r#"{{"metadata":{{"name":"web","namespace":"shop","resourceVersion":"{version}"}},"spec":{{"ports":[{{"port":{port}}}]}}}}"#
+    ))
+}
+
+fn slice(name: &str, service: &str, version: u32, address: &str) -> crate::page::Found<EndpointSlice> {
+    found(&format!(
+        r#"{{"metadata":{{"name":"{name}","namespace":"shop","resourceVersion":"{version}","labels":{{"kubernetes.io/service-name":"{service}"}}}},
+        "addressType":"IPv4","ports":[{{"port":8080}}],"endpoints":[{{"addresses":["{address}"]}}]}}"#
+    ))
+}
+
+fn listed<T>(found: Vec<crate::page::Found<T>>) -> KindNews<T> {
+    KindNews::Listed { found, unreadable: Vec::new() }
+}
+
+struct Known(Cache);
+
+impl Known {
+    /// One Service with two slices.
+    fn new() -> Known {
+        let mut known = Known(Cache::default());
+        known.take(Told::Service(listed(vec![service(1, 80)])));
+        known.take(Told::EndpointSlice(listed(vec![slice("a", "web", 2, "10.0.0.1"), slice("b", "web", 3, "10.0.0.2")])));
+        known
+    }
+
+    fn take(&mut self, told: Told) -> Vec<String> {
+        let Changes { services } = self.0.take_in(told, Instant::now());
+        services.iter().map(ToString::to_string).collect()
+    }
+
+    fn servers(&self, port: u16) -> Result<Vec<String>, Absence> {
+        let members = self.0.members(&Key::new("shop", "web"), &PortReference::Number(port), None)?;
+        Ok(members.iter().map(|member| member.addresses[0].to_string()).collect())
+    }
+}
+
+#[test]
+fn nothing_is_known_before_all_of_it_is() {
+    let mut known = Known(Cache::default());
+    assert_eq!(known.servers(80), Err(Absence::NotListed));
+    known.take(Told::Service(listed(vec![service(1, 80)])));
+    assert_eq!(known.servers(80), Err(Absence::NotListed));
+    assert!(!known.0.is_whole());
+    known.take(Told::EndpointSlice(listed(Vec::new())));
+    assert_eq!(known.servers(80), Ok(Vec::new()));
+    assert_eq!(known.servers(81), Err(Absence::NoPort));
+    assert!(known.0.is_whole());
+}
+
+#[test]
+fn a_list_that_says_the_same_again_changes_nothing() {
+    let mut known = Known::new();
+    let same = || vec![slice("b", "web", 3, "10.0.0.2"), slice("a", "web", 2, "10.0.0.1")];
+    assert_eq!(known.take(Told::EndpointSlice(listed(same()))), [""; 0]);
+    // Another version in which nothing differs that anybody asks, as when labels change.
+    assert_eq!(known.take(Told::EndpointSlice(KindNews::Put(slice("a", "web", 9, "10.0.0.1")))), [""; 0]);
+    assert_eq!(known.take(Told::EndpointSlice(listed(vec![slice("a", "web", 9, "10.0.0.1")]))), ["shop/web"]);
+    assert_eq!(known.servers(80), Ok(vec!["10.0.0.1:8080".to_owned()]));
+}
+
+#[test]
+fn each_news_names_whom_it_is_about() {
+    let mut known = Known::new();
+    assert_eq!(known.take(Told::EndpointSlice(KindNews::Put(slice("a", "web", 4, "10.0.0.9")))), ["shop/web"]);
+    assert_eq!(known.take(Told::EndpointSlice(KindNews::Put(slice("a", "api", 5, "10.0.0.9")))), ["shop/api", "shop/web"]);
+    assert_eq!(known.servers(80), Ok(vec!["10.0.0.2:8080".to_owned()]));
+    assert_eq!(known.take(Told::EndpointSlice(KindNews::Gone(Key::new("shop", "a")))), ["shop/api"]);
+    assert_eq!(known.take(Told::EndpointSlice(KindNews::Gone(Key::new("shop", "a")))), [""; 0]);
+    assert_eq!(known.take(Told::Service(KindNews::Put(service(6, 81)))), ["shop/web"]);
+    assert_eq!(known.servers(81), Ok(vec!["10.0.0.2:8080".to_owned()]));
+    assert_eq!(known.take(Told::Service(KindNews::Gone(Key::new("shop", "web")))), ["shop/web"]);
+    assert_eq!(known.servers(81), Err(Absence::NoService));
+}
+
+#[test]
+fn what_cannot_be_read_stays_what_it_was() {
+    let mut known = Known::new();
+    let unreadable = || Unreadable { key: Some(Key::new("shop", "a")), problem: "it is odd".to_owned() };
+    assert_eq!(known.take(Told::EndpointSlice(KindNews::Unreadable(unreadable()))), [""; 0]);
+    let news = KindNews::Listed { found: vec![slice("b", "web", 3, "10.0.0.2")], unreadable: vec![unreadable()] };
+    assert_eq!(known.take(Told::EndpointSlice(news)), [""; 0]);
+    assert_eq!(known.servers(80), Ok(vec!["10.0.0.1:8080".to_owned(), "10.0.0.2:8080".to_owned()]));
+    assert_eq!(known.0.states()[1].unreadable.len(), 1);
+    known.take(Told::EndpointSlice(KindNews::Put(slice("a", "web", 7, "10.0.0.1"))));
+    assert_eq!(known.0.states()[1].unreadable.len(), 0);
+}
+
+#[test]
+fn a_fault_takes_nothing_away() {
+    let mut known = Known::new();
+    let fault = Fault::Forbidden { message: "no".to_owned() };
+    assert_eq!(known.take(Told::EndpointSlice(KindNews::Fault(fault.clone()))), [""; 0]);
+    assert_eq!(known.servers(80).map(|servers| servers.len()), Ok(2));
+    assert_eq!(known.0.states()[1].fault, Some(fault));
+    known.take(Told::EndpointSlice(KindNews::Heard));
+    assert_eq!(known.0.states()[1].fault, None);
+}
+
+#[test]
+fn a_kind_that_may_not_be_seen_keeps_nobody_waiting() {
+    let mut known = Known(Cache::default());
+    known.take(Told::Service(listed(vec![service(1, 80)])));
+    known.take(Told::EndpointSlice(KindNews::Fault(Fault::Busy { message: "later".to_owned(), retry_after: None })));
+    assert!(!known.0.is_whole());
+    known.take(Told::EndpointSlice(KindNews::Fault(Fault::Forbidden { message: "no".to_owned() })));
+    assert!(known.0.is_whole());
+    assert_eq!(known.servers(80), Ok(Vec::new()));
+}

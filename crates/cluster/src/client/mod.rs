@@ -1,0 +1,169 @@
+//! Requests to the API server: lists in pages, watches, one object, changes of one. What it answers is read in `page`;
+//! when something is asked, in `course`.
+
+mod lines;
+mod place;
+
+use lines::LineBuffer;
+pub use place::{Place, Pod, Token};
+
+use crate::fault::Fault;
+use crate::kind::Kind;
+use crate::object::Watched;
+use crate::page::{Line, Page, line, page, refusal};
+use crate::texts::Texts;
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::{HeaderMap, Method, Request, StatusCode, response};
+use serde_json::Value;
+use std::cell::RefCell;
+use std::time::Duration;
+use tidegate_model::Secret;
+use tidegate_outbound::{HttpsClient, Limits, OpenAnswer, OutboundFault};
+
+const JSON: &str = "application/json";
+/// A change that names fields, and leaves the others as they are (RFC 7396).
+const MERGE_PATCH: &str = "application/merge-patch+json";
+/// Objects of one page. A page of slices is about 2 MB.
+const PAGE_OBJECTS: usize = 500;
+/// Objects have up to 1.5 MB; pages with many such are asked for in smaller ones.
+const PAGE_BYTES_MAX: usize = 32 << 20;
+const PAGE_LIMITS: Limits = Limits { total: Duration::from_secs(30), body_bytes_max: PAGE_BYTES_MAX };
+/// Of one object, and of what a refusal says.
+const OBJECT_LIMITS: Limits = Limits { total: Duration::from_secs(10), body_bytes_max: 4 << 20 };
+
+/// Asks one API server. Clones share connections and credentials.
+#[derive(Clone)]
+pub struct Client {
+    client: HttpsClient,
+    /// Without a slash at its end.
+    url: String,
+    token: Token,
+}
+
+impl Client {
+    pub fn new(place: Place) -> Result<Client, Fault> {
+        let Place { url, trust, identity, token } = place;
+        Ok(Client { client: HttpsClient::with_identity(trust, identity)?, url, token })
+    }
+
+    /// One page of a list, with as many objects as its answer has room for.
+    pub async fn page<T: Watched>(
+        &self,
+        namespace: Option<&str>,
+        next: Option<&str>,
+        texts: &RefCell<Texts>,
+    ) -> Result<Page<T>, Fault> {
+        let mut objects = PAGE_OBJECTS;
+        loop {
+            let mut path = format!("{}?limit={objects}", T::KIND.path(namespace));
+            if let Some(next) = next {
+                path.push_str("&continue=");
+                path.push_str(&percent_encoded(next));
+            }
+            let asked = self.client.send(self.request(Method::GET, &path, None)?, PAGE_LIMITS).await;
+            match asked {
+                Err(OutboundFault::BodyTooLarge { .. }) if objects > 1 => objects = (objects / 8).max(1),
+                Err(fault) => return Err(fault.into()),
+                Ok(answer) => {
+                    let (head, body) = answer.into_parts();
+                    self.succeeded(&head, &body)?;
+                    return page(&body, &mut texts.borrow_mut());
+                }
+            }
+        }
+    }
+
+    /// What happens to objects of a kind from a version on, for as long as the server likes or `lasts`.
+    pub async fn watch(&self, kind: Kind, namespace: Option<&str>, from: &str, lasts: Duration) -> Result<Watch, Fault> {
+        let (path, from, seconds) = (kind.path(namespace), percent_encoded(from), lasts.as_secs());
+        let path = format!("{path}?watch=true&allowWatchBookmarks=true&resourceVersion={from}&timeoutSeconds={seconds}");
+        let answer = self.client.open(self.request(Method::GET, &path, None)?, OBJECT_LIMITS.total).await?;
+        if answer.head().status == StatusCode::OK {
+            return Ok(Watch { answer, buffer: LineBuffer::default() });
+        }
+        let head = answer.head().clone();
+        let body = answer.whole(OBJECT_LIMITS).await?;
+        Err(self.refusal(&head, &body))
+    }
+
+    /// One object, or what became of a change. `path` begins with a slash.
+    pub async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Bytes, Fault> {
+        let answer = self.client.send(self.request(method, path, body)?, OBJECT_LIMITS).await?;
+        let (head, body) = answer.into_parts();
+        self.succeeded(&head, &body)?;
+        Ok(body)
+    }
+
+    fn request(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Request<Bytes>, Fault> {
+        let kind = if method == Method::PATCH { MERGE_PATCH } else { JSON };
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.url)).header(ACCEPT, JSON);
+        if let Some(token) = self.token.now()? {
+            let unusable = |_| Fault::Unauthorized { message: "the token has characters that no token has".to_owned() };
+            let mut bearer = HeaderValue::try_from(format!("Bearer {}", token.reveal())).map_err(unusable)?;
+            bearer.set_sensitive(true);
+            request = request.header(AUTHORIZATION, bearer);
+        }
+        let body = match body {
+            None => Bytes::new(),
+            Some(body) => {
+                request = request.header(CONTENT_TYPE, kind);
+                body.to_string().into()
+            }
+        };
+        request.body(body).map_err(|error| Fault::Unreadable { problem: error.to_string() })
+    }
+
+    fn succeeded(&self, head: &response::Parts, body: &[u8]) -> Result<(), Fault> {
+        if head.status.is_success() { Ok(()) } else { Err(self.refusal(head, body)) }
+    }
+
+    fn refusal(&self, head: &response::Parts, body: &[u8]) -> Fault {
+        // What refuses a request may repeat it.
+        let token = self.token.now().ok().flatten();
+        let text = String::from_utf8_lossy(body);
+        let body = match token.as_ref().map(Secret::reveal).filter(|token| !token.is_empty()) {
+            Some(token) => text.replace(token, "***"),
+            None => text.into_owned(),
+        };
+        refusal(Some(head.status.as_u16()), body.as_bytes(), retry_after(&head.headers))
+    }
+}
+
+/// A watch that goes on.
+pub struct Watch {
+    answer: OpenAnswer,
+    buffer: LineBuffer,
+}
+
+impl Watch {
+    /// The next line; `None` when the server has ended the watch. Nothing is lost when this is dropped half way.
+    pub async fn next<T: Watched>(&mut self, within: Duration, texts: &RefCell<Texts>) -> Result<Option<Line<T>>, Fault> {
+        loop {
+            if let Some(one) = self.buffer.next()? {
+                return line(&one, &mut texts.borrow_mut()).map(Some);
+            }
+            match self.answer.piece(within).await? {
+                Some(piece) => self.buffer.push(&piece),
+                // Half a line at the end is none: the server tells it again.
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+}
+
+/// As a part of a query may be written (RFC 3986, unreserved).
+fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => encoded.push(byte as char),
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}

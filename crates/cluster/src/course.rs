@@ -1,0 +1,170 @@
+//! How one kind of objects is followed: listed as a whole, page by page, and watched from there on. Pure: time and
+//! chance are given to it, and it says what is to be asked next.
+
+use crate::fault::Fault;
+use std::time::{Duration, Instant};
+
+/// After the first fault, and the longest.
+const PAUSE_FIRST: Duration = Duration::from_millis(500);
+const PAUSE_MOST: Duration = Duration::from_secs(30);
+/// A kind that is not there, or may not be seen, is asked for again after so long: rights are given and definitions
+/// installed while we run.
+const ASKED_AGAIN: Duration = Duration::from_secs(60);
+/// A watch that ends sooner, and with nothing in it, is no watch that came to its end.
+const SHORT: Duration = Duration::from_secs(1);
+/// How long the server is to keep a watch open. A new one costs one request.
+pub const WATCH_LASTS: Duration = Duration::from_secs(300);
+/// A watch without a byte for longer is given up: bookmarks come once a minute, and a watch has an end.
+pub const WATCH_IDLE_MAX: Duration = Duration::from_secs(2 * WATCH_LASTS.as_secs());
+
+/// Where the following of a kind is.
+#[derive(Debug)]
+pub struct Course {
+    stage: Stage,
+    /// Since something was heard.
+    faults: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Stage {
+    Listing { next: Option<Box<str>> },
+    Watching(Watching),
+    Resting { until: Instant, then: Then },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Watching {
+    from: Box<str>,
+    /// When it was asked for; `None` before that.
+    since: Option<Instant>,
+    has_heard: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Then {
+    /// From the first page, or from this one.
+    List {
+        next: Option<Box<str>>,
+    },
+    Watch {
+        from: Box<str>,
+    },
+}
+
+/// What is to be asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ask {
+    /// A page of the list: the first, or the one that this asks for. What was found before a first page counts no more.
+    Page {
+        next: Option<Box<str>>,
+    },
+    /// What happens from this version on.
+    Watch {
+        from: Box<str>,
+    },
+    Rest {
+        until: Instant,
+    },
+}
+
+impl Default for Course {
+    fn default() -> Self {
+        Course { stage: Stage::Listing { next: None }, faults: 0 }
+    }
+}
+
+impl Course {
+    pub fn ask(&mut self, now: Instant) -> Ask {
+        if let Stage::Resting { until, then } = &self.stage {
+            if now < *until {
+                return Ask::Rest { until: *until };
+            }
+            self.stage = match then.clone() {
+                Then::List { next } => Stage::Listing { next },
+                Then::Watch { from } => Stage::watching(from),
+            };
+        }
+        match &mut self.stage {
+            Stage::Listing { next } => Ask::Page { next: next.clone() },
+            Stage::Watching(watching) => {
+                watching.since = Some(now);
+                Ask::Watch { from: watching.from.clone() }
+            }
+            Stage::Resting { until, .. } => Ask::Rest { until: *until },
+        }
+    }
+
+    /// A page has come, and says what asks for the next, or is the last one of a list of this version.
+    pub fn page(&mut self, version: &str, next: Option<Box<str>>) {
+        self.faults = 0;
+        self.stage = match next {
+            Some(next) => Stage::Listing { next: Some(next) },
+            None => Stage::watching(version.into()),
+        };
+    }
+
+    /// A line of the watch has come, with the version that it is at.
+    pub fn heard(&mut self, version: Option<&str>) {
+        self.faults = 0;
+        if let Stage::Watching(watching) = &mut self.stage {
+            watching.has_heard = true;
+            if let Some(version) = version.filter(|version| !version.is_empty()) {
+                watching.from = version.into();
+            }
+        }
+    }
+
+    /// The server has ended the watch, as it does after a while.
+    pub fn closed(&mut self, now: Instant, chance: f64) {
+        let Stage::Watching(watching) = &self.stage else { return };
+        let is_short = watching.since.is_none_or(|since| now.saturating_duration_since(since) < SHORT);
+        let from = watching.from.clone();
+        self.stage = if is_short && !watching.has_heard {
+            Stage::Resting { until: now + self.pause(chance), then: Then::Watch { from } }
+        } else {
+            Stage::watching(from)
+        };
+    }
+
+    /// What was asked failed. `chance` is from 0 to 1.
+    pub fn failed(&mut self, fault: &Fault, now: Instant, chance: f64) {
+        let then = match (&self.stage, fault) {
+            // Nobody knows what happened since: everything is looked at anew.
+            (_, Fault::Gone { .. }) => Then::List { next: None },
+            (Stage::Listing { next }, _) => Then::List { next: next.clone() },
+            // A kind that went is listed when it comes back, and what is too long for a line has its place in a list.
+            (Stage::Watching(_), Fault::Missing { .. } | Fault::Forbidden { .. } | Fault::LineTooLong { .. }) => {
+                Then::List { next: None }
+            }
+            (Stage::Watching(watching), _) => Then::Watch { from: watching.from.clone() },
+            (Stage::Resting { then, .. }, _) => then.clone(),
+        };
+        let pause = match fault {
+            Fault::Gone { .. } if self.faults == 0 => {
+                self.faults = 1;
+                Duration::ZERO
+            }
+            Fault::Forbidden { .. } | Fault::Missing { .. } => ASKED_AGAIN,
+            Fault::Busy { retry_after: Some(after), .. } => (*after).max(self.pause(chance)),
+            _ => self.pause(chance),
+        };
+        self.stage = Stage::Resting { until: now + pause, then };
+    }
+
+    /// Between half of the pause and all of it, so that many processes that lost the same server do not come back
+    /// together.
+    fn pause(&mut self, chance: f64) -> Duration {
+        let whole = PAUSE_FIRST.saturating_mul(1 << self.faults.min(10)).min(PAUSE_MOST);
+        self.faults = self.faults.saturating_add(1);
+        whole.mul_f64(0.5 + chance.clamp(0.0, 1.0) / 2.0)
+    }
+}
+
+impl Stage {
+    fn watching(from: Box<str>) -> Stage {
+        Stage::Watching(Watching { from, since: None, has_heard: false })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+//! One kind of objects, followed for ever: what `course` says is asked, what `page` reads is told.
+
+use crate::client::Client;
+use crate::course::{Ask, Course, WATCH_IDLE_MAX, WATCH_LASTS};
+use crate::fault::Fault;
+use crate::news::{KindNews, Told};
+use crate::object::Watched;
+use crate::page::{Found, Line, Unreadable};
+use crate::texts::Texts;
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// Tells all objects of a kind, and then what happens to them. It ends by being dropped.
+///
+/// A list that is not whole is told of nothing.
+pub async fn follow<T: Watched>(
+    client: &Client,
+    namespace: Option<&str>,
+    texts: Rc<RefCell<Texts>>,
+    tell: impl Fn(Told),
+) -> Infallible {
+    let mut following =
+        Following::<T> { client, namespace, texts, found: Vec::new(), unreadable: Vec::new(), course: Course::default() };
+    let tell = |news| tell(T::told(news));
+    loop {
+        match following.course.ask(Instant::now()) {
+            Ask::Rest { until } => tokio::time::sleep_until(until.into()).await,
+            Ask::Page { next } => following.take_page(next.as_deref(), &tell).await,
+            Ask::Watch { from } => following.watch(&from, &tell).await,
+        }
+    }
+}
+
+struct Following<'c, T> {
+    client: &'c Client,
+    namespace: Option<&'c str>,
+    texts: Rc<RefCell<Texts>>,
+    /// Of the pages so far.
+    found: Vec<Found<T>>,
+    unreadable: Vec<Unreadable>,
+    course: Course,
+}
+
+impl<T: Watched> Following<'_, T> {
+    async fn take_page(&mut self, next: Option<&str>, tell: &impl Fn(KindNews<T>)) {
+        if next.is_none() {
+            self.found.clear();
+            self.unreadable.clear();
+        }
+        match self.client.page::<T>(self.namespace, next, &self.texts).await {
+            Err(fault) => self.fail(fault, tell),
+            Ok(page) => {
+                self.found.extend(page.found);
+                self.unreadable.extend(page.unreadable);
+                let is_last = page.next.is_none();
+                self.course.page(&page.version, page.next);
+                if is_last {
+                    let (found, unreadable) = (std::mem::take(&mut self.found), std::mem::take(&mut self.unreadable));
+                    tell(KindNews::Listed { found, unreadable });
+                }
+            }
+        }
+    }
+
+    async fn watch(&mut self, from: &str, tell: &impl Fn(KindNews<T>)) {
+        let mut watch = match self.client.watch(T::KIND, self.namespace, from, lasts(chance())).await {
+            Ok(watch) => watch,
+            Err(fault) => return self.fail(fault, tell),
+        };
+        // The head of the answer is a sign of life, although nothing may happen for a while.
+        tell(KindNews::Heard);
+        loop {
+            match watch.next::<T>(WATCH_IDLE_MAX, &self.texts).await {
+                Ok(None) => return self.course.closed(Instant::now(), chance()),
+                Ok(Some(Line::Fault(fault))) | Err(fault) => return self.fail(fault, tell),
+                Ok(Some(line)) => self.take_line(line, tell),
+            }
+        }
+    }
+
+    fn take_line(&mut self, line: Line<T>, tell: &impl Fn(KindNews<T>)) {
+        match line {
+            Line::Put(found) => {
+                self.course.heard(Some(&found.version));
+                tell(KindNews::Put(found));
+            }
+            Line::Gone { key, version } => {
+                self.course.heard(Some(&version));
+                tell(KindNews::Gone(key));
+            }
+            Line::Bookmark { version } => {
+                self.course.heard(Some(&version));
+                tell(KindNews::Heard);
+            }
+            Line::Unreadable { unreadable, version } => {
+                self.course.heard(version.as_deref());
+                tell(KindNews::Unreadable(unreadable));
+            }
+            Line::Unknown => self.course.heard(None),
+            Line::Fault(fault) => self.fail(fault, tell),
+        }
+    }
+
+    fn fail(&mut self, fault: Fault, tell: &impl Fn(KindNews<T>)) {
+        self.course.failed(&fault, Instant::now(), chance());
+        tell(KindNews::Fault(fault));
+    }
+}
+
+/// Not all watches of a process end, and begin anew, at the same time.
+fn lasts(chance: f64) -> Duration {
+    WATCH_LASTS.mul_f64(0.8 + 0.2 * chance)
+}
+
+fn chance() -> f64 {
+    rand::random()
+}

@@ -1,0 +1,141 @@
+//! The thread that follows a cluster: one loop for each kind of objects, and one cache that they fill. Who needs
+//! something of it reads the cache, and is told when something differs.
+
+use crate::cache::{Cache, Changes};
+use crate::client::{Client, Place};
+use crate::fault::Fault;
+use crate::follow::follow;
+use crate::news::Told;
+use crate::object::{EndpointSlice, Service};
+use crate::texts::Texts;
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, oneshot};
+
+/// How long news wait for those that come with them: a roll-out changes several slices at once.
+const COLLECTED: Duration = Duration::from_millis(5);
+
+/// Which objects of a cluster are followed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Scope {
+    /// `None` is all namespaces.
+    pub namespace: Option<String>,
+}
+
+/// Follows a cluster until it is dropped.
+pub struct ClusterFollower {
+    shared: Arc<Shared>,
+    /// The thread ends with it.
+    _ends: oneshot::Sender<()>,
+}
+
+#[derive(Default)]
+struct Shared {
+    cache: Mutex<Cache>,
+    news: ClusterNews,
+}
+
+/// What differs and nobody has taken.
+#[derive(Default)]
+struct ClusterNews {
+    changes: Mutex<Changes>,
+    notify: Notify,
+}
+
+impl ClusterFollower {
+    /// Starts the thread. What is wrong with the place is known now; that nobody answers there is not.
+    pub fn start(place: Place, scope: Scope, priority: impl FnOnce() + Send + 'static) -> Result<ClusterFollower, Fault> {
+        let client = Client::new(place)?;
+        let shared = Arc::<Shared>::default();
+        let (ends, ended) = oneshot::channel::<()>();
+        let of_thread = shared.clone();
+        let run = move || {
+            priority();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            if let Ok(runtime) = runtime {
+                let following = follow_all(client, scope, of_thread);
+                runtime.block_on(async {
+                    tokio::select! {
+                        _ = ended => {}
+                        () = following => {}
+                    }
+                });
+            }
+        };
+        let started = thread::Builder::new().name("cluster".to_owned()).spawn(run);
+        started.map_err(|error: io::Error| Fault::Unreadable { problem: format!("no thread can be started: {error}") })?;
+        Ok(ClusterFollower { shared, _ends: ends })
+    }
+
+    /// What is known now. The lock is to be held for a moment only.
+    pub fn cache(&self) -> MutexGuard<'_, Cache> {
+        locked(&self.shared.cache)
+    }
+
+    /// Until something differs of a cluster that is known as a whole, and then all of it.
+    ///
+    /// May be given up and asked again: what was heard is kept.
+    pub async fn changed(&self) -> Changes {
+        loop {
+            if let Some(changes) = self.take_changes() {
+                return changes;
+            }
+            self.shared.news.notify.notified().await;
+        }
+    }
+
+    /// What differs and nobody has taken, once every kind has had its whole list.
+    pub fn take_changes(&self) -> Option<Changes> {
+        if !self.cache().is_whole() {
+            return None;
+        }
+        let changes = std::mem::take(&mut *locked(&self.shared.news.changes));
+        (!changes.is_empty()).then_some(changes)
+    }
+}
+
+async fn follow_all(client: Client, scope: Scope, shared: Arc<Shared>) {
+    let texts = Rc::<RefCell<Texts>>::default();
+    let told = Rc::<RefCell<Vec<Told>>>::default();
+    let heard = Notify::new();
+    let tell = |news: Told| {
+        told.borrow_mut().push(news);
+        heard.notify_one();
+    };
+    let namespace = scope.namespace.as_deref();
+    let collecting = async {
+        loop {
+            heard.notified().await;
+            tokio::time::sleep(COLLECTED).await;
+            take_in(&shared, told.take());
+        }
+    };
+    tokio::select! {
+        never = follow::<Service>(&client, namespace, texts.clone(), tell) => match never {},
+        never = follow::<EndpointSlice>(&client, namespace, texts.clone(), tell) => match never {},
+        () = collecting => {}
+    }
+}
+
+/// All that came within a moment, as one change: what moves from one slice to another is never missing in between.
+fn take_in(shared: &Shared, told: Vec<Told>) {
+    let mut changes = Changes::default();
+    let (mut cache, now) = (locked(&shared.cache), Instant::now());
+    for news in told {
+        changes.merge(cache.take_in(news, now));
+    }
+    let is_whole = cache.is_whole();
+    drop(cache);
+    locked(&shared.news.changes).merge(changes);
+    if is_whole {
+        shared.news.notify.notify_one();
+    }
+}
+
+fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,45 @@
+//! The kinds of objects that are followed, and where the API has them.
+
+/// A kind of objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    Service,
+    EndpointSlice,
+}
+
+impl Kind {
+    pub const ALL: &'static [Kind] = &[Kind::Service, Kind::EndpointSlice];
+
+    /// As its objects call themselves, and as messages name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Service => "Service",
+            Kind::EndpointSlice => "EndpointSlice",
+        }
+    }
+
+    /// The path of its group and version.
+    fn group_path(self) -> &'static str {
+        match self {
+            Kind::Service => "/api/v1",
+            Kind::EndpointSlice => "/apis/discovery.k8s.io/v1",
+        }
+    }
+
+    /// As paths and rules of RBAC name it.
+    pub fn plural(self) -> &'static str {
+        match self {
+            Kind::Service => "services",
+            Kind::EndpointSlice => "endpointslices",
+        }
+    }
+
+    /// The path of its objects, of one namespace or of all.
+    pub fn path(self, namespace: Option<&str>) -> String {
+        let (group, plural) = (self.group_path(), self.plural());
+        match namespace {
+            None => format!("{group}/{plural}"),
+            Some(namespace) => format!("{group}/namespaces/{namespace}/{plural}"),
+        }
+    }
+}

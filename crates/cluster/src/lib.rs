@@ -1,0 +1,26 @@
+//! What a cluster of Kubernetes says, as far as a proxy in front of it asks: a client of its API (`client`), the kinds
+//! of objects that are followed (`kind`, `object`), how a kind is listed and watched (`course`, pure, and `follow`),
+//! all objects as they are now (`cache`), and the servers behind a Service (`endpoints`). Start in `follower.rs`.
+//! It opens connections to the API server only, knows no configuration and no request, and starts no thread but that
+//! of a [`ClusterFollower`].
+
+mod cache;
+mod client;
+mod course;
+mod endpoints;
+mod fault;
+mod follow;
+mod follower;
+mod kind;
+mod news;
+mod object;
+mod page;
+mod texts;
+
+pub use cache::{Cache, Changes, KindState};
+pub use client::{Client, Place, Pod, Token};
+pub use endpoints::{Absence, Member, PortReference};
+pub use fault::Fault;
+pub use follower::{ClusterFollower, Scope};
+pub use kind::Kind;
+pub use object::Key;

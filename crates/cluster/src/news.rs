@@ -1,0 +1,31 @@
+//! What the following of a kind tells.
+
+use crate::fault::Fault;
+use crate::object::{EndpointSlice, Key, Service};
+use crate::page::{Found, Unreadable};
+
+/// News of one kind of objects.
+#[derive(Debug, Clone, PartialEq)]
+pub enum KindNews<T> {
+    /// All of them, whole: what is not among these is gone, but for those that cannot be read.
+    Listed {
+        found: Vec<Found<T>>,
+        unreadable: Vec<Unreadable>,
+    },
+    /// Came or changed.
+    Put(Found<T>),
+    Gone(Key),
+    /// Came or changed, and cannot be read: what it was last stands.
+    Unreadable(Unreadable),
+    /// Nothing is heard of the kind until it is `Heard` again. What was known stands.
+    Fault(Fault),
+    /// Something has come after a fault, or a watch has moved on without a change.
+    Heard,
+}
+
+/// News of any kind.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Told {
+    Service(KindNews<Service>),
+    EndpointSlice(KindNews<EndpointSlice>),
+}

@@ -1,0 +1,249 @@
+//! A cluster, followed: against an API server that is emulated at the wire, with everything that goes wrong there.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use tidegate_cluster::{Absence, Client, ClusterFollower, Fault, Key, Place, PortReference, Scope, Token};
+use tidegate_model::Secret;
+use tidegate_outbound::Trust;
+use tidegate_testkit::kubernetes::{ApiServer, TOKEN};
+
+const SLICES: &str = "/apis/discovery.k8s.io/v1/endpointslices";
+/// Far beyond any pause; a test that needs so long has failed.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn service(name: &str) -> serde_json::Value {
+    serde_json::json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"namespace": "shop", "name": name},
+        "spec": {"type": "ClusterIP", "ports": [{"name": "http", "port": 80, "targetPort": "web"}]},
+    })
+}
+
+fn slice(name: &str, service: &str, addresses: &[&str]) -> serde_json::Value {
+    let endpoint = |address: &&str| serde_json::json!({"addresses": [address], "conditions": {"ready": true}});
+    serde_json::json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {"namespace": "shop", "name": name, "labels": {"kubernetes.io/service-name": service}},
+        "addressType": "IPv4", "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
+        "endpoints": addresses.iter().map(endpoint).collect::<Vec<_>>(),
+    })
+}
+
+fn place(server: &ApiServer, token: Token) -> Place {
+    Place { url: server.url(), trust: Trust::System, identity: None, token }
+}
+
+fn token() -> Token {
+    Token::Fixed(Secret::new(TOKEN))
+}
+
+struct Followed {
+    server: ApiServer,
+    follower: ClusterFollower,
+}
+
+impl Followed {
+    fn new(server: ApiServer) -> Followed {
+        let follower = ClusterFollower::start(place(&server, token()), Scope::default(), || {}).expect("a follower");
+        Followed { server, follower }
+    }
+
+    /// One Service with one slice.
+    fn of_one() -> Followed {
+        let server = ApiServer::start().expect("a server");
+        server.put(service("web"));
+        server.put(slice("web-a", "web", &["10.0.0.1"]));
+        let followed = Followed::new(server);
+        followed.comes_to(&["10.0.0.1"]);
+        followed
+    }
+
+    fn servers(&self) -> Result<Vec<SocketAddr>, Absence> {
+        let port = PortReference::Name("http".into());
+        let members = self.follower.cache().members(&Key::new("shop", "web"), &port, None)?;
+        Ok(members.iter().map(|member| member.addresses[0]).collect())
+    }
+
+    fn comes_to(&self, addresses: &[&str]) {
+        let expected: Vec<SocketAddr> =
+            addresses.iter().map(|address| SocketAddr::new(address.parse().expect("an address"), 8080)).collect();
+        until(|| self.servers().is_ok_and(|servers| servers == expected), || format!("{:?}", self.servers()));
+    }
+
+    fn state(&self, kind: &str) -> (bool, Option<Fault>) {
+        let states = self.follower.cache().states();
+        let state = states.into_iter().find(|state| state.kind.name() == kind).expect("a kind");
+        (state.is_listed, state.fault)
+    }
+
+    /// How many requests so far begin so.
+    fn asked(&self, beginning: &str) -> usize {
+        self.server.requests().iter().filter(|request| request.starts_with(beginning)).count()
+    }
+}
+
+fn until(condition: impl Fn() -> bool, seen: impl Fn() -> String) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < PATIENCE, "after {PATIENCE:?}: {}", seen());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn what_happens_to_a_service_is_known() {
+    let followed = Followed::of_one();
+    followed.server.put(slice("web-a", "web", &["10.0.0.1", "10.0.0.2"]));
+    followed.comes_to(&["10.0.0.1", "10.0.0.2"]);
+    followed.server.put(slice("web-b", "web", &["10.0.0.3"]));
+    followed.comes_to(&["10.0.0.1", "10.0.0.2", "10.0.0.3"]);
+    followed.server.remove(&slice("web-a", "web", &[]));
+    followed.comes_to(&["10.0.0.3"]);
+    followed.server.remove(&service("web"));
+    until(|| followed.servers() == Err(Absence::NoService), || format!("{:?}", followed.servers()));
+}
+
+#[test]
+fn news_name_whom_they_are_about_and_what_changes_nothing_is_no_news() {
+    let followed = Followed::of_one();
+    let _ = followed.follower.take_changes();
+    let mut relabelled = slice("web-a", "web", &["10.0.0.1"]);
+    relabelled["metadata"]["annotations"] = serde_json::json!({"touched": "yes"});
+    followed.server.put(relabelled);
+    followed.server.put(slice("api-a", "api", &["10.0.0.9"]));
+    let mut changes = None;
+    let runtime = tidegate_testkit::tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        changes = Some(followed.follower.changed().await);
+    });
+    let services: Vec<String> = changes.into_iter().flat_map(|changes| changes.services).map(|key| key.to_string()).collect();
+    assert_eq!(services, ["shop/api"]);
+}
+
+#[test]
+fn a_long_list_comes_in_pages_and_counts_when_it_is_whole() {
+    let server = ApiServer::start().expect("a server");
+    server.put(service("web"));
+    let addresses: Vec<String> = (0..1200).map(|number| format!("10.1.{}.{}", number / 250, number % 250)).collect();
+    for (number, address) in addresses.iter().enumerate() {
+        server.put(slice(&format!("web-{number:04}"), "web", &[address]));
+    }
+    let followed = Followed::new(server);
+    until(
+        || followed.servers().is_ok_and(|servers| servers.len() == 1200),
+        || format!("{:?}", followed.servers().map(|all| all.len())),
+    );
+    assert_eq!(followed.asked(&format!("GET {SLICES}?limit=500")), 3);
+}
+
+#[test]
+fn a_server_that_is_away_takes_nothing_with_it() {
+    let followed = Followed::of_one();
+    followed.server.refuse("/", 503, None, None);
+    followed.server.end_watches();
+    until(|| followed.state("EndpointSlice").1.is_some(), || format!("{:?}", followed.state("EndpointSlice")));
+    assert_eq!(followed.servers().map(|servers| servers.len()), Ok(1));
+    followed.server.put(slice("web-a", "web", &["10.0.0.7"]));
+    followed.server.relent();
+    followed.comes_to(&["10.0.0.7"]);
+    until(|| followed.state("EndpointSlice").1.is_none(), || format!("{:?}", followed.state("EndpointSlice")));
+    // What happened meanwhile was told by the watch: the list was asked for once.
+    assert_eq!(followed.asked(&format!("GET {SLICES}?limit=")), 1);
+}
+
+#[test]
+fn a_version_that_is_forgotten_is_listed_anew() {
+    let followed = Followed::of_one();
+    followed.server.refuse("/", 503, None, None);
+    followed.server.end_watches();
+    until(|| followed.state("EndpointSlice").1.is_some(), || "no fault".to_owned());
+    followed.server.remove(&slice("web-a", "web", &[]));
+    followed.server.put(slice("web-c", "web", &["10.0.0.3"]));
+    followed.server.forget();
+    followed.server.relent();
+    followed.comes_to(&["10.0.0.3"]);
+    assert_eq!(followed.asked(&format!("GET {SLICES}?limit=")), 2);
+}
+
+#[test]
+fn a_busy_server_is_left_alone_for_as_long_as_it_says() {
+    let server = ApiServer::start().expect("a server");
+    server.put(service("web"));
+    server.put(slice("web-a", "web", &["10.0.0.1"]));
+    server.refuse(SLICES, 429, Some(1), Some(2));
+    let began = Instant::now();
+    let followed = Followed::new(server);
+    followed.comes_to(&["10.0.0.1"]);
+    assert!(began.elapsed() >= Duration::from_secs(2));
+    assert_eq!(followed.asked(&format!("GET {SLICES}?limit=")), 2);
+}
+
+#[test]
+fn a_kind_that_may_not_be_seen_is_empty_and_the_rest_runs() {
+    let server = ApiServer::start().expect("a server");
+    server.put(service("web"));
+    server.refuse(SLICES, 403, None, None);
+    let followed = Followed::new(server);
+    followed.comes_to(&[]);
+    assert!(matches!(followed.state("EndpointSlice"), (true, Some(Fault::Forbidden { .. }))));
+    assert!(matches!(followed.state("Service"), (true, None)));
+    assert_eq!(followed.asked(&format!("GET {SLICES}")), 1, "it is asked again a minute later");
+}
+
+#[test]
+fn a_bookmark_is_where_the_next_watch_begins() {
+    let followed = Followed::of_one();
+    followed.server.put(service("other"));
+    let at = followed.server.put(service("another"));
+    until(|| followed.asked(&format!("GET {SLICES}?watch")) == 1, || format!("{:?}", followed.server.requests()));
+    let heard = || followed.follower.cache().states().into_iter().filter_map(|state| state.heard).min();
+    let before = heard();
+    followed.server.bookmark();
+    until(|| heard() > before, || "nothing is heard".to_owned());
+    followed.server.end_watches();
+    let again = format!("GET {SLICES}?watch=true&allowWatchBookmarks=true&resourceVersion={at}&");
+    until(|| followed.asked(&again) == 1, || format!("{:?}", followed.server.requests()));
+}
+
+#[test]
+fn the_token_is_read_for_each_request() {
+    let server = ApiServer::start().expect("a server");
+    server.put(service("web"));
+    server.put(slice("web-a", "web", &["10.0.0.1"]));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("token");
+    std::fs::write(&file, "one-that-has-ended\n").expect("a file");
+    let follower =
+        ClusterFollower::start(place(&server, Token::File(file.clone())), Scope::default(), || {}).expect("a follower");
+    let followed = Followed { server, follower };
+    until(
+        || matches!(followed.state("Service").1, Some(Fault::Unauthorized { .. })),
+        || format!("{:?}", followed.state("Service")),
+    );
+    std::fs::write(&file, format!("{TOKEN}\n")).expect("a file");
+    followed.comes_to(&["10.0.0.1"]);
+}
+
+#[test]
+fn one_namespace_is_asked_for_alone() {
+    let server = ApiServer::start().expect("a server");
+    server.put(service("web"));
+    server.put(slice("web-a", "web", &["10.0.0.1"]));
+    let scope = Scope { namespace: Some("shop".to_owned()) };
+    let follower = ClusterFollower::start(place(&server, token()), scope, || {}).expect("a follower");
+    let followed = Followed { server, follower };
+    followed.comes_to(&["10.0.0.1"]);
+    followed.server.put(slice("web-a", "web", &["10.0.0.2"]));
+    followed.comes_to(&["10.0.0.2"]);
+    let requests = followed.server.requests();
+    assert!(requests.iter().all(|request| request.contains("/namespaces/shop/")), "{requests:?}");
+}
+
+#[test]
+fn a_refusal_never_shows_the_token() {
+    let server = ApiServer::start().expect("a server");
+    let client = Client::new(place(&server, Token::Fixed(Secret::new("another-token")))).expect("a client");
+    let runtime = tidegate_testkit::tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let fault = runtime.block_on(client.send(http::Method::GET, "/api/v1/services", None)).expect_err("a refusal");
+    assert_eq!(fault, Fault::Unauthorized { message: "Unauthorized".to_owned() });
+    assert!(!format!("{fault} {fault:?}").contains("another-token"));
+}

@@ -1,0 +1,468 @@
+//! The API server of a cluster on loopback, as far as a controller asks it: objects with versions, lists in pages,
+//! watches with bookmarks, changes with conflicts, refusals in the words of the real one. The test puts objects in and
+//! takes them out, and says what goes wrong. It knows no kind: the path of an object follows from what it says of
+//! itself.
+
+use crate::api::{Asked, begin_chunks, serve, write_chunk, write_whole};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What every request has to show.
+pub const TOKEN: &str = "token-of-a-service-account";
+/// How often a watch looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// An emulated API server. It runs on threads of its own and ends with the test's process.
+#[derive(Clone)]
+pub struct ApiServer {
+    address: SocketAddr,
+    shared: Arc<ApiShared>,
+}
+
+#[derive(Default)]
+struct ApiShared {
+    state: Mutex<ApiState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct ApiState {
+    /// By collection and then by `namespace/name`.
+    objects: BTreeMap<String, BTreeMap<String, Value>>,
+    /// What happened, in order.
+    events: Vec<Happened>,
+    /// Events before those, which are forgotten.
+    dropped: usize,
+    version: u64,
+    /// Versions up to this are forgotten.
+    forgotten: u64,
+    refusals: Vec<Refusal>,
+    /// Watches of a lower number end.
+    era: u64,
+    is_silent: bool,
+    requests: Vec<String>,
+}
+
+#[derive(Clone)]
+struct Happened {
+    version: u64,
+    kind: &'static str,
+    /// Of a bookmark every one.
+    collection: Option<String>,
+    object: Value,
+}
+
+/// What is answered instead, as long as it stands.
+struct Refusal {
+    /// What the path begins with.
+    path: String,
+    status: u16,
+    /// How many times more; `None` is every time.
+    times: Option<usize>,
+    /// In seconds.
+    retry_after: Option<u64>,
+}
+
+impl ApiServer {
+    pub fn start() -> io::Result<ApiServer> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let server = ApiServer { address: listener.local_addr()?, shared: Arc::default() };
+        let answering = server.clone();
+        let answer = move |asked: &Asked, stream: &mut TcpStream| answering.answer(asked, stream);
+        serve("kubernetes", move || listener.accept().map(|(stream, _)| stream), answer)?;
+        Ok(server)
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Puts an object there, or changes the one of its kind and name. Gives the version that it has now.
+    pub fn put(&self, object: Value) -> u64 {
+        let mut state = self.state();
+        let (collection, key) = place_of(&object);
+        let version = state.put(&collection, &key, object);
+        drop(state);
+        self.shared.changed.notify_all();
+        version
+    }
+
+    /// Takes the object out that is of this kind and name.
+    pub fn remove(&self, object: &Value) {
+        let (collection, key) = place_of(object);
+        self.state().remove(&collection, &key);
+        self.shared.changed.notify_all();
+    }
+
+    /// The object that is of this kind and name.
+    pub fn get(&self, object: &Value) -> Option<Value> {
+        let (collection, key) = place_of(object);
+        self.state().objects.get(&collection)?.get(&key).cloned()
+    }
+
+    /// Tells every watch that nothing else has happened.
+    pub fn bookmark(&self) {
+        let mut state = self.state();
+        let version = state.version;
+        state.events.push(Happened { version, kind: "BOOKMARK", collection: None, object: Value::Null });
+        drop(state);
+        self.shared.changed.notify_all();
+    }
+
+    /// Answers requests whose path begins so with this status, so many times or for ever.
+    pub fn refuse(&self, path: &str, status: u16, times: Option<usize>, retry_after: Option<u64>) {
+        self.state().refusals.push(Refusal { path: path.to_owned(), status, times, retry_after });
+    }
+
+    /// Nothing is refused any more, and nobody is kept waiting.
+    pub fn relent(&self) {
+        let mut state = self.state();
+        state.refusals.clear();
+        state.is_silent = false;
+    }
+
+    /// Takes connections and says nothing, on watches as well.
+    pub fn fall_silent(&self) {
+        self.state().is_silent = true;
+    }
+
+    /// Forgets what happened: who asks from an older version has to list anew.
+    pub fn forget(&self) {
+        let mut state = self.state();
+        // An object may change again and come back to what it was; the version goes on.
+        state.version += 1;
+        state.forgotten = state.version;
+        state.dropped += state.events.len();
+        state.events.clear();
+    }
+
+    /// Ends all watches, in the middle of a line.
+    pub fn end_watches(&self) {
+        self.state().era += 1;
+        self.shared.changed.notify_all();
+    }
+
+    /// Method and target of each request so far, in order.
+    pub fn requests(&self) -> Vec<String> {
+        self.state().requests.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, ApiState> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn answer(&self, asked: &Asked, stream: &mut TcpStream) -> io::Result<()> {
+        let mut state = self.state();
+        state.requests.push(format!("{} {}", asked.method, asked.target));
+        if state.is_silent {
+            state = self.wait_while(state, |state| state.is_silent);
+        }
+        if asked.header("authorization") != Some(&format!("Bearer {TOKEN}")) {
+            return refuse(stream, 401, "Unauthorized", "Unauthorized", None);
+        }
+        if let Some(refusal) = state.take_refusal(asked.path()) {
+            let message = format!("the test has it so: {} {}", asked.method, asked.path());
+            return refuse(stream, refusal.0, "Refused", &message, refusal.1);
+        }
+        let Some(asked_for) = Place::of(asked.path()) else {
+            return refuse(stream, 404, "NotFound", "the server could not find the requested resource", None);
+        };
+        match (asked.method.as_str(), &asked_for.name) {
+            ("GET", None) if asked.parameter("watch").as_deref() == Some("true") => {
+                drop(state);
+                self.watch(asked, &asked_for, stream)
+            }
+            ("GET", None) => state.list(asked, &asked_for, stream),
+            ("GET", Some(name)) => match state.object(&asked_for, name) {
+                Some(object) => write_json(stream, 200, object),
+                None => not_found(stream, &asked_for, name),
+            },
+            _ => {
+                let outcome = state.change(asked, &asked_for);
+                drop(state);
+                self.shared.changed.notify_all();
+                let (status, body) = outcome;
+                write_json(stream, status, &body)
+            }
+        }
+    }
+
+    fn wait_while<'s>(
+        &'s self,
+        state: MutexGuard<'s, ApiState>,
+        condition: impl Fn(&ApiState) -> bool,
+    ) -> MutexGuard<'s, ApiState> {
+        let mut state = state;
+        while condition(&state) {
+            state = self.shared.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state
+    }
+
+    fn watch(&self, asked: &Asked, place: &Place, stream: &mut TcpStream) -> io::Result<()> {
+        let from: u64 = asked.parameter("resourceVersion").and_then(|text| text.parse().ok()).unwrap_or(0);
+        let takes_bookmarks = asked.parameter("allowWatchBookmarks").as_deref() == Some("true");
+        let mut state = self.state();
+        begin_chunks(stream)?;
+        if from < state.forgotten {
+            let status = status(410, "Expired", &format!("too old resource version: {from} ({})", state.version), None);
+            write_line(stream, "ERROR", &status)?;
+            return write_chunk(stream, b"");
+        }
+        let era = state.era;
+        // A bookmark says something to whoever watches when it comes.
+        let mut told = state.dropped + state.events.iter().take_while(|event| event.version <= from).count();
+        loop {
+            let next = state.events[told.saturating_sub(state.dropped).min(state.events.len())..].to_vec();
+            told = state.dropped + state.events.len();
+            let is_over = state.era > era;
+            let is_silent = state.is_silent;
+            drop(state);
+            for event in next.iter().filter(|event| place.has(event) && !is_silent) {
+                match &event.collection {
+                    Some(_) => write_line(stream, event.kind, &event.object)?,
+                    None if takes_bookmarks => {
+                        let object = json!({"metadata": {"resourceVersion": event.version.to_string()}});
+                        write_line(stream, event.kind, &object)?;
+                    }
+                    None => {}
+                }
+            }
+            if is_over {
+                let half: &[u8] = b"{\"type\":\"MODIFIED\",\"object\":{\"metadata\":{\"name\":\"ha";
+                return write_chunk(stream, half);
+            }
+            state = self.state();
+            // Whoever has gone is noticed when there is something to tell.
+            state = self.wait_while(state, |state| state.dropped + state.events.len() == told && state.era == era);
+        }
+    }
+}
+
+impl ApiState {
+    fn put(&mut self, collection: &str, key: &str, mut object: Value) -> u64 {
+        self.version += 1;
+        let version = self.version;
+        let all = self.objects.entry(collection.to_owned()).or_default();
+        let before = all.get(key);
+        let kept = |name: &str, otherwise: String| {
+            let kept = before.and_then(|before| before["metadata"][name].as_str()).map(str::to_owned);
+            Value::from(kept.unwrap_or(otherwise))
+        };
+        let uid = kept("uid", format!("00000000-0000-4000-8000-{version:012}"));
+        let created = kept("creationTimestamp", "2026-01-01T00:00:00Z".to_owned());
+        let metadata = &mut object["metadata"];
+        if metadata["uid"].is_null() {
+            metadata["uid"] = uid;
+        }
+        if metadata["creationTimestamp"].is_null() {
+            metadata["creationTimestamp"] = created;
+        }
+        metadata["resourceVersion"] = version.to_string().into();
+        let kind = if before.is_some() { "MODIFIED" } else { "ADDED" };
+        all.insert(key.to_owned(), object.clone());
+        self.events.push(Happened { version, kind, collection: Some(collection.to_owned()), object });
+        version
+    }
+
+    fn remove(&mut self, collection: &str, key: &str) -> Option<Value> {
+        let mut object = self.objects.get_mut(collection)?.remove(key)?;
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        let event =
+            Happened { version: self.version, kind: "DELETED", collection: Some(collection.to_owned()), object: object.clone() };
+        self.events.push(event);
+        Some(object)
+    }
+
+    fn object(&self, place: &Place, name: &str) -> Option<&Value> {
+        self.objects.get(&place.collection)?.get(&place.key(name))
+    }
+
+    /// The status and how long to wait, of a refusal that is due.
+    fn take_refusal(&mut self, path: &str) -> Option<(u16, Option<u64>)> {
+        let position = self.refusals.iter().position(|refusal| path.starts_with(&refusal.path))?;
+        let refusal = &mut self.refusals[position];
+        let said = (refusal.status, refusal.retry_after);
+        if let Some(times) = &mut refusal.times {
+            *times -= 1;
+            if *times == 0 {
+                self.refusals.remove(position);
+            }
+        }
+        Some(said)
+    }
+
+    /// A page, whose continuation says where it goes on and at which version the list was begun.
+    fn list(&self, asked: &Asked, place: &Place, stream: &mut TcpStream) -> io::Result<()> {
+        let limit: usize = asked.parameter("limit").and_then(|text| text.parse().ok()).unwrap_or(usize::MAX);
+        let (begun, after) = match asked.parameter("continue") {
+            None => (self.version, None),
+            Some(token) => match token.split_once('|').and_then(|(version, key)| Some((version.parse().ok()?, key.to_owned()))) {
+                Some((version, _)) if version < self.forgotten => {
+                    let message = "The provided continue parameter is too old to display a consistent list result.";
+                    return refuse(stream, 410, "Expired", message, None);
+                }
+                Some((version, key)) => (version, Some(key)),
+                None => return refuse(stream, 400, "BadRequest", "continue key is not valid", None),
+            },
+        };
+        let empty = BTreeMap::new();
+        let all = self.objects.get(&place.collection).unwrap_or(&empty);
+        let mut rest = all.iter().filter(|(key, _)| {
+            let is_behind = after.as_ref().is_none_or(|after| *key > after);
+            is_behind && place.namespace.as_ref().is_none_or(|namespace| key.split('/').next() == Some(namespace))
+        });
+        let mut items = Vec::new();
+        let mut last = String::new();
+        for (key, object) in rest.by_ref().take(limit) {
+            items.push(object);
+            last.clone_from(key);
+        }
+        let next = if rest.next().is_some() { format!("{begun}|{last}") } else { String::new() };
+        write_json(stream, 200, &json!({"metadata": {"resourceVersion": begun.to_string(), "continue": next}, "items": items}))
+    }
+
+    fn change(&mut self, asked: &Asked, place: &Place) -> (u16, Value) {
+        let Ok(body) = serde_json::from_slice::<Value>(&asked.body)
+            .or_else(|error| if asked.body.is_empty() { Ok(Value::Null) } else { Err(error) })
+        else {
+            return (400, status(400, "BadRequest", "the object provided is unrecognized", None));
+        };
+        let name = place.name.clone().or_else(|| body["metadata"]["name"].as_str().map(str::to_owned)).unwrap_or_default();
+        let key = place.key(&name);
+        let missing = || (404, status(404, "NotFound", &format!("{} \"{name}\" not found", place.plural()), None));
+        let before = self.objects.get(&place.collection).and_then(|all| all.get(&key)).cloned();
+        let wanted = body["metadata"]["resourceVersion"].as_str();
+        let is_stale = |before: &Value| wanted.is_some_and(|wanted| before["metadata"]["resourceVersion"] != wanted);
+        let conflict = "the object has been modified; please apply your changes to the latest version and try again";
+        match (asked.method.as_str(), before) {
+            ("POST", Some(_)) => {
+                (409, status(409, "AlreadyExists", &format!("{} \"{name}\" already exists", place.plural()), None))
+            }
+            ("POST", None) => {
+                self.put(&place.collection, &key, body);
+                (201, self.objects[&place.collection][&key].clone())
+            }
+            (_, None) => missing(),
+            ("PUT" | "PATCH", Some(before)) if is_stale(&before) => (409, status(409, "Conflict", conflict, None)),
+            ("PUT", Some(_)) => {
+                self.put(&place.collection, &key, body);
+                (200, self.objects[&place.collection][&key].clone())
+            }
+            ("PATCH", Some(mut before)) => {
+                let patch = if place.is_status { json!({"status": body["status"]}) } else { body };
+                merge(&mut before, &patch);
+                self.put(&place.collection, &key, before);
+                (200, self.objects[&place.collection][&key].clone())
+            }
+            ("DELETE", Some(_)) => (200, self.remove(&place.collection, &key).unwrap_or_default()),
+            _ => (405, status(405, "MethodNotAllowed", "the server does not allow this method", None)),
+        }
+    }
+}
+
+/// What a path names.
+struct Place {
+    /// Without the namespace.
+    collection: String,
+    namespace: Option<String>,
+    name: Option<String>,
+    is_status: bool,
+}
+
+impl Place {
+    fn of(path: &str) -> Option<Place> {
+        let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+        let (group, rest) = match parts.as_slice() {
+            ["api", version, rest @ ..] => (format!("/api/{version}"), rest),
+            ["apis", group, version, rest @ ..] => (format!("/apis/{group}/{version}"), rest),
+            _ => return None,
+        };
+        let (namespace, rest) = match rest {
+            ["namespaces", namespace, plural, more @ ..] => (Some((*namespace).to_owned()), [&[*plural], more].concat()),
+            rest => (None, rest.to_vec()),
+        };
+        let (plural, name, is_status) = match rest.as_slice() {
+            [plural] => (plural, None, false),
+            [plural, name] => (plural, Some((*name).to_owned()), false),
+            [plural, name, "status"] => (plural, Some((*name).to_owned()), true),
+            _ => return None,
+        };
+        Some(Place { collection: format!("{group}/{plural}"), namespace, name, is_status })
+    }
+
+    fn key(&self, name: &str) -> String {
+        format!("{}/{name}", self.namespace.as_deref().unwrap_or_default())
+    }
+
+    fn plural(&self) -> &str {
+        self.collection.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// Whether a watch of this place is told of it.
+    fn has(&self, event: &Happened) -> bool {
+        let Some(collection) = &event.collection else { return true };
+        let is_of_namespace =
+            self.namespace.as_deref().is_none_or(|namespace| event.object["metadata"]["namespace"] == namespace);
+        *collection == self.collection && is_of_namespace
+    }
+}
+
+/// Collection and key of an object, by what it says of itself.
+fn place_of(object: &Value) -> (String, String) {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]).to_lowercase());
+    let group = if version.contains('/') { format!("/apis/{version}") } else { format!("/api/{version}") };
+    let plural = match kind.strip_suffix('s') {
+        Some(_) => format!("{kind}es"),
+        None => format!("{kind}s"),
+    };
+    let metadata = &object["metadata"];
+    (format!("{group}/{plural}"), format!("{}/{}", text(&metadata["namespace"]), text(&metadata["name"])))
+}
+
+/// As RFC 7396 has it.
+fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(fields) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    for (name, value) in fields {
+        match value {
+            Value::Null => {
+                target.as_object_mut().map(|target| target.remove(name));
+            }
+            _ => merge(&mut target[name], value),
+        }
+    }
+}
+
+fn not_found(stream: &mut TcpStream, place: &Place, name: &str) -> io::Result<()> {
+    refuse(stream, 404, "NotFound", &format!("{} \"{name}\" not found", place.plural()), None)
+}
+
+fn refuse(stream: &mut TcpStream, code: u16, reason: &str, message: &str, retry_after: Option<u64>) -> io::Result<()> {
+    let headers: Vec<(&str, String)> = retry_after.map(|seconds| ("retry-after", seconds.to_string())).into_iter().collect();
+    write_whole(stream, code, &headers, &status(code, reason, message, retry_after).to_string())
+}
+
+fn status(code: u16, reason: &str, message: &str, retry_after: Option<u64>) -> Value {
+    let details = retry_after.map(|seconds| json!({"retryAfterSeconds": seconds}));
+    json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "reason": reason, "code": code, "details": details})
+}
+
+fn write_json(stream: &mut TcpStream, code: u16, body: &Value) -> io::Result<()> {
+    write_whole(stream, code, &[("content-type", "application/json".to_owned())], &body.to_string())
+}
+
+fn write_line(stream: &mut impl Write, kind: &str, object: &Value) -> io::Result<()> {
+    write_chunk(stream, format!("{}\n", json!({"type": kind, "object": object})).as_bytes())
+}
