@@ -12,8 +12,10 @@ mod fetches;
 mod lexer;
 mod logins;
 mod modes;
+mod query_maps;
 mod reasons;
 mod rules;
+mod samples;
 mod servers;
 mod settings;
 mod sites;
@@ -48,6 +50,7 @@ pub fn outline(text: &str) -> Outline {
     weigh_choices(&sections, &kept, &mut outline);
     unused(&sections, &mut outline);
     settings::of_process(&sections, &mut outline);
+    query_maps::settle(&mut outline);
     reasons::of_statements(&sections, &mut outline);
     outline.or_without(NO_SECTION)
 }

@@ -23,6 +23,7 @@ mod matching;
 mod nginx;
 mod nginx_dump;
 pub mod outline;
+mod separators;
 mod signs;
 mod site_logs;
 pub mod source;

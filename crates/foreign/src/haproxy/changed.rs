@@ -85,7 +85,7 @@ impl Changed {
             Test::Path(_) => self.is_path.then_some(CHANGED),
             Test::Host(_) => self.fields.contains("host").then_some(CHANGED),
             Test::Source(_) | Test::Rate(_) => self.source,
-            Test::Written(text) => {
+            Test::Written(text) | Test::Loose { text, .. } => {
                 let field = text.strip_prefix("header=\"").and_then(|rest| rest.split([':', '"']).next());
                 let is_field = field.is_some_and(|field| self.fields.contains(&field.to_ascii_lowercase()));
                 if is_field || (self.fields.contains("cookie") && text.starts_with("cookie=")) {
@@ -110,6 +110,7 @@ fn asks_for_server(text: &str, cookie: &str) -> bool {
         return true;
     }
     let is_of_field = text.get(..15).is_some_and(|start| start.eq_ignore_ascii_case("header=\"cookie:"));
+    let text = text.replace("[ \\\\t]*", "");
     let value = is_of_field.then(|| text.split_once(&format!("{cookie}="))).flatten().map(|(_, value)| value);
     value.is_some_and(|value| value.starts_with(|c: char| !matches!(c, '"' | '*' | '.' | '$')))
 }

@@ -20,6 +20,11 @@ pub enum Condition {
 pub enum Test {
     /// As it stands behind `match`.
     Written(String),
+    /// As it stands behind `match`, where it holds for more than there.
+    Loose {
+        text: String,
+        how: &'static str,
+    },
     /// A pattern of a path.
     Path(String),
     Host(HostTest),
@@ -122,8 +127,19 @@ impl Condition {
             Test::BodyBeyond(_) => Some("how long a body is, is asked by `body-limit` of a route".to_owned()),
             Test::Port(_) => Some("the port is told by the address of a site: write one for each port".to_owned()),
             Test::Status(_) => Some("the answer is not known when its route is chosen".to_owned()),
-            Test::Written(_) | Test::Path(_) | Test::Host(_) | Test::Sni(_) | Test::Source(_) | Test::OverTls => None,
+            Test::Written(_)
+            | Test::Loose { .. }
+            | Test::Path(_)
+            | Test::Host(_)
+            | Test::Sni(_)
+            | Test::Source(_)
+            | Test::OverTls => None,
         })
+    }
+
+    /// How it differs from what was written.
+    pub fn differs(&self) -> Option<&'static str> {
+        self.tests().into_iter().find_map(|test| if let Test::Loose { how, .. } = test { Some(*how) } else { None })
     }
 
     /// The parts that all have to hold.
@@ -195,7 +211,7 @@ impl Test {
     fn written(&self) -> String {
         let quoted = tidegate_kdl::quoted;
         match self {
-            Test::Written(text) => text.clone(),
+            Test::Written(text) | Test::Loose { text, .. } => text.clone(),
             Test::Path(pattern) => format!("path={}", quoted(pattern)),
             Test::Host(host) | Test::Sni(host) => host.written(),
             Test::Source(networks) => format!("client={}", quoted(&networks.join(","))),

@@ -2,7 +2,11 @@
 
 use super::conditions::{Condition, Test};
 use super::lexer::OF_ENVIRONMENT;
+use super::query_maps;
+use super::samples::{self, NO_EXPRESSION, Sampled};
 use crate::outline::DROPPED;
+use crate::separators::crosses;
+use crate::spelling;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_kdl::quoted;
 use tidegate_model::{expression, is_claimed, parse_network};
@@ -244,10 +248,19 @@ pub fn test(words: &[&str]) -> Condition {
     let (fetch, by_name) = without_comparison(&fetch);
     let Some(mut values) = values(rest) else { return unknown("its values are in a map: `match map=` of a `map` asks for them") };
     let comparison = values.comparison.or(by_name);
+    let mut is_decoded = false;
+    let is_of_name = fetch.to_ascii_lowercase().contains("(host") || fetch.contains("_sni");
     for converter in &converters {
         match converter.as_str() {
-            "lower" | "upper" => values.is_case_blind = true,
-            "url_dec" | "field(1,:)" | "field(1,':')" | "host_only" | "strip" | "ltrim(/)" | "word(1,:)" | "word(1,':')" => {}
+            "lower" | "upper" => {
+                let is_other = |c: char| if converter == "lower" { c.is_ascii_uppercase() } else { c.is_ascii_lowercase() };
+                if !is_of_name && !values.is_case_blind && values.all.iter().any(|value| value.contains(is_other)) {
+                    return unknown(format!("no value is what it is compared with behind `{converter}`"));
+                }
+                values.is_case_blind = true;
+            }
+            "url_dec" if matches!(fetch.as_str(), "path" | "url" | "pathq") => is_decoded = true,
+            "field(1,:)" | "field(1,':')" | "host_only" | "ltrim(/)" | "word(1,:)" | "word(1,':')" if is_of_name => {}
             _ => return unknown(format!("`{}` has no equal in a condition", name_of(converter))),
         }
     }
@@ -264,15 +277,23 @@ pub fn test(words: &[&str]) -> Condition {
         "ssl_fc_sni" | "req.ssl_sni" | "req_ssl_sni" | "fc_pp_authority" => {
             any(&values.all, |value| host(value, compared, name != "ssl_fc_sni"), compared)
         }
-        "hdr" | "req.hdr" | "req.fhdr" | "fhdr" if !field.is_empty() => in_header(field, compared, &values),
+        "hdr" | "req.hdr" | "req.fhdr" | "fhdr" if !field.is_empty() => {
+            // The protocol that is switched to is one here.
+            let is_whole = name.ends_with("fhdr") || field.eq_ignore_ascii_case("upgrade");
+            let sampled = if is_whole { Sampled::Line } else { Sampled::Element };
+            in_header((sampled, argument), compared, &values)
+        }
         "hdr_cnt" | "req.hdr_cnt" | "req.fhdr_cnt" if is_claimed(field) => unknown(DROPPED),
         "hdr_cnt" | "req.hdr_cnt" | "req.fhdr_cnt" if !field.is_empty() => {
-            is_there(&values.all, format!("header={}", quoted(field)))
+            is_there(&values.all, Condition::Test(Test::Written(format!("header={}", quoted(field)))))
         }
-        "cook" | "req.cook" if !field.is_empty() => named_value("cookie", field, compared, &values),
-        "cook_cnt" | "req.cook_cnt" if !field.is_empty() => is_there(&values.all, format!("cookie={}", quoted(field))),
-        "urlp" | "url_param" if !field.is_empty() => named_value("query", field, compared, &values),
-        "path" | "url" | "pathq" | "uri" | "capture.req.uri" => path(name, compared, &values),
+        "cook" | "req.cook" if !field.is_empty() => in_parts(Sampled::Cookie(argument), compared, &values),
+        "cook_cnt" | "req.cook_cnt" if !field.is_empty() => {
+            is_there(&values.all, in_parts(Sampled::Cookie(argument), Comparison::Found, &values))
+        }
+        "urlp" | "url_param" if argument.contains(',') => unknown("parameters are parted and named otherwise there"),
+        "urlp" | "url_param" if !field.is_empty() => in_parts(Sampled::Parameter(argument), compared, &values),
+        "path" | "url" | "pathq" | "uri" | "capture.req.uri" => path((name, is_decoded), compared, &values),
         "base" => base(compared, &values),
         "method" | "capture.req.method" if compared == Comparison::Whole && !values.all.is_empty() => {
             let methods = values.all.join(",").to_ascii_uppercase();
@@ -372,8 +393,10 @@ fn pattern(value: &str, comparison: Comparison, is_case_blind: bool) -> Option<S
         Comparison::Beginning => format!("~{blind}^{escaped}"),
         Comparison::End => format!("~{blind}{escaped}$"),
         Comparison::Part => format!("~{blind}{escaped}"),
-        Comparison::Folder => format!("~{blind}(^|/){}(/|$)", regex_syntax::escape(value.trim_matches('/'))),
-        Comparison::Label => format!("~{blind}(^|[./]){}([./:]|$)", regex_syntax::escape(value.trim_matches(['.', '/']))),
+        Comparison::Folder => format!("~{blind}(^|/){}(/|$)", regex_syntax::escape(value.trim_matches(['/', '?']))),
+        Comparison::Label => {
+            format!("~{blind}(^|[./:]){}([./:]|$)", regex_syntax::escape(value.trim_matches(['.', '/', ':', '?'])))
+        }
         Comparison::Expression => {
             expression(value).build().ok()?;
             format!("~{blind}{value}")
@@ -419,9 +442,11 @@ impl ReportedScheme {
     }
 }
 
-const NO_EXPRESSION: &str = "its expression is none of ours, or its values are compared as conditions here do not";
+const NUMBERED: &str =
+    "which of several values of a field is asked for cannot be said: `req.fhdr` or `hdr` without a number asks for all";
 
-fn in_header(field: &str, comparison: Comparison, values: &FetchedValues<'_>) -> Condition {
+fn in_header((sampled, argument): (Sampled<'_>, &str), comparison: Comparison, values: &FetchedValues<'_>) -> Condition {
+    let (field, number) = argument.split_once(',').map_or((argument, ""), |(field, number)| (field.trim(), number.trim()));
     let is_of_connection = ["connection", "te", "transfer-encoding", "keep-alive", "proxy-connection", "trailer"]
         .contains(&field.to_ascii_lowercase().as_str());
     if is_of_connection {
@@ -437,34 +462,46 @@ fn in_header(field: &str, comparison: Comparison, values: &FetchedValues<'_>) ->
         };
     }
     let written = |text: String| Condition::Test(Test::Written(format!("header={}", quoted(&text))));
+    if !number.is_empty() {
+        return unknown(NUMBERED);
+    }
     if comparison == Comparison::Found {
         return written(field.to_owned());
     }
-    let one = |value: &str| match pattern(value, comparison, values.is_case_blind) {
-        Some(pattern) => written(format!("{field}: {pattern}")),
-        None => unknown(NO_EXPRESSION),
+    let one = |value: &str| {
+        let plain = pattern(value, comparison, values.is_case_blind);
+        match sampled.expression(value, comparison, values.is_case_blind) {
+            Ok(_) if sampled == Sampled::Line && !matches!(comparison, Comparison::Folder | Comparison::Label) => {
+                plain.map_or_else(|| unknown(NO_EXPRESSION), |plain| written(format!("{field}: {plain}")))
+            }
+            Ok(text) if comparison == Comparison::Expression && crosses(sampled.separators(), value) => {
+                let text = format!("header={}", quoted(&format!("{field}: ~{text}")));
+                Condition::Test(Test::Loose { text, how: samples::OVER_COMMAS })
+            }
+            Ok(text) => written(format!("{field}: ~{text}")),
+            Err(why) => unknown(why),
+        }
     };
     any(&values.all, one, comparison)
 }
 
-fn named_value(of: &str, name: &str, comparison: Comparison, values: &FetchedValues<'_>) -> Condition {
-    let written = |text: String| Condition::Test(Test::Written(format!("{of}={}", quoted(&text))));
-    if comparison == Comparison::Found {
-        return written(name.to_owned());
-    }
-    let one = |value: &str| match pattern(value, comparison, values.is_case_blind) {
-        Some(pattern) => written(format!("{name}={pattern}")),
-        None => unknown(NO_EXPRESSION),
+/// A cookie, or a parameter of the query.
+fn in_parts(sampled: Sampled<'_>, comparison: Comparison, values: &FetchedValues<'_>) -> Condition {
+    let one = |value: &str| match (sampled.expression(value, comparison, values.is_case_blind), sampled) {
+        (Ok(text), Sampled::Parameter(_)) => query_maps::asked(&text),
+        (Ok(text), Sampled::Cookie(_) | Sampled::Line | Sampled::Element) => {
+            Condition::Test(Test::Written(format!("header={}", quoted(&format!("Cookie: ~{text}")))))
+        }
+        (Err(why), _) => unknown(why),
     };
-    any(&values.all, one, comparison)
+    if comparison == Comparison::Found { one("") } else { any(&values.all, one, comparison) }
 }
 
-/// `gt 0`, `ge 1`, `eq 0`, `0`
-fn is_there(values: &[&str], written: String) -> Condition {
-    let there = Condition::Test(Test::Written(written));
+/// `gt 0`, `ge 1`, `eq 0`, `0`: whether there is one at all.
+fn is_there(values: &[&str], there: Condition) -> Condition {
     match values {
-        ["gt", "0"] | ["ge" | "eq", "1"] | ["1" | "1:"] => there,
-        ["eq", "0"] | ["lt", "1"] | ["0"] => there.negated(),
+        ["gt", "0"] | ["ge", "1"] | ["1:"] => there,
+        ["eq" | "le", "0"] | ["lt", "1"] | ["0"] => there.negated(),
         _ => unknown("how often a field is there is not compared"),
     }
 }
@@ -477,7 +514,7 @@ fn yes_or_no(values: &[&str], yes: Condition) -> Condition {
     }
 }
 
-fn path(fetch: &str, comparison: Comparison, values: &FetchedValues<'_>) -> Condition {
+fn path((fetch, is_decoded): (&str, bool), comparison: Comparison, values: &FetchedValues<'_>) -> Condition {
     let has_query = fetch != "path";
     let one = |value: &str| {
         // What may stand in the query as well is not about the path alone.
@@ -489,8 +526,14 @@ fn path(fetch: &str, comparison: Comparison, values: &FetchedValues<'_>) -> Cond
         }
         let blind = if values.is_case_blind { "(?i)" } else { "" };
         let plain = comparison == Comparison::Whole && blind.is_empty() && value.starts_with('/') && !value.ends_with('*');
+        // A URL that is compared as a whole has no query.
+        let bare = if has_query && comparison == Comparison::Whole { query_maps::asked(".").negated() } else { Condition::True };
+        if is_decoded {
+            return decoded_path(value, comparison, blind)
+                .map_or_else(unknown, |text| Condition::all(vec![Condition::Test(Test::Path(text)), bare]));
+        }
         if plain {
-            return Condition::Test(Test::Path(value.to_owned()));
+            return Condition::all(vec![Condition::Test(Test::Path(value.to_owned())), bare]);
         }
         let is_pattern = !matches!(comparison, Comparison::Whole | Comparison::Beginning | Comparison::End);
         let text = match comparison {
@@ -501,9 +544,31 @@ fn path(fetch: &str, comparison: Comparison, values: &FetchedValues<'_>) -> Cond
             _ if is_pattern => pattern(value, comparison, values.is_case_blind),
             _ => None,
         };
-        text.map_or_else(|| unknown(NO_EXPRESSION), |text| Condition::Test(Test::Path(text)))
+        text.map_or_else(|| unknown(NO_EXPRESSION), |text| Condition::all(vec![Condition::Test(Test::Path(text)), bare]))
     };
     any(&values.all, one, comparison)
+}
+
+/// A path that is decoded before it is compared, as clients send it.
+fn decoded_path(value: &str, comparison: Comparison, blind: &str) -> Result<String, &'static str> {
+    let spelled = spelling::in_either_spelling(value).replace('/', "(?:/|%2F)");
+    Ok(match comparison {
+        Comparison::Whole => format!("~{blind}^{spelled}$"),
+        Comparison::Beginning => format!("~{blind}^{spelled}"),
+        Comparison::End => format!("~{blind}{spelled}$"),
+        Comparison::Part => format!("~{blind}{spelled}"),
+        Comparison::Expression => {
+            let sent = spelling::sent_expression(value).filter(|sent| expression(sent).build().is_ok());
+            format!("~{blind}{}", sent.ok_or(NO_EXPRESSION)?)
+        }
+        Comparison::Folder
+        | Comparison::Label
+        | Comparison::Found
+        | Comparison::Network
+        | Comparison::Number
+        | Comparison::Length
+        | Comparison::Yes => return Err(NO_EXPRESSION),
+    })
 }
 
 /// `example.com/path`
@@ -516,7 +581,7 @@ fn base(comparison: Comparison, values: &FetchedValues<'_>) -> Condition {
         };
         let rest = format!("/{rest}");
         let of_path = FetchedValues { comparison: None, is_case_blind: values.is_case_blind, file: None, all: vec![&rest] };
-        Condition::all(vec![host(name, Comparison::Whole, false), path("path", comparison, &of_path)])
+        Condition::all(vec![host(name, Comparison::Whole, false), path(("path", false), comparison, &of_path)])
     };
     any(&values.all, one, comparison)
 }

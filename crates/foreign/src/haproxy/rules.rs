@@ -109,7 +109,7 @@ pub fn of_section(section: &Section, sections: &Sections, changed: &mut Changed)
                 (Condition::Test(Test::Unknown(DROPPED.to_owned())), done.differs)
             }
         };
-        let differs = differs.map(str::to_owned);
+        let differs = differs.or(condition.differs()).map(str::to_owned);
         let changes_path = kind == RuleKind::Request && Changed::changes_path(line, section);
         // An address that is the proxy's in front, in the place of the client's, is none to send on.
         let action = match (&done.action, source) {

@@ -68,6 +68,7 @@ impl Scope<'_> {
                 }
             },
             Test::Written(_)
+            | Test::Loose { .. }
             | Test::Path(_)
             | Test::Source(_)
             | Test::Login(..)
