@@ -36,28 +36,23 @@ pub struct ClusterFollower {
 #[derive(Default)]
 struct Shared {
     cache: Mutex<Cache>,
-    news: ClusterNews,
-}
-
-/// What differs and nobody has taken.
-#[derive(Default)]
-struct ClusterNews {
+    /// What differs and nobody has taken.
     changes: Mutex<Changes>,
-    notify: Notify,
 }
 
 impl ClusterFollower {
     /// Starts the thread. What is wrong with the place is known now; that nobody answers there is not.
-    pub fn start(place: Place, scope: Scope, priority: impl FnOnce() + Send + 'static) -> Result<ClusterFollower, Fault> {
+    ///
+    /// `differs` is called when something differs of a cluster that is known as a whole, or when that is first so.
+    pub fn start(place: Place, scope: Scope, differs: impl Fn() + Send + 'static) -> Result<ClusterFollower, Fault> {
         let client = Client::new(place)?;
         let shared = Arc::<Shared>::default();
         let (ends, ended) = oneshot::channel::<()>();
         let of_thread = shared.clone();
         let run = move || {
-            priority();
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             if let Ok(runtime) = runtime {
-                let following = follow_all(client, scope, of_thread);
+                let following = follow_all(client, scope, of_thread, differs);
                 runtime.block_on(async {
                     tokio::select! {
                         _ = ended => {}
@@ -76,29 +71,17 @@ impl ClusterFollower {
         locked(&self.shared.cache)
     }
 
-    /// Until something differs of a cluster that is known as a whole, and then all of it.
-    ///
-    /// May be given up and asked again: what was heard is kept.
-    pub async fn changed(&self) -> Changes {
-        loop {
-            if let Some(changes) = self.take_changes() {
-                return changes;
-            }
-            self.shared.news.notify.notified().await;
-        }
-    }
-
     /// What differs and nobody has taken, once every kind has had its whole list.
     pub fn take_changes(&self) -> Option<Changes> {
         if !self.cache().is_whole() {
             return None;
         }
-        let changes = std::mem::take(&mut *locked(&self.shared.news.changes));
+        let changes = std::mem::take(&mut *locked(&self.shared.changes));
         (!changes.is_empty()).then_some(changes)
     }
 }
 
-async fn follow_all(client: Client, scope: Scope, shared: Arc<Shared>) {
+async fn follow_all(client: Client, scope: Scope, shared: Arc<Shared>, differs: impl Fn()) {
     let texts = Rc::<RefCell<Texts>>::default();
     let told = Rc::<RefCell<Vec<Told>>>::default();
     let heard = Notify::new();
@@ -111,7 +94,9 @@ async fn follow_all(client: Client, scope: Scope, shared: Arc<Shared>) {
         loop {
             heard.notified().await;
             tokio::time::sleep(COLLECTED).await;
-            take_in(&shared, told.take());
+            if take_in(&shared, told.take()) {
+                differs();
+            }
         }
     };
     tokio::select! {
@@ -122,18 +107,19 @@ async fn follow_all(client: Client, scope: Scope, shared: Arc<Shared>) {
 }
 
 /// All that came within a moment, as one change: what moves from one slice to another is never missing in between.
-fn take_in(shared: &Shared, told: Vec<Told>) {
+/// Gives whether there is something to be told.
+fn take_in(shared: &Shared, told: Vec<Told>) -> bool {
     let mut changes = Changes::default();
     let (mut cache, now) = (locked(&shared.cache), Instant::now());
+    let was_whole = cache.is_whole();
     for news in told {
         changes.merge(cache.take_in(news, now));
     }
     let is_whole = cache.is_whole();
     drop(cache);
-    locked(&shared.news.changes).merge(changes);
-    if is_whole {
-        shared.news.notify.notify_one();
-    }
+    let is_news = is_whole && (!was_whole || !changes.is_empty());
+    locked(&shared.changes).merge(changes);
+    is_news
 }
 
 fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -81,7 +81,7 @@ impl Followed {
     }
 }
 
-fn until(condition: impl Fn() -> bool, seen: impl Fn() -> String) {
+fn until(mut condition: impl FnMut() -> bool, seen: impl Fn() -> String) {
     let began = Instant::now();
     while !condition() {
         assert!(began.elapsed() < PATIENCE, "after {PATIENCE:?}: {}", seen());
@@ -111,10 +111,13 @@ fn news_name_whom_they_are_about_and_what_changes_nothing_is_no_news() {
     followed.server.put(relabelled);
     followed.server.put(slice("api-a", "api", &["10.0.0.9"]));
     let mut changes = None;
-    let runtime = tidegate_testkit::tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async {
-        changes = Some(followed.follower.changed().await);
-    });
+    until(
+        || {
+            changes = changes.take().or_else(|| followed.follower.take_changes());
+            changes.is_some()
+        },
+        || "nothing differs".to_owned(),
+    );
     let services: Vec<String> = changes.into_iter().flat_map(|changes| changes.services).map(|key| key.to_string()).collect();
     assert_eq!(services, ["shop/api"]);
 }
@@ -246,4 +249,13 @@ fn a_refusal_never_shows_the_token() {
     let fault = runtime.block_on(client.send(http::Method::GET, "/api/v1/services", None)).expect_err("a refusal");
     assert_eq!(fault, Fault::Unauthorized { message: "Unauthorized".to_owned() });
     assert!(!format!("{fault} {fault:?}").contains("another-token"));
+}
+
+#[test]
+fn a_cluster_without_objects_is_followed_too() {
+    let followed = Followed::new(ApiServer::start().expect("a server"));
+    until(|| followed.servers() == Err(Absence::NoService), || format!("{:?}", followed.servers()));
+    followed.server.put(slice("web-a", "web", &["10.0.0.1"]));
+    followed.server.put(service("web"));
+    followed.comes_to(&["10.0.0.1"]);
 }

@@ -318,5 +318,5 @@ fn not_available(out: &mut String) {
             let _ = writeln!(out, "- {}: {}", place.describe(), names.join(", "));
         }
     }
-    out.push_str("- `discover kubernetes=`, `protocol \"h3\"`\n");
+    out.push_str("- `protocol \"h3\"`\n");
 }

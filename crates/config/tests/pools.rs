@@ -5,11 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_config::{Environment, load_with, render};
-use tidegate_model::discover::{ConsulDiscover, DnsDiscover, DnsQuestion, DockerDiscover};
+use tidegate_model::discover::{
+    Cluster, ConsulDiscover, DnsDiscover, DnsQuestion, DockerDiscover, KubernetesDiscover, ServicePort,
+};
 use tidegate_model::{
-    Adaptive, Balance, Bounds, Configuration, CookieSecure, Discover, Health, Hedge, HttpProbe, KeepAlive, Outlier, Placeholder,
-    Pool, Probe, Protocol, ProxyFacts, ProxyProtocol, Retry, RetryOn, RouteRetry, SameSite, Scheme, Secret, Server, StatusRange,
-    Sticky, Talk, Template, TemplatePart, Terminal, TextPattern, UpstreamAddress,
+    Adaptive, Balance, Bounds, Configuration, CookieSecure, Discover, Health, Hedge, HttpProbe, KeepAlive, KubernetesApi,
+    Outlier, Placeholder, Pool, Probe, Protocol, ProxyFacts, ProxyProtocol, Retry, RetryOn, RouteRetry, SameSite, Scheme, Secret,
+    Server, StatusRange, Sticky, Talk, Template, TemplatePart, Terminal, TextPattern, UpstreamAddress,
 };
 
 fn loaded(text: &str) -> Configuration {
@@ -182,6 +184,29 @@ fn servers_come_from_elsewhere() {
             datacenter: Some("dc1".into()),
             token: Some(Secret::new("abc")),
             ..consul
+        }),
+    );
+    let of_pod = KubernetesDiscover {
+        cluster: Cluster { api: None, namespace: "shop".into() },
+        service: "web".into(),
+        port: ServicePort::Name("http".into()),
+        scheme: Scheme::Http,
+        zone: None,
+    };
+    check("discover kubernetes=\"shop/web:http\"", Discover::Kubernetes(of_pod.clone()));
+    check(
+        "zone \"eu-1\"\ndiscover kubernetes=\"shop/web:http\"",
+        Discover::Kubernetes(KubernetesDiscover { zone: Some("eu-1".into()), ..of_pod.clone() }),
+    );
+    let url = "https://10.0.0.1:6443".to_owned();
+    let api = KubernetesApi { url, token: Secret::new("abc"), root: Some("/etc/ca.pem".into()) };
+    check(
+        "discover kubernetes=\"shop/web:8080\" api=\"https://10.0.0.1:6443/\" ca=\"/etc/ca.pem\" token=\"abc\" scheme=\"https\"",
+        Discover::Kubernetes(KubernetesDiscover {
+            cluster: Cluster { api: Some(api), namespace: "shop".into() },
+            port: ServicePort::Number(8080),
+            scheme: Scheme::Https,
+            ..of_pod
         }),
     );
     let both = pool("server \"10.0.0.4:80\"\ndiscover consul=\"a\"\ndiscover consul=\"b\"");

@@ -188,6 +188,7 @@ impl Control {
             let snapshot = &self.running.snapshot;
             let changed = delta.pools.changed.iter().filter_map(|changed| running.pools.get(changed.before?));
             forget_checks(changed.filter_map(|pool| snapshot.pool_named(&pool.name)));
+            self.followers.keep_clusters();
             return Err(fault);
         }
         if delta.settings || names_files(&delta, &running, self.configuration()) {
@@ -250,6 +251,8 @@ impl Control {
         let maps_before = state.process.maps.current();
         let maps = in_background(|| gather_maps(&configuration, &maps_before)).map_err(StartFault::from)?;
         let databases = in_background(|| gather_databases(&configuration, &self.geo_files)).map_err(StartFault::from)?;
+        let changed_pools = delta.pools.changed.iter().map(|changed| &configuration.pools[changed.position]);
+        state.followers.clusters().begin(changed_pools.flat_map(|pool| &pool.discover));
         let material = in_background(move || gather(configuration, delta, Some(before), state, numbers, Timestamp::now()))?;
         let admin = self.prepare_admin(&material.configuration)?;
         let logs = self.prepare_logs(&material.configuration)?;

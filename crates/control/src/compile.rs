@@ -2,7 +2,7 @@
 //! wrote, addresses of names. What an unchanged site or pool needed before is taken over, so that a change costs what
 //! it changes. Who is asked again while it runs is in `discovery`; how servers do, in `pools`.
 
-use crate::discovery::{Discovered, News, first_answers};
+use crate::discovery::{Discovered, FIRST_ANSWERS_LIMIT, Followers, News, first_answers};
 use crate::fault::StartFault;
 use crate::material::{Material, SiteTls};
 use crate::named_files::{api_key_file_of, api_keys, auths, file_of, key_sources};
@@ -21,7 +21,7 @@ use tidegate_certs::{
     CertError, ClientTrust, ServedFiles, SiteCertificates, TlsProcessState, early_data_config, server_config, session_id_config,
     upstream_client_config, upstream_server_name,
 };
-use tidegate_discovery::{ContainerBoard, Endpoint};
+use tidegate_discovery::Endpoint;
 use tidegate_model::{
     Certificate, Changed, Configuration, Delta, Discover, Pool, PoolName, Scheme, Server, ServerAddresses, Site, TcpAddress, Tls,
     TlsSource, UpstreamAddress,
@@ -56,7 +56,7 @@ pub struct SharedState<'a> {
     pub tls: &'a TlsProcessState,
     pub names: &'a Names,
     pub cookie_keys: &'a CookieKeys,
-    pub containers: &'a ContainerBoard,
+    pub followers: &'a Followers,
 }
 
 /// Numbers that the new snapshot is to have.
@@ -106,7 +106,7 @@ pub(crate) fn gather_with(
     let _api_keys = gather_api_keys(changed_sites.clone(), &state.process.api_key_files)?;
     let _keys = gather_keys(changed_sites, &state.process.key_sets)?;
     let pools = pools_to_look_at(&configuration, &delta, before, news);
-    let discovered = discover(&pools, before, state.containers, news);
+    let discovered = discover(&pools, before, state, news);
     let known = |pool: &Pool| before.and_then(|before| before.snapshot.pool_named(&pool.name));
     let wanted = pools.into_iter().map(|pool| WantedPool { pool, endpoints: endpoints(pool, &discovered), known: known(pool) });
     let wanted: Vec<WantedPool<'_>> = wanted.collect();
@@ -193,13 +193,21 @@ struct WantedPool<'a> {
 
 /// What each source of these pools says: the news, else what it said before, else its first answer, for which the
 /// change waits.
-fn discover(pools: &[&Arc<Pool>], before: Option<&Material>, containers: &ContainerBoard, news: &News) -> Discovered {
+fn discover(pools: &[&Arc<Pool>], before: Option<&Material>, state: SharedState<'_>, news: &News) -> Discovered {
     let mut discovered = Discovered::default();
     let mut unknown: Vec<(&Discover, &PoolName)> = Vec::new();
     for (source, pool) in pools.iter().flat_map(|pool| pool.discover.iter().map(move |source| (source, &pool.name))) {
-        if let Discover::Containers(wanted) = source {
-            discovered.set(source, containers.endpoints(wanted));
-            continue;
+        match source {
+            Discover::Containers(wanted) => {
+                discovered.set(source, state.followers.containers().endpoints(wanted));
+                continue;
+            }
+            Discover::Kubernetes(wanted) => {
+                let endpoints = state.followers.clusters().endpoints(wanted, FIRST_ANSWERS_LIMIT);
+                discovered.set(source, endpoints.unwrap_or_default());
+                continue;
+            }
+            Discover::Dns(_) | Discover::File { .. } | Discover::Docker(_) | Discover::Consul(_) => {}
         }
         let said = news.discovered.of(source).or_else(|| before.and_then(|before| before.discovered.of(source)));
         match said {

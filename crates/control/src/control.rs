@@ -121,8 +121,8 @@ impl Control {
     }
 
     pub(crate) fn state(&self) -> SharedState<'_> {
-        let Control { process, tls, names, cookie_keys, containers, .. } = self;
-        SharedState { process, tls, names, cookie_keys, containers: containers.board() }
+        let Control { process, tls, names, cookie_keys, followers, .. } = self;
+        SharedState { process, tls, names, cookie_keys, followers }
     }
 
     pub fn configuration(&self) -> &Arc<Configuration> {

@@ -2,6 +2,7 @@
 //! becomes part of the pools that name it, several sources at once where they change together. How sources are asked is
 //! in the crate `discovery`; a change of the configuration waits for the first answers of new ones, for a bounded time.
 
+use crate::clusters::{self, Clusters, cluster_of};
 use crate::names::{Found, Name};
 use crate::pools::PoolChange;
 use jiff::Timestamp;
@@ -11,8 +12,9 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tidegate_cluster::Key;
 use tidegate_discovery::{ContainerBoard, Context, Endpoint, Event, Fault, follow};
-use tidegate_model::discover::{DnsDiscover, DnsQuestion};
+use tidegate_model::discover::{Cluster, DnsDiscover, DnsQuestion, KubernetesDiscover};
 use tidegate_model::{Discover, Pool, PoolName, Scheme, UpstreamAddress};
 use tidegate_telemetry::{DiscoveryMetrics, Registry};
 use tokio::sync::Notify;
@@ -62,6 +64,11 @@ pub struct News {
 }
 
 impl News {
+    /// What is to be looked at anew of these pools.
+    pub fn of_pools(pools: BTreeSet<PoolName>) -> News {
+        News { pools, ..News::default() }
+    }
+
     /// Takes in other news, which are the newer.
     pub fn merge(&mut self, newer: &News) {
         self.found.extend(newer.found.clone());
@@ -115,6 +122,8 @@ pub fn first_words(sources: Vec<Discover>) -> Vec<FirstWord> {
     if sources.is_empty() {
         return Vec::new();
     }
+    let clusters = Clusters::default();
+    clusters.begin(sources.iter());
     let Ok(runtime) =
         tokio::runtime::Builder::new_current_thread().enable_all().build_local(tokio::runtime::LocalOptions::default())
     else {
@@ -125,6 +134,18 @@ pub fn first_words(sources: Vec<Discover>) -> Vec<FirstWord> {
         let context = Context::default();
         for (position, source) in sources.into_iter().enumerate() {
             let (words, context) = (words.clone(), context.clone());
+            if let Discover::Kubernetes(wanted) = source {
+                let clusters = clusters.clone();
+                let asking = tokio::task::spawn_blocking(move || clusters.endpoints(&wanted, FIRST_ANSWERS_LIMIT));
+                asked.spawn_local(async move {
+                    words.borrow_mut()[position] = match asking.await {
+                        Ok(Ok(endpoints)) => FirstWord::Members { endpoints, remark: None },
+                        Ok(Err(why)) => FirstWord::Fault(Fault::new(why)),
+                        Err(_) => FirstWord::None,
+                    };
+                });
+                continue;
+            }
             asked.spawn_local(async move {
                 let heard = Notify::new();
                 let report = |event| {
@@ -167,6 +188,9 @@ pub struct SourceSeen {
 #[derive(Default)]
 pub struct Followers {
     sources: HashMap<Discover, FollowedSource>,
+    clusters: Clusters,
+    /// Sources that are told of what differs of a Service.
+    asked: HashMap<(Cluster, Key), Vec<Discover>>,
     /// Names of servers. Not all have a follower.
     names: BTreeMap<Name, FollowedName>,
     names_followed: usize,
@@ -183,7 +207,8 @@ pub struct Followers {
 struct FollowedSource {
     pools: SourcePools,
     seen: Arc<Mutex<SourceSeen>>,
-    _follower: Follower,
+    /// `None`: a cluster is followed as a whole.
+    _follower: Option<Follower>,
 }
 
 /// The pools that have a source, and where its figures are kept for each.
@@ -239,7 +264,18 @@ impl Followers {
         Followers { context, ..Followers::default() }
     }
 
+    pub fn containers(&self) -> &ContainerBoard {
+        &self.context.containers
+    }
+
+    pub fn clusters(&self) -> &Clusters {
+        &self.clusters
+    }
+
     pub fn seen(&self, source: &Discover) -> SourceSeen {
+        if let Discover::Kubernetes(wanted) = source {
+            return self.clusters.seen(wanted);
+        }
         self.sources.get(source).map(|followed| locked(&followed.seen).clone()).unwrap_or_default()
     }
 
@@ -266,10 +302,15 @@ impl Followers {
     fn seek(&mut self, pool: &PoolName, sought: Sought, registry: &Registry) {
         for source in &sought.sources {
             let (heard, context) = (&self.heard, &self.context);
+            let asked = &mut self.asked;
             let follow = || {
                 let (pools, seen) = (SourcePools::default(), Arc::<Mutex<SourceSeen>>::default());
+                if let Discover::Kubernetes(wanted) = source {
+                    asked.entry((wanted.cluster.clone(), clusters::key(wanted))).or_default().push(source.clone());
+                    return FollowedSource { pools, seen, _follower: None };
+                }
                 let task = follow_source(source.clone(), context.clone(), pools.clone(), seen.clone(), heard.clone());
-                FollowedSource { pools, seen, _follower: Follower(tokio::task::spawn_local(task)) }
+                FollowedSource { pools, seen, _follower: Some(Follower(tokio::task::spawn_local(task))) }
             };
             let followed = self.sources.entry(source.clone()).or_insert_with(follow);
             locked(&followed.pools).push((pool.clone(), registry.discovery(&pool.0, source.kind())));
@@ -289,6 +330,9 @@ impl Followers {
             for source in sources {
                 if self.sources.get(&source).is_some_and(|followed| locked(&followed.pools).is_empty()) {
                     self.sources.remove(&source);
+                    if let Discover::Kubernetes(wanted) = &source {
+                        self.ask_no_more(wanted, &source);
+                    }
                     gone.push(source);
                 }
             }
@@ -300,6 +344,57 @@ impl Followers {
             }
         }
         gone
+    }
+
+    fn ask_no_more(&mut self, wanted: &KubernetesDiscover, source: &Discover) {
+        let service = (wanted.cluster.clone(), clusters::key(wanted));
+        if let Some(sources) = self.asked.get_mut(&service) {
+            sources.retain(|known| known != source);
+            if sources.is_empty() {
+                self.asked.remove(&service);
+            }
+        }
+        self.keep_clusters();
+    }
+
+    /// Clusters that no pool looks at any more are let go.
+    pub fn keep_clusters(&self) {
+        self.clusters.keep_only(&self.asked.keys().map(|(cluster, _)| cluster).collect());
+    }
+
+    /// What differs in clusters since it was last asked, as the pools that find servers there.
+    pub fn take_cluster_news(&self) -> News {
+        let mut pools = BTreeSet::new();
+        for (cluster, services) in self.clusters.take_changes() {
+            for service in services {
+                for source in self.asked.get(&(cluster.clone(), service)).into_iter().flatten() {
+                    let Some(followed) = self.sources.get(source) else { continue };
+                    let servers = self.seen(source).servers;
+                    for (pool, metrics) in locked(&followed.pools).iter() {
+                        note_servers(metrics, servers.unwrap_or(0));
+                        pools.insert(pool.clone());
+                    }
+                }
+            }
+        }
+        News::of_pools(pools)
+    }
+
+    /// Says once that a cluster cannot be followed, and once that it can again.
+    pub fn look_at_clusters(&self) {
+        for (cluster, fault) in self.clusters.take_faults() {
+            let namespace = cluster.namespace.as_str();
+            match fault {
+                None => tracing::info!(namespace, "the API server of Kubernetes answers again"),
+                Some(fault) => {
+                    tracing::warn!(namespace, "the API server of Kubernetes {fault}; servers that were found last stay in use");
+                    let of_cluster = self.sources.iter().filter(|(source, _)| cluster_of(source) == Some(&cluster));
+                    for (_, metrics) in of_cluster.flat_map(|(_, followed)| locked(&followed.pools).clone()) {
+                        metrics.fault();
+                    }
+                }
+            }
+        }
     }
 
     /// As many names as are followed at most. On the control thread's runtime only.
@@ -333,6 +428,12 @@ fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+fn note_servers(metrics: &DiscoveryMetrics, count: usize) {
+    metrics.set_members(count);
+    metrics.set_last_success(Timestamp::now().as_second());
+    metrics.changed();
+}
+
 async fn follow_source(source: Discover, context: Context, pools: SourcePools, seen: Arc<Mutex<SourceSeen>>, heard: Arc<Heard>) {
     let kind = source.kind();
     let names = || locked(&pools).iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>().join(", ");
@@ -340,9 +441,7 @@ async fn follow_source(source: Discover, context: Context, pools: SourcePools, s
         Event::Endpoints(endpoints) => {
             locked(&seen).servers = Some(endpoints.len());
             for (_, metrics) in locked(&pools).iter() {
-                metrics.set_members(endpoints.len());
-                metrics.set_last_success(Timestamp::now().as_second());
-                metrics.changed();
+                note_servers(metrics, endpoints.len());
             }
             heard.news().discovered.set(&source, endpoints);
             heard.notify.notify_one();

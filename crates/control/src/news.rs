@@ -16,6 +16,7 @@ use tidegate_upstream::compiled::{CompiledPool, CompiledServer};
 impl Control {
     /// What could not be used some time ago is tried again: a file may be readable by now.
     pub(crate) fn look_at_unused_news(&mut self) {
+        self.followers.look_at_clusters();
         if self.followers.is_time_to_try_again() {
             self.take_news();
         }
@@ -26,6 +27,14 @@ impl Control {
     pub(crate) fn take_news(&mut self) {
         let news = self.followers.take_news();
         self.take_on_news(news);
+    }
+
+    /// Takes on what differs in clusters. A follower has waited for what comes together.
+    pub(crate) fn take_cluster_news(&mut self) {
+        let news = self.followers.take_cluster_news();
+        if !news.pools.is_empty() {
+            self.take_on_news(news);
+        }
     }
 
     fn take_on_news(&mut self, mut news: News) {

@@ -114,8 +114,8 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     let numbers = Numbers { generation: carried.generation + 1, serial: 1, workers: indices.len() };
     let (events_sender, processes, events) = Events::to_be_heard();
     let (names, cookie_keys) = (names_of_system(events_sender.clone()), CookieKeys::new(tls.state_dir().to_owned()));
-    let board = containers.board();
-    let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys, containers: board };
+    let followers = Followers::beside(containers.board());
+    let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys, followers: &followers };
     let (running, maps, databases) = gather_first(&configuration, state, numbers)?;
     set_drained(&running, &carried.drained);
     let places = open_admin(&configuration, tls.state_dir(), inherited_admin, &mut activation)?;
@@ -152,7 +152,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         succession: Stage::new(Program::current(), processes),
         names,
         cookie_keys,
-        followers: Followers::beside(containers.board()),
+        followers,
         containers,
         checkers: Checkers::default(),
         budget: MemoryBudget::default(),
@@ -200,6 +200,7 @@ fn gather_first(
     let maps = gather_maps(configuration, &MapSet::default())?;
     let databases = gather_databases(configuration, &GeoFiles::default())?;
     let delta = Delta::all_of(configuration);
+    state.followers.clusters().begin(configuration.pools.iter().flat_map(|pool| &pool.discover));
     Ok((gather(configuration.clone(), &delta, None, state, numbers, Timestamp::now())?, maps, databases))
 }
 

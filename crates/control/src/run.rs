@@ -121,6 +121,7 @@ impl Control {
         let mut memory = tokio::time::interval(memory::SAMPLE_PERIOD);
         let mut certificates = tokio::time::interval(SHOW_PERIOD);
         let (heard, told) = (self.followers.heard(), self.containers.told());
+        let clusters = self.followers.clusters().clone();
         let mut delay = Delay::default();
         renewal.tick().await;
         loop {
@@ -141,12 +142,7 @@ impl Control {
                     Told::Upgrade => self.upgrade(None, oneshot::channel().0),
                 },
                 () = delay.is_over() => return Ending::Gently,
-                _ = renewal.tick() => {
-                    self.renew_certificates();
-                    self.renew_users();
-                    self.renew_maps();
-                    self.renew_databases();
-                }
+                _ = renewal.tick() => self.renew_files(),
                 _ = memory.tick() => {
                     self.show_cache();
                     self.budget.look(self.running.configuration.memory, &self.process);
@@ -159,6 +155,7 @@ impl Control {
                 }
                 _ = certificates.tick() => self.show_certificates(),
                 () = heard.wait() => self.take_news(),
+                () = clusters.differs() => self.take_cluster_news(),
                 () = told.wait() => self.take_containers(),
                 () = next_tick(&mut watchdog) => warn_if_untold(systemd::notify_watchdog()),
                 event = events.asked.recv() => match event {

@@ -60,6 +60,14 @@ impl Control {
         }
     }
 
+    /// Everything that files hold and that is due.
+    pub(crate) fn renew_files(&mut self) {
+        self.renew_certificates();
+        self.renew_users();
+        self.renew_maps();
+        self.renew_databases();
+    }
+
     /// Certificates that are due, by their files or by their age.
     pub(crate) fn renew_certificates(&mut self) {
         self.renewals.renew_certificates(&mut self.running, &self.tls);

@@ -11,7 +11,7 @@ const CHARACTERS_MAX: usize = 400;
 pub struct Fault(String);
 
 impl Fault {
-    pub(crate) fn new(text: impl AsRef<str>) -> Fault {
+    pub fn new(text: impl AsRef<str>) -> Fault {
         let text = text.as_ref();
         let plain = |character: char| if character.is_control() { ' ' } else { character };
         let mut line: String = text.chars().take(CHARACTERS_MAX).map(plain).collect();

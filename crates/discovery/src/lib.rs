@@ -71,5 +71,7 @@ pub async fn follow(discover: Discover, base: Context, report: impl FnMut(Event)
         }
         Discover::Containers(discover) => docker::board::follow(&discover, &base.containers, &mut reporter).await,
         Discover::Consul(discover) => consul::follow(&discover, &mut reporter).await,
+        // One follower tells the differences of a whole cluster to all pools (`control::clusters`).
+        Discover::Kubernetes(_) => std::future::pending().await,
     }
 }

@@ -2,8 +2,10 @@
 
 use crate::address::Scheme;
 use crate::process::Secret;
+use crate::storage::KubernetesApi;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -16,6 +18,7 @@ pub enum Discover {
     Docker(DockerDiscover),
     Containers(ContainersDiscover),
     Consul(ConsulDiscover),
+    Kubernetes(KubernetesDiscover),
 }
 
 impl Discover {
@@ -27,6 +30,7 @@ impl Discover {
             Discover::Docker(_) => "docker",
             Discover::Containers(_) => "container",
             Discover::Consul(_) => "consul",
+            Discover::Kubernetes(_) => "kubernetes",
         }
     }
 
@@ -41,6 +45,7 @@ impl Discover {
             Discover::Docker(docker) => docker.label.clone(),
             Discover::Containers(containers) => containers.asked(),
             Discover::Consul(consul) => consul.service.clone(),
+            Discover::Kubernetes(kubernetes) => kubernetes.asked(),
         }
     }
 
@@ -48,6 +53,7 @@ impl Discover {
     pub fn secret(&self) -> Option<&Secret> {
         match self {
             Discover::Consul(consul) => consul.token.as_ref(),
+            Discover::Kubernetes(kubernetes) => kubernetes.cluster.api.as_ref().map(|api| &api.token),
             Discover::Dns(_) | Discover::File { .. } | Discover::Docker(_) | Discover::Containers(_) => None,
         }
     }
@@ -125,4 +131,41 @@ pub struct ConsulDiscover {
 
 impl ConsulDiscover {
     pub const AGENT: &'static str = "http://127.0.0.1:8500";
+}
+
+/// Endpoints of a Service of Kubernetes, told as they change.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct KubernetesDiscover {
+    pub cluster: Cluster,
+    pub service: String,
+    pub port: ServicePort,
+    pub scheme: Scheme,
+    /// Where the proxy stands: of endpoints that are meant for zones, those of its own are taken.
+    pub zone: Option<Arc<str>>,
+}
+
+/// An API server, and the namespace that is looked at there.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Cluster {
+    /// Instead of the pod's environment and files, to reach a cluster from outside.
+    pub api: Option<KubernetesApi>,
+    pub namespace: String,
+}
+
+/// How a port of a Service is named.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ServicePort {
+    Number(u16),
+    Name(String),
+}
+
+impl KubernetesDiscover {
+    /// As it is written: `shop/web:http`.
+    pub fn asked(&self) -> String {
+        let port = match &self.port {
+            ServicePort::Number(number) => number.to_string(),
+            ServicePort::Name(name) => name.clone(),
+        };
+        format!("{}/{}:{port}", self.cluster.namespace, self.service)
+    }
 }

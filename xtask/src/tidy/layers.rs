@@ -79,6 +79,7 @@ const LAYERS: &[Layer] = &[
         name: "control",
         may_use: &[
             "model",
+            "cluster",
             "api",
             "access",
             "parallel",

@@ -1,6 +1,7 @@
 //! What is gathered again for a change, and what stays.
 
 use super::{Material, News, Numbers, SharedState, gather, gather_with};
+use crate::discovery::Followers;
 use crate::names::tests::Resolver;
 use crate::names::{Found, Name};
 use crate::sticky::CookieKeys;
@@ -10,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_certs::TlsProcessState;
-use tidegate_discovery::{ContainerBoard, Endpoint};
+use tidegate_discovery::Endpoint;
 use tidegate_model::{Configuration, Delta, Server, UpstreamAddress};
 use tidegate_proxy::process_state::ProcessState;
 use tidegate_telemetry::Registry;
@@ -39,8 +40,8 @@ fn a_server_that_is_leaving_when_it_is_found_gets_no_requests() {
     let tls = TlsProcessState::new(folder.path().to_owned()).expect("a provider");
     let (names, _events) = Resolver::default().names(Duration::from_secs(60));
     let cookie_keys = CookieKeys::new(folder.path().to_owned());
-    let containers = ContainerBoard::default();
-    let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys, containers: &containers };
+    let followers = Followers::default();
+    let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys, followers: &followers };
     let now = Timestamp::UNIX_EPOCH;
     let configuration = configuration("pool \"a\" { server \"192.0.2.1:80\"; discover file=\"/nowhere/servers.json\"; }");
     let before = gather(configuration.clone(), &Delta::all_of(&configuration), None, state, NUMBERS, now).expect("it compiles");
@@ -69,8 +70,8 @@ fn a_server_that_is_leaving_gets_requests_while_no_other_is_left() {
     let tls = TlsProcessState::new(folder.path().to_owned()).expect("a provider");
     let (names, _events) = Resolver::default().names(Duration::from_secs(60));
     let cookie_keys = CookieKeys::new(folder.path().to_owned());
-    let containers = ContainerBoard::default();
-    let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys, containers: &containers };
+    let followers = Followers::default();
+    let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys, followers: &followers };
     let now = Timestamp::UNIX_EPOCH;
     let configuration = configuration("pool \"a\" { discover file=\"/nowhere/servers.json\"; }");
     let before = gather(configuration.clone(), &Delta::all_of(&configuration), None, state, NUMBERS, now).expect("it compiles");
@@ -105,8 +106,8 @@ fn news_of_one_pool_do_not_wait_for_files_of_another() {
     let tls = TlsProcessState::new(folder.path().to_owned()).expect("a provider");
     let (names, _events) = Resolver::default().names(Duration::from_secs(60));
     let cookie_keys = CookieKeys::new(folder.path().to_owned());
-    let containers = ContainerBoard::default();
-    let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys, containers: &containers };
+    let followers = Followers::default();
+    let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys, followers: &followers };
     let now = Timestamp::UNIX_EPOCH;
     let a = format!("pool \"a\" {{ server \"https://192.0.2.1\"; tls ca=\"{}\" }}", file.display());
     let b = "pool \"b\" { discover file=\"/nowhere/servers.json\"; }";
@@ -138,8 +139,8 @@ fn only_names_that_are_new_are_looked_up_and_those_found_later_are_taken_on() {
     let resolver = Resolver::default();
     let (names, _events) = resolver.names(Duration::from_secs(60));
     let cookie_keys = CookieKeys::new(folder.path().to_owned());
-    let containers = ContainerBoard::default();
-    let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys, containers: &containers };
+    let followers = Followers::default();
+    let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys, followers: &followers };
     let now = Timestamp::UNIX_EPOCH;
     let expect = |seen: &Material, a: &[usize], b: &[usize]| {
         assert_eq!(addresses(seen), [("a".to_owned(), a.to_vec()), ("b".to_owned(), b.to_vec())]);
@@ -176,8 +177,8 @@ fn with_more_workers_each_site_has_counters_for_all_of_them() {
     let tls = TlsProcessState::new(folder.path().to_owned()).expect("a provider");
     let (names, _events) = Resolver::default().names(Duration::from_secs(60));
     let cookie_keys = CookieKeys::new(folder.path().to_owned());
-    let containers = ContainerBoard::default();
-    let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys, containers: &containers };
+    let followers = Followers::default();
+    let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys, followers: &followers };
     let now = Timestamp::UNIX_EPOCH;
     let text = "site \"a.test\" { tls \"internal\"; respond 200; }\nsite \"http://b.test\" { respond 200; }\n";
     let loaded = tidegate_config::load_text("test.kdl", text, Path::new("."));

@@ -4,7 +4,7 @@ use super::PoolDraft;
 use crate::diagnostics::{Diagnostic, Location};
 use crate::lowering::Lowering;
 use crate::units::show_duration;
-use tidegate_model::{KeepAlive, Pool, PoolName, Probe, Scheme, Server};
+use tidegate_model::{Discover, KeepAlive, Pool, PoolName, Probe, Scheme, Server};
 
 /// The pool, unless something keeps it from being complete.
 pub fn finish(lowering: &mut Lowering<'_>, mut draft: PoolDraft, name: PoolName, at: Location) -> Option<Pool> {
@@ -32,9 +32,23 @@ pub fn finish(lowering: &mut Lowering<'_>, mut draft: PoolDraft, name: PoolName,
     draft.pool.keep_alive.idle = draft.kept.1.unwrap_or(usual.idle);
     check_times_and_bounds(lowering, &draft);
     draft.pool.name = name;
+    place_in_zone(lowering, &mut draft);
     draft.pool.servers = draft.servers.into_iter().map(|(server, _)| server).collect();
     draft.pool.discover = draft.discover.into_iter().map(|(discover, _)| discover).collect();
     Some(draft.pool)
+}
+
+/// Of endpoints of Kubernetes that are meant for zones, those of the pool's own zone are looked for.
+fn place_in_zone(lowering: &mut Lowering<'_>, draft: &mut PoolDraft) {
+    let Some(zone) = &draft.pool.zone else { return };
+    for (source, _) in &mut draft.discover {
+        let before = source.clone();
+        let Discover::Kubernetes(wanted) = source else { continue };
+        wanted.zone = Some(zone.clone());
+        for (known, _) in lowering.spans.sources.iter_mut().filter(|(known, _)| *known == before) {
+            known.clone_from(source);
+        }
+    }
 }
 
 /// A pool that is to have no server. What is said of servers beside it is for those that come.

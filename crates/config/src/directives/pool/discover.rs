@@ -14,8 +14,10 @@ use crate::written_line::Writer;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
-use tidegate_model::discover::{ConsulDiscover, ContainersDiscover, DnsDiscover, DnsQuestion, DockerDiscover};
-use tidegate_model::{Discover, HostPattern, Scheme, Secret, TcpAddress, address};
+use tidegate_model::discover::{
+    Cluster, ConsulDiscover, ContainersDiscover, DnsDiscover, DnsQuestion, DockerDiscover, KubernetesDiscover, ServicePort,
+};
+use tidegate_model::{Discover, HostPattern, KubernetesApi, Scheme, Secret, TcpAddress, address};
 
 const TTL: Kind = Kind::Duration { min: Duration::from_millis(100), max: Duration::from_secs(86_400) };
 
@@ -57,7 +59,7 @@ pub static DISCOVER: Directive = Directive {
         Property::once(
             "scheme",
             Kind::Choice(&["http", "https"]),
-            "For `container`: `https` has TLS spoken with them, which is not so without a word.",
+            "For `container` and `kubernetes`: `https` has TLS spoken with them, which is not so without a word.",
         ),
         Property::once("consul", Kind::Text("the name of a service"), "Healthy instances of a service of Consul."),
         Property::once(
@@ -67,16 +69,34 @@ pub static DISCOVER: Directive = Directive {
         ),
         Property::once("tag", Kind::Text("a tag"), "For `consul`: only instances with this tag."),
         Property::once("datacenter", Kind::Text("the name of a datacenter"), "For `consul`: the agent's own when left out."),
-        Property::once("token", Kind::Secret("a token of Consul"), "For `consul`. Best from a file or the environment."),
+        Property::once(
+            "kubernetes",
+            Kind::Text("`NAMESPACE/SERVICE:PORT`"),
+            "Endpoints of a Service of Kubernetes, by the number or the name of one of its ports.",
+        ),
+        Property::once(
+            "api",
+            Kind::Text("an address, as in `\"https://10.0.0.1:6443\"`"),
+            "For `kubernetes`: its API server, asked with `token=`; in a pod it is known, and so is the pod's account.",
+        ),
+        Property::once(
+            "ca",
+            Kind::Path,
+            "For `kubernetes` with `api=`: the authority behind its certificate, in PEM; the system's when left out.",
+        ),
+        Property::once(
+            "token",
+            Kind::Secret("a token of Consul, or of an account of Kubernetes"),
+            "For `consul` and `kubernetes`. Best from a file or the environment.",
+        ),
     ],
     summary: "Where more servers come from, besides those that are written.",
-    details: "One line has one of `dns=`, `file=`, `docker=`, `container=` and `consul=`; a pool may have several lines, and `server` lines as well. Servers come and go \
+    details: "One line has one of `dns=`, `file=`, `docker=`, `container=`, `consul=` and `kubernetes=`; a pool may have several lines, and `server` lines as well. Servers come and go \
               while requests are on their way: one that goes gets no new requests and finishes those that it has. The last good answer is kept when \
               nothing can be asked, and the process starts although there is none yet.\n\n\
               SRV records bring port, weight and priority of each server. `srv+_https._tcp.…` is spoken to with TLS, any other service in plain text.",
     example: "discover dns=\"api.internal:8080\" ttl-max=\"30s\"",
     lower: Lower::Pool(lower_discover),
-    reserved: &["kubernetes"],
     ..Directive::PLAIN
 };
 
@@ -95,6 +115,7 @@ static KINDS: &[Kinded] = &[
     Kinded { kind: "docker", own: &["socket", "network", "port"], read: docker },
     Kinded { kind: "container", own: &["port", "scheme"], read: containers },
     Kinded { kind: "consul", own: &["agent", "tag", "datacenter", "token"], read: consul },
+    Kinded { kind: "kubernetes", own: &["api", "ca", "token", "scheme"], read: kubernetes },
 ];
 
 const RESOLVER_PORT: u16 = 53;
@@ -119,13 +140,9 @@ fn lower_discover(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Lin
 fn read_discover(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Discover> {
     let mut named = KINDS.iter().filter_map(|known| line.property(known.kind).map(|value| (known, value.location.clone())));
     let Some((known, first_at)) = named.next() else {
-        // What this version does not have was reported as that.
-        if line.properties("kubernetes").next().is_none() {
-            let diagnostic = Diagnostic::error("missing-argument", line.location(), "`discover` needs a source");
-            lowering
-                .report(diagnostic.help("for example `discover dns=\"api.internal:8080\"` or `discover file=\"servers.json\"`"));
-        }
-        return None;
+        let diagnostic = Diagnostic::error("missing-argument", line.location(), "`discover` needs a source");
+        return lowering
+            .refuse(diagnostic.help("for example `discover dns=\"api.internal:8080\"` or `discover file=\"servers.json\"`"));
     };
     let kind = known.kind;
     if let Some((second, second_at)) = named.next() {
@@ -250,11 +267,15 @@ fn docker(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Discover> {
 fn containers(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Discover> {
     let group = line.text(lowering, "container").and_then(|text| some_text(lowering, text, "`container=`"));
     let port = line.number(lowering, "port").map(|port| port as u16);
-    let scheme = match line.read(lowering, "scheme").map(Read::choice) {
+    let scheme = scheme(lowering, line);
+    Some(Discover::Containers(ContainersDiscover { group: group?, port, scheme }))
+}
+
+fn scheme(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Scheme {
+    match line.read(lowering, "scheme").map(Read::choice) {
         Some("https") => Scheme::Https,
         Some(_) | None => Scheme::Http,
-    };
-    Some(Discover::Containers(ContainersDiscover { group: group?, port, scheme }))
+    }
 }
 
 fn consul(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Discover> {
@@ -265,7 +286,7 @@ fn consul(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Discover> {
         None => Some(ConsulDiscover::AGENT.to_string()),
         Some(text) => agent(lowering, &text),
     };
-    let token = line.text(lowering, "token").and_then(|text| token(lowering, &text));
+    let token = line.text(lowering, "token").and_then(|text| token(lowering, &text, "/run/secrets/consul"));
     if let (Some(_), Some(agent), Some(value)) = (&token, &agent, line.property("token"))
         && !is_on_this_machine(agent)
     {
@@ -286,6 +307,81 @@ fn service_name(lowering: &mut Lowering<'_>, text: Text) -> Option<String> {
     some_text(lowering, text, "`consul=`")
 }
 
+fn kubernetes(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Discover> {
+    let asked = line.text(lowering, "kubernetes").and_then(|text| match parse_service(&text.value) {
+        Ok(asked) => Some(asked),
+        Err(reason) => {
+            let help = "for example `kubernetes=\"shop/web:http\"`, or `kubernetes=\"shop/web:80\"`";
+            lowering.refuse(text.error("bad-value", reason).help(help))
+        }
+    });
+    let token = line.text(lowering, "token").map(|text| token(lowering, &text, "/run/secrets/token"));
+    let root = line.text(lowering, "ca").map(|text| lowering.path(&text.value, &text.location));
+    let url = line.text(lowering, "api").map(|text| api(lowering, text));
+    let scheme = scheme(lowering, line);
+    let api = match (url, token) {
+        (Some(url), Some(token)) => Some(KubernetesApi { url: url?, token: token?, root }),
+        (None, None) if root.is_none() => None,
+        (Some(_), None) => {
+            let diagnostic = Diagnostic::error("missing-argument", line.location(), "`api=` needs `token=`");
+            return lowering.refuse(diagnostic.help("for example `token=\"{file./run/secrets/token}\"`"));
+        }
+        (None, _) => {
+            let message = "`token=` and `ca=` are for an API server that `api=` names";
+            let diagnostic = Diagnostic::error("missing-argument", line.location(), message);
+            return lowering.refuse(diagnostic.help("add `api=\"https://…\"`, or remove them: a pod knows its own"));
+        }
+    };
+    let (namespace, service, port) = asked?;
+    let cluster = Cluster { api, namespace };
+    Some(Discover::Kubernetes(KubernetesDiscover { cluster, service, port, scheme, zone: None }))
+}
+
+/// Namespace, Service and port. `Err` is what is wrong.
+fn parse_service(text: &str) -> Result<(String, String, ServicePort), String> {
+    let (object, port) = text.rsplit_once(':').ok_or("the port of the Service is missing")?;
+    let (namespace, service) = object.split_once('/').ok_or("the namespace of the Service is missing")?;
+    for (what, name) in [("namespace", namespace), ("Service", service)] {
+        if !is_label(name) {
+            let shown = crate::diagnostics::shortened(name);
+            return Err(format!("`{shown}` is not the name of a {what}: small letters, digits and `-`, at most 63"));
+        }
+    }
+    let port = match port.parse::<u16>() {
+        Ok(0) => return Err("there is no port 0".to_owned()),
+        Ok(number) => ServicePort::Number(number),
+        // A number that is none of a port is no name of one: names have a letter.
+        Err(_) if is_label(port) && port.contains(|c: char| c.is_ascii_alphabetic()) => ServicePort::Name(port.to_owned()),
+        Err(_) => {
+            let shown = crate::diagnostics::shortened(port);
+            return Err(format!("`{shown}` is neither the number nor the name of a port"));
+        }
+    };
+    Ok((namespace.to_owned(), service.to_owned(), port))
+}
+
+/// As names of namespaces, Services and ports are written (RFC 1123).
+fn is_label(name: &str) -> bool {
+    let is_of_it = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=63).contains(&name.len()) && name.bytes().all(is_of_it) && !name.starts_with('-') && !name.ends_with('-')
+}
+
+/// In plain text only to this machine, as `kubectl proxy` is: the token goes with every request.
+fn api(lowering: &mut Lowering<'_>, text: Text) -> Option<String> {
+    let reason = match TcpAddress::parse(&text.value) {
+        Ok(_) if !text.value.contains("://") => "it has no scheme".to_owned(),
+        Ok(address) => {
+            let url = text.value.trim_end_matches('/').to_owned();
+            if address.scheme == Scheme::Https || is_on_this_machine(&url) {
+                return Some(url);
+            }
+            "the token would go over the network in plain text".to_owned()
+        }
+        Err(reason) => reason,
+    };
+    lowering.refuse(text.error("bad-address", reason).help("for example `api=\"https://10.0.0.1:6443\"`"))
+}
+
 fn is_on_this_machine(agent: &str) -> bool {
     let authority = agent.trim_start_matches("http://");
     let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host).trim_matches(['[', ']']);
@@ -302,12 +398,12 @@ fn agent(lowering: &mut Lowering<'_>, text: &Text) -> Option<String> {
     lowering.refuse(text.error("bad-address", reason).help(format!("for example `agent=\"{}\"`", ConsulDiscover::AGENT)))
 }
 
-fn token(lowering: &mut Lowering<'_>, text: &Text) -> Option<Secret> {
+fn token(lowering: &mut Lowering<'_>, text: &Text, file: &str) -> Option<Secret> {
     // As it comes from a file, with the line end that editors put there.
     let value = text.value.trim_end_matches(['\r', '\n']);
     if value.is_empty() || !value.bytes().all(|byte| byte.is_ascii_graphic()) {
         let message = "a token has visible ASCII characters and no blanks";
-        return lowering.refuse(text.error("bad-token", message).help("for example `token=\"{file./run/secrets/consul}\"`"));
+        return lowering.refuse(text.error("bad-token", message).help(format!("for example `token=\"{{file.{file}}}\"`")));
     }
     Some(Secret::new(value))
 }
@@ -349,6 +445,14 @@ pub fn write(line: &mut Writer, discover: &Discover) {
             let token = token.as_ref().map(|token| line.secret(true, token.reveal()));
             line.property("consul", service).property("agent", agent).optional("tag", tag.as_ref());
             line.optional("datacenter", datacenter.as_ref()).optional("token", token)
+        }
+        Discover::Kubernetes(discover) => {
+            line.property("kubernetes", discover.asked());
+            if let Some(KubernetesApi { url, token, root }) = &discover.cluster.api {
+                let token = line.secret(true, token.reveal());
+                line.property("api", url).optional("ca", root.as_ref().map(|root| root.display())).property("token", token);
+            }
+            line.unless(&Scheme::Http, "scheme", &discover.scheme, |scheme| scheme.as_str())
         }
     };
 }

@@ -150,7 +150,8 @@ impl Asked {
         assert_eq!(command.wait_exit(BOUND), Ok(0), "{}", command.output());
         // What the process wrote last may still be on its way to us.
         let begin = Instant::now();
-        while !command.stdout().contains("POOL/SERVER") && begin.elapsed() < BOUND {
+        let is_told = |stdout: String| stdout.contains("POOL/SERVER") || stdout.contains("has named no server yet");
+        while !is_told(command.stdout()) && begin.elapsed() < BOUND {
             std::thread::sleep(Duration::from_millis(10));
         }
         std::thread::sleep(Duration::from_millis(50));

@@ -1,10 +1,12 @@
-//! Servers that are found while the proxy runs, from a name server, Docker and Consul, with processes behind them. What
-//! the sources may say, and how they fail, is tested beside them in the crate `discovery`.
+//! Servers that are found while the proxy runs, from a name server, Docker, Consul and Kubernetes, with processes
+//! behind them. What the sources may say, and how they fail, is tested beside them in `discovery` and `cluster`.
 
 use crate::pools::asked::{Asked, config};
+use serde_json::{Value, json};
 use tidegate_testkit::consul::{Consul, Instance};
 use tidegate_testkit::dns::{NameServer, NameServerConduct, Service};
 use tidegate_testkit::docker::{Container, Docker};
+use tidegate_testkit::kubernetes::{ApiServer, TOKEN};
 use tidegate_testkit::server::{Server, Settings};
 
 const NAME: &str = "api.test";
@@ -123,6 +125,64 @@ fn instances_of_consul_come_and_go() {
     consul.set_refusal(Some((500, "no leader")));
     asked.proxy.wait_for_metric_from("tidegate_discovery_faults_total", 1.0, f64::INFINITY).expect("it is counted");
     asked.expect_from(10, &["second"]);
+}
+
+fn kubernetes_service() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"namespace": "shop", "name": "web"},
+        "spec": {"ports": [{"name": "http", "port": 80, "targetPort": "web"}]},
+    })
+}
+
+/// Slices of one Service, each with a port of its own, as where pods name the port that they listen on.
+fn kubernetes_slice(name: &str, server: &Server, conditions: &Value) -> Value {
+    json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {"namespace": "shop", "name": name, "labels": {"kubernetes.io/service-name": "web"}},
+        "addressType": "IPv4", "ports": [{"name": "http", "port": server.address().port()}],
+        "endpoints": [{"addresses": ["127.0.0.1"], "conditions": conditions}],
+    })
+}
+
+#[test]
+fn endpoints_of_a_kubernetes_service_come_and_go() {
+    let cluster = ApiServer::start().expect("a port is free");
+    let (first, second) = (start("first"), start("second"));
+    let (ready, leaving) = (json!({"ready": true}), json!({"ready": false, "serving": true, "terminating": true}));
+    cluster.put(kubernetes_service());
+    cluster.put(kubernetes_slice("web-1", &first, &ready));
+    let source = format!("discover kubernetes=\"shop/web:http\" api=\"{}\" token=\"{TOKEN}\"", cluster.url());
+    let asked = Asked::start(&config(&[], &format!("balance \"round-robin\"; {source}"), ""));
+    asked.expect_from(10, &["first"]);
+    cluster.put(kubernetes_slice("web-2", &second, &ready));
+    wait_until_only(&asked, &["first", "second"]);
+    // It ends: whoever is not bound to it goes to the other.
+    cluster.put(kubernetes_slice("web-1", &first, &leaving));
+    asked.wait_for_metric(&format!("tidegate_upstream_server_state{{server=\"{}\",state=\"leaving\"}}", first.address()), 1.0);
+    asked.expect_from(10, &["second"]);
+    cluster.remove(&kubernetes_slice("web-2", &second, &ready));
+    wait_for_members(&asked, "kubernetes", 1);
+    // Nobody else is left: one that is told to stop and still serves is better than nobody.
+    asked.wait_for("an answer of the last one", |reply| reply.status == 200 && reply.text() == "first");
+    // The server goes away, and nothing with it.
+    cluster.refuse("/", 503, None, None);
+    cluster.end_watches();
+    asked.proxy.wait_for_metric_from("tidegate_discovery_faults_total", 1.0, f64::INFINITY).expect("it is counted");
+    asked.expect_from(10, &["first"]);
+    assert!(asked.status().contains("has no time"), "{}", asked.status());
+}
+
+#[test]
+fn the_proxy_starts_before_there_is_a_service() {
+    let cluster = ApiServer::start().expect("a port is free");
+    let server = start("late");
+    let source = format!("discover kubernetes=\"shop/web:80\" api=\"{}\" token=\"{TOKEN}\"", cluster.url());
+    let asked = Asked::start(&config(&[], &source, ""));
+    assert_eq!(asked.get("/").status, 503);
+    assert!(asked.status().contains("there is no Service of shop/web:80"), "{}", asked.status());
+    cluster.put(kubernetes_slice("web-1", &server, &json!({})));
+    cluster.put(kubernetes_service());
+    asked.wait_for("an answer", |reply| reply.status == 200 && reply.text() == "late");
 }
 
 /// A request that waits for a server, while all that the pool had go away: what it met before is in the log, and every
