@@ -29,6 +29,8 @@ objects! {
         pub listener: Option<ExplainedListener>,
         pub certificate: Option<ExplainedCertificate>,
         pub site: Option<String>,
+        /// Where the route comes from, or its site: the `origin` line.
+        pub origin: Option<String>,
         pub route: Option<ExplainedRoute>,
         pub pool: Option<ExplainedPool>,
         pub limits: Vec<Setting>,
@@ -135,6 +137,8 @@ objects! {
     pub struct PassedRoute {
         pub rank: usize,
         pub title: String,
+        /// Where it comes from, where it says so itself.
+        pub origin: Option<String>,
         pub why: WhyNotRoute,
         /// The rank of the route before it that fits as well.
         pub shadowed_by: Option<usize>,
@@ -150,6 +154,8 @@ objects! {
     /// A site on the listening address that does not answer.
     pub struct PassedSite {
         pub site: String,
+        /// Where it comes from.
+        pub origin: Option<String>,
         pub hosts: Vec<String>,
         pub why: WhyNotSite,
     }

@@ -15,6 +15,8 @@ objects! {
     /// A pool, with counts since the process began.
     pub struct Pool {
         pub name: String,
+        /// Where it comes from: the `origin` line.
+        pub origin: Option<String>,
         pub balance: Word,
         pub servers: Vec<Server>,
         /// Where more of them come from.

@@ -151,6 +151,34 @@ fn placeholders(out: &mut String) {
     out.push_str("\nWhat is absent is shown there as `-`.\n");
 }
 
+fn meaning_of_log_field(field: LogField) -> &'static str {
+    match field {
+        LogField::Time => "when the request came, as in `2026-01-31T11:15:57.123Z`",
+        LogField::Site => "the site: its first address",
+        LogField::Protocol => "`HTTP/1.1`, `HTTP/2`",
+        LogField::Status => "the status of the answer",
+        LogField::RequestBytes => "bytes of the request's body",
+        LogField::ResponseBytes => "bytes of the answer's body",
+        LogField::DurationUs => "microseconds from the request's head to the end of the answer",
+        LogField::Pool => "the pool the request went to",
+        LogField::Arm => "the arm of the route's `split` that the request has taken",
+        LogField::Retries => "attempts after the first",
+        LogField::Reason => "why the proxy itself made the answer",
+        LogField::Route => "the route's `name=`",
+        LogField::Origin => "where the route, or its site, comes from: the `origin` line",
+        LogField::TraceId => "the trace of a valid `traceparent`, which came or was made",
+        LogField::QueueUs => "microseconds in queues for a server",
+        LogField::UpstreamStatus => "the status that the server said",
+        LogField::UpstreamProtocol => "`HTTP/1.1`, `HTTP/2` or `FastCGI`",
+        LogField::UpstreamConnectUs => "microseconds until a connection to the server stood, where one was opened",
+        LogField::UpstreamTlsUs => "microseconds of its TLS handshake",
+        LogField::UpstreamFirstByteUs => "microseconds from the request sent to the first byte of the answer",
+        LogField::UpstreamBodyUs => "microseconds from there to the end of the answer",
+        LogField::AuthStatus => "the status that the server of a `forward-auth` answered with",
+        LogField::AuthUs => "how long that took, in microseconds",
+    }
+}
+
 fn meaning_of_place(field: GeoField) -> &'static str {
     match field {
         GeoField::Country => "the country of the client's address by [`geoip`](#geoip), as in `DE`; empty where none is known",
@@ -206,30 +234,7 @@ fn meaning(placeholder: &Placeholder) -> &'static str {
         Placeholder::Geo(field) => meaning_of_place(*field),
         Placeholder::Map(_) => "what the [`map`](#map) of that name has for its key",
         Placeholder::LogOwn(_) => "a field that the `log` of a site or a route adds",
-        Placeholder::Log(LogField::Time) => "when the request came, as in `2026-01-31T11:15:57.123Z`",
-        Placeholder::Log(LogField::Site) => "the site: its first address",
-        Placeholder::Log(LogField::Protocol) => "`HTTP/1.1`, `HTTP/2`",
-        Placeholder::Log(LogField::Status) => "the status of the answer",
-        Placeholder::Log(LogField::RequestBytes) => "bytes of the request's body",
-        Placeholder::Log(LogField::ResponseBytes) => "bytes of the answer's body",
-        Placeholder::Log(LogField::DurationUs) => "microseconds from the request's head to the end of the answer",
-        Placeholder::Log(LogField::Pool) => "the pool the request went to",
-        Placeholder::Log(LogField::Arm) => "the arm of the route's `split` that the request has taken",
-        Placeholder::Log(LogField::Retries) => "attempts after the first",
-        Placeholder::Log(LogField::Reason) => "why the proxy itself made the answer",
-        Placeholder::Log(LogField::Route) => "the route's `name=`",
-        Placeholder::Log(LogField::TraceId) => "the trace of a valid `traceparent`, which came or was made",
-        Placeholder::Log(LogField::QueueUs) => "microseconds in queues for a server",
-        Placeholder::Log(LogField::UpstreamStatus) => "the status that the server said",
-        Placeholder::Log(LogField::UpstreamProtocol) => "`HTTP/1.1`, `HTTP/2` or `FastCGI`",
-        Placeholder::Log(LogField::UpstreamConnectUs) => {
-            "microseconds until a connection to the server stood, where one was opened"
-        }
-        Placeholder::Log(LogField::UpstreamTlsUs) => "microseconds of its TLS handshake",
-        Placeholder::Log(LogField::UpstreamFirstByteUs) => "microseconds from the request sent to the first byte of the answer",
-        Placeholder::Log(LogField::UpstreamBodyUs) => "microseconds from there to the end of the answer",
-        Placeholder::Log(LogField::AuthStatus) => "the status that the server of a `forward-auth` answered with",
-        Placeholder::Log(LogField::AuthUs) => "how long that took, in microseconds",
+        Placeholder::Log(field) => meaning_of_log_field(*field),
     }
 }
 

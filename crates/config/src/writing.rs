@@ -10,8 +10,8 @@ use crate::directives::{
 use crate::written_line::{Lines, settings};
 use std::fmt::Debug;
 use tidegate_model::{
-    Condition, Configuration, Discover, Filled, Limits, ListenerOptions, MatchLine, Pool, RouteOptions, Server, Step, Storage,
-    TcpTarget, Terminal, Tls,
+    Condition, Configuration, Discover, Filled, Limits, ListenerOptions, MatchLine, Origin, Pool, RouteOptions, Server, Step,
+    Storage, TcpTarget, Terminal, Tls,
 };
 
 pub mod effective;
@@ -80,6 +80,15 @@ pub fn of_limits(limits: &Limits, filled: &Filled) -> Vec<WrittenSetting> {
 /// What stands in the block of a `listener`.
 pub fn of_listener(options: &ListenerOptions, filled: &Filled) -> Vec<WrittenSetting> {
     settings(filled, |lines| listener::write_options(lines, options))
+}
+
+/// Where a site or a route comes from, as a line; nothing where that is not known.
+pub fn origin(origin: Option<&Origin>, form: Form<'_>) -> Option<String> {
+    let line = &mut Writer::new(form);
+    origin.map(|origin| {
+        directives::origin::write(line, origin);
+        line.take()
+    })
 }
 
 /// What a site says with `tls`.
@@ -167,7 +176,7 @@ mod tests {
     use crate::diagnostics::{Diagnostic, Location, SourceFile, Sources};
     use crate::directives::pool::server;
     use crate::directives::tests::loaded_examples;
-    use crate::directives::{LANGUAGE, listener, matching, pool, tcp, tls};
+    use crate::directives::{LANGUAGE, listener, matching, origin, pool, tcp, tls};
     use crate::language::{Lower, Seen};
     use crate::load::load_path;
     use crate::lowering::{Environment, Lowering};
@@ -227,7 +236,7 @@ mod tests {
         let mut blocks = Vec::new();
         for site in &configuration.sites {
             blocks.push(Block { options: site.options.clone(), steps: site.steps.clone(), ..Block::default() });
-            for Route { name: _, paths: _, matches, options, steps, terminal } in site.routes.iter().cloned() {
+            for Route { name: _, origin: _, paths: _, matches, options, steps, terminal } in site.routes.iter().cloned() {
                 blocks.push(Block { matches, options, steps, terminal: Some(terminal) });
             }
         }
@@ -315,7 +324,7 @@ mod tests {
         ip.map_or_else(|| format!(":{port}"), |ip| SocketAddr::new(ip, port).to_string())
     }
 
-    fn write_site(line: &mut Writer, Site { addresses, tls, options, steps, routes }: &Site) {
+    fn write_site(line: &mut Writer, Site { origin, addresses, tls, options, steps, routes }: &Site) {
         // Without a scheme where port 80 redirects.
         let shown = |address: &SiteAddress| {
             if address.redirect_from_http { address.host.to_string() } else { address.to_string() }
@@ -325,14 +334,16 @@ mod tests {
             if !listen.is_empty() {
                 lines.line().name("listen").arguments(listen);
             }
+            lines.extend(origin.as_deref(), origin::write);
             tls::write(lines, tls);
             write_block(lines, options, steps);
             lines.extend(routes, write_route);
         });
     }
 
-    fn write_route(line: &mut Writer, Route { name, paths, matches, options, steps, terminal: end }: &Route) {
+    fn write_route(line: &mut Writer, Route { name, origin, paths, matches, options, steps, terminal: end }: &Route) {
         line.name("route").arguments(paths.iter().map(show_path)).optional("name", name.as_ref()).lines(|lines| {
+            lines.extend(origin.as_deref(), origin::write);
             lines.extend(matches, |line, matched| {
                 line.name(match_line(matched, Form::Whole));
             });

@@ -428,7 +428,7 @@ fn look_up(pools: &[WantedPool<'_>], names: &Names) -> Found {
                 && known_addresses(&server.address, *known).is_none()
                 && let Some(name) = Name::of(&server.address)
             {
-                wanted.push((&pool.name, &server.address, name));
+                wanted.push((*pool, &server.address, name));
             }
         }
     }
@@ -439,7 +439,8 @@ fn look_up(pools: &[WantedPool<'_>], names: &Names) -> Found {
     for (pool, server, name) in wanted {
         // No reason to refuse the configuration: that server is down until its name has an address.
         if let Some(Err(error)) = outcomes.get(&name) {
-            tracing::error!(%pool, %server, error, "the name of an upstream server has no address; it is looked up again every ten seconds");
+            let (pool, origin) = (&pool.name, pool.origin.as_ref().map(tracing::field::display));
+            tracing::error!(%pool, origin, %server, error, "the name of an upstream server has no address; it is looked up again every ten seconds");
         }
     }
     outcomes.into_iter().filter_map(|(name, outcome)| Some((name, outcome.ok()?))).collect()

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tidegate_balancing::outlier::Sample;
 use tidegate_health::{CheckState, Checker, ProbeFault, Report, Seen, Standing, Target, TlsTarget, Transition, probe};
-use tidegate_model::{Health, PoolName};
+use tidegate_model::{Health, Origin, PoolName};
 use tidegate_proxy::snapshot::Snapshot;
 use tidegate_telemetry::{Registry, ServerCounts, ServerStateMetrics, ServerWord};
 use tidegate_upstream::compiled::{CompiledPool, CompiledServer};
@@ -137,7 +137,13 @@ pub fn first_checks<'a>(pools: impl Iterator<Item = &'a Arc<CompiledPool>>) {
                 break;
             }
             let key = (pool.name.clone(), server.authority.clone());
-            asked.spawn_local(first_check(key, target(pool, server, health), health.clone(), server.shared.clone(), left));
+            asked.spawn_local(first_check(
+                (key, pool.model.origin.clone()),
+                target(pool, server, health),
+                health.clone(),
+                server.shared.clone(),
+                left,
+            ));
         }
         while asked.join_next().await.is_some() {}
     });
@@ -169,7 +175,13 @@ pub fn forget_checks<'a>(pools: impl Iterator<Item = &'a Arc<CompiledPool>>) {
     }
 }
 
-async fn first_check((pool, server): ServerKey, target: Target, health: Health, shared: Arc<ServerShared>, left: Duration) {
+async fn first_check(
+    ((pool, server), origin): (ServerKey, Option<Arc<Origin>>),
+    target: Target,
+    health: Health,
+    shared: Arc<ServerShared>,
+    left: Duration,
+) {
     let outcome = probe(&target, &health.probe, health.timeout.min(left)).await;
     match outcome {
         Ok(_) => shared.health.set_checked(Checked::Up, Instant::now()),
@@ -177,13 +189,14 @@ async fn first_check((pool, server): ServerKey, target: Target, health: Health, 
         Err(ProbeFault::Timeout { .. }) if left < health.timeout => {}
         Err(fault) => {
             shared.health.set_checked(Checked::Down, Instant::now());
-            log_down(&pool, &server, &fault);
+            log_down((&pool, origin.as_ref()), &server, &fault);
         }
     }
 }
 
-fn log_down(pool: &PoolName, server: &str, why: &dyn std::fmt::Display) {
-    tracing::warn!(%pool, server, %why, "a server is down: it gets no requests while others can serve");
+fn log_down((pool, origin): (&PoolName, Option<&Arc<Origin>>), server: &str, why: &dyn std::fmt::Display) {
+    let origin = origin.map(tracing::field::display);
+    tracing::warn!(%pool, origin, server, %why, "a server is down: it gets no requests while others can serve");
 }
 
 fn target(pool: &CompiledPool, server: &CompiledServer, health: &Health) -> Target {
@@ -247,8 +260,13 @@ impl Checkers {
             let seen = Arc::new(Mutex::new(state.seen().clone()));
             let checker = Checker::new(target(pool, server, health), health.clone(), state, count);
             let metrics = registry.server_state(&pool.name.0, &server.authority);
-            let report =
-                reporter(key.clone(), pool.shared.clone(), (server.identity, server.shared.clone()), metrics, seen.clone());
+            let report = reporter(
+                (key.clone(), pool.model.origin.clone()),
+                pool.shared.clone(),
+                (server.identity, server.shared.clone()),
+                metrics,
+                seen.clone(),
+            );
             let task = tokio::task::spawn_local(async move { match checker.run(random(), report).await {} });
             self.checked.insert(key, Checking { pool: pool.clone(), health: health.clone(), seen, task });
         }
@@ -317,7 +335,7 @@ impl Checkers {
         for (identity, ejection) in pool.shared.judge(&outlier, &samples, since_start) {
             let Some(server) = pool.servers.iter().find(|server| server.identity == identity) else { continue };
             server.shared.health.eject(ejection.until, ejection.why);
-            log_ejection(&pool.name.0, &server.authority, ejection.why, ejection.until.saturating_sub(since_start));
+            log_ejection(pool, &server.authority, ejection.why, ejection.until.saturating_sub(since_start));
         }
     }
 }
@@ -386,7 +404,7 @@ fn locked(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
 
 /// Takes down what a checker finds; each change is one log line.
 fn reporter(
-    (pool, server): ServerKey,
+    ((pool, server), origin): (ServerKey, Option<Arc<Origin>>),
     pool_shared: Arc<PoolShared>,
     (identity, shared): (u64, Arc<ServerShared>),
     metrics: Arc<ServerStateMetrics>,
@@ -407,7 +425,7 @@ fn reporter(
             }
             Some(Transition::Down { why, .. }) => {
                 shared.health.set_checked(Checked::Down, Instant::now());
-                log_down(&pool, &server, &why);
+                log_down((&pool, origin.as_ref()), &server, &why);
             }
         }
         *locked(&seen) = report.seen;

@@ -45,6 +45,7 @@ impl Renewals {
         let mut unfit = Vec::new();
         for (site, tls) in running.configuration.sites.iter().zip(running.certificates.iter()) {
             let Some(tls) = tls else { continue };
+            let origin = site.origin.as_ref().map(tracing::field::display);
             let site = &site.addresses[0];
             let Renewed { renewal, errors } = tls.certificates.renew_if_due(Timestamp::now());
             match renewal {
@@ -53,7 +54,7 @@ impl Renewals {
             }
             for error in errors {
                 let help = error.help();
-                tracing::error!(%site, error = error.message(), help, "a certificate was not renewed; the one before stays in use");
+                tracing::error!(%site, origin, error = error.message(), help, "a certificate was not renewed; the one before stays in use");
                 let is_taken_at_a_start = matches!(error, CertError::Expired { .. } | CertError::NotYetValid { .. });
                 let restart = if is_taken_at_a_start { "serve them" } else { "fail" };
                 unfit.push(format!(
@@ -117,11 +118,12 @@ impl Renewals {
         self.lists_end = None;
         for (site, tls) in running.configuration.sites.iter().zip(running.certificates.iter()) {
             let Some(until) = tls.as_ref().and_then(|tls| tls.clients.as_ref()?.lists_until) else { continue };
+            let origin = site.origin.as_ref().map(tracing::field::display);
             let site = &site.addresses[0];
             if until > now {
                 self.lists_end = Some(self.lists_end.map_or(until, |end| end.min(until)));
             } else {
-                tracing::error!(%site, %until, setting = "client-auth crl", "a revocation list is out of date, and clients are refused until there is a newer one");
+                tracing::error!(%site, origin, %until, setting = "client-auth crl", "a revocation list is out of date, and clients are refused until there is a newer one");
             }
         }
     }

@@ -261,6 +261,7 @@ pub fn redirect_site() -> Site {
     };
     let terminal = Terminal::Redirect { to, status: 308, prefix: None };
     Site {
+        origin: None,
         addresses: Vec::new(),
         tls: Tls { source: TlsSource::Off, ..Tls::default() },
         options: RouteOptions::default(),

@@ -130,6 +130,8 @@ pub enum LogField {
     Reason,
     /// The route's name.
     Route,
+    /// Where the route, or its site, comes from.
+    Origin,
     /// The trace that the request is part of.
     TraceId,
     QueueUs,
@@ -159,6 +161,7 @@ impl LogField {
         ("retries", LogField::Retries),
         ("reason", LogField::Reason),
         ("route", LogField::Route),
+        ("origin", LogField::Origin),
         ("trace_id", LogField::TraceId),
         ("queue_us", LogField::QueueUs),
         ("upstream_status", LogField::UpstreamStatus),

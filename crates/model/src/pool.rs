@@ -4,6 +4,7 @@
 use crate::address::{Scheme, UpstreamAddress};
 use crate::balance::{Balance, Sticky};
 use crate::discover::Discover;
+use crate::origin::Origin;
 use crate::resilience::{Health, Hedge, Outlier, Retry};
 use std::fmt;
 use std::path::PathBuf;
@@ -23,6 +24,8 @@ impl fmt::Display for PoolName {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pool {
     pub name: PoolName,
+    /// Where it comes from, if that is known.
+    pub origin: Option<Arc<Origin>>,
     /// In file order. Empty where `discover` is not, and where the pool is declared so.
     pub servers: Vec<Server>,
     /// Where more servers come from, in file order.
@@ -60,6 +63,7 @@ impl Pool {
     pub fn new(name: PoolName, servers: Vec<Server>) -> Pool {
         Pool {
             name,
+            origin: None,
             servers,
             discover: Vec::new(),
             balance: Balance::default(),

@@ -41,7 +41,7 @@ impl RouteLog {
 }
 
 /// Keys of a line's JSON form, which no field of a route can have.
-pub const LINE_KEYS: [&str; 41] = [
+pub const LINE_KEYS: [&str; 42] = [
     "time",
     "request_id",
     "trace_id",
@@ -50,6 +50,7 @@ pub const LINE_KEYS: [&str; 41] = [
     "user",
     "site",
     "route",
+    "origin",
     "method",
     "scheme",
     "host",

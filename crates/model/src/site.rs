@@ -4,14 +4,18 @@ use crate::acme::{AcmeChanges, OnDemand};
 use crate::address::SiteAddress;
 use crate::client_auth::ClientAuth;
 use crate::matching::{ConditionKind, MatchLine, PathPattern};
+use crate::origin::Origin;
 use crate::placeholder::Placeholder;
 use crate::route_options::RouteOptions;
 use crate::step::{Step, Terminal};
 use std::iter;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Site {
+    /// Where it comes from, if that is known.
+    pub origin: Option<Arc<Origin>>,
     /// At least one. The first is the site's name in logs and metrics.
     pub addresses: Vec<SiteAddress>,
     pub tls: Tls,
@@ -62,6 +66,8 @@ impl Site {
 pub struct Route {
     /// By which its requests are told apart in metrics and logs.
     pub name: Option<String>,
+    /// Where it comes from, if that is known. Of one that says nothing it is where its site comes from.
+    pub origin: Option<Arc<Origin>>,
     /// Any of these; empty matches every path.
     pub paths: Vec<PathPattern>,
     /// Any of these lines; empty adds no condition.
@@ -78,6 +84,7 @@ impl Route {
     pub fn of_all(terminal: Terminal) -> Route {
         Route {
             name: None,
+            origin: None,
             paths: Vec::new(),
             matches: Vec::new(),
             options: RouteOptions::default(),

@@ -641,6 +641,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             trace_id: trace_of(&head.fields).unwrap_or_default(),
             site: self.site.as_ref().map_or("", |site| &site.compiled.name),
             route: self.route_name(),
+            origin: self.origin(),
             pool: self.way.pool.as_ref().map(|pool| &*pool.compiled.name.0),
             arm: self.arm_name(),
             cache: record.cache,
@@ -668,6 +669,12 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
     fn route_name(&self) -> &str {
         let name = self.site.as_ref().and_then(|site| site.compiled.route(self.route).name.as_deref());
         name.unwrap_or_default()
+    }
+
+    /// Where what has taken the request comes from.
+    fn origin(&self) -> &str {
+        let origin = self.site.as_ref().and_then(|site| site.compiled.route(self.route).origin.as_deref());
+        origin.unwrap_or_default()
     }
 
     fn arm_name(&self) -> Option<&str> {

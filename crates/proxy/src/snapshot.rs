@@ -287,6 +287,8 @@ pub struct AnswerTranslation {
 pub struct CompiledRoute {
     /// By which its requests are told apart in the log.
     pub name: Option<Box<str>>,
+    /// Where it comes from, or its site, as logs say it.
+    pub origin: Option<Arc<str>>,
     pub request_ids: RouteIds,
     /// How answers that are made here name this proxy, where they say why.
     pub proxy_status: Option<Box<str>>,
@@ -637,10 +639,7 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
     let RouteGiven { site, name, pools, tier, limits, lists: (user_files, api_key_files, key_sets, oidc), identity, secrets } =
         given;
     let fault = |error: &dyn fmt::Display| CompileFault(format!("site {name}: {error}"));
-    // What makes a route the same one after a change is which requests it takes.
-    let counts = |step: &Step| matches!(step, Step::RateLimit(_) | Step::ConcurrencyLimit(_));
-    let is_named = route.steps.iter().any(counts);
-    let route_name = if is_named { format!("{:?} {:?}", route.paths, route.matches) } else { String::new() };
+    let route_name = identity_for_limits(route);
     let options = site.options.and(&route.options);
     let path_policy = options.path_policy.unwrap_or_default();
     let scope = Scope { tables: limits, site: name, route: &route_name, path_policy };
@@ -674,17 +673,14 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
     Ok(CompiledRoute {
         auth: forward_auth_of(&site.steps, &route.steps).map(ask).transpose()?,
         name: route.name.as_deref().map(Box::from),
+        origin: shown_origin(site, route),
         request_ids: RouteIds::new(&options.request_ids),
         proxy_status: options.proxy_status.on().map(|status| status.name.as_str().into()),
         error_pages: ErrorPages::new(&options.error_pages),
         site: (*name).clone(),
         users: users.map_err(|error| fault(&error))?,
         issuers: keys.map_err(|error| fault(&error))?,
-        oidc: compiled_oidc_of(&steps)
-            .into_iter()
-            .flat_map(CompiledOidc::ways)
-            .map(|way| oidc.provider(way, Instant::now()))
-            .collect(),
+        oidc: ways_of(&steps).map(|way| oidc.provider(way, Instant::now())).collect(),
         api_keys: api_keys.map_err(|error| fault(&error))?,
         withheld_parameters: api_key.map(withheld_parameters).unwrap_or_default(),
         secret_parameters: Arc::clone(secrets),
@@ -703,6 +699,21 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
         log: CompiledLog::new(&options.log).map(Box::new),
         cache: cache.map(|cache| Box::new(RouteCache::new(cache, (name, identity), &route.matches, tier))),
     })
+}
+
+/// What makes a route the same one after a change is which requests it takes.
+fn identity_for_limits(route: &Route) -> String {
+    let counts = |step: &Step| matches!(step, Step::RateLimit(_) | Step::ConcurrencyLimit(_));
+    if route.steps.iter().any(counts) { format!("{:?} {:?}", route.paths, route.matches) } else { String::new() }
+}
+
+fn ways_of(steps: &[CompiledStep]) -> impl Iterator<Item = &CompiledOidc> {
+    compiled_oidc_of(steps).into_iter().flat_map(CompiledOidc::ways)
+}
+
+fn shown_origin(site: &Site, route: &Route) -> Option<Arc<str>> {
+    let origin = route.origin.as_ref().or(site.origin.as_ref());
+    origin.map(|origin| origin.to_string().into())
 }
 
 fn compile_listeners(

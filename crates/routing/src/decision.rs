@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tidegate_access::Claims;
 use tidegate_geo::Whereabouts;
 use tidegate_model::listening::site_name;
-use tidegate_model::{CipherName, ClientAuth, PathPolicy, Scheme, Site, TlsVersion};
+use tidegate_model::{CipherName, ClientAuth, Origin, PathPolicy, Scheme, Site, TlsVersion};
 use tidegate_tables::Maps;
 use tidegate_wire::head::{Method, RequestHead};
 use tidegate_wire::{ClientCertificate, Span};
@@ -99,7 +99,11 @@ impl SiteRules {
         let own: Box<[_]> = site.routes.iter().map(|route| route.options.path_policy).collect();
         let pass: Box<[_]> = site.routes.iter().map(|route| route.options.pass_on.map(|pass_on| pass_on.trace)).collect();
         Ok(SiteRules {
-            tls: Arc::new(TlsIdentity { site: site_name(site).into(), policy: TlsPolicy::new(site) }),
+            tls: Arc::new(TlsIdentity {
+                site: site_name(site).into(),
+                origin: site.origin.clone(),
+                policy: TlsPolicy::new(site),
+            }),
             routes: Routes::new(&site.routes)?,
             path_policy: site.options.path_policy.unwrap_or_default(),
             route_policies: if own.iter().all(Option::is_none) { Box::default() } else { own },
@@ -187,6 +191,8 @@ impl<'a> Sender<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsIdentity {
     pub site: Arc<str>,
+    /// Where the site comes from, for the log.
+    pub origin: Option<Arc<Origin>>,
     policy: TlsPolicy,
 }
 

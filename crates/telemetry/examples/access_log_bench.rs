@@ -77,6 +77,7 @@ fn typical(line: u64) -> AccessRecord<'static> {
         request_id: b"0192f0c17b4a7c3e9d1f5a6b8c2d4e6f",
         trace_id: b"",
         route: "",
+        origin: "",
         auth_status: None,
         auth_us: None,
         queue_us: None,

@@ -9,9 +9,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tidegate_balancing::{hash_bytes, maglev};
 use tidegate_model::{
-    Balance, Bounds, CookieSecure, Pool, PoolName, Protocol, Retry, RouteRetry, Server, ServerAddresses, Sticky,
+    Balance, Bounds, CookieSecure, Origin, Pool, PoolName, Protocol, Retry, RouteRetry, Server, ServerAddresses, Sticky,
 };
 use tidegate_transport::destination;
+use tracing::field::DisplayValue;
 
 /// A pool as it is compiled for one configuration.
 pub struct CompiledPool {
@@ -37,6 +38,11 @@ impl CompiledPool {
             Protocol::Auto => is_grpc || self.tls.is_some(),
             Protocol::Http1 | Protocol::FastCgi => false,
         }
+    }
+
+    /// Where it comes from, for lines of the log that name it.
+    pub fn shown_origin(&self) -> Option<DisplayValue<&Origin>> {
+        self.model.origin.as_deref().map(tracing::field::display)
     }
 
     pub fn new(parts: PoolParts) -> CompiledPool {

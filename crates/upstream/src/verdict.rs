@@ -3,6 +3,7 @@
 //! in `balancing::outlier`.
 
 use crate::choose::Choice;
+use crate::compiled::CompiledPool;
 use crate::fault::{UpstreamFault, Was};
 use crate::pool::{Server, WorkerPool};
 use crate::shared::Permit;
@@ -220,7 +221,7 @@ impl<S: Sock> Attempt<S> {
             Some(ejection) => {
                 health.eject(ejection.until, why);
                 let left = ejection.until.saturating_sub(now);
-                log_ejection(&self.pool.compiled.name.0, &self.pool.compiled.servers[self.position()].authority, why, left);
+                log_ejection(&self.pool.compiled, &self.pool.compiled.servers[self.position()].authority, why, left);
             }
             None if was_probe => health.found_nothing_out(),
             None => {}
@@ -248,9 +249,10 @@ impl<S: Sock> Attempt<S> {
 
 /// One line for each server that is left, and why.
 #[cold]
-pub fn log_ejection(pool: &str, server: &str, why: Why, left: Duration) {
+pub fn log_ejection(pool: &CompiledPool, server: &str, why: Why, left: Duration) {
     if let Some(suppressed) = CHANGES.allow(Instant::now()) {
-        tracing::warn!(pool, server, %why, tried_again_in_seconds = left.as_secs_f64().ceil(), suppressed, "a server is out of use");
+        let (pool, origin) = (&pool.name, pool.shown_origin());
+        tracing::warn!(%pool, origin, server, %why, tried_again_in_seconds = left.as_secs_f64().ceil(), suppressed, "a server is out of use");
     }
 }
 

@@ -44,6 +44,7 @@ pub mod memory;
 pub mod mirror;
 mod nested_route;
 pub mod oidc;
+pub mod origin;
 pub mod pass_on;
 pub mod path_policy;
 pub mod pem;
@@ -83,6 +84,7 @@ static ALL: &[&Directive] = &[
     &include::INCLUDE,
     &site::SITE,
     &listen::LISTEN,
+    &origin::ORIGIN,
     &tls::TLS,
     &tls::MIN,
     &tls::CIPHERS,
@@ -171,6 +173,7 @@ static ALL: &[&Directive] = &[
     &pool::connection::PROTOCOL,
     &pool::connection::UPSTREAM_TLS,
     &pool::connection::SEND_PROXY_PROTOCOL,
+    &origin::POOL_ORIGIN,
     &admin::ADMIN,
     &access_log::ACCESS_LOG,
     &log::LOG,

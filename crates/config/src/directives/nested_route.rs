@@ -40,6 +40,7 @@ pub fn join(lowering: &mut Lowering<'_>, outer: &RouteDraft, inner: RouteDraft, 
         joined.matches.clear();
         joined.faulty = true;
     }
+    joined.origin = joined.origin.or_else(|| outer.origin.clone());
     joined.options = outer.options.and(&joined.options);
     if steps == Steps::BehindTheOuter {
         joined.steps.splice(..0, outer.steps.iter().cloned());

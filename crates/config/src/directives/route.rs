@@ -3,11 +3,13 @@
 use crate::diagnostics::{Diagnostic, Location, shortened};
 use crate::directives::matching;
 use crate::directives::nested_route::{self, Steps};
+use crate::directives::origin::{self, ORIGIN};
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::patterns;
 use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
-use tidegate_model::{AccessRule, MatchLine, PathPattern, Route, RouteOptions, Step, Template, Terminal};
+use std::sync::Arc;
+use tidegate_model::{AccessRule, MatchLine, Origin, PathPattern, Route, RouteOptions, Step, Template, Terminal};
 
 pub static ROUTE: Directive = Directive {
     name: "route",
@@ -41,6 +43,7 @@ pub static ROUTE: Directive = Directive {
 #[derive(Debug)]
 pub struct RouteDraft {
     name: Option<String>,
+    pub origin: Option<Arc<Origin>>,
     pub paths: Vec<(PathPattern, Location)>,
     pub matches: Vec<MatchLine>,
     pub options: RouteOptions,
@@ -56,6 +59,7 @@ impl RouteDraft {
     fn new(location: Location) -> RouteDraft {
         RouteDraft {
             name: None,
+            origin: None,
             paths: Vec::new(),
             matches: Vec::new(),
             options: RouteOptions::default(),
@@ -115,10 +119,11 @@ impl RouteDraft {
 
     /// `None` when a fault kept it from being complete.
     pub fn finish(self) -> Option<Route> {
-        let terminal = self.terminal.filter(|_| !self.faulty)?;
-        let paths = self.paths.into_iter().map(|(path, _)| path).collect();
-        let steps = without_places(self.steps);
-        Some(Route { name: self.name, paths, matches: self.matches, options: self.options, steps, terminal })
+        let RouteDraft { name, origin, paths, matches, options, steps, terminal, faulty, .. } = self;
+        let terminal = terminal.filter(|_| !faulty)?;
+        let paths = paths.into_iter().map(|(path, _)| path).collect();
+        let steps = without_places(steps);
+        Some(Route { name, origin, paths, matches, options, steps, terminal })
     }
 }
 
@@ -242,6 +247,7 @@ fn lower_child(lowering: &mut Lowering<'_>, draft: &mut RouteDraft, line: &Line<
                 }
             }
         }
+        Lower::Inside if line.directive.name == ORIGIN.name => draft.origin = origin::read(lowering, line),
         // A `route` was read before.
         Lower::Inside => {
             let read = matching::read_line(lowering, line);

@@ -7,6 +7,7 @@ use crate::directives::client_auth;
 use crate::directives::count_by::check_limits;
 use crate::directives::listen::{self, LISTEN, WrittenPlace};
 use crate::directives::matching;
+use crate::directives::origin::{self, ORIGIN};
 use crate::directives::route::{self, ROUTE, RouteDraft, without_places};
 use crate::directives::tls::{self, TlsDraft};
 use crate::forms::is_port_of_tls;
@@ -18,7 +19,7 @@ use crate::table::{Argument, Block, Kind, Place, Repeat};
 use crate::{log_in, reachability, redirects, sign_in, step_order};
 use std::sync::Arc;
 use tidegate_foreign::traefik_rule;
-use tidegate_model::{Route, RouteOptions, Scheme, Site, SiteAddress, Step};
+use tidegate_model::{Origin, Route, RouteOptions, Scheme, Site, SiteAddress, Step};
 
 pub static SITE: Directive = Directive {
     name: "site",
@@ -46,6 +47,7 @@ pub static SITE: Directive = Directive {
 /// A site while its lines are read.
 #[derive(Debug, Default)]
 struct SiteDraft {
+    origin: Option<Arc<Origin>>,
     tls: TlsDraft,
     listen: Vec<WrittenPlace>,
     options: RouteOptions,
@@ -104,7 +106,14 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
         && !addresses.is_empty()
     {
         let steps = without_places(draft.steps);
-        lowering.configuration.sites.push(Arc::new(Site { addresses, tls, options: draft.options, steps, routes }));
+        lowering.configuration.sites.push(Arc::new(Site {
+            origin: draft.origin,
+            addresses,
+            tls,
+            options: draft.options,
+            steps,
+            routes,
+        }));
     }
 }
 
@@ -127,6 +136,7 @@ fn lower_child(lowering: &mut Lowering<'_>, draft: &mut SiteDraft, line: &Line<'
         }
         Lower::Inside if line.directive.name == ROUTE.name => draft.routes.extend(route::read(lowering, line)),
         Lower::Inside if line.directive.name == LISTEN.name => draft.listen = listen::read(lowering, line),
+        Lower::Inside if line.directive.name == ORIGIN.name => draft.origin = origin::read(lowering, line),
         Lower::Inside => tls::lower(lowering, &mut draft.tls, line),
         Lower::Reading => {}
         Lower::Top(_) | Lower::Pool(_) | Lower::Limits(_) => unreachable!("the table has no such directive in a site"),

@@ -28,7 +28,9 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
-use tidegate_model::{Configuration, ContainerGroup, ContainerGroups, Containers, LabelDialect, Pool, Site, SiteAddress};
+use tidegate_model::{
+    Configuration, ContainerGroup, ContainerGroups, Containers, Discover, LabelDialect, Origin, Pool, Site, SiteAddress,
+};
 use tree::{Fill, line};
 
 /// Of one label. A configuration of its own is smaller, and what is larger is a mistake or an attack.
@@ -305,7 +307,7 @@ fn site_of(addresses: &[&Address], placed: &[Placed<'_>]) -> Node {
         [Placed { offer, only_host: None }]
             if offer.standing == Standing::Served && offer.patterns.is_none() && offer.conditions.is_empty() =>
         {
-            site.block(offer.content.clone())
+            site.block(offer.origin().into_iter().chain(offer.content.iter().cloned()).collect())
         }
         several => site.block(several.iter().map(|placed| placed.offer.as_route(placed.only_host)).collect()),
     }
@@ -330,7 +332,20 @@ fn lowered_alone(site: &Node, sources: &Sources) -> (Vec<Arc<Site>>, Vec<Arc<Poo
         lowering.report(Diagnostic::error("not-for-labels", at, "labels may not say what looks beyond them"));
     }
     lowering.diagnostics.iter_mut().for_each(Diagnostic::hide_passwords);
-    (lowering.configuration.sites, lowering.pools_in_place.into_values().collect(), lowering.diagnostics)
+    let pools = lowering.pools_in_place.into_values().map(with_origin).collect();
+    (lowering.configuration.sites, pools, lowering.diagnostics)
+}
+
+/// Whose containers its servers are. Its name, which it is known by, says so already.
+fn with_origin(mut pool: Arc<Pool>) -> Arc<Pool> {
+    let group = pool.discover.iter().find_map(|source| match source {
+        Discover::Containers(containers) => Some(containers.group.clone()),
+        Discover::Dns(_) | Discover::File { .. } | Discover::Docker(_) | Discover::Consul(_) | Discover::Kubernetes(_) => None,
+    });
+    if let Some(group) = group {
+        Arc::make_mut(&mut pool).origin = Some(Arc::new(Origin::of_containers(&group)));
+    }
+    pool
 }
 
 /// With nothing but the texts that it is about: there may be thousands of others.

@@ -7,9 +7,10 @@ use super::reach::Reach;
 use super::refused::called;
 use super::tree::{Fill, line, text};
 use crate::diagnostics::{Diagnostic, Location};
+use crate::directives::origin;
 use crate::syntax::{Literal, Node, Value};
 use std::sync::Arc;
-use tidegate_model::{ContainerGroup, HostPattern, Scheme, SiteAddress};
+use tidegate_model::{ContainerGroup, HostPattern, Origin, Scheme, SiteAddress};
 
 /// Addresses of one label; more are a list that somebody has made by mistake.
 const ADDRESSES_MAX: usize = 100;
@@ -62,6 +63,13 @@ impl Offer {
         &self.group.members[0].owner
     }
 
+    /// The line that says whose it is; none for a name that stands in no line of a log.
+    pub fn origin(&self) -> Option<Node> {
+        let origin = Origin::of_containers(&self.group.members[0].group);
+        let value = |value: &str| text(value, &self.at);
+        origin::is_fit(&origin).then(|| line("origin", &self.at).argument(value(&origin.kind)).argument(value(&origin.object())))
+    }
+
     /// The patterns as texts, for what two claim.
     pub fn claims(&self) -> Vec<&str> {
         match &self.patterns {
@@ -76,8 +84,8 @@ impl Offer {
         for pattern in self.patterns.iter().flatten() {
             route = route.argument(pattern.clone());
         }
-        let children = self.conditions.iter().chain(&self.content).cloned().collect();
-        let route = route.block(children);
+        let said = self.conditions.iter().chain(&self.content).cloned();
+        let route = route.block(self.origin().into_iter().chain(said).collect());
         let route = match only_host {
             None => route,
             Some(host) => {

@@ -7,7 +7,8 @@ use super::{LabelMemory, Labelled, read_labels};
 use crate::load_text;
 use std::collections::BTreeMap;
 use std::path::Path;
-use tidegate_model::{Configuration, Container, ContainerGroups, ContainerStage, PathPattern, Site, Terminal};
+use std::sync::Arc;
+use tidegate_model::{Configuration, Container, ContainerGroups, ContainerStage, Origin, PathPattern, Site, Terminal};
 
 const FILE: &str =
     "docker { allow \"*.example.com\"; }\nsite \"http://:8080\" { respond 200; }\nsite \"http://own.test:8080\" { respond 200; }";
@@ -99,6 +100,25 @@ fn a_site_is_enough() {
     );
     // What `discover docker=` reads is no site.
     check(&["web web 1\ntidegate.pool=web\ntidegate.port=80\ntidegate.weight=3"], &[], &[]);
+}
+
+#[test]
+fn what_containers_serve_says_whose_it_is() {
+    let labelled = read(
+        FILE,
+        &[
+            "shop/web web 1\ntidegate.site=http://a.example.com:8080",
+            "shop/api api 1\ntidegate.site=http://a.example.com:8080\ntidegate.route=/api/*",
+            "alone alone 1\ntidegate.site=http://b.example.com:8080",
+        ],
+        &LabelMemory::default(),
+    );
+    let of = |origin: &Option<Arc<Origin>>| origin.as_ref().map(ToString::to_string).unwrap_or_default();
+    let routes = |site: &Site| site.routes.iter().map(|route| of(&route.origin)).collect::<Vec<_>>().join(", ");
+    let sites: Vec<String> = labelled.sites.iter().map(|site| format!("{}: {}", of(&site.origin), routes(site))).collect();
+    assert_eq!(sites, [": container shop/api, container shop/web", "container alone: "]);
+    let pools: Vec<String> = labelled.pools.iter().map(|pool| of(&pool.origin)).collect();
+    assert_eq!(pools, ["container shop/api", "container shop/web", "container alone"]);
 }
 
 #[test]

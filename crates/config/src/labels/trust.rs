@@ -32,6 +32,7 @@ const SENDS_ELSEWHERE: &str = "requests of a label go to its own container";
 const OWN_SERVERS: &str = "the servers are the containers that have the label";
 const SHARED: &str = "it is shared with sites of the file";
 const OF_FILE: &str = "it looks up what the file names";
+const IS_KNOWN: &str = "it is the container that has the label";
 const NEEDS_CLIENT_AUTH: &str = "it needs `tls { client-auth … }`, which names a file";
 
 macro_rules! rows {
@@ -66,6 +67,7 @@ static ROWS: &[Row] = rows! {
     "not", Match => May(&[], &[]);
     "proxy", Site => May(&["rewrite-location"], &[]);
     "listen", Site => MayNot(OPENS_PORTS);
+    "origin", Site => MayNot(IS_KNOWN);
     "split", Site => MayNot(SENDS_ELSEWHERE);
     "proxy", Split => MayNot(SENDS_ELSEWHERE);
     "arm", Split => MayNot(SENDS_ELSEWHERE);
@@ -173,6 +175,7 @@ static ROWS: &[Row] = rows! {
     "protocol", Pool => May(&[], &[]);
     "tls", Pool => May(&["sni", "verify"], &[("ca", READS_FILE), ("cert", READS_FILE), ("key", READS_FILE)]);
     "send-proxy-protocol", Pool => May(&["tlv"], &[]);
+    "origin", Pool => MayNot(IS_KNOWN);
     "admin", Top => MayNot(OF_PROCESS);
     "access-log", Top => MayNot(OF_PROCESS);
     "log", Top => MayNot(OF_PROCESS);

@@ -32,6 +32,7 @@ pub fn of_listener(options: &ListenerOptions, filled: &Filled) -> Vec<Setting> {
 /// What holds in a site for requests that no route takes.
 pub fn of_site(site: &Site, filled: &Filled) -> Vec<Setting> {
     effective(filled, |lines| {
+        lines.extend(site.origin.as_deref(), directives::origin::write);
         tls::write(lines, &site.tls);
         write_block(lines, &site.options.with_defaults(), &site.steps);
     })
@@ -41,6 +42,7 @@ pub fn of_site(site: &Site, filled: &Filled) -> Vec<Setting> {
 pub fn of_route(site: &Site, route: &Route, filled: &Filled) -> Vec<Setting> {
     let options = site.options.and(&route.options).with_defaults();
     effective(filled, |lines| {
+        lines.extend(route.origin.as_ref().or(site.origin.as_ref()).map(|origin| &**origin), directives::origin::write);
         write_block(lines, &options, &site.steps);
         lines.extend(&route.steps, directives::write_step);
         directives::write_terminal(lines.line(), &route.terminal);

@@ -56,6 +56,7 @@ impl Control {
         };
         Pool {
             name: pool.name.to_string(),
+            origin: pool.model.origin.as_ref().map(ToString::to_string),
             balance: pool.model.balance.name().into(),
             servers: pool.servers.iter().enumerate().map(server).collect(),
             sources: pool.model.discover.iter().map(source).collect(),

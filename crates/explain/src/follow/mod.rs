@@ -117,12 +117,19 @@ fn follow(configuration: &Configuration, request: &Question, known: Known<'_>) -
             let site = site_of(id);
             take_route(&mut answer, configuration, site, taken, &reasons);
             let route = taken.map(|taken| &site.routes[taken.0 as usize]);
+            answer.origin = origin_of(site, route);
             answer.notes.extend(notes_of(configuration, site, route));
             take_steps(&mut answer, request, walk(site, route, (request, upgrade, known), &mut head)?);
         }
         Err(rejection) => take_rejection(&mut answer, rejection),
     }
     Ok(answer)
+}
+
+/// Where the route comes from, or its site.
+fn origin_of(site: &Site, route: Option<&Route>) -> Option<String> {
+    let origin = route.and_then(|route| route.origin.as_ref()).or(site.origin.as_ref());
+    origin.map(ToString::to_string)
 }
 
 /// What nobody looks at here, and who would be asked.
@@ -291,6 +298,7 @@ fn unanswered(configuration: &Configuration, request: &Question) -> Explanation 
         listener: None,
         certificate: None,
         site: None,
+        origin: None,
         route: None,
         pool: None,
         limits: settings(writing::of_limits(&configuration.limits, &configuration.filled)),

@@ -53,6 +53,9 @@ fn render_way(explained: &Explanation, page: &mut Page) {
         }
         page.row("answer", &route.terminal);
     }
+    if let Some(origin) = &explained.origin {
+        page.row("origin", origin);
+    }
 }
 
 fn render_other_routes(explained: &Explanation, page: &mut Page) {
@@ -61,7 +64,7 @@ fn render_other_routes(explained: &Explanation, page: &mut Page) {
     }
     page.heading("Other routes of the site:");
     for route in &explained.other_routes {
-        page.below(2, &format!("{}: {}", route.rank, route.title));
+        page.below(2, &format!("{}: {}{}", route.rank, route.title, from(route.origin.as_deref())));
         match route.why {
             WhyNotRoute::Path => page.below(5, "the path does not fit"),
             WhyNotRoute::Shadowed => {
@@ -87,14 +90,24 @@ fn render_other_sites(explained: &Explanation, page: &mut Page) {
     page.heading(&if is_known { format!("Other sites on {place}:") } else { format!("Hosts that are known on {place}:") });
     for site in &explained.other_sites {
         let hosts = site.hosts.join(", ");
+        let from = from(site.origin.as_deref());
         let why = match site.why {
             WhyNotSite::LessSpecific => "its host fits, but a more specific one goes first",
             WhyNotSite::Host => "it has another host",
         };
-        let text = if is_known { format!("{} ({hosts}): {why}", site.site) } else { format!("{hosts} (site {})", site.site) };
+        let text = if is_known {
+            format!("{} ({hosts}){from}: {why}", site.site)
+        } else {
+            format!("{hosts} (site {}){from}", site.site)
+        };
         page.below(2, &text);
     }
     page.left_out(explained.other_sites_left_out, "site");
+}
+
+/// Where something comes from, behind it.
+fn from(origin: Option<&str>) -> String {
+    origin.map(|origin| format!(", from {origin}")).unwrap_or_default()
 }
 
 fn outcome(outcome: &Outcome) -> String {

@@ -46,7 +46,8 @@ pub fn passed(site: &Site, reasons: &[Explanation], filled: &Filled) -> (Vec<Pas
             Reason::Shadowed { by } => (WhyNotRoute::Shadowed, Some(rank(*by)), Vec::new()),
             Reason::Conditions { failed } => (WhyNotRoute::Conditions, None, failed_lines(&route.matches, failed, filled)),
         };
-        passed.push(PassedRoute { rank: rank(*id), title: route_title(route, filled), why, shadowed_by, failed });
+        let origin = route.origin.as_ref().map(ToString::to_string);
+        passed.push(PassedRoute { rank: rank(*id), title: route_title(route, filled), origin, why, shadowed_by, failed });
     }
     passed.truncate(OTHER_ROUTES_MAX);
     let left_out = others - passed.len();

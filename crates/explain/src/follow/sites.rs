@@ -65,7 +65,8 @@ pub fn passed(configuration: &Configuration, place: &Place<'_>, host: &str, foun
         let site = configuration.sites.get(id.0 as usize).map_or(&redirect, |site| &**site);
         let fits = |pattern: &&HostPattern| Router::new([(id, *pattern)]).find_site(host.as_bytes(), place.local_ip).is_some();
         let why = if patterns.iter().any(fits) { WhyNotSite::LessSpecific } else { WhyNotSite::Host };
-        PassedSite { site: site_name(site), hosts: patterns.iter().map(|pattern| shown_host(pattern)).collect(), why }
+        let hosts = patterns.iter().map(|pattern| shown_host(pattern)).collect();
+        PassedSite { site: site_name(site), origin: site.origin.as_ref().map(ToString::to_string), hosts, why }
     };
     (hosts_of.into_iter().take(OTHER_SITES_MAX).map(entry).collect(), left_out)
 }

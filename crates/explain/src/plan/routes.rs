@@ -2,7 +2,7 @@
 //! recognised by what it takes: first those that are equal in everything, then those with equal paths and conditions,
 //! then those with equal paths.
 
-use super::sites::{BlockLine, block_lines, line_changes};
+use super::sites::{BlockLine, block_lines, line_changes, with_origin};
 use super::without_common_ends;
 use crate::titles::route_title;
 use std::collections::{HashMap, VecDeque};
@@ -120,13 +120,13 @@ fn longest_rising(numbers: &[usize]) -> Vec<bool> {
 /// What stands in the block of a route.
 fn lines(route: &Route, filled: &Filled) -> Vec<BlockLine> {
     let form = Form::Shown(filled);
-    let Route { name, paths: _, matches, options, steps, terminal } = route;
+    let Route { name, origin, paths: _, matches, options, steps, terminal } = route;
     let mut lines: Vec<BlockLine> = name.iter().map(|name| BlockLine::new(name, format!("name={name:?}"))).collect();
     let matches = matches.iter().map(|line| BlockLine::new(line, writing::match_line(line, form)));
     lines.extend(matches);
     lines.extend(block_lines(options, steps, filled));
     lines.push(BlockLine::new(terminal, writing::terminal(terminal, form)));
-    lines
+    with_origin(origin.as_deref(), lines, filled)
 }
 
 #[cfg(test)]

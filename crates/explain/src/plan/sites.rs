@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tidegate_api::{ChangeKind, Effect, LineChange, LineKind, SettingChange, SiteChange};
 use tidegate_config::writing::{self, Form};
 use tidegate_model::listening::site_name;
-use tidegate_model::{Filled, HostPattern, RouteOptions, Scheme, Site, SiteAddress, Step};
+use tidegate_model::{Filled, HostPattern, Origin, RouteOptions, Scheme, Site, SiteAddress, Step};
 
 /// Each list with where its texts came from.
 pub fn changes((before, filled_before): (&[Arc<Site>], &Filled), (after, filled): (&[Arc<Site>], &Filled)) -> Vec<SiteChange> {
@@ -44,7 +44,7 @@ fn place(address: &SiteAddress) -> (Scheme, &HostPattern, u16) {
 }
 
 fn difference((old, filled_before): (&Site, &Filled), (new, filled): (&Site, &Filled)) -> SiteChange {
-    let Site { addresses, tls, options, steps, routes } = old;
+    let Site { origin, addresses, tls, options, steps, routes } = old;
     let mut settings = Vec::new();
     let (addresses_added, addresses_removed) = address_changes(addresses, &new.addresses, &mut settings);
     if *tls != new.tls {
@@ -54,7 +54,10 @@ fn difference((old, filled_before): (&Site, &Filled), (new, filled): (&Site, &Fi
         addresses_added,
         addresses_removed,
         settings,
-        steps: line_changes(&block_lines(options, steps, filled_before), &block_lines(&new.options, &new.steps, filled)),
+        steps: line_changes(
+            &with_origin(origin.as_deref(), block_lines(options, steps, filled_before), filled_before),
+            &with_origin(new.origin.as_deref(), block_lines(&new.options, &new.steps, filled), filled),
+        ),
         routes: routes::changes((routes, filled_before), (&new.routes, filled)),
         ..entry(new, ChangeKind::Changed)
     }
@@ -104,6 +107,12 @@ impl BlockLine {
 
 pub fn block_lines(options: &RouteOptions, steps: &[Step], filled: &Filled) -> Vec<BlockLine> {
     writing::block(options, steps, Form::Shown(filled)).into_iter().map(|(content, text)| BlockLine::new(content, text)).collect()
+}
+
+/// Where it comes from, in front of its lines.
+pub fn with_origin(origin: Option<&Origin>, lines: Vec<BlockLine>, filled: &Filled) -> Vec<BlockLine> {
+    let first = writing::origin(origin, Form::Shown(filled)).map(|text| BlockLine::new(&origin, text));
+    first.into_iter().chain(lines).collect()
 }
 
 /// The lines that went, then those that came; a line that changed places is both.

@@ -50,6 +50,7 @@ impl<S: Sock> Connection<S> {
             trace_id: b"",
             site: "",
             route: "",
+            origin: "",
             pool: None,
             arm: None,
             cache: None,

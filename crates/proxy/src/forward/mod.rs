@@ -607,7 +607,8 @@ fn note_fault<S: Sock>(connection: &Connection<S>, record: &Record, attempt: &At
     }
     if let Some(suppressed) = connection.worker.gates.upstream.allow(Instant::now()) {
         let server = &pool.compiled.servers[attempt.position()].authority;
-        tracing::warn!(pool = %pool.compiled.name, %server, reason = fault.error.reason(), request_id = %request_id(record), suppressed, "an upstream server failed");
+        let origin = pool.compiled.shown_origin();
+        tracing::warn!(pool = %pool.compiled.name, origin, %server, reason = fault.error.reason(), request_id = %request_id(record), suppressed, "an upstream server failed");
     }
 }
 

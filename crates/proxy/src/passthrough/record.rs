@@ -111,6 +111,7 @@ impl<'c, S: Sock> PassRecord<'c, S> {
             trace_id: b"",
             site: &self.name,
             route: "",
+            origin: "",
             pool: Some(&self.pool.compiled.name.0),
             arm: self.is_split.then_some(&*self.pool.compiled.name.0),
             cache: None,

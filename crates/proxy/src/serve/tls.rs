@@ -286,14 +286,16 @@ async fn handshake<S: Sock>(
 /// Why a handshake came to nothing. Scanners and checks of health that leave in the middle say nothing of note.
 fn note_failure<S: Sock>(connection: &Connection<S>, failure: HandshakeFailure, error: &io::Error, suppressed: u64) {
     let (client, reason, error) = (connection.client, failure.reason(), connection_words(error));
-    let site = connection.tls_identity.as_ref().map_or("", |identity| &identity.site);
+    let identity = connection.tls_identity.as_deref();
+    let site = identity.map_or("", |identity| &identity.site);
+    let origin = identity.and_then(|identity| identity.origin.as_ref()).map(tracing::field::display);
     if failure.is_of_client_certificate() {
-        tracing::info!(%client, site, reason, %error, setting = "tls client-auth", suppressed, "a client was not let in");
+        tracing::info!(%client, site, origin, reason, %error, setting = "tls client-auth", suppressed, "a client was not let in");
     } else if matches!(failure, HandshakeFailure::ClientClosed | HandshakeFailure::Timeout) {
         tracing::debug!(%client, site, reason, %error, suppressed, "a TLS handshake was broken off");
     } else {
         let name = connection.server_name.as_deref();
-        tracing::info!(%client, site, name, reason, %error, suppressed, "a TLS handshake failed");
+        tracing::info!(%client, site, origin, name, reason, %error, suppressed, "a TLS handshake failed");
     }
 }
 

@@ -2,7 +2,8 @@
 //! Each ends in a line feed and holds no other.
 //!
 //! Keys of the JSON form, in this order; those marked `?` are left out when there is nothing to say:
-//! `time` `request_id`? `trace_id`? `client_ip` `client_port` `user`? `site`? `route`? `method` `scheme` `host` `path`
+//! `time` `request_id`? `trace_id`? `client_ip` `client_port` `user`? `site`? `route`? `origin`?
+//! `method` `scheme` `host` `path`
 //! `query`? `protocol` `status`? `request_bytes` `response_bytes` `duration_us` `auth_status`? `auth_us`?
 //! `queue_us`? `pool`? `upstream`?
 //! `upstream_status`? `upstream_protocol`? `upstream_connect_us`? `upstream_tls_us`? `upstream_first_byte_us`?
@@ -90,6 +91,7 @@ fn push_json_line(line: &mut Vec<u8>, second: &mut SecondText, record: &AccessRe
     push_json_optional(line, br#","user":""#, record.user.as_bytes());
     push_json_optional(line, br#","site":""#, record.site.as_bytes());
     push_json_optional(line, br#","route":""#, record.route.as_bytes());
+    push_json_optional(line, br#","origin":""#, record.origin.as_bytes());
     push_json_value(line, br#","method":""#, record.method);
     push_json_value(line, br#","scheme":""#, record.scheme.as_bytes());
     push_json_value(line, br#","host":""#, record.host);
@@ -275,6 +277,7 @@ fn push_log_field(line: &mut Vec<u8>, second: &mut SecondText, field: LogField, 
         LogField::Protocol => push_text_or_dash(line, record.protocol.as_bytes()),
         LogField::Status => push_number_or_dash(line, record.status),
         LogField::Route => push_text_or_dash(line, record.route.as_bytes()),
+        LogField::Origin => push_text_or_dash(line, record.origin.as_bytes()),
         LogField::TraceId => push_text_or_dash(line, record.trace_id),
         LogField::QueueUs => push_number_or_dash(line, record.queue_us),
         LogField::UpstreamStatus => push_number_or_dash(line, record.upstream.and_then(|upstream| upstream.status)),

@@ -59,6 +59,8 @@ pub struct AccessRecord<'a> {
     pub site: &'a str,
     /// The name of the route, if it has one.
     pub route: &'a str,
+    /// Where the route or its site comes from, if that is known.
+    pub origin: &'a str,
     pub pool: Option<&'a str>,
     /// Which arm of the route's `split` the request has taken.
     pub arm: Option<&'a str>,

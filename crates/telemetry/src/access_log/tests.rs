@@ -51,6 +51,7 @@ pub(super) fn plain() -> AccessRecord<'static> {
         trace_id: b"",
         site: "",
         route: "",
+        origin: "",
         pool: None,
         arm: None,
         cache: None,
@@ -111,6 +112,7 @@ fn what_a_request_met_on_its_way_stands_in_its_line_where_there_is_something_to_
     let record = AccessRecord {
         trace_id: b"0af7651916cd43dd8448eb211c80319c",
         route: "cart",
+        origin: "Ingress shop/web 2",
         auth_status: None,
         auth_us: None,
         queue_us: Some(5),
@@ -188,6 +190,7 @@ fn the_most_that_a_route_adds_fits_into_a_line() {
         referer: &long,
         user_agent: &long,
         site: &text,
+        origin: &text,
         pool: Some(&text),
         upstream: Some(upstream),
         tls: Some(tls),
@@ -251,9 +254,9 @@ fn template_lines() {
     let log_only: Vec<String> = model::LogField::NAMES.iter().flat_map(|(name, _)| [format!("{{{name}}}"), " ".into()]).collect();
     let log_only: Vec<&str> = log_only.iter().map(String::as_str).collect();
     let time = "2026-11-20T11:15:57.123Z";
-    check(&plain(), &log_only, &format!("{time} - HTTP/1.1 200 0 2048 512 - - 0 - - - - - - - - - - - -"));
+    check(&plain(), &log_only, &format!("{time} - HTTP/1.1 200 0 2048 512 - - 0 - - - - - - - - - - - - -"));
     let full_line =
-        format!("{time} https://example.com HTTP/1.1 200 0 2048 512 api canary 1 first_byte_timeout - - - - - - - 300 - - -");
+        format!("{time} https://example.com HTTP/1.1 200 0 2048 512 api canary 1 first_byte_timeout - - - - - - - - 300 - - -");
     check(&full(), &log_only, &full_line);
     let asked = AccessRecord { auth_status: Some(401), auth_us: Some(7), ..plain() };
     check(&asked, &["{auth_status}", " ", "{auth_us}"], "401 7");

@@ -46,6 +46,7 @@ mod tests {
     fn the_pool_ends_where_its_name_does() {
         let pool = |name: &str| Pool {
             name: name.to_owned(),
+            origin: None,
             balance: "p2c".into(),
             servers: Vec::new(),
             sources: Vec::new(),

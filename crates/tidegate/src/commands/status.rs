@@ -208,6 +208,7 @@ fn listeners(status: &Status, listed: usize) -> String {
 
 fn servers(pools: &Pools, listed: usize) -> String {
     let mut rows = Vec::new();
+    let has_origins = pools.pools.iter().any(|pool| pool.origin.is_some());
     for pool in &pools.pools {
         for server in &pool.servers {
             let priority = match server.priority {
@@ -215,7 +216,7 @@ fn servers(pools: &Pools, listed: usize) -> String {
                 1 => ", backup".to_owned(),
                 priority => format!(", priority {priority}"),
             };
-            let row = vec![
+            let mut row = vec![
                 format!("{}/{}", pool.name, server.address),
                 format!("{}{priority}", state(server.state)),
                 server.requests_in_flight.to_string(),
@@ -223,11 +224,13 @@ fn servers(pools: &Pools, listed: usize) -> String {
                 server.requests.to_string(),
                 server.failures.to_string(),
             ];
+            row.extend(has_origins.then(|| pool.origin.clone().unwrap_or_default()));
             rows.push((row, server.state != ServerState::Serving));
         }
     }
     let (rows, more) = shortened(rows, listed);
-    let mut page = section(&["POOL/SERVER", "STATE", "IN FLIGHT", "OPEN", "REQUESTS", "FAILURES"], &rows);
+    let headings = ["POOL/SERVER", "STATE", "IN FLIGHT", "OPEN", "REQUESTS", "FAILURES", "FROM"];
+    let mut page = section(&headings[..headings.len() - usize::from(!has_origins)], &rows);
     page.push_str(&left_out(more, "servers"));
     let sources = pools.pools.iter().flat_map(|pool| pool.sources.iter().filter_map(move |source| missing(&pool.name, source)));
     let unusual = pools.pools.iter().flat_map(|pool| pool.servers.iter().filter_map(move |server| why(&pool.name, server)));
@@ -434,6 +437,7 @@ pub mod tests {
             generation: 5,
             pools: vec![Pool {
                 name: "app".into(),
+                origin: None,
                 balance: "p2c".into(),
                 servers,
                 sources: vec![tidegate_api::Source {

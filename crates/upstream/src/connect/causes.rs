@@ -22,16 +22,17 @@ pub fn log_cause(
     request_id: Option<&str>,
 ) {
     if let Some(suppressed) = CAUSES.allow(rt::now()) {
-        let (pool, server, cause) = (&pool.name, &server.authority, connection_words(cause));
-        tracing::warn!(%pool, %server, reason = error.reason(), %cause, request_id, suppressed, "an upstream server cannot be reached");
+        let (pool, origin) = (&pool.name, pool.shown_origin());
+        let (server, cause) = (&server.authority, connection_words(cause));
+        tracing::warn!(%pool, origin, %server, reason = error.reason(), %cause, request_id, suppressed, "an upstream server cannot be reached");
     }
 }
 
 /// Why requests on it fail: nobody else would say.
 pub fn log_given_up(pool: &CompiledPool, server: &CompiledServer) {
     if let Some(suppressed) = CAUSES.allow(rt::now()) {
-        let (pool, server) = (&pool.name, &server.authority);
-        tracing::warn!(%pool, %server, suppressed, "an HTTP/2 connection gave no sign of life and was given up");
+        let (pool, origin, server) = (&pool.name, pool.shown_origin(), &server.authority);
+        tracing::warn!(%pool, origin, %server, suppressed, "an HTTP/2 connection gave no sign of life and was given up");
     }
 }
 

@@ -17,6 +17,7 @@ pub use checks::finish;
 pub use draft::PoolDraft;
 
 use crate::diagnostics::{Diagnostic, nearest, not_available, quoted_list};
+use crate::directives::origin;
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::{Lowering, WrittenPool};
 use crate::pieces::TopNode;
@@ -168,6 +169,7 @@ fn other_word(text: &Text, owner: &str, names: &[&str], reserved: &str) -> Diagn
 pub fn write_settings(lines: &mut Lines, pool: &Pool) {
     let Pool {
         name: _,
+        origin,
         servers,
         discover,
         balance,
@@ -203,4 +205,5 @@ pub fn write_settings(lines: &mut Lines, pool: &Pool) {
         connection::write_tls(lines.line(), tls);
     }
     lines.extend(send_proxy_protocol, connection::write_proxy_protocol);
+    lines.extend(origin.as_deref(), origin::write);
 }
