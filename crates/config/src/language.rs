@@ -97,10 +97,11 @@ impl Language {
         self.at(place).find(|directive| directive.name == name)
     }
 
-    /// What may stand in a block. Those of a `fastcgi` and of a `forward-auth` take what a pool takes as well.
+    /// What may stand in a block. Those of a `fastcgi`, a `forward-auth` and an `error-page` take what a pool takes as
+    /// well.
     pub fn at(&self, place: Place) -> impl Iterator<Item = &'static Directive> + use<> {
         let is_in = move |known: &Place| {
-            *known == place || (matches!(place, Place::FastCgi | Place::ForwardAuth) && *known == Place::Pool)
+            *known == place || (matches!(place, Place::FastCgi | Place::ForwardAuth | Place::ErrorPage) && *known == Place::Pool)
         };
         self.directives.iter().copied().filter(move |directive| directive.places.iter().any(is_in))
     }

@@ -5,7 +5,7 @@ use crate::diagnostics::{Diagnostic, Location};
 use crate::lowering::Lowering;
 use std::collections::{BTreeSet, HashMap};
 use tidegate_model::{
-    Balance, HostPattern, Placeholder, Pool, PoolName, Protocol, Scheme, Step, Template, TemplatePart, Terminal,
+    Balance, HostPattern, Placeholder, Pool, PoolName, Protocol, RouteOptions, Scheme, Step, Template, TemplatePart, Terminal,
 };
 
 /// A name goes to a site or is passed on; both would depend on who reads the file.
@@ -102,8 +102,7 @@ pub fn pools_of_sites(lowering: &Lowering<'_>) -> BTreeSet<PoolName> {
         return names;
     }
     for site in &lowering.configuration.sites {
-        let mirrors = site.all_options().flat_map(|options| &options.mirrors.named);
-        names.extend(mirrors.map(|mirror| mirror.pool.clone()));
+        names.extend(site.all_options().flat_map(RouteOptions::pools).cloned());
         names.extend(site.all_steps().filter_map(Step::pool).cloned());
         for route in &site.routes {
             match &route.terminal {

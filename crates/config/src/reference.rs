@@ -22,7 +22,11 @@ const SECTIONS: [(Place, &str, &str); Place::ALL.len()] = [
     (Place::Tcp, "In a `tcp`", ""),
     (Place::Sni, "In an `sni`", ""),
     (Place::TcpSplit, "In the `split` of a `tcp`", ""),
-    (Place::Pool, "In a `pool`", "Also the block of a `proxy`, a `fastcgi` or a `forward-auth` that names addresses."),
+    (
+        Place::Pool,
+        "In a `pool`",
+        "Also the block of a `proxy`, a `fastcgi`, a `forward-auth` or an `error-page` that names addresses.",
+    ),
     (
         Place::FastCgi,
         "In a `fastcgi`",
@@ -40,6 +44,11 @@ const SECTIONS: [(Place, &str, &str); Place::ALL.len()] = [
         Place::ForwardAuth,
         "In a `forward-auth`",
         "Behind addresses everything that a `pool` takes, behind the name of a pool its `retry`; and what is asked and told.",
+    ),
+    (
+        Place::ErrorPage,
+        "In an `error-page`",
+        "Behind an address everything that a `pool` takes, behind the name of a pool its `retry`; and what is said of the error.",
     ),
     (Place::ApiKey, "In an `api-key`", ""),
     (Place::AuthAny, "In an `auth any`", "Each as it stands in a site."),

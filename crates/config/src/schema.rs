@@ -53,6 +53,7 @@ fn definition_name(directive: &Directive, place: Place) -> String {
         Place::Oidc => "oidc",
         Place::OidcProvider => "oidc-provider",
         Place::ForwardAuth => "forward-auth",
+        Place::ErrorPage => "error-page",
         Place::ApiKey => "api-key",
         Place::Match | Place::Conditions => "condition",
         Place::Map => "map",

@@ -43,6 +43,8 @@ pub enum Place {
     OidcProvider,
     /// The block of `forward-auth`.
     ForwardAuth,
+    /// The block of `error-page`.
+    ErrorPage,
     /// The block of `api-key`.
     ApiKey,
     /// The block of an `auth any`.
@@ -58,7 +60,7 @@ pub enum Place {
 }
 
 impl Place {
-    pub const ALL: [Place; 27] = [
+    pub const ALL: [Place; 28] = [
         Place::Top,
         Place::Site,
         Place::Route,
@@ -80,6 +82,7 @@ impl Place {
         Place::Oidc,
         Place::OidcProvider,
         Place::ForwardAuth,
+        Place::ErrorPage,
         Place::ApiKey,
         Place::AuthAny,
         Place::Match,
@@ -112,6 +115,7 @@ impl Place {
             Place::Oidc => "in an `oidc`",
             Place::OidcProvider => "in a `provider` of an `oidc`",
             Place::ForwardAuth => "in a `forward-auth`",
+            Place::ErrorPage => "in an `error-page`",
             Place::ApiKey => "in an `api-key`",
             Place::AuthAny => "in an `auth any`",
             Place::Match => "in the block of a `match`",

@@ -243,6 +243,7 @@ mod tests {
         let mut count = 0;
         for mut expected in blocks {
             expected.options.mirrors.named.retain(|mirror| !is_made(&mirror.pool));
+            expected.options.error_pages.retain(|page| !page.pool().is_some_and(is_made));
             expected.steps.retain(|step| !step.pool().is_some_and(is_made));
             expected.terminal = expected.terminal.filter(|terminal| match terminal {
                 Terminal::Proxy { pool, .. } => !is_made(pool),
@@ -364,7 +365,7 @@ mod tests {
         let made: Vec<_> = configuration.pools.iter().filter(made).enumerate().collect();
         made.iter().fold(text.to_owned(), |text, (number, pool)| {
             let name = quoted(&pool.name.0);
-            ["pool ", "proxy ", "fastcgi ", "mirror ", "forward-auth ", "PoolName("]
+            ["pool ", "pool=", "proxy ", "fastcgi ", "mirror ", "forward-auth ", "PoolName("]
                 .iter()
                 .fold(text, |text, word| text.replace(&format!("{word}{name}"), &format!("{word}\"made-{number}\"")))
         })

@@ -51,7 +51,7 @@ fn names_a_file(fault: &str) -> bool {
 }
 
 /// Blocks in which an example may stand.
-const AROUND: [&str; 34] = [
+const AROUND: [&str; 35] = [
     "LINES",
     "LINES\nsite \"localhost\" { respond 204 }\n",
     "site \"localhost\" {\nLINES\n}\n",
@@ -75,6 +75,7 @@ const AROUND: [&str; 34] = [
     "site \"localhost\" {\noidc issuer=\"https://idp.example.com\" client=\"me\" {\nLINES\n}\nrespond 204\n}\n",
     "site \"localhost\" {\noidc {\nprovider \"Ours\" issuer=\"https://idp.example.com\" client=\"me\"\nLINES\n}\nrespond 204\n}\n",
     "site \"localhost\" {\nforward-auth \"http://10.0.0.8:9091\" {\nLINES\n}\nrespond 204\n}\n",
+    "site \"localhost\" {\nerror-page 404 pool=\"10.0.0.9:80\" {\nLINES\n}\nrespond 204\n}\n",
     "site \"localhost\" {\nbasic-auth {\nLINES\n}\nrespond 204\n}\n",
     "site \"localhost\" {\napi-key {\nLINES\n}\nrespond 204\n}\n",
     "site \"localhost\" {\nauth any {\nLINES\n}\nrespond 204\n}\n",

@@ -11,7 +11,7 @@ use crate::source::Proposal;
 use tidegate_api::{Edited, Effective, UnwrittenFile};
 use tidegate_config::Json;
 use tidegate_config::{Edit, EditError, EditFault, Target, apply_edits, read_target, to_json};
-use tidegate_model::{Configuration, PoolName, Terminal};
+use tidegate_model::{Configuration, ErrorPage, PoolName, Terminal};
 
 impl Control {
     /// The configuration as it is written, includes in their place; of secrets nothing.
@@ -115,6 +115,9 @@ fn users_of_pool(configuration: &Configuration, name: &str) -> Vec<String> {
         if site.options.mirrors.named.iter().any(|mirror| is_it(&mirror.pool)) {
             users.push(format!("`mirror` of {address}"));
         }
+        if site.options.error_pages.iter().filter_map(ErrorPage::pool).any(is_it) {
+            users.push(format!("`error-page` of {address}"));
+        }
         if site.steps.iter().any(|step| step.pool().is_some_and(is_it)) {
             users.push(format!("`forward-auth` of {address}"));
         }
@@ -126,7 +129,7 @@ fn users_of_pool(configuration: &Configuration, name: &str) -> Vec<String> {
                 Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) => false,
             };
             let is_asked = || route.steps.iter().any(|step| step.pool().is_some_and(is_it));
-            if is_answered_by_it || is_asked() || route.options.mirrors.named.iter().any(|mirror| is_it(&mirror.pool)) {
+            if is_answered_by_it || is_asked() || route.options.pools().any(is_it) {
                 users.push(format!("route {} of {address}", position + 1));
             }
         }

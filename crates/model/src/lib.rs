@@ -82,7 +82,7 @@ pub use cors::{Cors, OriginPattern, Origins};
 pub use csrf::Csrf;
 pub use delta::{Changed, Delta, Difference};
 pub use discover::Discover;
-pub use error_page::{ErrorBody, ErrorFormat, ErrorPage, ErrorSource, PageBytes};
+pub use error_page::{AskedPage, ErrorBody, ErrorFormat, ErrorPage, ErrorSource, PageBytes};
 pub use expressions::{expression, expression_parser, expressions};
 pub use fastcgi::FastCgi;
 pub use files::{Files, Symlinks};

@@ -9,6 +9,7 @@ use crate::header_names::HeaderNames;
 use crate::pass_on::PassOn;
 use crate::path_policy::PathPolicy;
 use crate::placeholder::Template;
+use crate::pool::PoolName;
 use crate::proxy_status::ProxyStatus;
 use crate::request_ids::RequestIds;
 use crate::request_log::RouteLog;
@@ -125,6 +126,11 @@ impl RouteOptions {
         }
     }
 
+    /// Pools beside those that answer: of copies, and of pages of errors.
+    pub fn pools(&self) -> impl Iterator<Item = &PoolName> {
+        self.mirrors.named.iter().map(|mirror| &mirror.pool).chain(self.error_pages.iter().filter_map(ErrorPage::pool))
+    }
+
     /// All texts with placeholders, each option by its name so that a new one is thought of.
     pub fn templates(&self) -> impl Iterator<Item = &Template> {
         let RouteOptions {
@@ -143,9 +149,13 @@ impl RouteOptions {
             answer_rewrites,
             log,
         } = self;
-        let of_pages = error_pages.iter().filter_map(|page| match &page.body {
-            ErrorBody::Template { text, .. } => Some(text),
-            ErrorBody::File { .. } | ErrorBody::Made(_) => None,
+        let of_pages = error_pages.iter().flat_map(|page| {
+            let (text, asked) = match &page.body {
+                ErrorBody::Template { text, .. } => (Some(text), None),
+                ErrorBody::Asked(asked) => (None, Some(asked)),
+                ErrorBody::File { .. } | ErrorBody::Made(_) => (None, None),
+            };
+            text.into_iter().chain(asked.into_iter().flat_map(|asked| asked.templates()))
         });
         let of_rewrites = answer_rewrites.iter().map(|rule| &rule.to);
         of_pages.chain(of_rewrites).chain(log.fields.iter().map(|field| &field.value))

@@ -2,11 +2,12 @@
 //! `middleware`; how they go out, by the crate `exchange`.
 
 use crate::coded::send_whole_coded;
-use crate::error_page::{make_error_page, send_error_page, send_page_instead};
+use crate::error_page::{ask_for_page, make_error_page, send_error_page, send_page_instead};
 use crate::failure::Failure;
 use crate::surroundings::{Surroundings, context};
 use crate::terminal::FixedAnswer;
 use std::borrow::Cow;
+use std::cell::Cell;
 use tidegate_exchange::responder::{CLIENT_WRITE_IDLE, REFUSAL_WRITE_IDLE};
 use tidegate_exchange::{Exchange, Pooled};
 use tidegate_middleware::errors::begin_answer;
@@ -98,7 +99,8 @@ async fn send_refusal<S: Sock>(
     if let Some(page) = around.route.and_then(|route| route.error_pages.find(status, Origin::Proxy, &exchange.head, None)) {
         begin_answer(status, &mut exchange.response);
         let error = ErrorFacts { status, reason, sentence };
-        let body = make_error_page(exchange, around, page, &error, &mut buffer);
+        let mut asked = ask_for_page(exchange, around, page, &error, &Cell::new(true)).await?;
+        let body = make_error_page(exchange, around, page, &error, (asked.as_deref_mut(), &mut buffer));
         push_fields(exchange, refusal, fields, name);
         return send_error_page(exchange, around, body).await;
     }

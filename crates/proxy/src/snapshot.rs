@@ -84,6 +84,11 @@ impl Snapshot {
         self.pools.get(*self.slots.get(name)?)?.as_ref()
     }
 
+    /// Where the pool of that name is, as long as there is one.
+    pub fn slot_of(&self, name: &PoolName) -> Option<usize> {
+        self.slots.get(name).copied()
+    }
+
     pub fn head_limits(&self) -> HeadLimits {
         HeadLimits {
             head_bytes_max: self.limits.header_bytes,

@@ -1,4 +1,8 @@
-//! `error-page`: what errors look like to clients.
+//! `error-page`: what errors look like to clients. A pool that is asked for them is read in `asked`.
+
+mod asked;
+
+pub use asked::PAGE_HEADER;
 
 use super::respond;
 use crate::diagnostics::{Diagnostic, shortened};
@@ -7,11 +11,12 @@ use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::placeholders::{Text, page_template};
 use crate::reading::Read;
-use crate::table::{Argument, Kind, Place, Property, Repeat, Stage};
+use crate::table::{Argument, Block, Kind, Place, Property, Repeat, Stage};
 use crate::written_line::Writer;
 use std::io::Read as _;
 use std::path::Path;
-use tidegate_model::{ErrorBody, ErrorFormat, ErrorPage, ErrorSource, PageBytes, RouteOptions, StatusRange, Template};
+use std::time::Duration;
+use tidegate_model::{AskedPage, ErrorBody, ErrorFormat, ErrorPage, ErrorSource, PageBytes, RouteOptions, StatusRange, Template};
 
 pub static ERROR_PAGE: Directive = Directive {
     name: "error-page",
@@ -25,6 +30,7 @@ pub static ERROR_PAGE: Directive = Directive {
     properties: &[
         Property::once("file", Kind::Path, "A file of at most 1 MiB, read with the configuration."),
         Property::once("body", Kind::Template(Stage::Error), "The body itself."),
+        Property::once("pool", Kind::Text("the name of a pool, or an address"), "Who is asked for the page, with GET."),
         Property::once(
             "format",
             Kind::Choice(&["auto", "html", "json", "text"]),
@@ -46,12 +52,36 @@ pub static ERROR_PAGE: Directive = Directive {
             Kind::Switch,
             "Whether placeholders in the file are filled in; `#false` when left out: it goes out byte by byte. Other braces in it stay what they are.",
         ),
+        Property::once(
+            "path",
+            Kind::Template(Stage::Error),
+            "What the pool is asked for, with a query or without; `/` when left out.",
+        ),
+        Property::once(
+            "keep-status",
+            Kind::Switch,
+            "Whether clients get the status of the error with the pool's page; `#false` when left out, and they get that of its answer.",
+        ),
+        Property::once(
+            "answer-bytes",
+            Kind::Size { min: 1, max: AskedPage::ANSWER_BYTES_MOST },
+            "How long a page of the pool may be; `1MiB` when left out.",
+        ),
+        Property::once(
+            "total",
+            Kind::Duration { min: Duration::from_millis(10), max: Duration::from_secs(60) },
+            "How long the pool may take, all attempts together; `5s` when left out.",
+        ),
     ],
+    block: Block::Optional(Place::ErrorPage),
     summary: "What errors look like to clients.",
     details: "The first line whose statuses fit counts, the route's lines before the site's. Those of a site also answer where no route of it matches.\n\n\
               Fields of the error stay, such as `WWW-Authenticate`, `Retry-After`, `Allow` and cookies; those that describe a body that is replaced go (`Content-…`, `ETag`, `Last-Modified` and the like). \
               A `respond` with an error status gets the page when it has no body of its own. gRPC calls and their answers are left alone, whatever is written here.\n\n\
               `{status}`, `{status_text}` and `{reason}` (the reason code of the log, empty for errors of upstreams) have a value here. In HTML, XML and JSON what placeholders bring is escaped.\n\n\
+              With `pool=` a server is asked for the page: with GET, for `path=`, with the `Host`, `Accept` and `Accept-Language` of the request, with who asked for what as any upstream is told (`X-Forwarded-…`, `X-Request-Id`), and with the `header` lines of the block; never with \
+              cookies, credentials or a body. What it answers is the client's, whatever its status, with its fields in place of those of the error; `keep-status=#true` keeps the status, `status=` names one. Where it cannot be reached, takes longer than `total=`, says more than `answer-bytes=`, or answers with 204, 205, 206 or 304, \
+              the page is one that is made (`format=\"auto\"`). Nothing is asked for the errors of a page. For errors of upstreams the first answer's body is dropped; its server is held until the page is there, so pages come from a pool of their own.\n\n\
               A file is read with the configuration, and again when the configuration is: on SIGHUP, and with `run --watch` as soon as it changes.",
     default: "one sentence as plain text for errors of the proxy; those of upstreams as they are",
     example: "error-page 502 503 504 body=\"<h1>{status} {status_text}</h1>\" content-type=\"text/html; charset=utf-8\"",
@@ -127,12 +157,12 @@ fn body(
     format: Option<&'static str>,
     content_type: Option<Text>,
 ) -> Option<ErrorBody> {
-    let given: Vec<&str> = ["file", "body", "format"].into_iter().filter(|name| line.property(name).is_some()).collect();
+    let given: Vec<&str> = ["file", "body", "format", "pool"].into_iter().filter(|name| line.property(name).is_some()).collect();
     let [kind] = given[..] else {
         let (message, help) = if given.is_empty() {
-            ("`error-page` needs `file=`, `body=` or `format=`", "for example `error-page 404 file=\"errors/404.html\"`")
+            ("`error-page` needs `file=`, `body=`, `format=` or `pool=`", "for example `error-page 404 file=\"errors/404.html\"`")
         } else {
-            ("`file=`, `body=` and `format=` cannot stand on one line", "keep one of them")
+            ("`file=`, `body=`, `format=` and `pool=` cannot stand on one line", "keep one of them")
         };
         return lowering.refuse(Diagnostic::error("missing-argument", line.location(), message).help(help));
     };
@@ -142,6 +172,13 @@ fn body(
         let message = "`placeholders=` is for files";
         lowering.report(Diagnostic::error("bad-value", value.location.clone(), message).help("remove it"));
     }
+    if kind == "pool" {
+        if let Some(text) = &content_type {
+            lowering.report(text.error("bad-value", "the pool says of which type the page is").help("remove `content-type=`"));
+        }
+        return asked::read(lowering, line).map(|asked| ErrorBody::Asked(Box::new(asked)));
+    }
+    asked::refuse_settings(lowering, line);
     if kind == "format" {
         if let Some(text) = &content_type {
             lowering.report(text.error("bad-value", "the format says of which type the page is").help("remove `content-type=`"));
@@ -243,10 +280,15 @@ pub fn write(line: &mut Writer, page: &ErrorPage) {
             line.property("format", format.name());
             None
         }
+        // Behind everything else, since a block follows.
+        ErrorBody::Asked(_) => None,
     };
     line.optional("content-type", content_type).unless(&ErrorSource::Proxy, "from", from, |from| from.name());
     if let Some(status) = status {
         line.number("status", status);
+    }
+    if let ErrorBody::Asked(asked) = body {
+        asked::write(line, asked);
     }
 }
 

@@ -135,6 +135,7 @@ static ALL: &[&Directive] = &[
     &rate_limit::RATE_LIMIT,
     &concurrency_limit::CONCURRENCY_LIMIT,
     &error_page::ERROR_PAGE,
+    &error_page::PAGE_HEADER,
     &compress::COMPRESS,
     &decompress::DECOMPRESS,
     &cache::CACHE,
@@ -419,6 +420,9 @@ pub mod tests {
                 format!("site \"localhost\" {{ {asked}; auth any {{\n{example}\n}}; respond 200; }}")
             }
             Place::AuthAny => format!("site \"localhost\" {{ auth any {{\n{example}\n}}; respond 200; }}"),
+            Place::ErrorPage => {
+                format!("site \"localhost\" {{ error-page 404 pool=\"10.0.0.9:80\" {{\n{example}\n}}; respond 200; }}")
+            }
             Place::ApiKey => format!("site \"localhost\" {{ api-key {{\n{example}\n}}; respond 200; }}"),
             Place::BasicAuth => format!("site \"localhost\" {{ basic-auth {{\n{example}\n}}; respond 200; }}"),
             Place::Match => format!("site \"localhost\" {{ route {{ match {{\n{example}\n}}; respond 200; }}; }}"),
@@ -475,7 +479,7 @@ pub mod tests {
     }
 
     /// Properties of which a line with the default is not the same as one without.
-    const DEPENDENT: [(&str, &str); 14] = [
+    const DEPENDENT: [(&str, &str); 18] = [
         // In a site they stand for what the top level says.
         ("acme", "key-type"),
         ("acme", "http-port"),
@@ -483,6 +487,10 @@ pub mod tests {
         // Belongs to another property than the one of the example.
         ("discover", "agent"),
         ("error-page", "placeholders"),
+        ("error-page", "path"),
+        ("error-page", "keep-status"),
+        ("error-page", "answer-bytes"),
+        ("error-page", "total"),
         ("retry", "for"),
         ("access-log", "facility"),
         ("access-log", "tag"),

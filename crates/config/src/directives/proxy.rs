@@ -108,8 +108,20 @@ pub fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
 }
 
 /// The pool that a line names or writes in place.
-pub fn read_pool(lowering: &mut Lowering<'_>, line: &Line<'_>, mut sends: Sends<'_>) -> Option<(PoolName, RouteRetry)> {
-    let mut texts: Vec<Text> = line.read_arguments(lowering).into_iter().map(Read::text).collect();
+pub fn read_pool(lowering: &mut Lowering<'_>, line: &Line<'_>, sends: Sends<'_>) -> Option<(PoolName, RouteRetry)> {
+    let texts: Vec<Text> = line.read_arguments(lowering).into_iter().map(Read::text).collect();
+    let all_read = texts.len() == line.arguments().count();
+    read_pool_of(lowering, line, (texts, all_read), sends)
+}
+
+/// The pool that these texts name, or are the addresses of, with the settings in the block of the line. The flag says
+/// whether all that stand there are among them.
+pub fn read_pool_of(
+    lowering: &mut Lowering<'_>,
+    line: &Line<'_>,
+    (mut texts, all_read): (Vec<Text>, bool),
+    mut sends: Sends<'_>,
+) -> Option<(PoolName, RouteRetry)> {
     if let Sends::Questions { paths, is_grpc, .. } = &mut sends {
         paths.extend(texts.iter_mut().filter_map(Text::take_path));
         for text in &mut texts {
@@ -120,7 +132,6 @@ pub fn read_pool(lowering: &mut Lowering<'_>, line: &Line<'_>, mut sends: Sends<
             }
         }
     }
-    let all_read = texts.len() == line.arguments().count();
     let (addresses, names): (Vec<&Text>, Vec<&Text>) = texts.iter().partition(|text| text.value.contains([':', '/']));
     if let (Some(name), Some(address)) = (names.first(), addresses.first()) {
         let message = format!("`{}` is neither an address nor alone", name.shown());
@@ -137,6 +148,7 @@ pub fn read_pool(lowering: &mut Lowering<'_>, line: &Line<'_>, mut sends: Sends<
     if is_scripts {
         draft.pool.protocol = Protocol::FastCgi;
     }
+    let has_addresses = !addresses.is_empty();
     for text in addresses {
         match parse_address(&text.value, is_scripts) {
             Ok(address) => add_server(lowering, &mut draft, Server::new(address), text.location.clone()),
@@ -158,7 +170,7 @@ pub fn read_pool(lowering: &mut Lowering<'_>, line: &Line<'_>, mut sends: Sends<
     {
         return lowering.refuse(Diagnostic::error("conflicting-protocol", at.clone(), message).help(help));
     }
-    if line.arguments().next().is_none() && draft.servers.is_empty() && draft.discover.is_empty() && !draft.faulty {
+    if !has_addresses && draft.servers.is_empty() && draft.discover.is_empty() && !draft.faulty {
         let word = line.directive.name;
         let diagnostic = Diagnostic::error(
             "missing-argument",

@@ -222,6 +222,7 @@ pub fn has_steps(place: Place) -> bool {
         | Place::Oidc
         | Place::OidcProvider
         | Place::ForwardAuth
+        | Place::ErrorPage
         | Place::ApiKey
         | Place::Match
         | Place::Conditions

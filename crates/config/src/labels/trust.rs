@@ -120,8 +120,12 @@ static ROWS: &[Row] = rows! {
     "concurrency-limit", Site => May(&["by", "ipv6-prefix", "status", "dry-run"], &[("name", SHARED)]);
     "error-page", Site => May(
         &["body", "format", "content-type", "from", "status", "placeholders"],
-        &[("file", READS_FILE)],
+        &[
+            ("file", READS_FILE), ("pool", SENDS_ELSEWHERE), ("path", SENDS_ELSEWHERE), ("keep-status", SENDS_ELSEWHERE),
+            ("answer-bytes", SENDS_ELSEWHERE), ("total", SENDS_ELSEWHERE),
+        ],
     );
+    "header", ErrorPage => MayNot(SENDS_ELSEWHERE);
     "compress", Site => May(&["level", "min-size", "types", "cross-site"], &[]);
     "decompress", Site => May(&["ratio"], &[]);
     "cache", Site => May(

@@ -2,6 +2,9 @@
 //! whose it is, is found out by whoever answers (`proxy`). What errors say without a page is in `errors`.
 
 mod accept;
+mod question;
+
+pub use question::PageQuestion;
 
 use crate::context::View;
 use crate::errors::{PLAIN_TEXT, error_answer};
@@ -31,6 +34,7 @@ enum Body {
     Bytes { bytes: PageBytes, content_type: Box<[u8]> },
     Template { text: CompiledTemplate, content_type: Box<[u8]> },
     Made(ErrorFormat),
+    Asked(Box<PageQuestion>),
 }
 
 /// Who made an error.
@@ -70,6 +74,9 @@ const OF_BODY: [&[u8]; 17] = [
     b"trailer",
     b"x-accel-redirect",
 ];
+
+/// Of a pool's answer what says how it came, and what only a proxy is told.
+const OF_TRANSFER: [&[u8]; 5] = [b"content-length", b"transfer-encoding", b"trailer", b"date", b"x-accel-redirect"];
 
 impl ErrorPages {
     pub fn new(pages: &[ErrorPage]) -> ErrorPages {
@@ -123,6 +130,7 @@ impl CompiledErrorPage {
                 Body::Bytes { bytes: bytes.clone(), content_type: header(content_type) }
             }
             ErrorBody::Made(format) => Body::Made(*format),
+            ErrorBody::Asked(asked) => Body::Asked(Box::new(PageQuestion::new(asked))),
         };
         CompiledErrorPage { statuses: page.statuses.as_slice().into(), from: page.from, status: page.status, body }
     }
@@ -133,6 +141,14 @@ impl CompiledErrorPage {
             (ErrorSource::Proxy, Origin::Upstream) | (ErrorSource::Upstream, Origin::Proxy) => false,
         };
         is_from && self.statuses.iter().any(|range| range.contains(status))
+    }
+
+    /// What is asked of a pool for it, if something is.
+    pub fn question(&self) -> Option<&PageQuestion> {
+        match &self.body {
+            Body::Asked(question) => Some(question),
+            Body::Bytes { .. } | Body::Template { .. } | Body::Made(_) => None,
+        }
     }
 
     /// The status that the client gets to see.
@@ -174,7 +190,41 @@ impl CompiledErrorPage {
                 make(*format, error, view, head, buffer);
                 buffer
             }
+            // Nobody has answered.
+            Body::Asked(_) => {
+                make(ErrorFormat::Auto, error, view, head, buffer);
+                buffer
+            }
         }
+    }
+}
+
+impl CompiledErrorPage {
+    /// Makes `head`, which has the fields of the error so far, that of the answer that a pool has given. `None`: its
+    /// status is none that a whole page has.
+    pub fn take_answer(&self, error: u16, answer: &mut ResponseHead, head: &mut ResponseHead) -> Option<()> {
+        let keeps_status = self.question().is_none_or(|question| question.settings.keeps_status);
+        if !(200..600).contains(&answer.status) || [204, 205, 206, 304].contains(&answer.status) {
+            return None;
+        }
+        for name in OF_BODY {
+            head.fields.remove(name);
+        }
+        answer.fields.remove_hop_by_hop();
+        for name in OF_TRANSFER {
+            answer.fields.remove(name);
+        }
+        // Cookies of both are the client's; of everything else the page's counts.
+        let is_cookie = |name: &[u8]| name.eq_ignore_ascii_case(b"set-cookie");
+        for (name, _) in answer.fields.iter().filter(|(name, _)| !is_cookie(name)) {
+            head.fields.remove(name);
+        }
+        for (name, value) in answer.fields.iter() {
+            head.fields.push(name, value);
+        }
+        head.status = self.status(if keeps_status { error } else { answer.status });
+        head.reason = head.fields.append(&[reason_phrase(head.status).as_bytes()]);
+        Some(())
     }
 }
 

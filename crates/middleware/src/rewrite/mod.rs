@@ -204,7 +204,7 @@ impl AddPrefix {
 /// Splits the new text at its first `?`, checks and normalises the path, and puts both into the head. Dot segments in
 /// it are refused and not resolved: nobody has written them, so a client's text, or the rest of a path that a pattern
 /// has cut in the middle of a segment, would lead out of what is written in front of it.
-fn replace_target(
+pub(crate) fn replace_target(
     head: &mut RequestHead,
     target: &[u8],
     policy: PathPolicy,

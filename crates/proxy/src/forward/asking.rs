@@ -1,7 +1,7 @@
-//! A question of `forward-auth` on its way: to a server of its pool as any request, with another one where the first
-//! fails, and with what a pool learns of its servers by that. The answer is read to its end here, since it decides
-//! before anything else happens. What is asked and what an answer means is in `middleware::forward_auth`; who waits for
-//! it is `request`.
+//! A question on its way, of `forward-auth` or for the page of an error: to a server of its pool as any request, with
+//! another one where the first fails, and with what a pool learns of its servers by that. The answer is read to its
+//! end here, since it decides before anything else happens. What is asked and what an answer means is in `middleware`
+//! (`forward_auth`, `error_page`); who waits for it is `request`, or `error_page`.
 
 use super::body::reader_of;
 use super::choose::wait_in_queue;
@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tidegate_balancing::Draw;
 use tidegate_exchange::{Pooled, Record};
-use tidegate_model::{ForwardAuth, Retry};
+use tidegate_model::{Retry, RouteRetry};
 use tidegate_telemetry::{UpstreamError, UpstreamTime};
 use tidegate_transport::memory::BoundedShare;
 use tidegate_transport::{Sock, rt};
@@ -35,12 +35,24 @@ use tidegate_wire::{BodyFraming, HeadLimits};
 /// What of an answer's body is in no account below this: most are a line.
 const UNTOLD_BYTES: usize = 4 << 10;
 
+/// How a question is asked, and what is read of its answer.
+#[derive(Clone, Copy)]
+pub(crate) struct QuestionTerms<'a> {
+    pub retry: &'a RouteRetry,
+    /// A call of gRPC, which changes nothing whatever its method.
+    pub is_grpc: bool,
+    /// How long the body of an answer may be.
+    pub answer_bytes_max: u64,
+    /// Whether bodies of good answers are kept as well.
+    pub keeps_good: bool,
+}
+
 /// A question, and what surrounds the request that it is about.
 pub(crate) struct Asking<'a, S: Sock> {
     pub connection: &'a Connection<S>,
     pub record: &'a Record,
     pub client_ip: IpAddr,
-    pub settings: &'a ForwardAuth,
+    pub terms: QuestionTerms<'a>,
     pub head_limits: HeadLimits,
     pub question: &'a RequestHead,
     pub body: &'a [u8],
@@ -53,13 +65,13 @@ pub(crate) struct Asking<'a, S: Sock> {
 
 /// What the server has said.
 pub(crate) enum Told {
-    Answer(AuthAnswer),
+    Answer(WholeAnswer),
     /// An answer that is longer than answers may be.
     TooLong,
 }
 
 /// An answer that is all there.
-pub(crate) struct AuthAnswer {
+pub(crate) struct WholeAnswer {
     pub head: Pooled<ResponseHead>,
     /// Empty where the request goes on by it.
     pub body: Vec<u8>,
@@ -86,7 +98,7 @@ impl<S: Sock> Asking<'_, S> {
 
     /// A call of `ext_authz` changes nothing, whatever its method.
     fn is_repeatable(&self) -> bool {
-        self.settings.is_grpc || self.question.method.is_idempotent()
+        self.terms.is_grpc || self.question.method.is_idempotent()
     }
 
     fn since_start(&self) -> Duration {
@@ -94,7 +106,7 @@ impl<S: Sock> Asking<'_, S> {
     }
 
     fn retry<'p>(&'p self, pool: &'p WorkerPool<S>) -> Option<&'p Retry> {
-        pool.compiled.retry(&self.settings.retry)
+        pool.compiled.retry(self.terms.retry)
     }
 
     /// What may end an attempt early, for another server's: its time, and a status.
@@ -154,7 +166,7 @@ impl<S: Sock> Asking<'_, S> {
             return Err(UpstreamFault::new(UpstreamError::BadStatus, Progress::Sent));
         }
         let is_declared_long = match answer.framing {
-            BodyFraming::Length(bytes) => bytes > self.settings.answer_bytes_max,
+            BodyFraming::Length(bytes) => bytes > self.terms.answer_bytes_max,
             BodyFraming::None | BodyFraming::Chunked | BodyFraming::UntilClose => false,
         };
         let body = if is_declared_long { None } else { self.read_body(answer.body, head.status).await? };
@@ -162,7 +174,7 @@ impl<S: Sock> Asking<'_, S> {
             self.is_refused.set(was_refused);
         }
         Ok(match body {
-            Some((body, trailers, share)) => (Told::Answer(AuthAnswer { head, body, trailers, share }), answer.keeping),
+            Some((body, trailers, share)) => (Told::Answer(WholeAnswer { head, body, trailers, share }), answer.keeping),
             None => (Told::TooLong, answer.keeping.only_if(false)),
         })
     }
@@ -175,7 +187,7 @@ impl<S: Sock> Asking<'_, S> {
     /// `None`: longer than answers may be. Of a good answer nothing is kept, and all of it is read, so that one that
     /// breaks off lets nobody through.
     async fn read_body(&self, body: AnswerBody<'_, S>, status: u16) -> Result<Option<BodyRead>, UpstreamFault> {
-        let is_kept = self.settings.is_grpc || !(200..300).contains(&status);
+        let is_kept = self.terms.keeps_good || !(200..300).contains(&status);
         let (mut kept, mut share, mut bytes) = (Vec::new(), BoundedShare::collected(), 0);
         let mut body = reader_of(body);
         while !body.is_finished() {
@@ -185,7 +197,7 @@ impl<S: Sock> Asking<'_, S> {
             })?;
             let Some(piece) = piece else { break };
             bytes += piece.len() as u64;
-            if bytes > self.settings.answer_bytes_max {
+            if bytes > self.terms.answer_bytes_max {
                 return Ok(None);
             }
             if is_kept {
@@ -236,7 +248,7 @@ impl<S: Sock> Errand<S> for Asking<'_, S> {
         let need = Need {
             certain: !self.is_repeatable(),
             upgrade: Upgrade::None,
-            prefers_h2: self.settings.is_grpc,
+            prefers_h2: self.terms.is_grpc,
             fresh: tries.needs_fresh(attempt.position()),
             connect: tries.connect_within(model.timeouts.connect),
             head_limits: self.head_limits,
@@ -246,7 +258,7 @@ impl<S: Sock> Errand<S> for Asking<'_, S> {
             head: self.question,
             body: self.body,
             is_chunked: false,
-            wants_trailers: self.settings.is_grpc,
+            wants_trailers: self.terms.is_grpc,
             script: None,
             need,
             heard: Some(&self.is_refused),

@@ -15,7 +15,7 @@ pub(crate) mod retry;
 mod sent_file;
 mod websocket;
 
-pub(crate) use self::asking::{Asking, AuthAnswer, Told};
+pub(crate) use self::asking::{Asking, QuestionTerms, Told, WholeAnswer};
 use self::body::{BodyTerms, TrailerPass, both, pump_body, send_held};
 use self::head::Plan;
 pub(crate) use self::head::set_forwarded_fields;

@@ -205,7 +205,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
         self.name_server(attempt);
         let (exchange, around) = self.parts();
         if let Some(page) = page_for_upstream(exchange, around) {
-            let is_drained = Box::pin(replace_reply(exchange, around, page, &mut body)).await?;
+            let is_drained = Box::pin(replace_reply(exchange, around, page, &mut body, request_done)).await?;
             return Ok(Replied::Whole(keeping.only_if(is_drained)));
         }
         pin!(pass_answer(exchange, around, framing, &mut body, first, request_done)).await?;

@@ -5,7 +5,7 @@
 use super::Request;
 use crate::auth::{Allowed, digest};
 use crate::failure::Failure;
-use crate::forward::{Asking, AuthAnswer, Told, set_forwarded_fields};
+use crate::forward::{Asking, QuestionTerms, Told, WholeAnswer, set_forwarded_fields};
 use crate::request_ids;
 use crate::snapshot::CompiledRoute;
 use crate::surroundings::context;
@@ -50,7 +50,7 @@ pub(super) enum AuthOutcome {
 
 /// The answer of an auth server to who may not go on.
 pub(super) struct AuthRefusal {
-    answer: AuthAnswer,
+    answer: WholeAnswer,
     /// Where a browser is sent to instead.
     location: Option<Vec<u8>>,
 }
@@ -171,7 +171,12 @@ impl<S: Sock> Request<'_, '_, S> {
             connection: self.connection,
             record,
             client_ip: *client_ip,
-            settings: &auth.settings,
+            terms: QuestionTerms {
+                retry: &auth.settings.retry,
+                is_grpc: auth.settings.is_grpc,
+                answer_bytes_max: auth.settings.answer_bytes_max,
+                keeps_good: auth.settings.is_grpc,
+            },
             head_limits: self.mark.settings.head_limits,
             question,
             body,
@@ -256,7 +261,7 @@ impl<S: Sock> Request<'_, '_, S> {
         route: &CompiledRoute,
         auth: &CompiledForwardAuth,
         pool: &WorkerPool<S>,
-        answer: AuthAnswer,
+        answer: WholeAnswer,
         is_refused: bool,
     ) -> AuthOutcome {
         self.exchange.record.asked.get_or_insert_default().status = Some(answer.head.status);
@@ -413,7 +418,7 @@ struct Unchecked {
 }
 
 /// What a call of `ext_authz` has been answered, as the answer over HTTP that means the same.
-fn checked(answer: AuthAnswer) -> Result<AuthAnswer, Unchecked> {
+fn checked(answer: WholeAnswer) -> Result<WholeAnswer, Unchecked> {
     const DEADLINE_EXCEEDED: &[u8] = b"4";
     const UNAVAILABLE: &[u8] = b"14";
     let unread = |fault| Unchecked { fault, is_away: false };
@@ -430,9 +435,9 @@ fn checked(answer: AuthAnswer) -> Result<AuthAnswer, Unchecked> {
         (500..=599, _) => return Err(Unchecked { fault: AuthFault::Failed, is_away: true }),
         _ => return Err(unread(AuthFault::Broken)),
     }
-    let AuthAnswer { mut head, body, share, .. } = answer;
+    let WholeAnswer { mut head, body, share, .. } = answer;
     let body = read_check(&body, &mut head).map_err(unread)?;
-    Ok(AuthAnswer { head, body, trailers: None, share })
+    Ok(WholeAnswer { head, body, trailers: None, share })
 }
 
 /// Who the client is by a good answer, where that says so. Where answers to it may be kept (`asked_with`), they are

@@ -74,6 +74,7 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
             "step.api-key file",
             "step.basic-auth file",
             "step.error-page file",
+            "step.error-page pool",
             "step.fastcgi root",
             "step.fastcgi servers",
             "step.files folder",
