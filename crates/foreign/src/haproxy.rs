@@ -33,6 +33,8 @@ use servers::group;
 use std::collections::BTreeSet;
 
 const NO_SECTION: &str = "it has no frontend with servers behind it, and no backend with servers";
+const IN_ONE_FORM: &str = "paths are brought into one form before any rule looks at them (`/%61dmin`, `//admin` and `/x/../admin` are `/admin`), \
+                           where HAProxy compares what was sent unless `normalize-uri` says otherwise";
 const NO_DOOR: &str = "it listens on a socket or on what variables say, and not on a port that is told";
 pub fn outline(text: &str) -> Outline {
     let mut sections = lexer::sections(text);
@@ -51,8 +53,24 @@ pub fn outline(text: &str) -> Outline {
     unused(&sections, &mut outline);
     settings::of_process(&sections, &mut outline);
     query_maps::settle(&mut outline);
+    if asks_for_paths(&sections) {
+        outline.remarks.push(IN_ONE_FORM.to_owned());
+    }
     reasons::of_statements(&sections, &mut outline);
     outline.or_without(NO_SECTION)
+}
+
+/// Whether a rule or a named condition looks at paths.
+fn asks_for_paths(sections: &Sections) -> bool {
+    let is_of_path = |word: &String| {
+        let fetch = word.trim_start_matches('!').split(['_', ',', '(']).next().unwrap_or_default();
+        matches!(fetch, "path" | "url" | "uri" | "base" | "pathq")
+    };
+    let asks = |line: &lexer::HaProxyLine| {
+        let is_rule = matches!(line.word(0), "acl" | "http-request" | "use_backend" | "redirect" | "tcp-request");
+        is_rule && line.words.iter().skip(1).any(is_of_path)
+    };
+    sections.all.iter().any(|section| section.lines.iter().any(asks))
 }
 
 /// A choice of a backend that keeps clients out does so itself: without it they come to another one, unasked. What is

@@ -23,6 +23,7 @@ mod matching;
 mod nginx;
 mod nginx_dump;
 pub mod outline;
+mod sent_paths;
 mod separators;
 mod signs;
 mod site_logs;

@@ -3,6 +3,7 @@
 
 mod answered;
 mod answers;
+mod client_values;
 mod conditions;
 mod doors;
 mod draft;

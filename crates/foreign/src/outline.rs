@@ -630,6 +630,9 @@ pub const NO_SHARE: &str = "it gets no requests by this, so its server is left o
 /// The line for clients that speak no TLS but its newest version.
 pub const TLS_NEWEST: &str = "tls { min \"1.3\"; }";
 
+/// Of a condition on the scheme that a proxy in front names, which whoever comes without TLS is shut out by.
+pub const REPORTED: &str = "the field is believed of proxies alone that `trusted-proxies` in a `listener` names: until yours is named there, \
+                            whoever comes by it counts as one without TLS";
 /// Of a condition on a field that only proxies say of their clients.
 pub const DROPPED: &str = "the field says what a proxy in front knows, and is taken out before conditions are asked, since any client \
                            could send it: name that proxy with `trusted-proxies` in a `listener`, and ask `match client=` or \

@@ -7,7 +7,7 @@ use tidegate_model::expression_parser;
 /// Whether an expression may go over one of the separators, so that what it finds may lie on both sides of it.
 pub fn crosses(separators: &str, written: &str) -> bool {
     // Anything at its edges need not be there.
-    let inner = written.trim_start_matches('^');
+    let inner = written.strip_prefix("(?i)").unwrap_or(written).trim_start_matches('^');
     let inner = inner.strip_prefix(".*").unwrap_or(inner).trim_end_matches('$');
     let inner = inner.strip_suffix(".*").filter(|inner| !inner.ends_with('\\')).unwrap_or(inner);
     expression_parser().parse(inner).map_or(true, |parsed| takes_any(&parsed, separators.as_bytes()))

@@ -40,6 +40,7 @@ const OF_FRAMES: &str = "fields that frame messages, or are of one connection, a
 const AT_ONCE: &str = "it is refused at once, and not held up before";
 const PAGE_ALONE: &str = "the answer has no page here: `error-page` gives it one";
 const LAST_BREAK: &str = "the last line break of the file is not sent";
+const MERGED: &str = "several slashes are one for rules, and go on as they were sent: `path-policy slashes=\"merge\"` makes them one for servers as well";
 const SERVICE_READY: &str = "<html><body><h1>200 OK</h1>\nService ready.\n</body></html>\n";
 
 impl Done {
@@ -110,6 +111,8 @@ fn request(action: &str, rest: &[&str], variables: &Variables) -> Done {
         ("replace-uri", [pattern, to]) => Done::told(replace_uri(pattern, to, variables)),
         ("set-timeout", _) => Done::unknown("`timeout first-byte=` and `idle=` stand in the route that has the condition"),
         ("cache-use", [_]) => Done::of(Action::Guard("cache".to_owned())),
+        ("normalize-uri", ["path-merge-slashes", ..]) => Done { action: Action::Nothing, differs: Some(MERGED) },
+        ("normalize-uri", ["query-sort-by-name", ..]) => Done::unknown("the query goes on as it was sent: nothing sorts it"),
         (
             "normalize-uri"
             | "set-log-level"

@@ -178,6 +178,7 @@ impl RuleCompiler<'_> {
                 continue;
             }
             match &rule.action {
+                Action::Nothing if rule.differs.is_some() => told(rule, &mut chain.origin),
                 Action::Nothing | Action::Variable(..) | Action::Response(_) | Action::Unknown(_) | Action::LogIn(_) => {}
                 Action::Request(text) => {
                     chain.steps.push(with_block(text.clone(), &rule.condition));

@@ -6,7 +6,7 @@ use super::conditions::{self, Condition, Test};
 use super::fetches::{RateTest, ReportedScheme, Variable, Variables, reported_scheme};
 use super::lexer::{HaProxyLine, Section, Sections};
 use super::logins;
-use crate::outline::{DROPPED, OutlinedAnswer};
+use crate::outline::{DROPPED, OutlinedAnswer, REPORTED};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_kdl::quoted;
 
@@ -40,8 +40,6 @@ pub enum RuleKind {
 const BY_BUCKET: &str =
     "requests are counted by a bucket that fills up bit by bit, not in windows, and one that is refused does not count";
 const AS_REQUESTS: &str = "requests on their way are counted, where connections are counted there";
-const REPORTED: &str = "the field is believed of proxies alone that `trusted-proxies` in a `listener` names: until yours is named there, \
-                        whoever comes by it counts as one without TLS";
 const ASKED_FOR: &str = "who has not logged in is asked to, with 401";
 
 fn kind_of(line: &HaProxyLine) -> Option<RuleKind> {

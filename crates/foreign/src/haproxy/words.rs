@@ -274,6 +274,9 @@ fn kind(line: &HaProxyLine) -> StatementKind {
         {
             Needed(Weight::Protection)
         }
+        ("http-request", "normalize-uri") if matches!(line.word(2), "path-merge-slashes" | "query-sort-by-name") => {
+            Needed(Weight::Setting)
+        }
         ("http-request", second) if second.starts_with("track-sc") || second.starts_with("sc-") => SameByDefault,
         (
             "http-request",

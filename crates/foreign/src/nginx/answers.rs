@@ -12,6 +12,7 @@ use super::{BY_VARIABLE, NginxReader};
 use crate::accounts::Origin;
 use crate::braces::{Statement, named};
 use crate::outline::{AnswerLine, OutlinedAnswer, ServerGroup, upstream};
+use crate::sent_paths::sent;
 use std::collections::BTreeSet;
 use tidegate_kdl::quoted;
 use tidegate_model::{AnswerRewrite, expression};
@@ -301,7 +302,7 @@ impl<'s> NginxReader<'s> {
                 Some(expression) => {
                     let grouped = with_groups(values, &expression);
                     let path = grouped.template(bare, Moment::Request, &self.tables, &mut Vec::new());
-                    path.map(|path| format!("rewrite {} {}", quoted(&format!("~{expression}")), quoted(&(path + query))))
+                    path.map(|path| format!("rewrite {} {}", quoted(&format!("~{}", sent(&expression))), quoted(&(path + query))))
                 }
                 None => values
                     .template(bare, Moment::Request, &self.tables, &mut Vec::new())

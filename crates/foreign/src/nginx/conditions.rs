@@ -1,12 +1,15 @@
 //! What `if` asks, as conditions of a route. What no condition of ours asks by itself is looked up in a map with one
 //! row; what `set` remembers in one `if` for another is the conditions of the first.
 
+use super::client_values::{ClientValue, TRUE, Wanted};
 use super::patterns::{alternatives, group_names, has_groups, host_expression, is_host, is_of_path, key_of, pattern_of};
 use super::scope::Levels;
 use super::tables::{Tables, number_of_group};
-use super::variables::{Moment, TextPart, Values, field_name, parts};
+use super::variables::{Moment, TextPart, Values, parts};
 use crate::braces::{Statement, named};
 use crate::outline::DROPPED;
+use crate::sent_paths::sent;
+use crate::spelling;
 use tidegate_kdl::quoted;
 use tidegate_model::{expression, is_claimed, parse_network};
 
@@ -49,7 +52,7 @@ const NO_VARIABLE: &str = "nothing here has what it asks for: `match` has method
 const NO_EXPRESSION: &str = "its expression is none of ours: there are no look-arounds and no back-references";
 
 impl AskedVariable {
-    fn of(condition: impl Into<String>) -> AskedVariable {
+    pub fn of(condition: impl Into<String>) -> AskedVariable {
         AskedVariable { conditions: vec![condition.into()], ..AskedVariable::default() }
     }
 
@@ -91,6 +94,32 @@ impl Asking<'_, '_> {
         }
     }
 
+    /// Whether a client comes without TLS, where a block that refuses or sends on asks what a proxy in front says of it.
+    /// All that no such proxy says comes so here, and is shut out as well.
+    pub fn reported_plain(&self, statement: &Statement) -> Option<AskedVariable> {
+        let words = words(statement);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let is_plain = matches!(
+            words.as_slice(),
+            [_, "!=", "https"]
+                | [_, "=", "http"]
+                | [_, "!~" | "!~*", "^https$" | "https" | "^https"]
+                | [_, "~" | "~*", "^http$" | "http$"]
+        );
+        let name = words.first()?.trim_start_matches('$').trim_matches(['{', '}']);
+        let is_reported = name == "http_x_forwarded_proto" && !super::doors::is_believed(self.levels, "x_forwarded_proto");
+        let sends = |inner: &Statement| match inner.name() {
+            "return" => true,
+            "rewrite" => {
+                let to = inner.arguments().get(1).map_or("", String::as_str);
+                let flag = inner.arguments().get(2).map_or("", String::as_str);
+                matches!(flag, "permanent" | "redirect") || to.starts_with("http") || to.starts_with("$scheme")
+            }
+            _ => false,
+        };
+        (is_plain && is_reported && statement.inside().iter().any(sends)).then(|| AskedVariable::of("scheme=\"http\""))
+    }
+
     fn is_set(&self, written: &str) -> Result<Question, String> {
         let name = written.trim_start_matches('$').trim_matches(['{', '}']);
         if name == "invalid_referer" {
@@ -100,14 +129,8 @@ impl Asking<'_, '_> {
             return flag.is_true();
         }
         self.is_known(name)?;
-        if let Some(field) = name.strip_prefix("http_").filter(|field| *field != "host") {
-            return Ok(Question::AskedVariable(AskedVariable::of(format!("header={}", quoted(&field_name(field))))));
-        }
-        if let Some(cookie) = name.strip_prefix("cookie_") {
-            return Ok(Question::AskedVariable(AskedVariable::of(format!("cookie={}", quoted(cookie)))));
-        }
-        if let Some(parameter) = name.strip_prefix("arg_") {
-            return Ok(Question::AskedVariable(AskedVariable::of(format!("query={}", quoted(parameter)))));
+        if let Some(value) = ClientValue::of(name) {
+            return Ok(Question::AskedVariable(value.asked(Wanted::Fitting(TRUE), self.tables)));
         }
         if name == "https" {
             return Ok(Question::AskedVariable(AskedVariable::of("scheme=\"https\"")));
@@ -128,6 +151,14 @@ impl Asking<'_, '_> {
             return flag.equals(value, is_equal);
         }
         self.is_known(name)?;
+        let filled = self.values.filled(value, &mut Vec::new());
+        // A host is looked for in any case; that it is another one is asked of what was sent.
+        let is_plain_host = name == "http_host" && is_equal && is_host(&filled);
+        if let Some(own) = ClientValue::of(name).filter(|_| !filled.contains('$') && !is_plain_host) {
+            let wanted = Wanted::Text(&filled);
+            let asked = if is_equal { own.asked(wanted, self.tables) } else { own.refused(wanted, self.tables) };
+            return Ok(Question::AskedVariable(asked));
+        }
         let asked = if value.is_empty() { self.is_empty(name, written)? } else { self.one_value(name, written, value)? };
         match asked {
             Question::AskedVariable(asked) if !is_equal => {
@@ -174,47 +205,21 @@ impl Asking<'_, '_> {
             },
             "remote_addr" if parse_network(&value).is_ok() => of(format!("client={}", quoted(&value))),
             "uri" | "document_uri" if value.starts_with('/') && !value.contains(['*', '?']) => {
-                of(format!("path={}", quoted(&value)))
+                of(format!("path={}", quoted(&exactly(&value))))
             }
             "ssl_client_verify" if value == "SUCCESS" => of("client-fingerprint=\"~.\"".to_owned()),
             "ssl_client_verify" if value == "NONE" => of("not client-fingerprint=\"~.\"".to_owned()),
             "geoip_country_code" | "geoip2_data_country_code" | "geoip2_data_country_iso_code" => {
                 of(format!("country={}", quoted(&value)))
             }
-            _ => match Self::of_client(name, &pattern_of(&value)) {
-                Some(condition) => of(condition),
-                None => {
-                    if let Some(map) = self.tables.map_name(name) {
-                        return of(format!("map={}", quoted(&format!("{map}={}", pattern_of(&value)))));
-                    }
-                    self.by_map(written, &key_of(&value), "1")
-                        .map(|map| Question::AskedVariable(AskedVariable::of(format!("map={}", quoted(&map)))))
+            _ => {
+                if let Some(map) = self.tables.map_name(name) {
+                    return of(format!("map={}", quoted(&format!("{map}={}", pattern_of(&value)))));
                 }
-            },
+                self.by_map(written, &key_of(&value), "1")
+                    .map(|map| Question::AskedVariable(AskedVariable::of(format!("map={}", quoted(&map)))))
+            }
         }
-    }
-
-    /// A field, a cookie or a parameter of the request whose value fits.
-    fn of_client(name: &str, pattern: &str) -> Option<String> {
-        let of = |word: &str, text: String| Some(format!("{word}={}", quoted(&text)));
-        if let Some(field) = name.strip_prefix("http_").filter(|field| *field != "host") {
-            return of("header", format!("{}: {pattern}", field_name(field)));
-        }
-        if let Some(cookie) = name.strip_prefix("cookie_") {
-            return of("cookie", format!("{cookie}={pattern}"));
-        }
-        name.strip_prefix("arg_").and_then(|parameter| of("query", format!("{parameter}={pattern}")))
-    }
-
-    /// Whether a field, a cookie or a parameter is there.
-    fn is_there(name: &str) -> Option<String> {
-        if let Some(field) = name.strip_prefix("http_") {
-            return Some(format!("header={}", quoted(&field_name(field))));
-        }
-        if let Some(cookie) = name.strip_prefix("cookie_") {
-            return Some(format!("cookie={}", quoted(cookie)));
-        }
-        name.strip_prefix("arg_").map(|parameter| format!("query={}", quoted(parameter)))
     }
 
     fn fits(&self, written: &str, sign: &str, pattern: &str) -> Result<Question, String> {
@@ -222,9 +227,9 @@ impl Asking<'_, '_> {
         let text = format!("{flag}{pattern}");
         let is_path = matches!(written.trim_start_matches('$'), "uri" | "document_uri");
         if let Some((positive, negative)) = super::expressions::not_ahead(pattern).filter(|_| is_path && !sign.starts_with('!')) {
-            let not = format!("not path={}", quoted(&format!("~{flag}{negative}")));
+            let not = format!("not path={}", quoted(&format!("~{flag}{}", sent(&negative))));
             return Ok(Question::AskedVariable(AskedVariable {
-                paths: vec![format!("{flag}{positive}")],
+                paths: vec![format!("{flag}{}", sent(&positive))],
                 ..AskedVariable::of(not)
             }));
         }
@@ -233,6 +238,14 @@ impl Asking<'_, '_> {
         }
         let name = written.trim_start_matches('$').trim_matches(['{', '}']);
         self.is_known(name)?;
+        if let Some(own) = ClientValue::of(name) {
+            let wanted = Wanted::Fitting(&text);
+            if sign.starts_with('!') {
+                return Ok(Question::AskedVariable(own.refused(wanted, self.tables)));
+            }
+            let captures = if has_groups(pattern) { self.captured(written, pattern, &text) } else { Vec::new() };
+            return Ok(Question::AskedVariable(AskedVariable { captures, ..own.asked(wanted, self.tables) }));
+        }
         let asked = self.fitting(name, written, pattern, &text)?;
         if !sign.starts_with('!') {
             return Ok(Question::AskedVariable(asked));
@@ -243,7 +256,6 @@ impl Asking<'_, '_> {
     fn fitting(&self, name: &str, written: &str, pattern: &str, text: &str) -> Result<AskedVariable, String> {
         // What is not there is the empty text in nginx.
         let takes_nothing = expression(text).build().is_ok_and(|built| built.is_match(b""));
-        let of_client = || Self::of_client(name, &format!("~{text}")).zip(Self::is_there(name));
         let asked_of = |condition: String, there: String| {
             if takes_nothing {
                 AskedVariable { alternatives: vec![turned(&there), condition], ..AskedVariable::default() }
@@ -257,21 +269,13 @@ impl Asking<'_, '_> {
                     return Ok(AskedVariable::of(format!("method={}", quoted(&methods))));
                 }
             }
-            "uri" | "document_uri" => return Ok(AskedVariable { paths: vec![text.to_owned()], ..AskedVariable::default() }),
+            "uri" | "document_uri" => return Ok(AskedVariable { paths: vec![sent(text)], ..AskedVariable::default() }),
             // Path and query: only what begins with plain text is of the path alone.
             "request_uri" if is_of_path(pattern) => {
                 return Ok(AskedVariable { paths: vec![text.to_owned()], ..AskedVariable::default() });
             }
-            "remote_addr" | "host" | "http_host" | "request_uri" => {}
+            "remote_addr" | "host" | "request_uri" => {}
             _ => {
-                if pattern.contains('(') && !has_groups(pattern) || !pattern.contains('(') {
-                    if let Some((condition, there)) = of_client() {
-                        return Ok(asked_of(condition, there));
-                    }
-                } else if let Some((condition, there)) = of_client() {
-                    let captures = self.captured(written, pattern, text);
-                    return Ok(AskedVariable { captures, ..asked_of(condition, there) });
-                }
                 if let Some(map) = self.tables.map_name(name) {
                     let there = format!("map={}", quoted(map));
                     return Ok(asked_of(format!("map={}", quoted(&format!("{map}=~{text}"))), there));
@@ -308,7 +312,10 @@ impl Asking<'_, '_> {
         if key.contains("{map.") {
             return Err("a map is not looked up by what another one has".to_owned());
         }
-        Ok(self.tables.made(&key, row, value))
+        // A path is decoded there.
+        let row =
+            row.strip_prefix('~').filter(|_| key.contains("{path}")).map_or(row.to_owned(), |text| format!("~{}", sent(text)));
+        Ok(self.tables.made(&key, &row, value))
     }
 
     /// `valid_referers none blocked server_names *.example.com`
@@ -488,6 +495,14 @@ impl Flag {
     }
 }
 
+/// The pattern of one path, in each of its spellings.
+pub fn exactly(path: &str) -> String {
+    if spelling::has_two_spellings(path) {
+        return format!("~^{}$", spelling::in_either_spelling(path));
+    }
+    spelling::encoded(path)
+}
+
 /// The words between the parentheses.
 fn words(statement: &Statement) -> Vec<String> {
     let mut words: Vec<String> = statement.arguments().to_vec();
@@ -558,9 +573,13 @@ mod tests {
         check("if ($host = 'www.example.com') { }", "host=\"www.example.com\"");
         check("if ($host != \"a.example.com\") { }", "not host=\"a.example.com\"");
         check("if ($http_user_agent ~* (bot|spider)) { }", "header=\"User-Agent: ~(?i)(bot|spider)\"");
-        check("if ($http_x_key = \"\") { }", "not header=\"X-Key\"");
-        check("if ($arg_debug) { }", "query=\"debug\"");
-        check("if ($cookie_beta = 1) { }", "cookie=\"beta=1\"");
+        check("if ($http_x_key = \"\") { }", "not header=\"X-Key: ~.\"");
+        check("if ($arg_debug) { }", "map=\"if-1=~^(?:[^0]|0.)\"");
+        check("if ($cookie_beta = 1) { }", "map=\"if-1=1\"");
+        check("if ($cookie_beta != 1) { }", "not map=\"if-1=1\" or map=\"if-2\"");
+        check("if ($http_x_key != 1) { }", "map=\"if-1=1\"");
+        check("if ($http_x_key ~ a.*b) { }", "map=\"if-1\"");
+        check("if ($uri ~ \\.php$) { }", "path~\\.php(?:%0A)?$");
         check("if ($scheme = http) { }", "scheme=\"http\"");
         check("if ($request_uri ~ ^/old) { }", "path~^/old");
         check("if ($args ~* \"x=1\") { }", "map=\"if-1\"");
@@ -581,9 +600,9 @@ mod tests {
         );
         check(
             "set $t \"\"; if ($host = a.b) { set $t A; } if ($arg_x) { set $t \"${t}B\"; } if ($t = AB) { }",
-            "host=\"a.b\" query=\"x\"",
+            "host=\"a.b\" map=\"if-1=~^(?:[^0]|0.)\"",
         );
-        check("set $ok 0; if ($arg_x = 1) { set $ok 1; } if ($ok = 0) { }", "not query=\"x=1\"");
+        check("set $ok 0; if ($arg_x = 1) { set $ok 1; } if ($ok = 0) { }", "not map=\"if-1=1\"");
     }
 
     #[test]

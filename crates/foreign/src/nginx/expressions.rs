@@ -3,6 +3,7 @@
 use super::patterns::group_names;
 use super::tables::number_of_group;
 use super::variables::{TextPart, Values};
+use crate::sent_paths::sent;
 use tidegate_model::expression;
 
 /// Whether an expression may fit a path that begins so.
@@ -65,7 +66,7 @@ pub fn hidden_but(text: &str) -> Option<(String, String)> {
     }
     let open = "(?:[^/]|/[^./])*";
     let positive = format!("/\\.{}", if rest == ".+" { "." } else { "" });
-    let negative = format!("^{open}/\\.(?:{looked}){open}/?$");
+    let negative = format!("^{open}/\\.(?:{}){open}/?$", sent(looked));
     let is_ours = expression(&positive).build().is_ok() && expression(&negative).build().is_ok();
     is_ours.then_some((positive, negative))
 }

@@ -12,6 +12,7 @@ use super::{NginxReader, words};
 use crate::accounts::Origin;
 use crate::braces::{Statement, named, value};
 use crate::outline::{AnswerLine, OutlinedAnswer, ServerGroup, upstream};
+use crate::sent_paths::sent;
 use tidegate_kdl::quoted;
 
 /// Where the packages of nginx have its files, when nothing else is said.
@@ -377,7 +378,7 @@ impl<'s> NginxReader<'s> {
             if !is_fixed(root) || root == "/" {
                 return Err(NO_FOLDER.to_owned());
             }
-            let line = format!("rewrite {} {}", quoted(&format!("~{expression}")), quoted(&path));
+            let line = format!("rewrite {} {}", quoted(&format!("~{}", sent(&expression))), quoted(&path));
             return Ok(Folder { root: root.to_owned(), steps: vec![Step::of(Family::Path, line)], ..plain });
         }
         if !is_fixed(folder) {

@@ -16,6 +16,9 @@ const HELD_BACK: &str = "requests of the burst are answered at once here, and no
 const OTHER_FIELDS: &str =
     "the question says what the request is for in `X-Forwarded-*`, `X-Original-URL` and `X-Original-Method`";
 
+const NOT_ANY: &str = "whom `satisfy any` lets in beside a `deny` for some addresses is not said: nobody comes in there, by `deny \"all\"`, until \
+                       `auth \"any\" { … }` says who does";
+
 /// How often each client may ask, by the name of the zone.
 #[derive(Debug)]
 pub struct LimitZone<'s> {
@@ -78,7 +81,12 @@ impl<'s> Guarding<'_, 's> {
                             allowed.iter().map(|line| line.as_str()).chain(log_ins.iter().map(String::as_str)).collect();
                         steps.push(Step::of(Family::LogIn, format!("auth \"any\" {{ {}; }}", all.join("; "))));
                     }
-                    _ => {}
+                    // Other blocks may say the same, so that what is not said here is told of here.
+                    _ => {
+                        steps.push(Step::of(Family::Access, DENY_ALL));
+                        found.carry(satisfy.start());
+                        found.carried.iter().for_each(|at| origin.differ(*at, NOT_ANY));
+                    }
                 }
             }
             satisfy => {

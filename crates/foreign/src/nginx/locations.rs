@@ -4,7 +4,8 @@
 
 use super::scope::Levels;
 use crate::braces::{Statement, named};
-use crate::spelling::{encoded, encoded_in_expression};
+use crate::sent_paths::sent;
+use crate::spelling::{encoded, has_two_spellings, in_either_spelling};
 use std::cmp::Reverse;
 use tidegate_model::expression;
 
@@ -249,7 +250,7 @@ fn in_turn(locations: &[Location<'_>], level: &Level) -> InTurn {
     }
     let turns: Vec<Vec<(bool, String)>> = asked_beside(locations, &prefixes, &kept_back);
     for (index, expression) in own().filter(|(_, own)| own.is_expression()) {
-        let fits = expression.expression().map(|text| (true, format!("~{}", encoded_in_expression(&text))));
+        let fits = expression.expression().map(|text| (true, format!("~{}", sent(&text))));
         let InTurn { first, last } = in_turn(locations, &Level { outer: Some(index), is_asked_further: false });
         for beside in &turns {
             for (inner, mut conditions) in first.iter().chain(&last).cloned() {
@@ -300,6 +301,9 @@ fn may_meet(prefix: &Location<'_>, location: &Location<'_>) -> bool {
 }
 
 fn taken_by(location: &Location<'_>) -> String {
+    if has_two_spellings(location.path) {
+        return format!("~^{}", in_either_spelling(location.path));
+    }
     let path = encoded(location.path);
     if path.ends_with('/') { crate::outline::below(&path) } else { crate::outline::beginning_with(&path) }
 }

@@ -14,6 +14,7 @@ use super::words;
 use crate::accounts::Origin;
 use crate::braces::Statement;
 use crate::outline::OutlinedAnswer;
+use crate::sent_paths::sent;
 use tidegate_kdl::quoted;
 use tidegate_model::expression;
 
@@ -56,7 +57,7 @@ impl<'s> NginxReader<'s> {
             if found.is_empty() {
                 self.explain(statement.start(), NO_EXPRESSION);
             }
-            let not = format!("not path={}", quoted(&format!("~{negative}")));
+            let not = format!("not path={}", quoted(&format!("~{}", sent(&negative))));
             for draft in &mut found {
                 draft.conditions.push(not.clone());
             }
@@ -82,7 +83,7 @@ impl<'s> NginxReader<'s> {
         let flag = flags.first().map_or("", String::as_str);
         let is_redirect = ["http://", "https://", "$scheme"].iter().any(|start| to.starts_with(start))
             || matches!(flag, "redirect" | "permanent");
-        let paths = if is_everything(from) { Vec::new() } else { vec![from.clone()] };
+        let paths = if is_everything(from) { Vec::new() } else { vec![sent(from)] };
         if is_redirect {
             let mut used = Vec::new();
             let query = if to.ends_with('?') { Query::AsWritten } else { Query::Added };
@@ -101,7 +102,9 @@ impl<'s> NginxReader<'s> {
             return Ok(vec![draft]);
         }
         let change = self.change(statement, &values, origin)?;
-        if flag == "break" {
+        // In a server, its location is looked for behind it in any case.
+        let is_of_location = scope.locations.iter().any(|location| has(location.statement, statement.start()));
+        if flag == "break" && (is_of_location || coming.is_within) {
             coming.changes.push(change);
             origin.carry(statement.start());
             return Ok(Vec::new());
@@ -140,7 +143,7 @@ impl<'s> NginxReader<'s> {
             }
         }
         origin.carry_all(used);
-        Ok(Step::of(Family::Path, format!("rewrite {} {}", quoted(&format!("~{from}")), quoted(&target))))
+        Ok(Step::of(Family::Path, format!("rewrite {} {}", quoted(&format!("~{}", sent(from))), quoted(&target))))
     }
 
     /// The routes of the location that a path within the server leads to.
@@ -219,7 +222,7 @@ impl<'s> NginxReader<'s> {
         expression(&text).build().ok()?;
         let coming = Coming { depth: DEPTH_MAX, ..Coming::default() };
         let mut draft = self.of_location(scope, location, &coming).ok().filter(|drafts| drafts.len() == 1)?.pop()?;
-        draft.paths.push(text);
+        draft.paths.push(sent(&text));
         (draft.answer.is_refusal() && draft.conditions.is_empty()).then_some(draft)
     }
 
@@ -264,7 +267,7 @@ impl<'s> NginxReader<'s> {
             Some(from) if has_group(start) => {
                 let mut values = values.clone();
                 for (name, number) in groups(from) {
-                    let map = self.tables.made("{path}", &format!("~{from}"), &format!("${number}"));
+                    let map = self.tables.made("{path}", &format!("~{}", sent(from)), &format!("${number}"));
                     values.captures.push((name, format!("{{map.{map}}}")));
                 }
                 values.template(start, Moment::Request, &self.tables, used)
@@ -279,12 +282,17 @@ impl<'s> NginxReader<'s> {
         let written = grouped.template(target, Moment::Request, &self.tables, used).ok_or_else(|| UNKNOWN.to_owned())?;
         let has_query = written.contains('?');
         let step = match from.filter(|_| has_group(target)) {
-            Some(from) => format!("rewrite {} {}", quoted(&format!("~{from}")), quoted(&written)),
+            Some(from) => format!("rewrite {} {}", quoted(&format!("~{}", sent(from))), quoted(&written)),
             None => format!("rewrite {}", quoted(&written)),
         };
         let rest = if is_kept || has_query { "{uri}" } else { "{path}" };
         Ok(Sent { to: format!("{start}{rest}"), steps: vec![Step::of(Family::Path, step)] })
     }
+}
+
+/// Whether the statement that begins there stands in this one, however deep.
+fn has(around: &Statement, start: usize) -> bool {
+    around.inside().iter().any(|own| own.start() == start || has(own, start))
 }
 
 /// Where a client is sent.

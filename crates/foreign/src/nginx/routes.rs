@@ -313,7 +313,9 @@ impl<'s> NginxReader<'s> {
         let inside = statement.inside();
         let within = levels.within_condition(inside);
         let asking = Asking { tables: &self.tables, values: &values, levels: &within };
-        let question = asking.question(statement)?;
+        let reported = asking.reported_plain(statement);
+        let is_reported = reported.is_some();
+        let question = reported.map_or_else(|| asking.question(statement), |asked| Ok(Question::AskedVariable(asked)))?;
         let is_said = |inner: &Statement| !matches!(inner.name(), "set" | "break");
         if !inside.iter().any(is_said) {
             return if inside.iter().any(|inner| inner.name() == "set") {
@@ -366,6 +368,7 @@ impl<'s> NginxReader<'s> {
             draft.origin.differs.retain(|at, _| !of_block.contains(at));
             draft.origin.within.retain(|at| !of_block.contains(at));
             match differs.into_iter().next() {
+                _ if is_reported => draft.origin.differ(statement.start(), crate::outline::REPORTED),
                 Some(how) => draft.origin.differ(statement.start(), how),
                 None => draft.origin.carry(statement.start()),
             }

@@ -12,7 +12,8 @@ use super::{BY_VARIABLE, NO_DOOR, NginxReader, inherited, process, tls, words};
 use crate::accounts::{Origin, StatementKind, Weight};
 use crate::braces::{Statement, named, value};
 use crate::outline::{BytePrefix, OutlinedAnswer, OutlinedSetting, OutlinedSite, beginning_with, below};
-use crate::spelling::{encoded, encoded_in_expression};
+use crate::sent_paths::sent;
+use crate::spelling::{encoded, has_two_spellings, in_either_spelling};
 
 const BODIES: &str = "nginx refuses bodies beyond 1 MiB where `client_max_body_size` is not written: `body-limit \"1MiB\"` says the \
                       same here, and without the line bodies have no bound";
@@ -325,14 +326,19 @@ impl<'s> NginxReader<'s> {
         let encoded = encoded(location.path);
         let path = encoded.as_str();
         match location.modifier {
+            Modifier::Exact | Modifier::Before | Modifier::Prefix if has_two_spellings(location.path) => {
+                let end = if location.modifier == Modifier::Exact { "$" } else { "" };
+                (vec![format!("~^{}{end}", in_either_spelling(location.path))], Vec::new())
+            }
             Modifier::Exact => {
                 let is_plain = path.starts_with('/') && !path.contains('*');
                 (vec![if is_plain { path.to_owned() } else { format!("~^{}$", regex_syntax::escape(path)) }], Vec::new())
             }
             Modifier::Sensitive | Modifier::Insensitive => {
-                let mut text = encoded_in_expression(&location.expression().unwrap_or_default());
+                let mut text = sent(&location.expression().unwrap_or_default());
                 let flag = if location.modifier == Modifier::Insensitive { "(?i)" } else { "" };
-                if let Some((positive, negative)) = not_ahead(location.path).or_else(|| hidden_but(location.path)) {
+                let ahead = not_ahead(location.path).map(|(positive, negative)| (sent(&positive), sent(&negative)));
+                if let Some((positive, negative)) = ahead.or_else(|| hidden_but(location.path)) {
                     draft.conditions.push(format!("not path={}", tidegate_kdl::quoted(&format!("~{flag}{negative}"))));
                     return (vec![format!("~{flag}{positive}")], Vec::new());
                 }

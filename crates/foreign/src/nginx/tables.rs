@@ -5,14 +5,15 @@ use super::variables::{Moment, TextPart, Values, names, parts};
 use crate::accounts::Origin;
 use crate::braces::Statement;
 use crate::outline::{DROPPED, OutlinedSetting};
+use crate::sent_paths::sent;
+use crate::spelling;
 use crate::texts::literal;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use tidegate_kdl::quoted;
 use tidegate_model::{expression, is_claimed, parse_network};
 
-const IGNORES_CASE: &str =
-    "keys that are texts are told apart by large and small letters here, since expressions beside them are";
+const COOKIES: &str = "the name of a cookie is told apart by large and small letters here, and a comma ends no cookie";
 
 /// All of a file.
 #[derive(Debug, Default)]
@@ -40,12 +41,14 @@ pub struct VariableTable<'s> {
     written: Result<OutlinedSetting, String>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct MadeMap {
     name: String,
     key: String,
     row: String,
     value: String,
+    /// What all other keys have, where they have anything.
+    default: Option<String>,
 }
 
 impl<'s> Tables<'s> {
@@ -99,12 +102,23 @@ impl<'s> Tables<'s> {
 
     /// The name of a map with one row, for what no condition asks by itself.
     pub fn made(&self, key: &str, row: &str, value: &str) -> String {
+        self.add_made(MadeMap { key: key.into(), row: row.into(), value: value.into(), ..MadeMap::default() })
+    }
+
+    /// The same, where all other keys have a value as well.
+    pub fn made_with(&self, key: &str, row: &str, value: &str, default: &str) -> String {
+        let default = Some(default.to_owned());
+        self.add_made(MadeMap { key: key.into(), row: row.into(), value: value.into(), default, ..MadeMap::default() })
+    }
+
+    fn add_made(&self, map: MadeMap) -> String {
         let mut made = self.made.borrow_mut();
-        if let Some(known) = made.iter().find(|known| known.key == key && known.row == row && known.value == value) {
+        let is_same = |known: &&MadeMap| MadeMap { name: String::new(), ..(*known).clone() } == map;
+        if let Some(known) = made.iter().find(is_same) {
             return known.name.clone();
         }
         let name = format!("if-{}", made.len() + 1);
-        made.push(MadeMap { name: name.clone(), key: key.into(), row: row.into(), value: value.into() });
+        made.push(MadeMap { name: name.clone(), ..map });
         name
     }
 
@@ -128,9 +142,10 @@ impl<'s> Tables<'s> {
         let mut settings: Vec<OutlinedSetting> = of_file.filter_map(|(_, table)| table.written.clone().ok()).collect();
         settings.extend(self.made.borrow().iter().map(|map| OutlinedSetting {
             line: format!(
-                "map {} key={} {{ row {} {}; }}",
+                "map {} key={}{} {{ row {} {}; }}",
                 quoted(&map.name),
                 quoted(&map.key),
+                map.default.as_ref().map(|value| format!(" default={}", quoted(value))).unwrap_or_default(),
                 quoted(&map.row),
                 quoted(&map.value)
             ),
@@ -183,6 +198,8 @@ fn of_map(statement: &Statement, key: &str, name: &str) -> Result<OutlinedSettin
     if parts(key).iter().any(is_dropped) {
         return Err(DROPPED.to_owned());
     }
+    let is_cookie = |part: &TextPart<'_>| matches!(part, TextPart::Variable(name) if name.starts_with("cookie_"));
+    let has_cookie = parts(key).iter().any(is_cookie);
     let is_hostnames = statement.inside().iter().any(|row| row.name() == "hostnames" && row.arguments().is_empty());
     let (mut rows, mut default, mut origin) = (Vec::new(), String::new(), Origin::default());
     origin.carry(statement.start());
@@ -197,6 +214,12 @@ fn of_map(statement: &Statement, key: &str, name: &str) -> Result<OutlinedSettin
             _ => return Err("a row of it has no value".into()),
         }
     }
+    if has_cookie {
+        origin.differ(statement.start(), COOKIES);
+    }
+    if template == "{path}" {
+        rows = rows_of_paths(rows);
+    }
     // A host has small letters here, whatever was asked for.
     let is_host = template == "{host}";
     for row in rows.iter_mut().filter(|row| is_host && !row.is_expression) {
@@ -205,10 +228,42 @@ fn of_map(statement: &Statement, key: &str, name: &str) -> Result<OutlinedSettin
     let has_letters = |row: &ReadRow| !is_host && !row.is_expression && row.key.chars().any(|c| c.is_ascii_alphabetic());
     let is_sensitive = rows.iter().any(|row| row.is_expression && !row.key.contains("(?i)"));
     let ignores_case = rows.iter().any(has_letters) && !is_sensitive;
-    if rows.iter().any(has_letters) && is_sensitive {
-        origin.differ(statement.start(), IGNORES_CASE);
+    if rows.iter().any(has_letters) && is_sensitive && !is_hostnames {
+        rows = without_case(rows);
     }
     Ok(setting(name, &template, &default, ignores_case, &rows, origin))
+}
+
+/// Texts that have no case, beside expressions that have one: expressions in front of all others, where nginx looks at
+/// them.
+fn without_case(rows: Vec<ReadRow>) -> Vec<ReadRow> {
+    let has_letters = |row: &ReadRow| !row.is_expression && row.key.chars().any(|c| c.is_ascii_alphabetic());
+    let (texts, rest): (Vec<_>, Vec<_>) = rows.into_iter().partition(has_letters);
+    let blind = |row: ReadRow| {
+        let text = regex_syntax::escape(row.key.strip_prefix('\\').unwrap_or(&row.key));
+        ReadRow { key: format!("~(?i)^{text}$"), value: row.value.replace('$', "$$"), is_expression: true }
+    };
+    texts.into_iter().map(blind).chain(rest).collect()
+}
+
+/// Rows of a path that is decoded there, by what clients send.
+fn rows_of_paths(rows: Vec<ReadRow>) -> Vec<ReadRow> {
+    let (mut first, mut rest) = (Vec::new(), Vec::new());
+    for row in rows {
+        if row.is_expression {
+            rest.push(ReadRow { key: format!("~{}", sent(row.key.trim_start_matches('~'))), ..row });
+        } else if spelling::has_two_spellings(row.key.trim_start_matches('\\')) {
+            let path = row.key.trim_start_matches('\\');
+            // Texts come before expressions there, and have no case.
+            let key = format!("~(?i)^{}$", spelling::in_either_spelling(path));
+            first.push(ReadRow { key, value: row.value.replace('$', "$$"), is_expression: true });
+        } else {
+            let (mark, path) = row.key.strip_prefix('\\').map_or(("", row.key.as_str()), |path| ("\\", path));
+            rest.push(ReadRow { key: format!("{mark}{}", spelling::encoded(path)), ..row });
+        }
+    }
+    first.extend(rest);
+    first
 }
 
 fn setting(name: &str, key: &str, default: &str, ignores_case: bool, rows: &[ReadRow], origin: Origin) -> OutlinedSetting {
@@ -376,7 +431,7 @@ mod tests {
             "map $host $v { hostnames; .example.com a; }",
             Some(r#"map "v" key="{host}" { row "example.com" "a"; row "*.example.com" "a"; }"#),
         );
-        check("map $uri $v { /a* b; }", Some(r#"map "v" key="{path}" ignore-case=#true { row "\\/a*" "b"; }"#));
+        check("map $uri $v { /a* b; }", Some(r#"map "v" key="{path}" { row "~(?i)^/a(?:\\*|%2A)$" "b"; }"#));
         check("map $host $v { default $host; }", None);
         check("map $request_body $v { a b; }", None);
         check("map $host $v { ~^(?!a) b; }", None);

@@ -278,14 +278,20 @@ fn weight(name: &str) -> Weight {
 
 /// Whether a condition shuts somebody out, be it by sending him elsewhere.
 fn refuses(condition: &Statement) -> bool {
-    const OF_ADDRESS: [&str; 6] = ["$scheme", "$https", "$host", "$http_host", "$server_port", "$http_x_forwarded_proto"];
+    const OF_ADDRESS: [&str; 5] = ["$scheme", "$https", "$host", "$http_host", "$server_port"];
+    // What says who a client is, so that another page in the place of what he asked for keeps him from it.
+    const OF_CLIENTS: [&str; 5] = ["$http_", "$cookie_", "$remote_", "$ssl_client_", "$geoip"];
     let is_of_address = OF_ADDRESS.iter().any(|variable| condition.argument().trim_start_matches('(').starts_with(variable));
     let is_refusal = |status: &str| match status.parse::<u16>() {
         Ok(400..=599) => true,
         Ok(300..=399) => !is_of_address,
         Ok(_) | Err(_) => false,
     };
+    let argument = condition.argument().trim_start_matches('(');
+    let is_of_clients = !is_of_address && OF_CLIENTS.iter().any(|start| argument.starts_with(start));
+    let sends_on = |rewrite: &Statement| rewrite.arguments().get(2).is_none_or(|flag| flag != "break");
     named(condition.inside(), "return").any(|answer| is_refusal(answer.argument()))
+        || is_of_clients && named(condition.inside(), "rewrite").any(sends_on)
         || ["deny", "auth_basic", "limit_req", "internal"].iter().any(|word| has_within(condition.inside(), word))
 }
 
