@@ -1,6 +1,5 @@
-//! Requests to the API server: where it is, how we prove who we are, and what its refusals mean. In a pod all of that
-//! is in the environment and in files of the service account, whose token is replaced every hour, so it is read for
-//! each request.
+//! Requests to the API server, and what its refusals mean. Where it is and how we prove who we are, the crate `cluster`
+//! knows.
 
 use crate::fault::Problem;
 use bytes::Bytes;
@@ -10,22 +9,17 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tidegate_cluster::{Fault, Place, Pod, Token};
 use tidegate_model::{KubernetesApi, KubernetesStorage, Secret};
-use tidegate_outbound::{HttpsClient, Limits, Trust};
+use tidegate_outbound::{HttpsClient, Limits};
 
-const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const JSON: &str = "application/json";
 /// Metadata alone, which the server cuts out: private keys do not go over the wire for a list of names.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 /// A secret of the greatest size in base64, and what the server adds; or a page of metadata.
 const LIMITS: Limits = Limits { total: Duration::from_secs(10), body_bytes_max: 4 << 20 };
-/// Of a token and of the file with the namespace's name; tokens have about 1 KB.
-const FILE_BYTES_MAX: u64 = 64 << 10;
 
 pub(super) struct Api {
     client: HttpsClient,
@@ -35,62 +29,35 @@ pub(super) struct Api {
     namespace: String,
 }
 
-enum Token {
-    Fixed(Secret),
-    File(PathBuf),
-}
-
-/// What a pod finds out about its cluster.
-pub(super) struct Pod {
-    pub(super) host: String,
-    pub(super) port: String,
-    pub(super) account: PathBuf,
-}
-
-impl Pod {
-    fn here() -> Result<Pod, Problem> {
-        let (Ok(host), Ok(port)) = (std::env::var("KUBERNETES_SERVICE_HOST"), std::env::var("KUBERNETES_SERVICE_PORT")) else {
-            return Err(Problem::NoCluster);
-        };
-        Ok(Pod { host, port, account: SERVICE_ACCOUNT.into() })
-    }
-}
-
 impl Api {
     pub(super) fn new(settings: &KubernetesStorage) -> Result<Api, Problem> {
         match &settings.api {
             Some(api) => Api::outside(settings, api),
-            None => Api::in_pod(settings, &Pod::here()?),
+            None => Api::in_pod(settings, &Pod::here().map_err(Problem::of_cluster)?),
         }
     }
 
     pub(super) fn in_pod(settings: &KubernetesStorage, pod: &Pod) -> Result<Api, Problem> {
-        let Pod { host, port, account } = pod;
-        let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
         let namespace = match &settings.namespace {
             Some(namespace) => namespace.clone(),
-            None => read_small(&account.join("namespace"))?,
+            None => pod.namespace().map_err(Problem::of_cluster)?,
         };
-        let token = Token::File(account.join("token"));
-        Api::at(format!("https://{host}:{port}"), token, namespace, Trust::File(account.join("ca.crt")))
+        Api::at(Place::of_pod(pod), namespace)
     }
 
     fn outside(settings: &KubernetesStorage, api: &KubernetesApi) -> Result<Api, Problem> {
         let namespace = settings.namespace.clone().ok_or(Problem::NoNamespace)?;
-        if !api.url.starts_with("https://") && !is_on_this_host(&api.url) {
-            return Err(Problem::Exposed { url: api.url.clone() });
-        }
-        let trust = api.root.clone().map_or(Trust::System, Trust::File);
-        Api::at(api.url.trim_end_matches('/').into(), Token::Fixed(api.token.clone()), namespace, trust)
+        Api::at(Place::outside(api).map_err(Problem::of_cluster)?, namespace)
     }
 
-    fn at(url: String, token: Token, namespace: String, trust: Trust) -> Result<Api, Problem> {
+    fn at(place: Place, namespace: String) -> Result<Api, Problem> {
         // Letters as names of namespaces have them, so that nothing of it is more than one segment of a path.
         let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if namespace.is_empty() || !namespace.chars().all(is_name) {
             return Err(Problem::BadNamespace { namespace });
         }
-        let client = HttpsClient::new(trust).map_err(|fault| Problem::of_outbound(&fault))?;
+        let Place { url, trust, identity, token } = place;
+        let client = HttpsClient::with_identity(trust, identity).map_err(|fault| Problem::of_outbound(&fault))?;
         Ok(Api { client, url, token, namespace })
     }
 
@@ -126,11 +93,8 @@ impl Api {
         path: &str,
         body: Option<&serde_json::Value>,
     ) -> Result<Answer, Problem> {
-        let token = match &self.token {
-            Token::Fixed(token) => token.reveal().to_owned(),
-            // Kept in memory by the kubelet, so nothing is waited for.
-            Token::File(path) => read_small(path)?,
-        };
+        let token = self.token.now().map_err(Problem::of_cluster)?;
+        let token = token.as_ref().map(Secret::reveal).unwrap_or_default();
         let mut bearer = HeaderValue::try_from(format!("Bearer {token}"))
             .map_err(|_| Problem::Refused { text: "the token has characters that no token has".into() })?;
         bearer.set_sensitive(true);
@@ -148,16 +112,9 @@ impl Api {
         let (head, body) = answer.into_parts();
         // What refuses a request may repeat it.
         let refusal =
-            (!head.status.is_success() && !token.is_empty()).then(|| String::from_utf8_lossy(&body).replace(&token, "***"));
+            (!head.status.is_success() && !token.is_empty()).then(|| String::from_utf8_lossy(&body).replace(token, "***"));
         Ok(Answer { status: head.status, body: refusal.map_or(body, Bytes::from) })
     }
-}
-
-/// As `kubectl proxy` is.
-fn is_on_this_host(url: &str) -> bool {
-    let uri: Option<http::Uri> = url.parse().ok();
-    let host = uri.as_ref().and_then(http::Uri::host).unwrap_or_default().trim_matches(['[', ']']);
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 impl fmt::Debug for Api {
@@ -234,12 +191,22 @@ impl Answer {
     }
 }
 
-fn read_small(path: &Path) -> Result<String, Problem> {
-    let read = || {
-        let mut text = String::new();
-        File::open(path)?.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
-        std::io::Result::Ok(text)
-    };
-    let unusable = |error: std::io::Error| Problem::NoAccount { file: path.display().to_string(), text: error.to_string() };
-    Ok(read().map_err(unusable)?.trim().to_owned())
+impl Problem {
+    /// Why nobody can be asked.
+    fn of_cluster(fault: Fault) -> Problem {
+        match fault {
+            Fault::NoCluster => Problem::NoCluster,
+            Fault::NoAccount { file, problem } => Problem::NoAccount { file: file.display().to_string(), text: problem },
+            Fault::Exposed { url } => Problem::Exposed { url },
+            Fault::Outbound(fault) => Problem::of_outbound(&fault),
+            Fault::Unauthorized { message } | Fault::Forbidden { message } => Problem::Forbidden { text: message },
+            Fault::Busy { message, .. } => Problem::Busy { text: message },
+            fault @ (Fault::Missing { .. }
+            | Fault::Gone { .. }
+            | Fault::Conflict { .. }
+            | Fault::Refused { .. }
+            | Fault::Unreadable { .. }
+            | Fault::LineTooLong { .. }) => Problem::Server { text: fault.to_string() },
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 mod server;
 
-use super::api::{Api, Pod};
+use super::api::Api;
 use super::{Kubernetes, PREFIX_BYTES_MAX, check_prefix, leases, object_name};
 use crate::Store;
 use crate::fault::{Problem, StorageFault};
@@ -17,6 +17,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tidegate_cluster::Pod;
 use tidegate_model::{KubernetesApi, KubernetesStorage, Secret, Storage};
 use tidegate_testkit::rustls::ServerConfig;
 use tidegate_testkit::rustls::crypto::aws_lc_rs;
