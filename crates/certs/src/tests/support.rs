@@ -83,6 +83,7 @@ pub fn pem(label: &str, der: &[u8]) -> String {
 
 pub fn site(addresses: &[&str], source: TlsSource) -> Site {
     Site {
+        origin: None,
         addresses: addresses.iter().map(|text| SiteAddress::parse(text).expect("a valid address")).collect(),
         tls: Tls { source, ..Tls::default() },
         options: RouteOptions::default(),
