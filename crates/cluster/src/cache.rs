@@ -4,7 +4,7 @@ use crate::endpoints::{Absence, Member, PortReference, members, port_name};
 use crate::fault::Fault;
 use crate::kind::Kind;
 use crate::news::{KindNews, Told};
-use crate::object::{EndpointSlice, Key, Service};
+use crate::object::{EndpointSlice, Ingress, IngressClass, Key, Service};
 use crate::page::{Found, Unreadable};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -15,6 +15,8 @@ use std::time::Instant;
 pub struct Cache {
     services: Shelf<Service>,
     slices: Shelf<EndpointSlice>,
+    ingresses: Shelf<Ingress>,
+    classes: Shelf<IngressClass>,
     /// Names of the slices of each Service.
     slices_of: HashMap<Key, BTreeSet<Arc<str>>>,
 }
@@ -24,15 +26,21 @@ pub struct Cache {
 pub struct Changes {
     /// Services whose servers may be others.
     pub services: BTreeSet<Key>,
+    pub ingresses: BTreeSet<Key>,
+    pub classes: BTreeSet<Key>,
 }
 
 impl Changes {
     pub fn merge(&mut self, newer: Changes) {
-        self.services.extend(newer.services);
+        let Changes { services, ingresses, classes } = newer;
+        self.services.extend(services);
+        self.ingresses.extend(ingresses);
+        self.classes.extend(classes);
     }
 
     pub fn is_empty(&self) -> bool {
-        self.services.is_empty()
+        let Changes { services, ingresses, classes } = self;
+        services.is_empty() && ingresses.is_empty() && classes.is_empty()
     }
 }
 
@@ -54,16 +62,14 @@ pub struct KindState {
 impl Cache {
     /// Takes in news, and says what differs.
     pub fn take_in(&mut self, told: Told, now: Instant) -> Changes {
+        let mut changes = Changes::default();
         match told {
-            Told::Service(news) => {
-                let mut changes = Changes::default();
-                self.services.take_in(news, now, &mut |key, _, _| {
-                    changes.services.insert(key.clone());
-                });
-                changes
-            }
-            Told::EndpointSlice(news) => self.take_in_slices(news, now),
+            Told::EndpointSlice(news) => return self.take_in_slices(news, now),
+            Told::Service(news) => self.services.take_in(news, now, &mut |key, _, _| _ = changes.services.insert(key.clone())),
+            Told::Ingress(news) => self.ingresses.take_in(news, now, &mut |key, _, _| _ = changes.ingresses.insert(key.clone())),
+            Told::IngressClass(news) => self.classes.take_in(news, now, &mut |key, _, _| _ = changes.classes.insert(key.clone())),
         }
+        changes
     }
 
     fn take_in_slices(&mut self, news: KindNews<EndpointSlice>, now: Instant) -> Changes {
@@ -104,22 +110,37 @@ impl Cache {
         let port = port_name(found, port).ok_or(Absence::NoPort)?;
         let names = self.slices_of.get(service).into_iter().flatten();
         let key = |name: &Arc<str>| Key { namespace: service.namespace.clone(), name: name.clone() };
-        let slices = names.filter_map(|name| self.slices.objects.get(&key(name))).map(|held| &held.object);
+        let slices = names.filter_map(|name| self.slices.objects.get(&key(name))).map(|held| &*held.object);
         Ok(members(slices, &port, zone))
     }
 
-    /// Whether every kind has had its whole list.
-    pub fn is_whole(&self) -> bool {
-        self.states().iter().all(|state| state.is_listed)
+    /// All Ingresses, in no order.
+    pub fn ingresses(&self) -> impl Iterator<Item = (&Key, &Arc<Ingress>)> {
+        self.ingresses.objects.iter().map(|(key, held)| (key, &held.object))
     }
 
-    /// How the following of each kind does.
-    pub fn states(&self) -> Vec<KindState> {
-        let state = |kind: &Kind| match kind {
-            Kind::Service => self.services.state(*kind),
-            Kind::EndpointSlice => self.slices.state(*kind),
-        };
-        Kind::ALL.iter().map(state).collect()
+    /// All IngressClasses, in no order.
+    pub fn ingress_classes(&self) -> impl Iterator<Item = (&Key, &Arc<IngressClass>)> {
+        self.classes.objects.iter().map(|(key, held)| (key, &held.object))
+    }
+
+    pub fn service(&self, key: &Key) -> Option<&Arc<Service>> {
+        self.services.objects.get(key).map(|held| &held.object)
+    }
+
+    /// Whether each of these kinds has had its whole list.
+    pub fn is_whole(&self, kinds: &[Kind]) -> bool {
+        kinds.iter().all(|kind| self.state(*kind).is_listed)
+    }
+
+    /// How the following of a kind does.
+    pub fn state(&self, kind: Kind) -> KindState {
+        match kind {
+            Kind::Service => self.services.state(kind),
+            Kind::EndpointSlice => self.slices.state(kind),
+            Kind::Ingress => self.ingresses.state(kind),
+            Kind::IngressClass => self.classes.state(kind),
+        }
     }
 }
 
@@ -136,7 +157,7 @@ struct Shelf<T> {
 #[derive(Debug)]
 struct Held<T> {
     version: Box<str>,
-    object: T,
+    object: Arc<T>,
 }
 
 impl<T> Default for Shelf<T> {
@@ -188,14 +209,14 @@ impl<T: PartialEq> Shelf<T> {
     fn put(&mut self, Found { key, version, object }: Found<T>, differs: &mut impl FnMut(&Key, Option<&T>, Option<&T>)) {
         match self.objects.get_mut(&key) {
             Some(held) if held.version == version => {}
-            Some(held) if held.object == object => held.version = version,
+            Some(held) if *held.object == object => held.version = version,
             Some(held) => {
                 differs(&key, Some(&held.object), Some(&object));
-                *held = Held { version, object };
+                *held = Held { version, object: Arc::new(object) };
             }
             None => {
                 differs(&key, None, Some(&object));
-                self.objects.insert(key, Held { version, object });
+                self.objects.insert(key, Held { version, object: Arc::new(object) });
             }
         }
     }

@@ -1,15 +1,19 @@
 //! The thread that follows a cluster: one loop for each kind of objects, and one cache that they fill. Who needs
 //! something of it reads the cache, and is told when something differs.
 
-use crate::cache::{Cache, Changes};
+use crate::cache::{Cache, Changes, KindState};
 use crate::client::{Client, Place};
 use crate::fault::Fault;
 use crate::follow::follow;
+use crate::kind::Kind;
 use crate::news::Told;
-use crate::object::{EndpointSlice, Service};
+use crate::object::{EndpointSlice, Ingress, IngressClass, Service};
 use crate::texts::Texts;
+use futures_util::future::select_all;
 use std::cell::RefCell;
+use std::convert::Infallible;
 use std::io;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -20,14 +24,22 @@ use tokio::sync::{Notify, oneshot};
 const COLLECTED: Duration = Duration::from_millis(5);
 
 /// Which objects of a cluster are followed.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope {
     /// `None` is all namespaces.
     pub namespace: Option<String>,
+    /// Objects of other kinds are not asked for, and need no rights.
+    pub kinds: &'static [Kind],
+}
+
+impl Scope {
+    /// What tells the servers of Services.
+    pub const ENDPOINTS: &'static [Kind] = &[Kind::Service, Kind::EndpointSlice];
 }
 
 /// Follows a cluster until it is dropped.
 pub struct ClusterFollower {
+    kinds: &'static [Kind],
     shared: Arc<Shared>,
     /// The thread ends with it.
     _ends: oneshot::Sender<()>,
@@ -45,7 +57,7 @@ impl ClusterFollower {
     ///
     /// `differs` is called when something differs of a cluster that is known as a whole, or when that is first so.
     pub fn start(place: Place, scope: Scope, differs: impl Fn() + Send + 'static) -> Result<ClusterFollower, Fault> {
-        let client = Client::new(place)?;
+        let (client, kinds) = (Client::new(place)?, scope.kinds);
         let shared = Arc::<Shared>::default();
         let (ends, ended) = oneshot::channel::<()>();
         let of_thread = shared.clone();
@@ -63,7 +75,7 @@ impl ClusterFollower {
         };
         let started = thread::Builder::new().name("cluster".to_owned()).spawn(run);
         started.map_err(|error: io::Error| Fault::Unreadable { problem: format!("no thread can be started: {error}") })?;
-        Ok(ClusterFollower { shared, _ends: ends })
+        Ok(ClusterFollower { kinds, shared, _ends: ends })
     }
 
     /// What is known now. The lock is to be held for a moment only.
@@ -71,9 +83,15 @@ impl ClusterFollower {
         locked(&self.shared.cache)
     }
 
+    /// How the following of each kind does.
+    pub fn states(&self) -> Vec<KindState> {
+        let cache = self.cache();
+        self.kinds.iter().map(|kind| cache.state(*kind)).collect()
+    }
+
     /// What differs and nobody has taken, once every kind has had its whole list.
     pub fn take_changes(&self) -> Option<Changes> {
-        if !self.cache().is_whole() {
+        if !self.cache().is_whole(self.kinds) {
             return None;
         }
         let changes = std::mem::take(&mut *locked(&self.shared.changes));
@@ -94,28 +112,37 @@ async fn follow_all(client: Client, scope: Scope, shared: Arc<Shared>, differs: 
         loop {
             heard.notified().await;
             tokio::time::sleep(COLLECTED).await;
-            if take_in(&shared, told.take()) {
+            if take_in(&shared, scope.kinds, told.take()) {
                 differs();
             }
         }
     };
+    let mut all: Vec<Pin<Box<dyn Future<Output = Infallible> + '_>>> = Vec::new();
+    for kind in scope.kinds {
+        let (client, texts) = (&client, texts.clone());
+        all.push(match kind {
+            Kind::Service => Box::pin(follow::<Service>(client, namespace, texts, tell)),
+            Kind::EndpointSlice => Box::pin(follow::<EndpointSlice>(client, namespace, texts, tell)),
+            Kind::Ingress => Box::pin(follow::<Ingress>(client, namespace, texts, tell)),
+            Kind::IngressClass => Box::pin(follow::<IngressClass>(client, namespace, texts, tell)),
+        });
+    }
     tokio::select! {
-        never = follow::<Service>(&client, namespace, texts.clone(), tell) => match never {},
-        never = follow::<EndpointSlice>(&client, namespace, texts.clone(), tell) => match never {},
+        (never, ..) = select_all(all) => match never {},
         () = collecting => {}
     }
 }
 
 /// All that came within a moment, as one change: what moves from one slice to another is never missing in between.
 /// Gives whether there is something to be told.
-fn take_in(shared: &Shared, told: Vec<Told>) -> bool {
+fn take_in(shared: &Shared, kinds: &[Kind], told: Vec<Told>) -> bool {
     let mut changes = Changes::default();
     let (mut cache, now) = (locked(&shared.cache), Instant::now());
-    let was_whole = cache.is_whole();
+    let was_whole = cache.is_whole(kinds);
     for news in told {
         changes.merge(cache.take_in(news, now));
     }
-    let is_whole = cache.is_whole();
+    let is_whole = cache.is_whole(kinds);
     drop(cache);
     let is_news = is_whole && (!was_whole || !changes.is_empty());
     locked(&shared.changes).merge(changes);

@@ -5,16 +5,20 @@
 pub enum Kind {
     Service,
     EndpointSlice,
+    Ingress,
+    IngressClass,
 }
 
 impl Kind {
-    pub const ALL: &'static [Kind] = &[Kind::Service, Kind::EndpointSlice];
+    pub const ALL: &'static [Kind] = &[Kind::Service, Kind::EndpointSlice, Kind::Ingress, Kind::IngressClass];
 
     /// As its objects call themselves, and as messages name it.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Service => "Service",
             Kind::EndpointSlice => "EndpointSlice",
+            Kind::Ingress => "Ingress",
+            Kind::IngressClass => "IngressClass",
         }
     }
 
@@ -23,6 +27,7 @@ impl Kind {
         match self {
             Kind::Service => "/api/v1",
             Kind::EndpointSlice => "/apis/discovery.k8s.io/v1",
+            Kind::Ingress | Kind::IngressClass => "/apis/networking.k8s.io/v1",
         }
     }
 
@@ -31,13 +36,23 @@ impl Kind {
         match self {
             Kind::Service => "services",
             Kind::EndpointSlice => "endpointslices",
+            Kind::Ingress => "ingresses",
+            Kind::IngressClass => "ingressclasses",
+        }
+    }
+
+    /// Whether its objects are in namespaces.
+    pub fn is_namespaced(self) -> bool {
+        match self {
+            Kind::Service | Kind::EndpointSlice | Kind::Ingress => true,
+            Kind::IngressClass => false,
         }
     }
 
     /// The path of its objects, of one namespace or of all.
     pub fn path(self, namespace: Option<&str>) -> String {
         let (group, plural) = (self.group_path(), self.plural());
-        match namespace {
+        match namespace.filter(|_| self.is_namespaced()) {
             None => format!("{group}/{plural}"),
             Some(namespace) => format!("{group}/namespaces/{namespace}/{plural}"),
         }

@@ -23,4 +23,4 @@ pub use endpoints::{Absence, Member, PortReference};
 pub use fault::Fault;
 pub use follower::{ClusterFollower, Scope};
 pub use kind::Kind;
-pub use object::Key;
+pub use object::{Backend, Ingress, IngressClass, IngressTls, Key, PathKind, Rule, RulePath, Service, ServicePort};

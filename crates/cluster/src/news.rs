@@ -1,7 +1,7 @@
 //! What the following of a kind tells.
 
 use crate::fault::Fault;
-use crate::object::{EndpointSlice, Key, Service};
+use crate::object::{EndpointSlice, Ingress, IngressClass, Key, Service};
 use crate::page::{Found, Unreadable};
 
 /// News of one kind of objects.
@@ -28,4 +28,6 @@ pub enum KindNews<T> {
 pub enum Told {
     Service(KindNews<Service>),
     EndpointSlice(KindNews<EndpointSlice>),
+    Ingress(KindNews<Ingress>),
+    IngressClass(KindNews<IngressClass>),
 }

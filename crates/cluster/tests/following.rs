@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-use tidegate_cluster::{Absence, Client, ClusterFollower, Fault, Key, Place, PortReference, Scope, Token};
+use tidegate_cluster::{Absence, Client, ClusterFollower, Fault, Key, Kind, Place, PortReference, Scope, Token};
 use tidegate_model::Secret;
 use tidegate_outbound::Trust;
 use tidegate_testkit::kubernetes::{ApiServer, TOKEN};
@@ -36,6 +36,10 @@ fn token() -> Token {
     Token::Fixed(Secret::new(TOKEN))
 }
 
+fn all() -> Scope {
+    Scope { namespace: None, kinds: Scope::ENDPOINTS }
+}
+
 struct Followed {
     server: ApiServer,
     follower: ClusterFollower,
@@ -43,7 +47,7 @@ struct Followed {
 
 impl Followed {
     fn new(server: ApiServer) -> Followed {
-        let follower = ClusterFollower::start(place(&server, token()), Scope::default(), || {}).expect("a follower");
+        let follower = ClusterFollower::start(place(&server, token()), all(), || {}).expect("a follower");
         Followed { server, follower }
     }
 
@@ -70,7 +74,7 @@ impl Followed {
     }
 
     fn state(&self, kind: &str) -> (bool, Option<Fault>) {
-        let states = self.follower.cache().states();
+        let states = self.follower.states();
         let state = states.into_iter().find(|state| state.kind.name() == kind).expect("a kind");
         (state.is_listed, state.fault)
     }
@@ -198,7 +202,7 @@ fn a_bookmark_is_where_the_next_watch_begins() {
     followed.server.put(service("other"));
     let at = followed.server.put(service("another"));
     until(|| followed.asked(&format!("GET {SLICES}?watch")) == 1, || format!("{:?}", followed.server.requests()));
-    let heard = || followed.follower.cache().states().into_iter().filter_map(|state| state.heard).min();
+    let heard = || followed.follower.states().into_iter().filter_map(|state| state.heard).min();
     let before = heard();
     followed.server.bookmark();
     until(|| heard() > before, || "nothing is heard".to_owned());
@@ -215,8 +219,7 @@ fn the_token_is_read_for_each_request() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("token");
     std::fs::write(&file, "one-that-has-ended\n").expect("a file");
-    let follower =
-        ClusterFollower::start(place(&server, Token::File(file.clone())), Scope::default(), || {}).expect("a follower");
+    let follower = ClusterFollower::start(place(&server, Token::File(file.clone())), all(), || {}).expect("a follower");
     let followed = Followed { server, follower };
     until(
         || matches!(followed.state("Service").1, Some(Fault::Unauthorized { .. })),
@@ -231,7 +234,7 @@ fn one_namespace_is_asked_for_alone() {
     let server = ApiServer::start().expect("a server");
     server.put(service("web"));
     server.put(slice("web-a", "web", &["10.0.0.1"]));
-    let scope = Scope { namespace: Some("shop".to_owned()) };
+    let scope = Scope { namespace: Some("shop".to_owned()), ..all() };
     let follower = ClusterFollower::start(place(&server, token()), scope, || {}).expect("a follower");
     let followed = Followed { server, follower };
     followed.comes_to(&["10.0.0.1"]);
@@ -258,4 +261,28 @@ fn a_cluster_without_objects_is_followed_too() {
     followed.server.put(slice("web-a", "web", &["10.0.0.1"]));
     followed.server.put(service("web"));
     followed.comes_to(&["10.0.0.1"]);
+}
+
+#[test]
+fn kinds_that_nobody_needs_are_not_asked_for() {
+    let server = ApiServer::start().expect("a server");
+    let scope = Scope { namespace: Some("shop".to_owned()), kinds: &[Kind::Ingress, Kind::IngressClass] };
+    let follower = ClusterFollower::start(place(&server, token()), scope, || {}).expect("a follower");
+    let class = serde_json::json!({"apiVersion": "networking.k8s.io/v1", "kind": "IngressClass", "metadata": {"name": "edge"},
+        "spec": {"controller": "tidegate.dev/ingress"}});
+    server.put(class);
+    let ingress = serde_json::json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
+        "metadata": {"name": "web", "namespace": "shop"}, "spec": {"ingressClassName": "edge"}});
+    server.put(ingress);
+    until(
+        || {
+            let cache = follower.cache();
+            cache.ingresses().count() == 1 && cache.ingress_classes().any(|(key, _)| key.to_string() == "edge")
+        },
+        || format!("{:?}", server.requests()),
+    );
+    let requests = server.requests();
+    assert!(!requests.iter().any(|request| request.contains("services") || request.contains("slices")), "{requests:?}");
+    // Classes belong to no namespace.
+    assert!(requests.iter().any(|request| request.starts_with("GET /apis/networking.k8s.io/v1/ingressclasses?")), "{requests:?}");
 }

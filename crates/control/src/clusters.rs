@@ -35,7 +35,7 @@ impl Followed {
     fn fault(&self) -> Option<Fault> {
         match &self.follower {
             Err(fault) => Some(fault.clone()),
-            Ok(follower) => follower.cache().states().into_iter().find_map(|state| state.fault),
+            Ok(follower) => follower.states().into_iter().find_map(|state| state.fault),
         }
     }
 }
@@ -57,7 +57,7 @@ impl Clusters {
             None => Pod::here().map(|pod| Place::of_pod(&pod)),
         };
         let differs = self.0.differs.clone();
-        let scope = Scope { namespace: Some(cluster.namespace.clone()) };
+        let scope = Scope { namespace: Some(cluster.namespace.clone()), kinds: Scope::ENDPOINTS };
         let follower = place.and_then(|place| ClusterFollower::start(place, scope, move || differs.notify_one()));
         Followed { since: Instant::now(), follower, is_fault_told: false }
     }
@@ -82,7 +82,8 @@ impl Clusters {
                 Ok(members) => return Ok(members.into_iter().map(|member| endpoint(member, wanted)).collect()),
                 Err(Absence::NotListed) if since.elapsed() < limit => {}
                 Err(absence) => {
-                    let fault = cache.states().into_iter().find_map(|state| state.fault);
+                    drop(cache);
+                    let fault = follower.states().into_iter().find_map(|state| state.fault);
                     return Err(sentence(absence, fault, wanted));
                 }
             }

@@ -3,6 +3,8 @@
 use super::{Cache, Changes};
 use crate::endpoints::{Absence, PortReference};
 use crate::fault::Fault;
+use crate::follower::Scope;
+use crate::kind::Kind;
 use crate::news::{KindNews, Told};
 use crate::object::{EndpointSlice, Key, Service};
 use crate::page::{Line, Unreadable, line};
@@ -45,7 +47,7 @@ impl Known {
     }
 
     fn take(&mut self, told: Told) -> Vec<String> {
-        let Changes { services } = self.0.take_in(told, Instant::now());
+        let Changes { services, .. } = self.0.take_in(told, Instant::now());
         services.iter().map(ToString::to_string).collect()
     }
 
@@ -61,11 +63,11 @@ fn nothing_is_known_before_all_of_it_is() {
     assert_eq!(known.servers(80), Err(Absence::NotListed));
     known.take(Told::Service(listed(vec![service(1, 80)])));
     assert_eq!(known.servers(80), Err(Absence::NotListed));
-    assert!(!known.0.is_whole());
+    assert!(!known.0.is_whole(Scope::ENDPOINTS));
     known.take(Told::EndpointSlice(listed(Vec::new())));
     assert_eq!(known.servers(80), Ok(Vec::new()));
     assert_eq!(known.servers(81), Err(Absence::NoPort));
-    assert!(known.0.is_whole());
+    assert!(known.0.is_whole(Scope::ENDPOINTS));
 }
 
 #[test]
@@ -101,9 +103,9 @@ fn what_cannot_be_read_stays_what_it_was() {
     let news = KindNews::Listed { found: vec![slice("b", "web", 3, "10.0.0.2")], unreadable: vec![unreadable()] };
     assert_eq!(known.take(Told::EndpointSlice(news)), [""; 0]);
     assert_eq!(known.servers(80), Ok(vec!["10.0.0.1:8080".to_owned(), "10.0.0.2:8080".to_owned()]));
-    assert_eq!(known.0.states()[1].unreadable.len(), 1);
+    assert_eq!(known.0.state(Kind::EndpointSlice).unreadable.len(), 1);
     known.take(Told::EndpointSlice(KindNews::Put(slice("a", "web", 7, "10.0.0.1"))));
-    assert_eq!(known.0.states()[1].unreadable.len(), 0);
+    assert_eq!(known.0.state(Kind::EndpointSlice).unreadable.len(), 0);
 }
 
 #[test]
@@ -112,9 +114,9 @@ fn a_fault_takes_nothing_away() {
     let fault = Fault::Forbidden { message: "no".to_owned() };
     assert_eq!(known.take(Told::EndpointSlice(KindNews::Fault(fault.clone()))), [""; 0]);
     assert_eq!(known.servers(80).map(|servers| servers.len()), Ok(2));
-    assert_eq!(known.0.states()[1].fault, Some(fault));
+    assert_eq!(known.0.state(Kind::EndpointSlice).fault, Some(fault));
     known.take(Told::EndpointSlice(KindNews::Heard));
-    assert_eq!(known.0.states()[1].fault, None);
+    assert_eq!(known.0.state(Kind::EndpointSlice).fault, None);
 }
 
 #[test]
@@ -122,8 +124,8 @@ fn a_kind_that_may_not_be_seen_keeps_nobody_waiting() {
     let mut known = Known(Cache::default());
     known.take(Told::Service(listed(vec![service(1, 80)])));
     known.take(Told::EndpointSlice(KindNews::Fault(Fault::Busy { message: "later".to_owned(), retry_after: None })));
-    assert!(!known.0.is_whole());
+    assert!(!known.0.is_whole(Scope::ENDPOINTS));
     known.take(Told::EndpointSlice(KindNews::Fault(Fault::Forbidden { message: "no".to_owned() })));
-    assert!(known.0.is_whole());
+    assert!(known.0.is_whole(Scope::ENDPOINTS));
     assert_eq!(known.servers(80), Ok(Vec::new()));
 }

@@ -2,11 +2,15 @@
 //! when they are read.
 
 pub mod endpoint_slice;
+mod ingress;
+mod ingress_class;
 mod service;
 mod written;
 
 pub use endpoint_slice::{AddressFamily, EndpointSlice, EndpointState, SlicePort};
-pub use service::Service;
+pub use ingress::{Backend, Ingress, IngressTls, PathKind, Rule, RulePath};
+pub use ingress_class::IngressClass;
+pub use service::{Service, ServicePort};
 pub use written::{Listed, Text, WrittenMeta};
 
 use crate::kind::Kind;
@@ -48,3 +52,6 @@ pub trait Watched: PartialEq + Sized + Send + Sync + 'static {
     fn kept(written: &Self::Written<'_>, texts: &mut Texts) -> Self;
     fn told(news: KindNews<Self>) -> Told;
 }
+
+#[cfg(test)]
+mod tests;

@@ -83,11 +83,20 @@ pub struct WrittenMeta<'w> {
     #[serde(borrow)]
     pub resource_version: Text<'w>,
     #[serde(borrow)]
+    pub creation_timestamp: Text<'w>,
+    #[serde(borrow)]
     labels: Option<BTreeMap<Text<'w>, Text<'w>>>,
+    #[serde(borrow)]
+    annotations: Option<BTreeMap<Text<'w>, Text<'w>>>,
 }
 
 impl WrittenMeta<'_> {
     pub fn label(&self, name: &str) -> Option<&str> {
         self.labels.as_ref()?.get(name).map(|value| &**value)
+    }
+
+    /// Names and values, in order of names.
+    pub fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.annotations.iter().flatten().map(|(name, value)| (&**name, &**value))
     }
 }

@@ -1,0 +1,267 @@
+//! An Ingress: which hosts and paths go to which Services, with which certificates. What annotations mean is not known
+//! here.
+
+use super::{Listed, Text, Watched, WrittenMeta};
+use crate::endpoints::PortReference;
+use crate::kind::Kind;
+use crate::news::{KindNews, Told};
+use crate::texts::Texts;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// An annotation that repeats the whole object, as `kubectl apply` leaves it.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ingress {
+    /// When it was created, as the API writes it: RFC 3339 in UTC, so that texts are in order of time.
+    pub created: Box<str>,
+    /// `spec.ingressClassName`.
+    pub class: Option<Arc<str>>,
+    pub annotations: BTreeMap<Arc<str>, Box<str>>,
+    /// Where requests go that no rule takes.
+    pub default_backend: Option<Backend>,
+    pub rules: Box<[Rule]>,
+    pub tls: Box<[IngressTls]>,
+    /// Addresses and names that its status has.
+    pub addresses: Box<[Box<str>]>,
+}
+
+/// Paths of one host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// `None` is every host.
+    pub host: Option<Arc<str>>,
+    pub paths: Box<[RulePath]>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RulePath {
+    /// Empty is as `/`.
+    pub path: Box<str>,
+    pub kind: PathKind,
+    pub backend: Backend,
+}
+
+/// How a path is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PathKind {
+    Exact,
+    /// By elements: `/foo` takes `/foo/bar` and not `/foobar`.
+    Prefix,
+    /// As the controller likes.
+    ImplementationSpecific,
+}
+
+/// Where requests go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Backend {
+    Service {
+        name: Arc<str>,
+        port: PortReference,
+    },
+    /// An object of another kind, by its kind and name.
+    Resource {
+        kind: Box<str>,
+        name: Box<str>,
+    },
+    /// Something that is neither, or not whole.
+    Unknown,
+}
+
+/// The certificate of hosts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IngressTls {
+    /// Empty is all hosts of the Ingress.
+    pub hosts: Box<[Arc<str>]>,
+    /// `None` is the default certificate.
+    pub secret: Option<Arc<str>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct WrittenIngress<'w> {
+    #[serde(borrow)]
+    metadata: WrittenMeta<'w>,
+    #[serde(borrow)]
+    spec: IngressSpec<'w>,
+    #[serde(borrow)]
+    status: IngressStatus<'w>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct IngressSpec<'w> {
+    #[serde(borrow)]
+    ingress_class_name: Option<Text<'w>>,
+    #[serde(borrow)]
+    default_backend: Option<WrittenBackend<'w>>,
+    #[serde(borrow)]
+    rules: Listed<WrittenRule<'w>>,
+    #[serde(borrow)]
+    tls: Listed<WrittenTls<'w>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WrittenRule<'w> {
+    #[serde(borrow)]
+    host: Option<Text<'w>>,
+    #[serde(borrow)]
+    http: Option<WrittenPaths<'w>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WrittenPaths<'w> {
+    #[serde(borrow)]
+    paths: Listed<WrittenPath<'w>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct WrittenPath<'w> {
+    #[serde(borrow)]
+    path: Option<Text<'w>>,
+    #[serde(borrow)]
+    path_type: Option<Text<'w>>,
+    #[serde(borrow)]
+    backend: WrittenBackend<'w>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WrittenBackend<'w> {
+    #[serde(borrow)]
+    service: Option<WrittenServiceBackend<'w>>,
+    #[serde(borrow)]
+    resource: Option<WrittenResource<'w>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WrittenServiceBackend<'w> {
+    #[serde(borrow)]
+    name: Text<'w>,
+    #[serde(borrow)]
+    port: Option<WrittenBackendPort<'w>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WrittenBackendPort<'w> {
+    #[serde(borrow)]
+    name: Option<Text<'w>>,
+    number: Option<u16>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WrittenResource<'w> {
+    #[serde(borrow)]
+    kind: Text<'w>,
+    #[serde(borrow)]
+    name: Text<'w>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct WrittenTls<'w> {
+    #[serde(borrow)]
+    hosts: Listed<Text<'w>>,
+    #[serde(borrow)]
+    secret_name: Option<Text<'w>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct IngressStatus<'w> {
+    #[serde(borrow)]
+    load_balancer: Option<LoadBalancer<'w>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct LoadBalancer<'w> {
+    #[serde(borrow)]
+    ingress: Listed<LoadBalancerAddress<'w>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct LoadBalancerAddress<'w> {
+    #[serde(borrow)]
+    ip: Option<Text<'w>>,
+    #[serde(borrow)]
+    hostname: Option<Text<'w>>,
+}
+
+impl WrittenBackend<'_> {
+    fn kept(&self, texts: &mut Texts) -> Backend {
+        match (&self.service, &self.resource) {
+            (Some(service), None) if !service.name.is_empty() => {
+                let port = service.port.as_ref();
+                let named = || port?.name.as_deref().filter(|name| !name.is_empty());
+                let port = match (port.and_then(|port| port.number), named()) {
+                    (Some(number), None) if number != 0 => PortReference::Number(number),
+                    (None | Some(0), Some(name)) => PortReference::Name(texts.shared(name)),
+                    (Some(_) | None, Some(_) | None) => return Backend::Unknown,
+                };
+                Backend::Service { name: texts.shared(&service.name), port }
+            }
+            (None, Some(resource)) => Backend::Resource { kind: (&*resource.kind).into(), name: (&*resource.name).into() },
+            (Some(_) | None, Some(_) | None) => Backend::Unknown,
+        }
+    }
+}
+
+impl WrittenPath<'_> {
+    fn kept(&self, texts: &mut Texts) -> RulePath {
+        let kind = match self.path_type.as_deref() {
+            Some("Exact") => PathKind::Exact,
+            Some("Prefix") => PathKind::Prefix,
+            Some(_) | None => PathKind::ImplementationSpecific,
+        };
+        RulePath { path: self.path.as_deref().unwrap_or_default().into(), kind, backend: self.backend.kept(texts) }
+    }
+}
+
+impl Watched for Ingress {
+    const KIND: Kind = Kind::Ingress;
+    type Written<'w> = WrittenIngress<'w>;
+
+    fn meta<'m>(written: &'m WrittenIngress<'_>) -> &'m WrittenMeta<'m> {
+        &written.metadata
+    }
+
+    fn kept(WrittenIngress { metadata, spec, status }: &WrittenIngress<'_>, texts: &mut Texts) -> Ingress {
+        let annotations = metadata.annotations().filter(|(name, _)| *name != LAST_APPLIED);
+        let annotations = annotations.map(|(name, value)| (texts.shared(name), value.into())).collect();
+        let mut rule = |rule: &WrittenRule<'_>| Rule {
+            host: rule.host.as_deref().filter(|host| !host.is_empty()).map(|host| texts.shared(host)),
+            paths: rule.http.iter().flat_map(|http| http.paths.iter()).map(|path| path.kept(texts)).collect(),
+        };
+        let rules = spec.rules.iter().map(&mut rule).collect();
+        let mut tls = |tls: &WrittenTls<'_>| IngressTls {
+            hosts: tls.hosts.iter().map(|host| texts.shared(host)).collect(),
+            secret: tls.secret_name.as_deref().filter(|name| !name.is_empty()).map(|name| texts.shared(name)),
+        };
+        let tls = spec.tls.iter().map(&mut tls).collect();
+        let addresses = status.load_balancer.iter().flat_map(|balancer| balancer.ingress.iter());
+        let addresses = addresses.filter_map(|address| address.ip.as_deref().or(address.hostname.as_deref()));
+        Ingress {
+            created: (&*metadata.creation_timestamp).into(),
+            class: spec.ingress_class_name.as_deref().map(|class| texts.shared(class)),
+            annotations,
+            default_backend: spec.default_backend.as_ref().map(|backend| backend.kept(texts)),
+            rules,
+            tls,
+            addresses: addresses.map(Into::into).collect(),
+        }
+    }
+
+    fn told(news: KindNews<Ingress>) -> Told {
+        Told::Ingress(news)
+    }
+}
