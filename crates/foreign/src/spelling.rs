@@ -72,6 +72,37 @@ pub fn in_either_spelling(path: &str) -> String {
     path.chars().map(one).collect()
 }
 
+/// What is said of conditions on spellings that no path has here.
+pub const RAW: &str = "it looks for a spelling of a path that is none here: dots are resolved, letters decoded and slashes made one before any \
+                       condition is asked; `path-policy` refuses what is spelled so";
+
+/// Whether an expression looks for a spelling that no path has where conditions are asked: `/../`, `//`, `%2e`.
+pub fn asks_for_raw(expression: &str) -> bool {
+    let bare = expression.replace('\\', "");
+    let is_decoded =
+        |code: &str| u8::from_str_radix(code, 16).is_ok_and(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte));
+    let has_code = expression.split('%').skip(1).any(|rest| rest.get(..2).is_some_and(is_decoded));
+    bare.contains("//") || expression.contains("\\.\\.") || expression.contains("/\\./") || has_code
+}
+
+/// An expression that takes codes with small and capital digits, of which paths have the latter and queries both.
+pub fn with_any_codes(expression: &str) -> String {
+    let mut out = String::with_capacity(expression.len());
+    for (index, part) in expression.split('%').enumerate() {
+        let code = part.get(..2).filter(|code| index > 0 && code.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        out.push_str(if index > 0 { "%" } else { "" });
+        for digit in code.unwrap_or_default().chars() {
+            if digit.is_ascii_digit() {
+                out.push(digit);
+            } else {
+                out.push_str(&format!("[{}{}]", digit.to_ascii_uppercase(), digit.to_ascii_lowercase()));
+            }
+        }
+        out.push_str(&part[code.map_or(0, str::len)..]);
+    }
+    out
+}
+
 /// Encoded parts in the normal form, where what is sent encoded is to be so: `%c3%a9` as `%C3%A9`. `None` where one of
 /// them is a slash, or nothing that is kept encoded.
 pub fn normal(path: &str) -> Option<String> {
@@ -92,7 +123,7 @@ pub fn normal(path: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{encoded, encoded_in_expression, in_either_spelling, normal, sent_expression};
+    use super::{asks_for_raw, encoded, encoded_in_expression, in_either_spelling, normal, sent_expression, with_any_codes};
 
     #[test]
     fn paths_are_compared_as_clients_send_them() {
@@ -108,6 +139,17 @@ mod tests {
         for text in ["^/[a é]$", "^/a\\s", "^/a%20b", "\\x20"] {
             assert_eq!(sent_expression(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn spellings_that_no_path_has_are_known() {
+        for text in ["\\.\\./", "^//", "%2e%2e", "a/\\./b", "%41"] {
+            assert!(asks_for_raw(text), "{text}");
+        }
+        for text in ["\\.php$", "%2f", "^/a..b", "100%"] {
+            assert!(!asks_for_raw(text), "{text}");
+        }
+        assert_eq!(with_any_codes("^/a%2f%3A%zz%"), "^/a%2[Ff]%3[Aa]%zz%");
     }
 
     #[test]

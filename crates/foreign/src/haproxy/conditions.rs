@@ -3,6 +3,7 @@
 
 use super::fetches::{self, HostTest, RateTest, Variables};
 use super::lexer::{HaProxyLine, Section};
+use crate::spelling;
 use std::collections::BTreeSet;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -139,7 +140,13 @@ impl Condition {
 
     /// How it differs from what was written.
     pub fn differs(&self) -> Option<&'static str> {
-        self.tests().into_iter().find_map(|test| if let Test::Loose { how, .. } = test { Some(*how) } else { None })
+        self.tests().into_iter().find_map(|test| {
+            if let Test::Loose { how, .. } = test {
+                return Some(*how);
+            }
+            let is_raw = matches!(test, Test::Path(pattern) if spelling::asks_for_raw(&expression_of(pattern)));
+            is_raw.then_some(spelling::RAW)
+        })
     }
 
     /// The parts that all have to hold.
@@ -172,6 +179,11 @@ impl Condition {
             one => vec![line(&one.parts())],
         }
     }
+}
+
+/// A pattern of a path as an expression.
+fn expression_of(pattern: &str) -> String {
+    pattern.strip_prefix('~').map_or_else(|| regex_syntax::escape(pattern), str::to_owned)
 }
 
 /// The patterns of a part that is about the path alone.

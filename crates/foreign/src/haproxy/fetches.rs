@@ -544,7 +544,8 @@ fn path((fetch, is_decoded): (&str, bool), comparison: Comparison, values: &Fetc
             _ if is_pattern => pattern(value, comparison, values.is_case_blind),
             _ => None,
         };
-        text.map_or_else(|| unknown(NO_EXPRESSION), |text| Condition::all(vec![Condition::Test(Test::Path(text)), bare]))
+        let sent = text.map(|text| spelling::with_any_codes(&text));
+        sent.map_or_else(|| unknown(NO_EXPRESSION), |text| Condition::all(vec![Condition::Test(Test::Path(text)), bare]))
     };
     any(&values.all, one, comparison)
 }

@@ -315,6 +315,7 @@ impl Asking<'_, '_> {
         // A path is decoded there.
         let row =
             row.strip_prefix('~').filter(|_| key.contains("{path}")).map_or(row.to_owned(), |text| format!("~{}", sent(text)));
+        let row = if key.contains("{uri}") && row.starts_with('~') { spelling::with_any_codes(&row) } else { row };
         Ok(self.tables.made(&key, &row, value))
     }
 

@@ -214,6 +214,13 @@ fn of_map(statement: &Statement, key: &str, name: &str) -> Result<OutlinedSettin
             _ => return Err("a row of it has no value".into()),
         }
     }
+    if template.contains("{uri}") {
+        if rows.iter().any(|row| super::routes::is_of_raw(&row.key)) {
+            origin.differ(statement.start(), spelling::RAW);
+        }
+        let expressions = rows.iter_mut().filter(|row| row.is_expression);
+        expressions.for_each(|row| row.key = spelling::with_any_codes(&row.key));
+    }
     if has_cookie {
         origin.differ(statement.start(), COOKIES);
     }
