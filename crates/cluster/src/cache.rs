@@ -1,10 +1,10 @@
 //! All objects of a cluster as they are now, and what differs when there are news. Pure.
 
-use crate::endpoints::{Absence, Member, PortReference, members, port_name};
+use crate::endpoints::{Absence, Member, members, port_name};
 use crate::fault::Fault;
 use crate::kind::Kind;
 use crate::news::{KindNews, Told};
-use crate::object::{EndpointSlice, Ingress, IngressClass, Key, Service};
+use crate::object::{EndpointSlice, Ingress, IngressClass, Key, PortReference, Service};
 use crate::page::{Found, Unreadable};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;

@@ -1,16 +1,9 @@
 //! The servers behind one port of a Service, out of its slices. Pure.
 
-use crate::object::{AddressFamily, EndpointSlice, EndpointState, Service, SlicePort};
+use crate::object::{AddressFamily, EndpointSlice, EndpointState, PortReference, Service, SlicePort};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-
-/// How a port of a Service is named by who refers to it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum PortReference {
-    Number(u16),
-    Name(Arc<str>),
-}
 
 /// One server of a Service.
 #[derive(Debug, Clone, PartialEq, Eq)]

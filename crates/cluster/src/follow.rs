@@ -20,10 +20,13 @@ pub async fn follow<T: Watched>(
     namespace: Option<&str>,
     texts: Rc<RefCell<Texts>>,
     tell: impl Fn(Told),
-) -> Infallible {
+) -> Infallible
+where
+    Told: From<KindNews<T>>,
+{
     let mut following =
         Following::<T> { client, namespace, texts, found: Vec::new(), unreadable: Vec::new(), course: Course::default() };
-    let tell = |news| tell(T::told(news));
+    let tell = |news| tell(Told::from(news));
     loop {
         match following.course.ask(Instant::now()) {
             Ask::Rest { until } => tokio::time::sleep_until(until.into()).await,

@@ -19,8 +19,10 @@ mod texts;
 
 pub use cache::{Cache, Changes, KindState};
 pub use client::{Client, Place, Pod, Token};
-pub use endpoints::{Absence, Member, PortReference};
+pub use endpoints::{Absence, Member};
 pub use fault::Fault;
 pub use follower::{ClusterFollower, Scope};
 pub use kind::Kind;
-pub use object::{Backend, Ingress, IngressClass, IngressTls, Key, PathKind, Rule, RulePath, Service, ServicePort};
+pub use object::{
+    Backend, Ingress, IngressClass, IngressTls, Key, PathKind, PortReference, Rule, RulePath, Service, ServicePort,
+};

@@ -31,3 +31,27 @@ pub enum Told {
     Ingress(KindNews<Ingress>),
     IngressClass(KindNews<IngressClass>),
 }
+
+impl From<KindNews<Service>> for Told {
+    fn from(news: KindNews<Service>) -> Told {
+        Told::Service(news)
+    }
+}
+
+impl From<KindNews<EndpointSlice>> for Told {
+    fn from(news: KindNews<EndpointSlice>) -> Told {
+        Told::EndpointSlice(news)
+    }
+}
+
+impl From<KindNews<Ingress>> for Told {
+    fn from(news: KindNews<Ingress>) -> Told {
+        Told::Ingress(news)
+    }
+}
+
+impl From<KindNews<IngressClass>> for Told {
+    fn from(news: KindNews<IngressClass>) -> Told {
+        Told::IngressClass(news)
+    }
+}

@@ -1,12 +1,12 @@
 //! What differs after news, and what stays.
 
 use super::{Cache, Changes};
-use crate::endpoints::{Absence, PortReference};
+use crate::endpoints::Absence;
 use crate::fault::Fault;
 use crate::follower::Scope;
 use crate::kind::Kind;
 use crate::news::{KindNews, Told};
-use crate::object::{EndpointSlice, Key, Service};
+use crate::object::{EndpointSlice, Key, PortReference, Service};
 use crate::page::{Line, Unreadable, line};
 use crate::texts::Texts;
 use std::time::Instant;

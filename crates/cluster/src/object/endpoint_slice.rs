@@ -2,7 +2,6 @@
 
 use super::{Listed, Text, Watched, WrittenMeta};
 use crate::kind::Kind;
-use crate::news::{KindNews, Told};
 use crate::texts::Texts;
 use serde::Deserialize;
 use std::net::IpAddr;
@@ -174,9 +173,5 @@ impl Watched for EndpointSlice {
         };
         let service = written.metadata.label(SERVICE_NAME).map(|name| texts.shared(name));
         EndpointSlice { service, family, ports, endpoints }
-    }
-
-    fn told(news: KindNews<EndpointSlice>) -> Told {
-        Told::EndpointSlice(news)
     }
 }

@@ -1,10 +1,8 @@
 //! An Ingress: which hosts and paths go to which Services, with which certificates. What annotations mean is not known
 //! here.
 
-use super::{Listed, Text, Watched, WrittenMeta};
-use crate::endpoints::PortReference;
+use super::{Listed, PortReference, Text, Watched, WrittenMeta};
 use crate::kind::Kind;
-use crate::news::{KindNews, Told};
 use crate::texts::Texts;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -259,9 +257,5 @@ impl Watched for Ingress {
             tls,
             addresses: addresses.map(Into::into).collect(),
         }
-    }
-
-    fn told(news: KindNews<Ingress>) -> Told {
-        Told::Ingress(news)
     }
 }

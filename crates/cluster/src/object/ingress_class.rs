@@ -2,7 +2,6 @@
 
 use super::{Text, Watched, WrittenMeta};
 use crate::kind::Kind;
-use crate::news::{KindNews, Told};
 use crate::texts::Texts;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -45,9 +44,5 @@ impl Watched for IngressClass {
     fn kept(written: &WrittenIngressClass<'_>, texts: &mut Texts) -> IngressClass {
         let is_default = written.metadata.annotations().any(|(name, value)| name == IS_DEFAULT && value == "true");
         IngressClass { controller: texts.shared(&written.spec.controller), is_default }
-    }
-
-    fn told(news: KindNews<IngressClass>) -> Told {
-        Told::IngressClass(news)
     }
 }

@@ -10,11 +10,10 @@ mod written;
 pub use endpoint_slice::{AddressFamily, EndpointSlice, EndpointState, SlicePort};
 pub use ingress::{Backend, Ingress, IngressTls, PathKind, Rule, RulePath};
 pub use ingress_class::IngressClass;
-pub use service::{Service, ServicePort};
+pub use service::{PortReference, Service, ServicePort};
 pub use written::{Listed, Text, WrittenMeta};
 
 use crate::kind::Kind;
-use crate::news::{KindNews, Told};
 use crate::texts::Texts;
 use serde::Deserialize;
 use std::fmt;
@@ -50,7 +49,6 @@ pub trait Watched: PartialEq + Sized + Send + Sync + 'static {
 
     fn meta<'m>(written: &'m Self::Written<'_>) -> &'m WrittenMeta<'m>;
     fn kept(written: &Self::Written<'_>, texts: &mut Texts) -> Self;
-    fn told(news: KindNews<Self>) -> Told;
 }
 
 #[cfg(test)]

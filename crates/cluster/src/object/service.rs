@@ -2,7 +2,6 @@
 
 use super::{Listed, Text, Watched, WrittenMeta};
 use crate::kind::Kind;
-use crate::news::{KindNews, Told};
 use crate::texts::Texts;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -22,6 +21,13 @@ pub struct ServicePort {
     pub name: Arc<str>,
     /// What is spoken there, as `kubernetes.io/h2c`.
     pub app_protocol: Option<Arc<str>>,
+}
+
+/// How a port of a Service is named by who refers to it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum PortReference {
+    Number(u16),
+    Name(Arc<str>),
 }
 
 #[derive(Default, Deserialize)]
@@ -76,9 +82,5 @@ impl Watched for Service {
         let is_tcp = |port: &&Port<'_>| port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP");
         let ports = spec.ports.iter().filter(is_tcp).map(&mut kept).collect();
         Service { external_name: external_name.map(|name| texts.shared(name)), ports }
-    }
-
-    fn told(news: KindNews<Service>) -> Told {
-        Told::Service(news)
     }
 }

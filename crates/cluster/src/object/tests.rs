@@ -1,7 +1,6 @@
 //! Objects as they are read, with what people leave out and get wrong.
 
-use super::{Backend, Ingress, IngressClass, PathKind, RulePath, Watched};
-use crate::endpoints::PortReference;
+use super::{Backend, Ingress, IngressClass, PathKind, PortReference, RulePath, Watched};
 use crate::page::{Line, line};
 use crate::texts::Texts;
 
