@@ -2,6 +2,7 @@
 //! clients notice nothing. These tests put the machine under load, or stop a process that others ask; so each says
 //! whether it can stand others beside it.
 
+mod endpoints;
 mod instances;
 mod memory;
 mod reload;
