@@ -3,6 +3,7 @@
 
 mod answered;
 mod answers;
+mod asked;
 mod client_values;
 mod conditions;
 mod doors;

@@ -85,6 +85,11 @@ pub fn asks_for_raw(expression: &str) -> bool {
     bare.contains("//") || expression.contains("\\.\\.") || expression.contains("/\\./") || has_code
 }
 
+/// Whether it looks for such a spelling, or for an encoded slash, which `path-policy` may decode.
+pub fn asks_for_raw_or_slash(expression: &str) -> bool {
+    asks_for_raw(expression) || expression.to_ascii_lowercase().contains("%2f")
+}
+
 /// An expression that takes codes with small and capital digits, of which paths have the latter and queries both.
 pub fn with_any_codes(expression: &str) -> String {
     let mut out = String::with_capacity(expression.len());

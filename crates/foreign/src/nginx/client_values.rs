@@ -5,7 +5,7 @@
 //! first of its name, in any case, and ends at a semicolon alone; an argument the first of its name, in any case, as it
 //! was sent.
 
-use super::conditions::AskedVariable;
+use super::asked::{AskedVariable, turned};
 use super::patterns::{key_of, pattern_of};
 use super::tables::Tables;
 use super::variables::field_name;
@@ -135,8 +135,4 @@ fn of_field(name: &str, wanted: Wanted<'_>, tables: &Tables<'_>) -> AskedVariabl
             AskedVariable::of(condition)
         }
     }
-}
-
-fn turned(condition: &str) -> String {
-    condition.strip_prefix("not ").map_or_else(|| format!("not {condition}"), str::to_owned)
 }

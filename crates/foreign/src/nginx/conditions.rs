@@ -1,29 +1,18 @@
 //! What `if` asks, as conditions of a route. What no condition of ours asks by itself is looked up in a map with one
 //! row; what `set` remembers in one `if` for another is the conditions of the first.
 
+use super::asked::{AskedVariable, turned};
 use super::client_values::{ClientValue, TRUE, Wanted};
 use super::patterns::{alternatives, group_names, has_groups, host_expression, is_host, is_of_path, key_of, pattern_of};
 use super::scope::Levels;
 use super::tables::{Tables, number_of_group};
 use super::variables::{Moment, TextPart, Values, parts};
 use crate::braces::{Statement, named};
-use crate::outline::DROPPED;
+use crate::outline::{DROPPED, REPORTED};
 use crate::sent_paths::sent;
 use crate::spelling;
 use tidegate_kdl::quoted;
 use tidegate_model::{expression, is_claimed, parse_network};
-
-/// What has to hold.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct AskedVariable {
-    /// Expressions of the path.
-    pub paths: Vec<String>,
-    pub conditions: Vec<String>,
-    /// Alternatives, one of which has to hold beside the conditions.
-    pub alternatives: Vec<String>,
-    /// What groups of an expression that is no path's are called here.
-    pub captures: Vec<(String, String)>,
-}
 
 /// What an `if` asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,35 +40,6 @@ const NO_VARIABLE: &str = "nothing here has what it asks for: `match` has method
                            and maps";
 const NO_EXPRESSION: &str = "its expression is none of ours: there are no look-arounds and no back-references";
 
-impl AskedVariable {
-    pub fn of(condition: impl Into<String>) -> AskedVariable {
-        AskedVariable { conditions: vec![condition.into()], ..AskedVariable::default() }
-    }
-
-    /// What holds where this does not, as long as it is one condition.
-    fn negated(&self) -> Option<AskedVariable> {
-        match (self.paths.as_slice(), self.conditions.as_slice(), self.alternatives.as_slice()) {
-            ([path], [], []) => Some(AskedVariable::of(format!("not path={}", quoted(&format!("~{path}"))))),
-            ([], [one], []) => Some(AskedVariable::of(turned(one))),
-            ([], [], several) => {
-                Some(AskedVariable { conditions: several.iter().map(|one| turned(one)).collect(), ..AskedVariable::default() })
-            }
-            _ => None,
-        }
-    }
-
-    /// As one line of conditions.
-    fn line(&self) -> Option<String> {
-        let paths = self.paths.iter().map(|path| format!("path={}", quoted(&format!("~{path}"))));
-        let all: Vec<String> = paths.chain(self.conditions.iter().cloned()).collect();
-        (self.alternatives.is_empty() && !all.is_empty()).then(|| all.join(" "))
-    }
-}
-
-fn turned(condition: &str) -> String {
-    condition.strip_prefix("not ").map_or_else(|| format!("not {condition}"), str::to_owned)
-}
-
 impl Asking<'_, '_> {
     pub fn question(&self, statement: &Statement) -> Result<Question, String> {
         let words = words(statement);
@@ -94,9 +54,19 @@ impl Asking<'_, '_> {
         }
     }
 
-    /// Whether a client comes without TLS, where a block that refuses or sends on asks what a proxy in front says of it.
+    /// What is asked, and how it differs from what was written.
+    pub fn question_and_how(&self, statement: &Statement) -> Result<(Question, Option<&'static str>), String> {
+        if let Some(asked) = self.reported_plain(statement) {
+            return Ok((Question::AskedVariable(asked), Some(REPORTED)));
+        }
+        let is_raw = statement.argument().contains("$request_uri")
+            && statement.arguments().iter().any(|word| spelling::asks_for_raw_or_slash(word));
+        Ok((self.question(statement)?, is_raw.then_some(spelling::RAW)))
+    }
+
+    /// Whether a client comes without TLS, where a block that refuses or sends on asks what a proxy in front says.
     /// All that no such proxy says comes so here, and is shut out as well.
-    pub fn reported_plain(&self, statement: &Statement) -> Option<AskedVariable> {
+    fn reported_plain(&self, statement: &Statement) -> Option<AskedVariable> {
         let words = words(statement);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let is_plain = matches!(

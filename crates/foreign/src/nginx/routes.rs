@@ -1,7 +1,8 @@
 //! What becomes of a request in a block of nginx: `rewrite`, `if` and `return` in their order, and behind them what
 //! answers. A request that is sent on within the server has the answer of the location that it comes to.
 
-use super::conditions::{AskedVariable, Asking, Question};
+use super::asked::AskedVariable;
+use super::conditions::{Asking, Question};
 use super::draft::{AnswerKind, Draft, Step};
 use super::guards::Guarding;
 use super::locations::{Location, Modifier};
@@ -12,7 +13,6 @@ use super::{NginxReader, words};
 use crate::accounts::Origin;
 use crate::braces::{Statement, named};
 use crate::outline::{AnswerLine, CLOSED, OutlinedAnswer};
-use crate::spelling;
 use tidegate_kdl::quoted;
 
 /// As often as a request is sent on within a server.
@@ -314,10 +314,7 @@ impl<'s> NginxReader<'s> {
         let inside = statement.inside();
         let within = levels.within_condition(inside);
         let asking = Asking { tables: &self.tables, values: &values, levels: &within };
-        let reported = asking.reported_plain(statement);
-        let is_reported = reported.is_some();
-        let is_raw = statement.argument().contains("$request_uri") && statement.arguments().iter().any(|word| is_of_raw(word));
-        let question = reported.map_or_else(|| asking.question(statement), |asked| Ok(Question::AskedVariable(asked)))?;
+        let (question, otherwise) = asking.question_and_how(statement)?;
         let is_said = |inner: &Statement| !matches!(inner.name(), "set" | "break");
         if !inside.iter().any(is_said) {
             return if inside.iter().any(|inner| inner.name() == "set") {
@@ -369,9 +366,7 @@ impl<'s> NginxReader<'s> {
                 draft.origin.differs.iter().filter(|(at, _)| of_block.contains(at)).map(|(_, how)| how.clone()).collect();
             draft.origin.differs.retain(|at, _| !of_block.contains(at));
             draft.origin.within.retain(|at| !of_block.contains(at));
-            match differs.into_iter().next() {
-                _ if is_raw => draft.origin.differ(statement.start(), spelling::RAW),
-                _ if is_reported => draft.origin.differ(statement.start(), crate::outline::REPORTED),
+            match otherwise.map(str::to_owned).or_else(|| differs.into_iter().next()) {
                 Some(how) => draft.origin.differ(statement.start(), how),
                 None => draft.origin.carry(statement.start()),
             }
@@ -468,12 +463,6 @@ enum Conditional {
     /// Nothing behind them is looked at where it holds.
     End(Vec<Draft>),
     Late(Vec<Draft>),
-}
-
-/// Whether it looks for what no path has here; an encoded slash may be decoded, as [`DECODED`](super::draft::DECODED)
-/// has it.
-pub fn is_of_raw(expression: &str) -> bool {
-    spelling::asks_for_raw(expression) || expression.to_ascii_lowercase().contains("%2f")
 }
 
 /// The expression whose groups texts of a location may name.

@@ -105,7 +105,7 @@ impl<'s> Tables<'s> {
         self.add_made(MadeMap { key: key.into(), row: row.into(), value: value.into(), ..MadeMap::default() })
     }
 
-    /// The same, where all other keys have a value as well.
+    /// The name of a map with one row, where all other keys have a value as well.
     pub fn made_with(&self, key: &str, row: &str, value: &str, default: &str) -> String {
         let default = Some(default.to_owned());
         self.add_made(MadeMap { key: key.into(), row: row.into(), value: value.into(), default, ..MadeMap::default() })
@@ -215,7 +215,7 @@ fn of_map(statement: &Statement, key: &str, name: &str) -> Result<OutlinedSettin
         }
     }
     if template.contains("{uri}") {
-        if rows.iter().any(|row| super::routes::is_of_raw(&row.key)) {
+        if rows.iter().any(|row| spelling::asks_for_raw_or_slash(&row.key)) {
             origin.differ(statement.start(), spelling::RAW);
         }
         let expressions = rows.iter_mut().filter(|row| row.is_expression);
