@@ -2,6 +2,7 @@
 //! and the clusters behind them. Parts that Envoy gets one by one, and what it prints of all that it has, are looked at
 //! as well.
 
+mod authority;
 mod checks;
 mod clusters;
 mod filters;
@@ -25,6 +26,7 @@ use super::outline::{
 };
 use super::site_logs;
 use super::tree::Tree;
+use authority::Authority;
 use clusters::{Socket, cluster, endpoints_alone};
 use filters::FilterChain;
 use hosts::PatternedHost;
@@ -157,6 +159,7 @@ struct EnvoyReader<'t> {
 struct HttpConnections<'t> {
     steps: Vec<String>,
     filters: FilterChain<'t>,
+    authority: Authority,
     origin: Origin,
     logs: Vec<OutlinedSetting>,
     has_certificate: bool,
@@ -380,7 +383,9 @@ impl<'t> EnvoyReader<'t> {
                 }
             }
         }
-        let mut manager = HttpConnections { origin: origin.clone(), ..HttpConnections::default() };
+        let authority = Authority::of(settings, door.port);
+        let mut manager = HttpConnections { origin: origin.clone(), authority, ..HttpConnections::default() };
+        Authority::say(settings, &mut manager.origin);
         manager.origin.within.extend(routes.statements());
         manager.origin.carry_all(settings.at(&["rds", "route_config_name"]).statements());
         for at in routes.get("virtual_hosts").statements() {
@@ -394,7 +399,7 @@ impl<'t> EnvoyReader<'t> {
         manager.steps.extend(filters::spellings(settings, &mut manager.origin));
         self.kept_alive(settings.at(&["common_http_protocol_options", "idle_timeout"]), &mut manager.origin);
         manager.logs = logs::of(settings, &mut manager.origin);
-        manager.filters = filters::chain(settings, routes, &self.clusters, &mut manager.origin);
+        manager.filters = filters::chain((settings, routes), manager.authority, &self.clusters, &mut manager.origin);
         manager.steps.append(&mut manager.filters.steps);
         for (filter, why) in std::mem::take(&mut manager.filters.untold) {
             self.because(filter, &why);

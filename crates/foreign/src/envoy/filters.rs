@@ -1,5 +1,6 @@
 //! HTTP filters of Envoy as steps of ours, where all of a filter is said by one.
 
+use super::authority::Authority;
 use super::headers;
 use super::known::{DISCOVERED, is_discovered_harmless, kind};
 use super::rbac::{AccessFilter, Addresses, refusing};
@@ -22,9 +23,14 @@ pub struct FilterChain<'t> {
 }
 
 /// Of a connection manager, and the list of hosts that it has.
-pub fn chain<'t>(manager: &'t Tree, config: &Tree, clusters: &[ServerGroup], origin: &mut Origin) -> FilterChain<'t> {
+pub fn chain<'t>(
+    (manager, config): (&'t Tree, &Tree),
+    authority: Authority,
+    clusters: &[ServerGroup],
+    origin: &mut Origin,
+) -> FilterChain<'t> {
     let mut chain = FilterChain::default();
-    let addresses = Addresses::of(manager);
+    let addresses = Addresses::of(manager, authority);
     for filter in manager.get("http_filters").items() {
         // Off, unless a route says otherwise.
         let name = filter.get("name").text().unwrap_or_default();
@@ -40,7 +46,7 @@ pub fn chain<'t>(manager: &'t Tree, config: &Tree, clusters: &[ServerGroup], ori
                 continue;
             }
             "healthcheck" => {
-                chain.of_health(filter, settings, origin);
+                chain.of_health(filter, settings, authority, origin);
                 continue;
             }
             DISCOVERED => {
@@ -121,12 +127,13 @@ impl<'t> FilterChain<'t> {
     }
 
     /// An answer of the proxy itself to who asks whether it is there.
-    fn of_health(&mut self, filter: &'t Tree, settings: &Tree, origin: &mut Origin) {
+    fn of_health(&mut self, filter: &'t Tree, settings: &Tree, authority: Authority, origin: &mut Origin) {
         let passes = settings.get("pass_through_mode");
         if passes.is_true() {
             return filter.statements().into_iter().for_each(|at| origin.differ(at, ASKED_EACH_TIME));
         }
-        let conditions: Result<Vec<Vec<String>>, String> = settings.get("headers").items().iter().map(of_header).collect();
+        let headers = settings.get("headers").items().iter();
+        let conditions: Result<Vec<Vec<String>>, String> = headers.map(|header| of_header(header, authority)).collect();
         match conditions {
             Ok(conditions) => {
                 let mut route = OutlinedRoute::of(Vec::new(), OutlinedAnswer::status(200));
@@ -149,6 +156,10 @@ fn is_of_addresses(step: &str) -> bool {
 /// Which spellings of paths are the same, and what becomes of fields whose names servers may read as others.
 pub fn spellings(manager: &Tree, origin: &mut Origin) -> Vec<String> {
     let mut policy = Vec::new();
+    let normal = manager.get("normalize_path");
+    if normal.is_true() {
+        normal.statements().into_iter().for_each(|at| origin.differ(at, BACKSLASH));
+    }
     let slashes = manager.get("merge_slashes");
     if slashes.is_true() {
         policy.push("slashes=\"merge\"");
@@ -183,6 +194,8 @@ pub fn spellings(manager: &Tree, origin: &mut Origin) -> Vec<String> {
     steps
 }
 
+const BACKSLASH: &str = "a `\\` in a path is a slash there, and here it is sent on as `%5C` and is none: `match path=\"~%5C\"` and \
+                         `respond 403` in a route keep such paths out";
 const BY_CONTROL_PLANE: &str = "its settings come from a control plane there, and it is left out";
 const DECODED: &str = "`%2F` becomes a slash, and `%5C` stays";
 const DECODED_WITHOUT_REDIRECT: &str = "`%2F` becomes a slash without a redirect, and `%5C` stays";
@@ -228,11 +241,13 @@ fn mutated(settings: &Tree, origin: &mut Origin) -> Option<Vec<String>> {
             let append = mutation.get("append");
             let name = append.at(&["header", "key"]).text()?;
             let value = headers::format(append.at(&["header", "value"]).text()?).ok()?;
-            let is_replaced = append.get("append_action").text().is_some_and(|action| action.starts_with("OVERWRITE"));
-            steps.push(if is_replaced {
-                format!("{word} {} {}", quoted(name), quoted(&value))
-            } else {
-                format!("{word} add={}", quoted(&format!("{name}: {value}")))
+            let line = quoted(&format!("{name}: {value}"));
+            steps.push(match append.get("append_action").text() {
+                Some("OVERWRITE_IF_EXISTS_OR_ADD" | "2") => format!("{word} {} {}", quoted(name), quoted(&value)),
+                Some("ADD_IF_ABSENT" | "1") => format!("{word} default={line}"),
+                Some("APPEND_IF_EXISTS_OR_ADD" | "0") | None => format!("{word} add={line}"),
+                // One that is there alone is replaced.
+                Some(_) => return None,
             });
         }
     }

@@ -7,6 +7,9 @@ use tidegate_kdl::quoted;
 
 const OWN: [&str; 7] = ["connection", "content-length", "transfer-encoding", "upgrade", "keep-alive", "te", "trailer"];
 
+const REMOVED: &str = "its value is none that is told here, so that what clients send in it is taken out and nothing takes its place: \
+                       `request-header` says another value";
+
 /// Steps for all that is added and removed there; what cannot be said stays unclaimed.
 pub fn changes(tree: &Tree, steps: &mut Vec<String>, origin: &mut Origin) {
     for (list, word) in [("request_headers_to_add", "request-header"), ("response_headers_to_add", "header")] {
@@ -16,14 +19,19 @@ pub fn changes(tree: &Tree, steps: &mut Vec<String>, origin: &mut Origin) {
             if !is_name(name) || OWN.contains(&name.to_ascii_lowercase().as_str()) {
                 continue;
             }
-            let Ok(value) = format(value) else { continue };
-            if word == "request-header" && value.contains("{response.") {
+            let action = option.get("append_action").text();
+            let is_replaced = matches!(action, Some("OVERWRITE_IF_EXISTS_OR_ADD" | "OVERWRITE_IF_EXISTS" | "2" | "3"))
+                || option.get("append").text() == Some("false");
+            let is_default = matches!(action, Some("ADD_IF_ABSENT" | "1"));
+            let value = format(value).ok().filter(|value| word == "header" || !value.contains("{response."));
+            let Some(value) = value else {
+                // Servers must not take for the proxy's what a client has sent.
+                if word == "request-header" && is_replaced {
+                    steps.push(format!("request-header remove={}", quoted(name)));
+                    option.statements().into_iter().for_each(|at| origin.differ(at, REMOVED));
+                }
                 continue;
-            }
-            let is_replaced =
-                matches!(option.get("append_action").text(), Some("OVERWRITE_IF_EXISTS_OR_ADD" | "OVERWRITE_IF_EXISTS"))
-                    || option.get("append").text() == Some("false");
-            let is_default = option.get("append_action").text() == Some("ADD_IF_ABSENT");
+            };
             let line = format!("{name}: {value}");
             steps.push(match (is_default, is_replaced || name.eq_ignore_ascii_case("host")) {
                 (true, _) => format!("{word} default={}", quoted(&line)),

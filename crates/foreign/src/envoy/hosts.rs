@@ -27,8 +27,8 @@ pub struct DomainList {
 }
 
 /// Of each virtual host the hosts that come to it, in a chain for these server names; without any it is one for all.
-pub fn of_chain(all: &[Vec<String>], door: Door, server_names: &[String]) -> Vec<DomainList> {
-    let mut lists: Vec<DomainList> = all.iter().map(|domains| of_domains(domains, door)).collect();
+pub fn of_chain(all: &[Vec<String>], server_names: &[String]) -> Vec<DomainList> {
+    let mut lists: Vec<DomainList> = all.iter().map(|domains| of_domains(domains)).collect();
     if server_names.is_empty() {
         return lists;
     }
@@ -37,7 +37,7 @@ pub fn of_chain(all: &[Vec<String>], door: Door, server_names: &[String]) -> Vec
         list.is_all = false;
     }
     for server in server_names.iter().filter(|server| !lists.iter().any(|list| list.names.contains(server))).collect::<Vec<_>>() {
-        let best = (0..all.len()).filter_map(|index| Some((taking(&all[index], door, server)?, index))).min();
+        let best = (0..all.len()).filter_map(|index| Some((taking(&all[index], server)?, index))).min();
         if let Some((_, index)) = best {
             lists[index].names.push(server.clone());
         }
@@ -45,10 +45,10 @@ pub fn of_chain(all: &[Vec<String>], door: Door, server_names: &[String]) -> Vec
     lists
 }
 
-fn of_domains(domains: &[String], door: Door) -> DomainList {
+fn of_domains(domains: &[String]) -> DomainList {
     let mut list = DomainList::default();
     for domain in domains {
-        let domain = without_port(domain, door);
+        let domain = without_port(domain);
         let of = match domain {
             "*" => {
                 list.is_all = true;
@@ -64,8 +64,12 @@ fn of_domains(domains: &[String], door: Door) -> DomainList {
     list
 }
 
-fn without_port(domain: &str, door: Door) -> &str {
-    domain.trim_end_matches(&format!(":{}", door.port)).trim_end_matches(":*")
+/// Names are compared without a port here, whichever it is.
+fn without_port(domain: &str) -> &str {
+    match domain.rsplit_once(':') {
+        Some((host, port)) if port == "*" || (!port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())) => host,
+        Some(_) | None => domain,
+    }
 }
 
 fn is_pattern(domain: &str) -> bool {
@@ -78,9 +82,9 @@ fn covers(pattern: &str, name: &str) -> bool {
 }
 
 /// How well the domains of a virtual host fit a server name; the least is best.
-fn taking(domains: &[String], door: Door, server: &str) -> Option<DomainPrecedence> {
+fn taking(domains: &[String], server: &str) -> Option<DomainPrecedence> {
     let fits = |domain: &String| {
-        let domain = without_port(domain, door);
+        let domain = without_port(domain);
         let is_taken = match domain.strip_suffix('*') {
             Some("") => true,
             Some(start) => !server.starts_with('*') && server.starts_with(start),
@@ -152,14 +156,13 @@ pub fn settle(mut all: Vec<PatternedHost>, services: &mut Vec<Service>) {
 #[cfg(test)]
 mod tests {
     use super::of_chain;
-    use crate::outline::Door;
 
     #[test]
     fn hosts_come_to_the_longest_that_takes_them() {
         let domains = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect::<Vec<String>>();
         let hosts = [domains(&["*"]), domains(&["*.b.test", "a.b.test:443"]), domains(&["pre.*"]), domains(&["c.test"])];
         let check = |servers: &[&str], expected: [&[&str]; 4]| {
-            let lists = of_chain(&hosts, Door::HTTPS, &domains(servers));
+            let lists = of_chain(&hosts, &domains(servers));
             let names: Vec<Vec<String>> = lists.into_iter().map(|list| list.names).collect();
             assert_eq!(names, expected.map(&domains), "for {servers:?}");
         };

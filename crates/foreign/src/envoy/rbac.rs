@@ -1,6 +1,7 @@
 //! Rules of RBAC, by which requests are refused for what they say. Each filter is a refusal in front of what it guards,
 //! so that several hold together; what a host or a route says in the place of a filter holds there alone.
 
+use super::authority::Authority;
 use super::known::kind;
 use super::routes::of_header;
 use crate::accounts::Origin;
@@ -20,19 +21,20 @@ const BY_PROXY: &str = "it asks for the address that a proxy in front names: say
 const OF_PROXY: &str = "it asks for a field that only proxies say, which is taken out before conditions are asked: name that proxy with \
                         `trusted-proxies` in a `listener`, and ask `match client=`";
 
-/// What a connection manager says of addresses.
+/// What a connection manager says of addresses and hosts.
 #[derive(Clone, Copy)]
 pub struct Addresses {
     /// Whether the address that is reported is that of the connection.
     pub is_of_connection: bool,
+    pub authority: Authority,
 }
 
 impl Addresses {
-    pub fn of(manager: &Tree) -> Addresses {
+    pub fn of(manager: &Tree, authority: Authority) -> Addresses {
         let is_of_connection = manager.get("use_remote_address").is_true()
             && manager.get("xff_num_trusted_hops").number().unwrap_or(0) == 0
             && !manager.has("original_ip_detection_extensions");
-        Addresses { is_of_connection }
+        Addresses { is_of_connection, authority }
     }
 }
 
@@ -82,6 +84,7 @@ impl<'t> AccessFilter<'t> {
         let own = self.own();
         let said = places.into_iter().find_map(|place| self.said_by(place));
         let refused = match said {
+            Some(said) if is_switched_on(said) => refused(self.settings, self.addresses),
             Some(said) => replaced(said, self.addresses),
             None => own.clone(),
         };
@@ -107,10 +110,22 @@ impl<'t> AccessFilter<'t> {
 
     /// What is said of all routes of a place, each of which has it in front.
     pub fn carry_of(&self, place: &Tree, origin: &mut Origin) {
-        if let Some(said) = self.said_by(place).filter(|said| replaced(said, self.addresses).is_ok()) {
+        let is_told = |said: &&Tree| {
+            let stands =
+                if is_switched_on(said) { refused(self.settings, self.addresses) } else { replaced(said, self.addresses) };
+            stands.is_ok()
+        };
+        if let Some(said) = self.said_by(place).filter(is_told) {
             origin.carry_all(said.statements());
         }
     }
+}
+
+/// Whether a place has the filter as its chain has it, also where it is off there.
+fn is_switched_on(said: &Tree) -> bool {
+    let of_type = said.get("@type").text().unwrap_or_default();
+    let is_bare = said.at(&["config", "@type"]).is_nothing() && !said.get("config").has("rbac");
+    of_type.ends_with("route.v3.FilterConfig") && is_bare && !said.get("disabled").is_true()
 }
 
 /// What stands in the place of a filter, be it that there is none.
@@ -202,7 +217,7 @@ impl Terms {
             "or_ids" => self.any(value.get("ids").items()),
             "not_rule" | "not_id" => self.one(value)?.not().ok_or_else(|| TOO_MANY.to_owned()),
             "direct_remote_ip" | "source_ip" | "remote_ip" => self.any(std::slice::from_ref(term)),
-            "header" => header(value),
+            "header" => header(value, self.addresses.authority),
             "url_path" => path(value.get("path")),
             name => Err(format!("`{name}` of its rules is asked by none of our conditions")),
         }
@@ -227,7 +242,7 @@ impl Terms {
     }
 }
 
-fn header(header: &Tree) -> Refused {
+fn header(header: &Tree, authority: Authority) -> Refused {
     if header.get("name").text().is_some_and(is_claimed) {
         return Err(OF_PROXY.to_owned());
     }
@@ -236,7 +251,7 @@ fn header(header: &Tree) -> Refused {
         let condition = text.strip_prefix("not ").unwrap_or(&text).to_owned();
         AskedLiteral { is_negated, ..AskedLiteral::of(Asked::Condition(condition)) }
     };
-    Ok(Matching { clauses: vec![of_header(header)?.into_iter().map(literal).collect()] })
+    Ok(Matching { clauses: vec![of_header(header, authority)?.into_iter().map(literal).collect()] })
 }
 
 /// A text that the path is compared with.

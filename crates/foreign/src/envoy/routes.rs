@@ -1,5 +1,6 @@
 //! Routes of Envoy: what they take, as patterns and conditions of ours, and what is done with it.
 
+use super::authority::{Authority, HostText};
 use super::headers;
 use crate::accounts::Origin;
 use crate::outline::{OutlinedAnswer, OutlinedRoute, ServerGroup, StickyCookie, is_plain};
@@ -13,7 +14,10 @@ use tidegate_model::expression;
 pub type Told = Result<OutlinedRoute, (String, Box<OutlinedRoute>)>;
 
 const NO_EXPRESSION: &str = "its expression is none of ours: there are no look-arounds and no back-references";
-const FIRST_VALUE: &str = "of a parameter that is there twice each value is looked at, and there the first alone";
+const FIRST_VALUE: &str = "of a parameter that is there twice each value is looked at, and there the first alone; and it is compared \
+                           decoded here (`%41` is `A`), and there as it was sent";
+const NO_PARAMETER: &str =
+    "a parameter that is not to be there is asked for by `match not query=`, which compares its name decoded";
 pub const CHANCE: &str = "a part of the requests is taken by chance: `split` shares them out by weight";
 const OF_ENVOY: &str = "Envoy says the field itself, whatever a client sends, and here it would be the client's: `match client=` asks for \
                         whom you mean";
@@ -25,13 +29,14 @@ const NO_END: &str = "the whole of an answer has no limit, and its first byte is
 
 pub struct RouteReader<'r> {
     pub clusters: &'r [ServerGroup],
+    pub authority: Authority,
 }
 
 impl RouteReader<'_> {
     pub fn read(&self, route: &Tree) -> Told {
         let mut told = OutlinedRoute::of(Vec::new(), OutlinedAnswer::status(503));
         told.origin.within = route.statements();
-        let matched = Self::matched(route.get("match"), &mut told);
+        let matched = self.matched(route.get("match"), &mut told);
         let refused = OutlinedRoute { origin: Origin { within: route.statements(), ..Origin::default() }, ..told.clone() };
         let left = |why: String| (why, Box::new(refused.clone()));
         matched.map_err(left)?;
@@ -55,7 +60,7 @@ impl RouteReader<'_> {
     }
 
     /// What a route asks for, as far as it can be asked; `Err` says what cannot.
-    fn matched(matched: &Tree, told: &mut OutlinedRoute) -> Result<(), String> {
+    fn matched(&self, matched: &Tree, told: &mut OutlinedRoute) -> Result<(), String> {
         let mut left = Ok(());
         let blind = if matched.get("case_sensitive").text() == Some("false") { "(?i)" } else { "" };
         for (name, value) in matched.entries() {
@@ -80,7 +85,7 @@ impl RouteReader<'_> {
                 }
                 "headers" => {
                     for header in value.items() {
-                        match of_header(header) {
+                        match of_header(header, self.authority) {
                             Ok(conditions) => told.conditions.extend(conditions),
                             Err(why) => left = Err(why),
                         }
@@ -486,7 +491,7 @@ fn answered(direct: &Tree, told: &mut OutlinedRoute) -> Result<(), String> {
 }
 
 /// Conditions about a field, as they stand behind `match`.
-pub fn of_header(header: &Tree) -> Result<Vec<String>, String> {
+pub fn of_header(header: &Tree, authority: Authority) -> Result<Vec<String>, String> {
     let name = header.get("name").text().unwrap_or_default();
     if name.to_ascii_lowercase().starts_with("x-envoy-") {
         return Err(OF_ENVOY.to_owned());
@@ -522,6 +527,17 @@ pub fn of_header(header: &Tree) -> Result<Vec<String>, String> {
             }
             _ => return Err("methods are listed by their names".to_owned()),
         },
+        (":authority" | "host", Some(_)) if !authority.is_as_sent() => {
+            let texts = (regex, text("exact_match"), text("prefix_match"), text("suffix_match"), text("contains_match"));
+            let asked = match texts {
+                (Some(regex), ..) => HostText::Regex(regex),
+                (_, Some(exact), ..) => HostText::Exact(exact),
+                (_, _, Some(prefix), ..) => HostText::Prefix(prefix),
+                (_, _, _, Some(suffix), _) => HostText::Suffix(suffix),
+                (.., part) => HostText::Part(part.unwrap_or_default()),
+            };
+            vec![format!("{not}header={}", quoted(&format!("Host: {}", authority.pattern(asked, is_blind)?)))]
+        }
         (":authority" | "host", Some(pattern)) => vec![format!("{not}header={}", quoted(&format!("Host: {pattern}")))],
         (":path", Some(pattern)) if pattern.starts_with('~') || pattern.starts_with('/') => {
             if pattern.contains('?') && !pattern.contains("(?") {
@@ -577,8 +593,12 @@ fn of_parameter(parameter: &Tree) -> Result<String, String> {
         value_pattern(value, "", "$", is_blind)
     } else if let Some(value) = of("contains") {
         value_pattern(value, "", "", is_blind)
-    } else {
+    } else if parameter.get("present_match").text() == Some("false") {
+        return Err(NO_PARAMETER.to_owned());
+    } else if matched.is_nothing() && parameter.get("regex").text() != Some("true") {
         return Ok(format!("query={}", quoted(name)));
+    } else {
+        return Err("a parameter is compared as none of our conditions does".to_owned());
     };
     Ok(format!("query={}", quoted(&format!("{name}={pattern}"))))
 }

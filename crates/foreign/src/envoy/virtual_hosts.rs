@@ -25,7 +25,7 @@ impl EnvoyReader<'_> {
     pub(super) fn virtual_hosts(&mut self, config: &Tree, door: Door, server_names: &[String], manager: &HttpConnections<'_>) {
         let all = config.get("virtual_hosts").items();
         let domains: Vec<Vec<String>> = all.iter().map(|host| host.get("domains").texts()).collect();
-        let lists = hosts::of_chain(&domains, door, server_names);
+        let lists = hosts::of_chain(&domains, server_names);
         for (host, list) in all.iter().zip(lists) {
             self.virtual_host((config, host), (door, server_names), &list, manager);
         }
@@ -99,7 +99,7 @@ impl EnvoyReader<'_> {
 
     /// Adds the routes of a host; whether one of them is told.
     fn fill(&mut self, (config, host): Places<'_>, manager: &HttpConnections<'_>, site: &mut OutlinedSite) -> bool {
-        let reader = RouteReader { clusters: &self.clusters };
+        let reader = RouteReader { clusters: &self.clusters, authority: manager.authority };
         let mut left: Vec<(&Tree, String)> = Vec::new();
         let (mut ended, mut is_told) = (None, false);
         for route in host.get("routes").items() {
