@@ -54,11 +54,24 @@ fn gather_all(peer: Peer, files: &[NamedText], includes: &Includes<'_>) -> Resul
     for (index, file) in files.iter().enumerate() {
         if index > 0 {
             gathering.source.add_own(between(peer));
+            if matches!(peer, Peer::TraefikLabels) && stands_over(&file.name) {
+                gathering.source.add_own(&format!("{}: true\n---\n", crate::traefik::OVER));
+            }
         }
         gathering.add(file)?;
     }
     Ok((gathering.source, gathering.not_included))
 }
+
+/// Whether Compose puts what a file says over what the one before it says.
+fn stands_over(name: &str) -> bool {
+    let name = name.rsplit('/').next().unwrap_or_default();
+    OVERRIDES.contains(&name)
+}
+
+/// The files that Compose reads beside its first one without being told.
+pub const OVERRIDES: [&str; 4] =
+    ["compose.override.yaml", "compose.override.yml", "docker-compose.override.yaml", "docker-compose.override.yml"];
 
 /// What stands between two files.
 fn between(peer: Peer) -> &'static str {

@@ -14,6 +14,7 @@ mod redirects;
 mod router;
 pub mod rules;
 mod services;
+mod services_of_compose;
 mod sites;
 mod statics;
 mod tcp;
@@ -27,6 +28,7 @@ pub use compose::of_compose;
 pub use labels::of_container;
 pub use manifests::{address_of, of_manifests};
 use services::http_group;
+pub use services_of_compose::OVER;
 use std::collections::BTreeSet;
 
 const MIDDLEWARES: &str = "its middlewares are for routers in other files: give `import` the folder of all of them";

@@ -2,7 +2,8 @@
 //! Traefik beside it.
 
 use super::labels::{ContainerServers, fill_services, labels_of, merge, path_of, variables};
-use super::words::{NOT_ENABLED, TWICE};
+use super::services_of_compose::{self, unread, whole};
+use super::words::{NOT_ENABLED, OF_FILES, TWICE};
 use super::{constraints, outline};
 use crate::outline::Outline;
 use crate::tree::Tree;
@@ -15,20 +16,29 @@ const UNREAD: &str = "the constraints of its provider are none that is read, so 
 pub fn of_compose(trees: &[Tree]) -> Outline {
     let mut all = Tree::of_entries(Vec::new());
     let mut owned: Vec<Tree> = Vec::new();
-    for tree in trees.iter().filter(|tree| !is_compose(tree)) {
+    let is_other = |tree: &&Tree| !is_compose(tree) && !tree.has(services_of_compose::OVER);
+    for tree in trees.iter().filter(is_other) {
         merge(&mut all, tree.clone());
     }
     let mut is_unread = false;
-    for tree in trees.iter().filter(|tree| is_compose(tree)) {
+    // What stands over a file may say no more of a service than its labels.
+    let files = services_of_compose::files(&trees.iter().filter(|tree| !is_other(tree)).cloned().collect::<Vec<Tree>>());
+    for tree in &files {
+        let services = tree.get("services");
         let mut statics = statics_of(tree);
         merge(&mut statics, Tree::of_entries(vec![("providers".to_owned(), all.get("providers").clone())]));
         let is_exposed = is_exposed(&statics);
-        for (name, service) in tree.get("services").entries() {
+        let of_all = unread_of_proxy(tree);
+        for (name, _) in services.entries() {
+            let service = &whole(services, name);
             let (mut own, enabled) = own_labels(service);
             let is_enabled = match enabled {
                 Some(value) => is_yes(&value),
                 None => is_exposed,
             };
+            for (key, said) in unread(service) {
+                *all.place(&[OF_FILES, name, key].map(str::to_owned)) = said.clone();
+            }
             let is_allowed = is_enabled && own.entries().iter().len() > 0 && {
                 let allowed = is_allowed(&statics, service);
                 is_unread |= allowed.is_none();
@@ -36,21 +46,51 @@ pub fn of_compose(trees: &[Tree]) -> Outline {
             };
             if is_allowed {
                 fill_services(&mut own, &servers_of(name, service));
+                guard(&mut own, unread(service).into_iter().chain(of_all.iter().map(|(key, said)| (*key, said))));
                 owned.push(own);
             } else if own.entries().iter().len() > 0 {
                 *all.place(&[NOT_ENABLED.to_owned(), name.clone()]) = own;
             }
         }
-        merge(&mut all, statics_of(tree));
+        for (key, said) in of_all {
+            *all.place(&[OF_FILES, key].map(str::to_owned)) = said;
+        }
+        merge(&mut all, statics);
     }
     add_all(&mut all, owned);
     let outline = outline(&[all]);
     if is_unread { outline.or_without(UNREAD) } else { outline }
 }
 
+/// What comes from files that are not read, and may say what Traefik does itself: entry points with middlewares, or which
+/// containers have routers.
+fn unread_of_proxy(tree: &Tree) -> Vec<(&'static str, Tree)> {
+    let services = tree.get("services");
+    let mut found = vec![("include", tree.get("include").clone())];
+    for (name, _) in services.entries() {
+        let service = whole(services, name);
+        if service.get("image").text().is_some_and(|image| image.contains("traefik")) {
+            found.extend(["extends", "env_file"].map(|key| (key, service.get(key).clone())));
+        }
+    }
+    found.retain(|(_, said)| !said.is_nothing());
+    found
+}
+
+/// Puts what is not read before all routers of a container.
+fn guard<'t>(own: &mut Tree, unread: impl Iterator<Item = (&'static str, &'t Tree)>) {
+    let unread: Vec<(&str, &Tree)> = unread.collect();
+    for kind in ["http", "tcp"] {
+        let names: Vec<String> = own.at(&[kind, "routers"]).entries().iter().map(|(name, _)| name.clone()).collect();
+        for (name, (key, said)) in names.iter().flat_map(|name| unread.iter().map(move |one| (name, one))) {
+            *own.place(&[kind, "routers", name, key].map(str::to_owned)) = (*said).clone();
+        }
+    }
+}
+
 /// Whether a file is one of Compose, and none of Traefik.
 pub fn is_compose(tree: &Tree) -> bool {
-    let words = ["labels", "image", "deploy", "build", "command", "ports"];
+    let words = ["labels", "image", "deploy", "build", "command", "ports", "extends", "label_file"];
     let is_service = |(_, service): &(String, Tree)| words.iter().any(|word| service.has(word));
     tree.get("services").entries().iter().any(is_service) && !tree.has("http") && !tree.has("tcp")
 }
@@ -105,7 +145,9 @@ fn statics_of(tree: &Tree) -> Tree {
             *place = Tree::of_text(variables(value)).standing_at(at);
         }
     };
-    for (_, service) in tree.get("services").entries().iter().filter(|(_, service)| is_proxy(service)) {
+    let services = tree.get("services");
+    let all = services.entries().iter().map(|(name, _)| whole(services, name)).collect::<Vec<Tree>>();
+    for service in all.iter().filter(|service| is_proxy(service)) {
         let command = service.get("command");
         for item in command.items() {
             let text = item.text().unwrap_or_default();

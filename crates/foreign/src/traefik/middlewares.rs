@@ -293,11 +293,8 @@ fn forward_auth(said: &Tree, origin: &mut Origin, effects: &mut MiddlewareEffect
         said.get("addAuthCookiesToResponse"),
     );
     let mut names: Vec<String> = copied.texts();
-    if let Some(prefix) = by_regex.text().map(|regex| regex.trim_start_matches('^').trim_end_matches(".*").to_owned())
-        && is_plain(&prefix)
-        && !prefix.is_empty()
-    {
-        names.push(format!("{prefix}*"));
+    if let Some(name) = by_regex.text().and_then(named_by) {
+        names.push(name);
         origin.carry_all(by_regex.statements());
     }
     let listed = |names: &[String]| names.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(" ");
@@ -336,6 +333,17 @@ fn forward_auth(said: &Tree, origin: &mut Origin, effects: &mut MiddlewareEffect
     }
     let block = if lines.is_empty() { String::new() } else { format!(" {{ {}; }}", lines.join("; ")) };
     effects.steps.push(format!("forward-auth {}{properties}{block}", quoted(&format!("{server}{path}"))));
+}
+
+/// `X-Auth-*` of `^X-Auth-`: what an expression takes is taken out of what clients send, so it has to be all of it.
+fn named_by(regex: &str) -> Option<String> {
+    let own = regex.strip_prefix('^')?;
+    let is_plain = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    if let Some(name) = own.strip_suffix('$').filter(|name| is_plain(name)) {
+        return Some(name.to_owned());
+    }
+    let name = own.trim_end_matches('$').trim_end_matches(".*").trim_end_matches(".+");
+    is_plain(name).then(|| format!("{name}*"))
 }
 
 fn allow_list(said: &Tree, trust: Trust, origin: &mut Origin, effects: &mut MiddlewareEffects) {
@@ -463,5 +471,22 @@ fn pass_certificate(said: &Tree, origin: &mut Origin, effects: &mut MiddlewareEf
         for at in said.get("info").statements() {
             origin.differ(at, "subject and issuer go on as a whole, as `{tls.client.subject}` has them");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::named_by;
+
+    #[test]
+    fn fields_by_an_expression_are_all_that_it_takes() {
+        let check = |regex: &str, expected: Option<&str>| assert_eq!(named_by(regex).as_deref(), expected, "{regex}");
+        check("^X-Auth-", Some("X-Auth-*"));
+        check("^X-Auth-.*$", Some("X-Auth-*"));
+        check("^X-User$", Some("X-User"));
+        check("X-Auth-.*", None);
+        check("^X.Auth-.*", None);
+        check("^X-(User|Group)$", None);
+        check("^", None);
     }
 }

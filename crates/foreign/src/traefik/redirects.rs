@@ -36,6 +36,16 @@ pub fn to_https(said: &Tree, port: Option<&str>) -> OutlinedAnswer {
     to_scheme("https", said, port)
 }
 
+/// By a middleware, for requests at this door; none where they are there already.
+pub fn to_other_scheme(said: &Tree, door: Door) -> Option<OutlinedAnswer> {
+    let scheme = said.get("scheme").text().filter(|scheme| matches!(*scheme, "http" | "https"))?;
+    let usual = |is_tls: bool| if is_tls { Door::HTTPS.port } else { Door::HTTP.port };
+    let port = said.get("port").text().filter(|port| !port.is_empty());
+    let to = port.map_or(Some(usual(scheme == "https")), |port| port.parse::<u16>().ok())?;
+    let is_there = (scheme == "https") == door.is_tls && to == door.port;
+    (!is_there).then(|| to_scheme(scheme, said, port))
+}
+
 fn to_scheme(scheme: &str, said: &Tree, port: Option<&str>) -> OutlinedAnswer {
     let own = if scheme == "https" { "443" } else { "80" };
     let port = port.filter(|port| *port != own && port.parse::<u16>().is_ok());

@@ -178,6 +178,12 @@ fn sent_to_https(middlewares: &[(&Tree, usize)]) -> Option<OutlinedAnswer> {
     Some(redirects::to_https(redirect, redirect.get("port").text()))
 }
 
+/// Where the first of the middlewares sends whom it does not leave where he is.
+fn sent_elsewhere(middlewares: &[(&Tree, usize)], door: Door) -> Option<OutlinedAnswer> {
+    let redirects = middlewares.iter().map(|(middleware, _)| middleware.get("redirectScheme"));
+    redirects.filter(|redirect| !redirect.is_nothing()).find_map(|redirect| redirects::to_other_scheme(redirect, door))
+}
+
 fn at_place<'t>(
     tree: &'t Tree,
     (name, router, when): (&str, &'t Tree, &Matching),
@@ -194,9 +200,11 @@ fn at_place<'t>(
     origin.carry_all(tls_of_point.statements().into_iter().filter(|at| *at == tls_of_point.start()));
     let redirections = place.point.at(&["http", "redirections", "entryPoint"]);
     let is_of_point = !redirections.is_nothing();
-    let sent = if is_of_point { Some(redirects::of_point(tree, redirections)) } else { sent_to_https(&middlewares) };
-    let sent = sent.filter(|_| !place.door.is_tls);
+    // Those of an entry point are for requests without TLS.
+    let of_point = || Some(redirects::of_point(tree, redirections)).filter(|_| !place.door.is_tls);
+    let sent = if is_of_point { of_point() } else { sent_elsewhere(&middlewares, place.door) };
     let is_sent = sent.is_some();
+    let is_to_https = matches!(&sent, Some(OutlinedAnswer::Redirect { to, .. }) if to.starts_with("https:"));
     if is_sent && place.door != Door::HTTP {
         origin.carry_all(redirections.statements());
         origin.carry_all(middlewares.iter().flat_map(|(one, _)| one.get("redirectScheme").statements()));
@@ -221,7 +229,7 @@ fn at_place<'t>(
     ToldPlace {
         door: place.door,
         at: place.at,
-        is_sending: is_sent && (!is_of_point || redirects::is_to_https(redirections)),
+        is_sending: is_to_https && !place.door.is_tls && (!is_of_point || redirects::is_to_https(redirections)),
         takes_all: is_sent && is_of_point,
         steps: effects.steps,
         answer,

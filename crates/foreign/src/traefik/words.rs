@@ -7,8 +7,12 @@ use crate::tree::Tree;
 
 /// Labels of containers that have no routers stand behind this name.
 pub const NOT_ENABLED: &str = "labels of containers that are not enabled";
+/// What services of Compose have of files that are not read stands behind this one.
+pub const OF_FILES: &str = "parts of services in other files";
 /// What several containers say differently of one name stands behind this one.
 pub const TWICE: &str = "labels of several containers for one name";
+/// Of Compose, what is said in other files.
+const IN_FILES: [&str; 4] = ["extends", "label_file", "env_file", "include"];
 /// What a statement of containers without routers is called.
 const ENABLE: &str = "traefik.enable";
 
@@ -116,6 +120,9 @@ pub fn statements(trees: &[Tree]) -> Vec<FileStatement> {
     found
 }
 
+const IN_OTHER_FILE: &str = "what its file says may be a guard, and it is not read: write it into this file, as `docker compose config` does, \
+                             and import that";
+
 /// Middlewares that are read by themselves, or without which nobody comes in who was kept out.
 const MIDDLEWARES: &[&str] = &[
     "addPrefix",
@@ -159,6 +166,9 @@ pub fn strangers(tree: &Tree) -> Strangers {
             strangers.add_others(middleware, middlewares);
         }
         for (_, router) in tree.at(&[kind, "routers"]).entries() {
+            for key in IN_FILES {
+                strangers.add_because(key, router.get(key), IN_OTHER_FILE);
+            }
             strangers.add_others(router, ROUTER);
         }
     }
@@ -194,6 +204,10 @@ fn statement(at: usize, path: &[&str], value: &Tree) -> FileStatement {
     if path.first() == Some(&NOT_ENABLED) {
         return own(ENABLE, StatementKind::SameByDefault);
     }
+    if path.first() == Some(&OF_FILES) {
+        let key = path.iter().find(|key| IN_FILES.contains(key)).copied().unwrap_or_default();
+        return own(key, StatementKind::Needed(Weight::Answer));
+    }
     if path.first() == Some(&TWICE) {
         return own(TWICE_SAID, StatementKind::Needed(Weight::Answer));
     }
@@ -222,7 +236,8 @@ fn statement(at: usize, path: &[&str], value: &Tree) -> FileStatement {
     }
     if path.iter().any(|key| matches!(joined_alike(key).as_str(), "redirections" | "redirectscheme")) {
         // What leads elsewhere than to HTTPS is done by nothing without a word.
-        let is_other = is("scheme") && value.text().is_some_and(|scheme| scheme != "https");
+        let is_other = (is("scheme") && value.text().is_some_and(|scheme| scheme != "https"))
+            || (is("port") && value.text().is_some_and(|port| port != "443"));
         return own("redirections", if is_other { StatementKind::Needed(Weight::Answer) } else { StatementKind::SameByDefault });
     }
     match value.text() {
@@ -334,6 +349,7 @@ const WHY_SAME: Reasons = &[
 
 /// What to do with words that are not carried.
 const NOT_CARRIED: Reasons = &[
+    (&IN_FILES, IN_OTHER_FILE),
     (
         &[TWICE_SAID],
         "several containers say different things of this name, and Traefik then takes none of them: give each a name of its own",

@@ -5,7 +5,7 @@ use crate::cli::ImportPeer;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use tidegate_config::open_regular;
-use tidegate_foreign::gather::NamedText;
+use tidegate_foreign::gather::{NamedText, OVERRIDES};
 use tidegate_foreign::{Peer, recognise};
 
 /// What is larger is no configuration.
@@ -21,12 +21,17 @@ pub fn files(peer: ImportPeer, path: &Path) -> Result<Vec<NamedText>, String> {
         return Ok(vec![named("<stdin>".to_owned(), std::io::stdin().lock())?]);
     }
     if !path.is_dir() {
-        return Ok(vec![read(path)?]);
+        let mut all = vec![read(path)?];
+        if matches!(peer, ImportPeer::Compose) && files_of(peer).0.iter().any(|name| path.ends_with(name)) {
+            all.extend(over(path)?);
+        }
+        return Ok(all);
     }
     let (main, extensions) = files_of(peer);
     if let Some(main) = main.iter().map(|name| path.join(name)).find(|file| file.is_file()) {
         let mut all = vec![read(&main)?];
         if matches!(peer, ImportPeer::Compose) {
+            all.extend(over(&main)?);
             all.extend(beside(path, &main)?);
         }
         return Ok(all);
@@ -47,6 +52,12 @@ pub fn files(peer: ImportPeer, path: &Path) -> Result<Vec<NamedText>, String> {
         return Err(format!("{} has none of {}: name the file", path.display(), names.join(", ")));
     }
     found.iter().map(|file| read(file)).collect()
+}
+
+/// The file that Compose puts over its first one, where there is one beside it.
+fn over(main: &Path) -> Result<Option<NamedText>, String> {
+    let folder = main.parent().unwrap_or_else(|| Path::new("."));
+    OVERRIDES.iter().map(|name| folder.join(name)).find(|file| file.is_file()).map(|file| read(&file)).transpose()
 }
 
 /// Files of Traefik beside a file of Compose, whose routers and middlewares its labels may name.
