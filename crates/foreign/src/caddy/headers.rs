@@ -67,7 +67,7 @@ pub fn change(whose: Whose, words: &[String]) -> Option<String> {
     }
     let is_host = whose == Whose::Request && name.eq_ignore_ascii_case("host");
     let word = whose.word();
-    let pair = |value: &str| template(value).map(|value| quoted(&format!("{name}: {value}")));
+    let pair = |value: &str| told(value).map(|value| quoted(&format!("{name}: {value}")));
     match (sign, rest) {
         (Some('-'), []) if !is_host => Some(format!("{word} remove={}", quoted(name))),
         (Some('+'), [value]) if !is_host => Some(format!("{word} add={}", pair(value)?)),
@@ -75,9 +75,23 @@ pub fn change(whose: Whose, words: &[String]) -> Option<String> {
         (Some('>'), [value]) => Some(format!("{word} set={}", pair(value)?)),
         (None, [value]) if whose == Whose::ServerAnswer => Some(format!("{word} set={}", pair(value)?)),
         (None, [value]) if value.is_empty() => None,
-        (None, [value]) => Some(format!("{word} {} {}", quoted(name), quoted(&template(value)?))),
+        (None, [value]) => Some(format!("{word} {} {}", quoted(name), quoted(&told(value)?))),
         _ => None,
     }
+}
+
+/// A value as a text of ours. A variable of the environment that is not set is nothing there, and no fault.
+fn told(value: &str) -> Option<String> {
+    let text = template(value)?;
+    let mut out = String::new();
+    let mut rest = text.as_str();
+    while let Some((before, behind)) = rest.split_once("{env.") {
+        let (name, after) = behind.split_once('}')?;
+        let end = if name.contains(":-") { "" } else { ":-" };
+        out.push_str(&format!("{before}{{env.{name}{end}}}"));
+        rest = after;
+    }
+    Some(out + rest)
 }
 
 /// Why lines of a statement may not be carried, where that changes fields.

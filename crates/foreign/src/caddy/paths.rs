@@ -9,8 +9,11 @@ use tidegate_kdl::quoted;
 pub enum PathView {
     /// What the client asked for.
     Same,
-    /// The same without one of these in front of it.
-    Without(Vec<String>),
+    /// The same without one of these in front of it, of which some are no whole segments where that is said.
+    Without {
+        prefixes: Vec<String>,
+        is_of_bytes: bool,
+    },
     /// This, whatever was asked for.
     Fixed(String),
     Unknown,
@@ -53,11 +56,11 @@ impl PathView {
                 if !taken.clauses.iter().all(is_below) {
                     prefixes.push(String::new());
                 }
-                PathView::Without(prefixes)
+                PathView::Without { prefixes, is_of_bytes: change.is_of_segments(taken) }
             }
-            (PathChange::Strip(prefix), PathView::Without(known)) => {
+            (PathChange::Strip(prefix), PathView::Without { prefixes: known, .. }) => {
                 let more = known.iter().map(|known| format!("{known}{prefix}"));
-                PathView::Without(more.chain(known.iter().cloned()).collect())
+                PathView::Without { prefixes: more.chain(known.iter().cloned()).collect(), is_of_bytes: true }
             }
             (PathChange::Strip(prefix), PathView::Fixed(path)) => {
                 PathView::Fixed(path.strip_prefix(prefix.as_str()).unwrap_or(path).to_owned())
@@ -89,15 +92,18 @@ impl PathView {
                 let holds = paths.iter().any(|pattern| takes(pattern, path)) != literal.is_negated;
                 Some(if holds { Matching::always() } else { Matching::never() })
             }
-            PathView::Without(prefixes) => {
+            PathView::Without { prefixes, is_of_bytes } => {
                 let mut seen = Vec::new();
                 for prefix in prefixes {
                     for pattern in paths {
                         seen.push(with_prefix(pattern, prefix)?);
+                        // Caddy takes bytes off, and puts a slash before what is left.
+                        seen.extend(joined_to(pattern, prefix).filter(|_| *is_of_bytes && !literal.is_negated));
                     }
                 }
                 let literal = AskedLiteral { asked: Asked::Paths(seen), is_negated: literal.is_negated };
-                Some(Matching { clauses: vec![vec![literal]] })
+                let seen = Matching { clauses: vec![vec![literal]] };
+                Some(if *is_of_bytes { super::matchers::in_any_case(&seen) } else { seen })
             }
         }
     }
@@ -141,6 +147,22 @@ fn with_prefix(pattern: &PathPattern, prefix: &str) -> Option<PathPattern> {
         None => ("", regex),
     };
     let rest = rest.strip_prefix('^')?;
+    Some(PathPattern::of(format!("~{flags}^{}{rest}", regex_syntax::escape(prefix))))
+}
+
+/// `/v1admin` of `/admin` behind `/v1`, which is `/admin` when that is taken off.
+fn joined_to(pattern: &PathPattern, prefix: &str) -> Option<PathPattern> {
+    if prefix.is_empty() {
+        return None;
+    }
+    let without_slash = |text: &str| text.strip_prefix('/').filter(|rest| !rest.is_empty()).map(str::to_owned);
+    let Some(regex) = pattern.pattern.strip_prefix('~') else {
+        let own = format!("{prefix}{}", without_slash(&pattern.pattern)?);
+        let byte_prefix = pattern.byte_prefix.as_ref().map(|own| format!("{prefix}{}", own.trim_start_matches('/')));
+        return Some(PathPattern { pattern: own, byte_prefix });
+    };
+    let (flags, rest) = regex.strip_prefix("(?i)").map_or(("", regex), |rest| ("(?i)", rest));
+    let rest = without_slash(rest.strip_prefix('^')?)?;
     Some(PathPattern::of(format!("~{flags}^{}{rest}", regex_syntax::escape(prefix))))
 }
 

@@ -39,10 +39,11 @@ pub fn to_https(said: &Tree, port: Option<&str>) -> OutlinedAnswer {
 /// By a middleware, for requests at this door; none where they are there already.
 pub fn to_other_scheme(said: &Tree, door: Door) -> Option<OutlinedAnswer> {
     let scheme = said.get("scheme").text().filter(|scheme| matches!(*scheme, "http" | "https"))?;
-    let usual = |is_tls: bool| if is_tls { Door::HTTPS.port } else { Door::HTTP.port };
+    // The usual port is that of a door wherever clients come in by it, also where another one is mapped to it.
+    let usual = if scheme == "https" { Door::HTTPS.port } else { Door::HTTP.port };
     let port = said.get("port").text().filter(|port| !port.is_empty());
-    let to = port.map_or(Some(usual(scheme == "https")), |port| port.parse::<u16>().ok())?;
-    let is_there = (scheme == "https") == door.is_tls && to == door.port;
+    let to = port.map_or(Some(usual), |port| port.parse::<u16>().ok())?;
+    let is_there = (scheme == "https") == door.is_tls && (to == usual || to == door.port);
     (!is_there).then(|| to_scheme(scheme, said, port))
 }
 
