@@ -59,7 +59,7 @@ pub fn check_upstream(tls: &UpstreamTls, state: &TlsProcessState, now: Timestamp
     if let Some((cert, key)) = &tls.client_certificate {
         let certificate = Certificate { cert: cert.clone(), key: Some(key.clone()) };
         if let Ok(loaded) = LoadedCertificate::load(&certificate) {
-            check_dates(cert, &loaded.facts, now, &mut findings);
+            check_dates(cert.name(), &loaded.facts, now, &mut findings);
         }
     }
     findings
@@ -89,7 +89,7 @@ pub fn check_shared(files: &[Certificate], now: Timestamp) -> Vec<CertFinding> {
     let mut findings = Vec::new();
     for file in files {
         match LoadedCertificate::load(file) {
-            Ok(certificate) => check_contents(&file.cert, &certificate.facts, now, &mut findings),
+            Ok(certificate) => check_contents(file.cert.name(), &certificate.facts, now, &mut findings),
             Err(error) => findings.push(CertFinding::from(&error)),
         }
     }
@@ -101,8 +101,8 @@ fn check_files(site: &Site, files: &[Certificate], now: Timestamp, findings: &mu
     for file in files {
         match LoadedCertificate::load(file) {
             Ok(certificate) => {
-                check_staple(&file.cert, &certificate, &site.tls, findings);
-                loaded.push((&file.cert, certificate.facts));
+                check_staple(file.cert.name(), &certificate, &site.tls, findings);
+                loaded.push((file.cert.name(), certificate.facts));
             }
             Err(error) => findings.push(CertFinding::from(&error)),
         }
@@ -149,13 +149,13 @@ fn check_contents(file: &Path, facts: &CertificateFacts, now: Timestamp, finding
     }
 }
 
-fn not_covered(host: &HostPattern, loaded: &[(&PathBuf, Arc<CertificateFacts>)]) -> CertFinding {
+fn not_covered(host: &HostPattern, loaded: &[(&Path, Arc<CertificateFacts>)]) -> CertFinding {
     let names: Vec<String> = loaded.iter().flat_map(|(_, facts)| facts.names.iter().map(|name| format!("`{name}`"))).collect();
     // A certificate with a hundred names would bury the sentence.
     const NAMES_SHOWN: usize = 5;
     let more = if names.len() > NAMES_SHOWN { format!(" and {} more", names.len() - NAMES_SHOWN) } else { String::new() };
     let shown = names[..names.len().min(NAMES_SHOWN)].join(", ");
-    let file = loaded.first().map(|(file, _)| (*file).clone());
+    let file = loaded.first().map(|(file, _)| (*file).to_owned());
     let subject = match (&file, loaded.len()) {
         (Some(file), 1) => format!("the certificate in {} does not cover", file.display()),
         _ => "none of the site's certificates covers".into(),

@@ -7,7 +7,7 @@ use crate::facts;
 use jiff::Timestamp;
 use rustls::RootCertStore;
 use rustls_pki_types::CertificateDer;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tidegate_model::ClientAuth;
 use x509_parser::certificate::X509Certificate;
 
@@ -16,8 +16,8 @@ pub fn check_clients(settings: &ClientAuth, now: Timestamp, findings: &mut Vec<C
         findings.extend(errors.iter().map(CertFinding::from));
         return;
     }
-    let bundles: Vec<(&PathBuf, Vec<CertificateDer<'static>>)> =
-        settings.ca.iter().filter_map(|file| Some((file, authorities(file).ok()?))).collect();
+    let bundles: Vec<(&Path, Vec<CertificateDer<'static>>)> =
+        settings.ca.iter().filter_map(|ca| Some((ca.name(), authorities(ca).ok()?))).collect();
     let mut trusted: Vec<(&Path, X509Certificate<'_>)> = Vec::new();
     for (file, certificates) in &bundles {
         for der in certificates {
@@ -78,7 +78,7 @@ fn public(file: &Path, authority: &X509Certificate<'_>) -> CertFinding {
 }
 
 fn check_lists(settings: &ClientAuth, trusted: &[(&Path, X509Certificate<'_>)], now: Timestamp, findings: &mut Vec<CertFinding>) {
-    let files: Vec<_> = settings.crls.iter().filter_map(|file| Some((file, revocation_lists(file).ok()?))).collect();
+    let files: Vec<_> = settings.crls.iter().filter_map(|crl| Some((crl.name(), revocation_lists(crl).ok()?))).collect();
     let mut issuers: Vec<Vec<u8>> = Vec::new();
     for (file, lists) in &files {
         for list in lists.iter().filter_map(|der| parse_list(der).ok()) {

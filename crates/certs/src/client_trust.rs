@@ -5,7 +5,7 @@
 use crate::client_judge::{ClientJudge, TakesAny};
 use crate::error::{CertError, Contents};
 use crate::facts;
-use crate::files::{read_regular, sections_of};
+use crate::files::{read, sections_of};
 use crate::provider::provider;
 use jiff::Timestamp;
 use rustls::RootCertStore;
@@ -16,7 +16,7 @@ use rustls_pki_types::{CertificateDer, CertificateRevocationListDer};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-use tidegate_model::{ClientAuth, ClientAuthMode};
+use tidegate_model::{ClientAuth, ClientAuthMode, Pem};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 use x509_parser::revocation_list::CertificateRevocationList;
@@ -53,7 +53,7 @@ impl ClientTrust {
                         digest.update(0, &authority);
                         if let Err(error) = roots.add(authority) {
                             let problem = error.to_string();
-                            errors.push(CertError::Certificate { file: file.clone(), position: position + 1, problem });
+                            errors.push(CertError::Certificate { file: file.name().to_owned(), position: position + 1, problem });
                         }
                     }
                 }
@@ -121,17 +121,17 @@ fn verifier(
 
 /// The certificates of a bundle; at least one, and each an authority's. One that is not could sign others all the same,
 /// because what is trusted by being in the bundle is not asked whether it may.
-pub(crate) fn authorities(file: &Path) -> Result<Vec<CertificateDer<'static>>, CertError> {
+pub(crate) fn authorities(file: &Pem) -> Result<Vec<CertificateDer<'static>>, CertError> {
     let (certificates, holds) = sections_of(file)?;
     if certificates.is_empty() {
-        return Err(CertError::NoAuthority { file: file.to_owned(), holds });
+        return Err(CertError::NoAuthority { file: file.name().to_owned(), holds });
     }
     for (index, certificate) in certificates.iter().enumerate() {
-        let fault = |problem| CertError::Certificate { file: file.to_owned(), position: index + 1, problem };
+        let fault = |problem| CertError::Certificate { file: file.name().to_owned(), position: index + 1, problem };
         let parsed = facts::parse(certificate).map_err(fault)?;
         if !is_authority(&parsed) {
             return Err(CertError::NotAnAuthority {
-                file: file.to_owned(),
+                file: file.name().to_owned(),
                 position: index + 1,
                 subject: parsed.subject().to_string(),
             });
@@ -149,12 +149,19 @@ fn is_authority(certificate: &X509Certificate<'_>) -> bool {
 }
 
 /// The revocation lists of a file, PEM or DER; at least one.
-pub(crate) fn revocation_lists(file: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, CertError> {
-    let bytes = read_regular(file, CRL_BYTES_MAX)?;
-    let lists =
-        if bytes.first() == Some(&0x30) { vec![CertificateRevocationListDer::from(bytes)] } else { lists_of_pem(file, &bytes)? };
+pub(crate) fn revocation_lists(file: &Pem) -> Result<Vec<CertificateRevocationListDer<'static>>, CertError> {
+    let bytes = read(file, CRL_BYTES_MAX)?;
+    let lists = if bytes.first() == Some(&0x30) {
+        vec![CertificateRevocationListDer::from(bytes.into_owned())]
+    } else {
+        lists_of_pem(file.name(), &bytes)?
+    };
     for (index, list) in lists.iter().enumerate() {
-        parse_list(list).map_err(|problem| CertError::RevocationList { file: file.to_owned(), position: index + 1, problem })?;
+        parse_list(list).map_err(|problem| CertError::RevocationList {
+            file: file.name().to_owned(),
+            position: index + 1,
+            problem,
+        })?;
     }
     Ok(lists)
 }

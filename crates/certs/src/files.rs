@@ -1,6 +1,6 @@
-//! A certificate chain and its key as they lie on disk: read, parsed, checked against each other, ready to sign.
-//! Separate files and one combined PEM are both taken, with PKCS#8, SEC1 and PKCS#1 keys, as certbot, cert-manager and
-//! OpenSSL write them.
+//! A certificate chain and its key as they lie on disk or stand in the configuration: read, parsed, checked against
+//! each other, ready to sign. Separate files and one combined PEM are both taken, with PKCS#8, SEC1 and PKCS#1 keys, as
+//! certbot, cert-manager and OpenSSL write them.
 
 use crate::error::{CertError, Contents};
 use crate::facts::{CertificateFacts, Chain, KeyAlgorithm};
@@ -17,11 +17,12 @@ use rustls::crypto::aws_lc_rs::sign::any_ecdsa_type;
 use rustls::sign::{CertifiedKey, SigningKey};
 use rustls_pki_types::pem::{PemObject, SectionKind};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer};
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
-use tidegate_model::Certificate;
+use tidegate_model::{Certificate, Pem};
 
 /// No chain comes near this, and a whole bundle of public roots is a fifth of it; a mistyped path to a disk image ends
 /// here.
@@ -41,10 +42,9 @@ pub struct LoadedCertificate {
 impl LoadedCertificate {
     /// Reads and checks one pair. Errors name the file that has to change and what to do.
     pub fn load(certificate: &Certificate) -> Result<LoadedCertificate, CertError> {
-        let cert_pem = read_pem(&certificate.cert)?;
-        let Some(key_file) = &certificate.key else { return LoadedCertificate::from_pem((&certificate.cert, &cert_pem), None) };
-        let key_pem = read_pem(key_file)?;
-        LoadedCertificate::from_pem((&certificate.cert, &cert_pem), Some((key_file, &key_pem)))
+        let cert = (certificate.cert.name(), &*read_pem(&certificate.cert)?);
+        let Some(key) = &certificate.key else { return LoadedCertificate::from_pem(cert, None) };
+        LoadedCertificate::from_pem(cert, Some((key.name(), &*read_pem(key)?)))
     }
 
     /// A certificate from bytes, with the names of the files that they came from; without a key, that is looked for
@@ -126,16 +126,21 @@ pub fn to_pem(label: &str, der: &[u8]) -> String {
 
 /// All certificates of a PEM file; at least one.
 pub fn load_chain(file: &Path) -> Result<Vec<CertificateDer<'static>>, CertError> {
-    let (certificates, holds) = sections_of(file)?;
+    chain_of(&Pem::File(file.to_owned()))
+}
+
+/// All certificates that are there; at least one.
+pub(crate) fn chain_of(pem: &Pem) -> Result<Vec<CertificateDer<'static>>, CertError> {
+    let (certificates, holds) = sections_of(pem)?;
     if certificates.is_empty() {
-        return Err(CertError::NoCertificate { file: file.to_owned(), holds });
+        return Err(CertError::NoCertificate { file: pem.name().to_owned(), holds });
     }
     Ok(certificates)
 }
 
-/// The certificates of a PEM file, and what to call the file where there are none.
-pub(crate) fn sections_of(file: &Path) -> Result<(Vec<CertificateDer<'static>>, Contents), CertError> {
-    let sections = Sections::parse(file, &read_pem(file)?)?;
+/// The certificates that are there, and what to call it where there are none.
+pub(crate) fn sections_of(pem: &Pem) -> Result<(Vec<CertificateDer<'static>>, Contents), CertError> {
+    let sections = Sections::parse(pem.name(), &read_pem(pem)?)?;
     Ok((sections.certificates, sections.contents))
 }
 
@@ -156,9 +161,17 @@ pub(crate) fn open_regular(file: &Path) -> io::Result<File> {
     }
 }
 
-/// The whole of a regular file, at most [`PEM_BYTES_MAX`].
-pub(crate) fn read_pem(file: &Path) -> Result<Vec<u8>, CertError> {
-    read_regular(file, PEM_BYTES_MAX)
+/// What is held, or the whole of a regular file; at most [`PEM_BYTES_MAX`].
+pub(crate) fn read_pem(pem: &Pem) -> Result<Cow<'_, [u8]>, CertError> {
+    read(pem, PEM_BYTES_MAX)
+}
+
+/// What is held, or the whole of a regular file; at most so many bytes.
+pub(crate) fn read(pem: &Pem, bytes_max: u64) -> Result<Cow<'_, [u8]>, CertError> {
+    match pem {
+        Pem::File(path) => read_regular(path, bytes_max).map(Cow::Owned),
+        Pem::Held(held) => Ok(Cow::Borrowed(held.reveal())),
+    }
 }
 
 /// Reads a regular file of at most this many bytes.

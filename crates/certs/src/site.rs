@@ -18,9 +18,8 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use std::collections::HashMap;
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use tidegate_model::{Certificate, Site, TlsSource};
+use tidegate_model::{Certificate, Pem, Site, TlsSource};
 use tidegate_parallel::in_parallel;
 
 /// What is served of pairs of files while the configuration changes around them.
@@ -261,7 +260,7 @@ impl fmt::Debug for SiteCertificates {
 
 /// Taken before the files are read, see there.
 fn stamps(files: &[Certificate]) -> Stamps {
-    Stamps::of(files.iter().flat_map(|file| std::iter::once(&file.cert).chain(&file.key)).map(PathBuf::as_path))
+    Stamps::of(files.iter().flat_map(|file| std::iter::once(&file.cert).chain(&file.key)).filter_map(Pem::file))
 }
 
 /// Whoever puts an old one in the place of a good one does not mean it; at a start there would be no other.
@@ -274,10 +273,10 @@ fn is_still_or_newly_good(
     let CertificateFacts { not_before, not_after, .. } = *found.facts;
     let is_held_good = held.facts.not_before <= now && now < held.facts.not_after;
     if is_held_good && not_after <= now {
-        return Err(CertError::Expired { file: file.cert.clone(), not_after });
+        return Err(CertError::Expired { file: file.cert.name().to_owned(), not_after });
     }
     if is_held_good && now < not_before {
-        return Err(CertError::NotYetValid { file: file.cert.clone(), not_before });
+        return Err(CertError::NotYetValid { file: file.cert.name().to_owned(), not_before });
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use crate::error::CertError;
 use crate::facts::CertificateFacts;
-use crate::files::load_chain;
+use crate::files::chain_of;
 use crate::provider::provider;
 use jiff::Timestamp;
 use rustls::client::WebPkiServerVerifier;
@@ -13,6 +13,7 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tidegate_model::Pem;
 use tidegate_transport::tls_fault::{certificate_words, tls_words};
 
 pub use tidegate_outbound::{mozilla_roots, system_roots};
@@ -28,10 +29,14 @@ pub enum Distrust {
 }
 
 pub fn roots_of_file(file: &Path) -> Result<RootCertStore, CertError> {
+    roots_of(&Pem::File(file.to_owned()))
+}
+
+pub(crate) fn roots_of(pem: &Pem) -> Result<RootCertStore, CertError> {
     let mut roots = RootCertStore::empty();
-    for (index, certificate) in load_chain(file)?.into_iter().enumerate() {
+    for (index, certificate) in chain_of(pem)?.into_iter().enumerate() {
         roots.add(certificate).map_err(|error| CertError::Certificate {
-            file: file.to_owned(),
+            file: pem.name().to_owned(),
             position: index + 1,
             problem: tls_words(&error),
         })?;

@@ -3,10 +3,10 @@
 
 use crate::any_certificate::AnyCertificate;
 use crate::error::CertError;
-use crate::files::{LoadedCertificate, load_chain, read_pem};
+use crate::files::{LoadedCertificate, chain_of, read_pem};
 use crate::process_state::TlsProcessState;
 use crate::provider::provider;
-use crate::trust::roots_of_file;
+use crate::trust::roots_of;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{ClientConfig, Resumption};
 use rustls::sign::SingleCertAndKey;
@@ -80,7 +80,7 @@ fn build(tls: &UpstreamTls, alpn: &[Vec<u8>]) -> Result<ClientConfig, CertError>
     let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
     let verifier: Arc<dyn ServerCertVerifier> = if tls.verify {
         let (roots, named) = match &tls.ca {
-            Some(file) => (Arc::new(roots_of_file(file)?), load_chain(file)?),
+            Some(ca) => (Arc::new(roots_of(ca)?), chain_of(ca)?),
             None => (trusted_roots(), Vec::new()),
         };
         let verifier = NamedCertificates::new(roots, named, provider);

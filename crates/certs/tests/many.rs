@@ -55,7 +55,7 @@ fn issue(folder: &Path, count: usize) -> Vec<Certificate> {
         let (cert, key_file) = (folder.join(format!("{number}.crt")), folder.join(format!("{number}.key")));
         std::fs::write(&cert, pem + &intermediate_pem).expect("written");
         std::fs::write(&key_file, key.serialize_pem()).expect("written");
-        Certificate { cert, key: Some(key_file) }
+        Certificate { cert: cert.into(), key: Some(key_file.into()) }
     };
     (0..count).map(one).collect()
 }

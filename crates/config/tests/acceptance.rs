@@ -99,11 +99,17 @@ fn sites_with_their_addresses_and_certificates() {
     let names: Vec<(bool, bool)> = certificates
         .iter()
         .map(|certificate| {
-            (certificate.cert.ends_with("pem/cert.pem"), certificate.key.as_ref().is_some_and(|key| key.ends_with("pem/key.pem")))
+            (
+                certificate.cert.name().ends_with("pem/cert.pem"),
+                certificate.key.as_ref().is_some_and(|key| key.name().ends_with("pem/key.pem")),
+            )
         })
         .collect();
     assert_eq!(names, [(true, true), (false, false)]);
-    assert!(certificates[0].cert.starts_with(env!("CARGO_MANIFEST_DIR")), "paths are relative to the file they are written in");
+    assert!(
+        certificates[0].cert.name().starts_with(env!("CARGO_MANIFEST_DIR")),
+        "paths are relative to the file they are written in"
+    );
     assert_eq!(configuration.sites[3].tls.source, TlsSource::Off);
     let pools: Vec<&str> = configuration.pools.iter().map(|pool| &*pool.name.0).collect();
     assert_eq!(pools, ["10.0.0.4:8080", "127.0.0.1:9000,127.0.0.1:9001"]);

@@ -164,7 +164,7 @@ fn check_certificates_of_many(
     let of_all = share_certificates(&mut with_labels).unwrap_or_default();
     for certificate in of_all.unused.iter().filter(|_| is_known) {
         let (message, help) = CertificateSharing::of_unused(certificate);
-        findings.push(warning(Place::File(certificate.cert.clone(), None), message, help));
+        findings.push(warning(Place::File(certificate.cert.name().to_owned(), None), message, help));
     }
     let obtained: Vec<String> = names_obtained(&with_labels).collect();
     let is_unused = |wildcard: &&String| is_known && !obtained.contains(wildcard);

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate_model::{
-    ApiKeyAuth, ApiKeySource, AuthUsers, BasicAuth, ClientAuth, Configuration, Jwt, KeySource, Oidc, Site, Step, TlsSource,
+    ApiKeyAuth, ApiKeySource, AuthUsers, BasicAuth, Certificate, ClientAuth, Configuration, Jwt, KeySource, Oidc, Pem, Site,
+    Step, TlsSource,
 };
 
 /// Every file that users, keys of programs, or keys of tokens are read from.
@@ -84,8 +85,7 @@ pub(crate) fn file_of(users: &AuthUsers) -> Option<&Path> {
 pub(crate) fn certificate_files(configuration: &Configuration) -> Vec<PathBuf> {
     let mut files = certificate_files_of(configuration);
     for certificate in &configuration.certificates {
-        files.push(certificate.cert.clone());
-        files.extend(certificate.key.clone());
+        files.extend(files_of(certificate));
     }
     files.extend(configuration.ticket_keys.files().iter().cloned());
     files.sort();
@@ -98,20 +98,20 @@ pub(crate) fn certificate_files_of(configuration: &Configuration) -> Vec<PathBuf
     let mut files = Vec::new();
     for site in &configuration.sites {
         if let Some(ClientAuth { ca, crls, .. }) = &site.tls.client_auth {
-            files.extend(ca.iter().chain(crls).cloned());
+            files.extend(ca.iter().chain(crls).filter_map(Pem::file).map(Path::to_owned));
         }
         if let TlsSource::Files(certificates) = &site.tls.source {
-            for certificate in certificates {
-                files.push(certificate.cert.clone());
-                files.extend(certificate.key.clone());
-            }
+            files.extend(certificates.iter().flat_map(files_of));
         }
     }
     for pool in &configuration.pools {
-        files.extend(pool.tls.ca.clone());
-        if let Some((cert, key)) = &pool.tls.client_certificate {
-            files.extend([cert.clone(), key.clone()]);
-        }
+        let pair = pool.tls.client_certificate.iter().flat_map(|(cert, key)| [cert, key]);
+        files.extend(pool.tls.ca.iter().chain(pair).filter_map(Pem::file).map(Path::to_owned));
     }
     files
+}
+
+/// The files of a certificate, as far as it is not in the configuration itself.
+fn files_of(certificate: &Certificate) -> impl Iterator<Item = PathBuf> {
+    std::iter::once(&certificate.cert).chain(&certificate.key).filter_map(Pem::file).map(Path::to_owned)
 }

@@ -1,15 +1,15 @@
 //! Certificates of clients: what a site asks for in the handshake, and what can be said of them in templates and
 //! conditions.
 
-use std::path::PathBuf;
+use crate::pem::Pem;
 
 /// `client-auth ca="clients-ca.pem" mode="require"` in the `tls` of a site.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ClientAuth {
-    /// PEM files with the authorities that are trusted to say who clients are. At least one, unless nobody is verified.
-    pub ca: Vec<PathBuf>,
+    /// The authorities that are trusted to say who clients are. At least one, unless nobody is verified.
+    pub ca: Vec<Pem>,
     /// Revocation lists, in PEM or DER. With one, every authority needs one.
-    pub crls: Vec<PathBuf>,
+    pub crls: Vec<Pem>,
     pub mode: ClientAuthMode,
     /// How upstreams are told of the certificate; `None`: not at all.
     pub forward: Option<ClientCertificateForm>,

@@ -38,6 +38,7 @@ pub mod oidc;
 mod origin;
 pub mod pass_on;
 mod path_policy;
+mod pem;
 pub mod placeholder;
 pub mod pool;
 pub mod process;
@@ -101,6 +102,7 @@ pub use oidc::{Oidc, OidcProvider};
 pub use origin::Origin;
 pub use pass_on::PassOn;
 pub use path_policy::{EncodedSlashes, PathCase, PathParameters, PathPolicy, Slashes};
+pub use pem::{HeldPem, Pem};
 pub use placeholder::{LogField, Placeholder, Template, TemplatePart};
 pub use pool::{
     Adaptive, Bounds, KeepAlive, Pool, PoolName, Protocol, ProxyFact, ProxyFacts, ProxyProtocol, Server, ServerBounds, Timeouts,

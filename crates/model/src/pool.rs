@@ -5,9 +5,9 @@ use crate::address::{Scheme, UpstreamAddress};
 use crate::balance::{Balance, Sticky};
 use crate::discover::Discover;
 use crate::origin::Origin;
+use crate::pem::Pem;
 use crate::resilience::{Health, Hedge, Outlier, Retry};
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -364,12 +364,12 @@ impl ProxyFacts {
 /// Verified by default, against the system's roots and the server's own name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct UpstreamTls {
-    /// PEM bundle to trust instead of the system's roots.
-    pub ca: Option<PathBuf>,
+    /// The bundle to trust instead of the system's roots.
+    pub ca: Option<Pem>,
     /// Name to ask for and to verify, instead of the address's host.
     pub sni: Option<String>,
     /// Client certificate chain and key.
-    pub client_certificate: Option<(PathBuf, PathBuf)>,
+    pub client_certificate: Option<(Pem, Pem)>,
     pub verify: bool,
 }
 

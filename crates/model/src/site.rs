@@ -5,11 +5,11 @@ use crate::address::SiteAddress;
 use crate::client_auth::ClientAuth;
 use crate::matching::{ConditionKind, MatchLine, PathPattern};
 use crate::origin::Origin;
+use crate::pem::Pem;
 use crate::placeholder::Placeholder;
 use crate::route_options::RouteOptions;
 use crate::step::{Step, Terminal};
 use std::iter;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,16 +151,16 @@ pub enum TlsSource {
     Internal,
     /// `tls "off"`: the addresses are plain HTTP whatever their scheme would have been.
     Off,
-    /// Several for one name: ECDSA and RSA side by side.
+    /// In files, or in the configuration itself. Several for one name: ECDSA and RSA side by side.
     Files(Vec<Certificate>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Certificate {
-    /// PEM chain, leaf first; may hold the key as well.
-    pub cert: PathBuf,
+    /// The chain, leaf first; may hold the key as well.
+    pub cert: Pem,
     /// `None`: the key is in `cert`.
-    pub key: Option<PathBuf>,
+    pub key: Option<Pem>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

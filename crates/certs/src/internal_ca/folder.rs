@@ -13,7 +13,7 @@
 
 use super::authority::{Intermediate, Root};
 use crate::error::{CertError, pem_problem};
-use crate::files::read_pem;
+use crate::files::{PEM_BYTES_MAX, read_regular};
 use jiff::Timestamp;
 use rcgen::KeyPair;
 use rustix::fs::OFlags;
@@ -179,11 +179,12 @@ impl Folder {
 }
 
 fn read_certificate(file: &Path) -> Result<CertificateDer<'static>, CertError> {
-    CertificateDer::from_pem_slice(&read_pem(file)?).map_err(|error| unusable(file, &not_pem(&error, "it holds no certificate")))
+    CertificateDer::from_pem_slice(&read_regular(file, PEM_BYTES_MAX)?)
+        .map_err(|error| unusable(file, &not_pem(&error, "it holds no certificate")))
 }
 
 fn read_key(file: &Path) -> Result<KeyPair, CertError> {
-    let der = PrivatePkcs8KeyDer::from_pem_slice(&read_pem(file)?)
+    let der = PrivatePkcs8KeyDer::from_pem_slice(&read_regular(file, PEM_BYTES_MAX)?)
         .map_err(|error| unusable(file, &not_pem(&error, "it holds no PKCS#8 key")))?;
     KeyPair::from_pkcs8_der_and_sign_algo(&der, &rcgen::PKCS_ECDSA_P256_SHA256)
         .map_err(|_| unusable(file, "it holds no ECDSA P-256 key"))

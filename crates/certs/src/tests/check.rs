@@ -75,8 +75,8 @@ fn a_sites_certificates() {
         &["warning: the certificate in nameless.crt names no host (it has no subjectAltName), so every client refuses it \
            (have it issued with the host names as subject alternative names)"],
     );
-    let missing = Certificate { cert: dir.path().join("missing.crt"), key: None };
-    let bad_key = Certificate { key: Some(write(&dir, "bad.key", pem("PUBLIC KEY", b"0"))), ..good.clone() };
+    let missing = Certificate { cert: dir.path().join("missing.crt").into(), key: None };
+    let bad_key = Certificate { key: Some(write(&dir, "bad.key", pem("PUBLIC KEY", b"0")).into()), ..good.clone() };
     check(
         &["b.test"],
         &[&missing, &bad_key],
@@ -95,7 +95,7 @@ fn a_chain_in_disorder_is_served_but_mentioned() {
     let stranger = TinyCa::new().issue(&["b.test"]);
     let chain = format!("{}{}{}", pair.certificate.pem(), stranger.certificate.pem(), ca.certificate.pem());
     // All tiny CAs have one name, so the stranger's issuer is whom the leaf names; only the first pair breaks.
-    let file = Certificate { cert: write(&dir, "chain.pem", chain + &pair.key.serialize_pem()), key: None };
+    let file = Certificate { cert: write(&dir, "chain.pem", chain + &pair.key.serialize_pem()).into(), key: None };
     let site = site(&["a.test"], TlsSource::Files(vec![file]));
     assert_eq!(
         shown(&check_site(&site, now()), dir.path()),
@@ -111,7 +111,7 @@ fn an_authority_whose_time_is_over_is_mentioned() {
     let pair = ca.issue(&["a.test"]);
     let over = ca.issue_with(&[], &rcgen::PKCS_ECDSA_P256_SHA256, valid(-90, -2));
     let site_of = |chain: String| {
-        let file = Certificate { cert: write(&dir, "chain.pem", chain + &pair.key.serialize_pem()), key: None };
+        let file = Certificate { cert: write(&dir, "chain.pem", chain + &pair.key.serialize_pem()).into(), key: None };
         site(&["a.test"], TlsSource::Files(vec![file]))
     };
     let good = site_of(format!("{}{}", pair.certificate.pem(), ca.certificate.pem()));
@@ -140,7 +140,7 @@ fn a_certificate_of_version_1_is_mentioned() {
         eprintln!("skipped: openssl is not installed");
         return;
     }
-    let file = Certificate { cert: dir.path().join("old.crt"), key: Some(dir.path().join("old.key")) };
+    let file = Certificate { cert: dir.path().join("old.crt").into(), key: Some(dir.path().join("old.key").into()) };
     let site = site(&["a.test"], TlsSource::Files(vec![file]));
     assert_eq!(
         shown(&check_site(&site, now()), dir.path()),
@@ -197,7 +197,7 @@ fn a_pools_files() {
     let expired = now() + days(-2);
     check(&UpstreamTls::default(), &[]);
     check(
-        &UpstreamTls { ca: Some(dir.path().join("ca.pem")), ..UpstreamTls::default() },
+        &UpstreamTls { ca: Some(dir.path().join("ca.pem").into()), ..UpstreamTls::default() },
         &["error: cannot read ca.pem: there is no such file"],
     );
     check(

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use tidegate_model::{ClientAuth, ClientAuthMode, Tls, TlsSource};
 
 fn settings(ca: &[&PathBuf], crls: &[&PathBuf]) -> ClientAuth {
-    let paths = |files: &[&PathBuf]| files.iter().map(|file| (*file).clone()).collect();
+    let paths = |files: &[&PathBuf]| files.iter().map(|file| (*file).clone().into()).collect();
     ClientAuth { ca: paths(ca), crls: paths(crls), mode: ClientAuthMode::Require, forward: None }
 }
 
@@ -187,7 +187,7 @@ fn who_is_taken_without_being_verified_is_judged_afterwards() {
     let ca = write(&dir, "ca.pem", root.pem());
     let unverified = ClientAuth { mode: ClientAuthMode::Unverified, ..settings(&[&ca], &[]) };
     let revoked = write(&dir, "ca.crl", list(&root, &[7], 2099).pem().expect("PEM"));
-    let with_list = ClientAuth { crls: vec![revoked], ..unverified.clone() };
+    let with_list = ClientAuth { crls: vec![revoked.into()], ..unverified.clone() };
     let nobody = ClientAuth { ca: Vec::new(), ..unverified.clone() };
     let signed = |issuer: &CertifiedIssuer<'static, KeyPair>, serial: u64, change: &dyn Fn(&mut CertificateParams)| {
         let mut params = CertificateParams::new(vec!["a.test".to_owned()]).expect("a name");

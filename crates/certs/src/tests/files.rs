@@ -10,7 +10,8 @@ use tidegate_model::Certificate;
 /// Loads and shows the message and the help, with the folder left out.
 fn load(dir: &TempDir, cert: PathBuf, key: Option<PathBuf>) -> Result<LoadedCertificate, String> {
     let folder = format!("{}/", dir.path().display());
-    LoadedCertificate::load(&Certificate { cert, key }).map_err(|error| error.to_string().replace(&folder, ""))
+    LoadedCertificate::load(&Certificate { cert: cert.into(), key: key.map(Into::into) })
+        .map_err(|error| error.to_string().replace(&folder, ""))
 }
 
 #[test]

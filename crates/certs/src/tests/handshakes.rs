@@ -326,11 +326,11 @@ fn files_renewed_on_disk_are_taken_over_while_running() {
 
     // The chain is there, its key is not yet.
     let renewed = world.ca.issue(&["a.test"]);
-    std::fs::write(&pair.cert, renewed.certificate.pem()).expect("a writable folder");
+    std::fs::write(pair.cert.name(), renewed.certificate.pem()).expect("a writable folder");
     assert!(!site.renew_if_due(now).errors.is_empty());
     assert_eq!(shown(), before);
 
-    std::fs::write(pair.key.as_ref().expect("a separate key"), renewed.key.serialize_pem()).expect("a writable folder");
+    std::fs::write(pair.key.as_ref().expect("a separate key").name(), renewed.key.serialize_pem()).expect("a writable folder");
     assert!(matches!(site.renew_if_due(now).renewal, Renewal::Replaced { .. }));
     assert_eq!(shown(), renewed.certificate.der().to_vec());
 }
@@ -346,10 +346,11 @@ fn each_file_of_a_site_is_renewed_by_itself() {
     let now = super::support::now();
     let before = shown("b.test");
 
-    std::fs::write(&pairs[1].cert, "not a certificate").expect("a writable folder");
+    std::fs::write(pairs[1].cert.name(), "not a certificate").expect("a writable folder");
     let renewed = world.ca.issue(&["a.test"]);
-    std::fs::write(&pairs[0].cert, renewed.certificate.pem()).expect("a writable folder");
-    std::fs::write(pairs[0].key.as_ref().expect("a separate key"), renewed.key.serialize_pem()).expect("a writable folder");
+    std::fs::write(pairs[0].cert.name(), renewed.certificate.pem()).expect("a writable folder");
+    std::fs::write(pairs[0].key.as_ref().expect("a separate key").name(), renewed.key.serialize_pem())
+        .expect("a writable folder");
     let outcome = site.renew_if_due(now);
     assert!(matches!(outcome.renewal, Renewal::Replaced { .. }), "{outcome:?}");
     assert_eq!(outcome.errors.len(), 1, "{outcome:?}");

@@ -40,7 +40,7 @@ impl World {
 }
 
 fn pair(issued: &Issued) -> Certificate {
-    Certificate { cert: issued.chain.clone(), key: Some(issued.key.clone()) }
+    Certificate { cert: issued.chain.clone().into(), key: Some(issued.key.clone().into()) }
 }
 
 fn slots(staples: &Staples) -> Vec<Arc<StapleSlot>> {
@@ -155,7 +155,7 @@ fn check_says_what_clients_will_refuse_and_what_cannot_be_stapled() {
     let lonely = world.authority.issue("c.example", &Leaf { responder: None, must_staple: true }).expect("a certificate");
     let check = |name: &str, issued: &Issued, is_chain: bool, is_on: bool, expected: &str| {
         let cert = if is_chain { issued.chain.clone() } else { issued.certificate.clone() };
-        let source = TlsSource::Files(vec![Certificate { cert, key: Some(issued.key.clone()) }]);
+        let source = TlsSource::Files(vec![Certificate { cert: cert.into(), key: Some(issued.key.clone().into()) }]);
         let mut site = site(&[name], source);
         site.tls.ocsp_stapling = is_on;
         let seen: Vec<String> = check_site(&site, Timestamp::now()).into_iter().map(|finding| finding.message).collect();

@@ -54,8 +54,8 @@ impl TinyCa {
 impl Pair {
     pub fn write(&self, dir: &TempDir, name: &str) -> Certificate {
         Certificate {
-            cert: write(dir, &format!("{name}.crt"), self.certificate.pem()),
-            key: Some(write(dir, &format!("{name}.key"), self.key.serialize_pem())),
+            cert: write(dir, &format!("{name}.crt"), self.certificate.pem()).into(),
+            key: Some(write(dir, &format!("{name}.key"), self.key.serialize_pem()).into()),
         }
     }
 }

@@ -30,7 +30,7 @@ impl World {
     }
 
     fn tls(&self, ca: Option<&str>, verify: bool) -> UpstreamTls {
-        UpstreamTls { ca: ca.map(|name| self.dir.path().join(name)), verify, ..UpstreamTls::default() }
+        UpstreamTls { ca: ca.map(|name| self.dir.path().join(name).into()), verify, ..UpstreamTls::default() }
     }
 
     fn connect(&self, tls: &UpstreamTls, name: &str) -> Result<Connected, rustls::Error> {

@@ -329,7 +329,7 @@ fn read_authority(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<AcmeAu
     let mut authority = read.and_then(|read| authority_named(lowering, read))?;
     authority.external_account = read_external_account(lowering, line);
     if let Some(text) = line.text(lowering, "root") {
-        let path = super::pem::check_certificate_file(lowering, &text, false)?;
+        let path = super::pem::check_certificate_file(lowering, &text)?;
         authority.root = Some(path);
     }
     if let Some(text) = line.text(lowering, "staging") {

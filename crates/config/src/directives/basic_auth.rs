@@ -26,6 +26,11 @@ pub static BASIC_AUTH: Directive = Directive {
             Kind::Path,
             "Users and their hashes, a line each as `htpasswd -B` writes it. Watched: a changed file counts at once, and one that cannot be used not at all.",
         ),
+        Property::once(
+            "users",
+            Kind::Secret("a text as `htpasswd` writes it"),
+            "The text itself instead of `file`, as in `users=\"{env.USERS}\"`; the same as a block with its lines.",
+        ),
         Property::once("realm", Kind::Text("a name"), "What browsers show, and keep passwords by; `Restricted` when left out."),
         Property::once(
             "forward",
@@ -53,7 +58,7 @@ pub static BASIC_AUTH: Directive = Directive {
     default: "nobody is asked",
     said_otherwise: &[
         (
-            &["users", "user", "basicauth_users", "auth_users"],
+            &["user", "basicauth_users", "auth_users"],
             "users stand in the block, a line each, as in `basic-auth { user \"alice\" \"$2y$12$GhvMmNVjRW29ulnudl.LbuAnUtN/LRfe1JsBm1Xu6LE3059z5Tr8m\" }`",
         ),
         (
@@ -124,7 +129,15 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
     let realm = realm(lowering, line);
     let forwards = line.switch(lowering, "forward").unwrap_or(true);
     let failures = failures::read(lowering, line, BasicAuth::FAILURES);
-    let listed = users(lowering, line);
+    let mut listed: Vec<(String, Secret)> = users(lowering, line).into_iter().map(|(user, _)| user).collect();
+    if let Some(text) = line.text(lowering, "users") {
+        if let (false, Some(value)) = (listed.is_empty(), line.property("users")) {
+            let message = "users stand in a text or in the block, not in both";
+            let diagnostic = Diagnostic::error("conflicting-users", value.location.clone(), message);
+            return lowering.refuse(diagnostic.help("move them into one of them"));
+        }
+        listed = users_of_text(lowering, &text);
+    }
     if lowering.has_errors_since(errors_before) {
         return None;
     }
@@ -140,10 +153,13 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
             lowering.spans.files.push((path.clone(), file.location));
             AuthUsers::File(path)
         }
-        (None, false) => AuthUsers::Listed(listed.into_iter().map(|(user, _)| user).collect()),
+        (None, false) => AuthUsers::Listed(listed),
         (Some(file), false) => {
-            let diagnostic =
-                Diagnostic::error("conflicting-users", file.location, "users stand in a file or in the block, not in both");
+            let diagnostic = Diagnostic::error(
+                "conflicting-users",
+                file.location,
+                "users stand in a file or in the configuration, not in both",
+            );
             return lowering.refuse(diagnostic.help("move them into the file, or remove `file=`"));
         }
         (None, true) => {
@@ -200,6 +216,30 @@ fn users(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<((String, Secret),
         }
     }
     good.into_iter().map(|(name, hash)| ((name.value, Secret::new(hash.value)), name.location)).collect()
+}
+
+/// The users of a text that stands in the configuration. Faults are reported, by their line in it.
+fn users_of_text(lowering: &mut Lowering<'_>, text: &Text) -> Vec<(String, Secret)> {
+    let at = || text.location.clone();
+    if let Err(faults) = Users::parse(text.value.as_bytes()) {
+        for fault in faults {
+            lowering.report(Diagnostic::error("bad-user", at(), fault.to_string()).help(fault.fault.help()));
+        }
+        return Vec::new();
+    }
+    let lines = text.value.trim_start_matches('\u{feff}').lines().map(str::trim_end).enumerate();
+    let mut listed = Vec::new();
+    for (position, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
+        let Some((name, rest)) = line.split_once(':') else { continue };
+        let hash = rest.split(':').next().unwrap_or_default();
+        if let Some(weakness) = PasswordHash::parse(hash).ok().and_then(|hash| hash.weakness()) {
+            let message = format!("line {}: the hash is {weakness}: whoever gets it has most passwords soon", position + 1);
+            let warning = Diagnostic::warning("weak-hash", at(), message);
+            lowering.report(warning.help("make a better one with `tidegate hash-password`, or `htpasswd -B`"));
+        }
+        listed.push((name.to_owned(), Secret::new(hash)));
+    }
+    listed
 }
 
 fn warn_of_weakness(lowering: &mut Lowering<'_>, name: &Text, hash: &Text) {

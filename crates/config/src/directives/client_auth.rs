@@ -3,18 +3,16 @@
 //! together is checked where they are loaded.
 
 use crate::diagnostics::{Diagnostic, Location};
-use crate::directives::pem::{Holds, read_pem, read_revocation_list};
+use crate::directives::pem::{self, Given, Holds, read_pem, read_revocation_list};
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
-use crate::placeholders::Text;
 use crate::reading::Read;
 use crate::spans::WrittenAddress;
 use crate::syntax::{Name, Node};
 use crate::table::{Argument, Kind, Place, Property};
 use crate::written_line::{Writer, name_of};
-use std::path::PathBuf;
 use tidegate_model::{
-    ClientAuth, ClientAuthDemand, ClientAuthMode, ClientCertificateForm, ClientCertificatePart, Scheme, Step, Tls, TlsSource,
+    ClientAuth, ClientAuthDemand, ClientAuthMode, ClientCertificateForm, ClientCertificatePart, Pem, Scheme, Step, Tls, TlsSource,
 };
 
 pub static TLS_CLIENT_AUTH: Directive = Directive {
@@ -27,6 +25,12 @@ pub static TLS_CLIENT_AUTH: Directive = Directive {
             Kind::Path,
             "Revocation lists, PEM or DER. May be given several times; with one, every authority needs one.",
         ),
+        Property::many(
+            "ca-pem",
+            Kind::Secret("a text of PEM, as in `\"{env.CLIENTS_CA}\"`"),
+            "The authorities themselves, beside `ca` or instead of it.",
+        ),
+        Property::many("crl-pem", Kind::Secret("a text of PEM"), "Revocation lists themselves, beside `crl` or instead of it."),
         Property::once(
             "mode",
             Kind::Choice(&["require", "request", "unverified"]),
@@ -46,6 +50,7 @@ pub static TLS_CLIENT_AUTH: Directive = Directive {
               steps, placeholders and the forms `rfc9440` and `xfcc`: only `forward=\"nginx\"` tells the upstream of it, with `ssl-client-verify: FAILED:` and the reason, as `SUCCESS` stands there for a good one and `NONE` where there is none. \
               That a client has the key of what it shows is certain in every mode.\n\n\
               The files are watched: new contents count for the next handshake, without a reload, and open connections go on. A file that cannot be used changes nothing and is an error in the log. \
+              `ca-pem=` and `crl-pem=` are the texts themselves, as those of a certificate in [`tls`](#tls); they change with the configuration only.\n\n\
               Sessions that began under other authorities, lists or another mode are not resumed.\n\n\
               Fields in which clients could claim a certificate (`Client-Cert`, `X-Forwarded-Client-Cert`, `X-SSL-Client-…` and the like) are removed from every request, whatever the site, unless a \
               trusted proxy sent them.\n\n\
@@ -85,50 +90,47 @@ fn lower_step(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
 /// What a site's `tls` says of it.
 pub fn read(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<ClientAuth> {
     let errors_before = lowering.diagnostics.len();
-    let written = line.texts(lowering, "ca");
+    let written = Given::all(lowering, line, "ca", "ca-pem");
     let word = line.read(lowering, "mode").map(Read::choice);
     let mode = ClientAuthMode::NAMES.iter().find(|(name, _)| word == Some(*name));
     let mode = mode.map_or(ClientAuthMode::Require, |(_, mode)| *mode);
-    let needs_authorities = mode != ClientAuthMode::Unverified || line.property("crl").is_some();
-    if written.is_empty() && line.property("ca").is_none() && needs_authorities {
+    let says = |names: [&str; 2]| names.iter().any(|name| line.property(name).is_some());
+    let needs_authorities = mode != ClientAuthMode::Unverified || says(["crl", "crl-pem"]);
+    if written.is_empty() && !says(["ca", "ca-pem"]) && needs_authorities {
         let diagnostic = Diagnostic::error("missing-property", line.location(), "`client-auth` needs the authorities of clients");
         lowering.report(diagnostic.help("for example `client-auth ca=\"clients-ca.pem\"`"));
     }
-    let ca = each_once(lowering, &written, authority_file);
-    let lists = line.texts(lowering, "crl");
+    let ca = each_once(lowering, &written, authorities);
+    let lists = Given::all(lowering, line, "crl", "crl-pem");
     let crls = each_once(lowering, &lists, read_revocation_list);
     let form = line.read(lowering, "forward").map(Read::choice);
     let forward = ClientCertificateForm::NAMES.iter().find(|(name, _)| form == Some(*name)).map(|(_, form)| *form);
     (!lowering.has_errors_since(errors_before)).then_some(ClientAuth { ca, crls, mode, forward })
 }
 
-/// The paths of files that could be read. One that is given twice is reported.
-fn each_once(
-    lowering: &mut Lowering<'_>,
-    texts: &[Text],
-    read: impl Fn(&mut Lowering<'_>, &Text) -> Option<PathBuf>,
-) -> Vec<PathBuf> {
-    let mut paths: Vec<PathBuf> = Vec::new();
-    for text in texts {
-        let Some(path) = read(lowering, text) else { continue };
-        if paths.contains(&path) {
-            lowering
-                .report(text.error("duplicate-value", format!("`{}` is given twice", text.shown())).help("remove one of them"));
+/// What could be read of it. One that is given twice is reported.
+fn each_once(lowering: &mut Lowering<'_>, given: &[Given], read: impl Fn(&mut Lowering<'_>, &Given) -> Option<Pem>) -> Vec<Pem> {
+    let mut all: Vec<Pem> = Vec::new();
+    for one in given {
+        let Some(pem) = read(lowering, one) else { continue };
+        if all.contains(&pem) {
+            let diagnostic = one.text().error("duplicate-value", format!("{} is given twice", one.shown()));
+            lowering.report(diagnostic.help("remove one of them"));
             continue;
         }
-        paths.push(path);
+        all.push(pem);
     }
-    paths
+    all
 }
 
-/// The path, when the file holds a certificate.
-fn authority_file(lowering: &mut Lowering<'_>, text: &Text) -> Option<PathBuf> {
-    let (path, pem) = read_pem(lowering, text)?;
-    lowering.spans.files.push((path.clone(), text.location.clone()));
+/// The authorities, when there is a certificate.
+fn authorities(lowering: &mut Lowering<'_>, given: &Given) -> Option<Pem> {
+    let (path, pem) = read_pem(lowering, given)?;
+    let text = given.text();
     if pem.has_certificate {
         return Some(path);
     }
-    let message = format!("`{}` holds no certificate", text.shown());
+    let message = format!("{} holds no certificate", given.shown());
     let diagnostic = Diagnostic::error("no-certificate", text.location.clone(), message);
     lowering.report(match pem {
         Holds { has_key: true, .. } | Holds { has_encrypted_key: true, .. } => diagnostic
@@ -202,9 +204,9 @@ pub fn write_step(line: &mut Writer, demand: ClientAuthDemand) {
 /// In a site's `tls`.
 pub fn write(line: &mut Writer, ClientAuth { ca, crls, mode, forward }: &ClientAuth) {
     line.name("client-auth");
-    for (name, files) in [("ca", ca), ("crl", crls)] {
-        for file in files {
-            line.property(name, file.display());
+    for (file, text, all) in [("ca", "ca-pem", ca), ("crl", "crl-pem", crls)] {
+        for one in all {
+            pem::write(line, file, text, one);
         }
     }
     line.property("mode", mode.as_str());

@@ -1,14 +1,18 @@
-//! Files of PEM that a configuration names: whether they can be read, and hold what they are named for. By the lines
-//! that begin and end a block only; whether a key belongs to its certificate is checked where both are loaded
-//! (`certs`).
+//! PEM that a configuration names, in files or as its own text: whether it can be read, and holds what it is named for.
+//! By the lines that begin and end a block only; whether a key belongs to its certificate is checked where both are
+//! loaded (`certs`).
 
 use crate::diagnostics::Diagnostic;
+use crate::language::Line;
 use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::regular::{open_regular, reason};
+use crate::written_line::Writer;
 use memchr::memmem;
+use std::borrow::Cow;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use tidegate_model::{HeldPem, Pem};
 
 /// Chains are a few KiB, bundles of trusted roots about 250 KiB.
 const PEM_BYTES_MAX: u64 = 4 << 20;
@@ -17,12 +21,61 @@ const PEM_BYTES_USUAL: usize = 4 << 10;
 /// Large authorities revoke millions.
 const CRL_BYTES_MAX: u64 = 64 << 20;
 
-/// The path, when the file holds a certificate, and with `and_key` a key too.
-pub fn check_certificate_file(lowering: &mut Lowering<'_>, text: &Text, and_key: bool) -> Option<PathBuf> {
-    let (path, pem) = read_pem(lowering, text)?;
-    lowering.spans.files.push((path.clone(), text.location.clone()));
+/// What a property says: where something is, or the thing itself.
+#[derive(Debug, Clone)]
+pub enum Given {
+    File(Text),
+    Pem(Text),
+}
+
+impl Given {
+    /// What the line says of it in either of two properties. Both are one too many, which is reported.
+    pub fn once(lowering: &mut Lowering<'_>, line: &Line<'_>, file: &str, pem: &str) -> Option<Given> {
+        let (of_file, of_pem) = (line.text(lowering, file), line.text(lowering, pem));
+        if let (Some(_), Some(value)) = (&of_file, line.property(pem)) {
+            let message = format!("`{file}=` and `{pem}=` cannot stand on one line");
+            let diagnostic = Diagnostic::error("conflicting-pem", value.location.clone(), message);
+            return lowering.refuse(diagnostic.help("keep one of them"));
+        }
+        of_file.map(Given::File).or(of_pem.map(Given::Pem))
+    }
+
+    /// All that the line says of it in either of two properties.
+    pub fn all(lowering: &mut Lowering<'_>, line: &Line<'_>, file: &str, pem: &str) -> Vec<Given> {
+        let files: Vec<Given> = line.texts(lowering, file).into_iter().map(Given::File).collect();
+        files.into_iter().chain(line.texts(lowering, pem).into_iter().map(Given::Pem)).collect()
+    }
+
+    pub fn text(&self) -> &Text {
+        match self {
+            Given::File(text) | Given::Pem(text) => text,
+        }
+    }
+
+    /// As messages name it: what stands in the configuration itself is never repeated.
+    pub fn shown(&self) -> String {
+        match self {
+            Given::File(text) => format!("`{}`", text.shown()),
+            Given::Pem(_) => "this text".to_owned(),
+        }
+    }
+
+    fn is_file(&self) -> bool {
+        matches!(self, Given::File(_))
+    }
+}
+
+/// The path of a file that holds a certificate.
+pub fn check_certificate_file(lowering: &mut Lowering<'_>, text: &Text) -> Option<PathBuf> {
+    check_certificate(lowering, &Given::File(text.clone()), false)?.file().map(Path::to_owned)
+}
+
+/// The certificate, and with `and_key` its key, when that is there.
+pub fn check_certificate(lowering: &mut Lowering<'_>, given: &Given, and_key: bool) -> Option<Pem> {
+    let (path, pem) = read_pem(lowering, given)?;
+    let text = given.text();
     if !pem.has_certificate {
-        let message = format!("`{}` holds no certificate", text.shown());
+        let message = format!("{} holds no certificate", given.shown());
         let diagnostic = Diagnostic::error("no-certificate", text.location.clone(), message);
         return lowering.refuse(match pem {
             Holds { has_key: true, .. } => diagnostic.help("it holds a private key: are `cert=` and `key=` swapped?"),
@@ -36,10 +89,13 @@ pub fn check_certificate_file(lowering: &mut Lowering<'_>, text: &Text, and_key:
         });
     }
     if and_key && !pem.has_key {
-        let message = format!("`{}` holds no private key", text.shown());
+        let message = format!("{} holds no private key", given.shown());
         let diagnostic = Diagnostic::error("no-key", text.location.clone(), message);
-        let help =
-            if pem.has_encrypted_key { DECRYPT } else { "add `key=\"…\"` with the path of the key, or put both into one file" };
+        let help = match given {
+            _ if pem.has_encrypted_key => DECRYPT,
+            Given::File(_) => "add `key=\"…\"` with the path of the key, or put both into one file",
+            Given::Pem(_) => "add the key behind the certificates, or as `key-pem=`",
+        };
         return lowering.refuse(diagnostic.help(help));
     }
     Some(path)
@@ -47,14 +103,14 @@ pub fn check_certificate_file(lowering: &mut Lowering<'_>, text: &Text, and_key:
 
 const DECRYPT: &str = "the key is encrypted: decrypt it with `openssl pkey -in old.pem -out new.pem`";
 
-/// The path, when the file holds a private key.
-pub fn check_key_file(lowering: &mut Lowering<'_>, text: &Text) -> Option<PathBuf> {
-    let (path, pem) = read_pem(lowering, text)?;
-    lowering.spans.files.push((path.clone(), text.location.clone()));
+/// The private key, when there is one.
+pub fn check_key(lowering: &mut Lowering<'_>, given: &Given) -> Option<Pem> {
+    let (path, pem) = read_pem(lowering, given)?;
+    let text = given.text();
     if pem.has_key {
         return Some(path);
     }
-    let message = format!("`{}` holds no private key", text.shown());
+    let message = format!("{} holds no private key", given.shown());
     let diagnostic = Diagnostic::error("no-key", text.location.clone(), message);
     lowering.refuse(match pem {
         Holds { has_encrypted_key: true, .. } => diagnostic.help(DECRYPT),
@@ -110,7 +166,40 @@ fn form_of(bytes: &[u8]) -> FileForm {
     }
 }
 
-pub fn read_pem(lowering: &mut Lowering<'_>, text: &Text) -> Option<(PathBuf, Holds)> {
+pub fn read_pem(lowering: &mut Lowering<'_>, given: &Given) -> Option<(Pem, Holds)> {
+    let (pem, holds) = match given {
+        Given::File(text) => read_file(lowering, text).map(|(path, holds)| (Pem::File(path), holds))?,
+        Given::Pem(text) => hold(lowering, text)?,
+    };
+    lowering.spans.files.push((pem.name().to_owned(), given.text().location.clone()));
+    Some((pem, holds))
+}
+
+/// The text itself.
+fn hold(lowering: &mut Lowering<'_>, text: &Text) -> Option<(Pem, Holds)> {
+    // What it is to be known by has to be the same wherever it is read, so this is no matter of the text alone.
+    lowering.note_influence();
+    let most = HeldPem::BYTES_MAX;
+    if text.value.len() > most {
+        let message = format!("this text is larger than {} MiB", most >> 20);
+        return lowering.refuse(Diagnostic::error("bad-pem", text.location.clone(), message));
+    }
+    match holds(text.value.as_bytes()) {
+        Ok(Holds { blocks: 0, has_encrypted_key: false, form: FileForm::Text, .. }) => {
+            let diagnostic = Diagnostic::error("bad-pem", text.location.clone(), "this text holds no PEM block at all");
+            lowering.refuse(diagnostic.help(
+                "the text itself is meant, as in `pem=\"{env.SITE_PEM}\"`; a file is named by `cert=`, `key=`, `ca=` or `crl=`",
+            ))
+        }
+        Ok(found) => Some((Pem::Held(HeldPem::new(text.value.as_bytes())), found)),
+        Err(reason) => {
+            let message = format!("this text cannot be used: {reason}");
+            lowering.refuse(Diagnostic::error("bad-pem", text.location.clone(), message))
+        }
+    }
+}
+
+fn read_file(lowering: &mut Lowering<'_>, text: &Text) -> Option<(PathBuf, Holds)> {
     lowering.note_look_outside();
     let path = lowering.path(&text.value, &text.location);
     lowering.read_files.push(path.clone());
@@ -197,17 +286,22 @@ impl Holds {
     }
 }
 
-/// The path, when the file holds a revocation list.
-pub fn read_revocation_list(lowering: &mut Lowering<'_>, text: &Text) -> Option<PathBuf> {
+/// The revocation list, when there is one.
+pub fn read_revocation_list(lowering: &mut Lowering<'_>, given: &Given) -> Option<Pem> {
+    let text = given.text();
+    if !given.is_file() {
+        let (pem, holds) = read_pem(lowering, given)?;
+        return if holds.has_list { Some(pem) } else { lowering.refuse(no_list(given, "this text holds no revocation list")) };
+    }
     lowering.note_look_outside();
     let path = lowering.path(&text.value, &text.location);
     lowering.read_files.push(path.clone());
     lowering.spans.files.push((path.clone(), text.location.clone()));
     let message = match bytes_of(&path, CRL_BYTES_MAX) {
         // DER, as authorities publish them.
-        Ok(bytes) if bytes.first() == Some(&0x30) => return Some(path),
+        Ok(bytes) if bytes.first() == Some(&0x30) => return Some(Pem::File(path)),
         Ok(bytes) => match holds(&bytes) {
-            Ok(Holds { has_list: true, .. }) => return Some(path),
+            Ok(Holds { has_list: true, .. }) => return Some(Pem::File(path)),
             Ok(_) => format!("`{}` holds no revocation list", text.shown()),
             Err(reason) => format!("cannot read `{}`: {reason}", text.shown()),
         },
@@ -215,6 +309,21 @@ pub fn read_revocation_list(lowering: &mut Lowering<'_>, text: &Text) -> Option<
             return lowering.refuse(cannot_read(text, &path, &reason));
         }
     };
-    let diagnostic = Diagnostic::error("no-revocation-list", text.location.clone(), message);
-    lowering.refuse(diagnostic.help("it needs a `-----BEGIN X509 CRL-----` block, or to be a list in DER"))
+    lowering.refuse(no_list(given, message))
+}
+
+fn no_list(given: &Given, message: impl Into<Cow<'static, str>>) -> Diagnostic {
+    let diagnostic = Diagnostic::error("no-revocation-list", given.text().location.clone(), message);
+    diagnostic.help(match given {
+        Given::File(_) => "it needs a `-----BEGIN X509 CRL-----` block, or to be a list in DER",
+        Given::Pem(_) => "it needs a `-----BEGIN X509 CRL-----` block",
+    })
+}
+
+/// Where it is, or what it is: a text of its own in `pem`, which is never shown.
+pub fn write(line: &mut Writer, file: &str, pem: &str, of: &Pem) {
+    match of {
+        Pem::File(path) => line.property(file, path.display()),
+        Pem::Held(held) => line.property(pem, line.secret(true, String::from_utf8_lossy(held.reveal()))),
+    };
 }

@@ -98,9 +98,7 @@ fn redis(lowering: &mut Lowering<'_>, line: &Line<'_>, text: &Text, scheme: &str
     match parsed {
         Ok(RedisParts { username, host, port, database }) => {
             let address = match (scheme, line.text(lowering, "root")) {
-                ("rediss", Some(text)) => {
-                    RedisAddress::Tls { host, port, root: Some(check_certificate_file(lowering, &text, false)?) }
-                }
+                ("rediss", Some(text)) => RedisAddress::Tls { host, port, root: Some(check_certificate_file(lowering, &text)?) },
                 ("rediss", None) => RedisAddress::Tls { host, port, root: None },
                 _ => RedisAddress::Tcp { host, port },
             };

@@ -2,7 +2,7 @@
 //! whether a key belongs to its certificate is checked where both are loaded.
 
 use crate::diagnostics::{Diagnostic, Location, shortened};
-use crate::directives::pem::{check_certificate_file, check_key_file};
+use crate::directives::pem::{self, Given, check_certificate, check_key};
 use crate::directives::{acme, client_auth};
 use crate::language::{Directive, Line, Lower, Said};
 use crate::lowering::Lowering;
@@ -25,12 +25,19 @@ pub static TLS: Directive = Directive {
     )],
     properties: &[
         Property::once("cert", Kind::Path, "Certificate chain in PEM, leaf first. It may hold the key as well."),
-        Property::once("key", Kind::Path, "Private key in PEM, when it is not in `cert`."),
+        Property::once("key", Kind::Path, "Private key in PEM, when it is not in `cert` or `pem`."),
+        Property::once(
+            "pem",
+            Kind::Secret("a text of PEM, as in `\"{env.SITE_PEM}\"`"),
+            "The chain itself instead of `cert`, leaf first. It may hold the key as well.",
+        ),
+        Property::once("key-pem", Kind::Secret("a text of PEM"), "The key itself instead of `key`."),
     ],
     block: Block::Optional(Place::Tls),
     summary: "Where a site's certificates come from, and how handshakes are made.",
     details: "`tls cert=\"…\" key=\"…\"` may be repeated: an ECDSA and an RSA certificate for one name stand side by side, and each client \
               gets the one it can verify. Paths are relative to the file they are written in.\n\n\
+              With `pem=` and `key-pem=` the texts themselves stand in the place of files, from the environment or a secret store: `tls pem=\"{env.SITE_PEM}\"`. They are checked as files are, are never shown (a digest stands for them), and change with the configuration only.\n\n\
               With `tls \"off\"` an address without a scheme is plain HTTP, on port 80 when it has no port either.",
     default: "by ACME for public names, signed by the internal CA for others",
     example: "tls \"internal\" {\n    min \"1.3\"\n}",
@@ -44,7 +51,13 @@ pub static SHARED_TLS: Directive = Directive {
     repeat: Repeat::Many,
     properties: &[
         Property::once("cert", Kind::Path, "Certificate chain in PEM, leaf first. It may hold the key as well."),
-        Property::once("key", Kind::Path, "Private key in PEM, when it is not in `cert`."),
+        Property::once("key", Kind::Path, "Private key in PEM, when it is not in `cert` or `pem`."),
+        Property::once(
+            "pem",
+            Kind::Secret("a text of PEM, as in `\"{env.SITE_PEM}\"`"),
+            "The chain itself instead of `cert`, leaf first. It may hold the key as well.",
+        ),
+        Property::once("key-pem", Kind::Secret("a text of PEM"), "The key itself instead of `key`."),
     ],
     summary: "A certificate that is given once, for every site that it covers.",
     details: "Each site that says nothing of where its certificate comes from, and all of whose hosts such certificates cover, has it as if it stood there; nothing is obtained for it by ACME. Several lines are several certificates: \
@@ -64,6 +77,8 @@ const TLS_SAID_OTHERWISE: &[Said] = &[
     (&["keyFile", "private_key"], "it is `key=`, as in `tls cert=\"cert.pem\" key=\"key.pem\"`"),
 ];
 
+/// Properties that give a certificate or its key.
+const OF_CERTIFICATE: [&str; 4] = ["cert", "key", "pem", "key-pem"];
 /// Each is looked at for every site.
 const SHARED_MAX: usize = 100;
 
@@ -209,7 +224,7 @@ fn lower_shared(lowering: &mut Lowering<'_>, line: &Line<'_>) {
         // What that would be was said by the table.
         return;
     }
-    if line.property("cert").is_none() && line.property("key").is_none() {
+    if !has_certificate(line) {
         let diagnostic =
             Diagnostic::error("missing-cert", line.location(), "`tls` at the top level gives a certificate, and this names none");
         return lowering.report(diagnostic.help(SHARED_TLS.meant));
@@ -253,10 +268,10 @@ fn lower_setting(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Line<
 
 fn lower_source(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Line<'_>) {
     let word = line.read_argument(lowering, 0).map(Read::choice);
-    let has_files = line.property("cert").is_some() || line.property("key").is_some();
+    let has_files = has_certificate(line);
     let kind = match word {
         Some(word) if has_files => {
-            let message = format!("`tls \"{word}\"` takes no `cert=` and `key=`");
+            let message = format!("`tls \"{word}\"` takes no certificate");
             lowering.report(Diagnostic::error("conflicting-tls", line.location(), message).help("write one or the other"));
             return;
         }
@@ -299,18 +314,24 @@ fn lower_source(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Line<'
     }
 }
 
+/// Whether the line gives one, or a part of one.
+fn has_certificate(line: &Line<'_>) -> bool {
+    OF_CERTIFICATE.iter().any(|name| line.property(name).is_some())
+}
+
 fn read_certificate(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Certificate> {
-    let cert = line.text(lowering, "cert");
-    let key = line.text(lowering, "key");
-    if line.property("cert").is_none() {
-        let diagnostic = Diagnostic::error("missing-cert", line.location(), "`key=` without `cert=`")
+    let cert = Given::once(lowering, line, "cert", "pem");
+    let key = Given::once(lowering, line, "key", "key-pem");
+    if line.property("cert").is_none() && line.property("pem").is_none() {
+        let name = if line.property("key").is_some() { "key" } else { "key-pem" };
+        let diagnostic = Diagnostic::error("missing-cert", line.location(), format!("`{name}=` without `cert=`"))
             .help("add `cert=\"…\"` with the certificate chain");
         return lowering.refuse(diagnostic);
     }
-    let key_is_elsewhere = line.property("key").is_some();
-    let cert = cert.and_then(|text| check_certificate_file(lowering, &text, !key_is_elsewhere));
+    let key_is_elsewhere = line.property("key").is_some() || line.property("key-pem").is_some();
+    let cert = cert.and_then(|given| check_certificate(lowering, &given, !key_is_elsewhere));
     let key = match key {
-        Some(text) => Some(check_key_file(lowering, &text)?),
+        Some(given) => Some(check_key(lowering, &given)?),
         None if key_is_elsewhere => return None,
         None => None,
     };
@@ -452,8 +473,11 @@ pub fn write(lines: &mut Lines, tls: &Tls) {
 /// Of a site, or of those that have theirs in common.
 pub fn write_certificates(lines: &mut Lines, certificates: &[Certificate]) {
     lines.extend(certificates, |line, Certificate { cert, key }| {
-        let key = key.as_ref().map(|key| key.display());
-        line.repeated("tls").property("cert", cert.display()).optional("key", key);
+        line.repeated("tls");
+        pem::write(line, "cert", "pem", cert);
+        if let Some(key) = key {
+            pem::write(line, "key", "key-pem", key);
+        }
     });
 }
 

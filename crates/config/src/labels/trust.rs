@@ -92,7 +92,10 @@ static ROWS: &[Row] = rows! {
     "deny", Site => May(&[], &[]);
     "cors", Site => May(&["origins", "methods", "headers", "expose", "credentials", "max-age", "private-network"], &[]);
     "csrf", Site => May(&["origins"], &[]);
-    "basic-auth", Site => May(&["realm", "forward", "failures"], &[("file", READS_FILE)]);
+    "basic-auth", Site => May(
+        &["realm", "forward", "failures"],
+        &[("file", READS_FILE), ("users", "users are lines of the block")],
+    );
     "user", BasicAuth => May(&[], &[]);
     "jwt", Site => MayNot(ASKS_OTHERS);
     "other-issuer", Jwt => MayNot(ASKS_OTHERS);
@@ -177,7 +180,10 @@ static ROWS: &[Row] = rows! {
     "adaptive-concurrency", Pool => May(&["min", "max"], &[]);
     "keep-alive", Pool => May(&["connections", "idle", "requests", "age", "ping"], &[("warm", "it keeps connections of the whole process")]);
     "protocol", Pool => May(&[], &[]);
-    "tls", Pool => May(&["sni", "verify"], &[("ca", READS_FILE), ("cert", READS_FILE), ("key", READS_FILE)]);
+    "tls", Pool => May(&["sni", "verify"], &[
+        ("ca", READS_FILE), ("cert", READS_FILE), ("key", READS_FILE), ("ca-pem", NAMES_CERTIFICATE), ("pem", NAMES_CERTIFICATE),
+        ("key-pem", NAMES_CERTIFICATE),
+    ]);
     "send-proxy-protocol", Pool => May(&["tlv"], &[]);
     "origin", Pool => MayNot(IS_KNOWN);
     "admin", Top => MayNot(OF_PROCESS);

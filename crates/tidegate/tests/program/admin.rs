@@ -5,6 +5,7 @@ mod asked;
 mod closing;
 mod configuration;
 mod described;
+mod held;
 mod past;
 mod places;
 mod plain;

@@ -2,7 +2,7 @@
 
 use super::PoolDraft;
 use crate::diagnostics::{Diagnostic, nearest, shortened};
-use crate::directives::pem::{check_certificate_file, check_key_file};
+use crate::directives::pem::{self, Given, check_certificate, check_key};
 use crate::language::{Directive, Line, Lower, Said};
 use crate::lowering::Lowering;
 use crate::placeholders::Text;
@@ -141,6 +141,9 @@ pub static UPSTREAM_TLS: Directive = Directive {
         Property::once("sni", Kind::Text("a host name"), "The name to ask for and to verify, instead of the address's host."),
         Property::once("cert", Kind::Path, "Certificate chain to show to the server, in PEM."),
         Property::once("key", Kind::Path, "Its private key, in PEM."),
+        Property::once("ca-pem", Kind::Secret("a text of PEM"), "The authorities themselves, instead of `ca`."),
+        Property::once("pem", Kind::Secret("a text of PEM"), "The chain itself, instead of `cert`. It may hold the key as well."),
+        Property::once("key-pem", Kind::Secret("a text of PEM"), "The key itself, instead of `key`."),
         Property::once(
             "verify",
             Kind::Switch,
@@ -214,8 +217,8 @@ fn lower_protocol(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Lin
 }
 
 fn lower_tls(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
-    if let Some(ca) = line.text(lowering, "ca") {
-        draft.pool.tls.ca = check_certificate_file(lowering, &ca, false);
+    if let Some(ca) = Given::once(lowering, line, "ca", "ca-pem") {
+        draft.pool.tls.ca = check_certificate(lowering, &ca, false);
     }
     if let Some(sni) = line.text(lowering, "sni") {
         match tidegate_model::address::parse_host_pattern(&sni.value) {
@@ -224,17 +227,18 @@ fn lower_tls(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>
             Err(reason) => lowering.report(sni.error("bad-value", reason)),
         }
     }
-    let cert = line.text(lowering, "cert");
-    let key = line.text(lowering, "key");
-    if let (Some(key), None) = (&key, line.property("cert")) {
-        lowering.report(key.error("missing-cert", "`key=` without `cert=`").help("add `cert=\"…\"` with the certificate chain"));
+    let cert = Given::once(lowering, line, "cert", "pem");
+    let key = Given::once(lowering, line, "key", "key-pem");
+    let says = |names: [&str; 2]| names.iter().any(|name| line.property(name).is_some());
+    if let (Some(key), false) = (&key, says(["cert", "pem"])) {
+        let diagnostic = key.text().error("missing-cert", "`key=` without `cert=`");
+        lowering.report(diagnostic.help("add `cert=\"…\"` with the certificate chain"));
     }
     if let Some(cert) = cert {
-        let key_is_elsewhere = line.property("key").is_some();
-        let cert_path = check_certificate_file(lowering, &cert, !key_is_elsewhere);
-        let key_path =
-            key.and_then(|key| check_key_file(lowering, &key)).or_else(|| cert_path.clone().filter(|_| !key_is_elsewhere));
-        draft.pool.tls.client_certificate = cert_path.zip(key_path);
+        let key_is_elsewhere = says(["key", "key-pem"]);
+        let cert = check_certificate(lowering, &cert, !key_is_elsewhere);
+        let key = key.and_then(|key| check_key(lowering, &key)).or_else(|| cert.clone().filter(|_| !key_is_elsewhere));
+        draft.pool.tls.client_certificate = cert.zip(key);
     }
     if let Some(verify) = line.switch(lowering, "verify") {
         draft.pool.tls.verify = verify;
@@ -325,9 +329,16 @@ pub fn write_protocol(line: &mut Writer, protocol: Protocol) {
 }
 
 pub fn write_tls(line: &mut Writer, UpstreamTls { ca, sni, client_certificate, verify }: &UpstreamTls) {
-    let (cert, key) = client_certificate.as_ref().map(|(cert, key)| (cert.display(), key.display())).unzip();
-    line.name("tls").optional("ca", ca.as_ref().map(|path| path.display())).optional("sni", sni.as_ref());
-    line.optional("cert", cert).optional("key", key).switch("verify", *verify);
+    line.name("tls");
+    if let Some(ca) = ca {
+        pem::write(line, "ca", "ca-pem", ca);
+    }
+    line.optional("sni", sni.as_ref());
+    if let Some((cert, key)) = client_certificate {
+        pem::write(line, "cert", "pem", cert);
+        pem::write(line, "key", "key-pem", key);
+    }
+    line.switch("verify", *verify);
 }
 
 pub fn write_proxy_protocol(line: &mut Writer, version: &ProxyProtocol) {

@@ -124,6 +124,21 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "a text that has to be PEM, or lines of users, whole; `held` looks for those",
+        &[
+            "pool.tls ca-pem",
+            "pool.tls key-pem",
+            "pool.tls pem",
+            "step.basic-auth users",
+            "step.tls key-pem",
+            "step.tls pem",
+            "tls.client-auth ca-pem",
+            "tls.client-auth crl-pem",
+            "top.tls key-pem",
+            "top.tls pem",
+        ],
+    ),
+    (
         "one of a few words, a number, a range or a network, which no secret is",
         &[
             "api-key.key expires",
