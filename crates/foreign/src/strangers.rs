@@ -1,7 +1,8 @@
-//! Things of names that nobody here knows, where such a thing may stand between a client and what it asks for: a filter,
-//! a middleware, a setting of what takes requests. Lists of what keeps clients out are never whole, since every version
-//! of a proxy brings more and plugins have names of their own. So readers list what is known to keep nobody out, or is
-//! looked at by itself, and all else counts as a guard: what stands behind it is shut, unless a line says it.
+//! Things of names that nobody here knows, where such a thing may stand between a client and what it asks for: a
+//! filter, a middleware, a setting of what takes requests. Lists of what keeps clients out are never whole, since every
+//! version of a proxy brings more and plugins have names of their own. So readers list what is known to keep nobody
+//! out, or is looked at by itself, and all else counts as a guard: what stands behind it is shut, unless a line says
+//! it.
 
 use crate::accounts::{FileStatement, StatementKind, Weight, shown};
 use crate::alike::joined_alike;

@@ -19,7 +19,7 @@ pub struct Authority {
 enum StrippedPort {
     #[default]
     None,
-    /// That of the listener alone.
+    /// The port of the listener alone.
     Own(u16),
     Any,
 }

@@ -1,11 +1,11 @@
-//! What of a listener of Envoy is known to keep nobody out, or is read by itself: filters, and the settings of what they
-//! stand in. All else counts as a guard.
+//! What of a listener of Envoy is known to keep nobody out, or is read by itself: filters, and the settings of what
+//! they stand in. All else counts as a guard.
 
 use crate::strangers::{Strangers, is_among};
 use crate::tree::Tree;
 
-/// A filter of any list: what it is, and its settings. What comes from a control plane is [`DISCOVERED`], and what is of
-/// no package of Envoy has its whole type for a name.
+/// A filter of any list: what it is, and its settings. What comes from a control plane is [`DISCOVERED`], and what is
+/// of no package of Envoy has its whole type for a name.
 pub fn kind(filter: &Tree) -> (String, &Tree) {
     if filter.has("config_discovery") {
         return (DISCOVERED.to_owned(), filter);
@@ -96,7 +96,7 @@ fn is_harmless_http(filter: &Tree) -> bool {
     }
 }
 
-/// Those that answer, and those that only look at what passes.
+/// Network filters that answer, and some that only look at what passes.
 const NETWORK: &[&str] =
     &["http_connection_manager", "tcp_proxy", "mysql_proxy", "mongo_proxy", "zookeeper_proxy", "kafka_broker"];
 const LISTENING: &[&str] = &["tls_inspector", "http_inspector", "proxy_protocol", "original_dst", "original_src"];
@@ -149,7 +149,7 @@ const CHAIN: &[&str] = &[
     "metadata",
     "use_proxy_proto",
 ];
-const MANAGER: &[&str] = &[
+const CONNECTION: &[&str] = &[
     "@type",
     "name",
     "codec_type",
@@ -316,7 +316,7 @@ fn of_chain(chain: &Tree, strangers: &mut Strangers) {
         if !is_among(&kind, NETWORK) {
             strangers.add(name_of(filter), filter);
         } else if is_among(&kind, &["http_connection_manager"]) {
-            strangers.add_others(settings, MANAGER);
+            strangers.add_others(settings, CONNECTION);
             of_routes(settings.get("route_config"), strangers);
             of_http_filters(settings, strangers);
         }

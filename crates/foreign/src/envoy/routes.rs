@@ -497,28 +497,26 @@ pub fn of_header(header: &Tree, authority: Authority) -> Result<Vec<String>, Str
         return Err(OF_ENVOY.to_owned());
     }
     let is_inverted = header.get("invert_match").is_true();
-    let text =
-        |name: &str| header.get(name).text().or_else(|| header.at(&["string_match", name.trim_end_matches("_match")]).text());
     let is_blind = header.at(&["string_match", "ignore_case"]).is_true();
-    let regex = header
-        .at(&["string_match", "safe_regex", "regex"])
-        .text()
-        .or_else(|| header.at(&["safe_regex_match", "regex"]).text())
-        .or_else(|| header.get("regex_match").text());
+    let asked = asked_text(header);
     let not = if is_inverted { "not " } else { "" };
     let absent = header.get("present_match").text() == Some("false");
-    let pattern = match (regex, text("exact_match"), text("prefix_match"), text("suffix_match"), text("contains_match")) {
-        (Some(regex), ..) => {
+    let pattern = match asked {
+        Some(HostText::Regex(regex)) => {
             expression(regex).build().map_err(|_| NO_EXPRESSION)?;
             Some(format!("~^(?:{regex})$"))
         }
-        (_, Some(exact), ..) => Some(value_pattern(exact, "^", "$", is_blind)),
-        (_, _, Some(prefix), ..) => Some(value_pattern(prefix, "^", "", is_blind)),
-        (_, _, _, Some(suffix), _) => Some(value_pattern(suffix, "", "$", is_blind)),
-        (.., Some(part)) => Some(value_pattern(part, "", "", is_blind)),
-        _ if header.has("present_match") || header.entries().len() == 1 => None,
-        _ => return Err("a field is compared as none of our conditions does".to_owned()),
+        Some(HostText::Exact(exact)) => Some(value_pattern(exact, "^", "$", is_blind)),
+        Some(HostText::Prefix(prefix)) => Some(value_pattern(prefix, "^", "", is_blind)),
+        Some(HostText::Suffix(suffix)) => Some(value_pattern(suffix, "", "$", is_blind)),
+        Some(HostText::Part(part)) => Some(value_pattern(part, "", "", is_blind)),
+        None if header.has("present_match") || header.entries().len() == 1 => None,
+        None => return Err("a field is compared as none of our conditions does".to_owned()),
     };
+    if let (":authority" | "host", Some(asked), false) = (name, asked, authority.is_as_sent()) {
+        let pattern = authority.pattern(asked, is_blind)?;
+        return Ok(vec![format!("{not}header={}", quoted(&format!("Host: {pattern}")))]);
+    }
     Ok(match (name, pattern) {
         (":method", Some(pattern)) => match pattern.strip_prefix("~^(?:").and_then(|rest| rest.strip_suffix(")$")) {
             None if !pattern.starts_with('~') => vec![format!("{not}method={}", quoted(&pattern))],
@@ -527,17 +525,6 @@ pub fn of_header(header: &Tree, authority: Authority) -> Result<Vec<String>, Str
             }
             _ => return Err("methods are listed by their names".to_owned()),
         },
-        (":authority" | "host", Some(_)) if !authority.is_as_sent() => {
-            let texts = (regex, text("exact_match"), text("prefix_match"), text("suffix_match"), text("contains_match"));
-            let asked = match texts {
-                (Some(regex), ..) => HostText::Regex(regex),
-                (_, Some(exact), ..) => HostText::Exact(exact),
-                (_, _, Some(prefix), ..) => HostText::Prefix(prefix),
-                (_, _, _, Some(suffix), _) => HostText::Suffix(suffix),
-                (.., part) => HostText::Part(part.unwrap_or_default()),
-            };
-            vec![format!("{not}header={}", quoted(&format!("Host: {}", authority.pattern(asked, is_blind)?)))]
-        }
         (":authority" | "host", Some(pattern)) => vec![format!("{not}header={}", quoted(&format!("Host: {pattern}")))],
         (":path", Some(pattern)) if pattern.starts_with('~') || pattern.starts_with('/') => {
             if pattern.contains('?') && !pattern.contains("(?") {
@@ -564,6 +551,18 @@ pub fn of_header(header: &Tree, authority: Authority) -> Result<Vec<String>, Str
             }
         }
     })
+}
+
+/// What a matcher asks of a text; `None` where that is none of these.
+fn asked_text(header: &Tree) -> Option<HostText<'_>> {
+    let text =
+        |name: &str| header.get(name).text().or_else(|| header.at(&["string_match", name.trim_end_matches("_match")]).text());
+    let regex = header.at(&["string_match", "safe_regex", "regex"]).text();
+    let regex = regex.or_else(|| header.at(&["safe_regex_match", "regex"]).text()).or_else(|| header.get("regex_match").text());
+    let asked = regex.map(HostText::Regex).or_else(|| text("exact_match").map(HostText::Exact));
+    let asked = asked.or_else(|| text("prefix_match").map(HostText::Prefix));
+    let asked = asked.or_else(|| text("suffix_match").map(HostText::Suffix));
+    asked.or_else(|| text("contains_match").map(HostText::Part))
 }
 
 /// A value as patterns have it.

@@ -38,8 +38,8 @@ pub fn of_chain(matched: &Tree, is_tls: bool, port: Option<u16>, origin: &mut Or
     }
 }
 
-/// Adds to what is said of a listener what its chains ask of connections: whoever comes to one of them by it comes to no
-/// other.
+/// Adds to what is said of a listener what its chains ask of connections: whoever comes to one of them by it comes to
+/// no other.
 pub fn of_others(chains: &[&Tree], port: Option<u16>, own: &mut Origin) {
     for chain in chains {
         let matched = chain.get("filter_chain_match");

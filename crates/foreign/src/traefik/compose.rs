@@ -62,8 +62,8 @@ pub fn of_compose(trees: &[Tree]) -> Outline {
     if is_unread { outline.or_without(UNREAD) } else { outline }
 }
 
-/// What comes from files that are not read, and may say what Traefik does itself: entry points with middlewares, or which
-/// containers have routers.
+/// What comes from files that are not read, and may say what Traefik does itself: entry points with middlewares, or
+/// which containers have routers.
 fn unread_of_proxy(tree: &Tree) -> Vec<(&'static str, Tree)> {
     let services = tree.get("services");
     let mut found = vec![("include", tree.get("include").clone())];
