@@ -1,10 +1,10 @@
 //! One GET on a connection of its own, for engines and agents that are asked over a unix socket or over TCP in plain
 //! text. Bodies have a bound, whole or line by line. What was asked for and what it means, the sources know.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::HOST;
 use http::{HeaderMap, Request, StatusCode};
-use tidegate_outbound::{Answer, BodyFault, HEAD_BYTES_MAX, ask};
+use tidegate_outbound::{Answer, BodyFault, HEAD_BYTES_MAX, LineBuffer, ask};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// Of a whole answer: ten thousand containers or instances with all that is told of each.
@@ -57,58 +57,36 @@ impl Answered {
     }
 
     pub fn lines(self) -> Lines {
-        Lines { answer: self.0, buffer: BytesMut::new(), searched: 0 }
+        Lines { answer: self.0, buffer: LineBuffer::new(LINE_BYTES_MAX) }
     }
 }
 
 /// A body that goes on, line by line.
 pub struct Lines {
     answer: Answer,
-    buffer: BytesMut,
-    /// Bytes of the buffer that are known to have no line break.
-    searched: usize,
+    buffer: LineBuffer,
 }
 
 impl Lines {
     /// The next line that is not empty, `None` at the end. Nothing is lost when this is dropped half way.
     pub async fn next(&mut self) -> Result<Option<Bytes>, String> {
         loop {
-            if let Some(found) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
-                let line = self.buffer.split_to(self.searched + found + 1).freeze();
-                self.searched = 0;
-                if !line.trim_ascii().is_empty() {
-                    return Ok(Some(line));
-                }
-                continue;
-            }
-            self.searched = self.buffer.len();
-            if self.searched > LINE_BYTES_MAX {
-                return Err("sends a line of more than 1 MiB".into());
+            let too_long = |_| "sends a line of more than 1 MiB".to_owned();
+            if let Some(line) = self.buffer.take_line().map_err(too_long)? {
+                return Ok(Some(line));
             }
             let piece = self.answer.piece().await.map_err(|error| format!("breaks off its stream: {error}"))?;
             match piece {
                 None => return Ok(None),
-                Some(data) => self.buffer.extend_from_slice(&data),
+                Some(data) => self.buffer.push(&data),
             }
         }
     }
 }
 
-/// As a part of a path or of a query may be written (RFC 3986, unreserved).
-pub fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => encoded.push(byte as char),
-            _ => encoded.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    encoded
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Answered, LINE_BYTES_MAX, get, percent_encoded};
+    use super::{Answered, LINE_BYTES_MAX, get};
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
     /// Answers with these pieces, and closes.
@@ -171,11 +149,5 @@ mod tests {
         let pieces = std::iter::once(head).chain(std::iter::repeat_n(vec![b'a'; 1 << 16], 257)).collect();
         let whole = run(async { answered(pieces).await.whole().await });
         assert_eq!(whole, Err("answers with more than 16 MiB".into()));
-    }
-
-    #[test]
-    fn names_cannot_leave_their_place() {
-        assert_eq!(percent_encoded("web-1.a_b~"), "web-1.a_b~");
-        assert_eq!(percent_encoded("a/b?c=d&é %"), "a%2Fb%3Fc%3Dd%26%C3%A9%20%25");
     }
 }

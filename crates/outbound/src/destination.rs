@@ -74,9 +74,27 @@ fn without_secrets(uri: &Uri) -> String {
     format!("{scheme}{host}{}", uri.path())
 }
 
+/// A text as a part of a path or of a query may be written (RFC 3986, unreserved).
+pub fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => encoded.push(byte as char),
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Destination;
+    use super::{Destination, percent_encoded};
+
+    #[test]
+    fn names_cannot_leave_their_place() {
+        assert_eq!(percent_encoded("web-1.a_b~"), "web-1.a_b~");
+        assert_eq!(percent_encoded("a/b?c=d&é %"), "a%2Fb%3Fc%3Dd%26%C3%A9%20%25");
+    }
 
     #[test]
     fn urls_lead_somewhere_or_are_refused() {

@@ -10,6 +10,7 @@ mod destination;
 mod exchange;
 mod fault;
 mod kept;
+mod lines;
 mod named;
 mod resolver;
 mod stamp;
@@ -17,8 +18,10 @@ mod stream;
 mod trust;
 
 pub use client::{HttpsClient, Limits, OpenAnswer};
+pub use destination::percent_encoded;
 pub use exchange::{Answer, BodyFault, HEAD_BYTES_MAX, ask};
 pub use fault::{OutboundFault, Stage};
+pub use lines::{LineBuffer, LineTooLong};
 pub use named::NamedCertificates;
 pub use resolver::{Resolver, ResolverFault, Session, spelt};
 pub use stamp::Stamp;

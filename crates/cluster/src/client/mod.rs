@@ -1,10 +1,8 @@
 //! Requests to the API server: lists in pages, watches, one object, changes of one. What it answers is read in `page`;
 //! when something is asked, in `course`.
 
-mod lines;
 mod place;
 
-use lines::LineBuffer;
 pub use place::{Place, Pod, Token};
 
 use crate::fault::Fault;
@@ -19,7 +17,7 @@ use serde_json::Value;
 use std::cell::RefCell;
 use std::time::Duration;
 use tidegate_model::Secret;
-use tidegate_outbound::{HttpsClient, Limits, OpenAnswer, OutboundFault};
+use tidegate_outbound::{HttpsClient, Limits, LineBuffer, OpenAnswer, OutboundFault, percent_encoded};
 
 const JSON: &str = "application/json";
 /// A change that names fields, and leaves the others as they are (RFC 7396).
@@ -31,6 +29,9 @@ const PAGE_BYTES_MAX: usize = 32 << 20;
 const PAGE_LIMITS: Limits = Limits { total: Duration::from_secs(30), body_bytes_max: PAGE_BYTES_MAX };
 /// Of one object, and of what a refusal says.
 const OBJECT_LIMITS: Limits = Limits { total: Duration::from_secs(10), body_bytes_max: 4 << 20 };
+
+/// Of one line of a watch: an object of the greatest size, in JSON, with what stands around it.
+const LINE_BYTES_MAX: usize = 2 << 20;
 
 /// Asks one API server. Clones share connections and credentials.
 #[derive(Clone)]
@@ -80,7 +81,7 @@ impl Client {
         let path = format!("{path}?watch=true&allowWatchBookmarks=true&resourceVersion={from}&timeoutSeconds={seconds}");
         let answer = self.client.open(self.request(Method::GET, &path, None)?, OBJECT_LIMITS.total).await?;
         if answer.head().status == StatusCode::OK {
-            return Ok(Watch { answer, buffer: LineBuffer::default() });
+            return Ok(Watch { answer, buffer: LineBuffer::new(LINE_BYTES_MAX) });
         }
         let head = answer.head().clone();
         let body = answer.whole(OBJECT_LIMITS).await?;
@@ -140,7 +141,8 @@ impl Watch {
     /// The next line; `None` when the server has ended the watch. Nothing is lost when this is dropped half way.
     pub async fn next<T: Watched>(&mut self, within: Duration, texts: &RefCell<Texts>) -> Result<Option<Line<T>>, Fault> {
         loop {
-            if let Some(one) = self.buffer.next()? {
+            let too_long = |_| Fault::LineTooLong { bytes_max: LINE_BYTES_MAX };
+            if let Some(one) = self.buffer.take_line().map_err(too_long)? {
                 return line(&one, &mut texts.borrow_mut()).map(Some);
             }
             match self.answer.piece(within).await? {
@@ -154,16 +156,4 @@ impl Watch {
 
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
-}
-
-/// As a part of a query may be written (RFC 3986, unreserved).
-fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => encoded.push(byte as char),
-            _ => encoded.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    encoded
 }

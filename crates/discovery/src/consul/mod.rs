@@ -5,12 +5,13 @@ mod services;
 
 use crate::answer::{Answer, Reporter};
 use crate::backoff::Backoff;
-use crate::http::{Answered, get, percent_encoded};
+use crate::http::{Answered, get};
 use crate::{Event, Fault};
 use http::StatusCode;
 use std::time::Duration;
 use tidegate_model::discover::ConsulDiscover;
 use tidegate_model::{Scheme, TcpAddress};
+use tidegate_outbound::percent_encoded;
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 

@@ -3,7 +3,7 @@
 
 use super::container::{Container, Known};
 use super::swarm::{SwarmService, SwarmTask};
-use crate::http::{Answered, Lines, get, percent_encoded};
+use crate::http::{Answered, Lines, get};
 use http::StatusCode;
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tidegate_outbound::percent_encoded;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
