@@ -103,6 +103,13 @@ impl Clusters {
         }
     }
 
+    /// Whether all of the cluster was known at some time.
+    pub fn is_known(&self, cluster: &Cluster) -> bool {
+        let followed = self.followed();
+        let follower = followed.get(cluster).and_then(|followed| followed.follower.as_ref().ok());
+        follower.is_some_and(|follower| follower.states().iter().all(|state| state.is_listed))
+    }
+
     /// Clusters that cannot be followed and could when it was last asked, and those of which the opposite is true.
     pub fn take_faults(&self) -> Vec<(Cluster, Option<Fault>)> {
         let mut news = Vec::new();

@@ -136,7 +136,9 @@ pub fn first_words(sources: Vec<Discover>) -> Vec<FirstWord> {
             let (words, context) = (words.clone(), context.clone());
             if let Discover::Kubernetes(wanted) = source {
                 let clusters = clusters.clone();
-                let asking = tokio::task::spawn_blocking(move || clusters.endpoints(&wanted, FIRST_ANSWERS_LIMIT));
+                // In time for the reason to be heard.
+                let limit = FIRST_ANSWERS_LIMIT.mul_f64(0.8);
+                let asking = tokio::task::spawn_blocking(move || clusters.endpoints(&wanted, limit));
                 asked.spawn_local(async move {
                     words.borrow_mut()[position] = match asking.await {
                         Ok(Ok(endpoints)) => FirstWord::Members { endpoints, remark: None },
@@ -384,10 +386,13 @@ impl Followers {
     pub fn look_at_clusters(&self) {
         for (cluster, fault) in self.clusters.take_faults() {
             let namespace = cluster.namespace.as_str();
+            let is_known = self.clusters.is_known(&cluster);
             match fault {
-                None => tracing::info!(namespace, "the API server of Kubernetes answers again"),
+                None => tracing::info!(namespace, "servers can be found in Kubernetes again"),
                 Some(fault) => {
-                    tracing::warn!(namespace, "the API server of Kubernetes {fault}; servers that were found last stay in use");
+                    let what = if is_known { "those that were found last stay in use" } else { "none was found so far" };
+                    let fault = format!("the API server {fault}");
+                    tracing::warn!(namespace, fault, "servers cannot be found in Kubernetes: {what}");
                     let of_cluster = self.sources.iter().filter(|(source, _)| cluster_of(source) == Some(&cluster));
                     for (_, metrics) in of_cluster.flat_map(|(_, followed)| locked(&followed.pools).clone()) {
                         metrics.fault();
