@@ -16,6 +16,7 @@ mod layer4;
 mod log_targets;
 mod logs;
 mod matchers;
+mod order;
 mod paths;
 mod placeholders;
 mod pools;
@@ -238,7 +239,7 @@ impl CaddyFile<'_> {
 
     /// What is done for its requests: of several blocks one is asked, and what it leaves is answered by none.
     fn ops_of(&self, parts: &[(&SitePart<'_>, Vec<Statement>)]) -> Vec<ChainOp> {
-        let read = |inside: &[Statement]| DirectiveReader::new(directives::order_of(self.options)).ops(inside, false);
+        let read = |inside: &[Statement]| DirectiveReader::new(order::order_of(self.options)).ops(inside, false);
         if let [(part, inside)] = parts
             && part.path.is_none()
         {

@@ -3,6 +3,7 @@
 use super::chain::{Act, ChainAnswer, ChainOp, OF_CONDITION, When};
 use super::headers::{self, Whose};
 use super::matchers;
+use super::order::{DirectiveMatcher, OrderedDirective, sorted};
 use super::paths::PathChange;
 use super::placeholders::{template, with_groups};
 use super::serving::{NO_LOG, ServedFolder};
@@ -11,49 +12,8 @@ use crate::accounts::Origin;
 use crate::braces::{Statement, named, value};
 use crate::matching::{Asked, Matching};
 use crate::outline::{CLOSED, OutlinedAnswer};
-use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use tidegate_kdl::quoted;
-
-/// The order of Caddy without an `order`.
-const ORDER: [&str; 36] = [
-    "tracing",
-    "map",
-    "vars",
-    "fs",
-    "root",
-    "log_append",
-    "log_skip",
-    "log_name",
-    "rate_limit",
-    "header",
-    "copy_response_headers",
-    "request_body",
-    "redir",
-    "method",
-    "rewrite",
-    "uri",
-    "try_files",
-    "basic_auth",
-    "forward_auth",
-    "request_header",
-    "encode",
-    "push",
-    "intercept",
-    "templates",
-    "invoke",
-    "handle",
-    "route",
-    "abort",
-    "error",
-    "copy_response",
-    "respond",
-    "metrics",
-    "reverse_proxy",
-    "php_fastcgi",
-    "file_server",
-    "acme_server",
-];
 
 /// Groups of which the first alone is asked.
 const REWRITES: u32 = 0;
@@ -103,45 +63,6 @@ impl Found {
     }
 }
 
-/// An operation with what it is sorted by.
-struct Ranked {
-    rank: usize,
-    /// The only path of its matcher.
-    path: Option<String>,
-    has_matcher: bool,
-    is_reversed: bool,
-    ops: Vec<ChainOp>,
-}
-
-/// The order of directives with those of `order` lines.
-pub fn order_of(options: &[Statement]) -> Vec<String> {
-    let mut order: Vec<String> = ORDER.iter().map(|name| (*name).to_owned()).collect();
-    for line in named(options, "order") {
-        let [name, place, rest @ ..] = line.arguments() else { continue };
-        let name = joined(name).to_owned();
-        order.retain(|known| *known != name);
-        let other = rest.first().map(|other| joined(other));
-        let position = other.and_then(|other| order.iter().position(|known| known == other));
-        match (place.as_str(), position) {
-            ("first", _) => order.insert(0, name),
-            ("before", Some(position)) => order.insert(position, name),
-            ("after", Some(position)) => order.insert(position + 1, name),
-            _ => order.push(name),
-        }
-    }
-    order
-}
-
-/// Names of one directive.
-fn joined(name: &str) -> &str {
-    match name {
-        "handle_path" => "handle",
-        "basicauth" => "basic_auth",
-        "skip_log" => "log_skip",
-        name => name,
-    }
-}
-
 impl<'s> DirectiveReader<'s> {
     pub fn new(order: Vec<String>) -> DirectiveReader<'s> {
         DirectiveReader { scopes: Vec::new(), order, has_pages: false }
@@ -156,56 +77,63 @@ impl<'s> DirectiveReader<'s> {
             self.has_pages = named(block, "handle_errors").next().is_some();
         }
         self.scopes.push(block);
-        let mut all: Vec<Ranked> = Vec::new();
+        let mut all: Vec<(OrderedDirective, Vec<ChainOp>)> = Vec::new();
         for statement in block.iter().filter(|statement| !statement.name().starts_with('@')) {
-            all.extend(self.ranked(statement));
+            all.push(self.ranked(statement));
         }
         if !is_literal {
-            all.sort_by(compared);
+            all = sorted(all);
         }
         self.scopes.pop();
-        all.into_iter().flat_map(|ranked| ranked.ops).collect()
+        all.into_iter().flat_map(|(_, ops)| ops).collect()
     }
 
-    fn ranked(&mut self, statement: &'s Statement) -> Option<Ranked> {
-        let name = joined(statement.name());
-        // Where a module stands is not known, and it may keep clients out of all else.
-        let rank = self.order.iter().position(|known| known == name).unwrap_or(0);
-        let (when, words, path) = self.split(statement);
+    fn ranked(&mut self, statement: &'s Statement) -> (OrderedDirective, Vec<ChainOp>) {
+        let (when, words) = self.split(statement);
         let has_matcher = !matches!(&when, When::If(when) if when.is_always());
+        let matcher = self.directive_matcher(statement, words.len() < statement.arguments().len());
         let mut ops = self.directive(statement, words);
         for op in &mut ops {
             op.origin.within.extend(self.place_of_matcher(statement));
+            op.origin.carry_all(self.place_of_matcher(statement));
             if has_matcher {
-                op.origin.carry_all(self.place_of_matcher(statement));
                 op.when = both(&op.when, &when);
             }
         }
-        (!ops.is_empty()).then_some(Ranked { rank, path, has_matcher, is_reversed: name == "vars", ops })
+        (OrderedDirective::of(statement, matcher, &self.order), ops)
     }
 
-    /// The condition of a directive, the words behind it, and its only path.
-    fn split(&self, statement: &'s Statement) -> (When, &'s [String], Option<String>) {
+    /// The matcher of a directive, as far as directives of one name stand in its order; it is its first word where that
+    /// `is_first`.
+    fn directive_matcher(&self, statement: &Statement, is_first: bool) -> DirectiveMatcher {
+        match statement.argument() {
+            _ if statement.name() == "try_files" => DirectiveMatcher::Other,
+            _ if !is_first => DirectiveMatcher::None,
+            "*" => DirectiveMatcher::None,
+            name if name.starts_with('@') => {
+                self.matcher(name).map_or(DirectiveMatcher::Other, |matcher| DirectiveMatcher::of(&matchers::criteria(matcher)))
+            }
+            path => DirectiveMatcher::Path(path.to_owned()),
+        }
+    }
+
+    /// The condition of a directive, and the words behind it.
+    fn split(&self, statement: &'s Statement) -> (When, &'s [String]) {
         let words = statement.arguments();
         let always = || When::If(Matching::always());
         // What changes paths takes one that stands alone for the new one.
         let is_value = words.len() == 1 && matches!(statement.name(), "rewrite" | "root" | "redir" | "uri");
         match words.first().map(String::as_str) {
-            Some("*") => (always(), &words[1..], None),
+            Some("*") => (always(), &words[1..]),
             Some(path) if path.starts_with('/') && !is_value && takes_matcher(statement.name()) => {
                 let when = matchers::paths(&words[..1]).map_or(When::Unknown(matchers::why_not(&words[..1])), When::If);
-                (when, &words[1..], Some(path.to_owned()))
+                (when, &words[1..])
             }
             Some(name) if name.starts_with('@') => {
                 let matcher = self.matcher(name);
-                let of_path = matcher.map(matchers::criteria).unwrap_or_default();
-                let path = match of_path.as_slice() {
-                    [one] if one.name() == "path" && one.arguments().len() == 1 => Some(one.argument().to_owned()),
-                    _ => None,
-                };
-                (matcher.map_or(When::Unknown(OF_CONDITION), matchers::named), &words[1..], path)
+                (matcher.map_or(When::Unknown(OF_CONDITION), matchers::named), &words[1..])
             }
-            Some(_) | None => (always(), words, None),
+            Some(_) | None => (always(), words),
         }
     }
 
@@ -390,20 +318,6 @@ pub fn both(one: &When, two: &When) -> When {
         (When::Unknown(why), _) | (_, When::Unknown(why)) => When::Unknown(why),
         (When::File { .. }, When::File { .. }) => When::Unknown(OF_CONDITION),
     }
-}
-
-/// What is more special comes first, as far as Caddy can tell.
-fn compared(one: &Ranked, two: &Ranked) -> Ordering {
-    if one.rank != two.rank {
-        return one.rank.cmp(&two.rank);
-    }
-    let trimmed = |path: &String| path.trim_end_matches('*').to_owned();
-    let order = match (&one.path, &two.path) {
-        (Some(own), Some(other)) if trimmed(own) == trimmed(other) => own.len().cmp(&other.len()),
-        (Some(own), Some(other)) => other.len().cmp(&own.len()),
-        (None, _) | (_, None) => two.has_matcher.cmp(&one.has_matcher),
-    };
-    if one.is_reversed { order.reverse() } else { order }
 }
 
 fn of_fields(whose: Whose, statement: &Statement, words: &[String]) -> Vec<ChainOp> {

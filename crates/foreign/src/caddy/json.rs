@@ -4,9 +4,10 @@
 mod handlers;
 
 use super::chain::{self, Act, ChainAnswer, ChainOp, OF_CONDITION, When};
-use super::directives::{DirectiveReader, order_of};
+use super::directives::DirectiveReader;
 use super::globals::{GlobalOptions, H1, H3};
 use super::matchers::{self, LeftMatchers};
+use super::order::order_of;
 use super::serving::ServedFolder;
 use super::{layer4, settle_folders, tls};
 use crate::accounts::{FileStatement, Origin, StatementKind, Weight, WordTable};
