@@ -73,10 +73,12 @@ impl PathPattern {
         !self.pattern.starts_with('~') && (own.starts_with(stem) || own == stem.trim_end_matches('/'))
     }
 
-    /// Whether it is known that no path is taken by both.
+    /// Whether it is known that no path is taken by both, be letters the same large and small or not.
     fn is_apart(&self, other: &PathPattern) -> bool {
         let is_plain = |one: &PathPattern| !one.pattern.starts_with('~') && one.byte_prefix.is_none();
-        is_plain(self) && is_plain(other) && !self.is_within(other) && !other.is_within(self)
+        let folded = |one: &PathPattern| PathPattern::of(one.pattern.to_ascii_lowercase());
+        let (own, its) = (folded(self), folded(other));
+        is_plain(self) && is_plain(other) && !own.is_within(&its) && !its.is_within(&own)
     }
 }
 
@@ -334,6 +336,7 @@ mod tests {
         check(paths(&["/a"]).and(&get), &["path=\"/a\" method=\"GET\""]);
         check(paths(&["/a/*"]).and(&paths(&["/a/b/*", "/c"])), &["path=\"/a/b/*\""]);
         check(paths(&["/a"]).and(&paths(&["/b"])), &[]);
+        check(paths(&["/A/*"]).and(&paths(&["/a/b"])), &["path=\"/A/*\" path=\"/a/b\""]);
         check(paths(&["/a"]).or(&paths(&["/b"])), &["path=\"/a\"", "path=\"/b\""]);
         check(paths(&["/a"]).and(&get).and_then(|both| both.not()), &["not path=\"/a\"", "not method=\"GET\""]);
         check(host.or(&get).and_then(|any| any.not()), &["not host=\"a.test\" not method=\"GET\""]);

@@ -5,6 +5,7 @@
 mod answers;
 
 use super::changed::{CHANGED, ChangedRequest};
+use super::matchers;
 use super::paths::{PathChange, PathView, may_be_tried};
 use super::serving::{BELOW, FileServer, ScriptServer, ServedFolder};
 use crate::accounts::{FileStatement, Origin, StatementKind, Weight};
@@ -239,7 +240,8 @@ impl FoundRoute {
             }
         }
         let at = own.or(origin.within.first().copied()).unwrap_or_default();
-        let clauses = if self.when.is_always() { vec![WrittenClause::default()] } else { self.when.written() };
+        let when = matchers::with_blind_conditions(&self.when);
+        let clauses = if when.is_always() { vec![WrittenClause::default()] } else { when.written() };
         let one = |clause: WrittenClause| {
             let (patterns, byte_prefixes, conditions) = clause.split(at);
             OutlinedRoute {
@@ -484,6 +486,9 @@ impl Compiler {
     ) {
         match &op.act {
             Act::Change(line) if !line.contains('{') || !line.ends_with('}') => {
+                // What servers are sent may let somebody in.
+                let is_asked = line.starts_with("request-header");
+                let when = if is_asked { matchers::in_any_case(when) } else { when.clone() };
                 let lines: Vec<String> = when.lines().iter().map(|line| format!("match {line}")).collect();
                 around.changed.note(line, false);
                 let line = format!("{line} {{ {}; }}", lines.join("; "));

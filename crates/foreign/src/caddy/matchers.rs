@@ -263,19 +263,30 @@ fn not(line: &Statement, depth: usize) -> Option<Matching> {
 /// With paths as expressions that take them as Caddy does: what is not to be must not be less.
 pub fn in_any_case(matching: &Matching) -> Matching {
     let mut exact = matching.clone();
-    for literal in exact.clauses.iter_mut().flatten() {
-        if let AskedLiteral { asked: Asked::Paths(paths), .. } = literal {
-            for path in paths.iter_mut().filter(|path| !path.pattern.starts_with('~')) {
-                let expression = match (&path.byte_prefix, path.pattern.strip_suffix('*')) {
-                    (Some(prefix), _) => beginning_with(prefix),
-                    (None, Some(folder)) => beginning_with(folder),
-                    (None, None) => format!("{}$", beginning_with(&path.pattern)),
-                };
-                *path = PathPattern::of(expression.replacen('~', "~(?i)", 1));
-            }
-        }
+    exact.clauses.iter_mut().flatten().for_each(make_blind);
+    exact
+}
+
+/// With such expressions for all paths but those that become patterns of routes, which are settled with their routes.
+pub fn with_blind_conditions(matching: &Matching) -> Matching {
+    let mut exact = matching.clone();
+    for clause in &mut exact.clauses {
+        let is_of_paths = |literal: &&mut AskedLiteral| matches!(literal.asked, Asked::Paths(_)) && !literal.is_negated;
+        clause.iter_mut().filter(is_of_paths).skip(1).for_each(make_blind);
     }
     exact
+}
+
+fn make_blind(literal: &mut AskedLiteral) {
+    let Asked::Paths(paths) = &mut literal.asked else { return };
+    for path in paths.iter_mut().filter(|path| !path.pattern.starts_with('~')) {
+        let expression = match (&path.byte_prefix, path.pattern.strip_suffix('*')) {
+            (Some(prefix), _) => beginning_with(prefix),
+            (None, Some(folder)) => beginning_with(folder),
+            (None, None) => format!("{}$", beginning_with(&path.pattern)),
+        };
+        *path = PathPattern::of(expression.replacen('~', "~(?i)", 1));
+    }
 }
 
 fn of_line(line: &Statement) -> Option<Matching> {

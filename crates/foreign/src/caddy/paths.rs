@@ -166,13 +166,16 @@ fn joined_to(pattern: &PathPattern, prefix: &str) -> Option<PathPattern> {
     Some(PathPattern::of(format!("~{flags}^{}{rest}", regex_syntax::escape(prefix))))
 }
 
+/// Whether it takes the path, as Caddy compares them: letters are the same large and small.
 fn takes(pattern: &PathPattern, path: &str) -> bool {
+    let folded = path.to_ascii_lowercase();
     if let Some(prefix) = &pattern.byte_prefix {
-        return path.starts_with(prefix.as_str());
+        return folded.starts_with(&prefix.to_ascii_lowercase());
     }
-    match (pattern.pattern.strip_prefix('~'), pattern.pattern.strip_suffix("/*")) {
+    let own = pattern.pattern.to_ascii_lowercase();
+    match (pattern.pattern.strip_prefix('~'), own.strip_suffix("/*")) {
         (Some(regex), _) => fits(regex, path),
-        (None, Some(stem)) => path == stem || path.strip_prefix(stem).is_some_and(|rest| rest.starts_with('/')),
-        (None, None) => path == pattern.pattern,
+        (None, Some(stem)) => folded == stem || folded.strip_prefix(stem).is_some_and(|rest| rest.starts_with('/')),
+        (None, None) => folded == own,
     }
 }
