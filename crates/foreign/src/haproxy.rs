@@ -5,6 +5,7 @@ mod actions;
 mod chains;
 mod changed;
 mod checks;
+mod compared_names;
 mod conditions;
 mod doors;
 pub mod durations;

@@ -106,7 +106,7 @@ fn request(action: &str, rest: &[&str], variables: &Variables) -> Done {
         ("del-header", [name]) => removal(name, "request-header", Action::Request),
         ("del-header", _) => Done::unknown("fields are removed by their whole names: a line `request-header remove=` for each"),
         ("set-path", [format]) => Done::told(set_path(format, variables)),
-        ("set-pathq" | "set-uri", [format]) if format.starts_with('/') => Done::told(set_path(format, variables)),
+        ("set-pathq" | "set-uri", [format]) if format.starts_with('/') => Done::told(set_path_and_query(format, variables)),
         ("replace-path" | "replace-pathq", [pattern, to]) => Done::told(replace_path(pattern, to, variables)),
         ("replace-uri", [pattern, to]) => Done::told(replace_uri(pattern, to, variables)),
         ("set-timeout", _) => Done::unknown("`timeout first-byte=` and `idle=` stand in the route that has the condition"),
@@ -157,10 +157,10 @@ fn response(action: &str, rest: &[&str], variables: &Variables) -> Done {
         ("set-header", [name, format, ..]) => field(name, format, false, "header", variables, Action::Response),
         ("add-header", [name, format, ..]) => field(name, format, true, "header", variables, Action::Response),
         ("del-header", [name]) => removal(name, "header", Action::Response),
-        ("cache-store", [_])
-        | ("set-log-level" | "capture" | "set-nice" | "set-tos" | "set-mark" | "strict-mode" | "allow", _) => {
+        ("cache-store", [_]) | ("set-log-level" | "capture" | "set-nice" | "set-tos" | "set-mark" | "strict-mode", _) => {
             Done::of(Action::Nothing)
         }
+        ("allow", _) => Done::unknown("it ends the rules on answers there, and all of them are carried out here"),
         ("return", _) => {
             Done::unknown("pages in the place of a server's errors are `error-page 503 file=\"503.html\" from=\"upstream\"`")
         }
@@ -396,6 +396,13 @@ fn set_path(format: &str, variables: &Variables) -> Result<Action, String> {
         return Err("the new path does not begin with a slash".to_owned());
     }
     Ok(Action::Guard(format!("rewrite {}", quoted(&path))))
+}
+
+/// The whole of what was asked for, whose query is gone unless the new one has it.
+fn set_path_and_query(format: &str, variables: &Variables) -> Result<Action, String> {
+    let path = template(format, variables)?;
+    let has_query = path.contains('?') || path.ends_with("{uri}");
+    Ok(Action::Guard(format!("rewrite {}", quoted(&if has_query { path } else { format!("{path}?") }))))
 }
 
 fn replace_path(pattern: &str, to: &str, variables: &Variables) -> Result<Action, String> {

@@ -316,6 +316,12 @@ impl RuleCompiler<'_> {
             chain.origin.within.insert(rule.at);
         } else {
             self.branch(chain, rule, Vec::new(), &left, state.behind(""));
+            // Steps of the site would be taken on who is let through as well.
+            if rest.iter().any(|other| other.kind == rule.kind && matches!(other.action, Action::Request(_) | Action::Unknown(_)))
+            {
+                self.wrap(chain, Vec::new(), rest, state.behind(""));
+                return true;
+            }
         }
         false
     }

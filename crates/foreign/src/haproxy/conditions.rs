@@ -254,6 +254,26 @@ pub fn of_line(section: &Section, line: &HaProxyLine, variables: &Variables) -> 
     Read { condition, places }
 }
 
+/// Why words behind `if` are none of a condition.
+fn half_written(words: &[String]) -> Option<&'static str> {
+    const NO_END: &str = "a `{` of its condition has no `}`, and HAProxy does not start with it";
+    const NO_TERM: &str = "its condition lacks what it asks, and HAProxy does not start with it";
+    let (mut is_within, mut has_term) = (false, false);
+    for word in words.iter().map(String::as_str) {
+        match (word, is_within) {
+            ("}", true) => (is_within, has_term) = (false, true),
+            ("}", false) => return Some(NO_END),
+            (_, true) => {}
+            ("{" | "!{", false) => is_within = true,
+            ("||" | "or" | "OR", false) if !has_term => return Some(NO_TERM),
+            ("||" | "or" | "OR" | "!", false) => has_term = false,
+            ("&&" | "and" | "AND", false) => {}
+            (_, false) => has_term = true,
+        }
+    }
+    if is_within { Some(NO_END) } else { (!has_term).then_some(NO_TERM) }
+}
+
 struct Reader<'s> {
     acls: Vec<&'s HaProxyLine>,
     variables: &'s Variables,
@@ -263,6 +283,10 @@ impl Reader<'_> {
     fn read(&self, words: &[String], places: &mut BTreeSet<usize>, depth: usize) -> Condition {
         let mut alternatives: Vec<Vec<Condition>> = vec![Vec::new()];
         let mut is_negated = false;
+        // HAProxy does not start with what is half written, so that nobody knows what it would ask.
+        if let Some(why) = half_written(words) {
+            return Condition::Test(Test::Unknown(why.to_owned()));
+        }
         let mut words = words.iter().map(String::as_str);
         while let Some(word) = words.next() {
             let one = match word {
@@ -327,6 +351,9 @@ impl Reader<'_> {
                     self.test(&all, places, depth + 1)
                 }
             };
+        }
+        if depth > 0 && fetches::has_many_values(words) {
+            return Condition::Test(Test::Unknown(fetches::ONE_OF_MANY.to_owned()));
         }
         fetches::test(words)
     }

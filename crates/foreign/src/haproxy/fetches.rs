@@ -45,7 +45,17 @@ pub enum Comparison {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostTest {
     pub comparison: Comparison,
+    /// Without a port.
     pub value: String,
+    /// As it stands in the file.
+    pub written: String,
+    pub is_case_blind: bool,
+    /// Whether a port that the client has sent is taken off before.
+    pub is_without_port: bool,
+    /// Whether it asks for the name of a handshake, which no condition of ours knows apart from the host.
+    pub is_of_handshake: bool,
+    /// Whether the field is compared as it was sent, and not as a site is found by it.
+    pub is_as_sent: bool,
 }
 
 /// How often somebody may do what is counted.
@@ -72,6 +82,14 @@ impl RateTest {
 impl HostTest {
     /// Whether a name fits; `None` where that hangs on what stands in the place of `*`.
     pub fn fits(&self, name: &str) -> Option<bool> {
+        if self.is_as_sent {
+            // What is sent may be the name of the site in another case, with a port, or with a final dot.
+            let is_other = self.comparison == Comparison::Whole
+                && !name.starts_with('*')
+                && !self.value.ends_with('.')
+                && !self.value.eq_ignore_ascii_case(name);
+            return is_other.then_some(false);
+        }
         let (value, name) = (self.value.to_ascii_lowercase(), name.to_ascii_lowercase());
         if let Some(domain) = name.strip_prefix('*') {
             return match self.comparison {
@@ -111,6 +129,9 @@ impl HostTest {
     }
 
     pub fn written(&self) -> String {
+        if self.is_as_sent {
+            return self.as_sent();
+        }
         if self.comparison == Comparison::Whole && self.site_name().is_some() {
             return format!("host={}", quoted(&self.value.to_ascii_lowercase()));
         }
@@ -125,6 +146,24 @@ impl HostTest {
             _ => value,
         };
         format!("header={}", quoted(&format!("Host: ~(?i){text}")))
+    }
+}
+
+impl HostTest {
+    fn as_sent(&self) -> String {
+        let value = regex_syntax::escape(&self.written);
+        let port = if self.is_without_port { "(:[0-9]*)?" } else { "" };
+        let label = regex_syntax::escape(self.written.trim_matches(['.', '/', ':', '?']));
+        let text = match self.comparison {
+            Comparison::Whole => format!("^{value}{port}$"),
+            Comparison::Beginning => format!("^{value}"),
+            Comparison::End => format!("{value}{port}$"),
+            Comparison::Label => format!("(^|[./:?]){label}([./:?]|$)"),
+            Comparison::Expression => self.written.clone(),
+            _ => value,
+        };
+        let blind = if self.is_case_blind { "(?i)" } else { "" };
+        format!("header={}", quoted(&format!("Host: ~{blind}{text}")))
     }
 }
 
@@ -148,6 +187,22 @@ pub fn predefined(name: &str) -> Condition {
 
 pub fn of_variable(fetch: &str) -> String {
     format!("what `{}` holds is set on conditions or by what has no equal here", name_of(fetch))
+}
+
+/// Why what a variable holds is not compared.
+pub const ONE_OF_MANY: &str =
+    "a variable holds one of the values that a field, a cookie or a parameter may have, and conditions here ask for any of them";
+
+/// Whether a variable holds one of several values of it, where a condition that asks without a variable asks for all.
+pub fn has_many_values(words: &[&str]) -> bool {
+    let Some((written, rest)) = words.split_first() else { return false };
+    let (fetch, by_name) = without_comparison(&parts(written).0);
+    let (name, argument) = fetch.split_once('(').map_or((fetch.as_str(), ""), |(name, rest)| (name, rest.trim_end_matches(')')));
+    // That there is one at all is the same of each of them.
+    let is_found = values(rest).is_some_and(|values| values.comparison.or(by_name) == Some(Comparison::Found));
+    let is_of_host = argument.trim().eq_ignore_ascii_case("host");
+    let is_list = matches!(name, "hdr" | "req.hdr" | "req.fhdr" | "fhdr" | "cook" | "req.cook" | "urlp" | "url_param");
+    is_list && !is_found && !is_of_host
 }
 
 fn name_of(fetch: &str) -> &str {
@@ -248,19 +303,20 @@ pub fn test(words: &[&str]) -> Condition {
     let (fetch, by_name) = without_comparison(&fetch);
     let Some(mut values) = values(rest) else { return unknown("its values are in a map: `match map=` of a `map` asks for them") };
     let comparison = values.comparison.or(by_name);
-    let mut is_decoded = false;
+    let (mut is_decoded, mut is_without_port) = (false, false);
     let is_of_name = fetch.to_ascii_lowercase().contains("(host") || fetch.contains("_sni");
     for converter in &converters {
         match converter.as_str() {
             "lower" | "upper" => {
                 let is_other = |c: char| if converter == "lower" { c.is_ascii_uppercase() } else { c.is_ascii_lowercase() };
-                if !is_of_name && !values.is_case_blind && values.all.iter().any(|value| value.contains(is_other)) {
+                if !values.is_case_blind && values.all.iter().any(|value| value.contains(is_other)) {
                     return unknown(format!("no value is what it is compared with behind `{converter}`"));
                 }
                 values.is_case_blind = true;
             }
             "url_dec" if matches!(fetch.as_str(), "path" | "url" | "pathq") => is_decoded = true,
-            "field(1,:)" | "field(1,':')" | "host_only" | "ltrim(/)" | "word(1,:)" | "word(1,':')" if is_of_name => {}
+            "field(1,:)" | "field(1,':')" | "host_only" | "word(1,:)" | "word(1,':')" if is_of_name => is_without_port = true,
+            "ltrim(/)" if is_of_name => {}
             _ => return unknown(format!("`{}` has no equal in a condition", name_of(converter))),
         }
     }
@@ -272,10 +328,11 @@ pub fn test(words: &[&str]) -> Condition {
     let field = argument.split(',').next().unwrap_or_default();
     match name {
         "hdr" | "req.hdr" | "req.fhdr" | "fhdr" if field.eq_ignore_ascii_case("host") => {
-            any(&values.all, |value| host(value, compared, false), compared)
+            any(&values.all, |value| host((value, &values), compared, FetchedName::Field { is_without_port }), compared)
         }
-        "ssl_fc_sni" | "req.ssl_sni" | "req_ssl_sni" | "fc_pp_authority" => {
-            any(&values.all, |value| host(value, compared, name != "ssl_fc_sni"), compared)
+        "ssl_fc_sni" => any(&values.all, |value| host((value, &values), compared, FetchedName::Handshake), compared),
+        "req.ssl_sni" | "req_ssl_sni" | "fc_pp_authority" => {
+            any(&values.all, |value| host((value, &values), compared, FetchedName::HandedOn), compared)
         }
         "hdr" | "req.hdr" | "req.fhdr" | "fhdr" if !field.is_empty() => {
             // The protocol that is switched to is one here.
@@ -359,24 +416,43 @@ fn any(values: &[&str], one: impl Fn(&str) -> Condition, compared: Comparison) -
     }
 }
 
-fn host(value: &str, comparison: Comparison, is_handed_on: bool) -> Condition {
+/// What a name is taken from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FetchedName {
+    Field {
+        is_without_port: bool,
+    },
+    Handshake,
+    /// Of a handshake that is handed on as it is.
+    HandedOn,
+}
+
+fn host((written, values): (&str, &FetchedValues<'_>), comparison: Comparison, from: FetchedName) -> Condition {
     let value = if comparison == Comparison::Expression {
-        if expression(value).build().is_err() {
+        if expression(written).build().is_err() {
             return unknown("its expression is none of ours: there are no look-arounds and no back-references");
         }
-        value.to_owned()
+        written
     } else {
-        value.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()).map_or(value, |(name, _)| name).to_owned()
+        written.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()).map_or(written, |(name, _)| name)
     };
     match comparison {
         Comparison::Network | Comparison::Number | Comparison::Length | Comparison::Yes | Comparison::Folder => {
             return unknown("names are not compared so in a condition");
         }
-        Comparison::Found if is_handed_on => return Condition::True,
+        Comparison::Found if from == FetchedName::HandedOn => return Condition::True,
         _ => {}
     }
-    let test = HostTest { comparison, value };
-    Condition::Test(if is_handed_on { Test::Sni(test) } else { Test::Host(test) })
+    let test = HostTest {
+        comparison,
+        value: value.to_owned(),
+        written: written.to_owned(),
+        is_case_blind: values.is_case_blind,
+        is_without_port: from == FetchedName::Field { is_without_port: true },
+        is_of_handshake: !matches!(from, FetchedName::Field { .. }),
+        is_as_sent: false,
+    };
+    Condition::Test(if from == FetchedName::HandedOn { Test::Sni(test) } else { Test::Host(test) })
 }
 
 /// A value as the patterns of conditions have it.
@@ -582,7 +658,8 @@ fn base(comparison: Comparison, values: &FetchedValues<'_>) -> Condition {
         };
         let rest = format!("/{rest}");
         let of_path = FetchedValues { comparison: None, is_case_blind: values.is_case_blind, file: None, all: vec![&rest] };
-        Condition::all(vec![host(name, Comparison::Whole, false), path(("path", false), comparison, &of_path)])
+        let of_host = host((name, values), Comparison::Whole, FetchedName::Field { is_without_port: false });
+        Condition::all(vec![of_host, path(("path", false), comparison, &of_path)])
     };
     any(&values.all, one, comparison)
 }

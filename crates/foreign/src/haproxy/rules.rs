@@ -25,6 +25,22 @@ pub struct Rule {
     pub field: Option<String>,
 }
 
+impl Rule {
+    /// What a section with servers does when none of its lines has answered.
+    pub fn of_own_servers(section: &str) -> Rule {
+        Rule {
+            at: usize::MAX,
+            kind: RuleKind::Default,
+            condition: Condition::True,
+            places: BTreeSet::new(),
+            action: Action::Backend(section.to_owned()),
+            differs: None,
+            changes_path: false,
+            field: None,
+        }
+    }
+}
+
 /// Kinds of rules; those of one kind are looked at one after another, and before all of the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RuleKind {

@@ -4,6 +4,7 @@
 use super::actions::Action;
 use super::chains::{Chain, RuleCompiler};
 use super::changed::Changed;
+use super::compared_names;
 use super::conditions::{Condition, Test};
 use super::doors::{self, Certificates};
 use super::fetches::{Comparison, HostTest};
@@ -104,16 +105,7 @@ impl<'s> FrontedSite<'s> {
         let is_listen = section.kind == "listen"
             && (section.lines_of("server").next().is_some() || section.lines_of("server-template").next().is_some());
         if is_listen && !has_default {
-            rules.push(Rule {
-                at: usize::MAX,
-                kind: RuleKind::Default,
-                condition: Condition::True,
-                places: BTreeSet::new(),
-                action: Action::Backend(section.name.clone()),
-                differs: None,
-                changes_path: false,
-                field: None,
-            });
+            rules.push(Rule::of_own_servers(&section.name));
         }
         let mut backends = BTreeMap::new();
         for rule in &rules {
@@ -124,6 +116,12 @@ impl<'s> FrontedSite<'s> {
                     backends.insert(name.clone(), rules::of_section(backend, sections, &mut changed.clone()));
                 }
             }
+        }
+        let is_guarded = |(_, rules): &(&String, &Vec<Rule>)| rules.iter().any(compared_names::guards);
+        let guarded: BTreeSet<String> = backends.iter().filter(is_guarded).map(|(name, _)| name.clone()).collect();
+        compared_names::settle(&mut rules, &guarded);
+        for rules in backends.values_mut() {
+            compared_names::settle(rules, &guarded);
         }
         let (reasons, lost, kept, unreached) = Default::default();
         FrontedSite { section, sections, rules, backends, reasons, lost, kept, unreached, port }
@@ -388,13 +386,20 @@ impl<'s> FrontedSite<'s> {
         }
         let section = self.sections.backend(name).ok_or(NO_BACKEND)?;
         let servers = group(section, self.port);
-        let none = |_: &str| Err(NO_BACKEND.to_owned());
+        // What its rules come to in the end: without it, steps behind a rule that answers would have nobody to lead to.
+        let own_servers = |_: &str| Ok(Chain { answer: Some(OutlinedAnswer::proxy(servers.clone())), ..Chain::default() });
         let mut chain = Chain::default();
         if let Some(rules) = self.backends.get(name) {
             // `deny` and `allow` of a route come behind those of the site, so that routes refuse within routes.
-            let compiler =
-                RuleCompiler { backend: &none, reasons: &self.reasons, lost: &self.lost, kept: &self.kept, is_within: true };
-            let own: Vec<Rule> = scope.settled(rules).into_iter().filter(|rule| rule.kind < RuleKind::Backend).collect();
+            let compiler = RuleCompiler {
+                backend: &own_servers,
+                reasons: &self.reasons,
+                lost: &self.lost,
+                kept: &self.kept,
+                is_within: true,
+            };
+            let mut own: Vec<Rule> = scope.settled(rules).into_iter().filter(|rule| rule.kind < RuleKind::Backend).collect();
+            own.extend((!servers.is_empty()).then(|| Rule::of_own_servers(name)));
             let count = chain.steps.len();
             chain = compiler.chain(&own);
             let mut steps = Vec::new();
@@ -409,7 +414,7 @@ impl<'s> FrontedSite<'s> {
             chain.answer = Some(OutlinedAnswer::status(503));
         }
         chain.origin.within.extend(servers.origin.within.difference(&chain.unreached));
-        if !servers.is_empty() && chain.answer.is_none() {
+        if !servers.is_empty() && chain.answer.is_none() && chain.routes.is_empty() {
             chain.answer = Some(OutlinedAnswer::proxy(servers));
         }
         Ok(chain)
