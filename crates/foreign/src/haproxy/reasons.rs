@@ -309,8 +309,12 @@ const CONDITIONAL: Reasons = &[
         "what is no good HTTP is refused, and names that servers read as others are dropped",
     ),
     (
-        &["bind … ssl", "bind … alpn", "bind … npn", "bind … strict-sni", "bind … verify"],
+        &["bind … ssl", "bind … alpn", "bind … npn", "bind … verify"],
         "a site with a certificate speaks TLS with HTTP/2 and HTTP/1.1, and a name that no site has gets no certificate",
+    ),
+    (
+        &["bind … strict-sni"],
+        "a name that no site has gets no certificate; only a site of an address or of all hosts gives its own to whoever comes",
     ),
     (
         &[

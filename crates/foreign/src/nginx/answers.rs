@@ -190,7 +190,7 @@ impl<'s> NginxReader<'s> {
                     let address = upstream(
                         &format!("{scheme}://{authority}").replace("http://unix:", "unix:").replace("https://unix:", "unix:"),
                     );
-                    ServerGroup::of(address.ok_or_else(|| format!("`{authority}` is no address"))?)
+                    ServerGroup::of(address.ok_or_else(|| no_address(authority))?)
                 }
             };
             let (mut group, said) = of_group(&group);
@@ -467,4 +467,12 @@ fn claim_translations(levels: &Levels<'_>, is_translated: bool, origin: &mut Ori
             origin.differ(own.start(), TRANSLATED);
         }
     }
+}
+
+/// Why a server is none; names and passwords in front of it are nobody's to see.
+pub fn no_address(server: &str) -> String {
+    if server.contains('@') {
+        return "the address of a server has no name and password in front of it".to_owned();
+    }
+    format!("`{server}` is no address")
 }

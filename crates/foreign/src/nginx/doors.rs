@@ -244,6 +244,8 @@ pub struct Listening {
     origin: Origin,
 }
 
+const LAST_LINE: &str = "of several lines of the field the last one counts here, and the first one in nginx";
+
 /// The listeners of a file, by their address.
 pub type Listeners = std::collections::BTreeMap<String, Listening>;
 
@@ -292,6 +294,10 @@ pub fn listen(levels: &Levels<'_>, doors: &[(Door, usize)], listeners: &mut List
         origin.carry_all(networks.iter().map(|(own, _)| own.start()));
         origin.carry_all(levels.one("real_ip_recursive").map(Statement::start));
         origin.carry_all(field.map(Statement::start));
+        if !is_by_header && client_field.0 != "x-forwarded-for" {
+            let at = field.map_or(networks[0].0.start(), Statement::start);
+            origin.differ(at, LAST_LINE);
+        }
     }
     Ok(is_known)
 }

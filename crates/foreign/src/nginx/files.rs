@@ -464,7 +464,7 @@ impl<'s> NginxReader<'s> {
         let group = match self.groups.iter().find(|group| group.name == target) {
             Some(group) => group.clone(),
             None if target.contains('$') => return Err(super::BY_VARIABLE.to_owned()),
-            None => ServerGroup::of(upstream(&target).ok_or_else(|| format!("`{target}` is no address"))?),
+            None => ServerGroup::of(upstream(&target).ok_or_else(|| super::answers::no_address(&target))?),
         };
         origin.carry(pass.start());
         origin.carry_all(used);

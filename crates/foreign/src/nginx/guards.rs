@@ -239,6 +239,10 @@ impl<'s> Guarding<'_, 's> {
                 values.captures.push((variable, COOKIES_OF_ANSWER.to_owned()));
                 continue;
             }
+            let of_servers = self.levels.nearest(&["proxy_set_header", "grpc_set_header"]);
+            if !of_servers.iter().any(|own| own.argument().eq_ignore_ascii_case(&field)) {
+                origin.differ(set.start(), format!("servers get `{field}` of the answer by this name as well"));
+            }
             values.captures.push((variable, format!("{{request.header.{field}}}")));
             names.push(field);
         }
