@@ -76,6 +76,12 @@ impl Outline {
             Service::Tcp(_) => Vec::new(),
         };
         let addresses: Vec<String> = self.services.iter().flat_map(of_site).collect();
+        // A site of single hosts leaves the others of its address.
+        let of_all_hosts = |service: &Service| match service {
+            Service::Site(site) if site.only_hosts.is_empty() => site.addresses.clone(),
+            Service::Site(_) | Service::Tcp(_) => Vec::new(),
+        };
+        let whole: Vec<String> = self.services.iter().flat_map(of_all_hosts).collect();
         let opens_a_name = self.services.iter().any(|service| match service {
             Service::Site(site) => site.addresses.is_empty() || site.addresses.iter().any(|address| !address.contains("://")),
             Service::Tcp(_) => false,
@@ -87,7 +93,7 @@ impl Outline {
                 Some(name) => addresses.iter().any(|known| known == name),
                 None => true,
             };
-            let left: Vec<String> = own.into_iter().filter(|address| !is_done(address) && !addresses.contains(address)).collect();
+            let left: Vec<String> = own.into_iter().filter(|address| !is_done(address) && !whole.contains(address)).collect();
             if left.is_empty() {
                 continue;
             }

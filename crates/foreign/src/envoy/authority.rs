@@ -60,6 +60,15 @@ impl Authority {
         self.port == StrippedPort::None && !self.is_dot_off
     }
 
+    /// Whether a host is compared with this port, which may be `*`.
+    pub fn sees_port(self, port: &str) -> bool {
+        match self.port {
+            StrippedPort::None => true,
+            StrippedPort::Own(own) => port != own.to_string(),
+            StrippedPort::Any => false,
+        }
+    }
+
     /// The pattern for `Host` as it was sent, where it is compared without what is taken off.
     pub fn pattern(self, text: HostText<'_>, is_blind: bool) -> Result<String, String> {
         let blind = if is_blind { "(?i)" } else { "" };

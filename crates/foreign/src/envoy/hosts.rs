@@ -14,6 +14,8 @@ pub struct PatternedHost {
     pub door: Door,
     /// What all of its names end with.
     pub end: Option<String>,
+    /// Names whose sites it stands in alone.
+    pub within: Vec<String>,
     pub site: OutlinedSite,
 }
 
@@ -23,12 +25,40 @@ pub struct DomainList {
     pub names: Vec<String>,
     /// `*-x.b.test`, `pre.*`
     pub patterns: Vec<String>,
+    /// `a.test:8443`, where the same name without that port is of another host; with the names whose requests may ask
+    /// for it.
+    pub with_ports: Vec<(String, Vec<String>)>,
     pub is_all: bool,
+    /// Whether other spellings of its names are of another host.
+    pub is_of_spellings: bool,
 }
 
 /// Of each virtual host the hosts that come to it, in a chain for these server names; without any it is one for all.
-pub fn of_chain(all: &[Vec<String>], server_names: &[String]) -> Vec<DomainList> {
-    let mut lists: Vec<DomainList> = all.iter().map(|domains| of_domains(domains)).collect();
+///
+/// What is asked for with a port that `is_seen` is apart from the same name without it.
+pub fn of_chain(all: &[Vec<String>], server_names: &[String], is_seen: impl Fn(&str) -> bool) -> Vec<DomainList> {
+    let names_of = |index: usize, domain: &str| -> Vec<String> {
+        let own = without_port(domain);
+        let is_taken = |name: &&String| {
+            let is_bare = without_port(name) == name.as_str();
+            is_bare && (covers(own, name) || (is_pattern(own) && name.as_str() != "*"))
+        };
+        if own == domain || own == "*" || !is_seen(&domain[own.len() + 1..]) {
+            return Vec::new();
+        }
+        let others = all.iter().enumerate().filter(|(other, _)| *other != index).flat_map(|(_, domains)| domains);
+        others.filter(is_taken).cloned().collect()
+    };
+    let mut lists: Vec<DomainList> = all
+        .iter()
+        .enumerate()
+        .map(|(index, domains)| {
+            let (apart, own): (Vec<&String>, Vec<&String>) =
+                domains.iter().partition(|domain| !names_of(index, domain).is_empty());
+            let with_ports = apart.into_iter().map(|domain| (domain.to_lowercase(), names_of(index, domain))).collect();
+            DomainList { with_ports, ..of_domains(&own) }
+        })
+        .collect();
     if server_names.is_empty() {
         return lists;
     }
@@ -45,7 +75,7 @@ pub fn of_chain(all: &[Vec<String>], server_names: &[String]) -> Vec<DomainList>
     lists
 }
 
-fn of_domains(domains: &[String]) -> DomainList {
+fn of_domains(domains: &[&String]) -> DomainList {
     let mut list = DomainList::default();
     for domain in domains {
         let domain = without_port(domain);
@@ -113,11 +143,20 @@ pub fn patterned(list: &DomainList, door: Door, addresses: &[String], site: &Out
         precedence: precedence(domain),
         door,
         end: domain.strip_prefix('*').map(str::to_owned),
+        within: Vec::new(),
         site: OutlinedSite { addresses: addresses.to_vec(), only_hosts: vec![host], ..site.clone() },
     };
+    let with_ports = list.with_ports.iter().map(|(domain, within)| {
+        let text = regex_syntax::escape(domain.trim_matches('*'));
+        let start = if domain.starts_with('*') { ".+" } else { "" };
+        let end = if domain.ends_with('*') { "." } else { "$" };
+        // In front of the name without a port.
+        let precedence = (precedence(domain).0, Reverse(domain.len()));
+        PatternedHost { precedence, within: within.clone(), end: None, ..of(format!("~(?i)^{start}{text}{end}"), domain) }
+    });
     let names = list.names.iter().filter(|_| door.ip.is_some());
     let patterns = list.patterns.iter().map(|pattern| of(expression_of(pattern), pattern));
-    names.map(|name| of(any_depth(&name.to_ascii_lowercase()), name)).chain(patterns).collect()
+    with_ports.chain(names.map(|name| of(any_depth(&name.to_ascii_lowercase()), name))).chain(patterns).collect()
 }
 
 /// `~(?i)^.+\-x\.b\.test$` of `*-x.b.test`
@@ -140,7 +179,11 @@ pub fn settle(mut all: Vec<PatternedHost>, services: &mut Vec<Service>) {
         })
     };
     let mut added = Vec::new();
-    for PatternedHost { door, end, mut site, .. } in all {
+    for PatternedHost { door, end, within, mut site, .. } in all {
+        if !within.is_empty() && door.ip.is_none() {
+            let own = within.iter().filter_map(|name| door.address(Some(&any_depth(name))));
+            site.addresses = own.filter(|address| has(services, address)).collect();
+        }
         let dots = end.iter().flat_map(|end| end.match_indices('.').map(|(at, _)| &end[at + 1..]));
         for domain in dots.filter(|_| door.ip.is_none()) {
             let wider = door.address(Some(&format!("**.{domain}")));
@@ -162,12 +205,29 @@ mod tests {
         let domains = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect::<Vec<String>>();
         let hosts = [domains(&["*"]), domains(&["*.b.test", "a.b.test:443"]), domains(&["pre.*"]), domains(&["c.test"])];
         let check = |servers: &[&str], expected: [&[&str]; 4]| {
-            let lists = of_chain(&hosts, &domains(servers));
+            let lists = of_chain(&hosts, &domains(servers), |_| true);
             let names: Vec<Vec<String>> = lists.into_iter().map(|list| list.names).collect();
             assert_eq!(names, expected.map(&domains), "for {servers:?}");
         };
         check(&[], [&[], &["*.b.test", "a.b.test"], &[], &["c.test"]]);
         check(&["x.b.test", "d.test", "pre.d.test"], [&["d.test"], &["x.b.test"], &["pre.d.test"], &[]]);
         check(&["*.test"], [&["*.test"], &["*.b.test", "a.b.test"], &[], &["c.test"]]);
+    }
+
+    #[test]
+    fn hosts_with_ports_are_apart_from_those_without() {
+        let domains = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect::<Vec<String>>();
+        let check = |all: [&[&str]; 2], is_seen: bool, expected: &[(&str, &[&str])]| {
+            let lists = of_chain(&all.map(domains), &[], |_| is_seen);
+            let found: Vec<(String, Vec<String>)> = lists.into_iter().flat_map(|list| list.with_ports).collect();
+            let expected: Vec<(String, Vec<String>)> =
+                expected.iter().map(|(own, names)| ((*own).to_owned(), domains(names))).collect();
+            assert_eq!(found, expected, "{all:?}");
+        };
+        check([&["p.test"], &["p.test:8443"]], true, &[("p.test:8443", &["p.test"])]);
+        check([&["p.test"], &["p.test:8443"]], false, &[]);
+        check([&["q.test"], &["p.test:8443"]], true, &[]);
+        check([&["p.test", "p.test:8443"], &["q.test"]], true, &[]);
+        check([&["q.test", "*"], &["*.test:8443", "q.test:*"]], true, &[("*.test:8443", &["q.test"]), ("q.test:*", &["q.test"])]);
     }
 }

@@ -18,6 +18,9 @@ const NO_NAME: &str = "none of its domains can stand in the address of a site: n
 const OF_OTHER_CHAIN: &str =
     "no client comes to it there: none of its domains is among the `server_names` of its chain, so it is left out";
 
+const SPELLINGS: &str =
+    "a name with another port behind it, or with a dot, comes to what all other hosts come to there, and is the same name here";
+
 /// A list of hosts, and one of them.
 type Places<'t> = (&'t Tree, &'t Tree);
 
@@ -25,8 +28,13 @@ impl EnvoyReader<'_> {
     pub(super) fn virtual_hosts(&mut self, config: &Tree, door: Door, server_names: &[String], manager: &HttpConnections<'_>) {
         let all = config.get("virtual_hosts").items();
         let domains: Vec<Vec<String>> = all.iter().map(|host| host.get("domains").texts()).collect();
-        let lists = hosts::of_chain(&domains, server_names);
-        for (host, list) in all.iter().zip(lists) {
+        let lists = hosts::of_chain(&domains, server_names, |port| manager.authority.sees_port(port));
+        // Who is asked for by another spelling of a name comes to another host there.
+        let is_all = domains.iter().flatten().any(|domain| domain == "*");
+        let has_spellings = manager.authority.is_as_sent() && domains.len() > 1;
+        for (host, mut list) in all.iter().zip(lists) {
+            let has_names = !list.names.is_empty() && !list.is_all;
+            list.is_of_spellings = has_spellings && has_names && (is_all || !list.with_ports.is_empty());
             self.virtual_host((config, host), (door, server_names), &list, manager);
         }
     }
@@ -53,7 +61,11 @@ impl EnvoyReader<'_> {
         let routes: BTreeSet<usize> = host.get("routes").statements();
         site.origin.within.extend(host.statements().difference(&routes));
         site.origin.carry_all(host.get("domains").statements());
-        if own.is_none() && (list.names.is_empty() || door.ip.is_none()) && list.patterns.is_empty() {
+        if list.is_of_spellings {
+            site.origin.differ(host.get("domains").start(), SPELLINGS);
+        }
+        let has_patterns = !list.patterns.is_empty() || !list.with_ports.is_empty();
+        if own.is_none() && (list.names.is_empty() || door.ip.is_none()) && !has_patterns {
             return self.because(host, if server_names.is_empty() { NO_NAME } else { OF_OTHER_CHAIN });
         }
         let require_tls = host.get("require_tls");
