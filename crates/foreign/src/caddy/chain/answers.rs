@@ -220,7 +220,14 @@ impl Compiler {
         }
         self.hide(&files.hides, files, (&root, None), around, (Some(&when), standing), &Matching::always(), &mut origin);
         let tried = OutlinedAnswer::Files { root, strip: None, fallback: None, is_listing: false, is_tried: true };
-        standing.route(when.clone(), steps, tried, origin);
+        // A folder is no file there, and its index none that was asked for.
+        let of_folders = Asked::Paths(vec![PathPattern::of("~/$")]);
+        let no_folder = Matching { clauses: vec![vec![AskedLiteral { asked: of_folders, is_negated: true }]] };
+        let Some(of_names) = when.and(&no_folder) else {
+            self.unknown(op, OF_CONDITION, standing);
+            return Flow::On;
+        };
+        standing.route(of_names, steps, tried, origin);
         if own.is_some() {
             return Flow::On;
         }
