@@ -49,6 +49,16 @@ impl PlainRedirect {
     }
 }
 
+/// Whether a server answers all by itself, with nobody sent on to a location.
+fn is_answered_at_once(inside: &[Statement], placed: &[PlacedDraft]) -> bool {
+    let sends_on = |block: &[Statement]| named(block, "rewrite").next().is_some();
+    let is_sent_on = sends_on(inside) || named(inside, "if").any(|own| sends_on(own.inside()));
+    !is_sent_on && placed.iter().all(|own| own.draft.kind == AnswerKind::Local)
+}
+
+/// What keeps clients out behind what a server answers by itself.
+const GUARDS: [&str; 7] = ["allow", "deny", "auth_basic", "auth_request", "limit_req", "limit_conn", "satisfy"];
+
 impl<'s> NginxReader<'s> {
     pub(super) fn http_server(&mut self, server: &'s Statement, http: &'s [Statement]) {
         let inside = server.inside();
@@ -152,6 +162,11 @@ impl<'s> NginxReader<'s> {
             // An answer of the server itself is given before any location is looked for.
             let unreached = scope.locations.iter().map(|location| location.statement);
             site.origin.carry_all(words::places(unreached));
+            // So it is before anybody is kept out, by whatever stands around the server as well.
+            if is_answered_at_once(inside, &placed) {
+                let guards = GUARDS.iter().flat_map(|name| levels.nearest(&[name]));
+                site.origin.carry_all(guards.map(Statement::start));
+            }
         } else {
             let turns = turns(&scope.locations);
             for index in 0..scope.locations.len() {
@@ -313,7 +328,6 @@ impl<'s> NginxReader<'s> {
 
     /// Whether what takes its path without the slash at the end keeps other clients out than it does.
     fn is_guarded_otherwise(scope: &ServerScope<'s>, location: &Location<'s>) -> bool {
-        const GUARDS: [&str; 7] = ["allow", "deny", "auth_basic", "auth_request", "limit_req", "limit_conn", "satisfy"];
         let guards = |levels: &Levels<'s>| -> Vec<usize> {
             GUARDS.iter().flat_map(|name| levels.nearest(&[name])).map(Statement::start).collect()
         };
