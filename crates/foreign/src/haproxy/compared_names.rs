@@ -1,6 +1,6 @@
-//! How names of hosts are compared where a rule guards, and where it only chooses. A site is found by a name in any case,
-//! with any port and a final dot, and HAProxy compares the field as it was sent; the name of a handshake is not known to
-//! conditions of ours at all.
+//! How names of hosts are compared where a rule guards, and where it only chooses. A site is found by a name in any
+//! case, with any port and a final dot, and HAProxy compares the field as it was sent; the name of a handshake is not
+//! known to conditions of ours at all.
 
 use super::actions::Action;
 use super::conditions::{Condition, Test};
@@ -16,9 +16,9 @@ const LOOSELY: &str = "names are compared in any case, with any port and with a 
 /// Which names a test may take more of, or fewer, without anything standing open.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Leaning {
-    /// It guards: whoever fits is kept out, or held up.
+    /// Guards: whoever fits is kept out, or held up.
     More,
-    /// It opens: whoever fits is let through.
+    /// Opens: whoever fits is let through.
     Fewer,
     /// Whoever fits goes elsewhere, and something stands guard there or here.
     Exact,

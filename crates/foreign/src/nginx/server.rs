@@ -49,6 +49,17 @@ impl PlainRedirect {
     }
 }
 
+/// What an answer of the server itself leaves no request for: locations, since it is given before any is looked for,
+/// and, where it is given at once, whatever keeps clients out around the server.
+fn carry_unreached(scope: &ServerScope<'_>, levels: &Levels<'_>, placed: &[PlacedDraft], site: &mut OutlinedSite) {
+    let unreached = scope.locations.iter().map(|location| location.statement);
+    site.origin.carry_all(words::places(unreached));
+    if is_answered_at_once(scope.inside, placed) {
+        let guards = GUARDS.iter().flat_map(|name| levels.nearest(&[name]));
+        site.origin.carry_all(guards.map(Statement::start));
+    }
+}
+
 /// Whether a server answers all by itself, with nobody sent on to a location.
 fn is_answered_at_once(inside: &[Statement], placed: &[PlacedDraft]) -> bool {
     let sends_on = |block: &[Statement]| named(block, "rewrite").next().is_some();
@@ -159,14 +170,7 @@ impl<'s> NginxReader<'s> {
         let mut placed = Vec::new();
         let is_whole = self.before_locations(&scope, &mut placed);
         if is_whole {
-            // An answer of the server itself is given before any location is looked for.
-            let unreached = scope.locations.iter().map(|location| location.statement);
-            site.origin.carry_all(words::places(unreached));
-            // So it is before anybody is kept out, by whatever stands around the server as well.
-            if is_answered_at_once(inside, &placed) {
-                let guards = GUARDS.iter().flat_map(|name| levels.nearest(&[name]));
-                site.origin.carry_all(guards.map(Statement::start));
-            }
+            carry_unreached(&scope, &levels, &placed, &mut site);
         } else {
             let turns = turns(&scope.locations);
             for index in 0..scope.locations.len() {
