@@ -124,13 +124,24 @@ impl Cache {
         self.classes.objects.iter().map(|(key, held)| (key, &held.object))
     }
 
-    pub fn service(&self, key: &Key) -> Option<&Arc<Service>> {
-        self.services.objects.get(key).map(|held| &held.object)
-    }
-
     /// Whether each of these kinds has had its whole list.
     pub fn is_whole(&self, kinds: &[Kind]) -> bool {
-        kinds.iter().all(|kind| self.state(*kind).is_listed)
+        kinds.iter().all(|kind| self.standing(*kind).0)
+    }
+
+    /// Why nothing is heard of one of these kinds.
+    pub fn fault(&self, kinds: &[Kind]) -> Option<&Fault> {
+        kinds.iter().find_map(|kind| self.standing(*kind).1)
+    }
+
+    /// Whether a kind has had its whole list, and why nothing is heard of it.
+    fn standing(&self, kind: Kind) -> (bool, Option<&Fault>) {
+        match kind {
+            Kind::Service => self.services.standing(),
+            Kind::EndpointSlice => self.slices.standing(),
+            Kind::Ingress => self.ingresses.standing(),
+            Kind::IngressClass => self.classes.standing(),
+        }
     }
 
     /// How the following of a kind does.
@@ -230,6 +241,10 @@ impl<T: PartialEq> Shelf<T> {
     fn note_unreadable(&mut self, Unreadable { key, problem }: Unreadable) {
         let key = key.unwrap_or_else(|| Key::new("", "<an object without a name>"));
         self.unreadable.insert(key, problem);
+    }
+
+    fn standing(&self) -> (bool, Option<&Fault>) {
+        (self.is_listed, self.fault.as_ref())
     }
 
     fn state(&self, kind: Kind) -> KindState {

@@ -16,6 +16,9 @@ pub enum Fault {
     /// A token over plain HTTP to another machine.
     #[error("is not asked at {url}: the token would go over the network in plain text; write `https://`")]
     Exposed { url: String },
+    /// Nothing was sent, for a reason of this machine.
+    #[error("cannot be asked: {problem}")]
+    Unasked { problem: String },
     #[error("{0}")]
     Outbound(#[from] OutboundFault),
     /// Status 401: the token is not, or no longer, one of an account. A new one may be on its way.

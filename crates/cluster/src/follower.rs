@@ -61,26 +61,34 @@ impl ClusterFollower {
         let shared = Arc::<Shared>::default();
         let (ends, ended) = oneshot::channel::<()>();
         let of_thread = shared.clone();
+        let no_thread = |error: io::Error| Fault::Unasked { problem: format!("no thread can be started: {error}") };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
         let run = move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            if let Ok(runtime) = runtime {
-                let following = follow_all(client, scope, of_thread, differs);
-                runtime.block_on(async {
-                    tokio::select! {
-                        _ = ended => {}
-                        () = following => {}
-                    }
-                });
-            }
+            let following = follow_all(client, scope, of_thread, differs);
+            runtime.block_on(async {
+                tokio::select! {
+                    _ = ended => {}
+                    () = following => {}
+                }
+            });
         };
-        let started = thread::Builder::new().name("cluster".to_owned()).spawn(run);
-        started.map_err(|error: io::Error| Fault::Unreadable { problem: format!("no thread can be started: {error}") })?;
+        thread::Builder::new().name("cluster".to_owned()).spawn(run).map_err(no_thread)?;
         Ok(ClusterFollower { kinds, shared, _ends: ends })
     }
 
     /// What is known now. The lock is to be held for a moment only.
     pub fn cache(&self) -> MutexGuard<'_, Cache> {
         locked(&self.shared.cache)
+    }
+
+    /// Whether every kind has had its whole list.
+    pub fn is_whole(&self) -> bool {
+        self.cache().is_whole(self.kinds)
+    }
+
+    /// Why nothing is heard of one of the kinds.
+    pub fn fault(&self) -> Option<Fault> {
+        self.cache().fault(self.kinds).cloned()
     }
 
     /// How the following of each kind does.
@@ -91,7 +99,7 @@ impl ClusterFollower {
 
     /// What differs and nobody has taken, once every kind has had its whole list.
     pub fn take_changes(&self) -> Option<Changes> {
-        if !self.cache().is_whole(self.kinds) {
+        if !self.is_whole() {
             return None;
         }
         let changes = std::mem::take(&mut *locked(&self.shared.changes));

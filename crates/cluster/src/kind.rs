@@ -10,8 +10,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: &'static [Kind] = &[Kind::Service, Kind::EndpointSlice, Kind::Ingress, Kind::IngressClass];
-
     /// As its objects call themselves, and as messages name it.
     pub fn name(self) -> &'static str {
         match self {

@@ -286,3 +286,27 @@ fn kinds_that_nobody_needs_are_not_asked_for() {
     // Classes belong to no namespace.
     assert!(requests.iter().any(|request| request.starts_with("GET /apis/networking.k8s.io/v1/ingressclasses?")), "{requests:?}");
 }
+
+#[test]
+fn objects_are_made_changed_and_removed_and_who_is_late_is_told() {
+    let server = ApiServer::start().expect("a server");
+    let client = Client::new(place(&server, token())).expect("a client");
+    let runtime = tidegate_testkit::tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let path = "/api/v1/namespaces/shop/services";
+    let send = |method: http::Method, path: &str, body: Option<serde_json::Value>| {
+        let answer = runtime.block_on(client.send(method, path, body.as_ref()))?;
+        Ok::<serde_json::Value, Fault>(serde_json::from_slice(&answer).expect("JSON"))
+    };
+    let made = send(http::Method::POST, path, Some(service("web"))).expect("it is made");
+    assert!(matches!(send(http::Method::POST, path, Some(service("web"))), Err(Fault::Conflict { .. })));
+    let version = made["metadata"]["resourceVersion"].clone();
+    let one = format!("{path}/web");
+    let patch = serde_json::json!({"metadata": {"resourceVersion": version}, "status": {"loadBalancer": {"ingress": [{"ip": "10.0.0.1"}]}}});
+    let changed = send(http::Method::PATCH, &format!("{one}/status"), Some(patch.clone())).expect("it is changed");
+    assert_eq!(changed["status"], patch["status"]);
+    assert_eq!(changed["spec"], made["spec"], "a merge leaves what it does not name");
+    assert!(matches!(send(http::Method::PATCH, &one, Some(patch)), Err(Fault::Conflict { .. })), "the version is an old one");
+    assert_eq!(send(http::Method::GET, &one, None).expect("it is there")["metadata"]["name"], "web");
+    send(http::Method::DELETE, &one, None).expect("it is removed");
+    assert!(matches!(send(http::Method::GET, &one, None), Err(Fault::Missing { .. })));
+}

@@ -35,7 +35,7 @@ impl Followed {
     fn fault(&self) -> Option<Fault> {
         match &self.follower {
             Err(fault) => Some(fault.clone()),
-            Ok(follower) => follower.states().into_iter().find_map(|state| state.fault),
+            Ok(follower) => follower.fault(),
         }
     }
 }
@@ -82,8 +82,7 @@ impl Clusters {
                 Ok(members) => return Ok(members.into_iter().map(|member| endpoint(member, wanted)).collect()),
                 Err(Absence::NotListed) if since.elapsed() < limit => {}
                 Err(absence) => {
-                    drop(cache);
-                    let fault = follower.states().into_iter().find_map(|state| state.fault);
+                    let fault = cache.fault(Scope::ENDPOINTS).cloned();
                     return Err(sentence(absence, fault, wanted));
                 }
             }
@@ -107,7 +106,7 @@ impl Clusters {
     pub fn is_known(&self, cluster: &Cluster) -> bool {
         let followed = self.followed();
         let follower = followed.get(cluster).and_then(|followed| followed.follower.as_ref().ok());
-        follower.is_some_and(|follower| follower.states().iter().all(|state| state.is_listed))
+        follower.is_some_and(ClusterFollower::is_whole)
     }
 
     /// Clusters that cannot be followed and could when it was last asked, and those of which the opposite is true.

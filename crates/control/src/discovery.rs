@@ -345,6 +345,10 @@ impl Followers {
                 }
             }
         }
+        // Once for all of them: it looks at every Service that is left.
+        if gone.iter().any(|source| cluster_of(source).is_some()) {
+            self.keep_clusters();
+        }
         gone
     }
 
@@ -356,7 +360,6 @@ impl Followers {
                 self.asked.remove(&service);
             }
         }
-        self.keep_clusters();
     }
 
     /// Clusters that no pool looks at any more are let go.

@@ -202,7 +202,7 @@ fn members(written: &str, is_blind: bool) -> Option<Vec<bool>> {
     Some(members)
 }
 
-/// These bytes as they are sent encoded.
+/// Bytes as they are sent encoded.
 fn codes(bytes: &[u8]) -> String {
     let mut by_high: Vec<(u8, Vec<u8>)> = Vec::new();
     for byte in bytes {
@@ -222,7 +222,7 @@ fn codes(bytes: &[u8]) -> String {
     if let [one] = all.as_slice() { format!("%{one}") } else { format!("%(?:{})", all.join("|")) }
 }
 
-/// These bytes, which are letters, as members of a set.
+/// Letters as members of a set.
 fn ranges(bytes: &[u8]) -> String {
     let mut out = String::new();
     let mut rest = bytes;

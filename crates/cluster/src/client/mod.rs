@@ -62,13 +62,13 @@ impl Client {
                 path.push_str("&continue=");
                 path.push_str(&percent_encoded(next));
             }
-            let asked = self.client.send(self.request(Method::GET, &path, None)?, PAGE_LIMITS).await;
-            match asked {
+            let Asked { request, token } = self.asked(Method::GET, &path, None)?;
+            match self.client.send(request, PAGE_LIMITS).await {
                 Err(OutboundFault::BodyTooLarge { .. }) if objects > 1 => objects = (objects / 8).max(1),
                 Err(fault) => return Err(fault.into()),
                 Ok(answer) => {
                     let (head, body) = answer.into_parts();
-                    self.succeeded(&head, &body)?;
+                    succeeded(&head, &body, token.as_ref())?;
                     return page(&body, &mut texts.borrow_mut());
                 }
             }
@@ -79,27 +79,29 @@ impl Client {
     pub async fn watch(&self, kind: Kind, namespace: Option<&str>, from: &str, lasts: Duration) -> Result<Watch, Fault> {
         let (path, from, seconds) = (kind.path(namespace), percent_encoded(from), lasts.as_secs());
         let path = format!("{path}?watch=true&allowWatchBookmarks=true&resourceVersion={from}&timeoutSeconds={seconds}");
-        let answer = self.client.open(self.request(Method::GET, &path, None)?, OBJECT_LIMITS.total).await?;
+        let Asked { request, token } = self.asked(Method::GET, &path, None)?;
+        let answer = self.client.open(request, OBJECT_LIMITS.total).await?;
         if answer.head().status == StatusCode::OK {
             return Ok(Watch { answer, buffer: LineBuffer::new(LINE_BYTES_MAX) });
         }
         let head = answer.head().clone();
         let body = answer.whole(OBJECT_LIMITS).await?;
-        Err(self.refusal(&head, &body))
+        Err(refused(&head, &body, token.as_ref()))
     }
 
     /// One object, or what became of a change. `path` begins with a slash.
     pub async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Bytes, Fault> {
-        let answer = self.client.send(self.request(method, path, body)?, OBJECT_LIMITS).await?;
-        let (head, body) = answer.into_parts();
-        self.succeeded(&head, &body)?;
+        let Asked { request, token } = self.asked(method, path, body)?;
+        let (head, body) = self.client.send(request, OBJECT_LIMITS).await?.into_parts();
+        succeeded(&head, &body, token.as_ref())?;
         Ok(body)
     }
 
-    fn request(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Request<Bytes>, Fault> {
+    fn asked(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Asked, Fault> {
         let kind = if method == Method::PATCH { MERGE_PATCH } else { JSON };
         let mut request = Request::builder().method(method).uri(format!("{}{path}", self.url)).header(ACCEPT, JSON);
-        if let Some(token) = self.token.now()? {
+        let token = self.token.now()?;
+        if let Some(token) = &token {
             let unusable = |_| Fault::Unauthorized { message: "the token has characters that no token has".to_owned() };
             let mut bearer = HeaderValue::try_from(format!("Bearer {}", token.reveal())).map_err(unusable)?;
             bearer.set_sensitive(true);
@@ -112,23 +114,29 @@ impl Client {
                 body.to_string().into()
             }
         };
-        request.body(body).map_err(|error| Fault::Unreadable { problem: error.to_string() })
+        let request = request.body(body).map_err(|error| Fault::Unasked { problem: error.to_string() })?;
+        Ok(Asked { request, token })
     }
+}
 
-    fn succeeded(&self, head: &response::Parts, body: &[u8]) -> Result<(), Fault> {
-        if head.status.is_success() { Ok(()) } else { Err(self.refusal(head, body)) }
-    }
+/// A request, and the token that it shows.
+struct Asked {
+    request: Request<Bytes>,
+    token: Option<Secret>,
+}
 
-    fn refusal(&self, head: &response::Parts, body: &[u8]) -> Fault {
-        // What refuses a request may repeat it.
-        let token = self.token.now().ok().flatten();
-        let text = String::from_utf8_lossy(body);
-        let body = match token.as_ref().map(Secret::reveal).filter(|token| !token.is_empty()) {
-            Some(token) => text.replace(token, "***"),
-            None => text.into_owned(),
-        };
-        refusal(Some(head.status.as_u16()), body.as_bytes(), retry_after(&head.headers))
-    }
+fn succeeded(head: &response::Parts, body: &[u8], token: Option<&Secret>) -> Result<(), Fault> {
+    if head.status.is_success() { Ok(()) } else { Err(refused(head, body, token)) }
+}
+
+/// What refuses a request may repeat its token, which nobody is shown.
+fn refused(head: &response::Parts, body: &[u8], token: Option<&Secret>) -> Fault {
+    let text = String::from_utf8_lossy(body);
+    let body = match token.map(Secret::reveal).filter(|token| !token.is_empty()) {
+        Some(token) => text.replace(token, "***"),
+        None => text.into_owned(),
+    };
+    refusal(Some(head.status.as_u16()), body.as_bytes(), retry_after(&head.headers))
 }
 
 /// A watch that goes on.

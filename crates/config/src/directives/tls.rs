@@ -14,6 +14,18 @@ use std::collections::BTreeMap;
 use tidegate_kdl::quoted;
 use tidegate_model::{Certificate, CipherName, Scheme, Tls, TlsSource, TlsVersion};
 
+/// Where a certificate is, of one site as of all that it covers.
+const CERTIFICATE: &[Property] = &[
+    Property::once("cert", Kind::Path, "Certificate chain in PEM, leaf first. It may hold the key as well."),
+    Property::once("key", Kind::Path, "Private key in PEM, when it is not in `cert` or `pem`."),
+    Property::once(
+        "pem",
+        Kind::Secret("a text of PEM, as in `\"{env.SITE_PEM}\"`"),
+        "The chain itself instead of `cert`, leaf first. It may hold the key as well.",
+    ),
+    Property::once("key-pem", Kind::Secret("a text of PEM"), "The key itself instead of `key`."),
+];
+
 pub static TLS: Directive = Directive {
     name: "tls",
     places: &[Place::Site],
@@ -23,16 +35,7 @@ pub static TLS: Directive = Directive {
         Kind::Choice(&["internal", "off"]),
         "`internal`: the built-in certificate authority signs. `off`: plain HTTP.",
     )],
-    properties: &[
-        Property::once("cert", Kind::Path, "Certificate chain in PEM, leaf first. It may hold the key as well."),
-        Property::once("key", Kind::Path, "Private key in PEM, when it is not in `cert` or `pem`."),
-        Property::once(
-            "pem",
-            Kind::Secret("a text of PEM, as in `\"{env.SITE_PEM}\"`"),
-            "The chain itself instead of `cert`, leaf first. It may hold the key as well.",
-        ),
-        Property::once("key-pem", Kind::Secret("a text of PEM"), "The key itself instead of `key`."),
-    ],
+    properties: CERTIFICATE,
     block: Block::Optional(Place::Tls),
     summary: "Where a site's certificates come from, and how handshakes are made.",
     details: "`tls cert=\"…\" key=\"…\"` may be repeated: an ECDSA and an RSA certificate for one name stand side by side, and each client \
@@ -49,16 +52,7 @@ pub static SHARED_TLS: Directive = Directive {
     name: "tls",
     places: &[Place::Top],
     repeat: Repeat::Many,
-    properties: &[
-        Property::once("cert", Kind::Path, "Certificate chain in PEM, leaf first. It may hold the key as well."),
-        Property::once("key", Kind::Path, "Private key in PEM, when it is not in `cert` or `pem`."),
-        Property::once(
-            "pem",
-            Kind::Secret("a text of PEM, as in `\"{env.SITE_PEM}\"`"),
-            "The chain itself instead of `cert`, leaf first. It may hold the key as well.",
-        ),
-        Property::once("key-pem", Kind::Secret("a text of PEM"), "The key itself instead of `key`."),
-    ],
+    properties: CERTIFICATE,
     summary: "A certificate that is given once, for every site that it covers.",
     details: "Each site that says nothing of where its certificate comes from, and all of whose hosts such certificates cover, has it as if it stood there; nothing is obtained for it by ACME. Several lines are several certificates: \
               other names, or ECDSA and RSA side by side. A site with hosts that none covers stays as it is as a whole, and `check` says so; so does a site with `tls cert=`, `tls \"internal\"`, `on-demand` or an `acme` of its own. \

@@ -9,7 +9,7 @@ use tidegate_kdl::quoted;
 pub enum PathView {
     /// What the client asked for.
     Same,
-    /// The same without one of these in front of it, of which some are no whole segments where that is said.
+    /// What the client asked for without one of these in front of it; some are no whole segments where that is said.
     Without {
         prefixes: Vec<String>,
         is_of_bytes: bool,

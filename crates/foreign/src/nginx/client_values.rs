@@ -25,7 +25,7 @@ pub enum ClientValue<'v> {
 /// What a value has to be.
 #[derive(Debug, Clone, Copy)]
 pub enum Wanted<'w> {
-    /// This text, or nothing where it is empty.
+    /// The text itself, or nothing where it is empty.
     Text(&'w str),
     /// What an expression fits.
     Fitting(&'w str),

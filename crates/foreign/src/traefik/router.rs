@@ -200,7 +200,7 @@ fn at_place<'t>(
     origin.carry_all(tls_of_point.statements().into_iter().filter(|at| *at == tls_of_point.start()));
     let redirections = place.point.at(&["http", "redirections", "entryPoint"]);
     let is_of_point = !redirections.is_nothing();
-    // Those of an entry point are for requests without TLS.
+    // Redirections of an entry point are for requests without TLS.
     let of_point = || Some(redirects::of_point(tree, redirections)).filter(|_| !place.door.is_tls);
     let sent = if is_of_point { of_point() } else { sent_elsewhere(&middlewares, place.door) };
     let is_sent = sent.is_some();

@@ -205,6 +205,7 @@ impl Problem {
             | Fault::Gone { .. }
             | Fault::Conflict { .. }
             | Fault::Refused { .. }
+            | Fault::Unasked { .. }
             | Fault::Unreadable { .. }
             | Fault::LineTooLong { .. }) => Problem::Server { text: fault.to_string() },
         }

@@ -156,7 +156,7 @@ fn endpoints_of_a_kubernetes_service_come_and_go() {
     asked.expect_from(10, &["first"]);
     cluster.put(kubernetes_slice("web-2", &second, &ready));
     wait_until_only(&asked, &["first", "second"]);
-    // It ends: whoever is not bound to it goes to the other.
+    // The first one ends: whoever is not bound to it goes to the other.
     cluster.put(kubernetes_slice("web-1", &first, &leaving));
     asked.wait_for_metric(&format!("tidegate_upstream_server_state{{server=\"{}\",state=\"leaving\"}}", first.address()), 1.0);
     asked.expect_from(10, &["second"]);
