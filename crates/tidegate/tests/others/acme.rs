@@ -428,7 +428,7 @@ fn a_kill_in_the_middle_of_an_order_loses_nothing_and_orders_nothing_twice() {
     // good.
     let config = format!(
         "{}site \"https://a.example.com:{https}\" {{ respond 200 body=\"a\"; }}\n",
-        world.head(&published_by_a_program(&world, folder.path(), "sleep 3"))
+        world.head(&format!("challenges \"dns-01\"\n    {}", published_by_a_program(&world, folder.path(), "sleep 3")))
     );
     let mut proxy = start(&config);
     // An order whose address was still on its way when the process ended is known to the CA alone; who asks for its
