@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidegate_config::{Environment, load_with, render};
 use tidegate_model::discover::{
-    Cluster, ConsulDiscover, DnsDiscover, DnsQuestion, DockerDiscover, KubernetesDiscover, ServicePort,
+    Cluster, ConsulDiscover, DnsDiscover, DnsQuestion, DockerDiscover, KubernetesDiscover, Namespaces, ServicePort,
 };
 use tidegate_model::{
     Adaptive, Balance, Bounds, Configuration, CookieSecure, Discover, Health, Hedge, HttpProbe, KeepAlive, KubernetesApi,
@@ -187,7 +187,8 @@ fn servers_come_from_elsewhere() {
         }),
     );
     let of_pod = KubernetesDiscover {
-        cluster: Cluster { api: None, namespace: "shop".into() },
+        cluster: Cluster { api: None, namespaces: Namespaces::named(["shop".to_owned()]) },
+        namespace: "shop".into(),
         service: "web".into(),
         port: ServicePort::Name("http".into()),
         scheme: Scheme::Http,
@@ -203,7 +204,7 @@ fn servers_come_from_elsewhere() {
     check(
         "discover kubernetes=\"shop/web:8080\" api=\"https://10.0.0.1:6443/\" ca=\"/etc/ca.pem\" token=\"abc\" scheme=\"https\"",
         Discover::Kubernetes(KubernetesDiscover {
-            cluster: Cluster { api: Some(api), namespace: "shop".into() },
+            cluster: Cluster { api: Some(api), namespaces: Namespaces::named(["shop".to_owned()]) },
             port: ServicePort::Number(8080),
             scheme: Scheme::Https,
             ..of_pod

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tidegate_cluster::{Absence, ClusterFollower, Fault, Key, Member, Place, Pod, PortReference, Scope};
 use tidegate_discovery::Endpoint;
-use tidegate_model::discover::{Cluster, KubernetesDiscover, ServicePort};
+use tidegate_model::discover::{Cluster, KubernetesDiscover, Namespaces, ServicePort};
 use tidegate_model::{Discover, Server, TcpAddress};
 use tokio::sync::Notify;
 
@@ -57,7 +57,11 @@ impl Clusters {
             None => Pod::here().map(|pod| Place::of_pod(&pod)),
         };
         let differs = self.0.differs.clone();
-        let scope = Scope { namespace: Some(cluster.namespace.clone()), kinds: Scope::ENDPOINTS };
+        let namespace = match &cluster.namespaces {
+            Namespaces::All => None,
+            Namespaces::Named(names) => names.first().cloned(),
+        };
+        let scope = Scope { namespace, kinds: Scope::ENDPOINTS };
         let follower = place.and_then(|place| ClusterFollower::start(place, scope, move || differs.notify_one()));
         Followed { since: Instant::now(), follower, is_fault_told: false }
     }
@@ -152,7 +156,7 @@ pub fn cluster_of(source: &Discover) -> Option<&Cluster> {
 
 /// The Service that a source looks for.
 pub fn key(wanted: &KubernetesDiscover) -> Key {
-    Key::new(&wanted.cluster.namespace, &wanted.service)
+    Key::new(&wanted.namespace, &wanted.service)
 }
 
 fn port(wanted: &KubernetesDiscover) -> PortReference {

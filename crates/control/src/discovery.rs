@@ -388,14 +388,14 @@ impl Followers {
     /// Says once that a cluster cannot be followed, and once that it can again.
     pub fn look_at_clusters(&self) {
         for (cluster, fault) in self.clusters.take_faults() {
-            let namespace = cluster.namespace.as_str();
+            let namespaces = cluster.namespaces.to_string();
             let is_known = self.clusters.is_known(&cluster);
             match fault {
-                None => tracing::info!(namespace, "servers can be found in Kubernetes again"),
+                None => tracing::info!(namespaces, "servers can be found in Kubernetes again"),
                 Some(fault) => {
                     let what = if is_known { "those that were found last stay in use" } else { "none was found so far" };
                     let fault = format!("the API server {fault}");
-                    tracing::warn!(namespace, fault, "servers cannot be found in Kubernetes: {what}");
+                    tracing::warn!(namespaces, fault, "servers cannot be found in Kubernetes: {what}");
                     let of_cluster = self.sources.iter().filter(|(source, _)| cluster_of(source) == Some(&cluster));
                     for (_, metrics) in of_cluster.flat_map(|(_, followed)| locked(&followed.pools).clone()) {
                         metrics.fault();

@@ -3,6 +3,8 @@
 use crate::address::Scheme;
 use crate::process::Secret;
 use crate::storage::KubernetesApi;
+use std::collections::BTreeSet;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -137,6 +139,8 @@ impl ConsulDiscover {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct KubernetesDiscover {
     pub cluster: Cluster,
+    /// Of the Service.
+    pub namespace: String,
     pub service: String,
     pub port: ServicePort,
     pub scheme: Scheme,
@@ -144,12 +148,36 @@ pub struct KubernetesDiscover {
     pub zone: Option<Arc<str>>,
 }
 
-/// An API server, and the namespace that is looked at there.
+/// An API server, and the namespaces that are looked at there.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Cluster {
     /// Instead of the pod's environment and files, to reach a cluster from outside.
     pub api: Option<KubernetesApi>,
-    pub namespace: String,
+    pub namespaces: Namespaces,
+}
+
+/// Which namespaces of a cluster are looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Namespaces {
+    All,
+    /// Sorted, without repetitions.
+    Named(Arc<[String]>),
+}
+
+impl Namespaces {
+    pub fn named(names: impl IntoIterator<Item = String>) -> Namespaces {
+        let sorted: BTreeSet<String> = names.into_iter().collect();
+        Namespaces::Named(sorted.into_iter().collect())
+    }
+}
+
+impl fmt::Display for Namespaces {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Namespaces::All => f.write_str("all namespaces"),
+            Namespaces::Named(names) => f.write_str(&names.join(", ")),
+        }
+    }
 }
 
 /// How a port of a Service is named.
@@ -166,6 +194,6 @@ impl KubernetesDiscover {
             ServicePort::Number(number) => number.to_string(),
             ServicePort::Name(name) => name.clone(),
         };
-        format!("{}/{}:{port}", self.cluster.namespace, self.service)
+        format!("{}/{}:{port}", self.namespace, self.service)
     }
 }

@@ -15,7 +15,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 use tidegate_model::discover::{
-    Cluster, ConsulDiscover, ContainersDiscover, DnsDiscover, DnsQuestion, DockerDiscover, KubernetesDiscover, ServicePort,
+    Cluster, ConsulDiscover, ContainersDiscover, DnsDiscover, DnsQuestion, DockerDiscover, KubernetesDiscover, Namespaces,
+    ServicePort,
 };
 use tidegate_model::{Discover, HostPattern, KubernetesApi, Scheme, Secret, TcpAddress, address};
 
@@ -333,8 +334,8 @@ fn kubernetes(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Discover> 
         }
     };
     let (namespace, service, port) = asked?;
-    let cluster = Cluster { api, namespace };
-    Some(Discover::Kubernetes(KubernetesDiscover { cluster, service, port, scheme, zone: None }))
+    let cluster = Cluster { api, namespaces: Namespaces::named([namespace.clone()]) };
+    Some(Discover::Kubernetes(KubernetesDiscover { cluster, namespace, service, port, scheme, zone: None }))
 }
 
 /// Namespace, Service and port. `Err` is what is wrong.
