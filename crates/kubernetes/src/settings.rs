@@ -1,0 +1,59 @@
+//! What whoever runs the program says of the cluster: which objects are ours, and what holds where they say nothing.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use tidegate_cluster::{Key, PortReference};
+use tidegate_model::discover::Cluster;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Where servers of pools are looked up.
+    pub cluster: Cluster,
+    /// Classes of these controllers are ours, as `tidegate.dev/ingress`.
+    pub controllers: Vec<String>,
+    /// Classes of these names are ours although no IngressClass can be read, as in a namespace alone; and so are
+    /// Ingresses whose annotation `kubernetes.io/ingress.class` names one.
+    pub class_names: Vec<String>,
+    /// Where plain HTTP comes in that clients ask for at port 80. `None`: nowhere.
+    pub http: Option<SocketAddr>,
+    /// Where HTTPS comes in that clients ask for at port 443. `None`: nowhere.
+    pub https: Option<SocketAddr>,
+    /// The Secret of hosts that have no certificate of their own.
+    pub default_certificate: Option<Key>,
+    /// Where requests go that no Ingress takes. `None`: they are answered with 404.
+    pub default_backend: Option<(Key, PortReference)>,
+    /// Where the proxy stands.
+    pub zone: Option<Arc<str>>,
+    pub host_owner: HostOwner,
+}
+
+impl Settings {
+    /// The controller of classes that are ours of themselves.
+    pub const CONTROLLER: &'static str = "tidegate.dev/ingress";
+    pub const HTTP: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 8080);
+    pub const HTTPS: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 8443);
+
+    /// As it is where nothing else is said.
+    pub fn new(cluster: Cluster) -> Settings {
+        Settings {
+            cluster,
+            controllers: vec![Settings::CONTROLLER.to_owned()],
+            class_names: Vec::new(),
+            http: Some(Settings::HTTP),
+            https: Some(Settings::HTTPS),
+            default_certificate: None,
+            default_backend: None,
+            zone: None,
+            host_owner: HostOwner::Shared,
+        }
+    }
+}
+
+/// Who may say what a host answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostOwner {
+    /// Ingresses of all namespaces.
+    Shared,
+    /// Ingresses of the namespace that had the host first.
+    Oldest,
+}
