@@ -2,8 +2,8 @@
 //! CONTRIBUTING.md. Each task is one module: `tidy` reads the sources, `deny` reads the dependency graph, `ci` runs
 //! every gate in order, `quick` those that fit what changed, `instructions` counts what a request costs, `bench` builds
 //! and runs the lab, `static` the program that needs nothing of the system, `apps` real applications behind the
-//! program, `dist` what people install, `readme` holds README.md against its report. No task is needed to build or to
-//! use Tidegate.
+//! program, `kubernetes` builds the programs of a control plane for tests, `dist` what people install, `readme` holds
+//! README.md against its report. No task is needed to build or to use Tidegate.
 
 mod apps;
 mod bench;
@@ -13,6 +13,7 @@ mod dist;
 mod finding;
 mod graph;
 mod instructions;
+mod kubernetes;
 mod process;
 mod quick;
 mod readme;
@@ -41,6 +42,7 @@ usage: cargo xtask <task>
   dist [PART...] [--check]
                       packages, repositories, the image, the manual as a site; see docs/packages.md
   apps [NAME...]      installs real applications, puts them behind Tidegate and uses them; `--list` names them
+  kubernetes build    builds an API server, etcd and what belongs to them, for tests; once, into a cache
   readme [--write]    the figures in README.md are those of the report that it names";
 
 fn main() -> ExitCode {
@@ -70,6 +72,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
         ("dist", rest) => dist::run(rest),
         ("static", rest) => release::run(rest),
         ("apps", rest) => apps::run(rest),
+        ("kubernetes", rest) => kubernetes::run(rest),
         ("readme", []) => readme::run(false),
         ("readme", [flag]) if flag == "--write" => readme::run(true),
         ("help" | "--help" | "-h", []) => {
