@@ -1,6 +1,7 @@
 //! The life of a change: read → check → compile → find sockets, logs and certificates for it → publish → leave what is
 //! gone. Until it is published everything may fail, and then nothing has happened; from then on nothing can.
 
+use crate::additions::Additions;
 use crate::applying::{ApplyOptions, ChangeFault};
 use crate::background::in_background;
 use crate::compile::gather;
@@ -16,7 +17,7 @@ use crate::material::Material;
 use crate::named_files::{certificate_files_of, user_files};
 use crate::pools::forget_checks;
 use crate::sockets::{Given, Inherited, Spare};
-use crate::source::{Proposal, Read, Remark, Source, read_with, with_labels};
+use crate::source::{Proposal, Read, Remark, Source, read_with, with_additions};
 use crate::systemd;
 use crate::tag::Tag;
 use crate::tickets::follow_ticket_keys;
@@ -87,27 +88,27 @@ impl Control {
     }
 
     fn read(&self, proposal: &Proposal) -> Result<Read, ChangeFault> {
-        if *proposal == Proposal::Containers {
-            return self.read_containers();
+        if *proposal == Proposal::Additions {
+            return self.read_additions();
         }
         let (source, containers, mut memory) = (&self.source, &self.containers, self.memory.borrow_mut());
         let memory: &mut LoadMemory = &mut memory;
-        let labelled = |of_files: &Configuration| containers.labelled(of_files);
-        in_background(move || read_with(proposal.load(source, memory), labelled)).map_err(ChangeFault::Configuration)
+        let additions = |of_files: &Configuration| Additions::of(containers, of_files);
+        in_background(move || read_with(proposal.load(source, memory), additions)).map_err(ChangeFault::Configuration)
     }
 
-    /// What runs, with what the labels of containers say now.
-    fn read_containers(&self) -> Result<Read, ChangeFault> {
+    /// What runs of files, with what is added to it now.
+    fn read_additions(&self) -> Result<Read, ChangeFault> {
         let (containers, of_files) = (&self.containers, self.history.of_files.clone());
-        let (labelled, read) = in_background(|| {
-            let labelled = containers.labelled(&of_files);
-            let read = with_labels(&of_files, &labelled);
-            (labelled, read)
+        let (additions, read) = in_background(|| {
+            let additions = Additions::of(containers, &of_files);
+            let read = with_additions(&of_files, &additions);
+            (additions, read)
         });
         let (configuration, remarks) = read.map_err(ChangeFault::Configuration)?;
         let (files, written) = (self.history.running_files().to_vec(), self.history.written.clone());
         let watched = self.watch.configuration.clone();
-        Ok(Read { configuration, of_files, labelled, warnings: String::new(), remarks, files, watched, written })
+        Ok(Read { configuration, of_files, additions, warnings: String::new(), remarks, files, watched, written })
     }
 
     /// Takes on a configuration, as a whole or not at all.
@@ -125,7 +126,7 @@ impl Control {
         let is_of_source = match proposal {
             Proposal::Source => true,
             Proposal::File(path) => matches!(&self.source, Source::File(source) if source == path),
-            Proposal::Text { .. } | Proposal::Written(_) | Proposal::Containers => false,
+            Proposal::Text { .. } | Proposal::Written(_) | Proposal::Additions => false,
         };
         let outcome = self.try_apply(proposal, origin, options);
         let metrics = self.process.registry.configuration();
@@ -151,16 +152,16 @@ impl Control {
 
     fn try_apply(&mut self, proposal: &Proposal, origin: Origin, options: ApplyOptions) -> Result<Applied, ChangeFault> {
         let began = Instant::now();
-        let is_of_containers = *proposal == Proposal::Containers;
-        self.may_change(&options, is_of_containers)?;
-        let Read { configuration, of_files, labelled, warnings, remarks, files, watched, written } = self.read(proposal)?;
+        let is_of_additions = *proposal == Proposal::Additions;
+        self.may_change(&options, is_of_additions)?;
+        let Read { configuration, of_files, additions, warnings, remarks, files, watched, written } = self.read(proposal)?;
         let running = self.configuration().clone();
         let (delta, plan) = in_background(|| compare(&running, &configuration));
         let serves = |configuration: &Configuration| {
             !configuration.sites.is_empty() || !configuration.tcp.is_empty() || configuration.containers.is_some()
         };
         let is_emptied = !serves(&configuration) && serves(&running);
-        if is_emptied && !matches!(proposal, Proposal::Written(_) | Proposal::Containers) {
+        if is_emptied && !matches!(proposal, Proposal::Written(_) | Proposal::Additions) {
             return Err(ChangeFault::Bad(format!(
                 "{} has no site and no `tcp`, and {} run: an empty file is more likely a save that is not finished\n  help: write the sites, or stop the process; `tidegate history` has what ran",
                 files.first().map_or("it", |file| &file.name),
@@ -178,7 +179,7 @@ impl Control {
             self.history.generations.rewrite_newest(files);
             self.history.written = written;
             self.history.of_files = of_files;
-            self.containers.taken_on(labelled);
+            self.containers.taken_on(additions.labelled);
             return Ok(Applied { generation, changed: false, plan, warnings, confirm_within_seconds: None });
         }
         let (changed, at_change) = (Instant::now(), self.registry().traffic());
@@ -203,11 +204,11 @@ impl Control {
         self.history.generations.add(Generation { number, applied: Timestamp::now(), origin, summary, files });
         self.history.written = written;
         self.history.of_files = of_files;
-        self.containers.taken_on(labelled);
+        self.containers.taken_on(additions.labelled);
         self.containers.follow(&self.running.configuration);
         self.process.registry.configuration().set_generation(number, Timestamp::now().as_second());
         let confirm_within_seconds = options.confirm_within.map(|within| within.as_secs());
-        if is_of_containers {
+        if is_of_additions {
             // What waits for its confirmation still does.
             return Ok(Applied { generation: number, changed: true, plan, warnings, confirm_within_seconds });
         }
@@ -223,11 +224,11 @@ impl Control {
         Ok(Applied { generation: number, changed: true, plan, warnings, confirm_within_seconds })
     }
 
-    fn may_change(&self, options: &ApplyOptions, is_of_containers: bool) -> Result<(), ChangeFault> {
+    fn may_change(&self, options: &ApplyOptions, is_of_additions: bool) -> Result<(), ChangeFault> {
         if self.readiness.state() == ReadinessState::Draining || self.succession.is_under_way() {
             return Err(ChangeFault::Leaving);
         }
-        if let Some(pending) = self.confirmation.pending.as_ref().filter(|_| !is_of_containers) {
+        if let Some(pending) = self.confirmation.pending.as_ref().filter(|_| !is_of_additions) {
             return Err(ChangeFault::AwaitsConfirmation { generation: pending.generation });
         }
         self.check_expected(options.expected)

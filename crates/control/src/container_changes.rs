@@ -40,7 +40,7 @@ impl Control {
             return;
         }
         let began = Instant::now();
-        let outcome = self.apply(&Proposal::Containers, Origin::Containers, ApplyOptions::default());
+        let outcome = self.apply(&Proposal::Additions, Origin::Containers, ApplyOptions::default());
         let unfit = outcome.err().map(|fault| format!("what the labels say does not run: {fault}"));
         let try_again_at = unfit.as_ref().map(|_| Instant::now() + TRY_AGAIN);
         let pause = (began.elapsed() * PAUSE_FACTOR).min(PAUSE_MOST).saturating_sub(WAITED_ALREADY);

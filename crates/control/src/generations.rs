@@ -54,6 +54,24 @@ pub enum Origin {
     Upgrade,
     /// Containers say something else by their labels. The files are those of the generation before.
     Containers,
+    /// Objects of a cluster say something else. The files are those of the generation before.
+    Objects,
+}
+
+impl Origin {
+    /// Whether the files are those of the generation before, so that there is nothing to go back to.
+    fn is_of_additions(&self) -> bool {
+        match self {
+            Origin::Containers | Origin::Objects => true,
+            Origin::Start
+            | Origin::Signal
+            | Origin::Watch
+            | Origin::Apply(_)
+            | Origin::Api(_)
+            | Origin::RolledBack { .. }
+            | Origin::Upgrade => false,
+        }
+    }
 }
 
 impl fmt::Display for Origin {
@@ -67,6 +85,7 @@ impl fmt::Display for Origin {
             Origin::RolledBack { from, to, why } => write!(f, "back from {from} to {to}: {why}"),
             Origin::Upgrade => f.write_str("upgrade"),
             Origin::Containers => f.write_str("labels of containers"),
+            Origin::Objects => f.write_str("objects of the cluster"),
         }
     }
 }
@@ -178,7 +197,7 @@ pub struct Generations {
 impl Generations {
     pub fn add(&mut self, generation: Generation) {
         // One after the other they differ in nothing that could be gone back to, and there may be one a minute.
-        let is_one_more = |before: &Generation| before.origin == Origin::Containers && generation.origin == Origin::Containers;
+        let is_one_more = |before: &Generation| before.origin == generation.origin && generation.origin.is_of_additions();
         let before = self.newest.take().filter(|before| !is_one_more(before));
         if let Some(before) = before {
             let files = before.files.iter().map(|file| PastFile::of(file, &generation.files)).collect();
@@ -239,7 +258,7 @@ impl Generations {
         let newest = self.newest.iter().map(|generation| (&generation.origin, generation.number));
         let past = self.past.iter().rev().map(|generation| (&generation.origin, generation.number));
         // Labels say what they say, whatever is gone back to: what somebody changed is the files.
-        let mut by_somebody = newest.chain(past).filter(|(origin, _)| **origin != Origin::Containers);
+        let mut by_somebody = newest.chain(past).filter(|(origin, _)| !origin.is_of_additions());
         let from = match by_somebody.next()? {
             (Origin::RolledBack { to, .. }, _) => *to,
             (
@@ -249,7 +268,8 @@ impl Generations {
                 | Origin::Apply(_)
                 | Origin::Api(_)
                 | Origin::Upgrade
-                | Origin::Containers,
+                | Origin::Containers
+                | Origin::Objects,
                 number,
             ) => number,
         };

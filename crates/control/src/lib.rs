@@ -3,6 +3,7 @@
 //! here (`config` does), no request is served (`proxy` does), and what a change would do or where a request would go is
 //! said by `explain`. Start at `prepare` and `run`, the life of the process, and `change`, the life of a change.
 
+mod additions;
 mod applying;
 pub mod background;
 pub mod bind;

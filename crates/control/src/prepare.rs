@@ -1,5 +1,6 @@
 //! The start of the process: everything that can fail is done before a worker runs. How it goes on is in `run`.
 
+use crate::additions::Additions;
 use crate::company::Company;
 use crate::compile::{Numbers, SharedState, gather};
 use crate::confirm::Confirmation;
@@ -24,7 +25,7 @@ use crate::renewal::Renewals;
 use crate::rest::Rest;
 use crate::sharing::{ask_for_spares, offer_all};
 use crate::sockets::{Inherited, SocketTable};
-use crate::source::{Read, Source, WatchedFiles, with_labels};
+use crate::source::{Read, Source, WatchedFiles, with_additions};
 use crate::sticky::CookieKeys;
 use crate::succession::{Inheritance, PeerEvent, Program, Stage};
 use crate::systemd::ActivationSockets;
@@ -172,9 +173,9 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
 /// What runs first: the configuration of the files, with what containers say by then.
 fn with_first_containers(read: &Read) -> Result<(Arc<Configuration>, Containers), StartFault> {
     let mut containers = Containers::first(&read.configuration);
-    let labelled = containers.labelled(&read.of_files);
-    let (configuration, _) = with_labels(&read.of_files, &labelled).map_err(StartFault::Internal)?;
-    containers.taken_on(labelled);
+    let additions = Additions::of(&containers, &read.of_files);
+    let (configuration, _) = with_additions(&read.of_files, &additions).map_err(StartFault::Internal)?;
+    containers.taken_on(additions.labelled);
     Ok((Arc::new(configuration), containers))
 }
 

@@ -1,15 +1,14 @@
 //! Where a configuration comes from: the file that the process was started with, another file, a text, or an old
 //! generation. Read here, parsed by `config`; what becomes of it is in `change`.
 
+use crate::additions::Additions;
 use crate::generations::WrittenFile;
 use crate::shared_certificates::{CertificateSharing, share_certificates};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tidegate_config::{
-    Labelled, LoadMemory, Loaded, MainFile, Texts, load_instead, load_path_again, load_text, load_text_again, render,
-};
+use tidegate_config::{LoadMemory, Loaded, MainFile, Texts, load_instead, load_path_again, load_text, load_text_again, render};
 use tidegate_model::Configuration;
 
 /// What the process was started with, and what a reload reads again.
@@ -37,16 +36,16 @@ pub enum Proposal {
     },
     /// Files as they were; nothing of them is read from disk.
     Written(Vec<WrittenFile>),
-    /// What runs, with what labels of containers say now.
-    Containers,
+    /// What runs of files, with what labels of containers and objects of a cluster add to it now.
+    Additions,
 }
 
 /// A configuration that was read without an error.
 pub struct Read {
     pub configuration: Configuration,
-    /// What the files alone say, for when labels of containers say something else.
+    /// What the files alone say, for when something else is added to them.
     pub of_files: Arc<Configuration>,
-    pub labelled: Labelled,
+    pub additions: Additions,
     /// Rendered; empty when there are none.
     pub warnings: String,
     /// What of the warnings the files have shown that it names.
@@ -113,7 +112,7 @@ impl Proposal {
                 load_text_again(name, text, directory, memory)
             }
             (Proposal::Written(files), _) => load_files(files, true, memory),
-            (Proposal::Containers, _) => unreachable!("what runs was read already"),
+            (Proposal::Additions, _) => unreachable!("what runs was read already"),
         }
     }
 }
@@ -167,22 +166,22 @@ fn share(configuration: &mut Configuration) -> Result<Vec<Remark>, String> {
     Ok(of_partly.chain(of_unused).collect())
 }
 
-/// `Err` is everything that is wrong with it, rendered. Labels of containers have no part in it.
+/// `Err` is everything that is wrong with it, rendered. Nothing is added to the files.
 pub fn read(loaded: Loaded) -> Result<Read, String> {
-    read_with(loaded, |_| Labelled::default())
+    read_with(loaded, |_| Additions::default())
 }
 
-/// The configuration of the files with the sites of labels, and what is to be said of certificates in it.
-pub(crate) fn with_labels(of_files: &Configuration, labelled: &Labelled) -> Result<(Configuration, Vec<Remark>), String> {
+/// The configuration of the files with what is added, and what is to be said of certificates in it.
+pub(crate) fn with_additions(of_files: &Configuration, additions: &Additions) -> Result<(Configuration, Vec<Remark>), String> {
     let mut configuration = of_files.clone();
-    configuration.sites.extend(labelled.sites.iter().cloned());
-    configuration.pools.extend(labelled.pools.iter().cloned());
+    configuration.sites.extend(additions.sites().cloned());
+    configuration.pools.extend(additions.pools().cloned());
     let remarks = share(&mut configuration)?;
     Ok((configuration, remarks))
 }
 
-/// As [`read`], with what labels add to it.
-pub(crate) fn read_with(mut loaded: Loaded, labelled: impl FnOnce(&Configuration) -> Labelled) -> Result<Read, String> {
+/// As [`read`], with what is added to it.
+pub(crate) fn read_with(mut loaded: Loaded, additions: impl FnOnce(&Configuration) -> Additions) -> Result<Read, String> {
     let diagnostics = render(&loaded.diagnostics, &loaded.files, false);
     let files = loaded
         .files
@@ -193,14 +192,14 @@ pub(crate) fn read_with(mut loaded: Loaded, labelled: impl FnOnce(&Configuration
         WatchedFiles { files: std::mem::take(&mut loaded.read_files), patterns: std::mem::take(&mut loaded.include_patterns) };
     match loaded.configuration.take() {
         Some(of_files) => {
-            let labelled = labelled(&of_files);
-            let (configuration, remarks) = with_labels(&of_files, &labelled)?;
-            let of_labels = labelled.faults.iter().map(|fault| fault.rendered.as_str());
+            let additions = additions(&of_files);
+            let (configuration, remarks) = with_additions(&of_files, &additions)?;
+            let of_labels = additions.labelled.faults.iter().map(|fault| fault.rendered.as_str());
             let of_remarks = remarks.iter().map(|remark| remark.rendered("warning"));
             let diagnostics = of_labels.fold(diagnostics, |said, fault| said + fault);
             let warnings = of_remarks.fold(diagnostics, |said, remark| said + &remark);
             let (of_files, written) = (Arc::new(of_files), Arc::new(loaded));
-            Ok(Read { configuration, of_files, labelled, warnings, remarks, files, watched, written })
+            Ok(Read { configuration, of_files, additions, warnings, remarks, files, watched, written })
         }
         None => Err(diagnostics),
     }
