@@ -4,8 +4,9 @@ use crate::endpoints::{Absence, Member, members, port_name};
 use crate::fault::Fault;
 use crate::kind::Kind;
 use crate::news::{KindNews, Told};
-use crate::object::{EndpointSlice, Ingress, IngressClass, Key, PortReference, Service};
+use crate::object::{EndpointSlice, FetchedSecret, Ingress, IngressClass, Key, PortReference, SecretMeta, Service};
 use crate::page::{Found, Unreadable};
+use crate::secrets::{Fetch, SecretState, Secrets, Sighting};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,6 +18,10 @@ pub struct Cache {
     slices: Shelf<EndpointSlice>,
     ingresses: Shelf<Ingress>,
     classes: Shelf<IngressClass>,
+    /// All Secrets, by their metadata.
+    secret_metas: Shelf<SecretMeta>,
+    /// Secrets that somebody refers to.
+    secrets: Secrets,
     /// Names of the slices of each Service.
     slices_of: HashMap<Key, BTreeSet<Arc<str>>>,
 }
@@ -28,19 +33,22 @@ pub struct Changes {
     pub services: BTreeSet<Key>,
     pub ingresses: BTreeSet<Key>,
     pub classes: BTreeSet<Key>,
+    /// Secrets of those that are wanted.
+    pub secrets: BTreeSet<Key>,
 }
 
 impl Changes {
     pub fn merge(&mut self, newer: Changes) {
-        let Changes { services, ingresses, classes } = newer;
+        let Changes { services, ingresses, classes, secrets } = newer;
         self.services.extend(services);
         self.ingresses.extend(ingresses);
         self.classes.extend(classes);
+        self.secrets.extend(secrets);
     }
 
     pub fn is_empty(&self) -> bool {
-        let Changes { services, ingresses, classes } = self;
-        services.is_empty() && ingresses.is_empty() && classes.is_empty()
+        let Changes { services, ingresses, classes, secrets } = self;
+        services.is_empty() && ingresses.is_empty() && classes.is_empty() && secrets.is_empty()
     }
 }
 
@@ -65,6 +73,8 @@ impl Cache {
         let mut changes = Changes::default();
         match told {
             Told::EndpointSlice(news) => return self.take_in_slices(news, now),
+            Told::Secret(news) => return self.take_in_secret_metas(news, now),
+            Told::Fetched(key, outcome) => self.take_in_fetched(key, outcome, now, &mut changes),
             Told::Service(news) => self.services.take_in(news, now, &mut |key, _, _| _ = changes.services.insert(key.clone())),
             Told::Ingress(news) => self.ingresses.take_in(news, now, &mut |key, _, _| _ = changes.ingresses.insert(key.clone())),
             Told::IngressClass(news) => self.classes.take_in(news, now, &mut |key, _, _| _ = changes.classes.insert(key.clone())),
@@ -98,6 +108,67 @@ impl Cache {
         changes
     }
 
+    fn take_in_secret_metas(&mut self, news: KindNews<SecretMeta>, now: Instant) -> Changes {
+        let Cache { secret_metas, secrets, .. } = self;
+        let mut changes = Changes::default();
+        secret_metas.take_in(news, now, &mut |key, _, now| {
+            if secrets.announced(key, now.map(|meta| &*meta.version)) {
+                changes.secrets.insert(key.clone());
+            }
+        });
+        if secret_metas.is_closed() {
+            secrets.unwatched(now);
+        }
+        changes
+    }
+
+    fn take_in_fetched(&mut self, key: Key, outcome: Result<FetchedSecret, Fault>, now: Instant, changes: &mut Changes) {
+        if self.secrets.fetched(&key, outcome, self.is_watching_secrets(), now, rand::random()) {
+            changes.secrets.insert(key);
+        }
+    }
+
+    /// Whether somebody says when a Secret is another.
+    fn is_watching_secrets(&self) -> bool {
+        self.secret_metas.is_listed && !self.secret_metas.is_closed()
+    }
+
+    /// Which Secrets are to be fetched; others are let go.
+    pub fn want_secrets(&mut self, wanted: BTreeSet<Key>) {
+        self.secrets.want(wanted);
+    }
+
+    /// What is known of a Secret that is wanted.
+    pub fn secret(&self, key: &Key) -> SecretState {
+        self.secrets.state(key)
+    }
+
+    /// Whether something is known of every Secret that is wanted.
+    pub fn has_answered_for_secrets(&self) -> bool {
+        self.secrets.has_answered()
+    }
+
+    /// Secrets to be fetched now, `max` at most, and when there are more.
+    pub fn take_due_secrets(&mut self, now: Instant, max: usize) -> (Vec<Fetch>, Option<Instant>) {
+        let is_watching = self.is_watching_secrets();
+        let Cache { secret_metas, secrets, .. } = self;
+        let sighting = |key: &Key| match (is_watching, secret_metas.objects.contains_key(key)) {
+            (true, true) => Sighting::Present,
+            (true, false) => Sighting::Absent,
+            (false, _) => Sighting::Unknown,
+        };
+        (secrets.take_due(now, max, sighting), secrets.rests_until())
+    }
+
+    pub fn is_secret_due(&self) -> bool {
+        self.secrets.is_due()
+    }
+
+    /// A Service by its name.
+    pub fn service(&self, key: &Key) -> Option<&Arc<Service>> {
+        self.services.objects.get(key).map(|held| &held.object)
+    }
+
     /// The servers of one port of a Service, sorted by address; for a proxy that stands in `zone`.
     pub fn members(&self, service: &Key, port: &PortReference, zone: Option<&str>) -> Result<Vec<Member>, Absence> {
         if !self.services.is_listed || !self.slices.is_listed {
@@ -112,6 +183,11 @@ impl Cache {
         let key = |name: &Arc<str>| Key { namespace: service.namespace.clone(), name: name.clone() };
         let slices = names.filter_map(|name| self.slices.objects.get(&key(name))).map(|held| &*held.object);
         Ok(members(slices, &port, zone))
+    }
+
+    /// An Ingress by its name, with the version of it that is known.
+    pub fn ingress(&self, key: &Key) -> Option<(&Arc<Ingress>, &str)> {
+        self.ingresses.objects.get(key).map(|held| (&held.object, &*held.version))
     }
 
     /// All Ingresses, in no order.
@@ -141,6 +217,7 @@ impl Cache {
             Kind::EndpointSlice => self.slices.standing(),
             Kind::Ingress => self.ingresses.standing(),
             Kind::IngressClass => self.classes.standing(),
+            Kind::Secret => self.secret_metas.standing(),
         }
     }
 
@@ -151,6 +228,7 @@ impl Cache {
             Kind::EndpointSlice => self.slices.state(kind),
             Kind::Ingress => self.ingresses.state(kind),
             Kind::IngressClass => self.classes.state(kind),
+            Kind::Secret => self.secret_metas.state(kind),
         }
     }
 }
@@ -182,8 +260,8 @@ impl<T: PartialEq> Shelf<T> {
     fn take_in(&mut self, news: KindNews<T>, now: Instant, differs: &mut impl FnMut(&Key, Option<&T>, Option<&T>)) {
         if let KindNews::Fault(fault) = news {
             // A kind that is not there, or may not be seen, has no objects, and nobody waits for it.
-            self.is_listed |= matches!(fault, Fault::Missing { .. } | Fault::Forbidden { .. });
             self.fault = Some(fault);
+            self.is_listed |= self.is_closed();
             return;
         }
         (self.fault, self.heard) = (None, Some(now));
@@ -241,6 +319,11 @@ impl<T: PartialEq> Shelf<T> {
     fn note_unreadable(&mut self, Unreadable { key, problem }: Unreadable) {
         let key = key.unwrap_or_else(|| Key::new("", "<an object without a name>"));
         self.unreadable.insert(key, problem);
+    }
+
+    /// Whether the kind is not there, or may not be seen.
+    fn is_closed(&self) -> bool {
+        matches!(self.fault, Some(Fault::Missing { .. } | Fault::Forbidden { .. }))
     }
 
     fn standing(&self) -> (bool, Option<&Fault>) {

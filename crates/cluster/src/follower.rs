@@ -4,13 +4,15 @@
 use crate::cache::{Cache, Changes, KindState};
 use crate::client::{Client, Place};
 use crate::fault::Fault;
+use crate::fetch::fetch_secrets;
 use crate::follow::follow;
 use crate::kind::Kind;
 use crate::news::Told;
-use crate::object::{EndpointSlice, Ingress, IngressClass, Service};
+use crate::object::{EndpointSlice, Ingress, IngressClass, Key, SecretMeta, Service};
 use crate::texts::Texts;
 use futures_util::future::select_all;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
@@ -50,6 +52,7 @@ struct Shared {
     cache: Mutex<Cache>,
     /// What differs and nobody has taken.
     changes: Mutex<Changes>,
+    is_secret_due: Notify,
 }
 
 impl ClusterFollower {
@@ -84,6 +87,19 @@ impl ClusterFollower {
     /// Whether every kind has had its whole list.
     pub fn is_whole(&self) -> bool {
         self.cache().is_whole(self.kinds)
+    }
+
+    /// Fetches these Secrets, and again when they change; what is not among them any more is let go. Each state that
+    /// comes of it is a change of its own.
+    pub fn want_secrets(&self, wanted: BTreeSet<Key>) {
+        self.cache().want_secrets(wanted);
+        self.shared.is_secret_due.notify_one();
+    }
+
+    /// Whether something is known of every Secret that is wanted: what it holds, that it is not there, or that it may
+    /// not be seen.
+    pub fn has_answered_for_secrets(&self) -> bool {
+        self.cache().has_answered_for_secrets()
     }
 
     /// Why nothing is heard of one of the kinds.
@@ -133,8 +149,11 @@ async fn follow_all(client: Client, scope: Scope, shared: Arc<Shared>, differs: 
             Kind::EndpointSlice => Box::pin(follow::<EndpointSlice>(client, namespace, texts, tell)),
             Kind::Ingress => Box::pin(follow::<Ingress>(client, namespace, texts, tell)),
             Kind::IngressClass => Box::pin(follow::<IngressClass>(client, namespace, texts, tell)),
+            Kind::Secret => Box::pin(follow::<SecretMeta>(client, namespace, texts, tell)),
         });
     }
+    let due = |now, max| locked(&shared.cache).take_due_secrets(now, max);
+    all.push(Box::pin(fetch_secrets(&client, due, &shared.is_secret_due, tell)));
     tokio::select! {
         (never, ..) = select_all(all) => match never {},
         () = collecting => {}
@@ -151,6 +170,9 @@ fn take_in(shared: &Shared, kinds: &[Kind], told: Vec<Told>) -> bool {
         changes.merge(cache.take_in(news, now));
     }
     let is_whole = cache.is_whole(kinds);
+    if cache.is_secret_due() {
+        shared.is_secret_due.notify_one();
+    }
     drop(cache);
     let is_news = is_whole && (!was_whole || !changes.is_empty());
     locked(&shared.changes).merge(changes);

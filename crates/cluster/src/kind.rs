@@ -7,6 +7,7 @@ pub enum Kind {
     EndpointSlice,
     Ingress,
     IngressClass,
+    Secret,
 }
 
 impl Kind {
@@ -17,13 +18,14 @@ impl Kind {
             Kind::EndpointSlice => "EndpointSlice",
             Kind::Ingress => "Ingress",
             Kind::IngressClass => "IngressClass",
+            Kind::Secret => "Secret",
         }
     }
 
     /// The path of its group and version.
     fn group_path(self) -> &'static str {
         match self {
-            Kind::Service => "/api/v1",
+            Kind::Service | Kind::Secret => "/api/v1",
             Kind::EndpointSlice => "/apis/discovery.k8s.io/v1",
             Kind::Ingress | Kind::IngressClass => "/apis/networking.k8s.io/v1",
         }
@@ -36,14 +38,24 @@ impl Kind {
             Kind::EndpointSlice => "endpointslices",
             Kind::Ingress => "ingresses",
             Kind::IngressClass => "ingressclasses",
+            Kind::Secret => "secrets",
         }
     }
 
     /// Whether its objects are in namespaces.
     pub fn is_namespaced(self) -> bool {
         match self {
-            Kind::Service | Kind::EndpointSlice | Kind::Ingress => true,
+            Kind::Service | Kind::EndpointSlice | Kind::Ingress | Kind::Secret => true,
             Kind::IngressClass => false,
+        }
+    }
+
+    /// Whether only that its objects are there, and in which version, is listed and watched. What is in them is fetched
+    /// one by one: nobody who refers to one key needs all keys of the cluster.
+    pub fn is_by_metadata(self) -> bool {
+        match self {
+            Kind::Secret => true,
+            Kind::Service | Kind::EndpointSlice | Kind::Ingress | Kind::IngressClass => false,
         }
     }
 

@@ -1,6 +1,7 @@
 //! What a cluster of Kubernetes says, as far as a proxy in front of it asks: a client of its API (`client`), the kinds
 //! of objects that are followed (`kind`, `object`), how a kind is listed and watched (`course`, pure, and `follow`),
-//! all objects as they are now (`cache`), and the servers behind a Service (`endpoints`). Start in `follower.rs`.
+//! all objects as they are now (`cache`), Secrets that somebody refers to (`secrets`, pure, and `fetch`), and the
+//! servers behind a Service (`endpoints`). Start in `follower.rs`.
 //! The crate opens connections to the API server only, knows no configuration and no request, and starts no thread but
 //! that of a [`ClusterFollower`].
 
@@ -9,12 +10,14 @@ mod client;
 mod course;
 mod endpoints;
 mod fault;
+mod fetch;
 mod follow;
 mod follower;
 mod kind;
 mod news;
 mod object;
 mod page;
+mod secrets;
 mod texts;
 
 pub use cache::{Cache, Changes, KindState};
@@ -24,5 +27,7 @@ pub use fault::Fault;
 pub use follower::{ClusterFollower, Scope};
 pub use kind::Kind;
 pub use object::{
-    Backend, Ingress, IngressClass, IngressTls, Key, PathKind, PortReference, Rule, RulePath, Service, ServicePort,
+    Backend, Ingress, IngressClass, IngressTls, Key, PathKind, PortReference, Rule, RulePath, Secret, SecretBytes, Service,
+    ServicePort,
 };
+pub use secrets::SecretState;

@@ -1,7 +1,7 @@
 //! What the following of a kind tells.
 
 use crate::fault::Fault;
-use crate::object::{EndpointSlice, Ingress, IngressClass, Key, Service};
+use crate::object::{EndpointSlice, FetchedSecret, Ingress, IngressClass, Key, SecretMeta, Service};
 use crate::page::{Found, Unreadable};
 
 /// News of one kind of objects.
@@ -30,6 +30,9 @@ pub enum Told {
     EndpointSlice(KindNews<EndpointSlice>),
     Ingress(KindNews<Ingress>),
     IngressClass(KindNews<IngressClass>),
+    Secret(KindNews<SecretMeta>),
+    /// What came of the fetching of a Secret.
+    Fetched(Key, Result<FetchedSecret, Fault>),
 }
 
 impl From<KindNews<Service>> for Told {
@@ -53,5 +56,11 @@ impl From<KindNews<Ingress>> for Told {
 impl From<KindNews<IngressClass>> for Told {
     fn from(news: KindNews<IngressClass>) -> Told {
         Told::IngressClass(news)
+    }
+}
+
+impl From<KindNews<SecretMeta>> for Told {
+    fn from(news: KindNews<SecretMeta>) -> Told {
+        Told::Secret(news)
     }
 }

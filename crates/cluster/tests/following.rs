@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-use tidegate_cluster::{Absence, Client, ClusterFollower, Fault, Key, Kind, Place, PortReference, Scope, Token};
+use tidegate_cluster::{Absence, Client, ClusterFollower, Fault, Key, Kind, Place, PortReference, Scope, SecretState, Token};
 use tidegate_model::Secret;
 use tidegate_outbound::Trust;
 use tidegate_testkit::kubernetes::{ApiServer, TOKEN};
@@ -309,4 +309,104 @@ fn objects_are_made_changed_and_removed_and_who_is_late_is_told() {
     assert_eq!(send(http::Method::GET, &one, None).expect("it is there")["metadata"]["name"], "web");
     send(http::Method::DELETE, &one, None).expect("it is removed");
     assert!(matches!(send(http::Method::GET, &one, None), Err(Fault::Missing { .. })));
+}
+
+const SECRETS: &str = "/api/v1/secrets";
+
+/// With `value` in base64.
+fn secret(name: &str, value: &str) -> serde_json::Value {
+    serde_json::json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "shop", "name": name},
+        "type": "kubernetes.io/tls", "data": {"tls.key": value}})
+}
+
+impl Followed {
+    fn with_secrets(server: ApiServer) -> Followed {
+        let scope = Scope { namespace: None, kinds: &[Kind::Secret] };
+        let follower = ClusterFollower::start(place(&server, token()), scope, || {}).expect("a follower");
+        Followed { server, follower }
+    }
+
+    fn want(&self, names: &[&str]) {
+        self.follower.want_secrets(names.iter().map(|name| Key::new("shop", name)).collect());
+    }
+
+    /// What is held under `tls.key`, or why nothing is.
+    fn secret(&self, name: &str) -> String {
+        match self.follower.cache().secret(&Key::new("shop", name)) {
+            SecretState::Unasked => "unasked".to_owned(),
+            SecretState::Missing => "missing".to_owned(),
+            SecretState::Fault(Fault::Forbidden { .. }) => "forbidden".to_owned(),
+            SecretState::Fault(fault) => fault.to_string(),
+            SecretState::Held(secret) => String::from_utf8_lossy(secret.data["tls.key"].reveal()).into_owned(),
+        }
+    }
+
+    fn secret_comes_to(&self, name: &str, expected: &str) {
+        until(|| self.secret(name) == expected, || format!("{name}: {}", self.secret(name)));
+    }
+}
+
+#[test]
+fn secrets_are_fetched_when_they_are_wanted_and_when_they_change() {
+    let server = ApiServer::start().expect("a server");
+    server.put(secret("tls", "YQ=="));
+    server.put(secret("other", "Yg=="));
+    let followed = Followed::with_secrets(server);
+    until(|| followed.follower.is_whole(), || "no list".to_owned());
+    assert_eq!(followed.asked("GET /api/v1/namespaces"), 0, "nobody wants one");
+    followed.want(&["tls", "none"]);
+    followed.secret_comes_to("tls", "a");
+    followed.secret_comes_to("none", "missing");
+    assert!(followed.follower.has_answered_for_secrets());
+    assert_eq!(followed.secret("other"), "unasked");
+    assert_eq!(followed.asked("GET /api/v1/namespaces/shop/secrets/none"), 0, "the list does not have it");
+    let _ = followed.follower.take_changes();
+    followed.server.put(secret("tls", "Yw=="));
+    followed.server.put(secret("none", "ZA=="));
+    followed.secret_comes_to("tls", "c");
+    followed.secret_comes_to("none", "d");
+    let changed = followed.follower.take_changes().map(|changes| changes.secrets.into_iter().collect());
+    assert_eq!(changed, Some(vec![Key::new("shop", "none"), Key::new("shop", "tls")]));
+    followed.server.remove(&secret("tls", ""));
+    followed.secret_comes_to("tls", "missing");
+    followed.want(&["tls"]);
+    assert_eq!(followed.secret("none"), "unasked", "what nobody wants is let go");
+}
+
+#[test]
+fn a_secret_that_cannot_be_fetched_is_asked_for_again_and_others_do_not_wait() {
+    let server = ApiServer::start().expect("a server");
+    for name in ["tls", "slow", "shut"] {
+        server.put(secret(name, "YQ=="));
+    }
+    let followed = Followed::with_secrets(server);
+    followed.server.refuse("/api/v1/namespaces/shop/secrets/tls", 503, Some(1), None);
+    followed.server.refuse("/api/v1/namespaces/shop/secrets/shut", 403, None, None);
+    followed.server.stall("/api/v1/namespaces/shop/secrets/slow");
+    followed.want(&["tls", "slow", "shut"]);
+    followed.secret_comes_to("shut", "forbidden");
+    followed.secret_comes_to("tls", "a");
+    assert_eq!(followed.secret("slow"), "unasked");
+    assert!(!followed.follower.has_answered_for_secrets());
+    followed.server.relent();
+    followed.secret_comes_to("slow", "a");
+    assert!(followed.follower.has_answered_for_secrets(), "what may not be seen is answered for");
+    followed.server.refuse("/api/v1/namespaces/shop/secrets", 503, None, None);
+    followed.server.put(secret("tls", "Yg=="));
+    until(|| followed.asked("GET /api/v1/namespaces/shop/secrets/tls") == 3, || format!("{:?}", followed.server.requests()));
+    assert_eq!(followed.secret("tls"), "a", "a fault takes nothing away");
+}
+
+#[test]
+fn secrets_that_may_not_be_listed_are_fetched_all_the_same() {
+    let server = ApiServer::start().expect("a server");
+    server.put(secret("tls", "YQ=="));
+    server.refuse(SECRETS, 403, None, None);
+    let followed = Followed::with_secrets(server);
+    followed.want(&["tls", "none", "../tls", ""]);
+    followed.secret_comes_to("tls", "a");
+    followed.secret_comes_to("none", "missing");
+    followed.secret_comes_to("../tls", "missing");
+    until(|| followed.follower.has_answered_for_secrets(), || format!("{:?}", followed.server.requests()));
+    assert_eq!(followed.asked("GET /api/v1/namespaces/shop/secrets/"), 2, "what is no name is not asked for");
 }

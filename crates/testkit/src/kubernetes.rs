@@ -44,6 +44,8 @@ struct ApiState {
     /// Watches of a lower number end.
     era: u64,
     is_silent: bool,
+    /// What the paths begin with that are not answered.
+    stalled: Vec<String>,
     requests: Vec<String>,
 }
 
@@ -122,12 +124,18 @@ impl ApiServer {
     pub fn relent(&self) {
         let mut state = self.state();
         state.refusals.clear();
+        state.stalled.clear();
         state.is_silent = false;
     }
 
     /// Takes connections and says nothing, on watches as well.
     pub fn fall_silent(&self) {
         self.state().is_silent = true;
+    }
+
+    /// Takes requests whose path begins so and says nothing.
+    pub fn stall(&self, path: &str) {
+        self.state().stalled.push(path.to_owned());
     }
 
     /// Forgets what happened: who asks from an older version has to list anew.
@@ -158,9 +166,9 @@ impl ApiServer {
     fn answer(&self, asked: &Asked, stream: &mut TcpStream) -> io::Result<()> {
         let mut state = self.state();
         state.requests.push(format!("{} {}", asked.method, asked.target));
-        if state.is_silent {
-            state = self.wait_while(state, |state| state.is_silent);
-        }
+        let is_kept_waiting =
+            |state: &ApiState| state.is_silent || state.stalled.iter().any(|path| asked.path().starts_with(path));
+        state = self.wait_while(state, is_kept_waiting);
         if asked.header("authorization") != Some(&format!("Bearer {TOKEN}")) {
             return refuse(stream, 401, "Unauthorized", "Unauthorized", None);
         }
@@ -168,10 +176,13 @@ impl ApiServer {
             let message = format!("the test has it so: {} {}", asked.method, asked.path());
             return refuse(stream, refusal.0, "Refused", &message, refusal.1);
         }
-        let Some(asked_for) = Place::of(asked.path()) else {
+        let Some(asked_for) = Place::of(asked) else {
             return refuse(stream, 404, "NotFound", "the server could not find the requested resource", None);
         };
         match (asked.method.as_str(), &asked_for.name) {
+            ("GET", None) if asked_for.plural() == "secrets" && !asked_for.is_by_metadata => {
+                refuse(stream, 406, "NotAcceptable", "nobody here has a reason to see what is in all Secrets", None)
+            }
             ("GET", None) if asked.parameter("watch").as_deref() == Some("true") => {
                 drop(state);
                 self.watch(asked, &asked_for, stream)
@@ -224,7 +235,7 @@ impl ApiServer {
             drop(state);
             for event in next.iter().filter(|event| place.has(event) && !is_silent) {
                 match &event.collection {
-                    Some(_) => write_line(stream, event.kind, &event.object)?,
+                    Some(_) => write_line(stream, event.kind, &place.cut(&event.object))?,
                     None if takes_bookmarks => {
                         let object = json!({"metadata": {"resourceVersion": event.version.to_string()}});
                         write_line(stream, event.kind, &object)?;
@@ -320,7 +331,7 @@ impl ApiState {
         let mut items = Vec::new();
         let mut last = String::new();
         for (key, object) in rest.by_ref().take(limit) {
-            items.push(object);
+            items.push(place.cut(object));
             last.clone_from(key);
         }
         let next = if rest.next().is_some() { format!("{begun}|{last}") } else { String::new() };
@@ -373,11 +384,14 @@ struct Place {
     namespace: Option<String>,
     name: Option<String>,
     is_status: bool,
+    /// Whether metadata are asked for, and nothing else.
+    is_by_metadata: bool,
 }
 
 impl Place {
-    fn of(path: &str) -> Option<Place> {
-        let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+    fn of(asked: &Asked) -> Option<Place> {
+        let is_by_metadata = asked.header("accept").is_some_and(|accept| accept.contains("as=PartialObjectMetadata"));
+        let parts: Vec<&str> = asked.path().trim_matches('/').split('/').collect();
         let (group, rest) = match parts.as_slice() {
             ["api", version, rest @ ..] => (format!("/api/{version}"), rest),
             ["apis", group, version, rest @ ..] => (format!("/apis/{group}/{version}"), rest),
@@ -393,7 +407,15 @@ impl Place {
             [plural, name, "status"] => (plural, Some((*name).to_owned()), true),
             _ => return None,
         };
-        Some(Place { collection: format!("{group}/{plural}"), namespace, name, is_status })
+        Some(Place { collection: format!("{group}/{plural}"), namespace, name, is_status, is_by_metadata })
+    }
+
+    /// What is shown of an object.
+    fn cut(&self, object: &Value) -> Value {
+        if !self.is_by_metadata {
+            return object.clone();
+        }
+        json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": object["metadata"]})
     }
 
     fn key(&self, name: &str) -> String {

@@ -20,6 +20,9 @@ use tidegate_model::Secret;
 use tidegate_outbound::{HttpsClient, Limits, LineBuffer, OpenAnswer, OutboundFault, percent_encoded};
 
 const JSON: &str = "application/json";
+/// Metadata alone, which the server cuts out: keys do not go over the wire for knowing that they are there.
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 /// A change that names fields, and leaves the others as they are (RFC 7396).
 const MERGE_PATCH: &str = "application/merge-patch+json";
 /// Objects of one page. A page of slices is about 2 MB.
@@ -62,7 +65,8 @@ impl Client {
                 path.push_str("&continue=");
                 path.push_str(&percent_encoded(next));
             }
-            let Asked { request, token } = self.asked(Method::GET, &path, None)?;
+            let accept = if T::KIND.is_by_metadata() { METADATA_LIST } else { JSON };
+            let Asked { request, token } = self.asked(Method::GET, &path, accept, None)?;
             match self.client.send(request, PAGE_LIMITS).await {
                 Err(OutboundFault::BodyTooLarge { .. }) if objects > 1 => objects = (objects / 8).max(1),
                 Err(fault) => return Err(fault.into()),
@@ -79,7 +83,8 @@ impl Client {
     pub async fn watch(&self, kind: Kind, namespace: Option<&str>, from: &str, lasts: Duration) -> Result<Watch, Fault> {
         let (path, from, seconds) = (kind.path(namespace), percent_encoded(from), lasts.as_secs());
         let path = format!("{path}?watch=true&allowWatchBookmarks=true&resourceVersion={from}&timeoutSeconds={seconds}");
-        let Asked { request, token } = self.asked(Method::GET, &path, None)?;
+        let accept = if kind.is_by_metadata() { METADATA } else { JSON };
+        let Asked { request, token } = self.asked(Method::GET, &path, accept, None)?;
         let answer = self.client.open(request, OBJECT_LIMITS.total).await?;
         if answer.head().status == StatusCode::OK {
             return Ok(Watch { answer, buffer: LineBuffer::new(LINE_BYTES_MAX) });
@@ -91,15 +96,15 @@ impl Client {
 
     /// One object, or what became of a change. `path` begins with a slash.
     pub async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Bytes, Fault> {
-        let Asked { request, token } = self.asked(method, path, body)?;
+        let Asked { request, token } = self.asked(method, path, JSON, body)?;
         let (head, body) = self.client.send(request, OBJECT_LIMITS).await?.into_parts();
         succeeded(&head, &body, token.as_ref())?;
         Ok(body)
     }
 
-    fn asked(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Asked, Fault> {
+    fn asked(&self, method: Method, path: &str, accept: &'static str, body: Option<&Value>) -> Result<Asked, Fault> {
         let kind = if method == Method::PATCH { MERGE_PATCH } else { JSON };
-        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.url)).header(ACCEPT, JSON);
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.url)).header(ACCEPT, accept);
         let token = self.token.now()?;
         if let Some(token) = &token {
             let unusable = |_| Fault::Unauthorized { message: "the token has characters that no token has".to_owned() };

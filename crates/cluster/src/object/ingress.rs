@@ -1,20 +1,26 @@
 //! An Ingress: which hosts and paths go to which Services, with which certificates. What annotations mean is not known
 //! here.
 
-use super::{Listed, PortReference, Text, Watched, WrittenMeta};
+use super::{Listed, LoadBalancerStatus, PortReference, Text, Watched, WrittenMeta};
 use crate::kind::Kind;
 use crate::texts::Texts;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// An annotation that repeats the whole object, as `kubectl apply` leaves it.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// Annotations that are kept: those that begin so, and one by its name. Others change for reasons of other programs,
+/// and one of them repeats the whole object.
+const ANNOTATIONS_BEGIN: [&str; 2] = ["nginx.ingress.kubernetes.io/", "tidegate.dev/"];
+const ANNOTATION_OF_CLASS: &str = "kubernetes.io/ingress.class";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ingress {
     /// When it was created, as the API writes it: RFC 3339 in UTC, so that texts are in order of time.
     pub created: Box<str>,
+    /// What no other object has or had.
+    pub uid: Box<str>,
+    /// Another one for each change of what is asked for, and not of the status.
+    pub generation: u64,
     /// `spec.ingressClassName`.
     pub class: Option<Arc<str>>,
     pub annotations: BTreeMap<Arc<str>, Box<str>>,
@@ -85,7 +91,7 @@ pub struct WrittenIngress<'w> {
     #[serde(borrow)]
     spec: IngressSpec<'w>,
     #[serde(borrow)]
-    status: IngressStatus<'w>,
+    status: LoadBalancerStatus<'w>,
 }
 
 #[derive(Default, Deserialize)]
@@ -172,29 +178,6 @@ struct WrittenTls<'w> {
     secret_name: Option<Text<'w>>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct IngressStatus<'w> {
-    #[serde(borrow)]
-    load_balancer: Option<LoadBalancer<'w>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct LoadBalancer<'w> {
-    #[serde(borrow)]
-    ingress: Listed<LoadBalancerAddress<'w>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct LoadBalancerAddress<'w> {
-    #[serde(borrow)]
-    ip: Option<Text<'w>>,
-    #[serde(borrow)]
-    hostname: Option<Text<'w>>,
-}
-
 impl WrittenBackend<'_> {
     fn kept(&self, texts: &mut Texts) -> Backend {
         match (&self.service, &self.resource) {
@@ -234,7 +217,8 @@ impl Watched for Ingress {
     }
 
     fn kept(WrittenIngress { metadata, spec, status }: &WrittenIngress<'_>, texts: &mut Texts) -> Ingress {
-        let annotations = metadata.annotations().filter(|(name, _)| *name != LAST_APPLIED);
+        let is_kept = |name: &str| name == ANNOTATION_OF_CLASS || ANNOTATIONS_BEGIN.iter().any(|begin| name.starts_with(begin));
+        let annotations = metadata.annotations().filter(|(name, _)| is_kept(name));
         let annotations = annotations.map(|(name, value)| (texts.shared(name), value.into())).collect();
         let mut rule = |rule: &WrittenRule<'_>| Rule {
             host: rule.host.as_deref().filter(|host| !host.is_empty()).map(|host| texts.shared(host)),
@@ -246,16 +230,16 @@ impl Watched for Ingress {
             secret: tls.secret_name.as_deref().filter(|name| !name.is_empty()).map(|name| texts.shared(name)),
         };
         let tls = spec.tls.iter().map(&mut tls).collect();
-        let addresses = status.load_balancer.iter().flat_map(|balancer| balancer.ingress.iter());
-        let addresses = addresses.filter_map(|address| address.ip.as_deref().or(address.hostname.as_deref()));
         Ingress {
             created: (&*metadata.creation_timestamp).into(),
+            uid: (&*metadata.uid).into(),
+            generation: metadata.generation,
             class: spec.ingress_class_name.as_deref().map(|class| texts.shared(class)),
             annotations,
             default_backend: spec.default_backend.as_ref().map(|backend| backend.kept(texts)),
             rules,
             tls,
-            addresses: addresses.map(Into::into).collect(),
+            addresses: status.addresses(),
         }
     }
 }

@@ -4,14 +4,16 @@
 pub mod endpoint_slice;
 mod ingress;
 mod ingress_class;
+mod secret;
 mod service;
 mod written;
 
 pub use endpoint_slice::{AddressFamily, EndpointSlice, EndpointState, SlicePort};
 pub use ingress::{Backend, Ingress, IngressTls, PathKind, Rule, RulePath};
 pub use ingress_class::IngressClass;
+pub use secret::{FetchedSecret, Secret, SecretBytes, SecretMeta, fetched};
 pub use service::{PortReference, Service, ServicePort};
-pub use written::{Listed, Text, WrittenMeta};
+pub use written::{Listed, LoadBalancerStatus, Text, WrittenMeta};
 
 use crate::kind::Kind;
 use crate::texts::Texts;

@@ -1,17 +1,26 @@
-//! A Service: its ports by number and name, and whether it stands for a name outside of the cluster.
+//! A Service: its ports by number and name, its own addresses, and whether it stands for a name outside of the cluster.
 
-use super::{Listed, Text, Watched, WrittenMeta};
+use super::{Listed, LoadBalancerStatus, Text, Watched, WrittenMeta};
 use crate::kind::Kind;
 use crate::texts::Texts;
 use serde::Deserialize;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Service {
+    /// When it was created, as the API writes it.
+    pub created: Box<str>,
     /// The name that it stands for, of a Service of the type `ExternalName`.
     pub external_name: Option<Arc<str>>,
     /// Ports over TCP.
     pub ports: Box<[ServicePort]>,
+    /// Where it is reached inside of the cluster; of a headless Service nowhere.
+    pub cluster_ips: Box<[IpAddr]>,
+    /// `spec.externalIPs`, as they are written.
+    pub external_ips: Box<[Box<str>]>,
+    /// Addresses and names of its load balancer, by its status.
+    pub addresses: Box<[Box<str>]>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +46,8 @@ pub struct WrittenService<'w> {
     metadata: WrittenMeta<'w>,
     #[serde(borrow)]
     spec: Spec<'w>,
+    #[serde(borrow)]
+    status: LoadBalancerStatus<'w>,
 }
 
 #[derive(Default, Deserialize)]
@@ -48,6 +59,12 @@ struct Spec<'w> {
     external_name: Option<Text<'w>>,
     #[serde(borrow)]
     ports: Listed<Port<'w>>,
+    #[serde(borrow, rename = "clusterIP")]
+    cluster_ip: Option<Text<'w>>,
+    #[serde(borrow, rename = "clusterIPs")]
+    cluster_ips: Listed<Text<'w>>,
+    #[serde(borrow, rename = "externalIPs")]
+    external_ips: Listed<Text<'w>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -71,7 +88,7 @@ impl Watched for Service {
     }
 
     fn kept(written: &WrittenService<'_>, texts: &mut Texts) -> Service {
-        let spec = &written.spec;
+        let WrittenService { metadata, spec, status } = written;
         let is_external = spec.kind.as_deref() == Some("ExternalName");
         let external_name = if is_external { spec.external_name.as_deref() } else { None };
         let mut kept = |port: &Port<'_>| ServicePort {
@@ -81,6 +98,16 @@ impl Watched for Service {
         };
         let is_tcp = |port: &&Port<'_>| port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP");
         let ports = spec.ports.iter().filter(is_tcp).map(&mut kept).collect();
-        Service { external_name: external_name.map(|name| texts.shared(name)), ports }
+        // Servers that are older than two families of addresses write one only.
+        let single = spec.cluster_ip.iter().filter(|_| spec.cluster_ips.is_empty());
+        let cluster_ips = spec.cluster_ips.iter().chain(single).filter_map(|ip| ip.parse().ok());
+        Service {
+            created: (&*metadata.creation_timestamp).into(),
+            external_name: external_name.map(|name| texts.shared(name)),
+            ports,
+            cluster_ips: cluster_ips.collect(),
+            external_ips: spec.external_ips.iter().map(|ip| Box::from(&**ip)).collect(),
+            addresses: status.addresses(),
+        }
     }
 }

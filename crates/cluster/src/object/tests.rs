@@ -54,13 +54,19 @@ fn a_backend_that_is_not_whole_is_known_as_that() {
 }
 
 #[test]
-fn annotations_are_kept_but_for_the_copy_of_the_whole() {
+fn annotations_are_kept_that_mean_something_here() {
     let seen: Ingress = read(
-        r#"{"metadata":{"name":"a","namespace":"b","annotations":{"x.example/y":"z","kubectl.kubernetes.io/last-applied-configuration":"{}"}},
+        r#"{"metadata":{"name":"a","namespace":"b","uid":"0-1","generation":3,"annotations":{"x.example/y":"z","kubernetes.io/ingress.class":"edge","tidegate.dev/acme":"true","nginx.ingress.kubernetes.io/use-regex":"true","kubectl.kubernetes.io/last-applied-configuration":"{}"}},
         "status":{"loadBalancer":{"ingress":[{"ip":"203.0.113.7","ports":[]},{"hostname":"lb.example"},{}]}}}"#,
     );
     let annotations: Vec<(&str, &str)> = seen.annotations.iter().map(|(name, value)| (&**name, &**value)).collect();
-    assert_eq!(annotations, [("x.example/y", "z")]);
+    let kept = [
+        ("kubernetes.io/ingress.class", "edge"),
+        ("nginx.ingress.kubernetes.io/use-regex", "true"),
+        ("tidegate.dev/acme", "true"),
+    ];
+    assert_eq!(annotations, kept);
+    assert_eq!((&*seen.uid, seen.generation), ("0-1", 3));
     assert_eq!(seen.addresses, ["203.0.113.7".into(), "lb.example".into()].into());
 }
 

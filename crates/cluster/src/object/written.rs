@@ -85,6 +85,9 @@ pub struct WrittenMeta<'w> {
     #[serde(borrow)]
     pub creation_timestamp: Text<'w>,
     #[serde(borrow)]
+    pub uid: Text<'w>,
+    pub generation: u64,
+    #[serde(borrow)]
     labels: Option<BTreeMap<Text<'w>, Text<'w>>>,
     #[serde(borrow)]
     annotations: Option<BTreeMap<Text<'w>, Text<'w>>>,
@@ -98,5 +101,41 @@ impl WrittenMeta<'_> {
     /// Names and values, in order of names.
     pub fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
         self.annotations.iter().flatten().map(|(name, value)| (&**name, &**value))
+    }
+}
+
+/// `status` of objects that a load balancer stands for.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct LoadBalancerStatus<'w> {
+    #[serde(borrow)]
+    load_balancer: Option<LoadBalancer<'w>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct LoadBalancer<'w> {
+    #[serde(borrow)]
+    ingress: Listed<LoadBalancerAddress<'w>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct LoadBalancerAddress<'w> {
+    #[serde(borrow)]
+    ip: Option<Text<'w>>,
+    #[serde(borrow)]
+    hostname: Option<Text<'w>>,
+}
+
+impl LoadBalancerStatus<'_> {
+    /// Addresses and names, in the order written.
+    pub fn addresses(&self) -> Box<[Box<str>]> {
+        let entries = self.load_balancer.iter().flat_map(|balancer| balancer.ingress.iter());
+        let addresses = entries.filter_map(|entry| {
+            let is_said = |text: &&str| !text.is_empty();
+            entry.ip.as_deref().filter(is_said).or(entry.hostname.as_deref().filter(is_said))
+        });
+        addresses.map(Into::into).collect()
     }
 }

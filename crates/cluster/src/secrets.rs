@@ -1,0 +1,270 @@
+//! The Secrets that somebody refers to: what is known of each, and which are to be fetched. Pure: time is given to it,
+//! and what is fetched is told.
+//!
+//! A Secret is fetched when it is first wanted, and again when its metadata say that it is another. Where nobody says
+//! so, because Secrets may be fetched and not listed, each is fetched again after a while.
+
+use crate::fault::Fault;
+use crate::object::{FetchedSecret, Key, Secret};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// After the first fault, and the longest.
+const PAUSE_FIRST: Duration = Duration::from_millis(500);
+const PAUSE_MOST: Duration = Duration::from_secs(30);
+/// What may not be fetched, or cannot be read, is asked for again after so long, and so is what nobody watches.
+const ASKED_AGAIN: Duration = Duration::from_secs(60);
+
+/// What is known of a Secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SecretState {
+    /// Nobody wants it, or nothing was answered so far.
+    Unasked,
+    Missing,
+    /// Why it could not be fetched, and never was.
+    Fault(Fault),
+    Held(Arc<Secret>),
+}
+
+/// What the metadata say of a Secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sighting {
+    /// Metadata are not known as a whole, or not at all.
+    Unknown,
+    Absent,
+    Present,
+}
+
+/// A Secret that is to be fetched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fetch {
+    Ask(Key),
+    /// Metadata say that it is not there, so nobody has to be asked.
+    Absent(Key),
+}
+
+#[derive(Debug, Default)]
+pub struct Secrets {
+    wanted: BTreeMap<Key, Wanted>,
+    /// Keys of those that rest, by when that ends.
+    resting: BTreeSet<(Instant, Key)>,
+    due: BTreeSet<Key>,
+}
+
+#[derive(Debug)]
+struct Wanted {
+    state: SecretState,
+    /// The one that `state` is of.
+    version: Option<Box<str>>,
+    progress: Progress,
+    /// Since something was answered.
+    faults: u32,
+}
+
+#[derive(Debug)]
+enum Progress {
+    Due,
+    Fetching {
+        announced: Announced,
+    },
+    Resting {
+        until: Instant,
+    },
+    /// Nothing is to be done until the metadata say something else.
+    Settled,
+}
+
+/// What the metadata have said while a Secret was fetched.
+#[derive(Debug)]
+enum Announced {
+    Nothing,
+    Version(Box<str>),
+    Gone,
+}
+
+impl Secrets {
+    /// What is wanted from now on. What is wanted no more is let go.
+    pub fn want(&mut self, keys: BTreeSet<Key>) {
+        let Secrets { wanted, resting, due } = self;
+        wanted.retain(|key, _| keys.contains(key));
+        resting.retain(|(_, key)| keys.contains(key));
+        due.retain(|key| keys.contains(key));
+        for key in keys {
+            wanted.entry(key).or_insert_with_key(|key| {
+                due.insert(key.clone());
+                Wanted { state: SecretState::Unasked, version: None, progress: Progress::Due, faults: 0 }
+            });
+        }
+    }
+
+    pub fn state(&self, key: &Key) -> SecretState {
+        self.wanted.get(key).map_or(SecretState::Unasked, |wanted| wanted.state.clone())
+    }
+
+    /// Whether something is known of every Secret that is wanted. What may pass by itself is no answer.
+    pub fn has_answered(&self) -> bool {
+        self.wanted.values().all(|wanted| match &wanted.state {
+            SecretState::Unasked => false,
+            SecretState::Missing | SecretState::Held(_) => true,
+            SecretState::Fault(fault) => is_lasting(fault),
+        })
+    }
+
+    /// The metadata of a Secret say that it is of this version, or that it is gone. Gives whether its state is another.
+    pub fn announced(&mut self, key: &Key, version: Option<&str>) -> bool {
+        let Some(wanted) = self.wanted.get_mut(key) else { return false };
+        match (&mut wanted.progress, version) {
+            (Progress::Fetching { announced }, version) => {
+                *announced = version.map_or(Announced::Gone, |version| Announced::Version(version.into()));
+            }
+            (Progress::Due, _) => {}
+            (Progress::Resting { .. } | Progress::Settled, version) => {
+                let is_known = version.is_some() && wanted.version.as_deref() == version;
+                if !is_known {
+                    move_to(key, wanted, Progress::Due, &mut self.resting, &mut self.due);
+                }
+            }
+        }
+        version.is_none() && std::mem::replace(&mut wanted.state, SecretState::Missing) != SecretState::Missing
+    }
+
+    /// Nobody says any more when a Secret is another.
+    pub fn unwatched(&mut self, now: Instant) {
+        let Secrets { wanted, resting, due } = self;
+        for (key, wanted) in wanted.iter_mut().filter(|(_, wanted)| matches!(wanted.progress, Progress::Settled)) {
+            move_to(key, wanted, Progress::Resting { until: now + ASKED_AGAIN }, resting, due);
+        }
+    }
+
+    /// What is to be fetched now, `max` at most. `sighting` says what their metadata say.
+    pub fn take_due(&mut self, now: Instant, max: usize, sighting: impl Fn(&Key) -> Sighting) -> Vec<Fetch> {
+        let Secrets { wanted, resting, due } = self;
+        while resting.first().is_some_and(|(until, _)| *until <= now) {
+            let Some((_, key)) = resting.pop_first() else { break };
+            due.insert(key);
+        }
+        let mut taken = Vec::new();
+        while taken.len() < max {
+            let Some(key) = due.pop_first() else { break };
+            let Some(one) = wanted.get_mut(&key) else { continue };
+            one.progress = Progress::Fetching { announced: Announced::Nothing };
+            taken.push(if sighting(&key) == Sighting::Absent { Fetch::Absent(key) } else { Fetch::Ask(key) });
+        }
+        taken
+    }
+
+    /// When something becomes due that is not.
+    pub fn rests_until(&self) -> Option<Instant> {
+        self.resting.first().map(|(until, _)| *until)
+    }
+
+    pub fn is_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    /// What came of a fetching. Gives whether the state of the Secret is another. `is_watched`: its metadata will say
+    /// when it is another; `chance` is from 0 to 1.
+    pub fn fetched(
+        &mut self,
+        key: &Key,
+        outcome: Result<FetchedSecret, Fault>,
+        is_watched: bool,
+        now: Instant,
+        chance: f64,
+    ) -> bool {
+        let Secrets { wanted, resting, due } = self;
+        let Some(wanted) = wanted.get_mut(key) else { return false };
+        // Let go and wanted again meanwhile: it is asked for anew.
+        let Progress::Fetching { announced } = &wanted.progress else { return false };
+        let is_gone = matches!(announced, Announced::Gone);
+        let is_outdated = match (announced, &outcome) {
+            (Announced::Nothing, _) => false,
+            (Announced::Version(newer), Ok(found)) => found.version != *newer,
+            (Announced::Version(_), Err(_)) | (Announced::Gone, _) => true,
+        };
+        let pause = match &outcome {
+            Ok(_) | Err(Fault::Missing { .. }) => {
+                wanted.faults = 0;
+                (!is_watched).then_some(ASKED_AGAIN)
+            }
+            Err(fault) => Some(wanted.pause(fault, chance)),
+        };
+        let next = match pause {
+            _ if is_outdated => Progress::Due,
+            Some(pause) => Progress::Resting { until: now + pause },
+            None => Progress::Settled,
+        };
+        move_to(key, wanted, next, resting, due);
+        // What was fetched before it went is no more.
+        if is_gone { false } else { wanted.take_in(outcome) }
+    }
+}
+
+impl Wanted {
+    fn take_in(&mut self, outcome: Result<FetchedSecret, Fault>) -> bool {
+        let state = match (outcome, &self.state) {
+            (Ok(FetchedSecret { version, secret }), before) => {
+                self.version = Some(version);
+                match before {
+                    SecretState::Held(held) if **held == secret => return false,
+                    _ => SecretState::Held(Arc::new(secret)),
+                }
+            }
+            (Err(Fault::Missing { .. }), _) => {
+                self.version = None;
+                SecretState::Missing
+            }
+            // A fault takes nothing away.
+            (Err(_), SecretState::Held(_) | SecretState::Missing) => return false,
+            (Err(fault), SecretState::Unasked | SecretState::Fault(_)) => SecretState::Fault(fault),
+        };
+        let differs = self.state != state;
+        self.state = state;
+        differs
+    }
+
+    /// Between half of the pause and all of it, as `course` has it.
+    fn pause(&mut self, fault: &Fault, chance: f64) -> Duration {
+        let doubled = PAUSE_FIRST.saturating_mul(1 << self.faults.min(10)).min(PAUSE_MOST);
+        self.faults = self.faults.saturating_add(1);
+        let pause = doubled.mul_f64(0.5 + chance.clamp(0.0, 1.0) / 2.0);
+        match fault {
+            Fault::Busy { retry_after: Some(after), .. } => pause.max(*after),
+            fault if is_lasting(fault) => ASKED_AGAIN,
+            _ => pause,
+        }
+    }
+}
+
+fn move_to(key: &Key, wanted: &mut Wanted, next: Progress, resting: &mut BTreeSet<(Instant, Key)>, due: &mut BTreeSet<Key>) {
+    if let Progress::Resting { until } = wanted.progress {
+        resting.remove(&(until, key.clone()));
+    }
+    match &next {
+        Progress::Due => _ = due.insert(key.clone()),
+        Progress::Resting { until } => _ = resting.insert((*until, key.clone())),
+        Progress::Fetching { .. } | Progress::Settled => {}
+    }
+    wanted.progress = next;
+}
+
+/// Whether asking again soon is of no use: somebody has to change something.
+fn is_lasting(fault: &Fault) -> bool {
+    match fault {
+        Fault::Forbidden { .. } | Fault::Unreadable { .. } | Fault::Refused { .. } | Fault::Missing { .. } => true,
+        Fault::NoCluster
+        | Fault::NoAccount { .. }
+        | Fault::Exposed { .. }
+        | Fault::Unasked { .. }
+        | Fault::Outbound(_)
+        | Fault::Unauthorized { .. }
+        | Fault::Gone { .. }
+        | Fault::Conflict { .. }
+        | Fault::Busy { .. }
+        | Fault::LineTooLong { .. } => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

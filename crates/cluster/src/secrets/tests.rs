@@ -1,0 +1,201 @@
+//! Which Secrets are fetched, when, and what is known of them meanwhile.
+
+use super::{ASKED_AGAIN, Fetch, SecretState, Secrets, Sighting};
+use crate::fault::Fault;
+use crate::object::{FetchedSecret, Key, Secret, SecretBytes};
+use std::time::{Duration, Instant};
+
+fn key(name: &str) -> Key {
+    Key::new("shop", name)
+}
+
+fn found(version: &str, value: &str) -> FetchedSecret {
+    let data = [("tls.key".into(), SecretBytes::new(value.as_bytes()))].into();
+    FetchedSecret { version: version.into(), secret: Secret { of_type: "kubernetes.io/tls".into(), data } }
+}
+
+fn busy() -> Fault {
+    Fault::Busy { message: "later".to_owned(), retry_after: None }
+}
+
+fn missing() -> Fault {
+    Fault::Missing { message: "not found".to_owned() }
+}
+
+struct Seen {
+    secrets: Secrets,
+    now: Instant,
+    is_watched: bool,
+}
+
+impl Seen {
+    fn wanting(names: &[&str]) -> Seen {
+        let mut seen = Seen { secrets: Secrets::default(), now: Instant::now(), is_watched: true };
+        seen.want(names);
+        seen
+    }
+
+    /// A Secret that is held at version 5.
+    fn holding() -> Seen {
+        let mut seen = Seen::wanting(&["tls"]);
+        assert_eq!(seen.due(), ["ask tls"]);
+        assert!(seen.fetched("tls", Ok(found("5", "a"))));
+        seen
+    }
+
+    fn want(&mut self, names: &[&str]) {
+        self.secrets.want(names.iter().map(|name| key(name)).collect());
+    }
+
+    fn due(&mut self) -> Vec<String> {
+        let sighting = |key: &Key| if &*key.name == "absent" { Sighting::Absent } else { Sighting::Present };
+        let taken = self.secrets.take_due(self.now, 2, sighting);
+        let said = taken.iter().map(|fetch| match fetch {
+            Fetch::Ask(key) => format!("ask {}", key.name),
+            Fetch::Absent(key) => format!("absent {}", key.name),
+        });
+        said.collect()
+    }
+
+    fn fetched(&mut self, name: &str, outcome: Result<FetchedSecret, Fault>) -> bool {
+        self.secrets.fetched(&key(name), outcome, self.is_watched, self.now, 1.0)
+    }
+
+    fn announced(&mut self, version: Option<&str>) -> bool {
+        self.secrets.announced(&key("tls"), version)
+    }
+
+    fn said(&self, name: &str) -> String {
+        match self.secrets.state(&key(name)) {
+            SecretState::Unasked => "unasked".to_owned(),
+            SecretState::Missing => "missing".to_owned(),
+            SecretState::Fault(fault) => fault.to_string(),
+            SecretState::Held(secret) => {
+                String::from_utf8_lossy(secret.data.values().next().expect("a value").reveal()).into_owned()
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_wanted_is_fetched_so_many_at_once_and_what_is_absent_is_not_asked_for() {
+    let mut seen = Seen::wanting(&["a", "absent", "b", "c"]);
+    assert!(!seen.secrets.has_answered());
+    assert_eq!(seen.due(), ["ask a", "absent absent"]);
+    assert_eq!(seen.due(), ["ask b", "ask c"]);
+    assert_eq!(seen.due(), [""; 0]);
+    for name in ["a", "b", "c"] {
+        assert!(seen.fetched(name, Ok(found("1", name))));
+    }
+    assert!(!seen.secrets.has_answered());
+    assert!(seen.fetched("absent", Err(missing())));
+    assert!(seen.secrets.has_answered());
+    assert_eq!((seen.said("a"), seen.said("absent"), seen.said("other")), ("a".into(), "missing".into(), "unasked".into()));
+}
+
+#[test]
+fn a_secret_is_fetched_again_when_it_is_another() {
+    let mut seen = Seen::holding();
+    assert!(!seen.announced(Some("5")), "that is what is held");
+    assert_eq!(seen.due(), [""; 0]);
+    assert!(!seen.announced(Some("6")));
+    assert_eq!(seen.due(), ["ask tls"]);
+    assert_eq!(seen.said("tls"), "a", "it is held until the other one is there");
+    assert!(!seen.fetched("tls", Ok(found("6", "a"))), "its labels changed");
+    assert!(!seen.announced(Some("7")));
+    assert_eq!(seen.due(), ["ask tls"]);
+    assert!(seen.fetched("tls", Ok(found("7", "b"))));
+    assert_eq!(seen.said("tls"), "b");
+}
+
+#[test]
+fn what_happens_while_it_is_fetched_is_not_missed() {
+    let check = |announced: &[Option<&str>], got: &str, expected: &[&str], said: &str| {
+        let mut seen = Seen::holding();
+        seen.announced(Some("6"));
+        assert_eq!(seen.due(), ["ask tls"]);
+        for version in announced {
+            seen.announced(*version);
+        }
+        seen.fetched("tls", Ok(found(got, got)));
+        assert_eq!(seen.due(), expected, "{announced:?} {got}");
+        assert_eq!(seen.said("tls"), said, "{announced:?} {got}");
+    };
+    check(&[], "6", &[], "6");
+    check(&[], "7", &[], "7");
+    check(&[Some("7")], "7", &[], "7");
+    check(&[Some("7")], "6", &["ask tls"], "6");
+    check(&[None], "6", &["ask tls"], "missing");
+    check(&[None, Some("8")], "6", &["ask tls"], "6");
+}
+
+#[test]
+fn what_is_gone_is_missing_at_once() {
+    let mut seen = Seen::holding();
+    assert!(seen.announced(None));
+    assert_eq!(seen.said("tls"), "missing");
+    assert!(!seen.announced(None));
+}
+
+#[test]
+fn what_is_wanted_no_more_is_let_go() {
+    let mut seen = Seen::holding();
+    seen.want(&["other"]);
+    assert_eq!(seen.said("tls"), "unasked");
+    assert!(!seen.announced(Some("6")));
+    assert_eq!(seen.due(), ["ask other"]);
+    seen.want(&[]);
+    assert!(!seen.fetched("other", Ok(found("1", "x"))));
+    assert!(seen.secrets.has_answered());
+    seen.want(&["tls"]);
+    assert_eq!((seen.said("tls"), seen.due()), ("unasked".to_owned(), vec!["ask tls".to_owned()]));
+}
+
+#[test]
+fn a_fault_takes_nothing_away_and_is_tried_again() {
+    let mut seen = Seen::holding();
+    seen.announced(Some("6"));
+    let mut pauses = Vec::new();
+    for _ in 0..8 {
+        assert_eq!(seen.due(), ["ask tls"]);
+        assert!(!seen.fetched("tls", Err(busy())));
+        assert_eq!((seen.due(), seen.said("tls")), (vec![], "a".to_owned()));
+        let until = seen.secrets.rests_until().expect("it rests");
+        pauses.push((until - seen.now).as_millis());
+        seen.now = until;
+    }
+    assert_eq!(pauses, [500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);
+}
+
+#[test]
+fn only_what_lasts_is_an_answer() {
+    let check = |fault: Fault, is_answer: bool, pause: Duration| {
+        let mut seen = Seen::wanting(&["tls"]);
+        seen.due();
+        assert!(seen.fetched("tls", Err(fault.clone())));
+        assert_eq!((seen.secrets.has_answered(), seen.said("tls")), (is_answer, fault.to_string()));
+        assert_eq!(seen.secrets.rests_until(), Some(seen.now + pause), "{fault}");
+    };
+    check(busy(), false, Duration::from_millis(500));
+    let seconds = Duration::from_secs(7);
+    check(Fault::Busy { message: "later".to_owned(), retry_after: Some(seconds) }, false, seconds);
+    check(Fault::Unauthorized { message: "who".to_owned() }, false, Duration::from_millis(500));
+    check(Fault::Forbidden { message: "no".to_owned() }, true, ASKED_AGAIN);
+    check(Fault::Unreadable { problem: "odd".to_owned() }, true, ASKED_AGAIN);
+}
+
+#[test]
+fn what_nobody_watches_is_fetched_again_after_a_while() {
+    let mut seen = Seen::wanting(&["tls"]);
+    seen.is_watched = false;
+    seen.due();
+    seen.fetched("tls", Ok(found("5", "a")));
+    assert_eq!(seen.secrets.rests_until(), Some(seen.now + ASKED_AGAIN));
+    seen.now += ASKED_AGAIN;
+    assert_eq!(seen.due(), ["ask tls"]);
+    seen.is_watched = true;
+    seen.fetched("tls", Ok(found("5", "a")));
+    assert_eq!(seen.secrets.rests_until(), None);
+    seen.secrets.unwatched(seen.now);
+    assert_eq!(seen.secrets.rests_until(), Some(seen.now + ASKED_AGAIN));
+}
