@@ -29,8 +29,10 @@ pub struct Cache {
 /// What differs after news. Empty where they only repeat what is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Services whose servers may be others.
+    /// Services that are themselves others.
     pub services: BTreeSet<Key>,
+    /// Services whose servers may be others, those of `services` among them.
+    pub endpoints: BTreeSet<Key>,
     pub ingresses: BTreeSet<Key>,
     pub classes: BTreeSet<Key>,
     /// Secrets of those that are wanted.
@@ -39,16 +41,22 @@ pub struct Changes {
 
 impl Changes {
     pub fn merge(&mut self, newer: Changes) {
-        let Changes { services, ingresses, classes, secrets } = newer;
+        let Changes { services, endpoints, ingresses, classes, secrets } = newer;
         self.services.extend(services);
+        self.endpoints.extend(endpoints);
         self.ingresses.extend(ingresses);
         self.classes.extend(classes);
         self.secrets.extend(secrets);
     }
 
     pub fn is_empty(&self) -> bool {
-        let Changes { services, ingresses, classes, secrets } = self;
-        services.is_empty() && ingresses.is_empty() && classes.is_empty() && secrets.is_empty()
+        self.endpoints.is_empty() && !self.is_of_objects()
+    }
+
+    /// Whether more differs than servers.
+    pub fn is_of_objects(&self) -> bool {
+        let Changes { services, endpoints: _, ingresses, classes, secrets } = self;
+        !(services.is_empty() && ingresses.is_empty() && classes.is_empty() && secrets.is_empty())
     }
 }
 
@@ -75,7 +83,10 @@ impl Cache {
             Told::EndpointSlice(news) => return self.take_in_slices(news, now),
             Told::Secret(news) => return self.take_in_secret_metas(news, now),
             Told::Fetched(key, outcome) => self.take_in_fetched(key, outcome, now, &mut changes),
-            Told::Service(news) => self.services.take_in(news, now, &mut |key, _, _| _ = changes.services.insert(key.clone())),
+            Told::Service(news) => self.services.take_in(news, now, &mut |key, _, _| {
+                changes.services.insert(key.clone());
+                changes.endpoints.insert(key.clone());
+            }),
             Told::Ingress(news) => self.ingresses.take_in(news, now, &mut |key, _, _| _ = changes.ingresses.insert(key.clone())),
             Told::IngressClass(news) => self.classes.take_in(news, now, &mut |key, _, _| _ = changes.classes.insert(key.clone())),
         }
@@ -103,7 +114,7 @@ impl Cache {
                     slices_of.entry(service.clone()).or_default().insert(key.name.clone());
                 }
             }
-            changes.services.extend(of_before.into_iter().chain(of_now));
+            changes.endpoints.extend(of_before.into_iter().chain(of_now));
         });
         changes
     }

@@ -122,7 +122,7 @@ fn news_name_whom_they_are_about_and_what_changes_nothing_is_no_news() {
         },
         || "nothing differs".to_owned(),
     );
-    let services: Vec<String> = changes.into_iter().flat_map(|changes| changes.services).map(|key| key.to_string()).collect();
+    let services: Vec<String> = changes.into_iter().flat_map(|changes| changes.endpoints).map(|key| key.to_string()).collect();
     assert_eq!(services, ["shop/api"]);
 }
 

@@ -136,7 +136,7 @@ impl Clusters {
         let followed = self.followed();
         let changes = followed.iter().filter_map(|(cluster, followed)| {
             let changes = followed.follower.as_ref().ok()?.take_changes()?;
-            Some((cluster.clone(), changes.services))
+            Some((cluster.clone(), changes.endpoints))
         });
         changes.collect()
     }

@@ -47,8 +47,8 @@ impl Known {
     }
 
     fn take(&mut self, told: Told) -> Vec<String> {
-        let Changes { services, .. } = self.0.take_in(told, Instant::now());
-        services.iter().map(ToString::to_string).collect()
+        let Changes { endpoints, .. } = self.0.take_in(told, Instant::now());
+        endpoints.iter().map(ToString::to_string).collect()
     }
 
     fn servers(&self, port: u16) -> Result<Vec<String>, Absence> {
@@ -93,6 +93,17 @@ fn each_news_names_whom_it_is_about() {
     assert_eq!(known.servers(81), Ok(vec!["10.0.0.2:8080".to_owned()]));
     assert_eq!(known.take(Told::Service(KindNews::Gone(Key::new("shop", "web")))), ["shop/web"]);
     assert_eq!(known.servers(81), Err(Absence::NoService));
+}
+
+#[test]
+fn servers_alone_are_no_other_object() {
+    let mut cache = Known::new().0;
+    let mut take = |told: Told| {
+        let changes = cache.take_in(told, Instant::now());
+        (changes.is_of_objects(), changes.is_empty())
+    };
+    assert_eq!(take(Told::EndpointSlice(KindNews::Put(slice("a", "web", 4, "10.0.0.9")))), (false, false));
+    assert_eq!(take(Told::Service(KindNews::Put(service(6, 81)))), (true, false));
 }
 
 #[test]
