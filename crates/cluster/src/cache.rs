@@ -2,14 +2,15 @@
 
 use crate::endpoints::{Absence, Member, members, port_name};
 use crate::fault::Fault;
-use crate::kind::Kind;
+use crate::kind::{Kind, Part};
 use crate::news::{KindNews, Told};
 use crate::object::{EndpointSlice, FetchedSecret, Ingress, IngressClass, Key, PortReference, SecretMeta, Service};
-use crate::page::{Found, Unreadable};
 use crate::secrets::{Fetch, SecretState, Secrets, Sighting};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use crate::shelf::{KindState, Shelf};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
+use tidegate_model::discover::Namespaces;
 
 /// What is known of a cluster.
 #[derive(Debug, Default)]
@@ -60,47 +61,50 @@ impl Changes {
     }
 }
 
-/// How the following of a kind does.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KindState {
-    pub kind: Kind,
-    /// Whether a whole list has come.
-    pub is_listed: bool,
-    pub objects: usize,
-    /// Objects that cannot be read, with the reason.
-    pub unreadable: BTreeMap<Key, String>,
-    /// Why nothing is heard.
-    pub fault: Option<Fault>,
-    /// When something was heard last.
-    pub heard: Option<Instant>,
-}
-
 impl Cache {
-    /// Takes in news, and says what differs.
-    pub fn take_in(&mut self, told: Told, now: Instant) -> Changes {
+    /// Nothing yet of a cluster of which these namespaces are followed.
+    pub fn of(namespaces: &Namespaces) -> Cache {
+        let parts = |kind: Kind| kind.parts(namespaces);
+        Cache {
+            services: Shelf::of(parts(Kind::Service)),
+            slices: Shelf::of(parts(Kind::EndpointSlice)),
+            ingresses: Shelf::of(parts(Kind::Ingress)),
+            classes: Shelf::of(parts(Kind::IngressClass)),
+            secret_metas: Shelf::of(parts(Kind::Secret)),
+            secrets: Secrets::default(),
+            slices_of: HashMap::new(),
+        }
+    }
+
+    /// Takes in news of the part that is followed, and says what differs.
+    pub fn take_in(&mut self, part: &Part, told: Told, now: Instant) -> Changes {
         let mut changes = Changes::default();
         match told {
-            Told::EndpointSlice(news) => return self.take_in_slices(news, now),
-            Told::Secret(news) => return self.take_in_secret_metas(news, now),
+            Told::EndpointSlice(news) => return self.take_in_slices(part, news, now),
+            Told::Secret(news) => return self.take_in_secret_metas(part, news, now),
             Told::Fetched(key, outcome) => self.take_in_fetched(key, outcome, now, &mut changes),
-            Told::Service(news) => self.services.take_in(news, now, &mut |key, _, _| {
+            Told::Service(news) => self.services.take_in(part, news, now, &mut |key, _, _| {
                 changes.services.insert(key.clone());
                 changes.endpoints.insert(key.clone());
             }),
-            Told::Ingress(news) => self.ingresses.take_in(news, now, &mut |key, _, _| _ = changes.ingresses.insert(key.clone())),
-            Told::IngressClass(news) => self.classes.take_in(news, now, &mut |key, _, _| _ = changes.classes.insert(key.clone())),
+            Told::Ingress(news) => {
+                self.ingresses.take_in(part, news, now, &mut |key, _, _| _ = changes.ingresses.insert(key.clone()));
+            }
+            Told::IngressClass(news) => {
+                self.classes.take_in(part, news, now, &mut |key, _, _| _ = changes.classes.insert(key.clone()));
+            }
         }
         changes
     }
 
-    fn take_in_slices(&mut self, news: KindNews<EndpointSlice>, now: Instant) -> Changes {
+    fn take_in_slices(&mut self, part: &Part, news: KindNews<EndpointSlice>, now: Instant) -> Changes {
         let Cache { slices, slices_of, .. } = self;
         let mut changes = Changes::default();
         let service = |key: &Key, slice: Option<&EndpointSlice>| {
             let name = slice.and_then(|slice| slice.service.clone())?;
             Some(Key { namespace: key.namespace.clone(), name })
         };
-        slices.take_in(news, now, &mut |key, before, now| {
+        slices.take_in(part, news, now, &mut |key, before, now| {
             let (of_before, of_now) = (service(key, before), service(key, now));
             if of_before != of_now {
                 if let Some(names) = of_before.as_ref().and_then(|service| slices_of.get_mut(service)) {
@@ -119,29 +123,29 @@ impl Cache {
         changes
     }
 
-    fn take_in_secret_metas(&mut self, news: KindNews<SecretMeta>, now: Instant) -> Changes {
+    fn take_in_secret_metas(&mut self, part: &Part, news: KindNews<SecretMeta>, now: Instant) -> Changes {
         let Cache { secret_metas, secrets, .. } = self;
+        let (is_fault, has_rewound) = (matches!(news, KindNews::Fault(_)), matches!(news, KindNews::Rewound));
         let mut changes = Changes::default();
-        secret_metas.take_in(news, now, &mut |key, _, now| {
+        secret_metas.take_in(part, news, now, &mut |key, _, now| {
             if secrets.announced(key, now.map(|meta| &*meta.version)) {
                 changes.secrets.insert(key.clone());
             }
         });
-        if secret_metas.is_closed() {
-            secrets.unwatched(now);
+        if has_rewound {
+            secrets.ask_all_again();
+        }
+        if is_fault {
+            secrets.unwatched(now, |key| !secret_metas.is_followed_in(&key.namespace));
         }
         changes
     }
 
     fn take_in_fetched(&mut self, key: Key, outcome: Result<FetchedSecret, Fault>, now: Instant, changes: &mut Changes) {
-        if self.secrets.fetched(&key, outcome, self.is_watching_secrets(), now, rand::random()) {
+        let is_watched = self.secret_metas.is_followed_in(&key.namespace);
+        if self.secrets.fetched(&key, outcome, is_watched, now, rand::random()) {
             changes.secrets.insert(key);
         }
-    }
-
-    /// Whether somebody says when a Secret is another.
-    fn is_watching_secrets(&self) -> bool {
-        self.secret_metas.is_listed && !self.secret_metas.is_closed()
     }
 
     /// Which Secrets are to be fetched; others are let go.
@@ -161,9 +165,8 @@ impl Cache {
 
     /// Secrets to be fetched now, `max` at most, and when there are more.
     pub fn take_due_secrets(&mut self, now: Instant, max: usize) -> (Vec<Fetch>, Option<Instant>) {
-        let is_watching = self.is_watching_secrets();
         let Cache { secret_metas, secrets, .. } = self;
-        let sighting = |key: &Key| match (is_watching, secret_metas.objects.contains_key(key)) {
+        let sighting = |key: &Key| match (secret_metas.is_followed_in(&key.namespace), secret_metas.objects.contains_key(key)) {
             (true, true) => Sighting::Present,
             (true, false) => Sighting::Absent,
             (false, _) => Sighting::Unknown,
@@ -182,7 +185,7 @@ impl Cache {
 
     /// The servers of one port of a Service, sorted by address; for a proxy that stands in `zone`.
     pub fn members(&self, service: &Key, port: &PortReference, zone: Option<&str>) -> Result<Vec<Member>, Absence> {
-        if !self.services.is_listed || !self.slices.is_listed {
+        if !self.services.is_listed_in(&service.namespace) || !self.slices.is_listed_in(&service.namespace) {
             return Err(Absence::NotListed);
         }
         let found = &self.services.objects.get(service).ok_or(Absence::NoService)?.object;
@@ -211,7 +214,7 @@ impl Cache {
         self.classes.objects.iter().map(|(key, held)| (key, &held.object))
     }
 
-    /// Whether each of these kinds has had its whole list.
+    /// Whether nothing more of these kinds is to be waited for: each has had its whole list, or may do without.
     pub fn is_whole(&self, kinds: &[Kind]) -> bool {
         kinds.iter().all(|kind| self.standing(*kind).0)
     }
@@ -221,14 +224,15 @@ impl Cache {
         kinds.iter().find_map(|kind| self.standing(*kind).1)
     }
 
-    /// Whether a kind has had its whole list, and why nothing is heard of it.
+    /// Whether nothing more of a kind is to be waited for, and why nothing is heard of it.
     fn standing(&self, kind: Kind) -> (bool, Option<&Fault>) {
+        let is_needed = kind.is_needed();
         match kind {
-            Kind::Service => self.services.standing(),
-            Kind::EndpointSlice => self.slices.standing(),
-            Kind::Ingress => self.ingresses.standing(),
-            Kind::IngressClass => self.classes.standing(),
-            Kind::Secret => self.secret_metas.standing(),
+            Kind::Service => (self.services.is_whole(is_needed), self.services.fault()),
+            Kind::EndpointSlice => (self.slices.is_whole(is_needed), self.slices.fault()),
+            Kind::Ingress => (self.ingresses.is_whole(is_needed), self.ingresses.fault()),
+            Kind::IngressClass => (self.classes.is_whole(is_needed), self.classes.fault()),
+            Kind::Secret => (self.secret_metas.is_whole(is_needed), self.secret_metas.fault()),
         }
     }
 
@@ -241,110 +245,6 @@ impl Cache {
             Kind::IngressClass => self.classes.state(kind),
             Kind::Secret => self.secret_metas.state(kind),
         }
-    }
-}
-
-/// All objects of one kind.
-#[derive(Debug)]
-struct Shelf<T> {
-    objects: HashMap<Key, Held<T>>,
-    unreadable: BTreeMap<Key, String>,
-    is_listed: bool,
-    fault: Option<Fault>,
-    heard: Option<Instant>,
-}
-
-#[derive(Debug)]
-struct Held<T> {
-    version: Box<str>,
-    object: Arc<T>,
-}
-
-impl<T> Default for Shelf<T> {
-    fn default() -> Self {
-        Shelf { objects: HashMap::new(), unreadable: BTreeMap::new(), is_listed: false, fault: None, heard: None }
-    }
-}
-
-impl<T: PartialEq> Shelf<T> {
-    /// `differs` is told of each object that is another than before: what it was, and what it is.
-    fn take_in(&mut self, news: KindNews<T>, now: Instant, differs: &mut impl FnMut(&Key, Option<&T>, Option<&T>)) {
-        if let KindNews::Fault(fault) = news {
-            // A kind that is not there, or may not be seen, has no objects, and nobody waits for it.
-            self.fault = Some(fault);
-            self.is_listed |= self.is_closed();
-            return;
-        }
-        (self.fault, self.heard) = (None, Some(now));
-        match news {
-            KindNews::Listed { found, unreadable } => {
-                let known: HashSet<&Key> =
-                    found.iter().map(|found| &found.key).chain(unreadable.iter().filter_map(|one| one.key.as_ref())).collect();
-                let gone: Vec<Key> = self.objects.keys().filter(|key| !known.contains(key)).cloned().collect();
-                self.unreadable.clear();
-                for key in gone {
-                    self.remove(&key, differs);
-                }
-                for one in found {
-                    self.put(one, differs);
-                }
-                for one in unreadable {
-                    self.note_unreadable(one);
-                }
-                self.is_listed = true;
-            }
-            KindNews::Put(found) => {
-                self.unreadable.remove(&found.key);
-                self.put(found, differs);
-            }
-            KindNews::Gone(key) => {
-                self.unreadable.remove(&key);
-                self.remove(&key, differs);
-            }
-            KindNews::Unreadable(one) => self.note_unreadable(one),
-            KindNews::Heard | KindNews::Fault(_) => {}
-        }
-    }
-
-    fn put(&mut self, Found { key, version, object }: Found<T>, differs: &mut impl FnMut(&Key, Option<&T>, Option<&T>)) {
-        match self.objects.get_mut(&key) {
-            Some(held) if held.version == version => {}
-            Some(held) if *held.object == object => held.version = version,
-            Some(held) => {
-                differs(&key, Some(&held.object), Some(&object));
-                *held = Held { version, object: Arc::new(object) };
-            }
-            None => {
-                differs(&key, None, Some(&object));
-                self.objects.insert(key, Held { version, object: Arc::new(object) });
-            }
-        }
-    }
-
-    fn remove(&mut self, key: &Key, differs: &mut impl FnMut(&Key, Option<&T>, Option<&T>)) {
-        if let Some(held) = self.objects.remove(key) {
-            differs(key, Some(&held.object), None);
-        }
-    }
-
-    fn note_unreadable(&mut self, Unreadable { key, problem }: Unreadable) {
-        let key = key.unwrap_or_else(|| Key::new("", "<an object without a name>"));
-        self.unreadable.insert(key, problem);
-    }
-
-    /// Whether the kind is not there, or may not be seen.
-    fn is_closed(&self) -> bool {
-        matches!(self.fault, Some(Fault::Missing { .. } | Fault::Forbidden { .. }))
-    }
-
-    fn standing(&self) -> (bool, Option<&Fault>) {
-        (self.is_listed, self.fault.as_ref())
-    }
-
-    fn state(&self, kind: Kind) -> KindState {
-        let Shelf { objects, unreadable, is_listed, fault, heard } = self;
-        let (unreadable, fault) = (unreadable.clone(), fault.clone());
-        KindState { kind, is_listed: *is_listed, objects: objects.len(), unreadable, fault, heard: *heard }
     }
 }
 

@@ -27,9 +27,18 @@ pub struct Course {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Stage {
-    Listing { next: Option<Box<str>> },
+    Listing {
+        next: Option<Box<str>>,
+    },
+    /// A watch has ended, and before the next the server is asked where it is.
+    Returning {
+        from: Box<str>,
+    },
     Watching(Watching),
-    Resting { until: Instant, then: Then },
+    Resting {
+        until: Instant,
+        then: Then,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,9 +55,17 @@ enum Then {
     List {
         next: Option<Box<str>>,
     },
-    Watch {
+    Return {
         from: Box<str>,
     },
+}
+
+/// Whether the versions of a server go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    GoesOn,
+    /// The server is at a version before one that it told.
+    Rewound,
 }
 
 /// What is to be asked.
@@ -58,6 +75,8 @@ pub enum Ask {
     Page {
         next: Option<Box<str>>,
     },
+    /// Which version the server is at.
+    Version,
     /// What happens from this version on.
     Watch {
         from: Box<str>,
@@ -81,11 +100,12 @@ impl Course {
             }
             self.stage = match then.clone() {
                 Then::List { next } => Stage::Listing { next },
-                Then::Watch { from } => Stage::watching(from),
+                Then::Return { from } => Stage::Returning { from },
             };
         }
         match &mut self.stage {
             Stage::Listing { next } => Ask::Page { next: next.clone() },
+            Stage::Returning { .. } => Ask::Version,
             Stage::Watching(watching) => {
                 watching.since = Some(now);
                 Ask::Watch { from: watching.from.clone() }
@@ -101,6 +121,17 @@ impl Course {
             Some(next) => Stage::Listing { next: Some(next) },
             None => Stage::watching(version.into()),
         };
+    }
+
+    /// The server is at this version, and is watched from where the last watch ended, or listed anew.
+    pub fn at(&mut self, version: &str) -> Standing {
+        let Stage::Returning { from } = &self.stage else { return Standing::GoesOn };
+        if is_before(version, from) {
+            self.stage = Stage::Listing { next: None };
+            return Standing::Rewound;
+        }
+        self.stage = Stage::watching(from.clone());
+        Standing::GoesOn
     }
 
     /// A line of the watch has come, with the version that it is at.
@@ -120,9 +151,9 @@ impl Course {
         let is_short = watching.since.is_none_or(|since| now.saturating_duration_since(since) < SHORT);
         let from = watching.from.clone();
         self.stage = if is_short && !watching.has_heard {
-            Stage::Resting { until: now + self.pause(chance), then: Then::Watch { from } }
+            Stage::Resting { until: now + self.pause(chance), then: Then::Return { from } }
         } else {
-            Stage::watching(from)
+            Stage::Returning { from }
         };
     }
 
@@ -133,10 +164,11 @@ impl Course {
             (_, Fault::Gone { .. }) => Then::List { next: None },
             (Stage::Listing { next }, _) => Then::List { next: next.clone() },
             // A kind that went is listed when it comes back, and what is too long for a line has its place in a list.
-            (Stage::Watching(_), Fault::Missing { .. } | Fault::Forbidden { .. } | Fault::LineTooLong { .. }) => {
-                Then::List { next: None }
-            }
-            (Stage::Watching(watching), _) => Then::Watch { from: watching.from.clone() },
+            (
+                Stage::Watching(_) | Stage::Returning { .. },
+                Fault::Missing { .. } | Fault::Forbidden { .. } | Fault::LineTooLong { .. },
+            ) => Then::List { next: None },
+            (Stage::Watching(Watching { from, .. }) | Stage::Returning { from }, _) => Then::Return { from: from.clone() },
             (Stage::Resting { then, .. }, _) => then.clone(),
         };
         let pause = match fault {
@@ -164,6 +196,12 @@ impl Stage {
     fn watching(from: Box<str>) -> Stage {
         Stage::Watching(Watching { from, since: None, has_heard: false })
     }
+}
+
+/// Versions are compared as the numbers that they are. Texts that are none say nothing.
+fn is_before(version: &str, other: &str) -> bool {
+    let number = |text: &str| text.parse::<u64>().ok();
+    number(version).zip(number(other)).is_some_and(|(version, other)| version < other)
 }
 
 #[cfg(test)]

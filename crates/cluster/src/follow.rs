@@ -1,8 +1,9 @@
 //! One kind of objects, followed for ever: what `course` says is asked, what `page` reads is told.
 
 use crate::client::Client;
-use crate::course::{Ask, Course, WATCH_IDLE_MAX, WATCH_LASTS};
+use crate::course::{Ask, Course, Standing, WATCH_IDLE_MAX, WATCH_LASTS};
 use crate::fault::Fault;
+use crate::kind::Part;
 use crate::news::{KindNews, Told};
 use crate::object::Watched;
 use crate::page::{Found, Line, Unreadable};
@@ -15,28 +16,24 @@ use std::time::{Duration, Instant};
 /// Tells all objects of a kind, and then what happens to them. It ends by being dropped.
 ///
 /// A list that is not whole is told of nothing.
-pub async fn follow<T: Watched>(
-    client: &Client,
-    namespace: Option<&str>,
-    texts: Rc<RefCell<Texts>>,
-    tell: impl Fn(Told),
-) -> Infallible
+pub async fn follow<T: Watched>(client: &Client, part: Part, texts: Rc<RefCell<Texts>>, tell: impl Fn(&Part, Told)) -> Infallible
 where
     Told: From<KindNews<T>>,
 {
-    let mut following =
-        Following::<T> { client, namespace, texts, found: Vec::new(), unreadable: Vec::new(), course: Course::default() };
-    let tell = |news| tell(Told::from(news));
+    let (namespace, course) = (part.as_deref(), Course::default());
+    let mut following = FollowedKind::<T> { client, namespace, texts, found: Vec::new(), unreadable: Vec::new(), course };
+    let tell = |news| tell(&part, Told::from(news));
     loop {
         match following.course.ask(Instant::now()) {
             Ask::Rest { until } => tokio::time::sleep_until(until.into()).await,
             Ask::Page { next } => following.take_page(next.as_deref(), &tell).await,
+            Ask::Version => following.look_at_version(&tell).await,
             Ask::Watch { from } => following.watch(&from, &tell).await,
         }
     }
 }
 
-struct Following<'c, T> {
+struct FollowedKind<'c, T> {
     client: &'c Client,
     namespace: Option<&'c str>,
     texts: Rc<RefCell<Texts>>,
@@ -46,7 +43,7 @@ struct Following<'c, T> {
     course: Course,
 }
 
-impl<T: Watched> Following<'_, T> {
+impl<T: Watched> FollowedKind<'_, T> {
     async fn take_page(&mut self, next: Option<&str>, tell: &impl Fn(KindNews<T>)) {
         if next.is_none() {
             self.found.clear();
@@ -64,6 +61,18 @@ impl<T: Watched> Following<'_, T> {
                     tell(KindNews::Listed { found, unreadable });
                 }
             }
+        }
+    }
+
+    /// Whether the server is where it was: after it was set back a watch from a version of before says nothing until
+    /// that is reached again.
+    async fn look_at_version(&mut self, tell: &impl Fn(KindNews<T>)) {
+        match self.client.version(T::KIND, self.namespace).await {
+            Err(fault) => self.fail(fault, tell),
+            Ok(version) => match self.course.at(&version) {
+                Standing::GoesOn => {}
+                Standing::Rewound => tell(KindNews::Rewound),
+            },
         }
     }
 

@@ -1,14 +1,15 @@
 //! The thread that follows a cluster: one loop for each kind of objects, and one cache that they fill. Who needs
 //! something of it reads the cache, and is told when something differs.
 
-use crate::cache::{Cache, Changes, KindState};
+use crate::cache::{Cache, Changes};
 use crate::client::{Client, Place};
 use crate::fault::Fault;
 use crate::fetch::fetch_secrets;
 use crate::follow::follow;
-use crate::kind::Kind;
+use crate::kind::{Kind, Part};
 use crate::news::Told;
 use crate::object::{EndpointSlice, Ingress, IngressClass, Key, SecretMeta, Service};
+use crate::shelf::KindState;
 use crate::texts::Texts;
 use futures_util::future::select_all;
 use std::cell::RefCell;
@@ -20,6 +21,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+use tidegate_model::discover::Namespaces;
 use tokio::sync::{Notify, oneshot};
 
 /// How long news wait for those that come with them: a roll-out changes several slices at once.
@@ -28,8 +30,8 @@ const COLLECTED: Duration = Duration::from_millis(5);
 /// Which objects of a cluster are followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope {
-    /// `None` is all namespaces.
-    pub namespace: Option<String>,
+    /// Each of several has a watch of its own for each kind, and needs rights there only.
+    pub namespaces: Namespaces,
     /// Objects of other kinds are not asked for, and need no rights.
     pub kinds: &'static [Kind],
 }
@@ -47,7 +49,6 @@ pub struct ClusterFollower {
     _ends: oneshot::Sender<()>,
 }
 
-#[derive(Default)]
 struct Shared {
     cache: Mutex<Cache>,
     /// What differs and nobody has taken.
@@ -61,7 +62,8 @@ impl ClusterFollower {
     /// `differs` is called when something differs of a cluster that is known as a whole, or when that is first so.
     pub fn start(place: Place, scope: Scope, differs: impl Fn() + Send + 'static) -> Result<ClusterFollower, Fault> {
         let (client, kinds) = (Client::new(place)?, scope.kinds);
-        let shared = Arc::<Shared>::default();
+        let cache = Mutex::new(Cache::of(&scope.namespaces));
+        let shared = Arc::new(Shared { cache, changes: Mutex::default(), is_secret_due: Notify::new() });
         let (ends, ended) = oneshot::channel::<()>();
         let of_thread = shared.clone();
         let no_thread = |error: io::Error| Fault::Unasked { problem: format!("no thread can be started: {error}") };
@@ -84,7 +86,7 @@ impl ClusterFollower {
         locked(&self.shared.cache)
     }
 
-    /// Whether every kind has had its whole list.
+    /// Whether every kind has had its whole list, or may do without.
     pub fn is_whole(&self) -> bool {
         self.cache().is_whole(self.kinds)
     }
@@ -125,13 +127,12 @@ impl ClusterFollower {
 
 async fn follow_all(client: Client, scope: Scope, shared: Arc<Shared>, differs: impl Fn()) {
     let texts = Rc::<RefCell<Texts>>::default();
-    let told = Rc::<RefCell<Vec<Told>>>::default();
+    let told = Rc::<RefCell<Vec<(Part, Told)>>>::default();
     let heard = Notify::new();
-    let tell = |news: Told| {
-        told.borrow_mut().push(news);
+    let tell = |part: &Part, news: Told| {
+        told.borrow_mut().push((part.clone(), news));
         heard.notify_one();
     };
-    let namespace = scope.namespace.as_deref();
     let collecting = async {
         loop {
             heard.notified().await;
@@ -142,18 +143,19 @@ async fn follow_all(client: Client, scope: Scope, shared: Arc<Shared>, differs: 
         }
     };
     let mut all: Vec<Pin<Box<dyn Future<Output = Infallible> + '_>>> = Vec::new();
-    for kind in scope.kinds {
+    let parts = |kind: Kind| kind.parts(&scope.namespaces).into_iter().map(move |part| (kind, part));
+    for (kind, part) in scope.kinds.iter().copied().flat_map(parts) {
         let (client, texts) = (&client, texts.clone());
         all.push(match kind {
-            Kind::Service => Box::pin(follow::<Service>(client, namespace, texts, tell)),
-            Kind::EndpointSlice => Box::pin(follow::<EndpointSlice>(client, namespace, texts, tell)),
-            Kind::Ingress => Box::pin(follow::<Ingress>(client, namespace, texts, tell)),
-            Kind::IngressClass => Box::pin(follow::<IngressClass>(client, namespace, texts, tell)),
-            Kind::Secret => Box::pin(follow::<SecretMeta>(client, namespace, texts, tell)),
+            Kind::Service => Box::pin(follow::<Service>(client, part, texts, tell)),
+            Kind::EndpointSlice => Box::pin(follow::<EndpointSlice>(client, part, texts, tell)),
+            Kind::Ingress => Box::pin(follow::<Ingress>(client, part, texts, tell)),
+            Kind::IngressClass => Box::pin(follow::<IngressClass>(client, part, texts, tell)),
+            Kind::Secret => Box::pin(follow::<SecretMeta>(client, part, texts, tell)),
         });
     }
     let due = |now, max| locked(&shared.cache).take_due_secrets(now, max);
-    all.push(Box::pin(fetch_secrets(&client, due, &shared.is_secret_due, tell)));
+    all.push(Box::pin(fetch_secrets(&client, due, &shared.is_secret_due, |told| tell(&None, told))));
     tokio::select! {
         (never, ..) = select_all(all) => match never {},
         () = collecting => {}
@@ -162,12 +164,12 @@ async fn follow_all(client: Client, scope: Scope, shared: Arc<Shared>, differs: 
 
 /// All that came within a moment, as one change: what moves from one slice to another is never missing in between.
 /// Gives whether there is something to be told.
-fn take_in(shared: &Shared, kinds: &[Kind], told: Vec<Told>) -> bool {
+fn take_in(shared: &Shared, kinds: &[Kind], told: Vec<(Part, Told)>) -> bool {
     let mut changes = Changes::default();
     let (mut cache, now) = (locked(&shared.cache), Instant::now());
     let was_whole = cache.is_whole(kinds);
-    for news in told {
-        changes.merge(cache.take_in(news, now));
+    for (part, news) in told {
+        changes.merge(cache.take_in(&part, news, now));
     }
     let is_whole = cache.is_whole(kinds);
     if cache.is_secret_due() {

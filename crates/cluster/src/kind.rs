@@ -1,5 +1,11 @@
 //! The kinds of objects that are followed, and where the API has them.
 
+use std::sync::Arc;
+use tidegate_model::discover::Namespaces;
+
+/// What is followed by itself: one namespace; `None` is everything.
+pub type Part = Option<Arc<str>>;
+
 /// A kind of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
@@ -47,6 +53,23 @@ impl Kind {
         match self {
             Kind::Service | Kind::EndpointSlice | Kind::Ingress | Kind::Secret => true,
             Kind::IngressClass => false,
+        }
+    }
+
+    /// Whether nothing can be served without it. Another one that may not be seen is empty, and the rest runs; but
+    /// who knows no Service or no server would answer 503 for everything that others still serve.
+    pub fn is_needed(self) -> bool {
+        match self {
+            Kind::Service | Kind::EndpointSlice => true,
+            Kind::Ingress | Kind::IngressClass | Kind::Secret => false,
+        }
+    }
+
+    /// What is followed by itself: each namespace, or everything.
+    pub fn parts(self, namespaces: &Namespaces) -> Vec<Part> {
+        match namespaces {
+            Namespaces::Named(names) if self.is_namespaced() => names.iter().map(|name| Some(name.as_str().into())).collect(),
+            Namespaces::Named(_) | Namespaces::All => vec![None],
         }
     }
 

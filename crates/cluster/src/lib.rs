@@ -1,7 +1,7 @@
 //! What a cluster of Kubernetes says, as far as a proxy in front of it asks: a client of its API (`client`), the kinds
 //! of objects that are followed (`kind`, `object`), how a kind is listed and watched (`course`, pure, and `follow`),
-//! all objects as they are now (`cache`), Secrets that somebody refers to (`secrets`, pure, and `fetch`), and the
-//! servers behind a Service (`endpoints`). Start in `follower.rs`.
+//! all objects as they are now (`cache`, and `shelf` for those of one kind), Secrets that somebody refers to
+//! (`secrets`, pure, and `fetch`), and the servers behind a Service (`endpoints`). Start in `follower.rs`.
 //! The crate opens connections to the API server only, knows no configuration and no request, and starts no thread but
 //! that of a [`ClusterFollower`].
 
@@ -18,9 +18,10 @@ mod news;
 mod object;
 mod page;
 mod secrets;
+mod shelf;
 mod texts;
 
-pub use cache::{Cache, Changes, KindState};
+pub use cache::{Cache, Changes};
 pub use client::{Client, Place, Pod, Token};
 pub use endpoints::{Absence, Member};
 pub use fault::Fault;
@@ -31,3 +32,4 @@ pub use object::{
     ServicePort,
 };
 pub use secrets::SecretState;
+pub use shelf::KindState;

@@ -19,6 +19,8 @@ pub enum KindNews<T> {
     Unreadable(Unreadable),
     /// Nothing is heard of the kind until it is `Heard` again. What was known stands.
     Fault(Fault),
+    /// The server was set back: versions that were told come again, and mean something else. A list follows.
+    Rewound,
     /// Something has come after a fault, or a watch has moved on without a change.
     Heard,
 }

@@ -127,6 +127,12 @@ pub fn page<T: Watched>(body: &[u8], texts: &mut Texts) -> Result<Page<T>, Fault
     Ok(Page { found, unreadable, version, next })
 }
 
+/// The version that a list is at.
+pub fn list_version(body: &[u8]) -> Result<Box<str>, Fault> {
+    let written: WrittenPage<'_> = serde_json::from_slice(body).map_err(|error| Fault::Unreadable { problem: place(&error) })?;
+    Ok((&*written.metadata.resource_version).into())
+}
+
 pub fn line<T: Watched>(line: &[u8], texts: &mut Texts) -> Result<Line<T>, Fault> {
     let written: WrittenLine<'_> = serde_json::from_slice(line).map_err(|error| Fault::Unreadable { problem: place(&error) })?;
     let version = || named(written.object).map(|named| Box::from(&*named.metadata.resource_version));

@@ -129,10 +129,25 @@ impl Secrets {
         version.is_none() && std::mem::replace(&mut wanted.state, SecretState::Missing) != SecretState::Missing
     }
 
-    /// Nobody says any more when a Secret is another.
-    pub fn unwatched(&mut self, now: Instant) {
+    /// Versions mean something else than they did.
+    pub fn ask_all_again(&mut self) {
         let Secrets { wanted, resting, due } = self;
-        for (key, wanted) in wanted.iter_mut().filter(|(_, wanted)| matches!(wanted.progress, Progress::Settled)) {
+        for (key, wanted) in wanted {
+            wanted.version = None;
+            match &mut wanted.progress {
+                Progress::Due => {}
+                // What comes may be from before.
+                Progress::Fetching { announced } => *announced = Announced::Version("".into()),
+                Progress::Resting { .. } | Progress::Settled => move_to(key, wanted, Progress::Due, resting, due),
+            }
+        }
+    }
+
+    /// Nobody says of some Secrets any more when they are others.
+    pub fn unwatched(&mut self, now: Instant, is_unwatched: impl Fn(&Key) -> bool) {
+        let Secrets { wanted, resting, due } = self;
+        let is_settled = |wanted: &Wanted| matches!(wanted.progress, Progress::Settled);
+        for (key, wanted) in wanted.iter_mut().filter(|(key, wanted)| is_settled(wanted) && is_unwatched(key)) {
             move_to(key, wanted, Progress::Resting { until: now + ASKED_AGAIN }, resting, due);
         }
     }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tidegate_cluster::{Absence, Client, ClusterFollower, Fault, Key, Kind, Place, PortReference, Scope, SecretState, Token};
 use tidegate_model::Secret;
+use tidegate_model::discover::Namespaces;
 use tidegate_outbound::Trust;
 use tidegate_testkit::kubernetes::{ApiServer, TOKEN};
 
@@ -37,7 +38,7 @@ fn token() -> Token {
 }
 
 fn all() -> Scope {
-    Scope { namespace: None, kinds: Scope::ENDPOINTS }
+    Scope { namespaces: Namespaces::All, kinds: Scope::ENDPOINTS }
 }
 
 struct Followed {
@@ -154,7 +155,7 @@ fn a_server_that_is_away_takes_nothing_with_it() {
     followed.comes_to(&["10.0.0.7"]);
     until(|| followed.state("EndpointSlice").1.is_none(), || format!("{:?}", followed.state("EndpointSlice")));
     // What happened meanwhile was told by the watch: the list was asked for once.
-    assert_eq!(followed.asked(&format!("GET {SLICES}?limit=")), 1);
+    assert_eq!(followed.asked(&format!("GET {SLICES}?limit=500")), 1);
 }
 
 #[test]
@@ -168,7 +169,7 @@ fn a_version_that_is_forgotten_is_listed_anew() {
     followed.server.forget();
     followed.server.relent();
     followed.comes_to(&["10.0.0.3"]);
-    assert_eq!(followed.asked(&format!("GET {SLICES}?limit=")), 2);
+    assert_eq!(followed.asked(&format!("GET {SLICES}?limit=500")), 2);
 }
 
 #[test]
@@ -181,19 +182,80 @@ fn a_busy_server_is_left_alone_for_as_long_as_it_says() {
     let followed = Followed::new(server);
     followed.comes_to(&["10.0.0.1"]);
     assert!(began.elapsed() >= Duration::from_secs(2));
-    assert_eq!(followed.asked(&format!("GET {SLICES}?limit=")), 2);
+    assert_eq!(followed.asked(&format!("GET {SLICES}?limit=500")), 2);
 }
 
 #[test]
-fn a_kind_that_may_not_be_seen_is_empty_and_the_rest_runs() {
+fn rights_that_are_missing_are_said_and_asked_for_again_and_the_rest_runs() {
+    let check = |verb: &'static str, kind: Kind, is_whole: bool| {
+        let server = ApiServer::start().expect("a server");
+        server.put(service("web"));
+        server.put(slice("web-a", "web", &["10.0.0.1"]));
+        server.forbid(verb, kind.plural(), None);
+        const KINDS: &[Kind] = &[Kind::Service, Kind::EndpointSlice, Kind::Ingress, Kind::IngressClass, Kind::Secret];
+        let scope = Scope { namespaces: Namespaces::All, kinds: KINDS };
+        let follower = ClusterFollower::start(place(&server, token()), scope, || {}).expect("a follower");
+        let followed = Followed { server, follower };
+        let others = || KINDS.iter().filter(|other| **other != kind).all(|other| followed.state(other.name()).0);
+        until(|| followed.state(kind.name()).1.is_some() && others(), || format!("{:?}", followed.follower.states()));
+        assert_eq!(followed.follower.is_whole(), is_whole, "{verb} {kind:?}");
+        let states = followed.follower.states();
+        assert_eq!(states.iter().filter(|state| state.fault.is_some()).count(), 1, "{verb} {kind:?}: {states:?}");
+        assert!(matches!(followed.state(kind.name()).1, Some(Fault::Forbidden { .. })), "{verb} {kind:?}");
+        let asked = followed.server.requests().iter().filter(|request| request.contains(&format!("/{}?", kind.plural()))).count();
+        assert_eq!(asked, if verb == "list" { 1 } else { 2 }, "it is asked for again a minute later");
+    };
+    check("list", Kind::Service, false);
+    check("list", Kind::EndpointSlice, false);
+    check("list", Kind::Ingress, true);
+    check("list", Kind::IngressClass, true);
+    check("list", Kind::Secret, true);
+    check("watch", Kind::EndpointSlice, true);
+    check("watch", Kind::Secret, true);
+}
+
+#[test]
+fn a_namespace_without_rights_takes_nothing_from_the_others() {
     let server = ApiServer::start().expect("a server");
     server.put(service("web"));
-    server.refuse(SLICES, 403, None, None);
-    let followed = Followed::new(server);
-    followed.comes_to(&[]);
-    assert!(matches!(followed.state("EndpointSlice"), (true, Some(Fault::Forbidden { .. }))));
-    assert!(matches!(followed.state("Service"), (true, None)));
-    assert_eq!(followed.asked(&format!("GET {SLICES}")), 1, "it is asked again a minute later");
+    server.put(slice("web-a", "web", &["10.0.0.1"]));
+    server.forbid("list", "services", Some("bar"));
+    server.forbid("list", "endpointslices", Some("bar"));
+    let namespaces = Namespaces::named(["bar".to_owned(), "shop".to_owned()]);
+    let scope = Scope { namespaces, kinds: Scope::ENDPOINTS };
+    let follower = ClusterFollower::start(place(&server, token()), scope, || {}).expect("a follower");
+    let followed = Followed { server, follower };
+    followed.comes_to(&["10.0.0.1"]);
+    until(|| followed.follower.is_whole(), || format!("{:?}", followed.follower.states()));
+    let message = "refuses it: services is forbidden: User \"system:serviceaccount:edge:tidegate\" cannot list resource \
+        \"services\" in API group \"\" in the namespace \"bar\"";
+    until(|| followed.state("Service").1.is_some(), || "no fault".to_owned());
+    assert_eq!(followed.state("Service").1.map(|fault| fault.to_string()), Some(message.to_owned()));
+}
+
+#[test]
+fn a_server_that_was_set_back_is_believed() {
+    let followed = Followed::of_one();
+    let backup = followed.server.backup();
+    for address in ["10.0.0.2", "10.0.0.3", "10.0.0.4"] {
+        followed.server.put(slice("web-a", "web", &[address]));
+    }
+    followed.comes_to(&["10.0.0.4"]);
+    followed.server.restore(&backup);
+    followed.comes_to(&["10.0.0.1"]);
+    followed.server.put(slice("web-a", "web", &["10.0.0.5"]));
+    followed.comes_to(&["10.0.0.5"]);
+}
+
+#[test]
+fn a_server_that_comes_back_after_it_was_gone_is_followed_on() {
+    let followed = Followed::of_one();
+    followed.server.go_away();
+    until(|| followed.state("EndpointSlice").1.is_some(), || format!("{:?}", followed.state("EndpointSlice")));
+    followed.server.put(slice("web-a", "web", &["10.0.0.7"]));
+    assert_eq!(followed.servers().map(|servers| servers.len()), Ok(1));
+    followed.server.relent();
+    followed.comes_to(&["10.0.0.7"]);
 }
 
 #[test]
@@ -234,7 +296,7 @@ fn one_namespace_is_asked_for_alone() {
     let server = ApiServer::start().expect("a server");
     server.put(service("web"));
     server.put(slice("web-a", "web", &["10.0.0.1"]));
-    let scope = Scope { namespace: Some("shop".to_owned()), ..all() };
+    let scope = Scope { namespaces: Namespaces::named(["shop".to_owned()]), ..all() };
     let follower = ClusterFollower::start(place(&server, token()), scope, || {}).expect("a follower");
     let followed = Followed { server, follower };
     followed.comes_to(&["10.0.0.1"]);
@@ -266,7 +328,7 @@ fn a_cluster_without_objects_is_followed_too() {
 #[test]
 fn kinds_that_nobody_needs_are_not_asked_for() {
     let server = ApiServer::start().expect("a server");
-    let scope = Scope { namespace: Some("shop".to_owned()), kinds: &[Kind::Ingress, Kind::IngressClass] };
+    let scope = Scope { namespaces: Namespaces::named(["shop".to_owned()]), kinds: &[Kind::Ingress, Kind::IngressClass] };
     let follower = ClusterFollower::start(place(&server, token()), scope, || {}).expect("a follower");
     let class = serde_json::json!({"apiVersion": "networking.k8s.io/v1", "kind": "IngressClass", "metadata": {"name": "edge"},
         "spec": {"controller": "tidegate.dev/ingress"}});
@@ -311,8 +373,6 @@ fn objects_are_made_changed_and_removed_and_who_is_late_is_told() {
     assert!(matches!(send(http::Method::GET, &one, None), Err(Fault::Missing { .. })));
 }
 
-const SECRETS: &str = "/api/v1/secrets";
-
 /// With `value` in base64.
 fn secret(name: &str, value: &str) -> serde_json::Value {
     serde_json::json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "shop", "name": name},
@@ -321,7 +381,7 @@ fn secret(name: &str, value: &str) -> serde_json::Value {
 
 impl Followed {
     fn with_secrets(server: ApiServer) -> Followed {
-        let scope = Scope { namespace: None, kinds: &[Kind::Secret] };
+        let scope = Scope { namespaces: Namespaces::All, kinds: &[Kind::Secret] };
         let follower = ClusterFollower::start(place(&server, token()), scope, || {}).expect("a follower");
         Followed { server, follower }
     }
@@ -393,7 +453,7 @@ fn a_secret_that_cannot_be_fetched_is_asked_for_again_and_others_do_not_wait() {
     assert!(followed.follower.has_answered_for_secrets(), "what may not be seen is answered for");
     followed.server.refuse("/api/v1/namespaces/shop/secrets", 503, None, None);
     followed.server.put(secret("tls", "Yg=="));
-    until(|| followed.asked("GET /api/v1/namespaces/shop/secrets/tls") == 3, || format!("{:?}", followed.server.requests()));
+    until(|| followed.asked("GET /api/v1/namespaces/shop/secrets/tls") >= 3, || format!("{:?}", followed.server.requests()));
     assert_eq!(followed.secret("tls"), "a", "a fault takes nothing away");
 }
 
@@ -401,7 +461,7 @@ fn a_secret_that_cannot_be_fetched_is_asked_for_again_and_others_do_not_wait() {
 fn secrets_that_may_not_be_listed_are_fetched_all_the_same() {
     let server = ApiServer::start().expect("a server");
     server.put(secret("tls", "YQ=="));
-    server.refuse(SECRETS, 403, None, None);
+    server.forbid("list", "secrets", None);
     let followed = Followed::with_secrets(server);
     followed.want(&["tls", "none", "../tls", ""]);
     followed.secret_comes_to("tls", "a");

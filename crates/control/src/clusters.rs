@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tidegate_cluster::{Absence, ClusterFollower, Fault, Key, Member, Place, Pod, PortReference, Scope};
 use tidegate_discovery::Endpoint;
-use tidegate_model::discover::{Cluster, KubernetesDiscover, Namespaces, ServicePort};
+use tidegate_model::discover::{Cluster, KubernetesDiscover, ServicePort};
 use tidegate_model::{Discover, Server, TcpAddress};
 use tokio::sync::Notify;
 
@@ -57,11 +57,7 @@ impl Clusters {
             None => Pod::here().map(|pod| Place::of_pod(&pod)),
         };
         let differs = self.0.differs.clone();
-        let namespace = match &cluster.namespaces {
-            Namespaces::All => None,
-            Namespaces::Named(names) => names.first().cloned(),
-        };
-        let scope = Scope { namespace, kinds: Scope::ENDPOINTS };
+        let scope = Scope { namespaces: cluster.namespaces.clone(), kinds: Scope::ENDPOINTS };
         let follower = place.and_then(|place| ClusterFollower::start(place, scope, move || differs.notify_one()));
         Followed { since: Instant::now(), follower, is_fault_told: false }
     }

@@ -3,7 +3,10 @@
 //! takes them out, and says what goes wrong. It knows no kind: the path of an object follows from what it says of
 //! itself.
 
+mod place;
+
 use crate::api::{Asked, begin_chunks, serve, write_chunk, write_whole};
+use place::{Place, merge, place_of};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -41,9 +44,11 @@ struct ApiState {
     /// Versions up to this are forgotten.
     forgotten: u64,
     refusals: Vec<Refusal>,
+    forbidden: Vec<Forbidden>,
     /// Watches of a lower number end.
     era: u64,
     is_silent: bool,
+    is_away: bool,
     /// What the paths begin with that are not answered.
     stalled: Vec<String>,
     requests: Vec<String>,
@@ -67,6 +72,20 @@ struct Refusal {
     times: Option<usize>,
     /// In seconds.
     retry_after: Option<u64>,
+}
+
+/// What the account may not do.
+struct Forbidden {
+    verb: &'static str,
+    resource: String,
+    /// `None` is everywhere.
+    namespace: Option<String>,
+}
+
+/// All objects as they were at some time, as a backup has them.
+pub struct Backup {
+    objects: BTreeMap<String, BTreeMap<String, Value>>,
+    version: u64,
 }
 
 impl ApiServer {
@@ -120,10 +139,43 @@ impl ApiServer {
         self.state().refusals.push(Refusal { path: path.to_owned(), status, times, retry_after });
     }
 
-    /// Nothing is refused any more, and nobody is kept waiting.
+    /// Refuses what RBAC calls so, as `list` of `services` or `patch` of `ingresses/status`; in one namespace, or
+    /// wherever it is asked for. Watches that are open go on.
+    pub fn forbid(&self, verb: &'static str, resource: &str, namespace: Option<&str>) {
+        let (resource, namespace) = (resource.to_owned(), namespace.map(str::to_owned));
+        self.state().forbidden.push(Forbidden { verb, resource, namespace });
+    }
+
+    /// Takes connections and ends them without a word, watches as well.
+    pub fn go_away(&self) {
+        self.state().is_away = true;
+        self.end_watches();
+    }
+
+    /// Everything as it is now.
+    pub fn backup(&self) -> Backup {
+        let state = self.state();
+        Backup { objects: state.objects.clone(), version: state.version }
+    }
+
+    /// Everything is as it was, and versions that were given come again. Watches end; a new one from a version that is
+    /// not reached is told nothing until it is.
+    pub fn restore(&self, backup: &Backup) {
+        let mut state = self.state();
+        state.objects = backup.objects.clone();
+        (state.version, state.forgotten) = (backup.version, backup.version);
+        state.dropped += state.events.len();
+        state.events.clear();
+        drop(state);
+        self.end_watches();
+    }
+
+    /// Nothing is refused or forbidden any more, and nobody is kept waiting.
     pub fn relent(&self) {
         let mut state = self.state();
         state.refusals.clear();
+        state.forbidden.clear();
+        state.is_away = false;
         state.stalled.clear();
         state.is_silent = false;
     }
@@ -169,6 +221,9 @@ impl ApiServer {
         let is_kept_waiting =
             |state: &ApiState| state.is_silent || state.stalled.iter().any(|path| asked.path().starts_with(path));
         state = self.wait_while(state, is_kept_waiting);
+        if state.is_away {
+            return Ok(());
+        }
         if asked.header("authorization") != Some(&format!("Bearer {TOKEN}")) {
             return refuse(stream, 401, "Unauthorized", "Unauthorized", None);
         }
@@ -179,6 +234,9 @@ impl ApiServer {
         let Some(asked_for) = Place::of(asked) else {
             return refuse(stream, 404, "NotFound", "the server could not find the requested resource", None);
         };
+        if state.is_forbidden(asked_for.verb(asked), &asked_for) {
+            return refuse(stream, 403, "Forbidden", &asked_for.forbidden(asked_for.verb(asked)), None);
+        }
         match (asked.method.as_str(), &asked_for.name) {
             ("GET", None) if asked_for.plural() == "secrets" && !asked_for.is_by_metadata => {
                 refuse(stream, 406, "NotAcceptable", "nobody here has a reason to see what is in all Secrets", None)
@@ -233,7 +291,11 @@ impl ApiServer {
             let is_over = state.era > era;
             let is_silent = state.is_silent;
             drop(state);
-            for event in next.iter().filter(|event| place.has(event) && !is_silent) {
+            let is_told = |event: &&Happened| match &event.collection {
+                Some(collection) => event.version > from && place.has(collection, &event.object),
+                None => event.version >= from,
+            };
+            for event in next.iter().filter(|event| is_told(event) && !is_silent) {
                 match &event.collection {
                     Some(_) => write_line(stream, event.kind, &place.cut(&event.object))?,
                     None if takes_bookmarks => {
@@ -292,6 +354,13 @@ impl ApiState {
 
     fn object(&self, place: &Place, name: &str) -> Option<&Value> {
         self.objects.get(&place.collection)?.get(&place.key(name))
+    }
+
+    fn is_forbidden(&self, verb: &str, place: &Place) -> bool {
+        self.forbidden.iter().any(|forbidden| {
+            let is_there = forbidden.namespace.is_none() || forbidden.namespace == place.namespace;
+            forbidden.verb == verb && forbidden.resource == place.resource() && is_there
+        })
     }
 
     /// The status and how long to wait, of a refusal that is due.
@@ -373,96 +442,6 @@ impl ApiState {
             }
             ("DELETE", Some(_)) => (200, self.remove(&place.collection, &key).unwrap_or_default()),
             _ => (405, status(405, "MethodNotAllowed", "the server does not allow this method", None)),
-        }
-    }
-}
-
-/// What a path names.
-struct Place {
-    /// Without the namespace.
-    collection: String,
-    namespace: Option<String>,
-    name: Option<String>,
-    is_status: bool,
-    /// Whether metadata are asked for, and nothing else.
-    is_by_metadata: bool,
-}
-
-impl Place {
-    fn of(asked: &Asked) -> Option<Place> {
-        let is_by_metadata = asked.header("accept").is_some_and(|accept| accept.contains("as=PartialObjectMetadata"));
-        let parts: Vec<&str> = asked.path().trim_matches('/').split('/').collect();
-        let (group, rest) = match parts.as_slice() {
-            ["api", version, rest @ ..] => (format!("/api/{version}"), rest),
-            ["apis", group, version, rest @ ..] => (format!("/apis/{group}/{version}"), rest),
-            _ => return None,
-        };
-        let (namespace, rest) = match rest {
-            ["namespaces", namespace, plural, more @ ..] => (Some((*namespace).to_owned()), [&[*plural], more].concat()),
-            rest => (None, rest.to_vec()),
-        };
-        let (plural, name, is_status) = match rest.as_slice() {
-            [plural] => (plural, None, false),
-            [plural, name] => (plural, Some((*name).to_owned()), false),
-            [plural, name, "status"] => (plural, Some((*name).to_owned()), true),
-            _ => return None,
-        };
-        Some(Place { collection: format!("{group}/{plural}"), namespace, name, is_status, is_by_metadata })
-    }
-
-    /// What is shown of an object.
-    fn cut(&self, object: &Value) -> Value {
-        if !self.is_by_metadata {
-            return object.clone();
-        }
-        json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": object["metadata"]})
-    }
-
-    fn key(&self, name: &str) -> String {
-        format!("{}/{name}", self.namespace.as_deref().unwrap_or_default())
-    }
-
-    fn plural(&self) -> &str {
-        self.collection.rsplit('/').next().unwrap_or_default()
-    }
-
-    /// Whether a watch of this place is told of it.
-    fn has(&self, event: &Happened) -> bool {
-        let Some(collection) = &event.collection else { return true };
-        let is_of_namespace =
-            self.namespace.as_deref().is_none_or(|namespace| event.object["metadata"]["namespace"] == namespace);
-        *collection == self.collection && is_of_namespace
-    }
-}
-
-/// Collection and key of an object, by what it says of itself.
-fn place_of(object: &Value) -> (String, String) {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]).to_lowercase());
-    let group = if version.contains('/') { format!("/apis/{version}") } else { format!("/api/{version}") };
-    let plural = match kind.strip_suffix('s') {
-        Some(_) => format!("{kind}es"),
-        None => format!("{kind}s"),
-    };
-    let metadata = &object["metadata"];
-    (format!("{group}/{plural}"), format!("{}/{}", text(&metadata["namespace"]), text(&metadata["name"])))
-}
-
-/// As RFC 7396 has it.
-fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(fields) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    for (name, value) in fields {
-        match value {
-            Value::Null => {
-                target.as_object_mut().map(|target| target.remove(name));
-            }
-            _ => merge(&mut target[name], value),
         }
     }
 }

@@ -4,12 +4,13 @@ use super::{Cache, Changes};
 use crate::endpoints::Absence;
 use crate::fault::Fault;
 use crate::follower::Scope;
-use crate::kind::Kind;
+use crate::kind::{Kind, Part};
 use crate::news::{KindNews, Told};
 use crate::object::{EndpointSlice, Key, PortReference, Service};
 use crate::page::{Line, Unreadable, line};
 use crate::texts::Texts;
 use std::time::Instant;
+use tidegate_model::discover::Namespaces;
 
 fn found<T: crate::object::Watched>(object: &str) -> crate::page::Found<T> {
     match line::<T>(format!(r#"{{"type":"ADDED","object":{object}}}"#).as_bytes(), &mut Texts::default()) {
@@ -47,7 +48,7 @@ impl Known {
     }
 
     fn take(&mut self, told: Told) -> Vec<String> {
-        let Changes { endpoints, .. } = self.0.take_in(told, Instant::now());
+        let Changes { endpoints, .. } = self.0.take_in(&None, told, Instant::now());
         endpoints.iter().map(ToString::to_string).collect()
     }
 
@@ -99,7 +100,7 @@ fn each_news_names_whom_it_is_about() {
 fn servers_alone_are_no_other_object() {
     let mut cache = Known::new().0;
     let mut take = |told: Told| {
-        let changes = cache.take_in(told, Instant::now());
+        let changes = cache.take_in(&None, told, Instant::now());
         (changes.is_of_objects(), changes.is_empty())
     };
     assert_eq!(take(Told::EndpointSlice(KindNews::Put(slice("a", "web", 4, "10.0.0.9")))), (false, false));
@@ -131,12 +132,55 @@ fn a_fault_takes_nothing_away() {
 }
 
 #[test]
-fn a_kind_that_may_not_be_seen_keeps_nobody_waiting() {
-    let mut known = Known(Cache::default());
-    known.take(Told::Service(listed(vec![service(1, 80)])));
-    known.take(Told::EndpointSlice(KindNews::Fault(Fault::Busy { message: "later".to_owned(), retry_after: None })));
-    assert!(!known.0.is_whole(Scope::ENDPOINTS));
-    known.take(Told::EndpointSlice(KindNews::Fault(Fault::Forbidden { message: "no".to_owned() })));
-    assert!(known.0.is_whole(Scope::ENDPOINTS));
-    assert_eq!(known.servers(80), Ok(Vec::new()));
+fn who_may_not_see_a_kind_waits_for_it_only_if_nothing_can_be_served_without() {
+    let check = |kind: Kind, told: &dyn Fn(Fault) -> Told, is_whole: bool| {
+        let mut known = Known(Cache::default());
+        known.take(told(Fault::Busy { message: "later".to_owned(), retry_after: None }));
+        assert!(!known.0.is_whole(&[kind]), "{kind:?}");
+        for fault in [Fault::Forbidden { message: "no".to_owned() }, Fault::Missing { message: "none".to_owned() }] {
+            known.take(told(fault));
+            assert_eq!(known.0.is_whole(&[kind]), is_whole, "{kind:?}");
+            assert!(known.0.state(kind).is_closed && !known.0.state(kind).is_listed, "{kind:?}");
+        }
+    };
+    check(Kind::Service, &|fault| Told::Service(KindNews::Fault(fault)), false);
+    check(Kind::EndpointSlice, &|fault| Told::EndpointSlice(KindNews::Fault(fault)), false);
+    check(Kind::Ingress, &|fault| Told::Ingress(KindNews::Fault(fault)), true);
+    check(Kind::IngressClass, &|fault| Told::IngressClass(KindNews::Fault(fault)), true);
+    check(Kind::Secret, &|fault| Told::Secret(KindNews::Fault(fault)), true);
+    assert_eq!(Known(Cache::default()).servers(80), Err(Absence::NotListed));
+}
+
+#[test]
+fn namespaces_that_are_followed_one_by_one_do_not_wait_for_each_other() {
+    let mut cache = Cache::of(&Namespaces::named(["gone".to_owned(), "shop".to_owned()]));
+    let (gone, shop): (Part, Part) = (Some("gone".into()), Some("shop".into()));
+    let servers = |cache: &Cache, namespace: &str| {
+        cache.members(&Key::new(namespace, "web"), &PortReference::Number(80), None).map(|members| members.len())
+    };
+    let forbidden = || Fault::Forbidden { message: "no".to_owned() };
+    let now = Instant::now();
+    cache.take_in(&gone, Told::Service(KindNews::Fault(forbidden())), now);
+    cache.take_in(&gone, Told::EndpointSlice(KindNews::Fault(forbidden())), now);
+    assert!(!cache.is_whole(Scope::ENDPOINTS));
+    cache.take_in(&shop, Told::Service(listed(vec![service(1, 80)])), now);
+    assert_eq!(servers(&cache, "shop"), Err(Absence::NotListed));
+    cache.take_in(&shop, Told::EndpointSlice(listed(vec![slice("a", "web", 2, "10.0.0.1")])), now);
+    assert_eq!(servers(&cache, "shop"), Ok(1));
+    assert!(cache.is_whole(Scope::ENDPOINTS), "who deletes a namespace, and the rights in it, keeps nobody else waiting");
+    assert_eq!(servers(&cache, "gone"), Err(Absence::NotListed));
+    assert_eq!(servers(&cache, "other"), Err(Absence::NotListed));
+    cache.take_in(&gone, Told::EndpointSlice(listed(Vec::new())), now);
+    assert_eq!(servers(&cache, "shop"), Ok(1), "a list of one namespace says nothing of others");
+    cache.take_in(&shop, Told::EndpointSlice(listed(Vec::new())), now);
+    assert_eq!(servers(&cache, "shop"), Ok(0));
+}
+
+#[test]
+fn a_version_that_comes_again_may_mean_something_else() {
+    let mut known = Known::new();
+    assert_eq!(known.take(Told::EndpointSlice(KindNews::Rewound)), [""; 0]);
+    let list = vec![slice("a", "web", 2, "10.0.0.7"), slice("b", "web", 3, "10.0.0.2")];
+    assert_eq!(known.take(Told::EndpointSlice(listed(list))), ["shop/web"]);
+    assert_eq!(known.servers(80), Ok(vec!["10.0.0.2:8080".to_owned(), "10.0.0.7:8080".to_owned()]));
 }

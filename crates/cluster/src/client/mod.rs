@@ -8,7 +8,7 @@ pub use place::{Place, Pod, Token};
 use crate::fault::Fault;
 use crate::kind::Kind;
 use crate::object::Watched;
-use crate::page::{Line, Page, line, page, refusal};
+use crate::page::{Line, Page, line, list_version, page, refusal};
 use crate::texts::Texts;
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
@@ -77,6 +77,15 @@ impl Client {
                 }
             }
         }
+    }
+
+    /// The version that a kind is at now: metadata of one object are the least that a list can be asked for.
+    pub async fn version(&self, kind: Kind, namespace: Option<&str>) -> Result<Box<str>, Fault> {
+        let path = format!("{}?limit=1", kind.path(namespace));
+        let Asked { request, token } = self.asked(Method::GET, &path, METADATA_LIST, None)?;
+        let (head, body) = self.client.send(request, OBJECT_LIMITS).await?.into_parts();
+        succeeded(&head, &body, token.as_ref())?;
+        list_version(&body)
     }
 
     /// What happens to objects of a kind from a version on, for as long as the server likes or `lasts`.

@@ -1,6 +1,6 @@
 //! What is asked next, after everything that may happen.
 
-use super::{ASKED_AGAIN, Ask, Course};
+use super::{ASKED_AGAIN, Ask, Course, Standing};
 use crate::fault::Fault;
 use std::time::{Duration, Instant};
 
@@ -35,6 +35,8 @@ fn a_kind_is_listed_page_by_page_and_watched_from_there() {
     course.heard(Some("8"));
     course.heard(None);
     course.closed(now, 0.0);
+    assert_eq!(course.ask(now), Ask::Version);
+    assert_eq!(course.at("9"), Standing::GoesOn);
     assert_eq!(course.ask(now), watch("8"), "a watch that came to its end goes on where it was");
 }
 
@@ -50,15 +52,15 @@ fn what_comes_next_depends_on_what_went_wrong() {
         assert_eq!(course.ask(now + pause), then, "{fault}");
     };
     let message = || "said".to_owned();
-    check(broken(), 1.0, Duration::from_millis(500), watch("5"));
-    check(broken(), 0.0, Duration::from_millis(250), watch("5"));
-    check(Fault::Unauthorized { message: message() }, 1.0, Duration::from_millis(500), watch("5"));
+    check(broken(), 1.0, Duration::from_millis(500), Ask::Version);
+    check(broken(), 0.0, Duration::from_millis(250), Ask::Version);
+    check(Fault::Unauthorized { message: message() }, 1.0, Duration::from_millis(500), Ask::Version);
     check(Fault::Gone { message: message() }, 1.0, Duration::ZERO, page(None));
     check(Fault::Forbidden { message: message() }, 1.0, ASKED_AGAIN, page(None));
     check(Fault::Missing { message: message() }, 1.0, ASKED_AGAIN, page(None));
     check(Fault::LineTooLong { bytes_max: 2 }, 1.0, Duration::from_millis(500), page(None));
     let busy = Fault::Busy { message: message(), retry_after: Some(Duration::from_secs(7)) };
-    check(busy, 1.0, Duration::from_secs(7), watch("5"));
+    check(busy, 1.0, Duration::from_secs(7), Ask::Version);
 }
 
 #[test]
@@ -71,9 +73,10 @@ fn pauses_double_up_to_half_a_minute_and_end_with_a_sign_of_life() {
         let Ask::Rest { until } = course.ask(now) else { panic!("it rests") };
         pauses.push((until - now).as_millis());
         now = until;
-        assert_eq!(course.ask(now), watch("5"));
+        assert_eq!(course.ask(now), Ask::Version);
     }
     assert_eq!(pauses, [500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);
+    assert_eq!(course.at("5"), Standing::GoesOn);
     course.heard(Some("6"));
     course.failed(&broken(), now, 1.0);
     assert_eq!(course.ask(now), Ask::Rest { until: now + Duration::from_millis(500) });
@@ -108,7 +111,30 @@ fn a_watch_that_ends_as_it_begins_is_not_asked_for_without_a_pause() {
     course.closed(now + Duration::from_millis(10), 1.0);
     let until = now + Duration::from_millis(510);
     assert_eq!(course.ask(now + Duration::from_millis(10)), Ask::Rest { until });
+    assert_eq!(course.ask(until), Ask::Version);
+    course.at("5");
     assert_eq!(course.ask(until), watch("5"));
-    course.closed(until + Duration::from_secs(240), 1.0);
-    assert_eq!(course.ask(until + Duration::from_secs(240)), watch("5"), "it was open for as long as watches are");
+    let later = until + Duration::from_secs(240);
+    course.closed(later, 1.0);
+    assert_eq!(course.ask(later), Ask::Version, "it was open for as long as watches are");
+}
+
+#[test]
+fn a_server_that_was_set_back_is_listed_anew() {
+    let check = |from: &str, at: &str, standing: Standing, then: Ask| {
+        let now = Instant::now();
+        let mut course = Course::default();
+        course.page(from, None);
+        course.ask(now);
+        course.failed(&broken(), now, 0.0);
+        let later = now + Duration::from_secs(1);
+        assert_eq!(course.ask(later), Ask::Version);
+        assert_eq!((course.at(at), course.ask(later)), (standing, then), "{from} {at}");
+    };
+    check("100", "100", Standing::GoesOn, watch("100"));
+    check("100", "1000", Standing::GoesOn, watch("100"));
+    check("100", "99", Standing::Rewound, page(None));
+    check("1000", "999", Standing::Rewound, page(None));
+    check("b", "a", Standing::GoesOn, watch("b"));
+    check("7", "", Standing::GoesOn, watch("7"));
 }

@@ -185,6 +185,18 @@ fn only_what_lasts_is_an_answer() {
 }
 
 #[test]
+fn a_server_that_was_set_back_is_asked_for_all_again() {
+    let mut seen = Seen::holding();
+    seen.secrets.ask_all_again();
+    assert_eq!(seen.due(), ["ask tls"]);
+    seen.secrets.ask_all_again();
+    seen.fetched("tls", Ok(found("4", "old")));
+    assert_eq!(seen.due(), ["ask tls"], "it may have been answered before");
+    assert!(!seen.fetched("tls", Ok(found("4", "old"))));
+    assert_eq!((seen.said("tls"), seen.due()), ("old".to_owned(), vec![]));
+}
+
+#[test]
 fn what_nobody_watches_is_fetched_again_after_a_while() {
     let mut seen = Seen::wanting(&["tls"]);
     seen.is_watched = false;
@@ -196,6 +208,8 @@ fn what_nobody_watches_is_fetched_again_after_a_while() {
     seen.is_watched = true;
     seen.fetched("tls", Ok(found("5", "a")));
     assert_eq!(seen.secrets.rests_until(), None);
-    seen.secrets.unwatched(seen.now);
+    seen.secrets.unwatched(seen.now, |_| false);
+    assert_eq!(seen.secrets.rests_until(), None);
+    seen.secrets.unwatched(seen.now, |_| true);
     assert_eq!(seen.secrets.rests_until(), Some(seen.now + ASKED_AGAIN));
 }
