@@ -261,7 +261,7 @@ fn takes_segments_off(steps: &[String], answer: &OutlinedAnswer) -> bool {
         }
 }
 
-const OF_CASE: &str = "Caddy takes `/API` where `/api` is written as well, and not `/api` where `/api/*` is: here it is the other \
+pub const OF_CASE: &str = "Caddy takes `/API` where `/api` is written as well, and not `/api` where `/api/*` is: here it is the other \
                        way round";
 
 /// A pattern as an expression that takes letters large and small.

@@ -62,6 +62,8 @@ pub fn import(peer: Peer, source: &SourceText, not_included: &[NotIncluded], say
         return Err(format!("{}: {fault}", source.written_place(&source.place(at))));
     }
     let mut outline = super::outline(peer, &source.text);
+    let refusing = std::mem::take(&mut outline.refusing);
+    outline.services.extend(refusing);
     outline.settle_guesses();
     outline.settle_ports();
     outline.settle_redirects();

@@ -42,6 +42,8 @@ pub struct Outline {
     pub redirects: Vec<(Vec<String>, Origin)>,
     /// Groups that nothing of what is told uses; pools of a file that is written, and nothing to begin with.
     pub unused: Vec<ServerGroup>,
+    /// Sites that answer nobody but with a refusal; lines of a file that is written, and nothing to begin with.
+    pub refusing: Vec<Service>,
     /// What is done here in other ways than by lines of one site, port or pool.
     pub told: Origin,
     /// Why single statements are not carried, and what to do, by where they begin.

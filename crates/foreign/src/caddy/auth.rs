@@ -7,6 +7,8 @@ use crate::braces::{Statement, named, value};
 use crate::outline::upstream;
 use tidegate_kdl::quoted;
 
+/// What Caddy says where nothing is written.
+const REALM: &str = "restricted";
 const RENAMED: &str = "a field that is copied under another name keeps its own here, and nobody sends the other";
 const OF_QUERY: &str =
     "the query that a client has sent stands in `X-Forwarded-Uri` alone, where Caddy adds it to the question as well";
@@ -14,7 +16,7 @@ const NO_BURST: &str = "Caddy's window slides, and here a client may send all of
 
 pub fn basic_auth(statement: &Statement, words: &[String]) -> Vec<ChainOp> {
     let mut found = Found::of(statement);
-    let realm = words.get(1).and_then(|realm| fixed(realm)).map(|realm| format!(" realm={}", quoted(&realm)));
+    let realm = words.get(1).and_then(|realm| fixed(realm)).unwrap_or_else(|| REALM.to_owned());
     let mut users = Vec::new();
     let mut is_whole = !statement.inside().is_empty();
     for line in statement.inside() {
@@ -36,7 +38,7 @@ pub fn basic_auth(statement: &Statement, words: &[String]) -> Vec<ChainOp> {
         return vec![found.act(Act::Nothing)];
     }
     found.origin.carry(statement.start());
-    vec![found.act(Act::Step(format!("basic-auth{} {{ {} }}", realm.unwrap_or_default(), users.join(" "))))]
+    vec![found.act(Act::Step(format!("basic-auth realm={} {{ {} }}", quoted(&realm), users.join(" "))))]
 }
 
 /// Hashes were written in base64 before version 2.5.

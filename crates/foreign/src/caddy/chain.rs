@@ -9,6 +9,7 @@ use super::matchers;
 use super::paths::{PathChange, PathView, may_be_tried};
 use super::serving::{BELOW, FileServer, ScriptServer, ServedFolder};
 use crate::accounts::{FileStatement, Origin, StatementKind, Weight};
+use crate::beginning::OF_CASE;
 use crate::claims::asks_claim;
 use crate::matching::{Matching, WrittenClause};
 use crate::outline::{DROPPED, OutlinedAnswer, OutlinedRoute};
@@ -488,11 +489,16 @@ impl Compiler {
             Act::Change(line) if !line.contains('{') || !line.ends_with('}') => {
                 // What servers are sent may let somebody in.
                 let is_asked = line.starts_with("request-header");
-                let when = if is_asked { matchers::in_any_case(when) } else { when.clone() };
+                let exact = matchers::in_any_case(when);
+                let mut origin = changed(op, rest);
+                if let Some(at) = op.origin.carried.first().filter(|_| !is_asked && exact.lines() != when.lines()) {
+                    origin.differ_too(*at, OF_CASE);
+                }
+                let when = if is_asked { exact } else { when.clone() };
                 let lines: Vec<String> = when.lines().iter().map(|line| format!("match {line}")).collect();
                 around.changed.note(line, false);
                 let line = format!("{line} {{ {}; }}", lines.join("; "));
-                return standing.step(line, changed(op, rest));
+                return standing.step(line, origin);
             }
             Act::Nothing => {
                 // The condition is for a part alone, and that the part is not there is said of all.

@@ -17,7 +17,7 @@ pub fn asked(expression: &str) -> Condition {
 /// Gives the maps their names, and writes them.
 pub fn settle(outline: &mut Outline) {
     let mut names = QueryMaps::default();
-    for service in &mut outline.services {
+    for service in outline.services.iter_mut().chain(&mut outline.refusing) {
         let Service::Site(site) = service else { continue };
         names.name_all(&mut site.steps);
         for route in &mut site.routes {

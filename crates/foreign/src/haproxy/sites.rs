@@ -185,7 +185,7 @@ impl<'s> FrontedSite<'s> {
 
     fn explain(self, outline: &mut Outline, count: usize) {
         let lost = self.lost.take();
-        outline.services[count..].iter_mut().for_each(|service| service.lose(&lost));
+        outline.services[count..].iter_mut().chain(&mut outline.refusing).for_each(|service| service.lose(&lost));
         let mut reasons = self.reasons.into_inner();
         for at in self.unreached.into_inner() {
             reasons.entry(at).or_insert_with(|| UNREACHED.to_owned());
@@ -452,6 +452,8 @@ fn open(sites: Vec<FilledSite>, outline: &mut Outline) {
         let refuses = !filled.is_empty() && (serves || filled.is_rest && filled.has_names);
         if filled.serves() || refuses {
             outline.services.push(Service::Site(filled.site));
+        } else if !filled.is_empty() {
+            outline.refusing.push(Service::Site(filled.site));
         }
     }
 }

@@ -19,6 +19,8 @@ use tidegate_model::{AnswerRewrite, expression};
 
 const DOUBLE: &str =
     "nginx sends two slashes there, since the path of `proxy_pass` ends with one and that of its location does not";
+const WITHOUT_SLASH: &str = "the path of the location itself goes to the server with a slash at its end here, and `GET` is sent to that \
+                             first: a page there could not name what lies beside it";
 const NO_SCRIPTS_RUN: &str = "nothing runs the scripts of this location in what was read, and as files their source would be sent: \
                               `fastcgi \"unix:/run/php/php8.2-fpm.sock\" root=\"/srv/www\"` runs them";
 const REPLACED: &str = "a variable in `proxy_pass` has its path replace what a `rewrite` has made";
@@ -337,6 +339,9 @@ impl<'s> NginxReader<'s> {
                 let (strip, add) = (place.path.trim_end_matches('/'), path.trim_end_matches('/'));
                 if strip == add {
                     return Ok(ChangedPath::default());
+                }
+                if !own && !theirs {
+                    origin.differ(pass.start(), WITHOUT_SLASH);
                 }
                 let mut lines = Vec::new();
                 if !strip.is_empty() {

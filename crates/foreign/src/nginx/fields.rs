@@ -6,7 +6,7 @@ use super::scope::{Levels, milliseconds};
 use super::tables::Tables;
 use super::variables::{COOKIES_OF_ANSWER, Moment, TextPart, Values, parts};
 use crate::accounts::Origin;
-use crate::braces::Statement;
+use crate::braces::{Statement, named};
 use std::net::IpAddr;
 use tidegate_kdl::quoted;
 use tidegate_model::is_of_framing;
@@ -23,6 +23,9 @@ const CACHE_STATUS: &str =
 const EMPTY: &str = "where its value is empty, the field goes on without one, and nginx leaves it out";
 const OWN_CLIENT: &str = "servers get the address of the client in `X-Forwarded-For` here, behind those of proxies that are trusted, \
                           and never another value";
+
+/// Locations within locations are looked at so deep.
+const BLOCKS_DEEP_MAX: usize = 16;
 
 /// What fields are read with.
 pub struct Fields<'r, 's> {
@@ -224,4 +227,21 @@ pub fn is_public(host: &str) -> bool {
     let name = host.rsplit_once(':').map_or(host, |(name, port)| if port.parse::<u16>().is_ok() { name } else { host });
     let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
     !is_address && name.contains('.') && !matches!(name.rsplit('.').next(), Some("local" | "internal" | "localhost"))
+}
+
+/// Whether something in a block hands requests on without the address of the client. `around` are the blocks that it
+/// stands in, the nearest first.
+pub fn leaves_clients_out(inside: &[Statement], around: &[&[Statement]], depth: usize) -> bool {
+    let fields = |block: &&&[Statement]| named(block, "proxy_set_header").next().is_some();
+    let is_told = around.iter().find(fields).is_some_and(|block| {
+        named(block, "proxy_set_header").any(|field| field.argument().eq_ignore_ascii_case("x-forwarded-for"))
+    });
+    let has_own = named(inside, "proxy_pass").next().is_some() && !is_told;
+    let is_block = |own: &&Statement| matches!(own.name(), "location" | "if" | "limit_except");
+    has_own
+        || depth < BLOCKS_DEEP_MAX
+            && inside.iter().filter(is_block).any(|own| {
+                let around: Vec<&[Statement]> = std::iter::once(own.inside()).chain(around.iter().copied()).collect();
+                leaves_clients_out(own.inside(), &around, depth + 1)
+            })
 }

@@ -25,6 +25,8 @@ const NO_SLASH: &str = "nginx finds nothing by a page without a slash in front, 
                         was meant";
 const NO_SCRIPTS: &str = "no location runs the script that it ends with: `fastcgi \"unix:/run/php/php8.2-fpm.sock\" root=\"/srv/www\" \
                           fallback=\"/index.php\" static=#true` does";
+const OTHER_METHODS: &str =
+    "what asks for a file by another method than GET and HEAD goes to the server, where nginx answers 405";
 const NO_FOLDER: &str = "where its files lie is in variables";
 
 /// How files are looked for.
@@ -96,6 +98,10 @@ impl<'s> NginxReader<'s> {
             drafts.push(self.files(scope, levels, place, coming, &tried)?);
         }
         let behind = self.where_none_is(last, scope, levels, coming)?;
+        let hands_on = behind.iter().any(|draft| matches!(draft.kind, AnswerKind::Proxy | AnswerKind::Scripts));
+        if let Some(files) = drafts.first_mut().filter(|_| hands_on) {
+            files.origin.differ(tries.start(), OTHER_METHODS);
+        }
         drafts.extend(self.guarded_as(levels, scope, behind)?);
         drafts.iter_mut().for_each(claim);
         Ok(drafts)

@@ -137,9 +137,11 @@ impl<'s> NginxReader<'s> {
         }
         if let Some(query) = query {
             target.push('?');
-            target.push_str(&of(query, &mut used)?);
-            if !query.is_empty() && !query.contains("$args") && !query.contains("$query_string") {
-                origin.differ(statement.start(), QUERY);
+            target.push_str(&of(query.strip_suffix('?').unwrap_or(query), &mut used)?);
+            // A `?` at the end says that the query of the request is not to follow.
+            let has_own = query.contains("$args") || query.contains("$query_string");
+            if !query.is_empty() && !query.ends_with('?') && !has_own {
+                target.push_str("&{query}");
             }
         }
         origin.carry_all(used);

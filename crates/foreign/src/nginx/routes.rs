@@ -24,6 +24,8 @@ const FIELD_OF_SENT: &str = "files that an application sends have the fields of 
                              them: have the application say `Content-Disposition`, and write that line";
 const BEHIND_ANOTHER: &str = "it asks for the address of a client, which another proxy tells, and which proxies are trusted is not \
                               known here: write `trusted-proxies` and `client-ip-header` for the `listener`";
+const TYPE_OF_ENDING: &str = "its text has the type of the path's ending there, as `text/html` for `/x.html`, and here one type for all \
+                              paths: `content-type=` of `respond`";
 const IN_ITS_BLOCK: &str = "its block says what no single route does";
 
 /// The server that a block stands in.
@@ -244,6 +246,10 @@ impl<'s> NginxReader<'s> {
         draft.origin.carry_all(used);
         if status == 444 {
             draft.origin.differ(statement.start(), CLOSED);
+        }
+        let is_body = text.is_some() && !matches!(status, 301 | 302 | 303 | 307 | 308);
+        if is_body && !has_one_type(place, levels) {
+            draft.origin.differ(statement.start(), TYPE_OF_ENDING);
         }
         let kind = levels.one("default_type").filter(|_| text.is_some());
         draft.origin.carry_all(kind.map(Statement::start));
@@ -472,4 +478,11 @@ pub fn location_expression(place: Place<'_>) -> Option<String> {
         Modifier::Insensitive => Some(format!("(?i){}", place.path)),
         Modifier::Exact | Modifier::Before | Modifier::Prefix | Modifier::Named => None,
     }
+}
+
+/// Whether a text has the same type by whatever path of the block it is asked for.
+fn has_one_type(place: Place<'_>, levels: &Levels<'_>) -> bool {
+    let last = place.path.rsplit('/').next().unwrap_or_default();
+    let is_of_one_path = place.modifier == Modifier::Exact && last.split_once('.').is_none_or(|(_, ending)| ending == "txt");
+    is_of_one_path || levels.one("types").is_some_and(|types| types.inside().is_empty())
 }

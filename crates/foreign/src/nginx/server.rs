@@ -4,6 +4,7 @@ use super::answered::{NOT_TOLD, is_answered, is_deciding, is_to_https, without_l
 use super::doors::{self, Front, V4_SHUT};
 use super::draft::{AnswerKind, DECODED, Draft, PlacedDraft, Step, settle};
 use super::expressions::{hidden_but, not_ahead};
+use super::fields::leaves_clients_out;
 use super::guards::is_behind_another;
 use super::locations::{Location, Modifier, Order, Turn, find, of_server, turns};
 use super::routes::{Coming, Place, ServerScope};
@@ -21,6 +22,10 @@ const ITSELF: &str = "`location /x/` is `route \"/x/*\"`, which takes `/x` as we
                       requests on, and gives it to another location where it does not";
 const FIRST_SERVER: &str = "a host that no site names gets 421, and none of the others' pages: nginx gives it the first server of \
                             the port where none is the `default_server`";
+const ADDRESS_OF_CLIENT: &str = "servers get `X-Forwarded-For`, `-Proto` and `-Host` without a word, also where nginx sends none or \
+                                 those of the client: `request-header remove=` takes them out";
+const NO_HOST_OF_ADDRESS: &str = "where sites are told apart by `match host=`, since they share an address of the machine, a host that none \
+                                  of them names gets 404: nginx gives it the first server of the port where none is the `default_server`";
 const HIDDEN: &str = "files whose names begin with a dot, and links that lead out of their folder, are not served: `hidden=#true` \
                       and `symlinks=\"follow\"` of `files` change it";
 const ENCODED: &str = "nginx takes `%2F` for a slash when it looks for a location, and hands on what was sent: where clients are kept out \
@@ -82,7 +87,7 @@ impl<'s> NginxReader<'s> {
             return;
         }
         if !front.is_default && !hosts.is_empty() {
-            self.remark(FIRST_SERVER);
+            self.remark(if front.only_hosts.is_empty() { FIRST_SERVER } else { NO_HOST_OF_ADDRESS });
         }
         // Without a word it is the port of plain HTTP.
         self.doors.extend(front.doors.iter().map(|(door, _)| *door));
@@ -197,6 +202,9 @@ impl<'s> NginxReader<'s> {
             self.remark(ENCODED);
         }
         let is_said = site.steps.iter().any(|line| line.starts_with("body-limit"));
+        if is_handing_on && leaves_clients_out(inside, &[inside, http], 0) {
+            self.remark(ADDRESS_OF_CLIENT);
+        }
         if is_handing_on && !is_said && levels.one("client_max_body_size").is_none() {
             site.unsaid.push("body-limit \"1MiB\"".to_owned());
             self.remark(BODIES);

@@ -19,6 +19,8 @@ const STALE_FOR_A_DAY: &str = "a stale answer is given for a day at most, of wha
 const STALE_FOR_OTHERS: &str = "a stale answer is given for a day at most, of whatever error, and to nobody while one asks for a new one: \
                                 all wait for that. `stale-while-revalidate=` gives it to everybody, the first among them";
 pub const OTHER_FOLDER: &str = "what is kept has another form, so the folder is another one than nginx's";
+const FIELDS_STAY: &str =
+    "the page takes the place of the body alone: the other fields of the server's answer go on, and nginx drops them";
 const OWN_FIELDS: &str = "a file that an application sends has the fields of the application's answer, and not these";
 
 const MERGED_BY_DEFAULT: &str = "nginx reads a path before the host, so the default server of the address decides, and that one takes \
@@ -345,6 +347,9 @@ impl Settings<'_, '_> {
         for page in pages {
             let Some(line) = self.error_page(page, origin) else { continue };
             steps.push(Step::of(Family::ErrorPage, format!("{line}{from}")));
+            if let Some(own) = intercept.filter(|own| own.argument() == "on") {
+                origin.differ(own.start(), FIELDS_STAY);
+            }
             origin.carry_all(intercept.map(Statement::start));
         }
         steps

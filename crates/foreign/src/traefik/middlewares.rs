@@ -238,6 +238,9 @@ pub fn groups(text: &str) -> String {
     out
 }
 
+/// What Traefik says where nothing is written.
+const REALM: &str = "traefik";
+
 fn basic_auth(said: &Tree, origin: &mut Origin, effects: &mut MiddlewareEffects) {
     let mut properties = String::new();
     let (file, realm, removed, field) =
@@ -254,9 +257,7 @@ fn basic_auth(said: &Tree, origin: &mut Origin, effects: &mut MiddlewareEffects)
     } else if lines.is_empty() {
         return;
     }
-    if let Some(realm) = realm.text() {
-        properties.push_str(&format!(" realm={}", quoted(&without_braces(realm))));
-    }
+    properties.push_str(&format!(" realm={}", quoted(&without_braces(realm.text().unwrap_or(REALM)))));
     if removed.is_true() {
         properties.push_str(" forward=#false");
     }

@@ -24,6 +24,8 @@ pub struct Rewrite {
     /// `None` rewrites every path.
     pattern: Option<Regex>,
     uses_captures: bool,
+    /// Whether its text ends with `&{query}`, of which the `&` is nothing without a query.
+    is_query_behind: bool,
     to: CompiledTemplate,
     /// For texts of clients: with a server behind it that decodes slashes, an encoded one ends their segment.
     path_policy: PathPolicy,
@@ -88,13 +90,18 @@ impl Rewrite {
         if begins_wrong || to.has_dot_segments() {
             return Err(CompileError::NotAPath(to.to_string()));
         }
+        let is_query_behind = match to.parts.as_slice() {
+            [.., TemplatePart::Literal(text), TemplatePart::Placeholder(Placeholder::Query)] => text.ends_with('&'),
+            _ => false,
+        };
         let to = CompiledTemplate::new(to, Target::RequestTarget);
         if let Some(number) = to.capture_max()
             && pattern.as_ref().is_none_or(|regex| number >= regex.captures_len())
         {
             return Err(CompileError::NoSuchCapture(number));
         }
-        Ok(Rewrite { pattern, uses_captures: to.capture_max().is_some(), to, path_policy: PathPolicy::DEFAULT })
+        let uses_captures = to.capture_max().is_some();
+        Ok(Rewrite { pattern, uses_captures, is_query_behind, to, path_policy: PathPolicy::DEFAULT })
     }
 
     /// The policy of the route.
@@ -129,6 +136,9 @@ impl Rewrite {
             self.to.render_merged(view, captures.as_ref(), rendered);
         } else {
             self.to.render_captures(view, captures.as_ref(), rendered);
+        }
+        if self.is_query_behind && head.query().is_none_or(<[u8]>::is_empty) && rendered.last() == Some(&b'&') {
+            rendered.pop();
         }
         // What is written in full is the administrator's.
         let policy = if self.to.as_literal().is_some() { PathPolicy::DEFAULT } else { self.path_policy };

@@ -35,6 +35,9 @@ fn the_path_is_replaced_and_the_query_kept() {
     check(None, "/{host}{path}", "/x", "/example.com/x");
     check(None, "/new?b=2", "/old?a=1", "/new?b=2");
     check(None, "/new?b=2&{query}", "/old?a=1", "/new?b=2&a=1");
+    check(None, "/new?b=2&{query}", "/old", "/new?b=2");
+    check(None, "/new?b=2&{query}", "/old?", "/new?b=2");
+    check(None, "/new?b=2&c={query}", "/old", "/new?b=2&c=");
     check(None, "/new?", "/old?a=1", "/new");
     check(None, "/new{uri}", "/old?a=1", "/new/old?a=1");
     check(None, "/new{uri}", "/old", "/new/old");

@@ -50,7 +50,7 @@ impl Seeds {
     pub fn folders(&self) -> String {
         let folders = self.paths.iter().filter_map(|path| path.strip_suffix('/')).filter(|path| !path.is_empty());
         let all: Vec<String> =
-            folders.flat_map(|path| [path.to_owned(), encoded_last_letter(path)]).map(|path| regex::escape(&path)).collect();
+            folders.flat_map(|path| [path.to_owned(), encoded_last_letter(path)]).map(|path| spelled(&path)).collect();
         if all.is_empty() { "(no folder)".to_owned() } else { format!("({})", all.join("|")) }
     }
 
@@ -130,6 +130,11 @@ impl Written {
             self.count += 1;
         }
     }
+}
+
+/// A path as a regular expression, with any number of slashes for each of its own.
+fn spelled(path: &str) -> String {
+    regex::escape(path).replace('/', "/+")
 }
 
 /// A path and what lies just beside it.
