@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 /// After the first fault, and the longest.
 const PAUSE_FIRST: Duration = Duration::from_millis(500);
 const PAUSE_MOST: Duration = Duration::from_secs(30);
-/// A kind that is not there, or may not be seen, is asked for again after so long: rights are given and definitions
-/// installed while we run.
+/// A kind that is not there, or may not be seen, is asked for again after so long at most: rights are given and
+/// definitions installed while we run. Sooner at first, because an API server that starts knows neither for a moment,
+/// and says 403 and 404 to whoever asks by then.
 const ASKED_AGAIN: Duration = Duration::from_secs(60);
 /// A watch that ends sooner, and with nothing in it, is no watch that came to its end.
 const SHORT: Duration = Duration::from_secs(1);
@@ -176,7 +177,7 @@ impl Course {
                 self.faults = 1;
                 Duration::ZERO
             }
-            Fault::Forbidden { .. } | Fault::Missing { .. } => ASKED_AGAIN,
+            Fault::Forbidden { .. } | Fault::Missing { .. } => self.pause_up_to(ASKED_AGAIN, chance),
             Fault::Busy { retry_after: Some(after), .. } => (*after).max(self.pause(chance)),
             _ => self.pause(chance),
         };
@@ -186,7 +187,11 @@ impl Course {
     /// Between half of the pause and all of it, so that many processes that lost the same server do not come back
     /// together.
     fn pause(&mut self, chance: f64) -> Duration {
-        let whole = PAUSE_FIRST.saturating_mul(1 << self.faults.min(10)).min(PAUSE_MOST);
+        self.pause_up_to(PAUSE_MOST, chance)
+    }
+
+    fn pause_up_to(&mut self, most: Duration, chance: f64) -> Duration {
+        let whole = PAUSE_FIRST.saturating_mul(1 << self.faults.min(10)).min(most);
         self.faults = self.faults.saturating_add(1);
         whole.mul_f64(0.5 + chance.clamp(0.0, 1.0) / 2.0)
     }

@@ -1,6 +1,6 @@
 //! What is asked next, after everything that may happen.
 
-use super::{ASKED_AGAIN, Ask, Course, Standing};
+use super::{Ask, Course, Standing};
 use crate::fault::Fault;
 use std::time::{Duration, Instant};
 
@@ -56,8 +56,8 @@ fn what_comes_next_depends_on_what_went_wrong() {
     check(broken(), 0.0, Duration::from_millis(250), Ask::Version);
     check(Fault::Unauthorized { message: message() }, 1.0, Duration::from_millis(500), Ask::Version);
     check(Fault::Gone { message: message() }, 1.0, Duration::ZERO, page(None));
-    check(Fault::Forbidden { message: message() }, 1.0, ASKED_AGAIN, page(None));
-    check(Fault::Missing { message: message() }, 1.0, ASKED_AGAIN, page(None));
+    check(Fault::Forbidden { message: message() }, 1.0, Duration::from_millis(500), page(None));
+    check(Fault::Missing { message: message() }, 1.0, Duration::from_millis(500), page(None));
     check(Fault::LineTooLong { bytes_max: 2 }, 1.0, Duration::from_millis(500), page(None));
     let busy = Fault::Busy { message: message(), retry_after: Some(Duration::from_secs(7)) };
     check(busy, 1.0, Duration::from_secs(7), Ask::Version);
@@ -65,17 +65,24 @@ fn what_comes_next_depends_on_what_went_wrong() {
 
 #[test]
 fn pauses_double_up_to_half_a_minute_and_end_with_a_sign_of_life() {
-    let mut now = Instant::now();
-    let mut course = watching(now);
-    let mut pauses = Vec::new();
-    for _ in 0..8 {
-        course.failed(&broken(), now, 1.0);
-        let Ask::Rest { until } = course.ask(now) else { panic!("it rests") };
-        pauses.push((until - now).as_millis());
-        now = until;
-        assert_eq!(course.ask(now), Ask::Version);
-    }
-    assert_eq!(pauses, [500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);
+    let check = |fault: Fault, then: Ask, most: [u128; 3]| {
+        let mut now = Instant::now();
+        let mut course = watching(now);
+        let mut pauses = Vec::new();
+        for _ in 0..9 {
+            course.failed(&fault, now, 1.0);
+            let Ask::Rest { until } = course.ask(now) else { panic!("it rests") };
+            pauses.push((until - now).as_millis());
+            now = until;
+            assert_eq!(course.ask(now), then);
+        }
+        assert_eq!(pauses[..6], [500, 1000, 2000, 4000, 8000, 16_000]);
+        assert_eq!(pauses[6..], most);
+        (course, now)
+    };
+    // An API server that starts says so of rights that are there, for a moment.
+    check(Fault::Forbidden { message: "said".to_owned() }, page(None), [32_000, 60_000, 60_000]);
+    let (mut course, now) = check(broken(), Ask::Version, [30_000, 30_000, 30_000]);
     assert_eq!(course.at("5"), Standing::GoesOn);
     course.heard(Some("6"));
     course.failed(&broken(), now, 1.0);
