@@ -1,6 +1,6 @@
 //! Development only: what the tests of the whole program stand on. Scripted clients and upstreams, name servers and
-//! engines that tell of servers, a tiny CA, a guard around the proxy's process, and the case files of `tests/cases`
-//! (see tests/README.md). Nothing here is in the program.
+//! engines that tell of servers, a real control plane of Kubernetes, a tiny CA, a guard around the proxy's process, and
+//! the case files of `tests/cases` (see tests/README.md). Nothing here is in the program.
 
 pub mod admin;
 mod api;
@@ -11,6 +11,7 @@ pub mod client;
 pub mod coding;
 pub mod connection;
 pub mod consul;
+pub mod control_plane;
 pub mod dns;
 pub mod docker;
 pub mod driver;

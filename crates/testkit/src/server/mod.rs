@@ -110,8 +110,13 @@ pub struct Server {
 impl Server {
     /// On a port of its own; it listens when this returns.
     pub fn start(settings: Settings) -> Result<Server, String> {
+        Server::start_at(settings, [127, 0, 0, 1])
+    }
+
+    /// On a port of its own, at another address of this machine.
+    pub fn start_at(settings: Settings, ip: [u8; 4]) -> Result<Server, String> {
         let port = Arc::new(Reservation::shared().map_err(|error| error.to_string())?);
-        let address = SocketAddr::from(([127, 0, 0, 1], port.port()));
+        let address = SocketAddr::from((ip, port.port()));
         let mut server = Server { settings, address, port, process: None };
         server.start_again()?;
         Ok(server)
