@@ -20,6 +20,7 @@ mod page;
 mod secrets;
 mod shelf;
 mod texts;
+mod written_cluster;
 
 pub use cache::{Cache, Changes};
 pub use client::{Client, Place, Pod, Token};
@@ -33,3 +34,4 @@ pub use object::{
 };
 pub use secrets::SecretState;
 pub use shelf::KindState;
+pub use written_cluster::WrittenCluster;

@@ -117,7 +117,7 @@ pub fn page<T: Watched>(body: &[u8], texts: &mut Texts) -> Result<Page<T>, Fault
     let written: WrittenPage<'_> = serde_json::from_slice(body).map_err(|error| Fault::Unreadable { problem: place(&error) })?;
     let (mut found, mut unreadable) = (Vec::new(), Vec::new());
     for item in written.items.unwrap_or_default() {
-        match object::<T>(item, texts) {
+        match read_object::<T>(item, texts) {
             Ok(one) => found.push(one),
             Err(one) => unreadable.push(one),
         }
@@ -137,7 +137,7 @@ pub fn line<T: Watched>(line: &[u8], texts: &mut Texts) -> Result<Line<T>, Fault
     let written: WrittenLine<'_> = serde_json::from_slice(line).map_err(|error| Fault::Unreadable { problem: place(&error) })?;
     let version = || named(written.object).map(|named| Box::from(&*named.metadata.resource_version));
     Ok(match &*written.kind {
-        "ADDED" | "MODIFIED" => match object::<T>(written.object, texts) {
+        "ADDED" | "MODIFIED" => match read_object::<T>(written.object, texts) {
             Ok(found) => Line::Put(found),
             Err(unreadable) => Line::Unreadable { unreadable, version: version() },
         },
@@ -176,7 +176,8 @@ pub fn refusal(status: Option<u16>, body: &[u8], retry_after: Option<Duration>) 
     }
 }
 
-fn object<T: Watched>(written: &RawValue, texts: &mut Texts) -> Result<Found<T>, Unreadable> {
+/// One object by itself.
+pub fn read_object<T: Watched>(written: &RawValue, texts: &mut Texts) -> Result<Found<T>, Unreadable> {
     let read = serde_json::from_str::<T::Written<'_>>(written.get());
     let unreadable = |problem: String, texts: &mut Texts| Unreadable {
         key: named(written).and_then(|named| key(&named.metadata, texts)),

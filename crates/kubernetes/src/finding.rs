@@ -18,10 +18,10 @@ impl fmt::Display for ObjectReference {
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
-    pub code: FindingCode,
-    pub severity: Severity,
     /// As `spec.rules[0].http.paths[1]`.
     pub field: String,
+    pub code: FindingCode,
+    pub severity: Severity,
     /// One sentence without a full stop: what is wrong, and what to do.
     pub message: String,
 }
@@ -43,17 +43,62 @@ pub enum Severity {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FindingCode {
     HostInvalid,
+    /// Somebody else serves the host: an older namespace, or the file.
+    HostTaken,
+    /// A certificate is for a host that no rule is for.
+    TlsHostUnused,
     PathInvalid,
+    /// A star stands for itself.
+    PathWithStar,
     /// An older object has this path of the host.
     PathTaken,
+    /// An older object has what no path takes.
+    DefaultBackendTaken,
+    /// Neither a Service nor a resource is named.
+    BackendInvalid,
+    ResourceRefused,
+    ServiceMissing,
+    PortMissing,
+    ExternalNameRefused,
+    /// TLS is spoken with servers whose certificates nobody looks at.
+    ServersNotVerified,
+    SecretMissing,
+    /// No pair of a certificate and its key is in it.
+    SecretInvalid,
+    /// The API server does not give it.
+    SecretUnavailable,
+    /// An older object has the certificate of the host.
+    CertificateTaken,
+    /// The certificate does not name the host.
+    CertificateForOthers,
+    DefaultClassTwice,
+    /// More is to be said than is told.
+    MoreFindings,
 }
 
 impl FindingCode {
     pub fn as_str(self) -> &'static str {
         match self {
             FindingCode::HostInvalid => "HostInvalid",
+            FindingCode::HostTaken => "HostTaken",
+            FindingCode::TlsHostUnused => "TlsHostUnused",
             FindingCode::PathInvalid => "PathInvalid",
+            FindingCode::PathWithStar => "PathWithStar",
             FindingCode::PathTaken => "PathTaken",
+            FindingCode::DefaultBackendTaken => "DefaultBackendTaken",
+            FindingCode::BackendInvalid => "BackendInvalid",
+            FindingCode::ResourceRefused => "ResourceRefused",
+            FindingCode::ServiceMissing => "ServiceMissing",
+            FindingCode::PortMissing => "PortMissing",
+            FindingCode::ExternalNameRefused => "ExternalNameRefused",
+            FindingCode::ServersNotVerified => "ServersNotVerified",
+            FindingCode::SecretMissing => "SecretMissing",
+            FindingCode::SecretInvalid => "SecretInvalid",
+            FindingCode::SecretUnavailable => "SecretUnavailable",
+            FindingCode::CertificateTaken => "CertificateTaken",
+            FindingCode::CertificateForOthers => "CertificateForOthers",
+            FindingCode::DefaultClassTwice => "DefaultClassTwice",
+            FindingCode::MoreFindings => "MoreFindings",
         }
     }
 }

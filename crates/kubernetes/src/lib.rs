@@ -4,10 +4,21 @@
 //! touch. Nothing here fails: what cannot be used is left out and named by a `Finding`.
 //! Pure: objects and `now` come in; it owns no socket, no clock, no thread and no log.
 
+mod class;
+mod file;
 mod finding;
+mod fragment;
+mod graph;
+mod ingress;
+mod merge;
+mod merged;
+mod pool;
+mod reference;
+mod secret;
 mod settings;
 mod translation;
 
 pub use finding::{Finding, FindingCode, ObjectReference, Severity};
+pub use merged::Merged;
 pub use settings::{HostOwner, Settings};
-pub use translation::{Merged, Translation};
+pub use translation::Translation;

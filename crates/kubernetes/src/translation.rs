@@ -1,43 +1,117 @@
 //! All that objects of a cluster mean at present, and what of it has to be looked at again when some of them change.
+//! News cost what differs, and the hosts that this touches.
 
-use crate::finding::{Finding, ObjectReference};
+use crate::class::Classes;
+use crate::file::OfFile;
+use crate::fragment::{Fragment, Meaning};
+use crate::graph::Users;
+use crate::ingress::translate;
+use crate::merge::{Member, MergedHost, Surroundings, merge, pool_name};
+use crate::pool::{PortStanding, pool};
+use crate::reference::{Age, ServiceAtPort};
+use crate::secret::KnownPair;
 use crate::settings::Settings;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 use std::sync::Arc;
-use std::time::Instant;
-use tidegate_cluster::{Cache, Changes, Key};
-use tidegate_model::{Configuration, Pool, Site};
+use std::time::{Duration, Instant};
+use tidegate_cluster::{Absence, Cache, Changes, Ingress, Key, PortReference, SecretState};
+use tidegate_model::{Configuration, HostPattern, Pool};
+
+/// Watches of several kinds are in no order: what an Ingress begins to refer to may be known a moment later than the
+/// Ingress. For so long it means what it meant before.
+const WAITS_MAX: Duration = Duration::from_millis(500);
 
 /// What the objects mean together.
 #[derive(Debug)]
 pub struct Translation {
-    settings: Settings,
+    pub(crate) settings: Settings,
+    pub(crate) classes: Classes,
+    pub(crate) ingresses: BTreeMap<Key, KnownIngress>,
+    /// Ingresses that wait for what they refer to.
+    waiting: BTreeSet<Key>,
+    pub(crate) hosts: BTreeMap<HostPattern, KnownHost>,
+    pub(crate) ports: BTreeMap<ServiceAtPort, KnownPort>,
+    pub(crate) port_users: Users<ServiceAtPort>,
+    /// Ports that nobody refers to any more, unless somebody has begun to again.
+    idle_ports: BTreeSet<ServiceAtPort>,
+    pub(crate) pairs: BTreeMap<Key, KnownPair>,
+    secret_users: Users<Key>,
     wanted_secrets: BTreeSet<Key>,
+    /// Hosts that have to be merged again.
+    touched: BTreeSet<HostPattern>,
+    of_file: OfFile,
 }
 
-/// Sites and pools beside those of a file.
-#[derive(Debug, Clone, Default)]
-pub struct Merged {
-    /// In an order of their own, which is the same for the same objects.
-    pub sites: Vec<Arc<Site>>,
-    /// By name.
-    pub pools: Vec<Arc<Pool>>,
-    /// In the order of objects.
-    pub findings: Vec<(ObjectReference, Finding)>,
-    /// Ingresses that are ours, whose status says where they are served.
-    pub served: BTreeSet<Key>,
+/// An Ingress of ours.
+#[derive(Debug)]
+pub struct KnownIngress {
+    age: Age,
+    /// What it was read from. `None`: all of it waits.
+    object: Option<Arc<Ingress>>,
+    pub meaning: Arc<Meaning>,
+    waiting: Option<Waiting>,
+    ports: BTreeSet<ServiceAtPort>,
+    /// Secrets of its meaning, and of the one that waits.
+    secrets: BTreeSet<Key>,
+}
+
+/// A meaning that is not in force so far.
+#[derive(Debug)]
+struct Waiting {
+    object: Arc<Ingress>,
+    meaning: Arc<Meaning>,
+    since: Instant,
+}
+
+#[derive(Debug, Default)]
+pub struct KnownHost {
+    members: BTreeMap<Age, Arc<Fragment>>,
+    pub merged: MergedHost,
+}
+
+/// A port of a Service that somebody refers to.
+#[derive(Debug)]
+pub struct KnownPort {
+    pub standing: PortStanding,
+    pub pool: Arc<Pool>,
+    /// How many hosts lead to it.
+    pub hosts: usize,
 }
 
 impl Translation {
     pub fn new(settings: Settings) -> Translation {
-        Translation { settings, wanted_secrets: BTreeSet::new() }
+        Translation {
+            settings,
+            classes: Classes::default(),
+            ingresses: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            hosts: BTreeMap::new(),
+            ports: BTreeMap::new(),
+            port_users: Users::default(),
+            idle_ports: BTreeSet::new(),
+            pairs: BTreeMap::new(),
+            secret_users: Users::default(),
+            wanted_secrets: BTreeSet::new(),
+            // What no Ingress names is answered from the beginning.
+            touched: [HostPattern::Any].into(),
+            of_file: OfFile::default(),
+        }
     }
 
     /// Takes in what differs since the last time; without `changes` everything is looked at. Says when to ask again:
     /// an object that begins to refer to one that is not known yet keeps its old meaning for a moment.
-    pub fn take_in(&mut self, _cache: &Cache, _changes: Option<&Changes>, _now: Instant) -> Option<Instant> {
-        self.wanted_secrets = self.settings.default_certificate.iter().cloned().collect();
-        None
+    pub fn take_in(&mut self, cache: &Cache, changes: Option<&Changes>, now: Instant) -> Option<Instant> {
+        self.look_at_secrets(cache, changes);
+        self.look_at_ports(cache, changes);
+        for key in self.differing_ingresses(cache, changes) {
+            // Whoever looks at everything knows everything.
+            self.look_at_ingress(&key, cache, changes.map(|_| now));
+        }
+        self.look_at_waiting(cache, now);
+        self.merge_touched();
+        let waiting = self.waiting.iter().filter_map(|key| self.ingresses.get(key)?.waiting.as_ref());
+        waiting.map(|waiting| waiting.since + WAITS_MAX).min()
     }
 
     /// Secrets that objects of ours refer to.
@@ -45,8 +119,303 @@ impl Translation {
         &self.wanted_secrets
     }
 
-    /// What is served beside the file. What is the same as the last time is the same `Arc`.
-    pub fn merged(&mut self, _file: &Configuration) -> Merged {
-        Merged::default()
+    /// Has what a file serves itself go first.
+    pub(crate) fn stand_beside(&mut self, file: &Configuration) {
+        let of_file = OfFile::new(file, &self.settings);
+        if of_file == self.of_file {
+            return;
+        }
+        let before = mem::replace(&mut self.of_file, of_file);
+        let are_names_others = before.pools != self.of_file.pools;
+        let differs = |host: &&HostPattern| are_names_others || before.taken(host) != self.of_file.taken(host);
+        self.touched.extend(self.hosts.keys().filter(differs).cloned());
+        if are_names_others {
+            for (reference, port) in &mut self.ports {
+                let name = pool_name(reference, &self.of_file.pools);
+                if port.pool.name != name {
+                    port.pool = Arc::new(Pool { name, ..(*port.pool).clone() });
+                }
+            }
+        }
+        self.merge_touched();
     }
+
+    fn look_at_secrets(&mut self, cache: &Cache, changes: Option<&Changes>) {
+        if let Some(key) = self.settings.default_certificate.clone() {
+            self.want_secret(&key, cache);
+        }
+        let keys: Vec<Key> = match changes {
+            None => self.pairs.keys().cloned().collect(),
+            Some(changes) => changes.secrets.iter().cloned().collect(),
+        };
+        for key in keys {
+            let Some(known) = self.pairs.get_mut(&key) else { continue };
+            if known.take_in(&cache.secret(&key)) {
+                self.touch_users_of_secret(&key);
+            }
+        }
+    }
+
+    fn touch_users_of_secret(&mut self, key: &Key) {
+        if self.settings.default_certificate.as_ref() == Some(key) {
+            self.touched.extend(self.hosts.keys().cloned());
+        }
+        for user in self.secret_users.of(key) {
+            let Some(known) = self.ingresses.get(user) else { continue };
+            let claims = |fragment: &Fragment| fragment.tls.iter().any(|claim| claim.secret() == Some(key));
+            let hosts = known.meaning.hosts.iter().filter(|(_, fragment)| claims(fragment));
+            self.touched.extend(hosts.map(|(host, _)| host.clone()));
+        }
+    }
+
+    fn want_secret(&mut self, key: &Key, cache: &Cache) {
+        if self.wanted_secrets.insert(key.clone()) {
+            let mut known = KnownPair::default();
+            known.take_in(&cache.secret(key));
+            self.pairs.insert(key.clone(), known);
+        }
+    }
+
+    fn look_at_ports(&mut self, cache: &Cache, changes: Option<&Changes>) {
+        if let Some((service, port)) = self.settings.default_backend.clone() {
+            self.know_port(ServiceAtPort { service, port }, cache);
+        }
+        let references: Vec<ServiceAtPort> = match changes {
+            None => self.ports.keys().cloned().collect(),
+            Some(changes) => changes.services.iter().flat_map(|service| self.ports_of(service)).cloned().collect(),
+        };
+        for reference in references {
+            let Some(known) = self.ports.get_mut(&reference) else { continue };
+            let standing = PortStanding::of(&reference, cache);
+            if known.standing != standing {
+                let renewed = pool(known.pool.name.clone(), &reference, standing, &self.settings);
+                if *known.pool != renewed {
+                    known.pool = Arc::new(renewed);
+                }
+                known.standing = standing;
+            }
+        }
+    }
+
+    fn ports_of<'t>(&'t self, service: &'t Key) -> impl Iterator<Item = &'t ServiceAtPort> {
+        let first = ServiceAtPort { service: service.clone(), port: PortReference::Number(0) };
+        self.ports.range(first..).map(|(reference, _)| reference).take_while(move |reference| reference.service == *service)
+    }
+
+    fn know_port(&mut self, reference: ServiceAtPort, cache: &Cache) {
+        self.idle_ports.remove(&reference);
+        let Translation { settings, ports, of_file, .. } = self;
+        ports.entry(reference).or_insert_with_key(|reference| {
+            let standing = PortStanding::of(reference, cache);
+            let pool = pool(pool_name(reference, &of_file.pools), reference, standing, settings);
+            KnownPort { standing, pool: Arc::new(pool), hosts: 0 }
+        });
+    }
+
+    fn differing_ingresses(&mut self, cache: &Cache, changes: Option<&Changes>) -> BTreeSet<Key> {
+        let is_any_class = changes.is_none_or(|changes| !changes.classes.is_empty());
+        if is_any_class {
+            let classes = cache.ingress_classes().map(|(key, class)| (&key.name, &**class));
+            self.classes = Classes::new(classes, &self.settings);
+        }
+        match changes {
+            Some(changes) if !is_any_class => changes.ingresses.clone(),
+            Some(_) | None => cache.ingresses().map(|(key, _)| key).chain(self.ingresses.keys()).cloned().collect(),
+        }
+    }
+
+    /// `waits_from`: it may wait for what it refers to, from that moment on.
+    fn look_at_ingress(&mut self, key: &Key, cache: &Cache, waits_from: Option<Instant>) {
+        let found = cache.ingress(key).map(|(ingress, _)| ingress);
+        let Some(object) = found.filter(|ingress| self.classes.has(ingress, &self.settings)) else {
+            return self.forget_ingress(key);
+        };
+        let known = self.ingresses.get(key);
+        if known.is_some_and(|known| known.waiting.is_none() && known.is_read_from(object)) {
+            return;
+        }
+        let meaning = translate(key, object);
+        let waits = known.and_then(|known| known.waiting.as_ref()).map(|waiting| waiting.since).or(waits_from);
+        match waits {
+            Some(since) if waits_from.is_some() && lacks_something(&meaning, known.map(|known| &*known.meaning), cache) => {
+                let waiting = Waiting { object: object.clone(), meaning: Arc::new(meaning), since };
+                self.have_wait(key, waiting, cache);
+            }
+            Some(_) | None => self.put_in_force(key, object, Arc::new(meaning), cache),
+        }
+    }
+
+    fn look_at_waiting(&mut self, cache: &Cache, now: Instant) {
+        for key in self.waiting.clone() {
+            let Some(known) = self.ingresses.get_mut(&key) else { continue };
+            let Some(waiting) = &known.waiting else { continue };
+            if now >= waiting.since + WAITS_MAX || !lacks_something(&waiting.meaning, Some(&known.meaning), cache) {
+                let (object, meaning) = (waiting.object.clone(), waiting.meaning.clone());
+                self.put_in_force(&key, &object, meaning, cache);
+            }
+        }
+    }
+
+    fn have_wait(&mut self, key: &Key, waiting: Waiting, cache: &Cache) {
+        let mut known = self.take_ingress(key, &waiting.object);
+        known.waiting = Some(waiting);
+        self.waiting.insert(key.clone());
+        self.hold(key, known, cache);
+    }
+
+    fn put_in_force(&mut self, key: &Key, object: &Arc<Ingress>, meaning: Arc<Meaning>, cache: &Cache) {
+        let mut known = self.take_ingress(key, object);
+        self.waiting.remove(key);
+        known.waiting = None;
+        known.object = Some(object.clone());
+        let age = age_of(key, object);
+        let before = mem::replace(&mut known.age, age.clone());
+        let left = mem::replace(&mut known.meaning, meaning);
+        self.move_members(&before, &left, &age, &known.meaning);
+        self.hold(key, known, cache);
+    }
+
+    fn forget_ingress(&mut self, key: &Key) {
+        let Some(known) = self.ingresses.remove(key) else { return };
+        self.waiting.remove(key);
+        self.move_members(&known.age, &known.meaning, &known.age, &Meaning::default());
+        let turnover = self.secret_users.turn(key, &known.secrets, &BTreeSet::new());
+        self.let_go_of_secrets(turnover.went);
+        self.idle_ports.extend(self.port_users.turn(key, &known.ports, &BTreeSet::new()).went);
+    }
+
+    /// The Ingress as it is known, or as one that means nothing so far.
+    fn take_ingress(&mut self, key: &Key, object: &Ingress) -> KnownIngress {
+        self.ingresses.remove(key).unwrap_or_else(|| KnownIngress {
+            age: age_of(key, object),
+            object: None,
+            meaning: Arc::default(),
+            waiting: None,
+            ports: BTreeSet::new(),
+            secrets: BTreeSet::new(),
+        })
+    }
+
+    /// Has the Ingress known as it is now, with what it refers to.
+    fn hold(&mut self, key: &Key, mut known: KnownIngress, cache: &Cache) {
+        let meanings = [Some(&known.meaning), known.waiting.as_ref().map(|waiting| &waiting.meaning)];
+        let secrets: BTreeSet<Key> = meanings.into_iter().flatten().flat_map(|meaning| meaning.secrets()).cloned().collect();
+        let ports: BTreeSet<ServiceAtPort> = known.meaning.references().map(|(reference, _)| reference.clone()).collect();
+        let turnover = self.secret_users.turn(key, &known.secrets, &secrets);
+        turnover.came.iter().for_each(|secret| self.want_secret(secret, cache));
+        self.let_go_of_secrets(turnover.went);
+        let turnover = self.port_users.turn(key, &known.ports, &ports);
+        turnover.came.into_iter().for_each(|reference| self.know_port(reference, cache));
+        self.idle_ports.extend(turnover.went);
+        (known.secrets, known.ports) = (secrets, ports);
+        self.ingresses.insert(key.clone(), known);
+    }
+
+    fn let_go_of_secrets(&mut self, keys: Vec<Key>) {
+        for key in keys {
+            if self.settings.default_certificate.as_ref() != Some(&key) {
+                self.wanted_secrets.remove(&key);
+                self.pairs.remove(&key);
+            }
+        }
+    }
+
+    /// Has hosts know what an Ingress says of them.
+    fn move_members(&mut self, age_before: &Age, before: &Meaning, age: &Age, now: &Meaning) {
+        for (host, fragment) in &before.hosts {
+            let is_same = age_before == age && now.hosts.get(host) == Some(fragment);
+            if !is_same {
+                self.touched.insert(host.clone());
+                if let Some(known) = self.hosts.get_mut(host) {
+                    known.members.remove(age_before);
+                }
+            }
+        }
+        for (host, fragment) in &now.hosts {
+            let is_same = age_before == age && before.hosts.get(host) == Some(fragment);
+            if !is_same {
+                self.touched.insert(host.clone());
+                self.hosts.entry(host.clone()).or_default().members.insert(age.clone(), fragment.clone());
+            }
+        }
+    }
+
+    fn merge_touched(&mut self) {
+        for host in mem::take(&mut self.touched) {
+            let Translation { settings, hosts, pairs, of_file, .. } = self;
+            let known = hosts.entry(host.clone()).or_default();
+            let is_wanted = !known.members.is_empty() || host == HostPattern::Any;
+            let merged = if is_wanted {
+                let members: Vec<Member<'_>> = known.members.iter().map(|(age, fragment)| Member { age, fragment }).collect();
+                let around = Surroundings { settings, pairs, pools_taken: &of_file.pools };
+                merge(&host, &members, of_file.taken(&host), around)
+            } else {
+                MergedHost::default()
+            };
+            let before = known.replace(merged);
+            let now = known.merged.pools.clone();
+            if !is_wanted {
+                hosts.remove(&host);
+            }
+            self.recount(&before, &now);
+        }
+        let kept = self.settings.default_backend.clone().map(|(service, port)| ServiceAtPort { service, port });
+        for reference in mem::take(&mut self.idle_ports) {
+            if !self.port_users.has(&reference) && kept.as_ref() != Some(&reference) {
+                self.ports.remove(&reference);
+            }
+        }
+    }
+
+    fn recount(&mut self, before: &BTreeSet<ServiceAtPort>, now: &BTreeSet<ServiceAtPort>) {
+        for reference in before.difference(now) {
+            if let Some(port) = self.ports.get_mut(reference) {
+                port.hosts = port.hosts.saturating_sub(1);
+            }
+        }
+        for reference in now.difference(before) {
+            if let Some(port) = self.ports.get_mut(reference) {
+                port.hosts += 1;
+            }
+        }
+    }
+}
+
+impl KnownIngress {
+    fn is_read_from(&self, object: &Arc<Ingress>) -> bool {
+        self.object.as_ref().is_some_and(|known| Arc::ptr_eq(known, object))
+    }
+}
+
+impl KnownHost {
+    /// Takes what the host is now, sites that are the same as they are, and gives the pools that it led to.
+    fn replace(&mut self, mut merged: MergedHost) -> BTreeSet<ServiceAtPort> {
+        for site in &mut merged.sites {
+            if let Some(same) = self.merged.sites.iter().find(|known| *known == site) {
+                *site = same.clone();
+            }
+        }
+        mem::replace(&mut self.merged, merged).pools
+    }
+}
+
+fn age_of(key: &Key, object: &Ingress) -> Age {
+    Age { created: (&*object.created).into(), key: key.clone() }
+}
+
+/// Whether something that was not referred to before is not known, and may be in a moment.
+fn lacks_something(meaning: &Meaning, before: Option<&Meaning>, cache: &Cache) -> bool {
+    let (ports_before, secrets_before): (BTreeSet<_>, BTreeSet<_>) = before
+        .map(|before| (before.references().map(|(reference, _)| reference).collect(), before.secrets()))
+        .unwrap_or_default();
+    let lacks_secret = |key: &&Key| !secrets_before.contains(*key) && cache.secret(key) == SecretState::Unasked;
+    let lacks_port = |reference: &ServiceAtPort| match cache.members(&reference.service, &reference.port, None) {
+        Ok(members) => members.is_empty(),
+        Err(Absence::NoService | Absence::NoPort) => true,
+        Err(Absence::NotListed | Absence::External) => false,
+    };
+    // Who meant nothing before has nothing to go on with, but for TLS: hosts may be those of others.
+    let may_keep = before.is_some_and(|before| !before.hosts.is_empty());
+    meaning.secrets().iter().any(lacks_secret)
+        || may_keep && meaning.references().any(|(reference, _)| !ports_before.contains(reference) && lacks_port(reference))
 }

@@ -11,6 +11,8 @@ const IS_DEFAULT: &str = "ingressclass.kubernetes.io/is-default-class";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IngressClass {
+    /// When it was created, as the API writes it.
+    pub created: Box<str>,
     /// As `tidegate.dev/ingress`.
     pub controller: Arc<str>,
     /// Whether Ingresses without a class are of this one.
@@ -42,7 +44,9 @@ impl Watched for IngressClass {
     }
 
     fn kept(written: &WrittenIngressClass<'_>, texts: &mut Texts) -> IngressClass {
-        let is_default = written.metadata.annotations().any(|(name, value)| name == IS_DEFAULT && value == "true");
-        IngressClass { controller: texts.shared(&written.spec.controller), is_default }
+        let WrittenIngressClass { metadata, spec } = written;
+        let is_default = metadata.annotations().any(|(name, value)| name == IS_DEFAULT && value == "true");
+        let created = (&*metadata.creation_timestamp).into();
+        IngressClass { created, controller: texts.shared(&spec.controller), is_default }
     }
 }

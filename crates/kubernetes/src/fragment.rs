@@ -1,0 +1,136 @@
+//! What one Ingress says of one host. Fragments of a host, in the order of their objects, become its sites (`merge`).
+
+use crate::finding::Finding;
+use crate::reference::ServiceAtPort;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tidegate_cluster::Key;
+use tidegate_model::{HostPattern, Origin, PathPattern};
+
+/// What one Ingress means.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Meaning {
+    pub hosts: BTreeMap<HostPattern, Arc<Fragment>>,
+    pub findings: Vec<Finding>,
+    /// Findings beyond those.
+    pub unsaid: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Fragment {
+    pub paths: Vec<PathRoute>,
+    /// Where requests go that no path takes.
+    pub rest: Option<BackendRoute>,
+    /// In the order written. One at least has the host served over TLS.
+    pub tls: Vec<TlsClaim>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathRoute {
+    pub place: PathPlace,
+    pub pattern: PathPattern,
+    pub route: BackendRoute,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackendRoute {
+    /// As `spec.rules[0].http.paths[1]`.
+    pub field: Box<str>,
+    pub origin: Arc<Origin>,
+    pub target: Target,
+}
+
+/// Where requests go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    Service(ServiceAtPort),
+    /// Nowhere, since what is named cannot be used: they are answered with 503.
+    Unusable,
+}
+
+/// By which paths of a host are in order: the exact ones, then the longest. Two with the same place take the same
+/// requests.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PathPlace {
+    pub is_prefix: bool,
+    pub length: Reverse<usize>,
+    pub text: Box<str>,
+    pub compared: Compared,
+}
+
+/// How a path is compared, the narrowest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Compared {
+    Exactly,
+    ByElements,
+    ByBeginning,
+}
+
+/// An entry of `spec.tls` that is about the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsClaim {
+    pub rank: TlsRank,
+    /// As `spec.tls[0]`.
+    pub field: Box<str>,
+    pub certificate: CertificateSource,
+}
+
+/// How closely an entry names the host, the closest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TlsRank {
+    Named,
+    ByWildcard,
+    /// Without hosts it is about all of its Ingress.
+    OfAll,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CertificateSource {
+    /// Whatever hosts have that name none.
+    Default,
+    Secret(Key),
+    /// Something that cannot be the name of a Secret.
+    Unusable,
+}
+
+impl Meaning {
+    /// Ports of Services that it refers to, and where it does.
+    pub fn references(&self) -> impl Iterator<Item = (&ServiceAtPort, &str)> {
+        let routes = self.hosts.values().flat_map(|fragment| fragment.routes());
+        routes.filter_map(|route| Some((route.target.service()?, &*route.field)))
+    }
+
+    /// Secrets that it refers to.
+    pub fn secrets(&self) -> BTreeSet<&Key> {
+        self.hosts.values().flat_map(|fragment| &fragment.tls).filter_map(TlsClaim::secret).collect()
+    }
+}
+
+impl Fragment {
+    pub fn wants_tls(&self) -> bool {
+        !self.tls.is_empty()
+    }
+
+    pub fn routes(&self) -> impl Iterator<Item = &BackendRoute> {
+        self.paths.iter().map(|path| &path.route).chain(&self.rest)
+    }
+}
+
+impl Target {
+    pub fn service(&self) -> Option<&ServiceAtPort> {
+        match self {
+            Target::Service(reference) => Some(reference),
+            Target::Unusable => None,
+        }
+    }
+}
+
+impl TlsClaim {
+    pub fn secret(&self) -> Option<&Key> {
+        match &self.certificate {
+            CertificateSource::Secret(key) => Some(key),
+            CertificateSource::Default | CertificateSource::Unusable => None,
+        }
+    }
+}

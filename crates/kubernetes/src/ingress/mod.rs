@@ -1,0 +1,154 @@
+//! One Ingress by itself: what it says of each of its hosts. Total: what cannot be used is left out, or shut where
+//! leaving it out would let requests go elsewhere, and named by a finding.
+
+mod path;
+mod tls;
+
+use crate::finding::{Finding, FindingCode, Severity};
+use crate::fragment::{BackendRoute, Fragment, Meaning, PathRoute, Target};
+use crate::reference::{ServiceAtPort, origin};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tidegate_cluster::{Backend, Ingress, Key, PortReference, Rule};
+use tidegate_model::HostPattern;
+use tidegate_model::address::parse_host_pattern;
+
+/// As the API bounds the length of names.
+const NAME_BYTES_MAX: usize = 253;
+const LABEL_BYTES_MAX: usize = 63;
+
+/// What the Ingress of that name means.
+pub fn translate(key: &Key, ingress: &Ingress) -> Meaning {
+    let mut reading = Reading { key, hosts: BTreeMap::new(), findings: Vec::new(), unsaid: 0 };
+    for (index, rule) in ingress.rules.iter().enumerate() {
+        reading.rule(index, rule);
+    }
+    if let Some(backend) = &ingress.default_backend {
+        let rest = reading.backend(backend, "spec.defaultBackend".to_owned(), "defaultBackend".to_owned());
+        if ingress.rules.is_empty() {
+            reading.hosts.entry(HostPattern::Any).or_default();
+        }
+        for fragment in reading.hosts.values_mut() {
+            fragment.rest = Some(rest.clone());
+        }
+    }
+    tls::read(&mut reading, &ingress.tls);
+    let Reading { hosts, findings, unsaid, .. } = reading;
+    let hosts = hosts.into_iter().map(|(host, fragment)| (host, Arc::new(fragment))).collect();
+    Meaning { hosts, findings, unsaid }
+}
+
+/// An Ingress while it is read.
+struct Reading<'i> {
+    key: &'i Key,
+    hosts: BTreeMap<HostPattern, Fragment>,
+    findings: Vec<Finding>,
+    /// Findings beyond those that are kept.
+    unsaid: usize,
+}
+
+impl Reading<'_> {
+    fn find(&mut self, code: FindingCode, severity: Severity, field: String, message: String) {
+        if self.findings.len() < Finding::EACH_MAX {
+            self.findings.push(Finding { field, code, severity, message });
+        } else {
+            self.unsaid += 1;
+        }
+    }
+
+    fn rule(&mut self, index: usize, rule: &Rule) {
+        let host = match rule.host.as_deref().map_or(Ok(HostPattern::Any), host_pattern) {
+            Ok(host) => host,
+            Err(problem) => {
+                return self.find(FindingCode::HostInvalid, Severity::Error, format!("spec.rules[{index}].host"), problem);
+            }
+        };
+        // A rule without paths leaves all of its host to the default backend.
+        self.hosts.entry(host.clone()).or_default();
+        for (number, written) in rule.paths.iter().enumerate() {
+            let field = format!("spec.rules[{index}].http.paths[{number}]");
+            let (place, pattern) = match path::read(&written.path, written.kind) {
+                Ok(read) => read,
+                Err(problem) => {
+                    self.find(FindingCode::PathInvalid, Severity::Error, format!("{field}.path"), problem);
+                    continue;
+                }
+            };
+            if written.path.contains('*') {
+                let message = format!(
+                    "the `*` in the path `{}` stands for itself: a path of the type `Prefix` takes everything below it",
+                    place.text
+                );
+                self.find(FindingCode::PathWithStar, Severity::Warning, format!("{field}.path"), message);
+            }
+            let rule = format!("rules.{index}.paths.{number}");
+            let route = self.backend(&written.backend, field, rule);
+            if let Some(fragment) = self.hosts.get_mut(&host) {
+                fragment.paths.push(PathRoute { place, pattern, route });
+            }
+        }
+    }
+
+    /// Where requests go, and what is wrong with that.
+    fn backend(&mut self, backend: &Backend, field: String, rule: String) -> BackendRoute {
+        let target = match self.target(backend) {
+            Ok(target) => target,
+            Err((code, problem)) => {
+                let field = if field.ends_with(']') { format!("{field}.backend") } else { field.clone() };
+                self.find(code, Severity::Error, field, problem);
+                Target::Unusable
+            }
+        };
+        BackendRoute { field: field.into(), origin: Arc::new(origin("Ingress", self.key, Some(rule))), target }
+    }
+
+    fn target(&self, backend: &Backend) -> Result<Target, (FindingCode, String)> {
+        match backend {
+            Backend::Service { name, port } if is_label(name) && is_port(port) => {
+                let service = Key { namespace: self.key.namespace.clone(), name: name.clone() };
+                Ok(Target::Service(ServiceAtPort { service, port: port.clone() }))
+            }
+            Backend::Service { .. } | Backend::Unknown => {
+                let problem = "no Service and port are named here: write `service` with `name` and `port`, as `number` or `name`";
+                Err((FindingCode::BackendInvalid, problem.to_owned()))
+            }
+            Backend::Resource { kind, .. } => {
+                let kind: String = kind.chars().filter(|c| !c.is_control()).take(LABEL_BYTES_MAX).collect();
+                let problem = format!("a backend that is a `{kind}` is not served: name a Service in its place");
+                Err((FindingCode::ResourceRefused, problem))
+            }
+        }
+    }
+}
+
+/// The hosts that a rule or a certificate may name: one, or all that have one label more.
+fn host_pattern(text: &str) -> Result<HostPattern, String> {
+    let shown: String = text.chars().filter(|c| !c.is_control()).take(NAME_BYTES_MAX).collect();
+    match parse_host_pattern(text) {
+        Ok(host @ (HostPattern::Exact(_) | HostPattern::Wildcard(_))) => Ok(host),
+        Ok(HostPattern::Any | HostPattern::DeepWildcard(_) | HostPattern::Ip(_) | HostPattern::Socket(_)) => {
+            Err(format!("`{shown}` is not a host here: write a name, as in `shop.example.com` or `*.example.com`"))
+        }
+        Err(problem) => Err(format!("`{shown}` is not a host: {problem}")),
+    }
+}
+
+/// As names of Services and of their ports are written (RFC 1123).
+fn is_label(name: &str) -> bool {
+    let is_of_it = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=LABEL_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_of_it) && !name.starts_with('-') && !name.ends_with('-')
+}
+
+fn is_port(port: &PortReference) -> bool {
+    match port {
+        PortReference::Number(number) => *number != 0,
+        PortReference::Name(name) => is_label(name) && name.contains(|c: char| c.is_ascii_alphabetic()),
+    }
+}
+
+/// As names of Secrets are written.
+fn is_object_name(name: &str) -> bool {
+    let is_part = |part: &str| !part.is_empty() && !part.starts_with('-') && !part.ends_with('-');
+    let is_of_it = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
+    name.len() <= NAME_BYTES_MAX && name.bytes().all(is_of_it) && name.split('.').all(is_part)
+}

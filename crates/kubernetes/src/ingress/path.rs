@@ -1,0 +1,164 @@
+//! Paths of an Ingress as patterns of routes.
+
+use crate::fragment::{Compared, PathPlace};
+use std::cmp::Reverse;
+use tidegate_cluster::PathKind;
+use tidegate_model::PathPattern;
+
+/// As the API bounds it.
+const PATH_BYTES_MAX: usize = 4096;
+/// Of a path in a message.
+const SHOWN_CHARACTERS_MAX: usize = 80;
+
+/// A path and its place among others. `Err` says in one sentence what is wrong with it.
+pub fn read(path: &str, kind: PathKind) -> Result<(PathPlace, PathPattern), String> {
+    check(path)?;
+    // A path that nobody wrote is all of them.
+    let path = if path.is_empty() { "/" } else { path };
+    let compared = match kind {
+        PathKind::Exact => Compared::Exactly,
+        PathKind::Prefix => Compared::ByElements,
+        PathKind::ImplementationSpecific if path == "/" => Compared::ByElements,
+        PathKind::ImplementationSpecific => Compared::ByBeginning,
+    };
+    // `/foo/` and `/foo` take the same elements.
+    let text = match compared {
+        Compared::ByElements => path.trim_end_matches('/'),
+        Compared::Exactly | Compared::ByBeginning => path,
+    };
+    let place = PathPlace { is_prefix: compared != Compared::Exactly, length: Reverse(text.len()), text: text.into(), compared };
+    Ok((place, pattern(text, compared)))
+}
+
+fn pattern(text: &str, compared: Compared) -> PathPattern {
+    // A star is itself here, and stands for anything in a pattern that is no expression.
+    let is_plain = !text.contains('*');
+    match compared {
+        Compared::Exactly if is_plain => PathPattern::Exact(text.to_owned()),
+        Compared::ByElements if is_plain => PathPattern::Prefix(format!("{text}/")),
+        Compared::ByBeginning if is_plain && !text.ends_with('/') => PathPattern::Beginning(text.to_owned()),
+        Compared::Exactly => PathPattern::Regex(format!("^{}$", escaped(text))),
+        Compared::ByElements => PathPattern::Regex(format!("^{}(?:/|$)", escaped(text))),
+        // `/foo/*` would take `/foo` as well.
+        Compared::ByBeginning => PathPattern::Regex(format!("^{}", escaped(text))),
+    }
+}
+
+/// The text as an expression for itself alone, in the form in which paths of requests are compared.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for c in text.chars() {
+        if c.is_ascii() {
+            escaped.push_str(&regex_syntax::escape(c.encode_utf8(&mut [0; 4])));
+        } else {
+            c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| escaped.push_str(&format!("%{byte:02X}")));
+        }
+    }
+    escaped
+}
+
+/// What the API has checked already, where it is asked; files are not.
+fn check(path: &str) -> Result<(), String> {
+    let shown = shortened(path);
+    if path.len() > PATH_BYTES_MAX {
+        return Err(format!("the path `{shown}` is longer than {PATH_BYTES_MAX} bytes"));
+    }
+    if !path.is_empty() && !path.starts_with('/') {
+        return Err(format!("the path `{shown}` does not begin with `/`: write `/{shown}`"));
+    }
+    if let Some(bad) = path.chars().find(|c| c.is_control() || c.is_whitespace() || matches!(c, '?' | '#' | '\\')) {
+        let bad = bad.escape_default();
+        return Err(format!("the path `{shown}` has `{bad}` in it, which no path of a request has: write it percent-encoded"));
+    }
+    if path.contains("//") || path.split('/').any(|segment| matches!(segment, "." | "..")) {
+        return Err(format!(
+            "no request has the path `{shown}`, since `//`, `/./` and `/../` are settled first: write it without"
+        ));
+    }
+    Ok(())
+}
+
+fn shortened(text: &str) -> String {
+    let shown: String = text.chars().filter(|c| !c.is_control()).take(SHOWN_CHARACTERS_MAX).collect();
+    if shown.chars().count() == SHOWN_CHARACTERS_MAX { shown + "…" } else { shown }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read;
+    use tidegate_cluster::PathKind;
+    use tidegate_model::PathPattern;
+
+    #[test]
+    fn paths_are_patterns() {
+        let check = |path: &str, kind: PathKind, expected: PathPattern| {
+            let (_, pattern) = read(path, kind).unwrap_or_else(|problem| panic!("{problem}"));
+            assert_eq!(pattern, expected, "{path} {kind:?}");
+        };
+        use PathKind::{Exact, ImplementationSpecific, Prefix};
+        use PathPattern::{Beginning, Exact as Is, Prefix as Below, Regex};
+        check("/foo", Exact, Is("/foo".into()));
+        check("/foo/", Exact, Is("/foo/".into()));
+        check("/", Exact, Is("/".into()));
+        check("", Exact, Is("/".into()));
+        check("/foo", Prefix, Below("/foo/".into()));
+        check("/foo/", Prefix, Below("/foo/".into()));
+        check("/", Prefix, Below("/".into()));
+        check("", Prefix, Below("/".into()));
+        check("", ImplementationSpecific, Below("/".into()));
+        check("/", ImplementationSpecific, Below("/".into()));
+        check("/foo", ImplementationSpecific, Beginning("/foo".into()));
+        check("/foo/", ImplementationSpecific, Regex("^/foo/".into()));
+        check("/a.b/", ImplementationSpecific, Regex(r"^/a\.b/".into()));
+        check("/foo/*", ImplementationSpecific, Regex(r"^/foo/\*".into()));
+        check("/a*", Exact, Regex(r"^/a\*$".into()));
+        check("/a*", Prefix, Regex(r"^/a\*(?:/|$)".into()));
+        check("/é/%20", Exact, Is("/é/%20".into()));
+        check("/é/", ImplementationSpecific, Regex("^/%C3%A9/".into()));
+    }
+
+    #[test]
+    fn what_no_request_can_ask_for_is_refused() {
+        let check = |path: &str, expected: &str| {
+            for kind in [PathKind::Exact, PathKind::Prefix, PathKind::ImplementationSpecific] {
+                assert_eq!(read(path, kind).map(|_| ()), Err(expected.to_owned()), "{path}");
+            }
+        };
+        check("foo", "the path `foo` does not begin with `/`: write `/foo`");
+        check("/a b", "the path `/a b` has ` ` in it, which no path of a request has: write it percent-encoded");
+        check("/a?b=c", "the path `/a?b=c` has `?` in it, which no path of a request has: write it percent-encoded");
+        check("/a\nb", "the path `/ab` has `\\n` in it, which no path of a request has: write it percent-encoded");
+        for path in ["/a//b", "/a/./b", "/..", "//"] {
+            let expected =
+                format!("no request has the path `{path}`, since `//`, `/./` and `/../` are settled first: write it without");
+            check(path, &expected);
+        }
+    }
+
+    #[test]
+    fn exact_paths_come_first_and_then_the_longest() {
+        let written = [
+            ("/", PathKind::Prefix),
+            ("/a", PathKind::ImplementationSpecific),
+            ("/a", PathKind::Prefix),
+            ("/ab", PathKind::ImplementationSpecific),
+            ("/b/", PathKind::Prefix),
+            ("/", PathKind::Exact),
+            ("/z", PathKind::Exact),
+        ];
+        let read = |(path, kind): (&'static str, PathKind)| (read(path, kind).expect("a path").0, path, kind);
+        let mut places: Vec<_> = written.map(read).into();
+        places.sort_by(|a, b| a.0.cmp(&b.0));
+        let order: Vec<_> = places.iter().map(|(_, path, kind)| (*path, *kind)).collect();
+        let expected = [
+            ("/z", PathKind::Exact),
+            ("/", PathKind::Exact),
+            ("/ab", PathKind::ImplementationSpecific),
+            ("/a", PathKind::Prefix),
+            ("/a", PathKind::ImplementationSpecific),
+            ("/b/", PathKind::Prefix),
+            ("/", PathKind::Prefix),
+        ];
+        assert_eq!(order, expected);
+    }
+}

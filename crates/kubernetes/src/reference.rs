@@ -1,0 +1,43 @@
+//! How objects refer to each other, and which of two goes first.
+
+use std::fmt;
+use std::sync::Arc;
+use tidegate_cluster::{Key, PortReference};
+use tidegate_model::Origin;
+
+/// A port of a Service, as somebody refers to it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServiceAtPort {
+    pub service: Key,
+    pub port: PortReference,
+}
+
+impl fmt::Display for ServiceAtPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.port {
+            PortReference::Number(number) => write!(f, "{}:{number}", self.service),
+            PortReference::Name(name) => write!(f, "{}:{name}", self.service),
+        }
+    }
+}
+
+/// By which objects are in order where they want the same: what was created first goes first, and of the same moment
+/// the name decides, so that every replica and every start comes to the same.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Age {
+    pub created: Arc<str>,
+    pub key: Key,
+}
+
+impl Age {
+    /// The object as the origin of what it asks for.
+    pub fn origin(&self) -> Origin {
+        origin("Ingress", &self.key, None)
+    }
+}
+
+/// An object, or a part of it, as the origin of what is served.
+pub fn origin(kind: &str, key: &Key, rule: Option<String>) -> Origin {
+    let Key { namespace, name } = key;
+    Origin { kind: kind.to_owned(), namespace: namespace.to_string(), name: name.to_string(), rule }
+}

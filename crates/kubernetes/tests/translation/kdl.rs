@@ -1,0 +1,149 @@
+//! Sites and pools as the file that says the same. What the file would not say again makes the test fail: it is loaded
+//! and compared.
+
+use crate::certificates::label;
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
+use tidegate_config::writing::{Form, block, discover, of_tls, origin, quoted, show_path, terminal};
+use tidegate_config::{Environment, format_text, load_with, render};
+use tidegate_model::discover::{Cluster, Namespaces};
+use tidegate_model::{
+    Certificate, Configuration, Discover, Filled, Pem, Pool, PoolName, Protocol, Route, Site, Terminal, Tls, TlsSource,
+};
+
+/// Names of pools as a file may have them: no name of a namespace, a Service or a port has a dot.
+fn in_words(name: &PoolName) -> PoolName {
+    PoolName(name.0.replace(['/', ':', ' '], ".").into())
+}
+
+fn with_words(sites: &[Arc<Site>], pools: &[Arc<Pool>]) -> (Vec<Arc<Site>>, Vec<Arc<Pool>>) {
+    let site = |site: &Arc<Site>| {
+        let mut site = (**site).clone();
+        for route in &mut site.routes {
+            if let Terminal::Proxy { pool, .. } = &mut route.terminal {
+                *pool = in_words(pool);
+            }
+        }
+        Arc::new(site)
+    };
+    let pool = |pool: &Arc<Pool>| Arc::new(Pool { name: in_words(&pool.name), ..(**pool).clone() });
+    (sites.iter().map(site).collect(), pools.iter().map(pool).collect())
+}
+
+/// As `tidegate fmt` prints it, with a word in the place of each PEM.
+pub fn shown(sites: &[Arc<Site>], pools: &[Arc<Pool>]) -> String {
+    let (sites, pools) = with_words(sites, pools);
+    let shown_pem = |pem: &str| label(pem).map_or_else(|| "PEM".to_owned(), |label| format!("the {label}"));
+    format_text("merged.kdl", &written(&sites, &pools, &shown_pem)).expect("KDL")
+}
+
+/// The file says what the sites and pools are, as far as a file can.
+pub fn check(sites: &[Arc<Site>], pools: &[Arc<Pool>]) {
+    let (sites, pools) = with_words(sites, pools);
+    let text = written(&sites, &pools, &str::to_owned);
+    let loaded = load_with("merged.kdl", &text, Path::new("/"), &Environment::Given([].into()));
+    let rendered = render(&loaded.diagnostics, &loaded.files, false);
+    let read = loaded.configuration.unwrap_or_else(|| panic!("{rendered}\n{text}"));
+    assert_eq!(read.sites, sites, "{text}");
+    // A file has no pool for all namespaces.
+    let pools: Vec<Pool> = pools.iter().map(|pool| as_in_a_file(pool)).collect();
+    let read: Vec<Pool> = read.pools.iter().map(|pool| (**pool).clone()).collect();
+    assert_eq!(read, pools, "{text}");
+}
+
+fn as_in_a_file(pool: &Pool) -> Pool {
+    let mut pool = pool.clone();
+    for discover in &mut pool.discover {
+        if let Discover::Kubernetes(asked) = discover {
+            asked.cluster = Cluster { api: None, namespaces: Namespaces::named([asked.namespace.clone()]) };
+        }
+    }
+    pool
+}
+
+fn written(sites: &[Arc<Site>], pools: &[Arc<Pool>], pem: &dyn Fn(&str) -> String) -> String {
+    let mut text = String::new();
+    for one in sites {
+        site(&mut text, one, pem);
+    }
+    for one in pools {
+        pool(&mut text, one);
+    }
+    text
+}
+
+fn site(text: &mut String, site: &Site, pem: &dyn Fn(&str) -> String) {
+    let addresses: Vec<String> = site.addresses.iter().map(|address| quoted(&address.to_string())).collect();
+    let _ = writeln!(text, "site {} {{", addresses.join(" "));
+    let _ = writeln!(text, "{}", origin(site.origin.as_deref(), Form::Whole).unwrap_or_default());
+    let places: Vec<String> =
+        site.addresses.iter().flat_map(|address| &address.listen).map(|place| quoted(&place.to_string())).collect();
+    let places: std::collections::BTreeSet<String> = places.into_iter().collect();
+    let _ = writeln!(text, "listen {}", places.into_iter().collect::<Vec<_>>().join(" "));
+    tls(text, &site.tls, pem);
+    for (_, line) in block(&site.options, &site.steps, Form::Whole) {
+        let _ = writeln!(text, "{line}");
+    }
+    for one in &site.routes {
+        route(text, one);
+    }
+    let _ = writeln!(text, "}}\n");
+}
+
+fn tls(text: &mut String, tls: &Tls, pem: &dyn Fn(&str) -> String) {
+    let Tls { source, .. } = tls;
+    assert_eq!(Tls { source: source.clone(), ..Tls::default() }, *tls, "{:?}", of_tls(tls, &Filled::default()));
+    let held = |of: &Pem| match of {
+        Pem::Held(held) => quoted(&pem(&String::from_utf8_lossy(held.reveal()))),
+        Pem::File(path) => panic!("there are no files: {}", path.display()),
+    };
+    match source {
+        TlsSource::Automatic => {}
+        TlsSource::Files(files) => {
+            for Certificate { cert, key } in files {
+                let key = key.as_ref().expect("a key");
+                let _ = writeln!(text, "tls pem={} key-pem={}", held(cert), held(key));
+            }
+        }
+        TlsSource::Internal | TlsSource::Off => panic!("nothing asks for {source:?}"),
+    }
+}
+
+fn route(text: &mut String, route: &Route) {
+    let Route { name, origin: of, paths, matches, options, steps, terminal: end } = route;
+    assert_eq!(*name, None);
+    let paths: Vec<String> = paths.iter().map(|path| quoted(&show_path(path))).collect();
+    let _ = writeln!(text, "route {} {{", paths.join(" "));
+    for line in matches {
+        let _ = writeln!(text, "{}", tidegate_config::writing::match_line(line, Form::Whole));
+    }
+    let _ = writeln!(text, "{}", origin(of.as_deref(), Form::Whole).unwrap_or_default());
+    for (_, line) in block(options, steps, Form::Whole) {
+        let _ = writeln!(text, "{line}");
+    }
+    let _ = writeln!(text, "{}\n}}", terminal(end, Form::Whole));
+}
+
+fn pool(text: &mut String, pool: &Pool) {
+    let _ = writeln!(text, "pool {} {{", quoted(&pool.name.0));
+    let _ = writeln!(text, "{}", origin(pool.origin.as_deref(), Form::Whole).unwrap_or_default());
+    if let Some(zone) = &pool.zone {
+        let _ = writeln!(text, "zone {}", quoted(zone));
+    }
+    for one in &pool.discover {
+        let _ = writeln!(text, "discover {}", discover(one, Form::Whole));
+    }
+    if pool.protocol != Protocol::default() {
+        let _ = writeln!(text, "protocol {}", quoted(pool.protocol.name()));
+    }
+    if !pool.tls.verify {
+        let _ = writeln!(text, "tls verify=#false");
+    }
+    let _ = writeln!(text, "}}\n");
+}
+
+/// Without any site or pool.
+pub fn nothing() -> Configuration {
+    Configuration::default()
+}
