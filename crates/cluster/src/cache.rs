@@ -5,6 +5,7 @@ use crate::fault::Fault;
 use crate::kind::{Kind, Part};
 use crate::news::{KindNews, Told};
 use crate::object::{EndpointSlice, FetchedSecret, Ingress, IngressClass, Key, PortReference, SecretMeta, Service};
+use crate::publish::{Publish, addresses};
 use crate::secrets::{Fetch, SecretState, Secrets, Sighting};
 use crate::shelf::{KindState, Shelf};
 use std::collections::{BTreeSet, HashMap};
@@ -183,6 +184,15 @@ impl Cache {
         self.services.objects.get(key).map(|held| &held.object)
     }
 
+    /// The addresses that statuses are to have; `None` is not known, so far.
+    pub fn published(&self, publish: &Publish) -> Option<Vec<Box<str>>> {
+        match publish {
+            Publish::Nothing => None,
+            Publish::Addresses(addresses) => Some(addresses.clone()),
+            Publish::Service(key) => addresses(self.service(key)?),
+        }
+    }
+
     /// The servers of one port of a Service, sorted by address; for a proxy that stands in `zone`.
     pub fn members(&self, service: &Key, port: &PortReference, zone: Option<&str>) -> Result<Vec<Member>, Absence> {
         if !self.services.is_listed_in(&service.namespace) || !self.slices.is_listed_in(&service.namespace) {
@@ -202,6 +212,18 @@ impl Cache {
     /// An Ingress by its name, with the version of it that is known.
     pub fn ingress(&self, key: &Key) -> Option<(&Arc<Ingress>, &str)> {
         self.ingresses.objects.get(key).map(|held| (&held.object, &*held.version))
+    }
+
+    /// The identifier of an object that is there, empty where nobody asks for that of its kind.
+    pub fn uid(&self, kind: Kind, key: &Key) -> Option<Box<str>> {
+        let is_there = match kind {
+            Kind::Ingress => return self.ingresses.objects.get(key).map(|held| held.object.uid.clone()),
+            Kind::Service => self.services.objects.contains_key(key),
+            Kind::EndpointSlice => self.slices.objects.contains_key(key),
+            Kind::IngressClass => self.classes.objects.contains_key(key),
+            Kind::Secret => self.secret_metas.objects.contains_key(key),
+        };
+        is_there.then(Box::default)
     }
 
     /// All Ingresses, in no order.

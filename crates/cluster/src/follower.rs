@@ -56,6 +56,17 @@ struct Shared {
     is_secret_due: Notify,
 }
 
+/// What a follower knows, as long as it follows and as it was last after that.
+#[derive(Clone)]
+pub struct ClusterView(Arc<Shared>);
+
+impl ClusterView {
+    /// What is known now. The lock is to be held for a moment only.
+    pub fn cache(&self) -> MutexGuard<'_, Cache> {
+        locked(&self.0.cache)
+    }
+}
+
 impl ClusterFollower {
     /// Starts the thread. What is wrong with the place is known now; that nobody answers there is not.
     ///
@@ -84,6 +95,11 @@ impl ClusterFollower {
     /// What is known now. The lock is to be held for a moment only.
     pub fn cache(&self) -> MutexGuard<'_, Cache> {
         locked(&self.shared.cache)
+    }
+
+    /// What is known, for another thread.
+    pub fn view(&self) -> ClusterView {
+        ClusterView(self.shared.clone())
     }
 
     /// Whether every kind has had its whole list, or may do without.

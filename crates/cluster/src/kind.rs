@@ -37,6 +37,12 @@ impl Kind {
         }
     }
 
+    /// Group and version, as its objects name them.
+    pub fn api_version(self) -> &'static str {
+        let path = self.group_path();
+        path.strip_prefix("/apis/").or_else(|| path.strip_prefix("/api/")).unwrap_or(path)
+    }
+
     /// As paths and rules of RBAC name it.
     pub fn plural(self) -> &'static str {
         match self {

@@ -1,9 +1,10 @@
 //! What a cluster of Kubernetes says, as far as a proxy in front of it asks: a client of its API (`client`), the kinds
 //! of objects that are followed (`kind`, `object`), how a kind is listed and watched (`course`, pure, and `follow`),
 //! all objects as they are now (`cache`, and `shelf` for those of one kind), Secrets that somebody refers to
-//! (`secrets`, pure, and `fetch`), and the servers behind a Service (`endpoints`). Start in `follower.rs`.
+//! (`secrets`, pure, and `fetch`), and the servers behind a Service (`endpoints`); and what is
+//! written there (`writer`). Start in `follower.rs`.
 //! The crate opens connections to the API server only, knows no configuration and no request, and starts no thread but
-//! that of a [`ClusterFollower`].
+//! those of a [`ClusterFollower`] and a [`ClusterWriter`].
 
 mod cache;
 mod client;
@@ -17,21 +18,25 @@ mod kind;
 mod news;
 mod object;
 mod page;
+mod publish;
 mod secrets;
 mod shelf;
 mod texts;
+mod writer;
 mod written_cluster;
 
 pub use cache::{Cache, Changes};
 pub use client::{Client, Place, Pod, Token};
 pub use endpoints::{Absence, Member};
 pub use fault::Fault;
-pub use follower::{ClusterFollower, Scope};
+pub use follower::{ClusterFollower, ClusterView, Scope};
 pub use kind::Kind;
 pub use object::{
     Backend, Ingress, IngressClass, IngressTls, Key, PathKind, PortReference, Rule, RulePath, Secret, SecretBytes, Service,
     ServicePort,
 };
+pub use publish::Publish;
 pub use secrets::SecretState;
 pub use shelf::KindState;
+pub use writer::{ClusterWriter, Desired, Notice, WriterSettings, WriterState};
 pub use written_cluster::WrittenCluster;

@@ -52,6 +52,15 @@ struct ApiState {
     /// What the paths begin with that are not answered.
     stalled: Vec<String>,
     requests: Vec<String>,
+    writes: Vec<ApiChange>,
+}
+
+/// A change that somebody asked for and that was carried out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ApiChange {
+    /// Verb, resource and object, as `patch ingresses/status shop/web`.
+    pub what: String,
+    pub body: Value,
 }
 
 #[derive(Clone)]
@@ -209,6 +218,11 @@ impl ApiServer {
     /// Method and target of each request so far, in order.
     pub fn requests(&self) -> Vec<String> {
         self.state().requests.clone()
+    }
+
+    /// What was changed so far, in order.
+    pub fn writes(&self) -> Vec<ApiChange> {
+        self.state().writes.clone()
     }
 
     fn state(&self) -> MutexGuard<'_, ApiState> {
@@ -415,34 +429,69 @@ impl ApiState {
         };
         let name = place.name.clone().or_else(|| body["metadata"]["name"].as_str().map(str::to_owned)).unwrap_or_default();
         let key = place.key(&name);
-        let missing = || (404, status(404, "NotFound", &format!("{} \"{name}\" not found", place.plural()), None));
         let before = self.objects.get(&place.collection).and_then(|all| all.get(&key)).cloned();
-        let wanted = body["metadata"]["resourceVersion"].as_str();
-        let is_stale = |before: &Value| wanted.is_some_and(|wanted| before["metadata"]["resourceVersion"] != wanted);
+        if let Some(message) = unacceptable(place, asked, &body) {
+            return (422, status(422, "Invalid", &message, None));
+        }
+        let outcome = self.carry_out(asked, place, (&key, &name), before, body.clone());
+        if outcome.0 < 300 {
+            let what = format!("{} {} {key}", place.verb(asked), place.resource());
+            self.writes.push(ApiChange { what, body });
+        }
+        outcome
+    }
+
+    fn carry_out(
+        &mut self,
+        asked: &Asked,
+        place: &Place,
+        (key, name): (&str, &str),
+        before: Option<Value>,
+        body: Value,
+    ) -> (u16, Value) {
+        let missing = || (404, status(404, "NotFound", &format!("{} \"{name}\" not found", place.plural()), None));
+        let wanted = body["metadata"]["resourceVersion"].as_str().map(str::to_owned);
+        let is_stale = |before: &Value| wanted.as_deref().is_some_and(|wanted| before["metadata"]["resourceVersion"] != wanted);
         let conflict = "the object has been modified; please apply your changes to the latest version and try again";
         match (asked.method.as_str(), before) {
             ("POST", Some(_)) => {
                 (409, status(409, "AlreadyExists", &format!("{} \"{name}\" already exists", place.plural()), None))
             }
             ("POST", None) => {
-                self.put(&place.collection, &key, body);
-                (201, self.objects[&place.collection][&key].clone())
+                self.put(&place.collection, key, body);
+                (201, self.objects[&place.collection][key].clone())
             }
             (_, None) => missing(),
             ("PUT" | "PATCH", Some(before)) if is_stale(&before) => (409, status(409, "Conflict", conflict, None)),
             ("PUT", Some(_)) => {
-                self.put(&place.collection, &key, body);
-                (200, self.objects[&place.collection][&key].clone())
+                self.put(&place.collection, key, body);
+                (200, self.objects[&place.collection][key].clone())
             }
             ("PATCH", Some(mut before)) => {
                 let patch = if place.is_status { json!({"status": body["status"]}) } else { body };
                 merge(&mut before, &patch);
-                self.put(&place.collection, &key, before);
-                (200, self.objects[&place.collection][&key].clone())
+                self.put(&place.collection, key, before);
+                (200, self.objects[&place.collection][key].clone())
             }
-            ("DELETE", Some(_)) => (200, self.remove(&place.collection, &key).unwrap_or_default()),
+            ("DELETE", Some(_)) => (200, self.remove(&place.collection, key).unwrap_or_default()),
             _ => (405, status(405, "MethodNotAllowed", "the server does not allow this method", None)),
         }
+    }
+}
+
+/// What the server finds wrong with an object, as far as somebody here may get it wrong.
+fn unacceptable(place: &Place, asked: &Asked, body: &Value) -> Option<String> {
+    match (place.collection.as_str(), asked.method.as_str()) {
+        ("/apis/events.k8s.io/v1/events", "POST") => {
+            let required = ["eventTime", "reportingController", "reportingInstance", "action", "reason", "type"];
+            let missing = required.iter().find(|field| body[**field].as_str().is_none_or(str::is_empty))?;
+            Some(format!("Event is invalid: {missing}: Required value"))
+        }
+        ("/apis/events.k8s.io/v1/events", "PATCH") => {
+            let other = body.as_object()?.keys().find(|field| *field != "series")?;
+            Some(format!("Event is invalid: {other}: field is immutable"))
+        }
+        _ => None,
     }
 }
 

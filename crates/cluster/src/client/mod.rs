@@ -105,8 +105,13 @@ impl Client {
 
     /// One object, or what became of a change. `path` begins with a slash.
     pub async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Bytes, Fault> {
+        self.send_within(method, path, body, OBJECT_LIMITS.total).await
+    }
+
+    /// As [`Client::send`], for who waits that long at most.
+    pub async fn send_within(&self, method: Method, path: &str, body: Option<&Value>, within: Duration) -> Result<Bytes, Fault> {
         let Asked { request, token } = self.asked(method, path, JSON, body)?;
-        let (head, body) = self.client.send(request, OBJECT_LIMITS).await?.into_parts();
+        let (head, body) = self.client.send(request, Limits { total: within, ..OBJECT_LIMITS }).await?.into_parts();
         succeeded(&head, &body, token.as_ref())?;
         Ok(body)
     }

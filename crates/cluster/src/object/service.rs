@@ -15,6 +15,8 @@ pub struct Service {
     pub external_name: Option<Arc<str>>,
     /// Ports over TCP.
     pub ports: Box<[ServicePort]>,
+    /// Whether a load balancer stands in front of it, or will: its type is `LoadBalancer`.
+    pub is_load_balanced: bool,
     /// Where it is reached inside of the cluster; of a headless Service nowhere.
     pub cluster_ips: Box<[IpAddr]>,
     /// `spec.externalIPs`, as they are written.
@@ -89,6 +91,7 @@ impl Watched for Service {
 
     fn kept(written: &WrittenService<'_>, texts: &mut Texts) -> Service {
         let WrittenService { metadata, spec, status } = written;
+        let is_load_balanced = spec.kind.as_deref() == Some("LoadBalancer");
         let is_external = spec.kind.as_deref() == Some("ExternalName");
         let external_name = if is_external { spec.external_name.as_deref() } else { None };
         let mut kept = |port: &Port<'_>| ServicePort {
@@ -105,6 +108,7 @@ impl Watched for Service {
             created: (&*metadata.creation_timestamp).into(),
             external_name: external_name.map(|name| texts.shared(name)),
             ports,
+            is_load_balanced,
             cluster_ips: cluster_ips.collect(),
             external_ips: spec.external_ips.iter().map(|ip| Box::from(&**ip)).collect(),
             addresses: status.addresses(),

@@ -1,0 +1,234 @@
+//! Which statuses of Ingresses are to be written, and when. Pure: what the cluster has is looked up by its caller, and
+//! what came of a write is told.
+//!
+//! What is written follows from what the cluster has at that moment, not from what it had when something was wanted: a
+//! storm of changes becomes one write, and where everything is right there is none.
+
+use super::bucket::Bucket;
+use crate::fault::Fault;
+use crate::object::Key;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Of all objects together: 20 a second, and a hundred after a rest.
+const WRITES_EVERY: Duration = Duration::from_millis(50);
+const WRITES_AT_ONCE_MAX: u32 = 100;
+/// Of one object; and after the first fault of it.
+const OBJECT_EVERY: Duration = Duration::from_secs(1);
+const PAUSE_MOST: Duration = Duration::from_secs(60);
+
+/// Addresses and names of a load balancer, as a status has them.
+pub type Addresses = Arc<[Box<str>]>;
+
+/// An Ingress as the cluster has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StatusFound<'c> {
+    pub version: &'c str,
+    pub addresses: &'c [Box<str>],
+}
+
+/// A status to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatusWrite {
+    pub key: Key,
+    /// Of the object, so that nothing that came meanwhile is lost.
+    pub version: Box<str>,
+    /// Empty: it has none any more.
+    pub addresses: Addresses,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StatusAsk {
+    Write(StatusWrite),
+    Rest { until: Instant },
+    Nothing,
+}
+
+#[derive(Debug)]
+pub struct Statuses {
+    served: BTreeSet<Key>,
+    addresses: Addresses,
+    /// Ingresses that were ours, with what their status was to be while they were.
+    left: BTreeMap<Key, Addresses>,
+    /// Keys of objects to be looked at, by when.
+    queue: BTreeSet<(Instant, Key)>,
+    objects: BTreeMap<Key, Written>,
+    bucket: Bucket,
+}
+
+/// What is remembered of an object that was written, or is to be.
+#[derive(Debug)]
+struct Written {
+    /// When it is looked at, if it is to be.
+    due: Option<Instant>,
+    /// Not written before.
+    not_before: Instant,
+    /// Since a write succeeded.
+    faults: u32,
+    echo: Option<Echo>,
+}
+
+/// A write that the watch has not told so far.
+#[derive(Debug)]
+struct Echo {
+    /// As long as the object has this version, what was written is not seen there.
+    before: Box<str>,
+    version: Box<str>,
+    addresses: Addresses,
+}
+
+impl Default for Statuses {
+    fn default() -> Self {
+        Statuses {
+            served: BTreeSet::new(),
+            addresses: Addresses::default(),
+            left: BTreeMap::new(),
+            queue: BTreeSet::new(),
+            objects: BTreeMap::new(),
+            bucket: Bucket::new(WRITES_EVERY, WRITES_AT_ONCE_MAX),
+        }
+    }
+}
+
+impl Statuses {
+    /// The status of these Ingresses is to say these addresses, and that of those which were among them no more.
+    pub fn desire(&mut self, served: BTreeSet<Key>, addresses: Addresses) {
+        for key in std::mem::take(&mut self.served) {
+            if !served.contains(&key) {
+                self.left.insert(key, self.addresses.clone());
+            }
+        }
+        self.left.retain(|key, _| !served.contains(key));
+        (self.served, self.addresses) = (served, addresses);
+    }
+
+    /// Puts everything into the queue that is not as it is to be. `find` gives what the cluster has.
+    pub fn look_at_all<'c>(&mut self, now: Instant, find: impl Fn(&Key) -> Option<StatusFound<'c>>) {
+        // Who has no status of ours any more, or is gone, is not ours to look after.
+        let is_ours = |key: &Key, addresses: &Addresses| find(key).is_some_and(|found| is_same(found.addresses, addresses));
+        self.left.retain(|key, addresses| is_ours(key, addresses));
+        self.objects.retain(|_, written| written.due.is_some() || written.echo.is_some() || written.not_before > now);
+        let keys: Vec<Key> = self.served.iter().chain(self.left.keys()).cloned().collect();
+        for key in keys {
+            let is_queued = self.objects.get(&key).is_some_and(|written| written.due.is_some());
+            if !is_queued && self.plan(&key, &find).is_some() {
+                let not_before = self.objects.get(&key).map_or(now, |written| written.not_before.max(now));
+                self.enqueue(key, not_before);
+            }
+        }
+    }
+
+    /// The next write, or how long there is none. It is to be told what came of it.
+    pub fn next<'c>(&mut self, now: Instant, find: impl Fn(&Key) -> Option<StatusFound<'c>>) -> StatusAsk {
+        loop {
+            let Some((due, key)) = self.queue.first().cloned() else { return StatusAsk::Nothing };
+            if due > now {
+                return StatusAsk::Rest { until: due };
+            }
+            let Some(write) = self.plan(&key, &find) else {
+                self.dequeue(&key);
+                continue;
+            };
+            if let Err(until) = self.bucket.take(now) {
+                return StatusAsk::Rest { until };
+            }
+            self.dequeue(&key);
+            return StatusAsk::Write(write);
+        }
+    }
+
+    /// What came of a write: the version that the object has now, or why it has none.
+    pub fn done(&mut self, write: StatusWrite, outcome: Result<&str, &Fault>, now: Instant) {
+        let StatusWrite { key, version, addresses } = write;
+        let written = self.objects.entry(key.clone()).or_insert_with(|| Written::new(now));
+        written.not_before = now + OBJECT_EVERY;
+        match outcome {
+            Ok(after) => {
+                written.faults = 0;
+                written.echo = Some(Echo { before: version, version: after.into(), addresses });
+            }
+            // Gone: there is nothing to be written.
+            Err(Fault::Missing { .. }) => {}
+            Err(fault) => {
+                written.not_before = now + written.pause(fault);
+                let not_before = written.not_before;
+                self.enqueue(key, not_before);
+            }
+        }
+    }
+
+    /// How many are to be looked at.
+    pub fn pending(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// What is to be written of an object, if anything differs.
+    fn plan<'c>(&self, key: &Key, find: &impl Fn(&Key) -> Option<StatusFound<'c>>) -> Option<StatusWrite> {
+        let found = find(key)?;
+        let echo = self.objects.get(key).and_then(|written| written.echo.as_ref());
+        let (version, there) = match echo.filter(|echo| *echo.before == *found.version) {
+            Some(echo) => (&*echo.version, &*echo.addresses),
+            None => (found.version, found.addresses),
+        };
+        let addresses = match self.left.get(key) {
+            // What somebody else has written there since is theirs.
+            Some(ours) if is_same(there, ours) => Addresses::default(),
+            Some(_) => return None,
+            None if self.served.contains(key) => self.addresses.clone(),
+            None => return None,
+        };
+        let write = || StatusWrite { key: key.clone(), version: version.into(), addresses: addresses.clone() };
+        (!is_same(there, &addresses)).then(write)
+    }
+
+    fn enqueue(&mut self, key: Key, due: Instant) {
+        self.dequeue(&key);
+        self.objects.entry(key.clone()).or_insert_with(|| Written::new(due)).due = Some(due);
+        self.queue.insert((due, key));
+    }
+
+    fn dequeue(&mut self, key: &Key) {
+        if let Some(due) = self.objects.get_mut(key).and_then(|written| written.due.take()) {
+            self.queue.remove(&(due, key.clone()));
+        }
+    }
+}
+
+impl Written {
+    fn new(not_before: Instant) -> Written {
+        Written { due: None, not_before, faults: 0, echo: None }
+    }
+
+    fn pause(&mut self, fault: &Fault) -> Duration {
+        let doubled = OBJECT_EVERY.saturating_mul(1 << self.faults.min(6)).min(PAUSE_MOST);
+        self.faults = self.faults.saturating_add(1);
+        match fault {
+            // Somebody else changes it too; the newer one is on its way.
+            Fault::Conflict { .. } => doubled,
+            Fault::Busy { retry_after: Some(after), .. } => doubled.max(*after),
+            Fault::Forbidden { .. } | Fault::Refused { .. } => PAUSE_MOST,
+            Fault::NoCluster
+            | Fault::NoAccount { .. }
+            | Fault::Exposed { .. }
+            | Fault::Unasked { .. }
+            | Fault::Outbound(_)
+            | Fault::Unauthorized { .. }
+            | Fault::Missing { .. }
+            | Fault::Gone { .. }
+            | Fault::Busy { .. }
+            | Fault::Unreadable { .. }
+            | Fault::LineTooLong { .. } => doubled,
+        }
+    }
+}
+
+/// Whether they are the same addresses, in whatever order.
+fn is_same(there: &[Box<str>], wanted: &[Box<str>]) -> bool {
+    let sorted = |addresses: &[Box<str>]| addresses.iter().map(|address| (**address).to_owned()).collect::<BTreeSet<String>>();
+    there == wanted || (there.len() == wanted.len() && sorted(there) == sorted(wanted))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,212 @@
+//! Which statuses are written, after everything that may happen.
+
+use super::{Addresses, OBJECT_EVERY, PAUSE_MOST, StatusAsk, StatusFound, StatusWrite, Statuses, WRITES_EVERY};
+use crate::fault::Fault;
+use crate::object::Key;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+fn addresses(texts: &[&str]) -> Addresses {
+    texts.iter().map(|text| Box::from(*text)).collect()
+}
+
+/// What a cluster has, and what is to be written there.
+struct World {
+    statuses: Statuses,
+    there: BTreeMap<Key, (String, Addresses)>,
+    now: Instant,
+}
+
+impl World {
+    /// Ingresses without a status, in version 1.
+    fn of(names: &[&str]) -> World {
+        let there = names.iter().map(|name| (Key::new("shop", name), ("1".to_owned(), addresses(&[])))).collect();
+        World { statuses: Statuses::default(), there, now: Instant::now() }
+    }
+
+    fn desire(&mut self, names: &[&str], wanted: &[&str]) {
+        self.statuses.desire(names.iter().map(|name| Key::new("shop", name)).collect(), addresses(wanted));
+        self.look();
+    }
+
+    fn look(&mut self) {
+        let World { statuses, there, now } = self;
+        statuses.look_at_all(*now, |key| found(there, key));
+    }
+
+    fn ask(&mut self) -> StatusAsk {
+        let World { statuses, there, now } = self;
+        statuses.next(*now, |key| found(there, key))
+    }
+
+    fn write(&mut self) -> StatusWrite {
+        match self.ask() {
+            StatusAsk::Write(write) => write,
+            other => panic!("nothing is written: {other:?}"),
+        }
+    }
+
+    /// What is written until there is nothing more to do at once, and carried out; the watch tells of it.
+    fn written(&mut self) -> Vec<String> {
+        let mut said = Vec::new();
+        while let StatusAsk::Write(write) = self.ask() {
+            said.push(format!("{} {} {:?}", write.key.name, write.version, write.addresses));
+            let after = format!("{}1", write.version);
+            self.there.insert(write.key.clone(), (after.clone(), write.addresses.clone()));
+            self.statuses.done(write, Ok(&after), self.now);
+        }
+        said
+    }
+
+    fn put(&mut self, name: &str, version: &str, has: &[&str]) {
+        self.there.insert(Key::new("shop", name), (version.to_owned(), addresses(has)));
+    }
+
+    /// How long nothing is to be done.
+    fn rest(&mut self) -> Option<Duration> {
+        match self.ask() {
+            StatusAsk::Rest { until } => Some(until - self.now),
+            StatusAsk::Nothing => None,
+            StatusAsk::Write(write) => panic!("{write:?} is written"),
+        }
+    }
+}
+
+fn found<'c>(there: &'c BTreeMap<Key, (String, Addresses)>, key: &Key) -> Option<StatusFound<'c>> {
+    there.get(key).map(|(version, addresses)| StatusFound { version, addresses })
+}
+
+#[test]
+fn what_differs_is_written_once_and_what_is_right_is_not() {
+    let mut world = World::of(&["a", "b", "c", "other"]);
+    world.put("b", "7", &["203.0.113.2", "203.0.113.1"]);
+    world.desire(&["a", "b", "c", "gone"], &["203.0.113.1", "203.0.113.2"]);
+    assert_eq!(world.written(), [r#"a 1 ["203.0.113.1", "203.0.113.2"]"#, r#"c 1 ["203.0.113.1", "203.0.113.2"]"#]);
+    world.now += OBJECT_EVERY;
+    world.look();
+    assert_eq!((world.written(), world.statuses.pending()), (vec![], 0));
+    world.put("a", "20", &["198.51.100.1"]);
+    world.look();
+    assert_eq!(world.written(), [r#"a 20 ["203.0.113.1", "203.0.113.2"]"#], "who writes there too is written over");
+}
+
+#[test]
+fn a_process_that_begins_to_write_where_everything_is_right_writes_nothing() {
+    let mut world = World::of(&[]);
+    for name in ["a", "b"] {
+        world.put(name, "7", &["203.0.113.1"]);
+    }
+    world.desire(&["a", "b"], &["203.0.113.1"]);
+    world.look();
+    assert_eq!(world.ask(), StatusAsk::Nothing);
+}
+
+#[test]
+fn entries_of_an_ingress_that_is_ours_no_more_are_removed_unless_somebody_else_wrote_there() {
+    let check = |has: &[&str], expected: &[&str]| {
+        let mut world = World::of(&["a"]);
+        world.desire(&["a"], &["203.0.113.1"]);
+        world.written();
+        world.put("a", "20", has);
+        world.desire(&[], &["203.0.113.9"]);
+        world.now += OBJECT_EVERY;
+        assert_eq!(world.written(), expected, "{has:?}");
+        world.look();
+        assert_eq!((world.written(), world.statuses.left.len()), (vec![], 0), "{has:?}");
+    };
+    check(&["203.0.113.1"], &["a 20 []"]);
+    check(&["198.51.100.1"], &[]);
+    check(&[], &[]);
+}
+
+#[test]
+fn an_ingress_that_comes_back_is_ours_again() {
+    let mut world = World::of(&["a"]);
+    world.desire(&["a"], &["203.0.113.1"]);
+    world.written();
+    world.desire(&[], &["203.0.113.1"]);
+    world.desire(&["a"], &["203.0.113.1"]);
+    world.now += OBJECT_EVERY;
+    assert_eq!(world.written(), [""; 0]);
+}
+
+#[test]
+fn a_storm_of_changes_becomes_one_write_a_second() {
+    let mut world = World::of(&["a"]);
+    world.desire(&["a"], &["203.0.113.1"]);
+    assert_eq!(world.written().len(), 1);
+    for last in 2..50 {
+        world.desire(&["a"], &[&format!("203.0.113.{last}")]);
+        assert_eq!(world.rest(), Some(OBJECT_EVERY));
+    }
+    world.now += OBJECT_EVERY;
+    assert_eq!(world.written(), [r#"a 11 ["203.0.113.49"]"#]);
+}
+
+#[test]
+fn a_storm_that_ends_where_it_began_becomes_none() {
+    let mut world = World::of(&["a"]);
+    world.desire(&["a"], &["203.0.113.1"]);
+    world.written();
+    world.desire(&["a"], &["203.0.113.2"]);
+    world.desire(&["a"], &["203.0.113.1"]);
+    world.now += OBJECT_EVERY;
+    assert_eq!((world.written(), world.statuses.pending()), (vec![], 0));
+}
+
+#[test]
+fn a_write_that_the_watch_has_not_told_is_known_all_the_same() {
+    let mut world = World::of(&["a"]);
+    world.desire(&["a"], &["203.0.113.1"]);
+    let write = world.write();
+    world.statuses.done(write, Ok("2"), world.now);
+    world.now += OBJECT_EVERY;
+    world.look();
+    assert_eq!(world.ask(), StatusAsk::Nothing, "it is still seen in version 1");
+    world.desire(&["a"], &["203.0.113.2"]);
+    assert_eq!(&*world.write().version, "2", "and it is changed from where it is");
+}
+
+#[test]
+fn so_many_are_written_in_a_second() {
+    let names: Vec<String> = (0..200).map(|number| format!("a{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut world = World::of(&names);
+    world.desire(&names, &["203.0.113.1"]);
+    assert_eq!(world.written().len(), 100);
+    assert_eq!((world.rest(), world.statuses.pending()), (Some(WRITES_EVERY), 100));
+    world.now += Duration::from_secs(1);
+    assert_eq!(world.written().len(), 20);
+}
+
+#[test]
+fn an_object_that_cannot_be_written_waits_and_the_others_do_not() {
+    let check = |fault: Fault, pauses: &[u64]| {
+        let mut world = World::of(&["a", "b"]);
+        world.desire(&["a", "b"], &["203.0.113.1"]);
+        let write = world.write();
+        assert_eq!(&*write.key.name, "a");
+        world.statuses.done(write, Err(&fault), world.now);
+        assert_eq!(world.written(), [r#"b 1 ["203.0.113.1"]"#], "{fault}");
+        for pause in pauses {
+            assert_eq!(world.rest().map(|rest| rest.as_secs()), Some(*pause), "{fault}");
+            world.now += Duration::from_secs(*pause);
+            let write = world.write();
+            world.statuses.done(write, Err(&fault), world.now);
+        }
+    };
+    let message = || "said".to_owned();
+    check(Fault::Conflict { message: message() }, &[1, 2, 4, 8, 16, 32, 60, 60]);
+    check(Fault::Busy { message: message(), retry_after: Some(Duration::from_secs(3)) }, &[3, 3, 4, 8]);
+    check(Fault::Forbidden { message: message() }, &[PAUSE_MOST.as_secs(), 60]);
+}
+
+#[test]
+fn what_is_gone_is_not_written() {
+    let mut world = World::of(&["a", "b"]);
+    world.desire(&["a", "b"], &["203.0.113.1"]);
+    world.there.remove(&Key::new("shop", "b"));
+    let write = world.write();
+    world.statuses.done(write, Err(&Fault::Missing { message: "gone".to_owned() }), world.now);
+    assert_eq!(world.ask(), StatusAsk::Nothing);
+}
