@@ -21,4 +21,4 @@ mod translation;
 pub use finding::{Finding, FindingCode, ObjectReference, Severity};
 pub use merged::Merged;
 pub use settings::{HostOwner, Settings};
-pub use translation::Translation;
+pub use translation::{Translation, Work};

@@ -41,6 +41,18 @@ pub struct Translation {
     /// Hosts that have to be merged again.
     touched: BTreeSet<HostPattern>,
     of_file: OfFile,
+    work: Work,
+}
+
+/// How much was done so far, counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Work {
+    /// Ingresses that were read.
+    pub ingresses: u64,
+    /// Hosts whose sites were put together.
+    pub hosts: u64,
+    /// Ports of Services that were looked up.
+    pub ports: u64,
 }
 
 /// An Ingress of ours.
@@ -96,6 +108,7 @@ impl Translation {
             // What no Ingress names is answered from the beginning.
             touched: [HostPattern::Any].into(),
             of_file: OfFile::default(),
+            work: Work::default(),
         }
     }
 
@@ -112,6 +125,10 @@ impl Translation {
         self.merge_touched();
         let waiting = self.waiting.iter().filter_map(|key| self.ingresses.get(key)?.waiting.as_ref());
         waiting.map(|waiting| waiting.since + WAITS_MAX).min()
+    }
+
+    pub fn work(&self) -> Work {
+        self.work
     }
 
     /// Secrets that objects of ours refer to.
@@ -186,6 +203,7 @@ impl Translation {
         };
         for reference in references {
             let Some(known) = self.ports.get_mut(&reference) else { continue };
+            self.work.ports += 1;
             let standing = PortStanding::of(&reference, cache);
             if known.standing != standing {
                 let renewed = pool(known.pool.name.clone(), &reference, standing, &self.settings);
@@ -204,8 +222,9 @@ impl Translation {
 
     fn know_port(&mut self, reference: ServiceAtPort, cache: &Cache) {
         self.idle_ports.remove(&reference);
-        let Translation { settings, ports, of_file, .. } = self;
+        let Translation { settings, ports, of_file, work, .. } = self;
         ports.entry(reference).or_insert_with_key(|reference| {
+            work.ports += 1;
             let standing = PortStanding::of(reference, cache);
             let pool = pool(pool_name(reference, &of_file.pools), reference, standing, settings);
             KnownPort { standing, pool: Arc::new(pool), hosts: 0 }
@@ -234,6 +253,7 @@ impl Translation {
         if known.is_some_and(|known| known.waiting.is_none() && known.is_read_from(object)) {
             return;
         }
+        self.work.ingresses += 1;
         let meaning = translate(key, object);
         let waits = known.and_then(|known| known.waiting.as_ref()).map(|waiting| waiting.since).or(waits_from);
         match waits {
@@ -342,6 +362,7 @@ impl Translation {
 
     fn merge_touched(&mut self) {
         for host in mem::take(&mut self.touched) {
+            self.work.hosts += 1;
             let Translation { settings, hosts, pairs, of_file, .. } = self;
             let known = hosts.entry(host.clone()).or_default();
             let is_wanted = !known.members.is_empty() || host == HostPattern::Any;

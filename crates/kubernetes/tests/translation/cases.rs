@@ -157,7 +157,7 @@ fn kind_of(word: &str) -> Kind {
 }
 
 /// With certificates and keys in the place of `certificate:NAMES` and `key:NAMES` in the data of a Secret.
-fn filled(mut object: Value) -> Value {
+pub fn filled(mut object: Value) -> Value {
     let data = object.get_mut("data").and_then(Value::as_object_mut);
     for (_, value) in data.into_iter().flatten() {
         let text = value.as_str().expect("a text");

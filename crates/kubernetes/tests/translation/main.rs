@@ -4,3 +4,5 @@
 mod cases;
 mod certificates;
 mod kdl;
+mod properties;
+mod work;

@@ -1,0 +1,285 @@
+//! What holds whatever the objects are: nothing panics, what is served depends on the objects and not on how they came,
+//! and no object changes what it does not name.
+
+use crate::cases::{filled, key};
+use crate::kdl;
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tidegate_cluster::{Changes, Kind, WrittenCluster};
+use tidegate_kubernetes::{HostOwner, Merged, Settings, Translation};
+use tidegate_model::discover::{Cluster, Namespaces};
+use tidegate_model::{Configuration, Site};
+
+const HOSTS: [&str; 7] = ["a.example", "b.example", "*.example", "c.b.example", "", "no host", "a..example"];
+const PATHS: [&str; 8] = ["/", "/a", "/a/", "/ab", "/a/b", "a", "/a//b", "/.well-known/acme-challenge/t"];
+const KINDS: [&str; 4] = ["Exact", "Prefix", "ImplementationSpecific", "Odd"];
+const SERVICES: [&str; 3] = ["web", "api", "gone"];
+const NAMESPACES: [&str; 2] = ["blog", "shop"];
+const SECRETS: [&str; 3] = ["a.example", "b.example", "c.b.example"];
+const DATES: [&str; 3] = ["2024-01-01T00:00:00Z", "2024-02-01T00:00:00Z", ""];
+
+/// Something that happens to one object.
+#[derive(Debug, Clone)]
+enum Event {
+    Put(Value),
+    Remove(Kind, String),
+}
+
+fn backend() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        6 => (select(&SERVICES[..]), select(&[80, 81][..])).prop_map(|(name, port)| json!({"service": {"name": name, "port": {"number": port}}})),
+        1 => select(&SERVICES[..]).prop_map(|name| json!({"service": {"name": name, "port": {"name": "http"}}})),
+        1 => Just(json!({"resource": {"kind": "Bucket", "name": "x"}})),
+        1 => Just(json!({})),
+    ]
+}
+
+fn rule() -> impl Strategy<Value = Value> {
+    let path = (select(&PATHS[..]), select(&KINDS[..]), backend())
+        .prop_map(|(path, kind, backend)| json!({"path": path, "pathType": kind, "backend": backend}));
+    (select(&HOSTS[..]), vec(path, 0..4)).prop_map(|(host, paths)| json!({"host": host, "http": {"paths": paths}}))
+}
+
+fn tls() -> impl Strategy<Value = Value> {
+    (option::of(vec(select(&HOSTS[..]), 0..3)), option::of(select(&["a.example", "b.example", "missing", "No name"][..])))
+        .prop_map(|(hosts, secret)| json!({"hosts": hosts, "secretName": secret}))
+}
+
+fn ingress() -> impl Strategy<Value = Value> {
+    let meta = (select(&NAMESPACES[..]), 0..4_u8, select(&DATES[..]));
+    let spec =
+        (select(&["edge", "edge", "edge", "other"][..]), vec(rule(), 0..3), vec(tls(), 0..3), option::weighted(0.3, backend()));
+    (meta, spec).prop_map(|((namespace, number, created), (class, rules, tls, default))| {
+        json!({"kind": "Ingress",
+            "metadata": {"namespace": namespace, "name": format!("i{number}"), "creationTimestamp": created},
+            "spec": {"ingressClassName": class, "rules": rules, "tls": tls, "defaultBackend": default}})
+    })
+}
+
+fn service() -> impl Strategy<Value = Value> {
+    let spoken = select(vec![Value::Null, json!("https"), json!("kubernetes.io/h2c")]);
+    (select(&NAMESPACES[..]), select(&SERVICES[..2]), select(&[80, 81][..]), spoken, any::<bool>()).prop_map(
+        |(namespace, name, port, spoken, is_external)| {
+            let of_type = if is_external && port == 81 { "ExternalName" } else { "ClusterIP" };
+            json!({"kind": "Service", "metadata": {"namespace": namespace, "name": name},
+                "spec": {"type": of_type, "externalName": "x.example", "ports": [{"port": port, "appProtocol": spoken}]}})
+        },
+    )
+}
+
+/// Those that go would leave what they were: that is a case.
+fn secret() -> impl Strategy<Value = Value> {
+    (select(&NAMESPACES[..]), select(&SECRETS[..])).prop_map(|(namespace, name)| {
+        let data = json!({"tls.crt": format!("certificate:{name}"), "tls.key": format!("key:{name}")});
+        json!({"kind": "Secret", "metadata": {"namespace": namespace, "name": name}, "data": data})
+    })
+}
+
+fn class() -> impl Strategy<Value = Value> {
+    (select(&["edge", "other"][..]), any::<bool>(), any::<bool>(), select(&DATES[..])).prop_map(
+        |(name, is_ours, is_default, created)| {
+            let controller = if is_ours { "tidegate.dev/ingress" } else { "example.net/other" };
+            json!({"kind": "IngressClass",
+            "metadata": {"name": name, "creationTimestamp": created,
+                "annotations": {"ingressclass.kubernetes.io/is-default-class": is_default.to_string()}},
+            "spec": {"controller": controller}})
+        },
+    )
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let object = prop_oneof![6 => ingress(), 2 => service(), 2 => secret(), 1 => class()];
+    let name = (select(&NAMESPACES[..]), 0..4_u8).prop_map(|(namespace, number)| format!("{namespace}/i{number}"));
+    let service = (select(&NAMESPACES[..]), select(&SERVICES[..])).prop_map(|(namespace, name)| format!("{namespace}/{name}"));
+    prop_oneof![
+        6 => object.prop_map(Event::Put),
+        2 => name.prop_map(|name| Event::Remove(Kind::Ingress, name)),
+        1 => service.prop_map(|name| Event::Remove(Kind::Service, name)),
+    ]
+}
+
+fn settings() -> impl Strategy<Value = Settings> {
+    (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(is_owned, has_certificate, has_backend)| Settings {
+        class_names: vec!["edge".to_owned()],
+        host_owner: if is_owned { HostOwner::Oldest } else { HostOwner::Shared },
+        default_certificate: has_certificate.then(|| key("shop/a.example")),
+        default_backend: has_backend.then(|| (key("shop/web"), tidegate_cluster::PortReference::Number(80))),
+        ..Settings::new(Cluster { api: None, namespaces: Namespaces::All })
+    })
+}
+
+/// A cluster and what is made of it, event by event.
+struct World {
+    cluster: WrittenCluster,
+    translation: Translation,
+    now: Instant,
+}
+
+impl World {
+    fn new(settings: Settings) -> World {
+        let now = Instant::now();
+        let mut world = World { cluster: WrittenCluster::new(now), translation: Translation::new(settings), now };
+        world.look(None);
+        world
+    }
+
+    fn look(&mut self, changes: Option<&Changes>) {
+        self.translation.take_in(self.cluster.cache(), changes, self.now);
+        let changes = self.cluster.want_secrets(self.translation.wanted_secrets().clone());
+        self.translation.take_in(self.cluster.cache(), Some(&changes), self.now);
+        // As long as anything may wait.
+        self.now += Duration::from_secs(1);
+        self.translation.take_in(self.cluster.cache(), Some(&Changes::default()), self.now);
+    }
+
+    fn apply(&mut self, event: &Event) {
+        let changes = put(&mut self.cluster, event);
+        self.look(Some(&changes));
+    }
+
+    fn merged(&mut self) -> Merged {
+        self.translation.merged(&Configuration::default())
+    }
+}
+
+fn put(cluster: &mut WrittenCluster, event: &Event) -> Changes {
+    match event {
+        Event::Put(object) => {
+            cluster.put(filled(object.clone()).to_string().as_bytes()).unwrap_or_else(|problem| panic!("{problem}"))
+        }
+        Event::Remove(kind, name) => cluster.remove(*kind, &key(name)),
+    }
+}
+
+/// From nothing, with everything there at once.
+fn from_scratch(settings: Settings, events: &[Event]) -> Merged {
+    let mut world = World::new(settings.clone());
+    for event in events {
+        put(&mut world.cluster, event);
+    }
+    world.translation = Translation::new(settings);
+    world.look(None);
+    world.merged()
+}
+
+fn name_of(object: &Value) -> (String, String) {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    (text("/kind"), format!("{}/{}", text("/metadata/namespace"), text("/metadata/name")))
+}
+
+fn assert_same(left: &Merged, right: &Merged) {
+    assert_eq!(left.sites, right.sites);
+    assert_eq!(left.pools, right.pools);
+    assert_eq!(left.findings, right.findings);
+    assert_eq!(left.served, right.served);
+}
+
+/// Hosts of an Ingress, as sites name them; those of certificates as well.
+fn hosts_of(object: &Value) -> BTreeSet<String> {
+    let texts = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
+    let rules = texts(object.pointer("/spec/rules"));
+    let tls = texts(object.pointer("/spec/tls"));
+    let of_rules = rules.iter().map(|rule| rule["host"].as_str().unwrap_or_default().to_owned());
+    let of_tls = tls.iter().flat_map(|entry| texts(entry.get("hosts"))).map(|host| host.as_str().unwrap_or_default().to_owned());
+    let rest = object.pointer("/spec/defaultBackend").is_some().then(String::new);
+    of_rules.chain(of_tls).chain(rest).collect()
+}
+
+fn by_address(merged: &Merged) -> BTreeMap<String, Arc<Site>> {
+    merged.sites.iter().map(|site| (site.addresses[0].to_string(), site.clone())).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_came_event_by_event_is_as_if_it_had_come_at_once(settings in settings(), events in vec(event(), 0..14)) {
+        let mut world = World::new(settings.clone());
+        for event in &events {
+            world.apply(event);
+            world.merged();
+        }
+        let merged = world.merged();
+        assert_same(&merged, &from_scratch(settings, &events));
+        kdl::check(&merged.sites, &merged.pools);
+    }
+
+    #[test]
+    fn the_order_in_which_objects_come_is_nothing(settings in settings(), objects in vec(prop_oneof![4 => ingress(), 2 => service(), 2 => secret(), 1 => class()], 0..12), seed in any::<u64>()) {
+        // The last of each name is the one that is there.
+        let last: BTreeMap<_, _> = objects.iter().map(|object| (name_of(object), object.clone())).collect();
+        let mut events: Vec<Event> = last.into_values().map(Event::Put).collect();
+        let mut world = World::new(settings.clone());
+        events.iter().for_each(|event| world.apply(event));
+        let merged = world.merged();
+        let length = events.len().max(1);
+        events.rotate_left(seed as usize % length);
+        if seed % 2 == 1 {
+            events.reverse();
+        }
+        let mut other = World::new(settings);
+        events.iter().for_each(|event| other.apply(event));
+        assert_same(&merged, &other.merged());
+    }
+
+    #[test]
+    fn an_ingress_that_came_and_went_has_changed_nothing(settings in settings(), events in vec(event(), 0..10), ingress in ingress()) {
+        let (_, name) = name_of(&ingress);
+        let mut world = World::new(settings);
+        events.iter().for_each(|event| world.apply(event));
+        world.apply(&Event::Remove(Kind::Ingress, name.clone()));
+        let before = world.merged();
+        world.apply(&Event::Put(ingress));
+        world.merged();
+        world.apply(&Event::Remove(Kind::Ingress, name));
+        let after = world.merged();
+        assert_same(&before, &after);
+    }
+
+    #[test]
+    fn an_ingress_changes_nothing_that_it_does_not_name(settings in settings(), events in vec(event(), 0..10), ingress in ingress()) {
+        let (_, name) = name_of(&ingress);
+        let hosts = hosts_of(&ingress);
+        let mut world = World::new(settings);
+        events.iter().for_each(|event| world.apply(event));
+        world.apply(&Event::Remove(Kind::Ingress, name));
+        let before = by_address(&world.merged());
+        world.apply(&Event::Put(ingress));
+        let after = by_address(&world.merged());
+        for address in before.keys().chain(after.keys()) {
+            let site = before.get(address).or(after.get(address)).expect("a site");
+            if hosts.contains(&site.addresses[0].host.to_string()) {
+                continue;
+            }
+            let (Some(before), Some(after)) = (before.get(address), after.get(address)) else {
+                panic!("{address} came or went");
+            };
+            // Nothing was even looked at.
+            assert!(Arc::ptr_eq(before, after), "{address}");
+        }
+    }
+
+    #[test]
+    fn nothing_that_an_object_says_makes_it_panic(host in ".{0,20}", path in ".{0,20}", name in ".{0,12}", port in ".{0,8}", secret in ".{0,12}", pem in ".{0,40}") {
+        let mut world = World::new(Settings {
+            class_names: vec!["edge".to_owned()],
+            ..Settings::new(Cluster { api: None, namespaces: Namespaces::All })
+        });
+        let paths: Vec<Value> = KINDS.iter().map(|kind| json!({"path": path, "pathType": kind,
+            "backend": {"service": {"name": name, "port": {"name": port}}}})).collect();
+        let ingress = json!({"kind": "Ingress", "metadata": {"namespace": "shop", "name": "x"}, "spec": {"ingressClassName": "edge",
+            "rules": [{"host": host, "http": {"paths": paths}}, {"http": {"paths": paths}}],
+            "tls": [{"hosts": [host], "secretName": secret}, {"secretName": "tls"}]}});
+        let secret = json!({"kind": "Secret", "metadata": {"namespace": "shop", "name": "tls"}, "data": {"tls.crt": pem, "tls.key": pem}});
+        for object in [ingress, secret] {
+            world.apply(&Event::Put(object));
+        }
+        world.merged();
+    }
+}
