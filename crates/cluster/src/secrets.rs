@@ -13,8 +13,11 @@ use std::time::{Duration, Instant};
 /// After the first fault, and the longest.
 const PAUSE_FIRST: Duration = Duration::from_millis(500);
 const PAUSE_MOST: Duration = Duration::from_secs(30);
-/// What may not be fetched, or cannot be read, is asked for again after so long, and so is what nobody watches.
+/// What may not be fetched, or cannot be read, is asked for again after so long at most, and so is what nobody watches.
 const ASKED_AGAIN: Duration = Duration::from_secs(60);
+/// So often in a row the server has to say that a Secret may not be seen before that is an answer: one that starts says
+/// so of rights that are there.
+const REFUSALS_BELIEVED: u32 = 5;
 
 /// What is known of a Secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,6 +110,7 @@ impl Secrets {
         self.wanted.values().all(|wanted| match &wanted.state {
             SecretState::Unasked => false,
             SecretState::Missing | SecretState::Held(_) => true,
+            SecretState::Fault(Fault::Forbidden { .. }) => wanted.faults >= REFUSALS_BELIEVED,
             SecretState::Fault(fault) => is_lasting(fault),
         })
     }
@@ -241,12 +245,12 @@ impl Wanted {
 
     /// Between half of the pause and all of it, as `course` has it.
     fn pause(&mut self, fault: &Fault, chance: f64) -> Duration {
-        let doubled = PAUSE_FIRST.saturating_mul(1 << self.faults.min(10)).min(PAUSE_MOST);
+        let most = if is_lasting(fault) { ASKED_AGAIN } else { PAUSE_MOST };
+        let doubled = PAUSE_FIRST.saturating_mul(1 << self.faults.min(10)).min(most);
         self.faults = self.faults.saturating_add(1);
         let pause = doubled.mul_f64(0.5 + chance.clamp(0.0, 1.0) / 2.0);
         match fault {
             Fault::Busy { retry_after: Some(after), .. } => pause.max(*after),
-            fault if is_lasting(fault) => ASKED_AGAIN,
             _ => pause,
         }
     }

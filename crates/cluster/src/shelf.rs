@@ -42,18 +42,35 @@ pub struct Held<T> {
     pub object: Arc<T>,
 }
 
+/// So often in a row the server has to say that a kind may not be seen, or is not there, before nobody waits for it any
+/// more: four to eight seconds. One that starts says so of rights that are there.
+const REFUSALS_BELIEVED: u32 = 5;
+
 /// How the following of one part does.
 #[derive(Debug, Default)]
 struct Following {
     is_listed: bool,
     fault: Option<Fault>,
+    /// In a row, that it may not be seen or is not there.
+    refusals: u32,
     heard: Option<Instant>,
 }
 
 impl Following {
     /// Whether the kind is not there, or may not be seen.
     fn is_closed(&self) -> bool {
-        matches!(self.fault, Some(Fault::Missing { .. } | Fault::Forbidden { .. }))
+        self.refusals > 0
+    }
+
+    /// Whether nothing more is to be waited for.
+    fn is_settled(&self) -> bool {
+        self.is_listed || self.refusals >= REFUSALS_BELIEVED
+    }
+
+    fn take_fault(&mut self, fault: Fault) {
+        let is_refusal = matches!(fault, Fault::Missing { .. } | Fault::Forbidden { .. });
+        self.refusals = if is_refusal { self.refusals.saturating_add(1) } else { 0 };
+        self.fault = Some(fault);
     }
 }
 
@@ -88,9 +105,7 @@ impl<T> Shelf<T> {
     /// its parts has to be known: a process that would know no server of anything must not look as if it were ready.
     /// That a namespace is gone, with the rights in it, keeps nobody else waiting.
     pub fn is_whole(&self, is_needed: bool) -> bool {
-        let mut parts = self.parts.values();
-        let is_known = parts.all(|part| part.is_listed || part.is_closed());
-        is_known && (!is_needed || self.parts.values().any(|part| part.is_listed))
+        self.parts.values().all(Following::is_settled) && (!is_needed || self.parts.values().any(|part| part.is_listed))
     }
 
     pub fn fault(&self) -> Option<&Fault> {
@@ -122,10 +137,10 @@ impl<T: PartialEq> Shelf<T> {
     ) {
         let Some(following) = self.parts.get_mut(part) else { return };
         if let KindNews::Fault(fault) = news {
-            following.fault = Some(fault);
+            following.take_fault(fault);
             return;
         }
-        (following.fault, following.heard) = (None, Some(now));
+        (following.fault, following.refusals, following.heard) = (None, 0, Some(now));
         match news {
             KindNews::Listed { found, unreadable } => {
                 following.is_listed = true;

@@ -137,7 +137,13 @@ fn who_may_not_see_a_kind_waits_for_it_only_if_nothing_can_be_served_without() {
         let mut known = Known(Cache::default());
         known.take(told(Fault::Busy { message: "later".to_owned(), retry_after: None }));
         assert!(!known.0.is_whole(&[kind]), "{kind:?}");
-        for fault in [Fault::Forbidden { message: "no".to_owned() }, Fault::Missing { message: "none".to_owned() }] {
+        for (fault, refusals) in
+            [(Fault::Forbidden { message: "no".to_owned() }, 4), (Fault::Missing { message: "none".to_owned() }, 0)]
+        {
+            for _ in 0..refusals {
+                known.take(told(fault.clone()));
+                assert!(!known.0.is_whole(&[kind]), "{kind:?}: a server that starts says so of rights that are there");
+            }
             known.take(told(fault));
             assert_eq!(known.0.is_whole(&[kind]), is_whole, "{kind:?}");
             assert!(known.0.state(kind).is_closed && !known.0.state(kind).is_listed, "{kind:?}");
@@ -160,8 +166,10 @@ fn namespaces_that_are_followed_one_by_one_do_not_wait_for_each_other() {
     };
     let forbidden = || Fault::Forbidden { message: "no".to_owned() };
     let now = Instant::now();
-    cache.take_in(&gone, Told::Service(KindNews::Fault(forbidden())), now);
-    cache.take_in(&gone, Told::EndpointSlice(KindNews::Fault(forbidden())), now);
+    for _ in 0..5 {
+        cache.take_in(&gone, Told::Service(KindNews::Fault(forbidden())), now);
+        cache.take_in(&gone, Told::EndpointSlice(KindNews::Fault(forbidden())), now);
+    }
     assert!(!cache.is_whole(Scope::ENDPOINTS));
     cache.take_in(&shop, Told::Service(listed(vec![service(1, 80)])), now);
     assert_eq!(servers(&cache, "shop"), Err(Absence::NotListed));

@@ -169,19 +169,26 @@ fn a_fault_takes_nothing_away_and_is_tried_again() {
 
 #[test]
 fn only_what_lasts_is_an_answer() {
-    let check = |fault: Fault, is_answer: bool, pause: Duration| {
+    let check = |fault: Fault, answer_after: Option<usize>, pauses: &[u64]| {
         let mut seen = Seen::wanting(&["tls"]);
-        seen.due();
-        assert!(seen.fetched("tls", Err(fault.clone())));
-        assert_eq!((seen.secrets.has_answered(), seen.said("tls")), (is_answer, fault.to_string()));
-        assert_eq!(seen.secrets.rests_until(), Some(seen.now + pause), "{fault}");
+        for (number, pause) in pauses.iter().enumerate() {
+            seen.due();
+            seen.fetched("tls", Err(fault.clone()));
+            assert_eq!(seen.said("tls"), fault.to_string());
+            let is_answer = answer_after.is_some_and(|after| number + 1 >= after);
+            assert_eq!(seen.secrets.has_answered(), is_answer, "{fault} {number}");
+            let until = seen.secrets.rests_until().expect("it rests");
+            assert_eq!((until - seen.now).as_millis(), u128::from(*pause), "{fault} {number}");
+            seen.now = until;
+        }
     };
-    check(busy(), false, Duration::from_millis(500));
-    let seconds = Duration::from_secs(7);
-    check(Fault::Busy { message: "later".to_owned(), retry_after: Some(seconds) }, false, seconds);
-    check(Fault::Unauthorized { message: "who".to_owned() }, false, Duration::from_millis(500));
-    check(Fault::Forbidden { message: "no".to_owned() }, true, ASKED_AGAIN);
-    check(Fault::Unreadable { problem: "odd".to_owned() }, true, ASKED_AGAIN);
+    check(busy(), None, &[500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);
+    let asked = Fault::Busy { message: "later".to_owned(), retry_after: Some(Duration::from_secs(7)) };
+    check(asked, None, &[7000, 7000, 7000, 7000, 8000]);
+    check(Fault::Unauthorized { message: "who".to_owned() }, None, &[500, 1000]);
+    // An API server that starts says so of rights that are there.
+    check(Fault::Forbidden { message: "no".to_owned() }, Some(5), &[500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000]);
+    check(Fault::Unreadable { problem: "odd".to_owned() }, Some(1), &[500, 1000]);
 }
 
 #[test]

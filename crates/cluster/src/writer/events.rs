@@ -201,7 +201,8 @@ impl Events {
                 Duration::ZERO
             }
             Err(Fault::Busy { retry_after: Some(after), .. }) => said.pause().max(*after),
-            Err(Fault::Forbidden { .. } | Fault::Refused { .. } | Fault::Missing { .. }) => PAUSE_MOST,
+            // No attempt makes it acceptable.
+            Err(Fault::Refused { .. }) => PAUSE_MOST,
             Err(_) => said.pause(),
         };
         let due = said.is_so.then_some(now + next);

@@ -204,23 +204,8 @@ impl Written {
     fn pause(&mut self, fault: &Fault) -> Duration {
         let doubled = OBJECT_EVERY.saturating_mul(1 << self.faults.min(6)).min(PAUSE_MOST);
         self.faults = self.faults.saturating_add(1);
-        match fault {
-            // Somebody else changes it too; the newer one is on its way.
-            Fault::Conflict { .. } => doubled,
-            Fault::Busy { retry_after: Some(after), .. } => doubled.max(*after),
-            Fault::Forbidden { .. } | Fault::Refused { .. } => PAUSE_MOST,
-            Fault::NoCluster
-            | Fault::NoAccount { .. }
-            | Fault::Exposed { .. }
-            | Fault::Unasked { .. }
-            | Fault::Outbound(_)
-            | Fault::Unauthorized { .. }
-            | Fault::Missing { .. }
-            | Fault::Gone { .. }
-            | Fault::Busy { .. }
-            | Fault::Unreadable { .. }
-            | Fault::LineTooLong { .. } => doubled,
-        }
+        // After a conflict the newer version is on its way.
+        if let Fault::Busy { retry_after: Some(after), .. } = fault { doubled.max(*after) } else { doubled }
     }
 }
 

@@ -135,7 +135,8 @@ fn what_came_of_it_decides_when_it_is_said_again() {
     // Who wrote before has said it.
     check(Err(Fault::Conflict { message: message() }), SAID_AGAIN, 2);
     check(Err(Fault::Busy { message: message(), retry_after: None }), Duration::from_secs(1), 1);
-    check(Err(Fault::Forbidden { message: message() }), Duration::from_secs(60), 1);
+    check(Err(Fault::Forbidden { message: message() }), Duration::from_secs(1), 1);
+    check(Err(Fault::Refused { status: 422, message: message() }), Duration::from_secs(60), 1);
 }
 
 #[test]

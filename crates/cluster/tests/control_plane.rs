@@ -1,0 +1,108 @@
+//! What is read and written, with the real API server of Kubernetes, which `cargo xtask kubernetes build` has built, and
+//! an account with exactly the rights of the program. Where nothing is built, this says so and passes.
+
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use tidegate_cluster::{
+    ClusterFollower, ClusterWriter, Desired, Key, Kind, Notice, Place, Scope, SecretState, Token, WriterSettings,
+};
+use tidegate_model::Secret;
+use tidegate_model::discover::Namespaces;
+use tidegate_outbound::Trust;
+use tidegate_testkit::control_plane::{Account, Api, ControlPlane};
+
+/// Far beyond any pause; a test that needs so long has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+const NAMESPACE: &str = "cluster-shop";
+
+fn place(plane: &ControlPlane, account: &Account) -> Place {
+    let (trust, token) = (Trust::File(plane.root_file().to_owned()), Token::Fixed(Secret::new(account.token.clone())));
+    Place { url: plane.url(), trust, identity: None, token }
+}
+
+fn until(mut condition: impl FnMut() -> bool, seen: impl Fn() -> String) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < PATIENCE, "after {PATIENCE:?}: {}", seen());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn ingress(name: &str) -> Value {
+    let backend = json!({"service": {"name": "web", "port": {"number": 80}}});
+    json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": name},
+        "spec": {"ingressClassName": "edge", "rules": [{"host": "shop.example",
+            "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}]}})
+}
+
+fn desired(addresses: &[&str], note: &str) -> Desired {
+    let key = Key::new(NAMESPACE, "web");
+    Desired {
+        served: [key.clone()].into(),
+        addresses: Some(addresses.iter().map(|address| Box::from(*address)).collect()),
+        notices: vec![Notice { kind: Kind::Ingress, key, reason: "PathInvalid".into(), is_warning: true, note: note.to_owned() }],
+    }
+}
+
+fn settings(identity: &str) -> WriterSettings {
+    let lease = Key::new(NAMESPACE, "tidegate-edge");
+    WriterSettings { lease, identity: identity.to_owned(), controller: "tidegate.dev/ingress".to_owned() }
+}
+
+fn events(api: &Api) -> Vec<Value> {
+    let found = api.get(&format!("/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events")).expect("a list");
+    found["items"].as_array().cloned().unwrap_or_default()
+}
+
+#[test]
+fn the_api_server_takes_what_is_written_and_tells_what_is_asked() {
+    let Some(plane) = ControlPlane::shared().expect("a control plane") else { return };
+    plane.namespace(NAMESPACE).expect("a namespace");
+    let (api, account) = (plane.api(), plane.tidegate_account(NAMESPACE).expect("an account"));
+    let ingresses = format!("/apis/networking.k8s.io/v1/namespaces/{NAMESPACE}/ingresses");
+    let secrets = format!("/api/v1/namespaces/{NAMESPACE}/secrets");
+    api.create(&ingresses, &ingress("web")).expect("an Ingress");
+    let mut secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "tls"}, "data": {"key": "YQ=="}});
+    api.create(&secrets, &secret).expect("a Secret");
+    let scope = Scope {
+        namespaces: Namespaces::All,
+        kinds: &[Kind::Service, Kind::EndpointSlice, Kind::Ingress, Kind::IngressClass, Kind::Secret],
+    };
+    let follower = ClusterFollower::start(place(&plane, &account), scope, || {}).expect("a follower");
+    until(|| follower.is_whole(), || format!("{:?}", follower.states()));
+    assert_eq!(follower.fault(), None);
+
+    follower.want_secrets([Key::new(NAMESPACE, "tls"), Key::new(NAMESPACE, "none")].into());
+    let held = |name: &str| match follower.cache().secret(&Key::new(NAMESPACE, name)) {
+        SecretState::Held(secret) => String::from_utf8_lossy(secret.data["key"].reveal()).into_owned(),
+        other => format!("{other:?}"),
+    };
+    until(|| held("tls") == "a" && held("none") == "Missing", || format!("{} {}", held("tls"), held("none")));
+    secret["data"]["key"] = "Yg==".into();
+    api.replace(&format!("{secrets}/tls"), &secret).expect("it is changed");
+    until(|| held("tls") == "b", || held("tls"));
+    api.delete(&format!("{secrets}/tls")).expect("it is removed");
+    until(|| held("tls") == "Missing", || held("tls"));
+
+    let status = || api.get(&format!("{ingresses}/web")).expect("an Ingress")["status"]["loadBalancer"].clone();
+    let writer = ClusterWriter::start(place(&plane, &account), settings("a"), follower.view()).expect("a writer");
+    writer.desire(desired(&["203.0.113.1", "lb.example"], "the path is none"));
+    until(|| status()["ingress"][1]["hostname"] == "lb.example", || format!("{} {:?}", status(), writer.state()));
+    until(|| writer.state().events_written == 1, || format!("{:?}", writer.state()));
+    let event = events(&api).pop().expect("an Event");
+    assert_eq!((&event["regarding"]["name"], &event["reason"]), (&"web".into(), &"PathInvalid".into()));
+    assert_eq!((writer.state().fault, writer.state().lease_fault), (None, None));
+    writer.stop();
+
+    // The next one takes the Lease at once, and writes what differs only.
+    let lease = || api.get(&format!("/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/tidegate-edge"));
+    assert_eq!(lease().expect("a Lease")["spec"]["holderIdentity"], Value::Null);
+    let writer = ClusterWriter::start(place(&plane, &account), settings("b"), follower.view()).expect("a writer");
+    until(|| writer.is_leader(), || format!("{:?}", writer.state()));
+    writer.desire(desired(&["203.0.113.1", "lb.example"], "the path is none"));
+    until(|| writer.state().events_pending == 0, || format!("{:?}", writer.state()));
+    assert_eq!((writer.state().statuses_written, writer.state().events_written, events(&api).len()), (0, 0, 1));
+    writer.desire(Desired { served: [].into(), addresses: Some(Vec::new()), notices: Vec::new() });
+    until(|| status() == json!({}), || format!("{} {:?}", status(), writer.state()));
+    writer.stop();
+}
