@@ -9,6 +9,7 @@ use crate::publish::{Publish, addresses};
 use crate::secrets::{Fetch, SecretState, Secrets, Sighting};
 use crate::shelf::{KindState, Shelf};
 use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 use tidegate_model::discover::Namespaces;
@@ -182,6 +183,15 @@ impl Cache {
     /// A Service by its name.
     pub fn service(&self, key: &Key) -> Option<&Arc<Service>> {
         self.services.objects.get(key).map(|held| &held.object)
+    }
+
+    /// Whether the endpoint of a pod with this address ends, as far as slices tell: who is sent to by others must not
+    /// be gone before they know. `None`: no slice lists it. Several may: the first that says so counts, since the others
+    /// come within a moment, and other pods on the address of a node are none of its business.
+    pub fn is_leaving(&self, address: IpAddr) -> Option<bool> {
+        let endpoints = self.slices.objects.values().flat_map(|held| held.object.endpoints.iter());
+        let listed = endpoints.filter(|endpoint| endpoint.address == address);
+        listed.map(|endpoint| endpoint.is_terminating).reduce(|one, other| one || other)
     }
 
     /// The addresses that statuses are to have; `None` is not known, so far.

@@ -1,5 +1,5 @@
-//! What is read and written, with the real API server of Kubernetes, which `cargo xtask kubernetes build` has built, and
-//! an account with exactly the rights of the program. Where nothing is built, this says so and passes.
+//! What is read and written, with the real API server of Kubernetes, which `cargo xtask kubernetes build` has built,
+//! and an account with exactly the rights of the program. Where nothing is built, this says so and passes.
 
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};

@@ -185,6 +185,32 @@ fn namespaces_that_are_followed_one_by_one_do_not_wait_for_each_other() {
 }
 
 #[test]
+fn a_pod_finds_out_that_others_know_of_its_end() {
+    let with = |name: &str, conditions: &str| {
+        found::<EndpointSlice>(&format!(
+            r#"{{"metadata":{{"name":"{name}","namespace":"shop"}},"addressType":"IPv4","endpoints":[
+            {{"addresses":["10.0.0.6"]}},{{"addresses":["10.0.0.7"],"conditions":{conditions}}}]}}"#
+        ))
+    };
+    let check = |slices: &[&str], expected: Option<bool>| {
+        let mut known = Known::new();
+        for (number, conditions) in slices.iter().enumerate() {
+            known.take(Told::EndpointSlice(KindNews::Put(with(&format!("own-{number}"), conditions))));
+        }
+        let leaving = |address: &str| known.0.is_leaving(address.parse().expect("an address"));
+        assert_eq!((leaving("10.0.0.7"), leaving("10.0.0.99")), (expected, None), "{slices:?}");
+    };
+    let ends = r#"{"ready":false,"serving":true,"terminating":true}"#;
+    check(&[], None);
+    check(&["{}"], Some(false));
+    check(&[r#"{"ready":false}"#], Some(false));
+    check(&[ends], Some(true));
+    check(&[r#"{"ready":false,"serving":false,"terminating":true}"#], Some(true));
+    check(&[r#"{"ready":true,"serving":true,"terminating":true}"#], Some(true));
+    check(&["{}", ends], Some(true));
+}
+
+#[test]
 fn a_version_that_comes_again_may_mean_something_else() {
     let mut known = Known::new();
     assert_eq!(known.take(Told::EndpointSlice(KindNews::Rewound)), [""; 0]);

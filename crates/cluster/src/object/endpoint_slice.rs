@@ -40,6 +40,8 @@ pub struct SlicePort {
 pub struct Endpoint {
     pub address: IpAddr,
     pub state: EndpointState,
+    /// Whether it ends, however it is until then.
+    pub is_terminating: bool,
     pub zone: Option<Arc<str>>,
     /// Zones whose requests are meant for it; empty is all of them.
     pub hinted_zones: Box<[Arc<str>]>,
@@ -162,6 +164,7 @@ impl Watched for EndpointSlice {
             Some(Endpoint {
                 address: written.addresses.first()?.parse().ok()?,
                 state: written.conditions.state(),
+                is_terminating: written.conditions.terminating == Some(true),
                 hinted_zones: zones.map(|zone| texts.shared(&zone.name)).collect(),
                 zone: written.zone.as_deref().map(|zone| texts.shared(zone)),
                 target: written.target_ref.as_ref().map(|target| &*target.uid).filter(|uid| !uid.is_empty()).map(Into::into),
