@@ -73,7 +73,7 @@ fn service() -> impl Strategy<Value = Value> {
     )
 }
 
-/// Those that go would leave what they were: that is a case.
+/// Secrets come and do not go: what they were would stay, which is a case.
 fn secret() -> impl Strategy<Value = Value> {
     (select(&NAMESPACES[..]), select(&SECRETS[..])).prop_map(|(namespace, name)| {
         let data = json!({"tls.crt": format!("certificate:{name}"), "tls.key": format!("key:{name}")});
@@ -141,6 +141,12 @@ impl World {
     fn apply(&mut self, event: &Event) {
         let changes = put(&mut self.cluster, event);
         self.look(Some(&changes));
+    }
+
+    fn apply_all(&mut self, events: &[Event]) {
+        for event in events {
+            self.apply(event);
+        }
     }
 
     fn merged(&mut self) -> Merged {
@@ -216,7 +222,7 @@ proptest! {
         let last: BTreeMap<_, _> = objects.iter().map(|object| (name_of(object), object.clone())).collect();
         let mut events: Vec<Event> = last.into_values().map(Event::Put).collect();
         let mut world = World::new(settings.clone());
-        events.iter().for_each(|event| world.apply(event));
+        world.apply_all(&events);
         let merged = world.merged();
         let length = events.len().max(1);
         events.rotate_left(seed as usize % length);
@@ -224,7 +230,7 @@ proptest! {
             events.reverse();
         }
         let mut other = World::new(settings);
-        events.iter().for_each(|event| other.apply(event));
+        other.apply_all(&events);
         assert_same(&merged, &other.merged());
     }
 
@@ -232,7 +238,7 @@ proptest! {
     fn an_ingress_that_came_and_went_has_changed_nothing(settings in settings(), events in vec(event(), 0..10), ingress in ingress()) {
         let (_, name) = name_of(&ingress);
         let mut world = World::new(settings);
-        events.iter().for_each(|event| world.apply(event));
+        world.apply_all(&events);
         world.apply(&Event::Remove(Kind::Ingress, name.clone()));
         let before = world.merged();
         world.apply(&Event::Put(ingress));
@@ -247,7 +253,7 @@ proptest! {
         let (_, name) = name_of(&ingress);
         let hosts = hosts_of(&ingress);
         let mut world = World::new(settings);
-        events.iter().for_each(|event| world.apply(event));
+        world.apply_all(&events);
         world.apply(&Event::Remove(Kind::Ingress, name));
         let before = by_address(&world.merged());
         world.apply(&Event::Put(ingress));
