@@ -186,7 +186,7 @@ impl Cache {
     }
 
     /// Whether the endpoint of a pod with this address ends, as far as slices tell: who is sent to by others must not
-    /// be gone before they know. `None`: no slice lists it. Several may: the first that says so counts, since the others
+    /// be gone before they know. `None`: no slice lists it. Several may, and the first that says so counts: the others
     /// come within a moment, and other pods on the address of a node are none of its business.
     pub fn is_leaving(&self, address: IpAddr) -> Option<bool> {
         let endpoints = self.slices.objects.values().flat_map(|held| held.object.endpoints.iter());

@@ -8,8 +8,14 @@ fn slice(port: Option<u16>, text: &str) -> EndpointSlice {
     let endpoint = |text: &str| {
         let mut words = text.split_whitespace();
         let address = words.next().expect("an address").parse().expect("an address");
-        let mut endpoint =
-            Endpoint { address, state: EndpointState::Ready, zone: None, hinted_zones: Box::default(), target: None };
+        let mut endpoint = Endpoint {
+            address,
+            state: EndpointState::Ready,
+            is_terminating: false,
+            zone: None,
+            hinted_zones: Box::default(),
+            target: None,
+        };
         for word in words {
             match word.split_once('=') {
                 None if word == "leaving" => endpoint.state = EndpointState::Leaving,
