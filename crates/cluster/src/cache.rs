@@ -8,6 +8,7 @@ use crate::object::{EndpointSlice, FetchedSecret, Ingress, IngressClass, Key, Po
 use crate::publish::{Publish, addresses};
 use crate::secrets::{Fetch, SecretState, Secrets, Sighting};
 use crate::shelf::{KindState, Shelf};
+use crate::snapshot::Contents;
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -84,6 +85,7 @@ impl Cache {
         match told {
             Told::EndpointSlice(news) => return self.take_in_slices(part, news, now),
             Told::Secret(news) => return self.take_in_secret_metas(part, news, now),
+            Told::RecalledSecrets(secrets) => changes.secrets.extend(self.secrets.recall(secrets)),
             Told::Fetched(key, outcome) => self.take_in_fetched(key, outcome, now, &mut changes),
             Told::Service(news) => self.services.take_in(part, news, now, &mut |key, _, _| {
                 changes.services.insert(key.clone());
@@ -128,12 +130,16 @@ impl Cache {
     fn take_in_secret_metas(&mut self, part: &Part, news: KindNews<SecretMeta>, now: Instant) -> Changes {
         let Cache { secret_metas, secrets, .. } = self;
         let (is_fault, has_rewound) = (matches!(news, KindNews::Fault(_)), matches!(news, KindNews::Rewound));
+        let is_list = matches!(news, KindNews::Listed { .. });
         let mut changes = Changes::default();
         secret_metas.take_in(part, news, now, &mut |key, _, now| {
             if secrets.announced(key, now.map(|meta| &*meta.version)) {
                 changes.secrets.insert(key.clone());
             }
         });
+        if is_list {
+            secrets.forget_recalled();
+        }
         if has_rewound {
             secrets.ask_all_again();
         }
@@ -147,6 +153,25 @@ impl Cache {
         let is_watched = self.secret_metas.is_followed_in(&key.namespace);
         if self.secrets.fetched(&key, outcome, is_watched, now, rand::random()) {
             changes.secrets.insert(key);
+        }
+    }
+
+    /// All objects of these kinds that are known as a whole, for a snapshot.
+    pub fn contents(&self, kinds: &[Kind]) -> Contents {
+        let is_known = |kind: &Kind| match kind {
+            Kind::Service => self.services.is_known(),
+            Kind::EndpointSlice => self.slices.is_known(),
+            Kind::Ingress => self.ingresses.is_known(),
+            Kind::IngressClass => self.classes.is_known(),
+            Kind::Secret => self.secret_metas.is_known(),
+        };
+        Contents {
+            kinds: kinds.iter().copied().filter(is_known).collect(),
+            services: self.services.kept(),
+            slices: self.slices.kept(),
+            ingresses: self.ingresses.kept(),
+            classes: self.classes.kept(),
+            secrets: self.secrets.kept(),
         }
     }
 
@@ -205,7 +230,7 @@ impl Cache {
 
     /// The servers of one port of a Service, sorted by address; for a proxy that stands in `zone`.
     pub fn members(&self, service: &Key, port: &PortReference, zone: Option<&str>) -> Result<Vec<Member>, Absence> {
-        if !self.services.is_listed_in(&service.namespace) || !self.slices.is_listed_in(&service.namespace) {
+        if !self.services.is_known_in(&service.namespace) || !self.slices.is_known_in(&service.namespace) {
             return Err(Absence::NotListed);
         }
         let found = &self.services.objects.get(service).ok_or(Absence::NoService)?.object;

@@ -10,12 +10,16 @@ use crate::kind::{Kind, Part};
 use crate::news::Told;
 use crate::object::{EndpointSlice, Ingress, IngressClass, Key, SecretMeta, Service};
 use crate::shelf::KindState;
+use crate::snapshot::{
+    Extent, Recalled, SHARE as SNAPSHOT_SHARE, SnapshotFile, SnapshotOutcome, SnapshotState, TAKEN_AFTER, WRITTEN_EVERY,
+};
 use crate::texts::Texts;
 use futures_util::future::select_all;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::io;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -54,6 +58,9 @@ struct Shared {
     /// What differs and nobody has taken.
     changes: Mutex<Changes>,
     is_secret_due: Notify,
+    /// `None`: there is to be none.
+    snapshot: Mutex<Option<SnapshotState>>,
+    has_changed: Notify,
 }
 
 /// What a follower knows, as long as it follows and as it was last after that.
@@ -72,15 +79,32 @@ impl ClusterFollower {
     ///
     /// `differs` is called when something differs of a cluster that is known as a whole, or when that is first so.
     pub fn start(place: Place, scope: Scope, differs: impl Fn() + Send + 'static) -> Result<ClusterFollower, Fault> {
+        ClusterFollower::start_with(place, scope, None, differs)
+    }
+
+    /// As [`ClusterFollower::start`]. What is known is also written into a file of this folder, and a process that
+    /// starts while the API server is away begins with what stands there.
+    pub fn start_with(
+        place: Place,
+        scope: Scope,
+        snapshots: Option<PathBuf>,
+        differs: impl Fn() + Send + 'static,
+    ) -> Result<ClusterFollower, Fault> {
+        let snapshot_file = snapshots.map(|folder| SnapshotFile::new(folder, extent(&place, &scope)));
         let (client, kinds) = (Client::new(place)?, scope.kinds);
-        let cache = Mutex::new(Cache::of(&scope.namespaces));
-        let shared = Arc::new(Shared { cache, changes: Mutex::default(), is_secret_due: Notify::new() });
+        let shared = Arc::new(Shared {
+            cache: Mutex::new(Cache::of(&scope.namespaces)),
+            changes: Mutex::default(),
+            is_secret_due: Notify::new(),
+            snapshot: Mutex::new(snapshot_file.as_ref().map(|_| SnapshotState::default())),
+            has_changed: Notify::new(),
+        });
         let (ends, ended) = oneshot::channel::<()>();
         let of_thread = shared.clone();
         let no_thread = |error: io::Error| Fault::Unasked { problem: format!("no thread can be started: {error}") };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
         let run = move || {
-            let following = follow_all(client, scope, of_thread, differs);
+            let following = follow_all(client, scope, snapshot_file, of_thread, differs);
             runtime.block_on(async {
                 tokio::select! {
                     _ = ended => {}
@@ -100,6 +124,11 @@ impl ClusterFollower {
     /// What is known, for another thread.
     pub fn view(&self) -> ClusterView {
         ClusterView(self.shared.clone())
+    }
+
+    /// How the snapshot does, if there is to be one.
+    pub fn snapshot(&self) -> Option<SnapshotState> {
+        locked(&self.shared.snapshot).clone()
     }
 
     /// Whether every kind has had its whole list, or may do without.
@@ -141,7 +170,16 @@ impl ClusterFollower {
     }
 }
 
-async fn follow_all(client: Client, scope: Scope, shared: Arc<Shared>, differs: impl Fn()) {
+/// What a snapshot of it is of.
+fn extent(place: &Place, scope: &Scope) -> Extent {
+    let namespaces = match &scope.namespaces {
+        Namespaces::All => None,
+        Namespaces::Named(names) => Some(names.to_vec()),
+    };
+    Extent { url: place.url.clone(), namespaces }
+}
+
+async fn follow_all(client: Client, scope: Scope, snapshot_file: Option<SnapshotFile>, shared: Arc<Shared>, differs: impl Fn()) {
     let texts = Rc::<RefCell<Texts>>::default();
     let told = Rc::<RefCell<Vec<(Part, Told)>>>::default();
     let heard = Notify::new();
@@ -172,10 +210,65 @@ async fn follow_all(client: Client, scope: Scope, shared: Arc<Shared>, differs: 
     }
     let due = |now, max| locked(&shared.cache).take_due_secrets(now, max);
     all.push(Box::pin(fetch_secrets(&client, due, &shared.is_secret_due, |told| tell(&None, told))));
+    if let Some(file) = snapshot_file {
+        all.push(Box::pin(keep_snapshot(file, &scope, &shared, tell)));
+    }
     tokio::select! {
         (never, ..) = select_all(all) => match never {},
         () = collecting => {}
     }
+}
+
+/// Takes what the snapshot has if the server does not answer soon, and writes what is known from then on.
+async fn keep_snapshot(file: SnapshotFile, scope: &Scope, shared: &Shared, tell: impl Fn(&Part, Told)) -> Infallible {
+    let is_whole = || locked(&shared.cache).is_whole(scope.kinds);
+    let set = |change: &dyn Fn(&mut SnapshotState)| {
+        if let Some(state) = &mut *locked(&shared.snapshot) {
+            change(state);
+        }
+    };
+    let waited = tokio::time::sleep(TAKEN_AFTER);
+    let of_thread = file.clone();
+    let recalled = beside(move || of_thread.read()).await;
+    let outcome = match recalled {
+        Ok(None) => SnapshotOutcome::Absent,
+        Err(problem) => SnapshotOutcome::Ignored(problem),
+        Ok(Some(recalled)) => {
+            waited.await;
+            if is_whole() {
+                SnapshotOutcome::Unneeded
+            } else {
+                let Recalled { told, secrets, objects, written } = recalled;
+                tell(&None, Told::RecalledSecrets(secrets));
+                for news in told {
+                    tell(&None, news);
+                }
+                SnapshotOutcome::Taken { objects, written }
+            }
+        }
+    };
+    set(&|state| state.outcome = outcome.clone());
+    let mut pause = WRITTEN_EVERY;
+    loop {
+        shared.has_changed.notified().await;
+        tokio::time::sleep(pause).await;
+        if !is_whole() {
+            continue;
+        }
+        let contents = locked(&shared.cache).contents(scope.kinds);
+        let (of_thread, began) = (file.clone(), Instant::now());
+        let written = beside(move || of_thread.write(&contents, &jiff::Timestamp::now().to_string())).await;
+        pause = WRITTEN_EVERY.max(began.elapsed().saturating_mul(SNAPSHOT_SHARE));
+        set(&|state| {
+            state.writes += u64::from(written.is_ok());
+            state.fault = written.clone().err();
+        });
+    }
+}
+
+/// Work that waits for a disk, or takes long.
+async fn beside<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err("was broken off".to_owned()))
 }
 
 /// All that came within a moment, as one change: what moves from one slice to another is never missing in between.
@@ -193,6 +286,9 @@ fn take_in(shared: &Shared, kinds: &[Kind], told: Vec<(Part, Told)>) -> bool {
     }
     drop(cache);
     let is_news = is_whole && (!was_whole || !changes.is_empty());
+    if is_news {
+        shared.has_changed.notify_one();
+    }
     locked(&shared.changes).merge(changes);
     is_news
 }

@@ -21,6 +21,7 @@ mod page;
 mod publish;
 mod secrets;
 mod shelf;
+mod snapshot;
 mod texts;
 mod writer;
 mod written_cluster;
@@ -38,5 +39,6 @@ pub use object::{
 pub use publish::Publish;
 pub use secrets::SecretState;
 pub use shelf::KindState;
+pub use snapshot::{SnapshotOutcome, SnapshotState};
 pub use writer::{ClusterWriter, Desired, Notice, WriterSettings, WriterState};
 pub use written_cluster::WrittenCluster;

@@ -12,6 +12,8 @@ pub enum KindNews<T> {
         found: Vec<Found<T>>,
         unreadable: Vec<Unreadable>,
     },
+    /// All of them as they were once, of parts that nothing is known of so far.
+    Recalled(Vec<Found<T>>),
     /// Came or changed.
     Put(Found<T>),
     Gone(Key),
@@ -33,6 +35,8 @@ pub enum Told {
     Ingress(KindNews<Ingress>),
     IngressClass(KindNews<IngressClass>),
     Secret(KindNews<SecretMeta>),
+    /// Secrets as they were once.
+    RecalledSecrets(Vec<(Key, FetchedSecret)>),
     /// What came of the fetching of a Secret.
     Fetched(Key, Result<FetchedSecret, Fault>),
 }

@@ -6,6 +6,7 @@
 
 use crate::fault::Fault;
 use crate::object::{FetchedSecret, Key, Secret};
+use crate::snapshot::Kept;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -53,6 +54,8 @@ pub struct Secrets {
     /// Keys of those that rest, by when that ends.
     resting: BTreeSet<(Instant, Key)>,
     due: BTreeSet<Key>,
+    /// As they were once, until they are wanted.
+    recalled: BTreeMap<Key, FetchedSecret>,
 }
 
 #[derive(Debug)]
@@ -89,16 +92,50 @@ enum Announced {
 impl Secrets {
     /// What is wanted from now on. What is wanted no more is let go.
     pub fn want(&mut self, keys: BTreeSet<Key>) {
-        let Secrets { wanted, resting, due } = self;
+        let Secrets { wanted, resting, due, recalled } = self;
         wanted.retain(|key, _| keys.contains(key));
         resting.retain(|(_, key)| keys.contains(key));
         due.retain(|key| keys.contains(key));
         for key in keys {
             wanted.entry(key).or_insert_with_key(|key| {
                 due.insert(key.clone());
-                Wanted { state: SecretState::Unasked, version: None, progress: Progress::Due, faults: 0 }
+                let state = recalled.remove(key).map_or(SecretState::Unasked, |was| SecretState::Held(Arc::new(was.secret)));
+                Wanted { state, version: None, progress: Progress::Due, faults: 0 }
             });
         }
+    }
+
+    /// Secrets as they were once: each is held until it is fetched. Gives those whose state is another.
+    pub fn recall(&mut self, secrets: Vec<(Key, FetchedSecret)>) -> BTreeSet<Key> {
+        let mut differ = BTreeSet::new();
+        for (key, was) in secrets {
+            match self.wanted.get_mut(&key) {
+                Some(wanted) if matches!(wanted.state, SecretState::Unasked | SecretState::Fault(_)) => {
+                    wanted.state = SecretState::Held(Arc::new(was.secret));
+                    differ.insert(key);
+                }
+                Some(_) => {}
+                None => _ = self.recalled.insert(key, was),
+            }
+        }
+        differ
+    }
+
+    /// What was recalled and nobody wants is let go: the server says now what there is.
+    pub fn forget_recalled(&mut self) {
+        self.recalled.clear();
+    }
+
+    /// All that are held, with their versions.
+    pub fn kept(&self) -> Vec<Kept<Secret>> {
+        let kept = |(key, wanted): (&Key, &Wanted)| match &wanted.state {
+            SecretState::Held(secret) => {
+                let version = wanted.version.clone().unwrap_or_default();
+                Some(Kept { key: key.clone(), version, object: secret.clone() })
+            }
+            SecretState::Unasked | SecretState::Missing | SecretState::Fault(_) => None,
+        };
+        self.wanted.iter().filter_map(kept).collect()
     }
 
     pub fn state(&self, key: &Key) -> SecretState {
@@ -135,7 +172,7 @@ impl Secrets {
 
     /// Versions mean something else than they did.
     pub fn ask_all_again(&mut self) {
-        let Secrets { wanted, resting, due } = self;
+        let Secrets { wanted, resting, due, .. } = self;
         for (key, wanted) in wanted {
             wanted.version = None;
             match &mut wanted.progress {
@@ -149,7 +186,7 @@ impl Secrets {
 
     /// Nobody says of some Secrets any more when they are others.
     pub fn unwatched(&mut self, now: Instant, is_unwatched: impl Fn(&Key) -> bool) {
-        let Secrets { wanted, resting, due } = self;
+        let Secrets { wanted, resting, due, .. } = self;
         let is_settled = |wanted: &Wanted| matches!(wanted.progress, Progress::Settled);
         for (key, wanted) in wanted.iter_mut().filter(|(key, wanted)| is_settled(wanted) && is_unwatched(key)) {
             move_to(key, wanted, Progress::Resting { until: now + ASKED_AGAIN }, resting, due);
@@ -158,7 +195,7 @@ impl Secrets {
 
     /// What is to be fetched now, `max` at most. `sighting` says what their metadata say.
     pub fn take_due(&mut self, now: Instant, max: usize, sighting: impl Fn(&Key) -> Sighting) -> Vec<Fetch> {
-        let Secrets { wanted, resting, due } = self;
+        let Secrets { wanted, resting, due, .. } = self;
         while resting.first().is_some_and(|(until, _)| *until <= now) {
             let Some((_, key)) = resting.pop_first() else { break };
             due.insert(key);
@@ -192,7 +229,7 @@ impl Secrets {
         now: Instant,
         chance: f64,
     ) -> bool {
-        let Secrets { wanted, resting, due } = self;
+        let Secrets { wanted, resting, due, .. } = self;
         let Some(wanted) = wanted.get_mut(key) else { return false };
         // Let go and wanted again meanwhile: it is asked for anew.
         let Progress::Fetching { announced } = &wanted.progress else { return false };

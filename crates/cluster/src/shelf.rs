@@ -8,6 +8,7 @@ use crate::kind::{Kind, Part};
 use crate::news::KindNews;
 use crate::object::Key;
 use crate::page::{Found, Unreadable};
+use crate::snapshot::Kept;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,6 +19,8 @@ pub struct KindState {
     pub kind: Kind,
     /// Whether a whole list has come, of every namespace that is followed.
     pub is_listed: bool,
+    /// Whether it is only known as it was when a snapshot was written.
+    pub is_recalled: bool,
     /// Whether it is not there, or may not be seen: somebody has to change that.
     pub is_closed: bool,
     pub objects: usize,
@@ -50,6 +53,8 @@ const REFUSALS_BELIEVED: u32 = 5;
 #[derive(Debug, Default)]
 struct Following {
     is_listed: bool,
+    /// Whether all of it is known as it was once.
+    is_recalled: bool,
     fault: Option<Fault>,
     /// In a row, that it may not be seen or is not there.
     refusals: u32,
@@ -62,9 +67,13 @@ impl Following {
         self.refusals > 0
     }
 
+    fn is_known(&self) -> bool {
+        self.is_listed || self.is_recalled
+    }
+
     /// Whether nothing more is to be waited for.
     fn is_settled(&self) -> bool {
-        self.is_listed || self.refusals >= REFUSALS_BELIEVED
+        self.is_known() || self.refusals >= REFUSALS_BELIEVED
     }
 
     fn take_fault(&mut self, fault: Fault) {
@@ -87,9 +96,14 @@ impl<T> Shelf<T> {
         Shelf { objects: HashMap::new(), unreadable: BTreeMap::new(), parts }
     }
 
-    /// Whether all of a namespace is known, or was.
-    pub fn is_listed_in(&self, namespace: &Arc<str>) -> bool {
-        self.part_of(namespace).is_some_and(|part| part.is_listed)
+    /// Whether all of a namespace is known, now or as it was once.
+    pub fn is_known_in(&self, namespace: &Arc<str>) -> bool {
+        self.part_of(namespace).is_some_and(Following::is_known)
+    }
+
+    /// Whether all of every part is known, now or as it was once.
+    pub fn is_known(&self) -> bool {
+        self.parts.values().all(Following::is_known)
     }
 
     /// Whether what happens in a namespace is told.
@@ -105,7 +119,7 @@ impl<T> Shelf<T> {
     /// its parts has to be known: a process that would know no server of anything must not look as if it were ready.
     /// That a namespace is gone, with the rights in it, keeps nobody else waiting.
     pub fn is_whole(&self, is_needed: bool) -> bool {
-        self.parts.values().all(Following::is_settled) && (!is_needed || self.parts.values().any(|part| part.is_listed))
+        self.parts.values().all(Following::is_settled) && (!is_needed || self.parts.values().any(Following::is_known))
     }
 
     pub fn fault(&self) -> Option<&Fault> {
@@ -117,6 +131,7 @@ impl<T> Shelf<T> {
         KindState {
             kind,
             is_listed: parts().all(|part| part.is_listed),
+            is_recalled: parts().any(|part| part.is_recalled && !part.is_listed),
             is_closed: parts().any(Following::is_closed),
             objects: self.objects.len(),
             unreadable: self.unreadable.clone(),
@@ -135,6 +150,9 @@ impl<T: PartialEq> Shelf<T> {
         now: Instant,
         differs: &mut impl FnMut(&Key, Option<&T>, Option<&T>),
     ) {
+        if let KindNews::Recalled(found) = news {
+            return self.recall(found, differs);
+        }
         let Some(following) = self.parts.get_mut(part) else { return };
         if let KindNews::Fault(fault) = news {
             following.take_fault(fault);
@@ -155,8 +173,27 @@ impl<T: PartialEq> Shelf<T> {
                 self.remove(&key, differs);
             }
             KindNews::Unreadable(one) => self.note_unreadable(one),
-            KindNews::Heard | KindNews::Rewound | KindNews::Fault(_) => {}
+            KindNews::Heard | KindNews::Rewound | KindNews::Fault(_) | KindNews::Recalled(_) => {}
         }
+    }
+
+    /// Objects as they were once stand until a list comes: of what is known already they say nothing.
+    fn recall(&mut self, found: Vec<Found<T>>, differs: &mut impl FnMut(&Key, Option<&T>, Option<&T>)) {
+        for one in found {
+            if self.part_of(&one.key.namespace).is_some_and(|part| !part.is_listed) {
+                self.put(one, differs);
+            }
+        }
+        for part in self.parts.values_mut() {
+            part.is_recalled = true;
+        }
+    }
+
+    /// All objects, with their versions.
+    pub fn kept(&self) -> Vec<Kept<T>> {
+        let kept =
+            |(key, held): (&Key, &Held<T>)| Kept { key: key.clone(), version: held.version.clone(), object: held.object.clone() };
+        self.objects.iter().map(kept).collect()
     }
 
     fn take_list(

@@ -5,11 +5,10 @@ use crate::cache::{Cache, Changes};
 use crate::fault::Fault;
 use crate::kind::Kind;
 use crate::news::{KindNews, Told};
-use crate::object::{FetchedSecret, Key, SecretMeta, Text, Watched, fetched};
+use crate::object::{FetchedSecret, Key, SecretMeta, Watched, WrittenKind, fetched};
 use crate::page::{Found, read_object};
 use crate::secrets::Fetch;
 use crate::texts::Texts;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -24,12 +23,6 @@ pub struct WrittenCluster {
     /// Counts what was put: texts need not have versions.
     version: u64,
     now: Instant,
-}
-
-#[derive(Deserialize)]
-struct OfKind<'w> {
-    #[serde(borrow)]
-    kind: Text<'w>,
 }
 
 impl WrittenCluster {
@@ -58,7 +51,8 @@ impl WrittenCluster {
     /// Puts an object in JSON, of whatever kind that is followed; of other kinds nothing differs. `Err` says what is
     /// wrong with the text.
     pub fn put(&mut self, text: &[u8]) -> Result<Changes, String> {
-        let of_kind: OfKind<'_> = serde_json::from_slice(text).map_err(|error| format!("the kind cannot be read: {error}"))?;
+        let of_kind: WrittenKind<'_> =
+            serde_json::from_slice(text).map_err(|error| format!("the kind cannot be read: {error}"))?;
         let told = match &*of_kind.kind {
             "Service" => Told::Service(self.found(text)?),
             "EndpointSlice" => Told::EndpointSlice(self.found(text)?),

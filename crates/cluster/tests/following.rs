@@ -2,7 +2,9 @@
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-use tidegate_cluster::{Absence, Client, ClusterFollower, Fault, Key, Kind, Place, PortReference, Scope, SecretState, Token};
+use tidegate_cluster::{
+    Absence, Client, ClusterFollower, Fault, Key, Kind, Place, PortReference, Scope, SecretState, SnapshotOutcome, Token,
+};
 use tidegate_model::Secret;
 use tidegate_model::discover::Namespaces;
 use tidegate_outbound::Trust;
@@ -483,4 +485,69 @@ fn secrets_that_may_not_be_listed_are_fetched_all_the_same() {
     followed.secret_comes_to("../tls", "missing");
     until(|| followed.follower.has_answered_for_secrets(), || format!("{:?}", followed.server.requests()));
     assert_eq!(followed.asked("GET /api/v1/namespaces/shop/secrets/"), 2, "what is no name is not asked for");
+}
+
+impl Followed {
+    fn with_snapshot(server: ApiServer, folder: &std::path::Path) -> Followed {
+        let scope = Scope { namespaces: Namespaces::All, kinds: &[Kind::Service, Kind::EndpointSlice, Kind::Secret] };
+        let follower = ClusterFollower::start_with(place(&server, token()), scope, Some(folder.to_owned()), || {});
+        Followed { server, follower: follower.expect("a follower") }
+    }
+
+    fn outcome(&self) -> SnapshotOutcome {
+        self.follower.snapshot().expect("a snapshot").outcome
+    }
+}
+
+#[test]
+fn who_starts_while_the_server_is_away_begins_with_the_snapshot() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = ApiServer::start().expect("a server");
+    for object in [service("web"), slice("web-a", "web", &["10.0.0.1"]), secret("tls", "YQ==")] {
+        server.put(object);
+    }
+    let followed = Followed::with_snapshot(server.clone(), folder.path());
+    followed.want(&["tls"]);
+    followed.comes_to(&["10.0.0.1"]);
+    followed.secret_comes_to("tls", "a");
+    assert_eq!(followed.outcome(), SnapshotOutcome::Absent);
+    let writes = || followed.follower.snapshot().expect("a snapshot").writes;
+    until(|| writes() > 0, || format!("{:?}", followed.follower.snapshot()));
+    let Followed { follower, .. } = followed;
+    drop(follower);
+    server.go_away();
+    server.put(slice("web-a", "web", &["10.0.0.2"]));
+    let followed = Followed::with_snapshot(server, folder.path());
+    followed.comes_to(&["10.0.0.1"]);
+    followed.want(&["tls"]);
+    followed.secret_comes_to("tls", "a");
+    assert!(followed.follower.is_whole() && followed.follower.has_answered_for_secrets());
+    assert!(matches!(followed.outcome(), SnapshotOutcome::Taken { objects: 3, .. }), "{:?}", followed.outcome());
+    assert!(followed.follower.states().iter().all(|state| state.is_recalled && !state.is_listed));
+    assert!(followed.follower.fault().is_some(), "and says that nothing is heard");
+    followed.server.relent();
+    followed.comes_to(&["10.0.0.2"]);
+    until(|| !followed.follower.states().iter().any(|state| state.is_recalled), || "as it was".to_owned());
+}
+
+#[test]
+fn a_snapshot_that_is_damaged_or_not_needed_is_not_taken() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("objects.jsonl"), "{\"half\":").expect("a file");
+    let server = ApiServer::start().expect("a server");
+    server.go_away();
+    let followed = Followed::with_snapshot(server, folder.path());
+    let ignored = SnapshotOutcome::Ignored("is damaged: it ends in the middle".to_owned());
+    until(|| followed.outcome() == ignored, || format!("{:?}", followed.outcome()));
+    assert!(!followed.follower.is_whole());
+    followed.server.relent();
+    followed.server.put(service("web"));
+    followed.server.put(slice("web-a", "web", &["10.0.0.1"]));
+    followed.comes_to(&["10.0.0.1"]);
+    until(
+        || followed.follower.snapshot().is_some_and(|state| state.writes > 0),
+        || format!("{:?}", followed.follower.snapshot()),
+    );
+    let again = Followed::with_snapshot(followed.server.clone(), folder.path());
+    until(|| again.outcome() == SnapshotOutcome::Unneeded, || format!("{:?}", again.outcome()));
 }

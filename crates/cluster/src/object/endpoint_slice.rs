@@ -3,7 +3,7 @@
 use super::{Listed, Text, Watched, WrittenMeta};
 use crate::kind::Kind;
 use crate::texts::Texts;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -59,69 +59,73 @@ pub enum EndpointState {
     Out,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct WrittenSlice<'w> {
     #[serde(borrow)]
     metadata: WrittenMeta<'w>,
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Text::is_empty")]
     address_type: Text<'w>,
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Listed::is_empty")]
     ports: Listed<WrittenPort<'w>>,
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Listed::is_empty")]
     endpoints: Listed<WrittenEndpoint<'w>>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(default)]
 struct WrittenPort<'w> {
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
     name: Option<Text<'w>>,
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
     protocol: Option<Text<'w>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     port: Option<u16>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 struct WrittenEndpoint<'w> {
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Listed::is_empty")]
     addresses: Listed<Text<'w>>,
     conditions: Conditions,
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
     zone: Option<Text<'w>>,
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
     hints: Option<Hints<'w>>,
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
     target_ref: Option<WrittenTarget<'w>>,
 }
 
-#[derive(Default, Deserialize, Clone, Copy)]
+#[derive(Default, Deserialize, Serialize, Clone, Copy)]
 #[serde(default)]
 struct Conditions {
+    #[serde(skip_serializing_if = "Option::is_none")]
     ready: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     serving: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     terminating: Option<bool>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Hints<'w> {
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Listed::is_empty")]
     for_zones: Listed<Zone<'w>>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(default)]
 struct Zone<'w> {
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Text::is_empty")]
     name: Text<'w>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(default)]
 struct WrittenTarget<'w> {
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Text::is_empty")]
     uid: Text<'w>,
 }
 
@@ -135,6 +139,28 @@ impl Conditions {
             (true, _) => EndpointState::Ready,
             (false, true) => EndpointState::Leaving,
             (false, false) => EndpointState::Out,
+        }
+    }
+}
+
+impl Endpoint {
+    fn written(&self) -> WrittenEndpoint<'_> {
+        let (ready, serving) = match self.state {
+            EndpointState::Ready => (true, true),
+            EndpointState::Leaving => (false, true),
+            EndpointState::Out => (false, false),
+        };
+        let zones = self.hinted_zones.iter().map(|zone| Zone { name: (&**zone).into() });
+        WrittenEndpoint {
+            addresses: [self.address.to_string().into()].into_iter().collect(),
+            conditions: Conditions {
+                ready: Some(ready),
+                serving: Some(serving),
+                terminating: self.is_terminating.then_some(true),
+            },
+            zone: self.zone.as_deref().map(Into::into),
+            hints: (!self.hinted_zones.is_empty()).then(|| Hints { for_zones: zones.collect() }),
+            target_ref: self.target.as_deref().map(|uid| WrittenTarget { uid: uid.into() }),
         }
     }
 }
@@ -176,5 +202,20 @@ impl Watched for EndpointSlice {
         };
         let service = written.metadata.label(SERVICE_NAME).map(|name| texts.shared(name));
         EndpointSlice { service, family, ports, endpoints }
+    }
+
+    fn written<'o>(&'o self, meta: WrittenMeta<'o>) -> WrittenSlice<'o> {
+        let address_type = match self.family {
+            Some(AddressFamily::V4) => "IPv4",
+            Some(AddressFamily::V6) => "IPv6",
+            None => "FQDN",
+        };
+        let port = |port: &'o SlicePort| WrittenPort { name: Some((&*port.name).into()), protocol: None, port: port.number };
+        WrittenSlice {
+            metadata: meta.with_label(SERVICE_NAME, self.service.as_deref()),
+            address_type: address_type.into(),
+            ports: self.ports.iter().map(port).collect(),
+            endpoints: self.endpoints.iter().map(Endpoint::written).collect(),
+        }
     }
 }

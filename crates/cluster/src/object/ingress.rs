@@ -4,7 +4,7 @@
 use super::{Listed, LoadBalancerStatus, PortReference, Text, Watched, WrittenMeta};
 use crate::kind::Kind;
 use crate::texts::Texts;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -83,7 +83,7 @@ pub struct IngressTls {
     pub secret: Option<Arc<str>>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct WrittenIngress<'w> {
     #[serde(borrow)]
@@ -94,87 +94,88 @@ pub struct WrittenIngress<'w> {
     status: LoadBalancerStatus<'w>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 struct IngressSpec<'w> {
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
     ingress_class_name: Option<Text<'w>>,
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
     default_backend: Option<WrittenBackend<'w>>,
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Listed::is_empty")]
     rules: Listed<WrittenRule<'w>>,
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Listed::is_empty")]
     tls: Listed<WrittenTls<'w>>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(default)]
 struct WrittenRule<'w> {
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
     host: Option<Text<'w>>,
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
     http: Option<WrittenPaths<'w>>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(default)]
 struct WrittenPaths<'w> {
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Listed::is_empty")]
     paths: Listed<WrittenPath<'w>>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 struct WrittenPath<'w> {
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
     path: Option<Text<'w>>,
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
     path_type: Option<Text<'w>>,
     #[serde(borrow)]
     backend: WrittenBackend<'w>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(default)]
 struct WrittenBackend<'w> {
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
     service: Option<WrittenServiceBackend<'w>>,
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
     resource: Option<WrittenResource<'w>>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(default)]
 struct WrittenServiceBackend<'w> {
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Text::is_empty")]
     name: Text<'w>,
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
     port: Option<WrittenBackendPort<'w>>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(default)]
 struct WrittenBackendPort<'w> {
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
     name: Option<Text<'w>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     number: Option<u16>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(default)]
 struct WrittenResource<'w> {
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Text::is_empty")]
     kind: Text<'w>,
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Text::is_empty")]
     name: Text<'w>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 struct WrittenTls<'w> {
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Listed::is_empty")]
     hosts: Listed<Text<'w>>,
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
     secret_name: Option<Text<'w>>,
 }
 
@@ -194,6 +195,37 @@ impl WrittenBackend<'_> {
             (None, Some(resource)) => Backend::Resource { kind: (&*resource.kind).into(), name: (&*resource.name).into() },
             (Some(_) | None, Some(_) | None) => Backend::Unknown,
         }
+    }
+}
+
+impl Backend {
+    fn written(&self) -> WrittenBackend<'_> {
+        match self {
+            Backend::Service { name, port } => {
+                let port = match port {
+                    PortReference::Number(number) => WrittenBackendPort { name: None, number: Some(*number) },
+                    PortReference::Name(name) => WrittenBackendPort { name: Some((&**name).into()), number: None },
+                };
+                let service = WrittenServiceBackend { name: (&**name).into(), port: Some(port) };
+                WrittenBackend { service: Some(service), resource: None }
+            }
+            Backend::Resource { kind, name } => {
+                let resource = WrittenResource { kind: (&**kind).into(), name: (&**name).into() };
+                WrittenBackend { service: None, resource: Some(resource) }
+            }
+            Backend::Unknown => WrittenBackend::default(),
+        }
+    }
+}
+
+impl RulePath {
+    fn written(&self) -> WrittenPath<'_> {
+        let kind = match self.kind {
+            PathKind::Exact => "Exact",
+            PathKind::Prefix => "Prefix",
+            PathKind::ImplementationSpecific => "ImplementationSpecific",
+        };
+        WrittenPath { path: Some((&*self.path).into()), path_type: Some(kind.into()), backend: self.backend.written() }
     }
 }
 
@@ -240,6 +272,33 @@ impl Watched for Ingress {
             rules,
             tls,
             addresses: status.addresses(),
+        }
+    }
+
+    fn written<'o>(&'o self, meta: WrittenMeta<'o>) -> WrittenIngress<'o> {
+        let meta = meta.with_annotations(self.annotations.iter().map(|(name, value)| (&**name, &**value)));
+        let rule = |rule: &'o Rule| WrittenRule {
+            host: rule.host.as_deref().map(Into::into),
+            http: Some(WrittenPaths { paths: rule.paths.iter().map(RulePath::written).collect() }),
+        };
+        let tls = |tls: &'o IngressTls| WrittenTls {
+            hosts: tls.hosts.iter().map(|host| Text::from(&**host)).collect(),
+            secret_name: tls.secret.as_deref().map(Into::into),
+        };
+        WrittenIngress {
+            metadata: WrittenMeta {
+                creation_timestamp: (&*self.created).into(),
+                uid: (&*self.uid).into(),
+                generation: self.generation,
+                ..meta
+            },
+            spec: IngressSpec {
+                ingress_class_name: self.class.as_deref().map(Into::into),
+                default_backend: self.default_backend.as_ref().map(Backend::written),
+                rules: self.rules.iter().map(rule).collect(),
+                tls: self.tls.iter().map(tls).collect(),
+            },
+            status: LoadBalancerStatus::of(&self.addresses),
         }
     }
 }

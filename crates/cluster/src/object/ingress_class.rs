@@ -3,7 +3,7 @@
 use super::{Text, Watched, WrittenMeta};
 use crate::kind::Kind;
 use crate::texts::Texts;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// The annotation of the class that Ingresses have which name none.
@@ -19,7 +19,7 @@ pub struct IngressClass {
     pub is_default: bool,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct WrittenIngressClass<'w> {
     #[serde(borrow)]
@@ -28,10 +28,10 @@ pub struct WrittenIngressClass<'w> {
     spec: ClassSpec<'w>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(default)]
 struct ClassSpec<'w> {
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Text::is_empty")]
     controller: Text<'w>,
 }
 
@@ -48,5 +48,12 @@ impl Watched for IngressClass {
         let is_default = metadata.annotations().any(|(name, value)| name == IS_DEFAULT && value == "true");
         let created = (&*metadata.creation_timestamp).into();
         IngressClass { created, controller: texts.shared(&spec.controller), is_default }
+    }
+
+    fn written<'o>(&'o self, meta: WrittenMeta<'o>) -> WrittenIngressClass<'o> {
+        let annotations = self.is_default.then_some((IS_DEFAULT, "true"));
+        let metadata = WrittenMeta { creation_timestamp: (&*self.created).into(), ..meta };
+        let spec = ClassSpec { controller: (&*self.controller).into() };
+        WrittenIngressClass { metadata: metadata.with_annotations(annotations.into_iter()), spec }
     }
 }

@@ -11,13 +11,13 @@ mod written;
 pub use endpoint_slice::{AddressFamily, EndpointSlice, EndpointState, SlicePort};
 pub use ingress::{Backend, Ingress, IngressTls, PathKind, Rule, RulePath};
 pub use ingress_class::IngressClass;
-pub use secret::{FetchedSecret, Secret, SecretBytes, SecretMeta, fetched};
+pub use secret::{FetchedSecret, Secret, SecretBytes, SecretMeta, WholeSecret, fetched};
 pub use service::{PortReference, Service, ServicePort};
-pub use written::{Listed, LoadBalancerStatus, Text, WrittenMeta};
+pub use written::{Listed, LoadBalancerStatus, Text, WrittenKind, WrittenMeta};
 
 use crate::kind::Kind;
 use crate::texts::Texts;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
@@ -46,11 +46,14 @@ impl fmt::Display for Key {
 /// Objects are equal when nothing differs that anybody asks; the version is no part of them.
 pub trait Watched: PartialEq + Sized + Send + Sync + 'static {
     const KIND: Kind;
-    /// As the API writes it, borrowed from its answer.
-    type Written<'w>: Deserialize<'w>;
+    /// As the API writes it, borrowed from its answer or from an object that is kept.
+    type Written<'w>: Deserialize<'w> + Serialize;
 
     fn meta<'m>(written: &'m Self::Written<'_>) -> &'m WrittenMeta<'m>;
     fn kept(written: &Self::Written<'_>, texts: &mut Texts) -> Self;
+
+    /// As the API would write it, if it had no more than what is kept: what is read of that is the same object.
+    fn written<'o>(&'o self, meta: WrittenMeta<'o>) -> Self::Written<'o>;
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::kind::Kind;
 use crate::texts::Texts;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ pub struct FetchedSecret {
     pub secret: Secret,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct WrittenSecretMeta<'w> {
     #[serde(borrow)]
@@ -76,17 +76,35 @@ impl Watched for SecretMeta {
     fn kept(written: &WrittenSecretMeta<'_>, _: &mut Texts) -> SecretMeta {
         SecretMeta { version: (&*written.metadata.resource_version).into() }
     }
+
+    fn written<'o>(&'o self, meta: WrittenMeta<'o>) -> WrittenSecretMeta<'o> {
+        WrittenSecretMeta { metadata: WrittenMeta { resource_version: (&*self.version).into(), ..meta } }
+    }
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(default)]
 struct WrittenSecret<'w> {
     #[serde(borrow)]
     metadata: WrittenMeta<'w>,
-    #[serde(borrow, rename = "type")]
+    #[serde(borrow, rename = "type", skip_serializing_if = "Text::is_empty")]
     of_type: Text<'w>,
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
     data: Option<BTreeMap<Text<'w>, Text<'w>>>,
+}
+
+/// A Secret as the API would write it. It has its values in it: it goes nowhere but into a file that is ours alone.
+#[derive(Serialize)]
+pub struct WholeSecret<'o>(WrittenSecret<'o>);
+
+impl<'o> WholeSecret<'o> {
+    pub fn of(key: &'o Key, version: &'o str, secret: &'o Secret) -> WholeSecret<'o> {
+        let value = |(name, value): (&'o Arc<str>, &SecretBytes)| {
+            (Text::from(&**name), Text::from(BASE64_STANDARD.encode(value.reveal())))
+        };
+        let data = Some(secret.data.iter().map(value).collect());
+        WholeSecret(WrittenSecret { metadata: WrittenMeta::of(key, version), of_type: (&*secret.of_type).into(), data })
+    }
 }
 
 /// The answer to the fetching of the Secret `key`. No fault repeats what stands in it.

@@ -3,7 +3,7 @@
 use super::{Listed, LoadBalancerStatus, Text, Watched, WrittenMeta};
 use crate::kind::Kind;
 use crate::texts::Texts;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub enum PortReference {
     Name(Arc<str>),
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct WrittenService<'w> {
     #[serde(borrow)]
@@ -52,32 +52,32 @@ pub struct WrittenService<'w> {
     status: LoadBalancerStatus<'w>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Spec<'w> {
-    #[serde(borrow, rename = "type")]
+    #[serde(borrow, rename = "type", skip_serializing_if = "Option::is_none")]
     kind: Option<Text<'w>>,
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
     external_name: Option<Text<'w>>,
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Listed::is_empty")]
     ports: Listed<Port<'w>>,
-    #[serde(borrow, rename = "clusterIP")]
+    #[serde(borrow, rename = "clusterIP", skip_serializing_if = "Option::is_none")]
     cluster_ip: Option<Text<'w>>,
-    #[serde(borrow, rename = "clusterIPs")]
+    #[serde(borrow, rename = "clusterIPs", skip_serializing_if = "Listed::is_empty")]
     cluster_ips: Listed<Text<'w>>,
-    #[serde(borrow, rename = "externalIPs")]
+    #[serde(borrow, rename = "externalIPs", skip_serializing_if = "Listed::is_empty")]
     external_ips: Listed<Text<'w>>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Port<'w> {
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Text::is_empty")]
     name: Text<'w>,
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
     protocol: Option<Text<'w>>,
     port: u16,
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
     app_protocol: Option<Text<'w>>,
 }
 
@@ -112,6 +112,32 @@ impl Watched for Service {
             cluster_ips: cluster_ips.collect(),
             external_ips: spec.external_ips.iter().map(|ip| Box::from(&**ip)).collect(),
             addresses: status.addresses(),
+        }
+    }
+
+    fn written<'o>(&'o self, meta: WrittenMeta<'o>) -> WrittenService<'o> {
+        let port = |port: &'o ServicePort| Port {
+            name: (&*port.name).into(),
+            protocol: None,
+            port: port.number,
+            app_protocol: port.app_protocol.as_deref().map(Into::into),
+        };
+        let kind = match (&self.external_name, self.is_load_balanced) {
+            (Some(_), _) => Some("ExternalName".into()),
+            (None, true) => Some("LoadBalancer".into()),
+            (None, false) => None,
+        };
+        WrittenService {
+            metadata: WrittenMeta { creation_timestamp: (&*self.created).into(), ..meta },
+            spec: Spec {
+                kind,
+                external_name: self.external_name.as_deref().map(Into::into),
+                ports: self.ports.iter().map(port).collect(),
+                cluster_ip: None,
+                cluster_ips: self.cluster_ips.iter().map(|ip| ip.to_string().into()).collect(),
+                external_ips: self.external_ips.iter().map(|ip| Text::from(&**ip)).collect(),
+            },
+            status: LoadBalancerStatus::of(&self.addresses),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Objects as they are read, with what people leave out and get wrong.
 
-use super::{Backend, Ingress, IngressClass, PathKind, PortReference, RulePath, Watched};
+use super::{
+    Backend, EndpointSlice, Ingress, IngressClass, Key, PathKind, PortReference, RulePath, Service, Watched, WrittenMeta,
+};
 use crate::page::{Line, line};
 use crate::texts::Texts;
 
@@ -83,4 +85,57 @@ fn a_class_is_the_default_where_it_says_so() {
     check("null", false);
     check(r#"{"ingressclass.kubernetes.io/is-default-class":"true"}"#, true);
     check(r#"{"ingressclass.kubernetes.io/is-default-class":"yes"}"#, false);
+}
+
+/// What is kept of an object is the same when it was written and read again.
+fn comes_back<T: Watched + std::fmt::Debug>(object: &str) {
+    let kept: T = read(object);
+    let key = Key::new("b", "a");
+    let written = serde_json::to_string(&kept.written(WrittenMeta::of(&key, "7"))).expect("JSON");
+    let line = line::<T>(format!(r#"{{"type":"ADDED","object":{written}}}"#).as_bytes(), &mut Texts::default());
+    let Ok(Line::Put(found)) = line else { panic!("{written} is not read") };
+    assert_eq!((found.key, &*found.version, found.object), (key, "7", kept), "{written}");
+}
+
+#[test]
+fn what_is_kept_is_written_as_the_api_has_it() {
+    let meta = r#""metadata":{"name":"a","namespace":"b","uid":"0-1","generation":3,"creationTimestamp":"2026-11-01T10:00:00Z",
+        "labels":{"kubernetes.io/service-name":"web"},
+        "annotations":{"tidegate.dev/a":"\u0000\"","ingressclass.kubernetes.io/is-default-class":"true"}}"#;
+    let object = |rest: &str| format!("{{{meta}{rest}}}");
+    for rest in [
+        "",
+        r#","spec":{"type":"LoadBalancer","clusterIPs":["10.0.0.1","fd00::1"],"externalIPs":["203.0.113.9"],
+            "ports":[{"name":"http","port":80,"appProtocol":"kubernetes.io/h2c"},{"port":443}]},
+            "status":{"loadBalancer":{"ingress":[{"ip":"203.0.113.1"},{"hostname":"lb.example"}]}}"#,
+        r#","spec":{"type":"ExternalName","externalName":"a.example"}"#,
+    ] {
+        comes_back::<Service>(&object(rest));
+    }
+    for rest in [
+        "",
+        r#","addressType":"FQDN","endpoints":[{"addresses":["a.example"]}]"#,
+        r#","addressType":"IPv6","ports":[{"name":"http","port":80},{"name":"any"}],"endpoints":[
+            {"addresses":["fd00::1"],"zone":"a","hints":{"forZones":[{"name":"a"},{"name":"b"}]},"targetRef":{"uid":"0-2"}},
+            {"addresses":["fd00::2"],"conditions":{"ready":false}},
+            {"addresses":["fd00::3"],"conditions":{"ready":false,"serving":true,"terminating":true}},
+            {"addresses":["fd00::4"],"conditions":{"ready":false,"serving":false,"terminating":true}},
+            {"addresses":["fd00::5"],"conditions":{"ready":true,"terminating":true}}]"#,
+    ] {
+        comes_back::<EndpointSlice>(&object(rest));
+    }
+    for rest in [
+        "",
+        r#","spec":{"ingressClassName":"edge","tls":[{"hosts":["a.example"],"secretName":"tls"},{}],
+            "defaultBackend":{"resource":{"kind":"Bucket","name":"icons"}},
+            "rules":[{"host":"a.example","http":{"paths":[
+                {"path":"/x","pathType":"Exact","backend":{"service":{"name":"web","port":{"name":"http"}}}},
+                {"path":"/y","pathType":"Prefix","backend":{"service":{"name":"web","port":{"number":80}}}},
+                {"backend":{}}]}},{}]},
+            "status":{"loadBalancer":{"ingress":[{"hostname":"lb.example"}]}}"#,
+    ] {
+        comes_back::<Ingress>(&object(rest));
+    }
+    comes_back::<IngressClass>(&object(r#","spec":{"controller":"tidegate.dev/ingress"}"#));
+    comes_back::<IngressClass>(r#"{"metadata":{"name":"a","namespace":"b"}}"#);
 }

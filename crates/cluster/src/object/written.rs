@@ -1,16 +1,43 @@
-//! What the API's JSON is read into before anything of it is kept: texts borrowed from the answer, and lists that may
-//! be `null`, as Go writes those that are empty.
+//! What the API's JSON is read into before anything of it is kept, and what is kept is written from: texts that are
+//! borrowed, and lists that may be `null`, as Go writes those that are empty.
 
+use super::Key;
 use serde::de::{Error, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::ops::Deref;
 
 /// A text of an answer, which is borrowed from it unless something in it is escaped.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Text<'w>(Cow<'w, str>);
+
+impl<'w> From<&'w str> for Text<'w> {
+    fn from(text: &'w str) -> Text<'w> {
+        Text(Cow::Borrowed(text))
+    }
+}
+
+impl From<String> for Text<'_> {
+    fn from(text: String) -> Self {
+        Text(Cow::Owned(text))
+    }
+}
+
+impl Text<'_> {
+    /// By reference, as conditions of fields are asked.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Serialize for Text<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
 
 impl Deref for Text<'_> {
     type Target = str;
@@ -58,6 +85,25 @@ impl<T> Default for Listed<T> {
     }
 }
 
+impl<T> FromIterator<T> for Listed<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+        Listed(items.into_iter().collect())
+    }
+}
+
+impl<T> Listed<T> {
+    /// By reference, as conditions of fields are asked.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<T: Serialize> Serialize for Listed<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
 impl<T> Deref for Listed<T> {
     type Target = [T];
 
@@ -72,25 +118,48 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Listed<T> {
     }
 }
 
+/// What an object says that it is.
+#[derive(Deserialize)]
+pub struct WrittenKind<'w> {
+    #[serde(borrow)]
+    pub kind: Text<'w>,
+}
+
 /// `metadata` of an object, as far as anybody asks.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct WrittenMeta<'w> {
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Text::is_empty")]
     pub name: Text<'w>,
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Text::is_empty")]
     pub namespace: Text<'w>,
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Text::is_empty")]
     pub resource_version: Text<'w>,
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Text::is_empty")]
     pub creation_timestamp: Text<'w>,
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Text::is_empty")]
     pub uid: Text<'w>,
     pub generation: u64,
-    #[serde(borrow)]
-    labels: Option<BTreeMap<Text<'w>, Text<'w>>>,
-    #[serde(borrow)]
-    annotations: Option<BTreeMap<Text<'w>, Text<'w>>>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<BTreeMap<Text<'w>, Text<'w>>>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<BTreeMap<Text<'w>, Text<'w>>>,
+}
+
+impl<'w> WrittenMeta<'w> {
+    pub fn of(key: &'w Key, version: &'w str) -> WrittenMeta<'w> {
+        let (name, namespace, resource_version) = ((&*key.name).into(), (&*key.namespace).into(), version.into());
+        WrittenMeta { name, namespace, resource_version, ..WrittenMeta::default() }
+    }
+
+    pub fn with_label(self, name: &'w str, value: Option<&'w str>) -> WrittenMeta<'w> {
+        WrittenMeta { labels: value.map(|value| [(name.into(), value.into())].into()), ..self }
+    }
+
+    pub fn with_annotations(self, annotations: impl Iterator<Item = (&'w str, &'w str)>) -> WrittenMeta<'w> {
+        let annotations = annotations.map(|(name, value)| (name.into(), value.into())).collect();
+        WrittenMeta { annotations: Some(annotations), ..self }
+    }
 }
 
 impl WrittenMeta<'_> {
@@ -105,27 +174,44 @@ impl WrittenMeta<'_> {
 }
 
 /// `status` of objects that a load balancer stands for.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct LoadBalancerStatus<'w> {
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
     load_balancer: Option<LoadBalancer<'w>>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(default)]
 struct LoadBalancer<'w> {
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Listed::is_empty")]
     ingress: Listed<LoadBalancerAddress<'w>>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(default)]
 struct LoadBalancerAddress<'w> {
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
     ip: Option<Text<'w>>,
-    #[serde(borrow)]
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
     hostname: Option<Text<'w>>,
+}
+
+impl<'w> LoadBalancerStatus<'w> {
+    /// A status with these addresses and names.
+    pub fn of(addresses: &'w [Box<str>]) -> LoadBalancerStatus<'w> {
+        let entry = |address: &'w str| {
+            let text = Some(Text::from(address));
+            if address.parse::<IpAddr>().is_ok() {
+                LoadBalancerAddress { ip: text, hostname: None }
+            } else {
+                LoadBalancerAddress { ip: None, hostname: text }
+            }
+        };
+        LoadBalancerStatus {
+            load_balancer: Some(LoadBalancer { ingress: addresses.iter().map(|address| entry(address)).collect() }),
+        }
+    }
 }
 
 impl LoadBalancerStatus<'_> {

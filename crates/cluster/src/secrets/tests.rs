@@ -204,6 +204,25 @@ fn a_server_that_was_set_back_is_asked_for_all_again() {
 }
 
 #[test]
+fn what_is_recalled_is_held_until_it_is_fetched() {
+    let recalled = |name: &str| (key(name), found("3", "old"));
+    let mut seen = Seen::wanting(&["tls"]);
+    assert_eq!(seen.secrets.recall(vec![recalled("tls"), recalled("later"), recalled("none")]), [key("tls")].into());
+    seen.want(&["tls", "later"]);
+    assert_eq!((seen.said("tls"), seen.said("later"), seen.secrets.has_answered()), ("old".into(), "old".into(), true));
+    assert_eq!(seen.due(), ["ask later", "ask tls"]);
+    assert!(!seen.fetched("tls", Err(busy())));
+    assert!(!seen.fetched("later", Ok(found("3", "old"))));
+    assert_eq!(seen.said("tls"), "old");
+    seen.now = seen.secrets.rests_until().expect("it rests");
+    seen.due();
+    assert!(seen.fetched("tls", Err(missing())));
+    seen.secrets.forget_recalled();
+    seen.want(&["none"]);
+    assert_eq!(seen.said("none"), "unasked");
+}
+
+#[test]
 fn what_nobody_watches_is_fetched_again_after_a_while() {
     let mut seen = Seen::wanting(&["tls"]);
     seen.is_watched = false;
