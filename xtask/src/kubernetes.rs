@@ -1,23 +1,29 @@
 //! `cargo xtask kubernetes`: the programs of a real control plane, built from Go's modules, for tests that ask an API
-//! server and not its emulation. No registry has them as programs, so they are built once and kept in a cache outside
-//! of the checkout. Which versions is said by the modules in `crates/testkit/go`; `testkit::control_plane` finds what
-//! was built, and starts it. `recipe` says what is built with which flags, pure; here it is done.
+//! server and not its emulation; and Helm, with which `manifests` renders the chart. No registry has them as programs,
+//! so they are built once and kept in a cache outside of the checkout. Which versions is said by the modules in
+//! `crates/testkit/go`; `testkit::control_plane` finds what was built, and starts it. `recipe` says what is built with
+//! which flags, pure; here it is done.
 
+#[cfg(test)]
+mod chart_tests;
+mod manifests;
 mod recipe;
 
 use crate::process::{Invocation, found};
 use crate::repository::root;
-use recipe::{Compiler, GoModule, MODULES, PROGRAMS, Recipe};
+use recipe::{COLLECTIONS, Collection, Compiler, GoModule, Recipe, required_version};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 const USAGE: &str = "\
-usage: cargo xtask kubernetes <build|where|clear>
+usage: cargo xtask kubernetes <build|where|clear|manifests>
 
-  build   builds kube-apiserver, kube-controller-manager, kubectl and etcd unless they are there; a quarter of an hour
-  where   says where they are; fails where nothing is built
-  clear   removes everything that was built
+  build                builds kube-apiserver, kube-controller-manager, kubectl, etcd and Helm unless they are there;
+                       twenty minutes
+  where                says where they are; fails where some are not built
+  clear                removes everything that was built
+  manifests [--check]  writes the manifests in packaging/kubernetes anew from the chart; or says which would differ
 
 They are kept in ~/.cache/tidegate-kubernetes, or in the folder that TIDEGATE_KUBERNETES_CACHE names.";
 
@@ -34,13 +40,18 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         ["build"] => build(&cache()?),
         ["where"] => {
             let cache = cache()?;
-            let place = cache.join(recipe()?.key());
-            if !place.is_dir() {
-                return Err(format!("nothing is built in {}; do it by `cargo xtask kubernetes build`", cache.display()));
+            for collection in COLLECTIONS {
+                let place = cache.join(recipe(*collection)?.key());
+                if !place.is_dir() {
+                    let (name, cache) = (collection.name(), cache.display());
+                    return Err(format!("{name} is not built in {cache}; do it by `cargo xtask kubernetes build`"));
+                }
+                println!("{}", place.display());
             }
-            println!("{}", place.display());
             Ok(())
         }
+        ["manifests"] => manifests::write(&root(), &built_helm()?),
+        ["manifests", "--check"] => manifests::check(&root(), &built_helm()?),
         ["clear"] => {
             let cache = cache()?;
             if cache.exists() { fs::remove_dir_all(&cache).map_err(|error| at(&cache, &error)) } else { Ok(()) }
@@ -50,20 +61,29 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
 }
 
 fn build(cache: &Path) -> Result<(), String> {
-    let recipe = recipe()?;
-    let place = cache.join(recipe.key());
-    if place.is_dir() {
-        println!("built already: {}", place.display());
+    let recipes = COLLECTIONS.iter().map(|collection| recipe(*collection)).collect::<Result<Vec<Recipe>, String>>()?;
+    let (built, missing): (Vec<Recipe>, Vec<Recipe>) = recipes.into_iter().partition(|recipe| cache.join(recipe.key()).is_dir());
+    for recipe in built {
+        println!("built already: {}", cache.join(recipe.key()).display());
+    }
+    if missing.is_empty() {
         return Ok(());
     }
     let building = cache.join(BUILDING);
     fs::create_dir_all(&building).map_err(|error| at(&building, &error))?;
     let _alone = only_build(&building)?;
-    let (compiled, programs) = (building.join("go"), building.join("programs"));
-    for module in MODULES {
-        fetch(&recipe, *module)?;
+    for recipe in missing {
+        build_collection(&recipe, &building, &cache.join(recipe.key()))?;
     }
-    for program in PROGRAMS {
+    fs::remove_dir_all(&building).map_err(|error| at(&building, &error))
+}
+
+fn build_collection(recipe: &Recipe, building: &Path, place: &Path) -> Result<(), String> {
+    let (compiled, programs) = (building.join("go"), building.join(recipe.key()));
+    for module in recipe.collection.modules() {
+        fetch(recipe, *module)?;
+    }
+    for program in recipe.collection.programs() {
         let began = Instant::now();
         println!("=== {}", program.name);
         let invocation = recipe.build(program, &programs, &compiled);
@@ -72,9 +92,22 @@ fn build(cache: &Path) -> Result<(), String> {
         println!("=== {}: built in {} s", program.name, began.elapsed().as_secs());
     }
     // Whoever looks for it finds all of it or nothing.
-    fs::rename(&programs, &place).map_err(|error| at(&place, &error))?;
+    fs::rename(&programs, place).map_err(|error| at(place, &error))?;
     println!("built: {}", place.display());
-    fs::remove_dir_all(&building).map_err(|error| at(&building, &error))
+    Ok(())
+}
+
+/// Helm of the version that is asked for, whichever compiler built it.
+fn built_helm() -> Result<PathBuf, String> {
+    let file = folder_of(GoModule::Helm).join("go.mod");
+    let text = fs::read_to_string(&file).map_err(|error| at(&file, &error))?;
+    let version = required_version(GoModule::Helm, &text).ok_or("the module of Helm names no version")?;
+    let prefix = format!("{}{version}-", Collection::Helm.prefix());
+    let folders = fs::read_dir(cache()?).into_iter().flatten().flatten();
+    let fitting = folders.filter(|folder| folder.file_name().to_string_lossy().starts_with(&prefix));
+    let mut programs: Vec<PathBuf> = fitting.map(|folder| folder.path().join("helm")).filter(|path| path.is_file()).collect();
+    programs.sort();
+    programs.pop().ok_or_else(|| format!("Helm {version} is not built; `cargo xtask kubernetes build` does it"))
 }
 
 /// Fetches what a program is made of. Apart from the build, because it is the step that takes a network.
@@ -93,9 +126,9 @@ fn fetch(recipe: &Recipe, module: GoModule) -> Result<(), String> {
     ))
 }
 
-fn recipe() -> Result<Recipe, String> {
+fn recipe(collection: Collection) -> Result<Recipe, String> {
     let go = found("go").ok_or_else(|| format!("there is no `go` on the PATH. {ADVICE}"))?;
-    let sources = MODULES.iter().map(|module| {
+    let sources = collection.modules().iter().map(|module| {
         let files = ["go.mod", "go.sum"].map(|name| folder_of(*module).join(name));
         let texts = files.map(|file| fs::read_to_string(&file).map_err(|error| at(&file, &error)));
         texts.into_iter().collect::<Result<String, String>>()
@@ -103,7 +136,7 @@ fn recipe() -> Result<Recipe, String> {
     let sources = sources.collect::<Result<Vec<String>, String>>()?;
     // Asked in the module's folder: Go may take a newer one of itself for it.
     let asked = Invocation::new(&go.to_string_lossy(), &["env", "GOVERSION", "GOOS", "GOARCH"]);
-    let output = asked.capture(&folder_of(GoModule::Kubernetes))?;
+    let output = asked.capture(&folder_of(collection.modules()[0]))?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let words: Vec<&str> = said.split_whitespace().collect();
     let ([version, system, machine], true) = (words.as_slice(), output.status.success()) else {
@@ -113,7 +146,7 @@ fn recipe() -> Result<Recipe, String> {
     // Beside everything else that the machine does: whoever waits for it can wait.
     let courtesy = [["nice", "-n", "19"], ["ionice", "-c", "3"]].into_iter().filter(|words| found(words[0]).is_some());
     let courtesy = courtesy.flatten().map(str::to_owned).collect();
-    Recipe::new(go, courtesy, compiler, &sources)
+    Recipe::new(collection, go, courtesy, compiler, &sources)
 }
 
 /// Held while something is built; two builds at a time would write the same files.

@@ -2,8 +2,8 @@
 //! CONTRIBUTING.md. Each task is one module: `tidy` reads the sources, `deny` reads the dependency graph, `ci` runs
 //! every gate in order, `quick` those that fit what changed, `instructions` counts what a request costs, `bench` builds
 //! and runs the lab, `static` the program that needs nothing of the system, `apps` real applications behind the
-//! program, `kubernetes` builds the programs of a control plane for tests, `dist` what people install, `readme` holds
-//! README.md against its report. No task is needed to build or to use Tidegate.
+//! program, `kubernetes` builds the programs of a control plane for tests and renders the chart, `dist` what people
+//! install, `readme` holds README.md against its report. No task is needed to build or to use Tidegate.
 
 mod apps;
 mod bench;
@@ -42,7 +42,9 @@ usage: cargo xtask <task>
   dist [PART...] [--check]
                       packages, repositories, the image, the manual as a site; see docs/packages.md
   apps [NAME...]      installs real applications, puts them behind Tidegate and uses them; `--list` names them
-  kubernetes build    builds an API server, etcd and what belongs to them, for tests; once, into a cache
+  kubernetes build    builds an API server, etcd, Helm and what belongs to them, for tests; once, into a cache
+  kubernetes manifests [--check]
+                      writes the manifests in packaging/kubernetes anew from the chart
   readme [--write]    the figures in README.md are those of the report that it names";
 
 fn main() -> ExitCode {

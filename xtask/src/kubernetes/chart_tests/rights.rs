@@ -1,0 +1,123 @@
+//! What the process may do in a cluster: the rights that a set of objects gives, and those that its own words ask for.
+//! Both have to be the same, so that nothing is missing and nothing is given that nobody uses.
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// One verb on one resource.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Right {
+    /// `None`: in the whole cluster.
+    namespace: Option<String>,
+    group: String,
+    resource: String,
+    /// `None`: all of them.
+    name: Option<String>,
+    verb: String,
+}
+
+type Rows = &'static [(&'static str, &'static [&'static str], &'static [&'static str])];
+
+const READING: &[&str] = &["get", "list", "watch"];
+/// In each namespace that is looked at, or in all.
+const READ: Rows = &[
+    ("", &["services", "secrets"], READING),
+    ("discovery.k8s.io", &["endpointslices"], READING),
+    ("networking.k8s.io", &["ingresses"], READING),
+];
+const READ_OF_CLUSTER: Rows = &[("networking.k8s.io", &["ingressclasses"], READING)];
+/// Where anything is written at all.
+const WRITTEN: Rows =
+    &[("networking.k8s.io", &["ingresses/status"], &["patch"]), ("events.k8s.io", &["events"], &["create", "patch"])];
+
+/// The rights that a process with these words needs; `namespace` is its own.
+pub fn needed(arguments: &[String], namespace: &str) -> BTreeSet<Right> {
+    let value = |flag: &str| arguments.iter().find_map(|word| word.strip_prefix(flag)?.strip_prefix('='));
+    let writes = !arguments.iter().any(|word| word == "--shadow" || word == "--status=off");
+    let mut rights = BTreeSet::new();
+    let scopes = match value("--namespaces") {
+        Some(names) => names.split(',').map(|name| Some(name.to_owned())).collect(),
+        None => {
+            add(&mut rights, None, READ_OF_CLUSTER);
+            vec![None]
+        }
+    };
+    for scope in scopes {
+        add(&mut rights, scope.as_deref(), READ);
+        if writes {
+            add(&mut rights, scope.as_deref(), WRITTEN);
+        }
+    }
+    let mut of_one = |namespace: &str, group: &str, resource: &str, name: Option<&str>, verbs: &[&str]| {
+        rights.extend(verbs.iter().map(|verb| Right {
+            namespace: Some(namespace.to_owned()),
+            group: group.to_owned(),
+            resource: resource.to_owned(),
+            name: name.map(str::to_owned),
+            verb: (*verb).to_owned(),
+        }));
+    };
+    if writes {
+        let lease = value("--lease").expect("whoever writes has a Lease");
+        of_one(namespace, "coordination.k8s.io", "leases", None, &["create"]);
+        of_one(namespace, "coordination.k8s.io", "leases", Some(lease), &["get", "patch"]);
+    }
+    if let Some((namespace, name)) = value("--ingress-nginx-config").and_then(|name| name.split_once('/')) {
+        of_one(namespace, "", "configmaps", Some(name), READING);
+    }
+    rights
+}
+
+fn add(rights: &mut BTreeSet<Right>, namespace: Option<&str>, rows: Rows) {
+    for (group, resources, verbs) in rows {
+        for resource in *resources {
+            rights.extend(verbs.iter().map(|verb| Right {
+                namespace: namespace.map(str::to_owned),
+                group: (*group).to_owned(),
+                resource: (*resource).to_owned(),
+                name: None,
+                verb: (*verb).to_owned(),
+            }));
+        }
+    }
+}
+
+/// The rights that these roles give.
+pub fn given(roles: &[&Value]) -> BTreeSet<Right> {
+    let mut rights = BTreeSet::new();
+    for role in roles {
+        let namespace = (role["kind"] == "Role").then(|| text(&role["metadata"]["namespace"]));
+        for rule in role["rules"].as_array().into_iter().flatten() {
+            let names: Vec<Option<String>> = match &rule["resourceNames"] {
+                Value::Array(names) => names.iter().map(|name| Some(text(name))).collect(),
+                _ => vec![None],
+            };
+            for (group, resource, verb) in combinations(rule) {
+                rights.extend(names.iter().map(|name| Right {
+                    namespace: namespace.clone(),
+                    group: group.clone(),
+                    resource: resource.clone(),
+                    name: name.clone(),
+                    verb: verb.clone(),
+                }));
+            }
+        }
+    }
+    rights
+}
+
+fn combinations(rule: &Value) -> Vec<(String, String, String)> {
+    let of = |name: &str| rule[name].as_array().into_iter().flatten().map(text).collect::<Vec<String>>();
+    let (groups, resources, verbs) = (of("apiGroups"), of("resources"), of("verbs"));
+    let mut combinations = Vec::new();
+    for group in &groups {
+        for resource in &resources {
+            combinations.extend(verbs.iter().map(|verb| (group.clone(), resource.clone(), verb.clone())));
+        }
+    }
+    combinations
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_else(|| panic!("{value} is no text")).to_owned()
+}
