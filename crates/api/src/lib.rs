@@ -38,6 +38,6 @@ pub use pools::{ErrorCount, Pool, Pools, Server, ServerState, Source};
 pub use schema::Word;
 pub use status::{
     AwaitsConfirmation, ClosedConnections, Connection, ConnectionCounts, Connections, ContainerFault, ContainerSeen,
-    ContainersStatus, GenerationRequests, GeoDatabase, Listener, Listeners, Readiness, Refused, Status, TicketKeys, TokenKeys,
-    Traffic,
+    ContainersStatus, GenerationRequests, GeoDatabase, KeptLastGood, KindSeen, KubernetesStatus, Listener, Listeners,
+    ObjectFinding, Readiness, Refused, Status, TicketKeys, TokenKeys, Traffic,
 };

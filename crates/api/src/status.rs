@@ -56,6 +56,53 @@ objects! {
         pub is_error: bool,
     }
 
+    /// Objects of a cluster that say what is served.
+    pub struct KubernetesStatus {
+        /// Whether everything that says what is served is known, and runs.
+        pub is_served: bool,
+        pub kinds: Vec<KindSeen>,
+        /// What is wrong with objects: the first 200.
+        pub findings: Vec<ObjectFinding>,
+        pub findings_total: usize,
+        /// Sites and pools that are served as they were, since what they are to be cannot run.
+        pub kept: Vec<KeptLastGood>,
+    }
+
+    /// A kind of objects that is followed.
+    pub struct KindSeen {
+        /// As in `Ingress`.
+        pub kind: String,
+        pub objects: usize,
+        /// Whether the whole list has come.
+        pub is_listed: bool,
+        /// When something was heard of it last; seconds ago.
+        pub heard_seconds_ago: Option<u64>,
+        /// Objects that cannot be read; what they were stays.
+        pub unreadable: usize,
+        /// Why nothing is heard of it; what was known stays.
+        pub fault: Option<String>,
+    }
+
+    /// What is wrong with an object, or strange.
+    pub struct ObjectFinding {
+        /// As in `Ingress shop/web`.
+        pub object: String,
+        /// As in `spec.rules[0].http.paths[1]`.
+        pub field: String,
+        /// The word that is the reason of an Event.
+        pub code: String,
+        pub message: String,
+        /// Whether something that it asks for is not served.
+        pub is_error: bool,
+    }
+
+    /// A site or a pool that is served as it was.
+    pub struct KeptLastGood {
+        /// As in `site https://shop.example.com`.
+        pub name: String,
+        pub why: String,
+    }
+
     /// The state of the process.
     pub struct Status {
         pub version: String,
@@ -92,6 +139,8 @@ objects! {
         pub geoip: Vec<GeoDatabase>,
         /// What containers say by their labels, where they are asked (`docker`).
         pub containers: Option<ContainersStatus>,
+        /// What objects of a cluster say, where they are followed (`tidegate kubernetes run`).
+        pub kubernetes: Option<KubernetesStatus>,
         /// Requests on their way by the generation with which they began, the newest last.
         pub requests_by_generation: Vec<GenerationRequests>,
         /// Since the process began.

@@ -4,9 +4,7 @@
 use crate::diagnostics::{Diagnostic, Location};
 use crate::lowering::Lowering;
 use std::collections::{BTreeSet, HashMap};
-use tidegate_model::{
-    Balance, HostPattern, Placeholder, Pool, PoolName, Protocol, RouteOptions, Scheme, Step, Template, TemplatePart, Terminal,
-};
+use tidegate_model::{Balance, HostPattern, Placeholder, Pool, PoolName, Protocol, Scheme, Template, TemplatePart};
 
 /// A name goes to a site or is passed on; both would depend on who reads the file.
 pub fn names_of_sites(lowering: &mut Lowering<'_>) {
@@ -101,17 +99,6 @@ pub fn pools_of_sites(lowering: &Lowering<'_>) -> BTreeSet<PoolName> {
     if lowering.spans.tcp_pools.is_empty() {
         return names;
     }
-    for site in &lowering.configuration.sites {
-        names.extend(site.all_options().flat_map(RouteOptions::pools).cloned());
-        names.extend(site.all_steps().filter_map(Step::pool).cloned());
-        for route in &site.routes {
-            match &route.terminal {
-                Terminal::Proxy { pool, .. } => drop(names.insert(pool.clone())),
-                Terminal::Split(split) => names.extend(split.pools().cloned()),
-                Terminal::FastCgi(fastcgi) => drop(names.insert(fastcgi.pool.clone())),
-                Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) => {}
-            }
-        }
-    }
+    names.extend(lowering.configuration.sites.iter().flat_map(|site| site.pools().cloned()));
     names
 }

@@ -23,6 +23,7 @@ use crate::tag::Tag;
 use crate::tickets::follow_ticket_keys;
 use crate::workers::{ChangeParts, worker_count};
 use jiff::Timestamp;
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Instant;
 use tidegate_api::{Applied, DrainedConnections, Effect, Plan, Planned, Refused};
@@ -33,6 +34,9 @@ use tidegate_proxy::command::OldSocket;
 use tidegate_telemetry::access_log::OpenLogs;
 use tidegate_telemetry::{AccessLogSenders, ChangeResult, ReadinessState, events};
 use tidegate_transport::Driver;
+
+/// Whoever restarts a pod gets what its objects and its file say, and nothing that somebody once told the pod before.
+const NOT_BESIDE_OBJECTS: &str = "objects of a cluster say what is served here, beside the file that the process was started with\n  help: change the objects, or that file, which is applied when it changes";
 
 /// What differs, for the process and for people. Sites and pools that are the same are looked at once.
 fn compare(before: &Configuration, now: &Configuration) -> (Delta, Plan) {
@@ -93,15 +97,19 @@ impl Control {
         }
         let (source, containers, mut memory) = (&self.source, &self.containers, self.memory.borrow_mut());
         let memory: &mut LoadMemory = &mut memory;
-        let additions = |of_files: &Configuration| Additions::of(containers, of_files);
+        let mut objects = self.objects.as_ref().map(RefCell::borrow_mut);
+        let objects = objects.as_deref_mut();
+        let additions = move |of_files: &Configuration| Additions::of(containers, objects, of_files);
         in_background(move || read_with(proposal.load(source, memory), additions)).map_err(ChangeFault::Configuration)
     }
 
     /// What runs of files, with what is added to it now.
     fn read_additions(&self) -> Result<Read, ChangeFault> {
         let (containers, of_files) = (&self.containers, self.history.of_files.clone());
+        let mut objects = self.objects.as_ref().map(RefCell::borrow_mut);
+        let objects = objects.as_deref_mut();
         let (additions, read) = in_background(|| {
-            let additions = Additions::of(containers, &of_files);
+            let additions = Additions::of(containers, objects, &of_files);
             let read = with_additions(&of_files, &additions);
             (additions, read)
         });
@@ -123,11 +131,7 @@ impl Control {
         let by = origin.to_string();
         // Whoever asks the API is told; a file that does not run has to be found in the log, in `status` and in a
         // metric.
-        let is_of_source = match proposal {
-            Proposal::Source => true,
-            Proposal::File(path) => matches!(&self.source, Source::File(source) if source == path),
-            Proposal::Text { .. } | Proposal::Written(_) | Proposal::Additions => false,
-        };
+        let is_of_source = self.is_of_source(proposal);
         let outcome = self.try_apply(proposal, origin, options);
         let metrics = self.process.registry.configuration();
         match &outcome {
@@ -150,10 +154,19 @@ impl Control {
         outcome
     }
 
+    /// Whether it is what the process was started with, as it is now.
+    fn is_of_source(&self, proposal: &Proposal) -> bool {
+        match proposal {
+            Proposal::Source => true,
+            Proposal::File(path) => matches!(&self.source, Source::File(source) if source == path),
+            Proposal::Text { .. } | Proposal::Written(_) | Proposal::Additions => false,
+        }
+    }
+
     fn try_apply(&mut self, proposal: &Proposal, origin: Origin, options: ApplyOptions) -> Result<Applied, ChangeFault> {
         let began = Instant::now();
         let is_of_additions = *proposal == Proposal::Additions;
-        self.may_change(&options, is_of_additions)?;
+        self.may_change(&options, proposal)?;
         let Read { configuration, of_files, additions, warnings, remarks, files, watched, written } = self.read(proposal)?;
         let running = self.configuration().clone();
         let (delta, plan) = in_background(|| compare(&running, &configuration));
@@ -179,7 +192,7 @@ impl Control {
             self.history.generations.rewrite_newest(files);
             self.history.written = written;
             self.history.of_files = of_files;
-            self.containers.taken_on(additions.labelled);
+            self.additions_taken_on(additions);
             return Ok(Applied { generation, changed: false, plan, warnings, confirm_within_seconds: None });
         }
         let (changed, at_change) = (Instant::now(), self.registry().traffic());
@@ -204,7 +217,7 @@ impl Control {
         self.history.generations.add(Generation { number, applied: Timestamp::now(), origin, summary, files });
         self.history.written = written;
         self.history.of_files = of_files;
-        self.containers.taken_on(additions.labelled);
+        self.additions_taken_on(additions);
         self.containers.follow(&self.running.configuration);
         self.process.registry.configuration().set_generation(number, Timestamp::now().as_second());
         let confirm_within_seconds = options.confirm_within.map(|within| within.as_secs());
@@ -224,8 +237,21 @@ impl Control {
         Ok(Applied { generation: number, changed: true, plan, warnings, confirm_within_seconds })
     }
 
-    fn may_change(&self, options: &ApplyOptions, is_of_additions: bool) -> Result<(), ChangeFault> {
-        if self.readiness.state() == ReadinessState::Draining || self.succession.is_under_way() {
+    fn additions_taken_on(&mut self, additions: Additions) {
+        self.containers.taken_on(additions.labelled);
+        if let Some(objects) = self.objects_mut() {
+            objects.taken_on(additions.of_objects);
+        }
+    }
+
+    fn may_change(&self, options: &ApplyOptions, proposal: &Proposal) -> Result<(), ChangeFault> {
+        let is_of_additions = *proposal == Proposal::Additions;
+        if self.objects.is_some() && !is_of_additions && !self.is_of_source(proposal) {
+            return Err(ChangeFault::Bad(NOT_BESIDE_OBJECTS.to_owned()));
+        }
+        // Who has kept connections is served until they end, and not by what held before.
+        let is_leaving = self.readiness.state() == ReadinessState::Draining && !is_of_additions;
+        if is_leaving || self.succession.is_under_way() {
             return Err(ChangeFault::Leaving);
         }
         if let Some(pending) = self.confirmation.pending.as_ref().filter(|_| !is_of_additions) {

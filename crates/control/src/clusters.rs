@@ -1,11 +1,11 @@
-//! The clusters of Kubernetes that pools find servers in. One follower for each, whoever looks there; what differs is
-//! told by Service, so that a change of one costs nothing for the others.
+//! The clusters of Kubernetes that pools find servers in, and the one whose objects say what is served. One follower
+//! for each, whoever looks there; what differs is told by Service, so that a change of one costs nothing for others.
 
 use crate::discovery::SourceSeen;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tidegate_cluster::{Absence, ClusterFollower, Fault, Key, Member, Place, Pod, PortReference, Scope};
+use tidegate_cluster::{Absence, Changes, ClusterFollower, Fault, Key, Member, Place, Pod, PortReference, Scope};
 use tidegate_discovery::Endpoint;
 use tidegate_model::discover::{Cluster, KubernetesDiscover, ServicePort};
 use tidegate_model::{Discover, Server, TcpAddress};
@@ -22,13 +22,17 @@ pub struct Clusters(Arc<Inner>);
 struct Inner {
     followed: Mutex<HashMap<Cluster, Followed>>,
     differs: Arc<Notify>,
+    /// What differs of objects that say what is served, and nobody has taken.
+    of_objects: Mutex<Changes>,
 }
 
 struct Followed {
     since: Instant,
     /// `Err` when it cannot be asked at all.
-    follower: Result<ClusterFollower, Fault>,
+    follower: Result<Arc<ClusterFollower>, Fault>,
     is_fault_told: bool,
+    /// Whether objects say what is served, so that the cluster is followed whatever pools there are.
+    has_objects: bool,
 }
 
 impl Followed {
@@ -59,12 +63,22 @@ impl Clusters {
         let differs = self.0.differs.clone();
         let scope = Scope { namespaces: cluster.namespaces.clone(), kinds: Scope::ENDPOINTS };
         let follower = place.and_then(|place| ClusterFollower::start(place, scope, move || differs.notify_one()));
-        Followed { since: Instant::now(), follower, is_fault_told: false }
+        Followed { since: Instant::now(), follower: follower.map(Arc::new), is_fault_told: false, has_objects: false }
     }
 
-    /// Clusters beyond these are followed no more.
+    /// Follows the cluster whose objects say what is served. Pools that find servers there share the follower.
+    pub fn follow_objects(&self, cluster: &Cluster, place: Place, scope: Scope) -> Result<Arc<ClusterFollower>, Fault> {
+        let differs = self.0.differs.clone();
+        let follower = Arc::new(ClusterFollower::start(place, scope, move || differs.notify_one())?);
+        let shared = Ok(follower.clone());
+        let followed = Followed { since: Instant::now(), follower: shared, is_fault_told: false, has_objects: true };
+        self.followed().insert(cluster.clone(), followed);
+        Ok(follower)
+    }
+
+    /// Clusters beyond these are followed no more, but for the one whose objects say what is served.
     pub fn keep_only(&self, wanted: &HashSet<&Cluster>) {
-        self.followed().retain(|cluster, _| wanted.contains(cluster));
+        self.followed().retain(|cluster, followed| followed.has_objects || wanted.contains(cluster));
     }
 
     /// The servers that a pool finds there now, sorted by address. Waits for the first list of a cluster until `limit`
@@ -106,7 +120,7 @@ impl Clusters {
     pub fn is_known(&self, cluster: &Cluster) -> bool {
         let followed = self.followed();
         let follower = followed.get(cluster).and_then(|followed| followed.follower.as_ref().ok());
-        follower.is_some_and(ClusterFollower::is_whole)
+        follower.is_some_and(|follower| follower.is_whole())
     }
 
     /// Clusters that cannot be followed and could when it was last asked, and those of which the opposite is true.
@@ -127,14 +141,28 @@ impl Clusters {
         self.0.differs.notified().await;
     }
 
-    /// What differs and nobody has taken, by cluster and Service.
+    /// Services whose servers differ and which nobody has taken, by cluster. What differs of objects is kept for
+    /// [`Clusters::take_object_changes`].
     pub fn take_changes(&self) -> Vec<(Cluster, BTreeSet<Key>)> {
         let followed = self.followed();
         let changes = followed.iter().filter_map(|(cluster, followed)| {
-            let changes = followed.follower.as_ref().ok()?.take_changes()?;
-            Some((cluster.clone(), changes.endpoints))
+            let mut changes = followed.follower.as_ref().ok()?.take_changes()?;
+            let endpoints = std::mem::take(&mut changes.endpoints);
+            if followed.has_objects {
+                self.of_objects().merge(changes);
+            }
+            Some((cluster.clone(), endpoints))
         });
         changes.collect()
+    }
+
+    /// What differs of objects that say what is served, since it was last taken.
+    pub fn take_object_changes(&self) -> Changes {
+        std::mem::take(&mut *self.of_objects())
+    }
+
+    fn of_objects(&self) -> MutexGuard<'_, Changes> {
+        self.0.of_objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn followed(&self) -> MutexGuard<'_, HashMap<Cluster, Followed>> {

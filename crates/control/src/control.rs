@@ -17,6 +17,7 @@ use crate::map_rows::MapRows;
 use crate::material::Material;
 use crate::memory::MemoryBudget;
 use crate::names::Names;
+use crate::objects::Objects;
 use crate::oidc::LogInThread;
 use crate::pools::Checkers;
 use crate::renewal::Renewals;
@@ -71,6 +72,8 @@ pub struct Control {
     pub(crate) cookie_keys: CookieKeys,
     pub(crate) followers: Followers,
     pub(crate) containers: Containers,
+    /// Only where objects of a cluster say what is served. Planning translates as well, hence the cell.
+    pub(crate) objects: Option<RefCell<Objects>>,
     pub(crate) checkers: Checkers,
     pub(crate) budget: MemoryBudget,
     pub(crate) issuance: Issuance,
@@ -123,6 +126,10 @@ impl Control {
     pub(crate) fn state(&self) -> SharedState<'_> {
         let Control { process, tls, names, cookie_keys, followers, .. } = self;
         SharedState { process, tls, names, cookie_keys, followers }
+    }
+
+    pub(crate) fn objects_mut(&mut self) -> Option<&mut Objects> {
+        self.objects.as_mut().map(RefCell::get_mut)
     }
 
     pub fn configuration(&self) -> &Arc<Configuration> {

@@ -32,6 +32,8 @@ impl Control {
     /// Takes on what differs in clusters. A follower has waited for what comes together.
     pub(crate) fn take_cluster_news(&mut self) {
         let news = self.followers.take_cluster_news();
+        // First, so that pools that come have their servers from the beginning.
+        self.note_object_changes();
         if !news.pools.is_empty() {
             self.take_on_news(news);
         }

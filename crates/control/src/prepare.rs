@@ -20,6 +20,7 @@ use crate::map_files::{GatheredMaps, MapFiles, gather_maps};
 use crate::material::Material;
 use crate::memory::MemoryBudget;
 use crate::names::{self, Found, Names};
+use crate::objects::{ObjectSource, Objects};
 use crate::pools::Checkers;
 use crate::renewal::Renewals;
 use crate::rest::Rest;
@@ -27,7 +28,7 @@ use crate::sharing::{ask_for_spares, offer_all};
 use crate::sockets::{Inherited, SocketTable};
 use crate::source::{Read, Source, WatchedFiles, with_additions};
 use crate::sticky::CookieKeys;
-use crate::succession::{Inheritance, PeerEvent, Program, Stage};
+use crate::succession::{CarriedOver, Inheritance, PeerEvent, Program, Stage};
 use crate::systemd::ActivationSockets;
 use crate::watch::{DEBOUNCE, FileWatch};
 use crate::workers::{Workers, worker_count};
@@ -40,6 +41,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate_certs::{ExportedKeys, TlsProcessState};
+use tidegate_cluster::Fault;
 use tidegate_config::LoadMemory;
 use tidegate_model::{AdminPlace, Configuration, Delta, PoolName};
 use tidegate_proxy::command::NewSocket;
@@ -64,6 +66,8 @@ pub struct StartOptions {
     pub ends_with_terminal: bool,
     /// Sockets and all from the process before.
     pub inheritance: Option<Inheritance>,
+    /// Objects of a cluster say what is served, beside the configuration.
+    pub objects: Option<ObjectSource>,
     /// What systemd opened, or kept over a crash. Asked for before any thread runs, since the environment is changed.
     pub activation: ActivationSockets,
 }
@@ -101,14 +105,11 @@ impl Drop for Borrowed {
 pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault> {
     descriptors::raise_limit();
     let StartOptions { source, memory, state_dir, version, watch, share_port, ends_with_terminal, .. } = options;
-    let (inheritance, mut activation) = (options.inheritance, options.activation);
+    let (inheritance, mut activation, objects) = (options.inheritance, options.activation, options.objects);
     let (configuration, containers) = with_first_containers(&read)?;
     let driver = Chosen::by(configuration.driver, worker_count(configuration.threads))?;
     let process = ProcessState::new(Arc::new(Registry::new(version)));
-    let (mut inherited, inherited_admin, carried, succession) = match inheritance {
-        Some(Inheritance { sockets, admin, carried, succession }) => (sockets, admin, carried, Some(succession)),
-        None => (Vec::new(), Vec::new(), crate::succession::CarriedOver::default(), None),
-    };
+    let (mut inherited, inherited_admin, carried, succession) = parts_of(inheritance);
     let tls = open_tls(state_dir, carried.tickets.as_ref())?;
     process.set_state_folder(tls.state_dir());
     let indices: Vec<usize> = (0..worker_count(configuration.threads)).collect();
@@ -116,6 +117,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     let (events_sender, processes, events) = Events::to_be_heard();
     let (names, cookie_keys) = (names_of_system(events_sender.clone()), CookieKeys::new(tls.state_dir().to_owned()));
     let followers = Followers::beside(containers.board());
+    let objects = objects.map(|source| Objects::start(source, followers.clusters())).transpose().map_err(no_cluster)?;
     let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys, followers: &followers };
     let (running, maps, databases) = gather_first(&configuration, state, numbers)?;
     set_drained(&running, &carried.drained);
@@ -155,6 +157,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         cookie_keys,
         followers,
         containers,
+        objects: objects.map(RefCell::new),
         checkers: Checkers::default(),
         budget: MemoryBudget::default(),
         issuance: Issuance::default(),
@@ -173,16 +176,28 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
 /// What runs first: the configuration of the files, with what containers say by then.
 fn with_first_containers(read: &Read) -> Result<(Arc<Configuration>, Containers), StartFault> {
     let mut containers = Containers::first(&read.configuration);
-    let additions = Additions::of(&containers, &read.of_files);
+    let additions = Additions::of(&containers, None, &read.of_files);
     let (configuration, _) = with_additions(&read.of_files, &additions).map_err(StartFault::Internal)?;
     containers.taken_on(additions.labelled);
     Ok((Arc::new(configuration), containers))
+}
+
+/// What a process has from the one before, if there was one.
+fn parts_of(inheritance: Option<Inheritance>) -> (Vec<TcpListener>, Vec<AdminListener>, CarriedOver, Option<Succession>) {
+    match inheritance {
+        Some(Inheritance { sockets, admin, carried, succession }) => (sockets, admin, carried, Some(succession)),
+        None => (Vec::new(), Vec::new(), CarriedOver::default(), None),
+    }
 }
 
 /// The sockets of socket activation. Unix sockets are descriptors that listen, as those of TCP.
 fn listening(activation: ActivationSockets) -> impl Iterator<Item = TcpListener> {
     let tcp = activation.tcp.into_iter().map(|(_, socket)| socket);
     tcp.chain(activation.unix.into_iter().map(|(_, socket)| TcpListener::from(OwnedFd::from(socket))))
+}
+
+fn no_cluster(fault: Fault) -> StartFault {
+    StartFault::Internal(format!("the API server {fault}"))
 }
 
 fn out_of_descriptors(error: io::Error) -> StartFault {

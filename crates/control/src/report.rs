@@ -69,6 +69,7 @@ impl Control {
             listeners: self.listeners(),
             maps: self.maps().maps,
             geoip: self.databases(),
+            kubernetes: self.objects.as_ref().map(|objects| objects.borrow().status(Instant::now())),
             containers: self.configuration().containers.as_ref().map(|_| self.containers.status()),
             requests_by_generation: by_generation
                 .into_iter()

@@ -84,7 +84,10 @@ impl Prepared {
             control.succession.answer_peers();
             control.look_after_all();
             control.containers.follow(&control.running.configuration);
-            control.readiness.set(ReadinessState::Ready);
+            // Where objects of a cluster say what is served, nothing is until they are known.
+            if control.objects.is_none() {
+                control.readiness.set(ReadinessState::Ready);
+            }
             let sites = control.configuration().sites.len();
             let Chosen { driver, reason } = control.workers.driver;
             let (driver, workers) = (driver.name(), control.workers.indices().len());
@@ -125,22 +128,13 @@ impl Control {
         let mut delay = Delay::default();
         renewal.tick().await;
         loop {
+            let objects_due_at = self.objects_due_at();
             tokio::select! {
-                told = next_told(signals, self.succession.mailbox.as_mut()) => match told {
-                    Told::Stop if delay.has_begun() => return Ending::AtOnce,
-                    Told::Stop if delay.begin(self.configuration().drain_delay) => self.announce_stop(&delay),
-                    Told::Stop => return Ending::Gently,
-                    Told::ReopenLogs => {
-                        self.logs.reopen();
-                        tracing::info!("log files reopened");
+                told = next_told(signals, self.succession.mailbox.as_mut()) => {
+                    if let Some(ending) = self.obey(told, &mut delay) {
+                        return ending;
                     }
-                    Told::Reload => {
-                        warn_if_untold(systemd::notify_reloading());
-                        self.reload(Origin::Signal);
-                        warn_if_untold(systemd::notify_ready());
-                    }
-                    Told::Upgrade => self.upgrade(None, oneshot::channel().0),
-                },
+                }
                 () = delay.is_over() => return Ending::Gently,
                 _ = renewal.tick() => self.renew_files(),
                 _ = memory.tick() => {
@@ -155,7 +149,11 @@ impl Control {
                 }
                 _ = certificates.tick() => self.show_certificates(),
                 () = heard.wait() => self.take_news(),
-                () = clusters.differs() => self.take_cluster_news(),
+                () = clusters.differs() => {
+                    self.take_cluster_news();
+                    delay.see(self.own_endpoint());
+                }
+                () = at(objects_due_at) => self.take_objects(),
                 () = told.wait() => self.take_containers(),
                 () = next_tick(&mut watchdog) => warn_if_untold(systemd::notify_watchdog()),
                 event = events.asked.recv() => match event {
@@ -182,6 +180,26 @@ impl Control {
         }
     }
 
+    /// What a signal asks for. `Some` when the process is to stop.
+    fn obey(&mut self, told: Told, delay: &mut Delay) -> Option<Ending> {
+        match told {
+            Told::Stop if delay.has_begun() => return Some(Ending::AtOnce),
+            Told::Stop if self.begin_to_stop(delay) => {}
+            Told::Stop => return Some(Ending::Gently),
+            Told::ReopenLogs => {
+                self.logs.reopen();
+                tracing::info!("log files reopened");
+            }
+            Told::Reload => {
+                warn_if_untold(systemd::notify_reloading());
+                self.reload(Origin::Signal);
+                warn_if_untold(systemd::notify_ready());
+            }
+            Told::Upgrade => self.upgrade(None, oneshot::channel().0),
+        }
+        None
+    }
+
     /// Once a second.
     fn tick(&mut self) {
         self.judge_pending();
@@ -196,6 +214,7 @@ impl Control {
         self.names.look_again(Instant::now(), || without_address(running));
         self.look_at_unused_news();
         self.look_at_containers();
+        self.show_objects();
         self.checkers.look(&self.running.snapshot, &self.process.registry);
         KeyFetching::look_after(&mut self.key_fetching, &self.process);
         self.follow_log_ins();
@@ -217,11 +236,17 @@ impl Control {
         tracing::info!(admin, "listening on {}", if listening.is_empty() { "nothing: there is no site" } else { &listening });
     }
 
-    /// Whoever sends connections is told that none should come any more, and is given time to hear it.
-    fn announce_stop(&self, delay: &Delay) {
+    /// Whoever sends connections is told that none should come any more, and is given time to hear it. False where
+    /// nobody needs to.
+    fn begin_to_stop(&self, delay: &mut Delay) -> bool {
+        if !delay.begin(self.length_of_delay()) {
+            return false;
+        }
+        delay.see(self.own_endpoint());
         self.readiness.set(ReadinessState::Draining);
         warn_if_untold(systemd::notify_stopping());
         tracing::info!(delay = ?delay.length(), "a stop was asked for: not ready any more, and connections are taken until the delay is over");
+        true
     }
 
     /// Hands the sockets over to whoever stays, and ends what is on its way. Says who has taken over.

@@ -31,21 +31,65 @@ impl Ending {
     }
 }
 
+/// What a cluster says of this process's own place among the endpoints of its Services.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnEndpoint {
+    /// There is no cluster, or nothing in it that has this process as a server.
+    Unseen,
+    Taken,
+    /// Who sends connections is being told that none should come.
+    Leaving,
+}
+
+/// How long connections are taken after a stop was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DelayLength {
+    Fixed(Duration),
+    /// As long after it was seen to be leaving; where that is not seen, as long as `unseen`.
+    AfterLeaving {
+        leaving: Duration,
+        unseen: Duration,
+    },
+}
+
+impl DelayLength {
+    /// As long as it usually takes until every node knows that an endpoint leaves.
+    pub const UNSEEN: Duration = Duration::from_secs(15);
+}
+
 /// The time between the signal and the first connection that is not taken.
 #[derive(Debug, Default)]
 pub(crate) struct Delay {
     over: Option<(Instant, Duration)>,
+    /// What is left of it once the cluster tells that this process leaves.
+    after_leaving: Option<Duration>,
 }
 
 impl Delay {
     /// False where there is none.
-    pub fn begin(&mut self, configured: Option<Duration>) -> bool {
-        let length = configured.unwrap_or_else(|| default_delay(|name| std::env::var_os(name).is_some()));
+    pub fn begin(&mut self, length: DelayLength) -> bool {
+        let length = match length {
+            DelayLength::Fixed(length) => length,
+            DelayLength::AfterLeaving { leaving, unseen } => {
+                self.after_leaving = Some(leaving);
+                unseen
+            }
+        };
         if length.is_zero() {
             return false;
         }
         self.over = Some((Instant::now() + length, length));
         true
+    }
+
+    /// Once it has begun, what the cluster says of it counts.
+    pub fn see(&mut self, own: OwnEndpoint) {
+        if self.over.is_some()
+            && own == OwnEndpoint::Leaving
+            && let Some(length) = self.after_leaving.take()
+        {
+            self.over = Some((Instant::now() + length, length));
+        }
     }
 
     pub fn has_begun(&self) -> bool {
@@ -67,7 +111,7 @@ impl Delay {
 
 #[cfg(test)]
 mod tests {
-    use super::{Delay, Ending, default_delay};
+    use super::{Delay, DelayLength, Ending, OwnEndpoint, default_delay};
     use std::time::Duration;
 
     #[test]
@@ -85,10 +129,25 @@ mod tests {
     #[test]
     fn a_delay_begins_once_and_may_be_none() {
         let mut delay = Delay::default();
-        assert!(!delay.begin(Some(Duration::ZERO)) && !delay.has_begun());
-        assert!(delay.begin(Some(Duration::from_secs(3))) && delay.has_begun());
+        assert!(!delay.begin(DelayLength::Fixed(Duration::ZERO)) && !delay.has_begun());
+        assert!(delay.begin(DelayLength::Fixed(Duration::from_secs(3))) && delay.has_begun());
         assert_eq!(delay.length(), Duration::from_secs(3));
+        delay.see(OwnEndpoint::Leaving);
+        assert_eq!(delay.length(), Duration::from_secs(3), "a fixed one stays");
         assert_eq!(Ending::AtOnce.limit(Duration::from_secs(3)), Duration::ZERO);
         assert_eq!(Ending::Gently.limit(Duration::from_secs(3)), Duration::from_secs(3));
+    }
+
+    #[test]
+    fn in_a_cluster_it_is_counted_from_when_others_are_told() {
+        let [leaving, unseen] = [5, 15].map(Duration::from_secs);
+        let mut delay = Delay::default();
+        delay.see(OwnEndpoint::Leaving);
+        assert!(!delay.has_begun());
+        assert!(delay.begin(DelayLength::AfterLeaving { leaving, unseen }));
+        for (own, length) in [(OwnEndpoint::Unseen, unseen), (OwnEndpoint::Taken, unseen), (OwnEndpoint::Leaving, leaving)] {
+            delay.see(own);
+            assert_eq!(delay.length(), length, "{own:?}");
+        }
     }
 }

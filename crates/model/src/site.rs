@@ -7,6 +7,7 @@ use crate::matching::{ConditionKind, MatchLine, PathPattern};
 use crate::origin::Origin;
 use crate::pem::Pem;
 use crate::placeholder::Placeholder;
+use crate::pool::PoolName;
 use crate::route_options::RouteOptions;
 use crate::step::{Step, Terminal};
 use std::iter;
@@ -37,6 +38,13 @@ impl Site {
     /// Steps of the site, of its routes and of what these are split into.
     pub fn all_steps(&self) -> impl Iterator<Item = &Step> + Clone {
         self.steps.iter().chain(self.routes.iter().flat_map(Route::all_steps))
+    }
+
+    /// Pools that the site names anywhere, each as often as it is named.
+    pub fn pools(&self) -> impl Iterator<Item = &PoolName> {
+        let of_options = self.all_options().flat_map(RouteOptions::pools);
+        let of_steps = self.all_steps().filter_map(Step::pool);
+        of_options.chain(of_steps).chain(self.routes.iter().flat_map(|route| route.terminal.pools()))
     }
 
     /// Whether the site, one of its routes or a change of header fields asks for what a handshake tells of its client.

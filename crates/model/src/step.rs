@@ -131,6 +131,17 @@ impl Step {
 }
 
 impl Terminal {
+    /// The pools that it hands requests to.
+    pub fn pools(&self) -> impl Iterator<Item = &PoolName> {
+        let (one, split) = match self {
+            Terminal::Proxy { pool, .. } => (Some(pool), None),
+            Terminal::FastCgi(fastcgi) => (Some(&fastcgi.pool), None),
+            Terminal::Split(split) => (None, Some(split)),
+            Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) => (None, None),
+        };
+        one.into_iter().chain(split.into_iter().flat_map(Split::pools))
+    }
+
     /// All texts with placeholders.
     pub fn templates(&self) -> Vec<&Template> {
         match self {

@@ -14,8 +14,9 @@ pub use events::{EventGate, EventsGuard};
 pub use metrics::{
     AnswerKind, ArmMetrics, AuthResult, CacheDiskNumbers, CacheMetrics, CacheNumbers, CertificateEnd, CertificateMetrics,
     ChangeResult, ConfigurationMetrics, Counter, DiscoveryMetrics, Gauge, HandshakeFailure, HandshakeKind, Histogram,
-    ListenerKind, ListenerMetrics, LogWriterMetrics, MemoryMetrics, MethodLabel, MirrorResult, ObtainedNumbers, OnDemandResult,
-    PoolMetrics, PoolTotals, ProtocolLabel, Registry, ServerCounts, ServerMetrics, ServerStateMetrics, ServerTotals, ServerWord,
-    SiteMetrics, StapleNumbers, Traffic, UpstreamError, UpstreamTime, WorkerMetrics,
+    KubernetesFigures, ListenerKind, ListenerMetrics, LogWriterMetrics, MemoryMetrics, MethodLabel, MirrorResult,
+    ObtainedNumbers, OnDemandResult, PoolMetrics, PoolTotals, ProtocolLabel, Registry, ServerCounts, ServerMetrics,
+    ServerStateMetrics, ServerTotals, ServerWord, SiteMetrics, StapleNumbers, Traffic, UpstreamError, UpstreamTime,
+    WorkerMetrics,
 };
 pub use readiness::{Readiness, ReadinessState};

@@ -2,6 +2,7 @@
 
 pub mod cert;
 pub mod compare;
+pub mod kubernetes;
 pub mod map;
 
 use crate::output::ColourChoice;
@@ -9,6 +10,7 @@ use cert::CertCommand;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use compare::CompareWanted;
+use kubernetes::KubernetesCommand;
 use map::MapCommand;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -333,6 +335,11 @@ pub enum Command {
     Cert {
         #[command(subcommand)]
         command: CertCommand,
+    },
+    /// Kubernetes: the controller of a cluster's Ingresses and their proxy, in one process.
+    Kubernetes {
+        #[command(subcommand)]
+        command: KubernetesCommand,
     },
     /// Maps: what they have, and single rows that are changed while the process runs.
     Map {

@@ -65,6 +65,7 @@ fn main() -> ExitCode {
             commands::import::run(&commands::import::Wanted { peer: from, file, base, report })
         }
         Command::Cert { command } => commands::cert::run(command),
+        Command::Kubernetes { command } => commands::kubernetes::run(command),
         Command::Map { command } => commands::map::run(command),
         Command::HashPassword { name, algorithm } => commands::hash_password::run(name.as_deref(), algorithm),
         Command::HashKey { name, expires, stdin } => commands::hash_key::run(&name, expires.as_deref(), stdin),

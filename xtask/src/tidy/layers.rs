@@ -133,6 +133,8 @@ const LAYERS: &[Layer] = &[
             "discovery",
             "storage",
             "acme",
+            "cluster",
+            "kubernetes",
             "control",
             "admin",
         ],

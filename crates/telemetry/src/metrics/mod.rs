@@ -11,6 +11,7 @@ mod certificates;
 mod configuration;
 mod discovery;
 mod histogram;
+mod kubernetes;
 mod log_ins;
 mod memory;
 mod number;
@@ -38,6 +39,7 @@ pub use certificates::{
 pub use configuration::{ChangeResult, ConfigurationMetrics};
 pub use discovery::DiscoveryMetrics;
 pub use histogram::{Histogram, HistogramTotals};
+pub use kubernetes::{KubernetesFigures, KubernetesMetrics};
 pub use log_ins::LogInMetrics;
 pub use memory::MemoryMetrics;
 pub use number::{Counter, Gauge, SharedNumber};

@@ -8,6 +8,7 @@ use super::certificates::{CertificateMetrics, OnDemandResult};
 use super::configuration::{ChangeResult, ConfigurationMetrics};
 use super::discovery::DiscoveryMetrics;
 use super::histogram::HistogramTotals;
+use super::kubernetes::KubernetesFigures;
 use super::log_ins::LogInMetrics;
 use super::memory::MemoryMetrics;
 use super::number::SharedNumber;
@@ -46,6 +47,9 @@ fn render(totals: &Totals) -> String {
     render_discoveries(&mut text, &totals.discoveries);
     render_logs(&mut text, totals);
     render_configuration(&mut text, totals.configuration);
+    if let Some(figures) = totals.kubernetes.get() {
+        render_kubernetes(&mut text, &figures);
+    }
     render_memory(&mut text, totals.memory);
     render_log_ins(&mut text, totals.log_ins);
     render_cache(&mut text, totals.cache);
@@ -343,6 +347,17 @@ fn render_configuration(text: &mut Text, configuration: &ConfigurationMetrics) {
         let help = "Labels of containers of which something is wrong, or strange.";
         text.one("tidegate_container_label_faults", help, configuration.label_faults.value());
     }
+}
+
+fn render_kubernetes(text: &mut Text, figures: &KubernetesFigures) {
+    let KubernetesFigures { objects, silence_seconds, findings, kept_last_good } = figures;
+    text.by_word("tidegate_kubernetes_objects", "Objects of the cluster that are known.", "kind", objects.iter().copied());
+    let help = "How long nothing was heard of a kind of objects, in seconds.";
+    text.by_word("tidegate_kubernetes_watch_stale_seconds", help, "kind", silence_seconds.iter().copied());
+    let help = "What of objects cannot be used, or is used otherwise than it reads.";
+    text.by_word("tidegate_kubernetes_findings", help, "code", findings.iter().map(|(code, count)| (*code, count)));
+    let help = "Sites and pools that are served as they were, since what objects ask for cannot run.";
+    text.one("tidegate_kubernetes_kept_last_good", help, kept_last_good);
 }
 
 fn render_memory(text: &mut Text, memory: &MemoryMetrics) {

@@ -9,6 +9,7 @@ use super::certificates::CertificateMetrics;
 use super::configuration::ConfigurationMetrics;
 use super::discovery::DiscoveryMetrics;
 use super::histogram::Histogram;
+use super::kubernetes::KubernetesMetrics;
 use super::log_ins::LogInMetrics;
 use super::memory::MemoryMetrics;
 use super::pool::{PoolMetrics, PoolTotals};
@@ -55,6 +56,7 @@ pub struct Registry {
     tables: Mutex<Tables>,
     log_writer: Arc<LogWriterMetrics>,
     configuration: ConfigurationMetrics,
+    kubernetes: KubernetesMetrics,
     memory: MemoryMetrics,
     log_ins: LogInMetrics,
     cache: CacheMetrics,
@@ -119,6 +121,7 @@ impl Registry {
             tables: Mutex::new(tables),
             log_writer: Arc::default(),
             configuration: ConfigurationMetrics::default(),
+            kubernetes: KubernetesMetrics::default(),
             memory: MemoryMetrics::default(),
             log_ins: LogInMetrics::default(),
             cache: CacheMetrics::default(),
@@ -215,6 +218,11 @@ impl Registry {
         &self.configuration
     }
 
+    /// How the objects of a cluster do that say what is served.
+    pub fn kubernetes(&self) -> &KubernetesMetrics {
+        &self.kubernetes
+    }
+
     pub fn traffic(&self) -> Traffic {
         let workers = self.lock().workers.clone();
         workers.iter().fold(Traffic::default(), |sum, worker| Traffic {
@@ -263,6 +271,7 @@ impl Registry {
             process: process::read(),
             access_log_write_failed: self.log_writer.write_failed(),
             configuration: &self.configuration,
+            kubernetes: &self.kubernetes,
             workers: tables.workers.clone(),
             sites: tables.sites_shown(Instant::now()),
             arms: tables.arms.totals(&tables.arms_gone, |sum, arm| *sum += arm.requests.value()),
@@ -308,6 +317,7 @@ pub(super) struct Totals<'a> {
     pub process: process::ProcessNumbers,
     pub access_log_write_failed: u64,
     pub configuration: &'a ConfigurationMetrics,
+    pub kubernetes: &'a KubernetesMetrics,
     pub workers: Vec<Arc<WorkerMetrics>>,
     pub sites: Vec<(TwoNames, SiteTotals)>,
     pub arms: Vec<(ArmNames, u64)>,

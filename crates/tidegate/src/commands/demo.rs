@@ -22,7 +22,7 @@ pub fn run(port: u16) -> ExitCode {
     run::serve(
         || source,
         state_dir,
-        run::Life { watch: false, ends_with_terminal: true, sharing: Sharing { share_port: false } },
+        run::Life { watch: false, ends_with_terminal: true, sharing: Sharing { share_port: false }, objects: None },
         move || {
             println!("Tidegate runs. This is its configuration:\n\n{text}");
             println!("Try it:\n\n    curl --cacert {} https://localhost:{https}/\n", root.display());

@@ -21,7 +21,12 @@ pub fn run_site(from: &[String], answers: &str, admin: Option<&str>, sharing: Sh
     };
     let text = format!("{admin}site {} {{\n    {answers}\n}}\n", quote_all(from));
     let source = Source::Text { name: "<command line>".into(), text, directory: std::env::current_dir().unwrap_or_default() };
-    run::serve(|| source, default_state_dir(), run::Life { watch: false, ends_with_terminal: true, sharing }, || {})
+    run::serve(
+        || source,
+        default_state_dir(),
+        run::Life { watch: false, ends_with_terminal: true, sharing, objects: None },
+        || {},
+    )
 }
 
 /// Two proxies started by hand must not stand in each other's way; one that was asked for an address gets it or fails.

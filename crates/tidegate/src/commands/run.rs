@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tidegate_certs::default_state_dir;
 use tidegate_config::LoadMemory;
+use tidegate_control::objects::ObjectSource;
 use tidegate_control::source::Remark;
 use tidegate_control::succession::{Inheritance, inherit};
 use tidegate_control::{Prepared, Source, StartOptions, prepare, source, systemd};
@@ -22,17 +23,18 @@ pub fn run(config: &Path, watch: bool, sharing: Sharing) -> ExitCode {
             Source::file(&config)
         }
     };
-    serve(source, default_state_dir(), Life { watch, ends_with_terminal: false, sharing }, || {})
+    serve(source, default_state_dir(), Life { watch, ends_with_terminal: false, sharing, objects: None }, || {})
 }
 
 /// What a process does of itself.
-#[derive(Clone, Copy)]
 pub struct Life {
     /// A changed file of the configuration is applied.
     pub watch: bool,
     /// SIGHUP ends it, as when its terminal is closed.
     pub ends_with_terminal: bool,
     pub sharing: Sharing,
+    /// Objects of a cluster say what is served, beside the configuration.
+    pub objects: Option<ObjectSource>,
 }
 
 /// Runs a configuration until it is told to stop. `started` is called once requests are served.
@@ -73,10 +75,20 @@ pub fn serve(source: impl FnOnce() -> Source, state_dir: PathBuf, life: Life, st
         Err(diagnostics) => return fail(&diagnostics),
     };
     read.remarks.iter().for_each(Remark::log);
-    let Life { watch, ends_with_terminal, sharing: Sharing { share_port } } = life;
+    let Life { watch, ends_with_terminal, sharing: Sharing { share_port }, objects } = life;
     let version = env!("CARGO_PKG_VERSION");
-    let options =
-        StartOptions { source, memory, state_dir, version, watch, share_port, ends_with_terminal, inheritance, activation };
+    let options = StartOptions {
+        source,
+        memory,
+        state_dir,
+        version,
+        watch,
+        share_port,
+        ends_with_terminal,
+        inheritance,
+        objects,
+        activation,
+    };
     match prepare(read, options) {
         Ok(prepared) => live(prepared, started),
         // The process before hears of it by the end of this one.

@@ -2,6 +2,7 @@
 
 use super::plural;
 use super::reach;
+use super::status_kubernetes::kubernetes_rows;
 use super::table::{labelled, table};
 use crate::cli::Running;
 use crate::output;
@@ -99,6 +100,9 @@ fn process(status: &Status) -> String {
         for text in container_rows(containers) {
             row("containers", text);
         }
+    }
+    for text in status.kubernetes.iter().flat_map(kubernetes_rows) {
+        row("kubernetes", text);
     }
     let leaving = match status.workers_leaving {
         0 => String::new(),
@@ -399,6 +403,7 @@ pub mod tests {
             maps: Vec::new(),
             geoip: Vec::new(),
             containers: None,
+            kubernetes: None,
             listeners: vec![Listener {
                 address: "0.0.0.0:443".parse().unwrap(),
                 scheme: "https".into(),

@@ -163,6 +163,7 @@ pub fn start_proxy(text: String, state_dir: &Path) {
         share_port: false,
         ends_with_terminal: false,
         inheritance: None,
+        objects: None,
         activation: ActivationSockets::default(),
     };
     let prepared = tidegate_control::prepare(read, options).unwrap();

@@ -18,6 +18,7 @@ mod files;
 mod followed_log;
 mod import;
 mod keep_alive;
+mod kubernetes;
 mod maps;
 mod no_threads;
 mod oidc;

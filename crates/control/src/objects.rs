@@ -1,0 +1,239 @@
+//! What objects of a cluster say is served: who follows them, what they mean at present, and what of that cannot run.
+//! How it is taken on is in `object_changes`; what one object means is in `kubernetes`, how the cluster is asked in
+//! `cluster`.
+
+use crate::clusters::Clusters;
+use crate::held_back::{HeldBack, Unit};
+use crate::stopping::OwnEndpoint;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tidegate_api::{KeptLastGood, KindSeen, KubernetesStatus, ObjectFinding};
+use tidegate_cluster::{Changes, ClusterFollower, Fault, Kind, KindState, Place, Scope};
+use tidegate_kubernetes::{Finding, Merged, ObjectReference, Settings, Severity, Translation};
+use tidegate_model::Configuration;
+use tidegate_telemetry::KubernetesFigures;
+
+/// Findings that `tidegate status` lists.
+const FINDINGS_SHOWN_MAX: usize = 200;
+
+/// Where objects come from, and what holds where they say nothing.
+pub struct ObjectSource {
+    pub place: Place,
+    pub settings: Settings,
+    /// How long connections are taken after the cluster has been told that this pod leaves.
+    pub leave_after: Duration,
+    /// Of this pod, by which it finds itself among the endpoints of its Service.
+    pub own_addresses: Vec<IpAddr>,
+}
+
+/// Sites and pools that objects ask for, and how that does.
+pub struct Objects {
+    follower: Arc<ClusterFollower>,
+    translation: Translation,
+    stage: ObjectStage,
+    /// What differs and has not been taken in.
+    pending: Changes,
+    /// When that is to be taken in.
+    due_at: Option<Instant>,
+    /// Nothing is taken in before, so that a storm of events takes a part of a core.
+    rests_until: Instant,
+    held_back: HeldBack,
+    /// When what cannot run is tried again.
+    try_again_at: Option<Instant>,
+    findings: Vec<(ObjectReference, Finding)>,
+    leave_after: Duration,
+    own_addresses: Vec<IpAddr>,
+}
+
+/// How far it is known what is to be served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ObjectStage {
+    /// Some kind of objects has not had its whole list.
+    Unlisted,
+    /// Not every Secret that objects refer to was answered for.
+    AwaitsSecrets,
+    /// Everything is known, and nothing of it runs so far.
+    Known,
+    Serves,
+}
+
+impl Objects {
+    /// Kinds that say what is served, and by whom.
+    pub const KINDS: &'static [Kind] = &[Kind::Service, Kind::EndpointSlice, Kind::Ingress, Kind::IngressClass, Kind::Secret];
+
+    /// Follows the cluster from here on. What is wrong with the place is known now; that nobody answers there is not.
+    pub fn start(source: ObjectSource, clusters: &Clusters) -> Result<Objects, Fault> {
+        let ObjectSource { place, settings, leave_after, own_addresses } = source;
+        let scope = Scope { namespaces: settings.cluster.namespaces.clone(), kinds: Objects::KINDS };
+        let follower = clusters.follow_objects(&settings.cluster, place, scope)?;
+        Ok(Objects {
+            follower,
+            translation: Translation::new(settings),
+            stage: ObjectStage::Unlisted,
+            pending: Changes::default(),
+            due_at: None,
+            rests_until: Instant::now(),
+            held_back: HeldBack::default(),
+            try_again_at: None,
+            findings: Vec::new(),
+            leave_after,
+            own_addresses,
+        })
+    }
+
+    pub fn leave_after(&self) -> Duration {
+        self.leave_after
+    }
+
+    /// What the cluster says of this pod among the endpoints of its Services.
+    pub fn own_endpoint(&self) -> OwnEndpoint {
+        let cache = self.follower.cache();
+        let seen = self.own_addresses.iter().filter_map(|address| cache.is_leaving(*address));
+        match seen.max() {
+            None => OwnEndpoint::Unseen,
+            Some(false) => OwnEndpoint::Taken,
+            Some(true) => OwnEndpoint::Leaving,
+        }
+    }
+
+    /// As `tidegate status` shows it.
+    pub fn status(&self, now: Instant) -> KubernetesStatus {
+        let kind = |state: KindState| KindSeen {
+            kind: state.kind.name().to_owned(),
+            objects: state.objects,
+            is_listed: state.is_listed,
+            heard_seconds_ago: state.heard.map(|at| now.saturating_duration_since(at).as_secs()),
+            unreadable: state.unreadable.len(),
+            fault: state.fault.map(|fault| fault.to_string()),
+        };
+        let finding = |(object, finding): &(ObjectReference, Finding)| ObjectFinding {
+            object: object.to_string(),
+            field: finding.field.clone(),
+            code: finding.code.to_string(),
+            message: finding.message.clone(),
+            is_error: finding.severity == Severity::Error,
+        };
+        let kept = |(unit, why): (&Unit, &str)| KeptLastGood { name: unit.to_string(), why: why.to_owned() };
+        KubernetesStatus {
+            is_served: self.stage == ObjectStage::Serves,
+            kinds: self.follower.states().into_iter().map(kind).collect(),
+            findings: self.findings.iter().take(FINDINGS_SHOWN_MAX).map(finding).collect(),
+            findings_total: self.findings.len(),
+            kept: self.held_back.unfit().map(kept).collect(),
+        }
+    }
+
+    /// For metrics.
+    pub fn figures(&self, now: Instant) -> KubernetesFigures {
+        let states = self.follower.states();
+        let silence = |state: &KindState| Some((state.kind.name(), now.saturating_duration_since(state.heard?).as_secs_f64()));
+        let mut findings = BTreeMap::new();
+        for (_, finding) in &self.findings {
+            *findings.entry(finding.code.as_str()).or_default() += 1;
+        }
+        KubernetesFigures {
+            objects: states.iter().map(|state| (state.kind.name(), state.objects)).collect(),
+            silence_seconds: states.iter().filter_map(silence).collect(),
+            findings,
+            kept_last_good: self.held_back.unfit().count(),
+        }
+    }
+
+    pub fn stage(&self) -> ObjectStage {
+        self.stage
+    }
+
+    pub fn held_back(&self) -> &HeldBack {
+        &self.held_back
+    }
+
+    pub fn held_back_mut(&mut self) -> &mut HeldBack {
+        &mut self.held_back
+    }
+
+    pub fn follower(&self) -> &ClusterFollower {
+        &self.follower
+    }
+
+    /// Keeps what differs until it is time to take it in.
+    pub fn note(&mut self, changes: Changes, now: Instant) {
+        if changes.is_of_objects() {
+            self.pending.merge(changes);
+            self.look_at(now);
+        }
+    }
+
+    /// Everything is looked at not later than then.
+    pub fn look_at(&mut self, at: Instant) {
+        let at = at.max(self.rests_until);
+        self.due_at = Some(self.due_at.map_or(at, |due| due.min(at)));
+    }
+
+    pub fn due_at(&self) -> Option<Instant> {
+        self.due_at
+    }
+
+    /// What cannot run is tried again then, although nothing has changed.
+    pub fn try_again_at(&mut self, at: Instant) {
+        self.try_again_at = Some(at);
+        self.look_at(at);
+    }
+
+    pub fn try_again(&mut self, now: Instant) {
+        if self.try_again_at.take_if(|at| *at <= now).is_some() {
+            self.held_back.forget_unfit();
+        }
+    }
+
+    pub fn rest_until(&mut self, until: Instant) {
+        self.rests_until = until;
+        if let Some(due) = &mut self.due_at {
+            *due = until.max(*due);
+        }
+    }
+
+    /// Takes in what differs. False while it is not known as a whole what is to be served.
+    pub fn take_in(&mut self, now: Instant) -> bool {
+        self.due_at = None;
+        if !self.follower.is_whole() {
+            return false;
+        }
+        let changes = std::mem::take(&mut self.pending);
+        let is_first = self.stage == ObjectStage::Unlisted;
+        let cache = self.follower.cache();
+        let again_at = self.translation.take_in(&cache, (!is_first).then_some(&changes), now);
+        drop(cache);
+        self.follower.want_secrets(self.translation.wanted_secrets().clone());
+        if let Some(at) = again_at {
+            self.look_at(at);
+        }
+        self.stage = match self.stage {
+            ObjectStage::Unlisted | ObjectStage::AwaitsSecrets if !self.follower.has_answered_for_secrets() => {
+                ObjectStage::AwaitsSecrets
+            }
+            ObjectStage::Unlisted | ObjectStage::AwaitsSecrets | ObjectStage::Known => ObjectStage::Known,
+            ObjectStage::Serves => ObjectStage::Serves,
+        };
+        self.stage != ObjectStage::AwaitsSecrets
+    }
+
+    /// What is to be added to a configuration of files: nothing until everything is known, and then what objects say,
+    /// but for what cannot run.
+    pub fn merged(&mut self, of_files: &Configuration) -> Merged {
+        match self.stage {
+            ObjectStage::Unlisted | ObjectStage::AwaitsSecrets => Merged::default(),
+            ObjectStage::Known | ObjectStage::Serves => self.held_back.apply(self.translation.merged(of_files)),
+        }
+    }
+
+    /// What came of it runs.
+    pub fn taken_on(&mut self, merged: Merged) {
+        if matches!(self.stage, ObjectStage::Known | ObjectStage::Serves) {
+            self.stage = ObjectStage::Serves;
+            self.findings.clone_from(&merged.findings);
+            self.held_back.runs(merged);
+        }
+    }
+}

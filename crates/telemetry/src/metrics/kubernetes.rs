@@ -1,0 +1,35 @@
+//! How the objects of a cluster do that say what is served. Written by the control thread, once a second.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What is known of the objects. `None`: no objects say what is served.
+#[derive(Debug, Default)]
+pub struct KubernetesMetrics(Mutex<Option<KubernetesFigures>>);
+
+/// One look at the objects.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct KubernetesFigures {
+    /// By kind, each kind that is followed.
+    pub objects: Vec<(&'static str, usize)>,
+    /// By kind: how long nothing was heard of it, in seconds. A watch that lives is heard of every minute or so.
+    pub silence_seconds: Vec<(&'static str, f64)>,
+    /// By code: what is wrong with objects.
+    pub findings: BTreeMap<&'static str, usize>,
+    /// Sites and pools that are served as they were, since what they are to be cannot run.
+    pub kept_last_good: usize,
+}
+
+impl KubernetesMetrics {
+    pub fn set(&self, figures: Option<KubernetesFigures>) {
+        *self.figures() = figures;
+    }
+
+    pub(super) fn get(&self) -> Option<KubernetesFigures> {
+        self.figures().clone()
+    }
+
+    fn figures(&self) -> MutexGuard<'_, Option<KubernetesFigures>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,132 @@
+//! `tidegate kubernetes …` as clap reads it.
+
+use clap::{Args, Subcommand, ValueEnum};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+#[derive(Subcommand)]
+pub enum KubernetesCommand {
+    /// Serve what the Ingresses of a cluster say, as their controller and as the proxy, until SIGTERM.
+    Run(KubernetesRun),
+}
+
+#[derive(Args)]
+pub struct KubernetesRun {
+    /// What no object says: logs, the admin endpoint, limits, and sites beside those of objects. Applied whenever it
+    /// changes.
+    #[arg(long, short, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Classes of this controller are served: what an IngressClass has as `spec.controller`.
+    #[arg(long, value_name = "NAME", default_value = "tidegate.dev/ingress")]
+    pub controller: String,
+    /// Classes of this controller are served as well, as `k8s.io/ingress-nginx`; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    pub take_over: Vec<String>,
+    /// Ingresses of the class of this name are served although there may be no such IngressClass; may be given several
+    /// times.
+    #[arg(long, value_name = "NAME")]
+    pub ingress_class: Vec<String>,
+    /// Namespaces that are looked at, with commas between them. By default all.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub namespaces: Vec<String>,
+    /// Where plain HTTP comes in that clients ask for at port 80, or `off`.
+    #[arg(long, value_name = "ADDRESS", default_value = "[::]:8080")]
+    pub http: Listening,
+    /// Where HTTPS comes in that clients ask for at port 443, or `off`.
+    #[arg(long, value_name = "ADDRESS", default_value = "[::]:8443")]
+    pub https: Listening,
+    /// The Secret with the certificate of hosts that have none of their own.
+    #[arg(long, value_name = "NAMESPACE/NAME")]
+    pub default_certificate: Option<ObjectName>,
+    /// Where requests go that no Ingress takes. By default they are answered with 404.
+    #[arg(long, value_name = "NAMESPACE/NAME:PORT")]
+    pub default_backend: Option<ServicePortName>,
+    /// Who may say what a host answers: Ingresses of all namespaces, or those of the namespace that had it first.
+    #[arg(long, value_name = "WHO", value_enum, default_value_t = HostOwnerWord::Shared)]
+    pub host_owner: HostOwnerWord,
+    /// Where this process stands: of endpoints that are meant for zones, those of its own are taken.
+    #[arg(long, value_name = "NAME")]
+    pub zone: Option<String>,
+    /// How long connections are taken after the cluster has been told that this pod leaves.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = tidegate_config::parse_duration)]
+    pub leave_after: Duration,
+    /// Addresses of this pod, by which it finds itself among the endpoints of its Service, with commas between them. By
+    /// default those in the variable POD_IPS.
+    #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
+    pub pod_addresses: Vec<IpAddr>,
+    /// The API server of a cluster that this process is not a pod of.
+    #[arg(long, value_name = "URL", requires = "token_file")]
+    pub api: Option<String>,
+    /// A file with the token that is shown to it.
+    #[arg(long, value_name = "FILE", requires = "api")]
+    pub token_file: Option<PathBuf>,
+    /// A file with the certificate of its authority. By default those of the system.
+    #[arg(long, value_name = "FILE", requires = "api")]
+    pub ca: Option<PathBuf>,
+}
+
+/// Whose the hosts are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum HostOwnerWord {
+    Shared,
+    Oldest,
+}
+
+/// An address, or nowhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listening(pub Option<SocketAddr>);
+
+impl FromStr for Listening {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Listening, String> {
+        if text == "off" {
+            return Ok(Listening(None));
+        }
+        let address = text.parse().map_err(|_| "an address and a port, as in `[::]:8080` or `0.0.0.0:8080`, or `off`");
+        Ok(Listening(Some(address?)))
+    }
+}
+
+/// An object of a namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectName {
+    pub namespace: String,
+    pub name: String,
+}
+
+impl FromStr for ObjectName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ObjectName, String> {
+        let (namespace, name) = text.split_once('/').ok_or("its namespace and its name, as in `shop/web`")?;
+        for part in [namespace, name] {
+            let is_of_names = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
+            if part.is_empty() || part.len() > 253 || !part.chars().all(is_of_names) {
+                return Err(format!("`{part}` is no name of an object, which has small letters, digits, `-` and `.`"));
+            }
+        }
+        Ok(ObjectName { namespace: namespace.to_owned(), name: name.to_owned() })
+    }
+}
+
+/// A port of a Service, by its number or by its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServicePortName {
+    pub service: ObjectName,
+    pub port: String,
+}
+
+impl FromStr for ServicePortName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ServicePortName, String> {
+        let (service, port) = text.rsplit_once(':').ok_or("a Service and its port, as in `shop/web:80` or `shop/web:http`")?;
+        if port.is_empty() {
+            return Err("the port is missing, as in `shop/web:80`".to_owned());
+        }
+        Ok(ServicePortName { service: service.parse()?, port: port.to_owned() })
+    }
+}

@@ -1,0 +1,92 @@
+//! `tidegate kubernetes`: objects of a cluster say what is served. What they mean is in the crate `kubernetes`, how
+//! they are taken on in `control`; here the command line becomes their settings.
+
+use super::fail;
+use super::run::{Life, serve};
+use crate::cli::Sharing;
+use crate::cli::kubernetes::{HostOwnerWord, KubernetesCommand, KubernetesRun, Listening, ObjectName};
+use std::net::IpAddr;
+use std::path::Path;
+use std::process::ExitCode;
+use std::slice;
+use tidegate_certs::default_state_dir;
+use tidegate_cluster::{Key, Place, Pod, PortReference};
+use tidegate_control::Source;
+use tidegate_control::objects::ObjectSource;
+use tidegate_kubernetes::{HostOwner, Settings};
+use tidegate_model::discover::{Cluster, Namespaces};
+use tidegate_model::{KubernetesApi, Secret};
+
+/// What holds where no file says it: a pod's health and metrics are asked from outside, and its API by commands in it.
+const BASE: &str = "admin \"[::]:9180\" serve=\"metrics\"\n";
+
+pub fn run(command: KubernetesCommand) -> ExitCode {
+    match command {
+        KubernetesCommand::Run(wanted) => match object_source(&wanted) {
+            Ok(objects) => run_beside(wanted.config.as_deref(), objects),
+            Err(why) => fail(&why),
+        },
+    }
+}
+
+fn run_beside(config: Option<&Path>, objects: ObjectSource) -> ExitCode {
+    let source = match config {
+        Some(file) => Source::file(file),
+        None => Source::Text { name: "<kubernetes>".into(), text: BASE.into(), directory: "/".into() },
+    };
+    let sharing = Sharing { share_port: false };
+    let life = Life { watch: config.is_some(), ends_with_terminal: false, sharing, objects: Some(objects) };
+    serve(|| source, default_state_dir(), life, || {})
+}
+
+/// `Err` says what to do.
+fn object_source(wanted: &KubernetesRun) -> Result<ObjectSource, String> {
+    let api = api(wanted)?;
+    let place = match &api {
+        Some(api) => Place::outside(api),
+        None => Pod::here().map(|pod| Place::of_pod(&pod)),
+    };
+    let place = place.map_err(|fault| format!("the API server {fault}"))?;
+    let namespaces = match &wanted.namespaces[..] {
+        [] => Namespaces::All,
+        names => Namespaces::named(names.iter().cloned()),
+    };
+    let (Listening(http), Listening(https)) = (wanted.http, wanted.https);
+    let key = |name: &ObjectName| Key::new(&name.namespace, &name.name);
+    let default_backend = wanted.default_backend.as_ref().map(|backend| {
+        let number = backend.port.parse().map(PortReference::Number);
+        (key(&backend.service), number.unwrap_or_else(|_| PortReference::Name(backend.port.as_str().into())))
+    });
+    let settings = Settings {
+        controllers: [slice::from_ref(&wanted.controller), &wanted.take_over].concat(),
+        class_names: wanted.ingress_class.clone(),
+        http,
+        https,
+        default_certificate: wanted.default_certificate.as_ref().map(key),
+        default_backend,
+        zone: wanted.zone.as_deref().map(Into::into),
+        host_owner: match wanted.host_owner {
+            HostOwnerWord::Shared => HostOwner::Shared,
+            HostOwnerWord::Oldest => HostOwner::Oldest,
+        },
+        ..Settings::new(Cluster { api, namespaces })
+    };
+    let own_addresses = match &wanted.pod_addresses[..] {
+        [] => addresses_of_pod(&std::env::var("POD_IPS").unwrap_or_default())?,
+        given => given.to_vec(),
+    };
+    Ok(ObjectSource { place, settings, leave_after: wanted.leave_after, own_addresses })
+}
+
+/// As `status.podIPs` has them.
+fn addresses_of_pod(text: &str) -> Result<Vec<IpAddr>, String> {
+    let address = |text: &str| text.parse().map_err(|_| format!("the variable POD_IPS has `{text}`, which is no address"));
+    text.split(',').map(str::trim).filter(|text| !text.is_empty()).map(address).collect()
+}
+
+fn api(wanted: &KubernetesRun) -> Result<Option<KubernetesApi>, String> {
+    let (Some(url), Some(file)) = (&wanted.api, &wanted.token_file) else { return Ok(None) };
+    let token =
+        std::fs::read_to_string(file).map_err(|error| format!("the token of {} cannot be read: {error}", file.display()))?;
+    Ok(Some(KubernetesApi { url: url.clone(), token: Secret::new(token.trim()), root: wanted.ca.clone() }))
+}
