@@ -15,7 +15,8 @@ const ASKED_AGAIN: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_secs(1);
 /// How long the server is to keep a watch open. A new one costs one request.
 pub const WATCH_LASTS: Duration = Duration::from_secs(300);
-/// A watch without a byte for longer is given up: bookmarks come once a minute, and a watch has an end.
+/// A watch without a byte for longer is given up: a watch has an end, and one where nothing
+/// happens may have no bookmark either.
 pub const WATCH_IDLE_MAX: Duration = Duration::from_secs(2 * WATCH_LASTS.as_secs());
 
 /// Where the following of a kind is.

@@ -4,12 +4,16 @@
 //! itself.
 
 mod place;
+mod said;
+mod watching;
 
-use crate::api::{Asked, begin_chunks, serve, write_chunk, write_whole};
+use crate::api::{Asked, serve};
+use crate::control_plane::Api;
 use place::{Place, merge, place_of};
+use said::{LIST_EXPIRED, not_found, refuse, status, write_json};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -109,6 +113,16 @@ impl ApiServer {
 
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// Asked as the real one is, by whoever shows the token.
+    pub fn api(&self) -> Api {
+        self.api_with(TOKEN)
+    }
+
+    /// Asked by whoever shows another token.
+    pub fn api_with(&self, token: &str) -> Api {
+        Api::of_emulation(self.address, token)
     }
 
     /// Puts an object there, or changes the one of its kind and name. Gives the version that it has now.
@@ -249,7 +263,9 @@ impl ApiServer {
             return refuse(stream, 404, "NotFound", "the server could not find the requested resource", None);
         };
         if state.is_forbidden(asked_for.verb(asked), &asked_for) {
-            return refuse(stream, 403, "Forbidden", &asked_for.forbidden(asked_for.verb(asked)), None);
+            let message = asked_for.forbidden(asked_for.verb(asked));
+            let details = asked_for.details(asked_for.name.as_deref().unwrap_or_default());
+            return write_json(stream, 403, &status(403, "Forbidden", &message, Some(details)));
         }
         match (asked.method.as_str(), &asked_for.name) {
             ("GET", None) if asked_for.plural() == "secrets" && !asked_for.is_by_metadata => {
@@ -261,7 +277,7 @@ impl ApiServer {
             }
             ("GET", None) => state.list(asked, &asked_for, stream),
             ("GET", Some(name)) => match state.object(&asked_for, name) {
-                Some(object) => write_json(stream, 200, object),
+                Some(object) => write_json(stream, 200, &asked_for.cut(object)),
                 None => not_found(stream, &asked_for, name),
             },
             _ => {
@@ -284,49 +300,6 @@ impl ApiServer {
             state = self.shared.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
         }
         state
-    }
-
-    fn watch(&self, asked: &Asked, place: &Place, stream: &mut TcpStream) -> io::Result<()> {
-        let from: u64 = asked.parameter("resourceVersion").and_then(|text| text.parse().ok()).unwrap_or(0);
-        let takes_bookmarks = asked.parameter("allowWatchBookmarks").as_deref() == Some("true");
-        let mut state = self.state();
-        begin_chunks(stream)?;
-        if from < state.forgotten {
-            let status = status(410, "Expired", &format!("too old resource version: {from} ({})", state.version), None);
-            write_line(stream, "ERROR", &status)?;
-            return write_chunk(stream, b"");
-        }
-        let era = state.era;
-        // A bookmark says something to whoever watches when it comes.
-        let mut told = state.dropped + state.events.iter().take_while(|event| event.version <= from).count();
-        loop {
-            let next = state.events[told.saturating_sub(state.dropped).min(state.events.len())..].to_vec();
-            told = state.dropped + state.events.len();
-            let is_over = state.era > era;
-            let is_silent = state.is_silent;
-            drop(state);
-            let is_told = |event: &&Happened| match &event.collection {
-                Some(collection) => event.version > from && place.has(collection, &event.object),
-                None => event.version >= from,
-            };
-            for event in next.iter().filter(|event| is_told(event) && !is_silent) {
-                match &event.collection {
-                    Some(_) => write_line(stream, event.kind, &place.cut(&event.object))?,
-                    None if takes_bookmarks => {
-                        let object = json!({"metadata": {"resourceVersion": event.version.to_string()}});
-                        write_line(stream, event.kind, &object)?;
-                    }
-                    None => {}
-                }
-            }
-            if is_over {
-                let half: &[u8] = b"{\"type\":\"MODIFIED\",\"object\":{\"metadata\":{\"name\":\"ha";
-                return write_chunk(stream, half);
-            }
-            state = self.state();
-            // Whoever has gone is noticed when there is something to tell.
-            state = self.wait_while(state, |state| state.dropped + state.events.len() == told && state.era == era);
-        }
     }
 }
 
@@ -394,31 +367,41 @@ impl ApiState {
     /// A page, whose continuation says where it goes on and at which version the list was begun.
     fn list(&self, asked: &Asked, place: &Place, stream: &mut TcpStream) -> io::Result<()> {
         let limit: usize = asked.parameter("limit").and_then(|text| text.parse().ok()).unwrap_or(usize::MAX);
+        // From what it has in memory the server answers at once, and as a whole.
+        let limit = if asked.parameter("resourceVersion").as_deref() == Some("0") { usize::MAX } else { limit };
         let (begun, after) = match asked.parameter("continue") {
             None => (self.version, None),
             Some(token) => match token.split_once('|').and_then(|(version, key)| Some((version.parse().ok()?, key.to_owned()))) {
-                Some((version, _)) if version < self.forgotten => {
-                    let message = "The provided continue parameter is too old to display a consistent list result.";
-                    return refuse(stream, 410, "Expired", message, None);
+                Some((version, key)) if version < self.forgotten => {
+                    let mut expired = status(410, "Expired", LIST_EXPIRED, None);
+                    expired["metadata"]["continue"] = format!("{}|{key}", self.version).into();
+                    return write_json(stream, 410, &expired);
                 }
                 Some((version, key)) => (version, Some(key)),
-                None => return refuse(stream, 400, "BadRequest", "continue key is not valid", None),
+                None => return refuse(stream, 400, "BadRequest", "invalid continue token: continue key is not valid", None),
             },
         };
         let empty = BTreeMap::new();
         let all = self.objects.get(&place.collection).unwrap_or(&empty);
-        let mut rest = all.iter().filter(|(key, _)| {
-            let is_behind = after.as_ref().is_none_or(|after| *key > after);
-            is_behind && place.namespace.as_ref().is_none_or(|namespace| key.split('/').next() == Some(namespace))
-        });
+        let is_behind = |key: &String| after.as_ref().is_none_or(|after| key > after);
+        let mut rest = all.iter().filter(|(key, object)| is_behind(key) && place.has(&place.collection, object));
         let mut items = Vec::new();
         let mut last = String::new();
         for (key, object) in rest.by_ref().take(limit) {
-            items.push(place.cut(object));
+            items.push(place.item(object));
             last.clone_from(key);
         }
-        let next = if rest.next().is_some() { format!("{begun}|{last}") } else { String::new() };
-        write_json(stream, 200, &json!({"metadata": {"resourceVersion": begun.to_string(), "continue": next}, "items": items}))
+        let mut metadata = json!({"resourceVersion": begun.to_string()});
+        let left = rest.count();
+        if left > 0 {
+            metadata["continue"] = format!("{begun}|{last}").into();
+            // Of a selection the server does not know it.
+            if place.selected.is_none() {
+                metadata["remainingItemCount"] = left.into();
+            }
+        }
+        let (version, kind) = place.list_kind();
+        write_json(stream, 200, &json!({"kind": kind, "apiVersion": version, "metadata": metadata, "items": items}))
     }
 
     fn change(&mut self, asked: &Asked, place: &Place) -> (u16, Value) {
@@ -449,31 +432,43 @@ impl ApiState {
         before: Option<Value>,
         body: Value,
     ) -> (u16, Value) {
-        let missing = || (404, status(404, "NotFound", &format!("{} \"{name}\" not found", place.plural()), None));
+        let failure = |code: u16, reason: &str, message: &str| (code, status(code, reason, message, Some(place.details(name))));
+        let missing = || failure(404, "NotFound", &format!("{} \"{name}\" not found", place.resource_with_group()));
         let wanted = body["metadata"]["resourceVersion"].as_str().map(str::to_owned);
         let is_stale = |before: &Value| wanted.as_deref().is_some_and(|wanted| before["metadata"]["resourceVersion"] != wanted);
-        let conflict = "the object has been modified; please apply your changes to the latest version and try again";
+        let conflict = format!(
+            "Operation cannot be fulfilled on {} \"{name}\": the object has been modified; please apply your changes to the \
+             latest version and try again",
+            place.resource_with_group()
+        );
         match (asked.method.as_str(), before) {
             ("POST", Some(_)) => {
-                (409, status(409, "AlreadyExists", &format!("{} \"{name}\" already exists", place.plural()), None))
+                failure(409, "AlreadyExists", &format!("{} \"{name}\" already exists", place.resource_with_group()))
             }
             ("POST", None) => {
                 self.put(&place.collection, key, body);
                 (201, self.objects[&place.collection][key].clone())
             }
             (_, None) => missing(),
-            ("PUT" | "PATCH", Some(before)) if is_stale(&before) => (409, status(409, "Conflict", conflict, None)),
+            ("PUT" | "PATCH", Some(before)) if is_stale(&before) => failure(409, "Conflict", &conflict),
             ("PUT", Some(_)) => {
                 self.put(&place.collection, key, body);
                 (200, self.objects[&place.collection][key].clone())
             }
             ("PATCH", Some(mut before)) => {
-                let patch = if place.is_status { json!({"status": body["status"]}) } else { body };
-                merge(&mut before, &patch);
+                let spec = before["spec"].clone();
+                merge(&mut before, &body);
+                // Metadata are of either.
+                if place.is_status && !spec.is_null() {
+                    before["spec"] = spec;
+                }
                 self.put(&place.collection, key, before);
                 (200, self.objects[&place.collection][key].clone())
             }
-            ("DELETE", Some(_)) => (200, self.remove(&place.collection, key).unwrap_or_default()),
+            ("DELETE", Some(_)) => {
+                let removed = self.remove(&place.collection, key).unwrap_or_default();
+                (200, place.removed(name, removed))
+            }
             _ => (405, status(405, "MethodNotAllowed", "the server does not allow this method", None)),
         }
     }
@@ -493,26 +488,4 @@ fn unacceptable(place: &Place, asked: &Asked, body: &Value) -> Option<String> {
         }
         _ => None,
     }
-}
-
-fn not_found(stream: &mut TcpStream, place: &Place, name: &str) -> io::Result<()> {
-    refuse(stream, 404, "NotFound", &format!("{} \"{name}\" not found", place.plural()), None)
-}
-
-fn refuse(stream: &mut TcpStream, code: u16, reason: &str, message: &str, retry_after: Option<u64>) -> io::Result<()> {
-    let headers: Vec<(&str, String)> = retry_after.map(|seconds| ("retry-after", seconds.to_string())).into_iter().collect();
-    write_whole(stream, code, &headers, &status(code, reason, message, retry_after).to_string())
-}
-
-fn status(code: u16, reason: &str, message: &str, retry_after: Option<u64>) -> Value {
-    let details = retry_after.map(|seconds| json!({"retryAfterSeconds": seconds}));
-    json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "reason": reason, "code": code, "details": details})
-}
-
-fn write_json(stream: &mut TcpStream, code: u16, body: &Value) -> io::Result<()> {
-    write_whole(stream, code, &[("content-type", "application/json".to_owned())], &body.to_string())
-}
-
-fn write_line(stream: &mut impl Write, kind: &str, object: &Value) -> io::Result<()> {
-    write_chunk(stream, format!("{}\n", json!({"type": kind, "object": object})).as_bytes())
 }

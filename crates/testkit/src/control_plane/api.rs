@@ -1,6 +1,6 @@
-//! A client of the API server: one request after the other on a kept connection, JSON both ways, and watches line by
-//! line. It blocks, and believes nobody but the test's own CA. The program's client is the crate `cluster`, which this
-//! must not be: what tests the one may not share its mistakes.
+//! A client of the API server, the real one or the emulated one: one request after the other on a kept connection, JSON
+//! both ways, and watches line by line. It blocks, and believes nobody but the test's own CA. The program's client is the
+//! crate `cluster`, which this must not be: what tests the one may not share its mistakes.
 
 use crate::tls::{ClientOptions, client_config};
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
@@ -18,7 +18,24 @@ const LINE_BYTES_MAX: u64 = 8 << 20;
 const JSON: &str = "application/json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
-type ApiStream = BufReader<StreamOwned<ClientConnection, TcpStream>>;
+type ApiStream = BufReader<Box<dyn ApiSocket>>;
+
+/// What a connection is, with TLS or without.
+trait ApiSocket: Read + Write + Send {
+    fn set_read_timeout(&self, limit: Duration) -> io::Result<()>;
+}
+
+impl ApiSocket for TcpStream {
+    fn set_read_timeout(&self, limit: Duration) -> io::Result<()> {
+        TcpStream::set_read_timeout(self, Some(limit))
+    }
+}
+
+impl ApiSocket for StreamOwned<ClientConnection, TcpStream> {
+    fn set_read_timeout(&self, limit: Duration) -> io::Result<()> {
+        self.sock.set_read_timeout(Some(limit))
+    }
+}
 
 /// Header fields of a request beside those that every one has.
 pub type Fields<'a> = &'a [(&'a str, &'a str)];
@@ -26,7 +43,8 @@ pub type Fields<'a> = &'a [(&'a str, &'a str)];
 /// The API as one account sees it. Clones have connections of their own.
 pub struct Api {
     address: SocketAddr,
-    config: Result<Arc<ClientConfig>, String>,
+    /// `None` without TLS.
+    config: Option<Arc<ClientConfig>>,
     token: String,
     kept: Mutex<Option<ApiStream>>,
 }
@@ -49,6 +67,15 @@ pub struct ApiWatch {
     received: Vec<u8>,
 }
 
+#[derive(Debug)]
+struct AnswerHead {
+    status: u16,
+    content_type: String,
+    framing: Framing,
+    /// No other answer comes on this connection.
+    is_last: bool,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Framing {
     Length(u64),
@@ -64,9 +91,14 @@ impl Clone for Api {
 
 impl Api {
     pub(super) fn new(port: u16, root: &CertificateDer<'static>, token: &str) -> Api {
-        let config = client_config(Some(root), &ClientOptions::default()).map(Arc::new);
+        let config = client_config(Some(root), &ClientOptions::default()).expect("a root that the test has made");
         let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
-        Api { address, config, token: token.to_owned(), kept: Mutex::default() }
+        Api { address, config: Some(Arc::new(config)), token: token.to_owned(), kept: Mutex::default() }
+    }
+
+    /// The emulated one.
+    pub fn of_emulation(address: SocketAddr, token: &str) -> Api {
+        Api { address, config: None, token: token.to_owned(), kept: Mutex::default() }
     }
 
     /// Any request, with its answer whatever it says.
@@ -133,12 +165,12 @@ impl Api {
         let begin = || -> io::Result<Result<ApiWatch, ApiAnswer>> {
             let mut stream = self.connect()?;
             self.write(&mut stream, "GET", path, fields, None)?;
-            let (status, content_type, framing) = read_head(&mut stream)?;
-            if status == 200 {
-                return Ok(Ok(ApiWatch { stream, framing, left: 0, received: Vec::new() }));
+            let head = read_head(&mut stream)?;
+            if head.status == 200 {
+                return Ok(Ok(ApiWatch { stream, framing: head.framing, left: 0, received: Vec::new() }));
             }
-            let body = read_body(&mut stream, framing)?;
-            Ok(Err(answer(status, content_type, &body)))
+            let body = read_body(&mut stream, head.framing)?;
+            Ok(Err(answer(head, &body)))
         };
         begin().map_err(|error| format!("GET {path}: {error}"))
     }
@@ -156,22 +188,23 @@ impl Api {
             None => self.connect()?,
         };
         self.write(&mut stream, method, path, fields, body)?;
-        let (status, content_type, framing) = read_head(&mut stream)?;
-        let body = read_body(&mut stream, framing)?;
-        if framing != Framing::UntilEnd {
+        let head = read_head(&mut stream)?;
+        let body = read_body(&mut stream, head.framing)?;
+        if !head.is_last && head.framing != Framing::UntilEnd {
             *kept = Some(stream);
         }
-        Ok(answer(status, content_type, &body))
+        Ok(answer(head, &body))
     }
 
     fn connect(&self) -> io::Result<ApiStream> {
-        let config = self.config.clone().map_err(io::Error::other)?;
         let tcp = TcpStream::connect(self.address)?;
         tcp.set_nodelay(true)?;
         tcp.set_read_timeout(Some(WAIT))?;
         tcp.set_write_timeout(Some(WAIT))?;
-        let session = ClientConnection::new(config, ServerName::IpAddress(self.address.ip().into())).map_err(io::Error::other)?;
-        Ok(BufReader::new(StreamOwned::new(session, tcp)))
+        let Some(config) = &self.config else { return Ok(BufReader::new(Box::new(tcp))) };
+        let name = ServerName::IpAddress(self.address.ip().into());
+        let session = ClientConnection::new(config.clone(), name).map_err(io::Error::other)?;
+        Ok(BufReader::new(Box::new(StreamOwned::new(session, tcp))))
     }
 
     fn write(
@@ -197,7 +230,7 @@ impl Api {
 impl ApiWatch {
     /// The next event; `None` when the server has ended the watch, or nothing has come for so long.
     pub fn next(&mut self, within: Duration) -> Result<Option<Value>, String> {
-        self.stream.get_ref().sock.set_read_timeout(Some(within)).map_err(|error| error.to_string())?;
+        self.stream.get_ref().set_read_timeout(within).map_err(|error| error.to_string())?;
         loop {
             if let Some(end) = self.received.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.received.drain(..=end).collect();
@@ -244,34 +277,36 @@ pub(super) fn etcd(port: u16, path: &str, body: &str) -> Result<Value, String> {
         let head = format!("POST {path} HTTP/1.1\r\nhost: etcd\r\ncontent-type: {JSON}\r\nconnection: close\r\n");
         stream.write_all(format!("{head}content-length: {}\r\n\r\n{body}", body.len()).as_bytes())?;
         let mut stream = BufReader::new(stream);
-        let (status, _, framing) = read_head(&mut stream)?;
-        let body = read_body(&mut stream, framing)?;
-        if status == 200 { Ok(body) } else { Err(io::Error::other(String::from_utf8_lossy(&body).into_owned())) }
+        let head = read_head(&mut stream)?;
+        let body = read_body(&mut stream, head.framing)?;
+        if head.status == 200 { Ok(body) } else { Err(io::Error::other(String::from_utf8_lossy(&body).into_owned())) }
     };
     let body = exchange().map_err(|error| format!("etcd {path}: {error}"))?;
     serde_json::from_slice(&body).map_err(|error| format!("etcd {path}: {error}"))
 }
 
-fn answer(status: u16, content_type: String, body: &[u8]) -> ApiAnswer {
+fn answer(head: AnswerHead, body: &[u8]) -> ApiAnswer {
+    let AnswerHead { status, content_type, .. } = head;
     let text = String::from_utf8_lossy(body).into_owned();
     ApiAnswer { status, content_type, body: serde_json::from_slice(body).unwrap_or_default(), text }
 }
 
-fn read_head(stream: &mut impl BufRead) -> io::Result<(u16, String, Framing)> {
+fn read_head(stream: &mut impl BufRead) -> io::Result<AnswerHead> {
     let start = read_line(stream)?;
     let status = start.split(' ').nth(1).and_then(|code| code.parse().ok());
     let status: u16 = status.ok_or_else(|| io::Error::other(format!("no answer but {start:?}")))?;
-    let (mut content_type, mut framing) = (String::new(), Framing::UntilEnd);
+    let mut head = AnswerHead { status, content_type: String::new(), framing: Framing::UntilEnd, is_last: false };
     loop {
         let line = read_line(stream)?;
         if line.is_empty() {
-            return Ok((status, content_type, framing));
+            return Ok(head);
         }
         let (name, value) = line.split_once(':').unwrap_or((&line, ""));
         match (name.to_ascii_lowercase().as_str(), value.trim()) {
-            ("content-type", value) => value.clone_into(&mut content_type),
-            ("content-length", value) => framing = Framing::Length(value.parse().map_err(io::Error::other)?),
-            ("transfer-encoding", "chunked") => framing = Framing::Chunks,
+            ("content-type", value) => value.clone_into(&mut head.content_type),
+            ("content-length", value) => head.framing = Framing::Length(value.parse().map_err(io::Error::other)?),
+            ("transfer-encoding", "chunked") => head.framing = Framing::Chunks,
+            ("connection", "close") => head.is_last = true,
             _ => {}
         }
     }

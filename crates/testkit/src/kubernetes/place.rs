@@ -12,7 +12,29 @@ pub struct Place {
     pub is_status: bool,
     /// Whether metadata are asked for, and nothing else.
     pub is_by_metadata: bool,
+    /// The only name that is asked for (`fieldSelector=metadata.name=…`).
+    pub selected: Option<String>,
 }
+
+/// How kinds are called whose names do not follow from that of their collection.
+const KINDS: &[(&str, &str)] = &[
+    ("configmaps", "ConfigMap"),
+    ("endpointslices", "EndpointSlice"),
+    ("ingressclasses", "IngressClass"),
+    ("gatewayclasses", "GatewayClass"),
+    ("listenersets", "ListenerSet"),
+    ("httproutes", "HTTPRoute"),
+    ("grpcroutes", "GRPCRoute"),
+    ("tlsroutes", "TLSRoute"),
+    ("tcproutes", "TCPRoute"),
+    ("udproutes", "UDPRoute"),
+    ("backendtlspolicies", "BackendTLSPolicy"),
+    ("referencegrants", "ReferenceGrant"),
+    ("tidegatepolicies", "TidegatePolicy"),
+];
+/// What the API server itself has, and what others have brought is not: it writes their objects differently.
+const OWN_GROUPS: &[&str] =
+    &["", "apps", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io", "networking.k8s.io", "rbac.authorization.k8s.io"];
 
 impl Place {
     pub fn of(asked: &Asked) -> Option<Place> {
@@ -33,7 +55,8 @@ impl Place {
             [plural, name, "status"] => (plural, Some((*name).to_owned()), true),
             _ => return None,
         };
-        Some(Place { collection: format!("{group}/{plural}"), namespace, name, is_status, is_by_metadata })
+        let selected = asked.parameter("fieldSelector").and_then(|text| Some(text.strip_prefix("metadata.name=")?.to_owned()));
+        Some(Place { collection: format!("{group}/{plural}"), namespace, name, is_status, is_by_metadata, selected })
     }
 
     /// What is shown of an object.
@@ -44,6 +67,83 @@ impl Place {
         json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": object["metadata"]})
     }
 
+    /// What is shown of an object in a list.
+    pub fn item(&self, object: &Value) -> Value {
+        let mut item = self.cut(object);
+        if !self.is_by_metadata && OWN_GROUPS.contains(&self.group()) {
+            item.as_object_mut().map(|item| (item.remove("kind"), item.remove("apiVersion")));
+        }
+        item
+    }
+
+    /// Version and kind of a list.
+    pub fn list_kind(&self) -> (String, String) {
+        let (version, kind) = self.kind();
+        (version, format!("{kind}List"))
+    }
+
+    /// Version and kind of what is shown.
+    fn kind(&self) -> (String, String) {
+        if self.is_by_metadata {
+            return ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadata".to_owned());
+        }
+        let group = self.collection.rsplit_once('/').map_or("", |(group, _)| group);
+        let version = group.trim_start_matches("/apis/").trim_start_matches("/api/").to_owned();
+        let plural = self.plural();
+        let known = KINDS.iter().find(|(of, _)| *of == plural).map(|(_, kind)| (*kind).to_owned());
+        let regular = || {
+            let singular = plural.strip_suffix("sses").map(|stem| format!("{stem}ss"));
+            let singular = singular.unwrap_or_else(|| plural.trim_end_matches('s').to_owned());
+            singular[..1].to_uppercase() + &singular[1..]
+        };
+        (version, known.unwrap_or_else(regular))
+    }
+
+    /// Says that nothing else has happened up to a version.
+    pub fn bookmark(&self, version: u64, annotations: &Value) -> Value {
+        let (api_version, kind) = self.kind();
+        let mut bookmark = json!({"kind": kind, "apiVersion": api_version, "metadata": {"resourceVersion": version.to_string()}});
+        if !annotations.is_null() {
+            bookmark["metadata"]["annotations"] = annotations.clone();
+        }
+        bookmark
+    }
+
+    /// Whom a refusal is about.
+    pub fn details(&self, name: &str) -> Value {
+        let mut details = json!({"kind": self.plural()});
+        if !name.is_empty() {
+            details["name"] = name.into();
+        }
+        if !self.group().is_empty() {
+            details["group"] = self.group().into();
+        }
+        details
+    }
+
+    /// What is answered to whom an object was removed.
+    pub fn removed(&self, name: &str, object: Value) -> Value {
+        if self.plural() == "services" {
+            return object;
+        }
+        let mut details = self.details(name);
+        details["uid"] = object["metadata"]["uid"].clone();
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+    }
+
+    /// Empty of what was there first.
+    fn group(&self) -> &str {
+        self.collection.strip_prefix("/apis/").and_then(|rest| rest.split('/').next()).unwrap_or_default()
+    }
+
+    /// As messages name it, as `ingresses.networking.k8s.io`.
+    pub fn resource_with_group(&self) -> String {
+        match self.group() {
+            "" => self.plural().to_owned(),
+            group => format!("{}.{group}", self.plural()),
+        }
+    }
+
     pub fn key(&self, name: &str) -> String {
         format!("{}/{name}", self.namespace.as_deref().unwrap_or_default())
     }
@@ -52,10 +152,11 @@ impl Place {
         self.collection.rsplit('/').next().unwrap_or_default()
     }
 
-    /// Whether it is in the namespace that the path names.
+    /// Whether it is in the namespace that the path names, and selected.
     pub fn has(&self, collection: &str, object: &Value) -> bool {
         let is_of_namespace = self.namespace.as_deref().is_none_or(|namespace| object["metadata"]["namespace"] == namespace);
-        collection == self.collection && is_of_namespace
+        let is_selected = self.selected.as_deref().is_none_or(|name| object["metadata"]["name"] == name);
+        collection == self.collection && is_of_namespace && is_selected
     }
 
     /// What RBAC calls it that is asked for.
@@ -78,12 +179,12 @@ impl Place {
 
     /// As the server says it, for whom RBAC has no rule.
     pub fn forbidden(&self, verb: &str) -> String {
-        let group = self.collection.strip_prefix("/apis/").and_then(|rest| rest.split('/').next()).unwrap_or_default();
+        let group = self.group();
         let scope = match &self.namespace {
             Some(namespace) => format!("in the namespace \"{namespace}\""),
             None => "at the cluster scope".to_owned(),
         };
-        let (plural, resource) = (self.plural(), self.resource());
+        let (plural, resource) = (self.resource_with_group(), self.resource());
         let named = self.name.as_ref().map(|name| format!(" \"{name}\"")).unwrap_or_default();
         format!(
             "{plural}{named} is forbidden: User \"system:serviceaccount:edge:tidegate\" cannot {verb} resource \

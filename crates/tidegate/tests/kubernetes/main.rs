@@ -3,6 +3,7 @@
 //! What an emulated API server can show is in `program` and in the crates.
 
 mod discovery;
+mod emulation;
 mod front;
 
 use tidegate_testkit::server::serve_if_asked;
