@@ -1,6 +1,6 @@
 //! A client of the API server, the real one or the emulated one: one request after the other on a kept connection, JSON
-//! both ways, and watches line by line. It blocks, and believes nobody but the test's own CA. The program's client is the
-//! crate `cluster`, which this must not be: what tests the one may not share its mistakes.
+//! both ways, and watches line by line. It blocks, and believes nobody but the CA of the test. The program's client is
+//! the crate `cluster`, which this must not be: what tests the one may not share its mistakes.
 
 use crate::tls::{ClientOptions, client_config};
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
