@@ -15,6 +15,7 @@ mod fetch;
 mod follow;
 mod follower;
 mod kind;
+mod kubeconfig;
 mod news;
 mod object;
 mod page;
@@ -25,6 +26,7 @@ mod snapshot;
 mod texts;
 mod writer;
 mod written_cluster;
+mod yaml;
 
 pub use cache::{Cache, Changes};
 pub use client::{Client, Place, Pod, Token};
@@ -32,6 +34,7 @@ pub use endpoints::{Absence, Member};
 pub use fault::Fault;
 pub use follower::{ClusterFollower, ClusterView, Scope};
 pub use kind::Kind;
+pub use kubeconfig::Kubeconfig;
 pub use object::{
     Backend, Ingress, IngressClass, IngressTls, Key, PathKind, PortReference, Rule, RulePath, Secret, SecretBytes, Service,
     ServicePort,
@@ -42,3 +45,4 @@ pub use shelf::KindState;
 pub use snapshot::{SnapshotOutcome, SnapshotState};
 pub use writer::{ClusterWriter, Desired, Notice, WriterSettings, WriterState};
 pub use written_cluster::WrittenCluster;
+pub use yaml::documents as yaml_documents;

@@ -4,11 +4,9 @@
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tidegate_cluster::{
-    ClusterFollower, ClusterWriter, Desired, Key, Kind, Notice, Place, Scope, SecretState, Token, WriterSettings,
+    ClusterFollower, ClusterWriter, Desired, Key, Kind, Kubeconfig, Notice, Place, Scope, SecretState, WriterSettings,
 };
-use tidegate_model::Secret;
 use tidegate_model::discover::Namespaces;
-use tidegate_outbound::Trust;
 use tidegate_testkit::control_plane::{Account, Api, ControlPlane};
 
 /// Far beyond any pause; a test that needs so long has failed.
@@ -16,8 +14,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const NAMESPACE: &str = "cluster-shop";
 
 fn place(plane: &ControlPlane, account: &Account) -> Place {
-    let (trust, token) = (Trust::File(plane.root_file().to_owned()), Token::Fixed(Secret::new(account.token.clone())));
-    Place { url: plane.url(), trust, identity: None, token }
+    let file = plane.kubeconfig(&account.name, &account.token).expect("a kubeconfig");
+    Kubeconfig::find(Some(&file)).and_then(|read| read.place(None)).expect("a place")
 }
 
 fn until(mut condition: impl FnMut() -> bool, seen: impl Fn() -> String) {

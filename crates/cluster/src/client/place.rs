@@ -2,10 +2,12 @@
 //! service account, whose token is replaced every hour, so it is read for each request.
 
 use crate::fault::Fault;
+use crate::kubeconfig::ExecPlugin;
 use std::fs::File;
 use std::io::Read;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tidegate_model::{KubernetesApi, Secret};
 use tidegate_outbound::{ClientIdentity, Trust};
 
@@ -28,6 +30,8 @@ pub enum Token {
     None,
     Fixed(Secret),
     File(PathBuf),
+    /// A program that is run for it.
+    Plugin(Arc<ExecPlugin>),
 }
 
 /// What a pod finds out about its cluster.
@@ -68,21 +72,30 @@ impl Place {
 
     /// As a configuration says it.
     pub fn outside(api: &KubernetesApi) -> Result<Place, Fault> {
-        if !api.url.starts_with("https://") && !is_on_this_host(&api.url) {
+        let trust = api.root.clone().map_or(Trust::System, Trust::File);
+        let (url, token) = (api.url.trim_end_matches('/').into(), Token::Fixed(api.token.clone()));
+        let place = Place { url, trust, identity: None, token };
+        if place.is_exposed() {
             return Err(Fault::Exposed { url: api.url.clone() });
         }
-        let trust = api.root.clone().map_or(Trust::System, Trust::File);
-        Ok(Place { url: api.url.trim_end_matches('/').into(), trust, identity: None, token: Token::Fixed(api.token.clone()) })
+        Ok(place)
+    }
+
+    /// Whether a token would go over a network in plain text.
+    pub fn is_exposed(&self) -> bool {
+        !self.url.starts_with("https://") && !is_on_this_host(&self.url)
     }
 }
 
 impl Token {
-    /// As it is now; files of it are kept in memory by the kubelet, so nothing is waited for.
+    /// As it is now. Files of it are kept in memory by the kubelet, so nothing is waited for; a program that is asked
+    /// for it may take a while, and is named for commands only.
     pub fn now(&self) -> Result<Option<Secret>, Fault> {
         match self {
             Token::None => Ok(None),
             Token::Fixed(token) => Ok(Some(token.clone())),
             Token::File(path) => read_small(path).map(|text| Some(Secret::new(text))),
+            Token::Plugin(plugin) => plugin.token(),
         }
     }
 }
