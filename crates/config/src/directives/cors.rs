@@ -6,7 +6,7 @@ use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::table::{Kind, Place, Property, Repeat};
-use crate::written_line::{Writer, joined};
+use crate::written_line::{Writer, duration, joined};
 use std::time::Duration;
 use tidegate_kdl::quoted;
 use tidegate_model::{Cors, OriginPattern, Origins, Step};
@@ -53,7 +53,7 @@ pub static CORS: Directive = Directive {
               none of them sees it, nor does the upstream. What the upstream says of other origins itself is replaced. `Vary: Origin` is set where the answer depends on it.\n\n\
               `origins=\"*\"` with credentials would let every page of the web act for your users, and is refused: list the origins.",
     default: "answers say nothing, and browsers keep other origins' pages from reading them",
-    example: "cors origins=\"https://app.example.com\" methods=\"GET,POST\" credentials=#true max-age=\"10m\"",
+    example: "cors origins=\"https://app.example.com\" methods=\"GET,POST\" credentials=#true max-age=\"1h\"",
     said_otherwise: &[
         (
             &["allow_origin", "allow_origin_string_match", "allowed_origins", "accessControlAllowOriginList", "origin"],
@@ -202,7 +202,7 @@ fn parse_origin(text: &str) -> Result<OriginPattern, String> {
 }
 
 pub fn write(line: &mut Writer, cors: &Cors) {
-    let Cors { origins, methods, headers, exposed, credentials, private_network, .. } = cors;
+    let Cors { origins, methods, headers, exposed, credentials, max_age, private_network } = cors;
     let origins = match origins {
         Origins::Any => "*".to_owned(),
         Origins::Listed(patterns) => joined(patterns, show_origin),
@@ -210,7 +210,8 @@ pub fn write(line: &mut Writer, cors: &Cors) {
     line.name("cors").property("origins", origins).property("methods", methods.join(","));
     line.optional("headers", headers.as_ref().map(|headers| headers.join(",")));
     line.list("expose", exposed, String::clone);
-    line.switch_unless(false, "credentials", *credentials).switch_unless(false, "private-network", *private_network);
+    line.switch_unless(false, "credentials", *credentials).unless(&Cors::MAX_AGE, "max-age", max_age, duration);
+    line.switch_unless(false, "private-network", *private_network);
 }
 
 #[cfg(test)]
