@@ -4,7 +4,7 @@ use crate::merge::Taken;
 use crate::settings::Settings;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use tidegate_model::listening::{ListenerProtocol, listening};
+use tidegate_model::listening::{ListenerProtocol, listening, trusted_proxies};
 use tidegate_model::{Configuration, HostPattern, ListenAddress, PoolName, Scheme};
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -13,6 +13,8 @@ pub struct OfFile {
     https: TakenHosts,
     /// Names as pools of Services have them.
     pub pools: BTreeSet<PoolName>,
+    /// Whether peers of plain HTTP are believed what they say of the client's connection.
+    pub trusts_scheme: bool,
 }
 
 /// Hosts that a file serves where those of objects come in.
@@ -40,11 +42,13 @@ impl OfFile {
                 Some(found) => TakenHosts::These(found.hosts.iter().map(|(_, host)| (*host).clone()).collect()),
             }
         };
+        let http = settings.http.map(ListenAddress::Tcp);
         let names = file.pools.iter().map(|pool| &pool.name);
         OfFile {
             http: taken(settings.http, Scheme::Http),
             https: taken(settings.https, Scheme::Https),
             pools: names.filter(|name| is_like_ours(&name.0)).cloned().collect(),
+            trusts_scheme: http.is_some_and(|http| !trusted_proxies(file, http).is_empty()),
         }
     }
 

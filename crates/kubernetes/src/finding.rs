@@ -71,6 +71,14 @@ pub enum FindingCode {
     CertificateTaken,
     /// The certificate does not name the host.
     CertificateForOthers,
+    /// No annotation is called so.
+    AnnotationUnknown,
+    /// A value that cannot be used is left out.
+    AnnotationInvalid,
+    /// Everything is served without what it asks for.
+    AnnotationNotTaken,
+    /// Nothing is served without what it asks for.
+    ProtectionUnavailable,
     DefaultClassTwice,
     /// More is to be said than is told.
     MoreFindings,
@@ -97,6 +105,10 @@ impl FindingCode {
             FindingCode::SecretUnavailable => "SecretUnavailable",
             FindingCode::CertificateTaken => "CertificateTaken",
             FindingCode::CertificateForOthers => "CertificateForOthers",
+            FindingCode::AnnotationUnknown => "AnnotationUnknown",
+            FindingCode::AnnotationInvalid => "AnnotationInvalid",
+            FindingCode::AnnotationNotTaken => "AnnotationNotTaken",
+            FindingCode::ProtectionUnavailable => "ProtectionUnavailable",
             FindingCode::DefaultClassTwice => "DefaultClassTwice",
             FindingCode::MoreFindings => "MoreFindings",
         }

@@ -1,6 +1,7 @@
 //! What one Ingress says of one host. Fragments of a host, in the order of their objects, become its sites (`merge`).
 
 use crate::finding::Finding;
+use crate::manner::Manner;
 use crate::reference::ServiceAtPort;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,13 +25,33 @@ pub struct Fragment {
     pub rest: Option<BackendRoute>,
     /// In the order written. One at least has the host served over TLS.
     pub tls: Vec<TlsClaim>,
+    pub manner: Arc<Manner>,
+}
+
+/// A path, in both of the ways in which paths of its host may be compared. `Err` says why it cannot be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathRoute {
+    pub plain: Result<PlacedPath, String>,
+    pub expression: Result<Expression, String>,
+    pub route: BackendRoute,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PathRoute {
+pub struct PlacedPath {
     pub place: PathPlace,
     pub pattern: PathPattern,
-    pub route: BackendRoute,
+}
+
+/// A path as ingress-nginx reads it where an Ingress of the host has expressions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expression {
+    pub path: PlacedPath,
+    /// Without its anchor, as rewrites look for it.
+    pub text: Box<str>,
+    /// How many things it finds.
+    pub groups: usize,
+    /// Whether it takes `/`.
+    pub takes_root: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,6 +135,17 @@ impl Fragment {
 
     pub fn routes(&self) -> impl Iterator<Item = &BackendRoute> {
         self.paths.iter().map(|path| &path.route).chain(&self.rest)
+    }
+}
+
+impl PathRoute {
+    /// How it is compared on a host with expressions, or without.
+    pub fn placed(&self, are_expressions: bool) -> Result<&PlacedPath, &str> {
+        if are_expressions {
+            self.expression.as_ref().map(|expression| &expression.path).map_err(String::as_str)
+        } else {
+            self.plain.as_ref().map_err(String::as_str)
+        }
     }
 }
 

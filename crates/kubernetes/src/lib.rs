@@ -1,15 +1,17 @@
 //! From objects of a cluster to sites and pools. One object at a time becomes a fragment for each of its hosts
-//! (`ingress`), fragments of a host become its sites (`merge`), Services become pools (`pool`) and Secrets pairs of
-//! certificates (`secret`). What depends on what is known by `Translation`, where reading starts: news cost what they
-//! touch. Nothing here fails: what cannot be used is left out and named by a `Finding`.
+//! (`ingress`, with what `annotations` say), fragments of a host become its sites (`merge`), Services become pools
+//! (`pool`) and Secrets pairs of certificates (`secret`). What depends on what is known by `Translation`, where reading
+//! starts: news cost what they touch. Nothing here fails: what cannot be used is left out and named by a `Finding`.
 //! Pure: objects and `now` come in; it owns no socket, no clock, no thread and no log.
 
+mod annotations;
 mod class;
 mod file;
 mod finding;
 mod fragment;
 mod graph;
 mod ingress;
+mod manner;
 mod merge;
 mod merged;
 mod pool;

@@ -4,7 +4,7 @@
 mod routes;
 
 use crate::finding::{Finding, FindingCode, Severity};
-use crate::fragment::{BackendRoute, CertificateSource, Fragment, PathRoute, TlsClaim};
+use crate::fragment::{BackendRoute, CertificateSource, Expression, Fragment, PathRoute, PlacedPath, TlsClaim};
 use crate::reference::{Age, ServiceAtPort};
 use crate::secret::{KnownPair, Pair};
 use crate::settings::{HostOwner, Settings};
@@ -16,7 +16,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tidegate_cluster::Key;
 use tidegate_model::{
-    Certificate, HostPattern, ListenPlace, Origin, PoolName, Route, RouteOptions, Scheme, Site, SiteAddress, Tls, TlsSource,
+    Certificate, HostPattern, ListenPlace, Origin, PathPattern, PoolName, Route, RouteOptions, Scheme, Site, SiteAddress,
+    Template, Tls, TlsSource,
 };
 
 /// What one Ingress says of the host.
@@ -33,6 +34,8 @@ pub struct Surroundings<'s> {
     pub pairs: &'s BTreeMap<Key, KnownPair>,
     /// Names of pools that a file has already.
     pub pools_taken: &'s BTreeSet<PoolName>,
+    /// Whether somebody in front may say that a request in plain HTTP has come over TLS.
+    pub trusts_scheme: bool,
 }
 
 /// Schemes under which a file serves the host itself.
@@ -55,8 +58,10 @@ pub struct MergedHost {
 pub fn merge(host: &HostPattern, members: &[Member<'_>], taken: Taken, around: Surroundings<'_>) -> MergedHost {
     let mut merging = Merging { host, around, findings: Vec::new() };
     let members = merging.owned(members);
+    let paths = merging.paths(&members);
     let content = Content {
-        paths: merging.paths(&members),
+        app_root: app_root(&paths),
+        paths,
         rest: merging.rest(&members),
         tls: merging.tls(&members),
         origin: members.first().map(|member| Arc::new(member.age.origin())),
@@ -77,18 +82,28 @@ struct Merging<'m> {
 /// What a host answers, however it is asked.
 struct Content<'m> {
     /// In the order in which they are tried.
-    paths: Vec<Owned<&'m PathRoute>>,
-    rest: Option<Owned<&'m BackendRoute>>,
+    paths: Vec<TakenPath<'m>>,
+    rest: Option<Owned<'m>>,
+    /// Where `/` leads, and in front of which of the paths.
+    app_root: Option<(usize, &'m Template)>,
     tls: HostTls<'m>,
     origin: Option<Arc<Origin>>,
 }
 
-/// Something that an Ingress says.
+/// A path with whoever has it.
 #[derive(Clone, Copy)]
-struct Owned<T> {
-    it: T,
-    /// Whether the same Ingress wants the host served over TLS.
-    wants_tls: bool,
+struct TakenPath<'m> {
+    path: &'m PlacedPath,
+    /// Of a host with expressions.
+    expression: Option<&'m Expression>,
+    owned: Owned<'m>,
+}
+
+/// Where requests go, and what else the same Ingress says of the host.
+#[derive(Clone, Copy)]
+struct Owned<'m> {
+    route: &'m BackendRoute,
+    fragment: &'m Fragment,
 }
 
 /// Whether a host is served over TLS.
@@ -133,36 +148,71 @@ impl<'m> Merging<'m> {
         ours
     }
 
-    fn paths(&mut self, members: &[Member<'m>]) -> Vec<Owned<&'m PathRoute>> {
+    fn paths(&mut self, members: &[Member<'m>]) -> Vec<TakenPath<'m>> {
+        let are_expressions = members.iter().any(|member| member.fragment.manner.has_expressions);
         let mut table = BTreeMap::new();
         for Member { age, fragment } in members.iter().copied() {
-            for path in &fragment.paths {
+            for written in &fragment.paths {
+                let path = match written.placed(are_expressions) {
+                    Ok(path) => path,
+                    Err(problem) => {
+                        let field = format!("{}.path", written.route.field);
+                        self.find(&age.key, FindingCode::PathInvalid, Severity::Error, field, problem.to_owned());
+                        continue;
+                    }
+                };
+                self.note_star(age, written, are_expressions);
+                let expression = written.expression.as_ref().ok().filter(|_| are_expressions);
+                let owned = Owned { route: &written.route, fragment };
                 match table.entry(&path.place) {
-                    Entry::Vacant(vacant) => _ = vacant.insert((age, Owned { it: path, wants_tls: fragment.wants_tls() })),
+                    Entry::Vacant(vacant) => _ = vacant.insert((age, TakenPath { path, expression, owned })),
                     Entry::Occupied(taken) => {
                         let (owner, first) = taken.get();
-                        let field = format!("{}.path", path.route.field);
-                        let shown = if path.place.text.is_empty() { "/" } else { &*path.place.text };
-                        let by = if owner.key == age.key {
-                            format!("`{}` of the same Ingress", first.it.route.field)
-                        } else {
-                            format!("the Ingress `{}`, which is older", owner.key)
-                        };
-                        let message = format!("`{}{shown}` is served by {by}: remove it here, or there", self.host);
-                        self.find(&age.key, FindingCode::PathTaken, Severity::Error, field, message);
+                        self.note_taken(age, written, owner, first);
                     }
                 }
             }
         }
-        table.into_values().map(|(_, path)| path).collect()
+        let mut paths: Vec<TakenPath<'m>> = table.into_values().map(|(_, path)| path).collect();
+        if are_expressions {
+            // Of equally long ones ingress-nginx has the last of the alphabet first.
+            paths.sort_by(|a, b| {
+                let (a, b) = (&a.path.place, &b.path.place);
+                a.length.cmp(&b.length).then_with(|| b.text.cmp(&a.text))
+            });
+        }
+        paths
     }
 
-    fn rest(&mut self, members: &[Member<'m>]) -> Option<Owned<&'m BackendRoute>> {
-        let mut found: Option<(&Age, Owned<&'m BackendRoute>)> = None;
+    fn note_star(&mut self, age: &Age, written: &PathRoute, are_expressions: bool) {
+        let Some(plain) = written.plain.as_ref().ok().filter(|plain| !are_expressions && plain.place.text.contains('*')) else {
+            return;
+        };
+        let text = &plain.place.text;
+        let message =
+            format!("the `*` in the path `{text}` stands for itself: a path of the type `Prefix` takes everything below it");
+        let field = format!("{}.path", written.route.field);
+        self.find(&age.key, FindingCode::PathWithStar, Severity::Warning, field, message);
+    }
+
+    fn note_taken(&mut self, age: &Age, written: &PathRoute, owner: &Age, first: &TakenPath<'_>) {
+        let text = &first.path.place.text;
+        let shown = if text.is_empty() { "/" } else { text };
+        let by = if owner.key == age.key {
+            format!("`{}` of the same Ingress", first.owned.route.field)
+        } else {
+            format!("the Ingress `{}`, which is older", owner.key)
+        };
+        let message = format!("`{}{shown}` is served by {by}: remove it here, or there", self.host);
+        self.find(&age.key, FindingCode::PathTaken, Severity::Error, format!("{}.path", written.route.field), message);
+    }
+
+    fn rest(&mut self, members: &[Member<'m>]) -> Option<Owned<'m>> {
+        let mut found: Option<(&Age, Owned<'m>)> = None;
         for Member { age, fragment } in members.iter().copied() {
             match (&fragment.rest, found) {
-                (Some(rest), None) => found = Some((age, Owned { it: rest, wants_tls: fragment.wants_tls() })),
-                (Some(rest), Some((owner, first))) if rest.target != first.it.target => {
+                (Some(rest), None) => found = Some((age, Owned { route: rest, fragment })),
+                (Some(rest), Some((owner, first))) if rest.target != first.route.target => {
                     let which = if *self.host == HostPattern::Any {
                         "that nobody else takes".to_owned()
                     } else {
@@ -251,22 +301,26 @@ impl<'m> Merging<'m> {
     /// Sites of the host, and the ports that they lead to.
     fn sites(&self, content: &Content<'_>, places: Places) -> (Vec<Arc<Site>>, BTreeSet<ServiceAtPort>) {
         let names = |reference: &ServiceAtPort| pool_name(reference, self.around.pools_taken);
-        let routes = Routes { content, settings: self.around.settings, names: &names, led_to: RefCell::default() };
-        let http = Places { https: None, ..places };
-        let https = Places { http: None, ..places };
-        let both = |certificate: Option<&Certificate>| {
-            let places = if certificate.is_some() { places } else { http };
-            self.site(content, places, certificate, || routes.all())
+        let routes = Routes {
+            content,
+            settings: self.around.settings,
+            trusts_scheme: self.around.trusts_scheme,
+            names: &names,
+            led_to: RefCell::default(),
         };
-        let sites = match content.tls {
-            HostTls::Plain { certificate } => [both(certificate), None],
-            // Where HTTPS comes in elsewhere, there is nothing to lead to.
-            HostTls::Served { .. } | HostTls::Shut if self.around.settings.https.is_none() => [both(None), None],
-            HostTls::Served { certificate } => [
-                self.site(content, http, None, || routes.leading_to_https()),
-                self.site(content, https, Some(certificate), || routes.all()),
-            ],
-            HostTls::Shut => [self.site(content, http, None, || routes.shut()), None],
+        let certificate = match content.tls {
+            HostTls::Plain { certificate } => certificate,
+            HostTls::Served { certificate } => Some(certificate),
+            HostTls::Shut => None,
+        };
+        let https = places.https.filter(|_| certificate.is_some());
+        let sites = if routes.are_alike() {
+            [self.site(content, Places { https, ..places }, certificate.filter(|_| https.is_some()), || routes.all()), None]
+        } else {
+            [
+                self.site(content, Places { https: None, ..places }, None, || routes.of_plain_http()),
+                self.site(content, Places { http: None, https }, certificate, || routes.all()),
+            ]
         };
         (sites.into_iter().flatten().map(Arc::new).collect(), routes.led_to.into_inner())
     }
@@ -304,6 +358,17 @@ impl<'m> Merging<'m> {
             routes: routes(),
         })
     }
+}
+
+/// Where `/` leads if it is asked for: what the first path that takes it says.
+fn app_root<'m>(paths: &[TakenPath<'m>]) -> Option<(usize, &'m Template)> {
+    let takes_root = |taken: &TakenPath<'_>| match (taken.expression, &taken.path.pattern) {
+        (Some(expression), _) => expression.takes_root,
+        (None, PathPattern::Exact(path) | PathPattern::Prefix(path)) => path == "/",
+        (None, PathPattern::Beginning(_) | PathPattern::Regex(_)) => false,
+    };
+    let first = paths.iter().position(takes_root)?;
+    Some((first, paths[first].owned.fragment.manner.app_root.as_ref()?))
 }
 
 /// `shop/web:80`, unless a file has a pool of that name.

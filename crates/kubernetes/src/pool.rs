@@ -1,7 +1,7 @@
 //! A port of a Service as a pool, and what is known of it.
 
 use crate::finding::{FindingCode, Severity};
-use crate::reference::{ServiceAtPort, origin};
+use crate::reference::{ServiceAtPort, Spoken, origin};
 use crate::settings::Settings;
 use std::sync::Arc;
 use tidegate_cluster::{Cache, Kind, PortReference};
@@ -20,14 +20,6 @@ pub enum PortStanding {
     Spoken(Spoken),
 }
 
-/// What is spoken at a port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spoken {
-    Plain,
-    H2c,
-    Tls,
-}
-
 impl PortStanding {
     pub fn of(reference: &ServiceAtPort, cache: &Cache) -> PortStanding {
         let Some(service) = cache.service(&reference.service) else {
@@ -41,7 +33,8 @@ impl PortStanding {
             PortReference::Name(name) => port.name == *name,
         });
         let Some(port) = port else { return PortStanding::NoPort };
-        PortStanding::Spoken(port.app_protocol.as_deref().map_or(Spoken::Plain, Spoken::of))
+        let of_service = || port.app_protocol.as_deref().map_or(Spoken::Plain, spoken_by);
+        PortStanding::Spoken(reference.spoken.unwrap_or_else(of_service))
     }
 
     /// What is to be said of whoever refers to it.
@@ -66,9 +59,9 @@ impl PortStanding {
                 );
                 Some((FindingCode::ExternalNameRefused, Severity::Error, message))
             }
-            PortStanding::Spoken(Spoken::Tls) => {
+            PortStanding::Spoken(Spoken::Tls | Spoken::H2) => {
                 let message = format!(
-                    "`appProtocol` has TLS spoken with `{reference}`, whose certificates nothing says how to verify, so they are not verified"
+                    "TLS is spoken with `{reference}`, whose certificates nothing says how to verify, so they are not verified"
                 );
                 Some((FindingCode::ServersNotVerified, Severity::Warning, message))
             }
@@ -83,24 +76,23 @@ impl PortStanding {
     }
 }
 
-impl Spoken {
-    /// `appProtocol`, by the names that Kubernetes has and those that are registered; of others HTTP is spoken.
-    fn of(app_protocol: &str) -> Spoken {
-        match app_protocol.to_ascii_lowercase().as_str() {
-            "kubernetes.io/h2c" | "h2c" => Spoken::H2c,
-            "https" | "kubernetes.io/wss" | "wss" => Spoken::Tls,
-            _ => Spoken::Plain,
-        }
+/// `appProtocol`, by the names that Kubernetes has and those that are registered; of others HTTP is spoken.
+fn spoken_by(app_protocol: &str) -> Spoken {
+    match app_protocol.to_ascii_lowercase().as_str() {
+        "kubernetes.io/h2c" | "h2c" => Spoken::H2c,
+        "https" | "kubernetes.io/wss" | "wss" => Spoken::Tls,
+        _ => Spoken::Plain,
     }
 }
 
 /// The pool of that name. Its servers are looked up where it is used, and are none where there is no such port.
 pub fn pool(name: PoolName, reference: &ServiceAtPort, standing: PortStanding, settings: &Settings) -> Pool {
-    let ServiceAtPort { service, port } = reference;
+    let ServiceAtPort { service, port, spoken: _ } = reference;
     let (scheme, protocol) = match standing.spoken() {
         Spoken::Plain => (Scheme::Http, Protocol::Auto),
         Spoken::H2c => (Scheme::Http, Protocol::H2c),
         Spoken::Tls => (Scheme::Https, Protocol::Auto),
+        Spoken::H2 => (Scheme::Https, Protocol::H2),
     };
     let (port, rule) = match port {
         PortReference::Number(number) => (ServicePort::Number(*number), number.to_string()),

@@ -5,19 +5,38 @@ use std::sync::Arc;
 use tidegate_cluster::{Key, PortReference};
 use tidegate_model::Origin;
 
-/// A port of a Service, as somebody refers to it.
+/// A port of a Service, as somebody refers to it. Each has a pool of its own.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServiceAtPort {
     pub service: Key,
     pub port: PortReference,
+    /// What is spoken there by whoever refers to it. `None`: what the Service says.
+    pub spoken: Option<Spoken>,
+}
+
+/// What is spoken at a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Spoken {
+    Plain,
+    H2c,
+    Tls,
+    /// HTTP/2 over TLS.
+    H2,
 }
 
 impl fmt::Display for ServiceAtPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.port {
-            PortReference::Number(number) => write!(f, "{}:{number}", self.service),
-            PortReference::Name(name) => write!(f, "{}:{name}", self.service),
+            PortReference::Number(number) => write!(f, "{}:{number}", self.service)?,
+            PortReference::Name(name) => write!(f, "{}:{name}", self.service)?,
         }
+        f.write_str(match self.spoken {
+            None => "",
+            Some(Spoken::Plain) => "#http",
+            Some(Spoken::H2c) => "#h2c",
+            Some(Spoken::Tls) => "#https",
+            Some(Spoken::H2) => "#h2",
+        })
     }
 }
 

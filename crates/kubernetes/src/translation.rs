@@ -144,7 +144,8 @@ impl Translation {
         }
         let before = mem::replace(&mut self.of_file, of_file);
         let are_names_others = before.pools != self.of_file.pools;
-        let differs = |host: &&HostPattern| are_names_others || before.taken(host) != self.of_file.taken(host);
+        let is_all = are_names_others || before.trusts_scheme != self.of_file.trusts_scheme;
+        let differs = |host: &&HostPattern| is_all || before.taken(host) != self.of_file.taken(host);
         self.touched.extend(self.hosts.keys().filter(differs).cloned());
         if are_names_others {
             for (reference, port) in &mut self.ports {
@@ -195,7 +196,7 @@ impl Translation {
 
     fn look_at_ports(&mut self, cache: &Cache, changes: Option<&Changes>) {
         if let Some((service, port)) = self.settings.default_backend.clone() {
-            self.know_port(ServiceAtPort { service, port }, cache);
+            self.know_port(ServiceAtPort { service, port, spoken: None }, cache);
         }
         let references: Vec<ServiceAtPort> = match changes {
             None => self.ports.keys().cloned().collect(),
@@ -216,7 +217,7 @@ impl Translation {
     }
 
     fn ports_of<'t>(&'t self, service: &'t Key) -> impl Iterator<Item = &'t ServiceAtPort> {
-        let first = ServiceAtPort { service: service.clone(), port: PortReference::Number(0) };
+        let first = ServiceAtPort { service: service.clone(), port: PortReference::Number(0), spoken: None };
         self.ports.range(first..).map(|(reference, _)| reference).take_while(move |reference| reference.service == *service)
     }
 
@@ -368,7 +369,7 @@ impl Translation {
             let is_wanted = !known.members.is_empty() || host == HostPattern::Any;
             let merged = if is_wanted {
                 let members: Vec<Member<'_>> = known.members.iter().map(|(age, fragment)| Member { age, fragment }).collect();
-                let around = Surroundings { settings, pairs, pools_taken: &of_file.pools };
+                let around = Surroundings { settings, pairs, pools_taken: &of_file.pools, trusts_scheme: of_file.trusts_scheme };
                 merge(&host, &members, of_file.taken(&host), around)
             } else {
                 MergedHost::default()
@@ -380,7 +381,7 @@ impl Translation {
             }
             self.recount(&before, &now);
         }
-        let kept = self.settings.default_backend.clone().map(|(service, port)| ServiceAtPort { service, port });
+        let kept = self.settings.default_backend.clone().map(|(service, port)| ServiceAtPort { service, port, spoken: None });
         for reference in mem::take(&mut self.idle_ports) {
             if !self.port_users.has(&reference) && kept.as_ref() != Some(&reference) {
                 self.ports.remove(&reference);

@@ -4,9 +4,10 @@
 mod path;
 mod tls;
 
+use crate::annotations;
 use crate::finding::{Finding, FindingCode, Severity};
 use crate::fragment::{BackendRoute, Fragment, Meaning, PathRoute, Target};
-use crate::reference::{ServiceAtPort, origin};
+use crate::reference::{ServiceAtPort, Spoken, origin};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_cluster::{Backend, Ingress, Key, PortReference, Rule};
@@ -19,7 +20,14 @@ const LABEL_BYTES_MAX: usize = 63;
 
 /// What the Ingress of that name means.
 pub fn translate(key: &Key, ingress: &Ingress) -> Meaning {
-    let mut reading = Reading { key, hosts: BTreeMap::new(), findings: Vec::new(), unsaid: 0 };
+    let (manner, of_annotations) = annotations::read(ingress);
+    let mut reading = Reading { key, spoken: manner.spoken, hosts: BTreeMap::new(), findings: Vec::new(), unsaid: 0 };
+    for Finding { field, code, severity, message } in of_annotations {
+        reading.find(code, severity, field, message);
+    }
+    if manner.is_canary {
+        return Meaning { hosts: BTreeMap::new(), findings: reading.findings, unsaid: reading.unsaid };
+    }
     for (index, rule) in ingress.rules.iter().enumerate() {
         reading.rule(index, rule);
     }
@@ -34,13 +42,17 @@ pub fn translate(key: &Key, ingress: &Ingress) -> Meaning {
     }
     tls::read(&mut reading, &ingress.tls);
     let Reading { hosts, findings, unsaid, .. } = reading;
-    let hosts = hosts.into_iter().map(|(host, fragment)| (host, Arc::new(fragment))).collect();
+    let manner = Arc::new(manner);
+    let mannered = |fragment| Arc::new(Fragment { manner: manner.clone(), ..fragment });
+    let hosts = hosts.into_iter().map(|(host, fragment)| (host, mannered(fragment))).collect();
     Meaning { hosts, findings, unsaid }
 }
 
 /// An Ingress while it is read.
 struct Reading<'i> {
     key: &'i Key,
+    /// What is spoken with all of its servers, where it says so.
+    spoken: Option<Spoken>,
     hosts: BTreeMap<HostPattern, Fragment>,
     findings: Vec<Finding>,
     /// Findings beyond those that are kept.
@@ -67,24 +79,11 @@ impl Reading<'_> {
         self.hosts.entry(host.clone()).or_default();
         for (number, written) in rule.paths.iter().enumerate() {
             let field = format!("spec.rules[{index}].http.paths[{number}]");
-            let (place, pattern) = match path::read(&written.path, written.kind) {
-                Ok(read) => read,
-                Err(problem) => {
-                    self.find(FindingCode::PathInvalid, Severity::Error, format!("{field}.path"), problem);
-                    continue;
-                }
-            };
-            if written.path.contains('*') {
-                let message = format!(
-                    "the `*` in the path `{}` stands for itself: a path of the type `Prefix` takes everything below it",
-                    place.text
-                );
-                self.find(FindingCode::PathWithStar, Severity::Warning, format!("{field}.path"), message);
-            }
             let rule = format!("rules.{index}.paths.{number}");
             let route = self.backend(&written.backend, field, rule);
             if let Some(fragment) = self.hosts.get_mut(&host) {
-                fragment.paths.push(PathRoute { place, pattern, route });
+                let plain = path::read(&written.path, written.kind);
+                fragment.paths.push(PathRoute { plain, expression: path::read_expression(&written.path), route });
             }
         }
     }
@@ -106,7 +105,7 @@ impl Reading<'_> {
         match backend {
             Backend::Service { name, port } if is_label(name) && is_port(port) => {
                 let service = Key { namespace: self.key.namespace.clone(), name: name.clone() };
-                Ok(Target::Service(ServiceAtPort { service, port: port.clone() }))
+                Ok(Target::Service(ServiceAtPort { service, port: port.clone(), spoken: self.spoken }))
             }
             Backend::Service { .. } | Backend::Unknown => {
                 let problem = "no Service and port are named here: write `service` with `name` and `port`, as `number` or `name`";

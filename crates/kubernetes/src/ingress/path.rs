@@ -1,9 +1,9 @@
 //! Paths of an Ingress as patterns of routes.
 
-use crate::fragment::{Compared, PathPlace};
+use crate::fragment::{Compared, Expression, PathPlace, PlacedPath};
 use std::cmp::Reverse;
 use tidegate_cluster::PathKind;
-use tidegate_model::PathPattern;
+use tidegate_model::{PathPattern, expression};
 
 /// As the API bounds it.
 const PATH_BYTES_MAX: usize = 4096;
@@ -11,7 +11,7 @@ const PATH_BYTES_MAX: usize = 4096;
 const SHOWN_CHARACTERS_MAX: usize = 80;
 
 /// A path and its place among others. `Err` says in one sentence what is wrong with it.
-pub fn read(path: &str, kind: PathKind) -> Result<(PathPlace, PathPattern), String> {
+pub fn read(path: &str, kind: PathKind) -> Result<PlacedPath, String> {
     check(path)?;
     // A path that nobody wrote is all of them.
     let path = if path.is_empty() { "/" } else { path };
@@ -27,7 +27,36 @@ pub fn read(path: &str, kind: PathKind) -> Result<(PathPlace, PathPattern), Stri
         Compared::Exactly | Compared::ByBeginning => path,
     };
     let place = PathPlace { is_prefix: compared != Compared::Exactly, length: Reverse(text.len()), text: text.into(), compared };
-    Ok((place, pattern(text, compared)))
+    Ok(PlacedPath { pattern: pattern(text, compared), place })
+}
+
+/// A path as an expression for what begins so, letters of both cases alike, whatever its type.
+pub fn read_expression(path: &str) -> Result<Expression, String> {
+    let shown = shortened(path);
+    if path.len() > PATH_BYTES_MAX {
+        return Err(format!("the path `{shown}` is longer than {PATH_BYTES_MAX} bytes"));
+    }
+    if !path.is_empty() && !path.starts_with('/') || path.chars().any(char::is_control) {
+        return Err(format!("the path `{shown}` does not begin with `/`, or has control characters in it"));
+    }
+    let path = if path.is_empty() { "/" } else { path };
+    let anchored = format!("(?i)^{path}");
+    // Most paths are no expressions, and need not be compiled to know that.
+    let is_plain = path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-_~%:@=,;!&".contains(&byte));
+    let (groups, takes_root) = if is_plain {
+        (0, path == "/")
+    } else {
+        let unusable = |_| {
+            format!(
+                "the path `{shown}` is no expression that can be had, so it takes nothing: look-around and back-references are not"
+            )
+        };
+        let compiled = expression(&anchored).build().map_err(unusable)?;
+        (compiled.captures_len() - 1, compiled.is_match(b"/"))
+    };
+    let place = PathPlace { is_prefix: true, length: Reverse(path.len()), text: path.into(), compared: Compared::ByBeginning };
+    let path = PlacedPath { place, pattern: PathPattern::Regex(anchored.clone()) };
+    Ok(Expression { path, text: anchored.replacen('^', "", 1).into(), groups, takes_root })
 }
 
 fn pattern(text: &str, compared: Compared) -> PathPattern {
@@ -85,15 +114,15 @@ fn shortened(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::read;
+    use super::{read, read_expression};
     use tidegate_cluster::PathKind;
     use tidegate_model::PathPattern;
 
     #[test]
     fn paths_are_patterns() {
         let check = |path: &str, kind: PathKind, expected: PathPattern| {
-            let (_, pattern) = read(path, kind).unwrap_or_else(|problem| panic!("{problem}"));
-            assert_eq!(pattern, expected, "{path} {kind:?}");
+            let read = read(path, kind).unwrap_or_else(|problem| panic!("{problem}"));
+            assert_eq!(read.pattern, expected, "{path} {kind:?}");
         };
         use PathKind::{Exact, ImplementationSpecific, Prefix};
         use PathPattern::{Beginning, Exact as Is, Prefix as Below, Regex};
@@ -136,6 +165,23 @@ mod tests {
     }
 
     #[test]
+    fn expressions_are_what_paths_begin_with() {
+        let check = |path: &str, expected: Result<(&str, usize, bool), &str>| {
+            let seen = read_expression(path);
+            let seen = seen.as_ref().map(|read| (&*read.text, read.groups, read.takes_root)).map_err(String::as_str);
+            assert_eq!(seen, expected, "{path}");
+        };
+        check("", Ok(("(?i)/", 0, true)));
+        check("/foo", Ok(("(?i)/foo", 0, false)));
+        check("/foo(/|$)(.*)", Ok(("(?i)/foo(/|$)(.*)", 2, false)));
+        check("/(.*)", Ok(("(?i)/(.*)", 1, true)));
+        let none =
+            "the path `/(?!a)` is no expression that can be had, so it takes nothing: look-around and back-references are not";
+        check("/(?!a)", Err(none));
+        check("foo", Err("the path `foo` does not begin with `/`, or has control characters in it"));
+    }
+
+    #[test]
     fn exact_paths_come_first_and_then_the_longest() {
         let written = [
             ("/", PathKind::Prefix),
@@ -146,7 +192,7 @@ mod tests {
             ("/", PathKind::Exact),
             ("/z", PathKind::Exact),
         ];
-        let read = |(path, kind): (&'static str, PathKind)| (read(path, kind).expect("a path").0, path, kind);
+        let read = |(path, kind): (&'static str, PathKind)| (read(path, kind).expect("a path").place, path, kind);
         let mut places: Vec<_> = written.map(read).into();
         places.sort_by(|a, b| a.0.cmp(&b.0));
         let order: Vec<_> = places.iter().map(|(_, path, kind)| (*path, *kind)).collect();

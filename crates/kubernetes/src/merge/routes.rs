@@ -1,12 +1,17 @@
 //! Routes of a host: those of its paths, and what plain HTTP answers where there is HTTPS.
 
-use super::Content;
-use crate::fragment::{BackendRoute, PathRoute, Target};
+use super::{Content, HostTls, Owned, TakenPath};
+use crate::fragment::Target;
+use crate::manner::{Manner, ManneredRedirect, ToHttps};
 use crate::reference::ServiceAtPort;
 use crate::settings::Settings;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use tidegate_model::{PathPattern, Placeholder, PoolName, Route, RouteRetry, Template, TemplatePart, Terminal};
+use std::sync::Arc;
+use tidegate_model::{
+    Condition, ConditionKind, Field, MatchLine, Origin, PathPattern, Placeholder, PoolName, Route, RouteRetry, Step, Template,
+    TemplatePart, Terminal, TextPattern,
+};
 
 /// Where a CA looks for the answer to its challenge, over plain HTTP and without following anything.
 const ACME_CHALLENGES: &str = "/.well-known/acme-challenge";
@@ -14,70 +19,163 @@ const ACME_CHALLENGES: &str = "/.well-known/acme-challenge";
 pub(super) struct Routes<'r> {
     pub content: &'r Content<'r>,
     pub settings: &'r Settings,
+    pub trusts_scheme: bool,
     pub names: &'r dyn Fn(&ServiceAtPort) -> PoolName,
     /// Ports that some route leads to.
     pub led_to: RefCell<BTreeSet<ServiceAtPort>>,
 }
 
-/// Where requests go that neither a path nor the host's own default takes.
-fn default_backend(content: &Content<'_>, settings: &Settings) -> Option<ServiceAtPort> {
-    let (service, port) = settings.default_backend.as_ref().filter(|_| content.rest.is_none())?;
-    Some(ServiceAtPort { service: service.clone(), port: port.clone() })
+/// What becomes of a request in plain HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum InPlainHttp {
+    Served,
+    LedToHttps,
+    /// Not answered, since it was to be encrypted and nothing can be.
+    Shut,
 }
 
 impl Routes<'_> {
+    /// Whether plain HTTP answers what HTTPS does.
+    pub fn are_alike(&self) -> bool {
+        let Content { paths, rest, .. } = self.content;
+        let mut owned = paths.iter().map(|path| path.owned).chain(*rest).map(|owned| self.in_plain_http(owned)).peekable();
+        match owned.peek() {
+            Some(_) => owned.all(|one| one == InPlainHttp::Served),
+            None => self.of_nobody() == InPlainHttp::Served,
+        }
+    }
+
     /// In the order in which they are tried.
     pub fn all(&self) -> Vec<Route> {
-        let mut routes: Vec<Route> = self.content.paths.iter().map(|path| self.of_path(path.it)).collect();
-        if let Some(rest) = self.content.rest {
-            routes.push(self.of_backend(rest.it, Vec::new()));
-        } else if let Some(reference) = default_backend(self.content, self.settings) {
-            routes.push(Route::of_all(self.proxy(&reference)));
-        } else if routes.is_empty() {
-            routes.push(Route::of_all(respond(404)));
+        let Content { paths, rest, .. } = self.content;
+        let mut routes: Vec<Route> = (0..paths.len()).flat_map(|place| self.at(place)).collect();
+        match rest {
+            Some(rest) => routes.push(self.of_rest(*rest)),
+            None => routes.extend(self.of_default_backend().or_else(|| routes.is_empty().then(|| Route::of_all(respond(404))))),
         }
         routes
     }
 
-    /// Of plain HTTP: answers to challenges, and everything else at the same address of HTTPS.
-    pub fn leading_to_https(&self) -> Vec<Route> {
+    /// What plain HTTP answers where that is not the same. Challenges go first: without their answers there would be no
+    /// certificate.
+    pub fn of_plain_http(&self) -> Vec<Route> {
+        let Content { paths, rest, .. } = self.content;
+        let (challenges, others): (Vec<usize>, Vec<usize>) = (0..paths.len()).partition(|place| is_challenge(&paths[*place]));
+        let mut routes: Vec<Route> = challenges.into_iter().flat_map(|place| self.at(place)).collect();
+        let of_others = self.of_nobody();
+        let mut owned = others.iter().map(|place| paths[*place].owned).chain(*rest);
+        let is_one = owned.all(|owned| self.in_plain_http(owned) == of_others);
+        if !is_one {
+            for path_place in others {
+                let path = &paths[path_place];
+                let here = self.in_plain_http(path.owned);
+                let place = Place { origin: Some(path.owned.route.origin.clone()), paths: vec![path.path.pattern.clone()] };
+                self.put_in_plain_http(&mut routes, here, place, || self.at(path_place));
+            }
+        }
+        let here = if is_one { of_others } else { rest.map_or(of_others, |rest| self.in_plain_http(rest)) };
+        if is_one && self.trusts_scheme && here == InPlainHttp::LedToHttps {
+            routes.push(self.to_https(Place::default()));
+            routes.extend(self.all());
+            return routes;
+        }
+        self.put_in_plain_http(&mut routes, here, Place::default(), || {
+            vec![match rest {
+                Some(rest) => self.of_rest(*rest),
+                None => self.of_default_backend().unwrap_or_else(|| Route::of_all(respond(404))),
+            }]
+        });
+        routes
+    }
+
+    fn put_in_plain_http(&self, routes: &mut Vec<Route>, here: InPlainHttp, place: Place, own: impl FnOnce() -> Vec<Route>) {
+        match here {
+            InPlainHttp::Served => routes.extend(own()),
+            InPlainHttp::Shut => routes.push(place.route(respond(503))),
+            InPlainHttp::LedToHttps => {
+                routes.push(self.to_https(place));
+                if self.trusts_scheme {
+                    routes.extend(own());
+                }
+            }
+        }
+    }
+
+    fn in_plain_http(&self, Owned { fragment, .. }: Owned<'_>) -> InPlainHttp {
+        match (fragment.manner.to_https, self.of_nobody()) {
+            (ToHttps::Never, _) => InPlainHttp::Served,
+            (ToHttps::WhereTls, InPlainHttp::Shut) if !fragment.wants_tls() => InPlainHttp::Served,
+            (ToHttps::WhereTls, of_nobody) => of_nobody,
+            (ToHttps::Always, InPlainHttp::Shut) if fragment.wants_tls() => InPlainHttp::Shut,
+            // Who says so may have TLS somewhere in front.
+            (ToHttps::Always, _) => InPlainHttp::LedToHttps,
+        }
+    }
+
+    /// Of what no Ingress says anything.
+    fn of_nobody(&self) -> InPlainHttp {
+        match self.content.tls {
+            // Where HTTPS comes in elsewhere, there is nothing to lead to.
+            HostTls::Served { .. } | HostTls::Shut if self.settings.https.is_none() => InPlainHttp::Served,
+            HostTls::Plain { .. } => InPlainHttp::Served,
+            HostTls::Served { .. } => InPlainHttp::LedToHttps,
+            HostTls::Shut => InPlainHttp::Shut,
+        }
+    }
+
+    /// To the same address of HTTPS, unless somebody who is trusted says that the client has come by that.
+    fn to_https(&self, place: Place) -> Route {
         let placeholders = [Placeholder::Host, Placeholder::Uri].map(TemplatePart::Placeholder);
         let parts = [TemplatePart::Literal("https://".to_owned())].into_iter().chain(placeholders).collect();
-        let to_https = Route::of_all(Terminal::Redirect { to: Template { parts }, status: 308, prefix: None });
-        self.challenges().chain([to_https]).collect()
+        let field = Field { name: "x-forwarded-proto".to_owned(), value: TextPattern::Exact("https".to_owned()) };
+        let condition = Condition { negated: true, kind: ConditionKind::Header(field) };
+        let matches = if self.trusts_scheme { vec![MatchLine { conditions: vec![condition] }] } else { Vec::new() };
+        let terminal = Terminal::Redirect { to: Template { parts }, status: 308, prefix: None };
+        Route { matches, ..place.route(terminal) }
     }
 
-    /// Of plain HTTP where nothing can be encrypted: answers to challenges, without which that would not change, and
-    /// what Ingresses say that do not ask for TLS.
-    pub fn shut(&self) -> Vec<Route> {
-        let Content { paths, rest, .. } = self.content;
-        let mut routes: Vec<Route> = self.challenges().collect();
-        let others = || paths.iter().filter(|path| !is_challenge(path.it));
-        if others().any(|path| !path.wants_tls) {
-            let shut = |path: &PathRoute| ended(&path.route, vec![path.pattern.clone()], respond(503));
-            routes.extend(others().map(|path| if path.wants_tls { shut(path.it) } else { self.of_path(path.it) }));
-        }
-        match rest {
-            Some(rest) if !rest.wants_tls => routes.push(self.of_backend(rest.it, Vec::new())),
-            Some(_) | None => routes.push(Route::of_all(respond(503))),
-        }
-        routes
+    /// Of the path there, and in front of it where `/` leads.
+    fn at(&self, place: usize) -> Vec<Route> {
+        let path = &self.content.paths[place];
+        let own = self.of_path(path);
+        let Some((_, to)) = self.content.app_root.filter(|(of_root, _)| *of_root == place) else { return vec![own] };
+        let terminal = Terminal::Redirect { to: to.clone(), status: 302, prefix: None };
+        let root = Place { origin: own.origin.clone(), paths: vec![PathPattern::Exact("/".to_owned())] };
+        vec![root.route(terminal), own]
     }
 
-    fn challenges(&self) -> impl Iterator<Item = Route> {
-        self.content.paths.iter().filter(|path| is_challenge(path.it)).map(|path| self.of_path(path.it))
+    fn of_path(&self, TakenPath { path, expression, owned }: &TakenPath<'_>) -> Route {
+        let manner = &*owned.fragment.manner;
+        let rewrite = manner.rewrite.as_ref().zip(*expression).map(|(to, expression)| Step::Rewrite {
+            pattern: Some(expression.text.to_string()),
+            to: found_by(to, expression.groups),
+        });
+        self.of_owned(*owned, vec![path.pattern.clone()], rewrite)
     }
 
-    fn of_path(&self, path: &PathRoute) -> Route {
-        self.of_backend(&path.route, vec![path.pattern.clone()])
+    fn of_rest(&self, owned: Owned<'_>) -> Route {
+        self.of_owned(owned, Vec::new(), None)
     }
 
-    fn of_backend(&self, route: &BackendRoute, paths: Vec<PathPattern>) -> Route {
-        let terminal = match &route.target {
-            Target::Service(reference) => self.proxy(reference),
-            Target::Unusable => respond(503),
+    fn of_default_backend(&self) -> Option<Route> {
+        let (service, port) = self.settings.default_backend.clone()?;
+        Some(Route::of_all(self.proxy(&ServiceAtPort { service, port, spoken: None })))
+    }
+
+    fn of_owned(&self, Owned { route, fragment }: Owned<'_>, paths: Vec<PathPattern>, rewrite: Option<Step>) -> Route {
+        let Manner { redirect, steps, options, is_shut, .. } = &*fragment.manner;
+        let origin = Some(route.origin.clone());
+        let terminal = match (redirect, &route.target) {
+            (Some(ManneredRedirect { to, status }), _) if !is_shut => {
+                Terminal::Redirect { to: to.clone(), status: *status, prefix: None }
+            }
+            (None, Target::Service(reference)) if !is_shut => self.proxy(reference),
+            (Some(_) | None, Target::Service(_) | Target::Unusable) => {
+                return Route { origin, paths, ..Route::of_all(respond(503)) };
+            }
         };
-        ended(route, paths, terminal)
+        let steps = steps.iter().cloned().chain(rewrite).collect();
+        Route { origin, paths, steps, options: options.clone(), ..Route::of_all(terminal) }
     }
 
     fn proxy(&self, reference: &ServiceAtPort) -> Terminal {
@@ -86,12 +184,30 @@ impl Routes<'_> {
     }
 }
 
-fn ended(route: &BackendRoute, paths: Vec<PathPattern>, terminal: Terminal) -> Route {
-    Route { origin: Some(route.origin.clone()), paths, ..Route::of_all(terminal) }
+/// Which requests a route takes, and where it comes from.
+#[derive(Default)]
+struct Place {
+    origin: Option<Arc<Origin>>,
+    paths: Vec<PathPattern>,
 }
 
-fn is_challenge(path: &PathRoute) -> bool {
-    path.place.text.starts_with(ACME_CHALLENGES)
+impl Place {
+    fn route(self, terminal: Terminal) -> Route {
+        Route { origin: self.origin, paths: self.paths, ..Route::of_all(terminal) }
+    }
+}
+
+/// What an expression with so many groups can find; nginx has nothing in the place of others.
+fn found_by(to: &Template, groups: usize) -> Template {
+    let is_found = |part: &&TemplatePart| match part {
+        TemplatePart::Capture(number) => *number <= groups,
+        TemplatePart::Literal(_) | TemplatePart::Placeholder(_) => true,
+    };
+    Template { parts: to.parts.iter().filter(is_found).cloned().collect() }
+}
+
+fn is_challenge(taken: &TakenPath<'_>) -> bool {
+    taken.path.place.text.starts_with(ACME_CHALLENGES)
 }
 
 fn respond(status: u16) -> Terminal {

@@ -14,7 +14,7 @@ use tidegate_model::{
 
 /// Names of pools as a file may have them: no name of a namespace, a Service or a port has a dot.
 fn in_words(name: &PoolName) -> PoolName {
-    PoolName(name.0.replace(['/', ':', ' '], ".").into())
+    PoolName(name.0.replace(['/', ':', ' ', '#'], ".").into())
 }
 
 fn with_words(sites: &[Arc<Site>], pools: &[Arc<Pool>]) -> (Vec<Arc<Site>>, Vec<Arc<Pool>>) {

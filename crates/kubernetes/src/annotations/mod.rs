@@ -1,0 +1,124 @@
+//! Annotations of ingress-nginx, a file for each group of them: what an Ingress says by them becomes its `Manner`. All
+//! names are in `table`. What shapes answers and cannot be used is left out; what protects shuts what it is about.
+
+mod access;
+mod cors;
+mod paths;
+mod proxying;
+mod redirects;
+mod table;
+mod variables;
+
+use crate::finding::{Finding, FindingCode, Severity};
+use crate::manner::Manner;
+use std::collections::BTreeMap;
+use table::{Standing, alike, standing};
+use tidegate_cluster::Ingress;
+
+/// What names of these annotations begin with.
+const PREFIX: &str = "nginx.ingress.kubernetes.io/";
+/// Of a value in a message.
+const SHOWN_CHARACTERS_MAX: usize = 80;
+
+/// What the annotations of an Ingress come to, with what is to be said of them.
+pub fn read(ingress: &Ingress) -> (Manner, Vec<Finding>) {
+    let named = ingress.annotations.iter().filter_map(|(name, value)| Some((name.strip_prefix(PREFIX)?, value.trim())));
+    let mut annotations = Annotations { values: named.collect(), findings: Vec::new(), is_shut: false };
+    annotations.note_what_is_not_taken();
+    let mut manner = Manner::default();
+    redirects::read(&mut annotations, &mut manner);
+    paths::read(&mut annotations, &mut manner);
+    access::read(&mut annotations, &mut manner);
+    cors::read(&mut annotations, &mut manner);
+    proxying::read(&mut annotations, &mut manner);
+    manner.is_canary = annotations.switch("canary") == Some(true);
+    if manner.is_canary {
+        let message = "a canary is not taken: the Ingress that it is one of gets all requests".to_owned();
+        annotations.find("canary", FindingCode::AnnotationNotTaken, Severity::Warning, message);
+    }
+    manner.is_shut = annotations.is_shut;
+    (manner, annotations.findings)
+}
+
+/// Annotations under the prefix, by the rest of their names.
+struct Annotations<'i> {
+    values: BTreeMap<&'i str, &'i str>,
+    findings: Vec<Finding>,
+    is_shut: bool,
+}
+
+impl<'i> Annotations<'i> {
+    fn find(&mut self, name: &str, code: FindingCode, severity: Severity, message: String) {
+        let shown: String = name.chars().filter(|c| !c.is_control()).take(SHOWN_CHARACTERS_MAX).collect();
+        self.findings.push(Finding { field: format!("metadata.annotations[{PREFIX}{shown}]"), code, severity, message });
+    }
+
+    /// The value, unless it is empty.
+    fn text(&self, name: &str) -> Option<&'i str> {
+        self.values.get(name).copied().filter(|value| !value.is_empty())
+    }
+
+    /// A value that cannot be used, so that everything is as without the annotation.
+    fn leave_out(&mut self, name: &str, problem: &str) {
+        let value = self.values.get(name).map(|value| shortened(value)).unwrap_or_default();
+        let message = format!("`{value}` is left out: {problem}");
+        self.find(name, FindingCode::AnnotationInvalid, Severity::Warning, message);
+    }
+
+    /// A protection that is not to be had, so that nothing is answered.
+    fn shut(&mut self, name: &str, problem: &str) {
+        self.is_shut = true;
+        let message = format!("{problem}; until then everything of this Ingress is answered with 503");
+        self.find(name, FindingCode::ProtectionUnavailable, Severity::Error, message);
+    }
+
+    /// `true` and `false`, as Go reads them. What is neither is left out.
+    fn switch(&mut self, name: &str) -> Option<bool> {
+        match self.text(name)? {
+            "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+            "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+            _ => {
+                self.leave_out(name, "it is `true` or `false`");
+                None
+            }
+        }
+    }
+
+    fn note_what_is_not_taken(&mut self) {
+        let names: Vec<&str> = self.values.keys().copied().collect();
+        for name in names {
+            match standing(name) {
+                Some(Standing::Same | Standing::Remarked | Standing::Needless) => {}
+                Some(Standing::Open | Standing::Closed) if self.asks_for_nothing(name) => {}
+                Some(Standing::Open) => {
+                    let message = "this annotation is not taken: everything is served without it".to_owned();
+                    self.find(name, FindingCode::AnnotationNotTaken, Severity::Warning, message);
+                }
+                Some(Standing::Closed) => {
+                    self.shut(name, "this annotation is not taken, and what it is about may not be served without it: remove it");
+                }
+                None => {
+                    let meant = alike(name).map(|name| format!(": did you mean `{PREFIX}{name}`?")).unwrap_or_default();
+                    let message = format!("there is no such annotation{meant}");
+                    self.find(name, FindingCode::AnnotationUnknown, Severity::Warning, message);
+                }
+            }
+        }
+    }
+
+    /// Whether the value says that nothing is wanted.
+    fn asks_for_nothing(&self, name: &str) -> bool {
+        let value = self.values.get(name).copied().unwrap_or_default();
+        matches!((name, value), (_, "" | "false" | "off" | "0") | ("satisfy", "all") | ("proxy-http-version", "1.1"))
+    }
+}
+
+fn shortened(text: &str) -> String {
+    let shown: String = text.chars().filter(|c| !c.is_control()).take(SHOWN_CHARACTERS_MAX).collect();
+    if shown.chars().count() == SHOWN_CHARACTERS_MAX { shown + "…" } else { shown }
+}
+
+/// Parts between commas, without blanks around them.
+fn listed(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|part| !part.is_empty())
+}

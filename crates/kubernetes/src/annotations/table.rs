@@ -1,0 +1,223 @@
+//! All annotations of ingress-nginx, and what becomes of each.
+
+/// What becomes of an annotation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// Taken as ingress-nginx has it.
+    Same,
+    /// Taken, and not quite as ingress-nginx has it.
+    Remarked,
+    /// Nothing is to be done for it here, or it says something of another one only.
+    Needless,
+    /// Not taken: what it asks for is missing, and everything is served all the same.
+    Open,
+    /// Not taken, and nothing is served that it is about: it protects, or what it is about would be something else.
+    Closed,
+}
+
+use Standing::{Closed, Needless, Open, Remarked, Same};
+
+/// By name, behind the prefix; sorted.
+pub const ANNOTATIONS: &[(&str, Standing)] = &[
+    ("affinity", Open),
+    ("affinity-canary-behavior", Open),
+    ("affinity-mode", Open),
+    ("allowlist-source-range", Same),
+    ("app-root", Same),
+    ("auth-always-set-cookie", Needless),
+    ("auth-cache-duration", Needless),
+    ("auth-cache-key", Needless),
+    ("auth-keepalive", Needless),
+    ("auth-keepalive-requests", Needless),
+    ("auth-keepalive-share-vars", Needless),
+    ("auth-keepalive-timeout", Needless),
+    ("auth-method", Needless),
+    ("auth-proxy-set-headers", Needless),
+    ("auth-realm", Needless),
+    ("auth-request-redirect", Needless),
+    ("auth-response-headers", Needless),
+    ("auth-secret", Needless),
+    ("auth-secret-type", Needless),
+    ("auth-signin", Needless),
+    ("auth-signin-redirect-param", Needless),
+    ("auth-snippet", Closed),
+    ("auth-tls-error-page", Needless),
+    ("auth-tls-match-cn", Closed),
+    ("auth-tls-pass-certificate-to-upstream", Needless),
+    ("auth-tls-secret", Closed),
+    ("auth-tls-verify-client", Needless),
+    ("auth-tls-verify-depth", Needless),
+    ("auth-type", Closed),
+    ("auth-url", Closed),
+    ("backend-protocol", Remarked),
+    ("canary", Remarked),
+    ("canary-by-cookie", Needless),
+    ("canary-by-header", Needless),
+    ("canary-by-header-pattern", Needless),
+    ("canary-by-header-value", Needless),
+    ("canary-weight", Needless),
+    ("canary-weight-total", Needless),
+    ("client-body-buffer-size", Needless),
+    ("configuration-snippet", Closed),
+    ("connection-proxy-header", Open),
+    ("cors-allow-credentials", Remarked),
+    ("cors-allow-headers", Same),
+    ("cors-allow-methods", Same),
+    ("cors-allow-origin", Same),
+    ("cors-expose-headers", Same),
+    ("cors-max-age", Same),
+    ("custom-headers", Open),
+    ("custom-http-errors", Open),
+    ("default-backend", Open),
+    ("denylist-source-range", Same),
+    ("disable-proxy-intercept-errors", Needless),
+    ("enable-access-log", Open),
+    ("enable-cors", Same),
+    ("enable-global-auth", Needless),
+    ("enable-modsecurity", Closed),
+    ("enable-opentelemetry", Open),
+    ("enable-owasp-core-rules", Closed),
+    ("enable-rewrite-log", Needless),
+    ("fastcgi-index", Needless),
+    ("fastcgi-params-configmap", Needless),
+    ("force-ssl-redirect", Same),
+    ("from-to-www-redirect", Open),
+    ("global-rate-limit", Open),
+    ("global-rate-limit-ignored-cidrs", Needless),
+    ("global-rate-limit-key", Needless),
+    ("global-rate-limit-window", Needless),
+    ("http2-push-preload", Needless),
+    ("limit-allowlist", Needless),
+    ("limit-burst-multiplier", Needless),
+    ("limit-connections", Closed),
+    ("limit-rate", Open),
+    ("limit-rate-after", Needless),
+    ("limit-rpm", Closed),
+    ("limit-rps", Closed),
+    ("limit-whitelist", Needless),
+    ("load-balance", Open),
+    ("mirror-host", Needless),
+    ("mirror-request-body", Needless),
+    ("mirror-target", Open),
+    ("modsecurity-snippet", Closed),
+    ("modsecurity-transaction-id", Needless),
+    ("opentelemetry-operation-name", Needless),
+    ("opentelemetry-trust-incoming-span", Needless),
+    ("permanent-redirect", Same),
+    ("permanent-redirect-code", Same),
+    ("preserve-trailing-slash", Open),
+    ("proxy-body-size", Same),
+    ("proxy-buffer-size", Needless),
+    ("proxy-buffering", Needless),
+    ("proxy-buffers-number", Needless),
+    ("proxy-busy-buffers-size", Needless),
+    ("proxy-connect-timeout", Same),
+    ("proxy-cookie-domain", Open),
+    ("proxy-cookie-path", Open),
+    ("proxy-http-version", Open),
+    ("proxy-max-temp-file-size", Needless),
+    ("proxy-next-upstream", Open),
+    ("proxy-next-upstream-timeout", Open),
+    ("proxy-next-upstream-tries", Open),
+    ("proxy-read-timeout", Remarked),
+    ("proxy-redirect-from", Open),
+    ("proxy-redirect-to", Open),
+    ("proxy-request-buffering", Needless),
+    ("proxy-send-timeout", Remarked),
+    ("proxy-ssl-ciphers", Needless),
+    ("proxy-ssl-name", Open),
+    ("proxy-ssl-protocols", Needless),
+    ("proxy-ssl-secret", Open),
+    ("proxy-ssl-server-name", Open),
+    ("proxy-ssl-verify", Open),
+    ("proxy-ssl-verify-depth", Needless),
+    ("relative-redirects", Open),
+    ("rewrite-target", Same),
+    ("satisfy", Closed),
+    ("server-alias", Open),
+    ("server-snippet", Closed),
+    ("service-upstream", Open),
+    ("session-cookie-change-on-failure", Needless),
+    ("session-cookie-conditional-samesite-none", Needless),
+    ("session-cookie-domain", Needless),
+    ("session-cookie-expires", Needless),
+    ("session-cookie-max-age", Needless),
+    ("session-cookie-name", Needless),
+    ("session-cookie-path", Needless),
+    ("session-cookie-samesite", Needless),
+    ("session-cookie-secure", Needless),
+    ("ssl-ciphers", Open),
+    ("ssl-passthrough", Closed),
+    ("ssl-prefer-server-ciphers", Open),
+    ("ssl-redirect", Same),
+    ("stream-snippet", Open),
+    ("temporal-redirect", Same),
+    ("temporal-redirect-code", Same),
+    ("upstream-hash-by", Open),
+    ("upstream-hash-by-subset", Needless),
+    ("upstream-hash-by-subset-size", Needless),
+    ("upstream-vhost", Open),
+    ("use-port-in-redirects", Open),
+    ("use-regex", Same),
+    ("whitelist-source-range", Same),
+    ("x-forwarded-prefix", Open),
+];
+
+pub fn standing(name: &str) -> Option<Standing> {
+    let place = ANNOTATIONS.binary_search_by(|(known, _)| known.cmp(&name)).ok()?;
+    ANNOTATIONS.get(place).map(|(_, standing)| *standing)
+}
+
+/// The name that was probably meant.
+pub fn alike(name: &str) -> Option<&'static str> {
+    /// Slips of a name; more of them make another word.
+    const SLIPS_MAX: usize = 3;
+    /// The longest name that there is, and some letters.
+    const BYTES_MAX: usize = 64;
+    if name.len() > BYTES_MAX {
+        return None;
+    }
+    let near = ANNOTATIONS.iter().map(|(known, _)| (distance(name, known), *known)).min()?;
+    (near.0 <= SLIPS_MAX.min(name.len() / 3)).then_some(near.1)
+}
+
+/// How many letters are to be put, taken or changed.
+fn distance(left: &str, right: &str) -> usize {
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (line, a) in left.bytes().enumerate() {
+        let mut diagonal = line;
+        row[0] = line + 1;
+        for (column, b) in right.bytes().enumerate() {
+            let changed = diagonal + usize::from(a != b);
+            diagonal = row[column + 1];
+            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ANNOTATIONS, alike, standing};
+
+    #[test]
+    fn names_are_sorted_and_found() {
+        assert!(ANNOTATIONS.is_sorted_by(|a, b| a.0 < b.0));
+        for (name, expected) in ANNOTATIONS {
+            assert_eq!(standing(name), Some(*expected), "{name}");
+        }
+        assert_eq!(standing("websocket-services"), None);
+    }
+
+    #[test]
+    fn a_slip_is_noticed() {
+        let check = |name: &str, expected: Option<&str>| assert_eq!(alike(name), expected, "{name}");
+        check("rewrite-targt", Some("rewrite-target"));
+        check("ssl_redirect", Some("ssl-redirect"));
+        check("proxy-body-sizes", Some("proxy-body-size"));
+        check("websocket-services", None);
+        check("x", None);
+        check("", None);
+        check(&"rewrite-target".repeat(20), None);
+    }
+}

@@ -1,0 +1,42 @@
+//! How an Ingress wants its requests to be answered, beside where they go: what its annotations come to.
+
+use crate::reference::Spoken;
+use tidegate_model::{RouteOptions, Step, Template};
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Manner {
+    pub to_https: ToHttps,
+    /// Whether all paths of its hosts are expressions, those of other Ingresses as well.
+    pub has_expressions: bool,
+    /// What stands in the place of the whole path; `$1` is what the expression of the path has found.
+    pub rewrite: Option<Template>,
+    /// Where `/` leads.
+    pub app_root: Option<Template>,
+    /// Where everything leads.
+    pub redirect: Option<ManneredRedirect>,
+    /// In the order in which they run.
+    pub steps: Vec<Step>,
+    pub options: RouteOptions,
+    /// With servers. `None`: what their Service says.
+    pub spoken: Option<Spoken>,
+    /// Whether it is to get a share of what another Ingress has, and has no path of its own.
+    pub is_canary: bool,
+    /// Whether something that it wants to be protected by is not to be had: nothing is answered then.
+    pub is_shut: bool,
+}
+
+/// Which requests of plain HTTP are led to HTTPS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ToHttps {
+    /// Requests of hosts that are served over TLS.
+    #[default]
+    WhereTls,
+    Never,
+    Always,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ManneredRedirect {
+    pub to: Template,
+    pub status: u16,
+}
