@@ -61,16 +61,29 @@ struct Shared {
     /// `None`: there is to be none.
     snapshot: Mutex<Option<SnapshotState>>,
     has_changed: Notify,
+    /// Ingresses that are others since somebody took them; `None` as long as nobody does.
+    changed_ingresses: Mutex<Option<BTreeSet<Key>>>,
+    has_changed_ingresses: Notify,
 }
 
-/// What a follower knows, as long as it follows and as it was last after that.
-#[derive(Clone)]
+/// What a follower knows, as long as it follows and as it was last after that. There is to be one of each follower.
 pub struct ClusterView(Arc<Shared>);
 
 impl ClusterView {
     /// What is known now. The lock is to be held for a moment only.
     pub fn cache(&self) -> MutexGuard<'_, Cache> {
         locked(&self.0.cache)
+    }
+
+    /// Ingresses that are others than when this was last asked, once there are any.
+    pub(crate) async fn changed_ingresses(&self) -> BTreeSet<Key> {
+        loop {
+            let changed = std::mem::take(locked(&self.0.changed_ingresses).get_or_insert_default());
+            if !changed.is_empty() {
+                return changed;
+            }
+            self.0.has_changed_ingresses.notified().await;
+        }
     }
 }
 
@@ -98,6 +111,8 @@ impl ClusterFollower {
             is_secret_due: Notify::new(),
             snapshot: Mutex::new(snapshot_file.as_ref().map(|_| SnapshotState::default())),
             has_changed: Notify::new(),
+            changed_ingresses: Mutex::new(None),
+            has_changed_ingresses: Notify::new(),
         });
         let (ends, ended) = oneshot::channel::<()>();
         let of_thread = shared.clone();
@@ -121,7 +136,7 @@ impl ClusterFollower {
         locked(&self.shared.cache)
     }
 
-    /// What is known, for another thread.
+    /// What is known, for the one who writes.
     pub fn view(&self) -> ClusterView {
         ClusterView(self.shared.clone())
     }
@@ -288,6 +303,12 @@ fn take_in(shared: &Shared, kinds: &[Kind], told: Vec<(Part, Told)>) -> bool {
     let is_news = is_whole && (!was_whole || !changes.is_empty());
     if is_news {
         shared.has_changed.notify_one();
+    }
+    if let Some(changed) = &mut *locked(&shared.changed_ingresses)
+        && !changes.ingresses.is_empty()
+    {
+        changed.extend(changes.ingresses.iter().cloned());
+        shared.has_changed_ingresses.notify_one();
     }
     locked(&shared.changes).merge(changes);
     is_news

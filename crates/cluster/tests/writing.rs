@@ -106,11 +106,17 @@ fn statuses_of_ours_are_written_once_and_no_others() {
     let web = server.get(&ingress("web")).expect("it is there");
     let entries = serde_json::json!([{"ip": "203.0.113.1"}, {"hostname": "lb.example"}]);
     assert_eq!((&web["status"]["loadBalancer"]["ingress"], &web["spec"]["ingressClassName"]), (&entries, &"edge".into()));
+    // Somebody else writes there.
+    let mut other = web.clone();
+    other["status"]["loadBalancer"]["ingress"] = serde_json::json!([{"ip": "198.51.100.1"}]);
+    server.put(other);
+    replica.settles("web", &["203.0.113.1", "lb.example"]);
+    until(|| written(&server).len() == 3, || format!("{:?}", written(&server)));
     // Ours no more.
     replica.desire(&["api"], &["203.0.113.1", "lb.example"]);
     replica.settles("web", &[]);
     assert_eq!(server.get(&ingress("web")).expect("it is there")["status"]["loadBalancer"], serde_json::json!({}));
-    assert_eq!(written(&server).len(), 3);
+    assert_eq!(written(&server).len(), 4);
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //! asked, and is told what came of it.
 //!
 //! A Lease is stale when nothing of it has changed for as long as it lasts, by the clock of who looks: two clocks are
-//! never compared, and the times in it are for people. Whoever holds it stops earlier than others begin.
+//! never compared, and the times in it are for people. Whoever holds it stops earlier than others begin. A machine that
+//! slept may think for a moment that it has it: each write names the version that it changes, so no harm comes of that.
 //! The locks of the crate `storage` are Leases too, and not these: one is a task's that has it or fails, ends with its
 //! object, and judges a holder by its host as well; this one is wanted for ever and passed on.
 

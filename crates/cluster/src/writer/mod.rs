@@ -103,8 +103,7 @@ impl ClusterWriter {
         Ok(ClusterWriter { shared, ends: Some(ends), thread: Some(thread) })
     }
 
-    /// What the cluster is to say from now on. It is to be called after each change of objects, even if nothing
-    /// differs: somebody else may have written where we do.
+    /// What the cluster is to say from now on. Where somebody else writes instead is noticed by itself.
     pub fn desire(&self, desired: Desired) {
         *locked(&self.shared.desired) = Some(desired);
         self.shared.is_desired.notify_one();
@@ -148,6 +147,7 @@ async fn write_until(ended: oneshot::Receiver<()>, writing: Writing) {
         _ = ended => {}
         never = writing.hold_lease() => match never {},
         never = writing.take_desires() => match never {},
+        never = writing.take_changes() => match never {},
         never = writing.write_while_leading() => match never {},
     }
     writing.release().await;
@@ -234,24 +234,31 @@ impl Writing {
         loop {
             self.shared.is_desired.notified().await;
             let Some(Desired { served, addresses, notices }) = locked(&self.shared.desired).take() else { continue };
-            let now = Instant::now();
             if let Some(addresses) = addresses {
-                self.statuses.borrow_mut().desire(served, addresses.into());
+                let differ = self.statuses.borrow_mut().desire(served, addresses.into());
+                self.look_at_statuses(differ);
             }
-            self.look_at_statuses(now);
-            self.events.borrow_mut().observe(notices, now);
+            self.events.borrow_mut().observe(notices, Instant::now());
             self.tell_pending();
-            self.are_statuses_due.notify_one();
             self.are_events_due.notify_one();
+        }
+    }
+
+    /// What changes in the cluster may have been written by somebody else.
+    async fn take_changes(&self) -> Infallible {
+        loop {
+            let changed = self.view.changed_ingresses().await;
+            self.look_at_statuses(changed);
+            self.tell_pending();
         }
     }
 
     async fn write_while_leading(&self) -> Infallible {
         loop {
             self.leads().await;
-            let now = Instant::now();
-            self.look_at_statuses(now);
-            self.events.borrow_mut().begin(now);
+            let all = self.statuses.borrow().all();
+            self.look_at_statuses(all);
+            self.events.borrow_mut().begin(Instant::now());
             // A write that is under way when the Lease is lost is broken off.
             tokio::select! {
                 biased;
@@ -284,13 +291,14 @@ impl Writing {
         }
     }
 
-    fn look_at_statuses(&self, now: Instant) {
+    fn look_at_statuses(&self, keys: impl IntoIterator<Item = Key>) {
         let cache = self.view.cache();
         let find = |key: &Key| {
             let (ingress, version) = cache.ingress(key)?;
             Some(StatusFound { version, addresses: &ingress.addresses })
         };
-        self.statuses.borrow_mut().look_at_all(now, find);
+        self.statuses.borrow_mut().look_at(keys, Instant::now(), find);
+        self.are_statuses_due.notify_one();
     }
 
     fn next_status(&self, now: Instant) -> StatusAsk {

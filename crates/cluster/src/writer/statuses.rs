@@ -93,37 +93,67 @@ impl Default for Statuses {
 }
 
 impl Statuses {
-    /// The status of these Ingresses is to say these addresses, and that of those which were among them no more.
-    pub fn desire(&mut self, served: BTreeSet<Key>, addresses: Addresses) {
-        for key in std::mem::take(&mut self.served) {
-            if !served.contains(&key) {
-                self.left.insert(key, self.addresses.clone());
-            }
+    /// The status of these Ingresses is to say these addresses, and that of those which were among them no more. Gives
+    /// those of which something else is wanted than before, which are to be looked at.
+    pub fn desire(&mut self, served: BTreeSet<Key>, addresses: Addresses) -> Vec<Key> {
+        let before = std::mem::replace(&mut self.served, served);
+        for key in before.difference(&self.served) {
+            self.left.insert(key.clone(), self.addresses.clone());
         }
-        self.left.retain(|key, _| !served.contains(key));
-        (self.served, self.addresses) = (served, addresses);
+        let Statuses { served, left, .. } = self;
+        left.retain(|key, _| !served.contains(key));
+        if self.addresses == addresses {
+            return before.symmetric_difference(&self.served).cloned().collect();
+        }
+        self.addresses = addresses;
+        self.all()
     }
 
-    /// Puts everything into the queue that is not as it is to be. `find` gives what the cluster has.
-    pub fn look_at_all<'c>(&mut self, now: Instant, find: impl Fn(&Key) -> Option<StatusFound<'c>>) {
-        // Who has no status of ours any more, or is gone, is not ours to look after.
-        let is_ours = |key: &Key, addresses: &Addresses| find(key).is_some_and(|found| is_same(found.addresses, addresses));
-        self.left.retain(|key, addresses| is_ours(key, addresses));
-        self.objects.retain(|_, written| written.due.is_some() || written.echo.is_some() || written.not_before > now);
-        let keys: Vec<Key> = self.served.iter().chain(self.left.keys()).cloned().collect();
+    /// Everything whose status is ours.
+    pub fn all(&self) -> Vec<Key> {
+        self.served.iter().chain(self.left.keys()).cloned().collect()
+    }
+
+    /// Puts those of these into the queue that are not as they are to be. `find` gives what the cluster has.
+    pub fn look_at<'c>(
+        &mut self,
+        keys: impl IntoIterator<Item = Key>,
+        now: Instant,
+        find: impl Fn(&Key) -> Option<StatusFound<'c>>,
+    ) {
         for key in keys {
-            let is_queued = self.objects.get(&key).is_some_and(|written| written.due.is_some());
-            if !is_queued && self.plan(&key, &find).is_some() {
-                let not_before = self.objects.get(&key).map_or(now, |written| written.not_before.max(now));
-                self.enqueue(key, not_before);
-            }
+            self.look_at_one(key, now, &find);
+        }
+    }
+
+    fn look_at_one<'c>(&mut self, key: Key, now: Instant, find: &impl Fn(&Key) -> Option<StatusFound<'c>>) {
+        let found = find(&key);
+        // Who has no status of ours any more, or is gone, is not ours to look after.
+        let is_ours = |addresses: &Addresses| found.is_some_and(|found| is_same(found.addresses, addresses));
+        let has_echo = |echo: &Echo| found.is_some_and(|found| *found.version == *echo.before);
+        if let Some(written) = self.objects.get_mut(&key)
+            && !written.echo.as_ref().is_some_and(has_echo)
+        {
+            written.echo = None;
+        }
+        let is_written = self.objects.get(&key).is_some_and(|written| written.echo.is_some());
+        if self.left.get(&key).is_some_and(|addresses| !is_ours(addresses)) && !is_written {
+            self.left.remove(&key);
+        }
+        let is_queued = self.objects.get(&key).is_some_and(|written| written.due.is_some());
+        if !is_queued && self.plan(&key, find).is_some() {
+            let not_before = self.objects.get(&key).map_or(now, |written| written.not_before.max(now));
+            self.enqueue(key, not_before);
         }
     }
 
     /// The next write, or how long there is none. It is to be told what came of it.
     pub fn next<'c>(&mut self, now: Instant, find: impl Fn(&Key) -> Option<StatusFound<'c>>) -> StatusAsk {
         loop {
-            let Some((due, key)) = self.queue.first().cloned() else { return StatusAsk::Nothing };
+            let Some((due, key)) = self.queue.first().cloned() else {
+                self.objects.retain(|_, written| written.echo.is_some() || written.not_before > now);
+                return StatusAsk::Nothing;
+            };
             if due > now {
                 return StatusAsk::Rest { until: due };
             }

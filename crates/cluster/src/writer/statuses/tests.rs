@@ -25,13 +25,14 @@ impl World {
     }
 
     fn desire(&mut self, names: &[&str], wanted: &[&str]) {
-        self.statuses.desire(names.iter().map(|name| Key::new("shop", name)).collect(), addresses(wanted));
-        self.look();
+        let World { statuses, there, now } = self;
+        let differ = statuses.desire(names.iter().map(|name| Key::new("shop", name)).collect(), addresses(wanted));
+        statuses.look_at(differ, *now, |key| found(there, key));
     }
 
     fn look(&mut self) {
         let World { statuses, there, now } = self;
-        statuses.look_at_all(*now, |key| found(there, key));
+        statuses.look_at(statuses.all(), *now, |key| found(there, key));
     }
 
     fn ask(&mut self) -> StatusAsk {
@@ -199,6 +200,35 @@ fn an_object_that_cannot_be_written_waits_and_the_others_do_not() {
     check(Fault::Conflict { message: message() }, &[1, 2, 4, 8, 16, 32, 60, 60]);
     check(Fault::Busy { message: message(), retry_after: Some(Duration::from_secs(3)) }, &[3, 3, 4, 8]);
     check(Fault::Forbidden { message: message() }, &[1, 2, 4, 8, 16, 32, 60, PAUSE_MOST.as_secs()]);
+}
+
+#[test]
+fn only_what_differs_is_looked_at() {
+    let check = |before: (&[&str], &[&str]), now: (&[&str], &[&str]), expected: &[&str]| {
+        let mut statuses = Statuses::default();
+        let keys = |names: &[&str]| names.iter().map(|name| Key::new("shop", name)).collect();
+        statuses.desire(keys(before.0), addresses(before.1));
+        let differ: Vec<String> = statuses.desire(keys(now.0), addresses(now.1)).iter().map(|key| key.name.to_string()).collect();
+        assert_eq!(differ, expected, "{before:?} {now:?}");
+    };
+    check((&["a", "b"], &["x"]), (&["a", "b"], &["x"]), &[]);
+    check((&["a", "b"], &["x"]), (&["b", "c"], &["x"]), &["a", "c"]);
+    check((&["a", "b"], &["x"]), (&["b", "c"], &["y"]), &["b", "c", "a"]);
+}
+
+#[test]
+fn what_was_written_long_ago_is_forgotten() {
+    let names: Vec<String> = (0..3000).map(|number| format!("a{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut world = World::of(&names);
+    world.desire(&names, &["203.0.113.1"]);
+    while world.statuses.pending() > 0 {
+        world.written();
+        world.now += Duration::from_secs(5);
+        world.look();
+    }
+    world.now += OBJECT_EVERY;
+    assert_eq!((world.ask(), world.statuses.objects.len()), (StatusAsk::Nothing, 0));
 }
 
 #[test]
