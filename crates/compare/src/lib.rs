@@ -22,4 +22,4 @@ pub use difference::{Difference, Origins, compare};
 pub use headers::{Asked, HEADERS_IGNORED, Rules};
 pub use reader::{Fault, LINE_BYTES_MAX, Read, Reader, Wanted};
 pub use report::{Example, Group, Report};
-pub use request::{LeftOut, Request, is_field, is_of_connection};
+pub use request::{LeftOut, Request, is_field, is_host, is_of_connection};

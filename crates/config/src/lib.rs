@@ -48,7 +48,7 @@ pub use imports::{refused, said_otherwise};
 pub use labels::{LabelFault, LabelMemory, Labelled, read_labels};
 pub use load::{
     Loaded, MainFile, Texts, include_matches, load_instead, load_path, load_path_again, load_text, load_text_again, load_with,
-    load_with_again,
+    load_with_again, shape,
 };
 pub use lowering::Environment;
 pub use patch::LoadMemory;

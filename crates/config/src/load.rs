@@ -97,6 +97,19 @@ pub fn load_path(path: &Path) -> Loaded {
     load_path_again(path, MainFile::AnyKind, &mut LoadMemory::default())
 }
 
+/// What a text says of requests, as far as that can be told: also where certificates or variables that it names are on
+/// another machine. Nothing runs by it.
+pub fn shape(text: &str) -> Configuration {
+    let environment = Environment::Process;
+    let mut memory = LoadMemory::default();
+    let mut loader = Loader::new(&environment, &mut memory);
+    let file = loader.sources.add(SourceFile { name: String::new(), text: text.into(), directory: Path::new("/").into() });
+    let nodes = loader.nodes_of(file);
+    let mut lowering = Lowering::new(&loader.sources, &environment);
+    lower_top(&mut lowering, &nodes);
+    lowering.configuration
+}
+
 /// Loads again, at the cost of what has changed since the last load with this memory.
 pub fn load_path_again(path: &Path, kind: MainFile, memory: &mut LoadMemory) -> Loaded {
     let mut loader = Loader::new(&Environment::Process, memory);

@@ -228,6 +228,10 @@ pub fn settle_prefixes(route: &mut OutlinedRoute) {
     }
     let Some(at) = route.case else { return };
     let is_plain = |pattern: &String| !pattern.starts_with('~');
+    let is_of_end = |pattern: &String| pattern.ends_with('$') || is_plain(pattern) && !pattern.ends_with('*');
+    if is_guarded && route.patterns.iter().any(is_of_end) {
+        route.origin.differ_too(at, OF_DOTS);
+    }
     if is_guarded {
         route.patterns.iter_mut().filter(|own| is_plain(own)).for_each(|own| *own = without_case(own));
     } else if route.patterns.iter().any(is_plain) {
@@ -263,6 +267,9 @@ fn takes_segments_off(steps: &[String], answer: &OutlinedAnswer) -> bool {
 
 pub const OF_CASE: &str = "Caddy takes `/API` where `/api` is written as well, and not `/api` where `/api/*` is: here it is the other \
                        way round";
+
+const OF_DOTS: &str = "Caddy takes the dots and the slash off at the end of `/admin/.` before it compares, and `/admin/.` is `/admin/` here, \
+                       which is another path";
 
 /// A pattern as an expression that takes letters large and small.
 fn without_case(pattern: &str) -> String {

@@ -52,6 +52,10 @@ const LOG_OF_SITE: &str = "lines go where `access-log` says: standard output, a 
 const LOCAL_ALONE: &str = "its port is open on all addresses, and clients of other machines get 403: a name has none of its own";
 const ENCODED: &str = "Caddy takes `%2F` for a slash where it looks for a handler, and hands on what was sent: where clients are kept \
                        out of a part of a site, `path-policy encoded-slashes=\"decode\"` does so for its routes and its servers alike";
+/// Blocks within blocks are looked at so deep.
+const NESTED_MAX: usize = 32;
+const UNREADABLE: &str = "a query that cannot be read, as one with `;` or `%zz`, has nothing in it for Caddy, so that `not query` takes it: here \
+                          what can be read of it counts";
 const ONE_LABEL: &str = "a site called `*` takes names of one label alone in Caddy, and all names here";
 const BY_VARIABLE: &str = "names or servers in it are variables of the environment, which are `{env.NAME}` here";
 const UNPLACED: &str = "no site here can have one of its addresses: write a `site` for the names that are meant, and open those that would \
@@ -71,6 +75,9 @@ pub fn outline(text: &str) -> Outline {
     let options = statements.first().filter(|first| first.words.is_empty()).map(Statement::inside).unwrap_or_default();
     let mut of_imports = BTreeSet::new();
     let options = snippets.filled_in(options, &mut of_imports);
+    if statements.iter().any(|statement| asks_for_no_query(statement, 0)) {
+        outline.remarks.push(UNREADABLE.to_owned());
+    }
     named(&options, "layer4").flat_map(Statement::inside).for_each(|server| layer4::of_file(server, &mut outline));
     let global = GlobalOptions::read(&options);
     let mut file =
@@ -424,6 +431,14 @@ fn settle_folders_of(routes: &mut [OutlinedRoute], is_for_all: bool) {
             settle_folders_of(routes, is_for_all);
         }
     }
+}
+
+/// Whether a matcher says what the query is not to have, on one line or in a block.
+fn asks_for_no_query(statement: &Statement, depth: usize) -> bool {
+    let is_not = statement.words.iter().any(|word| word == "not");
+    let is_query = |own: &Statement| own.words.iter().any(|word| word == "query");
+    is_not && (is_query(statement) || statement.inside().iter().any(is_query))
+        || depth < NESTED_MAX && statement.inside().iter().any(|inner| asks_for_no_query(inner, depth + 1))
 }
 
 /// Makes encoded slashes ones for routes, where another spelling of a path would lead past a guard.

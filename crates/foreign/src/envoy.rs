@@ -45,6 +45,10 @@ const INTERNAL: &str = "it is on no port of the machine: other listeners of the 
 const NOT_BOUND: &str = "it opens no port (`bind_to_port: false`): connections come to it from another listener";
 const NO_UPGRADES: &str = "Envoy refuses what asks for an upgrade, as a WebSocket does, where no `upgrade_configs` has it, and here it is \
                            handed on: `route { match header=\"Upgrade: websocket\"; respond 403; }` refuses it";
+const METHODS: &str = "methods that Envoy does not know, as `FOO` and `get` in small letters, get 400 there over HTTP/1.1, and `OPTIONS *` \
+                       404: they are passed on here, and `match method=` in a route says which it takes";
+const NORMAL: &str = "paths are brought into one form before a route is looked for, so that `/x/../admin` is `/admin` to every guard, and \
+                      a host is the same with a dot at its end: Envoy compares both as they were sent where nothing else is set";
 const ONE_FOR_ALL: &str = "it is one for all sites here, and that of the first listener that says it";
 const EXTERNAL: &str = "they are taken out of all requests here, and there of those from outside";
 const NO_ADDRESS: &str = "where its listener is cannot be told";
@@ -412,8 +416,11 @@ impl<'t> EnvoyReader<'t> {
             manager.steps.push(format!("request-header {}", removed.join(" ")));
             internal.statements().into_iter().for_each(|at| manager.origin.differ(at, EXTERNAL));
         }
-        if !settings.has("upgrade_configs") && !self.outline.remarks.iter().any(|known| known == NO_UPGRADES) {
-            self.outline.remarks.push(NO_UPGRADES.to_owned());
+        let remarks = [Some(METHODS), Some(NORMAL), (!settings.has("upgrade_configs")).then_some(NO_UPGRADES)];
+        for remark in remarks.into_iter().flatten() {
+            if !self.outline.remarks.iter().any(|known| known == remark) {
+                self.outline.remarks.push(remark.to_owned());
+            }
         }
         if routes.is_nothing() {
             self.close(names, door, manager);

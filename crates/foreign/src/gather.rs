@@ -49,12 +49,26 @@ pub fn gather(peer: Peer, files: &[NamedText], includes: &Includes<'_>) -> Resul
     gather_all(peer, files, includes)
 }
 
+/// The text of files of Compose that are named one by one: each is put over the one before it, whatever it is called.
+pub fn gather_over(files: &[NamedText], includes: &Includes<'_>) -> Result<(SourceText, Vec<NotIncluded>), String> {
+    gather_with(Peer::TraefikLabels, files, includes, &|_| true)
+}
+
 fn gather_all(peer: Peer, files: &[NamedText], includes: &Includes<'_>) -> Result<(SourceText, Vec<NotIncluded>), String> {
+    gather_with(peer, files, includes, &stands_over)
+}
+
+fn gather_with(
+    peer: Peer,
+    files: &[NamedText],
+    includes: &Includes<'_>,
+    is_over: &dyn Fn(&str) -> bool,
+) -> Result<(SourceText, Vec<NotIncluded>), String> {
     let mut gathering = Gathering { peer, includes, source: SourceText::default(), not_included: Vec::new(), open: Vec::new() };
     for (index, file) in files.iter().enumerate() {
         if index > 0 {
             gathering.source.add_own(between(peer));
-            if matches!(peer, Peer::TraefikLabels) && stands_over(&file.name) {
+            if matches!(peer, Peer::TraefikLabels) && is_over(&file.name) {
                 gathering.source.add_own(&format!("{}: true\n---\n", crate::traefik::OVER));
             }
         }

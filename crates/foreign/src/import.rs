@@ -44,6 +44,8 @@ pub struct Imported {
     pub lines: Vec<AccountedLine>,
     /// What the reader has to do or to know beside single statements.
     pub remarks: Vec<String>,
+    /// Whether the file has statements that keep clients out.
+    pub keeps_out: bool,
 }
 
 /// Files of thousands of lines are carried as they are; what has more than this is no configuration.
@@ -478,7 +480,8 @@ impl Importer<'_> {
         }
         placing::say(&mut nodes, &statements, self.source);
         let lines = report::lines(self.source, &statements);
-        Imported { text: written_text(&head, &nodes, &tail), statements, lines, remarks: self.remarks }
+        let keeps_out = !self.protections.is_empty();
+        Imported { text: written_text(&head, &nodes, &tail), statements, lines, remarks: self.remarks, keeps_out }
     }
 }
 

@@ -315,21 +315,25 @@ pub enum Command {
     /// over, the same by default, approximated, not carried. Exit code 0 when all of it is carried, 1 when something is
     /// not, 2 when nothing was imported. Nothing in the file is run, and no program of the other proxy is needed.
     #[command(
-        after_help = "Examples:\n  tidegate import nginx /etc/nginx > tidegate.kdl\n  tidegate import compose compose.yaml --report json > tidegate.kdl 2> report.json"
+        after_help = "Examples:\n  tidegate import nginx /etc/nginx > tidegate.kdl\n  tidegate import compose compose.yaml --report json > tidegate.kdl 2> report.json\n  tidegate import nginx /etc/nginx --questions requests.txt > tidegate.kdl"
     )]
     Import {
         /// The proxy that the configuration is for.
         #[arg(value_enum)]
         from: ImportPeer,
-        /// The file, or the folder that the proxy reads; `-` reads standard input.
-        #[arg(value_name = "FILE|DIR")]
-        file: PathBuf,
+        /// The file, or the folder that the proxy reads; `-` reads standard input. Of Compose several files, each put
+        /// over the one before it.
+        #[arg(value_name = "FILE|DIR", required = true)]
+        files: Vec<PathBuf>,
         /// Where files are that are included by relative names, and those of folders such as /etc/nginx.
         #[arg(long, value_name = "DIR")]
         base: Option<PathBuf>,
         /// How the report on standard error is written.
         #[arg(long, value_enum, default_value_t = ReportForm::Text)]
         report: ReportForm,
+        /// Write requests around each boundary of what was imported to this file, for `tidegate compare`.
+        #[arg(long, value_name = "FILE")]
+        questions: Option<PathBuf>,
     },
     /// Certificates: trust the internal CA, move in from other programs, look at servers.
     Cert {

@@ -61,8 +61,8 @@ fn main() -> ExitCode {
         Command::Undrain { server, running } => commands::drain::run(&server, "undrain", &running),
         Command::Upgrade { binary, running } => commands::upgrade::run(binary.as_deref(), &running.running()),
         Command::Fmt { config, check } => commands::fmt::run(config.path(), check),
-        Command::Import { from, file, base, report } => {
-            commands::import::run(&commands::import::Wanted { peer: from, file, base, report })
+        Command::Import { from, files, base, report, questions } => {
+            commands::import::run(&commands::import::Wanted { peer: from, files, base, report, questions })
         }
         Command::Cert { command } => commands::cert::run(command),
         Command::Kubernetes { command } => commands::kubernetes::run(command),

@@ -41,6 +41,9 @@ pub enum HeadError {
     HostMissing,
     #[error("the request has more than one Host field")]
     HostRepeated,
+    /// Not a list (RFC 9110 section 11.6.2): servers read the first, the last, or both as one.
+    #[error("the request has more than one Authorization field")]
+    AuthorizationRepeated,
     #[error("the request target names another host than the Host field")]
     TargetDisagreesWithHost,
     #[error("the path leads above the root")]

@@ -3,6 +3,7 @@
 //! and used again, so that a request allocates nothing.
 
 use crate::authority::Authority;
+use crate::error::HeadError;
 pub use crate::header_id::HeaderId;
 use crate::name_table::is_alike;
 use std::fmt;
@@ -99,6 +100,12 @@ impl Fields {
     #[inline]
     pub fn has(&self, id: HeaderId) -> bool {
         self.present & id.bit() != 0
+    }
+
+    /// The error, where the field stands there more than once.
+    #[inline]
+    pub fn at_most_one(&self, id: HeaderId, error: HeadError) -> Result<(), HeadError> {
+        if self.has(id) && self.list.iter().filter(|field| field.id == id).count() > 1 { Err(error) } else { Ok(()) }
     }
 
     /// The first value of a well-known field.

@@ -113,6 +113,7 @@ fn request(input: &[u8], limits: &HeadLimits, head: &mut RequestHead) -> Result<
     head.fields.bytes.extend_from_slice(&input[..consumed]);
     line.target.apply(input, head)?;
     settle_authority(input, &line.target, head)?;
+    head.fields.at_most_one(HeaderId::Authorization, HeadError::AuthorizationRepeated)?;
     Ok(consumed)
 }
 

@@ -93,6 +93,7 @@ fn requests_are_read_as_httparse_reads_them_or_refused() {
                         | HeadError::BadAuthority
                         | HeadError::HostMissing
                         | HeadError::HostRepeated
+                        | HeadError::AuthorizationRepeated
                         | HeadError::TargetDisagreesWithHost
                 );
                 let has_two_empty_lines_before = error == HeadError::BadMethod && input.starts_with(b"\r\n");

@@ -24,6 +24,7 @@ const FIELD_OF_SENT: &str = "files that an application sends have the fields of 
                              them: have the application say `Content-Disposition`, and write that line";
 const BEHIND_ANOTHER: &str = "it asks for the address of a client, which another proxy tells, and which proxies are trusted is not \
                               known here: write `trusted-proxies` and `client-ip-header` for the `listener`";
+const FIRST_REFERER: &str = "of several lines of `Referer` the first counts there, and here any that is known lets a request in";
 const TYPE_OF_ENDING: &str = "its text has the type of the path's ending there, as `text/html` for `/x.html`, and here one type for all \
                               paths: `content-type=` of `respond`";
 const IN_ITS_BLOCK: &str = "its block says what no single route does";
@@ -376,7 +377,7 @@ impl<'s> NginxReader<'s> {
                 Some(how) => draft.origin.differ(statement.start(), how),
                 None => draft.origin.carry(statement.start()),
             }
-            draft.origin.carry_all(named(levels.inner(), "valid_referers").map(Statement::start));
+            named(levels.inner(), "valid_referers").for_each(|own| draft.origin.differ(own.start(), FIRST_REFERER));
         }
         Ok(if is_end { Conditional::End(drafts) } else { Conditional::Late(drafts) })
     }

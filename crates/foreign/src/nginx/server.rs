@@ -24,6 +24,7 @@ const FIRST_SERVER: &str = "a host that no site names gets 421, and none of the 
                             the port where none is the `default_server`";
 const ADDRESS_OF_CLIENT: &str = "servers get `X-Forwarded-For`, `-Proto` and `-Host` without a word, also where nginx sends none or \
                                  those of the client: `request-header remove=` takes them out";
+const SMALL_METHODS: &str = "methods in small letters, as `get`, are handed on here, and nginx answers them with 400";
 const NO_HOST_OF_ADDRESS: &str = "where sites are told apart by `match host=`, since they share an address of the machine, a host that none \
                                   of them names gets 404: nginx gives it the first server of the port where none is the `default_server`";
 const HIDDEN: &str = "files whose names begin with a dot, and links that lead out of their folder, are not served: `hidden=#true` \
@@ -202,14 +203,21 @@ impl<'s> NginxReader<'s> {
             self.remark(ENCODED);
         }
         let is_said = site.steps.iter().any(|line| line.starts_with("body-limit"));
-        if is_handing_on && leaves_clients_out(inside, &[inside, http], 0) {
-            self.remark(ADDRESS_OF_CLIENT);
+        if is_handing_on {
+            self.remark_handing_on(inside, http);
         }
         if is_handing_on && !is_said && levels.one("client_max_body_size").is_none() {
             site.unsaid.push("body-limit \"1MiB\"".to_owned());
             self.remark(BODIES);
         }
         site
+    }
+
+    fn remark_handing_on(&self, inside: &[Statement], http: &[Statement]) {
+        self.remark(SMALL_METHODS);
+        if leaves_clients_out(inside, &[inside, http], 0) {
+            self.remark(ADDRESS_OF_CLIENT);
+        }
     }
 
     fn logs_of_server(&self, inside: &[Statement], http: &[Statement]) -> Vec<OutlinedSetting> {

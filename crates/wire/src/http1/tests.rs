@@ -226,6 +226,10 @@ fn each_strictness_class_has_its_refusal() {
     check("GET http://a/ HTTP/1.1\r\n\r\n", HeadError::HostMissing);
     check("GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", HeadError::HostRepeated);
     check("GET / HTTP/1.0\r\nHost: a\r\nHOST: b\r\n\r\n", HeadError::HostRepeated);
+    check(
+        "GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Basic YTpi\r\nX: y\r\nauthorization: Bearer z\r\n\r\n",
+        HeadError::AuthorizationRepeated,
+    );
     check("GET / HTTP/1.1\r\nHost:\r\n\r\n", HeadError::BadAuthority);
     check("GET / HTTP/1.1\r\nHost: a, b\r\n\r\n", HeadError::BadAuthority);
     check("GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", HeadError::BadAuthority);

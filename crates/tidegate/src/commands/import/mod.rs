@@ -1,26 +1,30 @@
 //! `tidegate import`: a configuration of another proxy in our words, on standard output, and what became of each of its
 //! lines on standard error. Nothing of an imported file is ever run.
 
+mod questions;
 mod read;
 mod report;
 
 use crate::cli::{ImportPeer, ReportForm};
 use crate::output;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use tidegate_config::{format_text, refused, said_otherwise};
-use tidegate_foreign::gather::{NamedText, gather};
+use tidegate_foreign::gather::{NamedText, gather, gather_over};
 use tidegate_foreign::import::{Sayings, Sums, as_text, import};
 use tidegate_foreign::{Peer, recognise};
 
 /// What is imported, and how that is told.
 pub struct Wanted {
     pub peer: ImportPeer,
-    pub file: PathBuf,
+    /// At least one; several are of Compose, each put over the one before it.
+    pub files: Vec<PathBuf>,
     /// Where files that are included by a relative name are.
     pub base: Option<PathBuf>,
     pub report: ReportForm,
+    /// Where requests for `compare` are written.
+    pub questions: Option<PathBuf>,
 }
 
 /// Nothing was imported.
@@ -37,20 +41,33 @@ pub fn run(wanted: &Wanted) -> ExitCode {
 }
 
 fn carry(wanted: &Wanted) -> Result<ExitCode, String> {
-    let files = read::files(wanted.peer, &wanted.file)?;
-    let peer = peer_of(wanted.peer, &files);
-    let includes = |pattern: &str| read::included(&wanted.file, wanted.base.as_deref(), pattern);
-    let (source, not_included) = gather(peer, &files, &includes)?;
+    let main = &wanted.files[0];
+    let includes = |pattern: &str| read::included(main, wanted.base.as_deref(), pattern);
+    let (peer, (source, not_included)) = if wanted.files.len() > 1 {
+        let files = read::each(wanted.peer, &wanted.files)?;
+        (Peer::TraefikLabels, gather_over(&files, &includes)?)
+    } else {
+        let files = read::files(wanted.peer, main)?;
+        let peer = peer_of(wanted.peer, &files);
+        (peer, gather(peer, &files, &includes)?)
+    };
     let sayings = Sayings { refused: &refused, said_otherwise: &said_otherwise };
     let imported = import(peer, &source, &not_included, &sayings)
-        .map_err(|why| format!("{}: {why}{}", wanted.file.display(), other_peer(wanted, &source.text)))?;
+        .map_err(|why| format!("{}: {why}{}", main.display(), other_peer(wanted, &source.text)))?;
     let text =
         format_text("", &imported.text).map_err(|_| "what was written is no KDL: this is a fault of `import`".to_owned())?;
     std::io::stdout().write_all(text.as_bytes()).map_err(|error| format!("standard output cannot be written: {error}"))?;
+    let asked = wanted.questions.as_deref().map(|file| questions::write(&text, file)).transpose()?;
+    let not_proved = imported.keeps_out.then(|| questions::not_proved(wanted.questions.as_deref()));
     let sums = Sums::of(&imported.lines);
     match if output::is_json() { ReportForm::Json } else { wanted.report } {
         ReportForm::Json => eprintln!("{}", report::as_json(peer, &source, &imported, &sums)),
-        ReportForm::Text => eprint!("{}", as_text(&source, &imported, &sums)),
+        ReportForm::Text => {
+            eprint!("{}", as_text(&source, &imported, &sums));
+            for line in asked.into_iter().chain(not_proved) {
+                eprintln!("{line}");
+            }
+        }
     }
     Ok(if sums.not_carried == 0 { ExitCode::SUCCESS } else { ExitCode::from(super::FAILED) })
 }
@@ -79,6 +96,6 @@ fn peer_of(wanted: ImportPeer, files: &[NamedText]) -> Peer {
 fn other_peer(wanted: &Wanted, text: &str) -> String {
     let Some(peer) = recognise(text).map(|recognised| recognised.peer) else { return String::new() };
     let Some(word) = peer.import_word().filter(|word| *word != wanted.peer.word()) else { return String::new() };
-    let file = Path::new(&wanted.file).display();
+    let file = wanted.files[0].display();
     format!("; this is {}: `tidegate import {} {file}`", peer.describe(), word)
 }

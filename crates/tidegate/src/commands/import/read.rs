@@ -15,6 +15,14 @@ const FILE_BYTES_MAX: u64 = 8 << 20;
 const FOLDERS_MAX: usize = 4;
 const FILES_MAX: usize = 2_000;
 
+/// Files that are named one by one, as behind `docker compose -f`.
+pub fn each(peer: ImportPeer, paths: &[PathBuf]) -> Result<Vec<NamedText>, String> {
+    if !matches!(peer, ImportPeer::Compose) {
+        return Err("one file or folder is imported at a time; several are put together for Compose alone".to_owned());
+    }
+    paths.iter().map(|path| read(path)).collect()
+}
+
 /// The files that the proxy would read, at least one.
 pub fn files(peer: ImportPeer, path: &Path) -> Result<Vec<NamedText>, String> {
     if path == Path::new("-") {

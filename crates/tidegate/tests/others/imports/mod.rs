@@ -9,7 +9,7 @@ mod pair;
 mod peers;
 mod seeds;
 
-use crate::programs::{find, run};
+use crate::programs::{Said, find, run};
 use expected::{Expected, Unmended};
 use pair::{NOTHING, Pair};
 use peers::Peer;
@@ -19,6 +19,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+/// Requests that `import` writes of a case, at least.
+const QUESTIONS_MIN: u64 = 20;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tidegate");
 
 #[test]
@@ -91,6 +93,40 @@ fn check(peer: Peer, program: &Path, case: &Path) -> Result<(u64, usize), String
     let expected = Expected::read(case, &seeds, &pair.report)?;
     let requests = pair.folder().join("requests.txt");
     std::fs::write(&requests, seeds.requests()).map_err(|error| error.to_string())?;
+    let said = compared(&pair, &expected, &requests);
+    if said.text.contains("--new: the server at") {
+        let found = [("what is imported listens elsewhere".to_owned(), (1, vec![said.text, pair.configuration.clone()]))].into();
+        return settle(case, &found, &[]).map(|unmended| (0, unmended)).map_err(|faults| faults.join("\n"));
+    }
+    let report = read(&said, &pair)?;
+    if name_of(case) == asked_by_import(peer) {
+        let report = read(&compared(&pair, &expected, &pair.questions), &pair)?;
+        let found = expected.unexpected(&report);
+        if !found.is_empty() || report["requests"]["sent"].as_u64().unwrap_or_default() < QUESTIONS_MIN {
+            let shown: Vec<String> = found.into_values().flat_map(|(_, shown)| shown).collect();
+            return Err(format!("of the questions of `import`:\n{}\n{}", shown.join("\n"), report["requests"]));
+        }
+    }
+    match settle(case, &expected.unexpected(&report), &expected.unseen()) {
+        Ok(unmended) => Ok((report["requests"]["sent"].as_u64().unwrap_or_default(), unmended)),
+        Err(faults) => {
+            Err(format!("{}\n--- the configuration\n{}\n--- the report\n{}", faults.join("\n"), pair.configuration, pair.report))
+        }
+    }
+}
+
+/// The case that is asked by the requests that `import` writes of it as well.
+fn asked_by_import(peer: Peer) -> &'static str {
+    match peer {
+        Peer::Nginx | Peer::Envoy => "access",
+        Peer::Haproxy => "conditions",
+        Peer::Caddy => "matchers",
+        Peer::Traefik => "rules",
+    }
+}
+
+/// Both sides asked by a file.
+fn compared(pair: &Pair, expected: &Expected, requests: &Path) -> Said {
     let ports = pair.ports_pattern();
     let file = requests.display().to_string();
     let (old, new) = (format!("http://127.0.0.1:{}", pair.peer_port), format!("http://127.0.0.1:{}", pair.our_port));
@@ -100,20 +136,14 @@ fn check(peer: Peer, program: &Path, case: &Path) -> Result<(u64, usize), String
         arguments.extend(["--ignore-body", pattern]);
     }
     arguments.push(&file);
-    let said = run(Path::new(PROGRAM), &arguments, "");
-    if said.text.contains("--new: the server at") {
-        let found = [("what is imported listens elsewhere".to_owned(), (1, vec![said.text, pair.configuration.clone()]))].into();
-        return settle(case, &found, &[]).map(|unmended| (0, unmended)).map_err(|faults| faults.join("\n"));
-    }
+    run(Path::new(PROGRAM), &arguments, "")
+}
+
+fn read(said: &Said, pair: &Pair) -> Result<Value, String> {
     let report: Value = serde_json::from_slice(&said.stdout).map_err(|error| format!("{error}: {}", said.text))?;
-    if let Some(why) = report["stopped"].as_str() {
-        return Err(format!("{why}\n{}", pair.said()));
-    }
-    match settle(case, &expected.unexpected(&report), &expected.unseen()) {
-        Ok(unmended) => Ok((report["requests"]["sent"].as_u64().unwrap_or_default(), unmended)),
-        Err(faults) => {
-            Err(format!("{}\n--- the configuration\n{}\n--- the report\n{}", faults.join("\n"), pair.configuration, pair.report))
-        }
+    match report["stopped"].as_str() {
+        Some(why) => Err(format!("{why}\n{}", pair.said())),
+        None => Ok(report),
     }
 }
 

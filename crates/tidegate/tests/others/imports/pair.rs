@@ -8,7 +8,7 @@ use crate::programs::{run, wait_until_it_listens};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 use tidegate_testkit::Program;
@@ -31,6 +31,8 @@ pub struct Pair {
     pub configuration: String,
     /// What `import` said of the file.
     pub report: String,
+    /// Requests that `import` wrote of the file, unless its configuration was written by hand.
+    pub questions: PathBuf,
     ports: Vec<u16>,
 }
 
@@ -60,7 +62,8 @@ impl Pair {
         fill_all(&copied, &fill)?;
         let file = copied.join(peer.file());
         let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-        let (mut configuration, report) = imported(peer, &file)?;
+        let questions = folder.path().join("questions.txt");
+        let (mut configuration, report) = imported(peer, &file, &questions)?;
         for (theirs, our) in of_peer.iter().zip(of_ours) {
             configuration = configuration.replace(&format!(":{theirs}"), &format!(":{our}"));
         }
@@ -102,6 +105,7 @@ impl Pair {
             folder,
             configuration,
             report,
+            questions,
             ports,
         })
     }
@@ -138,14 +142,15 @@ fn wait_for_routers(address: SocketAddr, request: &str) -> Result<(), String> {
 }
 
 /// What stands in the case, where it was written by hand, or what `import` makes of the file.
-fn imported(peer: Peer, file: &Path) -> Result<(String, String), String> {
+fn imported(peer: Peer, file: &Path, questions: &Path) -> Result<(String, String), String> {
     let written = file.with_file_name("tidegate.kdl");
     if written.is_file() {
         return Ok((fs::read_to_string(written).map_err(|error| error.to_string())?, String::new()));
     }
     // Routers of Traefik stand in another file than its listeners do.
     let given = if peer == Peer::Traefik { file.parent().unwrap_or(file) } else { file };
-    let arguments = ["import", peer.name(), &given.display().to_string()].map(str::to_owned);
+    let (given, questions) = (given.display().to_string(), questions.display().to_string());
+    let arguments = ["import", peer.name(), &given, "--questions", &questions].map(str::to_owned);
     let said = run(Path::new(PROGRAM), &arguments, "");
     let configuration = String::from_utf8_lossy(&said.stdout).into_owned();
     let report = said.text.get(configuration.len()..).unwrap_or_default().to_owned();

@@ -83,6 +83,7 @@ impl RequestReader<'_> {
             self.settle_target(path, head)?;
         }
         settle_authority(pseudo.of(PseudoHeader::Authority), head)?;
+        head.fields.at_most_one(HeaderId::Authorization, HeadError::AuthorizationRepeated)?;
         Ok(AdmittedRequest { framing: framing(head, protocol.is_some(), ends_stream)?, protocol })
     }
 

@@ -103,8 +103,9 @@ fn what_is_malformed_is_refused_with_its_reason() {
         }
     };
     use HeadError::{
-        BadAuthority, BadContentLength, BadFieldName, BadFieldValue, BadMethod, BadPercentEncoding, BadTarget, ConnectionField,
-        ContentLengthDisagrees, HostMissing, HostRepeated, PathEscapesRoot, PseudoHeader, TargetDisagreesWithHost,
+        AuthorizationRepeated, BadAuthority, BadContentLength, BadFieldName, BadFieldValue, BadMethod, BadPercentEncoding,
+        BadTarget, ConnectionField, ContentLengthDisagrees, HostMissing, HostRepeated, PathEscapesRoot, PseudoHeader,
+        TargetDisagreesWithHost,
     };
     for name in ["X", "xY", "\"x\"", "x y", "x\u{e9}", "", "x:", "Host", "Content-Length"] {
         check(&with(&[(name, "1")]), BadFieldName);
@@ -155,6 +156,7 @@ fn what_is_malformed_is_refused_with_its_reason() {
     check(&request("GET", "https", "a.test", "/%00"), BadPercentEncoding);
     check(&with(&[("host", "b.test")]), TargetDisagreesWithHost);
     check(&with(&[("host", "a.test"), ("host", "a.test")]), HostRepeated);
+    check(&with(&[("authorization", "Basic YTpi"), ("authorization", "Basic YTpi")]), AuthorizationRepeated);
     check(&with(&[("content-length", "-1")]), BadContentLength);
     check(&with(&[("content-length", "")]), BadContentLength);
     check(&with(&[("content-length", "1"), ("content-length", "2")]), ContentLengthDisagrees);
