@@ -37,7 +37,7 @@ pub use plan::{
 pub use pools::{ErrorCount, Pool, Pools, Server, ServerState, Source};
 pub use schema::Word;
 pub use status::{
-    AwaitsConfirmation, ClosedConnections, Connection, ConnectionCounts, Connections, ContainerFault, ContainerSeen,
-    ContainersStatus, GenerationRequests, GeoDatabase, KeptLastGood, KindSeen, KubernetesStatus, Listener, Listeners,
-    ObjectFinding, Readiness, Refused, Status, TicketKeys, TokenKeys, Traffic,
+    AwaitsConfirmation, ClosedConnections, ClusterWriting, Connection, ConnectionCounts, Connections, ContainerFault,
+    ContainerSeen, ContainersStatus, GenerationRequests, GeoDatabase, KeptLastGood, KindSeen, KubernetesStatus, Listener,
+    Listeners, ObjectFinding, Readiness, Refused, Status, TicketKeys, TokenKeys, Traffic,
 };

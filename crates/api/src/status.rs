@@ -66,6 +66,24 @@ objects! {
         pub findings_total: usize,
         /// Sites and pools that are served as they were, since what they are to be cannot run.
         pub kept: Vec<KeptLastGood>,
+        /// What is written into the cluster. `None`: nothing is to be.
+        pub writing: Option<ClusterWriting>,
+        /// What became of the file with the last objects, where there is one.
+        pub snapshot: Option<String>,
+    }
+
+    /// Statuses and Events that one of several processes writes.
+    pub struct ClusterWriting {
+        /// Whether this process is the one.
+        pub is_leader: bool,
+        /// Which process is the one, as far as it is known.
+        pub holder: Option<String>,
+        pub statuses_written: u64,
+        /// Statuses that are not as they are to be.
+        pub statuses_pending: usize,
+        pub events_written: u64,
+        /// Why the last write, or the look at the Lease, did not succeed.
+        pub fault: Option<String>,
     }
 
     /// A kind of objects that is followed.

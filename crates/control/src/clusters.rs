@@ -3,6 +3,7 @@
 
 use crate::discovery::SourceSeen;
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tidegate_cluster::{Absence, Changes, ClusterFollower, Fault, Key, Member, Place, Pod, PortReference, Scope};
@@ -67,9 +68,15 @@ impl Clusters {
     }
 
     /// Follows the cluster whose objects say what is served. Pools that find servers there share the follower.
-    pub fn follow_objects(&self, cluster: &Cluster, place: Place, scope: Scope) -> Result<Arc<ClusterFollower>, Fault> {
+    pub fn follow_objects(
+        &self,
+        cluster: &Cluster,
+        place: Place,
+        scope: Scope,
+        snapshots: Option<PathBuf>,
+    ) -> Result<Arc<ClusterFollower>, Fault> {
         let differs = self.0.differs.clone();
-        let follower = Arc::new(ClusterFollower::start(place, scope, move || differs.notify_one())?);
+        let follower = Arc::new(ClusterFollower::start_with(place, scope, snapshots, move || differs.notify_one())?);
         let shared = Ok(follower.clone());
         let followed = Followed { since: Instant::now(), follower: shared, is_fault_told: false, has_objects: true };
         self.followed().insert(cluster.clone(), followed);

@@ -7,13 +7,17 @@ use crate::held_back::{HeldBack, Unit};
 use crate::stopping::OwnEndpoint;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tidegate_api::{KeptLastGood, KindSeen, KubernetesStatus, ObjectFinding};
-use tidegate_cluster::{Changes, ClusterFollower, Fault, Kind, KindState, Place, Scope};
+use tidegate_api::{ClusterWriting, KeptLastGood, KindSeen, KubernetesStatus, ObjectFinding};
+use tidegate_cluster::{
+    Changes, ClusterFollower, ClusterWriter, Desired, Fault, Kind, KindState, Notice, Place, Publish, Scope, SnapshotOutcome,
+    SnapshotState, WriterSettings,
+};
 use tidegate_kubernetes::{Finding, Merged, ObjectReference, Settings, Severity, Translation};
 use tidegate_model::Configuration;
-use tidegate_telemetry::KubernetesFigures;
+use tidegate_telemetry::{KubernetesFigures, WritingFigures};
 
 /// Findings that `tidegate status` lists.
 const FINDINGS_SHOWN_MAX: usize = 200;
@@ -22,15 +26,27 @@ const FINDINGS_SHOWN_MAX: usize = 200;
 pub struct ObjectSource {
     pub place: Place,
     pub settings: Settings,
+    /// `None`: nothing is written into the cluster.
+    pub writing: Option<Writing>,
+    /// The folder for the last objects, with which a process begins while the API server is away.
+    pub snapshots: Option<PathBuf>,
     /// How long connections are taken after the cluster has been told that this pod leaves.
     pub leave_after: Duration,
     /// Of this pod, by which it finds itself among the endpoints of its Service.
     pub own_addresses: Vec<IpAddr>,
 }
 
+/// Who writes statuses and Events, and what statuses say.
+pub struct Writing {
+    pub place: Place,
+    pub settings: WriterSettings,
+    pub publish: Publish,
+}
+
 /// Sites and pools that objects ask for, and how that does.
 pub struct Objects {
     follower: Arc<ClusterFollower>,
+    writer: Option<(ClusterWriter, Publish)>,
     translation: Translation,
     stage: ObjectStage,
     /// What differs and has not been taken in.
@@ -65,11 +81,16 @@ impl Objects {
 
     /// Follows the cluster from here on. What is wrong with the place is known now; that nobody answers there is not.
     pub fn start(source: ObjectSource, clusters: &Clusters) -> Result<Objects, Fault> {
-        let ObjectSource { place, settings, leave_after, own_addresses } = source;
+        let ObjectSource { place, settings, writing, snapshots, leave_after, own_addresses } = source;
         let scope = Scope { namespaces: settings.cluster.namespaces.clone(), kinds: Objects::KINDS };
-        let follower = clusters.follow_objects(&settings.cluster, place, scope)?;
+        let follower = clusters.follow_objects(&settings.cluster, place, scope, snapshots)?;
+        let start = |Writing { place, settings, publish }| {
+            ClusterWriter::start(place, settings, follower.view()).map(|writer| (writer, publish))
+        };
+        let writer = writing.map(start).transpose()?;
         Ok(Objects {
             follower,
+            writer,
             translation: Translation::new(settings),
             stage: ObjectStage::Unlisted,
             pending: Changes::default(),
@@ -81,6 +102,28 @@ impl Objects {
             leave_after,
             own_addresses,
         })
+    }
+
+    /// Has statuses and Events say what is served now.
+    fn tell(&self, merged: &Merged) {
+        let Some((writer, publish)) = &self.writer else { return };
+        let notice = |(object, finding): &(ObjectReference, Finding)| Notice {
+            kind: object.kind,
+            key: object.key.clone(),
+            reason: finding.code.as_str().into(),
+            is_warning: true,
+            note: format!("{}: {}", finding.field, finding.message),
+        };
+        let notices = merged.findings.iter().map(notice).collect();
+        let addresses = self.follower.cache().published(publish);
+        writer.desire(Desired { served: merged.served.clone(), addresses, notices });
+    }
+
+    /// Writes no more, and lets another process be the one that does.
+    pub fn stop_writing(&mut self) {
+        if let Some((writer, _)) = self.writer.take() {
+            writer.stop();
+        }
     }
 
     pub fn leave_after(&self) -> Duration {
@@ -122,6 +165,8 @@ impl Objects {
             findings: self.findings.iter().take(FINDINGS_SHOWN_MAX).map(finding).collect(),
             findings_total: self.findings.len(),
             kept: self.held_back.unfit().map(kept).collect(),
+            writing: self.writer.as_ref().map(|(writer, _)| seen_of(writer)),
+            snapshot: self.follower.snapshot().map(|state| sentence_of(&state)),
         }
     }
 
@@ -138,6 +183,16 @@ impl Objects {
             silence_seconds: states.iter().filter_map(silence).collect(),
             findings,
             kept_last_good: self.held_back.unfit().count(),
+            writing: self.writer.as_ref().map(|(writer, _)| {
+                let state = writer.state();
+                WritingFigures {
+                    is_leader: writer.is_leader(),
+                    statuses_written: state.statuses_written,
+                    statuses_pending: state.statuses_pending,
+                    events_written: state.events_written,
+                    faults: state.status_faults + state.event_faults,
+                }
+            }),
         }
     }
 
@@ -232,8 +287,33 @@ impl Objects {
     pub fn taken_on(&mut self, merged: Merged) {
         if matches!(self.stage, ObjectStage::Known | ObjectStage::Serves) {
             self.stage = ObjectStage::Serves;
+            self.tell(&merged);
             self.findings.clone_from(&merged.findings);
             self.held_back.runs(merged);
         }
     }
+}
+
+fn seen_of(writer: &ClusterWriter) -> ClusterWriting {
+    let state = writer.state();
+    ClusterWriting {
+        is_leader: writer.is_leader(),
+        holder: state.holder,
+        statuses_written: state.statuses_written,
+        statuses_pending: state.statuses_pending,
+        events_written: state.events_written,
+        fault: state.lease_fault.or(state.fault).map(|fault| fault.to_string()),
+    }
+}
+
+fn sentence_of(state: &SnapshotState) -> String {
+    let begun = match &state.outcome {
+        SnapshotOutcome::Unread => "it was not read so far".to_owned(),
+        SnapshotOutcome::Absent => "there was none at the start".to_owned(),
+        SnapshotOutcome::Ignored(why) => format!("nothing of it was used: it {why}"),
+        SnapshotOutcome::Unneeded => "the API server was faster".to_owned(),
+        SnapshotOutcome::Taken { objects, written } => format!("began with its {objects} objects of {written}"),
+    };
+    let fault = state.fault.as_ref().map(|fault| format!("; CANNOT BE WRITTEN: {fault}")).unwrap_or_default();
+    format!("{begun}; written {} times{fault}", state.writes)
 }

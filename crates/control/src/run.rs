@@ -252,6 +252,9 @@ impl Control {
     /// Hands the sockets over to whoever stays, and ends what is on its way. Says who has taken over.
     async fn leave(mut self, signals: &mut Signals, ending: Ending) -> (Option<u32>, Option<Mailbox>) {
         self.issuance.stop(&self.process);
+        if let Some(objects) = self.objects_mut() {
+            objects.stop_writing();
+        }
         self.ticket_sharing = None;
         self.map_rows = None;
         self.stapling = None;

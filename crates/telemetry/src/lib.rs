@@ -17,6 +17,6 @@ pub use metrics::{
     KubernetesFigures, ListenerKind, ListenerMetrics, LogWriterMetrics, MemoryMetrics, MethodLabel, MirrorResult,
     ObtainedNumbers, OnDemandResult, PoolMetrics, PoolTotals, ProtocolLabel, Registry, ServerCounts, ServerMetrics,
     ServerStateMetrics, ServerTotals, ServerWord, SiteMetrics, StapleNumbers, Traffic, UpstreamError, UpstreamTime,
-    WorkerMetrics,
+    WorkerMetrics, WritingFigures,
 };
 pub use readiness::{Readiness, ReadinessState};

@@ -18,6 +18,20 @@ pub struct KubernetesFigures {
     pub findings: BTreeMap<&'static str, usize>,
     /// Sites and pools that are served as they were, since what they are to be cannot run.
     pub kept_last_good: usize,
+    /// What is written into the cluster. `None`: nothing is to be.
+    pub writing: Option<WritingFigures>,
+}
+
+/// Statuses and Events that one of several processes writes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WritingFigures {
+    /// Whether this process is the one.
+    pub is_leader: bool,
+    pub statuses_written: u64,
+    pub statuses_pending: usize,
+    pub events_written: u64,
+    /// Writes that failed.
+    pub faults: u64,
 }
 
 impl KubernetesMetrics {

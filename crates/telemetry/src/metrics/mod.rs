@@ -39,7 +39,7 @@ pub use certificates::{
 pub use configuration::{ChangeResult, ConfigurationMetrics};
 pub use discovery::DiscoveryMetrics;
 pub use histogram::{Histogram, HistogramTotals};
-pub use kubernetes::{KubernetesFigures, KubernetesMetrics};
+pub use kubernetes::{KubernetesFigures, KubernetesMetrics, WritingFigures};
 pub use log_ins::LogInMetrics;
 pub use memory::MemoryMetrics;
 pub use number::{Counter, Gauge, SharedNumber};

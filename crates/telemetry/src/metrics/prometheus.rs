@@ -350,7 +350,7 @@ fn render_configuration(text: &mut Text, configuration: &ConfigurationMetrics) {
 }
 
 fn render_kubernetes(text: &mut Text, figures: &KubernetesFigures) {
-    let KubernetesFigures { objects, silence_seconds, findings, kept_last_good } = figures;
+    let KubernetesFigures { objects, silence_seconds, findings, kept_last_good, writing } = figures;
     text.by_word("tidegate_kubernetes_objects", "Objects of the cluster that are known.", "kind", objects.iter().copied());
     let help = "How long nothing was heard of a kind of objects, in seconds.";
     text.by_word("tidegate_kubernetes_watch_stale_seconds", help, "kind", silence_seconds.iter().copied());
@@ -358,6 +358,14 @@ fn render_kubernetes(text: &mut Text, figures: &KubernetesFigures) {
     text.by_word("tidegate_kubernetes_findings", help, "code", findings.iter().map(|(code, count)| (*code, count)));
     let help = "Sites and pools that are served as they were, since what objects ask for cannot run.";
     text.one("tidegate_kubernetes_kept_last_good", help, kept_last_good);
+    let Some(writing) = writing else { return };
+    let help = "1 when this process is the one that writes statuses and Events.";
+    text.one("tidegate_kubernetes_leader", help, u8::from(writing.is_leader));
+    let help = "Statuses of objects that are not as they are to be.";
+    text.one("tidegate_kubernetes_statuses_pending", help, writing.statuses_pending);
+    let help = "What was written into the cluster, and what could not be.";
+    let counts = [("status", writing.statuses_written), ("event", writing.events_written), ("failed", writing.faults)];
+    text.by_word("tidegate_kubernetes_writes_total", help, "what", counts);
 }
 
 fn render_memory(text: &mut Text, memory: &MemoryMetrics) {

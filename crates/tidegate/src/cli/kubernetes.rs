@@ -56,6 +56,26 @@ pub struct KubernetesRun {
     /// default those in the variable POD_IPS.
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
     pub pod_addresses: Vec<IpAddr>,
+    /// The Service in front, whose addresses statuses of Ingresses have.
+    #[arg(long, value_name = "NAMESPACE/NAME", conflicts_with = "publish_address")]
+    pub publish_service: Option<ObjectName>,
+    /// Addresses and names that statuses of Ingresses have, with commas between them.
+    #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
+    pub publish_address: Vec<String>,
+    /// Whether statuses and Events are written. With `off` no right to write is used.
+    #[arg(long, value_name = "WHETHER", value_enum, default_value_t = OnOff::On)]
+    pub status: OnOff,
+    /// Serve without a word: no status, no Event, no Lease, as beside another controller of the same class.
+    #[arg(long)]
+    pub shadow: bool,
+    /// The Lease by which one of several processes is the one that writes; in the namespace of this pod unless it says
+    /// which.
+    #[arg(long, value_name = "NAME", default_value = "tidegate")]
+    pub lease: String,
+    /// A folder for the last objects, so that a process that starts while the API server is away has something to
+    /// serve. Secrets stand there: it should be in memory.
+    #[arg(long, value_name = "FOLDER")]
+    pub snapshot_dir: Option<PathBuf>,
     /// The API server of a cluster that this process is not a pod of.
     #[arg(long, value_name = "URL", requires = "token_file")]
     pub api: Option<String>,
@@ -72,6 +92,13 @@ pub struct KubernetesRun {
 pub enum HostOwnerWord {
     Shared,
     Oldest,
+}
+
+/// Whether something is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnOff {
+    On,
+    Off,
 }
 
 /// An address, or nowhere.

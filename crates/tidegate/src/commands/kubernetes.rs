@@ -4,15 +4,15 @@
 use super::fail;
 use super::run::{Life, serve};
 use crate::cli::Sharing;
-use crate::cli::kubernetes::{HostOwnerWord, KubernetesCommand, KubernetesRun, Listening, ObjectName};
+use crate::cli::kubernetes::{HostOwnerWord, KubernetesCommand, KubernetesRun, Listening, ObjectName, OnOff};
 use std::net::IpAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::slice;
 use tidegate_certs::default_state_dir;
-use tidegate_cluster::{Key, Place, Pod, PortReference};
+use tidegate_cluster::{Key, Place, Pod, PortReference, Publish, WriterSettings};
 use tidegate_control::Source;
-use tidegate_control::objects::ObjectSource;
+use tidegate_control::objects::{ObjectSource, Writing};
 use tidegate_kubernetes::{HostOwner, Settings};
 use tidegate_model::discover::{Cluster, Namespaces};
 use tidegate_model::{KubernetesApi, Secret};
@@ -42,11 +42,18 @@ fn run_beside(config: Option<&Path>, objects: ObjectSource) -> ExitCode {
 /// `Err` says what to do.
 fn object_source(wanted: &KubernetesRun) -> Result<ObjectSource, String> {
     let api = api(wanted)?;
-    let place = match &api {
-        Some(api) => Place::outside(api),
-        None => Pod::here().map(|pod| Place::of_pod(&pod)),
+    let place = || {
+        let place = match &api {
+            Some(api) => Place::outside(api),
+            None => Pod::here().map(|pod| Place::of_pod(&pod)),
+        };
+        place.map_err(|fault| format!("the API server {fault}"))
     };
-    let place = place.map_err(|fault| format!("the API server {fault}"))?;
+    let writing = match (wanted.status, wanted.shadow) {
+        (OnOff::Off, _) | (_, true) => None,
+        (OnOff::On, false) => Some(Writing { place: place()?, settings: writer_settings(wanted)?, publish: publish(wanted) }),
+    };
+    let place = place()?;
     let namespaces = match &wanted.namespaces[..] {
         [] => Namespaces::All,
         names => Namespaces::named(names.iter().cloned()),
@@ -69,13 +76,46 @@ fn object_source(wanted: &KubernetesRun) -> Result<ObjectSource, String> {
             HostOwnerWord::Shared => HostOwner::Shared,
             HostOwnerWord::Oldest => HostOwner::Oldest,
         },
-        ..Settings::new(Cluster { api, namespaces })
+        ..Settings::new(Cluster { api: api.clone(), namespaces })
     };
     let own_addresses = match &wanted.pod_addresses[..] {
         [] => addresses_of_pod(&std::env::var("POD_IPS").unwrap_or_default())?,
         given => given.to_vec(),
     };
-    Ok(ObjectSource { place, settings, leave_after: wanted.leave_after, own_addresses })
+    let snapshots = wanted.snapshot_dir.clone();
+    Ok(ObjectSource { place, settings, writing, snapshots, leave_after: wanted.leave_after, own_addresses })
+}
+
+/// Who writes, and in whose name.
+fn writer_settings(wanted: &KubernetesRun) -> Result<WriterSettings, String> {
+    let identity = std::env::var("POD_NAME").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        format!("{host}-{}", std::process::id())
+    });
+    let (namespace, name) = match wanted.lease.split_once('/') {
+        Some((namespace, name)) => (namespace.to_owned(), name),
+        None => (own_namespace()?, wanted.lease.as_str()),
+    };
+    let lease: ObjectName = format!("{namespace}/{name}").parse().map_err(|why| format!("`--lease`: {why}"))?;
+    Ok(WriterSettings { lease: Key::new(&lease.namespace, &lease.name), identity, controller: wanted.controller.clone() })
+}
+
+fn own_namespace() -> Result<String, String> {
+    if let Some(namespace) = std::env::var("POD_NAMESPACE").ok().filter(|namespace| !namespace.is_empty()) {
+        return Ok(namespace);
+    }
+    let namespace = Pod::here().and_then(|pod| pod.namespace());
+    namespace.map_err(|_| {
+        "the namespace of the Lease is unknown, since this is no pod\n  help: write `--lease NAMESPACE/NAME`, or `--status off` to write nothing into the cluster".to_owned()
+    })
+}
+
+fn publish(wanted: &KubernetesRun) -> Publish {
+    match (&wanted.publish_service, &wanted.publish_address[..]) {
+        (Some(service), _) => Publish::Service(Key::new(&service.namespace, &service.name)),
+        (None, []) => Publish::Nothing,
+        (None, addresses) => Publish::Addresses(addresses.iter().map(|address| address.as_str().into()).collect()),
+    }
 }
 
 /// As `status.podIPs` has them.

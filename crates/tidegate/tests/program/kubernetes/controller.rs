@@ -25,6 +25,7 @@ pub struct Controller {
     pub http: SocketAddr,
     pub https: SocketAddr,
     pub places: Places,
+    arguments: Vec<String>,
 }
 
 impl Controller {
@@ -55,17 +56,26 @@ impl Controller {
             &http.to_string(),
             "--https",
             &https.to_string(),
+            "--lease",
+            "edge/tidegate",
         ]
         .map(str::to_owned);
         let arguments: Vec<String> = said.into_iter().chain(more.iter().map(ToString::to_string)).collect();
         let program = start(&places, &arguments);
-        Controller { program, admin, http, https, places }
+        Controller { program, admin, http, https, places, arguments }
     }
 
     pub fn start(cluster: &ApiServer, more: &[&str]) -> Controller {
         let mut controller = Controller::begin(cluster, "", more);
         controller.wait_until_ready();
         controller
+    }
+
+    /// The process ends without a word, and another one begins.
+    pub fn kill_and_begin(&mut self) {
+        self.program.signal("KILL").expect("a signal");
+        let _ = self.program.wait_exit(BOUND);
+        self.program = start(&self.places, &self.arguments);
     }
 
     pub fn wait_until_ready(&mut self) {

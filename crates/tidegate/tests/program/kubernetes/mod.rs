@@ -162,6 +162,50 @@ fn it_leaves_when_the_cluster_knows_and_finishes_what_is_on_its_way() {
     assert_eq!(controller.program.wait_exit(BOUND), Ok(0), "{}", controller.program.output());
 }
 
+#[test]
+fn statuses_say_where_clients_come_in_and_events_what_is_wrong() {
+    let cluster = cluster();
+    cluster.put(ingress("web", "shop.example.com", "missing"));
+    let controller = Controller::start(&cluster, &["--publish-address", "203.0.113.7,lb.example.com"]);
+    let expected = json!([{"ip": "203.0.113.7"}, {"hostname": "lb.example.com"}]);
+    let status = || cluster.get(&ingress("web", "", "")).map(|found| found["status"]["loadBalancer"]["ingress"].clone());
+    until(&controller, "a status", || status() == Some(expected.clone()));
+    let is_told = |reason: &str| cluster.writes().iter().any(|change| change.body["reason"] == reason);
+    until(&controller, "an Event", || is_told("ServiceMissing"));
+    controller.wait_for_status("this process writes statuses and Events");
+}
+
+#[test]
+fn a_process_that_starts_while_the_cluster_is_away_serves_what_was_known() {
+    let cluster = cluster();
+    let one = server("one");
+    cluster.put(service("one"));
+    cluster.put(slice("one", &[&one]));
+    cluster.put(ingress("web", "shop.example.com", "one"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut controller = Controller::start(&cluster, &["--snapshot-dir", &folder.path().display().to_string()]);
+    controller.expect("shop.example.com", "/", 200, "one");
+    until(&controller, "a file", || folder.path().join("objects.jsonl").exists());
+    cluster.refuse("/", 503, None, None);
+    cluster.end_watches();
+    controller.kill_and_begin();
+    controller.wait_until_ready();
+    controller.expect("shop.example.com", "/", 200, "one");
+    controller.wait_for_status("began with its");
+    cluster.relent();
+    cluster.put(ingress("api", "api.example.com", "one"));
+    controller.wait_for("api.example.com", "/", 200, "one");
+    controller.expect("shop.example.com", "/", 200, "one");
+}
+
+fn until(controller: &Controller, what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = std::time::Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < BOUND, "{what}\n{}\n{}", controller.status(), controller.program.output());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 fn base64(text: &str) -> String {
     use base64::Engine as _;
     base64::engine::general_purpose::STANDARD.encode(text)
