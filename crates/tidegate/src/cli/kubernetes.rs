@@ -9,7 +9,7 @@ use std::time::Duration;
 #[derive(Subcommand)]
 pub enum KubernetesCommand {
     /// Serve what the Ingresses of a cluster say, as their controller and as the proxy, until SIGTERM.
-    Run(KubernetesRun),
+    Run(Box<KubernetesRun>),
 }
 
 #[derive(Args)]
