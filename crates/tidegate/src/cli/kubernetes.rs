@@ -76,6 +76,12 @@ pub struct KubernetesRun {
     /// serve. Secrets stand there: it should be in memory.
     #[arg(long, value_name = "FOLDER")]
     pub snapshot_dir: Option<PathBuf>,
+    /// The file with clusters and who we are there, for a process that is no pod; as `kubectl` has it.
+    #[arg(long, value_name = "FILE", conflicts_with = "api")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Which context of that file. By default the current one.
+    #[arg(long, value_name = "NAME", requires = "kubeconfig")]
+    pub context: Option<String>,
     /// The API server of a cluster that this process is not a pod of.
     #[arg(long, value_name = "URL", requires = "token_file")]
     pub api: Option<String>,

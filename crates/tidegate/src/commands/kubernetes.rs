@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::slice;
 use tidegate_certs::default_state_dir;
-use tidegate_cluster::{Key, Place, Pod, PortReference, Publish, WriterSettings};
+use tidegate_cluster::{Key, Kubeconfig, Place, Pod, PortReference, Publish, WriterSettings};
 use tidegate_control::Source;
 use tidegate_control::objects::{ObjectSource, Writing};
 use tidegate_kubernetes::{HostOwner, Settings};
@@ -43,9 +43,10 @@ fn run_beside(config: Option<&Path>, objects: ObjectSource) -> ExitCode {
 fn object_source(wanted: &KubernetesRun) -> Result<ObjectSource, String> {
     let api = api(wanted)?;
     let place = || {
-        let place = match &api {
-            Some(api) => Place::outside(api),
-            None => Pod::here().map(|pod| Place::of_pod(&pod)),
+        let place = match (&api, &wanted.kubeconfig) {
+            (Some(api), _) => Place::outside(api),
+            (None, Some(file)) => Kubeconfig::find(Some(file)).and_then(|found| found.place(wanted.context.as_deref())),
+            (None, None) => Pod::here().map(|pod| Place::of_pod(&pod)),
         };
         place.map_err(|fault| format!("the API server {fault}"))
     };
