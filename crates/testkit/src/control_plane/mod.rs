@@ -8,6 +8,7 @@ mod programs;
 
 pub use account::{Account, TIDEGATE_RULES};
 pub use api::{Api, ApiAnswer, ApiWatch, Fields};
+pub use programs::helm;
 
 use crate::authority::{Authority, CertificateFiles, KeyKind};
 use crate::ports::Reservation;
@@ -176,6 +177,16 @@ impl ControlPlane {
         });
         fs::write(&file, text.to_string()).map_err(|error| format!("{}: {error}", file.display()))?;
         Ok(file)
+    }
+
+    /// A kubeconfig of whoever may do everything.
+    pub fn master_kubeconfig(&self) -> Result<PathBuf, String> {
+        self.kubeconfig("test", MASTER_TOKEN)
+    }
+
+    /// A program that was built beside the API server, as `kubectl`.
+    pub fn program(&self, name: &str) -> PathBuf {
+        self.programs.path(name)
     }
 
     /// Makes a namespace.

@@ -8,8 +8,9 @@ use std::time::SystemTime;
 const CACHE_VARIABLE: &str = "TIDEGATE_KUBERNETES_CACHE";
 /// With it, a test without the programs fails.
 const REQUIRED_VARIABLE: &str = "TIDEGATE_KUBERNETES_REQUIRED";
-/// The module that says which version is built.
+/// The modules that say which versions are built.
 const MODULE: &str = include_str!("../../go/kubernetes/go.mod");
+const MODULE_OF_HELM: &str = include_str!("../../go/helm/go.mod");
 const NAMES: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kubectl"];
 
 /// A folder with all programs in it.
@@ -21,16 +22,9 @@ pub struct Programs {
 impl Programs {
     /// What was built last of the version that this tests with; `None`, and a line on stderr, where nothing is.
     pub fn find() -> Result<Option<Programs>, String> {
-        let version = version(MODULE).ok_or("go/kubernetes/go.mod names no version")?;
-        if let Some(folder) = cache().and_then(|cache| newest(&cache, version)) {
-            return Ok(Some(Programs { folder }));
-        }
-        let said = format!("Kubernetes {version} is not built; `cargo xtask kubernetes build` does it, in a quarter of an hour");
-        if std::env::var_os(REQUIRED_VARIABLE).is_some() {
-            return Err(format!("{said} ({REQUIRED_VARIABLE} is set)"));
-        }
-        eprintln!("not built: {said}");
-        Ok(None)
+        let version = version(MODULE, "k8s.io/kubernetes").ok_or("go/kubernetes/go.mod names no version")?;
+        let folder = built("Kubernetes", version, &format!("{version}-"), &NAMES)?;
+        Ok(folder.map(|folder| Programs { folder }))
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -38,8 +32,27 @@ impl Programs {
     }
 }
 
-fn version(module: &str) -> Option<&str> {
-    module.lines().find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes ")?.split_whitespace().next())
+/// Helm, which renders the chart; `None`, and a line on stderr, where it is not built.
+pub fn helm() -> Result<Option<PathBuf>, String> {
+    let version = version(MODULE_OF_HELM, "helm.sh/helm/v3").ok_or("go/helm/go.mod names no version")?;
+    let folder = built("Helm", version, &format!("helm-{version}-"), &["helm"])?;
+    Ok(folder.map(|folder| folder.join("helm")))
+}
+
+fn built(what: &str, version: &str, prefix: &str, names: &[&str]) -> Result<Option<PathBuf>, String> {
+    if let Some(folder) = cache().and_then(|cache| newest(&cache, prefix, names)) {
+        return Ok(Some(folder));
+    }
+    let said = format!("{what} {version} is not built; `cargo xtask kubernetes build` does it, in a quarter of an hour");
+    if std::env::var_os(REQUIRED_VARIABLE).is_some() {
+        return Err(format!("{said} ({REQUIRED_VARIABLE} is set)"));
+    }
+    eprintln!("not built: {said}");
+    Ok(None)
+}
+
+fn version<'a>(module: &'a str, of: &str) -> Option<&'a str> {
+    module.lines().find_map(|line| line.trim().strip_prefix(of)?.strip_prefix(' ')?.split_whitespace().next())
 }
 
 fn cache() -> Option<PathBuf> {
@@ -50,10 +63,10 @@ fn cache() -> Option<PathBuf> {
 }
 
 /// A name is the version, the compiler and a digest of everything else.
-fn newest(cache: &Path, version: &str) -> Option<PathBuf> {
+fn newest(cache: &Path, prefix: &str, names: &[&str]) -> Option<PathBuf> {
     let is_of_version = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.strip_prefix(version).is_some_and(|rest| rest.starts_with('-')) && NAMES.iter().all(|name| path.join(name).is_file())
+        name.starts_with(prefix) && names.iter().all(|name| path.join(name).is_file())
     };
     let built = |path: &PathBuf| fs::metadata(path).and_then(|metadata| metadata.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
     let folders = fs::read_dir(cache).ok()?.flatten().map(|entry| entry.path());
@@ -62,14 +75,17 @@ fn newest(cache: &Path, version: &str) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MODULE, NAMES, newest, version};
+    use super::{MODULE, MODULE_OF_HELM, NAMES, newest, version};
     use std::fs;
 
     #[test]
     fn the_version_is_that_of_the_module() {
-        assert!(version(MODULE).is_some_and(|version| version.starts_with("v1.")));
-        assert_eq!(version("require (\n\tk8s.io/kubernetes v1.40.0 // indirect\n)\n"), Some("v1.40.0"));
-        assert_eq!(version("module tidegate.test/kubernetes\n"), None);
+        let check = |module: &str, of: &str, wanted: Option<&str>| assert_eq!(version(module, of), wanted, "of {of}");
+        assert!(version(MODULE, "k8s.io/kubernetes").is_some_and(|version| version.starts_with("v1.")));
+        assert!(version(MODULE_OF_HELM, "helm.sh/helm/v3").is_some_and(|version| version.starts_with("v3.")));
+        let module = "require (\n\tk8s.io/kubernetes/more v9.9.9\n\tk8s.io/kubernetes v1.40.0 // indirect\n)\n";
+        check(module, "k8s.io/kubernetes", Some("v1.40.0"));
+        check("module tidegate.test/kubernetes\n", "k8s.io/kubernetes", None);
     }
 
     #[test]
@@ -84,9 +100,9 @@ mod tests {
         make("v1.40.10-go1.30-1", &NAMES);
         make("v1.40.1-go1.30-2", &NAMES[1..]);
         make("building", &NAMES);
-        assert_eq!(newest(cache.path(), "v1.40.1"), None);
+        assert_eq!(newest(cache.path(), "v1.40.1-", &NAMES), None);
         make("v1.40.1-go1.30-3", &NAMES);
-        assert_eq!(newest(cache.path(), "v1.40.1"), Some(cache.path().join("v1.40.1-go1.30-3")));
-        assert_eq!(newest(&cache.path().join("nothing"), "v1.40.1"), None);
+        assert_eq!(newest(cache.path(), "v1.40.1-", &NAMES), Some(cache.path().join("v1.40.1-go1.30-3")));
+        assert_eq!(newest(&cache.path().join("nothing"), "v1.40.1-", &NAMES), None);
     }
 }

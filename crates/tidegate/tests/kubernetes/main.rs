@@ -2,6 +2,7 @@
 //! Where nothing is built, each of these says so and passes; with `TIDEGATE_KUBERNETES_REQUIRED` set it fails.
 //! What an emulated API server can show is in `program` and in the crates.
 
+mod chart;
 mod discovery;
 mod emulation;
 mod front;
