@@ -7,7 +7,7 @@
 use super::bucket::Bucket;
 use crate::fault::Fault;
 use crate::object::Key;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,10 @@ const WRITES_AT_ONCE_MAX: u32 = 100;
 /// Of one object; and after the first fault of it.
 const OBJECT_EVERY: Duration = Duration::from_secs(1);
 const PAUSE_MOST: Duration = Duration::from_secs(60);
+/// Writes of one object that the watch has not told: where it is later, the next write meets a conflict.
+const UNTOLD_MAX: usize = 16;
+/// Addresses that were wanted before: of a load balancer they change once in a while.
+const FORMER_MAX: usize = 8;
 
 /// Addresses and names of a load balancer, as a status has them.
 pub type Addresses = Arc<[Box<str>]>;
@@ -50,8 +54,10 @@ pub enum StatusAsk {
 pub struct Statuses {
     served: BTreeSet<Key>,
     addresses: Addresses,
-    /// Ingresses that were ours, with what their status was to be while they were.
-    left: BTreeMap<Key, Addresses>,
+    /// What was wanted last, the newest first: a status that says one of these is ours.
+    former: VecDeque<Addresses>,
+    /// Ingresses that were ours, and may have a status of ours.
+    left: BTreeSet<Key>,
     /// Keys of objects to be looked at, by when.
     queue: BTreeSet<(Instant, Key)>,
     objects: BTreeMap<Key, Written>,
@@ -70,11 +76,11 @@ struct Written {
     echo: Option<Echo>,
 }
 
-/// A write that the watch has not told so far.
+/// Writes that the watch has not told so far.
 #[derive(Debug)]
 struct Echo {
-    /// As long as the object has this version, what was written is not seen there.
-    before: Box<str>,
+    /// As long as the object is seen in one of these versions, what was written is not.
+    before: Vec<Box<str>>,
     version: Box<str>,
     addresses: Addresses,
 }
@@ -84,7 +90,8 @@ impl Default for Statuses {
         Statuses {
             served: BTreeSet::new(),
             addresses: Addresses::default(),
-            left: BTreeMap::new(),
+            former: VecDeque::new(),
+            left: BTreeSet::new(),
             queue: BTreeSet::new(),
             objects: BTreeMap::new(),
             bucket: Bucket::new(WRITES_EVERY, WRITES_AT_ONCE_MAX),
@@ -97,21 +104,20 @@ impl Statuses {
     /// those of which something else is wanted than before, which are to be looked at.
     pub fn desire(&mut self, served: BTreeSet<Key>, addresses: Addresses) -> Vec<Key> {
         let before = std::mem::replace(&mut self.served, served);
-        for key in before.difference(&self.served) {
-            self.left.insert(key.clone(), self.addresses.clone());
-        }
+        self.left.extend(before.difference(&self.served).cloned());
         let Statuses { served, left, .. } = self;
-        left.retain(|key, _| !served.contains(key));
+        left.retain(|key| !served.contains(key));
         if self.addresses == addresses {
             return before.symmetric_difference(&self.served).cloned().collect();
         }
-        self.addresses = addresses;
+        self.former.push_front(std::mem::replace(&mut self.addresses, addresses));
+        self.former.truncate(FORMER_MAX);
         self.all()
     }
 
     /// Everything whose status is ours.
     pub fn all(&self) -> Vec<Key> {
-        self.served.iter().chain(self.left.keys()).cloned().collect()
+        self.served.iter().chain(&self.left).cloned().collect()
     }
 
     /// Puts those of these into the queue that are not as they are to be. `find` gives what the cluster has.
@@ -128,16 +134,15 @@ impl Statuses {
 
     fn look_at_one<'c>(&mut self, key: Key, now: Instant, find: &impl Fn(&Key) -> Option<StatusFound<'c>>) {
         let found = find(&key);
-        // Who has no status of ours any more, or is gone, is not ours to look after.
-        let is_ours = |addresses: &Addresses| found.is_some_and(|found| is_same(found.addresses, addresses));
-        let has_echo = |echo: &Echo| found.is_some_and(|found| *found.version == *echo.before);
+        let has_echo = |echo: &Echo| found.is_some_and(|found| echo.is_untold(found.version));
         if let Some(written) = self.objects.get_mut(&key)
             && !written.echo.as_ref().is_some_and(has_echo)
         {
             written.echo = None;
         }
         let is_written = self.objects.get(&key).is_some_and(|written| written.echo.is_some());
-        if self.left.get(&key).is_some_and(|addresses| !is_ours(addresses)) && !is_written {
+        // Who has no status of ours any more, or is gone, is not ours to look after.
+        if !is_written && !found.is_some_and(|found| self.is_ours(found.addresses)) {
             self.left.remove(&key);
         }
         let is_queued = self.objects.get(&key).is_some_and(|written| written.due.is_some());
@@ -177,7 +182,12 @@ impl Statuses {
         match outcome {
             Ok(after) => {
                 written.faults = 0;
-                written.echo = Some(Echo { before: version, version: after.into(), addresses });
+                // A second write may come before the first was told.
+                let earlier = written.echo.take().filter(|echo| echo.version == version);
+                let mut before = earlier.map(|echo| echo.before).unwrap_or_default();
+                before.truncate(UNTOLD_MAX - 1);
+                before.insert(0, version);
+                written.echo = Some(Echo { before, version: after.into(), addresses });
             }
             // Gone: there is nothing to be written.
             Err(Fault::Missing { .. }) => {}
@@ -198,19 +208,24 @@ impl Statuses {
     fn plan<'c>(&self, key: &Key, find: &impl Fn(&Key) -> Option<StatusFound<'c>>) -> Option<StatusWrite> {
         let found = find(key)?;
         let echo = self.objects.get(key).and_then(|written| written.echo.as_ref());
-        let (version, there) = match echo.filter(|echo| *echo.before == *found.version) {
+        let (version, there) = match echo.filter(|echo| echo.is_untold(found.version)) {
             Some(echo) => (&*echo.version, &*echo.addresses),
             None => (found.version, found.addresses),
         };
-        let addresses = match self.left.get(key) {
+        let addresses = match (self.served.contains(key), self.left.contains(key)) {
+            (true, _) => self.addresses.clone(),
             // What somebody else has written there since is theirs.
-            Some(ours) if is_same(there, ours) => Addresses::default(),
-            Some(_) => return None,
-            None if self.served.contains(key) => self.addresses.clone(),
-            None => return None,
+            (false, true) if self.is_ours(there) => Addresses::default(),
+            (false, _) => return None,
         };
         let write = || StatusWrite { key: key.clone(), version: version.into(), addresses: addresses.clone() };
         (!is_same(there, &addresses)).then(write)
+    }
+
+    /// Whether a status says something, and it is what we said.
+    fn is_ours(&self, there: &[Box<str>]) -> bool {
+        let mut said = std::iter::once(&self.addresses).chain(&self.former);
+        !there.is_empty() && said.any(|addresses| is_same(there, addresses))
     }
 
     fn enqueue(&mut self, key: Key, due: Instant) {
@@ -223,6 +238,12 @@ impl Statuses {
         if let Some(due) = self.objects.get_mut(key).and_then(|written| written.due.take()) {
             self.queue.remove(&(due, key.clone()));
         }
+    }
+}
+
+impl Echo {
+    fn is_untold(&self, version: &str) -> bool {
+        self.before.iter().any(|before| **before == *version)
     }
 }
 

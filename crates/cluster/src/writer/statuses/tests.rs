@@ -3,7 +3,7 @@
 use super::{Addresses, OBJECT_EVERY, PAUSE_MOST, StatusAsk, StatusFound, StatusWrite, Statuses, WRITES_EVERY};
 use crate::fault::Fault;
 use crate::object::Key;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 fn addresses(texts: &[&str]) -> Addresses {
@@ -239,4 +239,112 @@ fn what_is_gone_is_not_written() {
     let write = world.write();
     world.statuses.done(write, Err(&Fault::Missing { message: "gone".to_owned() }), world.now);
     assert_eq!(world.ask(), StatusAsk::Nothing);
+}
+
+/// What may happen, by the bytes of a random text, and the promise that holds after it.
+struct Storm {
+    world: World,
+    /// What the server has; `world` knows what the watch has told.
+    server: BTreeMap<Key, (u64, Addresses)>,
+    served: Vec<&'static str>,
+    ever_served: BTreeSet<Key>,
+    wanted: Addresses,
+    version: u64,
+}
+
+impl Storm {
+    const NAMES: [&'static str; 3] = ["a", "b", "c"];
+
+    fn new() -> Storm {
+        let world = World::of(&Storm::NAMES);
+        let server = Storm::NAMES.iter().map(|name| (Key::new("shop", name), (1, addresses(&[])))).collect();
+        let (served, ever_served) = (Vec::new(), BTreeSet::new());
+        Storm { world, server, served, ever_served, wanted: addresses(&[]), version: 1 }
+    }
+
+    fn happens(&mut self, what: u8) {
+        let (what, choice) = (what % 8, what / 8);
+        match what {
+            0 | 1 => {
+                let is_chosen = |number: &usize| choice >> number & 1 == 1;
+                self.served = (0..3).filter(is_chosen).map(|number| Storm::NAMES[number]).collect();
+                self.ever_served.extend(self.served.iter().map(|name| Key::new("shop", name)));
+                let wanted = if what == 0 { "203.0.113.1" } else { "203.0.113.2" };
+                self.wanted = addresses(&[wanted]);
+                self.world.desire(&self.served.clone(), &[wanted]);
+            }
+            2 => self.put(Storm::NAMES[usize::from(choice) % 3], addresses(&["198.51.100.1"])),
+            3 => self.told(),
+            4 => self.world.look(),
+            _ => {
+                self.world.now += Duration::from_millis(400);
+                if let StatusAsk::Write(write) = self.world.ask() {
+                    self.answer(write, choice % 4 == 0);
+                }
+            }
+        }
+    }
+
+    fn put(&mut self, name: &str, has: Addresses) {
+        self.version += 1;
+        self.server.insert(Key::new("shop", name), (self.version, has));
+    }
+
+    fn answer(&mut self, write: StatusWrite, is_busy: bool) {
+        let (version, there) = self.server[&write.key].clone();
+        assert!(self.ever_served.contains(&write.key), "{write:?} was never ours");
+        if is_busy {
+            let fault = Fault::Busy { message: "later".to_owned(), retry_after: None };
+            return self.world.statuses.done(write, Err(&fault), self.world.now);
+        }
+        if version.to_string() != *write.version {
+            let fault = Fault::Conflict { message: "newer".to_owned() };
+            return self.world.statuses.done(write, Err(&fault), self.world.now);
+        }
+        assert_ne!(there, write.addresses, "{write:?} changes nothing");
+        assert!(!write.addresses.is_empty() || *there != *addresses(&["198.51.100.1"]), "{write:?} is somebody else's");
+        self.put(&write.key.name, write.addresses.clone());
+        self.world.statuses.done(write, Ok(&self.version.to_string()), self.world.now);
+    }
+
+    /// The watch tells what has changed.
+    fn told(&mut self) {
+        let World { statuses, there, now } = &mut self.world;
+        let mut changed = Vec::new();
+        for (key, (version, has)) in &self.server {
+            let is_now = (version.to_string(), has.clone());
+            if there.get(key) != Some(&is_now) {
+                there.insert(key.clone(), is_now);
+                changed.push(key.clone());
+            }
+        }
+        statuses.look_at(changed, *now, |key| found(there, key));
+    }
+
+    fn ends_well(&mut self) {
+        for _ in 0..300 {
+            self.told();
+            self.world.now += Duration::from_secs(1);
+            while let StatusAsk::Write(write) = self.world.ask() {
+                self.answer(write, false);
+            }
+        }
+        assert_eq!(self.world.statuses.pending(), 0);
+        for (key, (_, has)) in &self.server {
+            if self.served.contains(&&*key.name) {
+                assert_eq!(*has, self.wanted, "{key}");
+            } else {
+                assert!(!["203.0.113.1", "203.0.113.2"].iter().any(|ours| *has == addresses(&[*ours])), "{key} {has:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn whatever_happens_statuses_become_right_and_no_write_is_needless() {
+    bolero::check!().for_each(|bytes: &[u8]| {
+        let mut storm = Storm::new();
+        bytes.iter().take(200).for_each(|what| storm.happens(*what));
+        storm.ends_well();
+    });
 }
