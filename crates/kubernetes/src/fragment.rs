@@ -124,11 +124,17 @@ impl Meaning {
 
     /// Secrets that it refers to.
     pub fn secrets(&self) -> BTreeSet<&Key> {
-        self.hosts.values().flat_map(|fragment| &fragment.tls).filter_map(TlsClaim::secret).collect()
+        self.hosts.values().flat_map(|fragment| fragment.secrets()).collect()
     }
 }
 
 impl Fragment {
+    /// Secrets that it refers to.
+    pub fn secrets(&self) -> impl Iterator<Item = &Key> {
+        let of_auth = self.manner.auth.as_ref().map(|auth| &auth.secret);
+        self.tls.iter().filter_map(TlsClaim::secret).chain(of_auth)
+    }
+
     pub fn wants_tls(&self) -> bool {
         !self.tls.is_empty()
     }

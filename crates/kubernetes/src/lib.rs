@@ -11,6 +11,7 @@ mod finding;
 mod fragment;
 mod graph;
 mod ingress;
+mod ingress_names;
 mod manner;
 mod merge;
 mod merged;

@@ -1,6 +1,7 @@
 //! How an Ingress wants its requests to be answered, beside where they go: what its annotations come to.
 
 use crate::reference::Spoken;
+use tidegate_cluster::Key;
 use tidegate_model::{RouteOptions, Step, Template};
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -19,10 +20,29 @@ pub struct Manner {
     pub options: RouteOptions,
     /// With servers. `None`: what their Service says.
     pub spoken: Option<Spoken>,
+    /// Whoever asks has to say who that is.
+    pub auth: Option<MannerAuth>,
     /// Whether it is to get a share of what another Ingress has, and has no path of its own.
     pub is_canary: bool,
     /// Whether something that it wants to be protected by is not to be had: nothing is answered then.
     pub is_shut: bool,
+}
+
+/// Where users with their passwords are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MannerAuth {
+    pub secret: Key,
+    pub form: UsersForm,
+    pub realm: String,
+}
+
+/// How a Secret has users.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UsersForm {
+    /// `auth` is a file as `htpasswd` writes it.
+    File,
+    /// Each value is the hash of a password, by the name of its user.
+    Map,
 }
 
 /// Which requests of plain HTTP are led to HTTPS.

@@ -67,6 +67,7 @@ pub fn merge(host: &HostPattern, members: &[Member<'_>], taken: Taken, around: S
         origin: members.first().map(|member| Arc::new(member.age.origin())),
     };
     merging.note_secrets(&members);
+    merging.note_users(&members);
     let places = merging.places(&members, taken);
     let (sites, pools) = merging.sites(&content, places);
     MergedHost { sites, findings: merging.findings, pools }
@@ -281,6 +282,19 @@ impl<'m> Merging<'m> {
         }
     }
 
+    /// What is wrong with users, without whom nothing is answered.
+    fn note_users(&mut self, members: &[Member<'m>]) {
+        for Member { age, fragment } in members.iter().copied() {
+            let Some(auth) = &fragment.manner.auth else { continue };
+            let users = self.around.pairs.get(&auth.secret).and_then(|known| known.users(&auth.secret, auth.form));
+            if let Some(Err(problem)) = users {
+                let field = "metadata.annotations[nginx.ingress.kubernetes.io/auth-secret]";
+                let message = format!("{problem}; until then everything of this Ingress is answered with 503");
+                self.find(&age.key, FindingCode::ProtectionUnavailable, Severity::Error, field, message);
+            }
+        }
+    }
+
     fn places(&mut self, members: &[Member<'m>], taken: Taken) -> Places {
         let Settings { http, https, .. } = self.around.settings;
         let which = match (taken.http && http.is_some(), taken.https && https.is_some()) {
@@ -304,6 +318,7 @@ impl<'m> Merging<'m> {
         let routes = Routes {
             content,
             settings: self.around.settings,
+            pairs: self.around.pairs,
             trusts_scheme: self.around.trusts_scheme,
             names: &names,
             led_to: RefCell::default(),

@@ -1,15 +1,19 @@
-//! A Secret as a certificate with its key.
+//! A Secret as a certificate with its key, or as users with their passwords.
 
 use crate::finding::{FindingCode, Severity};
+use crate::manner::UsersForm;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tidegate_certs::{CertificateFacts, LoadedCertificate};
 use tidegate_cluster::{Key, Secret, SecretBytes, SecretState};
 use tidegate_model::{Certificate, HeldPem, HostPattern, Pem};
+use tidegate_passwords::Users;
 
 /// The names of values in a Secret of the type `kubernetes.io/tls`.
 const CERTIFICATE: &str = "tls.crt";
 const PRIVATE_KEY: &str = "tls.key";
+/// The name of the value with users, of ingress-nginx.
+const USERS: &str = "auth";
 
 /// A certificate that can be used.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,12 +22,20 @@ pub struct Pair {
     facts: Arc<CertificateFacts>,
 }
 
+/// Names of users with the hashes of their passwords. `Err` says in one sentence why there are none.
+type ListedUsers = Result<Vec<(String, tidegate_model::Secret)>, String>;
+
 /// What is known of a Secret that objects refer to.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Default)]
 pub struct KnownPair {
     /// The last that could be used: what came after it takes nothing away.
     good: Option<Pair>,
     problem: Option<Problem>,
+    /// As it is now.
+    held: Option<Arc<Secret>>,
+    /// Users in what is held, read when somebody asks for them.
+    of_file: OnceLock<ListedUsers>,
+    of_map: OnceLock<ListedUsers>,
 }
 
 /// Why a Secret as it is now is of no use.
@@ -49,8 +61,13 @@ impl KnownPair {
                 Err(problem) => (None, Some(Problem::Broken(problem))),
             },
         };
+        let held = match state {
+            SecretState::Held(secret) => Some(secret.clone()),
+            SecretState::Unasked | SecretState::Missing | SecretState::Fault(_) => None,
+        };
         let is_other = good.is_some() && good != self.good;
-        let differs = is_other || problem != self.problem;
+        let differs = is_other || problem != self.problem || held != self.held;
+        (self.held, self.of_file, self.of_map) = (held, OnceLock::new(), OnceLock::new());
         if is_other {
             self.good = good;
         }
@@ -60,6 +77,26 @@ impl KnownPair {
 
     pub fn pair(&self) -> Option<&Pair> {
         self.good.as_ref()
+    }
+
+    /// The users that it has now: what it had before may be those that are to be kept out. `None`: nobody can tell so
+    /// far.
+    pub fn users(&self, key: &Key, form: UsersForm) -> Option<Result<&[(String, tidegate_model::Secret)], String>> {
+        let Some(secret) = &self.held else {
+            return match &self.problem {
+                None | Some(Problem::Unasked | Problem::Broken(_)) => None,
+                Some(Problem::Missing) => Some(Err(format!("there is no Secret `{key}`: make it, or name another one"))),
+                Some(Problem::Unavailable(reason)) => {
+                    Some(Err(format!("the Secret `{key}` cannot be had: the API server {reason}")))
+                }
+            };
+        };
+        let listed = match form {
+            UsersForm::File => self.of_file.get_or_init(|| users_of_file(secret)),
+            UsersForm::Map => self.of_map.get_or_init(|| users_of_map(secret)),
+        };
+        let unusable = |problem: &String| format!("the Secret `{key}` cannot be used: {problem}");
+        Some(listed.as_ref().map(Vec::as_slice).map_err(unusable))
     }
 
     /// What is to be said of whoever refers to it.
@@ -82,6 +119,33 @@ impl KnownPair {
         };
         Some((code, severity, message))
     }
+}
+
+/// No fault repeats what stands in a line.
+fn users_of_file(secret: &Secret) -> ListedUsers {
+    let file = secret.data.get(USERS).map(SecretBytes::reveal).ok_or_else(|| format!("it has no `{USERS}`"))?;
+    Users::parse(file).map_err(|faults| {
+        let told: Vec<String> = faults.iter().take(1).map(ToString::to_string).collect();
+        format!("in `{USERS}`, {}", told.join(""))
+    })?;
+    let text = String::from_utf8_lossy(file);
+    let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim_end);
+    let users = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).filter_map(|line| line.split_once(':'));
+    Ok(users.map(|(name, rest)| user(name, rest.split(':').next().unwrap_or_default())).collect())
+}
+
+fn users_of_map(secret: &Secret) -> ListedUsers {
+    let mut listed = Vec::new();
+    for (name, hash) in &secret.data {
+        let hash = std::str::from_utf8(hash.reveal()).map_err(|_| format!("`{name}` is no text"))?.trim();
+        Users::listed([(&**name, hash)]).map_err(|(_, fault)| format!("of `{name}`, {fault}"))?;
+        listed.push(user(name, hash));
+    }
+    if listed.is_empty() { Err("it has no users".to_owned()) } else { Ok(listed) }
+}
+
+fn user(name: &str, hash: &str) -> (String, tidegate_model::Secret) {
+    (name.to_owned(), tidegate_model::Secret::new(hash))
 }
 
 impl Pair {

@@ -180,7 +180,7 @@ impl Translation {
         }
         for user in self.secret_users.of(key) {
             let Some(known) = self.ingresses.get(user) else { continue };
-            let claims = |fragment: &Fragment| fragment.tls.iter().any(|claim| claim.secret() == Some(key));
+            let claims = |fragment: &Fragment| fragment.secrets().any(|secret| secret == key);
             let hosts = known.meaning.hosts.iter().filter(|(_, fragment)| claims(fragment));
             self.touched.extend(hosts.map(|(host, _)| host.clone()));
         }

@@ -2,6 +2,7 @@
 //! names are in `table`. What shapes answers and cannot be used is left out; what protects shuts what it is about.
 
 mod access;
+mod basic_auth;
 mod cors;
 mod paths;
 mod proxying;
@@ -13,7 +14,7 @@ use crate::finding::{Finding, FindingCode, Severity};
 use crate::manner::Manner;
 use std::collections::BTreeMap;
 use table::{Standing, alike, standing};
-use tidegate_cluster::Ingress;
+use tidegate_cluster::{Ingress, Key};
 
 /// What names of these annotations begin with.
 const PREFIX: &str = "nginx.ingress.kubernetes.io/";
@@ -21,14 +22,15 @@ const PREFIX: &str = "nginx.ingress.kubernetes.io/";
 const SHOWN_CHARACTERS_MAX: usize = 80;
 
 /// What the annotations of an Ingress come to, with what is to be said of them.
-pub fn read(ingress: &Ingress) -> (Manner, Vec<Finding>) {
+pub fn read(key: &Key, ingress: &Ingress) -> (Manner, Vec<Finding>) {
     let named = ingress.annotations.iter().filter_map(|(name, value)| Some((name.strip_prefix(PREFIX)?, value.trim())));
-    let mut annotations = Annotations { values: named.collect(), findings: Vec::new(), is_shut: false };
+    let mut annotations = Annotations { key, values: named.collect(), findings: Vec::new(), is_shut: false };
     annotations.note_what_is_not_taken();
     let mut manner = Manner::default();
     redirects::read(&mut annotations, &mut manner);
     paths::read(&mut annotations, &mut manner);
     access::read(&mut annotations, &mut manner);
+    basic_auth::read(&mut annotations, &mut manner);
     cors::read(&mut annotations, &mut manner);
     proxying::read(&mut annotations, &mut manner);
     manner.is_canary = annotations.switch("canary") == Some(true);
@@ -42,6 +44,8 @@ pub fn read(ingress: &Ingress) -> (Manner, Vec<Finding>) {
 
 /// Annotations under the prefix, by the rest of their names.
 struct Annotations<'i> {
+    /// Whose they are.
+    key: &'i Key,
     values: BTreeMap<&'i str, &'i str>,
     findings: Vec<Finding>,
     is_shut: bool,

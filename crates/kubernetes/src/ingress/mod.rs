@@ -7,6 +7,7 @@ mod tls;
 use crate::annotations;
 use crate::finding::{Finding, FindingCode, Severity};
 use crate::fragment::{BackendRoute, Fragment, Meaning, PathRoute, Target};
+use crate::ingress_names::{LABEL_BYTES_MAX, NAME_BYTES_MAX, is_label};
 use crate::reference::{ServiceAtPort, Spoken, origin};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,13 +15,9 @@ use tidegate_cluster::{Backend, Ingress, Key, PortReference, Rule};
 use tidegate_model::HostPattern;
 use tidegate_model::address::parse_host_pattern;
 
-/// As the API bounds the length of names.
-const NAME_BYTES_MAX: usize = 253;
-const LABEL_BYTES_MAX: usize = 63;
-
 /// What the Ingress of that name means.
 pub fn translate(key: &Key, ingress: &Ingress) -> Meaning {
-    let (manner, of_annotations) = annotations::read(ingress);
+    let (manner, of_annotations) = annotations::read(key, ingress);
     let mut reading = Reading { key, spoken: manner.spoken, hosts: BTreeMap::new(), findings: Vec::new(), unsaid: 0 };
     for Finding { field, code, severity, message } in of_annotations {
         reading.find(code, severity, field, message);
@@ -132,22 +129,9 @@ fn host_pattern(text: &str) -> Result<HostPattern, String> {
     }
 }
 
-/// As names of Services and of their ports are written (RFC 1123).
-fn is_label(name: &str) -> bool {
-    let is_of_it = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    (1..=LABEL_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_of_it) && !name.starts_with('-') && !name.ends_with('-')
-}
-
 fn is_port(port: &PortReference) -> bool {
     match port {
         PortReference::Number(number) => *number != 0,
         PortReference::Name(name) => is_label(name) && name.contains(|c: char| c.is_ascii_alphabetic()),
     }
-}
-
-/// As names of Secrets are written.
-fn is_object_name(name: &str) -> bool {
-    let is_part = |part: &str| !part.is_empty() && !part.starts_with('-') && !part.ends_with('-');
-    let is_of_it = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
-    name.len() <= NAME_BYTES_MAX && name.bytes().all(is_of_it) && name.split('.').all(is_part)
 }

@@ -1,8 +1,9 @@
 //! `spec.tls` of an Ingress: which of its hosts are served over TLS, with which certificates.
 
-use super::{Reading, host_pattern, is_object_name};
+use super::{Reading, host_pattern};
 use crate::finding::{FindingCode, Severity};
 use crate::fragment::{CertificateSource, Fragment, TlsClaim, TlsRank};
+use crate::ingress_names::is_object_name;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_cluster::{IngressTls, Key};
 use tidegate_model::HostPattern;

@@ -2,15 +2,17 @@
 
 use super::{Content, HostTls, Owned, TakenPath};
 use crate::fragment::Target;
-use crate::manner::{Manner, ManneredRedirect, ToHttps};
+use crate::manner::{Manner, MannerAuth, ManneredRedirect, ToHttps};
 use crate::reference::ServiceAtPort;
+use crate::secret::KnownPair;
 use crate::settings::Settings;
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use tidegate_cluster::Key;
 use tidegate_model::{
-    Condition, ConditionKind, Field, MatchLine, Origin, PathPattern, Placeholder, PoolName, Route, RouteRetry, Step, Template,
-    TemplatePart, Terminal, TextPattern,
+    AuthUsers, BasicAuth, Condition, ConditionKind, Field, MatchLine, Origin, PathPattern, Placeholder, PoolName, Route,
+    RouteRetry, Step, Template, TemplatePart, Terminal, TextPattern,
 };
 
 /// Where a CA looks for the answer to its challenge, over plain HTTP and without following anything.
@@ -19,6 +21,7 @@ const ACME_CHALLENGES: &str = "/.well-known/acme-challenge";
 pub(super) struct Routes<'r> {
     pub content: &'r Content<'r>,
     pub settings: &'r Settings,
+    pub pairs: &'r BTreeMap<Key, KnownPair>,
     pub trusts_scheme: bool,
     pub names: &'r dyn Fn(&ServiceAtPort) -> PoolName,
     /// Ports that some route leads to.
@@ -163,7 +166,9 @@ impl Routes<'_> {
     }
 
     fn of_owned(&self, Owned { route, fragment }: Owned<'_>, paths: Vec<PathPattern>, rewrite: Option<Step>) -> Route {
-        let Manner { redirect, steps, options, is_shut, .. } = &*fragment.manner;
+        let Manner { redirect, steps, options, auth, is_shut, .. } = &*fragment.manner;
+        let auth = auth.as_ref().map(|auth| self.basic_auth(auth));
+        let is_shut = *is_shut || matches!(auth, Some(None));
         let origin = Some(route.origin.clone());
         let terminal = match (redirect, &route.target) {
             (Some(ManneredRedirect { to, status }), _) if !is_shut => {
@@ -174,8 +179,20 @@ impl Routes<'_> {
                 return Route { origin, paths, ..Route::of_all(respond(503)) };
             }
         };
-        let steps = steps.iter().cloned().chain(rewrite).collect();
+        let steps = steps.iter().cloned().chain(auth.flatten()).chain(rewrite).collect();
         Route { origin, paths, steps, options: options.clone(), ..Route::of_all(terminal) }
+    }
+
+    /// `None`: nobody knows who may be let in.
+    fn basic_auth(&self, MannerAuth { secret, form, realm }: &MannerAuth) -> Option<Step> {
+        let users = self.pairs.get(secret)?.users(secret, *form)?.ok()?;
+        let users = AuthUsers::Listed(users.to_vec());
+        Some(Step::BasicAuth(Some(BasicAuth {
+            realm: realm.clone(),
+            users,
+            forwards: true,
+            failures: Some(BasicAuth::FAILURES),
+        })))
     }
 
     fn proxy(&self, reference: &ServiceAtPort) -> Terminal {

@@ -51,13 +51,59 @@ fn tls() -> impl Strategy<Value = Value> {
         .prop_map(|(hosts, secret)| json!({"hosts": hosts, "secretName": secret}))
 }
 
+/// Names behind the prefix, and values that some of them take.
+fn annotations() -> impl Strategy<Value = Value> {
+    const NAMES: [&str; 20] = [
+        "ssl-redirect",
+        "force-ssl-redirect",
+        "use-regex",
+        "rewrite-target",
+        "app-root",
+        "permanent-redirect",
+        "temporal-redirect",
+        "whitelist-source-range",
+        "denylist-source-range",
+        "enable-cors",
+        "cors-allow-origin",
+        "proxy-read-timeout",
+        "proxy-body-size",
+        "backend-protocol",
+        "auth-type",
+        "auth-secret",
+        "auth-url",
+        "canary",
+        "limit-rps",
+        "rewrite-targt",
+    ];
+    const VALUES: [&str; 12] = [
+        "true",
+        "false",
+        "",
+        "/$1",
+        "/a",
+        "https://a.example$request_uri",
+        "10.0.0.0/8",
+        "8m",
+        "60",
+        "HTTPS",
+        "basic",
+        "a.example",
+    ];
+    let one = (select(&NAMES[..]), select(&VALUES[..]));
+    let named = |(name, value): (&str, &str)| (format!("nginx.ingress.kubernetes.io/{name}"), Value::from(value));
+    prop_oneof![
+        2 => Just(json!({})),
+        3 => vec(one, 0..5).prop_map(move |list| Value::Object(list.into_iter().map(named).collect())),
+    ]
+}
+
 fn ingress() -> impl Strategy<Value = Value> {
-    let meta = (select(&NAMESPACES[..]), 0..4_u8, select(&DATES[..]));
+    let meta = (select(&NAMESPACES[..]), 0..4_u8, select(&DATES[..]), annotations());
     let spec =
         (select(&["edge", "edge", "edge", "other"][..]), vec(rule(), 0..3), vec(tls(), 0..3), option::weighted(0.3, backend()));
-    (meta, spec).prop_map(|((namespace, number, created), (class, rules, tls, default))| {
+    (meta, spec).prop_map(|((namespace, number, created, annotations), (class, rules, tls, default))| {
         json!({"kind": "Ingress",
-            "metadata": {"namespace": namespace, "name": format!("i{number}"), "creationTimestamp": created},
+            "metadata": {"namespace": namespace, "name": format!("i{number}"), "creationTimestamp": created, "annotations": annotations},
             "spec": {"ingressClassName": class, "rules": rules, "tls": tls, "defaultBackend": default}})
     })
 }

@@ -1,0 +1,46 @@
+//! Who may ask, by name and password. What cannot be had shuts: it would let in everybody.
+
+use super::{Annotations, shortened};
+use crate::ingress_names::is_object_name;
+use crate::manner::{Manner, MannerAuth, UsersForm};
+use tidegate_cluster::Key;
+use tidegate_model::BasicAuth;
+
+/// The longest: it stands in each refusal.
+const REALM_BYTES_MAX: usize = 200;
+
+pub(super) fn read(annotations: &mut Annotations<'_>, manner: &mut Manner) {
+    match annotations.text("auth-type") {
+        None => return,
+        Some("basic") => {}
+        Some(other) => {
+            let other = shortened(other);
+            return annotations.shut("auth-type", &format!("`{other}` is not taken, only `basic` is: write that, or remove it"));
+        }
+    }
+    let form = match annotations.text("auth-secret-type") {
+        None | Some("auth-file") => UsersForm::File,
+        Some("auth-map") => UsersForm::Map,
+        Some(_) => {
+            return annotations.shut("auth-secret-type", "it is `auth-file` or `auth-map`: write one of them, or remove it");
+        }
+    };
+    let Some(written) = annotations.text("auth-secret") else {
+        return annotations.shut("auth-type", "no Secret has the users: name one by `auth-secret`, or remove it");
+    };
+    let (namespace, name) = written.split_once('/').unwrap_or((&annotations.key.namespace, written));
+    if *namespace != *annotations.key.namespace {
+        return annotations.shut("auth-secret", "the Secret is one of another namespace: copy it into that of the Ingress");
+    }
+    if !is_object_name(name) {
+        return annotations.shut("auth-secret", "no Secret has such a name: small letters, digits, `-` and `.`, at most 253");
+    }
+    let realm = annotations.text("auth-realm").unwrap_or(BasicAuth::REALM);
+    let is_usable = realm.len() <= REALM_BYTES_MAX && !realm.chars().any(char::is_control);
+    if !is_usable {
+        annotations.leave_out("auth-realm", &format!("it is a name of at most {REALM_BYTES_MAX} bytes on one line"));
+    }
+    let realm = if is_usable { realm } else { BasicAuth::REALM }.to_owned();
+    let secret = Key { namespace: annotations.key.namespace.clone(), name: name.into() };
+    manner.auth = Some(MannerAuth { secret, form, realm });
+}
