@@ -54,6 +54,8 @@ pub struct Secrets {
     /// Keys of those that rest, by when that ends.
     resting: BTreeSet<(Instant, Key)>,
     due: BTreeSet<Key>,
+    /// Keys of those that were let go while they were fetched: what comes of that is from before.
+    let_go: BTreeSet<Key>,
     /// As they were once, until they are wanted.
     recalled: BTreeMap<Key, FetchedSecret>,
 }
@@ -87,20 +89,33 @@ enum Announced {
     Nothing,
     Version(Box<str>),
     Gone,
+    /// Let go and wanted again: what comes is of no use, whatever is said of the Secret.
+    Anew,
 }
 
 impl Secrets {
     /// What is wanted from now on. What is wanted no more is let go.
     pub fn want(&mut self, keys: BTreeSet<Key>) {
-        let Secrets { wanted, resting, due, recalled } = self;
-        wanted.retain(|key, _| keys.contains(key));
+        let Secrets { wanted, resting, due, let_go, recalled } = self;
+        wanted.retain(|key, one| {
+            let stays = keys.contains(key);
+            if !stays && matches!(one.progress, Progress::Fetching { .. }) {
+                let_go.insert(key.clone());
+            }
+            stays
+        });
         resting.retain(|(_, key)| keys.contains(key));
         due.retain(|key| keys.contains(key));
         for key in keys {
             wanted.entry(key).or_insert_with_key(|key| {
-                due.insert(key.clone());
+                let progress = if let_go.remove(key) {
+                    Progress::Fetching { announced: Announced::Anew }
+                } else {
+                    due.insert(key.clone());
+                    Progress::Due
+                };
                 let state = recalled.remove(key).map_or(SecretState::Unasked, |was| SecretState::Held(Arc::new(was.secret)));
-                Wanted { state, version: None, progress: Progress::Due, faults: 0 }
+                Wanted { state, version: None, progress, faults: 0 }
             });
         }
     }
@@ -156,10 +171,10 @@ impl Secrets {
     pub fn announced(&mut self, key: &Key, version: Option<&str>) -> bool {
         let Some(wanted) = self.wanted.get_mut(key) else { return false };
         match (&mut wanted.progress, version) {
+            (Progress::Fetching { announced: Announced::Anew } | Progress::Due, _) => {}
             (Progress::Fetching { announced }, version) => {
                 *announced = version.map_or(Announced::Gone, |version| Announced::Version(version.into()));
             }
-            (Progress::Due, _) => {}
             (Progress::Resting { .. } | Progress::Settled, version) => {
                 let is_known = version.is_some() && wanted.version.as_deref() == version;
                 if !is_known {
@@ -176,7 +191,7 @@ impl Secrets {
         for (key, wanted) in wanted {
             wanted.version = None;
             match &mut wanted.progress {
-                Progress::Due => {}
+                Progress::Due | Progress::Fetching { announced: Announced::Anew } => {}
                 // What comes may be from before.
                 Progress::Fetching { announced } => *announced = Announced::Version("".into()),
                 Progress::Resting { .. } | Progress::Settled => move_to(key, wanted, Progress::Due, resting, due),
@@ -229,15 +244,17 @@ impl Secrets {
         now: Instant,
         chance: f64,
     ) -> bool {
-        let Secrets { wanted, resting, due, .. } = self;
-        let Some(wanted) = wanted.get_mut(key) else { return false };
-        // Let go and wanted again meanwhile: it is asked for anew.
+        let Secrets { wanted, resting, due, let_go, .. } = self;
+        let Some(wanted) = wanted.get_mut(key) else {
+            let_go.remove(key);
+            return false;
+        };
         let Progress::Fetching { announced } = &wanted.progress else { return false };
-        let is_gone = matches!(announced, Announced::Gone);
+        let is_void = matches!(announced, Announced::Gone | Announced::Anew);
         let is_outdated = match (announced, &outcome) {
             (Announced::Nothing, _) => false,
             (Announced::Version(newer), Ok(found)) => found.version != *newer,
-            (Announced::Version(_), Err(_)) | (Announced::Gone, _) => true,
+            (Announced::Version(_), Err(_)) | (Announced::Gone | Announced::Anew, _) => true,
         };
         let pause = match &outcome {
             Ok(_) | Err(Fault::Missing { .. }) => {
@@ -252,8 +269,8 @@ impl Secrets {
             None => Progress::Settled,
         };
         move_to(key, wanted, next, resting, due);
-        // What was fetched before it went is no more.
-        if is_gone { false } else { wanted.take_in(outcome) }
+        // What was fetched before it went, or before it was wanted anew, is no more.
+        if is_void { false } else { wanted.take_in(outcome) }
     }
 }
 

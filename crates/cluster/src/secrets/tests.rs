@@ -3,6 +3,7 @@
 use super::{ASKED_AGAIN, Fetch, SecretState, Secrets, Sighting};
 use crate::fault::Fault;
 use crate::object::{FetchedSecret, Key, Secret, SecretBytes};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 fn key(name: &str) -> Key {
@@ -145,6 +146,11 @@ fn what_is_wanted_no_more_is_let_go() {
     assert!(!seen.announced(Some("6")));
     assert_eq!(seen.due(), ["ask other"]);
     seen.want(&[]);
+    seen.want(&["other"]);
+    assert_eq!(seen.due(), [""; 0], "it is on its way, and may be from before");
+    assert!(!seen.fetched("other", Ok(found("1", "x"))));
+    assert_eq!((seen.said("other"), seen.due()), ("unasked".to_owned(), vec!["ask other".to_owned()]));
+    seen.want(&[]);
     assert!(!seen.fetched("other", Ok(found("1", "x"))));
     assert!(seen.secrets.has_answered());
     seen.want(&["tls"]);
@@ -238,4 +244,112 @@ fn what_nobody_watches_is_fetched_again_after_a_while() {
     assert_eq!(seen.secrets.rests_until(), None);
     seen.secrets.unwatched(seen.now, |_| true);
     assert_eq!(seen.secrets.rests_until(), Some(seen.now + ASKED_AGAIN));
+}
+
+/// What may happen, by the bytes of a random text, and the promise that holds after it.
+struct Storm {
+    seen: Seen,
+    /// Version and value of what there is.
+    server: BTreeMap<&'static str, (u64, String)>,
+    /// Versions that the metadata have told.
+    told: BTreeMap<&'static str, u64>,
+    on_their_way: VecDeque<(Key, Result<FetchedSecret, Fault>)>,
+    wanted: Vec<&'static str>,
+    version: u64,
+}
+
+impl Storm {
+    const NAMES: [&'static str; 3] = ["a", "b", "c"];
+
+    fn new() -> Storm {
+        Storm {
+            seen: Seen::wanting(&[]),
+            server: BTreeMap::new(),
+            told: BTreeMap::new(),
+            on_their_way: VecDeque::new(),
+            wanted: Vec::new(),
+            version: 0,
+        }
+    }
+
+    fn happens(&mut self, what: u8) {
+        let (what, choice) = (what % 8, what / 8);
+        let name = Storm::NAMES[usize::from(choice) % 3];
+        match what {
+            0 => {
+                self.wanted = (0..3).filter(|number| choice >> number & 1 == 1).map(|number| Storm::NAMES[number]).collect();
+                self.seen.want(&self.wanted.clone());
+            }
+            1 => {
+                self.version += 1;
+                self.server.insert(name, (self.version, format!("value {}", choice % 2)));
+            }
+            2 => _ = self.server.remove(name),
+            3 => self.tell(),
+            4 => self.ask(),
+            5 => self.answer(None),
+            6 => self.answer(Some(busy())),
+            _ => self.seen.now += Duration::from_secs(1),
+        }
+    }
+
+    fn tell(&mut self) {
+        let now: BTreeMap<&'static str, u64> = self.server.iter().map(|(name, (version, _))| (*name, *version)).collect();
+        for name in Storm::NAMES {
+            if now.get(name) != self.told.get(name) {
+                self.seen.secrets.announced(&key(name), now.get(name).map(u64::to_string).as_deref());
+            }
+        }
+        self.told = now;
+    }
+
+    /// What is answered is known when it is asked, and may be old when it arrives.
+    fn ask(&mut self) {
+        let told = self.told.clone();
+        let sighting = |key: &Key| if told.contains_key(&*key.name) { Sighting::Present } else { Sighting::Absent };
+        for fetch in self.seen.secrets.take_due(self.seen.now, 2, sighting) {
+            let outcome = match &fetch {
+                Fetch::Absent(_) => Err(missing()),
+                Fetch::Ask(key) => match self.server.get(&*key.name) {
+                    Some((version, value)) => Ok(found(&version.to_string(), value)),
+                    None => Err(missing()),
+                },
+            };
+            let (Fetch::Ask(key) | Fetch::Absent(key)) = fetch;
+            self.on_their_way.push_back((key, outcome));
+        }
+    }
+
+    fn answer(&mut self, fault: Option<Fault>) {
+        if let Some((key, outcome)) = self.on_their_way.pop_front() {
+            let outcome = fault.map_or(outcome, Err);
+            self.seen.fetched(&key.name, outcome);
+        }
+    }
+
+    fn ends_well(&mut self) {
+        for _ in 0..20 {
+            self.tell();
+            self.seen.now += ASKED_AGAIN;
+            self.ask();
+            while !self.on_their_way.is_empty() {
+                self.answer(None);
+            }
+        }
+        assert!(!self.seen.secrets.is_due() && self.seen.secrets.has_answered());
+        assert_eq!(self.seen.secrets.rests_until(), None, "nothing is asked for that is known");
+        for name in &self.wanted {
+            let expected = self.server.get(name).map_or("missing", |(_, value)| value);
+            assert_eq!(self.seen.said(name), expected, "{name}");
+        }
+    }
+}
+
+#[test]
+fn whatever_happens_secrets_become_what_the_server_has() {
+    bolero::check!().for_each(|bytes: &[u8]| {
+        let mut storm = Storm::new();
+        bytes.iter().take(200).for_each(|what| storm.happens(*what));
+        storm.ends_well();
+    });
 }
