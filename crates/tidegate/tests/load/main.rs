@@ -3,6 +3,7 @@
 //! whether it can stand others beside it.
 
 mod endpoints;
+mod ingresses;
 mod instances;
 mod memory;
 mod reload;
