@@ -1,7 +1,7 @@
-//! A controller with many Ingresses, each with a host, a Service and ten endpoints of its own: one after the other leads
-//! elsewhere, and no other moves. `INGRESSES=10000 CHANGES=300` is the size of a large cluster; `ONE_HOST=1` has all of
-//! them say something of one host. How long a change takes, and what it costs, is printed. `PROGRAM=…` measures another
-//! build.
+//! A controller with many Ingresses, each with a host, a Service and ten endpoints of its own: one after the other
+//! leads elsewhere, and no other moves. `INGRESSES=10000 CHANGES=300` is the size of a large cluster; `ONE_HOST=1` has
+//! all of them say something of one host. How long a change takes, and what it costs, is printed. `PROGRAM=…` measures
+//! another build.
 
 use crate::endpoints::{cpu, elsewhere, of_environment, percentiles, service, slice, wait_for};
 use serde_json::{Value, json};
