@@ -1,13 +1,17 @@
 //! A real control plane: etcd and the API server as processes on loopback, with a CA that the test makes and RBAC on.
 //! They are what `cargo xtask kubernetes build` has built; where nothing is built there is none, and the test says so.
-//! What asks the API is in `api`, what an account may do in `account`. The emulation is [`crate::kubernetes`].
+//! What asks the API is in `api`, what an account may do in `account`, what runs pods in `node` and `network`. The
+//! emulation is [`crate::kubernetes`].
 
 mod account;
 mod api;
+pub mod network;
+mod node;
 mod programs;
 
 pub use account::{Account, TIDEGATE_RULES};
 pub use api::{Api, ApiAnswer, ApiWatch, Fields};
+pub use node::{Node, SERVER_IMAGE};
 pub use programs::helm;
 
 use crate::authority::{Authority, CertificateFiles, KeyKind};

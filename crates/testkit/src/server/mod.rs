@@ -87,6 +87,11 @@ impl Conduct {
     ];
 }
 
+/// The variable by which a process is told to be a server.
+pub fn told_to(address: SocketAddr, settings: &Settings) -> (&'static str, String) {
+    (ENVIRONMENT, serve::told(address, settings))
+}
+
 /// What a process has seen since it was started, or since this was last asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Seen {
@@ -139,7 +144,7 @@ impl Server {
         self.kill();
         let binary = std::env::current_exe().map_err(|error| error.to_string())?;
         let arguments = [PROCESS_TEST, "--nocapture", "--test-threads=1"].map(str::to_owned);
-        let environment = vec![(ENVIRONMENT, serve::told(self.address, &self.settings))];
+        let environment = vec![told_to(self.address, &self.settings)];
         let surroundings = Surroundings { environment, ..Surroundings::default() };
         let process = self.process.insert(Program::start_in(&binary, &arguments, Path::new("/"), &surroundings)?);
         let address = self.address;

@@ -6,6 +6,7 @@ mod chart;
 mod discovery;
 mod emulation;
 mod front;
+mod rollout;
 
 use tidegate_testkit::server::serve_if_asked;
 

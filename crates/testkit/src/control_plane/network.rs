@@ -1,0 +1,118 @@
+//! A network of its own for a test: the test runs again inside of a network namespace, where it makes a bridge, and a
+//! namespace on it for each pod. Nothing of the machine is touched, and all of it ends with the processes.
+
+use crate::program::{Program, Surroundings};
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Says to the test that it is inside.
+const INSIDE: &str = "TESTKIT_NETWORK";
+/// What pods are connected to.
+const BRIDGE: &str = "pods";
+/// The bridge's own address: pods have those behind it.
+const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 1);
+const PREFIX: u8 = 16;
+/// A program waits in its namespace until this is there.
+const CONNECTED: &str = "connected";
+const WAIT_IN_NAMESPACE: &str = "while [ ! -e \"$0\" ]; do sleep 0.01; done; exec \"$@\"";
+/// Until a new process has its namespace.
+const NAMESPACE_WAIT: Duration = Duration::from_secs(20);
+
+/// Runs the test of that name again in a namespace, and looks how it ended; `true` says that this is inside. Where
+/// there are no namespaces it says so, and the test passes.
+pub fn is_inside(test: &str) -> Result<bool, String> {
+    if std::env::var_os(INSIDE).is_some() {
+        ip("link set lo up")?;
+        return Ok(true);
+    }
+    let text = |error: std::io::Error| error.to_string();
+    let binary = std::env::current_exe().map_err(text)?;
+    let is_had = |words: &[&str]| {
+        Command::new("unshare").args(words).args(["ip", "link"]).output().is_ok_and(|said| said.status.success())
+    };
+    let ways: [&[&str]; 2] = [&["--net"], &["--user", "--map-root-user", "--net"]];
+    let Some(way) = ways.into_iter().find(|way| is_had(way)) else {
+        eprintln!("skipped: no network namespace can be had here (`unshare --net`, with `ip` of iproute2)");
+        return Ok(false);
+    };
+    let mut again = Command::new("unshare");
+    again.args(way).arg(binary).args([test, "--exact", "--nocapture", "--test-threads=1"]).env(INSIDE, "1");
+    let status = again.status().map_err(text)?;
+    if status.success() { Ok(false) } else { Err(format!("{test} failed in its network: {status}")) }
+}
+
+/// The bridge of all pods, in the namespace of the test.
+pub struct PodNetwork {
+    /// Pods that had an address so far.
+    connected: u16,
+}
+
+impl PodNetwork {
+    pub fn new() -> Result<PodNetwork, String> {
+        ip(&format!("link add {BRIDGE} type bridge"))?;
+        ip(&format!("address add {GATEWAY}/{PREFIX} dev {BRIDGE}"))?;
+        ip(&format!("link set {BRIDGE} up"))?;
+        Ok(PodNetwork { connected: 0 })
+    }
+
+    /// The address of the next pod, which [`PodNetwork::start`] gives it.
+    pub fn next_address(&mut self) -> Ipv4Addr {
+        self.connected += 1;
+        let [first, second, _, _] = GATEWAY.octets();
+        // The first is the gateway's; nobody has so many that they come again.
+        let [third, fourth] = (self.connected + 1).to_be_bytes();
+        Ipv4Addr::new(first, second, third, fourth)
+    }
+
+    /// Starts a program in a namespace of its own, with that address. `folder` is the pod's.
+    pub fn start(
+        &self,
+        address: Ipv4Addr,
+        (binary, arguments): (&Path, &[String]),
+        folder: &Path,
+        environment: Vec<(&str, String)>,
+    ) -> Result<Program, String> {
+        let connected = folder.join(CONNECTED);
+        let mut words: Vec<String> = ["--net", "sh", "-c", WAIT_IN_NAMESPACE].map(str::to_owned).into();
+        words.extend([connected.display().to_string(), binary.display().to_string()]);
+        words.extend_from_slice(arguments);
+        let surroundings = Surroundings { environment, ..Surroundings::default() };
+        let program = Program::start_in(Path::new("unshare"), &words, folder, &surroundings)?;
+        let id = program.id();
+        wait_for_namespace(id)?;
+        let name = format!("pod{}", self.connected);
+        ip(&format!("link add {name} type veth peer name eth0 netns {id}"))?;
+        ip(&format!("link set {name} master {BRIDGE} up"))?;
+        let inside = format!(
+            "ip link set lo up; ip address add {address}/{PREFIX} dev eth0; ip link set eth0 up; ip route add default via {GATEWAY}"
+        );
+        run("nsenter", &["--target", &id.to_string(), "--net", "sh", "-e", "-c", &inside])?;
+        std::fs::write(&connected, "").map_err(|error| error.to_string())?;
+        Ok(program)
+    }
+}
+
+/// The process begins in ours.
+fn wait_for_namespace(id: u32) -> Result<(), String> {
+    let of = |id: &str| std::fs::read_link(format!("/proc/{id}/ns/net"));
+    let (ours, began) = (of("self").map_err(|error| error.to_string())?, Instant::now());
+    while of(&id.to_string()).map_err(|error| error.to_string())? == ours {
+        if began.elapsed() > NAMESPACE_WAIT {
+            return Err(format!("process {id} has no namespace after {NAMESPACE_WAIT:?}"));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
+}
+
+fn ip(words: &str) -> Result<(), String> {
+    run("ip", &words.split(' ').collect::<Vec<_>>())
+}
+
+fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
+    let said = Command::new(program).args(arguments).output().map_err(|error| format!("{program}: {error}"))?;
+    let problem = || format!("{program} {}: {}", arguments.join(" "), String::from_utf8_lossy(&said.stderr).trim());
+    if said.status.success() { Ok(()) } else { Err(problem()) }
+}
