@@ -158,6 +158,27 @@ fn helm_finds_nothing_to_say_of_the_chart() {
     }
 }
 
+/// Words behind `tidegate kubernetes run` that the program has, by the fields of its command line.
+fn known_flags() -> Vec<String> {
+    let source = fs::read_to_string(root().join("crates/tidegate/src/cli/kubernetes.rs")).expect("the command line");
+    let fields = source.lines().filter_map(|line| line.trim().strip_prefix("pub ")?.split_once(": "));
+    fields.map(|(field, _)| format!("--{}", field.replace('_', "-"))).collect()
+}
+
+#[test]
+fn the_program_has_the_words_that_pods_give_it() {
+    let known = known_flags();
+    let mut given = Vec::new();
+    for entry in fs::read_dir(root().join(CHART).join("templates")).expect("templates").flatten() {
+        let text = fs::read_to_string(entry.path()).expect("a template");
+        let words = text.lines().filter_map(|line| line.trim().strip_prefix("- --"));
+        given.extend(words.map(|word| format!("--{}", word.split('=').next().unwrap_or_default())));
+    }
+    assert!(given.len() >= 15, "{given:?}");
+    let unknown: Vec<String> = given.into_iter().filter(|flag| !known.contains(flag)).collect();
+    assert_eq!(unknown, [""; 0], "known are {known:?}");
+}
+
 #[test]
 fn what_is_no_value_is_refused() {
     let Some(helm) = helm() else { return };

@@ -70,9 +70,6 @@ true
 {{- with .Values.controller.defaultBackend }}
 - --default-backend={{ . }}
 {{- end }}
-{{- with .Values.ingressNginx.configMap }}
-- --ingress-nginx-config={{ . }}
-{{- end }}
 {{- if .Values.controller.shadow }}
 - --shadow
 {{- else if not .Values.controller.status }}

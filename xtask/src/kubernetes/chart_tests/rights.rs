@@ -48,22 +48,16 @@ pub fn needed(arguments: &[String], namespace: &str) -> BTreeSet<Right> {
             add(&mut rights, scope.as_deref(), WRITTEN);
         }
     }
-    let mut of_one = |namespace: &str, group: &str, resource: &str, name: Option<&str>, verbs: &[&str]| {
-        rights.extend(verbs.iter().map(|verb| Right {
-            namespace: Some(namespace.to_owned()),
-            group: group.to_owned(),
-            resource: resource.to_owned(),
-            name: name.map(str::to_owned),
-            verb: (*verb).to_owned(),
-        }));
-    };
     if writes {
         let lease = value("--lease").expect("whoever writes has a Lease");
-        of_one(namespace, "coordination.k8s.io", "leases", None, &["create"]);
-        of_one(namespace, "coordination.k8s.io", "leases", Some(lease), &["get", "patch"]);
-    }
-    if let Some((namespace, name)) = value("--ingress-nginx-config").and_then(|name| name.split_once('/')) {
-        of_one(namespace, "", "configmaps", Some(name), READING);
+        let of_lease = |name: Option<&str>, verb: &str| Right {
+            namespace: Some(namespace.to_owned()),
+            group: "coordination.k8s.io".to_owned(),
+            resource: "leases".to_owned(),
+            name: name.map(str::to_owned),
+            verb: verb.to_owned(),
+        };
+        rights.extend([of_lease(None, "create"), of_lease(Some(lease), "get"), of_lease(Some(lease), "patch")]);
     }
     rights
 }
