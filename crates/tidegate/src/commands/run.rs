@@ -26,6 +26,9 @@ pub fn run(config: &Path, watch: bool, sharing: Sharing) -> ExitCode {
     serve(source, default_state_dir(), Life { watch, ends_with_terminal: false, sharing, objects: None }, || {})
 }
 
+/// What is no mistake in a file that stands beside the objects of a cluster: sites come, and listen, all the same.
+const SAID_OF_FILES_ALONE: [&str; 2] = ["no-site", "unused-listener"];
+
 /// What a process does of itself.
 pub struct Life {
     /// A changed file of the configuration is applied.
@@ -61,7 +64,10 @@ pub fn serve(source: impl FnOnce() -> Source, state_dir: PathBuf, life: Life, st
     let handed_over = inheritance.as_ref().and_then(|inheritance| inheritance.carried.source.clone());
     let source = handed_over.unwrap_or_else(source);
     let mut memory = LoadMemory::default();
-    let loaded = source.load(&mut memory);
+    let mut loaded = source.load(&mut memory);
+    if life.objects.is_some() {
+        loaded.diagnostics.retain(|diagnostic| !SAID_OF_FILES_ALONE.contains(&diagnostic.code));
+    }
     match form {
         events::Form::Json => diagnostics::log(&loaded.diagnostics, &loaded.files),
         events::Form::Text { .. } => report(&loaded),

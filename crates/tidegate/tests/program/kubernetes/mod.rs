@@ -20,6 +20,15 @@ fn cluster() -> ApiServer {
     cluster
 }
 
+/// A cluster with one Ingress, and the server behind it.
+fn shop() -> (ApiServer, Server) {
+    let (cluster, one) = (cluster(), server("one"));
+    cluster.put(service("one"));
+    cluster.put(slice("one", &[&one]));
+    cluster.put(ingress("web", "shop.example.com", "one"));
+    (cluster, one)
+}
+
 #[test]
 fn ingresses_come_change_and_go_while_it_runs() {
     let cluster = cluster();
@@ -47,11 +56,7 @@ fn ingresses_come_change_and_go_while_it_runs() {
 
 #[test]
 fn it_is_ready_when_everything_is_known_and_not_before() {
-    let cluster = cluster();
-    let one = server("one");
-    cluster.put(service("one"));
-    cluster.put(slice("one", &[&one]));
-    cluster.put(ingress("web", "shop.example.com", "one"));
+    let (cluster, _one) = shop();
     cluster.refuse("/apis/networking.k8s.io/v1/ingresses", 503, None, None);
     let mut controller = Controller::begin(&cluster, "", &[]);
     controller.wait_for_status("FAULT: Ingress");
@@ -64,11 +69,7 @@ fn it_is_ready_when_everything_is_known_and_not_before() {
 
 #[test]
 fn a_cluster_that_is_away_changes_nothing_of_what_is_served() {
-    let cluster = cluster();
-    let one = server("one");
-    cluster.put(service("one"));
-    cluster.put(slice("one", &[&one]));
-    cluster.put(ingress("web", "shop.example.com", "one"));
+    let (cluster, _one) = shop();
     let controller = Controller::start(&cluster, &[]);
     cluster.refuse("/", 503, None, None);
     cluster.end_watches();
@@ -112,11 +113,7 @@ fn hosts_with_a_secret_are_served_over_https_and_plain_http_leads_there() {
 
 #[test]
 fn changes_through_the_api_are_refused_and_the_file_is_applied() {
-    let cluster = cluster();
-    let one = server("one");
-    cluster.put(service("one"));
-    cluster.put(slice("one", &[&one]));
-    cluster.put(ingress("web", "shop.example.com", "one"));
+    let (cluster, _one) = shop();
     let controller = Controller::start(&cluster, &[]);
     let mut places = controller.places.folder().to_path_buf();
     places.push("other.kdl");
@@ -134,11 +131,7 @@ fn changes_through_the_api_are_refused_and_the_file_is_applied() {
 
 #[test]
 fn it_leaves_when_the_cluster_knows_and_finishes_what_is_on_its_way() {
-    let cluster = cluster();
-    let one = server("one");
-    cluster.put(service("one"));
-    cluster.put(slice("one", &[&one]));
-    cluster.put(ingress("web", "shop.example.com", "one"));
+    let (cluster, _one) = shop();
     let own = |conditions: Value| {
         json!({
             "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
@@ -177,11 +170,7 @@ fn statuses_say_where_clients_come_in_and_events_what_is_wrong() {
 
 #[test]
 fn a_process_that_starts_while_the_cluster_is_away_serves_what_was_known() {
-    let cluster = cluster();
-    let one = server("one");
-    cluster.put(service("one"));
-    cluster.put(slice("one", &[&one]));
-    cluster.put(ingress("web", "shop.example.com", "one"));
+    let (cluster, _one) = shop();
     let folder = tempfile::tempdir().expect("a folder");
     let mut controller = Controller::start(&cluster, &["--snapshot-dir", &folder.path().display().to_string()]);
     controller.expect("shop.example.com", "/", 200, "one");
