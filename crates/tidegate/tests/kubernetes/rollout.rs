@@ -58,7 +58,7 @@ impl Shop {
         let (file, token) = (file.display().to_string(), token.display().to_string());
         let (url, root) = (plane.url(), plane.root_file().display().to_string());
         let mut arguments = vec!["kubernetes", "run", "--config", &file, "--http", &plain, "--https", &secure];
-        arguments.extend(["--api", &url, "--token-file", &token, "--ca", &root]);
+        arguments.extend(["--api", &url, "--token-file", &token, "--ca", &root, "--lease", "shop/tidegate"]);
         let arguments: Vec<String> = arguments.into_iter().map(str::to_owned).collect();
         let mut program =
             Program::start_in(Path::new(PROGRAM), &arguments, places.folder(), &Surroundings::default()).expect("it starts");
