@@ -45,4 +45,3 @@ pub use shelf::KindState;
 pub use snapshot::{SnapshotOutcome, SnapshotState};
 pub use writer::{ClusterWriter, Desired, Notice, WriterSettings, WriterState};
 pub use written_cluster::WrittenCluster;
-pub use yaml::documents as yaml_documents;

@@ -303,10 +303,8 @@ impl Wanted {
         let doubled = PAUSE_FIRST.saturating_mul(1 << self.faults.min(10)).min(most);
         self.faults = self.faults.saturating_add(1);
         let pause = doubled.mul_f64(0.5 + chance.clamp(0.0, 1.0) / 2.0);
-        match fault {
-            Fault::Busy { retry_after: Some(after), .. } => pause.max(*after),
-            _ => pause,
-        }
+        let Fault::Busy { retry_after: Some(after), .. } = fault else { return pause };
+        pause.max(*after)
     }
 }
 

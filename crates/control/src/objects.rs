@@ -208,10 +208,6 @@ impl Objects {
         &mut self.held_back
     }
 
-    pub fn follower(&self) -> &ClusterFollower {
-        &self.follower
-    }
-
     /// Keeps what differs until it is time to take it in.
     pub fn note(&mut self, changes: Changes, now: Instant) {
         if changes.is_of_objects() {

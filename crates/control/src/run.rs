@@ -151,7 +151,10 @@ impl Control {
                 () = heard.wait() => self.take_news(),
                 () = clusters.differs() => {
                     self.take_cluster_news();
-                    delay.see(self.own_endpoint());
+                    // All endpoints of the cluster are looked through for that.
+                    if delay.has_begun() {
+                        delay.see(self.own_endpoint());
+                    }
                 }
                 () = at(objects_due_at) => self.take_objects(),
                 () = told.wait() => self.take_containers(),

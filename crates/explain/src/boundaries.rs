@@ -74,9 +74,9 @@ impl Boundaries {
 
     fn add_route(&mut self, route: &Route, hosts: &[String], usual: &[String], is_asked: bool) {
         let conditions = flat(&route.matches);
-        let of_conditions = conditions.iter().flat_map(|condition| match &condition.kind {
-            ConditionKind::Path(patterns) => patterns.as_slice(),
-            _ => &[],
+        let of_conditions = conditions.iter().flat_map(|condition| {
+            let ConditionKind::Path(patterns) = &condition.kind else { return &[][..] };
+            patterns
         });
         let mut paths: Vec<String> = route.paths.iter().chain(of_conditions).flat_map(beside_pattern).collect();
         if paths.is_empty() {

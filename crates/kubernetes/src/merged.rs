@@ -1,6 +1,7 @@
 //! What is served beside a file, and what is to be said of objects.
 
 use crate::finding::{Finding, FindingCode, ObjectReference, Severity};
+use crate::reference::backend_of;
 use crate::secret::KnownPair;
 use crate::translation::Translation;
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,11 +70,6 @@ impl Translation {
         }
         found.into_iter().flat_map(|(object, found)| found.cut().into_iter().map(move |one| (object.clone(), one))).collect()
     }
-}
-
-/// The field that names the backend of a path, or that is one.
-fn backend_of(field: &str) -> String {
-    if field.ends_with(']') { format!("{field}.backend") } else { field.to_owned() }
 }
 
 /// Findings of one object.

@@ -40,6 +40,11 @@ impl fmt::Display for ServiceAtPort {
     }
 }
 
+/// The field that names the backend of a path, or that is one.
+pub fn backend_of(field: &str) -> String {
+    if field.ends_with(']') { format!("{field}.backend") } else { field.to_owned() }
+}
+
 /// By which objects are in order where they want the same: what was created first goes first, and of the same moment
 /// the name decides, so that every replica and every start comes to the same.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -123,7 +123,7 @@ impl Kubeconfig {
         let listed: Vec<PathBuf> = env::var_os("KUBECONFIG").map(|list| env::split_paths(&list).collect()).unwrap_or_default();
         let listed: Vec<PathBuf> = listed.into_iter().filter(|file| !file.as_os_str().is_empty()).take(FILES_MAX).collect();
         if !listed.is_empty() {
-            // Those that are not there are passed over, as others do.
+            // Files that are not there are passed over, as `kubectl` does.
             let there: Vec<PathBuf> = listed.iter().filter(|file| file.exists()).cloned().collect();
             return Kubeconfig::read(if there.is_empty() { &listed[..1] } else { &there });
         }

@@ -144,7 +144,7 @@ impl ExecPlugin {
         let mut child = command.spawn().map_err(|error| self.said(&format!("cannot be started: {error}")))?;
         let outcome = self.await_output(&mut child);
         if outcome.is_err() {
-            // It may be gone by itself.
+            // The program may have ended by itself.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -17,7 +17,7 @@ const NEW_NAME: &str = "objects.jsonl.new";
 /// Values of Secrets stand in it.
 const MODE: u32 = 0o600;
 
-/// So long a process that starts waits for the API server before it takes what the snapshot has: what the server says
+/// How long a process that starts waits for the API server before it takes what the snapshot has: what the server says
 /// is newer.
 pub const TAKEN_AFTER: Duration = Duration::from_secs(1);
 /// Between two writes at least: what happens in between is in the next.

@@ -44,7 +44,7 @@ pub fn read(key: &Key, ingress: &Ingress) -> (Manner, Vec<Finding>) {
 
 /// Annotations under the prefix, by the rest of their names.
 struct Annotations<'i> {
-    /// Whose they are.
+    /// The Ingress that has them.
     key: &'i Key,
     values: BTreeMap<&'i str, &'i str>,
     findings: Vec<Finding>,

@@ -8,7 +8,7 @@ use crate::annotations;
 use crate::finding::{Finding, FindingCode, Severity};
 use crate::fragment::{BackendRoute, Fragment, Meaning, PathRoute, Target};
 use crate::ingress_names::{LABEL_BYTES_MAX, NAME_BYTES_MAX, is_label};
-use crate::reference::{ServiceAtPort, Spoken, origin};
+use crate::reference::{ServiceAtPort, Spoken, backend_of, origin};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_cluster::{Backend, Ingress, Key, PortReference, Rule};
@@ -90,8 +90,7 @@ impl Reading<'_> {
         let target = match self.target(backend) {
             Ok(target) => target,
             Err((code, problem)) => {
-                let field = if field.ends_with(']') { format!("{field}.backend") } else { field.clone() };
-                self.find(code, Severity::Error, field, problem);
+                self.find(code, Severity::Error, backend_of(&field), problem);
                 Target::Unusable
             }
         };

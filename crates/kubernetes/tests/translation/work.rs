@@ -19,7 +19,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// So many Ingresses, each with a path and a Service of its own, on the host that `host` gives.
+    /// [`INGRESSES`] of them, each with a path and a Service of its own, on the host that `host` gives.
     fn new(host: impl Fn(usize) -> String) -> Scale {
         let now = Instant::now();
         let settings = Settings {

@@ -33,7 +33,7 @@ impl ControlPlane {
         self.tidegate_account_without(namespace, &[])
     }
 
-    /// The same without these resources, in every rule that names them.
+    /// An account as of [`ControlPlane::tidegate_account`], whose rules leave these resources out.
     pub fn tidegate_account_without(&self, namespace: &str, resources: &[&str]) -> Result<Account, String> {
         let rule = |(groups, all, verbs): &(&[&str], &[&str], &[&str])| {
             let kept: Vec<&&str> = all.iter().filter(|one| !resources.contains(one)).collect();

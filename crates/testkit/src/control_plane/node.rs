@@ -156,7 +156,7 @@ impl Kubelet {
         match running.ends {
             None => {
                 running.ends = Some(Instant::now() + Duration::from_secs(grace));
-                // It may have ended by itself.
+                // The program may have ended by itself.
                 let _ = running.program.signal("TERM");
                 Ok(())
             }
@@ -194,7 +194,7 @@ impl Kubelet {
             }],
         });
         let answer = self.api.send("PATCH", &format!("{}/status", path(pod)), Some(&json!({"status": status})))?;
-        // It may be gone since it was listed.
+        // The pod may be gone since it was listed.
         if answer.status < 300 || answer.status == 404 { Ok(()) } else { Err(answer.text) }
     }
 }
