@@ -398,7 +398,11 @@ impl<S: Sock> Stream<S> {
         // A usual answer goes where the buffers before it have been: that part is in the cache.
         let fresh = if data.len() <= CAPACITY { Buf::take } else { Buf::take_whole };
         let mut out = self.pending_out.borrow_mut().take().unwrap_or_else(fresh);
-        session.send(data, &mut self.unfinished_record.borrow_mut(), &mut out).map_err(tls_error)?;
+        if let Err(error) = session.send(data, &mut self.unfinished_record.borrow_mut(), &mut out) {
+            // An alert that waits there is for the peer all the same.
+            *self.pending_out.borrow_mut() = Some(out).filter(|out| !out.is_empty());
+            return Err(tls_error(error));
+        }
         Ok(Some(out))
     }
 
@@ -420,7 +424,8 @@ impl<S: Sock> Stream<S> {
     pub fn seal_close(&self) -> io::Result<Option<Buf>> {
         let mut pending = self.pending_out.borrow_mut().take();
         let mut tls = self.tls.borrow_mut();
-        let may_say_it = |session: &&mut TlsSession| !session.is_handshaking() || self.is_early();
+        // A session that has failed has said so by its alert, which is what waits to go out.
+        let may_say_it = |session: &&mut TlsSession| !session.has_failed() && (!session.is_handshaking() || self.is_early());
         if let Some(session) = tls.as_mut().filter(may_say_it).filter(|_| !self.closed.replace(true)) {
             let mut out = pending.take().unwrap_or_else(Buf::take_whole);
             session.close(&mut self.unfinished_record.borrow_mut(), &mut out).map_err(tls_error)?;

@@ -490,3 +490,78 @@ fn a_client_that_left_is_noticed_behind_what_it_sent_before() {
     assert_eq!(b.poll_gone(&mut cx), Poll::Ready(Gone::HalfClosed));
     assert!(b.has_unread());
 }
+
+/// Both sides of a session, its handshake over and its tickets read.
+fn acquainted() -> (Stream<Pipe>, Stream<Pipe>) {
+    let (server_config, client_config) = configs();
+    let (server, client) = pair(usize::MAX);
+    let serve = async {
+        let first = server.read().await?;
+        server.begin_tls_server(&server_config, &first)?;
+        server.handshake().await?;
+        server.write(Buf::copy_of(b"hello")).await
+    };
+    let ask = async {
+        client.begin_tls_client(&client_config, ServerName::try_from("localhost").expect("a name"))?;
+        client.handshake().await?;
+        client.read().await
+    };
+    let (served, asked) = together(serve, ask);
+    served.expect("served");
+    assert_eq!(&asked.expect("asked")[..], b"hello");
+    (server, client)
+}
+
+/// Whatever the peer sends, a failed session says so once, and is not asked again by any way that there is.
+fn stays_failed(stream: &Stream<Pipe>, sent: &[u8]) {
+    let sent_before = stream.sock.outbound.bytes.borrow().len();
+    for _ in 0..3 {
+        stream.sock.inbound.bytes.borrow_mut().extend(sent);
+        assert_eq!(now(stream.read()).map(|_| ()).map_err(|error| error.kind()), Err(io::ErrorKind::InvalidData), "{sent:?}");
+        let refused = now(stream.write(Buf::copy_of(b"more")));
+        assert_eq!(refused.map_err(|error| error.kind()), Err(io::ErrorKind::InvalidData), "{sent:?}");
+    }
+    now(stream.close());
+    now(stream.close());
+    let alert: Vec<u8> = stream.sock.outbound.bytes.borrow().iter().skip(sent_before).copied().collect();
+    assert!(alert.len() < 64, "one alert and no more, {alert:?} for {sent:?}");
+    assert!(stream.peer_certificates().is_empty());
+}
+
+const NO_TLS: [&[u8]; 6] = [
+    b"HTTP/1.1 400 Bad Request\r\nContent-Length: 3\r\n\r\nbad",
+    &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
+    &[22, 3, 3, 0, 4, 14, 0, 0, 0, 22, 3, 3, 0, 4, 14, 0, 0, 0],
+    &[20, 3, 3, 0, 1, 7, 20, 3, 3, 0, 1, 7],
+    &[23, 3, 3, 0, 5, 1, 2, 3, 4, 5, 23, 3, 3, 0, 5, 1, 2, 3, 4, 5],
+    &[23, 3, 3, 0xff, 0xff, 0, 0],
+];
+
+#[test]
+fn a_peer_that_speaks_no_tls_ends_a_handshake_once() {
+    let (server_config, client_config) = configs();
+    for sent in NO_TLS {
+        let (server, client) = pair(usize::MAX);
+        client.begin_tls_client(&client_config, ServerName::try_from("localhost").expect("a name")).expect("begun");
+        now(client.flush()).expect("sent");
+        server.sock.outbound.bytes.borrow_mut().extend(sent);
+        let outcome = now(client.handshake());
+        assert_eq!(outcome.map(|_| ()).map_err(|error| error.kind()), Err(io::ErrorKind::InvalidData), "{sent:?}");
+        stays_failed(&client, sent);
+
+        let (server, _client) = pair(usize::MAX);
+        server.begin_tls_server(&server_config, sent).expect("begun");
+        let outcome = now(server.handshake());
+        assert_eq!(outcome.map(|_| ()).map_err(|error| error.kind()), Err(io::ErrorKind::InvalidData), "{sent:?}");
+        stays_failed(&server, sent);
+    }
+}
+
+#[test]
+fn a_peer_that_stops_speaking_tls_ends_a_session_once() {
+    for sent in NO_TLS {
+        let (server, client) = acquainted();
+        stays_failed(&server, sent);
+        stays_failed(&client, sent);
+    }
+}

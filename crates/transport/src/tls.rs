@@ -12,6 +12,9 @@ use std::sync::Arc;
 pub enum TlsSession {
     Server(Box<UnbufferedServerConnection>),
     Client(Box<UnbufferedClientConnection>),
+    /// A session that has failed, and said all that it had to say. rustls must not be asked again after an error: it
+    /// would judge the same input a second time, send a second alert, and in a debug build it panics over that.
+    Failed(rustls::Error),
 }
 
 /// What a piece of ciphertext led to.
@@ -35,9 +38,9 @@ impl TlsSession {
     /// Decrypts `incoming`; appends plaintext to `plain` and what must be sent (handshake, alerts, key updates) to
     /// `out`. Plaintext that comes while the handshake goes on is a client's early data (RFC 8446 section 2.3).
     ///
-    /// On an error `out` holds the alert that tells the peer why.
+    /// On an error `out` holds the alert that tells the peer why, and the session is over.
     pub fn receive(&mut self, incoming: &mut [u8], plain: &mut Buf, out: &mut Buf) -> Result<Received, rustls::Error> {
-        match self {
+        let outcome = match self {
             TlsSession::Server(session) => {
                 let process = UnbufferedConnectionCommon::<ServerConnectionData>::process_tls_records;
                 receive(session, process, take_early_data, incoming, plain, out)
@@ -49,7 +52,9 @@ impl TlsSession {
                 };
                 receive(session, process, none_comes, incoming, plain, out)
             }
-        }
+            TlsSession::Failed(error) => Err(error.clone()),
+        };
+        self.give_up_on_error(outcome)
     }
 
     /// Encrypts `plain` behind what is in `out`. `unfinished` is what [`receive`](Self::receive) has left over.
@@ -63,7 +68,7 @@ impl TlsSession {
     }
 
     fn send_outgoing(&mut self, outgoing: Outgoing<'_>, unfinished: &mut [u8], out: &mut Buf) -> Result<(), rustls::Error> {
-        match self {
+        let outcome = match self {
             TlsSession::Server(session) => {
                 let process = UnbufferedConnectionCommon::<ServerConnectionData>::process_tls_records;
                 send(session, process, outgoing, unfinished, out)
@@ -72,13 +77,29 @@ impl TlsSession {
                 let process = UnbufferedConnectionCommon::<ClientConnectionData>::process_tls_records;
                 send(session, process, outgoing, unfinished, out)
             }
-        }
+            TlsSession::Failed(error) => Err(error.clone()),
+        };
+        self.give_up_on_error(outcome)
     }
 
+    #[inline]
+    fn give_up_on_error<T>(&mut self, outcome: Result<T, rustls::Error>) -> Result<T, rustls::Error> {
+        if let Err(error) = &outcome {
+            *self = TlsSession::Failed(error.clone());
+        }
+        outcome
+    }
+
+    pub fn has_failed(&self) -> bool {
+        matches!(self, TlsSession::Failed(_))
+    }
+
+    /// Also `false` of a session that has failed.
     pub fn is_handshaking(&self) -> bool {
         match self {
             TlsSession::Server(session) => session.is_handshaking(),
             TlsSession::Client(session) => session.is_handshaking(),
+            TlsSession::Failed(_) => false,
         }
     }
 
@@ -86,6 +107,7 @@ impl TlsSession {
         match self {
             TlsSession::Server(session) => session.alpn_protocol(),
             TlsSession::Client(session) => session.alpn_protocol(),
+            TlsSession::Failed(_) => None,
         }
     }
 
@@ -95,6 +117,7 @@ impl TlsSession {
         let shown = match self {
             TlsSession::Server(session) => session.peer_certificates(),
             TlsSession::Client(session) => session.peer_certificates(),
+            TlsSession::Failed(_) => None,
         };
         shown.unwrap_or_default()
     }
@@ -103,6 +126,7 @@ impl TlsSession {
         let version = match self {
             TlsSession::Server(session) => session.protocol_version(),
             TlsSession::Client(session) => session.protocol_version(),
+            TlsSession::Failed(_) => None,
         };
         version == Some(ProtocolVersion::TLSv1_3)
     }
@@ -111,6 +135,7 @@ impl TlsSession {
         let kind = match self {
             TlsSession::Server(session) => session.handshake_kind(),
             TlsSession::Client(session) => session.handshake_kind(),
+            TlsSession::Failed(_) => None,
         };
         kind == Some(HandshakeKind::Resumed)
     }
@@ -120,6 +145,7 @@ impl TlsSession {
         let suite = match self {
             TlsSession::Server(session) => session.negotiated_cipher_suite(),
             TlsSession::Client(session) => session.negotiated_cipher_suite(),
+            TlsSession::Failed(_) => None,
         };
         suite.and_then(|suite| suite.suite().as_str()).map(iana_name)
     }
@@ -145,19 +171,14 @@ fn receive<Data>(
     out: &mut Buf,
 ) -> Result<Received, rustls::Error> {
     let mut consumed = 0;
-    let mut failure = None;
     loop {
         let UnbufferedStatus { mut discard, state } = process(session, &mut incoming[consumed..]);
         let state = match state {
             Ok(state) => state,
-            Err(error) if failure.is_none() => {
-                // More turns hand out the alert that rustls has queued for the peer. The input stays: rustls remembers
-                // places in it.
-                failure = Some(error);
-                consumed += discard;
-                continue;
+            Err(error) => {
+                hand_out_alert(session, process, &mut incoming[consumed + discard..], out);
+                return Err(error);
             }
-            Err(error) => return Err(failure.unwrap_or(error)),
         };
         match state {
             ConnectionState::ReadTraffic(mut traffic) => {
@@ -168,7 +189,7 @@ fn receive<Data>(
                 }
                 if consumed + discard == incoming.len() {
                     // All input is used up. What rustls may want to send besides goes out with the next data.
-                    return ended(consumed + discard, failure);
+                    return Ok(Received { consumed: consumed + discard, closed: false });
                 }
             }
             ConnectionState::EncodeTlsData(mut encode) => {
@@ -185,11 +206,11 @@ fn receive<Data>(
             ConnectionState::PeerClosed | ConnectionState::Closed => {
                 return Ok(Received { consumed: consumed + discard, closed: true });
             }
-            ConnectionState::BlockedHandshake => return ended(consumed + discard, failure),
+            ConnectionState::BlockedHandshake => return Ok(Received { consumed: consumed + discard, closed: false }),
             ConnectionState::WriteTraffic(_) => {
                 consumed += discard;
                 if discard == 0 || consumed == incoming.len() {
-                    return ended(consumed, failure);
+                    return Ok(Received { consumed, closed: false });
                 }
                 continue;
             }
@@ -212,10 +233,22 @@ fn take_early_data(mut early: ReadEarlyData<'_, '_, ServerConnectionData>, plain
     Ok(discard)
 }
 
-fn ended(consumed: usize, failure: Option<rustls::Error>) -> Result<Received, rustls::Error> {
-    match failure {
-        Some(error) => Err(error),
-        None => Ok(Received { consumed, closed: false }),
+/// What rustls has queued for the peer before it failed, the alert last. It hands that out before it looks at input
+/// again, so it is asked for as long as there is some, and not once more. What it is shown of the input is not read.
+fn hand_out_alert<Data>(
+    session: &mut UnbufferedConnectionCommon<Data>,
+    process: impl for<'c, 'i> Fn(&'c mut UnbufferedConnectionCommon<Data>, &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Data>,
+    incoming: &mut [u8],
+    out: &mut Buf,
+) {
+    while session.wants_write() {
+        match process(session, incoming).state {
+            Ok(ConnectionState::EncodeTlsData(mut encode)) => match encode.encode(out.spare()) {
+                Ok(written) => out.grow(written),
+                Err(_) => return,
+            },
+            Ok(_) | Err(_) => return,
+        }
     }
 }
 
@@ -236,7 +269,14 @@ fn send<Data>(
 ) -> Result<(), rustls::Error> {
     loop {
         let UnbufferedStatus { state, .. } = process(session, unfinished);
-        match state? {
+        let state = match state {
+            Ok(state) => state,
+            Err(error) => {
+                hand_out_alert(session, process, unfinished, out);
+                return Err(error);
+            }
+        };
+        match state {
             ConnectionState::WriteTraffic(mut traffic) => {
                 let written = match outgoing {
                     Outgoing::Data(plain) => traffic.encrypt(plain, out.spare()),

@@ -532,11 +532,16 @@ async fn establish<S: Sock>(
         stream.begin_tls_client(tls_config(configs, want), name.clone())?;
         stream.handshake().await
     };
-    let facts = outcome.await.map_err(|error| {
-        let fault = tls_error(&error);
-        log_cause(&pool.compiled, compiled, fault, &error, request);
-        fault
-    })?;
+    let facts = match outcome.await {
+        Ok(facts) => facts,
+        Err(error) => {
+            let fault = tls_error(&error);
+            log_cause(&pool.compiled, compiled, fault, &error, request);
+            // The alert that tells the server why.
+            let _ = stream.flush().await;
+            return Err(fault);
+        }
+    };
     let tls = Some(time_of(pool, UpstreamTime::TlsHandshake, began));
     match want {
         Wanted::H2 if !facts.h2 => Err(UpstreamError::TlsFailed),
