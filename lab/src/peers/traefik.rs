@@ -1,8 +1,10 @@
 //! Builds Traefik from its published Go module. `go install` refuses it, because its `go.mod` replaces modules by
-//! forks; so an empty module stands in front that repeats those lines. Other peers are got in `install`.
+//! forks, and the module lacks what its makers build beside it, the pages of its dashboard. So it is built as a main
+//! module in a copy of its source, with an empty page in their place. Other peers are got in `install`.
 
-use std::fs;
-use std::path::Path;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::install::{BUILD_TIME_MAX, fresh_folder};
@@ -16,7 +18,6 @@ const ATTEMPTS_MAX: usize = 5;
 /// Builds the newest release that can be built, into `bin`. Returns a remark on newer ones.
 pub fn build(cache: &Path, steps: &Steps) -> Result<String, String> {
     let folder = fresh_folder(&cache.join("traefik"))?;
-    write_module(&folder, "module lab/traefik\n")?;
     let mut list = Command::new("go");
     list.args(["list", "-m", "-versions", MODULE]).current_dir(&folder);
     let listed = steps.run(&mut list, "asking for the versions of Traefik", STEP_TIME_MAX).map_err(|reason| {
@@ -25,7 +26,11 @@ pub fn build(cache: &Path, steps: &Steps) -> Result<String, String> {
     let mut refused = Vec::new();
     for version in newest_first(&listed).into_iter().take(ATTEMPTS_MAX) {
         match build_version(&version, &folder, cache, steps) {
-            Ok(()) => return Ok(remark(&refused)),
+            Ok(()) => {
+                // The program stands in `bin`; the copy of the source is of no more use.
+                fs::remove_dir_all(&folder).ok();
+                return Ok(remark(&refused));
+            }
             Err(reason) if steps.is_interrupted() => return Err(reason),
             Err(reason) => {
                 steps.say(&format!("{version} cannot be built: {reason}"));
@@ -37,18 +42,22 @@ pub fn build(cache: &Path, steps: &Steps) -> Result<String, String> {
 }
 
 fn build_version(version: &str, folder: &Path, cache: &Path, steps: &Steps) -> Result<(), String> {
-    write_module(folder, "module lab/traefik\n")?;
     let mut download = Command::new("go");
     download.args(["mod", "download", "-json", &format!("{MODULE}@{version}")]).current_dir(folder);
     let said = steps.run(&mut download, &format!("downloading the source of {version}"), STEP_TIME_MAX)?;
-    let source = source_folder(&said).ok_or("Go does not say where it has put the source")?;
-    let own = fs::read_to_string(source.join("go.mod")).map_err(|error| format!("its go.mod: {error}"))?;
-    write_module(folder, &module_in_front(&own, version, &source)?)?;
+    let published = source_folder(&said).ok_or("Go does not say where it has put the source")?;
+    let own = fs::read_to_string(published.join("go.mod")).map_err(|error| format!("its go.mod: {error}"))?;
+    if let Some(missing) = missing_folder(&own, &published) {
+        return Err(format!("it needs its own folder {missing}, which is not part of the published module"));
+    }
+    let source = fresh_folder(&folder.join("source"))?;
+    copy_folder(&published, &source)?;
+    add_dashboard(&source)?;
     let mut build = Command::new("go");
-    build.args(["build", "-mod=mod", "-buildvcs=false", "-ldflags"]);
+    build.args(["build", "-buildvcs=false", "-ldflags"]);
     // Without this it would call itself `dev`.
     build.arg(format!("-s -w -X {MODULE}/pkg/version.Version={}", version.trim_start_matches('v')));
-    build.arg("-o").arg(cache.join("bin/traefik")).arg(format!("{MODULE}/cmd/traefik")).current_dir(folder);
+    build.arg("-o").arg(cache.join("bin/traefik")).arg("./cmd/traefik").current_dir(&source);
     steps.run(&mut build, &format!("go build of {version}"), BUILD_TIME_MAX).map(drop)
 }
 
@@ -64,29 +73,42 @@ fn newest_first(listed: &str) -> Vec<String> {
     versions
 }
 
-/// The `go.mod` of the empty module: Traefik's own language version and its `replace` lines, which count only in the
-/// main module.
-fn module_in_front(own: &str, version: &str, source: &Path) -> Result<String, String> {
-    let mut lines = vec!["module lab/traefik".to_owned()];
-    lines.extend(own.lines().find(|line| line.starts_with("go ")).map(str::to_owned));
-    lines.push(format!("require {MODULE} {version}"));
-    let mut within = false;
-    for line in own.lines().map(|line| line.split("//").next().unwrap_or(line).trim()) {
-        let replacement = if within { Some(line) } else { line.strip_prefix("replace ") };
-        within = if within { line != ")" } else { line == "replace (" };
-        let Some((from, to)) = replacement.and_then(|text| text.split_once(" => ")) else { continue };
-        let to = to.trim();
-        if !to.starts_with('.') {
-            lines.push(format!("replace {from} => {to}"));
-            continue;
+/// A folder beside the module that its `go.mod` has in the place of another module, and that was not published.
+fn missing_folder(own: &str, published: &Path) -> Option<String> {
+    let lines = own.lines().map(|line| line.split("//").next().unwrap_or(line).trim());
+    let places = lines.filter_map(|line| line.split_once(" => ")).map(|(_, to)| to.trim());
+    places.filter(|to| to.starts_with('.')).find(|to| !published.join(to).join("go.mod").is_file()).map(str::to_owned)
+}
+
+/// Files of a module are read-only where Go keeps them; those of the copy are not.
+fn copy_folder(from: &Path, to: &Path) -> Result<(), String> {
+    let wrong = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
+    let mut left: Vec<(PathBuf, PathBuf)> = vec![(from.to_owned(), to.to_owned())];
+    while let Some((from, to)) = left.pop() {
+        fs::create_dir_all(&to).map_err(|error| wrong(&to, error))?;
+        for entry in fs::read_dir(&from).map_err(|error| wrong(&from, error))? {
+            let entry = entry.map_err(|error| wrong(&from, error))?;
+            let (path, copy) = (entry.path(), to.join(entry.file_name()));
+            if entry.file_type().map_err(|error| wrong(&path, error))?.is_dir() {
+                left.push((path, copy));
+                continue;
+            }
+            fs::copy(&path, &copy).map_err(|error| wrong(&path, error))?;
+            fs::set_permissions(&copy, Permissions::from_mode(0o644)).map_err(|error| wrong(&copy, error))?;
         }
-        let local = source.join(to);
-        if !local.join("go.mod").is_file() {
-            return Err(format!("it needs its own folder {to}, which is not part of the published module"));
-        }
-        lines.push(format!("replace {from} => {}", local.display()));
     }
-    Ok(lines.join("\n") + "\n")
+    Ok(())
+}
+
+/// What `webui/embed.go` embeds is made by another tool, and has to be there.
+fn add_dashboard(source: &Path) -> Result<(), String> {
+    let folder = source.join("webui/static");
+    let page = folder.join("index.html");
+    if page.exists() {
+        return Ok(());
+    }
+    let write = fs::create_dir_all(&folder).and_then(|()| fs::write(&page, "<p>This build has no dashboard.</p>\n"));
+    write.map_err(|error| format!("{}: {error}", page.display()))
 }
 
 fn source_folder(said: &str) -> Option<std::path::PathBuf> {
@@ -98,14 +120,6 @@ fn source_folder(said: &str) -> Option<std::path::PathBuf> {
 
 fn remark(refused: &[String]) -> String {
     if refused.is_empty() { String::new() } else { format!("; newer, but could not be built: {}", refused.join(", ")) }
-}
-
-fn write_module(folder: &Path, text: &str) -> Result<(), String> {
-    let write = fs::write(folder.join("go.mod"), text).and_then(|()| match fs::remove_file(folder.join("go.sum")) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-        Ok(()) | Err(_) => Ok(()),
-    });
-    write.map_err(|error| format!("{}: {error}", folder.display()))
 }
 
 #[cfg(test)]
@@ -120,21 +134,32 @@ mod tests {
     }
 
     #[test]
-    fn the_module_in_front_repeats_what_counts() {
-        let source = tempfile::tempdir().unwrap();
-        fs::create_dir(source.path().join("here")).unwrap();
-        fs::write(source.path().join("here/go.mod"), "").unwrap();
-        let own = "module github.com/traefik/traefik/v3\n\ngo 1.25.0\n\nrequire (\n\ta.b/c v1.0.0\n)\n\nreplace d => ./here\n\n\
-                   // Forks.\nreplace (\n\te.f/g => h.i/j v0.4.1 // why\n\tk v1.0.0 => l v2.0.0\n)\n\nexclude m
-                   // v1.0.0\n";
-        let here = source.path().join("./here").display().to_string();
-        let expected = format!(
-            "module lab/traefik\ngo 1.25.0\nrequire github.com/traefik/traefik/v3 v3.6.12\nreplace d => {here}\n\
-             replace e.f/g => h.i/j v0.4.1\nreplace k v1.0.0 => l v2.0.0\n"
-        );
-        assert_eq!(module_in_front(own, "v3.6.12", source.path()).unwrap(), expected);
-        let missing = module_in_front("replace d => ./elsewhere\n", "v3.7.12", source.path()).unwrap_err();
-        assert!(missing.contains("./elsewhere"), "{missing}");
+    fn a_folder_that_was_not_published_is_named() {
+        let published = tempfile::tempdir().unwrap();
+        fs::create_dir(published.path().join("here")).unwrap();
+        fs::write(published.path().join("here/go.mod"), "").unwrap();
+        let check = |own: &str, expected: Option<&str>| {
+            assert_eq!(missing_folder(own, published.path()).as_deref(), expected, "{own}");
+        };
+        check("module m\n\ngo 1.25.0\n\nreplace d => ./here\n\nreplace (\n\te.f/g => h.i/j v0.4.1 // why\n)\n", None);
+        check("replace d => ./elsewhere // with the fork\n", Some("./elsewhere"));
+        check("replace (\n\td => ./here\n\te => ../beside\n)\n", Some("../beside"));
+        check("// replace d => ./elsewhere\n", None);
+    }
+
+    #[test]
+    fn the_copy_can_be_written_and_has_a_page() {
+        let (published, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let file = published.path().join("webui/embed.go");
+        fs::create_dir(published.path().join("webui")).unwrap();
+        fs::write(&file, "package webui\n").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o444)).unwrap();
+        copy_folder(published.path(), copy.path()).unwrap();
+        add_dashboard(copy.path()).unwrap();
+        let copied = copy.path().join("webui/embed.go");
+        assert_eq!(fs::read_to_string(&copied).unwrap(), "package webui\n");
+        assert_eq!(fs::metadata(&copied).unwrap().permissions().mode() & 0o777, 0o644);
+        assert!(copy.path().join("webui/static/index.html").is_file());
     }
 
     #[test]
