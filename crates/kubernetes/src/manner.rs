@@ -1,6 +1,7 @@
 //! How an Ingress wants its requests to be answered, beside where they go: what its annotations come to.
 
 use crate::reference::Spoken;
+use ipnet::IpNet;
 use tidegate_cluster::Key;
 use tidegate_model::{RouteOptions, Step, Template};
 
@@ -17,6 +18,7 @@ pub struct Manner {
     pub redirect: Option<ManneredRedirect>,
     /// In the order in which they run.
     pub steps: Vec<Step>,
+    pub limits: MannerLimits,
     pub options: RouteOptions,
     /// With servers. `None`: what their Service says.
     pub spoken: Option<Spoken>,
@@ -26,6 +28,14 @@ pub struct Manner {
     pub is_canary: bool,
     /// Whether something that it wants to be protected by is not to be had: nothing is answered then.
     pub is_shut: bool,
+}
+
+/// How often clients may ask.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MannerLimits {
+    pub steps: Vec<Step>,
+    /// Clients whom none of them counts.
+    pub exempt: Vec<IpNet>,
 }
 
 /// Where users with their passwords are.

@@ -2,6 +2,7 @@
 //! the others; hosts are looked at apart from each other.
 
 mod routes;
+mod variants;
 
 use crate::finding::{Finding, FindingCode, Severity};
 use crate::fragment::{BackendRoute, CertificateSource, Expression, Fragment, PathRoute, PlacedPath, TlsClaim};

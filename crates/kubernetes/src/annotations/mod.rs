@@ -4,6 +4,7 @@
 mod access;
 mod basic_auth;
 mod cors;
+mod limits;
 mod paths;
 mod proxying;
 mod redirects;
@@ -32,6 +33,7 @@ pub fn read(key: &Key, ingress: &Ingress) -> (Manner, Vec<Finding>) {
     access::read(&mut annotations, &mut manner);
     basic_auth::read(&mut annotations, &mut manner);
     cors::read(&mut annotations, &mut manner);
+    limits::read(&mut annotations, &mut manner);
     proxying::read(&mut annotations, &mut manner);
     manner.is_canary = annotations.switch("canary") == Some(true);
     if manner.is_canary {

@@ -1,5 +1,6 @@
 //! Routes of a host: those of its paths, and what plain HTTP answers where there is HTTPS.
 
+use super::variants::limited;
 use super::{Content, HostTls, Owned, TakenPath};
 use crate::fragment::Target;
 use crate::manner::{Manner, MannerAuth, ManneredRedirect, ToHttps};
@@ -53,7 +54,7 @@ impl Routes<'_> {
         let Content { paths, rest, .. } = self.content;
         let mut routes: Vec<Route> = (0..paths.len()).flat_map(|place| self.at(place)).collect();
         match rest {
-            Some(rest) => routes.push(self.of_rest(*rest)),
+            Some(rest) => routes.extend(self.of_rest(*rest)),
             None => routes.extend(self.of_default_backend().or_else(|| routes.is_empty().then(|| Route::of_all(respond(404))))),
         }
         routes
@@ -82,11 +83,9 @@ impl Routes<'_> {
             routes.extend(self.all());
             return routes;
         }
-        self.put_in_plain_http(&mut routes, here, Place::default(), || {
-            vec![match rest {
-                Some(rest) => self.of_rest(*rest),
-                None => self.of_default_backend().unwrap_or_else(|| Route::of_all(respond(404))),
-            }]
+        self.put_in_plain_http(&mut routes, here, Place::default(), || match rest {
+            Some(rest) => self.of_rest(*rest),
+            None => vec![self.of_default_backend().unwrap_or_else(|| Route::of_all(respond(404)))],
         });
         routes
     }
@@ -140,14 +139,17 @@ impl Routes<'_> {
     /// Of the path there, and in front of it where `/` leads.
     fn at(&self, place: usize) -> Vec<Route> {
         let path = &self.content.paths[place];
-        let own = self.of_path(path);
-        let Some((_, to)) = self.content.app_root.filter(|(of_root, _)| *of_root == place) else { return vec![own] };
-        let terminal = Terminal::Redirect { to: to.clone(), status: 302, prefix: None };
-        let root = Place { origin: own.origin.clone(), paths: vec![PathPattern::Exact("/".to_owned())] };
-        vec![root.route(terminal), own]
+        let mut own = self.of_path(path);
+        if let Some((_, to)) = self.content.app_root.filter(|(of_root, _)| *of_root == place) {
+            let terminal = Terminal::Redirect { to: to.clone(), status: 302, prefix: None };
+            let origin = Some(path.owned.route.origin.clone());
+            let root = Place { origin, paths: vec![PathPattern::Exact("/".to_owned())] };
+            own.insert(0, root.route(terminal));
+        }
+        own
     }
 
-    fn of_path(&self, TakenPath { path, expression, owned }: &TakenPath<'_>) -> Route {
+    fn of_path(&self, TakenPath { path, expression, owned }: &TakenPath<'_>) -> Vec<Route> {
         let manner = &*owned.fragment.manner;
         let rewrite = manner.rewrite.as_ref().zip(*expression).map(|(to, expression)| Step::Rewrite {
             pattern: Some(expression.text.to_string()),
@@ -156,7 +158,7 @@ impl Routes<'_> {
         self.of_owned(*owned, vec![path.pattern.clone()], rewrite)
     }
 
-    fn of_rest(&self, owned: Owned<'_>) -> Route {
+    fn of_rest(&self, owned: Owned<'_>) -> Vec<Route> {
         self.of_owned(owned, Vec::new(), None)
     }
 
@@ -165,8 +167,8 @@ impl Routes<'_> {
         Some(Route::of_all(self.proxy(&ServiceAtPort { service, port, spoken: None })))
     }
 
-    fn of_owned(&self, Owned { route, fragment }: Owned<'_>, paths: Vec<PathPattern>, rewrite: Option<Step>) -> Route {
-        let Manner { redirect, steps, options, auth, is_shut, .. } = &*fragment.manner;
+    fn of_owned(&self, Owned { route, fragment }: Owned<'_>, paths: Vec<PathPattern>, rewrite: Option<Step>) -> Vec<Route> {
+        let Manner { redirect, steps, limits, options, auth, is_shut, .. } = &*fragment.manner;
         let auth = auth.as_ref().map(|auth| self.basic_auth(auth));
         let is_shut = *is_shut || matches!(auth, Some(None));
         let origin = Some(route.origin.clone());
@@ -176,11 +178,11 @@ impl Routes<'_> {
             }
             (None, Target::Service(reference)) if !is_shut => self.proxy(reference),
             (Some(_) | None, Target::Service(_) | Target::Unusable) => {
-                return Route { origin, paths, ..Route::of_all(respond(503)) };
+                return vec![Route { origin, paths, ..Route::of_all(respond(503)) }];
             }
         };
         let steps = steps.iter().cloned().chain(auth.flatten()).chain(rewrite).collect();
-        Route { origin, paths, steps, options: options.clone(), ..Route::of_all(terminal) }
+        limited(Route { origin, paths, steps, options: options.clone(), ..Route::of_all(terminal) }, limits)
     }
 
     /// `None`: nobody knows who may be let in.

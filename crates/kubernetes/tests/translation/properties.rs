@@ -53,7 +53,7 @@ fn tls() -> impl Strategy<Value = Value> {
 
 /// Names behind the prefix, and values that some of them take.
 fn annotations() -> impl Strategy<Value = Value> {
-    const NAMES: [&str; 20] = [
+    const NAMES: [&str; 22] = [
         "ssl-redirect",
         "force-ssl-redirect",
         "use-regex",
@@ -73,6 +73,8 @@ fn annotations() -> impl Strategy<Value = Value> {
         "auth-url",
         "canary",
         "limit-rps",
+        "limit-connections",
+        "limit-allowlist",
         "rewrite-targt",
     ];
     const VALUES: [&str; 12] = [
