@@ -32,7 +32,8 @@ pub fn roots_of_file(file: &Path) -> Result<RootCertStore, CertError> {
     roots_of(&Pem::File(file.to_owned()))
 }
 
-pub(crate) fn roots_of(pem: &Pem) -> Result<RootCertStore, CertError> {
+/// The authorities that are there; at least one.
+pub fn roots_of(pem: &Pem) -> Result<RootCertStore, CertError> {
     let mut roots = RootCertStore::empty();
     for (index, certificate) in chain_of(pem)?.into_iter().enumerate() {
         roots.add(certificate).map_err(|error| CertError::Certificate {

@@ -102,6 +102,13 @@ pub fn of_pool(pool: &Pool, filled: &Filled) -> Vec<WrittenSetting> {
     settings(filled, |lines| pool::write_settings(lines, pool))
 }
 
+/// The lines in the block of a pool but for its servers.
+pub fn pool_lines(pool: &Pool, form: Form<'_>) -> String {
+    let mut lines = Lines::new(form);
+    pool::write_settings(&mut lines, pool);
+    lines.text("\n")
+}
+
 /// What stands behind the word `server`.
 pub fn of_server(server: &Server, filled: &Filled) -> Vec<WrittenSetting> {
     settings(filled, |lines| server::write(lines.line(), server))

@@ -132,7 +132,7 @@ impl Fragment {
     /// Secrets that it refers to.
     pub fn secrets(&self) -> impl Iterator<Item = &Key> {
         let of_auth = self.manner.auth.as_ref().map(|auth| &auth.secret);
-        self.tls.iter().filter_map(TlsClaim::secret).chain(of_auth)
+        self.tls.iter().filter_map(TlsClaim::secret).chain(of_auth).chain(&self.manner.pool.tls.secret)
     }
 
     pub fn wants_tls(&self) -> bool {

@@ -16,10 +16,12 @@ mod manner;
 mod merge;
 mod merged;
 mod pool;
+mod pool_manner;
 mod reference;
 mod secret;
 mod settings;
 mod translation;
+mod trust;
 
 pub use finding::{Finding, FindingCode, ObjectReference, Severity};
 pub use merged::Merged;

@@ -1,9 +1,9 @@
 //! How an Ingress wants its requests to be answered, beside where they go: what its annotations come to.
 
-use crate::reference::Spoken;
+use crate::pool_manner::PoolManner;
 use ipnet::IpNet;
 use tidegate_cluster::Key;
-use tidegate_model::{RouteOptions, Step, Template};
+use tidegate_model::{RouteOptions, RouteRetry, Step, Template};
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Manner {
@@ -20,8 +20,9 @@ pub struct Manner {
     pub steps: Vec<Step>,
     pub limits: MannerLimits,
     pub options: RouteOptions,
-    /// With servers. `None`: what their Service says.
-    pub spoken: Option<Spoken>,
+    /// What is wanted of the pools that it leads to.
+    pub pool: PoolManner,
+    pub retry: RouteRetry,
     /// Whoever asks has to say who that is.
     pub auth: Option<MannerAuth>,
     /// Whether it is to get a share of what another Ingress has, and has no path of its own.

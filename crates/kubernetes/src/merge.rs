@@ -1,6 +1,7 @@
 //! Fragments of one host as its sites. A host is looked at as a whole, since what one Ingress may have of it depends on
 //! the others; hosts are looked at apart from each other.
 
+mod protections;
 mod routes;
 mod variants;
 
@@ -9,6 +10,7 @@ use crate::fragment::{BackendRoute, CertificateSource, Expression, Fragment, Pat
 use crate::reference::{Age, ServiceAtPort};
 use crate::secret::{KnownPair, Pair};
 use crate::settings::{HostOwner, Settings};
+use protections::lacks;
 use routes::Routes;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -68,7 +70,7 @@ pub fn merge(host: &HostPattern, members: &[Member<'_>], taken: Taken, around: S
         origin: members.first().map(|member| Arc::new(member.age.origin())),
     };
     merging.note_secrets(&members);
-    merging.note_users(&members);
+    merging.note_lacks(&members);
     let places = merging.places(&members, taken);
     let (sites, pools) = merging.sites(&content, places);
     MergedHost { sites, findings: merging.findings, pools }
@@ -283,13 +285,12 @@ impl<'m> Merging<'m> {
         }
     }
 
-    /// What is wrong with users, without whom nothing is answered.
-    fn note_users(&mut self, members: &[Member<'m>]) {
+    /// What protections are missing, without which nothing is answered.
+    fn note_lacks(&mut self, members: &[Member<'m>]) {
         for Member { age, fragment } in members.iter().copied() {
-            let Some(auth) = &fragment.manner.auth else { continue };
-            let users = self.around.pairs.get(&auth.secret).and_then(|known| known.users(&auth.secret, auth.form));
-            if let Some(Err(problem)) = users {
-                let field = "metadata.annotations[nginx.ingress.kubernetes.io/auth-secret]";
+            for lack in lacks(&fragment.manner, self.around.pairs) {
+                let Some(problem) = lack.problem else { continue };
+                let field = format!("metadata.annotations[nginx.ingress.kubernetes.io/{}]", lack.annotation);
                 let message = format!("{problem}; until then everything of this Ingress is answered with 503");
                 self.find(&age.key, FindingCode::ProtectionUnavailable, Severity::Error, field, message);
             }

@@ -52,7 +52,7 @@ impl Translation {
             note(Kind::Ingress, key, &mut [finding.clone()].into_iter(), 0);
         }
         for (reference, port) in &self.ports {
-            let Some((code, severity, message)) = port.standing.finding(reference) else { continue };
+            let Some((code, severity, message)) = port.standing.finding(reference, &self.settings) else { continue };
             for user in self.port_users.of(reference) {
                 let references = self.ingresses.get(user).into_iter().flat_map(|known| known.meaning.references());
                 let fields: BTreeSet<&str> = references.filter(|(used, _)| *used == reference).map(|(_, field)| field).collect();

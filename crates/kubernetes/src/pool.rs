@@ -1,15 +1,23 @@
 //! A port of a Service as a pool, and what is known of it.
 
+use crate::annotations::template;
 use crate::finding::{FindingCode, Severity};
+use crate::pool_manner::{MannerBalance, MannerSticky, PoolManner};
 use crate::reference::{ServiceAtPort, Spoken, origin};
+use crate::secret::KnownPair;
 use crate::settings::Settings;
+use crate::trust::ServerTrust;
+use std::net::IpAddr;
 use std::sync::Arc;
-use tidegate_cluster::{Cache, Kind, PortReference};
+use tidegate_cluster::{Cache, Key, Kind, PortReference};
 use tidegate_model::discover::{KubernetesDiscover, ServicePort};
-use tidegate_model::{Discover, Pool, PoolName, Protocol, Scheme, UpstreamTls};
+use tidegate_model::{
+    Balance, Discover, Placeholder, Pool, PoolName, Protocol, Scheme, Secret, Server, Sticky, TcpAddress, Template, TemplatePart,
+    UpstreamTls,
+};
 
 /// What the cluster says of a port of a Service, as far as a pool depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PortStanding {
     /// Not all Services are known so far.
     Unknown,
@@ -17,7 +25,27 @@ pub enum PortStanding {
     NoPort,
     /// The Service stands for a name outside of the cluster.
     External,
-    Spoken(Spoken),
+    Served(ServedPort),
+}
+
+/// A port that there is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServedPort {
+    spoken: Spoken,
+    number: u16,
+    /// Inside of the cluster; of a headless Service none.
+    address: Option<IpAddr>,
+    /// Of the Service: what every process of the cluster knows of it, and no client.
+    uid: Box<str>,
+}
+
+/// What a pool is made with, beside what refers to it.
+#[derive(Debug, Clone, Copy)]
+pub struct PoolGround<'g> {
+    pub settings: &'g Settings,
+    pub standing: &'g PortStanding,
+    /// What is known of the Secret that it names.
+    pub secret: Option<&'g KnownPair>,
 }
 
 impl PortStanding {
@@ -34,14 +62,16 @@ impl PortStanding {
         });
         let Some(port) = port else { return PortStanding::NoPort };
         let of_service = || port.app_protocol.as_deref().map_or(Spoken::Plain, spoken_by);
-        PortStanding::Spoken(reference.spoken.unwrap_or_else(of_service))
+        let spoken = reference.manner.as_ref().and_then(|manner| manner.spoken).unwrap_or_else(of_service);
+        let (address, uid) = (service.cluster_ips.first().copied(), service.uid.clone());
+        PortStanding::Served(ServedPort { spoken, number: port.number, address, uid })
     }
 
     /// What is to be said of whoever refers to it.
-    pub fn finding(self, reference: &ServiceAtPort) -> Option<(FindingCode, Severity, String)> {
+    pub fn finding(&self, reference: &ServiceAtPort, settings: &Settings) -> Option<(FindingCode, Severity, String)> {
         let service = &reference.service;
         match self {
-            PortStanding::Unknown | PortStanding::Spoken(Spoken::Plain | Spoken::H2c) => None,
+            PortStanding::Unknown => None,
             PortStanding::NoService => {
                 let message =
                     format!("there is no Service `{service}`, so requests are answered with 503: make it, or name another one");
@@ -49,7 +79,8 @@ impl PortStanding {
             }
             PortStanding::NoPort => {
                 let message = format!(
-                    "the Service has no port over TCP that `{reference}` names, so requests are answered with 503: name one of its ports"
+                    "the Service has no port over TCP that `{}` names, so requests are answered with 503: name one of its ports",
+                    reference.place()
                 );
                 Some((FindingCode::PortMissing, Severity::Error, message))
             }
@@ -59,19 +90,32 @@ impl PortStanding {
                 );
                 Some((FindingCode::ExternalNameRefused, Severity::Error, message))
             }
-            PortStanding::Spoken(Spoken::Tls | Spoken::H2) => {
-                let message = format!(
-                    "TLS is spoken with `{reference}`, whose certificates nothing says how to verify, so they are not verified"
-                );
-                Some((FindingCode::ServersNotVerified, Severity::Warning, message))
-            }
+            PortStanding::Served(port) => match port.spoken {
+                Spoken::Plain | Spoken::H2c => None,
+                Spoken::Tls | Spoken::H2 => {
+                    let manner = reference.manner.as_deref();
+                    let is_verified = manner.and_then(|manner| manner.tls.verify).unwrap_or(settings.verifies_servers);
+                    let message = format!(
+                        "TLS is spoken with `{}`, whose certificates are not verified: set `proxy-ssl-verify: \"on\"`, with a Secret by `proxy-ssl-secret` whose `ca.crt` has their authority",
+                        reference.place()
+                    );
+                    (!is_verified).then_some((FindingCode::ServersNotVerified, Severity::Warning, message))
+                }
+            },
         }
     }
 
-    fn spoken(self) -> Spoken {
+    fn spoken(&self) -> Spoken {
         match self {
-            PortStanding::Spoken(spoken) => spoken,
+            PortStanding::Served(port) => port.spoken,
             PortStanding::Unknown | PortStanding::NoService | PortStanding::NoPort | PortStanding::External => Spoken::Plain,
+        }
+    }
+
+    fn served(&self) -> Option<&ServedPort> {
+        match self {
+            PortStanding::Served(port) => Some(port),
+            PortStanding::Unknown | PortStanding::NoService | PortStanding::NoPort | PortStanding::External => None,
         }
     }
 }
@@ -86,8 +130,9 @@ fn spoken_by(app_protocol: &str) -> Spoken {
 }
 
 /// The pool of that name. Its servers are looked up where it is used, and are none where there is no such port.
-pub fn pool(name: PoolName, reference: &ServiceAtPort, standing: PortStanding, settings: &Settings) -> Pool {
-    let ServiceAtPort { service, port, spoken: _ } = reference;
+pub fn pool(name: PoolName, reference: &ServiceAtPort, ground: PoolGround<'_>) -> Pool {
+    let PoolGround { settings, standing, .. } = ground;
+    let ServiceAtPort { service, port, manner } = reference;
     let (scheme, protocol) = match standing.spoken() {
         Spoken::Plain => (Scheme::Http, Protocol::Auto),
         Spoken::H2c => (Scheme::Http, Protocol::H2c),
@@ -106,12 +151,68 @@ pub fn pool(name: PoolName, reference: &ServiceAtPort, standing: PortStanding, s
         scheme,
         zone: settings.zone.clone(),
     };
+    let usual = PoolManner::default();
+    let manner = manner.as_deref().unwrap_or(&usual);
+    let of_service = standing.served().filter(|_| manner.is_by_service).and_then(|port| server(port, scheme));
     Pool {
         origin: Some(Arc::new(origin("Service", service, Some(rule)))),
-        discover: vec![Discover::Kubernetes(discover)],
+        discover: if of_service.is_some() { Vec::new() } else { vec![Discover::Kubernetes(discover)] },
         zone: settings.zone.clone(),
+        balance: balance(&manner.balance),
+        sticky: manner.sticky.as_ref().map(|manner| sticky(manner, standing.served())),
         protocol,
-        tls: UpstreamTls { verify: scheme == Scheme::Http, ..UpstreamTls::default() },
-        ..Pool::new(name, Vec::new())
+        tls: tls(manner, reference, scheme, ground),
+        ..Pool::new(name, of_service.into_iter().collect())
     }
+}
+
+/// The Service itself, behind which somebody else chooses.
+fn server(port: &ServedPort, scheme: Scheme) -> Option<Server> {
+    let address = TcpAddress { scheme, host: port.address?.to_string(), port: port.number };
+    Some(Server::new(address.into()))
+}
+
+fn balance(manner: &MannerBalance) -> Balance {
+    match manner {
+        MannerBalance::Usual => Balance::default(),
+        MannerBalance::RoundRobin => Balance::RoundRobin,
+        MannerBalance::Ewma => Balance::Ewma,
+        MannerBalance::Hash(text) => {
+            let by_client = || Template { parts: vec![TemplatePart::Placeholder(Placeholder::ClientIp)] };
+            Balance::Hash { key: template(text, false).unwrap_or_else(|_| by_client()), load_percent_max: None }
+        }
+    }
+}
+
+/// Signed with what every process of the cluster knows, so that clients stay with their server whichever they come to.
+fn sticky(manner: &MannerSticky, port: Option<&ServedPort>) -> Sticky {
+    /// What can be tried out.
+    const SECRET_BYTES_MIN: usize = 16;
+    let MannerSticky { cookie, path, domain, max_age_seconds, same_site, secure, change_on_failure } = manner;
+    let secret = port.map(|port| &*port.uid).filter(|uid| uid.len() >= SECRET_BYTES_MIN);
+    Sticky {
+        cookie: cookie.to_string(),
+        secret: secret.map(Secret::new),
+        max_age_seconds: *max_age_seconds,
+        path: path.as_deref().unwrap_or(Sticky::PATH).to_owned(),
+        domain: domain.as_deref().map(str::to_owned),
+        same_site: *same_site,
+        secure: *secure,
+        change_on_failure: *change_on_failure,
+    }
+}
+
+/// Without the Secret that is asked for, nothing leads to the pool.
+fn tls(manner: &PoolManner, reference: &ServiceAtPort, scheme: Scheme, ground: PoolGround<'_>) -> UpstreamTls {
+    if scheme == Scheme::Http {
+        return UpstreamTls::default();
+    }
+    let wanted = &manner.tls;
+    let known = wanted.secret.as_ref().zip(ground.secret).and_then(|(key, known)| ServerTrust::of(known, key)?.ok());
+    let ServerTrust { ca, client_certificate } = known.unwrap_or_default();
+    let verify = wanted.verify.unwrap_or(ground.settings.verifies_servers);
+    let Key { namespace, name } = &reference.service;
+    let of_service = || format!("{name}.{namespace}.svc");
+    let sni = wanted.name.as_deref().map(str::to_owned).or_else(|| verify.then(of_service));
+    UpstreamTls { ca: ca.filter(|_| verify), sni, client_certificate, verify }
 }

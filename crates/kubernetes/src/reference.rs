@@ -1,5 +1,6 @@
 //! How objects refer to each other, and which of two goes first.
 
+use crate::pool_manner::PoolManner;
 use std::fmt;
 use std::sync::Arc;
 use tidegate_cluster::{Key, PortReference};
@@ -10,8 +11,23 @@ use tidegate_model::Origin;
 pub struct ServiceAtPort {
     pub service: Key,
     pub port: PortReference,
-    /// What is spoken there by whoever refers to it. `None`: what the Service says.
-    pub spoken: Option<Spoken>,
+    /// What whoever refers to it wants otherwise. `None`: nothing.
+    pub manner: Option<Arc<PoolManner>>,
+}
+
+impl ServiceAtPort {
+    /// `shop/web:80`, as people are told of it.
+    pub fn place(&self) -> String {
+        match &self.port {
+            PortReference::Number(number) => format!("{}:{number}", self.service),
+            PortReference::Name(name) => format!("{}:{name}", self.service),
+        }
+    }
+
+    /// The Secret by which its servers are verified, and are shown who asks.
+    pub fn secret(&self) -> Option<&Key> {
+        self.manner.as_ref()?.tls.secret.as_ref()
+    }
 }
 
 /// What is spoken at a port.
@@ -24,19 +40,11 @@ pub enum Spoken {
     H2,
 }
 
+/// As pools are called.
 impl fmt::Display for ServiceAtPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.port {
-            PortReference::Number(number) => write!(f, "{}:{number}", self.service)?,
-            PortReference::Name(name) => write!(f, "{}:{name}", self.service)?,
-        }
-        f.write_str(match self.spoken {
-            None => "",
-            Some(Spoken::Plain) => "#http",
-            Some(Spoken::H2c) => "#h2c",
-            Some(Spoken::Tls) => "#https",
-            Some(Spoken::H2) => "#h2",
-        })
+        f.write_str(&self.place())?;
+        self.manner.as_ref().map_or(Ok(()), |manner| write!(f, "{manner}"))
     }
 }
 

@@ -79,17 +79,24 @@ impl KnownPair {
         self.good.as_ref()
     }
 
+    /// The Secret as it is now; `Err` says why there is none. `None`: nobody can tell so far.
+    pub fn held(&self, key: &Key) -> Option<Result<&Secret, String>> {
+        if let Some(secret) = &self.held {
+            return Some(Ok(secret));
+        }
+        match &self.problem {
+            None | Some(Problem::Unasked | Problem::Broken(_)) => None,
+            Some(Problem::Missing) => Some(Err(format!("there is no Secret `{key}`: make it, or name another one"))),
+            Some(Problem::Unavailable(reason)) => Some(Err(format!("the Secret `{key}` cannot be had: the API server {reason}"))),
+        }
+    }
+
     /// The users that it has now: what it had before may be those that are to be kept out. `None`: nobody can tell so
     /// far.
     pub fn users(&self, key: &Key, form: UsersForm) -> Option<Result<&[(String, tidegate_model::Secret)], String>> {
-        let Some(secret) = &self.held else {
-            return match &self.problem {
-                None | Some(Problem::Unasked | Problem::Broken(_)) => None,
-                Some(Problem::Missing) => Some(Err(format!("there is no Secret `{key}`: make it, or name another one"))),
-                Some(Problem::Unavailable(reason)) => {
-                    Some(Err(format!("the Secret `{key}` cannot be had: the API server {reason}")))
-                }
-            };
+        let secret = match self.held(key)? {
+            Ok(secret) => secret,
+            Err(problem) => return Some(Err(problem)),
         };
         let listed = match form {
             UsersForm::File => self.of_file.get_or_init(|| users_of_file(secret)),

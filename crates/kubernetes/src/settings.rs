@@ -25,6 +25,8 @@ pub struct Settings {
     /// Where the proxy stands.
     pub zone: Option<Arc<str>>,
     pub host_owner: HostOwner,
+    /// Whether certificates of servers over TLS are verified where no Ingress says it.
+    pub verifies_servers: bool,
 }
 
 impl Settings {
@@ -45,6 +47,7 @@ impl Settings {
             default_backend: None,
             zone: None,
             host_owner: HostOwner::Shared,
+            verifies_servers: false,
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::fragment::{Fragment, Meaning};
 use crate::graph::Users;
 use crate::ingress::translate;
 use crate::merge::{Member, MergedHost, Surroundings, merge, pool_name};
-use crate::pool::{PortStanding, pool};
+use crate::pool::{PoolGround, PortStanding, pool};
 use crate::reference::{Age, ServiceAtPort};
 use crate::secret::KnownPair;
 use crate::settings::Settings;
@@ -178,11 +178,16 @@ impl Translation {
         if self.settings.default_certificate.as_ref() == Some(key) {
             self.touched.extend(self.hosts.keys().cloned());
         }
+        let mut ports = Vec::new();
         for user in self.secret_users.of(key) {
             let Some(known) = self.ingresses.get(user) else { continue };
+            ports.extend(known.ports.iter().filter(|reference| reference.secret() == Some(key)).cloned());
             let claims = |fragment: &Fragment| fragment.secrets().any(|secret| secret == key);
             let hosts = known.meaning.hosts.iter().filter(|(_, fragment)| claims(fragment));
             self.touched.extend(hosts.map(|(host, _)| host.clone()));
+        }
+        for reference in &ports {
+            self.make_pool_again(reference);
         }
     }
 
@@ -196,7 +201,7 @@ impl Translation {
 
     fn look_at_ports(&mut self, cache: &Cache, changes: Option<&Changes>) {
         if let Some((service, port)) = self.settings.default_backend.clone() {
-            self.know_port(ServiceAtPort { service, port, spoken: None }, cache);
+            self.know_port(ServiceAtPort { service, port, manner: None }, cache);
         }
         let references: Vec<ServiceAtPort> = match changes {
             None => self.ports.keys().cloned().collect(),
@@ -207,27 +212,37 @@ impl Translation {
             self.work.ports += 1;
             let standing = PortStanding::of(&reference, cache);
             if known.standing != standing {
-                let renewed = pool(known.pool.name.clone(), &reference, standing, &self.settings);
-                if *known.pool != renewed {
-                    known.pool = Arc::new(renewed);
-                }
                 known.standing = standing;
+                self.make_pool_again(&reference);
             }
         }
     }
 
+    fn make_pool_again(&mut self, reference: &ServiceAtPort) {
+        let Translation { settings, ports, pairs, .. } = self;
+        let Some(known) = ports.get_mut(reference) else { return };
+        let ground =
+            PoolGround { settings, standing: &known.standing, secret: reference.secret().and_then(|key| pairs.get(key)) };
+        let renewed = pool(known.pool.name.clone(), reference, ground);
+        if *known.pool != renewed {
+            known.pool = Arc::new(renewed);
+        }
+    }
+
     fn ports_of<'t>(&'t self, service: &'t Key) -> impl Iterator<Item = &'t ServiceAtPort> {
-        let first = ServiceAtPort { service: service.clone(), port: PortReference::Number(0), spoken: None };
+        let first = ServiceAtPort { service: service.clone(), port: PortReference::Number(0), manner: None };
         self.ports.range(first..).map(|(reference, _)| reference).take_while(move |reference| reference.service == *service)
     }
 
     fn know_port(&mut self, reference: ServiceAtPort, cache: &Cache) {
         self.idle_ports.remove(&reference);
-        let Translation { settings, ports, of_file, work, .. } = self;
+        let Translation { settings, ports, pairs, of_file, work, .. } = self;
         ports.entry(reference).or_insert_with_key(|reference| {
             work.ports += 1;
             let standing = PortStanding::of(reference, cache);
-            let pool = pool(pool_name(reference, &of_file.pools), reference, standing, settings);
+            let secret = reference.secret().and_then(|key| pairs.get(key));
+            let ground = PoolGround { settings, standing: &standing, secret };
+            let pool = pool(pool_name(reference, &of_file.pools), reference, ground);
             KnownPort { standing, pool: Arc::new(pool), hosts: 0 }
         });
     }
@@ -381,7 +396,7 @@ impl Translation {
             }
             self.recount(&before, &now);
         }
-        let kept = self.settings.default_backend.clone().map(|(service, port)| ServiceAtPort { service, port, spoken: None });
+        let kept = self.settings.default_backend.clone().map(|(service, port)| ServiceAtPort { service, port, manner: None });
         for reference in mem::take(&mut self.idle_ports) {
             if !self.port_users.has(&reference) && kept.as_ref() != Some(&reference) {
                 self.ports.remove(&reference);

@@ -91,7 +91,7 @@ impl Default for Sticky {
 }
 
 /// Whether a browser sends a cookie with requests that a page of another site has caused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum SameSite {
     /// With those alone that open a page.
     #[default]
@@ -116,7 +116,7 @@ impl SameSite {
 }
 
 /// When a cookie is for TLS alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum CookieSecure {
     /// When the client has asked over TLS.
     #[default]

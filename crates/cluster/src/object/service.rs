@@ -11,6 +11,8 @@ use std::sync::Arc;
 pub struct Service {
     /// When it was created, as the API writes it.
     pub created: Box<str>,
+    /// What no other object has or had.
+    pub uid: Box<str>,
     /// The name that it stands for, of a Service of the type `ExternalName`.
     pub external_name: Option<Arc<str>>,
     /// Ports over TCP.
@@ -106,6 +108,7 @@ impl Watched for Service {
         let cluster_ips = spec.cluster_ips.iter().chain(single).filter_map(|ip| ip.parse().ok());
         Service {
             created: (&*metadata.creation_timestamp).into(),
+            uid: (&*metadata.uid).into(),
             external_name: external_name.map(|name| texts.shared(name)),
             ports,
             is_load_balanced,
@@ -128,7 +131,7 @@ impl Watched for Service {
             (None, false) => None,
         };
         WrittenService {
-            metadata: WrittenMeta { creation_timestamp: (&*self.created).into(), ..meta },
+            metadata: WrittenMeta { creation_timestamp: (&*self.created).into(), uid: (&*self.uid).into(), ..meta },
             spec: Spec {
                 kind,
                 external_name: self.external_name.as_deref().map(Into::into),

@@ -2,12 +2,16 @@
 //! names are in `table`. What shapes answers and cannot be used is left out; what protects shuts what it is about.
 
 mod access;
+mod balancing;
 mod basic_auth;
 mod cors;
 mod limits;
+mod own_secret;
 mod paths;
 mod proxying;
 mod redirects;
+mod retries;
+mod servers;
 mod table;
 mod variables;
 
@@ -16,6 +20,8 @@ use crate::manner::Manner;
 use std::collections::BTreeMap;
 use table::{Standing, alike, standing};
 use tidegate_cluster::{Ingress, Key};
+
+pub use variables::template;
 
 /// What names of these annotations begin with.
 const PREFIX: &str = "nginx.ingress.kubernetes.io/";
@@ -35,6 +41,9 @@ pub fn read(key: &Key, ingress: &Ingress) -> (Manner, Vec<Finding>) {
     cors::read(&mut annotations, &mut manner);
     limits::read(&mut annotations, &mut manner);
     proxying::read(&mut annotations, &mut manner);
+    balancing::read(&mut annotations, &mut manner);
+    servers::read(&mut annotations, &mut manner);
+    retries::read(&mut annotations, &mut manner);
     manner.is_canary = annotations.switch("canary") == Some(true);
     if manner.is_canary {
         let message = "a canary is not taken: the Ingress that it is one of gets all requests".to_owned();

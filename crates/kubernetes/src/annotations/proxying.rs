@@ -19,7 +19,7 @@ pub(super) fn read(annotations: &mut Annotations<'_>, manner: &mut Manner) {
             None => annotations.leave_out("proxy-body-size", "it is a size, as in `8m`"),
         }
     }
-    manner.spoken = spoken(annotations);
+    manner.pool.spoken = spoken(annotations);
     let connect = seconds(annotations, "proxy-connect-timeout", CONNECT_MAX);
     let read = seconds(annotations, "proxy-read-timeout", READ_MAX);
     let send = seconds(annotations, "proxy-send-timeout", READ_MAX);

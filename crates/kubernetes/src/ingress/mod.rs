@@ -8,7 +8,8 @@ use crate::annotations;
 use crate::finding::{Finding, FindingCode, Severity};
 use crate::fragment::{BackendRoute, Fragment, Meaning, PathRoute, Target};
 use crate::ingress_names::{LABEL_BYTES_MAX, NAME_BYTES_MAX, is_label};
-use crate::reference::{ServiceAtPort, Spoken, backend_of, origin};
+use crate::pool_manner::PoolManner;
+use crate::reference::{ServiceAtPort, backend_of, origin};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_cluster::{Backend, Ingress, Key, PortReference, Rule};
@@ -18,7 +19,7 @@ use tidegate_model::address::parse_host_pattern;
 /// What the Ingress of that name means.
 pub fn translate(key: &Key, ingress: &Ingress) -> Meaning {
     let (manner, of_annotations) = annotations::read(key, ingress);
-    let mut reading = Reading { key, spoken: manner.spoken, hosts: BTreeMap::new(), findings: Vec::new(), unsaid: 0 };
+    let mut reading = Reading { key, pool: &manner.pool, hosts: BTreeMap::new(), findings: Vec::new(), unsaid: 0 };
     for Finding { field, code, severity, message } in of_annotations {
         reading.find(code, severity, field, message);
     }
@@ -29,7 +30,7 @@ pub fn translate(key: &Key, ingress: &Ingress) -> Meaning {
         reading.rule(index, rule);
     }
     if let Some(backend) = &ingress.default_backend {
-        let rest = reading.backend(backend, "spec.defaultBackend".to_owned(), "defaultBackend".to_owned());
+        let rest = reading.backend(backend, "/", "spec.defaultBackend".to_owned(), "defaultBackend".to_owned());
         if ingress.rules.is_empty() {
             reading.hosts.entry(HostPattern::Any).or_default();
         }
@@ -48,8 +49,8 @@ pub fn translate(key: &Key, ingress: &Ingress) -> Meaning {
 /// An Ingress while it is read.
 struct Reading<'i> {
     key: &'i Key,
-    /// What is spoken with all of its servers, where it says so.
-    spoken: Option<Spoken>,
+    /// What is wanted of all of its pools.
+    pool: &'i PoolManner,
     hosts: BTreeMap<HostPattern, Fragment>,
     findings: Vec<Finding>,
     /// Findings beyond those that are kept.
@@ -77,7 +78,7 @@ impl Reading<'_> {
         for (number, written) in rule.paths.iter().enumerate() {
             let field = format!("spec.rules[{index}].http.paths[{number}]");
             let rule = format!("rules.{index}.paths.{number}");
-            let route = self.backend(&written.backend, field, rule);
+            let route = self.backend(&written.backend, &written.path, field, rule);
             if let Some(fragment) = self.hosts.get_mut(&host) {
                 let plain = path::read(&written.path, written.kind);
                 fragment.paths.push(PathRoute { plain, expression: path::read_expression(&written.path), route });
@@ -86,8 +87,8 @@ impl Reading<'_> {
     }
 
     /// Where requests go, and what is wrong with that.
-    fn backend(&mut self, backend: &Backend, field: String, rule: String) -> BackendRoute {
-        let target = match self.target(backend) {
+    fn backend(&mut self, backend: &Backend, path: &str, field: String, rule: String) -> BackendRoute {
+        let target = match self.target(backend, path) {
             Ok(target) => target,
             Err((code, problem)) => {
                 self.find(code, Severity::Error, backend_of(&field), problem);
@@ -97,11 +98,12 @@ impl Reading<'_> {
         BackendRoute { field: field.into(), origin: Arc::new(origin("Ingress", self.key, Some(rule))), target }
     }
 
-    fn target(&self, backend: &Backend) -> Result<Target, (FindingCode, String)> {
+    fn target(&self, backend: &Backend, path: &str) -> Result<Target, (FindingCode, String)> {
         match backend {
             Backend::Service { name, port } if is_label(name) && is_port(port) => {
                 let service = Key { namespace: self.key.namespace.clone(), name: name.clone() };
-                Ok(Target::Service(ServiceAtPort { service, port: port.clone(), spoken: self.spoken }))
+                let manner = Some(self.pool).filter(|pool| **pool != PoolManner::default()).map(|pool| Arc::new(pool.at(path)));
+                Ok(Target::Service(ServiceAtPort { service, port: port.clone(), manner }))
             }
             Backend::Service { .. } | Backend::Unknown => {
                 let problem = "no Service and port are named here: write `service` with `name` and `port`, as `number` or `name`";

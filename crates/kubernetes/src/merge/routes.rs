@@ -1,5 +1,6 @@
 //! Routes of a host: those of its paths, and what plain HTTP answers where there is HTTPS.
 
+use super::protections::lacks;
 use super::variants::limited;
 use super::{Content, HostTls, Owned, TakenPath};
 use crate::fragment::Target;
@@ -164,24 +165,24 @@ impl Routes<'_> {
 
     fn of_default_backend(&self) -> Option<Route> {
         let (service, port) = self.settings.default_backend.clone()?;
-        Some(Route::of_all(self.proxy(&ServiceAtPort { service, port, spoken: None })))
+        Some(Route::of_all(self.proxy(&ServiceAtPort { service, port, manner: None }, &RouteRetry::OfPool)))
     }
 
     fn of_owned(&self, Owned { route, fragment }: Owned<'_>, paths: Vec<PathPattern>, rewrite: Option<Step>) -> Vec<Route> {
         let Manner { redirect, steps, limits, options, auth, is_shut, .. } = &*fragment.manner;
-        let auth = auth.as_ref().map(|auth| self.basic_auth(auth));
-        let is_shut = *is_shut || matches!(auth, Some(None));
+        let is_shut = *is_shut || lacks(&fragment.manner, self.pairs).next().is_some();
+        let auth = auth.as_ref().and_then(|auth| self.basic_auth(auth));
         let origin = Some(route.origin.clone());
         let terminal = match (redirect, &route.target) {
             (Some(ManneredRedirect { to, status }), _) if !is_shut => {
                 Terminal::Redirect { to: to.clone(), status: *status, prefix: None }
             }
-            (None, Target::Service(reference)) if !is_shut => self.proxy(reference),
+            (None, Target::Service(reference)) if !is_shut => self.proxy(reference, &fragment.manner.retry),
             (Some(_) | None, Target::Service(_) | Target::Unusable) => {
                 return vec![Route { origin, paths, ..Route::of_all(respond(503)) }];
             }
         };
-        let steps = steps.iter().cloned().chain(auth.flatten()).chain(rewrite).collect();
+        let steps = steps.iter().cloned().chain(auth).chain(rewrite).collect();
         limited(Route { origin, paths, steps, options: options.clone(), ..Route::of_all(terminal) }, limits)
     }
 
@@ -197,9 +198,9 @@ impl Routes<'_> {
         })))
     }
 
-    fn proxy(&self, reference: &ServiceAtPort) -> Terminal {
+    fn proxy(&self, reference: &ServiceAtPort, retry: &RouteRetry) -> Terminal {
         self.led_to.borrow_mut().insert(reference.clone());
-        Terminal::Proxy { pool: (self.names)(reference), retry: RouteRetry::OfPool, rewrites_location: false }
+        Terminal::Proxy { pool: (self.names)(reference), retry: retry.clone(), rewrites_location: false }
     }
 }
 

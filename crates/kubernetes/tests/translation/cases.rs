@@ -102,6 +102,7 @@ fn settings(text: &str) -> Settings {
             }
             "zone" => settings.zone = Some(value.into()),
             "host-owner" => settings.host_owner = if value == "oldest" { HostOwner::Oldest } else { HostOwner::Shared },
+            "verify-upstreams" => settings.verifies_servers = true,
             "no-http" => settings.http = None,
             "no-https" => settings.https = None,
             other => panic!("there is no setting `{other}`"),
@@ -156,7 +157,7 @@ fn kind_of(word: &str) -> Kind {
     kinds.into_iter().find(|kind| kind.name() == word).unwrap_or_else(|| panic!("there is no kind `{word}`"))
 }
 
-/// With certificates and keys in the place of `certificate:NAMES` and `key:NAMES` in the data of a Secret.
+/// With certificates and keys in the place of `certificate:NAMES`, `key:NAMES` and `authority` in the data of a Secret.
 pub fn filled(mut object: Value) -> Value {
     let data = object.get_mut("data").and_then(Value::as_object_mut);
     for (_, value) in data.into_iter().flatten() {
@@ -164,6 +165,7 @@ pub fn filled(mut object: Value) -> Value {
         let bytes = match text.split_once(':') {
             Some(("certificate", names)) => certificates::pair(names).certificate,
             Some(("key", names)) => certificates::pair(names).key,
+            None if text == "authority" => certificates::authority(),
             Some((_, _)) | None => text.to_owned(),
         };
         *value = BASE64_STANDARD.encode(bytes).into();

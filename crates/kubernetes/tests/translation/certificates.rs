@@ -38,8 +38,17 @@ pub fn pair(names: &str) -> PemPair {
     pair
 }
 
+/// Who has issued all of them.
+pub fn authority() -> String {
+    let issued = ISSUED.lock().unwrap_or_else(PoisonError::into_inner);
+    fs::read_to_string(issued.authority.root_file()).expect("PEM")
+}
+
 /// Whom the PEM is for, and what it is.
 pub fn label(pem: &str) -> Option<String> {
+    if pem == authority() {
+        return Some("authority".to_owned());
+    }
     let issued = ISSUED.lock().unwrap_or_else(PoisonError::into_inner);
     issued.by_names.iter().find_map(|(names, pair)| {
         let kind = if pair.certificate == pem { "certificate" } else { "key" };

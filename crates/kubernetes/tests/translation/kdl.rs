@@ -5,11 +5,12 @@ use crate::certificates::label;
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
-use tidegate_config::writing::{Form, block, discover, of_tls, origin, quoted, show_path, terminal};
+use tidegate_config::writing::{Form, block, discover, of_tls, origin, pool_lines, quoted, show_path, terminal};
 use tidegate_config::{Environment, format_text, load_with, render};
 use tidegate_model::discover::{Cluster, Namespaces};
 use tidegate_model::{
-    Certificate, Configuration, Discover, Filled, Pem, Pool, PoolName, Protocol, Route, Site, Terminal, Tls, TlsSource,
+    ArmEnd, Certificate, Configuration, Discover, ErrorBody, Filled, Pem, Pool, PoolName, Route, Site, Terminal, Tls, TlsSource,
+    UpstreamTls,
 };
 
 /// Names of pools as a file may have them: no name of a namespace, a Service or a port has a dot.
@@ -21,7 +22,7 @@ fn with_words(sites: &[Arc<Site>], pools: &[Arc<Pool>]) -> (Vec<Arc<Site>>, Vec<
     let site = |site: &Arc<Site>| {
         let mut site = (**site).clone();
         for route in &mut site.routes {
-            if let Terminal::Proxy { pool, .. } = &mut route.terminal {
+            for pool in pools_of(route) {
                 *pool = in_words(pool);
             }
         }
@@ -29,6 +30,24 @@ fn with_words(sites: &[Arc<Site>], pools: &[Arc<Pool>]) -> (Vec<Arc<Site>>, Vec<
     };
     let pool = |pool: &Arc<Pool>| Arc::new(Pool { name: in_words(&pool.name), ..(**pool).clone() });
     (sites.iter().map(site).collect(), pools.iter().map(pool).collect())
+}
+
+/// Where the route names pools.
+fn pools_of(route: &mut Route) -> Vec<&mut PoolName> {
+    let mut pools: Vec<&mut PoolName> = route.options.mirrors.named.iter_mut().map(|mirror| &mut mirror.pool).collect();
+    pools.extend(route.options.error_pages.iter_mut().filter_map(|page| match &mut page.body {
+        ErrorBody::Asked(asked) => Some(&mut asked.pool),
+        ErrorBody::Template { .. } | ErrorBody::File { .. } | ErrorBody::Made(_) => None,
+    }));
+    match &mut route.terminal {
+        Terminal::Proxy { pool, .. } => pools.push(pool),
+        Terminal::Split(split) => pools.extend(split.arms.iter_mut().filter_map(|arm| match &mut arm.end {
+            ArmEnd::Proxy { pool, .. } => Some(pool),
+            ArmEnd::Respond { .. } | ArmEnd::Redirect { .. } => None,
+        })),
+        Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) | Terminal::FastCgi(_) => {}
+    }
+    pools
 }
 
 /// As `tidegate fmt` prints it, with a word in the place of each PEM.
@@ -68,7 +87,7 @@ fn written(sites: &[Arc<Site>], pools: &[Arc<Pool>], pem: &dyn Fn(&str) -> Strin
         site(&mut text, one, pem);
     }
     for one in pools {
-        pool(&mut text, one);
+        pool(&mut text, one, pem);
     }
     text
 }
@@ -125,22 +144,36 @@ fn route(text: &mut String, route: &Route) {
     let _ = writeln!(text, "{}\n}}", terminal(end, Form::Whole));
 }
 
-fn pool(text: &mut String, pool: &Pool) {
+fn pool(text: &mut String, pool: &Pool, pem: &dyn Fn(&str) -> String) {
     let _ = writeln!(text, "pool {} {{", quoted(&pool.name.0));
     let _ = writeln!(text, "{}", origin(pool.origin.as_deref(), Form::Whole).unwrap_or_default());
-    if let Some(zone) = &pool.zone {
-        let _ = writeln!(text, "zone {}", quoted(zone));
+    for server in &pool.servers {
+        let _ = writeln!(text, "server {}", quoted(&server.address.to_string()));
     }
-    for one in &pool.discover {
-        let _ = writeln!(text, "discover {}", discover(one, Form::Whole));
-    }
-    if pool.protocol != Protocol::default() {
-        let _ = writeln!(text, "protocol {}", quoted(pool.protocol.name()));
-    }
-    if !pool.tls.verify {
-        let _ = writeln!(text, "tls verify=#false");
+    // What every pool has is left out.
+    let usual = pool_lines(&Pool { discover: pool.discover.clone(), ..Pool::new(pool.name.clone(), Vec::new()) }, Form::Whole);
+    let of_lookup = pool.discover.iter().map(|one| format!("discover {}", discover(one, Form::Whole)));
+    let own = pool_lines(pool, Form::Whole);
+    let own = own.lines().filter(|line| !usual.lines().any(|usual| usual == *line) && !line.starts_with("origin "));
+    for line in of_lookup.chain(own.map(str::to_owned)) {
+        let _ = writeln!(text, "{}", with_pems(line, &pool.tls, pem));
     }
     let _ = writeln!(text, "}}\n");
+}
+
+fn with_pems(mut line: String, tls: &UpstreamTls, pem: &dyn Fn(&str) -> String) -> String {
+    let pair = tls.client_certificate.iter().flat_map(|(certificate, key)| [certificate, key]);
+    for one in tls.ca.iter().chain(pair) {
+        line = line.replace(&quoted(text_of(one)), &quoted(&pem(text_of(one))));
+    }
+    line
+}
+
+fn text_of(pem: &Pem) -> &str {
+    match pem {
+        Pem::Held(held) => std::str::from_utf8(held.reveal()).expect("PEM"),
+        Pem::File(path) => panic!("there are no files: {}", path.display()),
+    }
 }
 
 /// Without any site or pool.

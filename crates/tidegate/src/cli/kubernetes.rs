@@ -46,6 +46,10 @@ pub struct KubernetesRun {
     /// Who may say what a host answers: Ingresses of all namespaces, or those of the namespace that had it first.
     #[arg(long, value_name = "WHO", value_enum, default_value_t = HostOwnerWord::Shared)]
     pub host_owner: HostOwnerWord,
+    /// Verify the certificates of servers over TLS where no Ingress says so, by the authorities of the system unless
+    /// its Secret has others. Without this they are verified where an Ingress says `proxy-ssl-verify: "on"`.
+    #[arg(long)]
+    pub verify_upstreams: bool,
     /// Where this process stands: of endpoints that are meant for zones, those of its own are taken.
     #[arg(long, value_name = "NAME")]
     pub zone: Option<String>,

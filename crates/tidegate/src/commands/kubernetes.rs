@@ -77,6 +77,7 @@ fn object_source(wanted: &KubernetesRun) -> Result<ObjectSource, String> {
             HostOwnerWord::Shared => HostOwner::Shared,
             HostOwnerWord::Oldest => HostOwner::Oldest,
         },
+        verifies_servers: wanted.verify_upstreams,
         ..Settings::new(Cluster { api: api.clone(), namespaces })
     };
     let own_addresses = match &wanted.pod_addresses[..] {

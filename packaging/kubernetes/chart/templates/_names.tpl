@@ -70,6 +70,9 @@ true
 {{- with .Values.controller.defaultBackend }}
 - --default-backend={{ . }}
 {{- end }}
+{{- if .Values.controller.verifyUpstreams }}
+- --verify-upstreams
+{{- end }}
 {{- if .Values.controller.shadow }}
 - --shadow
 {{- else if not .Values.controller.status }}

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_testkit::case::Places;
+use tidegate_testkit::client::ClientAnswer;
 use tidegate_testkit::kubernetes::{ApiServer, TOKEN};
 use tidegate_testkit::rustls::ClientConfig;
 use tidegate_testkit::server::Server;
@@ -107,6 +108,32 @@ impl Controller {
         })
     }
 
+    /// The answer to a request with these fields, over HTTPS where it is asked for.
+    pub fn answer(&self, asked: &Asked<'_>) -> Result<ClientAnswer, String> {
+        let Asked { over_tls, host, path, fields, certificate } = *asked;
+        let fields: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n");
+        let certificate = certificate.map(Path::to_path_buf);
+        let options = ClientOptions { send_sni: true, certificate, ..ClientOptions::default() };
+        let trusting: Arc<ClientConfig> = Arc::new(client_config(None, &options)?);
+        block_on(async {
+            let mut client = if over_tls {
+                Client::connect_tls(self.https, trusting, host).await?
+            } else {
+                Client::connect(self.http).await?
+            };
+            client.connection.write(request.as_bytes()).await.map_err(|error| format!("send: {error}"))?;
+            client.receive().await
+        })
+    }
+
+    /// Waits until the answer has this status and these words.
+    pub fn wait_for_answer(&self, asked: &Asked<'_>, status: u16, body: &str) -> ClientAnswer {
+        let seen = || self.answer(asked).map(|answer| (answer.status, String::from_utf8_lossy(&answer.body).into_owned()));
+        self.wait(&format!("{status} {body} of {asked:?}"), seen, status, body);
+        self.answer(asked).expect("an answer")
+    }
+
     pub fn expect(&self, host: &str, path: &str, status: u16, body: &str) {
         let (seen, text) = self.ask(host, path).unwrap_or_else(|error| panic!("{error}\n{}", self.program.output()));
         assert!(seen == status && text.contains(body), "{host}{path}: {seen} {text}\n{}", self.program.output());
@@ -159,6 +186,23 @@ impl Controller {
             assert!(begin.elapsed() < BOUND, "`{text}` is not in\n{status}\n{}", self.program.output());
             std::thread::sleep(POLL_INTERVAL);
         }
+    }
+}
+
+/// What a client asks for.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    pub over_tls: bool,
+    pub host: &'a str,
+    pub path: &'a str,
+    pub fields: &'a [(&'a str, &'a str)],
+    /// Chain and key, in a file.
+    pub certificate: Option<&'a Path>,
+}
+
+impl<'a> Asked<'a> {
+    pub fn of(host: &'a str, path: &'a str) -> Asked<'a> {
+        Asked { over_tls: false, host, path, fields: &[], certificate: None }
     }
 }
 

@@ -1,0 +1,62 @@
+//! A Secret as what servers are verified by, and as a certificate that is shown to them. As a Secret is now, and not as
+//! it was: what it had before may be what is to be trusted no longer.
+
+use crate::secret::KnownPair;
+use std::path::Path;
+use tidegate_certs::LoadedCertificate;
+use tidegate_certs::trust::roots_of;
+use tidegate_cluster::{Key, Secret, SecretBytes};
+use tidegate_model::{HeldPem, Pem};
+
+/// Names of values, as ingress-nginx has them.
+const AUTHORITY: &str = "ca.crt";
+const CERTIFICATE: &str = "tls.crt";
+const PRIVATE_KEY: &str = "tls.key";
+
+/// Of servers. One of both is there at least.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ServerTrust {
+    pub ca: Option<Pem>,
+    pub client_certificate: Option<(Pem, Pem)>,
+}
+
+impl ServerTrust {
+    /// `None`: nobody can tell so far.
+    pub fn of(known: &KnownPair, key: &Key) -> Option<Result<ServerTrust, String>> {
+        let read = |secret: &Secret| ServerTrust::read(secret).map_err(|problem| unusable(key, &problem));
+        Some(known.held(key)?.and_then(read))
+    }
+
+    fn read(secret: &Secret) -> Result<ServerTrust, String> {
+        let ca = value(secret, AUTHORITY).map(held);
+        if let Some(ca) = &ca {
+            roots_of(ca).map_err(|error| format!("of `{AUTHORITY}`, {}", error.message()))?;
+        }
+        let client_certificate = match (value(secret, CERTIFICATE), value(secret, PRIVATE_KEY)) {
+            (Some(certificate), Some(key)) => {
+                let pair = ((Path::new(CERTIFICATE), certificate), (Path::new(PRIVATE_KEY), key));
+                LoadedCertificate::from_pem(pair.0, Some(pair.1)).map_err(|error| error.message())?;
+                Some((held(certificate), held(key)))
+            }
+            (None, None) => None,
+            (Some(_), None) => return Err(format!("it has a `{CERTIFICATE}` and no `{PRIVATE_KEY}`")),
+            (None, Some(_)) => return Err(format!("it has a `{PRIVATE_KEY}` and no `{CERTIFICATE}`")),
+        };
+        if ca.is_none() && client_certificate.is_none() {
+            return Err(format!("it has no `{AUTHORITY}`, and no `{CERTIFICATE}` with its `{PRIVATE_KEY}`"));
+        }
+        Ok(ServerTrust { ca, client_certificate })
+    }
+}
+
+fn value<'s>(secret: &'s Secret, name: &str) -> Option<&'s [u8]> {
+    secret.data.get(name).map(SecretBytes::reveal).filter(|value| !value.is_empty())
+}
+
+fn held(pem: &[u8]) -> Pem {
+    Pem::Held(HeldPem::new(pem))
+}
+
+fn unusable(key: &Key, problem: &str) -> String {
+    format!("the Secret `{key}` cannot be used: {problem}")
+}
