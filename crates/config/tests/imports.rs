@@ -137,6 +137,61 @@ fn the_page_has_what_becomes_of_each_word() {
     assert!(known == page, "docs/imported-words.md is not what the importers do: write it anew with UPDATE=1");
 }
 
+/// What is made of a text that no file has, as `made` has it of a file.
+fn made_of(peer: Peer, name: &str, text: &str) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).expect("it is written");
+    made(peer, &path)
+}
+
+#[test]
+fn long_chains_are_carried_whole_or_shut_with_their_reason() {
+    let lines = |count: usize, line: &dyn Fn(usize) -> String| (0..count).map(line).collect::<Vec<_>>().join("\n");
+    let nginx = |rules: &str, locations: &str| {
+        made_of(
+            Peer::Nginx,
+            "nginx.conf",
+            &format!(
+                "server {{\nlisten 80;\nserver_name a.test;\n{rules}\nlocation / {{\nproxy_pass http://127.0.0.1:1;\n}}\n{locations}\n}}\n"
+            ),
+        )
+    };
+    let caddy =
+        |lines: &str| made_of(Peer::Caddy, "Caddyfile", &format!("http://a.test {{\n{lines}\nreverse_proxy 127.0.0.1:1\n}}\n"));
+
+    // One step each: all of it, whatever else stands in the server.
+    let one = nginx(
+        &lines(300, &|at| format!("rewrite ^/a{at}/(.*)$ /b{at}/$1 last;")),
+        &lines(300, &|at| format!("location ~ ^/b{at}/ {{\nproxy_pass http://127.0.0.1:2;\n}}")),
+    );
+    assert!(one.contains("0 not carried") && one.contains("~^/a299/(.*)$"), "{one}");
+    // A chain of all of them: those near its end are carried, those that nginx itself would give up on are shut.
+    let chain = nginx(
+        "",
+        &lines(300, &|at| format!("location ~ ^/a{at}/ {{\nrewrite ^/a{at}/(.*)$ /a{}/$1 last;\nreturn 404;\n}}", at + 1)),
+    );
+    assert!(chain.contains("sent on within the file too often") && chain.contains("proxy \"127.0.0.1:1\""), "{chain}");
+    // Nothing but circles: the reason is that, and no other.
+    let circle = "server {\nlisten 80;\nlocation /a {\nrewrite ^ /b last;\n}\nlocation /b {\nrewrite ^ /a last;\n}\n}\n";
+    let circle = made_of(Peer::Nginx, "nginx.conf", circle);
+    assert_eq!(circle, "// nothing: requests are sent on within the file too often\n");
+
+    let rewrites = |count: usize| lines(count, &|at| format!("@m{at} path_regexp ^/a{at}/(.*)$\nrewrite @m{at} /b{at}"));
+    let users = |count: usize| {
+        lines(count, &|at| {
+            format!("basic_auth /a{at}/* {{\nbob $2a$14$Zkx19XLiW6VYouLHR5NmfOFU0z2GTNmpkT/5qqR7hx4IjWJPDhjvG\n}}")
+        })
+    };
+    for (whole, last) in [(caddy(&rewrites(300)), "/b299"), (caddy(&users(300)), "/a299/")] {
+        assert!(whole.contains("0 not carried") && whole.contains(last), "{whole}");
+    }
+    for too_long in [caddy(&rewrites(800)), caddy(&users(800))] {
+        assert!(too_long.contains("comes to too many routes here") && too_long.contains("respond 503"), "{too_long}");
+        assert!(!too_long.contains("proxy \"") && too_long.contains("0 carried over"), "{too_long}");
+    }
+}
+
 /// What comes of files that are not ours to keep: `SHOW=FOLDER PEER=haproxy` prints the sums of all, and what is not
 /// carried by how often it is.
 #[test]

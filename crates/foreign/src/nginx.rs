@@ -138,6 +138,8 @@ struct NginxReader<'s> {
     /// How often blocks of the server at hand were read, and how many it has.
     blocks_read: Cell<usize>,
     blocks_of_server: Cell<usize>,
+    /// Whether a request of the server was sent on too often.
+    has_gone_round: Cell<bool>,
     outline: Outline,
 }
 

@@ -19,6 +19,10 @@ use std::collections::{BTreeMap, BTreeSet};
 const ROUTES_MAX: usize = 4_000;
 /// Conditions around one another under which something is changed.
 const FORKS_MAX: usize = 5;
+/// Handlers that are looked at for one site, each once for every way that leads to it: 700 that change something under
+/// conditions of their own. Those beneath several conditions cost more, and there are more of them.
+const LOOKS_MAX: usize = 256_000;
+const LOOKS_OF_FORKS: usize = 8;
 /// Blocks within blocks.
 const DEPTH_MAX: usize = 24;
 
@@ -157,8 +161,10 @@ fn bit(group: Option<u32>) -> u64 {
 struct Compiler {
     /// Where statements begin that keep somebody out.
     protections: BTreeSet<usize>,
-    count: usize,
+    looks: usize,
     is_too_long: bool,
+    /// Not all of it was looked at, so that nothing of it can be said.
+    is_given_up: bool,
     unknown_answers: BTreeSet<usize>,
     /// Where handlers begin that some way leads to.
     asked: BTreeSet<usize>,
@@ -172,6 +178,8 @@ struct Compiler {
 }
 
 const NEVER_REACHED: &str = "what stands in front of it answers all that would come to it in these lines: it is left out";
+const GIVEN_UP: &str =
+    "what its site does under conditions comes to too many routes here: none of it is told, and the site answers 503";
 const WHOLE_SEGMENTS: &str = "whole segments are taken off here, and there whatever begins so";
 pub const OF_CONDITION: &str =
     "the condition that it is under is none of ours, or comes behind a change of the path: say it by `match` in a `route`";
@@ -192,6 +200,9 @@ pub fn compiled(ops: &[ChainOp], is_whole: bool, statements: &[FileStatement]) -
         depth: 0,
     };
     let block = compiler.block(Rest { ops, without: 0, next: None }, around);
+    if compiler.is_given_up {
+        return given_up(ops);
+    }
     if !compiler.is_too_long {
         compiler.pass_over(ops);
     }
@@ -219,6 +230,15 @@ pub fn compiled(ops: &[ChainOp], is_whole: bool, statements: &[FileStatement]) -
     compiled.answer_origin.lose(&compiler.lost);
     compiled.answer.iter_mut().for_each(|answer| answer.lose(&compiler.lost));
     compiled
+}
+
+/// Of a site that comes to too much: refused, since what is missing might be what keeps somebody out.
+fn given_up(ops: &[ChainOp]) -> Compiled {
+    let mut origin = Origin::default();
+    all_origins(ops, &mut origin.within);
+    let reasons = origin.within.iter().map(|at| (*at, GIVEN_UP.to_owned())).collect();
+    let answer = Some(OutlinedAnswer::status(503));
+    Compiled { answer, origin, reasons, is_too_long: true, ..Compiled::default() }
 }
 
 fn protections(statements: &[FileStatement]) -> BTreeSet<usize> {
@@ -308,10 +328,10 @@ impl Compiler {
             };
             rest.ops = behind;
             frame = Some(rest);
-            self.count += 1;
-            if self.count > ROUTES_MAX * 8 || around.depth > DEPTH_MAX {
-                self.is_too_long = true;
-                break;
+            self.looks += if around.forks > 1 { LOOKS_OF_FORKS } else { 1 };
+            self.is_given_up |= self.looks > LOOKS_MAX || around.depth > DEPTH_MAX;
+            if self.is_given_up {
+                return block;
             }
             if rest.without & bit(op.group) != 0 {
                 self.loose.within.extend(&op.origin.within);
@@ -658,7 +678,7 @@ fn is_proxied_in(op: &ChainOp) -> bool {
 
 fn all_origins(ops: &[ChainOp], within: &mut BTreeSet<usize>) {
     for op in ops {
-        within.extend(&op.origin.within);
+        within.extend(op.origin.within.iter().chain(&op.origin.carried));
         if let Act::Within(inner) = &op.act {
             all_origins(inner, within);
         }

@@ -6,15 +6,14 @@ use super::variables::{TextPart, Values};
 use crate::sent_paths::sent;
 use tidegate_model::expression;
 
-/// Whether an expression may fit a path that begins so.
-pub fn may_begin(text: &str, stem: &str) -> bool {
+/// What all that an expression fits begins with; `None` where that is not one of a few texts.
+pub fn beginnings(text: &str) -> Option<Vec<Vec<u8>>> {
     if !text.trim_start_matches("(?i)").starts_with('^') {
-        return true;
+        return None;
     }
-    let Ok(parsed) = tidegate_model::expression_parser().parse(text) else { return true };
-    let beginnings = regex_syntax::hir::literal::Extractor::new().extract(&parsed);
-    let fits = |own: &[u8]| stem.as_bytes().starts_with(own) || own.starts_with(stem.as_bytes());
-    beginnings.literals().is_none_or(|all| all.iter().any(|own| fits(own.as_bytes())))
+    let parsed = tidegate_model::expression_parser().parse(text).ok()?;
+    let found = regex_syntax::hir::literal::Extractor::new().extract(&parsed);
+    found.literals().map(|all| all.iter().map(|own| own.as_bytes().to_vec()).collect())
 }
 
 /// The expression of paths that a `rewrite` of `^/v1/(.*)$` to `/$1` makes begin so.

@@ -2,10 +2,13 @@
 //! longest prefix, expressions in their order unless that prefix says `^~`. Here the first in the file is taken, so
 //! they are put into an order in which that is the same one.
 
+use super::expressions::beginnings;
 use super::scope::Levels;
 use crate::braces::{Statement, named};
 use crate::sent_paths::sent;
 use crate::spelling::{encoded, has_two_spellings, in_either_spelling};
+use regex::bytes::Regex;
+use std::cell::OnceCell;
 use std::cmp::Reverse;
 use tidegate_model::expression;
 
@@ -30,6 +33,9 @@ pub struct Location<'s> {
     around: Vec<&'s [Statement]>,
     /// Which of the locations it stands in.
     outer: Option<usize>,
+    /// Its expression, built when a path is first held against it: chains of `rewrite` ask all of them again and again.
+    built: OnceCell<Option<Regex>>,
+    beginnings: OnceCell<Beginnings>,
 }
 
 /// All locations of a server; one that stands in another comes behind it.
@@ -43,7 +49,15 @@ fn add<'s>(block: &'s [Statement], around: &[&'s [Statement]], outer: Option<usi
     for statement in named(block, "location").filter(|statement| statement.block.is_some()) {
         let Some((modifier, path)) = parsed(statement.arguments()) else { continue };
         let own = found.len();
-        found.push(Location { modifier, path, statement, around: around.to_vec(), outer });
+        found.push(Location {
+            modifier,
+            path,
+            statement,
+            around: around.to_vec(),
+            outer,
+            built: OnceCell::new(),
+            beginnings: OnceCell::new(),
+        });
         let mut inner = vec![statement.inside()];
         inner.extend(around);
         add(statement.inside(), &inner, Some(own), found);
@@ -100,6 +114,13 @@ impl<'s> Location<'s> {
         }
     }
 
+    /// Whether its expression may fit a path that begins so.
+    pub fn may_begin(&self, stem: &str) -> bool {
+        let fits = |own: &Vec<u8>| stem.as_bytes().starts_with(own) || own.starts_with(stem.as_bytes());
+        let beginnings = self.beginnings.get_or_init(|| self.expression().and_then(|text| beginnings(&text)));
+        self.is_expression() && beginnings.as_ref().is_none_or(|all| all.iter().any(fits))
+    }
+
     /// Whether it takes everything that no other one does.
     pub fn is_all(&self) -> bool {
         self.path == "/" && self.is_prefix() && self.outer.is_none()
@@ -110,13 +131,16 @@ impl<'s> Location<'s> {
             Modifier::Exact => self.path == path,
             Modifier::Before | Modifier::Prefix => path.starts_with(self.path),
             Modifier::Sensitive | Modifier::Insensitive => {
-                let own = self.expression().and_then(|text| expression(&text).build().ok());
-                own.is_some_and(|own| own.is_match(path.as_bytes()))
+                let build = || self.expression().and_then(|text| expression(&text).build().ok());
+                self.built.get_or_init(build).as_ref().is_some_and(|own| own.is_match(path.as_bytes()))
             }
             Modifier::Named => false,
         }
     }
 }
+
+/// What an expression begins with, where that is one of a few texts.
+type Beginnings = Option<Vec<Vec<u8>>>;
 
 /// Which of the locations nginx takes for a path.
 pub fn find(locations: &[Location<'_>], path: &str) -> Option<usize> {

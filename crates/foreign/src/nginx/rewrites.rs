@@ -2,9 +2,7 @@
 
 use super::NginxReader;
 use super::draft::{AnswerKind, Draft, Family, Step};
-use super::expressions::{
-    groups, is_everything, is_group, may_begin, not_ahead, path_that_leads_to, with_groups, without_groups,
-};
+use super::expressions::{groups, is_everything, is_group, not_ahead, path_that_leads_to, with_groups, without_groups};
 use super::locations::{Location, find};
 use super::routes::{Coming, DEPTH_MAX, ServerScope};
 use super::scope::Levels;
@@ -172,8 +170,7 @@ impl<'s> NginxReader<'s> {
         let stem = path.split('$').next().unwrap_or_default();
         let may_be = |(index, location): &(usize, &Location<'s>)| {
             let is_deeper = location.is_prefix() && location.path.len() > stem.len() && location.path.starts_with(stem);
-            let is_possible = || location.expression().is_some_and(|text| may_begin(&text, stem));
-            is_open && Some(*index) != found && (is_deeper || is_possible())
+            is_open && Some(*index) != found && (is_deeper || location.may_begin(stem))
         };
         let others: Vec<&Location<'s>> =
             scope.locations.iter().enumerate().filter(may_be).map(|(_, location)| location).collect();

@@ -17,9 +17,9 @@ use tidegate_kdl::quoted;
 
 /// As often as a request is sent on within a server.
 pub const DEPTH_MAX: usize = 4;
-/// Blocks of one server are read so often, beside once each.
+/// Blocks of one server are read so often, beside once for each step of a chain that begins in each of them.
 pub const BLOCKS_MAX: usize = 1_000;
-const ROUND: &str = "requests are sent on within the file too often";
+pub const ROUND: &str = "requests are sent on within the file too often";
 const FIELD_OF_SENT: &str = "files that an application sends have the fields of its answer alone, so `send-file` is not written for \
                              them: have the application say `Content-Disposition`, and write that line";
 const BEHIND_ANOTHER: &str = "it asks for the address of a client, which another proxy tells, and which proxies are trusted is not \
@@ -115,7 +115,9 @@ impl<'s> NginxReader<'s> {
     /// Counts a block that is read; `Err` where requests are sent on too often.
     pub(super) fn count_block(&self, coming: &Coming) -> Result<(), String> {
         self.blocks_read.set(self.blocks_read.get() + 1);
-        if coming.depth > DEPTH_MAX || self.blocks_read.get() > BLOCKS_MAX + self.blocks_of_server.get() {
+        let blocks_max = BLOCKS_MAX + self.blocks_of_server.get() * (DEPTH_MAX + 2);
+        if coming.depth > DEPTH_MAX || self.blocks_read.get() > blocks_max {
+            self.has_gone_round.set(true);
             return Err(ROUND.to_owned());
         }
         Ok(())
@@ -300,9 +302,10 @@ impl<'s> NginxReader<'s> {
         }
         let nested: Vec<usize> =
             named(location.statement.inside(), "location").flat_map(|inner| words::places([inner])).collect();
+        let mut own = words::places([location.statement]);
+        own.retain(|at| !nested.contains(at));
         for draft in &mut drafts {
-            let own = words::places([location.statement]);
-            draft.origin.within.extend(own.into_iter().filter(|at| !nested.contains(at)));
+            draft.origin.within.extend(&own);
             draft.origin.carry(location.statement.start());
             draft.origin.carry_all(internal.map(Statement::start));
         }

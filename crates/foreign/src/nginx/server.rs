@@ -7,7 +7,7 @@ use super::expressions::{hidden_but, not_ahead};
 use super::fields::leaves_clients_out;
 use super::guards::is_behind_another;
 use super::locations::{Location, Modifier, Order, Turn, find, of_server, turns};
-use super::routes::{Coming, Place, ServerScope};
+use super::routes::{Coming, Place, ROUND, ServerScope};
 use super::scope::Levels;
 use super::{BY_VARIABLE, NO_DOOR, NginxReader, inherited, process, tls, words};
 use crate::accounts::{Origin, StatementKind, Weight};
@@ -103,7 +103,7 @@ impl<'s> NginxReader<'s> {
         let mut site = self.parts(inside, http, Some(&front), hosts.first().cloned());
         let is_answered = is_answered(&site);
         if !is_answered {
-            self.outline.without.get_or_insert(BY_VARIABLE);
+            self.outline.without.get_or_insert(if self.has_gone_round.get() { ROUND } else { BY_VARIABLE });
         }
         let all_hosts: Vec<String> = front.doors.iter().filter_map(|(door, _)| door.address(None)).collect();
         let Front { addresses, is_name_open, only_hosts, origin, doors, is_v6_alone, .. } = front;
@@ -171,6 +171,7 @@ impl<'s> NginxReader<'s> {
         let within = scope.locations.iter().flat_map(|location| named(location.statement.inside(), "access_log"));
         within.filter(|log| log.argument() != "off").for_each(|log| self.explain(log.start(), LOG_OF_PART));
         self.blocks_read.set(0);
+        self.has_gone_round.set(false);
         self.blocks_of_server.set(scope.locations.len());
         let mut site = OutlinedSite::default();
         let mut placed = Vec::new();
