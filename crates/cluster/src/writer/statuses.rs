@@ -73,6 +73,8 @@ struct Written {
     not_before: Instant,
     /// Since a write succeeded.
     faults: u32,
+    /// The version that a write was asked for of. Until another one is seen, it may be there whatever came of it.
+    asked_of: Option<Box<str>>,
     echo: Option<Echo>,
 }
 
@@ -134,17 +136,10 @@ impl Statuses {
 
     fn look_at_one<'c>(&mut self, key: Key, now: Instant, find: &impl Fn(&Key) -> Option<StatusFound<'c>>) {
         let found = find(&key);
-        let has_echo = |echo: &Echo| found.is_some_and(|found| echo.is_untold(found.version));
-        if let Some(written) = self.objects.get_mut(&key)
-            && !written.echo.as_ref().is_some_and(has_echo)
-        {
-            written.echo = None;
+        if let Some(written) = self.objects.get_mut(&key) {
+            written.see(found.map(|found| found.version));
         }
-        let is_written = self.objects.get(&key).is_some_and(|written| written.echo.is_some());
-        // Who has no status of ours any more, or is gone, is not ours to look after.
-        if !is_written && !found.is_some_and(|found| self.is_ours(found.addresses)) {
-            self.left.remove(&key);
-        }
+        self.let_go(&key, found);
         let is_queued = self.objects.get(&key).is_some_and(|written| written.due.is_some());
         if !is_queued && self.plan(&key, find).is_some() {
             let not_before = self.objects.get(&key).map_or(now, |written| written.not_before.max(now));
@@ -152,11 +147,19 @@ impl Statuses {
         }
     }
 
+    /// Who has no status of ours any more, or is gone, is not ours to look after.
+    fn let_go(&mut self, key: &Key, found: Option<StatusFound<'_>>) {
+        let may_be_written = self.objects.get(key).is_some_and(Written::may_be_untold);
+        if !may_be_written && !found.is_some_and(|found| self.is_ours(found.addresses)) {
+            self.left.remove(key);
+        }
+    }
+
     /// The next write, or how long there is none. It is to be told what came of it.
     pub fn next<'c>(&mut self, now: Instant, find: impl Fn(&Key) -> Option<StatusFound<'c>>) -> StatusAsk {
         loop {
             let Some((due, key)) = self.queue.first().cloned() else {
-                self.objects.retain(|_, written| written.echo.is_some() || written.not_before > now);
+                self.objects.retain(|_, written| written.may_be_untold() || written.not_before > now);
                 return StatusAsk::Nothing;
             };
             if due > now {
@@ -170,6 +173,7 @@ impl Statuses {
                 return StatusAsk::Rest { until };
             }
             self.dequeue(&key);
+            self.objects.entry(key).or_insert_with(|| Written::new(now)).asked_of = Some(write.version.clone());
             return StatusAsk::Write(write);
         }
     }
@@ -181,7 +185,7 @@ impl Statuses {
         written.not_before = now + OBJECT_EVERY;
         match outcome {
             Ok(after) => {
-                written.faults = 0;
+                (written.faults, written.asked_of) = (0, None);
                 // A second write may come before the first was told.
                 let earlier = written.echo.take().filter(|echo| echo.version == version);
                 let mut before = earlier.map(|echo| echo.before).unwrap_or_default();
@@ -190,7 +194,7 @@ impl Statuses {
                 written.echo = Some(Echo { before, version: after.into(), addresses });
             }
             // Gone: there is nothing to be written.
-            Err(Fault::Missing { .. }) => {}
+            Err(Fault::Missing { .. }) => written.asked_of = None,
             Err(fault) => {
                 written.not_before = now + written.pause(fault);
                 let not_before = written.not_before;
@@ -249,7 +253,18 @@ impl Echo {
 
 impl Written {
     fn new(not_before: Instant) -> Written {
-        Written { due: None, not_before, faults: 0, echo: None }
+        Written { due: None, not_before, faults: 0, asked_of: None, echo: None }
+    }
+
+    /// The object is in this version, or gone.
+    fn see(&mut self, version: Option<&str>) {
+        self.asked_of.take_if(|asked_of| version != Some(&**asked_of));
+        self.echo.take_if(|echo| !version.is_some_and(|version| echo.is_untold(version)));
+    }
+
+    /// Whether the object may have what was written, although it was last seen without.
+    fn may_be_untold(&self) -> bool {
+        self.asked_of.is_some() || self.echo.is_some()
     }
 
     fn pause(&mut self, fault: &Fault) -> Duration {

@@ -169,6 +169,28 @@ fn a_write_that_the_watch_has_not_told_is_known_all_the_same() {
 }
 
 #[test]
+fn an_ingress_that_stops_being_ours_while_it_is_written_is_not_left_behind() {
+    for is_answered in [true, false] {
+        let mut world = World::of(&["a"]);
+        world.put("a", "2", &["198.51.100.1"]);
+        world.desire(&["a"], &["203.0.113.1"]);
+        let write = world.write();
+        world.desire(&[], &["203.0.113.1"]);
+        // What came of it may be lost on the way, or be broken off with the Lease.
+        if is_answered {
+            world.statuses.done(write, Ok("3"), world.now);
+        }
+        world.look();
+        world.put("a", "3", &["203.0.113.1"]);
+        world.look();
+        world.now += OBJECT_EVERY;
+        assert_eq!(world.written(), ["a 3 []"], "{is_answered}");
+        world.look();
+        assert_eq!((world.written(), world.statuses.left.len()), (vec![], 0), "{is_answered}");
+    }
+}
+
+#[test]
 fn so_many_are_written_in_a_second() {
     let names: Vec<String> = (0..200).map(|number| format!("a{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -250,6 +272,8 @@ struct Storm {
     ever_served: BTreeSet<Key>,
     wanted: Addresses,
     version: u64,
+    /// Asked for and not answered so far.
+    under_way: Option<StatusWrite>,
 }
 
 impl Storm {
@@ -259,7 +283,7 @@ impl Storm {
         let world = World::of(&Storm::NAMES);
         let server = Storm::NAMES.iter().map(|name| (Key::new("shop", name), (1, addresses(&[])))).collect();
         let (served, ever_served) = (Vec::new(), BTreeSet::new());
-        Storm { world, server, served, ever_served, wanted: addresses(&[]), version: 1 }
+        Storm { world, server, served, ever_served, wanted: addresses(&[]), version: 1, under_way: None }
     }
 
     fn happens(&mut self, what: u8) {
@@ -278,8 +302,13 @@ impl Storm {
             4 => self.world.look(),
             _ => {
                 self.world.now += Duration::from_millis(400);
-                if let StatusAsk::Write(write) = self.world.ask() {
-                    self.answer(write, choice % 4 == 0);
+                match self.under_way.take() {
+                    Some(write) => self.answer(write, choice % 4 == 0),
+                    None => match self.world.ask() {
+                        StatusAsk::Write(write) if choice % 2 == 0 => self.under_way = Some(write),
+                        StatusAsk::Write(write) => self.answer(write, choice % 4 == 1),
+                        StatusAsk::Rest { .. } | StatusAsk::Nothing => {}
+                    },
                 }
             }
         }
@@ -322,6 +351,9 @@ impl Storm {
     }
 
     fn ends_well(&mut self) {
+        if let Some(write) = self.under_way.take() {
+            self.answer(write, false);
+        }
         for _ in 0..300 {
             self.told();
             self.world.now += Duration::from_secs(1);
