@@ -38,7 +38,7 @@ pub struct CertFinding {
 pub fn check_site(site: &Site, now: Timestamp) -> Vec<CertFinding> {
     let mut findings = Vec::new();
     match &site.tls.source {
-        TlsSource::Off => return findings,
+        TlsSource::Off | TlsSource::Reject => return findings,
         // What can be said of names that are obtained, the configuration says.
         TlsSource::Automatic | TlsSource::Internal => {}
         TlsSource::Files(files) => check_files(site, files, now, &mut findings),

@@ -89,7 +89,7 @@ impl SiteCertificates {
     ) -> Result<Option<Arc<SiteCertificates>>, Vec<CertError>> {
         let staples = site.tls.ocsp_stapling.then(|| state.staples.clone());
         match &site.tls.source {
-            TlsSource::Off => Ok(None),
+            TlsSource::Off | TlsSource::Reject => Ok(None),
             TlsSource::Files(files) => Self::from_files(files, staples, served, now).map(Some),
             TlsSource::Automatic | TlsSource::Internal => {
                 let names = certificate_names(&site.addresses, machine_name().as_deref());

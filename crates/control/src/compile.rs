@@ -372,7 +372,7 @@ fn gather_keys<'a>(sites: impl Iterator<Item = &'a Arc<Site>>, key_sets: &KeySet
 fn served_files(sites: &[(&Arc<Site>, Option<&Option<SiteTls>>)], before: Option<&Material>) -> ServedFiles {
     let named = |site: &'_ Site| match &site.tls.source {
         TlsSource::Files(files) => files.clone(),
-        TlsSource::Automatic | TlsSource::Internal | TlsSource::Off => Vec::new(),
+        TlsSource::Automatic | TlsSource::Internal | TlsSource::Off | TlsSource::Reject => Vec::new(),
     };
     let Some(before) = before else { return ServedFiles::new() };
     let wanted: HashSet<Certificate> =

@@ -67,6 +67,8 @@ pub enum FindingCode {
     SecretInvalid,
     /// The API server does not give it.
     SecretUnavailable,
+    /// Neither a Secret is named, nor is there a default certificate.
+    CertificateMissing,
     /// An older object has the certificate of the host.
     CertificateTaken,
     /// The certificate does not name the host.
@@ -103,6 +105,7 @@ impl FindingCode {
             FindingCode::SecretMissing => "SecretMissing",
             FindingCode::SecretInvalid => "SecretInvalid",
             FindingCode::SecretUnavailable => "SecretUnavailable",
+            FindingCode::CertificateMissing => "CertificateMissing",
             FindingCode::CertificateTaken => "CertificateTaken",
             FindingCode::CertificateForOthers => "CertificateForOthers",
             FindingCode::AnnotationUnknown => "AnnotationUnknown",

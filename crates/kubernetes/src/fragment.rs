@@ -32,7 +32,7 @@ pub struct Fragment {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathRoute {
     pub plain: Result<PlacedPath, String>,
-    pub expression: Result<Expression, String>,
+    pub expression: Result<Expression, NoExpression>,
     pub route: BackendRoute,
 }
 
@@ -52,6 +52,15 @@ pub struct Expression {
     pub groups: usize,
     /// Whether it takes `/`.
     pub takes_root: bool,
+}
+
+/// A path that is no expression that can be had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoExpression {
+    /// One sentence.
+    pub problem: String,
+    /// What takes everything that may be meant by it, and more. `None`: no request can be meant.
+    pub meant: Option<PlacedPath>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,12 +154,14 @@ impl Fragment {
 }
 
 impl PathRoute {
-    /// How it is compared on a host with expressions, or without.
-    pub fn placed(&self, are_expressions: bool) -> Result<&PlacedPath, &str> {
+    /// How it is compared on a host with expressions, or without. `Err`: what is wrong, and what has to be shut where
+    /// it protects.
+    pub fn placed(&self, are_expressions: bool) -> Result<&PlacedPath, (&str, Option<&PlacedPath>)> {
         if are_expressions {
-            self.expression.as_ref().map(|expression| &expression.path).map_err(String::as_str)
+            let expression = self.expression.as_ref().map(|expression| &expression.path);
+            expression.map_err(|no| (no.problem.as_str(), no.meant.as_ref()))
         } else {
-            self.plain.as_ref().map_err(String::as_str)
+            self.plain.as_ref().map_err(|problem| (problem.as_str(), None))
         }
     }
 }

@@ -39,6 +39,34 @@ pub struct MannerLimits {
     pub exempt: Vec<IpNet>,
 }
 
+impl Manner {
+    /// Whether it keeps somebody out, so that what is meant for it may not be answered by others.
+    pub fn protects(&self) -> bool {
+        let keeps_out = |step: &Step| match step {
+            Step::Allow(_)
+            | Step::Deny(_)
+            | Step::Csrf(_)
+            | Step::BasicAuth(_)
+            | Step::Jwt(_)
+            | Step::Oidc(_)
+            | Step::ForwardAuth(_)
+            | Step::ApiKey(_)
+            | Step::AuthAny(_)
+            | Step::ClientAuth(_)
+            | Step::RateLimit(_)
+            | Step::ConcurrencyLimit(_) => true,
+            Step::RequestHeader(_)
+            | Step::ResponseHeader(_)
+            | Step::Rewrite { .. }
+            | Step::StripPrefix(_)
+            | Step::AddPrefix(_)
+            | Step::BodyLimit { .. }
+            | Step::Cors(_) => false,
+        };
+        self.is_shut || self.auth.is_some() || self.steps.iter().chain(&self.limits.steps).any(keeps_out)
+    }
+}
+
 /// Where users with their passwords are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MannerAuth {

@@ -19,9 +19,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tidegate_cluster::Key;
 use tidegate_model::{
-    Certificate, HostPattern, ListenPlace, Origin, PathPattern, PoolName, Route, RouteOptions, Scheme, Site, SiteAddress,
-    Template, Tls, TlsSource,
+    Certificate, EncodedSlashes, HostPattern, ListenPlace, Origin, PathPattern, PathPolicy, PoolName, Route, RouteOptions,
+    Scheme, Site, SiteAddress, Template, Tls, TlsSource,
 };
+
+/// nginx takes `%2F` for a slash when it looks for a location, and hands on what was sent.
+const PATH_POLICY: PathPolicy = PathPolicy { encoded_slashes: EncodedSlashes::Pass, ..PathPolicy::DEFAULT };
 
 /// What one Ingress says of the host.
 #[derive(Debug, Clone, Copy)]
@@ -100,6 +103,8 @@ struct TakenPath<'m> {
     path: &'m PlacedPath,
     /// Of a host with expressions.
     expression: Option<&'m Expression>,
+    /// Stands for one that is not understood, so that nobody else answers what may be meant by it.
+    is_shut: bool,
     owned: Owned<'m>,
 }
 
@@ -119,6 +124,18 @@ enum HostTls<'m> {
     /// Asked for, and there is no certificate: handshakes end, and nothing is answered in plain text that was to be
     /// encrypted.
     Shut,
+}
+
+impl<'m> HostTls<'m> {
+    /// `None`: handshakes end, also where a wildcard has a certificate that would do. What is said of the host may
+    /// protect it, and nothing of that holds for the wildcard's Ingress.
+    fn certificate(&self) -> Option<&'m Certificate> {
+        match self {
+            HostTls::Plain { certificate } => *certificate,
+            HostTls::Served { certificate } => Some(certificate),
+            HostTls::Shut => None,
+        }
+    }
 }
 
 /// Where the host is served.
@@ -157,19 +174,20 @@ impl<'m> Merging<'m> {
         let mut table = BTreeMap::new();
         for Member { age, fragment } in members.iter().copied() {
             for written in &fragment.paths {
-                let path = match written.placed(are_expressions) {
-                    Ok(path) => path,
-                    Err(problem) => {
-                        let field = format!("{}.path", written.route.field);
-                        self.find(&age.key, FindingCode::PathInvalid, Severity::Error, field, problem.to_owned());
-                        continue;
+                let (path, is_shut) = match written.placed(are_expressions) {
+                    Ok(path) => (path, false),
+                    Err((problem, meant)) => {
+                        let meant = meant.filter(|_| fragment.manner.protects());
+                        self.note_invalid(age, written, problem, meant);
+                        let Some(meant) = meant else { continue };
+                        (meant, true)
                     }
                 };
                 self.note_star(age, written, are_expressions);
                 let expression = written.expression.as_ref().ok().filter(|_| are_expressions);
                 let owned = Owned { route: &written.route, fragment };
                 match table.entry(&path.place) {
-                    Entry::Vacant(vacant) => _ = vacant.insert((age, TakenPath { path, expression, owned })),
+                    Entry::Vacant(vacant) => _ = vacant.insert((age, TakenPath { path, expression, owned, is_shut })),
                     Entry::Occupied(taken) => {
                         let (owner, first) = taken.get();
                         self.note_taken(age, written, owner, first);
@@ -186,6 +204,17 @@ impl<'m> Merging<'m> {
             });
         }
         paths
+    }
+
+    fn note_invalid(&mut self, age: &Age, written: &PathRoute, problem: &str, shut: Option<&PlacedPath>) {
+        let shut = match shut.map(|shut| &shut.pattern) {
+            Some(PathPattern::Regex(pattern)) => {
+                format!("; the Ingress protects what it serves, so what begins like `{pattern}` is answered with 503")
+            }
+            Some(PathPattern::Exact(_) | PathPattern::Prefix(_) | PathPattern::Beginning(_)) | None => String::new(),
+        };
+        let field = format!("{}.path", written.route.field);
+        self.find(&age.key, FindingCode::PathInvalid, Severity::Error, field, format!("{problem}{shut}"));
     }
 
     fn note_star(&mut self, age: &Age, written: &PathRoute, are_expressions: bool) {
@@ -205,7 +234,7 @@ impl<'m> Merging<'m> {
         let by = if owner.key == age.key {
             format!("`{}` of the same Ingress", first.owned.route.field)
         } else {
-            format!("the Ingress `{}`, which is older", owner.key)
+            format!("the Ingress `{}`, which {}", owner.key, goes_first(owner, age))
         };
         let message = format!("`{}{shown}` is served by {by}: remove it here, or there", self.host);
         self.find(&age.key, FindingCode::PathTaken, Severity::Error, format!("{}.path", written.route.field), message);
@@ -222,7 +251,8 @@ impl<'m> Merging<'m> {
                     } else {
                         format!("that no path of `{}` takes", self.host)
                     };
-                    let message = format!("requests {which} are for the Ingress `{}`, which is older", owner.key);
+                    let message =
+                        format!("requests {which} are for the Ingress `{}`, which {}", owner.key, goes_first(owner, age));
                     self.find(&age.key, FindingCode::DefaultBackendTaken, Severity::Warning, &*rest.field, message);
                 }
                 (Some(_) | None, Some(_)) | (None, None) => {}
@@ -251,7 +281,17 @@ impl<'m> Merging<'m> {
         };
         let chosen = claims.iter().find_map(|(age, claim)| certificate_of(claim).map(|certificate| (*age, *claim, certificate)));
         let Some((owner, first, certificate)) = chosen else {
-            return default.map_or(HostTls::Shut, |certificate| HostTls::Served { certificate });
+            if let Some(certificate) = default {
+                return HostTls::Served { certificate };
+            }
+            for (age, claim) in claims.into_iter().filter(|(_, claim)| claim.certificate == CertificateSource::Default) {
+                let message = format!(
+                    "no Secret is named and there is no default certificate, so `{}` is not served over HTTPS, and answered with 503 over HTTP: name a Secret in `secretName`, or give `--default-certificate`",
+                    self.host
+                );
+                self.find(&age.key, FindingCode::CertificateMissing, Severity::Error, &*claim.field, message);
+            }
+            return HostTls::Shut;
         };
         if let Some(unlike) = first.secret().and_then(pair).filter(|pair| !pair.covers(self.host)) {
             self.note_unlike(owner, first, unlike);
@@ -325,30 +365,19 @@ impl<'m> Merging<'m> {
             names: &names,
             led_to: RefCell::default(),
         };
-        let certificate = match content.tls {
-            HostTls::Plain { certificate } => certificate,
-            HostTls::Served { certificate } => Some(certificate),
-            HostTls::Shut => None,
-        };
-        let https = places.https.filter(|_| certificate.is_some());
         let sites = if routes.are_alike() {
-            [self.site(content, Places { https, ..places }, certificate.filter(|_| https.is_some()), || routes.all()), None]
+            [self.site(content, places, || routes.all()), None]
         } else {
+            let over_tls = || if content.tls.certificate().is_some() { routes.all() } else { Vec::new() };
             [
-                self.site(content, Places { https: None, ..places }, None, || routes.of_plain_http()),
-                self.site(content, Places { http: None, https }, certificate, || routes.all()),
+                self.site(content, Places { https: None, ..places }, || routes.of_plain_http()),
+                self.site(content, Places { http: None, ..places }, over_tls),
             ]
         };
         (sites.into_iter().flatten().map(Arc::new).collect(), routes.led_to.into_inner())
     }
 
-    fn site(
-        &self,
-        content: &Content<'_>,
-        places: Places,
-        certificate: Option<&Certificate>,
-        routes: impl FnOnce() -> Vec<Route>,
-    ) -> Option<Site> {
+    fn site(&self, content: &Content<'_>, places: Places, routes: impl FnOnce() -> Vec<Route>) -> Option<Site> {
         let of_scheme = [(Scheme::Http, places.http), (Scheme::Https, places.https)];
         let listen: Vec<ListenPlace> = of_scheme
             .into_iter()
@@ -362,19 +391,25 @@ impl<'m> Merging<'m> {
             listen: listen.clone(),
         };
         let addresses: Vec<SiteAddress> = listen.iter().map(address).collect();
-        let source = match certificate {
-            Some(certificate) => TlsSource::Files(vec![certificate.clone()]),
-            None => TlsSource::Automatic,
+        let source = match (places.https, content.tls.certificate()) {
+            (None, _) => TlsSource::Automatic,
+            (Some(_), Some(certificate)) => TlsSource::Files(vec![certificate.clone()]),
+            (Some(_), None) => TlsSource::Reject,
         };
         (!addresses.is_empty()).then(|| Site {
             origin: content.origin.clone(),
             addresses,
             tls: Tls { source, ..Tls::default() },
-            options: RouteOptions::default(),
+            options: RouteOptions { path_policy: Some(PATH_POLICY), ..RouteOptions::default() },
             steps: Vec::new(),
             routes: routes(),
         })
     }
+}
+
+/// Why one Ingress goes before another one.
+fn goes_first(owner: &Age, other: &Age) -> &'static str {
+    if owner.created == other.created { "was made in the same second and has the name that goes first" } else { "is older" }
 }
 
 /// Where `/` leads if it is asked for: what the first path that takes it says.

@@ -2,7 +2,7 @@
 //! anything else did. Found once, and handed to everything that takes on a change, so that nothing looks at what
 //! stayed. How a difference is told to people is `plan` in `control`.
 
-use crate::{Configuration, Site};
+use crate::{Configuration, Site, TlsSource};
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
@@ -41,7 +41,10 @@ impl Delta {
         let sites = Difference::between(&before.sites, &now.sites, |site| site.addresses.first());
         let pools = Difference::between(&before.pools, &now.pools, |pool| &pool.name);
         let has_moved = |changed: &Changed| {
-            changed.before.is_none_or(|known| before.sites[known].addresses != now.sites[changed.position].addresses)
+            let now = &now.sites[changed.position];
+            let is_refusing = |site: &Site| site.tls.source == TlsSource::Reject;
+            let differs = |before: &Site| before.addresses != now.addresses || is_refusing(before) != is_refusing(now);
+            changed.before.is_none_or(|known| differs(&before.sites[known]))
         };
         let listening = !sites.is_in_place()
             || sites.changed.iter().any(has_moved)

@@ -212,7 +212,7 @@ impl Configuration {
             (TlsSource::Automatic, Some(changes), Some(process)) => Some(Cow::Owned(process.changed_by(changes))),
             (TlsSource::Automatic, Some(changes), None) => Some(Cow::Owned(Acme::default().changed_by(changes))),
             (TlsSource::Automatic, None, process) => process.as_ref().map(Cow::Borrowed),
-            (TlsSource::Internal | TlsSource::Off | TlsSource::Files(_), ..) => None,
+            (TlsSource::Internal | TlsSource::Off | TlsSource::Reject | TlsSource::Files(_), ..) => None,
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::tcp::TcpTarget;
 use ipnet::IpNet;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 
 /// What is spoken on a listening address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -83,6 +84,16 @@ impl Listening<'_> {
     /// Whether any connection is passed on as it is.
     pub fn passes_on(&self) -> bool {
         !self.by_name.is_empty() || self.otherwise.is_some()
+    }
+
+    /// Who answers clients that name nobody in their handshake, where no site is for the address or for every host: the
+    /// first that does not refuse.
+    pub fn first_answering(&self, sites: &[Arc<Site>]) -> Option<Answering> {
+        let is_refusing = |answering: &Answering| match answering {
+            Answering::Site(position) => sites[*position].tls.source == TlsSource::Reject,
+            Answering::Redirect => false,
+        };
+        self.hosts.iter().map(|(answering, _)| *answering).find(|answering| !is_refusing(answering))
     }
 }
 

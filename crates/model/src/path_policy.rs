@@ -27,6 +27,9 @@ pub enum Slashes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EncodedSlashes {
     Keep,
+    /// `%2F` is a slash for routes and steps. A path that no step changes goes on as it was sent. 400 where dots stand
+    /// beside one: what a server makes of these is anybody's guess.
+    Pass,
     /// `%2F` is a slash; `%5C` stays.
     Decode,
     /// 400, for `%5C` as well.
@@ -73,8 +76,12 @@ impl Slashes {
 }
 
 impl EncodedSlashes {
-    pub const NAMES: &'static [(&'static str, EncodedSlashes)] =
-        &[("keep", EncodedSlashes::Keep), ("decode", EncodedSlashes::Decode), ("refuse", EncodedSlashes::Refuse)];
+    pub const NAMES: &'static [(&'static str, EncodedSlashes)] = &[
+        ("keep", EncodedSlashes::Keep),
+        ("pass", EncodedSlashes::Pass),
+        ("decode", EncodedSlashes::Decode),
+        ("refuse", EncodedSlashes::Refuse),
+    ];
 }
 
 impl PathCase {

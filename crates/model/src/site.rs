@@ -159,6 +159,8 @@ pub enum TlsSource {
     Internal,
     /// `tls "off"`: the addresses are plain HTTP whatever their scheme would have been.
     Off,
+    /// Nowhere: handshakes for the site's names are refused, instead of being those of a wildcard or a catch-all.
+    Reject,
     /// In files, or in the configuration itself. Several for one name: ECDSA and RSA side by side.
     Files(Vec<Certificate>),
 }

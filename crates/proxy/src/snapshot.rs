@@ -761,7 +761,7 @@ fn listener(
         },
         proxy_protocol_from: proxy_protocol_from(configuration, address).into(),
         offers_websocket: websocket_over_http2(configuration, address),
-        first_site: hosts.first().map(|(site, _)| *site),
+        first_site: listening.first_answering(&configuration.sites).map(site),
         needs_local_ip: hosts.iter().any(|(_, host)| matches!(host, HostPattern::Ip(_))),
         implied: listening.implied,
         router: Router::new(hosts).passing(names, otherwise),

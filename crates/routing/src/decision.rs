@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tidegate_access::Claims;
 use tidegate_geo::Whereabouts;
 use tidegate_model::listening::site_name;
-use tidegate_model::{CipherName, ClientAuth, Origin, PathPolicy, Scheme, Site, TlsVersion};
+use tidegate_model::{CipherName, ClientAuth, Origin, PathPolicy, Scheme, Site, TlsSource, TlsVersion};
 use tidegate_tables::Maps;
 use tidegate_wire::head::{Method, RequestHead};
 use tidegate_wire::{ClientCertificate, Span};
@@ -211,6 +211,8 @@ impl TlsIdentity {
 /// 9.1.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct TlsPolicy {
+    /// Whether there is no handshake at all: a connection that was made for a wildcard would get past that.
+    is_rejected: bool,
     min_version: TlsVersion,
     ciphers: Vec<CipherName>,
     /// As far as it decides who is let in. Without it, whoever has a connection to an open site of the same address
@@ -221,6 +223,7 @@ struct TlsPolicy {
 impl TlsPolicy {
     fn new(site: &Site) -> TlsPolicy {
         TlsPolicy {
+            is_rejected: site.tls.source == TlsSource::Reject,
             min_version: site.tls.min_version,
             ciphers: site.tls.ciphers.clone(),
             client_auth: site.tls.client_auth.clone().map(|auth| ClientAuth { forward: None, ..auth }),

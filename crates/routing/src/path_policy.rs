@@ -57,12 +57,15 @@ pub fn settle_path(policy: PathPolicy, path: &[u8]) -> Result<Option<Vec<u8>>, P
         return Err(PathRefusal::EncodedSlash);
     }
     let mut settled = path.to_vec();
-    if policy.encoded_slashes == EncodedSlashes::Decode && has_encoded_slash {
+    let is_decoded = matches!(policy.encoded_slashes, EncodedSlashes::Decode | EncodedSlashes::Pass);
+    if is_decoded && has_encoded_slash {
         settled = decoded(&settled);
         // What is between two slashes now may be dots.
         let mut normal = Vec::new();
         match normalise(&settled, &mut normal) {
             Normalised::Unchanged => {}
+            // One server would settle the dots, and another one take them for a name.
+            Normalised::Changed if policy.encoded_slashes == EncodedSlashes::Pass => return Err(PathRefusal::EncodedSlash),
             Normalised::Changed => settled = normal,
             Normalised::DotsWithParameter => return Err(PathRefusal::Parameters),
             Normalised::EscapesRoot | Normalised::Bad => return Err(PathRefusal::EscapesRoot),
@@ -84,20 +87,24 @@ pub fn settle_path(policy: PathPolicy, path: &[u8]) -> Result<Option<Vec<u8>>, P
 pub fn path_as_sent(policy: PathPolicy, sent: &[u8]) -> Option<Vec<u8>> {
     let leading = sent.iter().take_while(|byte| **byte == b'/').count();
     let from_last = sent.get(leading.checked_sub(1)?..)?;
-    if policy.slashes != Slashes::Pass || !has_double_slash(from_last) {
+    let passes_double = policy.slashes == Slashes::Pass && has_double_slash(from_last);
+    let passes_encoded = policy.encoded_slashes == EncodedSlashes::Pass && encoded_slashes(from_last).next().is_some();
+    if !passes_double && !passes_encoded {
         return None;
     }
-    let kept = PathPolicy { slashes: Slashes::Keep, ..policy };
+    let slashes = if policy.slashes == Slashes::Pass { Slashes::Keep } else { policy.slashes };
+    let encoded_slashes = if passes_encoded { EncodedSlashes::Keep } else { policy.encoded_slashes };
+    let kept = PathPolicy { slashes, encoded_slashes, ..policy };
     // What the policy refuses was refused when the path was matched.
     Some(settle_path(kept, from_last).ok()?.unwrap_or_else(|| from_last.to_vec())).filter(|path| !path.starts_with(b"//"))
 }
 
 /// Whether the policy refuses a path that was made of texts of a client. Such a path is not spelled anew: what would be
-/// decoded in the path of a request is the client's text here, so `decode` refuses it as well.
+/// decoded in the path of a request is the client's text here, so `decode` and `pass` refuse it as well.
 pub fn refuse_made_path(policy: PathPolicy, path: &[u8]) -> Result<(), PathRefusal> {
     let encoded_slashes_refused = match policy.encoded_slashes {
         EncodedSlashes::Keep => false,
-        EncodedSlashes::Decode => path.windows(3).any(|code| code == b"%2F"),
+        EncodedSlashes::Decode | EncodedSlashes::Pass => path.windows(3).any(|code| code == b"%2F"),
         EncodedSlashes::Refuse => encoded_slashes(path).next().is_some(),
     };
     if policy.parameters == PathParameters::Refuse && has_parameters(path) {

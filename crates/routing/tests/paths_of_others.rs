@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 use tidegate_model::{EncodedSlashes, PathParameters, PathPolicy, Slashes};
-use tidegate_routing::path_policy::settle_path;
+use tidegate_routing::path_policy::{path_as_sent, settle_path};
 use tidegate_wire::path::{Normalised, normalise};
 
 const PIECES: &[&str] = &[
@@ -22,6 +22,9 @@ const STRICT: PathPolicy = PathPolicy {
     ..PathPolicy::DEFAULT
 };
 const DECODED: PathPolicy = PathPolicy { encoded_slashes: EncodedSlashes::Decode, ..PathPolicy::DEFAULT };
+/// Slashes are matched as servers may read them, and go on as they were sent.
+const PASSED: PathPolicy =
+    PathPolicy { encoded_slashes: EncodedSlashes::Pass, parameters: PathParameters::Refuse, ..PathPolicy::DEFAULT };
 
 /// A path as a client sends it.
 fn drawn(choices: &[u8]) -> String {
@@ -29,16 +32,26 @@ fn drawn(choices: &[u8]) -> String {
     std::iter::once("/").chain(pieces).collect()
 }
 
-/// What is matched and forwarded.
+/// What is matched, and forwarded unless it goes on as it was sent.
 fn forwarded(path: &str, policy: PathPolicy) -> Option<String> {
-    let mut normal = Vec::new();
-    let path = match normalise(path.as_bytes(), &mut normal) {
-        Normalised::Unchanged => path.as_bytes().to_vec(),
-        Normalised::Changed => normal,
-        Normalised::EscapesRoot | Normalised::DotsWithParameter | Normalised::Bad => return None,
-    };
+    let path = normal(path)?;
     let settled = settle_path(policy, &path).ok()?.unwrap_or(path);
     Some(String::from_utf8(settled).expect("paths are ASCII"))
+}
+
+/// How a path is forwarded that no step changes.
+fn as_sent(path: &str, policy: PathPolicy) -> Option<String> {
+    let spelled = path_as_sent(policy, &normal(path)?)?;
+    Some(String::from_utf8(spelled).expect("paths are ASCII"))
+}
+
+fn normal(path: &str) -> Option<Vec<u8>> {
+    let mut normal = Vec::new();
+    match normalise(path.as_bytes(), &mut normal) {
+        Normalised::Unchanged => Some(path.as_bytes().to_vec()),
+        Normalised::Changed => Some(normal),
+        Normalised::EscapesRoot | Normalised::DotsWithParameter | Normalised::Bad => None,
+    }
 }
 
 /// RFC 3986 section 3.3.
@@ -103,7 +116,7 @@ fn what_is_forwarded_has_only_what_a_path_may_have() {
     check!().with_type::<Vec<u8>>().for_each(|choices: &Vec<u8>| {
         let raw = format!("/{}", String::from_utf8_lossy(choices));
         for sent in [drawn(choices), raw] {
-            for policy in [PathPolicy::DEFAULT, STRICT, DECODED] {
+            for policy in [PathPolicy::DEFAULT, STRICT, DECODED, PASSED] {
                 let Some(path) = forwarded(&sent, policy) else { continue };
                 assert!(path.starts_with('/') && path.bytes().all(is_pchar_or_slash), "{sent} became {path}");
                 assert!(!path.split('/').any(|segment| segment == "." || segment == ".."), "{sent} became {path}");
@@ -135,6 +148,11 @@ fn no_rules_of_others_lead_to_another_route() {
             assert_eq!(of_a_servlet(&path), ours, "{sent} became {path}");
             assert_eq!(of_a_servlet_that_decodes_first(&path), ours, "{sent} became {path}");
             assert_eq!(of_go(&path), ours, "{sent} became {path}");
+        }
+        if let Some(matched) = forwarded(&sent, PASSED) {
+            let path = as_sent(&sent, PASSED).unwrap_or_else(|| matched.clone());
+            assert_eq!(of_go(&path), percent_decoded(&matched), "{sent} became {path}");
+            assert_eq!(of_a_servlet(&path), percent_decoded(&matched), "{sent} became {path}");
         }
         if let Some(path) = forwarded(&sent, PathPolicy::DEFAULT)
             && !path.contains("%2F")

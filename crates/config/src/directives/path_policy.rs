@@ -18,8 +18,8 @@ pub static PATH_POLICY: Directive = Directive {
         ),
         Property::once(
             "encoded-slashes",
-            Kind::Choice(&["keep", "decode", "refuse"]),
-            "`%2F` and `%5C`: they stay (`keep`, which is meant when it is left out), `%2F` becomes a slash, or the request is refused with 400.",
+            Kind::Choice(&["keep", "pass", "decode", "refuse"]),
+            "`%2F` and `%5C`: they stay (`keep`, which is meant when it is left out); `%2F` is a slash for routes, and goes on as it was sent (`pass`); it becomes a slash (`decode`); or the request is refused with 400.",
         ),
         Property::once(
             "case",
@@ -38,7 +38,7 @@ pub static PATH_POLICY: Directive = Directive {
               What may not stand in a path, such as `\"`, `{`, `|` or `\\`, is percent-encoded; a raw `\\` so becomes `%5C`, for which `encoded-slashes` has a word. Dots with parameters (`/x/..;/admin`) are 400.\n\n\
               Most servers read `//admin` as `/admin`, so routes take several slashes for one. A path that no `rewrite`, `strip-prefix` or `add-prefix` changes goes on as it was sent, as nginx does it: \
               `/proxy/https://example.com/` arrives whole. Slashes at its beginning are always one, since `//host` is an address to some; so are all for files, scripts and what `cache` keeps. Many read `/admin%2Fusers` as `/admin/users`, others (GitLab, npm registries) need it as it is: where the upstream decodes, and a route \
-              protects a part of it, say `encoded-slashes=\"refuse\"` or `\"decode\"`. Where the upstream ignores case, as on Windows, say `case=\"lower\"`. \
+              protects a part of it, say `encoded-slashes=\"pass\"`, as nginx has it: routes see the slash, and the upstream what was sent; dots beside such a slash (`/x/..%2Fadmin`) are 400. `\"refuse\"` and `\"decode\"` leave nothing to the upstream. Where the upstream ignores case, as on Windows, say `case=\"lower\"`. \
               Tomcat, Jetty and others in Java take `/admin;x/y` for `/admin/y`: where a route protects a part of such a server, say `parameters=\"refuse\"`.\n\n\
               In a route it takes the place of the site's, for what the site's has brought there. If the path belongs to another route by it, the request is refused with 400: what is forwarded is always what \
               was matched, or the same with the slashes that were sent.",

@@ -19,7 +19,7 @@ use crate::table::{Argument, Block, Kind, Place, Repeat};
 use crate::{log_in, reachability, redirects, sign_in, step_order};
 use std::sync::Arc;
 use tidegate_foreign::traefik_rule;
-use tidegate_model::{Origin, Route, RouteOptions, Scheme, Site, SiteAddress, Step};
+use tidegate_model::{Origin, Route, RouteOptions, Scheme, Site, SiteAddress, Step, TlsSource};
 
 pub static SITE: Directive = Directive {
     name: "site",
@@ -81,7 +81,9 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
         denial.end_by_denial();
         draft.routes.push(denial);
     }
-    if draft.routes.is_empty() && line.node.children.is_some() && all_understood {
+    let is_never_asked =
+        tls.source == TlsSource::Reject && addresses.iter().all(|written| written.address.scheme == Scheme::Https);
+    if draft.routes.is_empty() && line.node.children.is_some() && all_understood && !is_never_asked {
         let diagnostic = Diagnostic::error("nothing-answers", line.location(), "nothing answers in this site")
             .help("add `proxy`, `respond`, `redirect` or a `route`");
         lowering.report(diagnostic);
@@ -102,7 +104,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
         lowering.spans.files_of_sites.push((addresses.clone(), files));
     }
     if let Some(routes) = routes
-        && !routes.is_empty()
+        && (!routes.is_empty() || is_never_asked)
         && !addresses.is_empty()
     {
         let steps = without_places(draft.steps);

@@ -32,8 +32,8 @@ pub static TLS: Directive = Directive {
     repeat: Repeat::Many,
     arguments: &[Argument::optional(
         "source",
-        Kind::Choice(&["internal", "off"]),
-        "`internal`: the built-in certificate authority signs. `off`: plain HTTP.",
+        Kind::Choice(&["internal", "off", "reject"]),
+        "`internal`: the built-in certificate authority signs. `off`: plain HTTP. `reject`: no handshake.",
     )],
     properties: CERTIFICATE,
     block: Block::Optional(Place::Tls),
@@ -41,6 +41,8 @@ pub static TLS: Directive = Directive {
     details: "`tls cert=\"…\" key=\"…\"` may be repeated: an ECDSA and an RSA certificate for one name stand side by side, and each client \
               gets the one it can verify. Paths are relative to the file they are written in.\n\n\
               With `pem=` and `key-pem=` the texts themselves stand in the place of files, from the environment or a secret store: `tls pem=\"{env.SITE_PEM}\"`. They are checked as files are, are never shown (a digest stands for them), and change with the configuration only.\n\n\
+              With `tls \"reject\"` handshakes for the names of the site are refused with `unrecognized_name`, as for a name that no site has, although a wildcard or `site \"https://:443\"` would take them; and a request for them on a connection \
+              that was made for another site is answered with 421. Plain HTTP does not lead to it.\n\n\
               With `tls \"off\"` an address without a scheme is plain HTTP, on port 80 when it has no port either.",
     default: "by ACME for public names, signed by the internal CA for others",
     example: "tls \"internal\" {\n    min \"1.3\"\n}",
@@ -287,6 +289,7 @@ fn lower_source(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Line<'
     match kind {
         "internal" => draft.tls.source = TlsSource::Internal,
         "off" => draft.tls.source = TlsSource::Off,
+        "reject" => draft.tls.source = TlsSource::Reject,
         _ => {
             if let Some(certificate) = read_certificate(lowering, line) {
                 if let Some((_, first)) = draft.certificates_at.iter().find(|(known, _)| *known == certificate) {
@@ -391,6 +394,10 @@ pub fn finish(lowering: &mut Lowering<'_>, draft: TlsDraft, addresses: &mut [Wri
             .help("write `https://` in front of the address, or remove `tls`");
         lowering.report(diagnostic);
     }
+    if draft.tls.source == TlsSource::Reject {
+        // Nobody is led to where nobody is answered.
+        addresses.iter_mut().for_each(|written| written.address.redirect_from_http = false);
+    }
     draft.tls
 }
 
@@ -459,6 +466,9 @@ pub fn write(lines: &mut Lines, tls: &Tls) {
             lines.line().name("tls").argument("internal");
         }
         TlsSource::Off => lines.line().off("tls"),
+        TlsSource::Reject => {
+            lines.line().name("tls").argument("reject");
+        }
         TlsSource::Files(certificates) => write_certificates(lines, certificates),
     }
     lines.line().name("tls").lines(|lines| write_settings(lines, tls));

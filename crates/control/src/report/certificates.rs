@@ -62,7 +62,9 @@ impl Control {
             let Some(tls) = tls else { continue };
             let (source, files): (_, &[tidegate_model::Certificate]) = match &site.tls.source {
                 TlsSource::Files(files) => (CertificateSource::Files, files),
-                TlsSource::Automatic | TlsSource::Internal | TlsSource::Off => (CertificateSource::InternalCa, &[]),
+                TlsSource::Automatic | TlsSource::Internal | TlsSource::Off | TlsSource::Reject => {
+                    (CertificateSource::InternalCa, &[])
+                }
             };
             let paths = files.iter().flat_map(|file| std::iter::once(&file.cert).chain(&file.key));
             let files: Vec<String> = paths.map(|path| path.display().to_string()).collect();

@@ -4,10 +4,11 @@ use super::Question;
 use ipnet::IpNet;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use tidegate_api::ExplainedListener;
 use tidegate_config::writing::show_network;
 use tidegate_model::listening::{Answering, ListenerProtocol, Listening, client_ip_header, proxy_protocol_from, trusted_proxies};
-use tidegate_model::{Configuration, HostPattern, ListenAddress, Scheme, TcpTarget};
+use tidegate_model::{Configuration, HostPattern, ListenAddress, Scheme, Site, TcpTarget};
 use tidegate_routing::{Greeting, PassId, Router, SiteId, Taker};
 use tidegate_wire::head::{HeaderId, RequestHead};
 
@@ -30,7 +31,7 @@ pub struct Place<'a> {
     trusted_proxies: Vec<IpNet>,
     client_ip_header: &'a str,
     proxy_protocol_from: Vec<IpNet>,
-    sites: usize,
+    sites: &'a [Arc<Site>],
     /// The name leads to one of several addresses, and which is not known here.
     is_guess: bool,
 }
@@ -47,8 +48,8 @@ impl<'a> Place<'a> {
         let is_asked =
             |address: &ListenAddress, listening: &Listening<'_>| listening.public_port.or(address.port()) == Some(request.port);
         let places = listening.iter().filter(|(address, listening)| is_asked(address, listening)).map(|(address, listening)| {
-            let sites = configuration.sites.len();
-            let hosts = listening.hosts.iter().map(|(answering, host)| (site_id(*answering, sites), *host));
+            let sites = &configuration.sites[..];
+            let hosts = listening.hosts.iter().map(|(answering, host)| (site_id(*answering, sites.len()), *host));
             Place {
                 address: *address,
                 listening,
@@ -95,7 +96,7 @@ impl<'a> Place<'a> {
     }
 
     pub fn site_id(&self, answering: Answering) -> SiteId {
-        site_id(answering, self.sites)
+        site_id(answering, self.sites.len())
     }
 
     /// What passes the connection on before anybody looks at a request, and where to.
@@ -120,7 +121,7 @@ impl<'a> Place<'a> {
         match request.host_ip() {
             None => self.router.find_site(request.host.as_bytes(), self.local_ip),
             Some(_) => {
-                let first = self.listening.hosts.first().map(|(answering, _)| self.site_id(*answering));
+                let first = self.listening.first_answering(self.sites).map(|answering| self.site_id(answering));
                 self.router.find_site(b"", self.local_ip).or(first)
             }
         }

@@ -83,7 +83,7 @@ fn follow(configuration: &Configuration, request: &Question, known: Known<'_>) -
     if request.scheme == Scheme::Https {
         answer.certificate = tls_site.and_then(|id| sites::certificate(configuration, site_of(id), request));
         if answer.certificate.is_none() {
-            answer.outcome = outcome(OutcomeKind::HandshakeRefused);
+            answer.outcome = refused_handshake(tls_site.map(site_of));
             pass_sites(&mut answer, configuration, &place, &request.host, None);
             return Ok(answer);
         }
@@ -213,6 +213,12 @@ fn take_passthrough(answer: &mut Explanation, configuration: &Configuration, by:
         }
         None => Outcome { shares: Some(shares_of_connections(target)), ..outcome },
     };
+}
+
+/// Because of the site of that name, or because there is none.
+fn refused_handshake(site: Option<&Site>) -> Outcome {
+    let by = site.map(|site| format!("`tls \"reject\"` of {}", site_name(site)));
+    Outcome { by, ..outcome(OutcomeKind::HandshakeRefused) }
 }
 
 fn take_rejection(answer: &mut Explanation, rejection: Rejection) {

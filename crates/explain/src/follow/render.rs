@@ -131,7 +131,10 @@ fn outcome(outcome: &Outcome) -> String {
         OutcomeKind::RunsScript => format!("a script of {folder}, by the pool {pool}, or 404"),
         OutcomeKind::Refused => format!("refused with {status} {reason}: {sentence}"),
         OutcomeKind::NothingListens => "the connection is refused: nothing listens there".to_owned(),
-        OutcomeKind::HandshakeRefused => "the TLS handshake is refused: no site with TLS has this host name".to_owned(),
+        OutcomeKind::HandshakeRefused => match by {
+            Some(by) => format!("the TLS handshake is refused by {by}"),
+            None => "the TLS handshake is refused: no site with TLS has this host name".to_owned(),
+        },
     }
 }
 

@@ -17,7 +17,7 @@ const OTHER_SITES_MAX: usize = 30;
 pub fn certificate(configuration: &Configuration, site: &Site, request: &Question) -> Option<ExplainedCertificate> {
     let is_obtained = is_obtained(configuration, site, request);
     let (internal_ca, files) = match &site.tls.source {
-        TlsSource::Off => return None,
+        TlsSource::Off | TlsSource::Reject => return None,
         TlsSource::Automatic | TlsSource::Internal => (!is_obtained, Vec::new()),
         TlsSource::Files(certificates) => {
             (false, certificates.iter().map(|certificate| certificate.cert.display().to_string()).collect())

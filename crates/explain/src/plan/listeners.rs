@@ -105,8 +105,8 @@ fn targets<'a>(listening: &Listening<'a>) -> BTreeMap<String, &'a TcpTarget> {
 /// site of the very address goes before both, and cannot change while the address stays.)
 fn nameless_site(configuration: &Configuration, listening: &Listening<'_>) -> String {
     let catch_all = listening.hosts.iter().find(|(_, host)| **host == HostPattern::Any);
-    match catch_all.or(listening.hosts.first()) {
-        Some((Answering::Site(position), _)) => site_name(&configuration.sites[*position]),
-        Some((Answering::Redirect, _)) | None => String::new(),
+    match catch_all.map(|(answering, _)| *answering).or_else(|| listening.first_answering(&configuration.sites)) {
+        Some(Answering::Site(position)) => site_name(&configuration.sites[position]),
+        Some(Answering::Redirect) | None => String::new(),
     }
 }

@@ -1,6 +1,7 @@
 //! Who may ask, by name and password. What cannot be had shuts: it would let in everybody.
 
 use super::{Annotations, shortened};
+use crate::finding::{FindingCode, Severity};
 use crate::ingress_names::is_object_name;
 use crate::manner::{Manner, MannerAuth, UsersForm};
 use tidegate_cluster::Key;
@@ -11,7 +12,14 @@ const REALM_BYTES_MAX: usize = 200;
 
 pub(super) fn read(annotations: &mut Annotations<'_>, manner: &mut Manner) {
     match annotations.text("auth-type") {
-        None => return,
+        None => {
+            if annotations.text("auth-secret").is_some() {
+                let message =
+                    "without `auth-type` nobody is asked who that is, as by ingress-nginx: add `auth-type: basic`, or remove it";
+                annotations.find("auth-secret", FindingCode::AnnotationNotTaken, Severity::Warning, message.to_owned());
+            }
+            return;
+        }
         Some("basic") => {}
         Some(other) => {
             let other = shortened(other);

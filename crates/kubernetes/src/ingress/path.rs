@@ -1,6 +1,6 @@
 //! Paths of an Ingress as patterns of routes.
 
-use crate::fragment::{Compared, Expression, PathPlace, PlacedPath};
+use crate::fragment::{Compared, Expression, NoExpression, PathPlace, PlacedPath};
 use std::cmp::Reverse;
 use tidegate_cluster::PathKind;
 use tidegate_model::{PathPattern, expression};
@@ -31,32 +31,51 @@ pub fn read(path: &str, kind: PathKind) -> Result<PlacedPath, String> {
 }
 
 /// A path as an expression for what begins so, letters of both cases alike, whatever its type.
-pub fn read_expression(path: &str) -> Result<Expression, String> {
+pub fn read_expression(path: &str) -> Result<Expression, NoExpression> {
     let shown = shortened(path);
-    if path.len() > PATH_BYTES_MAX {
-        return Err(format!("the path `{shown}` is longer than {PATH_BYTES_MAX} bytes"));
-    }
     if !path.is_empty() && !path.starts_with('/') || path.chars().any(char::is_control) {
-        return Err(format!("the path `{shown}` does not begin with `/`, or has control characters in it"));
+        let problem = format!("the path `{shown}` does not begin with `/`, or has control characters in it");
+        return Err(NoExpression { problem, meant: None });
     }
     let path = if path.is_empty() { "/" } else { path };
+    let placed = |pattern: &str| PlacedPath {
+        place: PathPlace { is_prefix: true, length: Reverse(path.len()), text: path.into(), compared: Compared::ByBeginning },
+        pattern: PathPattern::Regex(pattern.to_owned()),
+    };
+    let unusable = |problem| NoExpression { problem, meant: Some(placed(&format!("(?i)^{}", certain_beginning(path)))) };
+    if path.len() > PATH_BYTES_MAX {
+        return Err(unusable(format!("the path `{shown}` is longer than {PATH_BYTES_MAX} bytes")));
+    }
     let anchored = format!("(?i)^{path}");
     // Most paths are no expressions, and need not be compiled to know that.
-    let is_plain = path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-_~%:@=,;!&".contains(&byte));
-    let (groups, takes_root) = if is_plain {
+    let (groups, takes_root) = if path.bytes().all(is_plain) {
         (0, path == "/")
     } else {
         let unusable = |_| {
-            format!(
+            unusable(format!(
                 "the path `{shown}` is no expression that can be had, so it takes nothing: look-around and back-references are not"
-            )
+            ))
         };
         let compiled = expression(&anchored).build().map_err(unusable)?;
         (compiled.captures_len() - 1, compiled.is_match(b"/"))
     };
-    let place = PathPlace { is_prefix: true, length: Reverse(path.len()), text: path.into(), compared: Compared::ByBeginning };
-    let path = PlacedPath { place, pattern: PathPattern::Regex(anchored.clone()) };
-    Ok(Expression { path, text: anchored.replacen('^', "", 1).into(), groups, takes_root })
+    Ok(Expression { path: placed(&anchored), text: anchored.replacen('^', "", 1).into(), groups, takes_root })
+}
+
+/// Whether the letter stands for itself in an expression.
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"/-_~%:@=,;!&".contains(&byte)
+}
+
+/// What every path begins with that an expression can take, however much of it is understood. The anchor is that of the
+/// first alternative alone, so that one of several has none.
+fn certain_beginning(path: &str) -> &str {
+    /// Longer texts are not told apart.
+    const BYTES_MAX: usize = 1000;
+    let plain = path.bytes().take(BYTES_MAX).take_while(|byte| is_plain(*byte)).count();
+    let may_be_absent = matches!(path.as_bytes().get(plain), Some(b'?' | b'*' | b'{'));
+    let certain = if path.contains('|') { 1 } else { plain - usize::from(may_be_absent) };
+    &path[..certain.max(1)]
 }
 
 fn pattern(text: &str, compared: Compared) -> PathPattern {
@@ -114,7 +133,7 @@ fn shortened(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{read, read_expression};
+    use super::{certain_beginning, read, read_expression};
     use tidegate_cluster::PathKind;
     use tidegate_model::PathPattern;
 
@@ -168,7 +187,7 @@ mod tests {
     fn expressions_are_what_paths_begin_with() {
         let check = |path: &str, expected: Result<(&str, usize, bool), &str>| {
             let seen = read_expression(path);
-            let seen = seen.as_ref().map(|read| (&*read.text, read.groups, read.takes_root)).map_err(String::as_str);
+            let seen = seen.as_ref().map(|read| (&*read.text, read.groups, read.takes_root)).map_err(|no| &*no.problem);
             assert_eq!(seen, expected, "{path}");
         };
         check("", Ok(("(?i)/", 0, true)));
@@ -179,6 +198,25 @@ mod tests {
             "the path `/(?!a)` is no expression that can be had, so it takes nothing: look-around and back-references are not";
         check("/(?!a)", Err(none));
         check("foo", Err("the path `foo` does not begin with `/`, or has control characters in it"));
+    }
+
+    #[test]
+    fn what_may_be_meant_begins_so() {
+        let check = |path: &str, expected: &str| assert_eq!(certain_beginning(path), expected, "{path}");
+        check("/admin(?!/public)", "/admin");
+        check("/admin[", "/admin");
+        check("/admins?(?=x)", "/admin");
+        check("/admins*(?=x)", "/admin");
+        check("/admins{0,1}(?=x)", "/admin");
+        check("/admins+(?=x)", "/admins");
+        check(r"/a\d(?!x)", "/a");
+        check("/é(?!x)", "/");
+        check("/(?!x)", "/");
+        check("/?(?!x)", "/");
+        // The second of them is not anchored.
+        check("/admin(?!x)|/b", "/");
+        check("/admin(a|b)(?!x)", "/");
+        check(&format!("/{}", "a".repeat(5000)), &format!("/{}", "a".repeat(999)));
     }
 
     #[test]

@@ -150,7 +150,11 @@ impl Routes<'_> {
         own
     }
 
-    fn of_path(&self, TakenPath { path, expression, owned }: &TakenPath<'_>) -> Vec<Route> {
+    fn of_path(&self, TakenPath { path, expression, owned, is_shut }: &TakenPath<'_>) -> Vec<Route> {
+        if *is_shut {
+            let place = Place { origin: Some(owned.route.origin.clone()), paths: vec![path.pattern.clone()] };
+            return vec![place.route(respond(503))];
+        }
         let manner = &*owned.fragment.manner;
         let rewrite = manner.rewrite.as_ref().zip(*expression).map(|(to, expression)| Step::Rewrite {
             pattern: Some(expression.text.to_string()),

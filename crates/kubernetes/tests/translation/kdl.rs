@@ -50,11 +50,16 @@ fn pools_of(route: &mut Route) -> Vec<&mut PoolName> {
     pools
 }
 
-/// As `tidegate fmt` prints it, with a word in the place of each PEM.
+/// Stands in every site.
+const PATH_POLICY: &str = "    path-policy slashes=\"pass\" encoded-slashes=\"pass\" case=\"keep\" parameters=\"keep\"\n";
+
+/// As `tidegate fmt` prints it, with a word in the place of each PEM, and without what stands in every site.
 pub fn shown(sites: &[Arc<Site>], pools: &[Arc<Pool>]) -> String {
     let (sites, pools) = with_words(sites, pools);
     let shown_pem = |pem: &str| label(pem).map_or_else(|| "PEM".to_owned(), |label| format!("the {label}"));
-    format_text("merged.kdl", &written(&sites, &pools, &shown_pem)).expect("KDL")
+    let text = format_text("merged.kdl", &written(&sites, &pools, &shown_pem)).expect("KDL");
+    assert_eq!(text.matches(PATH_POLICY).count(), sites.len(), "{text}");
+    text.replace(PATH_POLICY, "")
 }
 
 /// The file says what the sites and pools are, as far as a file can.
@@ -119,6 +124,7 @@ fn tls(text: &mut String, tls: &Tls, pem: &dyn Fn(&str) -> String) {
     };
     match source {
         TlsSource::Automatic => {}
+        TlsSource::Reject => _ = writeln!(text, "tls \"reject\""),
         TlsSource::Files(files) => {
             for Certificate { cert, key } in files {
                 let key = key.as_ref().expect("a key");

@@ -1,7 +1,7 @@
 //! What each policy makes of a path, and that what was settled stays so.
 //! Dots and percent codes, which no policy touches, are tested in `wire::path`.
 
-use super::{NeverFits, PathRefusal, never_fits, settle_path};
+use super::{NeverFits, PathRefusal, never_fits, path_as_sent, settle_path};
 use proptest::prelude::*;
 use tidegate_model::{EncodedSlashes, PathCase, PathParameters, PathPattern, PathPolicy, Slashes};
 use tidegate_wire::path::{Normalised, normalise};
@@ -41,6 +41,14 @@ fn what_servers_disagree_about_is_settled() {
     // Decoded once: what was hidden twice stays hidden, as it is for the upstream.
     check(decode, "/a%252Fb", Ok("/a%252Fb"));
     check(decode, "/a%2F..;x%2Fadmin", Err(PathRefusal::Parameters));
+    let pass = PathPolicy { encoded_slashes: EncodedSlashes::Pass, ..default };
+    check(pass, "/a%2Fb%5C", Ok("/a/b%5C"));
+    check(pass, "/a%2F%2Fb/", Ok("/a/b/"));
+    check(pass, "/%2Fadmin", Ok("/admin"));
+    for path in ["/x/..%2Fadmin", "/x/.%2Fadmin", "/admin%2F..%2Fx", "/x%2F.."] {
+        check(pass, path, Err(PathRefusal::EncodedSlash));
+    }
+    check(pass, "/..%2F..%2Fx", Err(PathRefusal::EscapesRoot));
     check(default, "/a;b=c/d", Ok("/a;b=c/d"));
     let without = PathPolicy { parameters: PathParameters::Refuse, ..default };
     check(without, "/a;b=c/d", Err(PathRefusal::Parameters));
@@ -56,7 +64,7 @@ proptest! {
     fn what_is_settled_stays_so(
         path in "/[a-cA-C./%25-]{0,20}",
         slashes in 0_usize..3,
-        encoded in 0_usize..3,
+        encoded in 0_usize..4,
         case in 0_usize..2,
     ) {
         let policy = policy(Slashes::NAMES[slashes].1, EncodedSlashes::NAMES[encoded].1, PathCase::NAMES[case].1);
@@ -72,6 +80,28 @@ proptest! {
         let mut again = Vec::new();
         prop_assert_eq!(normalise(&settled, &mut again), Normalised::Unchanged);
     }
+}
+
+#[test]
+fn what_no_step_changes_goes_on_as_it_was_sent() {
+    let check = |policy: PathPolicy, sent: &str, expected: Option<&str>| {
+        let spelled = path_as_sent(policy, sent.as_bytes()).map(|path| String::from_utf8(path).expect("a path of the test"));
+        assert_eq!(spelled.as_deref(), expected, "{sent} {policy:?}");
+    };
+    let default = PathPolicy::DEFAULT;
+    let pass = PathPolicy { encoded_slashes: EncodedSlashes::Pass, ..default };
+    check(default, "/a//b", Some("/a//b"));
+    check(default, "//a//b", Some("/a//b"));
+    check(default, "/a/b", None);
+    check(default, "/a%2Fb", None);
+    check(pass, "/a%2Fb", Some("/a%2Fb"));
+    check(pass, "//a%2F/b", Some("/a%2F/b"));
+    check(pass, "/a//b", Some("/a//b"));
+    let merge = PathPolicy { slashes: Slashes::Merge, ..pass };
+    check(merge, "/a//b%2Fc", Some("/a/b%2Fc"));
+    check(merge, "/a//b", None);
+    let lower = PathPolicy { case: PathCase::Lower, ..pass };
+    check(lower, "/A%2FB", Some("/a%2Fb"));
 }
 
 #[test]

@@ -227,7 +227,7 @@ pub static SAID: &[Said] = &[
     (&["ssl_session_tickets", "session_tickets", "no-tls-tickets"], "in a site's `tls` it is `tickets #false`"),
     (
         &["sniStrict", "strict-sni", "ssl_reject_handshake", "strict_sni_host", "default_sni", "fallback_sni"],
-        "leave it out: a name that no site has is refused in its handshake, unless a site such as `site \"https://:443\" { respond 421 }` takes all others",
+        "leave it out: a name that no site has is refused in its handshake; one that a wildcard would take is refused by a site of its own with `tls \"reject\"`",
     ),
     // The process.
     (

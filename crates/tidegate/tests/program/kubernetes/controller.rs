@@ -99,10 +99,15 @@ impl Controller {
 
     /// Status and body over HTTPS, whatever certificate is shown.
     pub fn ask_over_tls(&self, host: &str, path: &str) -> Result<(u16, String), String> {
+        self.ask_on_connection_for(host, host, path)
+    }
+
+    /// Status and body of a host over a connection whose handshake named another one.
+    pub fn ask_on_connection_for(&self, named: &str, host: &str, path: &str) -> Result<(u16, String), String> {
         let options = ClientOptions { send_sni: true, ..ClientOptions::default() };
         let trusting: Arc<ClientConfig> = Arc::new(client_config(None, &options)?);
         block_on(async {
-            let mut client = Client::connect_tls(self.https, trusting, host).await?;
+            let mut client = Client::connect_tls(self.https, trusting, named).await?;
             let answer = client.get(host, path).await?;
             Ok((answer.status, String::from_utf8_lossy(&answer.body).into_owned()))
         })

@@ -2,6 +2,7 @@
 //! crate `kubernetes`, how they are followed in `cluster`; a real API server is asked in the target `kubernetes`.
 
 mod controller;
+mod guarded;
 mod pools;
 
 use controller::{BOUND, Controller, class, ingress, service, slice};
