@@ -41,6 +41,11 @@ pub struct ClientTrust {
 }
 
 impl ClientTrust {
+    /// What is wrong with what they name, if something is; a list that is out of date is not.
+    pub fn fault(settings: &ClientAuth) -> Option<CertError> {
+        ClientTrust::load(settings, Timestamp::UNIX_EPOCH).err().and_then(|errors| errors.into_iter().next())
+    }
+
     /// Reads the files. Every fault is reported, not only the first.
     pub fn load(settings: &ClientAuth, now: Timestamp) -> Result<ClientTrust, Vec<CertError>> {
         let mut errors = Vec::new();

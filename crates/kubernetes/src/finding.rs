@@ -54,6 +54,10 @@ pub enum FindingCode {
     PathTaken,
     /// An older object has what no path takes.
     DefaultBackendTaken,
+    /// An older object has the share of a path.
+    CanaryTaken,
+    /// A share is wanted of what no other object has.
+    CanaryAlone,
     /// Neither a Service nor a resource is named.
     BackendInvalid,
     ResourceRefused,
@@ -96,6 +100,8 @@ impl FindingCode {
             FindingCode::PathWithStar => "PathWithStar",
             FindingCode::PathTaken => "PathTaken",
             FindingCode::DefaultBackendTaken => "DefaultBackendTaken",
+            FindingCode::CanaryTaken => "CanaryTaken",
+            FindingCode::CanaryAlone => "CanaryAlone",
             FindingCode::BackendInvalid => "BackendInvalid",
             FindingCode::ResourceRefused => "ResourceRefused",
             FindingCode::ServiceMissing => "ServiceMissing",

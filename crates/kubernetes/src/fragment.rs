@@ -141,7 +141,8 @@ impl Fragment {
     /// Secrets that it refers to.
     pub fn secrets(&self) -> impl Iterator<Item = &Key> {
         let of_auth = self.manner.auth.as_ref().map(|auth| &auth.secret);
-        self.tls.iter().filter_map(TlsClaim::secret).chain(of_auth).chain(&self.manner.pool.tls.secret)
+        let of_clients = self.manner.clients.as_ref().map(|clients| &clients.secret);
+        self.tls.iter().filter_map(TlsClaim::secret).chain(of_auth).chain(&self.manner.pool.tls.secret).chain(of_clients)
     }
 
     pub fn wants_tls(&self) -> bool {

@@ -5,7 +5,9 @@
 //! Pure: objects and `now` come in; it owns no socket, no clock, no thread and no log.
 
 mod annotations;
+mod canary;
 mod class;
+mod clients;
 mod file;
 mod finding;
 mod fragment;

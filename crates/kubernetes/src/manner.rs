@@ -1,5 +1,7 @@
 //! How an Ingress wants its requests to be answered, beside where they go: what its annotations come to.
 
+use crate::canary::Canary;
+use crate::clients::MannerClients;
 use crate::pool_manner::PoolManner;
 use ipnet::IpNet;
 use tidegate_cluster::Key;
@@ -25,8 +27,12 @@ pub struct Manner {
     pub retry: RouteRetry,
     /// Whoever asks has to say who that is.
     pub auth: Option<MannerAuth>,
-    /// Whether it is to get a share of what another Ingress has, and has no path of its own.
-    pub is_canary: bool,
+    /// Which certificates clients have to show.
+    pub clients: Option<MannerClients>,
+    /// Which share it is to get of what another Ingress has; it has no path of its own then.
+    pub canary: Option<Canary>,
+    /// Whether clients who stay with a server stay with its Ingress or the canary of that as well.
+    pub keeps_share: bool,
     /// Whether something that it wants to be protected by is not to be had: nothing is answered then.
     pub is_shut: bool,
 }
@@ -63,7 +69,10 @@ impl Manner {
             | Step::BodyLimit { .. }
             | Step::Cors(_) => false,
         };
-        self.is_shut || self.auth.is_some() || self.steps.iter().chain(&self.limits.steps).any(keeps_out)
+        self.is_shut
+            || self.auth.is_some()
+            || self.clients.is_some()
+            || self.steps.iter().chain(&self.limits.steps).any(keeps_out)
     }
 }
 

@@ -1,8 +1,11 @@
 //! Fragments of one host as its sites. A host is looked at as a whole, since what one Ingress may have of it depends on
 //! the others; hosts are looked at apart from each other.
 
+mod canaries;
+mod guards;
 mod protections;
 mod routes;
+mod shares;
 mod variants;
 
 use crate::finding::{Finding, FindingCode, Severity};
@@ -10,6 +13,7 @@ use crate::fragment::{BackendRoute, CertificateSource, Expression, Fragment, Pat
 use crate::reference::{Age, ServiceAtPort};
 use crate::secret::{KnownPair, Pair};
 use crate::settings::{HostOwner, Settings};
+use guards::Guard;
 use protections::lacks;
 use routes::Routes;
 use std::cell::RefCell;
@@ -63,12 +67,20 @@ pub struct MergedHost {
 /// Members come by age.
 pub fn merge(host: &HostPattern, members: &[Member<'_>], taken: Taken, around: Surroundings<'_>) -> MergedHost {
     let mut merging = Merging { host, around, findings: Vec::new() };
-    let members = merging.owned(members);
-    let paths = merging.paths(&members);
+    let (canaries, members): (Vec<_>, Vec<_>) = members.iter().partition(|member| member.fragment.manner.canary.is_some());
+    let members = merging.owned(&members);
+    merging.note_lacks(&canaries);
+    if members.is_empty() && *host != HostPattern::Any {
+        merging.note_alone(&canaries);
+        return MergedHost { findings: merging.findings, ..MergedHost::default() };
+    }
+    let guards = merging.guards(&members);
+    let paths = merging.paths(&members, &canaries, &guards.shut);
     let content = Content {
         app_root: app_root(&paths),
         paths,
-        rest: merging.rest(&members),
+        rest: merging.rest(&members, &guards.shut),
+        guard: guards.guard,
         tls: merging.tls(&members),
         origin: members.first().map(|member| Arc::new(member.age.origin())),
     };
@@ -91,6 +103,7 @@ struct Content<'m> {
     /// In the order in which they are tried.
     paths: Vec<TakenPath<'m>>,
     rest: Option<Owned<'m>>,
+    guard: Option<Guard<'m>>,
     /// Where `/` leads, and in front of which of the paths.
     app_root: Option<(usize, &'m Template)>,
     tls: HostTls<'m>,
@@ -106,6 +119,8 @@ struct TakenPath<'m> {
     /// Stands for one that is not understood, so that nobody else answers what may be meant by it.
     is_shut: bool,
     owned: Owned<'m>,
+    /// Has a share of it.
+    canary: Option<Owned<'m>>,
 }
 
 /// Where requests go, and what else the same Ingress says of the host.
@@ -113,6 +128,8 @@ struct TakenPath<'m> {
 struct Owned<'m> {
     route: &'m BackendRoute,
     fragment: &'m Fragment,
+    /// Whether nothing of it is answered on this host.
+    is_shut: bool,
 }
 
 /// Whether a host is served over TLS.
@@ -169,7 +186,7 @@ impl<'m> Merging<'m> {
         ours
     }
 
-    fn paths(&mut self, members: &[Member<'m>]) -> Vec<TakenPath<'m>> {
+    fn paths(&mut self, members: &[Member<'m>], canaries: &[Member<'m>], shut: &BTreeSet<Key>) -> Vec<TakenPath<'m>> {
         let are_expressions = members.iter().any(|member| member.fragment.manner.has_expressions);
         let mut table = BTreeMap::new();
         for Member { age, fragment } in members.iter().copied() {
@@ -185,9 +202,11 @@ impl<'m> Merging<'m> {
                 };
                 self.note_star(age, written, are_expressions);
                 let expression = written.expression.as_ref().ok().filter(|_| are_expressions);
-                let owned = Owned { route: &written.route, fragment };
+                let owned = Owned { route: &written.route, fragment, is_shut: shut.contains(&age.key) };
                 match table.entry(&path.place) {
-                    Entry::Vacant(vacant) => _ = vacant.insert((age, TakenPath { path, expression, owned, is_shut })),
+                    Entry::Vacant(vacant) => {
+                        _ = vacant.insert((age, TakenPath { path, expression, owned, is_shut, canary: None }))
+                    }
                     Entry::Occupied(taken) => {
                         let (owner, first) = taken.get();
                         self.note_taken(age, written, owner, first);
@@ -195,6 +214,7 @@ impl<'m> Merging<'m> {
                 }
             }
         }
+        self.share(&mut table, canaries, are_expressions);
         let mut paths: Vec<TakenPath<'m>> = table.into_values().map(|(_, path)| path).collect();
         if are_expressions {
             // Of equally long ones ingress-nginx has the last of the alphabet first.
@@ -240,11 +260,13 @@ impl<'m> Merging<'m> {
         self.find(&age.key, FindingCode::PathTaken, Severity::Error, format!("{}.path", written.route.field), message);
     }
 
-    fn rest(&mut self, members: &[Member<'m>]) -> Option<Owned<'m>> {
+    fn rest(&mut self, members: &[Member<'m>], shut: &BTreeSet<Key>) -> Option<Owned<'m>> {
         let mut found: Option<(&Age, Owned<'m>)> = None;
         for Member { age, fragment } in members.iter().copied() {
             match (&fragment.rest, found) {
-                (Some(rest), None) => found = Some((age, Owned { route: rest, fragment })),
+                (Some(rest), None) => {
+                    found = Some((age, Owned { route: rest, fragment, is_shut: shut.contains(&age.key) }));
+                }
                 (Some(rest), Some((owner, first))) if rest.target != first.route.target => {
                     let which = if *self.host == HostPattern::Any {
                         "that nobody else takes".to_owned()
@@ -357,24 +379,28 @@ impl<'m> Merging<'m> {
     /// Sites of the host, and the ports that they lead to.
     fn sites(&self, content: &Content<'_>, places: Places) -> (Vec<Arc<Site>>, BTreeSet<ServiceAtPort>) {
         let names = |reference: &ServiceAtPort| pool_name(reference, self.around.pools_taken);
+        let led_to = RefCell::default();
         let routes = Routes {
+            scheme: Scheme::Https,
             content,
             settings: self.around.settings,
             pairs: self.around.pairs,
             trusts_scheme: self.around.trusts_scheme,
             names: &names,
-            led_to: RefCell::default(),
+            led_to: &led_to,
         };
         let sites = if routes.are_alike() {
             [self.site(content, places, || routes.all()), None]
         } else {
             let over_tls = || if content.tls.certificate().is_some() { routes.all() } else { Vec::new() };
             [
-                self.site(content, Places { https: None, ..places }, || routes.of_plain_http()),
+                self.site(content, Places { https: None, ..places }, || {
+                    Routes { scheme: Scheme::Http, ..routes }.of_plain_http()
+                }),
                 self.site(content, Places { http: None, ..places }, over_tls),
             ]
         };
-        (sites.into_iter().flatten().map(Arc::new).collect(), routes.led_to.into_inner())
+        (sites.into_iter().flatten().map(Arc::new).collect(), led_to.into_inner())
     }
 
     fn site(&self, content: &Content<'_>, places: Places, routes: impl FnOnce() -> Vec<Route>) -> Option<Site> {
@@ -391,6 +417,8 @@ impl<'m> Merging<'m> {
             listen: listen.clone(),
         };
         let addresses: Vec<SiteAddress> = listen.iter().map(address).collect();
+        let has_certificate = places.https.is_some() && content.tls.certificate().is_some();
+        let client_auth = content.guard.as_ref().filter(|_| has_certificate).map(|guard| guard.auth.clone());
         let source = match (places.https, content.tls.certificate()) {
             (None, _) => TlsSource::Automatic,
             (Some(_), Some(certificate)) => TlsSource::Files(vec![certificate.clone()]),
@@ -399,7 +427,7 @@ impl<'m> Merging<'m> {
         (!addresses.is_empty()).then(|| Site {
             origin: content.origin.clone(),
             addresses,
-            tls: Tls { source, ..Tls::default() },
+            tls: Tls { source, client_auth, ..Tls::default() },
             options: RouteOptions { path_policy: Some(PATH_POLICY), ..RouteOptions::default() },
             steps: Vec::new(),
             routes: routes(),

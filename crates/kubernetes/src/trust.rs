@@ -1,15 +1,16 @@
-//! A Secret as what servers are verified by, and as a certificate that is shown to them. As a Secret is now, and not as
-//! it was: what it had before may be what is to be trusted no longer.
+//! A Secret as what servers and clients are verified by, and as a certificate that is shown. As a Secret is now: what
+//! it had before may be what is to be trusted no longer.
 
 use crate::secret::KnownPair;
 use std::path::Path;
-use tidegate_certs::LoadedCertificate;
 use tidegate_certs::trust::roots_of;
+use tidegate_certs::{ClientTrust, LoadedCertificate};
 use tidegate_cluster::{Key, Secret, SecretBytes};
-use tidegate_model::{HeldPem, Pem};
+use tidegate_model::{ClientAuth, ClientAuthMode, HeldPem, Pem};
 
 /// Names of values, as ingress-nginx has them.
 const AUTHORITY: &str = "ca.crt";
+const REVOKED: &str = "ca.crl";
 const CERTIFICATE: &str = "tls.crt";
 const PRIVATE_KEY: &str = "tls.key";
 
@@ -46,6 +47,37 @@ impl ServerTrust {
             return Err(format!("it has no `{AUTHORITY}`, and no `{CERTIFICATE}` with its `{PRIVATE_KEY}`"));
         }
         Ok(ServerTrust { ca, client_certificate })
+    }
+}
+
+/// Whose certificates of clients are good ones.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClientAuthority {
+    pub ca: Pem,
+    pub crl: Option<Pem>,
+}
+
+impl ClientAuthority {
+    /// `None`: nobody can tell so far.
+    pub fn of(known: &KnownPair, key: &Key) -> Option<Result<ClientAuthority, String>> {
+        let read = |secret: &Secret| ClientAuthority::read(secret).map_err(|problem| unusable(key, &problem));
+        Some(known.held(key)?.and_then(read))
+    }
+
+    fn read(secret: &Secret) -> Result<ClientAuthority, String> {
+        let ca = value(secret, AUTHORITY).map(held).ok_or_else(|| format!("it has no `{AUTHORITY}`"))?;
+        // One that is there and empty is no list that nobody is on.
+        let crl = secret.data.get(REVOKED).map(|crl| held(crl.reveal()));
+        let settings = ClientAuth {
+            ca: vec![ca.clone()],
+            crls: crl.iter().cloned().collect(),
+            mode: ClientAuthMode::Request,
+            forward: None,
+        };
+        match ClientTrust::fault(&settings) {
+            Some(fault) => Err(fault.message()),
+            None => Ok(ClientAuthority { ca, crl }),
+        }
     }
 }
 

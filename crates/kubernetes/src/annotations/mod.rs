@@ -4,6 +4,8 @@
 mod access;
 mod balancing;
 mod basic_auth;
+mod canary;
+mod client_certificates;
 mod cors;
 mod limits;
 mod own_secret;
@@ -44,11 +46,8 @@ pub fn read(key: &Key, ingress: &Ingress) -> (Manner, Vec<Finding>) {
     balancing::read(&mut annotations, &mut manner);
     servers::read(&mut annotations, &mut manner);
     retries::read(&mut annotations, &mut manner);
-    manner.is_canary = annotations.switch("canary") == Some(true);
-    if manner.is_canary {
-        let message = "a canary is not taken: the Ingress that it is one of gets all requests".to_owned();
-        annotations.find("canary", FindingCode::AnnotationNotTaken, Severity::Warning, message);
-    }
+    client_certificates::read(&mut annotations, &mut manner);
+    canary::read(&mut annotations, &mut manner);
     manner.is_shut = annotations.is_shut;
     (manner, annotations.findings)
 }

@@ -23,13 +23,12 @@ pub fn translate(key: &Key, ingress: &Ingress) -> Meaning {
     for Finding { field, code, severity, message } in of_annotations {
         reading.find(code, severity, field, message);
     }
-    if manner.is_canary {
-        return Meaning { hosts: BTreeMap::new(), findings: reading.findings, unsaid: reading.unsaid };
-    }
     for (index, rule) in ingress.rules.iter().enumerate() {
         reading.rule(index, rule);
     }
-    if let Some(backend) = &ingress.default_backend {
+    // A canary has a share of paths, and nothing else.
+    let is_canary = manner.canary.is_some();
+    if let Some(backend) = ingress.default_backend.as_ref().filter(|_| !is_canary) {
         let rest = reading.backend(backend, "/", "spec.defaultBackend".to_owned(), "defaultBackend".to_owned());
         if ingress.rules.is_empty() {
             reading.hosts.entry(HostPattern::Any).or_default();
@@ -38,7 +37,9 @@ pub fn translate(key: &Key, ingress: &Ingress) -> Meaning {
             fragment.rest = Some(rest.clone());
         }
     }
-    tls::read(&mut reading, &ingress.tls);
+    if !is_canary {
+        tls::read(&mut reading, &ingress.tls);
+    }
     let Reading { hosts, findings, unsaid, .. } = reading;
     let manner = Arc::new(manner);
     let mannered = |fragment| Arc::new(Fragment { manner: manner.clone(), ..fragment });

@@ -2,7 +2,7 @@
 
 use crate::manner::Manner;
 use crate::secret::KnownPair;
-use crate::trust::ServerTrust;
+use crate::trust::{ClientAuthority, ServerTrust};
 use std::collections::BTreeMap;
 use tidegate_cluster::Key;
 
@@ -16,13 +16,19 @@ pub struct Lack {
 
 /// What of it is missing.
 pub fn lacks(manner: &Manner, pairs: &BTreeMap<Key, KnownPair>) -> impl Iterator<Item = Lack> {
-    [of_users(manner, pairs), of_servers(manner, pairs)].into_iter().flatten()
+    [of_users(manner, pairs), of_clients(manner, pairs), of_servers(manner, pairs)].into_iter().flatten()
 }
 
 fn of_users(manner: &Manner, pairs: &BTreeMap<Key, KnownPair>) -> Option<Lack> {
     let auth = manner.auth.as_ref()?;
     let users = pairs.get(&auth.secret).and_then(|known| known.users(&auth.secret, auth.form));
     lack("auth-secret", users.map(|users| users.map(drop)))
+}
+
+fn of_clients(manner: &Manner, pairs: &BTreeMap<Key, KnownPair>) -> Option<Lack> {
+    let key = &manner.clients.as_ref()?.secret;
+    let authority = pairs.get(key).and_then(|known| ClientAuthority::of(known, key));
+    lack("auth-tls-secret", authority.map(|authority| authority.map(drop)))
 }
 
 fn of_servers(manner: &Manner, pairs: &BTreeMap<Key, KnownPair>) -> Option<Lack> {

@@ -1,6 +1,8 @@
 //! Routes of a host: those of its paths, and what plain HTTP answers where there is HTTPS.
 
+use super::guards::guarded;
 use super::protections::lacks;
+use super::shares::{Share, shared};
 use super::variants::limited;
 use super::{Content, HostTls, Owned, TakenPath};
 use crate::fragment::Target;
@@ -14,20 +16,22 @@ use std::sync::Arc;
 use tidegate_cluster::Key;
 use tidegate_model::{
     AuthUsers, BasicAuth, Condition, ConditionKind, Field, MatchLine, Origin, PathPattern, Placeholder, PoolName, Route,
-    RouteRetry, Step, Template, TemplatePart, Terminal, TextPattern,
+    RouteRetry, Scheme, Step, Template, TemplatePart, Terminal, TextPattern,
 };
 
 /// Where a CA looks for the answer to its challenge, over plain HTTP and without following anything.
 const ACME_CHALLENGES: &str = "/.well-known/acme-challenge";
 
 pub(super) struct Routes<'r> {
+    /// By which requests come.
+    pub scheme: Scheme,
     pub content: &'r Content<'r>,
     pub settings: &'r Settings,
     pub pairs: &'r BTreeMap<Key, KnownPair>,
     pub trusts_scheme: bool,
     pub names: &'r dyn Fn(&ServiceAtPort) -> PoolName,
     /// Ports that some route leads to.
-    pub led_to: RefCell<BTreeSet<ServiceAtPort>>,
+    pub led_to: &'r RefCell<BTreeSet<ServiceAtPort>>,
 }
 
 /// What becomes of a request in plain HTTP.
@@ -42,7 +46,10 @@ enum InPlainHttp {
 impl Routes<'_> {
     /// Whether plain HTTP answers what HTTPS does.
     pub fn are_alike(&self) -> bool {
-        let Content { paths, rest, .. } = self.content;
+        let Content { paths, rest, guard, .. } = self.content;
+        if guard.is_some() {
+            return false;
+        }
         let mut owned = paths.iter().map(|path| path.owned).chain(*rest).map(|owned| self.in_plain_http(owned)).peekable();
         match owned.peek() {
             Some(_) => owned.all(|one| one == InPlainHttp::Served),
@@ -56,7 +63,11 @@ impl Routes<'_> {
         let mut routes: Vec<Route> = (0..paths.len()).flat_map(|place| self.at(place)).collect();
         match rest {
             Some(rest) => routes.extend(self.of_rest(*rest)),
-            None => routes.extend(self.of_default_backend().or_else(|| routes.is_empty().then(|| Route::of_all(respond(404))))),
+            None => match self.of_default_backend() {
+                Some(last) => routes.extend(last),
+                None if routes.is_empty() => routes.push(Route::of_all(respond(404))),
+                None => {}
+            },
         }
         routes
     }
@@ -79,6 +90,9 @@ impl Routes<'_> {
             }
         }
         let here = if is_one { of_others } else { rest.map_or(of_others, |rest| self.in_plain_http(rest)) };
+        if is_one && here == InPlainHttp::Served {
+            return self.all();
+        }
         if is_one && self.trusts_scheme && here == InPlainHttp::LedToHttps {
             routes.push(self.to_https(Place::default()));
             routes.extend(self.all());
@@ -86,7 +100,7 @@ impl Routes<'_> {
         }
         self.put_in_plain_http(&mut routes, here, Place::default(), || match rest {
             Some(rest) => self.of_rest(*rest),
-            None => vec![self.of_default_backend().unwrap_or_else(|| Route::of_all(respond(404)))],
+            None => self.of_default_backend().unwrap_or_else(|| vec![Route::of_all(respond(404))]),
         });
         routes
     }
@@ -150,7 +164,8 @@ impl Routes<'_> {
         own
     }
 
-    fn of_path(&self, TakenPath { path, expression, owned, is_shut }: &TakenPath<'_>) -> Vec<Route> {
+    fn of_path(&self, taken: &TakenPath<'_>) -> Vec<Route> {
+        let TakenPath { path, expression, owned, is_shut, canary } = taken;
         if *is_shut {
             let place = Place { origin: Some(owned.route.origin.clone()), paths: vec![path.pattern.clone()] };
             return vec![place.route(respond(503))];
@@ -160,21 +175,29 @@ impl Routes<'_> {
             pattern: Some(expression.text.to_string()),
             to: found_by(to, expression.groups),
         });
-        self.of_owned(*owned, vec![path.pattern.clone()], rewrite)
+        let routes = self.of_owned(*owned, vec![path.pattern.clone()], rewrite);
+        let routes = match canary {
+            Some(canary) => self.shared(routes, *owned, *canary),
+            None => routes,
+        };
+        // An authority that asks has no certificate to show.
+        if is_challenge(taken) && manner.clients.is_none() { routes } else { self.guarded(routes) }
     }
 
     fn of_rest(&self, owned: Owned<'_>) -> Vec<Route> {
-        self.of_owned(owned, Vec::new(), None)
+        self.guarded(self.of_owned(owned, Vec::new(), None))
     }
 
-    fn of_default_backend(&self) -> Option<Route> {
+    fn of_default_backend(&self) -> Option<Vec<Route>> {
         let (service, port) = self.settings.default_backend.clone()?;
-        Some(Route::of_all(self.proxy(&ServiceAtPort { service, port, manner: None }, &RouteRetry::OfPool)))
+        let last = Route::of_all(self.proxy(&ServiceAtPort { service, port, manner: None }, &RouteRetry::OfPool));
+        Some(self.guarded(vec![last]))
     }
 
-    fn of_owned(&self, Owned { route, fragment }: Owned<'_>, paths: Vec<PathPattern>, rewrite: Option<Step>) -> Vec<Route> {
-        let Manner { redirect, steps, limits, options, auth, is_shut, .. } = &*fragment.manner;
-        let is_shut = *is_shut || lacks(&fragment.manner, self.pairs).next().is_some();
+    fn of_owned(&self, owned: Owned<'_>, paths: Vec<PathPattern>, rewrite: Option<Step>) -> Vec<Route> {
+        let Owned { route, fragment, .. } = owned;
+        let Manner { redirect, steps, limits, options, auth, .. } = &*fragment.manner;
+        let is_shut = self.is_shut(owned);
         let auth = auth.as_ref().and_then(|auth| self.basic_auth(auth));
         let origin = Some(route.origin.clone());
         let terminal = match (redirect, &route.target) {
@@ -188,6 +211,37 @@ impl Routes<'_> {
         };
         let steps = steps.iter().cloned().chain(auth).chain(rewrite).collect();
         limited(Route { origin, paths, steps, options: options.clone(), ..Route::of_all(terminal) }, limits)
+    }
+
+    /// Whether nothing of it is answered.
+    fn is_shut(&self, Owned { fragment, is_shut, .. }: Owned<'_>) -> bool {
+        is_shut || fragment.manner.is_shut || lacks(&fragment.manner, self.pairs).next().is_some()
+    }
+
+    /// With the share of the canary. Of what is answered here it has none.
+    fn shared(&self, routes: Vec<Route>, owned: Owned<'_>, canary: Owned<'_>) -> Vec<Route> {
+        let manner = &*owned.fragment.manner;
+        let (Some(wanted), Target::Service(own), None) = (&canary.fragment.manner.canary, &owned.route.target, &manner.redirect)
+        else {
+            return routes;
+        };
+        if self.is_shut(owned) {
+            return routes;
+        }
+        let end = match &canary.route.target {
+            Target::Service(reference) if !self.is_shut(canary) => self.proxy(reference, &manner.retry),
+            Target::Service(_) | Target::Unusable => respond(503),
+        };
+        let sticky = own.manner.as_ref().and_then(|manner| manner.sticky.as_ref()).filter(|_| manner.keeps_share);
+        shared(routes, &Share { canary: wanted, end, sticky })
+    }
+
+    /// For those of its clients alone who may come there.
+    fn guarded(&self, routes: Vec<Route>) -> Vec<Route> {
+        match &self.content.guard {
+            Some(guard) => guarded(routes, guard.clients, self.scheme),
+            None => routes,
+        }
     }
 
     /// `None`: nobody knows who may be let in.

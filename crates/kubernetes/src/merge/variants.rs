@@ -16,3 +16,14 @@ pub(super) fn limited(route: Route, limits: &MannerLimits) -> Vec<Route> {
     let of_exempt = Condition { negated: false, kind: ConditionKind::Client(exempt.clone()) };
     vec![Route { matches: vec![MatchLine { conditions: vec![of_exempt] }], ..route }, counted]
 }
+
+/// The route for those of its requests alone for which all of these hold as well.
+pub(super) fn with_conditions(mut route: Route, conditions: &[Condition]) -> Route {
+    if route.matches.is_empty() && !conditions.is_empty() {
+        route.matches.push(MatchLine { conditions: Vec::new() });
+    }
+    for line in &mut route.matches {
+        line.conditions.extend_from_slice(conditions);
+    }
+    route
+}

@@ -9,8 +9,8 @@ use tidegate_config::writing::{Form, block, discover, of_tls, origin, pool_lines
 use tidegate_config::{Environment, format_text, load_with, render};
 use tidegate_model::discover::{Cluster, Namespaces};
 use tidegate_model::{
-    ArmEnd, Certificate, Configuration, Discover, ErrorBody, Filled, Pem, Pool, PoolName, Route, Site, Terminal, Tls, TlsSource,
-    UpstreamTls,
+    ArmEnd, Certificate, CipherName, ClientAuth, Configuration, Discover, ErrorBody, Filled, Pem, Pool, PoolName, Route, Site,
+    Terminal, Tls, TlsSource, UpstreamTls,
 };
 
 /// Names of pools as a file may have them: no name of a namespace, a Service or a port has a dot.
@@ -116,8 +116,9 @@ fn site(text: &mut String, site: &Site, pem: &dyn Fn(&str) -> String) {
 }
 
 fn tls(text: &mut String, tls: &Tls, pem: &dyn Fn(&str) -> String) {
-    let Tls { source, .. } = tls;
-    assert_eq!(Tls { source: source.clone(), ..Tls::default() }, *tls, "{:?}", of_tls(tls, &Filled::default()));
+    let Tls { source, client_auth, ciphers, .. } = tls;
+    let known = Tls { source: source.clone(), client_auth: client_auth.clone(), ciphers: ciphers.clone(), ..Tls::default() };
+    assert_eq!(known, *tls, "{:?}", of_tls(tls, &Filled::default()));
     let held = |of: &Pem| match of {
         Pem::Held(held) => quoted(&pem(&String::from_utf8_lossy(held.reveal()))),
         Pem::File(path) => panic!("there are no files: {}", path.display()),
@@ -128,11 +129,25 @@ fn tls(text: &mut String, tls: &Tls, pem: &dyn Fn(&str) -> String) {
         TlsSource::Files(files) => {
             for Certificate { cert, key } in files {
                 let key = key.as_ref().expect("a key");
-                let _ = writeln!(text, "tls pem={} key-pem={}", held(cert), held(key));
+                let _ = writeln!(text, "tls pem={} key-pem={} {{", held(cert), held(key));
+                of_clients(text, client_auth.as_ref(), &held);
+                for cipher in ciphers {
+                    let name = CipherName::NAMES.iter().find(|(_, known)| known == cipher).map(|(name, _)| *name);
+                    let _ = writeln!(text, "ciphers {}", quoted(name.expect("a name")));
+                }
+                let _ = writeln!(text, "}}");
             }
         }
         TlsSource::Internal | TlsSource::Off => panic!("nothing asks for {source:?}"),
     }
+}
+
+fn of_clients(text: &mut String, auth: Option<&ClientAuth>, held: &dyn Fn(&Pem) -> String) {
+    let Some(ClientAuth { ca, crls, mode, forward }) = auth else { return };
+    let lists = [("ca-pem", ca), ("crl-pem", crls)].map(|(name, all)| all.iter().map(move |one| format!("{name}={}", held(one))));
+    let lists: Vec<String> = lists.into_iter().flatten().collect();
+    let forward = forward.map(|form| format!("forward={}", quoted(form.as_str()))).unwrap_or_default();
+    let _ = writeln!(text, "client-auth {} mode={} {forward}", lists.join(" "), quoted(mode.as_str()));
 }
 
 fn route(text: &mut String, route: &Route) {

@@ -1,6 +1,9 @@
 //! The controller of a cluster as its users see it, with an emulated API server. What objects mean is tested in the
 //! crate `kubernetes`, how they are followed in `cluster`; a real API server is asked in the target `kubernetes`.
 
+mod annotated;
+mod canaries;
+mod client_certificates;
 mod controller;
 mod guarded;
 mod pools;
