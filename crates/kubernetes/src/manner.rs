@@ -3,9 +3,10 @@
 use crate::canary::Canary;
 use crate::clients::MannerClients;
 use crate::pool_manner::PoolManner;
+use crate::reference::ServiceAtPort;
 use ipnet::IpNet;
 use tidegate_cluster::Key;
-use tidegate_model::{RouteOptions, RouteRetry, Step, Template};
+use tidegate_model::{CipherName, RouteOptions, RouteRetry, Step, Template};
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Manner {
@@ -25,6 +26,10 @@ pub struct Manner {
     /// What is wanted of the pools that it leads to.
     pub pool: PoolManner,
     pub retry: RouteRetry,
+    pub errors: Option<MannerErrors>,
+    pub mirror: Option<MannerMirror>,
+    /// Of handshakes with its hosts; empty is what there is.
+    pub ciphers: Vec<CipherName>,
     /// Whoever asks has to say who that is.
     pub auth: Option<MannerAuth>,
     /// Which certificates clients have to show.
@@ -46,6 +51,14 @@ pub struct MannerLimits {
 }
 
 impl Manner {
+    /// Services beside those that its paths name, each with the annotation that does.
+    pub fn services(&self) -> impl Iterator<Item = (&ServiceAtPort, &'static str)> {
+        let of_errors = self.errors.as_ref().and_then(|errors| errors.service.as_ref());
+        let of_errors = of_errors.map(|service| (service, "metadata.annotations[nginx.ingress.kubernetes.io/default-backend]"));
+        let copies = self.mirror.as_ref().map(|mirror| &mirror.to);
+        of_errors.into_iter().chain(copies.map(|to| (to, "metadata.annotations[nginx.ingress.kubernetes.io/mirror-target]")))
+    }
+
     /// Whether it keeps somebody out, so that what is meant for it may not be answered by others.
     pub fn protects(&self) -> bool {
         let keeps_out = |step: &Step| match step {
@@ -74,6 +87,25 @@ impl Manner {
             || self.clients.is_some()
             || self.steps.iter().chain(&self.limits.steps).any(keeps_out)
     }
+}
+
+/// Who answers in the place of errors.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MannerErrors {
+    /// Of which errors, beside those of a Service without endpoints.
+    pub statuses: Vec<u16>,
+    /// Whether errors of servers are among them.
+    pub of_servers: bool,
+    /// `None`: who answers what no Ingress takes.
+    pub service: Option<ServiceAtPort>,
+}
+
+/// Who gets copies of requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MannerMirror {
+    pub to: ServiceAtPort,
+    /// Whether requests with a body are copied.
+    pub has_bodies: bool,
 }
 
 /// Where users with their passwords are.

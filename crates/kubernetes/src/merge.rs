@@ -2,6 +2,7 @@
 //! the others; hosts are looked at apart from each other.
 
 mod canaries;
+mod extras;
 mod guards;
 mod protections;
 mod routes;
@@ -23,8 +24,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tidegate_cluster::Key;
 use tidegate_model::{
-    Certificate, EncodedSlashes, HostPattern, ListenPlace, Origin, PathPattern, PathPolicy, PoolName, Route, RouteOptions,
-    Scheme, Site, SiteAddress, Template, Tls, TlsSource,
+    Certificate, CipherName, EncodedSlashes, HostPattern, ListenPlace, Origin, PathPattern, PathPolicy, PoolName, Route,
+    RouteOptions, Scheme, Site, SiteAddress, Template, Tls, TlsSource,
 };
 
 /// nginx takes `%2F` for a slash when it looks for a location, and hands on what was sent.
@@ -81,11 +82,13 @@ pub fn merge(host: &HostPattern, members: &[Member<'_>], taken: Taken, around: S
         paths,
         rest: merging.rest(&members, &guards.shut),
         guard: guards.guard,
+        ciphers: members.iter().map(|member| &*member.fragment.manner.ciphers).find(|own| !own.is_empty()).unwrap_or_default(),
         tls: merging.tls(&members),
         origin: members.first().map(|member| Arc::new(member.age.origin())),
     };
     merging.note_secrets(&members);
     merging.note_lacks(&members);
+    merging.note_no_pages(&members);
     let places = merging.places(&members, taken);
     let (sites, pools) = merging.sites(&content, places);
     MergedHost { sites, findings: merging.findings, pools }
@@ -104,6 +107,7 @@ struct Content<'m> {
     paths: Vec<TakenPath<'m>>,
     rest: Option<Owned<'m>>,
     guard: Option<Guard<'m>>,
+    ciphers: &'m [CipherName],
     /// Where `/` leads, and in front of which of the paths.
     app_root: Option<(usize, &'m Template)>,
     tls: HostTls<'m>,
@@ -205,7 +209,7 @@ impl<'m> Merging<'m> {
                 let owned = Owned { route: &written.route, fragment, is_shut: shut.contains(&age.key) };
                 match table.entry(&path.place) {
                     Entry::Vacant(vacant) => {
-                        _ = vacant.insert((age, TakenPath { path, expression, owned, is_shut, canary: None }))
+                        _ = vacant.insert((age, TakenPath { path, expression, owned, is_shut, canary: None }));
                     }
                     Entry::Occupied(taken) => {
                         let (owner, first) = taken.get();
@@ -418,6 +422,7 @@ impl<'m> Merging<'m> {
         };
         let addresses: Vec<SiteAddress> = listen.iter().map(address).collect();
         let has_certificate = places.https.is_some() && content.tls.certificate().is_some();
+        let ciphers = if has_certificate { content.ciphers.to_vec() } else { Vec::new() };
         let client_auth = content.guard.as_ref().filter(|_| has_certificate).map(|guard| guard.auth.clone());
         let source = match (places.https, content.tls.certificate()) {
             (None, _) => TlsSource::Automatic,
@@ -427,7 +432,7 @@ impl<'m> Merging<'m> {
         (!addresses.is_empty()).then(|| Site {
             origin: content.origin.clone(),
             addresses,
-            tls: Tls { source, client_auth, ..Tls::default() },
+            tls: Tls { source, client_auth, ciphers, ..Tls::default() },
             options: RouteOptions { path_policy: Some(PATH_POLICY), ..RouteOptions::default() },
             steps: Vec::new(),
             routes: routes(),

@@ -57,6 +57,7 @@ impl PortStanding {
             return PortStanding::External;
         }
         let port = service.ports.iter().find(|port| match &reference.port {
+            PortReference::Number(_) if reference.port == ServiceAtPort::FIRST => true,
             PortReference::Number(number) => port.number == *number,
             PortReference::Name(name) => port.name == *name,
         });
@@ -96,7 +97,7 @@ impl PortStanding {
                     let manner = reference.manner.as_deref();
                     let is_verified = manner.and_then(|manner| manner.tls.verify).unwrap_or(settings.verifies_servers);
                     let message = format!(
-                        "TLS is spoken with `{}`, whose certificates are not verified: set `proxy-ssl-verify: \"on\"`, with a Secret by `proxy-ssl-secret` whose `ca.crt` has their authority",
+                        "TLS is spoken with `{}`, whose certificates are not verified: set `proxy-ssl-verify: \"on\"`, with a Secret by `proxy-ssl-secret` whose `ca.crt` has their authority, or give `--verify-upstreams`",
                         reference.place()
                     );
                     (!is_verified).then_some((FindingCode::ServersNotVerified, Severity::Warning, message))
@@ -139,7 +140,11 @@ pub fn pool(name: PoolName, reference: &ServiceAtPort, ground: PoolGround<'_>) -
         Spoken::Tls => (Scheme::Https, Protocol::Auto),
         Spoken::H2 => (Scheme::Https, Protocol::H2),
     };
+    let first = standing.served().map(|port| PortReference::Number(port.number));
+    let port = first.as_ref().filter(|_| *port == ServiceAtPort::FIRST).unwrap_or(port);
     let (port, rule) = match port {
+        // Of a Service that is not there.
+        PortReference::Number(0) => (ServicePort::Number(80), "first".to_owned()),
         PortReference::Number(number) => (ServicePort::Number(*number), number.to_string()),
         PortReference::Name(name) => (ServicePort::Name(name.to_string()), name.to_string()),
     };

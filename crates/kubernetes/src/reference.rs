@@ -16,9 +16,13 @@ pub struct ServiceAtPort {
 }
 
 impl ServiceAtPort {
+    /// Whichever port of a Service is its first.
+    pub const FIRST: PortReference = PortReference::Number(0);
+
     /// `shop/web:80`, as people are told of it.
     pub fn place(&self) -> String {
         match &self.port {
+            PortReference::Number(0) => self.service.to_string(),
             PortReference::Number(number) => format!("{}:{number}", self.service),
             PortReference::Name(name) => format!("{}:{name}", self.service),
         }
@@ -43,14 +47,17 @@ pub enum Spoken {
 /// As pools are called.
 impl fmt::Display for ServiceAtPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.place())?;
+        match &self.port {
+            PortReference::Number(number) => write!(f, "{}:{number}", self.service)?,
+            PortReference::Name(name) => write!(f, "{}:{name}", self.service)?,
+        }
         self.manner.as_ref().map_or(Ok(()), |manner| write!(f, "{manner}"))
     }
 }
 
 /// The field that names the backend of a path, or that is one.
 pub fn backend_of(field: &str) -> String {
-    if field.ends_with(']') { format!("{field}.backend") } else { field.to_owned() }
+    if field.ends_with(']') && field.starts_with("spec.") { format!("{field}.backend") } else { field.to_owned() }
 }
 
 /// By which objects are in order where they want the same: what was created first goes first, and of the same moment

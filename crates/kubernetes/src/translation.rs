@@ -446,10 +446,13 @@ fn lacks_something(meaning: &Meaning, before: Option<&Meaning>, cache: &Cache) -
         .map(|before| (before.references().map(|(reference, _)| reference).collect(), before.secrets()))
         .unwrap_or_default();
     let lacks_secret = |key: &&Key| !secrets_before.contains(*key) && cache.secret(key) == SecretState::Unasked;
-    let lacks_port = |reference: &ServiceAtPort| match cache.members(&reference.service, &reference.port, None) {
-        Ok(members) => members.is_empty(),
-        Err(Absence::NoService | Absence::NoPort) => true,
-        Err(Absence::NotListed | Absence::External) => false,
+    let lacks_port = |reference: &ServiceAtPort| {
+        reference.port != ServiceAtPort::FIRST
+            && match cache.members(&reference.service, &reference.port, None) {
+                Ok(members) => members.is_empty(),
+                Err(Absence::NoService | Absence::NoPort) => true,
+                Err(Absence::NotListed | Absence::External) => false,
+            }
     };
     // Who meant nothing before has nothing to go on with, but for TLS: hosts may be those of others.
     let may_keep = before.is_some_and(|before| !before.hosts.is_empty());

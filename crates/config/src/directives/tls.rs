@@ -396,7 +396,9 @@ pub fn finish(lowering: &mut Lowering<'_>, draft: TlsDraft, addresses: &mut [Wri
     }
     if draft.tls.source == TlsSource::Reject {
         // Nobody is led to where nobody is answered.
-        addresses.iter_mut().for_each(|written| written.address.redirect_from_http = false);
+        for written in addresses.iter_mut() {
+            written.address.redirect_from_http = false;
+        }
     }
     draft.tls
 }

@@ -2,11 +2,15 @@
 //! names are in `table`. What shapes answers and cannot be used is left out; what protects shuts what it is about.
 
 mod access;
+mod answers;
 mod balancing;
 mod basic_auth;
 mod canary;
 mod client_certificates;
+mod copies;
 mod cors;
+mod errors;
+mod handshake;
 mod limits;
 mod own_secret;
 mod paths;
@@ -46,6 +50,10 @@ pub fn read(key: &Key, ingress: &Ingress) -> (Manner, Vec<Finding>) {
     balancing::read(&mut annotations, &mut manner);
     servers::read(&mut annotations, &mut manner);
     retries::read(&mut annotations, &mut manner);
+    answers::read(&mut annotations, &mut manner);
+    errors::read(&mut annotations, &mut manner);
+    copies::read(&mut annotations, &mut manner);
+    handshake::read(&mut annotations, &mut manner);
     client_certificates::read(&mut annotations, &mut manner);
     canary::read(&mut annotations, &mut manner);
     manner.is_shut = annotations.is_shut;

@@ -1,5 +1,6 @@
 //! Routes of a host: those of its paths, and what plain HTTP answers where there is HTTPS.
 
+use super::extras::with_extras;
 use super::guards::guarded;
 use super::protections::lacks;
 use super::shares::{Share, shared};
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use tidegate_cluster::Key;
 use tidegate_model::{
     AuthUsers, BasicAuth, Condition, ConditionKind, Field, MatchLine, Origin, PathPattern, Placeholder, PoolName, Route,
-    RouteRetry, Scheme, Step, Template, TemplatePart, Terminal, TextPattern,
+    RouteOptions, RouteRetry, Scheme, Step, Template, TemplatePart, Terminal, TextPattern,
 };
 
 /// Where a CA looks for the answer to its challenge, over plain HTTP and without following anything.
@@ -196,9 +197,10 @@ impl Routes<'_> {
 
     fn of_owned(&self, owned: Owned<'_>, paths: Vec<PathPattern>, rewrite: Option<Step>) -> Vec<Route> {
         let Owned { route, fragment, .. } = owned;
-        let Manner { redirect, steps, limits, options, auth, .. } = &*fragment.manner;
+        let Manner { redirect, steps, limits, auth, .. } = &*fragment.manner;
         let is_shut = self.is_shut(owned);
         let auth = auth.as_ref().and_then(|auth| self.basic_auth(auth));
+        let options = self.options(owned);
         let origin = Some(route.origin.clone());
         let terminal = match (redirect, &route.target) {
             (Some(ManneredRedirect { to, status }), _) if !is_shut => {
@@ -210,7 +212,13 @@ impl Routes<'_> {
             }
         };
         let steps = steps.iter().cloned().chain(auth).chain(rewrite).collect();
-        limited(Route { origin, paths, steps, options: options.clone(), ..Route::of_all(terminal) }, limits)
+        limited(Route { origin, paths, steps, options, ..Route::of_all(terminal) }, limits)
+    }
+
+    fn options(&self, owned: Owned<'_>) -> RouteOptions {
+        let last = self.settings.default_backend.clone();
+        let last = last.map(|(service, port)| ServiceAtPort { service, port, manner: None });
+        with_extras(owned, last.as_ref(), |reference| self.pool(reference))
     }
 
     /// Whether nothing of it is answered.
@@ -256,9 +264,14 @@ impl Routes<'_> {
         })))
     }
 
-    fn proxy(&self, reference: &ServiceAtPort, retry: &RouteRetry) -> Terminal {
+    /// The pool of the port, which something leads to from now on.
+    fn pool(&self, reference: &ServiceAtPort) -> PoolName {
         self.led_to.borrow_mut().insert(reference.clone());
-        Terminal::Proxy { pool: (self.names)(reference), retry: retry.clone(), rewrites_location: false }
+        (self.names)(reference)
+    }
+
+    fn proxy(&self, reference: &ServiceAtPort, retry: &RouteRetry) -> Terminal {
+        Terminal::Proxy { pool: self.pool(reference), retry: retry.clone(), rewrites_location: false }
     }
 }
 

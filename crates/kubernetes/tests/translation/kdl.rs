@@ -129,25 +129,27 @@ fn tls(text: &mut String, tls: &Tls, pem: &dyn Fn(&str) -> String) {
         TlsSource::Files(files) => {
             for Certificate { cert, key } in files {
                 let key = key.as_ref().expect("a key");
-                let _ = writeln!(text, "tls pem={} key-pem={} {{", held(cert), held(key));
-                of_clients(text, client_auth.as_ref(), &held);
-                for cipher in ciphers {
-                    let name = CipherName::NAMES.iter().find(|(_, known)| known == cipher).map(|(name, _)| *name);
-                    let _ = writeln!(text, "ciphers {}", quoted(name.expect("a name")));
-                }
-                let _ = writeln!(text, "}}");
+                let lines = format!("{}{}", of_clients(client_auth.as_ref(), &held), of_ciphers(ciphers));
+                let block = if lines.is_empty() { lines } else { format!(" {{\n{lines}}}") };
+                let _ = writeln!(text, "tls pem={} key-pem={}{block}", held(cert), held(key));
             }
         }
         TlsSource::Internal | TlsSource::Off => panic!("nothing asks for {source:?}"),
     }
 }
 
-fn of_clients(text: &mut String, auth: Option<&ClientAuth>, held: &dyn Fn(&Pem) -> String) {
-    let Some(ClientAuth { ca, crls, mode, forward }) = auth else { return };
+fn of_ciphers(ciphers: &[CipherName]) -> String {
+    let names = ciphers.iter().filter_map(|own| CipherName::NAMES.iter().find(|(_, known)| known == own));
+    let names: Vec<String> = names.map(|(name, _)| quoted(name)).collect();
+    if names.is_empty() { String::new() } else { format!("ciphers {}\n", names.join(" ")) }
+}
+
+fn of_clients(auth: Option<&ClientAuth>, held: &dyn Fn(&Pem) -> String) -> String {
+    let Some(ClientAuth { ca, crls, mode, forward }) = auth else { return String::new() };
     let lists = [("ca-pem", ca), ("crl-pem", crls)].map(|(name, all)| all.iter().map(move |one| format!("{name}={}", held(one))));
     let lists: Vec<String> = lists.into_iter().flatten().collect();
     let forward = forward.map(|form| format!("forward={}", quoted(form.as_str()))).unwrap_or_default();
-    let _ = writeln!(text, "client-auth {} mode={} {forward}", lists.join(" "), quoted(mode.as_str()));
+    format!("client-auth {} mode={} {forward}\n", lists.join(" "), quoted(mode.as_str()))
 }
 
 fn route(text: &mut String, route: &Route) {

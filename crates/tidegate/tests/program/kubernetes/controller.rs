@@ -115,11 +115,12 @@ impl Controller {
 
     /// The answer to a request with these fields, over HTTPS where it is asked for.
     pub fn answer(&self, asked: &Asked<'_>) -> Result<ClientAnswer, String> {
-        let Asked { over_tls, host, path, fields, certificate } = *asked;
+        let Asked { over_tls, host, path, fields, certificate, tls_version } = *asked;
         let fields: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n");
         let certificate = certificate.map(Path::to_path_buf);
-        let options = ClientOptions { send_sni: true, certificate, ..ClientOptions::default() };
+        let versions = tls_version.map(str::to_owned).into_iter().collect();
+        let options = ClientOptions { send_sni: true, certificate, versions, ..ClientOptions::default() };
         let trusting: Arc<ClientConfig> = Arc::new(client_config(None, &options)?);
         block_on(async {
             let mut client = if over_tls {
@@ -203,11 +204,13 @@ pub struct Asked<'a> {
     pub fields: &'a [(&'a str, &'a str)],
     /// Chain and key, in a file.
     pub certificate: Option<&'a Path>,
+    /// The only one, as `1.2`.
+    pub tls_version: Option<&'a str>,
 }
 
 impl<'a> Asked<'a> {
     pub fn of(host: &'a str, path: &'a str) -> Asked<'a> {
-        Asked { over_tls: false, host, path, fields: &[], certificate: None }
+        Asked { over_tls: false, host, path, fields: &[], certificate: None, tls_version: None }
     }
 }
 

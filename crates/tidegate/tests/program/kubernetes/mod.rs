@@ -2,6 +2,7 @@
 //! crate `kubernetes`, how they are followed in `cluster`; a real API server is asked in the target `kubernetes`.
 
 mod annotated;
+mod answers;
 mod canaries;
 mod client_certificates;
 mod controller;

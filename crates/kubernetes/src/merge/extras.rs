@@ -1,0 +1,104 @@
+//! Pools beside the one that answers: of pages in the place of errors, and of copies.
+
+use super::{Member, Merging, Owned};
+use crate::finding::{FindingCode, Severity};
+use crate::manner::{MannerErrors, MannerMirror};
+use crate::reference::ServiceAtPort;
+use tidegate_cluster::PortReference;
+use tidegate_model::{
+    AskedPage, ErrorBody, ErrorPage, ErrorSource, LogField, Mirror, Origin, Placeholder, PoolName, RouteOptions, RouteRetry,
+    Sample, StatusRange, Template, TemplatePart,
+};
+
+/// What a Service without endpoints answers.
+const NO_SERVER: u16 = 503;
+
+impl<'m> Merging<'m> {
+    /// Errors that are to be answered, by nobody.
+    pub(super) fn note_no_pages(&mut self, members: &[Member<'m>]) {
+        if self.around.settings.default_backend.is_some() {
+            return;
+        }
+        for Member { age, fragment } in members.iter().copied() {
+            let errors = fragment.manner.errors.as_ref();
+            if errors.is_some_and(|errors| errors.service.is_none()) {
+                let message = "nobody is there to answer errors, so they go on as they are: name a Service by `default-backend`, or give `--default-backend`";
+                let field = "metadata.annotations[nginx.ingress.kubernetes.io/custom-http-errors]";
+                self.find(&age.key, FindingCode::AnnotationNotTaken, Severity::Warning, field, message.to_owned());
+            }
+        }
+    }
+}
+
+/// The options of a route with these.
+pub fn with_extras(
+    owned: Owned<'_>,
+    last: Option<&ServiceAtPort>,
+    mut name: impl FnMut(&ServiceAtPort) -> PoolName,
+) -> RouteOptions {
+    let manner = &*owned.fragment.manner;
+    let mut options = manner.options.clone();
+    if let Some(MannerMirror { to, has_bodies }) = &manner.mirror {
+        options.mirrors.named.push(Mirror {
+            pool: name(to),
+            sample: Sample::ALL,
+            methods: Vec::new(),
+            body_bytes_max: if *has_bodies { Mirror::BODY_BYTES_MAX } else { 0 },
+            copies_max: Mirror::COPIES_MAX,
+            total: Mirror::TOTAL,
+        });
+    }
+    if let Some(errors) = &manner.errors
+        && let Some(service) = errors.service.as_ref().or(last)
+    {
+        let headers = headers(&owned.route.origin, owned.route.target.service());
+        options.error_pages.extend(pages(errors, &name(service), &headers));
+    }
+    options
+}
+
+fn pages(errors: &MannerErrors, pool: &PoolName, headers: &[(String, Template)]) -> Vec<ErrorPage> {
+    let page = |statuses: &[u16], from: ErrorSource| {
+        let asked = AskedPage {
+            pool: pool.clone(),
+            retry: RouteRetry::OfPool,
+            path: Template::literal(AskedPage::PATH),
+            headers: headers.to_vec(),
+            keeps_status: false,
+            answer_bytes_max: AskedPage::ANSWER_BYTES_MAX,
+            total: AskedPage::TOTAL,
+        };
+        let statuses: Vec<StatusRange> = statuses.iter().map(|status| StatusRange { first: *status, last: *status }).collect();
+        let body = ErrorBody::Asked(Box::new(asked));
+        (!statuses.is_empty()).then_some(ErrorPage { statuses, body, from, status: None })
+    };
+    let from = if errors.of_servers { ErrorSource::All } else { ErrorSource::Proxy };
+    let of_no_server = errors.service.is_some() && !errors.statuses.contains(&NO_SERVER);
+    let of_no_server = if of_no_server { &[NO_SERVER][..] } else { &[] };
+    page(&errors.statuses, from).into_iter().chain(page(of_no_server, ErrorSource::Proxy)).collect()
+}
+
+/// What ingress-nginx tells whoever answers in the place of an error.
+fn headers(origin: &Origin, service: Option<&ServiceAtPort>) -> Vec<(String, Template)> {
+    let of = |placeholder: Placeholder| Template { parts: vec![TemplatePart::Placeholder(placeholder)] };
+    let mut headers = vec![
+        ("X-Code", of(Placeholder::Log(LogField::Status))),
+        ("X-Format", of(Placeholder::RequestHeader("accept".to_owned()))),
+        ("X-Original-URI", of(Placeholder::Uri)),
+        ("X-Namespace", Template::literal(&*origin.namespace)),
+        ("X-Ingress-Name", Template::literal(&*origin.name)),
+    ];
+    if let Some(ServiceAtPort { service, port, manner: _ }) = service {
+        headers.push(("X-Service-Name", Template::literal(&*service.name)));
+        headers.push(("X-Service-Port", Template::literal(port_text(port))));
+    }
+    headers.push(("X-Request-ID", of(Placeholder::RequestId)));
+    headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn port_text(port: &PortReference) -> String {
+    match port {
+        PortReference::Number(number) => number.to_string(),
+        PortReference::Name(name) => name.to_string(),
+    }
+}
