@@ -4,7 +4,7 @@
 use super::draft::{AnswerKind, Family, Step};
 use super::scope::{Levels, milliseconds};
 use super::tables::Tables;
-use super::variables::{COOKIES_OF_ANSWER, Moment, TextPart, Values, parts};
+use super::variables::{COOKIES_OF_ANSWER, Moment, TextPart, Values, names, parts};
 use crate::accounts::Origin;
 use crate::braces::{Statement, named};
 use std::net::IpAddr;
@@ -102,7 +102,8 @@ impl Fields<'_, '_> {
         if value.is_empty() {
             return line(format!("request-header remove={}", quoted(name)));
         }
-        let Some(template) = self.values.template(&filled, Moment::Request, self.tables, &mut Vec::new()) else {
+        let template = self.values.template(&filled, Moment::Request, self.tables, &mut Vec::new());
+        let Some(template) = template.filter(|_| !self.is_of_itself(&lower, &value)) else {
             origin.carried.remove(&field.start());
             if is_of_framing(name) || matches!(lower.as_str(), "host" | "cookie") {
                 return None;
@@ -122,6 +123,13 @@ impl Fields<'_, '_> {
             origin.differ(field.start(), EMPTY);
         }
         line(format!("request-header {} {}", quoted(name), quoted(&template)))
+    }
+
+    /// Whether a value is looked up by the field that it is for: what a map tells of a client is taken out of what
+    /// clients send before anything is looked up.
+    fn is_of_itself(&self, name: &str, value: &str) -> bool {
+        let table = value.strip_prefix('$').and_then(|variable| self.tables.get(variable));
+        table.is_some_and(|table| names(&table.key, &format!("http_{}", name.replace('-', "_"))))
     }
 
     /// The fields that clients get.
@@ -213,7 +221,7 @@ impl Fields<'_, '_> {
 /// Whether a text is one value alone that not each request has.
 fn may_be_empty(template: &str) -> bool {
     let one = template.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).filter(|name| !name.contains(['{', '}']));
-    let parts = ["request.header.", "request.cookie.", "request.query.", "response.header.", "map.", "tls.", "geo.", "auth."];
+    let parts = ["request.header.", "cookie.", "response.header.", "map.", "tls.", "geo.", "auth."];
     one.is_some_and(|name| name == "query" || parts.iter().any(|start| name.starts_with(start)))
 }
 
