@@ -15,6 +15,12 @@ use std::sync::Arc;
 use std::time::Instant;
 use tidegate_model::discover::Namespaces;
 
+/// So often in a row the server has to say that something may not be seen, or is not there, before nobody waits for it
+/// any more: four to eight seconds. One that starts says so of rights that are there.
+const REFUSALS_BELIEVED: u32 = 5;
+/// As often where it has shown another kind, so that it knows what our rights are: half a second.
+const REFUSALS_BELIEVED_OF_OTHERS: u32 = 2;
+
 /// What is known of a cluster.
 #[derive(Debug, Default)]
 pub struct Cache {
@@ -138,7 +144,7 @@ impl Cache {
             }
         });
         if is_list {
-            secrets.forget_recalled();
+            secrets.listed();
         }
         if has_rewound {
             secrets.ask_all_again();
@@ -156,28 +162,45 @@ impl Cache {
         }
     }
 
-    /// All objects of these kinds that are known as a whole, for a snapshot.
+    /// All objects of these kinds, for a snapshot. What may not be seen is empty there too: a process that begins with
+    /// it waits for it no more than we do.
     pub fn contents(&self, kinds: &[Kind]) -> Contents {
-        let is_known = |kind: &Kind| match kind {
-            Kind::Service => self.services.is_known(),
-            Kind::EndpointSlice => self.slices.is_known(),
-            Kind::Ingress => self.ingresses.is_known(),
-            Kind::IngressClass => self.classes.is_known(),
-            Kind::Secret => self.secret_metas.is_known(),
-        };
         Contents {
-            kinds: kinds.iter().copied().filter(is_known).collect(),
+            kinds: kinds.to_vec(),
             services: self.services.kept(),
             slices: self.slices.kept(),
             ingresses: self.ingresses.kept(),
             classes: self.classes.kept(),
             secrets: self.secrets.kept(),
+            missing_secrets: self.secrets.missing(),
         }
     }
 
-    /// Which Secrets are to be fetched; others are let go.
-    pub fn want_secrets(&mut self, wanted: BTreeSet<Key>) {
-        self.secrets.want(wanted);
+    /// How old the news of these kinds are: when something was heard last of the one that says least, of those that may
+    /// be seen. `None` as long as one of them is not listed, or a Secret not answered for.
+    pub fn news_of(&self, kinds: &[Kind]) -> Option<Instant> {
+        if !self.has_answered_for_secrets() {
+            return None;
+        }
+        let news_of = |kind: &Kind| match kind {
+            Kind::Service => self.services.news_of(),
+            Kind::EndpointSlice => self.slices.news_of(),
+            Kind::Ingress => self.ingresses.news_of(),
+            Kind::IngressClass => self.classes.news_of(),
+            Kind::Secret => self.secret_metas.news_of(),
+        };
+        let all = kinds.iter().map(news_of).collect::<Result<Vec<_>, ()>>();
+        all.ok()?.into_iter().flatten().min()
+    }
+
+    /// Which Secrets are to be fetched; others are let go. Gives those of which something is known at once.
+    pub fn want_secrets(&mut self, wanted: BTreeSet<Key>) -> BTreeSet<Key> {
+        self.secrets.want(wanted)
+    }
+
+    /// Secrets that may not be fetched: how many, and one of them with what the server says.
+    pub fn forbidden_secrets(&self) -> Option<(usize, Key, Fault)> {
+        self.secrets.forbidden()
     }
 
     /// What is known of a Secret that is wanted.
@@ -187,7 +210,7 @@ impl Cache {
 
     /// Whether something is known of every Secret that is wanted.
     pub fn has_answered_for_secrets(&self) -> bool {
-        self.secrets.has_answered()
+        self.secrets.has_answered(self.refusals_believed(), |key| self.secret_metas.is_recalled_in(&key.namespace))
     }
 
     /// Secrets to be fetched now, `max` at most, and when there are more.
@@ -281,15 +304,25 @@ impl Cache {
         kinds.iter().find_map(|kind| self.standing(*kind).1)
     }
 
+    fn refusals_believed(&self) -> u32 {
+        let Cache { services, slices, ingresses, classes, secret_metas, secrets: _, slices_of: _ } = self;
+        let has_shown_any = services.is_listed_somewhere()
+            || slices.is_listed_somewhere()
+            || ingresses.is_listed_somewhere()
+            || classes.is_listed_somewhere()
+            || secret_metas.is_listed_somewhere();
+        if has_shown_any { REFUSALS_BELIEVED_OF_OTHERS } else { REFUSALS_BELIEVED }
+    }
+
     /// Whether nothing more of a kind is to be waited for, and why nothing is heard of it.
     fn standing(&self, kind: Kind) -> (bool, Option<&Fault>) {
-        let is_needed = kind.is_needed();
+        let (is_needed, believed) = (kind.is_needed(), self.refusals_believed());
         match kind {
-            Kind::Service => (self.services.is_whole(is_needed), self.services.fault()),
-            Kind::EndpointSlice => (self.slices.is_whole(is_needed), self.slices.fault()),
-            Kind::Ingress => (self.ingresses.is_whole(is_needed), self.ingresses.fault()),
-            Kind::IngressClass => (self.classes.is_whole(is_needed), self.classes.fault()),
-            Kind::Secret => (self.secret_metas.is_whole(is_needed), self.secret_metas.fault()),
+            Kind::Service => (self.services.is_whole(is_needed, believed), self.services.fault()),
+            Kind::EndpointSlice => (self.slices.is_whole(is_needed, believed), self.slices.fault()),
+            Kind::Ingress => (self.ingresses.is_whole(is_needed, believed), self.ingresses.fault()),
+            Kind::IngressClass => (self.classes.is_whole(is_needed, believed), self.classes.fault()),
+            Kind::Secret => (self.secret_metas.is_whole(is_needed, believed), self.secret_metas.fault()),
         }
     }
 

@@ -11,7 +11,8 @@ use crate::news::Told;
 use crate::object::{EndpointSlice, Ingress, IngressClass, Key, SecretMeta, Service};
 use crate::shelf::KindState;
 use crate::snapshot::{
-    Extent, Recalled, SHARE as SNAPSHOT_SHARE, SnapshotFile, SnapshotOutcome, SnapshotState, TAKEN_AFTER, WRITTEN_EVERY,
+    Extent, RENEWED_EVERY, Recalled, SHARE as SNAPSHOT_SHARE, SnapshotFile, SnapshotOutcome, SnapshotState, TAKEN_AFTER,
+    WRITTEN_EVERY,
 };
 use crate::texts::Texts;
 use futures_util::future::select_all;
@@ -103,7 +104,7 @@ impl ClusterFollower {
         snapshots: Option<PathBuf>,
         differs: impl Fn() + Send + 'static,
     ) -> Result<ClusterFollower, Fault> {
-        let snapshot_file = snapshots.map(|folder| SnapshotFile::new(folder, extent(&place, &scope)));
+        let snapshot_file = snapshots.map(|folder| SnapshotFile::new(folder, extent(&place, &scope), scope.kinds));
         let (client, kinds) = (Client::new(place)?, scope.kinds);
         let shared = Arc::new(Shared {
             cache: Mutex::new(Cache::of(&scope.namespaces)),
@@ -152,10 +153,11 @@ impl ClusterFollower {
     }
 
     /// Fetches these Secrets, and again when they change; what is not among them any more is let go. Each state that
-    /// comes of it is a change of its own.
-    pub fn want_secrets(&self, wanted: BTreeSet<Key>) {
-        self.cache().want_secrets(wanted);
+    /// comes of it is a change of its own, but for those that are given: of these something is known already.
+    pub fn want_secrets(&self, wanted: BTreeSet<Key>) -> BTreeSet<Key> {
+        let known = self.cache().want_secrets(wanted);
         self.shared.is_secret_due.notify_one();
+        known
     }
 
     /// Whether something is known of every Secret that is wanted: what it holds, that it is not there, or that it may
@@ -253,32 +255,40 @@ async fn keep_snapshot(file: SnapshotFile, scope: &Scope, shared: &Shared, tell:
             if is_whole() {
                 SnapshotOutcome::Unneeded
             } else {
-                let Recalled { told, secrets, objects, written } = recalled;
+                let Recalled { told, secrets, objects, as_of } = recalled;
                 tell(&None, Told::RecalledSecrets(secrets));
                 for news in told {
                     tell(&None, news);
                 }
-                SnapshotOutcome::Taken { objects, written }
+                SnapshotOutcome::Taken { objects, as_of }
             }
         }
     };
     set(&|state| state.outcome = outcome.clone());
-    let mut pause = WRITTEN_EVERY;
+    let (mut pause, mut last) = (WRITTEN_EVERY, None);
     loop {
-        shared.has_changed.notified().await;
+        let has_changed = tokio::time::timeout(RENEWED_EVERY, shared.has_changed.notified()).await.is_ok();
         tokio::time::sleep(pause).await;
-        if !is_whole() {
+        // What only the snapshot says, or not all, does not take its place.
+        let contents = |cache: MutexGuard<'_, Cache>| Some((cache.news_of(scope.kinds)?, cache.contents(scope.kinds)));
+        let Some((news_of, contents)) = contents(locked(&shared.cache)).filter(|_| is_whole()) else { continue };
+        if !has_changed && last == Some(news_of) {
             continue;
         }
-        let contents = locked(&shared.cache).contents(scope.kinds);
+        last = Some(news_of);
         let (of_thread, began) = (file.clone(), Instant::now());
-        let written = beside(move || of_thread.write(&contents, &jiff::Timestamp::now().to_string())).await;
+        let written = beside(move || of_thread.write(&contents, &time_text(news_of))).await;
         pause = WRITTEN_EVERY.max(began.elapsed().saturating_mul(SNAPSHOT_SHARE));
         set(&|state| {
             state.writes += u64::from(written.is_ok());
             state.fault = written.clone().err();
         });
     }
+}
+
+fn time_text(at: Instant) -> String {
+    let now = jiff::Timestamp::now();
+    now.checked_sub(at.elapsed()).unwrap_or(now).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// Work that waits for a disk, or takes long.
@@ -291,16 +301,20 @@ async fn beside<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Se
 fn take_in(shared: &Shared, kinds: &[Kind], told: Vec<(Part, Told)>) -> bool {
     let mut changes = Changes::default();
     let (mut cache, now) = (locked(&shared.cache), Instant::now());
-    let was_whole = cache.is_whole(kinds);
+    let is_of_secrets = told.iter().any(|(_, news)| matches!(news, Told::Fetched(..) | Told::Secret(_)));
+    let (was_whole, may_answer) = (cache.is_whole(kinds), is_of_secrets && !cache.has_answered_for_secrets());
     for (part, news) in told {
         changes.merge(cache.take_in(&part, news, now));
     }
     let is_whole = cache.is_whole(kinds);
-    if cache.is_secret_due() {
+    // That one may not be seen becomes an answer without being another one.
+    let answers = may_answer && cache.has_answered_for_secrets();
+    // Also when one rests from here on: who fetches does not know until when.
+    if is_of_secrets || cache.is_secret_due() {
         shared.is_secret_due.notify_one();
     }
     drop(cache);
-    let is_news = is_whole && (!was_whole || !changes.is_empty());
+    let is_news = is_whole && (!was_whole || answers || !changes.is_empty());
     if is_news {
         shared.has_changed.notify_one();
     }

@@ -35,8 +35,8 @@ pub enum Told {
     Ingress(KindNews<Ingress>),
     IngressClass(KindNews<IngressClass>),
     Secret(KindNews<SecretMeta>),
-    /// Secrets as they were once.
-    RecalledSecrets(Vec<(Key, FetchedSecret)>),
+    /// Secrets as they were once; `None` was not there.
+    RecalledSecrets(Vec<(Key, Option<FetchedSecret>)>),
     /// What came of the fetching of a Secret.
     Fetched(Key, Result<FetchedSecret, Fault>),
 }

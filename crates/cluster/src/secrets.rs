@@ -16,9 +16,9 @@ const PAUSE_FIRST: Duration = Duration::from_millis(500);
 const PAUSE_MOST: Duration = Duration::from_secs(30);
 /// What may not be fetched, or cannot be read, is asked for again after so long at most, and so is what nobody watches.
 const ASKED_AGAIN: Duration = Duration::from_secs(60);
-/// So often in a row the server has to say that a Secret may not be seen before that is an answer: one that starts says
-/// so of rights that are there.
-const REFUSALS_BELIEVED: u32 = 5;
+/// So often in a row the server has to say that it has no time for a Secret before nobody waits for that one any more:
+/// a minute or two. One that it cannot decrypt is refused so for ever.
+const BUSY_BELIEVED: u32 = 8;
 
 /// What is known of a Secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,8 +56,8 @@ pub struct Secrets {
     due: BTreeSet<Key>,
     /// Keys of those that were let go while they were fetched: what comes of that is from before.
     let_go: BTreeSet<Key>,
-    /// As they were once, until they are wanted.
-    recalled: BTreeMap<Key, FetchedSecret>,
+    /// As they were once, until they are wanted; `None` was not there.
+    recalled: BTreeMap<Key, Option<FetchedSecret>>,
 }
 
 #[derive(Debug)]
@@ -94,9 +94,11 @@ enum Announced {
 }
 
 impl Secrets {
-    /// What is wanted from now on. What is wanted no more is let go.
-    pub fn want(&mut self, keys: BTreeSet<Key>) {
+    /// What is wanted from now on. What is wanted no more is let go. Gives those of which something is known at once, as
+    /// it was once.
+    pub fn want(&mut self, keys: BTreeSet<Key>) -> BTreeSet<Key> {
         let Secrets { wanted, resting, due, let_go, recalled } = self;
+        let mut known = BTreeSet::new();
         wanted.retain(|key, one| {
             let stays = keys.contains(key);
             if !stays && matches!(one.progress, Progress::Fetching { .. }) {
@@ -114,19 +116,23 @@ impl Secrets {
                     due.insert(key.clone());
                     Progress::Due
                 };
-                let state = recalled.remove(key).map_or(SecretState::Unasked, |was| SecretState::Held(Arc::new(was.secret)));
+                let state = recalled.remove(key).map_or(SecretState::Unasked, state_of);
+                if state != SecretState::Unasked {
+                    known.insert(key.clone());
+                }
                 Wanted { state, version: None, progress, faults: 0 }
             });
         }
+        known
     }
 
-    /// Secrets as they were once: each is held until it is fetched. Gives those whose state is another.
-    pub fn recall(&mut self, secrets: Vec<(Key, FetchedSecret)>) -> BTreeSet<Key> {
+    /// Secrets as they were once: each is so until it is fetched. Gives those whose state is another.
+    pub fn recall(&mut self, secrets: Vec<(Key, Option<FetchedSecret>)>) -> BTreeSet<Key> {
         let mut differ = BTreeSet::new();
         for (key, was) in secrets {
             match self.wanted.get_mut(&key) {
                 Some(wanted) if matches!(wanted.state, SecretState::Unasked | SecretState::Fault(_)) => {
-                    wanted.state = SecretState::Held(Arc::new(was.secret));
+                    wanted.state = state_of(was);
                     differ.insert(key);
                 }
                 Some(_) => {}
@@ -136,9 +142,33 @@ impl Secrets {
         differ
     }
 
-    /// What was recalled and nobody wants is let go: the server says now what there is.
-    pub fn forget_recalled(&mut self) {
+    /// The server says now what there is: what was recalled and nobody wants is let go, and nobody rests because it was
+    /// away.
+    pub fn listed(&mut self) {
         self.recalled.clear();
+        for (_, key) in std::mem::take(&mut self.resting) {
+            if let Some(wanted) = self.wanted.get_mut(&key) {
+                wanted.progress = Progress::Due;
+                self.due.insert(key);
+            }
+        }
+    }
+
+    /// All that are wanted and were not there when they were asked for.
+    pub fn missing(&self) -> Vec<Key> {
+        let is_missing = |wanted: &Wanted| wanted.state == SecretState::Missing;
+        self.wanted.iter().filter(|(_, wanted)| is_missing(wanted)).map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Those that may not be fetched: how many, and one of them with what the server says.
+    pub fn forbidden(&self) -> Option<(usize, Key, Fault)> {
+        let fault = |(key, wanted): (&Key, &Wanted)| match &wanted.state {
+            SecretState::Fault(fault @ Fault::Forbidden { .. }) => Some((key.clone(), fault.clone())),
+            SecretState::Fault(_) | SecretState::Unasked | SecretState::Missing | SecretState::Held(_) => None,
+        };
+        let mut all = self.wanted.iter().filter_map(fault);
+        let (key, fault) = all.next()?;
+        Some((all.count() + 1, key, fault))
     }
 
     /// All that are held, with their versions.
@@ -157,13 +187,15 @@ impl Secrets {
         self.wanted.get(key).map_or(SecretState::Unasked, |wanted| wanted.state.clone())
     }
 
-    /// Whether something is known of every Secret that is wanted. What may pass by itself is no answer.
-    pub fn has_answered(&self) -> bool {
-        self.wanted.values().all(|wanted| match &wanted.state {
-            SecretState::Unasked => false,
+    /// Whether something is known of every Secret that is wanted. What may pass by itself is no answer, and that one may
+    /// not be seen is one when it was said so often. What is only known as it was once waits for nobody.
+    pub fn has_answered(&self, refusals_believed: u32, is_recalled: impl Fn(&Key) -> bool) -> bool {
+        self.wanted.iter().all(|(key, wanted)| match &wanted.state {
             SecretState::Missing | SecretState::Held(_) => true,
-            SecretState::Fault(Fault::Forbidden { .. }) => wanted.faults >= REFUSALS_BELIEVED,
-            SecretState::Fault(fault) => is_lasting(fault),
+            SecretState::Unasked => is_recalled(key),
+            SecretState::Fault(Fault::Forbidden { .. }) => wanted.faults >= refusals_believed || is_recalled(key),
+            SecretState::Fault(Fault::Busy { .. }) => wanted.faults >= BUSY_BELIEVED || is_recalled(key),
+            SecretState::Fault(fault) => is_lasting(fault) || is_recalled(key),
         })
     }
 
@@ -318,6 +350,11 @@ fn move_to(key: &Key, wanted: &mut Wanted, next: Progress, resting: &mut BTreeSe
         Progress::Fetching { .. } | Progress::Settled => {}
     }
     wanted.progress = next;
+}
+
+/// What a Secret is that was so once.
+fn state_of(was: Option<FetchedSecret>) -> SecretState {
+    was.map_or(SecretState::Missing, |was| SecretState::Held(Arc::new(was.secret)))
 }
 
 /// Whether asking again soon is of no use: somebody has to change something.

@@ -45,10 +45,6 @@ pub struct Held<T> {
     pub object: Arc<T>,
 }
 
-/// So often in a row the server has to say that a kind may not be seen, or is not there, before nobody waits for it any
-/// more: four to eight seconds. One that starts says so of rights that are there.
-const REFUSALS_BELIEVED: u32 = 5;
-
 /// How the following of one part does.
 #[derive(Debug, Default)]
 struct Following {
@@ -72,8 +68,8 @@ impl Following {
     }
 
     /// Whether nothing more is to be waited for.
-    fn is_settled(&self) -> bool {
-        self.is_known() || self.refusals >= REFUSALS_BELIEVED
+    fn is_settled(&self, refusals_believed: u32) -> bool {
+        self.is_known() || self.refusals >= refusals_believed
     }
 
     fn take_fault(&mut self, fault: Fault) {
@@ -101,9 +97,24 @@ impl<T> Shelf<T> {
         self.part_of(namespace).is_some_and(Following::is_known)
     }
 
-    /// Whether all of every part is known, now or as it was once.
-    pub fn is_known(&self) -> bool {
-        self.parts.values().all(Following::is_known)
+    /// Whether some part of it has been listed.
+    pub fn is_listed_somewhere(&self) -> bool {
+        self.parts.values().any(|part| part.is_listed)
+    }
+
+    /// Whether a namespace is only known as it was once.
+    pub fn is_recalled_in(&self, namespace: &Arc<str>) -> bool {
+        self.part_of(namespace).is_some_and(|part| part.is_recalled && !part.is_listed)
+    }
+
+    /// When something was heard last of the part that says least, of those that may be seen. `Err` when one of them has
+    /// not been listed.
+    pub fn news_of(&self) -> Result<Option<Instant>, ()> {
+        let seen = self.parts.values().filter(|part| !part.is_closed());
+        seen.map(|part| part.heard.filter(|_| part.is_listed)).try_fold(None, |least: Option<Instant>, heard| {
+            let heard = heard.ok_or(())?;
+            Ok(Some(least.map_or(heard, |least| least.min(heard))))
+        })
     }
 
     /// Whether what happens in a namespace is told.
@@ -118,8 +129,9 @@ impl<T> Shelf<T> {
     /// Whether nothing more is to be waited for. Parts that may not be seen are empty. Where a kind is needed, one of
     /// its parts has to be known: a process that would know no server of anything must not look as if it were ready.
     /// That a namespace is gone, with the rights in it, keeps nobody else waiting.
-    pub fn is_whole(&self, is_needed: bool) -> bool {
-        self.parts.values().all(Following::is_settled) && (!is_needed || self.parts.values().any(Following::is_known))
+    pub fn is_whole(&self, is_needed: bool, refusals_believed: u32) -> bool {
+        self.parts.values().all(|part| part.is_settled(refusals_believed))
+            && (!is_needed || self.parts.values().any(Following::is_known))
     }
 
     pub fn fault(&self) -> Option<&Fault> {

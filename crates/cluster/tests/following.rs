@@ -499,6 +499,13 @@ impl Followed {
     }
 }
 
+/// When the snapshot's news are of.
+fn as_of(folder: &std::path::Path) -> String {
+    let text = std::fs::read_to_string(folder.join("objects.jsonl")).unwrap_or_default();
+    let first = text.lines().next().and_then(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    first.map(|first| first["as_of"].as_str().expect("a time").to_owned()).unwrap_or_default()
+}
+
 #[test]
 fn who_starts_while_the_server_is_away_begins_with_the_snapshot() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -507,9 +514,10 @@ fn who_starts_while_the_server_is_away_begins_with_the_snapshot() {
         server.put(object);
     }
     let followed = Followed::with_snapshot(server.clone(), folder.path());
-    followed.want(&["tls"]);
+    followed.want(&["tls", "none"]);
     followed.comes_to(&["10.0.0.1"]);
     followed.secret_comes_to("tls", "a");
+    followed.secret_comes_to("none", "missing");
     assert_eq!(followed.outcome(), SnapshotOutcome::Absent);
     let writes = || followed.follower.snapshot().expect("a snapshot").writes;
     until(|| writes() > 0, || format!("{:?}", followed.follower.snapshot()));
@@ -517,17 +525,55 @@ fn who_starts_while_the_server_is_away_begins_with_the_snapshot() {
     drop(follower);
     server.go_away();
     server.put(slice("web-a", "web", &["10.0.0.2"]));
+    let written = as_of(folder.path());
     let followed = Followed::with_snapshot(server, folder.path());
     followed.comes_to(&["10.0.0.1"]);
-    followed.want(&["tls"]);
-    followed.secret_comes_to("tls", "a");
+    let wanted = ["tls", "none", "new"].map(|name| Key::new("shop", name));
+    let known = followed.follower.want_secrets(wanted.clone().into());
+    assert_eq!(known, [wanted[0].clone(), wanted[1].clone()].into(), "of the others nothing is known");
+    assert_eq!((followed.secret("tls"), followed.secret("none")), ("a".to_owned(), "missing".to_owned()));
     assert!(followed.follower.is_whole() && followed.follower.has_answered_for_secrets());
-    assert!(matches!(followed.outcome(), SnapshotOutcome::Taken { objects: 3, .. }), "{:?}", followed.outcome());
+    let outcome = SnapshotOutcome::Taken { objects: 4, as_of: written.clone() };
+    assert_eq!(followed.outcome(), outcome);
     assert!(followed.follower.states().iter().all(|state| state.is_recalled && !state.is_listed));
     assert!(followed.follower.fault().is_some(), "and says that nothing is heard");
+    // A write would come after five seconds.
+    std::thread::sleep(Duration::from_secs(6));
+    assert_eq!(as_of(folder.path()), written, "there are no news");
     followed.server.relent();
     followed.comes_to(&["10.0.0.2"]);
     until(|| !followed.follower.states().iter().any(|state| state.is_recalled), || "as it was".to_owned());
+    until(|| followed.secret("new") == "missing", || followed.secret("new"));
+    until(|| as_of(folder.path()) > written, || as_of(folder.path()));
+}
+
+#[test]
+fn what_may_not_be_seen_keeps_nobody_waiting_now_or_at_a_start_from_the_snapshot() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = ApiServer::start().expect("a server");
+    for object in [service("web"), slice("web-a", "web", &["10.0.0.1"]), secret("tls", "YQ==")] {
+        server.put(object);
+    }
+    for verb in ["list", "get"] {
+        server.forbid(verb, "secrets", None);
+    }
+    let began = Instant::now();
+    let followed = Followed::with_snapshot(server.clone(), folder.path());
+    followed.want(&["tls"]);
+    until(
+        || followed.follower.is_whole() && followed.follower.has_answered_for_secrets(),
+        || format!("{:?}", followed.server.requests()),
+    );
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    let forbidden = followed.follower.cache().forbidden_secrets();
+    assert!(matches!(forbidden, Some((1, _, Fault::Forbidden { .. }))), "{forbidden:?}");
+    until(|| !as_of(folder.path()).is_empty(), || "no snapshot".to_owned());
+    server.relent();
+    server.go_away();
+    let again = Followed::with_snapshot(server, folder.path());
+    until(|| again.follower.is_whole(), || format!("{:?}", again.outcome()));
+    again.want(&["tls"]);
+    assert!(again.follower.has_answered_for_secrets());
 }
 
 #[test]

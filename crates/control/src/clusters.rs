@@ -40,7 +40,8 @@ impl Followed {
     fn fault(&self) -> Option<Fault> {
         match &self.follower {
             Err(fault) => Some(fault.clone()),
-            Ok(follower) => follower.fault(),
+            // That an Ingress or a Secret may not be seen is no fault of whoever looks for servers.
+            Ok(follower) => follower.cache().fault(Scope::ENDPOINTS).cloned(),
         }
     }
 }

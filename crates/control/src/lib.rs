@@ -42,6 +42,7 @@ mod named_files;
 pub mod names;
 mod news;
 mod object_changes;
+mod object_log;
 pub mod objects;
 mod oidc;
 mod open_sockets;

@@ -50,11 +50,15 @@ impl Control {
         if !was_served && objects.stage() == ObjectStage::Serves {
             self.readiness.set(ReadinessState::Ready);
             tracing::info!(sites = self.configuration().sites.len(), "ready: what the objects of the cluster say is served");
+            self.say_where_it_listens();
         }
     }
 
-    /// Once a second: how they do, for metrics.
-    pub(crate) fn show_objects(&self) {
+    /// Once a second: how they do, for the log and for metrics.
+    pub(crate) fn show_objects(&mut self) {
+        if let Some(objects) = self.objects_mut() {
+            objects.say();
+        }
         let figures = self.objects.as_ref().map(|objects| objects.borrow().figures(Instant::now()));
         self.registry().kubernetes().set(figures);
     }

@@ -4,6 +4,7 @@
 
 use crate::clusters::Clusters;
 use crate::held_back::{HeldBack, Unit};
+use crate::object_log::ObjectLog;
 use crate::stopping::OwnEndpoint;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -61,6 +62,7 @@ pub struct Objects {
     findings: Vec<(ObjectReference, Finding)>,
     leave_after: Duration,
     own_addresses: Vec<IpAddr>,
+    log: ObjectLog,
 }
 
 /// How far it is known what is to be served.
@@ -101,6 +103,7 @@ impl Objects {
             findings: Vec::new(),
             leave_after,
             own_addresses,
+            log: ObjectLog::default(),
         })
     }
 
@@ -168,6 +171,11 @@ impl Objects {
             writing: self.writer.as_ref().map(|(writer, _)| seen_of(writer)),
             snapshot: self.follower.snapshot().map(|state| sentence_of(&state)),
         }
+    }
+
+    /// Says in the log what is new of how the cluster is followed.
+    pub fn say(&mut self) {
+        self.log.look(&self.follower);
     }
 
     /// For metrics.
@@ -251,14 +259,19 @@ impl Objects {
         if !self.follower.is_whole() {
             return false;
         }
-        let changes = std::mem::take(&mut self.pending);
-        let is_first = self.stage == ObjectStage::Unlisted;
-        let cache = self.follower.cache();
-        let again_at = self.translation.take_in(&cache, (!is_first).then_some(&changes), now);
-        drop(cache);
-        self.follower.want_secrets(self.translation.wanted_secrets().clone());
-        if let Some(at) = again_at {
-            self.look_at(at);
+        let mut changes = (self.stage != ObjectStage::Unlisted).then(|| std::mem::take(&mut self.pending));
+        self.pending = Changes::default();
+        loop {
+            let again_at = self.translation.take_in(&self.follower.cache(), changes.as_ref(), now);
+            if let Some(at) = again_at {
+                self.look_at(at);
+            }
+            // Of those that a snapshot has something is known as soon as they are wanted, and once only.
+            let known = self.follower.want_secrets(self.translation.wanted_secrets().clone());
+            if known.is_empty() {
+                break;
+            }
+            changes = Some(Changes { secrets: known, ..Changes::default() });
         }
         self.stage = match self.stage {
             ObjectStage::Unlisted | ObjectStage::AwaitsSecrets if !self.follower.has_answered_for_secrets() => {
@@ -308,7 +321,7 @@ fn sentence_of(state: &SnapshotState) -> String {
         SnapshotOutcome::Absent => "there was none at the start".to_owned(),
         SnapshotOutcome::Ignored(why) => format!("nothing of it was used: it {why}"),
         SnapshotOutcome::Unneeded => "the API server was faster".to_owned(),
-        SnapshotOutcome::Taken { objects, written } => format!("began with its {objects} objects of {written}"),
+        SnapshotOutcome::Taken { objects, as_of } => format!("began with its {objects} objects, as they were at {as_of}"),
     };
     let fault = state.fault.as_ref().map(|fault| format!("; CANNOT BE WRITTEN: {fault}")).unwrap_or_default();
     format!("{begun}; written {} times{fault}", state.writes)

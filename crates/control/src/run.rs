@@ -84,15 +84,19 @@ impl Prepared {
             control.succession.answer_peers();
             control.look_after_all();
             control.containers.follow(&control.running.configuration);
-            // Where objects of a cluster say what is served, nothing is until they are known.
-            if control.objects.is_none() {
-                control.readiness.set(ReadinessState::Ready);
-            }
             let sites = control.configuration().sites.len();
             let Chosen { driver, reason } = control.workers.driver;
             let (driver, workers) = (driver.name(), control.workers.indices().len());
-            tracing::info!(workers, driver, driver_reason = reason, sites, generation = control.generation(), "ready");
-            control.say_where_it_listens();
+            let generation = control.generation();
+            // Where objects of a cluster say what is served, nothing is until they are known, and is said then.
+            if control.objects.is_none() {
+                control.readiness.set(ReadinessState::Ready);
+                tracing::info!(workers, driver, driver_reason = reason, sites, generation, "ready");
+                control.say_where_it_listens();
+            } else {
+                let what = "not ready before it is known what the objects of the cluster say";
+                tracing::info!(workers, driver, driver_reason = reason, sites, generation, "started: {what}");
+            }
             started();
             let is_successor = succession.is_some();
             if let Some(succession) = succession
@@ -227,7 +231,7 @@ impl Control {
     }
 
     /// In one line, for whoever has just started it and for the log.
-    fn say_where_it_listens(&self) {
+    pub(crate) fn say_where_it_listens(&self) {
         let listeners = &self.running.snapshot.listeners;
         let scheme = |listener: &Listener| format!("{}://{}", listener.protocol.as_str(), listener.address);
         let mut shown: Vec<String> = listeners.iter().take(LISTENERS_SAID_MAX).map(|listener| scheme(listener)).collect();

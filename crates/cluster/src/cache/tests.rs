@@ -9,7 +9,7 @@ use crate::news::{KindNews, Told};
 use crate::object::{EndpointSlice, Key, PortReference, Service};
 use crate::page::{Line, Unreadable, line};
 use crate::texts::Texts;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tidegate_model::discover::Namespaces;
 
 fn found<T: crate::object::Watched>(object: &str) -> crate::page::Found<T> {
@@ -155,6 +155,43 @@ fn who_may_not_see_a_kind_waits_for_it_only_if_nothing_can_be_served_without() {
     check(Kind::IngressClass, &|fault| Told::IngressClass(KindNews::Fault(fault)), true);
     check(Kind::Secret, &|fault| Told::Secret(KindNews::Fault(fault)), true);
     assert_eq!(Known(Cache::default()).servers(80), Err(Absence::NotListed));
+}
+
+#[test]
+fn a_server_that_shows_one_kind_is_believed_sooner_of_another() {
+    let mut known = Known(Cache::default());
+    let forbidden = || Fault::Forbidden { message: "no".to_owned() };
+    known.take(Told::Service(listed(vec![service(1, 80)])));
+    known.take(Told::Secret(KindNews::Fault(forbidden())));
+    assert!(!known.0.is_whole(&[Kind::Service, Kind::Secret]));
+    known.take(Told::Secret(KindNews::Fault(forbidden())));
+    assert!(known.0.is_whole(&[Kind::Service, Kind::Secret]));
+    let key = Key::new("shop", "tls");
+    known.0.want_secrets([key.clone()].into());
+    for is_answered in [false, true] {
+        let _ = known.0.take_due_secrets(Instant::now() + Duration::from_secs(60), 1);
+        known.take(Told::Fetched(key.clone(), Err(forbidden())));
+        assert_eq!(known.0.has_answered_for_secrets(), is_answered);
+    }
+}
+
+#[test]
+fn news_are_as_old_as_what_was_heard_least_of() {
+    let mut cache = Cache::default();
+    let (kinds, began) = ([Kind::Service, Kind::EndpointSlice, Kind::Secret], Instant::now());
+    let after = |seconds: u64| began + Duration::from_secs(seconds);
+    cache.take_in(&None, Told::Service(listed(vec![service(1, 80)])), after(1));
+    assert_eq!(cache.news_of(&kinds), None, "not all of it is known");
+    cache.take_in(&None, Told::EndpointSlice(KindNews::Recalled(Vec::new())), after(2));
+    cache.take_in(&None, Told::Secret(KindNews::Fault(Fault::Forbidden { message: "no".to_owned() })), after(2));
+    assert_eq!(cache.news_of(&kinds), None, "it is known as it was once");
+    cache.take_in(&None, Told::EndpointSlice(listed(Vec::new())), after(3));
+    assert_eq!(cache.news_of(&kinds), Some(after(1)), "what may not be seen has no news");
+    cache.take_in(&None, Told::Service(KindNews::Heard), after(9));
+    cache.take_in(&None, Told::Service(KindNews::Fault(Fault::NoCluster)), after(10));
+    assert_eq!(cache.news_of(&kinds), Some(after(3)));
+    cache.want_secrets([Key::new("shop", "tls")].into());
+    assert_eq!(cache.news_of(&kinds), None, "one that is wanted was not answered for");
 }
 
 #[test]

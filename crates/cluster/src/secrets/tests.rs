@@ -66,6 +66,10 @@ impl Seen {
         self.secrets.announced(&key("tls"), version)
     }
 
+    fn has_answered(&self) -> bool {
+        self.secrets.has_answered(5, |_| false)
+    }
+
     fn said(&self, name: &str) -> String {
         match self.secrets.state(&key(name)) {
             SecretState::Unasked => "unasked".to_owned(),
@@ -81,16 +85,16 @@ impl Seen {
 #[test]
 fn what_is_wanted_is_fetched_so_many_at_once_and_what_is_absent_is_not_asked_for() {
     let mut seen = Seen::wanting(&["a", "absent", "b", "c"]);
-    assert!(!seen.secrets.has_answered());
+    assert!(!seen.has_answered());
     assert_eq!(seen.due(), ["ask a", "absent absent"]);
     assert_eq!(seen.due(), ["ask b", "ask c"]);
     assert_eq!(seen.due(), [""; 0]);
     for name in ["a", "b", "c"] {
         assert!(seen.fetched(name, Ok(found("1", name))));
     }
-    assert!(!seen.secrets.has_answered());
+    assert!(!seen.has_answered());
     assert!(seen.fetched("absent", Err(missing())));
-    assert!(seen.secrets.has_answered());
+    assert!(seen.has_answered());
     assert_eq!((seen.said("a"), seen.said("absent"), seen.said("other")), ("a".into(), "missing".into(), "unasked".into()));
 }
 
@@ -152,7 +156,7 @@ fn what_is_wanted_no_more_is_let_go() {
     assert_eq!((seen.said("other"), seen.due()), ("unasked".to_owned(), vec!["ask other".to_owned()]));
     seen.want(&[]);
     assert!(!seen.fetched("other", Ok(found("1", "x"))));
-    assert!(seen.secrets.has_answered());
+    assert!(seen.has_answered());
     seen.want(&["tls"]);
     assert_eq!((seen.said("tls"), seen.due()), ("unasked".to_owned(), vec!["ask tls".to_owned()]));
 }
@@ -182,13 +186,14 @@ fn only_what_lasts_is_an_answer() {
             seen.fetched("tls", Err(fault.clone()));
             assert_eq!(seen.said("tls"), fault.to_string());
             let is_answer = answer_after.is_some_and(|after| number + 1 >= after);
-            assert_eq!(seen.secrets.has_answered(), is_answer, "{fault} {number}");
+            assert_eq!(seen.has_answered(), is_answer, "{fault} {number}");
             let until = seen.secrets.rests_until().expect("it rests");
             assert_eq!((until - seen.now).as_millis(), u128::from(*pause), "{fault} {number}");
             seen.now = until;
         }
     };
-    check(busy(), None, &[500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);
+    // One that the server cannot give at all, since its key is lost, keeps nobody else waiting for ever.
+    check(busy(), Some(8), &[500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);
     let asked = Fault::Busy { message: "later".to_owned(), retry_after: Some(Duration::from_secs(7)) };
     check(asked, None, &[7000, 7000, 7000, 7000, 8000]);
     check(Fault::Unauthorized { message: "who".to_owned() }, None, &[500, 1000]);
@@ -211,11 +216,12 @@ fn a_server_that_was_set_back_is_asked_for_all_again() {
 
 #[test]
 fn what_is_recalled_is_held_until_it_is_fetched() {
-    let recalled = |name: &str| (key(name), found("3", "old"));
+    let recalled = |name: &str| (key(name), Some(found("3", "old")));
     let mut seen = Seen::wanting(&["tls"]);
     assert_eq!(seen.secrets.recall(vec![recalled("tls"), recalled("later"), recalled("none")]), [key("tls")].into());
-    seen.want(&["tls", "later"]);
-    assert_eq!((seen.said("tls"), seen.said("later"), seen.secrets.has_answered()), ("old".into(), "old".into(), true));
+    let known = seen.secrets.want([key("tls"), key("later")].into());
+    assert_eq!(known, [key("later")].into(), "whoever wants it hears of that");
+    assert_eq!((seen.said("tls"), seen.said("later"), seen.has_answered()), ("old".into(), "old".into(), true));
     assert_eq!(seen.due(), ["ask later", "ask tls"]);
     assert!(!seen.fetched("tls", Err(busy())));
     assert!(!seen.fetched("later", Ok(found("3", "old"))));
@@ -223,9 +229,37 @@ fn what_is_recalled_is_held_until_it_is_fetched() {
     seen.now = seen.secrets.rests_until().expect("it rests");
     seen.due();
     assert!(seen.fetched("tls", Err(missing())));
-    seen.secrets.forget_recalled();
+    seen.secrets.listed();
     seen.want(&["none"]);
     assert_eq!(seen.said("none"), "unasked");
+}
+
+#[test]
+fn what_was_not_there_is_known_and_nobody_waits_for_what_is_not_known_of_a_server_that_is_away() {
+    let mut seen = Seen::wanting(&["tls", "new"]);
+    assert_eq!(seen.secrets.recall(vec![(key("tls"), None)]), [key("tls")].into());
+    assert_eq!((seen.said("tls"), seen.said("new"), seen.has_answered()), ("missing".into(), "unasked".into(), false));
+    assert!(seen.secrets.has_answered(5, |_| true));
+    assert_eq!(seen.due(), ["ask new", "ask tls"]);
+    for name in ["tls", "new"] {
+        seen.fetched(name, Err(Fault::Unauthorized { message: "who".to_owned() }));
+    }
+    assert!(!seen.has_answered() && seen.secrets.has_answered(5, |_| true));
+    assert_eq!(seen.secrets.missing(), [key("tls")]);
+    assert_eq!(seen.due(), [""; 0], "it rests");
+    seen.secrets.listed();
+    assert_eq!((seen.due().len(), seen.secrets.rests_until()), (2, None), "the server is back");
+}
+
+#[test]
+fn what_may_not_be_fetched_is_named_by_one_of_it() {
+    let mut seen = Seen::wanting(&["a", "b"]);
+    assert_eq!((seen.due().len(), seen.secrets.forbidden()), (2, None));
+    let forbidden = || Fault::Forbidden { message: "no".to_owned() };
+    for name in ["a", "b"] {
+        seen.fetched(name, Err(forbidden()));
+    }
+    assert_eq!(seen.secrets.forbidden(), Some((2, key("a"), forbidden())));
 }
 
 #[test]
@@ -336,7 +370,7 @@ impl Storm {
                 self.answer(None);
             }
         }
-        assert!(!self.seen.secrets.is_due() && self.seen.secrets.has_answered());
+        assert!(!self.seen.secrets.is_due() && self.seen.has_answered());
         assert_eq!(self.seen.secrets.rests_until(), None, "nothing is asked for that is known");
         for name in &self.wanted {
             let expected = self.server.get(name).map_or("missing", |(_, value)| value);

@@ -19,7 +19,7 @@ use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 
 /// Another number is another form, which this program does not read.
-const FORM: u32 = 1;
+const FORM: u32 = 2;
 /// Of the whole: what 100,000 endpoints, 10,000 Ingresses and as many certificates take, twice.
 pub const BYTES_MAX: u64 = 256 << 20;
 /// Of one line: a Secret of the greatest size in base64, with what stands around it.
@@ -33,6 +33,9 @@ pub struct Extent {
     pub namespaces: Option<Vec<String>>,
 }
 
+/// What a Secret is called here that was asked for and was not there.
+const MISSING_SECRET: &str = "MissingSecret";
+
 /// All objects of some kinds.
 #[derive(Debug, Default)]
 pub struct Contents {
@@ -42,6 +45,7 @@ pub struct Contents {
     pub ingresses: Vec<Kept<Ingress>>,
     pub classes: Vec<Kept<IngressClass>>,
     pub secrets: Vec<Kept<Secret>>,
+    pub missing_secrets: Vec<Key>,
 }
 
 #[derive(Debug)]
@@ -56,10 +60,11 @@ pub struct Kept<T> {
 pub struct Recalled {
     /// As news, for each kind that it has all objects of.
     pub told: Vec<Told>,
-    pub secrets: Vec<(Key, FetchedSecret)>,
+    /// `None` was not there.
+    pub secrets: Vec<(Key, Option<FetchedSecret>)>,
     pub objects: usize,
-    /// When it was written, as the first line says it.
-    pub written: String,
+    /// How old its news are: when something was heard last of each kind, as the first line says it.
+    pub as_of: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -68,7 +73,7 @@ struct FirstLine {
     #[serde(flatten)]
     extent: Extent,
     kinds: Vec<String>,
-    written: String,
+    as_of: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -86,17 +91,26 @@ struct ObjectLine<'o, T> {
     object: &'o T,
 }
 
+/// An object of which nothing is known but its name.
+#[derive(Serialize)]
+struct NamedObject<'o> {
+    metadata: WrittenMeta<'o>,
+}
+
 /// Writes a snapshot. `Err` also where it becomes too large.
-pub fn write(contents: &Contents, extent: &Extent, now: &str, sink: &mut impl Write) -> io::Result<()> {
+pub fn write(contents: &Contents, extent: &Extent, as_of: &str, sink: &mut impl Write) -> io::Result<()> {
     let mut lines = Lines { sink, digest: Context::new(&SHA256), bytes_left: BYTES_MAX, objects: 0 };
     let kinds = contents.kinds.iter().map(|kind| kind.name().to_owned()).collect();
-    lines.put(&FirstLine { snapshot: FORM, extent: extent.clone(), kinds, written: now.to_owned() })?;
+    lines.put(&FirstLine { snapshot: FORM, extent: extent.clone(), kinds, as_of: as_of.to_owned() })?;
     lines.put_all(&contents.services)?;
     lines.put_all(&contents.slices)?;
     lines.put_all(&contents.ingresses)?;
     lines.put_all(&contents.classes)?;
     for Kept { key, version, object } in &contents.secrets {
         lines.put_object(Kind::Secret, &WholeSecret::of(key, version, object))?;
+    }
+    for key in &contents.missing_secrets {
+        lines.put_named(Kind::Secret, MISSING_SECRET, &NamedObject { metadata: WrittenMeta::of(key, "") })?;
     }
     let last = LastLine { objects: lines.objects, sha256: text_of(lines.digest.clone()) };
     lines.put(&last)
@@ -118,8 +132,12 @@ impl<S: Write> Lines<'_, S> {
     }
 
     fn put_object(&mut self, kind: Kind, object: &impl Serialize) -> io::Result<()> {
+        self.put_named(kind, kind.name(), object)
+    }
+
+    fn put_named(&mut self, kind: Kind, name: &'static str, object: &impl Serialize) -> io::Result<()> {
         self.objects += 1;
-        self.put(&ObjectLine { api_version: kind.api_version(), kind: kind.name(), object })
+        self.put(&ObjectLine { api_version: kind.api_version(), kind: name, object })
     }
 
     fn put(&mut self, line: &impl Serialize) -> io::Result<()> {
@@ -132,8 +150,8 @@ impl<S: Write> Lines<'_, S> {
     }
 }
 
-/// Reads a snapshot, all of it or nothing. `Err` is a sentence without its subject.
-pub fn read(source: &mut impl BufRead, wanted: &Extent) -> Result<Recalled, String> {
+/// Reads a snapshot that has these kinds, all of it or nothing. `Err` is a sentence without its subject.
+pub fn read(source: &mut impl BufRead, wanted: &Extent, kinds: &[Kind]) -> Result<Recalled, String> {
     let mut source = Source { source, digest: Context::new(&SHA256), bytes_left: BYTES_MAX };
     let (first, _) = source.next()?;
     let first: FirstLine = serde_json::from_slice(&first).map_err(|_| "begins with something else".to_owned())?;
@@ -142,6 +160,10 @@ pub fn read(source: &mut impl BufRead, wanted: &Extent) -> Result<Recalled, Stri
     }
     if first.extent != *wanted {
         return Err("is of another cluster, or of other namespaces".to_owned());
+    }
+    // Who begins without a kind waits for it, and serves nothing until the server is back.
+    if let Some(kind) = kinds.iter().find(|kind| !first.kinds.iter().any(|name| name == kind.name())) {
+        return Err(format!("has no objects of the kind {}", kind.name()));
     }
     let mut found = FoundObjects::default();
     let last = loop {
@@ -192,7 +214,7 @@ struct FoundObjects {
     slices: Vec<Found<EndpointSlice>>,
     ingresses: Vec<Found<Ingress>>,
     classes: Vec<Found<IngressClass>>,
-    secrets: Vec<(Key, FetchedSecret)>,
+    secrets: Vec<(Key, Option<FetchedSecret>)>,
     objects: usize,
 }
 
@@ -211,7 +233,11 @@ impl FoundObjects {
             "Secret" => {
                 let Found { key, .. } = read_object::<crate::object::SecretMeta>(raw, texts).map_err(|_| damaged())?;
                 let secret = fetched(&key, line).map_err(|_: Fault| damaged())?;
-                self.secrets.push((key, secret));
+                self.secrets.push((key, Some(secret)));
+            }
+            MISSING_SECRET => {
+                let Found { key, .. } = read_object::<crate::object::SecretMeta>(raw, texts).map_err(|_| damaged())?;
+                self.secrets.push((key, None));
             }
             _ => return Err("has objects of kinds that this program does not know".to_owned()),
         }
@@ -237,7 +263,7 @@ impl FoundObjects {
         if has(Kind::Secret) {
             told.push(Told::Secret(KindNews::Recalled(Vec::new())));
         }
-        Recalled { told, secrets, objects, written: first.written.clone() }
+        Recalled { told, secrets, objects, as_of: first.as_of.clone() }
     }
 }
 
@@ -268,6 +294,7 @@ mod tests {
             kinds: vec![Kind::Service, Kind::Secret],
             services: vec![Kept { key: found.key, version: found.version, object: Arc::new(found.object) }],
             secrets: vec![Kept { key: Key::new("shop", "tls"), version: "8".into(), object: secret }],
+            missing_secrets: vec![Key::new("shop", "none")],
             ..Contents::default()
         }
     }
@@ -279,13 +306,13 @@ mod tests {
     }
 
     fn recalled(text: &[u8]) -> Result<Recalled, String> {
-        read(&mut &*text, &extent())
+        read(&mut &*text, &extent(), &[Kind::Service, Kind::Secret])
     }
 
     #[test]
     fn what_is_written_is_read_again() {
         let seen = recalled(&written()).expect("a snapshot");
-        assert_eq!((seen.objects, &*seen.written), (2, "2026-11-01T10:00:00Z"));
+        assert_eq!((seen.objects, &*seen.as_of), (3, "2026-11-01T10:00:00Z"));
         let [Told::Service(KindNews::Recalled(services)), Told::Secret(KindNews::Recalled(metas))] = &*seen.told else {
             panic!("{:?}", seen.told)
         };
@@ -293,7 +320,8 @@ mod tests {
         let expected = contents();
         assert_eq!((&services[0].key, &*services[0].version), (&Key::new("shop", "web"), "7"));
         assert_eq!(services[0].object, *expected.services[0].object);
-        let [(key, secret)] = &*seen.secrets else { panic!("{:?}", seen.secrets) };
+        let [(key, Some(secret)), (missing, None)] = &*seen.secrets else { panic!("{:?}", seen.secrets) };
+        assert_eq!(*missing, Key::new("shop", "none"));
         assert_eq!((key, &*secret.version, &secret.secret), (&Key::new("shop", "tls"), "8", &*expected.secrets[0].object));
     }
 
@@ -320,7 +348,8 @@ mod tests {
         };
         check("api.example", "other.example", "is of another cluster, or of other namespaces");
         check("null", "[\"shop\"]", "is of another cluster, or of other namespaces");
-        check("{\"snapshot\":1", "{\"snapshot\":2", "has the form 2, and this program reads 1");
+        check("{\"snapshot\":2", "{\"snapshot\":1", "has the form 1, and this program reads 2");
+        check("\"kinds\":[\"Service\",", "\"kinds\":[", "has no objects of the kind Service");
         check("{\"snapshot\"", "{\"other\"", "begins with something else");
         check("\"kind\":\"Service\"", "\"kind\":\"Gateway\"", "has objects of kinds that this program does not know");
     }

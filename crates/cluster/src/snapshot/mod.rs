@@ -6,6 +6,7 @@ mod form;
 
 pub use form::{Contents, Extent, Kept, Recalled};
 
+use crate::kind::Kind;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -22,6 +23,8 @@ const MODE: u32 = 0o600;
 pub const TAKEN_AFTER: Duration = Duration::from_secs(1);
 /// Between two writes at least: what happens in between is in the next.
 pub const WRITTEN_EVERY: Duration = Duration::from_secs(5);
+/// One that is there is written again so often although nothing is another, for the age of its news.
+pub const RENEWED_EVERY: Duration = Duration::from_secs(600);
 /// A write that takes long is not repeated before a hundred times as long has passed: it may cost a hundredth of a
 /// core.
 pub const SHARE: u32 = 100;
@@ -47,8 +50,8 @@ pub enum SnapshotOutcome {
     Ignored(String),
     /// The API server was faster.
     Unneeded,
-    /// The process began with these objects, as they were when it was written.
-    Taken { objects: usize, written: String },
+    /// The process began with these objects, as they were then.
+    Taken { objects: usize, as_of: String },
 }
 
 /// Where the snapshot is, and what it is of.
@@ -56,11 +59,12 @@ pub enum SnapshotOutcome {
 pub struct SnapshotFile {
     folder: PathBuf,
     extent: Extent,
+    kinds: &'static [Kind],
 }
 
 impl SnapshotFile {
-    pub fn new(folder: PathBuf, extent: Extent) -> SnapshotFile {
-        SnapshotFile { folder, extent }
+    pub fn new(folder: PathBuf, extent: Extent, kinds: &'static [Kind]) -> SnapshotFile {
+        SnapshotFile { folder, extent, kinds }
     }
 
     /// `None` where there is none. `Err` is a sentence without its subject.
@@ -70,13 +74,13 @@ impl SnapshotFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(format!("cannot be read: {error}")),
         };
-        form::read(&mut BufReader::new(file), &self.extent).map(Some)
+        form::read(&mut BufReader::new(file), &self.extent, self.kinds).map(Some)
     }
 
-    /// `Err` is a sentence without its subject.
-    pub fn write(&self, contents: &Contents, now: &str) -> Result<(), String> {
+    /// `as_of` is how old the news are. `Err` is a sentence without its subject.
+    pub fn write(&self, contents: &Contents, as_of: &str) -> Result<(), String> {
         let new = self.folder.join(NEW_NAME);
-        let written = self.write_new(&new, contents, now);
+        let written = self.write_new(&new, contents, as_of);
         written.map_err(|error| {
             // Half a file is of no use to anybody.
             let _ = fs::remove_file(&new);
@@ -84,14 +88,14 @@ impl SnapshotFile {
         })
     }
 
-    fn write_new(&self, new: &Path, contents: &Contents, now: &str) -> io::Result<()> {
+    fn write_new(&self, new: &Path, contents: &Contents, as_of: &str) -> io::Result<()> {
         match fs::remove_file(new) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             Ok(()) | Err(_) => {}
         }
         let file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(new)?;
         let mut sink = BufWriter::new(file);
-        form::write(contents, &self.extent, now, &mut sink)?;
+        form::write(contents, &self.extent, as_of, &mut sink)?;
         sink.flush()?;
         sink.get_ref().sync_data()?;
         fs::rename(new, self.folder.join(NAME))
@@ -109,14 +113,15 @@ mod tests {
     fn it_is_ours_alone_and_takes_the_place_of_the_old_one() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().to_owned();
-        let file = SnapshotFile::new(path.clone(), Extent { url: "https://api.example".to_owned(), namespaces: None });
+        let extent = Extent { url: "https://api.example".to_owned(), namespaces: None };
+        let file = SnapshotFile::new(path.clone(), extent, &[Kind::Service]);
         assert!(file.read().expect("none").is_none());
         // What was left half written, and by whom it may be read.
         fs::write(path.join(NEW_NAME), "half").expect("a file");
         let contents = || Contents { kinds: vec![Kind::Service], ..Contents::default() };
         for written in ["then", "now"] {
             file.write(&contents(), written).expect("it is written");
-            assert_eq!(file.read().expect("a snapshot").map(|seen| seen.written), Some(written.to_owned()));
+            assert_eq!(file.read().expect("a snapshot").map(|seen| seen.as_of), Some(written.to_owned()));
         }
         let mode = fs::metadata(path.join(NAME)).expect("a file").permissions().mode();
         assert_eq!(mode & 0o777, MODE);

@@ -8,6 +8,7 @@ mod client_certificates;
 mod controller;
 mod guarded;
 mod pools;
+mod start;
 
 use controller::{BOUND, Controller, class, ingress, service, slice};
 use serde_json::{Value, json};
