@@ -62,10 +62,7 @@ fn the_api_server_takes_what_is_written_and_tells_what_is_asked() {
     api.create(&ingresses, &ingress("web")).expect("an Ingress");
     let mut secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "tls"}, "data": {"key": "YQ=="}});
     api.create(&secrets, &secret).expect("a Secret");
-    let scope = Scope {
-        namespaces: Namespaces::All,
-        kinds: &[Kind::Service, Kind::EndpointSlice, Kind::Ingress, Kind::IngressClass, Kind::Secret],
-    };
+    let scope = Scope { namespaces: Namespaces::All, kinds: ALL };
     let follower = ClusterFollower::start(place(&plane, &account), scope, || {}).expect("a follower");
     until(|| follower.is_whole(), || format!("{:?}", follower.states()));
     assert_eq!(follower.fault(), None);
@@ -103,4 +100,51 @@ fn the_api_server_takes_what_is_written_and_tells_what_is_asked() {
     writer.desire(Desired { served: [].into(), addresses: Some(Vec::new()), notices: Vec::new() });
     until(|| status() == json!({}), || format!("{} {:?}", status(), writer.state()));
     writer.stop();
+}
+
+const ALL: &[Kind] = &[Kind::Service, Kind::EndpointSlice, Kind::Ingress, Kind::IngressClass, Kind::Secret];
+
+#[test]
+fn a_process_starts_without_the_api_server_and_without_rights_on_secrets() {
+    let Some(mut plane) = ControlPlane::start().expect("a control plane") else { return };
+    plane.namespace("starts").expect("a namespace");
+    plane.namespace("starts-blind").expect("a namespace");
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "tls"}, "data": {"key": "YQ=="}});
+    plane.api().create("/api/v1/namespaces/starts/secrets", &secret).expect("a Secret");
+    let scope = || Scope { namespaces: Namespaces::All, kinds: ALL };
+    let (held, missing) = (Key::new("starts", "tls"), Key::new("starts", "none"));
+    let wanted = || [held.clone(), missing.clone()].into();
+
+    let blind = plane.tidegate_account_without("starts-blind", &["secrets"]).expect("an account");
+    let began = Instant::now();
+    let follower = ClusterFollower::start(place(&plane, &blind), scope(), || {}).expect("a follower");
+    follower.want_secrets(wanted());
+    until(|| follower.is_whole() && follower.has_answered_for_secrets(), || format!("{:?}", follower.states()));
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert_eq!(follower.cache().forbidden_secrets().map(|(number, ..)| number), Some(2));
+    drop(follower);
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let account = plane.tidegate_account("starts").expect("an account");
+    let start = |place: Place| {
+        let folder = Some(folder.path().to_owned());
+        ClusterFollower::start_with(place, scope(), folder, || {}).expect("a follower")
+    };
+    let follower = start(place(&plane, &account));
+    follower.want_secrets(wanted());
+    let writes = || follower.snapshot().expect("a snapshot").writes;
+    until(|| writes() > 0, || format!("{:?} {:?}", follower.snapshot(), follower.states()));
+    drop(follower);
+    plane.stop_api_server().expect("it ends");
+    let follower = start(place(&plane, &account));
+    until(|| follower.is_whole(), || format!("{:?}", follower.snapshot()));
+    assert_eq!(follower.want_secrets(wanted()), wanted(), "something is known of both at once");
+    assert!(follower.has_answered_for_secrets());
+    let state = |key: &Key| follower.cache().secret(key);
+    assert!(matches!(state(&held), SecretState::Held(_)) && state(&missing) == SecretState::Missing);
+    plane.start_api_server().expect("it comes back");
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "none"}, "data": {"key": "Yg=="}});
+    plane.api().create("/api/v1/namespaces/starts/secrets", &secret).expect("a Secret");
+    until(|| matches!(state(&missing), SecretState::Held(_)), || format!("{:?}", follower.states()));
+    until(|| follower.states().iter().all(|state| !state.is_recalled), || format!("{:?}", follower.states()));
 }
