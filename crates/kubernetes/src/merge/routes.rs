@@ -160,7 +160,7 @@ impl Routes<'_> {
             let terminal = Terminal::Redirect { to: to.clone(), status: 302, prefix: None };
             let origin = Some(path.owned.route.origin.clone());
             let root = Place { origin, paths: vec![PathPattern::Exact("/".to_owned())] };
-            own.insert(0, root.route(terminal));
+            own.splice(0..0, self.guarded(vec![root.route(terminal)]));
         }
         own
     }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tidegate_cluster::{Changes, Kind, WrittenCluster};
 use tidegate_kubernetes::{HostOwner, Merged, Settings, Translation};
 use tidegate_model::discover::{Cluster, Namespaces};
-use tidegate_model::{Configuration, Site};
+use tidegate_model::{Condition, ConditionKind, Configuration, Discover, Pool, Scheme, Site, Step};
 
 const HOSTS: [&str; 7] = ["a.example", "b.example", "*.example", "c.b.example", "", "no host", "a..example"];
 const PATHS: [&str; 8] = ["/", "/a", "/a/", "/ab", "/a/b", "a", "/a//b", "/.well-known/acme-challenge/t"];
@@ -53,7 +53,7 @@ fn tls() -> impl Strategy<Value = Value> {
 
 /// Names behind the prefix, and values that some of them take.
 fn annotations() -> impl Strategy<Value = Value> {
-    const NAMES: [&str; 22] = [
+    const NAMES: [&str; 36] = [
         "ssl-redirect",
         "force-ssl-redirect",
         "use-regex",
@@ -76,8 +76,22 @@ fn annotations() -> impl Strategy<Value = Value> {
         "limit-connections",
         "limit-allowlist",
         "rewrite-targt",
+        "canary-weight",
+        "canary-by-header",
+        "affinity",
+        "load-balance",
+        "upstream-hash-by",
+        "service-upstream",
+        "proxy-ssl-verify",
+        "proxy-ssl-secret",
+        "auth-tls-secret",
+        "auth-tls-verify-client",
+        "auth-tls-match-cn",
+        "custom-http-errors",
+        "default-backend",
+        "mirror-target",
     ];
-    const VALUES: [&str; 12] = [
+    const VALUES: [&str; 19] = [
         "true",
         "false",
         "",
@@ -90,6 +104,13 @@ fn annotations() -> impl Strategy<Value = Value> {
         "HTTPS",
         "basic",
         "a.example",
+        "b.example",
+        "on",
+        "optional",
+        "cookie",
+        "web",
+        "404,503",
+        "http://web/$request_uri",
     ];
     let one = (select(&NAMES[..]), select(&VALUES[..]));
     let named = |(name, value): (&str, &str)| (format!("nginx.ingress.kubernetes.io/{name}"), Value::from(value));
@@ -110,6 +131,24 @@ fn ingress() -> impl Strategy<Value = Value> {
     })
 }
 
+/// An Ingress that is protected, perhaps by something that is not to be had.
+fn protected_ingress() -> impl Strategy<Value = Value> {
+    const PROTECTIONS: [&[(&str, &str)]; 6] = [
+        &[("auth-tls-secret", "b.example")],
+        &[("auth-tls-secret", "a.example")],
+        &[("auth-tls-secret", "b.example"), ("auth-tls-match-cn", "CN=a")],
+        &[("whitelist-source-range", "10.0.0.0/8"), ("canary", "true")],
+        &[("proxy-ssl-verify", "on"), ("proxy-ssl-secret", "b.example"), ("backend-protocol", "HTTPS")],
+        &[("auth-type", "basic"), ("auth-secret", "a.example")],
+    ];
+    (ingress(), select(&PROTECTIONS[..])).prop_map(|(mut ingress, protection)| {
+        for (name, value) in protection {
+            ingress["metadata"]["annotations"][format!("nginx.ingress.kubernetes.io/{name}")] = json!(value);
+        }
+        ingress
+    })
+}
+
 fn service() -> impl Strategy<Value = Value> {
     let spoken = select(vec![Value::Null, json!("https"), json!("kubernetes.io/h2c")]);
     (select(&NAMESPACES[..]), select(&SERVICES[..2]), select(&[80, 81][..]), spoken, any::<bool>()).prop_map(
@@ -123,10 +162,20 @@ fn service() -> impl Strategy<Value = Value> {
 
 /// Secrets come and do not go: what they were would stay, which is a case.
 fn secret() -> impl Strategy<Value = Value> {
-    (select(&NAMESPACES[..]), select(&SECRETS[..])).prop_map(|(namespace, name)| {
-        let data = json!({"tls.crt": format!("certificate:{name}"), "tls.key": format!("key:{name}")});
-        json!({"kind": "Secret", "metadata": {"namespace": namespace, "name": name}, "data": data})
-    })
+    (select(&NAMESPACES[..]), select(&SECRETS[..])).prop_map(|(namespace, name)| secret_of(namespace, name))
+}
+
+fn secret_of(namespace: &str, name: &str) -> Value {
+    let mut data = json!({"tls.crt": format!("certificate:{name}"), "tls.key": format!("key:{name}")});
+    if name == "b.example" {
+        data["ca.crt"] = json!("authority");
+    }
+    json!({"kind": "Secret", "metadata": {"namespace": namespace, "name": name}, "data": data})
+}
+
+fn all_secrets() -> Vec<Event> {
+    let of = |namespace: &'static str| SECRETS.into_iter().map(move |name| Event::Put(secret_of(namespace, name)));
+    NAMESPACES.into_iter().flat_map(of).collect()
 }
 
 fn class() -> impl Strategy<Value = Value> {
@@ -150,6 +199,10 @@ fn event() -> impl Strategy<Value = Event> {
         2 => name.prop_map(|name| Event::Remove(Kind::Ingress, name)),
         1 => service.prop_map(|name| Event::Remove(Kind::Service, name)),
     ]
+}
+
+fn event_of_protected() -> impl Strategy<Value = Event> {
+    prop_oneof![1 => event(), 1 => protected_ingress().prop_map(Event::Put)]
 }
 
 fn settings() -> impl Strategy<Value = Settings> {
@@ -249,8 +302,77 @@ fn by_address(merged: &Merged) -> BTreeMap<String, Arc<Site>> {
     merged.sites.iter().map(|site| (site.addresses[0].to_string(), site.clone())).collect()
 }
 
+/// Ingresses as they are after all of these.
+fn ingresses_after(events: &[Event]) -> BTreeMap<String, Value> {
+    let mut ingresses = BTreeMap::new();
+    for event in events {
+        match event {
+            Event::Put(object) => {
+                let (kind, name) = name_of(object);
+                if kind == "Ingress" {
+                    ingresses.insert(name, object.clone());
+                }
+            }
+            Event::Remove(Kind::Ingress, name) => _ = ingresses.remove(name),
+            Event::Remove(_, _) => {}
+        }
+    }
+    ingresses
+}
+
+/// Nothing leads to a server past what the Ingress of the route is protected by.
+fn assert_guarded(merged: &Merged, ingresses: &BTreeMap<String, Value>) {
+    let has_canary = ingresses.values().any(|one| annotation(one, "canary") == "true");
+    for route in merged.sites.iter().flat_map(|site| &site.routes) {
+        let Some(origin) = &route.origin else { continue };
+        let Some(ingress) = ingresses.get(&format!("{}/{}", origin.namespace, origin.name)) else { continue };
+        if route.terminal.pools().next().is_none() {
+            continue;
+        }
+        let said = |name: &str| Some(annotation(ingress, name)).filter(|value| !value.is_empty());
+        if said("whitelist-source-range").is_some() {
+            assert!(route.steps.iter().any(|step| matches!(step, Step::Allow(_))), "{route:?}");
+        }
+        if said("auth-type").is_some() {
+            assert!(route.steps.iter().any(|step| matches!(step, Step::BasicAuth(Some(_)))), "{route:?}");
+        }
+        if said("auth-tls-secret").is_some() && matches!(said("auth-tls-verify-client"), None | Some("on")) {
+            let is_shown =
+                |condition: &Condition| !condition.negated && matches!(condition.kind, ConditionKind::ClientCertificate { .. });
+            let all = !route.matches.is_empty() && route.matches.iter().all(|line| line.conditions.iter().any(is_shown));
+            assert!(all, "{route:?}");
+        }
+        for pool in merged.pools.iter().filter(|pool| !has_canary && route.terminal.pools().any(|name| *name == pool.name)) {
+            if said("proxy-ssl-verify") == Some("on") {
+                assert!(pool.tls.verify, "{pool:?}");
+                assert!(!is_over_tls(pool) || pool.tls.ca.is_some(), "{pool:?}");
+            }
+        }
+    }
+}
+
+fn is_over_tls(pool: &Pool) -> bool {
+    let of_lookup = pool.discover.iter().map(|discover| match discover {
+        Discover::Kubernetes(asked) => asked.scheme,
+        other => panic!("nobody looks servers up by {other:?}"),
+    });
+    of_lookup.chain(pool.servers.iter().map(|server| server.address.scheme())).any(|scheme| scheme == Scheme::Https)
+}
+
+fn annotation<'o>(object: &'o Value, name: &str) -> &'o str {
+    object["metadata"]["annotations"][format!("nginx.ingress.kubernetes.io/{name}")].as_str().unwrap_or_default()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_protected_is_protected_or_shut(settings in settings(), events in vec(event_of_protected(), 0..20)) {
+        let mut world = World::new(settings);
+        world.apply_all(&all_secrets());
+        world.apply_all(&events);
+        assert_guarded(&world.merged(), &ingresses_after(&events));
+    }
 
     #[test]
     fn what_came_event_by_event_is_as_if_it_had_come_at_once(settings in settings(), events in vec(event(), 0..14)) {

@@ -116,8 +116,8 @@ impl Controller {
     /// The answer to a request with these fields, over HTTPS where it is asked for.
     pub fn answer(&self, asked: &Asked<'_>) -> Result<ClientAnswer, String> {
         let Asked { over_tls, host, path, fields, certificate, tls_version } = *asked;
-        let fields: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n");
+        let lines: Vec<String> = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{}\r\n", lines.concat());
         let certificate = certificate.map(Path::to_path_buf);
         let versions = tls_version.map(str::to_owned).into_iter().collect();
         let options = ClientOptions { send_sni: true, certificate, versions, ..ClientOptions::default() };
