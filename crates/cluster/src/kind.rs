@@ -17,6 +17,8 @@ pub enum Kind {
 }
 
 impl Kind {
+    pub const ALL: [Kind; 5] = [Kind::Service, Kind::EndpointSlice, Kind::Ingress, Kind::IngressClass, Kind::Secret];
+
     /// As its objects call themselves, and as messages name it.
     pub fn name(self) -> &'static str {
         match self {

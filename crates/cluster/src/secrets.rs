@@ -94,7 +94,7 @@ enum Announced {
 }
 
 impl Secrets {
-    /// What is wanted from now on. What is wanted no more is let go. Gives those of which something is known at once, as
+    /// What is wanted from now on; the others are let go. Gives those of which something is known at once, as
     /// it was once.
     pub fn want(&mut self, keys: BTreeSet<Key>) -> BTreeSet<Key> {
         let Secrets { wanted, resting, due, let_go, recalled } = self;
@@ -160,7 +160,7 @@ impl Secrets {
         self.wanted.iter().filter(|(_, wanted)| is_missing(wanted)).map(|(key, _)| key.clone()).collect()
     }
 
-    /// Those that may not be fetched: how many, and one of them with what the server says.
+    /// Secrets that may not be fetched: how many, and one of them with what the server says.
     pub fn forbidden(&self) -> Option<(usize, Key, Fault)> {
         let fault = |(key, wanted): (&Key, &Wanted)| match &wanted.state {
             SecretState::Fault(fault @ Fault::Forbidden { .. }) => Some((key.clone(), fault.clone())),
@@ -187,7 +187,7 @@ impl Secrets {
         self.wanted.get(key).map_or(SecretState::Unasked, |wanted| wanted.state.clone())
     }
 
-    /// Whether something is known of every Secret that is wanted. What may pass by itself is no answer, and that one may
+    /// Whether something is known of every Secret that is wanted. What may pass by itself is no answer, and that it may
     /// not be seen is one when it was said so often. What is only known as it was once waits for nobody.
     pub fn has_answered(&self, refusals_believed: u32, is_recalled: impl Fn(&Key) -> bool) -> bool {
         self.wanted.iter().all(|(key, wanted)| match &wanted.state {

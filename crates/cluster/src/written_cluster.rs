@@ -1,5 +1,5 @@
-//! A cluster that is written down: objects as the API writes them, put one by one where no server says what there is.
-//! All of each kind is known from the beginning.
+//! A cluster that is written down: objects as the API writes them, put one by one or read from texts, where no server
+//! says what there is.
 
 use crate::cache::{Cache, Changes};
 use crate::fault::Fault;
@@ -9,6 +9,8 @@ use crate::object::{FetchedSecret, Key, SecretMeta, Watched, WrittenKind, fetche
 use crate::page::{Found, read_object};
 use crate::secrets::Fetch;
 use crate::texts::Texts;
+use crate::yaml::documents;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -26,22 +28,52 @@ pub struct WrittenCluster {
 }
 
 impl WrittenCluster {
-    /// Without any object. Nothing in it depends on time, so one moment does for all that is put.
+    /// Without any object, and all of each kind is known. Nothing in it depends on time, so one moment does for all
+    /// that is put.
     pub fn new(now: Instant) -> WrittenCluster {
+        WrittenCluster::knowing(&Kind::ALL, now)
+    }
+
+    /// Without any object. What there is of other kinds than these is not known.
+    fn knowing(kinds: &[Kind], now: Instant) -> WrittenCluster {
         let mut cache = Cache::of(&Namespaces::All);
         fn none<T>() -> KindNews<T> {
             KindNews::Listed { found: Vec::new(), unreadable: Vec::new() }
         }
-        for told in [
-            Told::Service(none()),
-            Told::EndpointSlice(none()),
-            Told::Ingress(none()),
-            Told::IngressClass(none()),
-            Told::Secret(none()),
-        ] {
+        for kind in kinds {
+            let told = match kind {
+                Kind::Service => Told::Service(none()),
+                Kind::EndpointSlice => Told::EndpointSlice(none()),
+                Kind::Ingress => Told::Ingress(none()),
+                Kind::IngressClass => Told::IngressClass(none()),
+                Kind::Secret => Told::Secret(none()),
+            };
             cache.take_in(&None, told, now);
         }
         WrittenCluster { cache, texts: Texts::default(), secrets: BTreeMap::new(), version: 0, now }
+    }
+
+    /// What texts in YAML or JSON have, by their names: objects one by one, or lists of them as `kubectl get` prints
+    /// them. Of a kind that they have nothing of, nothing is known. `Err` names the text and says what is wrong with
+    /// it.
+    pub fn read(texts: &[(&str, &str)], now: Instant) -> Result<WrittenCluster, String> {
+        let mut objects = Vec::new();
+        for (name, text) in texts {
+            let read = written_objects(text).map_err(|problem| format!("{name} {problem}"))?;
+            objects.extend(read.into_iter().enumerate().map(|(place, object)| (*name, place + 1, object)));
+        }
+        let is_of = |kind: &Kind| objects.iter().any(|(_, _, object)| object["kind"].as_str() == Some(kind.name()));
+        let known: Vec<Kind> = Kind::ALL.into_iter().filter(is_of).collect();
+        let mut cluster = WrittenCluster::knowing(&known, now);
+        for (name, place, object) in objects {
+            cluster.put(object.to_string().as_bytes()).map_err(|problem| format!("object {place} of {name}: {problem}"))?;
+        }
+        Ok(cluster)
+    }
+
+    /// Whether it is known what there is of the kind.
+    pub fn knows(&self, kind: Kind) -> bool {
+        self.cache.is_whole(&[kind])
     }
 
     pub fn cache(&self) -> &Cache {
@@ -118,6 +150,33 @@ impl WrittenCluster {
     }
 }
 
+/// Objects of a text, those of its lists one by one.
+fn written_objects(text: &str) -> Result<Vec<Value>, String> {
+    let is_json = text.trim_start().starts_with(['{', '[']);
+    let documents = match serde_json::from_str::<Value>(text) {
+        Ok(document) if is_json => vec![document],
+        Ok(_) | Err(_) => documents(text)?,
+    };
+    Ok(documents.into_iter().flat_map(items).collect())
+}
+
+/// The objects of a list, of whose kind they are where they do not say so; or the object itself.
+fn items(document: Value) -> Vec<Value> {
+    let kind = document["kind"].as_str().unwrap_or_default().to_owned();
+    let Some(of_items) = kind.strip_suffix("List") else { return vec![document] };
+    let Value::Object(mut list) = document else { return Vec::new() };
+    let Some(Value::Array(items)) = list.remove("items") else { return Vec::new() };
+    let with_kind = |mut item: Value| {
+        if let Value::Object(item) = &mut item
+            && !item.contains_key("kind")
+        {
+            item.insert("kind".to_owned(), Value::String(of_items.to_owned()));
+        }
+        item
+    };
+    items.into_iter().map(with_kind).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::WrittenCluster;
@@ -149,6 +208,24 @@ mod tests {
         assert_eq!(cluster.remove(Kind::Service, &key).services, [key.clone()].into());
         assert_eq!(cluster.cache().service(&key), None);
         assert!(cluster.put(b"{").is_err());
+    }
+
+    #[test]
+    fn texts_have_objects_and_lists_of_them() {
+        let check = |text: &str, expected: Result<usize, &str>| {
+            let read = WrittenCluster::read(&[("a.yaml", text)], Instant::now());
+            let seen = read.map(|cluster| cluster.cache().ingresses().count());
+            assert_eq!(seen, expected.map_err(str::to_owned), "{text}");
+        };
+        let ingress = "kind: Ingress\nmetadata: {name: a, namespace: shop}\nspec: {}\n";
+        check(ingress, Ok(1));
+        check(&format!("{ingress}---\n---\n{}", ingress.replace("name: a", "name: b")), Ok(2));
+        check("kind: List\nitems:\n- kind: Ingress\n  metadata: {name: a}\n  spec: {}\n- kind: Pod\n", Ok(1));
+        check(r#"{"kind":"IngressList","items":[{"metadata":{"name":"a"},"spec":{}},{"metadata":{"name":"b"}}]}"#, Ok(2));
+        check("", Ok(0));
+        check("a: [", Err("a.yaml is no YAML at line 1 column 4"));
+        let known = WrittenCluster::read(&[("a.yaml", ingress)], Instant::now()).expect("an object");
+        assert!(known.knows(Kind::Ingress) && !known.knows(Kind::Service) && !known.knows(Kind::Secret));
     }
 
     #[test]

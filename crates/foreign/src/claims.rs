@@ -17,20 +17,20 @@ const TELLING: [&str; 6] = ["{auth.", "{jwt.", "{tls.client.", "{geo.", "{map.",
 
 /// Whether one of the conditions that stand behind a `match` is about a field that only proxies say.
 pub fn asks_claim(conditions: &str) -> bool {
-    Taken::default().asks(conditions)
+    TakenOut::default().asks(conditions)
 }
 
 /// What is taken out of the requests of a site before its conditions are asked, beside what only proxies say.
 #[derive(Debug, Default)]
-struct Taken {
+struct TakenOut {
     /// Names of fields, as `_` and `-` are the same.
     fields: BTreeSet<String>,
     /// Keys of maps by their names.
     keys: BTreeMap<String, String>,
 }
 
-impl Taken {
-    fn of(site: &OutlinedSite, keys: &BTreeMap<String, String>) -> Taken {
+impl TakenOut {
+    fn of(site: &OutlinedSite, keys: &BTreeMap<String, String>) -> TakenOut {
         let mut fields: BTreeSet<String> = site.steps.iter().flat_map(|step| told_by(step)).collect();
         for route in &site.routes {
             fields_told(route, &mut fields);
@@ -38,7 +38,7 @@ impl Taken {
         if let Some(answer) = &site.answer {
             fields_told_within(answer, &mut fields);
         }
-        Taken { fields, keys: keys.clone() }
+        TakenOut { fields, keys: keys.clone() }
     }
 
     fn is_field(&self, name: &str) -> bool {
@@ -177,7 +177,7 @@ pub fn refuse(outline: &mut Outline) {
 }
 
 fn close_site(site: &mut OutlinedSite, keys: &BTreeMap<String, String>, kept: &mut Origin, lost: &mut Origin) {
-    let taken = &Taken::of(site, keys);
+    let taken = &TakenOut::of(site, keys);
     // Without a change of an answer nobody sees more; without any other step somebody may.
     let is_shut = site.steps.iter().any(|step| taken.asks_within(step) && !step.starts_with("header "));
     site.steps.retain(|step| !taken.asks_within(step));
@@ -194,7 +194,7 @@ fn close_site(site: &mut OutlinedSite, keys: &BTreeMap<String, String>, kept: &m
     }
 }
 
-fn close_route(route: &mut OutlinedRoute, taken: &Taken, kept: &mut Origin, lost: &mut Origin) {
+fn close_route(route: &mut OutlinedRoute, taken: &TakenOut, kept: &mut Origin, lost: &mut Origin) {
     let steps = route.steps.len();
     let is_step_lost = route.steps.iter().any(|step| taken.asks_within(step) && !step.starts_with("header "));
     route.steps.retain(|step| !taken.asks_within(step));
@@ -221,7 +221,7 @@ fn close_route(route: &mut OutlinedRoute, taken: &Taken, kept: &mut Origin, lost
     *route = refused;
 }
 
-fn close_within(answer: &mut OutlinedAnswer, taken: &Taken, kept: &mut Origin, lost: &mut Origin) {
+fn close_within(answer: &mut OutlinedAnswer, taken: &TakenOut, kept: &mut Origin, lost: &mut Origin) {
     let OutlinedAnswer::Within { routes, otherwise, .. } = answer else { return };
     for route in routes {
         close_route(route, taken, kept, lost);
@@ -258,7 +258,7 @@ fn split(text: &str) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Taken, asks_claim, close, told_by};
+    use super::{TakenOut, asks_claim, close, told_by};
     use crate::accounts::Origin;
     use crate::outline::{Outline, OutlinedAnswer, OutlinedRoute, OutlinedSetting, OutlinedSite, Service};
 
@@ -270,7 +270,7 @@ mod tests {
         check("header=\"X-Key: a \\\" header=\\\"X-Real-IP\"", false);
         check("path=\"/header=X-Real-IP\" header=\"Via\"", false);
         assert_eq!(
-            Taken::default()
+            TakenOut::default()
                 .without(&["method=\"A B\" not header=\"Forwarded\" not path=\"/a\"".into(), "header=\"Forwarded\"".into()]),
             ["method=\"A B\" not path=\"/a\""]
         );

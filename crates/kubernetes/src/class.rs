@@ -6,9 +6,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_cluster::{Ingress, IngressClass};
 
-/// By which Ingresses named their class before there were classes.
-const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
-
 /// All classes of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Classes {
@@ -56,9 +53,9 @@ impl Classes {
             // What a class says of itself goes before its name.
             return self.known.get(class).copied().unwrap_or_else(|| is_named(class));
         }
-        if let Some(class) = ingress.annotations.get(CLASS_ANNOTATION) {
+        if let Some(class) = ingress.annotations.get(Ingress::CLASS_ANNOTATION) {
             return is_named(class) || self.known.get(&**class) == Some(&true);
         }
-        self.default.as_ref().is_some_and(|name| self.known.get(name) == Some(&true))
+        self.default.as_ref().map_or(settings.without_class, |name| self.known.get(name) == Some(&true))
     }
 }

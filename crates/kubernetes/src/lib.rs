@@ -6,6 +6,7 @@
 
 mod annotations;
 mod canary;
+mod check;
 mod class;
 mod clients;
 mod file;
@@ -25,6 +26,7 @@ mod settings;
 mod translation;
 mod trust;
 
+pub use check::{Checked, CheckedAnnotation, CheckedIngress, Fate};
 pub use finding::{Finding, FindingCode, ObjectReference, Severity};
 pub use merged::Merged;
 pub use settings::{HostOwner, Settings};

@@ -14,6 +14,8 @@ pub struct Settings {
     /// Classes of these names are ours although no IngressClass can be read, as in a namespace alone; and so are
     /// Ingresses whose annotation `kubernetes.io/ingress.class` names one.
     pub class_names: Vec<String>,
+    /// Whether Ingresses that name no class are ours where no class is the default one.
+    pub without_class: bool,
     /// Where plain HTTP comes in that clients ask for at port 80. `None`: nowhere.
     pub http: Option<SocketAddr>,
     /// Where HTTPS comes in that clients ask for at port 443. `None`: nowhere.
@@ -41,6 +43,7 @@ impl Settings {
             cluster,
             controllers: vec![Settings::CONTROLLER.to_owned()],
             class_names: Vec::new(),
+            without_class: false,
             http: Some(Settings::HTTP),
             https: Some(Settings::HTTPS),
             default_certificate: None,

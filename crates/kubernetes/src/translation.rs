@@ -419,6 +419,11 @@ impl Translation {
 }
 
 impl KnownIngress {
+    /// The object that is in force, or the one that waits to be.
+    pub fn object(&self) -> Option<&Arc<Ingress>> {
+        self.waiting.as_ref().map(|waiting| &waiting.object).or(self.object.as_ref())
+    }
+
     fn is_read_from(&self, object: &Arc<Ingress>) -> bool {
         self.object.as_ref().is_some_and(|known| Arc::ptr_eq(known, object))
     }

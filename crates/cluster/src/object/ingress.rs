@@ -11,7 +11,6 @@ use std::sync::Arc;
 /// Annotations that are kept: those that begin so, and one by its name. Others change for reasons of other programs,
 /// and one of them repeats the whole object.
 const ANNOTATIONS_BEGIN: [&str; 2] = ["nginx.ingress.kubernetes.io/", "tidegate.dev/"];
-const ANNOTATION_OF_CLASS: &str = "kubernetes.io/ingress.class";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ingress {
@@ -30,6 +29,16 @@ pub struct Ingress {
     pub tls: Box<[IngressTls]>,
     /// Addresses and names that its status has.
     pub addresses: Box<[Box<str>]>,
+}
+
+impl Ingress {
+    /// By which Ingresses named their class before there were classes.
+    pub const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
+
+    /// The class that it names, in one way or the other.
+    pub fn named_class(&self) -> Option<&str> {
+        self.class.as_deref().or_else(|| self.annotations.get(Ingress::CLASS_ANNOTATION).map(|class| &**class))
+    }
 }
 
 /// Paths of one host.
@@ -249,7 +258,8 @@ impl Watched for Ingress {
     }
 
     fn kept(WrittenIngress { metadata, spec, status }: &WrittenIngress<'_>, texts: &mut Texts) -> Ingress {
-        let is_kept = |name: &str| name == ANNOTATION_OF_CLASS || ANNOTATIONS_BEGIN.iter().any(|begin| name.starts_with(begin));
+        let is_kept =
+            |name: &str| name == Ingress::CLASS_ANNOTATION || ANNOTATIONS_BEGIN.iter().any(|begin| name.starts_with(begin));
         let annotations = metadata.annotations().filter(|(name, _)| is_kept(name));
         let annotations = annotations.map(|(name, value)| (texts.shared(name), value.into())).collect();
         let mut rule = |rule: &WrittenRule<'_>| Rule {

@@ -23,7 +23,7 @@ const MODE: u32 = 0o600;
 pub const TAKEN_AFTER: Duration = Duration::from_secs(1);
 /// Between two writes at least: what happens in between is in the next.
 pub const WRITTEN_EVERY: Duration = Duration::from_secs(5);
-/// One that is there is written again so often although nothing is another, for the age of its news.
+/// A snapshot that is there is written again so often although nothing is another, for the age of its news.
 pub const RENEWED_EVERY: Duration = Duration::from_secs(600);
 /// A write that takes long is not repeated before a hundred times as long has passed: it may cost a hundredth of a
 /// core.

@@ -33,7 +33,7 @@ pub struct Location<'s> {
     around: Vec<&'s [Statement]>,
     /// Which of the locations it stands in.
     outer: Option<usize>,
-    /// Its expression, built when a path is first held against it: chains of `rewrite` ask all of them again and again.
+    /// The expression, built when a path is first held against it: chains of `rewrite` ask all of them again and again.
     built: OnceCell<Option<Regex>>,
     beginnings: OnceCell<Beginnings>,
 }

@@ -1,4 +1,4 @@
-//! How often, and how many at a time, each client may ask. A limit that cannot be read shuts: everybody could ask as often
+//! How often, and how many at a time, clients may ask. A limit that cannot be read shuts: everybody could ask as often
 //! as they like.
 
 use super::{Annotations, access, listed, shortened};
@@ -80,7 +80,7 @@ fn exempt(annotations: &mut Annotations<'_>) -> Vec<IpNet> {
     })
 }
 
-/// By which requests of all paths of an Ingress count together, and those of no other one. Long names of objects are cut,
+/// By which requests of all paths of an Ingress count together, and those of no other. Long names of objects are cut,
 /// with a number that tells them apart.
 fn limit_name(Key { namespace, name }: &Key, what: &str) -> String {
     let whole = format!("{namespace}/{name}/{what}");

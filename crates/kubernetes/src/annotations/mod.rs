@@ -16,6 +16,7 @@ mod own_secret;
 mod paths;
 mod proxying;
 mod redirects;
+mod remarks;
 mod retries;
 mod servers;
 mod table;
@@ -24,9 +25,11 @@ mod variables;
 use crate::finding::{Finding, FindingCode, Severity};
 use crate::manner::Manner;
 use std::collections::BTreeMap;
-use table::{Standing, alike, standing};
+use table::alike;
 use tidegate_cluster::{Ingress, Key};
 
+pub use remarks::remark;
+pub use table::{Standing, standing};
 pub use variables::template;
 
 /// What names of these annotations begin with.
@@ -36,8 +39,7 @@ const SHOWN_CHARACTERS_MAX: usize = 80;
 
 /// What the annotations of an Ingress come to, with what is to be said of them.
 pub fn read(key: &Key, ingress: &Ingress) -> (Manner, Vec<Finding>) {
-    let named = ingress.annotations.iter().filter_map(|(name, value)| Some((name.strip_prefix(PREFIX)?, value.trim())));
-    let mut annotations = Annotations { key, values: named.collect(), findings: Vec::new(), is_shut: false };
+    let mut annotations = Annotations { key, values: named(ingress).collect(), findings: Vec::new(), is_shut: false };
     annotations.note_what_is_not_taken();
     let mut manner = Manner::default();
     redirects::read(&mut annotations, &mut manner);
@@ -61,6 +63,17 @@ pub fn read(key: &Key, ingress: &Ingress) -> (Manner, Vec<Finding>) {
 }
 
 /// Annotations under the prefix, by the rest of their names.
+pub fn named(ingress: &Ingress) -> impl Iterator<Item = (&str, &str)> {
+    ingress.annotations.iter().filter_map(|(name, value)| Some((name.strip_prefix(PREFIX)?, value.trim())))
+}
+
+/// As findings name an annotation.
+pub fn field(name: &str) -> String {
+    let shown: String = name.chars().filter(|c| !c.is_control()).take(SHOWN_CHARACTERS_MAX).collect();
+    format!("metadata.annotations[{PREFIX}{shown}]")
+}
+
+/// Annotations under the prefix, by the rest of their names.
 struct Annotations<'i> {
     /// The Ingress that has them.
     key: &'i Key,
@@ -71,8 +84,7 @@ struct Annotations<'i> {
 
 impl<'i> Annotations<'i> {
     fn find(&mut self, name: &str, code: FindingCode, severity: Severity, message: String) {
-        let shown: String = name.chars().filter(|c| !c.is_control()).take(SHOWN_CHARACTERS_MAX).collect();
-        self.findings.push(Finding { field: format!("metadata.annotations[{PREFIX}{shown}]"), code, severity, message });
+        self.findings.push(Finding { field: field(name), code, severity, message });
     }
 
     /// The value, unless it is empty.

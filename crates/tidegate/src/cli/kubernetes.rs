@@ -1,5 +1,6 @@
 //! `tidegate kubernetes …` as clap reads it.
 
+use super::Reach;
 use clap::{Args, Subcommand, ValueEnum};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -10,6 +11,57 @@ use std::time::Duration;
 pub enum KubernetesCommand {
     /// Serve what the Ingresses of a cluster say, as their controller and as the proxy, until SIGTERM.
     Run(Box<KubernetesRun>),
+    /// Say what becomes of every annotation of Ingresses, of files or of a cluster, without serving them. The exit code
+    /// is 1 where an Ingress would be answered with 503 for what it wants to be protected by.
+    Check(KubernetesCheck),
+    /// Ask the running process what becomes of a request: by which object and rule it is taken, where it goes, and why
+    /// every other rule of its host does not take it.
+    Explain(KubernetesExplain),
+}
+
+#[derive(Args)]
+pub struct KubernetesExplain {
+    /// As it is sent: methods are case sensitive.
+    #[arg(value_name = "METHOD")]
+    pub method: String,
+    /// `http[s]://host[:port][/path][?query]`
+    #[arg(value_name = "URL")]
+    pub url: String,
+    /// A header field of the request; may be given several times.
+    #[arg(long, short = 'H', value_name = "NAME: VALUE")]
+    pub header: Vec<String>,
+    /// The client's IP address. By default 127.0.0.1.
+    #[arg(long, value_name = "IP")]
+    pub from: Option<String>,
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+#[derive(Args)]
+pub struct KubernetesCheck {
+    /// Files of objects in YAML or JSON, or folders of them; `-` is standard input.
+    #[arg(value_name = "FILE", conflicts_with = "live")]
+    pub files: Vec<PathBuf>,
+    /// Ask the cluster itself. Nothing is written there.
+    #[arg(long)]
+    pub live: bool,
+    /// The file with clusters and who we are there, as `kubectl` has it. By default this pod, or the file that
+    /// `kubectl` uses.
+    #[arg(long, value_name = "FILE", requires = "live")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Which context of that file. By default the current one.
+    #[arg(long, value_name = "NAME", requires = "live")]
+    pub context: Option<String>,
+    /// Namespaces that are asked about, with commas between them. By default all.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "live")]
+    pub namespaces: Vec<String>,
+    /// Ingresses of the class of this name alone; may be given several times. By default those of Tidegate and of
+    /// ingress-nginx, of classes that nothing is known of, and of none.
+    #[arg(long, value_name = "NAME")]
+    pub ingress_class: Vec<String>,
+    /// The Secret with the certificate of hosts that have none of their own.
+    #[arg(long, value_name = "NAMESPACE/NAME")]
+    pub default_certificate: Option<ObjectName>,
 }
 
 #[derive(Args)]
@@ -28,6 +80,9 @@ pub struct KubernetesRun {
     /// times.
     #[arg(long, value_name = "NAME")]
     pub ingress_class: Vec<String>,
+    /// Ingresses that name no class are served as well, unless there is a default class.
+    #[arg(long)]
+    pub watch_ingress_without_class: bool,
     /// Namespaces that are looked at, with commas between them. By default all.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub namespaces: Vec<String>,

@@ -1,10 +1,10 @@
 //! `tidegate kubernetes`: objects of a cluster say what is served. What they mean is in the crate `kubernetes`, how
 //! they are taken on in `control`; here the command line becomes their settings.
 
-use super::fail;
 use super::run::{Life, serve};
-use crate::cli::Sharing;
-use crate::cli::kubernetes::{HostOwnerWord, KubernetesCommand, KubernetesRun, Listening, ObjectName, OnOff};
+use super::{explain_running, fail, kubernetes_check};
+use crate::cli::kubernetes::{HostOwnerWord, KubernetesCommand, KubernetesExplain, KubernetesRun, Listening, ObjectName, OnOff};
+use crate::cli::{DEFAULT_CONFIG, Sharing};
 use std::net::IpAddr;
 use std::path::Path;
 use std::process::ExitCode;
@@ -26,6 +26,10 @@ pub fn run(command: KubernetesCommand) -> ExitCode {
             Ok(objects) => run_beside(wanted.config.as_deref(), objects),
             Err(why) => fail(&why),
         },
+        KubernetesCommand::Explain(KubernetesExplain { method, url, header, from, reach }) => {
+            explain_running::run(Path::new(DEFAULT_CONFIG), &reach, method, url, header, from)
+        }
+        KubernetesCommand::Check(wanted) => kubernetes_check::run(&wanted),
     }
 }
 
@@ -68,6 +72,7 @@ fn object_source(wanted: &KubernetesRun) -> Result<ObjectSource, String> {
     let settings = Settings {
         controllers: [slice::from_ref(&wanted.controller), &wanted.take_over].concat(),
         class_names: wanted.ingress_class.clone(),
+        without_class: wanted.watch_ingress_without_class,
         http,
         https,
         default_certificate: wanted.default_certificate.as_ref().map(key),

@@ -17,6 +17,7 @@ pub mod hash_password;
 pub mod history;
 pub mod import;
 pub mod kubernetes;
+mod kubernetes_check;
 pub mod logs;
 pub mod map;
 pub mod proxy;

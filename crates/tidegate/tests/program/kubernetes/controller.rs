@@ -72,6 +72,17 @@ impl Controller {
         controller
     }
 
+    /// As `kubectl` has it.
+    pub fn kubeconfig(cluster: &ApiServer) -> String {
+        json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "test",
+            "clusters": [{"name": "test", "cluster": {"server": cluster.url()}}],
+            "users": [{"name": "test", "user": {"token": TOKEN}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+        })
+        .to_string()
+    }
+
     /// The process ends without a word, and another one begins.
     pub fn kill_and_begin(&mut self) {
         self.program.signal("KILL").expect("a signal");

@@ -4,6 +4,7 @@
 mod annotated;
 mod answers;
 mod canaries;
+mod check;
 mod client_certificates;
 mod controller;
 mod guarded;
@@ -48,6 +49,8 @@ fn ingresses_come_change_and_go_while_it_runs() {
     let controller = Controller::start(&cluster, &[]);
     controller.expect("shop.example.com", "/", 200, "first");
     controller.expect("other.example.com", "/", 404, "");
+    let explained = controller.call(&["kubernetes", "explain", "GET", "http://shop.example.com/a"]);
+    assert!(explained.contains("Ingress shop/web rules.0.paths.0"), "{explained}");
     // Another host, then another Service behind the first, then none.
     cluster.put(ingress("api", "api.example.com", "two"));
     controller.wait_for("api.example.com", "/", 200, "second");

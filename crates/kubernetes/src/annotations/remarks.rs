@@ -1,0 +1,53 @@
+//! In what an annotation that is taken is not quite as ingress-nginx has it, for whoever moves.
+
+/// By name, behind the prefix; sorted. Each is one sentence without a full stop.
+const REMARKS: &[(&str, &str)] = &[
+    ("affinity-mode", "`balanced` is as `persistent`: a session stays where it is as long as its server does"),
+    ("auth-always-set-cookie", "cookies of the one who decides are handed on with every answer"),
+    ("auth-cache-duration", "how long an answer holds is the same for all statuses"),
+    ("auth-cache-key", "an answer is remembered by the fields that are named"),
+    ("auth-signin", "the address to come back to is one encoded value, and never of another host"),
+    ("auth-tls-error-page", "clients without a certificate are sent there; one that is not good ends the handshake"),
+    ("auth-tls-pass-certificate-to-upstream", "servers are always told, as with `true`"),
+    ("auth-tls-verify-depth", "chains are followed as far as they have to be"),
+    ("auth-url", "who decides is asked over a pool, with its time-outs and limits"),
+    ("backend-protocol", "`FCGI` is not spoken, and answered with 503"),
+    ("canary", "one canary for a path: of several the oldest"),
+    ("cors-allow-credentials", "with `*` as origin it is not sent: browsers refuse both together"),
+    ("limit-connections", "requests at a time are counted, since one connection of HTTP/2 carries many"),
+    ("limit-rpm", "each process counts for itself, as ingress-nginx does, unless `storage` is shared"),
+    ("limit-rps", "each process counts for itself, as ingress-nginx does, unless `storage` is shared"),
+    ("mirror-host", "copies have the host of the request"),
+    ("mirror-request-body", "with `off` requests that have a body are not copied"),
+    ("mirror-target", "a Service of the same namespace, with `$request_uri`; bodies are copied to 64 KiB"),
+    ("proxy-next-upstream", "`non_idempotent` is not taken: only what is safe to repeat, or was not sent, is tried again"),
+    ("proxy-next-upstream-tries", "without a number there are as many tries as the pool has"),
+    ("proxy-read-timeout", "it is the time for the first byte; of it and `proxy-send-timeout` the longer is the idle time"),
+    ("proxy-send-timeout", "of it and `proxy-read-timeout` the longer is the idle time"),
+    ("proxy-ssl-ciphers", "the suites of rustls are used: all that is left of TLS 1.2 and 1.3"),
+    ("proxy-ssl-protocols", "TLS 1.2 and 1.3 are spoken, nothing older"),
+    ("proxy-ssl-server-name", "the name of the server is always sent"),
+    ("proxy-ssl-verify", "`on` needs certificates of authorities in `proxy-ssl-secret`"),
+    ("proxy-ssl-verify-depth", "chains are followed as far as they have to be"),
+    ("ssl-ciphers", "those of them that are safe, for TLS 1.2; without one there are the usual ones"),
+    ("ssl-prefer-server-ciphers", "the order is that of the server"),
+];
+
+pub fn remark(name: &str) -> Option<&'static str> {
+    let place = REMARKS.binary_search_by(|(known, _)| known.cmp(&name)).ok()?;
+    REMARKS.get(place).map(|(_, remark)| *remark)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{REMARKS, remark};
+    use crate::annotations::table::{ANNOTATIONS, Standing};
+
+    #[test]
+    fn what_is_not_quite_the_same_has_its_remark() {
+        assert!(REMARKS.is_sorted_by(|a, b| a.0 < b.0));
+        for (name, standing) in ANNOTATIONS {
+            assert!(*standing != Standing::Remarked || remark(name).is_some(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What becomes of every annotation of the Ingresses that are ours, for whoever wants to know that before they are
+//! served.
+
+use crate::annotations::{self, Standing};
+use crate::finding::{Finding, FindingCode, ObjectReference};
+use crate::translation::Translation;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tidegate_cluster::{Ingress, Key, Kind};
+use tidegate_model::Configuration;
+
+/// All Ingresses that are ours, and what is to be said of other objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    /// By namespace and name.
+    pub ingresses: Vec<CheckedIngress>,
+    pub others: Vec<(ObjectReference, Finding)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckedIngress {
+    pub key: Key,
+    /// By name.
+    pub annotations: Vec<CheckedAnnotation>,
+    /// Findings that are about no annotation.
+    pub findings: Vec<Finding>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckedAnnotation {
+    /// Behind the prefix.
+    pub name: String,
+    pub fate: Fate,
+    /// What differs and what to do, in sentences without a full stop.
+    pub says: Vec<String>,
+}
+
+/// What becomes of an annotation, the worst last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fate {
+    /// As ingress-nginx has it.
+    Taken,
+    /// Taken, and not quite as ingress-nginx has it.
+    Remarked,
+    /// Nothing is to be done for it here.
+    Needless,
+    /// Served without it.
+    LeftOut,
+    /// There is none of that name, here as in ingress-nginx.
+    Unknown,
+    /// Nothing of its Ingress is served.
+    Shut,
+}
+
+impl Fate {
+    pub const ALL: [Fate; 6] = [Fate::Taken, Fate::Remarked, Fate::Needless, Fate::LeftOut, Fate::Unknown, Fate::Shut];
+
+    /// As reports have it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Fate::Taken => "taken",
+            Fate::Remarked => "remarked",
+            Fate::Needless => "needless",
+            Fate::LeftOut => "left out",
+            Fate::Unknown => "unknown",
+            Fate::Shut => "shut",
+        }
+    }
+}
+
+impl Translation {
+    /// What is said of everything that was taken in, beside the file.
+    pub fn check(&mut self, file: &Configuration) -> Checked {
+        let mut of_ingresses: BTreeMap<Key, Vec<Finding>> = BTreeMap::new();
+        let mut others = Vec::new();
+        for (object, finding) in self.merged(file).findings {
+            match object.kind {
+                Kind::Ingress => of_ingresses.entry(object.key).or_default().push(finding),
+                Kind::Service | Kind::EndpointSlice | Kind::IngressClass | Kind::Secret => others.push((object, finding)),
+            }
+        }
+        let objects = self.ingresses.iter().filter_map(|(key, known)| Some((key, known.object()?)));
+        let check = |(key, object): (&Key, &Arc<Ingress>)| {
+            let (_, of_annotations) = annotations::read(key, object);
+            let mut said: BTreeSet<Finding> = of_annotations.into_iter().collect();
+            said.extend(of_ingresses.remove(key).unwrap_or_default());
+            let names = annotations::named(object).map(|(name, _)| name.to_owned());
+            let annotations: Vec<CheckedAnnotation> = names.map(|name| annotation(name, &mut said)).collect();
+            CheckedIngress { key: key.clone(), annotations, findings: said.into_iter().collect() }
+        };
+        Checked { ingresses: objects.map(check).collect(), others }
+    }
+}
+
+impl Checked {
+    /// How many annotations there are of each fate.
+    pub fn counts(&self) -> BTreeMap<Fate, usize> {
+        let mut counts: BTreeMap<Fate, usize> = Fate::ALL.into_iter().map(|fate| (fate, 0)).collect();
+        for annotation in self.ingresses.iter().flat_map(|ingress| &ingress.annotations) {
+            *counts.entry(annotation.fate).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Whether nothing of some Ingress is served.
+    pub fn has_shut(&self) -> bool {
+        let is_shutting = |finding: &Finding| finding.code == FindingCode::ProtectionUnavailable;
+        self.ingresses.iter().any(|ingress| {
+            ingress.annotations.iter().any(|annotation| annotation.fate == Fate::Shut) || ingress.findings.iter().any(is_shutting)
+        })
+    }
+}
+
+/// Takes what is said of it.
+fn annotation(name: String, said: &mut BTreeSet<Finding>) -> CheckedAnnotation {
+    let field = annotations::field(&name);
+    let own: Vec<Finding> = said.extract_if(.., |finding| finding.field == field).collect();
+    let fate_of = |finding: &Finding| match finding.code {
+        FindingCode::ProtectionUnavailable => Fate::Shut,
+        FindingCode::AnnotationUnknown => Fate::Unknown,
+        FindingCode::AnnotationNotTaken
+        | FindingCode::AnnotationInvalid
+        | FindingCode::CanaryTaken
+        | FindingCode::CanaryAlone => Fate::LeftOut,
+        FindingCode::HostInvalid
+        | FindingCode::HostTaken
+        | FindingCode::TlsHostUnused
+        | FindingCode::PathInvalid
+        | FindingCode::PathWithStar
+        | FindingCode::PathTaken
+        | FindingCode::DefaultBackendTaken
+        | FindingCode::BackendInvalid
+        | FindingCode::ResourceRefused
+        | FindingCode::ServiceMissing
+        | FindingCode::PortMissing
+        | FindingCode::ExternalNameRefused
+        | FindingCode::ServersNotVerified
+        | FindingCode::SecretMissing
+        | FindingCode::SecretInvalid
+        | FindingCode::SecretUnavailable
+        | FindingCode::CertificateMissing
+        | FindingCode::CertificateTaken
+        | FindingCode::CertificateForOthers
+        | FindingCode::DefaultClassTwice
+        | FindingCode::MoreFindings => Fate::Remarked,
+    };
+    let usual = match annotations::standing(&name) {
+        Some(Standing::Same) => Fate::Taken,
+        Some(Standing::Remarked) => Fate::Remarked,
+        // What is not taken and not told of asks for nothing.
+        Some(Standing::Needless | Standing::Open | Standing::Closed) => Fate::Needless,
+        None => Fate::Unknown,
+    };
+    let fate = own.iter().map(fate_of).max().unwrap_or(usual);
+    let mut says: Vec<String> = own.into_iter().map(|finding| finding.message).collect();
+    if fate == Fate::Remarked {
+        says.extend(annotations::remark(&name).map(str::to_owned));
+    }
+    CheckedAnnotation { name, fate, says }
+}

@@ -1,0 +1,258 @@
+//! `tidegate kubernetes check`: what becomes of every annotation of Ingresses, before anything is served. They are read
+//! from files, or asked of the cluster; nothing is written there.
+
+use super::{FAILED, fail, plural, read_stdin};
+use crate::cli::kubernetes::KubernetesCheck;
+use crate::output;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use tidegate_cluster::{Cache, ClusterFollower, Fault, Key, Kind, Kubeconfig, Place, Pod, Scope, WrittenCluster};
+use tidegate_kubernetes::{Checked, CheckedIngress, Fate, Finding, Settings, Severity, Translation};
+use tidegate_model::Configuration;
+use tidegate_model::discover::{Cluster, Namespaces};
+
+/// The controller of the classes that people come from.
+const INGRESS_NGINX: &str = "k8s.io/ingress-nginx";
+/// A cluster that has not told everything by then is not waited for.
+const LIVE_WAIT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Of all files together: what is longer is no set of manifests.
+const BYTES_MAX: u64 = 256 << 20;
+
+pub fn run(wanted: &KubernetesCheck) -> ExitCode {
+    match look(wanted) {
+        Ok(looked) => {
+            let text = if output::is_json() { format!("{:#}\n", as_json(&looked)) } else { as_text(&looked) };
+            print!("{text}");
+            if looked.checked.has_shut() { ExitCode::from(FAILED) } else { ExitCode::SUCCESS }
+        }
+        Err(problem) => fail(&problem),
+    }
+}
+
+/// What was seen, and how much could be.
+struct Looked {
+    checked: Checked,
+    /// Ingresses of classes of others.
+    foreign: usize,
+    /// Kinds of which it is not known what there is, so that nothing is said of what is missing.
+    unknown: Vec<Kind>,
+}
+
+fn look(wanted: &KubernetesCheck) -> Result<Looked, String> {
+    if wanted.live {
+        return of_cluster(wanted);
+    }
+    if wanted.files.is_empty() {
+        return Err("nothing is named that could be checked\n  help: name files of objects, `-` for standard input as in `kubectl get ingresses,services,ingressclasses -A -o yaml | tidegate kubernetes check -`, or `--live` for the cluster itself".to_owned());
+    }
+    let texts = texts(&wanted.files)?;
+    let named: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let mut cluster = WrittenCluster::read(&named, Instant::now())?;
+    let mut translation = Translation::new(settings(wanted, cluster.cache()));
+    translation.take_in(cluster.cache(), None, Instant::now());
+    if cluster.knows(Kind::Secret) {
+        cluster.want_secrets(translation.wanted_secrets().clone());
+        translation.take_in(cluster.cache(), None, Instant::now());
+    }
+    let unknown = [Kind::Service, Kind::Secret].into_iter().filter(|kind| !cluster.knows(*kind)).collect();
+    Ok(looked(&mut translation, cluster.cache(), unknown))
+}
+
+fn looked(translation: &mut Translation, cache: &Cache, unknown: Vec<Kind>) -> Looked {
+    let checked = translation.check(&Configuration::default());
+    let foreign = cache.ingresses().count().saturating_sub(checked.ingresses.len());
+    Looked { checked, foreign, unknown }
+}
+
+/// Classes that nobody has said anything of are taken for ours: whoever checks files wants to know of all in them.
+fn settings(wanted: &KubernetesCheck, cache: &Cache) -> Settings {
+    let namespaces = match &wanted.namespaces[..] {
+        [] => Namespaces::All,
+        names => Namespaces::named(names.iter().cloned()),
+    };
+    let settings = Settings {
+        default_certificate: wanted.default_certificate.as_ref().map(|name| Key::new(&name.namespace, &name.name)),
+        ..Settings::new(Cluster { api: None, namespaces })
+    };
+    if !wanted.ingress_class.is_empty() {
+        return Settings { controllers: Vec::new(), class_names: wanted.ingress_class.clone(), ..settings };
+    }
+    let known: BTreeSet<&str> = cache.ingress_classes().map(|(key, _)| &*key.name).collect();
+    let named = cache.ingresses().filter_map(|(_, ingress)| ingress.named_class());
+    let unsaid: BTreeSet<String> = named.filter(|name| !known.contains(name)).map(str::to_owned).collect();
+    Settings {
+        controllers: vec![Settings::CONTROLLER.to_owned(), INGRESS_NGINX.to_owned()],
+        class_names: unsaid.into_iter().collect(),
+        without_class: true,
+        ..settings
+    }
+}
+
+fn of_cluster(wanted: &KubernetesCheck) -> Result<Looked, String> {
+    let place = match &wanted.kubeconfig {
+        Some(_) => Kubeconfig::find(wanted.kubeconfig.as_deref()).and_then(|found| found.place(wanted.context.as_deref())),
+        None => Pod::here()
+            .map(|pod| Place::of_pod(&pod))
+            .or_else(|_| Kubeconfig::find(None).and_then(|found| found.place(wanted.context.as_deref()))),
+    };
+    let asked = |fault: Fault| format!("the API server {fault}");
+    let namespaces = match &wanted.namespaces[..] {
+        [] => Namespaces::All,
+        names => Namespaces::named(names.iter().cloned()),
+    };
+    let scope = Scope { namespaces, kinds: &Kind::ALL };
+    let follower = ClusterFollower::start(place.map_err(asked)?, scope, || {}).map_err(asked)?;
+    wait_until(&follower, ClusterFollower::is_whole)?;
+    let mut translation = Translation::new(settings(wanted, &follower.cache()));
+    translation.take_in(&follower.cache(), None, Instant::now());
+    follower.want_secrets(translation.wanted_secrets().clone());
+    wait_until(&follower, ClusterFollower::has_answered_for_secrets)?;
+    let cache = follower.cache();
+    translation.take_in(&cache, None, Instant::now());
+    Ok(looked(&mut translation, &cache, Vec::new()))
+}
+
+fn wait_until(follower: &ClusterFollower, is_so: impl Fn(&ClusterFollower) -> bool) -> Result<(), String> {
+    let begin = Instant::now();
+    while !is_so(follower) {
+        if begin.elapsed() > LIVE_WAIT {
+            let why = follower.fault().map_or_else(|| "has not told everything".to_owned(), |fault| fault.to_string());
+            return Err(format!("after {} s the API server {why}", LIVE_WAIT.as_secs()));
+        }
+        std::thread::sleep(POLL_INTERVAL);
+    }
+    Ok(())
+}
+
+/// Names and texts of all files, those of a folder in the order of their names.
+fn texts(files: &[PathBuf]) -> Result<Vec<(String, String)>, String> {
+    let mut texts = Vec::new();
+    let mut bytes_left = BYTES_MAX;
+    for file in files {
+        if file == Path::new("-") {
+            texts.push(("standard input".to_owned(), read_stdin()));
+            continue;
+        }
+        for file in manifests(file)? {
+            let shown = file.display().to_string();
+            let cannot = |error: std::io::Error| format!("{shown} cannot be read: {error}");
+            let size = std::fs::metadata(&file).map_err(cannot)?.len();
+            bytes_left = bytes_left
+                .checked_sub(size)
+                .ok_or_else(|| format!("these files are longer than {} MiB together: check some of them", BYTES_MAX >> 20))?;
+            texts.push((shown.clone(), std::fs::read_to_string(&file).map_err(cannot)?));
+        }
+    }
+    Ok(texts)
+}
+
+/// The file, or those of the folder.
+fn manifests(file: &Path) -> Result<Vec<PathBuf>, String> {
+    if !file.is_dir() {
+        return Ok(vec![file.to_path_buf()]);
+    }
+    let cannot = |error: std::io::Error| format!("{} cannot be read: {error}", file.display());
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(file).map_err(cannot)? {
+        let path = entry.map_err(cannot)?.path();
+        let is_manifest = path.extension().is_some_and(|end| ["yaml", "yml", "json"].iter().any(|known| end == *known));
+        if is_manifest && path.is_file() {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn as_text(looked: &Looked) -> String {
+    let Looked { checked, foreign, unknown } = looked;
+    let count = checked.ingresses.len();
+    let counts = checked.counts();
+    let all: usize = counts.values().sum();
+    let sums: Vec<String> =
+        counts.iter().filter(|(_, count)| **count > 0).map(|(fate, count)| format!("{count} {}", fate.as_str())).collect();
+    let sums = if sums.is_empty() { String::new() } else { format!(": {}", sums.join(", ")) };
+    let mut text = format!("{count} Ingress{}, {all} annotation{}{sums}\n", if count == 1 { "" } else { "es" }, plural(all));
+    if *foreign > 0 {
+        let _ = writeln!(
+            text,
+            "{foreign} of classes of other controllers {} not looked at",
+            if *foreign == 1 { "is" } else { "are" }
+        );
+    }
+    for kind in unknown {
+        let _ = writeln!(text, "no {} is among the objects, so nothing is said of those that are missing", kind.name());
+    }
+    let mut namespace = None;
+    for ingress in &checked.ingresses {
+        if namespace != Some(&ingress.key.namespace) {
+            namespace = Some(&ingress.key.namespace);
+            let _ = writeln!(text, "\nNamespace {}", ingress.key.namespace);
+        }
+        write_ingress(&mut text, ingress);
+    }
+    if !checked.others.is_empty() {
+        text.push('\n');
+    }
+    for (object, finding) in &checked.others {
+        let _ = writeln!(text, "{object}\n    {}", finding_text(finding));
+    }
+    text
+}
+
+fn write_ingress(text: &mut String, CheckedIngress { key, annotations, findings }: &CheckedIngress) {
+    let _ = writeln!(text, "  Ingress {}", key.name);
+    for annotation in annotations {
+        let _ = writeln!(text, "    {:<9} {}", annotation.fate.as_str(), shown(&annotation.name));
+        for sentence in &annotation.says {
+            let _ = writeln!(text, "              {sentence}");
+        }
+    }
+    for finding in findings {
+        let _ = writeln!(text, "    {}", finding_text(finding));
+    }
+}
+
+fn finding_text(Finding { field, code, severity, message }: &Finding) -> String {
+    format!("{:<9} {code} {field}\n              {message}", severity_word(*severity))
+}
+
+fn severity_word(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Warning => "warning",
+        Severity::Error => "error",
+    }
+}
+
+/// Names come from files of anybody.
+fn shown(name: &str) -> String {
+    name.chars().filter(|c| !c.is_control()).collect()
+}
+
+fn as_json(Looked { checked, foreign, unknown }: &Looked) -> Value {
+    let finding = |Finding { field, code, severity, message }: &Finding| json!({"field": field, "code": code.as_str(), "severity": severity_word(*severity), "message": message});
+    let ingress = |CheckedIngress { key, annotations, findings }: &CheckedIngress| {
+        let annotations: Vec<Value> = annotations
+            .iter()
+            .map(|annotation| json!({"name": annotation.name, "fate": annotation.fate.as_str(), "says": annotation.says}))
+            .collect();
+        let findings: Vec<Value> = findings.iter().map(finding).collect();
+        json!({"namespace": &*key.namespace, "name": &*key.name, "annotations": annotations, "findings": findings})
+    };
+    let counts: serde_json::Map<String, Value> =
+        checked.counts().into_iter().map(|(fate, count): (Fate, usize)| (fate.as_str().to_owned(), count.into())).collect();
+    let others: Vec<Value> =
+        checked.others.iter().map(|(object, said)| json!({"object": object.to_string(), "finding": finding(said)})).collect();
+    json!({
+        "annotations": counts,
+        "ingresses": checked.ingresses.iter().map(ingress).collect::<Vec<Value>>(),
+        "others": others,
+        "of_other_classes": foreign,
+        "unknown_kinds": unknown.iter().map(|kind| kind.name()).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,127 @@
+//! `tidegate kubernetes check`, of files and of a cluster.
+
+use super::controller::{Controller, ingress, service};
+use super::{cluster, server};
+use serde_json::json;
+use std::process::Command;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_tidegate");
+
+/// Ingresses as people write them, one of them with what nobody can keep.
+const MANIFESTS: &str = r#"
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata:
+  name: web
+  namespace: shop
+  annotations:
+    nginx.ingress.kubernetes.io/ssl-redirect: "true"
+    nginx.ingress.kubernetes.io/proxy-buffer-size: 16k
+    nginx.ingress.kubernetes.io/proxy-read-timeout: "120"
+    nginx.ingress.kubernetes.io/rate-limit: "5"
+    nginx.ingress.kubernetes.io/rewrite-targt: /
+    cert-manager.io/cluster-issuer: letsencrypt
+spec:
+  ingressClassName: nginx
+  rules:
+  - host: shop.example.com
+    http:
+      paths:
+      - path: /
+        pathType: Prefix
+        backend: {service: {name: web, port: {number: 80}}}
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata:
+  name: staff
+  namespace: shop
+  annotations:
+    nginx.ingress.kubernetes.io/enable-modsecurity: "true"
+spec:
+  defaultBackend: {service: {name: web, port: {number: 80}}}
+---
+apiVersion: networking.k8s.io/v1
+kind: IngressClass
+metadata: {name: other}
+spec: {controller: example.com/other}
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: theirs, namespace: shop}
+spec: {ingressClassName: other}
+"#;
+
+/// Exit code, standard output and error.
+fn check(arguments: &[&str]) -> (i32, String, String) {
+    let output = Command::new(PROGRAM).args(["kubernetes", "check"]).args(arguments).output().expect("the program");
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    (output.status.code().expect("a code"), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn every_annotation_of_a_file_has_its_fate() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.yaml");
+    std::fs::write(&file, MANIFESTS).expect("a file");
+    let (code, text, fault) = check(&[file.to_str().expect("a name")]);
+    assert_eq!((code, fault.as_str()), (1, ""), "{text}");
+    for line in [
+        "2 Ingresses, 6 annotations: 1 taken, 1 remarked, 1 needless, 2 unknown, 1 shut",
+        "1 of classes of other controllers is not looked at",
+        "no Service is among the objects, so nothing is said of those that are missing",
+        "Namespace shop",
+        "    taken     ssl-redirect",
+        "    needless  proxy-buffer-size",
+        "    remarked  proxy-read-timeout",
+        "    unknown   rate-limit",
+        "did you mean `nginx.ingress.kubernetes.io/rewrite-target`?",
+        "    shut      enable-modsecurity",
+    ] {
+        assert!(text.contains(line), "`{line}` is not in\n{text}");
+    }
+    // A folder of files, and as JSON.
+    let (code, text, _) = check(&[folder.path().to_str().expect("a name"), "--json"]);
+    let read: serde_json::Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    assert_eq!((code, &read["annotations"]["shut"], &read["of_other_classes"]), (1, &json!(1), &json!(1)));
+    assert_eq!(read["ingresses"][0]["annotations"][0]["fate"], "shut");
+    // One class alone, which has nothing that is shut.
+    let (code, text, _) = check(&[file.to_str().expect("a name"), "--ingress-class", "nginx"]);
+    assert!(code == 0 && text.starts_with("1 Ingress, 5 annotations"), "{code} {text}");
+}
+
+#[test]
+fn what_cannot_be_checked_is_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, text: &str| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, text).expect("a file");
+        file.to_str().expect("a name").to_owned()
+    };
+    let expect = |arguments: &[&str], expected: &str| {
+        let (code, text, fault) = check(arguments);
+        assert!(code != 0 && fault.contains(expected), "{arguments:?}: {code} {text} {fault}");
+    };
+    expect(&[], "kubectl get ingresses");
+    expect(&["/nowhere.yaml"], "/nowhere.yaml cannot be read");
+    expect(&[&file("broken.yaml", "a: [")], "broken.yaml is no YAML at line 1");
+    expect(&[&file("odd.yaml", "kind: Ingress\nmetadata: {name: 7}\n")], "object 1 of");
+    expect(&["--live", "--kubeconfig", "/nowhere"], "/nowhere");
+}
+
+#[test]
+fn a_cluster_is_asked_and_nothing_is_written_there() {
+    let (cluster, _one) = (cluster(), server("one"));
+    cluster.put(service("one"));
+    let mut web = ingress("web", "shop.example.com", "one");
+    web["metadata"]["annotations"] = json!({"nginx.ingress.kubernetes.io/ssl-redirect": "true"});
+    cluster.put(web);
+    cluster.put(ingress("lost", "lost.example.com", "missing"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("config");
+    std::fs::write(&config, Controller::kubeconfig(&cluster)).expect("a file");
+    let (code, text, fault) = check(&["--live", "--kubeconfig", config.to_str().expect("a name")]);
+    assert_eq!((code, fault.as_str()), (0, ""), "{text}");
+    assert!(text.contains("2 Ingresses, 1 annotation: 1 taken") && text.contains("ServiceMissing"), "{text}");
+    assert!(cluster.writes().is_empty());
+}
