@@ -3,6 +3,7 @@
 use super::{Member, Merging, Owned, TakenPath};
 use crate::finding::{FindingCode, Severity};
 use crate::fragment::PathPlace;
+use crate::pool_manner::PoolManner;
 use crate::reference::Age;
 use std::collections::BTreeMap;
 
@@ -30,8 +31,23 @@ impl<'m> Merging<'m> {
                     continue;
                 }
                 owners.insert(&path.place, age);
-                taken.canary = Some(Owned { route: &written.route, fragment, is_shut: false });
+                let of_path = &taken.owned.fragment.manner.pool;
+                let is_shut = is_less_verified(&fragment.manner.pool, of_path);
+                self.note_unlike_servers(age, &fragment.manner.pool, of_path);
+                taken.canary = Some(Owned { route: &written.route, fragment, is_shut });
             }
+        }
+    }
+
+    /// With ingress-nginx the other Ingress says how its canary is spoken to.
+    fn note_unlike_servers(&mut self, age: &Age, canary: &PoolManner, of_path: &PoolManner) {
+        let field = "metadata.annotations[nginx.ingress.kubernetes.io/canary]";
+        if is_less_verified(canary, of_path) {
+            let message = "the servers of the other Ingress are verified, and those of this canary are not: say the same of `backend-protocol` and `proxy-ssl-*` here; until then its share is answered with 503";
+            self.find(&age.key, FindingCode::ProtectionUnavailable, Severity::Error, field, message.to_owned());
+        } else if canary.spoken != of_path.spoken {
+            let message = "its servers are spoken to as its own `backend-protocol` says, and the other Ingress says otherwise of its servers: say the same here, if that is meant";
+            self.find(&age.key, FindingCode::AnnotationNotTaken, Severity::Warning, field, message.to_owned());
         }
     }
 
@@ -51,4 +67,9 @@ impl<'m> Merging<'m> {
         );
         self.find(&age.key, FindingCode::CanaryAlone, Severity::Warning, field, message);
     }
+}
+
+/// Whether requests would go to servers that nobody verifies, of a path whose servers are verified.
+fn is_less_verified(canary: &PoolManner, of_path: &PoolManner) -> bool {
+    of_path.tls.verify == Some(true) && (canary.tls.verify != Some(true) || canary.spoken != of_path.spoken)
 }
