@@ -3,6 +3,7 @@
 
 use crate::outline::{OutlinedSite, Service};
 use crate::written::{WrittenNode, host_condition};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_model::{HostPattern, SiteAddress};
 
@@ -45,12 +46,39 @@ pub fn together(services: &[Service]) -> Vec<Together<'_>> {
             Service::Site(site) => Some(OutlinedSite { addresses: addresses.clone(), ..site.clone() }),
             Service::Tcp(_) => None,
         });
-        let (mut named, rest): (Vec<OutlinedSite>, Vec<OutlinedSite>) = sites.partition(|site| !site.only_hosts.is_empty());
+        let (named, rest): (Vec<OutlinedSite>, Vec<OutlinedSite>) = sites.partition(|site| !site.only_hosts.is_empty());
+        let mut named = narrowest_first(named);
         named.extend(rest);
         all.push((members[0], Together::Shared(named)));
     }
     all.sort_by_key(|(index, _)| *index);
     all.into_iter().map(|(_, one)| one).collect()
+}
+
+/// Sites by their hosts, in whose order the first that fits is the one with the narrowest name for it, as where each
+/// has an address of its own: whole names, then longer endings. What may be narrower or wider than a name, an
+/// expression, stays where its reader has put it. A site comes in parts where another stands between its names.
+fn narrowest_first(sites: Vec<OutlinedSite>) -> Vec<OutlinedSite> {
+    let mut parts: Vec<((usize, bool, Reverse<usize>), usize, String)> = Vec::new();
+    let mut expressions = 0;
+    for (index, site) in sites.iter().enumerate() {
+        for host in &site.only_hosts {
+            let is_ending = host.contains('*') && !is_expression(host);
+            let ending = if is_ending { host.trim_start_matches('*').len() } else { 0 };
+            expressions += usize::from(is_expression(host));
+            parts.push(((expressions, is_ending, Reverse(ending)), index, host.clone()));
+            expressions += usize::from(is_expression(host));
+        }
+    }
+    parts.sort_by_key(|(rank, index, _)| (*rank, *index));
+    let mut ordered: Vec<(usize, OutlinedSite)> = Vec::new();
+    for (_, index, host) in parts {
+        match ordered.last_mut().filter(|(last, _)| *last == index) {
+            Some((_, site)) => site.only_hosts.push(host),
+            None => ordered.push((index, OutlinedSite { only_hosts: vec![host], ..sites[index].clone() })),
+        }
+    }
+    ordered.into_iter().map(|(_, site)| site).collect()
 }
 
 /// Addresses of the machine that several sites have, with these sites.
@@ -141,4 +169,27 @@ fn block_of_tls(lines: &[WrittenNode]) -> Option<&str> {
     let mut tls = lines.iter().filter(|line| line.text.starts_with("tls")).peekable();
     tls.peek()?;
     Some(tls.find_map(|line| line.text.split_once(" {")).map_or("", |(_, block)| block))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::narrowest_first;
+    use crate::outline::OutlinedSite;
+
+    #[test]
+    fn a_narrower_name_is_asked_for_first() {
+        let check = |sites: &[&[&str]], expected: &[&[&str]]| {
+            let named = |hosts: &&[&str]| OutlinedSite {
+                only_hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
+                ..OutlinedSite::default()
+            };
+            let ordered = narrowest_first(sites.iter().map(named).collect());
+            let hosts: Vec<Vec<String>> = ordered.into_iter().map(|site| site.only_hosts).collect();
+            assert_eq!(hosts, expected, "{sites:?}");
+        };
+        check(&[&["a.test", "**.a.test"], &["admin.a.test"]], &[&["a.test"], &["admin.a.test"], &["**.a.test"]]);
+        check(&[&["**.test"], &["*.a.test"], &["b"], &["~^x"]], &[&["b"], &["*.a.test"], &["**.test"], &["~^x"]]);
+        check(&[&["~^b:1$"], &["*.b"], &["b"]], &[&["~^b:1$"], &["b"], &["*.b"]]);
+        check(&[&["b.test"], &["a.test", "*.a.test"]], &[&["b.test"], &["a.test", "*.a.test"]]);
+    }
 }
