@@ -55,11 +55,14 @@ pub fn together(services: &[Service]) -> Vec<Together<'_>> {
     all.into_iter().map(|(_, one)| one).collect()
 }
 
+/// How many expressions stand in front, whether it is an ending, and the longer one first.
+type Narrowness = (usize, bool, Reverse<usize>);
+
 /// Sites by their hosts, in whose order the first that fits is the one with the narrowest name for it, as where each
 /// has an address of its own: whole names, then longer endings. What may be narrower or wider than a name, an
 /// expression, stays where its reader has put it. A site comes in parts where another stands between its names.
 fn narrowest_first(sites: Vec<OutlinedSite>) -> Vec<OutlinedSite> {
-    let mut parts: Vec<((usize, bool, Reverse<usize>), usize, String)> = Vec::new();
+    let mut parts: Vec<(Narrowness, usize, String)> = Vec::new();
     let mut expressions = 0;
     for (index, site) in sites.iter().enumerate() {
         for host in &site.only_hosts {
