@@ -7,19 +7,13 @@ use crate::news::{KindNews, Told};
 use crate::object::{EndpointSlice, FetchedSecret, Ingress, IngressClass, Key, PortReference, SecretMeta, Service};
 use crate::publish::{Publish, addresses};
 use crate::secrets::{Fetch, SecretState, Secrets, Sighting};
-use crate::shelf::{KindState, Shelf};
+use crate::shelf::{KindState, Moment, Shelf};
 use crate::snapshot::Contents;
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 use tidegate_model::discover::Namespaces;
-
-/// So often in a row the server has to say that something may not be seen, or is not there, before nobody waits for it
-/// any more: four to eight seconds. One that starts says so of rights that are there.
-const REFUSALS_BELIEVED: u32 = 5;
-/// As often where it has shown another kind, so that it knows what our rights are: half a second.
-const REFUSALS_BELIEVED_OF_OTHERS: u32 = 2;
 
 /// What is known of a cluster.
 #[derive(Debug, Default)]
@@ -88,33 +82,34 @@ impl Cache {
     /// Takes in news of the part that is followed, and says what differs.
     pub fn take_in(&mut self, part: &Part, told: Told, now: Instant) -> Changes {
         let mut changes = Changes::default();
+        let moment = Moment { now, has_shown_others: self.has_shown_any() };
         match told {
-            Told::EndpointSlice(news) => return self.take_in_slices(part, news, now),
-            Told::Secret(news) => return self.take_in_secret_metas(part, news, now),
+            Told::EndpointSlice(news) => return self.take_in_slices(part, news, moment),
+            Told::Secret(news) => return self.take_in_secret_metas(part, news, moment),
             Told::RecalledSecrets(secrets) => changes.secrets.extend(self.secrets.recall(secrets)),
-            Told::Fetched(key, outcome) => self.take_in_fetched(key, outcome, now, &mut changes),
-            Told::Service(news) => self.services.take_in(part, news, now, &mut |key, _, _| {
+            Told::Fetched(key, outcome) => self.take_in_fetched(key, outcome, moment, &mut changes),
+            Told::Service(news) => self.services.take_in(part, news, moment, &mut |key, _, _| {
                 changes.services.insert(key.clone());
                 changes.endpoints.insert(key.clone());
             }),
             Told::Ingress(news) => {
-                self.ingresses.take_in(part, news, now, &mut |key, _, _| _ = changes.ingresses.insert(key.clone()));
+                self.ingresses.take_in(part, news, moment, &mut |key, _, _| _ = changes.ingresses.insert(key.clone()));
             }
             Told::IngressClass(news) => {
-                self.classes.take_in(part, news, now, &mut |key, _, _| _ = changes.classes.insert(key.clone()));
+                self.classes.take_in(part, news, moment, &mut |key, _, _| _ = changes.classes.insert(key.clone()));
             }
         }
         changes
     }
 
-    fn take_in_slices(&mut self, part: &Part, news: KindNews<EndpointSlice>, now: Instant) -> Changes {
+    fn take_in_slices(&mut self, part: &Part, news: KindNews<EndpointSlice>, moment: Moment) -> Changes {
         let Cache { slices, slices_of, .. } = self;
         let mut changes = Changes::default();
         let service = |key: &Key, slice: Option<&EndpointSlice>| {
             let name = slice.and_then(|slice| slice.service.clone())?;
             Some(Key { namespace: key.namespace.clone(), name })
         };
-        slices.take_in(part, news, now, &mut |key, before, now| {
+        slices.take_in(part, news, moment, &mut |key, before, now| {
             let (of_before, of_now) = (service(key, before), service(key, now));
             if of_before != of_now {
                 if let Some(names) = of_before.as_ref().and_then(|service| slices_of.get_mut(service)) {
@@ -133,12 +128,12 @@ impl Cache {
         changes
     }
 
-    fn take_in_secret_metas(&mut self, part: &Part, news: KindNews<SecretMeta>, now: Instant) -> Changes {
+    fn take_in_secret_metas(&mut self, part: &Part, news: KindNews<SecretMeta>, moment: Moment) -> Changes {
         let Cache { secret_metas, secrets, .. } = self;
         let (is_fault, has_rewound) = (matches!(news, KindNews::Fault(_)), matches!(news, KindNews::Rewound));
         let is_list = matches!(news, KindNews::Listed { .. });
         let mut changes = Changes::default();
-        secret_metas.take_in(part, news, now, &mut |key, _, now| {
+        secret_metas.take_in(part, news, moment, &mut |key, _, now| {
             if secrets.announced(key, now.map(|meta| &*meta.version)) {
                 changes.secrets.insert(key.clone());
             }
@@ -150,14 +145,14 @@ impl Cache {
             secrets.ask_all_again();
         }
         if is_fault {
-            secrets.unwatched(now, |key| !secret_metas.is_followed_in(&key.namespace));
+            secrets.unwatched(moment.now, |key| !secret_metas.is_followed_in(&key.namespace));
         }
         changes
     }
 
-    fn take_in_fetched(&mut self, key: Key, outcome: Result<FetchedSecret, Fault>, now: Instant, changes: &mut Changes) {
+    fn take_in_fetched(&mut self, key: Key, outcome: Result<FetchedSecret, Fault>, moment: Moment, changes: &mut Changes) {
         let is_watched = self.secret_metas.is_followed_in(&key.namespace);
-        if self.secrets.fetched(&key, outcome, is_watched, now, rand::random()) {
+        if self.secrets.fetched(&key, outcome, is_watched, moment, rand::random()) {
             changes.secrets.insert(key);
         }
     }
@@ -210,7 +205,7 @@ impl Cache {
 
     /// Whether something is known of every Secret that is wanted.
     pub fn has_answered_for_secrets(&self) -> bool {
-        self.secrets.has_answered(self.refusals_believed(), |key| self.secret_metas.is_recalled_in(&key.namespace))
+        self.secrets.has_answered(|key| self.secret_metas.is_recalled_in(&key.namespace))
     }
 
     /// Secrets to be fetched now, `max` at most, and when there are more.
@@ -304,25 +299,24 @@ impl Cache {
         kinds.iter().find_map(|kind| self.standing(*kind).1)
     }
 
-    fn refusals_believed(&self) -> u32 {
+    fn has_shown_any(&self) -> bool {
         let Cache { services, slices, ingresses, classes, secret_metas, secrets: _, slices_of: _ } = self;
-        let has_shown_any = services.is_listed_somewhere()
+        services.is_listed_somewhere()
             || slices.is_listed_somewhere()
             || ingresses.is_listed_somewhere()
             || classes.is_listed_somewhere()
-            || secret_metas.is_listed_somewhere();
-        if has_shown_any { REFUSALS_BELIEVED_OF_OTHERS } else { REFUSALS_BELIEVED }
+            || secret_metas.is_listed_somewhere()
     }
 
     /// Whether nothing more of a kind is to be waited for, and why nothing is heard of it.
     fn standing(&self, kind: Kind) -> (bool, Option<&Fault>) {
-        let (is_needed, believed) = (kind.is_needed(), self.refusals_believed());
+        let is_needed = kind.is_needed();
         match kind {
-            Kind::Service => (self.services.is_whole(is_needed, believed), self.services.fault()),
-            Kind::EndpointSlice => (self.slices.is_whole(is_needed, believed), self.slices.fault()),
-            Kind::Ingress => (self.ingresses.is_whole(is_needed, believed), self.ingresses.fault()),
-            Kind::IngressClass => (self.classes.is_whole(is_needed, believed), self.classes.fault()),
-            Kind::Secret => (self.secret_metas.is_whole(is_needed, believed), self.secret_metas.fault()),
+            Kind::Service => (self.services.is_whole(is_needed), self.services.fault()),
+            Kind::EndpointSlice => (self.slices.is_whole(is_needed), self.slices.fault()),
+            Kind::Ingress => (self.ingresses.is_whole(is_needed), self.ingresses.fault()),
+            Kind::IngressClass => (self.classes.is_whole(is_needed), self.classes.fault()),
+            Kind::Secret => (self.secret_metas.is_whole(is_needed), self.secret_metas.fault()),
         }
     }
 

@@ -20,6 +20,7 @@ mod news;
 mod object;
 mod page;
 mod publish;
+mod refusals;
 mod secrets;
 mod shelf;
 mod snapshot;

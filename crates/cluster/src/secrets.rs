@@ -6,6 +6,8 @@
 
 use crate::fault::Fault;
 use crate::object::{FetchedSecret, Key, Secret};
+use crate::refusals::Refusals;
+use crate::shelf::Moment;
 use crate::snapshot::Kept;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -68,6 +70,7 @@ struct Wanted {
     progress: Progress,
     /// Since something was answered.
     faults: u32,
+    refusals: Refusals,
 }
 
 #[derive(Debug)]
@@ -120,7 +123,7 @@ impl Secrets {
                 if state != SecretState::Unasked {
                     known.insert(key.clone());
                 }
-                Wanted { state, version: None, progress, faults: 0 }
+                Wanted { state, version: None, progress, faults: 0, refusals: Refusals::default() }
             });
         }
         known
@@ -162,13 +165,12 @@ impl Secrets {
 
     /// Secrets that may not be fetched: how many, and one of them with what the server says.
     pub fn forbidden(&self) -> Option<(usize, Key, Fault)> {
-        let fault = |(key, wanted): (&Key, &Wanted)| match &wanted.state {
-            SecretState::Fault(fault @ Fault::Forbidden { .. }) => Some((key.clone(), fault.clone())),
+        let mut all = self.wanted.iter().filter_map(|(key, wanted)| match &wanted.state {
+            SecretState::Fault(fault @ Fault::Forbidden { .. }) => Some((key, fault)),
             SecretState::Fault(_) | SecretState::Unasked | SecretState::Missing | SecretState::Held(_) => None,
-        };
-        let mut all = self.wanted.iter().filter_map(fault);
+        });
         let (key, fault) = all.next()?;
-        Some((all.count() + 1, key, fault))
+        Some((all.count() + 1, key.clone(), fault.clone()))
     }
 
     /// All that are held, with their versions.
@@ -189,11 +191,11 @@ impl Secrets {
 
     /// Whether something is known of every Secret that is wanted. What may pass by itself is no answer, and that it may
     /// not be seen is one when it was said so often. What is only known as it was once waits for nobody.
-    pub fn has_answered(&self, refusals_believed: u32, is_recalled: impl Fn(&Key) -> bool) -> bool {
+    pub fn has_answered(&self, is_recalled: impl Fn(&Key) -> bool) -> bool {
         self.wanted.iter().all(|(key, wanted)| match &wanted.state {
             SecretState::Missing | SecretState::Held(_) => true,
             SecretState::Unasked => is_recalled(key),
-            SecretState::Fault(Fault::Forbidden { .. }) => wanted.faults >= refusals_believed || is_recalled(key),
+            SecretState::Fault(Fault::Forbidden { .. }) => wanted.refusals.are_believed() || is_recalled(key),
             SecretState::Fault(Fault::Busy { .. }) => wanted.faults >= BUSY_BELIEVED || is_recalled(key),
             SecretState::Fault(fault) => is_lasting(fault) || is_recalled(key),
         })
@@ -273,7 +275,7 @@ impl Secrets {
         key: &Key,
         outcome: Result<FetchedSecret, Fault>,
         is_watched: bool,
-        now: Instant,
+        moment: Moment,
         chance: f64,
     ) -> bool {
         let Secrets { wanted, resting, due, let_go, .. } = self;
@@ -290,14 +292,17 @@ impl Secrets {
         };
         let pause = match &outcome {
             Ok(_) | Err(Fault::Missing { .. }) => {
-                wanted.faults = 0;
+                (wanted.faults, wanted.refusals) = (0, Refusals::default());
                 (!is_watched).then_some(ASKED_AGAIN)
             }
-            Err(fault) => Some(wanted.pause(fault, chance)),
+            Err(fault) => {
+                wanted.refusals.note(fault, moment.has_shown_others);
+                Some(wanted.pause(fault, chance))
+            }
         };
         let next = match pause {
             _ if is_outdated => Progress::Due,
-            Some(pause) => Progress::Resting { until: now + pause },
+            Some(pause) => Progress::Resting { until: moment.now + pause },
             None => Progress::Settled,
         };
         move_to(key, wanted, next, resting, due);

@@ -8,6 +8,7 @@ use crate::kind::{Kind, Part};
 use crate::news::KindNews;
 use crate::object::Key;
 use crate::page::{Found, Unreadable};
+use crate::refusals::Refusals;
 use crate::snapshot::Kept;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -32,6 +33,14 @@ pub struct KindState {
     pub heard: Option<Instant>,
 }
 
+/// When something is heard.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    pub now: Instant,
+    /// Whether the server has shown any kind of objects by then.
+    pub has_shown_others: bool,
+}
+
 #[derive(Debug)]
 pub struct Shelf<T> {
     pub objects: HashMap<Key, Held<T>>,
@@ -52,15 +61,14 @@ struct Following {
     /// Whether all of it is known as it was once.
     is_recalled: bool,
     fault: Option<Fault>,
-    /// In a row, that it may not be seen or is not there.
-    refusals: u32,
+    refusals: Refusals,
     heard: Option<Instant>,
 }
 
 impl Following {
     /// Whether the kind is not there, or may not be seen.
     fn is_closed(&self) -> bool {
-        self.refusals > 0
+        self.refusals.are_any()
     }
 
     fn is_known(&self) -> bool {
@@ -68,13 +76,12 @@ impl Following {
     }
 
     /// Whether nothing more is to be waited for.
-    fn is_settled(&self, refusals_believed: u32) -> bool {
-        self.is_known() || self.refusals >= refusals_believed
+    fn is_settled(&self) -> bool {
+        self.is_known() || self.refusals.are_believed()
     }
 
-    fn take_fault(&mut self, fault: Fault) {
-        let is_refusal = matches!(fault, Fault::Missing { .. } | Fault::Forbidden { .. });
-        self.refusals = if is_refusal { self.refusals.saturating_add(1) } else { 0 };
+    fn take_fault(&mut self, fault: Fault, has_shown_others: bool) {
+        self.refusals.note(&fault, has_shown_others);
         self.fault = Some(fault);
     }
 }
@@ -129,9 +136,8 @@ impl<T> Shelf<T> {
     /// Whether nothing more is to be waited for. Parts that may not be seen are empty. Where a kind is needed, one of
     /// its parts has to be known: a process that would know no server of anything must not look as if it were ready.
     /// That a namespace is gone, with the rights in it, keeps nobody else waiting.
-    pub fn is_whole(&self, is_needed: bool, refusals_believed: u32) -> bool {
-        self.parts.values().all(|part| part.is_settled(refusals_believed))
-            && (!is_needed || self.parts.values().any(Following::is_known))
+    pub fn is_whole(&self, is_needed: bool) -> bool {
+        self.parts.values().all(Following::is_settled) && (!is_needed || self.parts.values().any(Following::is_known))
     }
 
     pub fn fault(&self) -> Option<&Fault> {
@@ -159,7 +165,7 @@ impl<T: PartialEq> Shelf<T> {
         &mut self,
         part: &Part,
         news: KindNews<T>,
-        now: Instant,
+        moment: Moment,
         differs: &mut impl FnMut(&Key, Option<&T>, Option<&T>),
     ) {
         if let KindNews::Recalled(found) = news {
@@ -167,10 +173,10 @@ impl<T: PartialEq> Shelf<T> {
         }
         let Some(following) = self.parts.get_mut(part) else { return };
         if let KindNews::Fault(fault) = news {
-            following.take_fault(fault);
+            following.take_fault(fault, moment.has_shown_others);
             return;
         }
-        (following.fault, following.refusals, following.heard) = (None, 0, Some(now));
+        (following.fault, following.refusals, following.heard) = (None, Refusals::default(), Some(moment.now));
         match news {
             KindNews::Listed { found, unreadable } => {
                 following.is_listed = true;

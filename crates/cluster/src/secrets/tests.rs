@@ -3,6 +3,7 @@
 use super::{ASKED_AGAIN, Fetch, SecretState, Secrets, Sighting};
 use crate::fault::Fault;
 use crate::object::{FetchedSecret, Key, Secret, SecretBytes};
+use crate::shelf::Moment;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -59,7 +60,8 @@ impl Seen {
     }
 
     fn fetched(&mut self, name: &str, outcome: Result<FetchedSecret, Fault>) -> bool {
-        self.secrets.fetched(&key(name), outcome, self.is_watched, self.now, 1.0)
+        let moment = Moment { now: self.now, has_shown_others: false };
+        self.secrets.fetched(&key(name), outcome, self.is_watched, moment, 1.0)
     }
 
     fn announced(&mut self, version: Option<&str>) -> bool {
@@ -67,7 +69,7 @@ impl Seen {
     }
 
     fn has_answered(&self) -> bool {
-        self.secrets.has_answered(5, |_| false)
+        self.secrets.has_answered(|_| false)
     }
 
     fn said(&self, name: &str) -> String {
@@ -239,12 +241,12 @@ fn what_was_not_there_is_known_and_nobody_waits_for_what_is_not_known_of_a_serve
     let mut seen = Seen::wanting(&["tls", "new"]);
     assert_eq!(seen.secrets.recall(vec![(key("tls"), None)]), [key("tls")].into());
     assert_eq!((seen.said("tls"), seen.said("new"), seen.has_answered()), ("missing".into(), "unasked".into(), false));
-    assert!(seen.secrets.has_answered(5, |_| true));
+    assert!(seen.secrets.has_answered(|_| true));
     assert_eq!(seen.due(), ["ask new", "ask tls"]);
     for name in ["tls", "new"] {
         seen.fetched(name, Err(Fault::Unauthorized { message: "who".to_owned() }));
     }
-    assert!(!seen.has_answered() && seen.secrets.has_answered(5, |_| true));
+    assert!(!seen.has_answered() && seen.secrets.has_answered(|_| true));
     assert_eq!(seen.secrets.missing(), [key("tls")]);
     assert_eq!(seen.due(), [""; 0], "it rests");
     seen.secrets.listed();
