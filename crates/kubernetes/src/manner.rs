@@ -6,7 +6,7 @@ use crate::pool_manner::PoolManner;
 use crate::reference::ServiceAtPort;
 use ipnet::IpNet;
 use tidegate_cluster::Key;
-use tidegate_model::{CipherName, RouteOptions, RouteRetry, Step, Template};
+use tidegate_model::{CipherName, ForwardAuth, RouteOptions, RouteRetry, Step, TcpAddress, Template};
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Manner {
@@ -38,6 +38,8 @@ pub struct Manner {
     pub canary: Option<Canary>,
     /// Whether clients who stay with a server stay with its Ingress or the canary of that as well.
     pub keeps_share: bool,
+    /// Another server says who may ask.
+    pub forward_auth: Option<MannerForwardAuth>,
     /// Whether something that it wants to be protected by is not to be had: nothing is answered then.
     pub is_shut: bool,
 }
@@ -56,7 +58,10 @@ impl Manner {
         let of_errors = self.errors.as_ref().and_then(|errors| errors.service.as_ref());
         let of_errors = of_errors.map(|service| (service, "metadata.annotations[nginx.ingress.kubernetes.io/default-backend]"));
         let copies = self.mirror.as_ref().map(|mirror| &mirror.to);
-        of_errors.into_iter().chain(copies.map(|to| (to, "metadata.annotations[nginx.ingress.kubernetes.io/mirror-target]")))
+        let asked = self.forward_auth.as_ref().and_then(MannerForwardAuth::service);
+        let copies = copies.map(|to| (to, "metadata.annotations[nginx.ingress.kubernetes.io/mirror-target]"));
+        let asked = asked.map(|asked| (asked, "metadata.annotations[nginx.ingress.kubernetes.io/auth-url]"));
+        of_errors.into_iter().chain(copies).chain(asked)
     }
 
     /// Whether it keeps somebody out, so that what is meant for it may not be answered by others.
@@ -84,6 +89,7 @@ impl Manner {
         };
         self.is_shut
             || self.auth.is_some()
+            || self.forward_auth.is_some()
             || self.clients.is_some()
             || self.steps.iter().chain(&self.limits.steps).any(keeps_out)
     }
@@ -114,6 +120,31 @@ pub struct MannerAuth {
     pub secret: Key,
     pub form: UsersForm,
     pub realm: String,
+}
+
+/// What is asked, and whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MannerForwardAuth {
+    pub server: AuthServer,
+    /// Without its pool.
+    pub step: ForwardAuth,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AuthServer {
+    Service(ServiceAtPort),
+    Outside(TcpAddress),
+    /// Whoever answers for the host that was asked for.
+    OfHost,
+}
+
+impl MannerForwardAuth {
+    pub fn service(&self) -> Option<&ServiceAtPort> {
+        match &self.server {
+            AuthServer::Service(reference) => Some(reference),
+            AuthServer::Outside(_) | AuthServer::OfHost => None,
+        }
+    }
 }
 
 /// How a Secret has users.

@@ -1,6 +1,7 @@
 //! Fragments of one host as its sites. A host is looked at as a whole, since what one Ingress may have of it depends on
 //! the others; hosts are looked at apart from each other.
 
+mod asking;
 mod canaries;
 mod extras;
 mod guards;
@@ -24,7 +25,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tidegate_cluster::Key;
 use tidegate_model::{
-    Certificate, CipherName, EncodedSlashes, HostPattern, ListenPlace, Origin, PathPattern, PathPolicy, PoolName, Route,
+    Certificate, CipherName, EncodedSlashes, HostPattern, ListenPlace, Origin, PathPattern, PathPolicy, Pool, PoolName, Route,
     RouteOptions, Scheme, Site, SiteAddress, Template, Tls, TlsSource,
 };
 
@@ -63,6 +64,8 @@ pub struct MergedHost {
     pub findings: Vec<(Key, Finding)>,
     /// Ports of Services that its routes lead to.
     pub pools: BTreeSet<ServiceAtPort>,
+    /// Pools of servers that are no Service.
+    pub outside: Vec<Arc<Pool>>,
 }
 
 /// Members come by age.
@@ -89,9 +92,10 @@ pub fn merge(host: &HostPattern, members: &[Member<'_>], taken: Taken, around: S
     merging.note_secrets(&members);
     merging.note_lacks(&members);
     merging.note_no_pages(&members);
+    merging.note_unasked(&members, &content);
     let places = merging.places(&members, taken);
-    let (sites, pools) = merging.sites(&content, places);
-    MergedHost { sites, findings: merging.findings, pools }
+    let Served { sites, pools, outside } = merging.sites(&content, places);
+    MergedHost { sites, findings: merging.findings, pools, outside }
 }
 
 /// A host while it is put together.
@@ -134,6 +138,13 @@ struct Owned<'m> {
     fragment: &'m Fragment,
     /// Whether nothing of it is answered on this host.
     is_shut: bool,
+}
+
+/// Sites of a host, with what they lead to.
+struct Served {
+    sites: Vec<Arc<Site>>,
+    pools: BTreeSet<ServiceAtPort>,
+    outside: Vec<Arc<Pool>>,
 }
 
 /// Whether a host is served over TLS.
@@ -381,17 +392,19 @@ impl<'m> Merging<'m> {
     }
 
     /// Sites of the host, and the ports that they lead to.
-    fn sites(&self, content: &Content<'_>, places: Places) -> (Vec<Arc<Site>>, BTreeSet<ServiceAtPort>) {
+    fn sites(&self, content: &Content<'_>, places: Places) -> Served {
         let names = |reference: &ServiceAtPort| pool_name(reference, self.around.pools_taken);
-        let led_to = RefCell::default();
+        let (led_to, outside) = (RefCell::default(), RefCell::default());
         let routes = Routes {
             scheme: Scheme::Https,
+            host: self.host,
             content,
             settings: self.around.settings,
             pairs: self.around.pairs,
             trusts_scheme: self.around.trusts_scheme,
             names: &names,
             led_to: &led_to,
+            outside: &outside,
         };
         let sites = if routes.are_alike() {
             [self.site(content, places, || routes.all()), None]
@@ -404,7 +417,11 @@ impl<'m> Merging<'m> {
                 self.site(content, Places { http: None, ..places }, over_tls),
             ]
         };
-        (sites.into_iter().flatten().map(Arc::new).collect(), led_to.into_inner())
+        Served {
+            sites: sites.into_iter().flatten().map(Arc::new).collect(),
+            pools: led_to.into_inner(),
+            outside: outside.into_inner().into_values().collect(),
+        }
     }
 
     fn site(&self, content: &Content<'_>, places: Places, routes: impl FnOnce() -> Vec<Route>) -> Option<Site> {

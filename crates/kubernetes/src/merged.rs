@@ -7,14 +7,14 @@ use crate::translation::Translation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tidegate_cluster::{Key, Kind};
-use tidegate_model::{Configuration, Pool, Site};
+use tidegate_model::{Configuration, Pool, PoolName, Site};
 
 /// Sites and pools beside those of a file.
 #[derive(Debug, Clone, Default)]
 pub struct Merged {
     /// By host.
     pub sites: Vec<Arc<Site>>,
-    /// By Service and port.
+    /// By Service and port, and behind them those of servers that are no Service.
     pub pools: Vec<Arc<Pool>>,
     /// By object.
     pub findings: Vec<(ObjectReference, Finding)>,
@@ -29,10 +29,17 @@ impl Translation {
         let pools = self.ports.values().filter(|port| port.hosts > 0);
         Merged {
             sites: self.hosts.values().flat_map(|host| &host.merged.sites).cloned().collect(),
-            pools: pools.map(|port| port.pool.clone()).collect(),
+            pools: pools.map(|port| port.pool.clone()).chain(self.outside()).collect(),
             findings: self.findings(),
             served: self.ingresses.keys().cloned().collect(),
         }
+    }
+
+    /// Pools of servers that are no Service, each once.
+    fn outside(&self) -> impl Iterator<Item = Arc<Pool>> {
+        let all = self.hosts.values().flat_map(|host| &host.merged.outside);
+        let by_name: BTreeMap<&PoolName, &Arc<Pool>> = all.map(|pool| (&pool.name, pool)).collect();
+        by_name.into_values().cloned().collect::<Vec<_>>().into_iter()
     }
 
     fn findings(&self) -> Vec<(ObjectReference, Finding)> {

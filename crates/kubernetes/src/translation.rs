@@ -437,6 +437,11 @@ impl KnownHost {
                 *site = same.clone();
             }
         }
+        for pool in &mut merged.outside {
+            if let Some(same) = self.merged.outside.iter().find(|known| *known == pool) {
+                *pool = same.clone();
+            }
+        }
         mem::replace(&mut self.merged, merged).pools
     }
 }

@@ -22,6 +22,8 @@ pub struct ForwardAuth {
     /// Which fields of the request go into the question; `None` is all but those of its body, its connection and its
     /// conditions.
     pub request_fields: Option<Vec<NamePattern>>,
+    /// What the question says besides, each in place of what the request says under that name.
+    pub headers: Vec<(String, Template)>,
     /// Which fields of a good answer the upstream gets. No client says them itself.
     pub copied: Vec<NamePattern>,
     /// The field of a good answer that is the user's name in logs, limits and the cache.
@@ -57,6 +59,7 @@ impl ForwardAuth {
             host: None,
             method: AuthMethod::Get,
             request_fields: None,
+            headers: Vec::new(),
             copied: Vec::new(),
             user: None,
             cookies: None,
@@ -67,6 +70,12 @@ impl ForwardAuth {
             sign_in: None,
             remembers: None,
         }
+    }
+
+    /// All texts with placeholders.
+    pub fn texts(&self) -> impl Iterator<Item = &Template> {
+        let of_key = self.remembers.iter().map(|remembered| &remembered.key);
+        self.headers.iter().map(|(_, value)| value).chain(of_key)
     }
 }
 

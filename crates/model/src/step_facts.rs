@@ -103,7 +103,7 @@ impl Step {
                     told_beginnings: texts(&auth.copied, true),
                     looked_at: asked.map_or_else(|| vec!["authorization", "cookie"], |named| texts(named, false)),
                     pool: Some(&auth.pool),
-                    templates: auth.remembers.iter().map(|remembered| &remembered.key).collect(),
+                    templates: auth.texts().collect(),
                     ..StepFacts::log_in(Distance::Elsewhere, false)
                 }
             }

@@ -2,7 +2,7 @@
 
 mod asked;
 
-pub use asked::PAGE_HEADER;
+pub use asked::{HEADERS_MAX, PAGE_HEADER, header};
 
 use super::respond;
 use crate::diagnostics::{Diagnostic, shortened};

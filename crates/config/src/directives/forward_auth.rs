@@ -7,6 +7,7 @@ pub use self::written::write;
 
 use self::presets::AuthPreset;
 use crate::diagnostics::{Diagnostic, Location, shortened};
+use crate::directives::error_page;
 use crate::directives::pool::retry::HEDGE;
 use crate::directives::proxy::{self, Sends};
 use crate::forms::{check_url, is_token};
@@ -15,9 +16,9 @@ use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::reading::Read;
 use crate::syntax::Literal;
-use crate::table::{Argument, Block, Kind, Place, Property, Stage};
+use crate::table::{Argument, Block, Kind, Place, Property, Repeat, Stage};
 use std::time::Duration;
-use tidegate_model::{AuthMethod, ForwardAuth, NamePattern, RememberedAuth, SignIn, Step, TemplatePart};
+use tidegate_model::{AuthMethod, ForwardAuth, NamePattern, RememberedAuth, SignIn, Step, Template, TemplatePart};
 
 pub static FORWARD_AUTH: Directive = Directive {
     name: "forward-auth",
@@ -112,6 +113,20 @@ pub static REQUEST_HEADERS: Directive = Directive {
     ..Directive::PLAIN
 };
 
+pub static QUESTION_HEADER: Directive = Directive {
+    name: "header",
+    places: &[Place::ForwardAuth],
+    repeat: Repeat::Many,
+    arguments: &[
+        Argument::one("name", Kind::Text("a header name"), "The field, in place of what the request says under that name."),
+        Argument::one("value", Kind::Template(Stage::Request), "What it says; a field that comes to nothing is not sent."),
+    ],
+    summary: "A field of the question, beside those that say what the request is for.",
+    details: "It stands in the place of one that the question would say by itself as well. What the question says as `Host` is said by `host=`.",
+    example: "header \"X-Sent-From\" \"{host}\"",
+    ..Directive::PLAIN
+};
+
 pub static COPY: Directive = Directive {
     name: "copy",
     places: &[Place::ForwardAuth],
@@ -192,6 +207,7 @@ struct Draft {
     request_fields: Option<Vec<NamePattern>>,
     copied: Option<Vec<NamePattern>>,
     cookies: Option<Vec<NamePattern>>,
+    headers: Vec<(String, Template)>,
     remembers: Option<RememberedAuth>,
 }
 
@@ -227,6 +243,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
         host: host(lowering, line),
         method: method(lowering, line),
         request_fields: draft.request_fields,
+        headers: draft.headers,
         copied: draft.copied.unwrap_or_else(|| preset.map(AuthPreset::copied).unwrap_or_default()),
         user,
         cookies: draft.cookies.or_else(|| preset.filter(|preset| preset.sets_cookies).map(|_| Vec::new())),
@@ -239,6 +256,10 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
         ..ForwardAuth::new(pool.as_ref().map_or_else(|| tidegate_model::PoolName("".into()), |(pool, _)| pool.clone()))
     };
     check_method(lowering, line, &auth);
+    if auth.headers.len() > error_page::HEADERS_MAX {
+        let message = format!("there are more than {} fields", error_page::HEADERS_MAX);
+        lowering.report(Diagnostic::error("too-many", line.location(), message).help("say several things in one"));
+    }
     let is_faulty = lowering.diagnostics[errors_before..].iter().any(Diagnostic::is_error);
     let (_, retry) = pool.filter(|_| !is_faulty)?;
     Some(Step::ForwardAuth(Some(Box::new(ForwardAuth { retry, ..auth }))))
@@ -248,6 +269,7 @@ impl Draft {
     fn read(&mut self, lowering: &mut Lowering<'_>, line: &Line<'_>) {
         match line.directive.name {
             "request-headers" => self.request_fields = Some(patterns(lowering, line, Names::Asked)),
+            "header" => self.headers.extend(header(lowering, line)),
             "copy" => self.copied = Some(patterns(lowering, line, Names::Copied)),
             "cookies" => self.cookies = Some(patterns(lowering, line, Names::Cookies)),
             _ => self.remembers = remembers(lowering, line),
@@ -288,6 +310,15 @@ fn patterns(lowering: &mut Lowering<'_>, line: &Line<'_>, names: Names) -> Vec<N
         lowering.report(Diagnostic::error("too-many", line.location(), message).help("a beginning and `*` stands for many"));
     }
     patterns
+}
+
+fn header(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<(String, Template)> {
+    let (name, value) = error_page::header(lowering, line)?;
+    if name.eq_ignore_ascii_case("host") {
+        let diagnostic = Diagnostic::error("bad-header", line.location(), "the `Host` of a question is said by `host=`");
+        return lowering.refuse(diagnostic.help("for example `forward-auth \"http://10.0.0.8:9091\" host=\"auth.example.com\"`"));
+    }
+    Some((name, value))
 }
 
 fn remembers(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<RememberedAuth> {

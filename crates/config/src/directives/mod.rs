@@ -218,6 +218,7 @@ static ALL: &[&Directive] = &[
     &oidc::PROVIDER,
     &oidc::PARAMETER,
     &forward_auth::REQUEST_HEADERS,
+    &forward_auth::QUESTION_HEADER,
     &forward_auth::COPY,
     &forward_auth::COOKIES,
     &forward_auth::REMEMBERED,

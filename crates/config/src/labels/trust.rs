@@ -106,6 +106,7 @@ static ROWS: &[Row] = rows! {
     "parameter", Oidc => MayNot(ASKS_OTHERS);
     "forward-auth", Site => MayNot(ASKS_OTHERS);
     "request-headers", ForwardAuth => MayNot(ASKS_OTHERS);
+    "header", ForwardAuth => MayNot(ASKS_OTHERS);
     "copy", ForwardAuth => MayNot(ASKS_OTHERS);
     "cookies", ForwardAuth => MayNot(ASKS_OTHERS);
     "cache", ForwardAuth => MayNot(ASKS_OTHERS);

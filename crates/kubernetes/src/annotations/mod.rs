@@ -10,6 +10,7 @@ mod client_certificates;
 mod copies;
 mod cors;
 mod errors;
+mod forward_auth;
 mod handshake;
 mod limits;
 mod own_secret;
@@ -19,6 +20,7 @@ mod redirects;
 mod remarks;
 mod retries;
 mod servers;
+mod sign_in;
 mod table;
 mod variables;
 
@@ -46,6 +48,7 @@ pub fn read(key: &Key, ingress: &Ingress) -> (Manner, Vec<Finding>) {
     paths::read(&mut annotations, &mut manner);
     access::read(&mut annotations, &mut manner);
     basic_auth::read(&mut annotations, &mut manner);
+    forward_auth::read(&mut annotations, &mut manner);
     cors::read(&mut annotations, &mut manner);
     limits::read(&mut annotations, &mut manner);
     proxying::read(&mut annotations, &mut manner);

@@ -16,8 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tidegate_cluster::Key;
 use tidegate_model::{
-    AuthUsers, BasicAuth, Condition, ConditionKind, Field, MatchLine, Origin, PathPattern, Placeholder, PoolName, Route,
-    RouteOptions, RouteRetry, Scheme, Step, Template, TemplatePart, Terminal, TextPattern,
+    AuthUsers, BasicAuth, Condition, ConditionKind, Field, HostPattern, MatchLine, Origin, PathPattern, Placeholder, Pool,
+    PoolName, Route, RouteOptions, RouteRetry, Scheme, Step, Template, TemplatePart, Terminal, TextPattern,
 };
 
 /// Where a CA looks for the answer to its challenge, over plain HTTP and without following anything.
@@ -26,6 +26,7 @@ const ACME_CHALLENGES: &str = "/.well-known/acme-challenge";
 pub(super) struct Routes<'r> {
     /// By which requests come.
     pub scheme: Scheme,
+    pub host: &'r HostPattern,
     pub content: &'r Content<'r>,
     pub settings: &'r Settings,
     pub pairs: &'r BTreeMap<Key, KnownPair>,
@@ -33,6 +34,8 @@ pub(super) struct Routes<'r> {
     pub names: &'r dyn Fn(&ServiceAtPort) -> PoolName,
     /// Ports that some route leads to.
     pub led_to: &'r RefCell<BTreeSet<ServiceAtPort>>,
+    /// Pools of servers that are no Service.
+    pub outside: &'r RefCell<BTreeMap<PoolName, Arc<Pool>>>,
 }
 
 /// What becomes of a request in plain HTTP.
@@ -197,8 +200,9 @@ impl Routes<'_> {
 
     fn of_owned(&self, owned: Owned<'_>, paths: Vec<PathPattern>, rewrite: Option<Step>) -> Vec<Route> {
         let Owned { route, fragment, .. } = owned;
-        let Manner { redirect, steps, limits, auth, .. } = &*fragment.manner;
+        let Manner { redirect, steps, limits, auth, forward_auth, .. } = &*fragment.manner;
         let is_shut = self.is_shut(owned);
+        let asked = forward_auth.as_ref().and_then(|auth| self.forward_auth(auth));
         let auth = auth.as_ref().and_then(|auth| self.basic_auth(auth));
         let options = self.options(owned);
         let origin = Some(route.origin.clone());
@@ -211,7 +215,7 @@ impl Routes<'_> {
                 return vec![Route { origin, paths, ..Route::of_all(respond(503)) }];
             }
         };
-        let steps = steps.iter().cloned().chain(auth).chain(rewrite).collect();
+        let steps = steps.iter().cloned().chain(auth).chain(asked).chain(rewrite).collect();
         limited(Route { origin, paths, steps, options, ..Route::of_all(terminal) }, limits)
     }
 
@@ -223,7 +227,9 @@ impl Routes<'_> {
 
     /// Whether nothing of it is answered.
     fn is_shut(&self, Owned { fragment, is_shut, .. }: Owned<'_>) -> bool {
-        is_shut || fragment.manner.is_shut || lacks(&fragment.manner, self.pairs).next().is_some()
+        let manner = &*fragment.manner;
+        let is_unasked = || manner.forward_auth.as_ref().is_some_and(|auth| !self.can_ask(auth));
+        is_shut || manner.is_shut || lacks(manner, self.pairs).next().is_some() || is_unasked()
     }
 
     /// With the share of the canary. Of what is answered here it has none.
@@ -265,7 +271,7 @@ impl Routes<'_> {
     }
 
     /// The pool of the port, which something leads to from now on.
-    fn pool(&self, reference: &ServiceAtPort) -> PoolName {
+    pub(super) fn pool(&self, reference: &ServiceAtPort) -> PoolName {
         self.led_to.borrow_mut().insert(reference.clone());
         (self.names)(reference)
     }

@@ -10,7 +10,7 @@ use tidegate_config::{Environment, format_text, load_with, render};
 use tidegate_model::discover::{Cluster, Namespaces};
 use tidegate_model::{
     ArmEnd, Certificate, CipherName, ClientAuth, Configuration, Discover, ErrorBody, Filled, Pem, Pool, PoolName, Route, Site,
-    Terminal, Tls, TlsSource, UpstreamTls,
+    Step, Terminal, Tls, TlsSource, UpstreamTls,
 };
 
 /// Names of pools as a file may have them: no name of a namespace, a Service or a port has a dot.
@@ -24,6 +24,11 @@ fn with_words(sites: &[Arc<Site>], pools: &[Arc<Pool>]) -> (Vec<Arc<Site>>, Vec<
         for route in &mut site.routes {
             for pool in pools_of(route) {
                 *pool = in_words(pool);
+            }
+            for step in &mut route.steps {
+                if let Step::ForwardAuth(Some(auth)) = step {
+                    auth.pool = in_words(&auth.pool);
+                }
             }
         }
         Arc::new(site)

@@ -53,7 +53,7 @@ fn tls() -> impl Strategy<Value = Value> {
 
 /// Names behind the prefix, and values that some of them take.
 fn annotations() -> impl Strategy<Value = Value> {
-    const NAMES: [&str; 36] = [
+    const NAMES: [&str; 38] = [
         "ssl-redirect",
         "force-ssl-redirect",
         "use-regex",
@@ -71,6 +71,8 @@ fn annotations() -> impl Strategy<Value = Value> {
         "auth-type",
         "auth-secret",
         "auth-url",
+        "auth-signin",
+        "auth-response-headers",
         "canary",
         "limit-rps",
         "limit-connections",
@@ -91,7 +93,7 @@ fn annotations() -> impl Strategy<Value = Value> {
         "default-backend",
         "mirror-target",
     ];
-    const VALUES: [&str; 19] = [
+    const VALUES: [&str; 21] = [
         "true",
         "false",
         "",
@@ -103,6 +105,8 @@ fn annotations() -> impl Strategy<Value = Value> {
         "60",
         "HTTPS",
         "basic",
+        "http://web.shop.svc:80/a",
+        "https://$host/a",
         "a.example",
         "b.example",
         "on",
@@ -133,13 +137,16 @@ fn ingress() -> impl Strategy<Value = Value> {
 
 /// An Ingress that is protected, perhaps by something that is not to be had.
 fn protected_ingress() -> impl Strategy<Value = Value> {
-    const PROTECTIONS: [&[(&str, &str)]; 6] = [
+    const PROTECTIONS: [&[(&str, &str)]; 9] = [
         &[("auth-tls-secret", "b.example")],
         &[("auth-tls-secret", "a.example")],
         &[("auth-tls-secret", "b.example"), ("auth-tls-match-cn", "CN=a")],
         &[("whitelist-source-range", "10.0.0.0/8"), ("canary", "true")],
         &[("proxy-ssl-verify", "on"), ("proxy-ssl-secret", "b.example"), ("backend-protocol", "HTTPS")],
         &[("auth-type", "basic"), ("auth-secret", "a.example")],
+        &[("auth-url", "http://web.shop.svc:80/a"), ("canary", "true")],
+        &[("auth-url", "https://$host/a")],
+        &[("auth-url", "https://auth.example.com/a")],
     ];
     (ingress(), select(&PROTECTIONS[..])).prop_map(|(mut ingress, protection)| {
         for (name, value) in protection {
@@ -335,6 +342,9 @@ fn assert_guarded(merged: &Merged, ingresses: &BTreeMap<String, Value>) {
         }
         if said("auth-type").is_some() {
             assert!(route.steps.iter().any(|step| matches!(step, Step::BasicAuth(Some(_)))), "{route:?}");
+        }
+        if said("auth-url").is_some() {
+            assert!(route.steps.iter().any(|step| matches!(step, Step::ForwardAuth(Some(_)))), "{route:?}");
         }
         if said("auth-tls-secret").is_some() && matches!(said("auth-tls-verify-client"), None | Some("on")) {
             let is_shown =

@@ -217,6 +217,10 @@ impl<S: Sock> Request<'_, '_, S> {
         set_forwarded_fields(self.connection, &mut question);
         let worker = &self.connection.worker;
         request_ids::tell(&route.request_ids, &mut question.fields, &self.exchange.record, || worker.random());
+        let Exchange { head, record, client_ip, hop, .. } = &*self.exchange;
+        let context = context(self.connection, None::<&WorkerPool<S>>, record, *client_ip, hop.upgrade);
+        let view = View { context: &context, request: head, response: None };
+        auth.say(view, &mut question, &mut worker.scratch.borrow_mut());
         if !question.fields.has(HeaderId::Host) {
             let host = pool.compiled.servers.first().map_or_else(String::new, |server| server.model.address.host_field());
             question.fields.push_id(HeaderId::Host, host.as_bytes());

@@ -39,7 +39,7 @@ pub static PAGE_HEADER: Directive = Directive {
 
 /// Properties that say something of a question.
 const OF_QUESTION: [&str; 4] = ["path", "keep-status", "answer-bytes", "total"];
-const HEADERS_MAX: usize = 100;
+pub const HEADERS_MAX: usize = 100;
 
 /// Reports what is for pages of a pool on a line without one.
 pub fn refuse_settings(lowering: &mut Lowering<'_>, line: &Line<'_>) {
@@ -113,7 +113,8 @@ fn path(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Template> {
     Some(path)
 }
 
-fn header(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<(String, Template)> {
+/// A field that a question says, for pages and for whether a request may go on.
+pub fn header(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<(String, Template)> {
     let name = line.read_argument(lowering, 0).map(Read::text);
     let value = line.read_argument(lowering, 1).map(Read::template);
     let (name, value) = (name?, value?);

@@ -13,6 +13,7 @@ pub fn write(line: &mut Writer, auth: &ForwardAuth) {
         host,
         method,
         request_fields,
+        headers,
         copied,
         user,
         cookies,
@@ -37,6 +38,9 @@ pub fn write(line: &mut Writer, auth: &ForwardAuth) {
     }
     line.lines(|lines| {
         write_names(lines, "request-headers", request_fields.as_deref());
+        for (name, value) in headers {
+            lines.line().name("header").argument(name).argument(value);
+        }
         write_names(lines, "copy", Some(&copied[..]).filter(|copied| !copied.is_empty()));
         write_names(lines, "cookies", cookies.as_deref());
         lines.extend(remembers, |line, remembered| {

@@ -9,6 +9,7 @@ mod client_certificates;
 mod controller;
 mod guarded;
 mod pools;
+mod protections;
 mod start;
 
 use controller::{BOUND, Controller, class, ingress, service, slice};

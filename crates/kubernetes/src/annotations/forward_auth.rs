@@ -1,0 +1,265 @@
+//! Who may ask, by the word of another server. What cannot be asked as it is written shuts: it would let in everybody.
+
+use super::sign_in::sign_in;
+use super::variables::template;
+use super::{Annotations, listed, shortened};
+use crate::ingress_names::is_label;
+use crate::manner::{AuthServer, Manner, MannerForwardAuth};
+use crate::pool_manner::PoolManner;
+use crate::reference::{ServiceAtPort, Spoken};
+use std::sync::Arc;
+use std::time::Duration;
+use tidegate_cluster::{Key, PortReference};
+use tidegate_model::{
+    AuthMethod, ForwardAuth, NamePattern, Placeholder, PoolName, RememberedAuth, Scheme, TcpAddress, Template, TemplatePart,
+};
+
+const URL: &str = "auth-url";
+/// How long ingress-nginx waits for an answer.
+const TOTAL: Duration = Duration::from_secs(60);
+/// How long ingress-nginx remembers a good answer where nothing is said.
+const TTL: Duration = Duration::from_mins(5);
+const TTL_MAX: Duration = Duration::from_hours(1);
+const TARGET_BYTES_MAX: usize = 1000;
+const NAMES_MAX: usize = 100;
+const NAME_BYTES_MAX: usize = 200;
+/// What no answer says of who asks.
+const NEVER_COPIED: [&str; 15] = [
+    "host",
+    "content-length",
+    "content-type",
+    "content-encoding",
+    "transfer-encoding",
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "proxy-authenticate",
+    "te",
+    "trailer",
+    "upgrade",
+    "expect",
+    "date",
+    "set-cookie",
+];
+
+pub(super) fn read(annotations: &mut Annotations<'_>, manner: &mut Manner) {
+    let Some(text) = annotations.text(URL) else { return };
+    let asked = match asked(text) {
+        Ok(asked) => asked,
+        Err(problem) => return annotations.shut(URL, &problem),
+    };
+    let Some(method) = method(annotations) else { return };
+    let Some(copied) = copied(annotations) else { return };
+    let Some(redirect) = redirect(annotations) else { return };
+    if annotations.text("auth-proxy-set-headers").is_some() {
+        return annotations
+            .shut("auth-proxy-set-headers", "no ConfigMap is read, and the server may decide by its fields: remove it");
+    }
+    let mut headers = vec![
+        ("X-Sent-From".to_owned(), Template::literal("nginx-ingress-controller")),
+        ("X-Auth-Request-Redirect".to_owned(), redirect),
+    ];
+    if method != AuthMethod::Get || annotations.text("auth-method").is_some() {
+        let of_request = |placeholder| Template { parts: vec![TemplatePart::Placeholder(placeholder)] };
+        headers.push(("X-Original-URI".to_owned(), of_request(Placeholder::Uri)));
+        headers.push(("X-Scheme".to_owned(), of_request(Placeholder::Scheme)));
+    }
+    let step = ForwardAuth {
+        target: asked.target,
+        host: asked.host,
+        method,
+        headers,
+        copied,
+        cookies: Some(Vec::new()),
+        total: TOTAL,
+        sign_in: sign_in(annotations),
+        remembers: remembered(annotations),
+        ..ForwardAuth::new(PoolName("".into()))
+    };
+    manner.forward_auth = Some(MannerForwardAuth { server: asked.server, step });
+}
+
+/// Where questions go.
+struct Asked {
+    server: AuthServer,
+    /// `None`: the client's.
+    host: Option<String>,
+    target: String,
+}
+
+fn asked(text: &str) -> Result<Asked, String> {
+    const FORM: &str = "write one, as in `http://auth.shop.svc.cluster.local/check`, or remove it";
+    let shown = shortened(text);
+    let no_url = || format!("`{shown}` is not a URL: {FORM}");
+    let (scheme, rest) = text.split_once("://").ok_or_else(no_url)?;
+    let scheme = match scheme.to_ascii_lowercase().as_str() {
+        "http" => Some(Scheme::Http),
+        "https" => Some(Scheme::Https),
+        "$scheme" => None,
+        _ => return Err(no_url()),
+    };
+    let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
+    if target.contains('$') {
+        return Err(format!("the path of `{shown}` has a variable, and questions have one path: write it without"));
+    }
+    if target.len() > TARGET_BYTES_MAX || !target.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
+        return Err(no_url());
+    }
+    let (name, port) = authority
+        .rsplit_once(':')
+        .filter(|(name, _)| !name.ends_with(']') || authority.ends_with(']'))
+        .map_or((authority, None), |(name, port)| (name, Some(port)));
+    if matches!(name, "$host" | "$http_host" | "$best_http_host" | "${host}") {
+        return Ok(Asked { server: AuthServer::OfHost, host: None, target });
+    }
+    let scheme = scheme.filter(|_| !authority.contains('$'));
+    let scheme = scheme.ok_or_else(|| format!("`{shown}` has a variable that is not `$host` in front of its path: {FORM}"))?;
+    let port = port.map_or(Some(scheme.default_port()), |port| port.parse().ok().filter(|port| *port != 0)).ok_or_else(no_url)?;
+    let address = TcpAddress::parse(&format!("{}://{name}:{port}", scheme.as_str())).map_err(|_| no_url())?;
+    let server = service(&address).map_or(AuthServer::Outside(address), AuthServer::Service);
+    Ok(Asked { server, host: Some(name.to_ascii_lowercase()), target })
+}
+
+/// The Service that has the name within the cluster.
+fn service(address: &TcpAddress) -> Option<ServiceAtPort> {
+    let name = address.host.strip_suffix('.').unwrap_or(&address.host);
+    let name = name.strip_suffix(".svc.cluster.local").or_else(|| name.strip_suffix(".svc"))?;
+    let (service, namespace) = name.split_once('.').filter(|(service, namespace)| is_label(service) && is_label(namespace))?;
+    let spoken = match address.scheme {
+        Scheme::Http => Spoken::Plain,
+        Scheme::Https => Spoken::Tls,
+    };
+    let service = Key { namespace: namespace.into(), name: service.into() };
+    let manner = Arc::new(PoolManner { spoken: Some(spoken), ..PoolManner::default() });
+    Some(ServiceAtPort { service, port: PortReference::Number(address.port), manner: Some(manner) })
+}
+
+fn method(annotations: &mut Annotations<'_>) -> Option<AuthMethod> {
+    const NAME: &str = "auth-method";
+    match annotations.text(NAME) {
+        None | Some("GET") => Some(AuthMethod::Get),
+        Some(method @ ("HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS")) => Some(AuthMethod::Other(method.to_owned())),
+        Some(other) => {
+            let other = shortened(other);
+            annotations.shut(NAME, &format!("`{other}` is not a method that a question can have: write `GET`, or remove it"));
+            None
+        }
+    }
+}
+
+fn copied(annotations: &mut Annotations<'_>) -> Option<Vec<NamePattern>> {
+    const NAME: &str = "auth-response-headers";
+    let mut copied: Vec<NamePattern> = Vec::new();
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    for name in listed(annotations.text(NAME).unwrap_or_default()) {
+        if !name.bytes().all(is_part) || name.len() > NAME_BYTES_MAX || copied.len() == NAMES_MAX {
+            let shown = shortened(name);
+            annotations.shut(NAME, &format!("`{shown}` is no name of a header, or one too many: write others, or remove it"));
+            return None;
+        }
+        if NEVER_COPIED.iter().any(|never| name.eq_ignore_ascii_case(never)) {
+            annotations.leave_out(NAME, &format!("`{name}` of an answer says nothing about who asks"));
+        } else if !copied.iter().any(|known| known.text.eq_ignore_ascii_case(name)) {
+            copied.push(NamePattern { text: name.to_owned(), is_prefix: false });
+        }
+    }
+    Some(copied)
+}
+
+/// What `X-Auth-Request-Redirect` says: where the client is to return to.
+fn redirect(annotations: &mut Annotations<'_>) -> Option<Template> {
+    const NAME: &str = "auth-request-redirect";
+    let text = annotations.text(NAME).unwrap_or("$request_uri");
+    match template(text, false) {
+        Ok(redirect) if !text.chars().any(char::is_control) => Some(redirect),
+        Ok(_) | Err(_) => {
+            annotations.shut(NAME, "it has a variable that is not known, and the server is told what it says: write another one");
+            None
+        }
+    }
+}
+
+/// Good answers that are remembered, by what tells clients apart.
+fn remembered(annotations: &mut Annotations<'_>) -> Option<RememberedAuth> {
+    const NAME: &str = "auth-cache-key";
+    let text = annotations.text(NAME)?;
+    let key = template(text, false).ok().filter(|key| key.placeholders().any(Placeholder::tells_clients_apart));
+    if key.is_none() {
+        annotations.leave_out(NAME, "it does not say by known variables who asks, so the server is asked about each request");
+    }
+    Some(RememberedAuth { key: key?, ttl: ttl(annotations) })
+}
+
+/// How long an answer of 200 is remembered: `200 202 10m, 401 5m`.
+fn ttl(annotations: &mut Annotations<'_>) -> Duration {
+    const NAME: &str = "auth-cache-duration";
+    let Some(text) = annotations.text(NAME) else { return TTL };
+    let of_good = listed(text).find_map(|entry| {
+        let mut words: Vec<&str> = entry.split_ascii_whitespace().collect();
+        let time = words.pop()?;
+        (words.is_empty() || words.iter().any(|word| matches!(*word, "200" | "any"))).then_some(time)
+    });
+    let seconds = of_good.and_then(|time| {
+        let (number, unit) = time.split_at(time.find(|c: char| !c.is_ascii_digit()).unwrap_or(time.len()));
+        let unit = match unit {
+            "" | "s" => 1,
+            "m" => 60,
+            "h" => 3600,
+            "d" => 86_400,
+            _ => return None,
+        };
+        number.parse::<u64>().ok()?.checked_mul(unit).filter(|seconds| *seconds > 0)
+    });
+    let Some(seconds) = seconds else {
+        annotations.leave_out(NAME, "it says no time for 200, as `200 202 10m` does, and is 5m without one");
+        return TTL;
+    };
+    Duration::from_secs(seconds).min(TTL_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::asked;
+    use crate::manner::AuthServer;
+
+    #[test]
+    fn urls_are_services_hosts_or_outside() {
+        let check = |text: &str, expected: Result<&str, &str>| {
+            let seen = asked(text).map(|asked| {
+                let server = match asked.server {
+                    AuthServer::Service(service) => {
+                        let spoken = service.manner.as_ref().and_then(|manner| manner.spoken);
+                        format!("service {} {spoken:?}", service.place())
+                    }
+                    AuthServer::Outside(address) => format!("outside {address}"),
+                    AuthServer::OfHost => "of the host".to_owned(),
+                };
+                format!("{server} {:?} {}", asked.host.unwrap_or_default(), asked.target)
+            });
+            match (seen, expected) {
+                (Ok(seen), Ok(expected)) => assert_eq!(seen, expected, "{text}"),
+                (Err(seen), Err(expected)) => assert!(seen.contains(expected), "{text}: {seen}"),
+                (seen, _) => panic!("{text}: {seen:?}"),
+            }
+        };
+        check(
+            "http://auth.login.svc.cluster.local/check?a=b",
+            Ok("service login/auth:80 Some(Plain) \"auth.login.svc.cluster.local\" /check?a=b"),
+        );
+        check("http://auth.login.svc:4180", Ok("service login/auth:4180 Some(Plain) \"auth.login.svc\" /"));
+        check("https://auth.login.svc.cluster.local/", Ok("service login/auth:443 Some(Tls) \"auth.login.svc.cluster.local\" /"));
+        check("https://auth.example.com/x", Ok("outside https://auth.example.com:443 \"auth.example.com\" /x"));
+        check("http://10.0.0.7:9091?x", Ok("outside 10.0.0.7:9091 \"10.0.0.7\" /?x"));
+        check("https://$host/oauth2/auth", Ok("of the host \"\" /oauth2/auth"));
+        check("$scheme://$http_host/oauth2/auth", Ok("of the host \"\" /oauth2/auth"));
+        check("http://$service.example.com/", Err("variable"));
+        check("http://auth.example.com/?a=$request_uri", Err("variable"));
+        check("auth.example.com", Err("is not a URL"));
+        check("ftp://auth.example.com", Err("is not a URL"));
+        check("http://", Err("is not a URL"));
+        check("http://auth:0/", Err("is not a URL"));
+        check("http://auth:x/", Err("is not a URL"));
+        check("http://auth.example.com/a b", Err("is not a URL"));
+    }
+}
