@@ -1,4 +1,4 @@
-//! When it is believed that something may not be seen. An API server that starts says so of rights that are there, until
+//! When it is believed that something may not be seen. An API server that starts says so of rights that we have, until
 //! it has read them: of one kind for longer than of another.
 
 use crate::fault::Fault;
@@ -12,7 +12,7 @@ const BELIEVED_AFTER_OTHERS: u32 = 2;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Refusals {
     in_a_row: u32,
-    /// Those of them that came after it had shown something else.
+    /// Refusals that came after it had shown something else.
     after_others: u32,
 }
 
