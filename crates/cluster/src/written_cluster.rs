@@ -10,6 +10,8 @@ use crate::page::{Found, read_object};
 use crate::secrets::Fetch;
 use crate::texts::Texts;
 use crate::yaml::documents;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet};
@@ -157,7 +159,19 @@ fn written_objects(text: &str) -> Result<Vec<Value>, String> {
         Ok(document) if is_json => vec![document],
         Ok(_) | Err(_) => documents(text)?,
     };
-    Ok(documents.into_iter().flat_map(items).collect())
+    Ok(documents.into_iter().flat_map(items).map(with_texts_as_data).collect())
+}
+
+/// Texts of a Secret as the API server keeps them: files have them as they are.
+fn with_texts_as_data(mut object: Value) -> Value {
+    let Some(Value::Object(texts)) = object.as_object_mut().and_then(|object| object.remove("stringData")) else {
+        return object;
+    };
+    for (name, text) in texts {
+        let Some(text) = text.as_str() else { continue };
+        object["data"][name] = Value::String(BASE64_STANDARD.encode(text));
+    }
+    object
 }
 
 /// The objects of a list, of whose kind they are where they do not say so; or the object itself.
@@ -224,6 +238,12 @@ mod tests {
         check(r#"{"kind":"IngressList","items":[{"metadata":{"name":"a"},"spec":{}},{"metadata":{"name":"b"}}]}"#, Ok(2));
         check("", Ok(0));
         check("a: [", Err("a.yaml is no YAML at line 1 column 4"));
+        let secret = "kind: Secret\nmetadata: {name: tls, namespace: shop}\nstringData: {auth: text}\n";
+        let mut with_text = WrittenCluster::read(&[("a.yaml", secret)], Instant::now()).expect("an object");
+        let key = Key::new("shop", "tls");
+        with_text.want_secrets([key.clone()].into());
+        let SecretState::Held(secret) = with_text.cache().secret(&key) else { panic!("it is there") };
+        assert_eq!(secret.data.get("auth").map(|value| value.reveal()), Some(&b"text"[..]));
         let known = WrittenCluster::read(&[("a.yaml", ingress)], Instant::now()).expect("an object");
         assert!(known.knows(Kind::Ingress) && !known.knows(Kind::Service) && !known.knows(Kind::Secret));
     }

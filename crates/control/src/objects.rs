@@ -273,10 +273,14 @@ impl Objects {
             }
             changes = Some(Changes { secrets: known, ..Changes::default() });
         }
+        let is_starting = matches!(self.stage, ObjectStage::Unlisted | ObjectStage::AwaitsSecrets);
+        let has_answered = self.follower.has_answered_for_secrets();
+        if is_starting && has_answered {
+            // What was answered meanwhile is told of in a moment: nobody is to be ready without it.
+            self.translation.take_in(&self.follower.cache(), None, now);
+        }
         self.stage = match self.stage {
-            ObjectStage::Unlisted | ObjectStage::AwaitsSecrets if !self.follower.has_answered_for_secrets() => {
-                ObjectStage::AwaitsSecrets
-            }
+            ObjectStage::Unlisted | ObjectStage::AwaitsSecrets if !has_answered => ObjectStage::AwaitsSecrets,
             ObjectStage::Unlisted | ObjectStage::AwaitsSecrets | ObjectStage::Known => ObjectStage::Known,
             ObjectStage::Serves => ObjectStage::Serves,
         };

@@ -52,6 +52,9 @@ pub struct Expression {
     pub groups: usize,
     /// Whether it takes `/`.
     pub takes_root: bool,
+    /// Paths that it does not take and nginx may, which compares them decoded: what begins alike and has percent codes.
+    /// `None`: there are none.
+    pub doubtful: Option<PathPattern>,
 }
 
 /// A path that is no expression that can be had.

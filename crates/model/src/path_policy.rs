@@ -27,8 +27,9 @@ pub enum Slashes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EncodedSlashes {
     Keep,
-    /// `%2F` is a slash for routes and steps. A path that no step changes goes on as it was sent. 400 where dots stand
-    /// beside one: what a server makes of these is anybody's guess.
+    /// `%2F` is a slash for routes and steps, and so are other codes of characters that may stand in a path themselves,
+    /// such as `%3A`. A path that no step changes goes on as it was sent. 400 where dots stand beside a slash of these:
+    /// what a server makes of them is anybody's guess.
     Pass,
     /// `%2F` is a slash; `%5C` stays.
     Decode,

@@ -52,14 +52,12 @@ pub fn settle_path(policy: PathPolicy, path: &[u8]) -> Result<Option<Vec<u8>>, P
     if policy.parameters == PathParameters::Refuse && has_parameters(path) {
         return Err(PathRefusal::Parameters);
     }
-    let has_encoded_slash = encoded_slashes(path).next().is_some();
-    if policy.encoded_slashes == EncodedSlashes::Refuse && has_encoded_slash {
+    if policy.encoded_slashes == EncodedSlashes::Refuse && encoded_slashes(path).next().is_some() {
         return Err(PathRefusal::EncodedSlash);
     }
     let mut settled = path.to_vec();
-    let is_decoded = matches!(policy.encoded_slashes, EncodedSlashes::Decode | EncodedSlashes::Pass);
-    if is_decoded && has_encoded_slash {
-        settled = decoded(&settled);
+    if has_decodable(policy.encoded_slashes, path) {
+        settled = decoded(policy.encoded_slashes, path);
         // What is between two slashes now may be dots.
         let mut normal = Vec::new();
         match normalise(&settled, &mut normal) {
@@ -88,7 +86,7 @@ pub fn path_as_sent(policy: PathPolicy, sent: &[u8]) -> Option<Vec<u8>> {
     let leading = sent.iter().take_while(|byte| **byte == b'/').count();
     let from_last = sent.get(leading.checked_sub(1)?..)?;
     let passes_double = policy.slashes == Slashes::Pass && has_double_slash(from_last);
-    let passes_encoded = policy.encoded_slashes == EncodedSlashes::Pass && encoded_slashes(from_last).next().is_some();
+    let passes_encoded = policy.encoded_slashes == EncodedSlashes::Pass && has_decodable(EncodedSlashes::Pass, from_last);
     if !passes_double && !passes_encoded {
         return None;
     }
@@ -201,17 +199,31 @@ fn encoded_slashes(path: &[u8]) -> impl Iterator<Item = usize> {
     path.windows(3).enumerate().filter(|(_, code)| matches!(*code, b"%2F" | b"%5C")).map(|(at, _)| at)
 }
 
-fn decoded(path: &[u8]) -> Vec<u8> {
+/// The character in the place of a percent code at the beginning, where it is taken for that.
+fn decodable(policy: EncodedSlashes, code: &[u8]) -> Option<u8> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let [b'%', high, low, ..] = code else { return None };
+    let byte = u8::try_from(digit(*high)? * 16 + digit(*low)?).ok()?;
+    let is_decoded = match policy {
+        EncodedSlashes::Keep | EncodedSlashes::Refuse => false,
+        EncodedSlashes::Decode => byte == b'/',
+        // What may stand in a path itself (RFC 3986 section 3.3), beside what is decoded in every path.
+        EncodedSlashes::Pass => b"/!$&'()*+,;=:@".contains(&byte),
+    };
+    is_decoded.then_some(byte)
+}
+
+fn has_decodable(policy: EncodedSlashes, path: &[u8]) -> bool {
+    path.contains(&b'%') && (0..path.len()).any(|at| decodable(policy, &path[at..]).is_some())
+}
+
+fn decoded(policy: EncodedSlashes, path: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(path.len());
-    let mut rest = path;
-    while let Some((first, behind)) = rest.split_first() {
-        if let Some(behind) = rest.strip_prefix(b"%2F") {
-            decoded.push(b'/');
-            rest = behind;
-        } else {
-            decoded.push(*first);
-            rest = behind;
-        }
+    let mut at = 0;
+    while at < path.len() {
+        let found = decodable(policy, &path[at..]);
+        decoded.push(found.unwrap_or(path[at]));
+        at += if found.is_some() { 3 } else { 1 };
     }
     decoded
 }

@@ -3,7 +3,7 @@
 
 use clap::ValueEnum;
 use serde_json::{Value, json};
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::sync::OnceLock;
 
 static OUTPUT: OnceLock<Output> = OnceLock::new();
@@ -67,10 +67,16 @@ pub fn columns() -> Option<usize> {
 /// A report as JSON or as text.
 pub fn say(value: &impl serde::Serialize, text: impl FnOnce() -> String) {
     if is_json() {
-        println!("{}", serde_json::to_value(value).unwrap_or_default());
+        print(&format!("{}\n", serde_json::to_value(value).unwrap_or_default()));
     } else {
-        print!("{}", text());
+        print(&text());
     }
+}
+
+/// Text on standard output. Who reads it may have had enough, as `head` has: that is no fault.
+pub fn print(text: &str) {
+    let mut stdout = std::io::stdout().lock();
+    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }
 
 /// Why something was not done, on standard error.

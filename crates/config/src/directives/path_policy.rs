@@ -19,7 +19,7 @@ pub static PATH_POLICY: Directive = Directive {
         Property::once(
             "encoded-slashes",
             Kind::Choice(&["keep", "pass", "decode", "refuse"]),
-            "`%2F` and `%5C`: they stay (`keep`, which is meant when it is left out); `%2F` is a slash for routes, and goes on as it was sent (`pass`); it becomes a slash (`decode`); or the request is refused with 400.",
+            "`%2F` and `%5C`: they stay (`keep`, which is meant when it is left out); `%2F` is a slash for routes, as other codes of characters that may stand in a path are these (`%3A`, `%40`), and what was sent goes on (`pass`); it becomes a slash (`decode`); or the request is refused with 400.",
         ),
         Property::once(
             "case",

@@ -15,7 +15,15 @@ pub(super) fn read(annotations: &mut Annotations<'_>, manner: &mut Manner) {
         None | Some("on") => ClientDemand::Required,
         Some("optional") => ClientDemand::Optional,
         Some("optional_no_ca") => ClientDemand::Unverified,
-        Some("off") => return,
+        Some("off") => {
+            if annotations.text("auth-tls-match-cn").is_some() {
+                annotations.shut(
+                    "auth-tls-match-cn",
+                    "nobody shows a certificate where `auth-tls-verify-client` is `off`: remove one of them",
+                );
+            }
+            return;
+        }
         Some(_) => {
             return annotations
                 .shut(DEMAND, "it is `on`, `optional`, `optional_no_ca` or `off`: write one of them, or remove it");

@@ -146,6 +146,9 @@ impl<'i> Annotations<'i> {
     /// Whether the value says that nothing is wanted.
     fn asks_for_nothing(&self, name: &str) -> bool {
         let value = self.values.get(name).copied().unwrap_or_default();
+        if name.ends_with("-snippet") || name.ends_with("-url") {
+            return value.is_empty();
+        }
         matches!((name, value), (_, "" | "false" | "off" | "0") | ("satisfy", "all") | ("proxy-http-version", "1.1"))
     }
 }

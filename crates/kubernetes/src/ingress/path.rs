@@ -48,18 +48,44 @@ pub fn read_expression(path: &str) -> Result<Expression, NoExpression> {
     }
     let anchored = format!("(?i)^{path}");
     // Most paths are no expressions, and need not be compiled to know that.
-    let (groups, takes_root) = if path.bytes().all(is_plain) {
+    let is_text = path.bytes().all(is_plain);
+    let (groups, takes_root) = if is_text {
         (0, path == "/")
     } else {
-        let unusable = |_| {
+        let unusable = |()| {
             unusable(format!(
                 "the path `{shown}` is no expression that can be had, so it takes nothing: look-around and back-references are not"
             ))
         };
-        let compiled = expression(&anchored).build().map_err(unusable)?;
+        if has_odd_class(path) {
+            return Err(unusable(()));
+        }
+        let compiled = expression(&anchored).build().map_err(|_| unusable(()))?;
         (compiled.captures_len() - 1, compiled.is_match(b"/"))
     };
-    Ok(Expression { path: placed(&anchored), text: anchored.replacen('^', "", 1).into(), groups, takes_root })
+    let doubtful = (!is_text).then(|| PathPattern::Regex(format!("(?i)^{}[^%]*%", certain_beginning(path))));
+    Ok(Expression { path: placed(&anchored), text: anchored.replacen('^', "", 1).into(), groups, takes_root, doubtful })
+}
+
+/// Whether a class of letters could mean something else than for nginx: two of them within each other, or what one has
+/// and the other has not, are written so here.
+fn has_odd_class(path: &str) -> bool {
+    let mut inside = false;
+    let mut before = ' ';
+    for c in path.chars() {
+        match (inside, before, c) {
+            (_, '\\', _) => {
+                before = ' ';
+                continue;
+            }
+            (true, _, '[') | (true, '&', '&') | (true, '-', '-') | (true, '~', '~') => return true,
+            (false, _, '[') => inside = true,
+            (true, _, ']') => inside = false,
+            (true | false, _, _) => {}
+        }
+        before = c;
+    }
+    false
 }
 
 /// Whether the letter stands for itself in an expression.
@@ -114,7 +140,8 @@ fn check(path: &str) -> Result<(), String> {
     if !path.is_empty() && !path.starts_with('/') {
         return Err(format!("the path `{shown}` does not begin with `/`: write `/{shown}`"));
     }
-    if let Some(bad) = path.chars().find(|c| c.is_control() || c.is_whitespace() || matches!(c, '?' | '#' | '\\')) {
+    // Others that no request has as they are arrive encoded, and are compared so.
+    if let Some(bad) = path.chars().find(|c| c.is_control() || matches!(c, '?' | '#')) {
         let bad = bad.escape_default();
         return Err(format!("the path `{shown}` has `{bad}` in it, which no path of a request has: write it percent-encoded"));
     }
@@ -133,7 +160,7 @@ fn shortened(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{certain_beginning, read, read_expression};
+    use super::{certain_beginning, has_odd_class, read, read_expression};
     use tidegate_cluster::PathKind;
     use tidegate_model::PathPattern;
 
@@ -162,6 +189,8 @@ mod tests {
         check("/a*", Exact, Regex(r"^/a\*$".into()));
         check("/a*", Prefix, Regex(r"^/a\*(?:/|$)".into()));
         check("/é/%20", Exact, Is("/é/%20".into()));
+        check("/a b", Exact, Is("/a b".into()));
+        check(r"/a\b", Prefix, Below(r"/a\b/".into()));
         check("/é/", ImplementationSpecific, Regex("^/%C3%A9/".into()));
     }
 
@@ -173,7 +202,6 @@ mod tests {
             }
         };
         check("foo", "the path `foo` does not begin with `/`: write `/foo`");
-        check("/a b", "the path `/a b` has ` ` in it, which no path of a request has: write it percent-encoded");
         check("/a?b=c", "the path `/a?b=c` has `?` in it, which no path of a request has: write it percent-encoded");
         check("/a\nb", "the path `/ab` has `\\n` in it, which no path of a request has: write it percent-encoded");
         for path in ["/a//b", "/a/./b", "/..", "//"] {
@@ -198,6 +226,30 @@ mod tests {
             "the path `/(?!a)` is no expression that can be had, so it takes nothing: look-around and back-references are not";
         check("/(?!a)", Err(none));
         check("foo", Err("the path `foo` does not begin with `/`, or has control characters in it"));
+    }
+
+    #[test]
+    fn what_nginx_may_take_besides_is_doubtful() {
+        let check = |path: &str, expected: Option<&str>| {
+            let read = read_expression(path).expect("an expression");
+            assert_eq!(read.doubtful, expected.map(|text| PathPattern::Regex(text.to_owned())), "{path}");
+        };
+        check("/admin", None);
+        check("/admin.panel", Some("(?i)^/admin[^%]*%"));
+        check("/é", Some("(?i)^/[^%]*%"));
+        check("/[a-z ]+/x", Some("(?i)^/[^%]*%"));
+        check(r"/admin\x20x", Some("(?i)^/admin[^%]*%"));
+    }
+
+    #[test]
+    fn classes_of_letters_that_mean_something_else_are_not_understood() {
+        let check = |path: &str, expected: bool| assert_eq!(has_odd_class(path), expected, "{path}");
+        check("/[a&&b]x", true);
+        check("/[a--b]", true);
+        check("/[a[b]]", true);
+        check("/[a-z0-9_-]+/x", false);
+        check(r"/[\[\]]&&--[a]", false);
+        check("/a&&b", false);
     }
 
     #[test]

@@ -159,7 +159,8 @@ impl Routes<'_> {
     fn at(&self, place: usize) -> Vec<Route> {
         let path = &self.content.paths[place];
         let mut own = self.of_path(path);
-        if let Some((_, to)) = self.content.app_root.filter(|(of_root, _)| *of_root == place) {
+        let app_root = self.content.app_root.filter(|(of_root, _)| *of_root == place && !self.is_shut(path.owned));
+        if let Some((_, to)) = app_root {
             let terminal = Terminal::Redirect { to: to.clone(), status: 302, prefix: None };
             let origin = Some(path.owned.route.origin.clone());
             let root = Place { origin, paths: vec![PathPattern::Exact("/".to_owned())] };
@@ -180,10 +181,14 @@ impl Routes<'_> {
             to: found_by(to, expression.groups),
         });
         let routes = self.of_owned(*owned, vec![path.pattern.clone()], rewrite);
-        let routes = match canary {
+        let mut routes = match canary {
             Some(canary) => self.shared(routes, *owned, *canary),
             None => routes,
         };
+        if let Some(doubtful) = expression.and_then(|expression| expression.doubtful.as_ref()).filter(|_| manner.protects()) {
+            let place = Place { origin: Some(owned.route.origin.clone()), paths: vec![doubtful.clone()] };
+            routes.push(place.route(respond(503)));
+        }
         // An authority that asks has no certificate to show.
         if is_challenge(taken) && manner.clients.is_none() { routes } else { self.guarded(routes) }
     }
@@ -304,7 +309,10 @@ fn found_by(to: &Template, groups: usize) -> Template {
 }
 
 fn is_challenge(taken: &TakenPath<'_>) -> bool {
-    taken.path.place.text.starts_with(ACME_CHALLENGES)
+    let Some(token) = taken.path.place.text.strip_prefix(ACME_CHALLENGES) else { return false };
+    // An expression may take anything else besides.
+    let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-_".contains(&byte));
+    (token.is_empty() || token.starts_with('/')) && (taken.expression.is_none() || is_plain(token))
 }
 
 fn respond(status: u16) -> Terminal {

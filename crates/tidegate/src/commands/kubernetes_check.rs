@@ -27,7 +27,7 @@ pub fn run(wanted: &KubernetesCheck) -> ExitCode {
     match look(wanted) {
         Ok(looked) => {
             let text = if output::is_json() { format!("{:#}\n", as_json(&looked)) } else { as_text(&looked) };
-            print!("{text}");
+            output::print(&text);
             if looked.checked.has_shut() { ExitCode::from(FAILED) } else { ExitCode::SUCCESS }
         }
         Err(problem) => fail(&problem),

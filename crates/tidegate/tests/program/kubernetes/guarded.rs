@@ -60,14 +60,26 @@ fn no_spelling_of_a_path_gets_past_what_protects_it() {
         assert!(matches!(status, 400 | 403), "{path}: {status}");
     }
     controller.expect("shop.example.com", "/group%2Fproject", 200, "one");
+    // Codes of characters that may stand in a path are these.
+    admin["spec"]["rules"][0]["http"]["paths"][0]["path"] = json!("/wiki/Special:Export");
+    cluster.put(admin.clone());
+    controller.wait_for("shop.example.com", "/wiki/Special:Export", 403, "");
+    controller.expect("shop.example.com", "/wiki/Special%3aExport", 403, "");
+    controller.expect("shop.example.com", "/wiki/Special%3AOther", 200, "one");
     // A path that is not understood is shut, since what it protects would be answered by the other Ingress.
     admin["metadata"]["annotations"]["nginx.ingress.kubernetes.io/use-regex"] = json!("true");
     admin["spec"]["rules"][0]["http"]["paths"][0]["path"] = json!("/admin(?!/public)");
-    cluster.put(admin);
+    cluster.put(admin.clone());
     controller.wait_for("shop.example.com", "/admin", 503, "");
     controller.wait_for("shop.example.com", "/ADMIN/x", 503, "");
     controller.expect("shop.example.com", "/adminis", 503, "");
     controller.expect("shop.example.com", "/other", 200, "one");
+    // nginx compares expressions with the decoded path: what it may take and this one does not is shut.
+    admin["spec"]["rules"][0]["http"]["paths"][0]["path"] = json!("/admin.panel");
+    cluster.put(admin);
+    controller.wait_for("shop.example.com", "/admin-panel", 403, "");
+    controller.expect("shop.example.com", "/admin%20panel", 503, "");
+    controller.expect("shop.example.com", "/other%20one", 200, "one");
 }
 
 fn with_tls(mut ingress: Value, tls: &Value) -> Value {
