@@ -195,7 +195,7 @@ fn items(document: Value) -> Vec<Value> {
 mod tests {
     use super::WrittenCluster;
     use crate::kind::Kind;
-    use crate::object::Key;
+    use crate::object::{Key, SecretBytes};
     use crate::secrets::SecretState;
     use std::collections::BTreeSet;
     use std::time::Instant;
@@ -243,7 +243,7 @@ mod tests {
         let key = Key::new("shop", "tls");
         with_text.want_secrets([key.clone()].into());
         let SecretState::Held(secret) = with_text.cache().secret(&key) else { panic!("it is there") };
-        assert_eq!(secret.data.get("auth").map(|value| value.reveal()), Some(&b"text"[..]));
+        assert_eq!(secret.data.get("auth").map(SecretBytes::reveal), Some(&b"text"[..]));
         let known = WrittenCluster::read(&[("a.yaml", ingress)], Instant::now()).expect("an object");
         assert!(known.knows(Kind::Ingress) && !known.knows(Kind::Service) && !known.knows(Kind::Secret));
     }
