@@ -258,8 +258,12 @@ impl Written {
 
     /// The object is in this version, or gone.
     fn see(&mut self, version: Option<&str>) {
+        // One from before our own writes says nothing of what came of the last.
+        if version.is_some_and(|version| self.echo.as_ref().is_some_and(|echo| echo.is_untold(version))) {
+            return;
+        }
+        self.echo = None;
         self.asked_of.take_if(|asked_of| version != Some(&**asked_of));
-        self.echo.take_if(|echo| !version.is_some_and(|version| echo.is_untold(version)));
     }
 
     /// Whether the object may have what was written, although it was last seen without.
