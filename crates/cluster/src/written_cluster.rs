@@ -12,8 +12,8 @@ use crate::texts::Texts;
 use crate::yaml::documents;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 use tidegate_model::discover::Namespaces;
@@ -164,12 +164,13 @@ fn written_objects(text: &str) -> Result<Vec<Value>, String> {
 
 /// Texts of a Secret as the API server keeps them: files have them as they are.
 fn with_texts_as_data(mut object: Value) -> Value {
-    let Some(Value::Object(texts)) = object.as_object_mut().and_then(|object| object.remove("stringData")) else {
-        return object;
-    };
+    let Some(fields) = object.as_object_mut() else { return object };
+    let Some(Value::Object(texts)) = fields.remove("stringData") else { return object };
+    // What is there already and is no map is told of where the Secret is read.
+    let Value::Object(data) = fields.entry("data").or_insert_with(|| Value::Object(Map::new())) else { return object };
     for (name, text) in texts {
         let Some(text) = text.as_str() else { continue };
-        object["data"][name] = Value::String(BASE64_STANDARD.encode(text));
+        data.insert(name, Value::String(BASE64_STANDARD.encode(text)));
     }
     object
 }
@@ -240,6 +241,7 @@ mod tests {
         check("a: [", Err("a.yaml is no YAML at line 1 column 4"));
         let secret = "kind: Secret\nmetadata: {name: tls, namespace: shop}\nstringData: {auth: text}\n";
         let mut with_text = WrittenCluster::read(&[("a.yaml", secret)], Instant::now()).expect("an object");
+        assert!(WrittenCluster::read(&[("a.yaml", &format!("{secret}data: text\n"))], Instant::now()).is_err());
         let key = Key::new("shop", "tls");
         with_text.want_secrets([key.clone()].into());
         let SecretState::Held(secret) = with_text.cache().secret(&key) else { panic!("it is there") };
