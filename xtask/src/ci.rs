@@ -67,7 +67,7 @@ impl GateBeside {
 
 impl Drop for GateBeside {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended by itself.
         drop(self.process.kill());
         drop(self.process.wait());
     }

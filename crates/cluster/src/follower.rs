@@ -307,7 +307,7 @@ fn take_in(shared: &Shared, kinds: &[Kind], told: Vec<(Part, Told)>) -> bool {
         changes.merge(cache.take_in(&part, news, now));
     }
     let is_whole = cache.is_whole(kinds);
-    // That one may not be seen becomes an answer without being another one.
+    // A refusal becomes an answer in time, and nothing else differs then.
     let answers = may_answer && cache.has_answered_for_secrets();
     // Also when one rests from here on: who fetches does not know until when.
     if is_of_secrets || cache.is_secret_due() {

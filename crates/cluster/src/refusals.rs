@@ -3,7 +3,7 @@
 
 use crate::fault::Fault;
 
-/// So often in a row the server has to say it: four to eight seconds.
+/// How often in a row the server has to say it: four to eight seconds.
 const BELIEVED: u32 = 5;
 /// As often after it has shown something else, so that it has read rights of ours: a second or two.
 const BELIEVED_AFTER_OTHERS: u32 = 2;

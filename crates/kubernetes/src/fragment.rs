@@ -132,7 +132,7 @@ impl Meaning {
     pub fn references(&self) -> impl Iterator<Item = (&ServiceAtPort, &str)> {
         let routes = self.hosts.values().flat_map(|fragment| fragment.routes());
         let of_routes = routes.filter_map(|route| Some((route.target.service()?, &*route.field)));
-        // The same for all hosts.
+        // All hosts have one manner.
         let first = self.hosts.values().take(1);
         let of_manner = first.flat_map(|fragment| fragment.manner.services()).map(|(service, field)| (service, field as &str));
         of_routes.chain(of_manner)

@@ -39,7 +39,7 @@ impl Translation {
     fn outside(&self) -> impl Iterator<Item = Arc<Pool>> {
         let all = self.hosts.values().flat_map(|host| &host.merged.outside);
         let by_name: BTreeMap<&PoolName, &Arc<Pool>> = all.map(|pool| (&pool.name, pool)).collect();
-        by_name.into_values().cloned().collect::<Vec<_>>().into_iter()
+        by_name.into_values().cloned()
     }
 
     fn findings(&self) -> Vec<(ObjectReference, Finding)> {

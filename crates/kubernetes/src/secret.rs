@@ -10,8 +10,8 @@ use tidegate_model::{Certificate, HeldPem, HostPattern, Pem};
 use tidegate_passwords::Users;
 
 /// The names of values in a Secret of the type `kubernetes.io/tls`.
-const CERTIFICATE: &str = "tls.crt";
-const PRIVATE_KEY: &str = "tls.key";
+pub const CERTIFICATE: &str = "tls.crt";
+pub const PRIVATE_KEY: &str = "tls.key";
 /// The name of the value with users, of ingress-nginx.
 const USERS: &str = "auth";
 

@@ -1,7 +1,7 @@
 //! A Secret as what servers and clients are verified by, and as a certificate that is shown. As a Secret is now: what
 //! it had before may be what is to be trusted no longer.
 
-use crate::secret::KnownPair;
+use crate::secret::{CERTIFICATE, KnownPair, PRIVATE_KEY};
 use std::path::Path;
 use tidegate_certs::trust::roots_of;
 use tidegate_certs::{ClientTrust, LoadedCertificate};
@@ -11,8 +11,6 @@ use tidegate_model::{ClientAuth, ClientAuthMode, HeldPem, Pem};
 /// Names of values, as ingress-nginx has them.
 const AUTHORITY: &str = "ca.crt";
 const REVOKED: &str = "ca.crl";
-const CERTIFICATE: &str = "tls.crt";
-const PRIVATE_KEY: &str = "tls.key";
 
 /// Of servers. One of both is there at least.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -66,7 +64,7 @@ impl ClientAuthority {
 
     fn read(secret: &Secret) -> Result<ClientAuthority, String> {
         let ca = value(secret, AUTHORITY).map(held).ok_or_else(|| format!("it has no `{AUTHORITY}`"))?;
-        // One that is there and empty is no list that nobody is on.
+        // A list that is there and empty is broken, and not one that nobody is on.
         let crl = secret.data.get(REVOKED).map(|crl| held(crl.reveal()));
         let settings = ClientAuth {
             ca: vec![ca.clone()],

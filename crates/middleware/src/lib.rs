@@ -39,6 +39,7 @@ pub mod redirect;
 mod refusal;
 pub mod respond;
 pub mod rewrite;
+mod said_fields;
 mod secret_parameters;
 pub mod send_file;
 pub mod step;

@@ -49,6 +49,30 @@ impl ForwardAuth {
     /// The most that can be written: bodies are held in memory.
     pub const BODY_BYTES_MOST: u64 = 4 << 20;
 
+    /// Fields that frame a message, that say where it goes or how it is held, and those that the step says itself.
+    const NEVER_COPIED: [&str; 15] = [
+        "host",
+        "content-length",
+        "content-type",
+        "content-encoding",
+        "transfer-encoding",
+        "connection",
+        "keep-alive",
+        "proxy-connection",
+        "proxy-authenticate",
+        "te",
+        "trailer",
+        "upgrade",
+        "expect",
+        "date",
+        "set-cookie",
+    ];
+
+    /// Whether no upstream gets the field of an answer.
+    pub fn is_never_copied(name: &str) -> bool {
+        ForwardAuth::NEVER_COPIED.iter().any(|never| name.eq_ignore_ascii_case(never))
+    }
+
     /// A question to that pool with every setting as it is when nothing is written.
     pub fn new(pool: PoolName) -> ForwardAuth {
         ForwardAuth {

@@ -62,7 +62,7 @@ pub fn settle_path(policy: PathPolicy, path: &[u8]) -> Result<Option<Vec<u8>>, P
         let mut normal = Vec::new();
         match normalise(&settled, &mut normal) {
             Normalised::Unchanged => {}
-            // One server would settle the dots, and another one take them for a name.
+            // Some servers would settle the dots, and others take them for a name.
             Normalised::Changed if policy.encoded_slashes == EncodedSlashes::Pass => return Err(PathRefusal::EncodedSlash),
             Normalised::Changed => settled = normal,
             Normalised::DotsWithParameter => return Err(PathRefusal::Parameters),

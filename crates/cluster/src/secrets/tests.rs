@@ -194,7 +194,7 @@ fn only_what_lasts_is_an_answer() {
             seen.now = until;
         }
     };
-    // One that the server cannot give at all, since its key is lost, keeps nobody else waiting for ever.
+    // A Secret that the server cannot give at all, since its key is lost, keeps nobody else waiting for ever.
     check(busy(), Some(8), &[500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);
     let asked = Fault::Busy { message: "later".to_owned(), retry_after: Some(Duration::from_secs(7)) };
     check(asked, None, &[7000, 7000, 7000, 7000, 8000]);

@@ -258,7 +258,7 @@ impl Written {
 
     /// The object is in this version, or gone.
     fn see(&mut self, version: Option<&str>) {
-        // One from before our own writes says nothing of what came of the last.
+        // A version from before our own writes says nothing of what came of the last.
         if version.is_some_and(|version| self.echo.as_ref().is_some_and(|echo| echo.is_untold(version))) {
             return;
         }

@@ -177,24 +177,6 @@ const NAME_BYTES_MAX: usize = 200;
 const NAMES_MAX: usize = 100;
 /// A pattern with fewer bytes before the `*` would take most fields.
 const PREFIX_BYTES_MIN: usize = 2;
-/// Fields that frame a message, that say where it goes or how it is held, and those that this step says itself.
-const NEVER_COPIED: [&str; 15] = [
-    "host",
-    "content-length",
-    "content-type",
-    "content-encoding",
-    "transfer-encoding",
-    "connection",
-    "keep-alive",
-    "proxy-connection",
-    "proxy-authenticate",
-    "te",
-    "trailer",
-    "upgrade",
-    "expect",
-    "date",
-    "set-cookie",
-];
 
 /// Where the server of that preset has its log-in, on the site itself.
 pub fn sign_in_of_preset(name: &str) -> Option<&'static str> {
@@ -295,7 +277,7 @@ fn patterns(lowering: &mut Lowering<'_>, line: &Line<'_>, names: Names) -> Vec<N
             let message = format!("`{}` is not a name that `{}` can have", shortened(text.shown()), line.directive.name);
             let help = "a name, or at least two letters of its beginning and `*`, as in `X-Auth-*`";
             lowering.report(text.error("bad-value", message).help(help));
-        } else if names == Names::Copied && NEVER_COPIED.iter().any(|name| pattern.text.eq_ignore_ascii_case(name)) {
+        } else if names == Names::Copied && ForwardAuth::is_never_copied(&pattern.text) {
             let message = format!("`{}` of an answer says nothing about who asks", shortened(text.shown()));
             lowering.report(text.error("bad-header", message).help("remove it; cookies for the client are said by `cookies`"));
         } else if is_twice {

@@ -1,7 +1,7 @@
 //! How a server is chosen, and how clients stay with theirs.
 
-use super::Annotations;
 use super::variables::template;
+use super::{Annotations, is_token};
 use crate::manner::Manner;
 use crate::pool_manner::{MannerBalance, MannerSticky};
 use tidegate_model::address::parse_host_pattern;
@@ -88,9 +88,8 @@ fn sticky(annotations: &mut Annotations<'_>) -> Option<MannerSticky> {
 
 fn cookie<'i>(annotations: &mut Annotations<'i>) -> &'i str {
     const NAME: &str = "session-cookie-name";
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     let written = annotations.text(NAME).unwrap_or(COOKIE);
-    if written.bytes().all(is_part) && written.len() <= COOKIE_BYTES_MAX {
+    if is_token(written) && written.len() <= COOKIE_BYTES_MAX {
         return written;
     }
     annotations.leave_out(NAME, &format!("a cookie is called by letters, digits, `-` and `_`, at most {COOKIE_BYTES_MAX}"));

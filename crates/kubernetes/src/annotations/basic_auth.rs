@@ -2,9 +2,7 @@
 
 use super::{Annotations, shortened};
 use crate::finding::{FindingCode, Severity};
-use crate::ingress_names::is_object_name;
 use crate::manner::{Manner, MannerAuth, UsersForm};
-use tidegate_cluster::Key;
 use tidegate_model::BasicAuth;
 
 /// The longest: it stands in each refusal.
@@ -33,22 +31,15 @@ pub(super) fn read(annotations: &mut Annotations<'_>, manner: &mut Manner) {
             return annotations.shut("auth-secret-type", "it is `auth-file` or `auth-map`: write one of them, or remove it");
         }
     };
-    let Some(written) = annotations.text("auth-secret") else {
+    let Ok(secret) = annotations.secret("auth-secret") else { return };
+    let Some(secret) = secret else {
         return annotations.shut("auth-type", "no Secret has the users: name one by `auth-secret`, or remove it");
     };
-    let (namespace, name) = written.split_once('/').unwrap_or((&annotations.key.namespace, written));
-    if *namespace != *annotations.key.namespace {
-        return annotations.shut("auth-secret", "the Secret is one of another namespace: copy it into that of the Ingress");
-    }
-    if !is_object_name(name) {
-        return annotations.shut("auth-secret", "no Secret has such a name: small letters, digits, `-` and `.`, at most 253");
-    }
     let realm = annotations.text("auth-realm").unwrap_or(BasicAuth::REALM);
     let is_usable = realm.len() <= REALM_BYTES_MAX && !realm.chars().any(char::is_control);
     if !is_usable {
         annotations.leave_out("auth-realm", &format!("it is a name of at most {REALM_BYTES_MAX} bytes on one line"));
     }
     let realm = if is_usable { realm } else { BasicAuth::REALM }.to_owned();
-    let secret = Key { namespace: annotations.key.namespace.clone(), name: name.into() };
     manner.auth = Some(MannerAuth { secret, form, realm });
 }

@@ -1,6 +1,6 @@
 //! Which requests of another Ingress this one is to have.
 
-use super::Annotations;
+use super::{Annotations, is_token};
 use crate::canary::{Canary, CanaryHeader, CanaryValue};
 use crate::manner::Manner;
 use tidegate_model::{SplitArm, expression};
@@ -59,8 +59,7 @@ fn header(annotations: &mut Annotations<'_>) -> Option<CanaryHeader> {
 /// Of a header or a cookie.
 fn name<'i>(annotations: &mut Annotations<'i>, name: &str) -> Option<&'i str> {
     let written = annotations.text(name)?;
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    if written.bytes().all(is_part) && written.len() <= NAME_BYTES_MAX {
+    if is_token(written) && written.len() <= NAME_BYTES_MAX {
         return Some(written);
     }
     annotations.leave_out(name, &format!("it is a name of letters, digits, `-` and `_`, at most {NAME_BYTES_MAX}"));

@@ -1,6 +1,7 @@
 //! Which certificates clients have to show. What cannot be had shuts: it would let in everybody.
 
 use super::Annotations;
+use super::redirects::is_usable;
 use super::variables::template;
 use crate::clients::{ClientDemand, MannerClients};
 use crate::manner::Manner;
@@ -72,7 +73,5 @@ fn is_url(to: &Template) -> bool {
         Some(TemplatePart::Literal(text)) => text.starts_with("http://") || text.starts_with("https://"),
         Some(TemplatePart::Placeholder(_) | TemplatePart::Capture(_)) | None => false,
     };
-    let is_odd =
-        |part: &TemplatePart| matches!(part, TemplatePart::Literal(text) if text.chars().any(|c| c.is_control() || c == ' '));
-    begins && !to.parts.iter().any(is_odd) && !to.has_dot_segments()
+    begins && is_usable(to)
 }

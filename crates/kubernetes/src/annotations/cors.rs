@@ -1,6 +1,6 @@
 //! Which pages of other origins may read answers.
 
-use super::{Annotations, listed};
+use super::{Annotations, is_token, listed};
 use crate::manner::Manner;
 use std::time::Duration;
 use tidegate_model::Step;
@@ -41,7 +41,6 @@ pub(super) fn read(annotations: &mut Annotations<'_>, manner: &mut Manner) {
 }
 
 fn names(annotations: &mut Annotations<'_>, name: &str, usual: &str) -> Vec<String> {
-    let is_token = |part: &str| part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
     let written = annotations.text(name).unwrap_or(usual);
     if listed(written).all(is_token) && listed(written).count() <= NAMES_MAX {
         return listed(written).map(str::to_owned).collect();

@@ -23,24 +23,6 @@ const TTL_MAX: Duration = Duration::from_hours(1);
 const TARGET_BYTES_MAX: usize = 1000;
 const NAMES_MAX: usize = 100;
 const NAME_BYTES_MAX: usize = 200;
-/// What no answer says of who asks.
-const NEVER_COPIED: [&str; 15] = [
-    "host",
-    "content-length",
-    "content-type",
-    "content-encoding",
-    "transfer-encoding",
-    "connection",
-    "keep-alive",
-    "proxy-connection",
-    "proxy-authenticate",
-    "te",
-    "trailer",
-    "upgrade",
-    "expect",
-    "date",
-    "set-cookie",
-];
 
 pub(super) fn read(annotations: &mut Annotations<'_>, manner: &mut Manner) {
     let Some(text) = annotations.text(URL) else { return };
@@ -158,7 +140,7 @@ fn copied(annotations: &mut Annotations<'_>) -> Option<Vec<NamePattern>> {
             annotations.shut(NAME, &format!("`{shown}` is no name of a header, or one too many: write others, or remove it"));
             return None;
         }
-        if NEVER_COPIED.iter().any(|never| name.eq_ignore_ascii_case(never)) {
+        if ForwardAuth::is_never_copied(name) {
             annotations.leave_out(NAME, &format!("`{name}` of an answer says nothing about who asks"));
         } else if !copied.iter().any(|known| known.text.eq_ignore_ascii_case(name)) {
             copied.push(NamePattern { text: name.to_owned(), is_prefix: false });

@@ -24,7 +24,7 @@ pub(super) fn read(annotations: &mut Annotations<'_>, manner: &mut Manner) {
         let limit = RateLimit {
             name: Some(limit_name(annotations.key, unit)),
             rate: Rate { count, period },
-            // One that is served at the rate, and those that come before their time.
+            // The request that is served at the rate, and those that come before their time.
             burst: count.saturating_mul(multiplier).saturating_add(1).min(BURST_MAX),
             by: CountBy::Client,
             ipv6_prefix: CountBy::IPV6_PREFIX,

@@ -158,6 +158,11 @@ fn shortened(text: &str) -> String {
     if shown.chars().count() == SHOWN_CHARACTERS_MAX { shown + "…" } else { shown }
 }
 
+/// Whether the text is one of the letters that names of fields and cookies have (RFC 9110 section 5.6.2).
+fn is_token(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}
+
 /// Parts between commas, without blanks around them.
 fn listed(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|part| !part.is_empty())

@@ -57,7 +57,7 @@ fn starts_well(to: &Template) -> bool {
     }
 }
 
-fn is_usable(to: &Template) -> bool {
+pub(super) fn is_usable(to: &Template) -> bool {
     let is_control = |part: &TemplatePart| match part {
         TemplatePart::Literal(text) => text.chars().any(|c| c.is_control() || c == ' '),
         TemplatePart::Placeholder(_) | TemplatePart::Capture(_) => false,

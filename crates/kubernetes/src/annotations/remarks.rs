@@ -4,9 +4,9 @@
 const REMARKS: &[(&str, &str)] = &[
     ("affinity-mode", "`balanced` is as `persistent`: a session stays where it is as long as its server does"),
     ("auth-always-set-cookie", "cookies of the one who decides are handed on with every answer"),
-    ("auth-cache-duration", "how long an answer holds is the same for all statuses"),
-    ("auth-cache-key", "an answer is remembered by the fields that are named"),
-    ("auth-signin", "the address to come back to is one encoded value, and never of another host"),
+    ("auth-cache-duration", "good answers alone are remembered, and for an hour at most"),
+    ("auth-cache-key", "its variables have to say who asks; without that the server is asked about each request"),
+    ("auth-signin", "its variables are `$host` and the address to come back to"),
     ("auth-tls-error-page", "clients without a certificate are sent there; one that is not good ends the handshake"),
     ("auth-tls-pass-certificate-to-upstream", "servers are always told, as with `true`"),
     ("auth-tls-verify-depth", "chains are followed as far as they have to be"),
@@ -15,13 +15,13 @@ const REMARKS: &[(&str, &str)] = &[
     ("canary", "one canary for a path: of several the oldest"),
     ("cors-allow-credentials", "with `*` as origin it is not sent: browsers refuse both together"),
     ("limit-connections", "requests at a time are counted, since one connection of HTTP/2 carries many"),
-    ("limit-rpm", "each process counts for itself, as ingress-nginx does, unless `storage` is shared"),
-    ("limit-rps", "each process counts for itself, as ingress-nginx does, unless `storage` is shared"),
+    ("limit-rpm", "each host of an Ingress counts for itself, and clients with IPv6 by their /64"),
+    ("limit-rps", "each host of an Ingress counts for itself, and clients with IPv6 by their /64"),
     ("mirror-host", "copies have the host of the request"),
     ("mirror-request-body", "with `off` requests that have a body are not copied"),
     ("mirror-target", "a Service of the same namespace, with `$request_uri`; bodies are copied to 64 KiB"),
     ("proxy-next-upstream", "`non_idempotent` is not taken: only what is safe to repeat, or was not sent, is tried again"),
-    ("proxy-next-upstream-tries", "without a number there are as many tries as the pool has"),
+    ("proxy-next-upstream-tries", "`0` is as many as there are at most, not without end"),
     ("proxy-read-timeout", "it is the time for the first byte; of it and `proxy-send-timeout` the longer is the idle time"),
     ("proxy-send-timeout", "of it and `proxy-read-timeout` the longer is the idle time"),
     ("proxy-ssl-ciphers", "the suites of rustls are used: all that is left of TLS 1.2 and 1.3"),
@@ -30,7 +30,7 @@ const REMARKS: &[(&str, &str)] = &[
     ("proxy-ssl-verify", "`on` needs certificates of authorities in `proxy-ssl-secret`"),
     ("proxy-ssl-verify-depth", "chains are followed as far as they have to be"),
     ("ssl-ciphers", "those of them that are safe, for TLS 1.2; without one there are the usual ones"),
-    ("ssl-prefer-server-ciphers", "the order is that of the server"),
+    ("ssl-prefer-server-ciphers", "has no effect: the order is that of the server"),
 ];
 
 pub fn remark(name: &str) -> Option<&'static str> {

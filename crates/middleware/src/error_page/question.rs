@@ -3,16 +3,16 @@
 
 use crate::context::{Scratch, View};
 use crate::rewrite::replace_target;
+use crate::said_fields::{SaidFields, set_host};
 use crate::template::{CompiledTemplate, Target};
 use tidegate_model::{AskedPage, PathPolicy};
-use tidegate_wire::head::{HeaderId, Method, RequestHead, Version};
-use tidegate_wire::parse_authority;
+use tidegate_wire::head::{Method, RequestHead, Version};
 
 #[derive(Debug)]
 pub struct PageQuestion {
     pub settings: AskedPage,
     path: CompiledTemplate,
-    headers: Box<[(Box<[u8]>, CompiledTemplate)]>,
+    headers: SaidFields,
 }
 
 /// Fields of the request that say what a client can read.
@@ -20,12 +20,8 @@ const OF_CLIENT: [&[u8]; 2] = [b"accept", b"accept-language"];
 
 impl PageQuestion {
     pub fn new(settings: &AskedPage) -> PageQuestion {
-        let headers = settings.headers.iter().map(|(name, value)| {
-            let name: Box<[u8]> = name.to_ascii_lowercase().into_bytes().into();
-            (name, CompiledTemplate::new(value, Target::HeaderValue))
-        });
         PageQuestion {
-            headers: headers.collect(),
+            headers: SaidFields::new(&settings.headers),
             path: CompiledTemplate::new(&settings.path, Target::RequestTarget),
             settings: settings.clone(),
         }
@@ -55,28 +51,6 @@ impl PageQuestion {
 
     /// Says what the lines of the configuration say. One without a value is left out.
     pub fn say(&self, view: View<'_>, question: &mut RequestHead, scratch: &mut Scratch) {
-        let rendered = &mut scratch.rendered;
-        for (name, value) in &self.headers {
-            rendered.clear();
-            value.render(view, rendered);
-            let value = rendered.trim_ascii();
-            if **name == *b"host" {
-                set_host(question, value);
-                continue;
-            }
-            question.fields.remove(name);
-            if !value.is_empty() {
-                question.fields.push(name, value);
-            }
-        }
+        self.headers.say(view, question, scratch);
     }
-}
-
-/// Nothing where it is no host.
-fn set_host(question: &mut RequestHead, host: &[u8]) {
-    let Ok(parsed) = parse_authority(host) else { return };
-    let span = question.fields.append(&[host]);
-    question.set_authority(span, &parsed);
-    question.fields.remove_id(HeaderId::Host);
-    question.fields.push_id(HeaderId::Host, host);
 }

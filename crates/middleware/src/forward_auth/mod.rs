@@ -14,16 +14,16 @@ pub use self::question::QuestionOf;
 use self::patterns::FieldPatterns;
 use self::return_address::is_navigation;
 use crate::context::{Scratch, View};
+use crate::said_fields::SaidFields;
 use crate::template::{CompiledTemplate, Target};
-use tidegate_model::{ForwardAuth, Step, Template, log_ins};
+use tidegate_model::{ForwardAuth, Step, log_ins};
 use tidegate_wire::head::{Fields, HeaderId, RequestHead, ResponseHead};
 
 #[derive(Debug)]
 pub struct CompiledForwardAuth {
     pub settings: ForwardAuth,
     request_fields: Option<FieldPatterns>,
-    /// Names in lower case.
-    headers: Box<[(Box<[u8]>, CompiledTemplate)]>,
+    headers: SaidFields,
     copied: FieldPatterns,
     /// Names of cookies, which have case. Empty is all of them.
     cookies: Option<FieldPatterns>,
@@ -43,7 +43,7 @@ impl CompiledForwardAuth {
     pub fn new(auth: &ForwardAuth) -> CompiledForwardAuth {
         CompiledForwardAuth {
             request_fields: auth.request_fields.as_deref().map(FieldPatterns::new),
-            headers: auth.headers.iter().map(said).collect(),
+            headers: SaidFields::new(&auth.headers),
             copied: FieldPatterns::new(&auth.copied),
             cookies: auth.cookies.as_deref().map(FieldPatterns::new),
             key: auth.remembers.as_ref().map(|remembered| CompiledTemplate::new(&remembered.key, Target::Text)),
@@ -59,16 +59,7 @@ impl CompiledForwardAuth {
 
     /// Has the question say what the lines of the configuration say. One that comes to nothing is left out.
     pub fn say(&self, view: View<'_>, question: &mut RequestHead, scratch: &mut Scratch) {
-        let rendered = &mut scratch.rendered;
-        for (name, value) in &self.headers {
-            rendered.clear();
-            value.render(view, rendered);
-            let value = rendered.trim_ascii();
-            question.fields.remove(name);
-            if !value.is_empty() {
-                question.fields.push(name, value);
-            }
-        }
+        self.headers.say(view, question, scratch);
     }
 
     /// What the upstream is told of a good answer, each by its name.
@@ -128,10 +119,6 @@ impl CompiledForwardAuth {
         let sign_in = self.settings.sign_in.as_ref().filter(|_| is_navigation(head))?;
         Some(return_address::location(sign_in, of))
     }
-}
-
-fn said((name, value): &(String, Template)) -> (Box<[u8]>, CompiledTemplate) {
-    (name.to_ascii_lowercase().into_bytes().into(), CompiledTemplate::new(value, Target::HeaderValue))
 }
 
 /// What an answer can never say to an upstream, whichever pattern it fits: what frames the message or holds for its

@@ -1,6 +1,6 @@
 //! `tidegate fmt`: the canonical layout. A file is replaced as a whole or not at all.
 
-use super::fail;
+use super::{fail, whole_file};
 use crate::output;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -48,21 +48,8 @@ pub fn run(file: &Path, check: bool) -> ExitCode {
     if formatted == text {
         return ExitCode::SUCCESS;
     }
-    match replace(file, &formatted) {
+    match whole_file::write(file, &formatted) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&format!("{} cannot be written: {error}", file.display())),
     }
-}
-
-/// Writes beside the file and renames, so that a crash leaves the old text or the new. A link is followed, so that it
-/// stays one.
-fn replace(file: &Path, text: &str) -> std::io::Result<()> {
-    let target = std::fs::canonicalize(file)?;
-    let mut beside = target.clone().into_os_string();
-    beside.push(".tidegate-fmt");
-    let permissions = std::fs::metadata(&target)?.permissions();
-    std::fs::write(&beside, text)?;
-    std::fs::set_permissions(&beside, permissions)?;
-    std::fs::File::open(&beside)?.sync_all()?;
-    std::fs::rename(&beside, &target)
 }

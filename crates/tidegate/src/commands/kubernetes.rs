@@ -59,10 +59,6 @@ fn object_source(wanted: &KubernetesRun) -> Result<ObjectSource, String> {
         (OnOff::On, false) => Some(Writing { place: place()?, settings: writer_settings(wanted)?, publish: publish(wanted) }),
     };
     let place = place()?;
-    let namespaces = match &wanted.namespaces[..] {
-        [] => Namespaces::All,
-        names => Namespaces::named(names.iter().cloned()),
-    };
     let (Listening(http), Listening(https)) = (wanted.http, wanted.https);
     let key = |name: &ObjectName| Key::new(&name.namespace, &name.name);
     let default_backend = wanted.default_backend.as_ref().map(|backend| {
@@ -83,7 +79,7 @@ fn object_source(wanted: &KubernetesRun) -> Result<ObjectSource, String> {
             HostOwnerWord::Oldest => HostOwner::Oldest,
         },
         verifies_servers: wanted.verify_upstreams,
-        ..Settings::new(Cluster { api: api.clone(), namespaces })
+        ..Settings::new(Cluster { api: api.clone(), namespaces: namespaces(&wanted.namespaces) })
     };
     let own_addresses = match &wanted.pod_addresses[..] {
         [] => addresses_of_pod(&std::env::var("POD_IPS").unwrap_or_default())?,
@@ -91,6 +87,11 @@ fn object_source(wanted: &KubernetesRun) -> Result<ObjectSource, String> {
     };
     let snapshots = wanted.snapshot_dir.clone();
     Ok(ObjectSource { place, settings, writing, snapshots, leave_after: wanted.leave_after, own_addresses })
+}
+
+/// Namespaces that are named, or all of them.
+pub fn namespaces(named: &[String]) -> Namespaces {
+    if named.is_empty() { Namespaces::All } else { Namespaces::named(named.iter().cloned()) }
 }
 
 /// Who writes, and in whose name.

@@ -1,6 +1,7 @@
 //! `tidegate kubernetes check`: what becomes of every annotation of Ingresses, before anything is served. They are read
 //! from files, or asked of the cluster; nothing is written there.
 
+use super::kubernetes::namespaces;
 use super::{FAILED, fail, plural, read_stdin};
 use crate::cli::kubernetes::KubernetesCheck;
 use crate::output;
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 use tidegate_cluster::{Cache, ClusterFollower, Fault, Key, Kind, Kubeconfig, Place, Pod, Scope, WrittenCluster};
 use tidegate_kubernetes::{Checked, CheckedIngress, Fate, Finding, Settings, Severity, Translation};
 use tidegate_model::Configuration;
-use tidegate_model::discover::{Cluster, Namespaces};
+use tidegate_model::discover::Cluster;
 
 /// The controller of the classes that people come from.
 const INGRESS_NGINX: &str = "k8s.io/ingress-nginx";
@@ -71,13 +72,9 @@ fn looked(translation: &mut Translation, cache: &Cache, unknown: Vec<Kind>) -> L
 
 /// Classes that nobody has said anything of are taken for ours: whoever checks files wants to know of all in them.
 fn settings(wanted: &KubernetesCheck, cache: &Cache) -> Settings {
-    let namespaces = match &wanted.namespaces[..] {
-        [] => Namespaces::All,
-        names => Namespaces::named(names.iter().cloned()),
-    };
     let settings = Settings {
         default_certificate: wanted.default_certificate.as_ref().map(|name| Key::new(&name.namespace, &name.name)),
-        ..Settings::new(Cluster { api: None, namespaces })
+        ..Settings::new(Cluster { api: None, namespaces: namespaces(&wanted.namespaces) })
     };
     if !wanted.ingress_class.is_empty() {
         return Settings { controllers: Vec::new(), class_names: wanted.ingress_class.clone(), ..settings };
@@ -101,11 +98,7 @@ fn of_cluster(wanted: &KubernetesCheck) -> Result<Looked, String> {
             .or_else(|_| Kubeconfig::find(None).and_then(|found| found.place(wanted.context.as_deref()))),
     };
     let asked = |fault: Fault| format!("the API server {fault}");
-    let namespaces = match &wanted.namespaces[..] {
-        [] => Namespaces::All,
-        names => Namespaces::named(names.iter().cloned()),
-    };
-    let scope = Scope { namespaces, kinds: &Kind::ALL };
+    let scope = Scope { namespaces: namespaces(&wanted.namespaces), kinds: &Kind::ALL };
     let follower = ClusterFollower::start(place.map_err(asked)?, scope, || {}).map_err(asked)?;
     wait_until(&follower, ClusterFollower::is_whole)?;
     let mut translation = Translation::new(settings(wanted, &follower.cache()));

@@ -30,6 +30,7 @@ mod status_kubernetes;
 pub mod table;
 pub mod top;
 pub mod upgrade;
+mod whole_file;
 
 use crate::output;
 use std::io::Read;

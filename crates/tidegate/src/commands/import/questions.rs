@@ -1,6 +1,7 @@
 //! Requests around each boundary of what was imported, as a file that `tidegate compare` reads. Which requests these
 //! are is found out by `explain` from the configuration that was written.
 
+use crate::commands::whole_file;
 use std::fmt::Write;
 use std::path::Path;
 use tidegate_compare::{is_field, is_host, is_of_connection};
@@ -10,30 +11,8 @@ use tidegate_explain::{Boundaries, BoundaryRequest, boundaries};
 pub fn write(configuration: &str, file: &Path) -> Result<String, String> {
     let found = boundaries(&tidegate_config::shape(configuration));
     let (text, count) = as_text(&found);
-    write_whole(file, &text).map_err(|error| format!("{} cannot be written: {error}", file.display()))?;
+    whole_file::write(file, &text).map_err(|error| format!("{} cannot be written: {error}", file.display()))?;
     Ok(format!("{}: {count} requests", file.display()))
-}
-
-/// Beside the file and then in its place, so that nobody compares with half of them. What is no file, as `/dev/stdout`,
-/// is written as it is.
-fn write_whole(file: &Path, text: &str) -> std::io::Result<()> {
-    let target = match std::fs::canonicalize(file) {
-        Ok(target) => target,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => file.to_owned(),
-        Err(error) => return Err(error),
-    };
-    if std::fs::metadata(&target).is_ok_and(|known| !known.is_file()) {
-        return std::fs::write(&target, text);
-    }
-    let name = target.file_name().unwrap_or_default().to_string_lossy();
-    let beside = target.with_file_name(format!(".{name}.{}.unfinished", std::process::id()));
-    let written = std::fs::write(&beside, text).and_then(|()| match std::fs::metadata(&target) {
-        Ok(known) => std::fs::set_permissions(&beside, known.permissions()),
-        Err(_) => Ok(()),
-    });
-    written.and_then(|()| std::fs::rename(&beside, &target)).inspect_err(|_| {
-        let _ = std::fs::remove_file(&beside);
-    })
 }
 
 /// The sentence that nobody has tried yet what keeps clients out, and how that is done.

@@ -112,7 +112,7 @@ fn servers_over_tls_are_verified_or_nothing_is_answered() {
     controller.wait_for(host, "/", 200, "secure");
     controller.wait_for_over_tls(host, "/", 200, "secure");
     expect(&controller, &[on[0], on[1], ("proxy-ssl-name", "api.shop.svc")], 502, "");
-    // It goes, and everything is shut.
+    // The Secret goes, and everything is shut.
     expect(&controller, &on, 200, "secure");
     let gone = secret(&mut controller, "backend", &[]);
     cluster.remove(&gone);
