@@ -4,11 +4,12 @@ use crate::endpoints::{Absence, Member, members, port_name};
 use crate::fault::Fault;
 use crate::kind::{Kind, Part};
 use crate::news::{KindNews, Told};
-use crate::object::{EndpointSlice, FetchedSecret, Ingress, IngressClass, Key, PortReference, SecretMeta, Service};
+use crate::object::{ConfigMap, EndpointSlice, Ingress, IngressClass, Key, PortReference, Secret, Service};
 use crate::publish::{Publish, addresses};
-use crate::secrets::{Fetch, SecretState, Secrets, Sighting};
 use crate::shelf::{KindState, Moment, Shelf};
 use crate::snapshot::Contents;
+use crate::wanted::{ConfigMapState, SecretState};
+use crate::wanted_kind::WantedKind;
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,10 +23,8 @@ pub struct Cache {
     slices: Shelf<EndpointSlice>,
     ingresses: Shelf<Ingress>,
     classes: Shelf<IngressClass>,
-    /// All Secrets, by their metadata.
-    secret_metas: Shelf<SecretMeta>,
-    /// Secrets that somebody refers to.
-    secrets: Secrets,
+    secrets: WantedKind<Secret>,
+    config_maps: WantedKind<ConfigMap>,
     /// Names of the slices of each Service.
     slices_of: HashMap<Key, BTreeSet<Arc<str>>>,
 }
@@ -41,16 +40,19 @@ pub struct Changes {
     pub classes: BTreeSet<Key>,
     /// Secrets of those that are wanted.
     pub secrets: BTreeSet<Key>,
+    /// ConfigMaps of those that are wanted.
+    pub config_maps: BTreeSet<Key>,
 }
 
 impl Changes {
     pub fn merge(&mut self, newer: Changes) {
-        let Changes { services, endpoints, ingresses, classes, secrets } = newer;
+        let Changes { services, endpoints, ingresses, classes, secrets, config_maps } = newer;
         self.services.extend(services);
         self.endpoints.extend(endpoints);
         self.ingresses.extend(ingresses);
         self.classes.extend(classes);
         self.secrets.extend(secrets);
+        self.config_maps.extend(config_maps);
     }
 
     pub fn is_empty(&self) -> bool {
@@ -59,8 +61,9 @@ impl Changes {
 
     /// Whether more differs than servers.
     pub fn is_of_objects(&self) -> bool {
-        let Changes { services, endpoints: _, ingresses, classes, secrets } = self;
-        !(services.is_empty() && ingresses.is_empty() && classes.is_empty() && secrets.is_empty())
+        let Changes { services, endpoints: _, ingresses, classes, secrets, config_maps } = self;
+        let of_others = [ingresses, classes, secrets, config_maps];
+        !services.is_empty() || of_others.into_iter().any(|keys| !keys.is_empty())
     }
 }
 
@@ -73,8 +76,8 @@ impl Cache {
             slices: Shelf::of(parts(Kind::EndpointSlice)),
             ingresses: Shelf::of(parts(Kind::Ingress)),
             classes: Shelf::of(parts(Kind::IngressClass)),
-            secret_metas: Shelf::of(parts(Kind::Secret)),
-            secrets: Secrets::default(),
+            secrets: WantedKind::of(namespaces),
+            config_maps: WantedKind::of(namespaces),
             slices_of: HashMap::new(),
         }
     }
@@ -85,9 +88,14 @@ impl Cache {
         let moment = Moment { now, has_shown_others: self.has_shown_any() };
         match told {
             Told::EndpointSlice(news) => return self.take_in_slices(part, news, moment),
-            Told::Secret(news) => return self.take_in_secret_metas(part, news, moment),
-            Told::RecalledSecrets(secrets) => changes.secrets.extend(self.secrets.recall(secrets)),
-            Told::Fetched(key, outcome) => self.take_in_fetched(key, outcome, moment, &mut changes),
+            Told::Secret(news) => changes.secrets = self.secrets.take_in_metas(part, news, moment),
+            Told::ConfigMap(news) => changes.config_maps = self.config_maps.take_in_metas(part, news, moment),
+            Told::RecalledSecrets(secrets) => changes.secrets = self.secrets.wanted.recall(secrets),
+            Told::RecalledConfigMaps(maps) => changes.config_maps = self.config_maps.wanted.recall(maps),
+            Told::FetchedSecret(key, outcome) => changes.secrets.extend(self.secrets.take_in_fetched(key, outcome, moment)),
+            Told::FetchedConfigMap(key, outcome) => {
+                changes.config_maps.extend(self.config_maps.take_in_fetched(key, outcome, moment));
+            }
             Told::Service(news) => self.services.take_in(part, news, moment, &mut |key, _, _| {
                 changes.services.insert(key.clone());
                 changes.endpoints.insert(key.clone());
@@ -128,35 +136,6 @@ impl Cache {
         changes
     }
 
-    fn take_in_secret_metas(&mut self, part: &Part, news: KindNews<SecretMeta>, moment: Moment) -> Changes {
-        let Cache { secret_metas, secrets, .. } = self;
-        let (is_fault, has_rewound) = (matches!(news, KindNews::Fault(_)), matches!(news, KindNews::Rewound));
-        let is_list = matches!(news, KindNews::Listed { .. });
-        let mut changes = Changes::default();
-        secret_metas.take_in(part, news, moment, &mut |key, _, now| {
-            if secrets.announced(key, now.map(|meta| &*meta.version)) {
-                changes.secrets.insert(key.clone());
-            }
-        });
-        if is_list {
-            secrets.listed();
-        }
-        if has_rewound {
-            secrets.ask_all_again();
-        }
-        if is_fault {
-            secrets.unwatched(moment.now, |key| !secret_metas.is_followed_in(&key.namespace));
-        }
-        changes
-    }
-
-    fn take_in_fetched(&mut self, key: Key, outcome: Result<FetchedSecret, Fault>, moment: Moment, changes: &mut Changes) {
-        let is_watched = self.secret_metas.is_followed_in(&key.namespace);
-        if self.secrets.fetched(&key, outcome, is_watched, moment, rand::random()) {
-            changes.secrets.insert(key);
-        }
-    }
-
     /// All objects of these kinds, for a snapshot. What may not be seen is empty there too: a process that begins with
     /// it waits for it no more than we do.
     pub fn contents(&self, kinds: &[Kind]) -> Contents {
@@ -166,15 +145,17 @@ impl Cache {
             slices: self.slices.kept(),
             ingresses: self.ingresses.kept(),
             classes: self.classes.kept(),
-            secrets: self.secrets.kept(),
-            missing_secrets: self.secrets.missing(),
+            secrets: self.secrets.wanted.kept(),
+            missing_secrets: self.secrets.wanted.missing(),
+            config_maps: self.config_maps.wanted.kept(),
+            missing_config_maps: self.config_maps.wanted.missing(),
         }
     }
 
     /// How old the news of these kinds are: when something was heard last of the one that says least, of those that may
-    /// be seen. `None` as long as one of them is not listed, or a Secret not answered for.
+    /// be seen. `None` as long as one of them is not listed, or somebody refers to what was not answered for.
     pub fn news_of(&self, kinds: &[Kind]) -> Option<Instant> {
-        if !self.has_answered_for_secrets() {
+        if !self.has_answered() {
             return None;
         }
         let news_of = |kind: &Kind| match kind {
@@ -182,7 +163,8 @@ impl Cache {
             Kind::EndpointSlice => self.slices.news_of(),
             Kind::Ingress => self.ingresses.news_of(),
             Kind::IngressClass => self.classes.news_of(),
-            Kind::Secret => self.secret_metas.news_of(),
+            Kind::Secret => self.secrets.metas.news_of(),
+            Kind::ConfigMap => self.config_maps.metas.news_of(),
         };
         let all = kinds.iter().map(news_of).collect::<Result<Vec<_>, ()>>();
         all.ok()?.into_iter().flatten().min()
@@ -190,37 +172,52 @@ impl Cache {
 
     /// Which Secrets are to be fetched; others are let go. Gives those of which something is known at once.
     pub fn want_secrets(&mut self, wanted: BTreeSet<Key>) -> BTreeSet<Key> {
-        self.secrets.want(wanted)
+        self.secrets.wanted.want(wanted)
+    }
+
+    /// As [`Cache::want_secrets`], of ConfigMaps.
+    pub fn want_config_maps(&mut self, wanted: BTreeSet<Key>) -> BTreeSet<Key> {
+        self.config_maps.wanted.want(wanted)
     }
 
     /// Secrets that may not be fetched: how many, and one of them with what the server says.
     pub fn forbidden_secrets(&self) -> Option<(usize, Key, Fault)> {
-        self.secrets.forbidden()
+        self.secrets.wanted.forbidden()
+    }
+
+    /// ConfigMaps that may not be fetched, likewise.
+    pub fn forbidden_config_maps(&self) -> Option<(usize, Key, Fault)> {
+        self.config_maps.wanted.forbidden()
     }
 
     /// What is known of a Secret that is wanted.
     pub fn secret(&self, key: &Key) -> SecretState {
-        self.secrets.state(key)
+        self.secrets.wanted.state(key)
     }
 
-    /// Whether something is known of every Secret that is wanted.
-    pub fn has_answered_for_secrets(&self) -> bool {
-        self.secrets.has_answered(|key| self.secret_metas.is_recalled_in(&key.namespace))
+    /// What is known of a ConfigMap that is wanted.
+    pub fn config_map(&self, key: &Key) -> ConfigMapState {
+        self.config_maps.wanted.state(key)
     }
 
-    /// Secrets to be fetched now, `max` at most, and when there are more.
-    pub fn take_due_secrets(&mut self, now: Instant, max: usize) -> (Vec<Fetch>, Option<Instant>) {
-        let Cache { secret_metas, secrets, .. } = self;
-        let sighting = |key: &Key| match (secret_metas.is_followed_in(&key.namespace), secret_metas.objects.contains_key(key)) {
-            (true, true) => Sighting::Present,
-            (true, false) => Sighting::Absent,
-            (false, _) => Sighting::Unknown,
-        };
-        (secrets.take_due(now, max, sighting), secrets.rests_until())
+    /// Whether something is known of everything that is wanted.
+    pub fn has_answered(&self) -> bool {
+        self.secrets.has_answered() && self.config_maps.has_answered()
     }
 
-    pub fn is_secret_due(&self) -> bool {
-        self.secrets.is_due()
+    /// For whoever fetches them.
+    pub fn secrets_mut(&mut self) -> &mut WantedKind<Secret> {
+        &mut self.secrets
+    }
+
+    /// For whoever fetches them.
+    pub fn config_maps_mut(&mut self) -> &mut WantedKind<ConfigMap> {
+        &mut self.config_maps
+    }
+
+    /// Whether something that is wanted is to be fetched.
+    pub fn is_due(&self) -> bool {
+        self.secrets.wanted.is_due() || self.config_maps.wanted.is_due()
     }
 
     /// A Service by its name.
@@ -274,7 +271,8 @@ impl Cache {
             Kind::Service => self.services.objects.contains_key(key),
             Kind::EndpointSlice => self.slices.objects.contains_key(key),
             Kind::IngressClass => self.classes.objects.contains_key(key),
-            Kind::Secret => self.secret_metas.objects.contains_key(key),
+            Kind::Secret => self.secrets.metas.objects.contains_key(key),
+            Kind::ConfigMap => self.config_maps.metas.objects.contains_key(key),
         };
         is_there.then(Box::default)
     }
@@ -300,12 +298,13 @@ impl Cache {
     }
 
     fn has_shown_any(&self) -> bool {
-        let Cache { services, slices, ingresses, classes, secret_metas, secrets: _, slices_of: _ } = self;
+        let Cache { services, slices, ingresses, classes, secrets, config_maps, slices_of: _ } = self;
         services.is_listed_somewhere()
             || slices.is_listed_somewhere()
             || ingresses.is_listed_somewhere()
             || classes.is_listed_somewhere()
-            || secret_metas.is_listed_somewhere()
+            || secrets.metas.is_listed_somewhere()
+            || config_maps.metas.is_listed_somewhere()
     }
 
     /// Whether nothing more of a kind is to be waited for, and why nothing is heard of it.
@@ -316,7 +315,8 @@ impl Cache {
             Kind::EndpointSlice => (self.slices.is_whole(is_needed), self.slices.fault()),
             Kind::Ingress => (self.ingresses.is_whole(is_needed), self.ingresses.fault()),
             Kind::IngressClass => (self.classes.is_whole(is_needed), self.classes.fault()),
-            Kind::Secret => (self.secret_metas.is_whole(is_needed), self.secret_metas.fault()),
+            Kind::Secret => (self.secrets.metas.is_whole(is_needed), self.secrets.metas.fault()),
+            Kind::ConfigMap => (self.config_maps.metas.is_whole(is_needed), self.config_maps.metas.fault()),
         }
     }
 
@@ -327,7 +327,8 @@ impl Cache {
             Kind::EndpointSlice => self.slices.state(kind),
             Kind::Ingress => self.ingresses.state(kind),
             Kind::IngressClass => self.classes.state(kind),
-            Kind::Secret => self.secret_metas.state(kind),
+            Kind::Secret => self.secrets.metas.state(kind),
+            Kind::ConfigMap => self.config_maps.metas.state(kind),
         }
     }
 }

@@ -4,11 +4,11 @@
 use crate::cache::{Cache, Changes};
 use crate::client::{Client, Place};
 use crate::fault::Fault;
-use crate::fetch::fetch_secrets;
+use crate::fetch::{CONFIG_MAPS_AT_ONCE, SECRETS_AT_ONCE, fetch};
 use crate::follow::follow;
 use crate::kind::{Kind, Part};
 use crate::news::Told;
-use crate::object::{EndpointSlice, Ingress, IngressClass, Key, SecretMeta, Service};
+use crate::object::{ConfigMap, EndpointSlice, FetchedMeta, Ingress, IngressClass, Key, Secret, Service};
 use crate::shelf::KindState;
 use crate::snapshot::{
     Extent, RENEWED_EVERY, Recalled, SHARE as SNAPSHOT_SHARE, SnapshotFile, SnapshotOutcome, SnapshotState, TAKEN_AFTER,
@@ -59,6 +59,7 @@ struct Shared {
     /// What differs and nobody has taken.
     changes: Mutex<Changes>,
     is_secret_due: Notify,
+    is_config_map_due: Notify,
     /// `None`: there is to be none.
     snapshot: Mutex<Option<SnapshotState>>,
     has_changed: Notify,
@@ -110,6 +111,7 @@ impl ClusterFollower {
             cache: Mutex::new(Cache::of(&scope.namespaces)),
             changes: Mutex::default(),
             is_secret_due: Notify::new(),
+            is_config_map_due: Notify::new(),
             snapshot: Mutex::new(snapshot_file.as_ref().map(|_| SnapshotState::default())),
             has_changed: Notify::new(),
             changed_ingresses: Mutex::new(None),
@@ -160,10 +162,17 @@ impl ClusterFollower {
         known
     }
 
-    /// Whether something is known of every Secret that is wanted: what it holds, that it is not there, or that it may
+    /// As [`ClusterFollower::want_secrets`], of ConfigMaps.
+    pub fn want_config_maps(&self, wanted: BTreeSet<Key>) -> BTreeSet<Key> {
+        let known = self.cache().want_config_maps(wanted);
+        self.shared.is_config_map_due.notify_one();
+        known
+    }
+
+    /// Whether something is known of everything that is wanted: what it holds, that it is not there, or that it may
     /// not be seen.
-    pub fn has_answered_for_secrets(&self) -> bool {
-        self.cache().has_answered_for_secrets()
+    pub fn has_answered(&self) -> bool {
+        self.cache().has_answered()
     }
 
     /// Why nothing is heard of one of the kinds.
@@ -222,11 +231,15 @@ async fn follow_all(client: Client, scope: Scope, snapshot_file: Option<Snapshot
             Kind::EndpointSlice => Box::pin(follow::<EndpointSlice>(client, part, texts, tell)),
             Kind::Ingress => Box::pin(follow::<Ingress>(client, part, texts, tell)),
             Kind::IngressClass => Box::pin(follow::<IngressClass>(client, part, texts, tell)),
-            Kind::Secret => Box::pin(follow::<SecretMeta>(client, part, texts, tell)),
+            Kind::Secret => Box::pin(follow::<FetchedMeta<Secret>>(client, part, texts, tell)),
+            Kind::ConfigMap => Box::pin(follow::<FetchedMeta<ConfigMap>>(client, part, texts, tell)),
         });
     }
-    let due = |now, max| locked(&shared.cache).take_due_secrets(now, max);
-    all.push(Box::pin(fetch_secrets(&client, due, &shared.is_secret_due, |told| tell(&None, told))));
+    let of_nobody = |told| tell(&None, told);
+    let due = |now, max| locked(&shared.cache).secrets_mut().take_due(now, max);
+    all.push(Box::pin(fetch::<Secret>(&client, SECRETS_AT_ONCE, due, &shared.is_secret_due, of_nobody)));
+    let due = |now, max| locked(&shared.cache).config_maps_mut().take_due(now, max);
+    all.push(Box::pin(fetch::<ConfigMap>(&client, CONFIG_MAPS_AT_ONCE, due, &shared.is_config_map_due, of_nobody)));
     if let Some(file) = snapshot_file {
         all.push(Box::pin(keep_snapshot(file, &scope, &shared, tell)));
     }
@@ -255,8 +268,9 @@ async fn keep_snapshot(file: SnapshotFile, scope: &Scope, shared: &Shared, tell:
             if is_whole() {
                 SnapshotOutcome::Unneeded
             } else {
-                let Recalled { told, secrets, objects, as_of } = recalled;
+                let Recalled { told, secrets, config_maps, objects, as_of } = recalled;
                 tell(&None, Told::RecalledSecrets(secrets));
+                tell(&None, Told::RecalledConfigMaps(config_maps));
                 for news in told {
                     tell(&None, news);
                 }
@@ -301,17 +315,20 @@ async fn beside<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Se
 fn take_in(shared: &Shared, kinds: &[Kind], told: Vec<(Part, Told)>) -> bool {
     let mut changes = Changes::default();
     let (mut cache, now) = (locked(&shared.cache), Instant::now());
-    let is_of_secrets = told.iter().any(|(_, news)| matches!(news, Told::Fetched(..) | Told::Secret(_)));
-    let (was_whole, may_answer) = (cache.is_whole(kinds), is_of_secrets && !cache.has_answered_for_secrets());
+    let is_referred_to =
+        |news: &Told| matches!(news, Told::FetchedSecret(..) | Told::Secret(_) | Told::FetchedConfigMap(..) | Told::ConfigMap(_));
+    let is_of_wanted = told.iter().any(|(_, news)| is_referred_to(news));
+    let (was_whole, may_answer) = (cache.is_whole(kinds), is_of_wanted && !cache.has_answered());
     for (part, news) in told {
         changes.merge(cache.take_in(&part, news, now));
     }
     let is_whole = cache.is_whole(kinds);
     // A refusal becomes an answer in time, and nothing else differs then.
-    let answers = may_answer && cache.has_answered_for_secrets();
+    let answers = may_answer && cache.has_answered();
     // Also when one rests from here on: who fetches does not know until when.
-    if is_of_secrets || cache.is_secret_due() {
+    if is_of_wanted || cache.is_due() {
         shared.is_secret_due.notify_one();
+        shared.is_config_map_due.notify_one();
     }
     drop(cache);
     let is_news = is_whole && (!was_whole || answers || !changes.is_empty());

@@ -14,10 +14,12 @@ pub enum Kind {
     Ingress,
     IngressClass,
     Secret,
+    ConfigMap,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 5] = [Kind::Service, Kind::EndpointSlice, Kind::Ingress, Kind::IngressClass, Kind::Secret];
+    pub const ALL: [Kind; 6] =
+        [Kind::Service, Kind::EndpointSlice, Kind::Ingress, Kind::IngressClass, Kind::Secret, Kind::ConfigMap];
 
     /// As its objects call themselves, and as messages name it.
     pub fn name(self) -> &'static str {
@@ -27,13 +29,14 @@ impl Kind {
             Kind::Ingress => "Ingress",
             Kind::IngressClass => "IngressClass",
             Kind::Secret => "Secret",
+            Kind::ConfigMap => "ConfigMap",
         }
     }
 
     /// The path of its group and version.
     fn group_path(self) -> &'static str {
         match self {
-            Kind::Service | Kind::Secret => "/api/v1",
+            Kind::Service | Kind::Secret | Kind::ConfigMap => "/api/v1",
             Kind::EndpointSlice => "/apis/discovery.k8s.io/v1",
             Kind::Ingress | Kind::IngressClass => "/apis/networking.k8s.io/v1",
         }
@@ -53,13 +56,14 @@ impl Kind {
             Kind::Ingress => "ingresses",
             Kind::IngressClass => "ingressclasses",
             Kind::Secret => "secrets",
+            Kind::ConfigMap => "configmaps",
         }
     }
 
     /// Whether its objects are in namespaces.
     pub fn is_namespaced(self) -> bool {
         match self {
-            Kind::Service | Kind::EndpointSlice | Kind::Ingress | Kind::Secret => true,
+            Kind::Service | Kind::EndpointSlice | Kind::Ingress | Kind::Secret | Kind::ConfigMap => true,
             Kind::IngressClass => false,
         }
     }
@@ -69,7 +73,7 @@ impl Kind {
     pub fn is_needed(self) -> bool {
         match self {
             Kind::Service | Kind::EndpointSlice => true,
-            Kind::Ingress | Kind::IngressClass | Kind::Secret => false,
+            Kind::Ingress | Kind::IngressClass | Kind::Secret | Kind::ConfigMap => false,
         }
     }
 
@@ -85,7 +89,7 @@ impl Kind {
     /// one by one: nobody who refers to one key needs all keys of the cluster.
     pub fn is_by_metadata(self) -> bool {
         match self {
-            Kind::Secret => true,
+            Kind::Secret | Kind::ConfigMap => true,
             Kind::Service | Kind::EndpointSlice | Kind::Ingress | Kind::IngressClass => false,
         }
     }

@@ -1,7 +1,7 @@
 //! What a cluster of Kubernetes says, as far as a proxy in front of it asks: a client of its API (`client`), the kinds
 //! of objects that are followed (`kind`, `object`), how a kind is listed and watched (`course`, pure, and `follow`),
-//! all objects as they are now (`cache`, and `shelf` for those of one kind), Secrets that somebody refers to
-//! (`secrets`, pure, and `fetch`), and the servers behind a Service (`endpoints`); and what is
+//! all objects as they are now (`cache`, and `shelf` for those of one kind), Secrets and ConfigMaps that somebody refers
+//! to (`wanted`, pure, and `fetch`), and the servers behind a Service (`endpoints`); and what is
 //! written there (`writer`). Start in `follower.rs`.
 //! The crate opens connections to the API server only, knows no configuration and no request, and starts no thread but
 //! those of a [`ClusterFollower`] and a [`ClusterWriter`].
@@ -21,10 +21,11 @@ mod object;
 mod page;
 mod publish;
 mod refusals;
-mod secrets;
 mod shelf;
 mod snapshot;
 mod texts;
+mod wanted;
+mod wanted_kind;
 mod writer;
 mod written_cluster;
 mod yaml;
@@ -37,12 +38,12 @@ pub use follower::{ClusterFollower, ClusterView, Scope};
 pub use kind::Kind;
 pub use kubeconfig::Kubeconfig;
 pub use object::{
-    Backend, Ingress, IngressClass, IngressTls, Key, PathKind, PortReference, Rule, RulePath, Secret, SecretBytes, Service,
-    ServicePort,
+    Backend, ConfigMap, Ingress, IngressClass, IngressTls, Key, PathKind, PortReference, Rule, RulePath, Secret, SecretBytes,
+    Service, ServicePort,
 };
 pub use publish::Publish;
-pub use secrets::SecretState;
 pub use shelf::KindState;
 pub use snapshot::{SnapshotOutcome, SnapshotState};
+pub use wanted::{ConfigMapState, SecretState, WantedState};
 pub use writer::{ClusterWriter, Desired, Notice, WriterSettings, WriterState};
 pub use written_cluster::WrittenCluster;

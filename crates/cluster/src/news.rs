@@ -1,7 +1,7 @@
 //! What the following of a kind tells.
 
 use crate::fault::Fault;
-use crate::object::{EndpointSlice, FetchedSecret, Ingress, IngressClass, Key, SecretMeta, Service};
+use crate::object::{ConfigMap, EndpointSlice, Fetched, FetchedMeta, Ingress, IngressClass, Key, Secret, Service};
 use crate::page::{Found, Unreadable};
 
 /// News of one kind of objects.
@@ -34,11 +34,16 @@ pub enum Told {
     EndpointSlice(KindNews<EndpointSlice>),
     Ingress(KindNews<Ingress>),
     IngressClass(KindNews<IngressClass>),
-    Secret(KindNews<SecretMeta>),
+    Secret(KindNews<FetchedMeta<Secret>>),
+    ConfigMap(KindNews<FetchedMeta<ConfigMap>>),
     /// Secrets as they were once; `None` was not there.
-    RecalledSecrets(Vec<(Key, Option<FetchedSecret>)>),
+    RecalledSecrets(Vec<(Key, Option<Fetched<Secret>>)>),
+    /// ConfigMaps, likewise.
+    RecalledConfigMaps(Vec<(Key, Option<Fetched<ConfigMap>>)>),
     /// What came of the fetching of a Secret.
-    Fetched(Key, Result<FetchedSecret, Fault>),
+    FetchedSecret(Key, Result<Fetched<Secret>, Fault>),
+    /// What came of the fetching of a ConfigMap.
+    FetchedConfigMap(Key, Result<Fetched<ConfigMap>, Fault>),
 }
 
 impl From<KindNews<Service>> for Told {
@@ -65,8 +70,26 @@ impl From<KindNews<IngressClass>> for Told {
     }
 }
 
-impl From<KindNews<SecretMeta>> for Told {
-    fn from(news: KindNews<SecretMeta>) -> Told {
+impl From<KindNews<FetchedMeta<Secret>>> for Told {
+    fn from(news: KindNews<FetchedMeta<Secret>>) -> Told {
         Told::Secret(news)
+    }
+}
+
+impl From<KindNews<FetchedMeta<ConfigMap>>> for Told {
+    fn from(news: KindNews<FetchedMeta<ConfigMap>>) -> Told {
+        Told::ConfigMap(news)
+    }
+}
+
+impl From<(Key, Result<Fetched<Secret>, Fault>)> for Told {
+    fn from((key, outcome): (Key, Result<Fetched<Secret>, Fault>)) -> Told {
+        Told::FetchedSecret(key, outcome)
+    }
+}
+
+impl From<(Key, Result<Fetched<ConfigMap>, Fault>)> for Told {
+    fn from((key, outcome): (Key, Result<Fetched<ConfigMap>, Fault>)) -> Told {
+        Told::FetchedConfigMap(key, outcome)
     }
 }

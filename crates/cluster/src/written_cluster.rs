@@ -5,10 +5,10 @@ use crate::cache::{Cache, Changes};
 use crate::fault::Fault;
 use crate::kind::Kind;
 use crate::news::{KindNews, Told};
-use crate::object::{FetchedSecret, Key, SecretMeta, Watched, WrittenKind, fetched};
+use crate::object::{ConfigMap, Fetched, FetchedMeta, Key, Referenced, Secret, Watched, WrittenKind};
 use crate::page::{Found, read_object};
-use crate::secrets::Fetch;
 use crate::texts::Texts;
+use crate::wanted::Fetch;
 use crate::yaml::documents;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -23,7 +23,8 @@ use tidegate_model::discover::Namespaces;
 pub struct WrittenCluster {
     cache: Cache,
     texts: Texts,
-    secrets: BTreeMap<Key, FetchedSecret>,
+    secrets: BTreeMap<Key, Fetched<Secret>>,
+    config_maps: BTreeMap<Key, Fetched<ConfigMap>>,
     /// Counts what was put: texts need not have versions.
     version: u64,
     now: Instant,
@@ -49,10 +50,11 @@ impl WrittenCluster {
                 Kind::Ingress => Told::Ingress(none()),
                 Kind::IngressClass => Told::IngressClass(none()),
                 Kind::Secret => Told::Secret(none()),
+                Kind::ConfigMap => Told::ConfigMap(none()),
             };
             cache.take_in(&None, told, now);
         }
-        WrittenCluster { cache, texts: Texts::default(), secrets: BTreeMap::new(), version: 0, now }
+        WrittenCluster { cache, texts: Texts::default(), secrets: BTreeMap::new(), config_maps: BTreeMap::new(), version: 0, now }
     }
 
     /// What texts in YAML or JSON have, by their names: objects one by one, or lists of them as `kubectl get` prints
@@ -92,10 +94,23 @@ impl WrittenCluster {
             "EndpointSlice" => Told::EndpointSlice(self.found(text)?),
             "Ingress" => Told::Ingress(self.found(text)?),
             "IngressClass" => Told::IngressClass(self.found(text)?),
-            "Secret" => return self.put_secret(text),
+            "Secret" => {
+                let (key, secret) = self.whole::<Secret>(text)?;
+                let meta = meta_of(&key, &secret);
+                self.secrets.insert(key, secret);
+                Told::Secret(KindNews::Put(meta))
+            }
+            "ConfigMap" => {
+                let (key, map) = self.whole::<ConfigMap>(text)?;
+                let meta = meta_of(&key, &map);
+                self.config_maps.insert(key, map);
+                Told::ConfigMap(KindNews::Put(meta))
+            }
             _ => return Ok(Changes::default()),
         };
-        Ok(self.cache.take_in(&None, told, self.now))
+        let mut changes = self.cache.take_in(&None, told, self.now);
+        changes.merge(self.answer());
+        Ok(changes)
     }
 
     fn found<T: Watched>(&mut self, text: &[u8]) -> Result<KindNews<T>, String> {
@@ -105,15 +120,12 @@ impl WrittenCluster {
         Ok(KindNews::Put(Found { version: self.version.to_string().into(), ..found }))
     }
 
-    fn put_secret(&mut self, text: &[u8]) -> Result<Changes, String> {
-        let KindNews::Put(found) = self.found::<SecretMeta>(text)? else { return Ok(Changes::default()) };
-        let secret = fetched(&found.key, text).map_err(|fault| fault.to_string())?;
-        let version = found.version.clone();
-        self.secrets.insert(found.key.clone(), FetchedSecret { version: version.clone(), ..secret });
-        let meta = Found { object: SecretMeta { version }, ..found };
-        let mut changes = self.cache.take_in(&None, Told::Secret(KindNews::Put(meta)), self.now);
-        changes.merge(self.answer());
-        Ok(changes)
+    fn whole<T: Referenced>(&mut self, text: &[u8]) -> Result<(Key, Fetched<T>), String> {
+        let raw: &RawValue = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        let found = read_object::<FetchedMeta<T>>(raw, &mut self.texts).map_err(|unreadable| unreadable.problem)?;
+        let whole = T::read(&found.key, text).map_err(|fault| fault.to_string())?;
+        self.version += 1;
+        Ok((found.key, Fetched { version: self.version.to_string().into(), ..whole }))
     }
 
     pub fn remove(&mut self, kind: Kind, key: &Key) -> Changes {
@@ -127,6 +139,10 @@ impl WrittenCluster {
                 self.secrets.remove(&key);
                 Told::Secret(KindNews::Gone(key))
             }
+            Kind::ConfigMap => {
+                self.config_maps.remove(&key);
+                Told::ConfigMap(KindNews::Gone(key))
+            }
         };
         let mut changes = self.cache.take_in(&None, told, self.now);
         changes.merge(self.answer());
@@ -139,17 +155,39 @@ impl WrittenCluster {
         self.answer()
     }
 
+    /// As [`WrittenCluster::want_secrets`], of ConfigMaps.
+    pub fn want_config_maps(&mut self, wanted: BTreeSet<Key>) -> Changes {
+        self.cache.want_config_maps(wanted);
+        self.answer()
+    }
+
     fn answer(&mut self) -> Changes {
         let mut changes = Changes::default();
-        let (due, _) = self.cache.take_due_secrets(self.now, usize::MAX);
-        for fetch in due {
-            let (Fetch::Ask(key) | Fetch::Absent(key)) = fetch;
-            let missing = || Fault::Missing { message: format!("there is no Secret {key}") };
-            let outcome = self.secrets.get(&key).cloned().ok_or_else(missing);
-            changes.merge(self.cache.take_in(&None, Told::Fetched(key, outcome), self.now));
+        for (key, outcome) in outcomes(self.cache.secrets_mut().take_due(self.now, usize::MAX).0, &self.secrets) {
+            changes.merge(self.cache.take_in(&None, Told::FetchedSecret(key, outcome), self.now));
+        }
+        for (key, outcome) in outcomes(self.cache.config_maps_mut().take_due(self.now, usize::MAX).0, &self.config_maps) {
+            changes.merge(self.cache.take_in(&None, Told::FetchedConfigMap(key, outcome), self.now));
         }
         changes
     }
+}
+
+fn meta_of<T>(key: &Key, of: &Fetched<T>) -> Found<FetchedMeta<T>> {
+    let version = of.version.clone();
+    Found { key: key.clone(), version: version.clone(), object: FetchedMeta::at(version) }
+}
+
+fn outcomes<T: Referenced + Clone>(
+    due: Vec<Fetch>,
+    there: &BTreeMap<Key, Fetched<T>>,
+) -> impl Iterator<Item = (Key, Result<Fetched<T>, Fault>)> {
+    due.into_iter().map(|fetch| {
+        let (Fetch::Ask(key) | Fetch::Absent(key)) = fetch;
+        let missing = || Fault::Missing { message: format!("there is no {} {key}", T::KIND.name()) };
+        let outcome = there.get(&key).cloned().ok_or_else(missing);
+        (key, outcome)
+    })
 }
 
 /// Objects of a text, those of its lists one by one.
@@ -197,7 +235,7 @@ mod tests {
     use super::WrittenCluster;
     use crate::kind::Kind;
     use crate::object::{Key, SecretBytes};
-    use crate::secrets::SecretState;
+    use crate::wanted::{ConfigMapState, SecretState};
     use std::collections::BTreeSet;
     use std::time::Instant;
 
@@ -248,6 +286,20 @@ mod tests {
         assert_eq!(secret.data.get("auth").map(SecretBytes::reveal), Some(&b"text"[..]));
         let known = WrittenCluster::read(&[("a.yaml", ingress)], Instant::now()).expect("an object");
         assert!(known.knows(Kind::Ingress) && !known.knows(Kind::Service) && !known.knows(Kind::Secret));
+    }
+
+    #[test]
+    fn config_maps_are_known_as_secrets_are() {
+        let mut cluster = WrittenCluster::new(Instant::now());
+        let key = Key::new("edge", "nginx");
+        assert_eq!(cluster.want_config_maps([key.clone()].into()).config_maps, [key.clone()].into());
+        assert_eq!(cluster.cache().config_map(&key), ConfigMapState::Missing);
+        let map = r#"{"kind":"ConfigMap","metadata":{"name":"nginx","namespace":"edge"},"data":{"hsts":"false"}}"#;
+        assert_eq!(cluster.put(map.as_bytes()).expect("an object").config_maps, [key.clone()].into());
+        let ConfigMapState::Held(held) = cluster.cache().config_map(&key) else { panic!("it is there") };
+        assert_eq!(held.data.get("hsts").map(|text| &**text), Some("false"));
+        assert_eq!(cluster.remove(Kind::ConfigMap, &key).config_maps, [key.clone()].into());
+        assert_eq!(cluster.cache().config_map(&key), ConfigMapState::Missing);
     }
 
     #[test]

@@ -119,7 +119,7 @@ fn a_process_starts_without_the_api_server_and_without_rights_on_secrets() {
     let began = Instant::now();
     let follower = ClusterFollower::start(place(&plane, &blind), scope(), || {}).expect("a follower");
     follower.want_secrets(wanted());
-    until(|| follower.is_whole() && follower.has_answered_for_secrets(), || format!("{:?}", follower.states()));
+    until(|| follower.is_whole() && follower.has_answered(), || format!("{:?}", follower.states()));
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     assert_eq!(follower.cache().forbidden_secrets().map(|(number, ..)| number), Some(2));
     drop(follower);
@@ -139,7 +139,7 @@ fn a_process_starts_without_the_api_server_and_without_rights_on_secrets() {
     let follower = start(place(&plane, &account));
     until(|| follower.is_whole(), || format!("{:?}", follower.snapshot()));
     assert_eq!(follower.want_secrets(wanted()), wanted(), "something is known of both at once");
-    assert!(follower.has_answered_for_secrets());
+    assert!(follower.has_answered());
     let state = |key: &Key| follower.cache().secret(key);
     assert!(matches!(state(&held), SecretState::Held(_)) && state(&missing) == SecretState::Missing);
     plane.start_api_server().expect("it comes back");

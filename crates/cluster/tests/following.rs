@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tidegate_cluster::{
-    Absence, Client, ClusterFollower, Fault, Key, Kind, Place, PortReference, Scope, SecretState, SnapshotOutcome, Token,
+    Absence, Client, ClusterFollower, ConfigMapState, Fault, Key, Kind, Place, PortReference, Scope, SecretState,
+    SnapshotOutcome, Token,
 };
 use tidegate_model::Secret;
 use tidegate_model::discover::Namespaces;
@@ -432,7 +433,7 @@ fn secrets_are_fetched_when_they_are_wanted_and_when_they_change() {
     followed.want(&["tls", "none"]);
     followed.secret_comes_to("tls", "a");
     followed.secret_comes_to("none", "missing");
-    assert!(followed.follower.has_answered_for_secrets());
+    assert!(followed.follower.has_answered());
     assert_eq!(followed.secret("other"), "unasked");
     assert_eq!(followed.asked("GET /api/v1/namespaces/shop/secrets/none"), 0, "the list does not have it");
     let _ = followed.follower.take_changes();
@@ -449,6 +450,43 @@ fn secrets_are_fetched_when_they_are_wanted_and_when_they_change() {
 }
 
 #[test]
+fn config_maps_are_fetched_as_secrets_are() {
+    let map = |value: &str| {
+        serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "shop", "name": "nginx"},
+            "data": {"hsts": value}})
+    };
+    let server = ApiServer::start().expect("a server");
+    server.put(map("false"));
+    let scope = Scope { namespaces: Namespaces::All, kinds: &[Kind::Secret, Kind::ConfigMap] };
+    let follower = ClusterFollower::start(place(&server, token()), scope, || {}).expect("a follower");
+    let followed = Followed { server, follower };
+    let key = |name: &str| Key::new("shop", name);
+    let said = |name: &str| match followed.follower.cache().config_map(&key(name)) {
+        ConfigMapState::Unasked => "unasked".to_owned(),
+        ConfigMapState::Missing => "missing".to_owned(),
+        ConfigMapState::Fault(fault) => fault.to_string(),
+        ConfigMapState::Held(map) => map.data["hsts"].to_string(),
+    };
+    let comes_to = |name: &str, expected: &str| until(|| said(name) == expected, || format!("{name}: {}", said(name)));
+    until(|| followed.follower.is_whole(), || "no list".to_owned());
+    assert_eq!(followed.asked("GET /api/v1/namespaces"), 0, "nobody wants one");
+    followed.follower.want_config_maps([key("nginx"), key("none")].into());
+    comes_to("nginx", "false");
+    comes_to("none", "missing");
+    assert!(followed.follower.has_answered());
+    assert_eq!(followed.asked("GET /api/v1/namespaces/shop/configmaps/none"), 0, "the list does not have it");
+    let _ = followed.follower.take_changes();
+    followed.server.put(map("true"));
+    comes_to("nginx", "true");
+    until(
+        || followed.follower.take_changes().is_some_and(|changes| changes.config_maps == [key("nginx")].into()),
+        || "no change is told".to_owned(),
+    );
+    followed.server.remove(&map(""));
+    comes_to("nginx", "missing");
+}
+
+#[test]
 fn a_secret_that_cannot_be_fetched_is_asked_for_again_and_others_do_not_wait() {
     let server = ApiServer::start().expect("a server");
     for name in ["tls", "slow", "shut"] {
@@ -462,11 +500,11 @@ fn a_secret_that_cannot_be_fetched_is_asked_for_again_and_others_do_not_wait() {
     followed.secret_comes_to("shut", "forbidden");
     followed.secret_comes_to("tls", "a");
     assert_eq!(followed.secret("slow"), "unasked");
-    assert!(!followed.follower.has_answered_for_secrets());
+    assert!(!followed.follower.has_answered());
     followed.server.relent();
     followed.secret_comes_to("slow", "a");
     // What may not be seen is answered for, when the server has said so for some seconds.
-    until(|| followed.follower.has_answered_for_secrets(), || format!("{:?}", followed.server.requests()));
+    until(|| followed.follower.has_answered(), || format!("{:?}", followed.server.requests()));
     followed.server.refuse("/api/v1/namespaces/shop/secrets", 503, None, None);
     followed.server.put(secret("tls", "Yg=="));
     until(|| followed.asked("GET /api/v1/namespaces/shop/secrets/tls") >= 3, || format!("{:?}", followed.server.requests()));
@@ -483,7 +521,7 @@ fn secrets_that_may_not_be_listed_are_fetched_all_the_same() {
     followed.secret_comes_to("tls", "a");
     followed.secret_comes_to("none", "missing");
     followed.secret_comes_to("../tls", "missing");
-    until(|| followed.follower.has_answered_for_secrets(), || format!("{:?}", followed.server.requests()));
+    until(|| followed.follower.has_answered(), || format!("{:?}", followed.server.requests()));
     assert_eq!(followed.asked("GET /api/v1/namespaces/shop/secrets/"), 2, "what is no name is not asked for");
 }
 
@@ -532,7 +570,7 @@ fn who_starts_while_the_server_is_away_begins_with_the_snapshot() {
     let known = followed.follower.want_secrets(wanted.clone().into());
     assert_eq!(known, [wanted[0].clone(), wanted[1].clone()].into(), "of the others nothing is known");
     assert_eq!((followed.secret("tls"), followed.secret("none")), ("a".to_owned(), "missing".to_owned()));
-    assert!(followed.follower.is_whole() && followed.follower.has_answered_for_secrets());
+    assert!(followed.follower.is_whole() && followed.follower.has_answered());
     let outcome = SnapshotOutcome::Taken { objects: 4, as_of: written.clone() };
     assert_eq!(followed.outcome(), outcome);
     assert!(followed.follower.states().iter().all(|state| state.is_recalled && !state.is_listed));
@@ -560,10 +598,7 @@ fn what_may_not_be_seen_keeps_nobody_waiting_now_or_at_a_start_from_the_snapshot
     let began = Instant::now();
     let followed = Followed::with_snapshot(server.clone(), folder.path());
     followed.want(&["tls"]);
-    until(
-        || followed.follower.is_whole() && followed.follower.has_answered_for_secrets(),
-        || format!("{:?}", followed.server.requests()),
-    );
+    until(|| followed.follower.is_whole() && followed.follower.has_answered(), || format!("{:?}", followed.server.requests()));
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
     let forbidden = followed.follower.cache().forbidden_secrets();
     assert!(matches!(forbidden, Some((1, _, Fault::Forbidden { .. }))), "{forbidden:?}");
@@ -573,7 +608,7 @@ fn what_may_not_be_seen_keeps_nobody_waiting_now_or_at_a_start_from_the_snapshot
     let again = Followed::with_snapshot(server, folder.path());
     until(|| again.follower.is_whole(), || format!("{:?}", again.outcome()));
     again.want(&["tls"]);
-    assert!(again.follower.has_answered_for_secrets());
+    assert!(again.follower.has_answered());
 }
 
 #[test]

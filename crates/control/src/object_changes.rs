@@ -25,7 +25,7 @@ impl Control {
         let changes = self.followers.clusters().take_object_changes();
         let Some(objects) = self.objects_mut() else { return };
         objects.note(changes, now);
-        if objects.stage() == ObjectStage::Unlisted || objects.stage() == ObjectStage::AwaitsSecrets {
+        if objects.stage() == ObjectStage::Unlisted || objects.stage() == ObjectStage::AwaitsReferences {
             objects.look_at(now);
         }
         if objects.due_at().is_some_and(|at| at <= now) {

@@ -11,6 +11,7 @@ pub struct ObjectLog {
     shut: BTreeSet<Kind>,
     unheard: BTreeSet<Kind>,
     are_secrets_forbidden: bool,
+    are_config_maps_forbidden: bool,
     outcome: SnapshotOutcome,
     snapshot_fault: Option<String>,
 }
@@ -22,6 +23,7 @@ impl ObjectLog {
         states.retain(|state| !Scope::ENDPOINTS.contains(&state.kind));
         self.look_at_kinds(&states);
         self.look_at_secrets(follower);
+        self.look_at_config_maps(follower);
         self.look_at_snapshot(follower);
     }
 
@@ -62,6 +64,20 @@ impl ObjectLog {
             Some(_) | None => {}
         }
         self.are_secrets_forbidden = forbidden.is_some();
+    }
+
+    fn look_at_config_maps(&mut self, follower: &ClusterFollower) {
+        let forbidden = follower.cache().forbidden_config_maps();
+        match &forbidden {
+            Some((maps, key, fault)) if !self.are_config_maps_forbidden => {
+                let (map, fault) = (key.to_string(), format!("the API server {fault}"));
+                let what = "what they say is shut or left out; they are asked for again every minute";
+                tracing::warn!(maps, map, fault, "ConfigMaps that are referred to may not be fetched: {what}");
+            }
+            None if self.are_config_maps_forbidden => tracing::info!("all ConfigMaps that are referred to may be fetched again"),
+            Some(_) | None => {}
+        }
+        self.are_config_maps_forbidden = forbidden.is_some();
     }
 
     fn look_at_snapshot(&mut self, follower: &ClusterFollower) {

@@ -70,8 +70,8 @@ pub struct Objects {
 pub enum ObjectStage {
     /// Some kind of objects has not had its whole list.
     Unlisted,
-    /// Not every Secret that objects refer to was answered for.
-    AwaitsSecrets,
+    /// Not every Secret and ConfigMap that is referred to was answered for.
+    AwaitsReferences,
     /// Everything is known, and nothing of it runs so far.
     Known,
     Serves,
@@ -79,7 +79,7 @@ pub enum ObjectStage {
 
 impl Objects {
     /// Kinds that say what is served, and by whom.
-    pub const KINDS: &'static [Kind] = &[Kind::Service, Kind::EndpointSlice, Kind::Ingress, Kind::IngressClass, Kind::Secret];
+    pub const KINDS: &'static [Kind] = &Kind::ALL;
 
     /// Follows the cluster from here on. What is wrong with the place is known now; that nobody answers there is not.
     pub fn start(source: ObjectSource, clusters: &Clusters) -> Result<Objects, Fault> {
@@ -273,25 +273,25 @@ impl Objects {
             }
             changes = Some(Changes { secrets: known, ..Changes::default() });
         }
-        let is_starting = matches!(self.stage, ObjectStage::Unlisted | ObjectStage::AwaitsSecrets);
-        let has_answered = self.follower.has_answered_for_secrets();
+        let is_starting = matches!(self.stage, ObjectStage::Unlisted | ObjectStage::AwaitsReferences);
+        let has_answered = self.follower.has_answered();
         if is_starting && has_answered {
             // What was answered meanwhile is told of in a moment: nobody is to be ready without it.
             self.translation.take_in(&self.follower.cache(), None, now);
         }
         self.stage = match self.stage {
-            ObjectStage::Unlisted | ObjectStage::AwaitsSecrets if !has_answered => ObjectStage::AwaitsSecrets,
-            ObjectStage::Unlisted | ObjectStage::AwaitsSecrets | ObjectStage::Known => ObjectStage::Known,
+            ObjectStage::Unlisted | ObjectStage::AwaitsReferences if !has_answered => ObjectStage::AwaitsReferences,
+            ObjectStage::Unlisted | ObjectStage::AwaitsReferences | ObjectStage::Known => ObjectStage::Known,
             ObjectStage::Serves => ObjectStage::Serves,
         };
-        self.stage != ObjectStage::AwaitsSecrets
+        self.stage != ObjectStage::AwaitsReferences
     }
 
     /// What is to be added to a configuration of files: nothing until everything is known, and then what objects say,
     /// but for what cannot run.
     pub fn merged(&mut self, of_files: &Configuration) -> Merged {
         match self.stage {
-            ObjectStage::Unlisted | ObjectStage::AwaitsSecrets => Merged::default(),
+            ObjectStage::Unlisted | ObjectStage::AwaitsReferences => Merged::default(),
             ObjectStage::Known | ObjectStage::Serves => self.held_back.apply(self.translation.merged(of_files)),
         }
     }

@@ -76,7 +76,9 @@ impl Translation {
         for (object, finding) in self.merged(file).findings {
             match object.kind {
                 Kind::Ingress => of_ingresses.entry(object.key).or_default().push(finding),
-                Kind::Service | Kind::EndpointSlice | Kind::IngressClass | Kind::Secret => others.push((object, finding)),
+                Kind::Service | Kind::EndpointSlice | Kind::IngressClass | Kind::Secret | Kind::ConfigMap => {
+                    others.push((object, finding));
+                }
             }
         }
         let objects = self.ingresses.iter().filter_map(|(key, known)| Some((key, known.object()?)));

@@ -268,8 +268,8 @@ impl ApiServer {
             return write_json(stream, 403, &status(403, "Forbidden", &message, Some(details)));
         }
         match (asked.method.as_str(), &asked_for.name) {
-            ("GET", None) if asked_for.plural() == "secrets" && !asked_for.is_by_metadata => {
-                refuse(stream, 406, "NotAcceptable", "nobody here has a reason to see what is in all Secrets", None)
+            ("GET", None) if ["secrets", "configmaps"].contains(&asked_for.plural()) && !asked_for.is_by_metadata => {
+                refuse(stream, 406, "NotAcceptable", "nobody here has a reason to see what is in all of them", None)
             }
             ("GET", None) if asked.parameter("watch").as_deref() == Some("true") => {
                 drop(state);

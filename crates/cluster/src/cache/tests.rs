@@ -9,6 +9,7 @@ use crate::news::{KindNews, Told};
 use crate::object::{EndpointSlice, Key, PortReference, Service};
 use crate::page::{Line, Unreadable, line};
 use crate::texts::Texts;
+use crate::wanted::ConfigMapState;
 use std::time::{Duration, Instant};
 use tidegate_model::discover::Namespaces;
 
@@ -154,6 +155,7 @@ fn who_may_not_see_a_kind_waits_for_it_only_if_nothing_can_be_served_without() {
     check(Kind::Ingress, &|fault| Told::Ingress(KindNews::Fault(fault)), true);
     check(Kind::IngressClass, &|fault| Told::IngressClass(KindNews::Fault(fault)), true);
     check(Kind::Secret, &|fault| Told::Secret(KindNews::Fault(fault)), true);
+    check(Kind::ConfigMap, &|fault| Told::ConfigMap(KindNews::Fault(fault)), true);
     assert_eq!(Known(Cache::default()).servers(80), Err(Absence::NotListed));
 }
 
@@ -167,12 +169,20 @@ fn a_server_that_shows_one_kind_is_believed_sooner_of_another() {
     known.take(Told::Secret(KindNews::Fault(forbidden())));
     assert!(known.0.is_whole(&[Kind::Service, Kind::Secret]));
     let key = Key::new("shop", "tls");
+    let later = Instant::now() + Duration::from_secs(60);
     known.0.want_secrets([key.clone()].into());
     for is_answered in [false, true] {
-        let _ = known.0.take_due_secrets(Instant::now() + Duration::from_secs(60), 1);
-        known.take(Told::Fetched(key.clone(), Err(forbidden())));
-        assert_eq!(known.0.has_answered_for_secrets(), is_answered);
+        let _ = known.0.secrets_mut().take_due(later, 1);
+        known.take(Told::FetchedSecret(key.clone(), Err(forbidden())));
+        assert_eq!(known.0.has_answered(), is_answered);
     }
+    known.0.want_config_maps([key.clone()].into());
+    for is_answered in [false, true] {
+        let _ = known.0.config_maps_mut().take_due(later, 1);
+        known.take(Told::FetchedConfigMap(key.clone(), Err(forbidden())));
+        assert_eq!(known.0.has_answered(), is_answered);
+    }
+    assert_eq!(known.0.config_map(&key), ConfigMapState::Fault(forbidden()));
 }
 
 #[test]

@@ -1,17 +1,21 @@
 //! Objects as they are kept: what somebody asks of them and nothing else. What the API has beside it is passed over
 //! when they are read.
 
+mod config_map;
 pub mod endpoint_slice;
+mod fetched;
 mod ingress;
 mod ingress_class;
 mod secret;
 mod service;
 mod written;
 
+pub use config_map::ConfigMap;
 pub use endpoint_slice::{AddressFamily, EndpointSlice, EndpointState, SlicePort};
+pub use fetched::{Fetched, FetchedMeta, Referenced};
 pub use ingress::{Backend, Ingress, IngressTls, PathKind, Rule, RulePath};
 pub use ingress_class::IngressClass;
-pub use secret::{FetchedSecret, Secret, SecretBytes, SecretMeta, WholeSecret, fetched};
+pub use secret::{Secret, SecretBytes};
 pub use service::{PortReference, Service, ServicePort};
 pub use written::{Listed, LoadBalancerStatus, Text, WrittenKind, WrittenMeta};
 

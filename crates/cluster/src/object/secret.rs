@@ -1,25 +1,15 @@
-//! A Secret: by its metadata, as it is watched, and whole, as it is fetched when somebody refers to it.
+//! A Secret as it is fetched when somebody refers to it: values that are never shown.
 
-use super::{Key, Text, Watched, WrittenMeta};
+use super::fetched::{DATA_BYTES_MAX, Fetched, Referenced, shown};
+use super::{Key, Text, WrittenMeta};
 use crate::fault::Fault;
 use crate::kind::Kind;
-use crate::texts::Texts;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-
-/// Of all values of one Secret together, decoded: the bound of the API itself.
-const DATA_BYTES_MAX: usize = 1 << 20;
-
-/// What is watched of a Secret.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SecretMeta {
-    /// Part of it, unlike that of other kinds: nothing else says that its data are others.
-    pub version: Box<str>,
-}
 
 /// A Secret with what is in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,37 +41,6 @@ impl fmt::Debug for SecretBytes {
     }
 }
 
-/// A Secret as it was fetched.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FetchedSecret {
-    pub version: Box<str>,
-    pub secret: Secret,
-}
-
-#[derive(Default, Deserialize, Serialize)]
-#[serde(default)]
-pub struct WrittenSecretMeta<'w> {
-    #[serde(borrow)]
-    metadata: WrittenMeta<'w>,
-}
-
-impl Watched for SecretMeta {
-    const KIND: Kind = Kind::Secret;
-    type Written<'w> = WrittenSecretMeta<'w>;
-
-    fn meta<'m>(written: &'m WrittenSecretMeta<'_>) -> &'m WrittenMeta<'m> {
-        &written.metadata
-    }
-
-    fn kept(written: &WrittenSecretMeta<'_>, _: &mut Texts) -> SecretMeta {
-        SecretMeta { version: (&*written.metadata.resource_version).into() }
-    }
-
-    fn written<'o>(&'o self, meta: WrittenMeta<'o>) -> WrittenSecretMeta<'o> {
-        WrittenSecretMeta { metadata: WrittenMeta { resource_version: (&*self.version).into(), ..meta } }
-    }
-}
-
 #[derive(Default, Deserialize, Serialize)]
 #[serde(default)]
 struct WrittenSecret<'w> {
@@ -93,49 +52,42 @@ struct WrittenSecret<'w> {
     data: Option<BTreeMap<Text<'w>, Text<'w>>>,
 }
 
-/// A Secret as the API would write it. It has its values in it: it goes nowhere but into a file that is ours alone.
-#[derive(Serialize)]
-pub struct WholeSecret<'o>(WrittenSecret<'o>);
+impl Referenced for Secret {
+    const KIND: Kind = Kind::Secret;
+    const MISSING: &'static str = "MissingSecret";
 
-impl<'o> WholeSecret<'o> {
-    pub fn of(key: &'o Key, version: &'o str, secret: &'o Secret) -> WholeSecret<'o> {
+    fn read(key: &Key, answer: &[u8]) -> Result<Fetched<Secret>, Fault> {
+        let unreadable = |problem: String| Fault::Unreadable { problem };
+        let written: WrittenSecret<'_> = serde_json::from_slice(answer).map_err(|error| {
+            unreadable(format!("the Secret {key} cannot be read at line {} column {}", error.line(), error.column()))
+        })?;
+        let mut data = BTreeMap::new();
+        let mut bytes_left = DATA_BYTES_MAX;
+        for (name, value) in written.data.iter().flatten() {
+            let value = BASE64_STANDARD
+                .decode(value.as_bytes())
+                .map_err(|_| unreadable(format!("`{}` of the Secret {key} is no base64", shown(name))))?;
+            bytes_left = bytes_left
+                .checked_sub(value.len())
+                .ok_or_else(|| unreadable(format!("the Secret {key} has more than {DATA_BYTES_MAX} bytes")))?;
+            data.insert(Arc::from(&**name), SecretBytes::new(value));
+        }
+        let object = Secret { of_type: (&*written.of_type).into(), data };
+        Ok(Fetched { version: (&*written.metadata.resource_version).into(), object })
+    }
+
+    fn whole<'o>(&'o self, key: &'o Key, version: &'o str) -> impl Serialize + 'o {
         let value = |(name, value): (&'o Arc<str>, &SecretBytes)| {
             (Text::from(&**name), Text::from(BASE64_STANDARD.encode(value.reveal())))
         };
-        let data = Some(secret.data.iter().map(value).collect());
-        WholeSecret(WrittenSecret { metadata: WrittenMeta::of(key, version), of_type: (&*secret.of_type).into(), data })
+        let data = Some(self.data.iter().map(value).collect());
+        WrittenSecret { metadata: WrittenMeta::of(key, version), of_type: (&*self.of_type).into(), data }
     }
-}
-
-/// The answer to the fetching of the Secret `key`. No fault repeats what stands in it.
-pub fn fetched(key: &Key, answer: &[u8]) -> Result<FetchedSecret, Fault> {
-    let unreadable = |problem: String| Fault::Unreadable { problem };
-    let written: WrittenSecret<'_> = serde_json::from_slice(answer).map_err(|error| {
-        unreadable(format!("the Secret {key} cannot be read at line {} column {}", error.line(), error.column()))
-    })?;
-    let mut data = BTreeMap::new();
-    let mut bytes_left = DATA_BYTES_MAX;
-    for (name, value) in written.data.iter().flatten() {
-        let value = BASE64_STANDARD
-            .decode(value.as_bytes())
-            .map_err(|_| unreadable(format!("`{}` of the Secret {key} is no base64", shown(name))))?;
-        bytes_left = bytes_left
-            .checked_sub(value.len())
-            .ok_or_else(|| unreadable(format!("the Secret {key} has more than {DATA_BYTES_MAX} bytes")))?;
-        data.insert(Arc::from(&**name), SecretBytes::new(value));
-    }
-    let secret = Secret { of_type: (&*written.of_type).into(), data };
-    Ok(FetchedSecret { version: (&*written.metadata.resource_version).into(), secret })
-}
-
-/// Names of values have 253 letters, digits, `-`, `_` and `.` at most.
-fn shown(name: &str) -> String {
-    name.chars().filter(|c| !c.is_control()).take(253).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{DATA_BYTES_MAX, SecretBytes, fetched};
+    use super::{DATA_BYTES_MAX, Referenced, Secret, SecretBytes};
     use crate::object::Key;
     use base64::Engine;
     use base64::prelude::BASE64_STANDARD;
@@ -144,9 +96,9 @@ mod tests {
         let text = format!(
             r#"{{"metadata":{{"name":"tls","namespace":"shop","resourceVersion":"7"}},"type":"kubernetes.io/tls","data":{data}}}"#
         );
-        let found = fetched(&Key::new("shop", "tls"), text.as_bytes()).map_err(|fault| fault.to_string())?;
-        assert_eq!((&*found.version, &*found.secret.of_type), ("7", "kubernetes.io/tls"));
-        Ok(found.secret.data.iter().map(|(name, value)| (name.to_string(), value.reveal().to_vec())).collect())
+        let found = Secret::read(&Key::new("shop", "tls"), text.as_bytes()).map_err(|fault| fault.to_string())?;
+        assert_eq!((&*found.version, &*found.object.of_type), ("7", "kubernetes.io/tls"));
+        Ok(found.object.data.iter().map(|(name, value)| (name.to_string(), value.reveal().to_vec())).collect())
     }
 
     #[test]
@@ -179,6 +131,6 @@ mod tests {
 
     #[test]
     fn nothing_that_a_server_sends_makes_it_panic() {
-        bolero::check!().for_each(|bytes: &[u8]| _ = fetched(&Key::new("shop", "tls"), bytes));
+        bolero::check!().for_each(|bytes: &[u8]| _ = Secret::read(&Key::new("shop", "tls"), bytes));
     }
 }

@@ -1,12 +1,11 @@
 //! A snapshot as a text: a line that says what it is of, a line for each object as the API would write it, and a line
 //! with the digest of all before it. One from which anything is missing is none.
 
-use crate::fault::Fault;
 use crate::kind::Kind;
 use crate::news::{KindNews, Told};
 use crate::object::{
-    EndpointSlice, FetchedSecret, Ingress, IngressClass, Key, Secret, Service, Watched, WholeSecret, WrittenKind, WrittenMeta,
-    fetched,
+    ConfigMap, EndpointSlice, Fetched, FetchedMeta, Ingress, IngressClass, Key, Referenced, Secret, Service, Watched,
+    WrittenKind, WrittenMeta,
 };
 use crate::page::{Found, read_object};
 use crate::texts::Texts;
@@ -33,9 +32,6 @@ pub struct Extent {
     pub namespaces: Option<Vec<String>>,
 }
 
-/// What a Secret is called here that was asked for and was not there.
-const MISSING_SECRET: &str = "MissingSecret";
-
 /// All objects of some kinds.
 #[derive(Debug, Default)]
 pub struct Contents {
@@ -46,6 +42,8 @@ pub struct Contents {
     pub classes: Vec<Kept<IngressClass>>,
     pub secrets: Vec<Kept<Secret>>,
     pub missing_secrets: Vec<Key>,
+    pub config_maps: Vec<Kept<ConfigMap>>,
+    pub missing_config_maps: Vec<Key>,
 }
 
 #[derive(Debug)]
@@ -55,13 +53,16 @@ pub struct Kept<T> {
     pub object: Arc<T>,
 }
 
+/// Objects as they were fetched once; `None` was not there.
+pub type FetchedOnce<T> = Vec<(Key, Option<Fetched<T>>)>;
+
 /// What a snapshot held.
 #[derive(Debug, Default)]
 pub struct Recalled {
     /// As news, for each kind that it has all objects of.
     pub told: Vec<Told>,
-    /// `None` was not there.
-    pub secrets: Vec<(Key, Option<FetchedSecret>)>,
+    pub secrets: FetchedOnce<Secret>,
+    pub config_maps: FetchedOnce<ConfigMap>,
     pub objects: usize,
     /// How old its news are: when something was heard last of each kind, as the first line says it.
     pub as_of: String,
@@ -106,12 +107,8 @@ pub fn write(contents: &Contents, extent: &Extent, as_of: &str, sink: &mut impl 
     lines.put_all(&contents.slices)?;
     lines.put_all(&contents.ingresses)?;
     lines.put_all(&contents.classes)?;
-    for Kept { key, version, object } in &contents.secrets {
-        lines.put_object(Kind::Secret, &WholeSecret::of(key, version, object))?;
-    }
-    for key in &contents.missing_secrets {
-        lines.put_named(Kind::Secret, MISSING_SECRET, &NamedObject { metadata: WrittenMeta::of(key, "") })?;
-    }
+    lines.put_fetched(&contents.secrets, &contents.missing_secrets)?;
+    lines.put_fetched(&contents.config_maps, &contents.missing_config_maps)?;
     let last = LastLine { objects: lines.objects, sha256: text_of(lines.digest.clone()) };
     lines.put(&last)
 }
@@ -127,6 +124,16 @@ impl<S: Write> Lines<'_, S> {
     fn put_all<T: Watched>(&mut self, all: &[Kept<T>]) -> io::Result<()> {
         for Kept { key, version, object } in all {
             self.put_object(T::KIND, &object.written(WrittenMeta::of(key, version)))?;
+        }
+        Ok(())
+    }
+
+    fn put_fetched<T: Referenced>(&mut self, all: &[Kept<T>], missing: &[Key]) -> io::Result<()> {
+        for Kept { key, version, object } in all {
+            self.put_object(T::KIND, &object.whole(key, version))?;
+        }
+        for key in missing {
+            self.put_named(T::KIND, T::MISSING, &NamedObject { metadata: WrittenMeta::of(key, "") })?;
         }
         Ok(())
     }
@@ -214,7 +221,8 @@ struct FoundObjects {
     slices: Vec<Found<EndpointSlice>>,
     ingresses: Vec<Found<Ingress>>,
     classes: Vec<Found<IngressClass>>,
-    secrets: Vec<(Key, Option<FetchedSecret>)>,
+    secrets: FetchedOnce<Secret>,
+    config_maps: FetchedOnce<ConfigMap>,
     objects: usize,
 }
 
@@ -230,14 +238,11 @@ impl FoundObjects {
             "EndpointSlice" => self.slices.push(read_object(raw, texts).map_err(|_| damaged())?),
             "Ingress" => self.ingresses.push(read_object(raw, texts).map_err(|_| damaged())?),
             "IngressClass" => self.classes.push(read_object(raw, texts).map_err(|_| damaged())?),
-            "Secret" => {
-                let Found { key, .. } = read_object::<crate::object::SecretMeta>(raw, texts).map_err(|_| damaged())?;
-                let secret = fetched(&key, line).map_err(|_: Fault| damaged())?;
-                self.secrets.push((key, Some(secret)));
+            kind if kind == Kind::Secret.name() || kind == Secret::MISSING => {
+                self.secrets.push(fetched_once(raw, kind == Secret::MISSING, texts).ok_or_else(damaged)?);
             }
-            MISSING_SECRET => {
-                let Found { key, .. } = read_object::<crate::object::SecretMeta>(raw, texts).map_err(|_| damaged())?;
-                self.secrets.push((key, None));
+            kind if kind == Kind::ConfigMap.name() || kind == ConfigMap::MISSING => {
+                self.config_maps.push(fetched_once(raw, kind == ConfigMap::MISSING, texts).ok_or_else(damaged)?);
             }
             _ => return Err("has objects of kinds that this program does not know".to_owned()),
         }
@@ -245,7 +250,7 @@ impl FoundObjects {
     }
 
     fn recalled(self, first: &FirstLine) -> Recalled {
-        let FoundObjects { services, slices, ingresses, classes, secrets, objects, .. } = self;
+        let FoundObjects { services, slices, ingresses, classes, secrets, config_maps, objects, texts: _ } = self;
         let mut told = Vec::new();
         let has = |kind: Kind| first.kinds.iter().any(|name| name == kind.name());
         if has(Kind::Service) {
@@ -263,8 +268,17 @@ impl FoundObjects {
         if has(Kind::Secret) {
             told.push(Told::Secret(KindNews::Recalled(Vec::new())));
         }
-        Recalled { told, secrets, objects, as_of: first.as_of.clone() }
+        if has(Kind::ConfigMap) {
+            told.push(Told::ConfigMap(KindNews::Recalled(Vec::new())));
+        }
+        Recalled { told, secrets, config_maps, objects, as_of: first.as_of.clone() }
     }
+}
+
+fn fetched_once<T: Referenced>(raw: &RawValue, is_missing: bool, texts: &mut Texts) -> Option<(Key, Option<Fetched<T>>)> {
+    let Found { key, .. } = read_object::<FetchedMeta<T>>(raw, texts).ok()?;
+    let object = if is_missing { None } else { Some(T::read(&key, raw.get().as_bytes()).ok()?) };
+    Some((key, object))
 }
 
 fn text_of(digest: Context) -> String {
@@ -276,7 +290,7 @@ mod tests {
     use super::{Contents, Extent, Kept, Recalled, read, write};
     use crate::kind::Kind;
     use crate::news::{KindNews, Told};
-    use crate::object::{Key, Secret, SecretBytes, Service};
+    use crate::object::{ConfigMap, Key, Secret, SecretBytes, Service};
     use crate::page::{Line, line};
     use crate::texts::Texts;
     use std::sync::Arc;
@@ -289,12 +303,15 @@ mod tests {
         let text = br#"{"type":"ADDED","object":{"metadata":{"name":"web","namespace":"shop","resourceVersion":"7"},"spec":{"ports":[{"port":80}]}}}"#;
         let Ok(Line::Put(found)) = line::<Service>(text, &mut Texts::default()) else { panic!("no Service") };
         let data = [("tls.key".into(), SecretBytes::new(*b"hush"))].into();
+        let config_map = Arc::new(ConfigMap { data: [("hsts".into(), "false".into())].into() });
         let secret = Arc::new(Secret { of_type: "kubernetes.io/tls".into(), data });
         Contents {
-            kinds: vec![Kind::Service, Kind::Secret],
+            kinds: vec![Kind::Service, Kind::Secret, Kind::ConfigMap],
             services: vec![Kept { key: found.key, version: found.version, object: Arc::new(found.object) }],
             secrets: vec![Kept { key: Key::new("shop", "tls"), version: "8".into(), object: secret }],
             missing_secrets: vec![Key::new("shop", "none")],
+            config_maps: vec![Kept { key: Key::new("edge", "nginx"), version: "9".into(), object: config_map }],
+            missing_config_maps: vec![Key::new("edge", "tcp")],
             ..Contents::default()
         }
     }
@@ -312,8 +329,10 @@ mod tests {
     #[test]
     fn what_is_written_is_read_again() {
         let seen = recalled(&written()).expect("a snapshot");
-        assert_eq!((seen.objects, &*seen.as_of), (3, "2026-11-01T10:00:00Z"));
-        let [Told::Service(KindNews::Recalled(services)), Told::Secret(KindNews::Recalled(metas))] = &*seen.told else {
+        assert_eq!((seen.objects, &*seen.as_of), (5, "2026-11-01T10:00:00Z"));
+        let [Told::Service(KindNews::Recalled(services)), Told::Secret(KindNews::Recalled(metas)), Told::ConfigMap(_)] =
+            &*seen.told
+        else {
             panic!("{:?}", seen.told)
         };
         assert_eq!((services.len(), metas.len()), (1, 0));
@@ -322,7 +341,10 @@ mod tests {
         assert_eq!(services[0].object, *expected.services[0].object);
         let [(key, Some(secret)), (missing, None)] = &*seen.secrets else { panic!("{:?}", seen.secrets) };
         assert_eq!(*missing, Key::new("shop", "none"));
-        assert_eq!((key, &*secret.version, &secret.secret), (&Key::new("shop", "tls"), "8", &*expected.secrets[0].object));
+        let [(map, Some(held)), (no_map, None)] = &*seen.config_maps else { panic!("{:?}", seen.config_maps) };
+        assert_eq!((map, no_map), (&Key::new("edge", "nginx"), &Key::new("edge", "tcp")));
+        assert_eq!((&*held.version, &held.object), ("9", &*expected.config_maps[0].object));
+        assert_eq!((key, &*secret.version, &secret.object), (&Key::new("shop", "tls"), "8", &*expected.secrets[0].object));
     }
 
     #[test]

@@ -104,7 +104,7 @@ fn of_cluster(wanted: &KubernetesCheck) -> Result<Looked, String> {
     let mut translation = Translation::new(settings(wanted, &follower.cache()));
     translation.take_in(&follower.cache(), None, Instant::now());
     follower.want_secrets(translation.wanted_secrets().clone());
-    wait_until(&follower, ClusterFollower::has_answered_for_secrets)?;
+    wait_until(&follower, ClusterFollower::has_answered)?;
     let cache = follower.cache();
     translation.take_in(&cache, None, Instant::now());
     Ok(looked(&mut translation, &cache, Vec::new()))

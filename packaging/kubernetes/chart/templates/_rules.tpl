@@ -1,7 +1,7 @@
 {{- /* What is read of a namespace, or of all. */ -}}
 {{- define "tidegate.readingRules" -}}
 - apiGroups: [""]
-  resources: [services, secrets]
+  resources: [services, secrets, configmaps]
   verbs: [get, list, watch]
 - apiGroups: [discovery.k8s.io]
   resources: [endpointslices]

@@ -21,7 +21,7 @@ type Rows = &'static [(&'static str, &'static [&'static str], &'static [&'static
 const READING: &[&str] = &["get", "list", "watch"];
 /// In each namespace that is looked at, or in all.
 const READ: Rows = &[
-    ("", &["services", "secrets"], READING),
+    ("", &["services", "secrets", "configmaps"], READING),
     ("discovery.k8s.io", &["endpointslices"], READING),
     ("networking.k8s.io", &["ingresses"], READING),
 ];

@@ -1,8 +1,8 @@
 //! Which Secrets are fetched, when, and what is known of them meanwhile.
 
-use super::{ASKED_AGAIN, Fetch, SecretState, Secrets, Sighting};
+use super::{ASKED_AGAIN, Fetch, SecretState, Sighting, WantedObjects};
 use crate::fault::Fault;
-use crate::object::{FetchedSecret, Key, Secret, SecretBytes};
+use crate::object::{Fetched, Key, Secret, SecretBytes};
 use crate::shelf::Moment;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -11,9 +11,9 @@ fn key(name: &str) -> Key {
     Key::new("shop", name)
 }
 
-fn found(version: &str, value: &str) -> FetchedSecret {
+fn found(version: &str, value: &str) -> Fetched<Secret> {
     let data = [("tls.key".into(), SecretBytes::new(value.as_bytes()))].into();
-    FetchedSecret { version: version.into(), secret: Secret { of_type: "kubernetes.io/tls".into(), data } }
+    Fetched { version: version.into(), object: Secret { of_type: "kubernetes.io/tls".into(), data } }
 }
 
 fn busy() -> Fault {
@@ -25,14 +25,14 @@ fn missing() -> Fault {
 }
 
 struct Seen {
-    secrets: Secrets,
+    secrets: WantedObjects<Secret>,
     now: Instant,
     is_watched: bool,
 }
 
 impl Seen {
     fn wanting(names: &[&str]) -> Seen {
-        let mut seen = Seen { secrets: Secrets::default(), now: Instant::now(), is_watched: true };
+        let mut seen = Seen { secrets: WantedObjects::default(), now: Instant::now(), is_watched: true };
         seen.want(names);
         seen
     }
@@ -59,7 +59,7 @@ impl Seen {
         said.collect()
     }
 
-    fn fetched(&mut self, name: &str, outcome: Result<FetchedSecret, Fault>) -> bool {
+    fn fetched(&mut self, name: &str, outcome: Result<Fetched<Secret>, Fault>) -> bool {
         let moment = Moment { now: self.now, has_shown_others: false };
         self.secrets.fetched(&key(name), outcome, self.is_watched, moment, 1.0)
     }
@@ -289,7 +289,7 @@ struct Storm {
     server: BTreeMap<&'static str, (u64, String)>,
     /// Versions that the metadata have told.
     told: BTreeMap<&'static str, u64>,
-    on_their_way: VecDeque<(Key, Result<FetchedSecret, Fault>)>,
+    on_their_way: VecDeque<(Key, Result<Fetched<Secret>, Fault>)>,
     wanted: Vec<&'static str>,
     version: u64,
 }

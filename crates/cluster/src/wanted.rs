@@ -1,11 +1,11 @@
-//! The Secrets that somebody refers to: what is known of each, and which are to be fetched. Pure: time is given to it,
-//! and what is fetched is told.
+//! The objects of one kind that somebody refers to, as Secrets: what is known of each, and which are to be fetched.
+//! Pure: time is given to it, and what is fetched is told.
 //!
-//! A Secret is fetched when it is first wanted, and again when its metadata say that it is another. Where nobody says
-//! so, because Secrets may be fetched and not listed, each is fetched again after a while.
+//! An object is fetched when it is first wanted, and again when its metadata say that it is another. Where nobody says
+//! so, because objects may be fetched and not listed, each is fetched again after a while.
 
 use crate::fault::Fault;
-use crate::object::{FetchedSecret, Key, Secret};
+use crate::object::{ConfigMap, Fetched, Key, Secret};
 use crate::refusals::Refusals;
 use crate::shelf::Moment;
 use crate::snapshot::Kept;
@@ -18,22 +18,38 @@ const PAUSE_FIRST: Duration = Duration::from_millis(500);
 const PAUSE_MOST: Duration = Duration::from_secs(30);
 /// What may not be fetched, or cannot be read, is asked for again after so long at most, and so is what nobody watches.
 const ASKED_AGAIN: Duration = Duration::from_secs(60);
-/// How often in a row the server has to say that it has no time for a Secret before nobody waits for that one any more:
+/// How often in a row the server has to say that it has no time for an object before nobody waits for that one any more:
 /// a minute or two. A Secret that it cannot decrypt is refused so for ever.
 const BUSY_BELIEVED: u32 = 8;
 
 /// What is known of a Secret.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SecretState {
+pub type SecretState = WantedState<Secret>;
+/// What is known of a ConfigMap.
+pub type ConfigMapState = WantedState<ConfigMap>;
+
+/// What is known of an object.
+#[derive(Debug, PartialEq, Eq)]
+pub enum WantedState<T> {
     /// Nobody wants it, or nothing was answered so far.
     Unasked,
     Missing,
     /// Why it could not be fetched, and never was.
     Fault(Fault),
-    Held(Arc<Secret>),
+    Held(Arc<T>),
 }
 
-/// What the metadata say of a Secret.
+impl<T> Clone for WantedState<T> {
+    fn clone(&self) -> Self {
+        match self {
+            WantedState::Unasked => WantedState::Unasked,
+            WantedState::Missing => WantedState::Missing,
+            WantedState::Fault(fault) => WantedState::Fault(fault.clone()),
+            WantedState::Held(object) => WantedState::Held(object.clone()),
+        }
+    }
+}
+
+/// What the metadata say of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sighting {
     /// Metadata are not known as a whole, or not at all.
@@ -42,7 +58,7 @@ pub enum Sighting {
     Present,
 }
 
-/// A Secret that is to be fetched.
+/// An object that is to be fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fetch {
     Ask(Key),
@@ -50,21 +66,33 @@ pub enum Fetch {
     Absent(Key),
 }
 
-#[derive(Debug, Default)]
-pub struct Secrets {
-    wanted: BTreeMap<Key, Wanted>,
+#[derive(Debug)]
+pub struct WantedObjects<T> {
+    wanted: BTreeMap<Key, Wanted<T>>,
     /// Keys of those that rest, by when that ends.
     resting: BTreeSet<(Instant, Key)>,
     due: BTreeSet<Key>,
     /// Keys of those that were let go while they were fetched: what comes of that is from before.
     let_go: BTreeSet<Key>,
     /// As they were once, until they are wanted; `None` was not there.
-    recalled: BTreeMap<Key, Option<FetchedSecret>>,
+    recalled: BTreeMap<Key, Option<Fetched<T>>>,
+}
+
+impl<T> Default for WantedObjects<T> {
+    fn default() -> Self {
+        WantedObjects {
+            wanted: BTreeMap::new(),
+            resting: BTreeSet::new(),
+            due: BTreeSet::new(),
+            let_go: BTreeSet::new(),
+            recalled: BTreeMap::new(),
+        }
+    }
 }
 
 #[derive(Debug)]
-struct Wanted {
-    state: SecretState,
+struct Wanted<T> {
+    state: WantedState<T>,
     /// The one that `state` is of.
     version: Option<Box<str>>,
     progress: Progress,
@@ -86,21 +114,21 @@ enum Progress {
     Settled,
 }
 
-/// What the metadata have said while a Secret was fetched.
+/// What the metadata have said while an object was fetched.
 #[derive(Debug)]
 enum Announced {
     Nothing,
     Version(Box<str>),
     Gone,
-    /// Let go and wanted again: what comes is of no use, whatever is said of the Secret.
+    /// Let go and wanted again: what comes is of no use, whatever is said of the object.
     Anew,
 }
 
-impl Secrets {
+impl<T: PartialEq> WantedObjects<T> {
     /// What is wanted from now on; the others are let go. Gives those of which something is known at once, as
     /// it was once.
     pub fn want(&mut self, keys: BTreeSet<Key>) -> BTreeSet<Key> {
-        let Secrets { wanted, resting, due, let_go, recalled } = self;
+        let WantedObjects { wanted, resting, due, let_go, recalled } = self;
         let mut known = BTreeSet::new();
         wanted.retain(|key, one| {
             let stays = keys.contains(key);
@@ -119,8 +147,8 @@ impl Secrets {
                     due.insert(key.clone());
                     Progress::Due
                 };
-                let state = recalled.remove(key).map_or(SecretState::Unasked, state_of);
-                if state != SecretState::Unasked {
+                let state = recalled.remove(key).map_or(WantedState::Unasked, state_of);
+                if state != WantedState::Unasked {
                     known.insert(key.clone());
                 }
                 Wanted { state, version: None, progress, faults: 0, refusals: Refusals::default() }
@@ -129,12 +157,12 @@ impl Secrets {
         known
     }
 
-    /// Secrets as they were once: each is so until it is fetched. Gives those whose state is another.
-    pub fn recall(&mut self, secrets: Vec<(Key, Option<FetchedSecret>)>) -> BTreeSet<Key> {
+    /// Objects as they were once: each is so until it is fetched. Gives those whose state is another.
+    pub fn recall(&mut self, objects: Vec<(Key, Option<Fetched<T>>)>) -> BTreeSet<Key> {
         let mut differ = BTreeSet::new();
-        for (key, was) in secrets {
+        for (key, was) in objects {
             match self.wanted.get_mut(&key) {
-                Some(wanted) if matches!(wanted.state, SecretState::Unasked | SecretState::Fault(_)) => {
+                Some(wanted) if matches!(wanted.state, WantedState::Unasked | WantedState::Fault(_)) => {
                     wanted.state = state_of(was);
                     differ.insert(key);
                 }
@@ -159,49 +187,49 @@ impl Secrets {
 
     /// All that are wanted and were not there when they were asked for.
     pub fn missing(&self) -> Vec<Key> {
-        let is_missing = |wanted: &Wanted| wanted.state == SecretState::Missing;
+        let is_missing = |wanted: &Wanted<T>| wanted.state == WantedState::Missing;
         self.wanted.iter().filter(|(_, wanted)| is_missing(wanted)).map(|(key, _)| key.clone()).collect()
     }
 
-    /// Secrets that may not be fetched: how many, and one of them with what the server says.
+    /// Objects that may not be fetched: how many, and one of them with what the server says.
     pub fn forbidden(&self) -> Option<(usize, Key, Fault)> {
         let mut all = self.wanted.iter().filter_map(|(key, wanted)| match &wanted.state {
-            SecretState::Fault(fault @ Fault::Forbidden { .. }) => Some((key, fault)),
-            SecretState::Fault(_) | SecretState::Unasked | SecretState::Missing | SecretState::Held(_) => None,
+            WantedState::Fault(fault @ Fault::Forbidden { .. }) => Some((key, fault)),
+            WantedState::Fault(_) | WantedState::Unasked | WantedState::Missing | WantedState::Held(_) => None,
         });
         let (key, fault) = all.next()?;
         Some((all.count() + 1, key.clone(), fault.clone()))
     }
 
     /// All that are held, with their versions.
-    pub fn kept(&self) -> Vec<Kept<Secret>> {
-        let kept = |(key, wanted): (&Key, &Wanted)| match &wanted.state {
-            SecretState::Held(secret) => {
+    pub fn kept(&self) -> Vec<Kept<T>> {
+        let kept = |(key, wanted): (&Key, &Wanted<T>)| match &wanted.state {
+            WantedState::Held(object) => {
                 let version = wanted.version.clone().unwrap_or_default();
-                Some(Kept { key: key.clone(), version, object: secret.clone() })
+                Some(Kept { key: key.clone(), version, object: object.clone() })
             }
-            SecretState::Unasked | SecretState::Missing | SecretState::Fault(_) => None,
+            WantedState::Unasked | WantedState::Missing | WantedState::Fault(_) => None,
         };
         self.wanted.iter().filter_map(kept).collect()
     }
 
-    pub fn state(&self, key: &Key) -> SecretState {
-        self.wanted.get(key).map_or(SecretState::Unasked, |wanted| wanted.state.clone())
+    pub fn state(&self, key: &Key) -> WantedState<T> {
+        self.wanted.get(key).map_or(WantedState::Unasked, |wanted| wanted.state.clone())
     }
 
-    /// Whether something is known of every Secret that is wanted. What may pass by itself is no answer, and that it may
+    /// Whether something is known of every object that is wanted. What may pass by itself is no answer, and that it may
     /// not be seen is one when it was said so often. What is only known as it was once waits for nobody.
     pub fn has_answered(&self, is_recalled: impl Fn(&Key) -> bool) -> bool {
         self.wanted.iter().all(|(key, wanted)| match &wanted.state {
-            SecretState::Missing | SecretState::Held(_) => true,
-            SecretState::Unasked => is_recalled(key),
-            SecretState::Fault(Fault::Forbidden { .. }) => wanted.refusals.are_believed() || is_recalled(key),
-            SecretState::Fault(Fault::Busy { .. }) => wanted.faults >= BUSY_BELIEVED || is_recalled(key),
-            SecretState::Fault(fault) => is_lasting(fault) || is_recalled(key),
+            WantedState::Missing | WantedState::Held(_) => true,
+            WantedState::Unasked => is_recalled(key),
+            WantedState::Fault(Fault::Forbidden { .. }) => wanted.refusals.are_believed() || is_recalled(key),
+            WantedState::Fault(Fault::Busy { .. }) => wanted.faults >= BUSY_BELIEVED || is_recalled(key),
+            WantedState::Fault(fault) => is_lasting(fault) || is_recalled(key),
         })
     }
 
-    /// The metadata of a Secret say that it is of this version, or that it is gone. Gives whether its state is another.
+    /// The metadata of an object say that it is of this version, or that it is gone. Gives whether its state is another.
     pub fn announced(&mut self, key: &Key, version: Option<&str>) -> bool {
         let Some(wanted) = self.wanted.get_mut(key) else { return false };
         match (&mut wanted.progress, version) {
@@ -216,12 +244,12 @@ impl Secrets {
                 }
             }
         }
-        version.is_none() && std::mem::replace(&mut wanted.state, SecretState::Missing) != SecretState::Missing
+        version.is_none() && std::mem::replace(&mut wanted.state, WantedState::Missing) != WantedState::Missing
     }
 
     /// Versions mean something else than they did.
     pub fn ask_all_again(&mut self) {
-        let Secrets { wanted, resting, due, .. } = self;
+        let WantedObjects { wanted, resting, due, .. } = self;
         for (key, wanted) in wanted {
             wanted.version = None;
             match &mut wanted.progress {
@@ -233,10 +261,10 @@ impl Secrets {
         }
     }
 
-    /// Nobody says of some Secrets any more when they are others.
+    /// Nobody says of some objects any more when they are others.
     pub fn unwatched(&mut self, now: Instant, is_unwatched: impl Fn(&Key) -> bool) {
-        let Secrets { wanted, resting, due, .. } = self;
-        let is_settled = |wanted: &Wanted| matches!(wanted.progress, Progress::Settled);
+        let WantedObjects { wanted, resting, due, .. } = self;
+        let is_settled = |wanted: &Wanted<T>| matches!(wanted.progress, Progress::Settled);
         for (key, wanted) in wanted.iter_mut().filter(|(key, wanted)| is_settled(wanted) && is_unwatched(key)) {
             move_to(key, wanted, Progress::Resting { until: now + ASKED_AGAIN }, resting, due);
         }
@@ -244,7 +272,7 @@ impl Secrets {
 
     /// What is to be fetched now, `max` at most. `sighting` says what their metadata say.
     pub fn take_due(&mut self, now: Instant, max: usize, sighting: impl Fn(&Key) -> Sighting) -> Vec<Fetch> {
-        let Secrets { wanted, resting, due, .. } = self;
+        let WantedObjects { wanted, resting, due, .. } = self;
         while resting.first().is_some_and(|(until, _)| *until <= now) {
             let Some((_, key)) = resting.pop_first() else { break };
             due.insert(key);
@@ -268,17 +296,17 @@ impl Secrets {
         !self.due.is_empty()
     }
 
-    /// What came of a fetching. Gives whether the state of the Secret is another. `is_watched`: its metadata will say
+    /// What came of a fetching. Gives whether the state of the object is another. `is_watched`: its metadata will say
     /// when it is another; `chance` is from 0 to 1.
     pub fn fetched(
         &mut self,
         key: &Key,
-        outcome: Result<FetchedSecret, Fault>,
+        outcome: Result<Fetched<T>, Fault>,
         is_watched: bool,
         moment: Moment,
         chance: f64,
     ) -> bool {
-        let Secrets { wanted, resting, due, let_go, .. } = self;
+        let WantedObjects { wanted, resting, due, let_go, .. } = self;
         let Some(wanted) = wanted.get_mut(key) else {
             let_go.remove(key);
             return false;
@@ -311,23 +339,23 @@ impl Secrets {
     }
 }
 
-impl Wanted {
-    fn take_in(&mut self, outcome: Result<FetchedSecret, Fault>) -> bool {
+impl<T: PartialEq> Wanted<T> {
+    fn take_in(&mut self, outcome: Result<Fetched<T>, Fault>) -> bool {
         let state = match (outcome, &self.state) {
-            (Ok(FetchedSecret { version, secret }), before) => {
+            (Ok(Fetched { version, object }), before) => {
                 self.version = Some(version);
                 match before {
-                    SecretState::Held(held) if **held == secret => return false,
-                    _ => SecretState::Held(Arc::new(secret)),
+                    WantedState::Held(held) if **held == object => return false,
+                    _ => WantedState::Held(Arc::new(object)),
                 }
             }
             (Err(Fault::Missing { .. }), _) => {
                 self.version = None;
-                SecretState::Missing
+                WantedState::Missing
             }
             // A fault takes nothing away.
-            (Err(_), SecretState::Held(_) | SecretState::Missing) => return false,
-            (Err(fault), SecretState::Unasked | SecretState::Fault(_)) => SecretState::Fault(fault),
+            (Err(_), WantedState::Held(_) | WantedState::Missing) => return false,
+            (Err(fault), WantedState::Unasked | WantedState::Fault(_)) => WantedState::Fault(fault),
         };
         let differs = self.state != state;
         self.state = state;
@@ -345,7 +373,13 @@ impl Wanted {
     }
 }
 
-fn move_to(key: &Key, wanted: &mut Wanted, next: Progress, resting: &mut BTreeSet<(Instant, Key)>, due: &mut BTreeSet<Key>) {
+fn move_to<T>(
+    key: &Key,
+    wanted: &mut Wanted<T>,
+    next: Progress,
+    resting: &mut BTreeSet<(Instant, Key)>,
+    due: &mut BTreeSet<Key>,
+) {
     if let Progress::Resting { until } = wanted.progress {
         resting.remove(&(until, key.clone()));
     }
@@ -357,9 +391,9 @@ fn move_to(key: &Key, wanted: &mut Wanted, next: Progress, resting: &mut BTreeSe
     wanted.progress = next;
 }
 
-/// What a Secret is that was so once.
-fn state_of(was: Option<FetchedSecret>) -> SecretState {
-    was.map_or(SecretState::Missing, |was| SecretState::Held(Arc::new(was.secret)))
+/// What an object is that was so once.
+fn state_of<T>(was: Option<Fetched<T>>) -> WantedState<T> {
+    was.map_or(WantedState::Missing, |was| WantedState::Held(Arc::new(was.object)))
 }
 
 /// Whether asking again soon is of no use: somebody has to change something.
