@@ -107,6 +107,30 @@ fn pieces_of_nginx(text: &str) -> Vec<BracePiece> {
     pieces
 }
 
+/// Statements that stand in the midst of a file of nginx, each with its own end: without one it would go on in what
+/// follows it there.
+pub fn of_nginx_part(text: &str) -> Result<Vec<Statement>, (usize, String)> {
+    let pieces = pieces_of_nginx(text);
+    if let Some(fault) = fault(text, &pieces, &['"', '\'']) {
+        return Err(fault);
+    }
+    let mut open = None;
+    for piece in &pieces {
+        match (piece, open) {
+            (BracePiece::Word(_, at), None) => open = Some(*at),
+            (BracePiece::Word(..), Some(_)) => {}
+            (BracePiece::Close(_), Some(at)) => return Err((at, UNENDED.to_owned())),
+            (BracePiece::Close(_), None) | (BracePiece::Open(_) | BracePiece::End, _) => open = None,
+        }
+    }
+    match open {
+        Some(at) => Err((at, UNENDED.to_owned())),
+        None => Ok(put_together(pieces)),
+    }
+}
+
+const UNENDED: &str = "a statement begins here that no `;` ends";
+
 /// What keeps a text of nginx from being a whole file, and where.
 pub fn fault_of_nginx(text: &str) -> Option<(usize, String)> {
     fault(text, &pieces_of_nginx(text), &['"', '\''])

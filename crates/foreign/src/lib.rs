@@ -22,6 +22,7 @@ mod kubernetes;
 mod matching;
 mod nginx;
 mod nginx_dump;
+pub mod nginx_words;
 pub mod outline;
 mod sent_paths;
 mod separators;

@@ -36,7 +36,10 @@ mod variables;
 mod words;
 
 pub use modules::remedy;
+pub use same::is_same;
 pub use same::why as why_same;
+pub use scope::{bytes, milliseconds};
+pub use variables::{TextPart, parts};
 
 use super::braces::{self, Statement, named};
 use super::outline::{Door, Outline, OutlinedSite, ServerGroup, Service, TO_HTTPS, opens_no_http};

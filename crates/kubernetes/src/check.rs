@@ -83,11 +83,11 @@ impl Translation {
         }
         let objects = self.ingresses.iter().filter_map(|(key, known)| Some((key, known.object()?)));
         let check = |(key, object): (&Key, &Arc<Ingress>)| {
-            let (_, of_annotations) = annotations::read(key, object);
+            let (_, of_annotations) = annotations::read(key, object, &self.settings);
             let mut said: BTreeSet<Finding> = of_annotations.into_iter().collect();
             said.extend(of_ingresses.remove(key).unwrap_or_default());
             let names = annotations::named(object).map(|(name, _)| name.to_owned());
-            let annotations: Vec<CheckedAnnotation> = names.map(|name| annotation(name, &mut said)).collect();
+            let annotations: Vec<CheckedAnnotation> = names.map(|name| annotation(name, object, &mut said)).collect();
             CheckedIngress { key: key.clone(), annotations, findings: said.into_iter().collect() }
         };
         Checked { ingresses: objects.map(check).collect(), others }
@@ -114,7 +114,7 @@ impl Checked {
 }
 
 /// Takes what is said of it.
-fn annotation(name: String, said: &mut BTreeSet<Finding>) -> CheckedAnnotation {
+fn annotation(name: String, object: &Ingress, said: &mut BTreeSet<Finding>) -> CheckedAnnotation {
     let field = annotations::field(&name);
     let own: Vec<Finding> = said.extract_if(.., |finding| finding.field == field).collect();
     let fate_of = |finding: &Finding| match finding.code {
@@ -155,8 +155,10 @@ fn annotation(name: String, said: &mut BTreeSet<Finding>) -> CheckedAnnotation {
     };
     let fate = own.iter().map(fate_of).max().unwrap_or(usual);
     let mut says: Vec<String> = own.into_iter().map(|finding| finding.message).collect();
-    if fate == Fate::Remarked {
+    let of_statements = annotations::fates(object, &name);
+    if fate == Fate::Remarked && of_statements.is_empty() {
         says.extend(annotations::remark(&name).map(str::to_owned));
     }
+    says.extend(of_statements);
     CheckedAnnotation { name, fate, says }
 }

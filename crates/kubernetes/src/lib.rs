@@ -23,11 +23,12 @@ mod pool_manner;
 mod reference;
 mod secret;
 mod settings;
+mod snippets;
 mod translation;
 mod trust;
 
 pub use check::{Checked, CheckedAnnotation, CheckedIngress, Fate};
 pub use finding::{Finding, FindingCode, ObjectReference, Severity};
 pub use merged::Merged;
-pub use settings::{HostOwner, Settings};
+pub use settings::{HostOwner, Settings, UnknownSnippets};
 pub use translation::{Translation, Work};

@@ -4,7 +4,9 @@ use crate::canary::Canary;
 use crate::clients::MannerClients;
 use crate::pool_manner::PoolManner;
 use crate::reference::ServiceAtPort;
+use crate::snippets::Snippet;
 use ipnet::IpNet;
+use std::sync::Arc;
 use tidegate_cluster::Key;
 use tidegate_model::{CipherName, ForwardAuth, RouteOptions, RouteRetry, Step, TcpAddress, Template};
 
@@ -38,10 +40,32 @@ pub struct Manner {
     pub canary: Option<Canary>,
     /// Whether clients who stay with a server stay with its Ingress or the canary of that as well.
     pub keeps_share: bool,
+    pub snippets: MannerSnippets,
     /// Another server says who may ask.
     pub forward_auth: Option<MannerForwardAuth>,
     /// Whether something that it wants to be protected by is not to be had: nothing is answered then.
     pub is_shut: bool,
+}
+
+/// What it says by statements of nginx.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MannerSnippets {
+    /// For all of a host, whoever has its paths: of several Ingresses the oldest's.
+    pub server: Option<Arc<Snippet>>,
+    pub location: Option<Arc<Snippet>>,
+    /// Whether something for all of a host is not known, so that nothing is answered there.
+    pub shuts_hosts: bool,
+}
+
+impl MannerSnippets {
+    /// Whether it is about all of its hosts.
+    pub fn is_of_hosts(&self) -> bool {
+        self.shuts_hosts || self.server.is_some()
+    }
+
+    fn keeps_out(&self) -> bool {
+        self.server.iter().chain(&self.location).any(|snippet| snippet.keeps_out())
+    }
 }
 
 /// How often clients may ask.
@@ -62,6 +86,11 @@ impl Manner {
         let copies = copies.map(|to| (to, "metadata.annotations[nginx.ingress.kubernetes.io/mirror-target]"));
         let asked = asked.map(|asked| (asked, "metadata.annotations[nginx.ingress.kubernetes.io/auth-url]"));
         of_errors.into_iter().chain(copies).chain(asked)
+    }
+
+    /// Whether it says itself which networks may come in.
+    pub fn has_networks(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Allow(_) | Step::Deny(_)))
     }
 
     /// Whether it keeps somebody out, so that what is meant for it may not be answered by others.
@@ -91,6 +120,7 @@ impl Manner {
             || self.auth.is_some()
             || self.forward_auth.is_some()
             || self.clients.is_some()
+            || self.snippets.keeps_out()
             || self.steps.iter().chain(&self.limits.steps).any(keeps_out)
     }
 }

@@ -8,6 +8,7 @@ mod guards;
 mod protections;
 mod routes;
 mod shares;
+mod snippets;
 mod variants;
 
 use crate::finding::{Finding, FindingCode, Severity};
@@ -18,6 +19,7 @@ use crate::settings::{HostOwner, Settings};
 use guards::Guard;
 use protections::lacks;
 use routes::Routes;
+use snippets::HostSnippet;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -78,13 +80,16 @@ pub fn merge(host: &HostPattern, members: &[Member<'_>], taken: Taken, around: S
         merging.note_alone(&canaries);
         return MergedHost { findings: merging.findings, ..MergedHost::default() };
     }
-    let guards = merging.guards(&members);
+    let mut guards = merging.guards(&members);
+    let server = merging.host_snippet(&members);
+    guards.shut.extend(merging.note_shut_host(&members, &server));
     let paths = merging.paths(&members, &canaries, &guards.shut);
     let content = Content {
         app_root: app_root(&paths),
         paths,
         rest: merging.rest(&members, &guards.shut),
         guard: guards.guard,
+        server,
         ciphers: members.iter().map(|member| &*member.fragment.manner.ciphers).find(|own| !own.is_empty()).unwrap_or_default(),
         tls: merging.tls(&members),
         origin: members.first().map(|member| Arc::new(member.age.origin())),
@@ -93,6 +98,7 @@ pub fn merge(host: &HostPattern, members: &[Member<'_>], taken: Taken, around: S
     merging.note_lacks(&members);
     merging.note_no_pages(&members);
     merging.note_unasked(&members, &content);
+    merging.note_faults(&members, &content);
     let places = merging.places(&members, taken);
     let Served { sites, pools, outside } = merging.sites(&content, places);
     MergedHost { sites, findings: merging.findings, pools, outside }
@@ -111,6 +117,7 @@ struct Content<'m> {
     paths: Vec<TakenPath<'m>>,
     rest: Option<Owned<'m>>,
     guard: Option<Guard<'m>>,
+    server: HostSnippet<'m>,
     ciphers: &'m [CipherName],
     /// Where `/` leads, and in front of which of the paths.
     app_root: Option<(usize, &'m Template)>,

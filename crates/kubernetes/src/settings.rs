@@ -29,6 +29,7 @@ pub struct Settings {
     pub host_owner: HostOwner,
     /// Whether certificates of servers over TLS are verified where no Ingress says it.
     pub verifies_servers: bool,
+    pub unknown_snippets: UnknownSnippets,
 }
 
 impl Settings {
@@ -51,6 +52,7 @@ impl Settings {
             zone: None,
             host_owner: HostOwner::Shared,
             verifies_servers: false,
+            unknown_snippets: UnknownSnippets::Shut,
         }
     }
 }
@@ -62,4 +64,13 @@ pub enum HostOwner {
     Shared,
     /// Ingresses of the namespace that had the host first.
     Oldest,
+}
+
+/// What becomes of what has a statement in its snippets that is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnknownSnippets {
+    /// Nothing of it is answered: the statement may have kept somebody out.
+    Shut,
+    /// Everything is served without the statement.
+    Serve,
 }

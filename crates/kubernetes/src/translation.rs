@@ -270,7 +270,7 @@ impl Translation {
             return;
         }
         self.work.ingresses += 1;
-        let meaning = translate(key, object);
+        let meaning = translate(key, object, &self.settings);
         let waits = known.and_then(|known| known.waiting.as_ref()).map(|waiting| waiting.since).or(waits_from);
         match waits {
             Some(since) if waits_from.is_some() && lacks_something(&meaning, known.map(|known| &*known.meaning), cache) => {

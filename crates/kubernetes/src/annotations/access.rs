@@ -29,7 +29,7 @@ fn networks(annotations: &mut Annotations<'_>, name: &str) -> Option<Vec<IpNet>>
 }
 
 /// A network, of which the bits behind its length do not count, or one address.
-pub(super) fn network(text: &str) -> Option<IpNet> {
+pub fn network(text: &str) -> Option<IpNet> {
     let network = text.parse::<IpNet>().map(|network| network.trunc()).ok();
     network.or_else(|| text.parse::<IpAddr>().map(IpNet::from).ok())
 }

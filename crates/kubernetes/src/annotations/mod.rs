@@ -21,18 +21,24 @@ mod remarks;
 mod retries;
 mod servers;
 mod sign_in;
+mod snippets;
 mod table;
 mod variables;
 
 use crate::finding::{Finding, FindingCode, Severity};
 use crate::manner::Manner;
+use crate::settings::Settings;
 use std::collections::BTreeMap;
 use table::alike;
 use tidegate_cluster::{Ingress, Key};
 
+pub use access::network;
+pub use paths::{is_path, with_query};
+pub use redirects::{is_usable, starts_well};
 pub use remarks::remark;
+pub use snippets::fates;
 pub use table::{Standing, standing};
-pub use variables::template;
+pub use variables::{placeholder, template};
 
 /// What names of these annotations begin with.
 const PREFIX: &str = "nginx.ingress.kubernetes.io/";
@@ -40,7 +46,7 @@ const PREFIX: &str = "nginx.ingress.kubernetes.io/";
 const SHOWN_CHARACTERS_MAX: usize = 80;
 
 /// What the annotations of an Ingress come to, with what is to be said of them.
-pub fn read(key: &Key, ingress: &Ingress) -> (Manner, Vec<Finding>) {
+pub fn read(key: &Key, ingress: &Ingress, settings: &Settings) -> (Manner, Vec<Finding>) {
     let mut annotations = Annotations { key, values: named(ingress).collect(), findings: Vec::new(), is_shut: false };
     annotations.note_what_is_not_taken();
     let mut manner = Manner::default();
@@ -61,6 +67,7 @@ pub fn read(key: &Key, ingress: &Ingress) -> (Manner, Vec<Finding>) {
     handshake::read(&mut annotations, &mut manner);
     client_certificates::read(&mut annotations, &mut manner);
     canary::read(&mut annotations, &mut manner);
+    snippets::read(&mut annotations, &mut manner, settings.unknown_snippets);
     manner.is_shut = annotations.is_shut;
     (manner, annotations.findings)
 }
@@ -159,7 +166,7 @@ fn shortened(text: &str) -> String {
 }
 
 /// Whether the text is one of the letters that names of fields and cookies have (RFC 9110 section 5.6.2).
-fn is_token(text: &str) -> bool {
+pub fn is_token(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 

@@ -22,7 +22,7 @@ pub(super) fn read(annotations: &mut Annotations<'_>, manner: &mut Manner) {
     });
 }
 
-fn is_path(to: &Template) -> bool {
+pub fn is_path(to: &Template) -> bool {
     let begins = match to.parts.first() {
         Some(TemplatePart::Literal(text)) => text.starts_with('/'),
         Some(TemplatePart::Placeholder(placeholder)) => matches!(placeholder, Placeholder::Path | Placeholder::Uri),
@@ -35,11 +35,16 @@ fn is_path(to: &Template) -> bool {
 }
 
 /// nginx puts the query of the request behind one that is written, unless that ends with `?`.
-fn with_query(mut to: Template) -> Template {
+pub fn with_query(mut to: Template) -> Template {
     let has_query = |part: &TemplatePart| matches!(part, TemplatePart::Literal(text) if text.contains('?'));
     let ends = matches!(to.parts.last(), Some(TemplatePart::Literal(text)) if text.ends_with('?'));
     if to.parts.iter().any(has_query) && !ends {
-        to.parts.push(TemplatePart::Literal("&".to_owned()));
+        match to.parts.last_mut() {
+            Some(TemplatePart::Literal(text)) => text.push('&'),
+            Some(TemplatePart::Placeholder(_) | TemplatePart::Capture(_)) | None => {
+                to.parts.push(TemplatePart::Literal("&".to_owned()));
+            }
+        }
         to.parts.push(TemplatePart::Placeholder(Placeholder::Query));
     }
     to

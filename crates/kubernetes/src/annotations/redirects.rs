@@ -49,7 +49,7 @@ fn redirect(annotations: &mut Annotations<'_>, name: &str, code: &str, usual: u1
 }
 
 /// Whether it leads to a host by HTTP.
-fn starts_well(to: &Template) -> bool {
+pub fn starts_well(to: &Template) -> bool {
     match to.parts.first() {
         Some(TemplatePart::Literal(text)) => text.starts_with("http://") || text.starts_with("https://"),
         Some(TemplatePart::Placeholder(placeholder)) => *placeholder == Placeholder::Scheme,
@@ -57,7 +57,7 @@ fn starts_well(to: &Template) -> bool {
     }
 }
 
-pub(super) fn is_usable(to: &Template) -> bool {
+pub fn is_usable(to: &Template) -> bool {
     let is_control = |part: &TemplatePart| match part {
         TemplatePart::Literal(text) => text.chars().any(|c| c.is_control() || c == ' '),
         TemplatePart::Placeholder(_) | TemplatePart::Capture(_) => false,

@@ -38,7 +38,7 @@ fn name_in(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c| !is_part(c)).unwrap_or(text.len()))
 }
 
-fn placeholder(name: &str) -> Option<Placeholder> {
+pub fn placeholder(name: &str) -> Option<Placeholder> {
     let of_head = |name: &str| name.replace('_', "-").to_ascii_lowercase();
     Some(match name {
         "host" | "best_http_host" | "server_name" => Placeholder::Host,

@@ -4,12 +4,15 @@
 mod path;
 mod tls;
 
+pub use path::has_odd_class;
+
 use crate::annotations;
 use crate::finding::{Finding, FindingCode, Severity};
 use crate::fragment::{BackendRoute, Fragment, Meaning, PathRoute, Target};
 use crate::ingress_names::{LABEL_BYTES_MAX, NAME_BYTES_MAX, is_label};
 use crate::pool_manner::PoolManner;
 use crate::reference::{ServiceAtPort, backend_of, origin};
+use crate::settings::Settings;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_cluster::{Backend, Ingress, Key, PortReference, Rule};
@@ -17,8 +20,8 @@ use tidegate_model::HostPattern;
 use tidegate_model::address::parse_host_pattern;
 
 /// What the Ingress of that name means.
-pub fn translate(key: &Key, ingress: &Ingress) -> Meaning {
-    let (manner, of_annotations) = annotations::read(key, ingress);
+pub fn translate(key: &Key, ingress: &Ingress, settings: &Settings) -> Meaning {
+    let (manner, of_annotations) = annotations::read(key, ingress, settings);
     let mut reading = Reading { key, pool: &manner.pool, hosts: BTreeMap::new(), findings: Vec::new(), unsaid: 0 };
     for Finding { field, code, severity, message } in of_annotations {
         reading.find(code, severity, field, message);

@@ -69,7 +69,7 @@ pub fn read_expression(path: &str) -> Result<Expression, NoExpression> {
 
 /// Whether a class of letters could mean something else than for nginx: two of them within each other, or what one has
 /// and the other has not, are written so here.
-fn has_odd_class(path: &str) -> bool {
+pub fn has_odd_class(path: &str) -> bool {
     let mut inside = false;
     let mut before = ' ';
     for c in path.chars() {

@@ -4,6 +4,7 @@ use super::extras::with_extras;
 use super::guards::guarded;
 use super::protections::lacks;
 use super::shares::{Share, shared};
+use super::snippets::{answers_first, stepped};
 use super::variants::limited;
 use super::{Content, HostTls, Owned, TakenPath};
 use crate::fragment::Target;
@@ -11,6 +12,7 @@ use crate::manner::{Manner, MannerAuth, ManneredRedirect, ToHttps};
 use crate::reference::ServiceAtPort;
 use crate::secret::KnownPair;
 use crate::settings::Settings;
+use crate::snippets::{BranchEnd, SnippetSteps};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -64,12 +66,13 @@ impl Routes<'_> {
     /// In the order in which they are tried.
     pub fn all(&self) -> Vec<Route> {
         let Content { paths, rest, .. } = self.content;
-        let mut routes: Vec<Route> = (0..paths.len()).flat_map(|place| self.at(place)).collect();
+        let mut routes = self.of_server();
+        routes.extend((0..paths.len()).flat_map(|place| self.at(place)));
         match rest {
             Some(rest) => routes.extend(self.of_rest(*rest)),
             None => match self.of_default_backend() {
                 Some(last) => routes.extend(last),
-                None if routes.is_empty() => routes.push(Route::of_all(respond(404))),
+                None if paths.is_empty() => routes.push(Route::of_all(respond(404))),
                 None => {}
             },
         }
@@ -81,16 +84,22 @@ impl Routes<'_> {
     pub fn of_plain_http(&self) -> Vec<Route> {
         let Content { paths, rest, .. } = self.content;
         let (challenges, others): (Vec<usize>, Vec<usize>) = (0..paths.len()).partition(|place| is_challenge(&paths[*place]));
-        let mut routes: Vec<Route> = challenges.into_iter().flat_map(|place| self.at(place)).collect();
         let of_others = self.of_nobody();
+        let mut routes = if of_others == InPlainHttp::Shut { Vec::new() } else { self.of_server() };
+        routes.extend(challenges.into_iter().flat_map(|place| self.at(place)));
         let mut owned = others.iter().map(|place| paths[*place].owned).chain(*rest);
-        let is_one = owned.all(|owned| self.in_plain_http(owned) == of_others);
+        let is_alike = |owned: Owned<'_>| {
+            self.in_plain_http(owned) == of_others
+                && !(of_others == InPlainHttp::LedToHttps && answers_first(&owned.fragment.manner))
+        };
+        let is_one = owned.all(is_alike);
         if !is_one {
             for path_place in others {
                 let path = &paths[path_place];
                 let here = self.in_plain_http(path.owned);
                 let place = Place { origin: Some(path.owned.route.origin.clone()), paths: vec![path.path.pattern.clone()] };
-                self.put_in_plain_http(&mut routes, here, place, || self.at(path_place));
+                let manner = Some(&*path.owned.fragment.manner);
+                self.put_in_plain_http(&mut routes, here, (place, manner), || self.at(path_place));
             }
         }
         let here = if is_one { of_others } else { rest.map_or(of_others, |rest| self.in_plain_http(rest)) };
@@ -102,19 +111,26 @@ impl Routes<'_> {
             routes.extend(self.all());
             return routes;
         }
-        self.put_in_plain_http(&mut routes, here, Place::default(), || match rest {
+        let manner = rest.as_ref().map(|rest| &*rest.fragment.manner).filter(|_| !is_one);
+        self.put_in_plain_http(&mut routes, here, (Place::default(), manner), || match rest {
             Some(rest) => self.of_rest(*rest),
             None => self.of_default_backend().unwrap_or_else(|| vec![Route::of_all(respond(404))]),
         });
         routes
     }
 
-    fn put_in_plain_http(&self, routes: &mut Vec<Route>, here: InPlainHttp, place: Place, own: impl FnOnce() -> Vec<Route>) {
+    fn put_in_plain_http(
+        &self,
+        routes: &mut Vec<Route>,
+        here: InPlainHttp,
+        (place, manner): (Place, Option<&Manner>),
+        own: impl FnOnce() -> Vec<Route>,
+    ) {
         match here {
             InPlainHttp::Served => routes.extend(own()),
             InPlainHttp::Shut => routes.push(place.route(respond(503))),
             InPlainHttp::LedToHttps => {
-                routes.push(self.to_https(place));
+                routes.extend(self.led_to_https(manner, place));
                 if self.trusts_scheme {
                     routes.extend(own());
                 }
@@ -145,7 +161,7 @@ impl Routes<'_> {
     }
 
     /// To the same address of HTTPS, unless somebody who is trusted says that the client has come by that.
-    fn to_https(&self, place: Place) -> Route {
+    pub(super) fn to_https(&self, place: Place) -> Route {
         let placeholders = [Placeholder::Host, Placeholder::Uri].map(TemplatePart::Placeholder);
         let parts = [TemplatePart::Literal("https://".to_owned())].into_iter().chain(placeholders).collect();
         let field = Field { name: "x-forwarded-proto".to_owned(), value: TextPattern::Exact("https".to_owned()) };
@@ -200,28 +216,38 @@ impl Routes<'_> {
     fn of_default_backend(&self) -> Option<Vec<Route>> {
         let (service, port) = self.settings.default_backend.clone()?;
         let last = Route::of_all(self.proxy(&ServiceAtPort { service, port, manner: None }, &RouteRetry::OfPool));
-        Some(self.guarded(vec![last]))
+        let go_on = |_: &BranchEnd, steps: &SnippetSteps| vec![stepped(last.clone(), steps)];
+        Some(self.guarded(self.branched(&Manner::default(), &Place::default(), go_on)))
     }
 
     fn of_owned(&self, owned: Owned<'_>, paths: Vec<PathPattern>, rewrite: Option<Step>) -> Vec<Route> {
+        let place = Place { origin: Some(owned.route.origin.clone()), paths };
+        if self.is_shut(owned) {
+            return vec![place.route(respond(503))];
+        }
+        self.branched(&owned.fragment.manner, &place, |end, steps| {
+            let rewrite = match end {
+                BranchEnd::Unchanged => None,
+                BranchEnd::Rewritten(step) => Some(step.clone()),
+                BranchEnd::GoesOn | BranchEnd::Answered(_) => rewrite.clone(),
+            };
+            self.going_on(owned, place.clone(), rewrite, steps)
+        })
+    }
+
+    fn going_on(&self, owned: Owned<'_>, place: Place, rewrite: Option<Step>, snippet: &SnippetSteps) -> Vec<Route> {
         let Owned { route, fragment, .. } = owned;
         let Manner { redirect, steps, limits, auth, forward_auth, .. } = &*fragment.manner;
-        let is_shut = self.is_shut(owned);
         let asked = forward_auth.as_ref().and_then(|auth| self.forward_auth(auth));
         let auth = auth.as_ref().and_then(|auth| self.basic_auth(auth));
-        let options = self.options(owned);
-        let origin = Some(route.origin.clone());
         let terminal = match (redirect, &route.target) {
-            (Some(ManneredRedirect { to, status }), _) if !is_shut => {
-                Terminal::Redirect { to: to.clone(), status: *status, prefix: None }
-            }
-            (None, Target::Service(reference)) if !is_shut => self.proxy(reference, &fragment.manner.retry),
-            (Some(_) | None, Target::Service(_) | Target::Unusable) => {
-                return vec![Route { origin, paths, ..Route::of_all(respond(503)) }];
-            }
+            (Some(ManneredRedirect { to, status }), _) => Terminal::Redirect { to: to.clone(), status: *status, prefix: None },
+            (None, Target::Service(reference)) => self.proxy(reference, &fragment.manner.retry),
+            (None, Target::Unusable) => return vec![place.route(respond(503))],
         };
         let steps = steps.iter().cloned().chain(auth).chain(asked).chain(rewrite).collect();
-        limited(Route { origin, paths, steps, options, ..Route::of_all(terminal) }, limits)
+        let route = Route { steps, options: self.options(owned), ..place.route(terminal) };
+        limited(stepped(route, snippet), limits)
     }
 
     fn options(&self, owned: Owned<'_>) -> RouteOptions {
@@ -252,11 +278,21 @@ impl Routes<'_> {
             Target::Service(_) | Target::Unusable => respond(503),
         };
         let sticky = own.manner.as_ref().and_then(|manner| manner.sticky.as_ref()).filter(|_| manner.keeps_share);
-        shared(routes, &Share { canary: wanted, end, sticky })
+        let share = Share { canary: wanted, end, sticky };
+        // What a snippet answers goes nowhere.
+        let several = |route: Route| match &route.terminal {
+            Terminal::Proxy { .. } => shared(vec![route], &share),
+            Terminal::Respond { .. }
+            | Terminal::Redirect { .. }
+            | Terminal::Files(_)
+            | Terminal::FastCgi(_)
+            | Terminal::Split(_) => vec![route],
+        };
+        routes.into_iter().flat_map(several).collect()
     }
 
     /// For those of its clients alone who may come there.
-    fn guarded(&self, routes: Vec<Route>) -> Vec<Route> {
+    pub(super) fn guarded(&self, routes: Vec<Route>) -> Vec<Route> {
         match &self.content.guard {
             Some(guard) => guarded(routes, guard.clients, self.scheme),
             None => routes,
@@ -287,14 +323,14 @@ impl Routes<'_> {
 }
 
 /// Which requests a route takes, and where it comes from.
-#[derive(Default)]
-struct Place {
+#[derive(Clone, Default)]
+pub(super) struct Place {
     origin: Option<Arc<Origin>>,
     paths: Vec<PathPattern>,
 }
 
 impl Place {
-    fn route(self, terminal: Terminal) -> Route {
+    pub(super) fn route(self, terminal: Terminal) -> Route {
         Route { origin: self.origin, paths: self.paths, ..Route::of_all(terminal) }
     }
 }
@@ -315,6 +351,6 @@ fn is_challenge(taken: &TakenPath<'_>) -> bool {
     (token.is_empty() || token.starts_with('/')) && (taken.expression.is_none() || is_plain(token))
 }
 
-fn respond(status: u16) -> Terminal {
+pub(super) fn respond(status: u16) -> Terminal {
     Terminal::Respond { status, body: Template::default(), content_type: None }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs};
 use tidegate_cluster::{Changes, Key, Kind, PortReference, WrittenCluster};
 use tidegate_config::{Environment, load_with, render};
-use tidegate_kubernetes::{HostOwner, Merged, Settings, Translation};
+use tidegate_kubernetes::{HostOwner, Merged, Settings, Translation, UnknownSnippets};
 use tidegate_model::Configuration;
 use tidegate_model::discover::{Cluster, Namespaces};
 
@@ -103,6 +103,7 @@ fn settings(text: &str) -> Settings {
             "zone" => settings.zone = Some(value.into()),
             "host-owner" => settings.host_owner = if value == "oldest" { HostOwner::Oldest } else { HostOwner::Shared },
             "verify-upstreams" => settings.verifies_servers = true,
+            "unknown-snippets" => settings.unknown_snippets = UnknownSnippets::Serve,
             "no-http" => settings.http = None,
             "no-https" => settings.https = None,
             other => panic!("there is no setting `{other}`"),

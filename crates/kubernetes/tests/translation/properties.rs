@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tidegate_cluster::{Changes, Kind, WrittenCluster};
 use tidegate_kubernetes::{HostOwner, Merged, Settings, Translation};
 use tidegate_model::discover::{Cluster, Namespaces};
-use tidegate_model::{Condition, ConditionKind, Configuration, Discover, Pool, Scheme, Site, Step};
+use tidegate_model::{Condition, ConditionKind, Configuration, Discover, Pool, Route, Scheme, Site, Step, Terminal};
 
 const HOSTS: [&str; 7] = ["a.example", "b.example", "*.example", "c.b.example", "", "no host", "a..example"];
 const PATHS: [&str; 8] = ["/", "/a", "/a/", "/ab", "/a/b", "a", "/a//b", "/.well-known/acme-challenge/t"];
@@ -53,7 +53,7 @@ fn tls() -> impl Strategy<Value = Value> {
 
 /// Names behind the prefix, and values that some of them take.
 fn annotations() -> impl Strategy<Value = Value> {
-    const NAMES: [&str; 38] = [
+    const NAMES: [&str; 41] = [
         "ssl-redirect",
         "force-ssl-redirect",
         "use-regex",
@@ -92,6 +92,9 @@ fn annotations() -> impl Strategy<Value = Value> {
         "custom-http-errors",
         "default-backend",
         "mirror-target",
+        "configuration-snippet",
+        "server-snippet",
+        "auth-snippet",
     ];
     const VALUES: [&str; 21] = [
         "true",
@@ -116,12 +119,45 @@ fn annotations() -> impl Strategy<Value = Value> {
         "404,503",
         "http://web/$request_uri",
     ];
-    let one = (select(&NAMES[..]), select(&VALUES[..]));
-    let named = |(name, value): (&str, &str)| (format!("nginx.ingress.kubernetes.io/{name}"), Value::from(value));
+    let one = (select(&NAMES[..]), select(&VALUES[..])).prop_map(|(name, value)| (name, value.to_owned()));
+    let of_snippet = (select(&["configuration-snippet", "server-snippet", "auth-snippet"][..]), snippet());
+    let named = |(name, value): (&str, String)| (format!("nginx.ingress.kubernetes.io/{name}"), Value::from(value));
     prop_oneof![
         2 => Just(json!({})),
-        3 => vec(one, 0..5).prop_map(move |list| Value::Object(list.into_iter().map(named).collect())),
+        3 => vec(prop_oneof![4 => one, 1 => of_snippet], 0..5)
+            .prop_map(move |list| Value::Object(list.into_iter().map(named).collect())),
     ]
+}
+
+/// Statements of nginx, of which some are known.
+fn snippet() -> impl Strategy<Value = String> {
+    const STATEMENTS: [&str; 24] = [
+        "add_header X-A $host always;",
+        "more_set_headers -s 404 'X-B: b';",
+        "more_clear_headers X-C;",
+        "proxy_hide_header X-D;",
+        "proxy_set_header X-E $http_x_f;",
+        "proxy_set_header Host a.example;",
+        "more_set_input_headers 'X-G: g';",
+        "auth_request_set $who $upstream_http_x_who;",
+        "proxy_set_header X-Who $who;",
+        "set $h $request_method;",
+        "set $i 1;",
+        "if ($h = POST) { set $i 2; }",
+        "if ($http_x = a) { return 403; }",
+        "if ($host = a.example) { add_header X-J j; }",
+        "if ($i = 2) { return 301 https://a.example$request_uri; }",
+        "return 200 text;",
+        "rewrite ^/a(.*) /b$1 break;",
+        "rewrite ^/c(.*) https://a.example/$1 permanent;",
+        "allow 10.0.0.0/8;",
+        "deny all;",
+        "break;",
+        "client_max_body_size 1m;",
+        "gzip on;",
+        "access_by_lua_block { ngx.exit(403) }",
+    ];
+    vec(select(&STATEMENTS[..]), 0..6).prop_map(|statements| statements.join("\n"))
 }
 
 fn ingress() -> impl Strategy<Value = Value> {
@@ -135,9 +171,14 @@ fn ingress() -> impl Strategy<Value = Value> {
     })
 }
 
+const DENYING: &str = "deny all;";
+const ANSWERING: &str = "add_header X-A a;\nreturn 403;";
+const REFUSING: &str = "if ($http_x_bad) { return 403; }";
+const UNKNOWN: &str = "add_header X-A a;\naccess_by_lua_file a.lua;";
+
 /// An Ingress that is protected, perhaps by something that is not to be had.
 fn protected_ingress() -> impl Strategy<Value = Value> {
-    const PROTECTIONS: [&[(&str, &str)]; 9] = [
+    const PROTECTIONS: [&[(&str, &str)]; 14] = [
         &[("auth-tls-secret", "b.example")],
         &[("auth-tls-secret", "a.example")],
         &[("auth-tls-secret", "b.example"), ("auth-tls-match-cn", "CN=a")],
@@ -147,6 +188,11 @@ fn protected_ingress() -> impl Strategy<Value = Value> {
         &[("auth-url", "http://web.shop.svc:80/a"), ("canary", "true")],
         &[("auth-url", "https://$host/a")],
         &[("auth-url", "https://auth.example.com/a")],
+        &[("configuration-snippet", DENYING)],
+        &[("configuration-snippet", ANSWERING)],
+        &[("configuration-snippet", REFUSING)],
+        &[("configuration-snippet", UNKNOWN)],
+        &[("server-snippet", UNKNOWN)],
     ];
     (ingress(), select(&PROTECTIONS[..])).prop_map(|(mut ingress, protection)| {
         for (name, value) in protection {
@@ -352,6 +398,15 @@ fn assert_guarded(merged: &Merged, ingresses: &BTreeMap<String, Value>) {
             let all = !route.matches.is_empty() && route.matches.iter().all(|line| line.conditions.iter().any(is_shown));
             assert!(all, "{route:?}");
         }
+        if let Some(snippet) = said("configuration-snippet") {
+            assert!(snippet != UNKNOWN && snippet != ANSWERING, "{route:?}");
+            assert!(
+                snippet != DENYING || route.steps.iter().any(|step| matches!(step, Step::Allow(_) | Step::Deny(_))),
+                "{route:?}"
+            );
+            assert!(snippet != REFUSING || is_refused_before(merged, route), "{route:?}");
+        }
+        assert!(said("server-snippet") != Some(UNKNOWN), "{route:?}");
         for pool in merged.pools.iter().filter(|pool| !has_canary && route.terminal.pools().any(|name| *name == pool.name)) {
             if said("proxy-ssl-verify") == Some("on") {
                 assert!(pool.tls.verify, "{pool:?}");
@@ -359,6 +414,21 @@ fn assert_guarded(merged: &Merged, ingresses: &BTreeMap<String, Value>) {
             }
         }
     }
+}
+
+/// Whether a route of the same paths stands in front that answers requests with the field.
+fn is_refused_before(merged: &Merged, route: &Route) -> bool {
+    let is_bad = |condition: &Condition| {
+        !condition.negated && matches!(&condition.kind, ConditionKind::Header(field) if field.name == "x-bad")
+    };
+    let refuses = |before: &&Route| {
+        let is_for_bad = before.matches.iter().all(|line| line.conditions.iter().any(is_bad)) && !before.matches.is_empty();
+        before.paths == route.paths && matches!(before.terminal, Terminal::Respond { .. }) && is_for_bad
+    };
+    merged.sites.iter().any(|site| {
+        let place = site.routes.iter().position(|own| std::ptr::eq(own, route));
+        place.is_some_and(|place| site.routes[..place].iter().any(|before| refuses(&before)))
+    })
 }
 
 fn is_over_tls(pool: &Pool) -> bool {

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
+use tidegate_kubernetes::UnknownSnippets;
 
 #[derive(Subcommand)]
 pub enum KubernetesCommand {
@@ -62,6 +63,9 @@ pub struct KubernetesCheck {
     /// The Secret with the certificate of hosts that have none of their own.
     #[arg(long, value_name = "NAMESPACE/NAME")]
     pub default_certificate: Option<ObjectName>,
+    /// What becomes of Ingresses whose snippets have a statement that is not known, as for `run`.
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = UnknownSnippetsWord::Shut)]
+    pub unknown_snippets: UnknownSnippetsWord,
 }
 
 #[derive(Args)]
@@ -105,6 +109,10 @@ pub struct KubernetesRun {
     /// its Secret has others. Without this they are verified where an Ingress says `proxy-ssl-verify: "on"`.
     #[arg(long)]
     pub verify_upstreams: bool,
+    /// What becomes of Ingresses whose snippets have a statement that is not known: `shut` answers with 503, since it
+    /// may have kept somebody out, and `serve` leaves the statement out, with a warning.
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = UnknownSnippetsWord::Shut)]
+    pub unknown_snippets: UnknownSnippetsWord,
     /// Where this process stands: of endpoints that are meant for zones, those of its own are taken.
     #[arg(long, value_name = "NAME")]
     pub zone: Option<String>,
@@ -153,6 +161,22 @@ pub struct KubernetesRun {
 }
 
 /// Whose the hosts are.
+/// What becomes of statements that are not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum UnknownSnippetsWord {
+    Shut,
+    Serve,
+}
+
+impl From<UnknownSnippetsWord> for UnknownSnippets {
+    fn from(word: UnknownSnippetsWord) -> UnknownSnippets {
+        match word {
+            UnknownSnippetsWord::Shut => UnknownSnippets::Shut,
+            UnknownSnippetsWord::Serve => UnknownSnippets::Serve,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum HostOwnerWord {
     Shared,

@@ -79,6 +79,7 @@ fn object_source(wanted: &KubernetesRun) -> Result<ObjectSource, String> {
             HostOwnerWord::Oldest => HostOwner::Oldest,
         },
         verifies_servers: wanted.verify_upstreams,
+        unknown_snippets: wanted.unknown_snippets.into(),
         ..Settings::new(Cluster { api: api.clone(), namespaces: namespaces(&wanted.namespaces) })
     };
     let own_addresses = match &wanted.pod_addresses[..] {

@@ -73,6 +73,7 @@ fn looked(translation: &mut Translation, cache: &Cache, unknown: Vec<Kind>) -> L
 /// Classes that nobody has said anything of are taken for ours: whoever checks files wants to know of all in them.
 fn settings(wanted: &KubernetesCheck, cache: &Cache) -> Settings {
     let settings = Settings {
+        unknown_snippets: wanted.unknown_snippets.into(),
         default_certificate: wanted.default_certificate.as_ref().map(|name| Key::new(&name.namespace, &name.name)),
         ..Settings::new(Cluster { api: None, namespaces: namespaces(&wanted.namespaces) })
     };

@@ -73,6 +73,9 @@ true
 {{- if .Values.controller.verifyUpstreams }}
 - --verify-upstreams
 {{- end }}
+{{- if ne .Values.controller.unknownSnippets "shut" }}
+- --unknown-snippets={{ .Values.controller.unknownSnippets }}
+{{- end }}
 {{- if .Values.controller.shadow }}
 - --shadow
 {{- else if not .Values.controller.status }}
