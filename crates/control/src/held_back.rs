@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use tidegate_kubernetes::Merged;
-use tidegate_model::{Pool, PoolName, Site, SiteAddress};
+use tidegate_model::{Pool, PoolName, Site, SiteAddress, Tcp};
 
 /// A site or a pool that is served as it was, since what it is to be cannot run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -13,6 +13,8 @@ pub enum Unit {
     Pool(PoolName),
     /// By its first address.
     Site(SiteAddress),
+    /// By its port.
+    Tcp(u16),
 }
 
 impl fmt::Display for Unit {
@@ -20,6 +22,7 @@ impl fmt::Display for Unit {
         match self {
             Unit::Pool(name) => write!(f, "pool {name}"),
             Unit::Site(address) => write!(f, "site {address}"),
+            Unit::Tcp(port) => write!(f, "tcp :{port}"),
         }
     }
 }
@@ -41,6 +44,7 @@ pub struct HeldBack {
 enum Form {
     Pool(Arc<Pool>),
     Site(Arc<Site>),
+    Tcp(Tcp),
 }
 
 impl HeldBack {
@@ -63,15 +67,20 @@ impl HeldBack {
             if held { pool_named(&self.running, &pool.name).cloned() } else { Some(pool.clone()) }
         };
         let sites: Vec<Arc<Site>> = wanted.sites.iter().filter_map(site).collect();
+        let tcp = |tcp: &Tcp| {
+            if is_held(&Unit::Tcp(tcp.port)) { tcp_at(&self.running, tcp.port).cloned() } else { Some(tcp.clone()) }
+        };
+        let tcp: Vec<Tcp> = wanted.tcp.iter().filter_map(tcp).collect();
         let mut pools: Vec<Arc<Pool>> = wanted.pools.iter().filter_map(pool).collect();
-        self.complete(&sites, &mut pools);
-        Merged { sites, pools, ..wanted }
+        self.complete(&sites, &tcp, &mut pools);
+        Merged { sites, pools, tcp, ..wanted }
     }
 
     /// Sites bring the pools that they name, whatever is held back: as they run, else as they are to be.
-    fn complete(&self, sites: &[Arc<Site>], pools: &mut Vec<Arc<Pool>>) {
+    fn complete(&self, sites: &[Arc<Site>], tcp: &[Tcp], pools: &mut Vec<Arc<Pool>>) {
         let mut known: BTreeSet<PoolName> = pools.iter().map(|pool| pool.name.clone()).collect();
-        for name in sites.iter().flat_map(|site| site.pools()) {
+        let of_tcp = tcp.iter().filter_map(|tcp| tcp.otherwise.as_ref()).flat_map(|to| &to.arms).map(|arm| &arm.pool);
+        for name in sites.iter().flat_map(|site| site.pools()).chain(of_tcp) {
             if known.contains(name) {
                 continue;
             }
@@ -96,6 +105,8 @@ impl HeldBack {
         let sites = self.wanted.sites.iter().filter(|site| sites.get(name_of(site)).is_none_or(|runs| *runs != *site));
         let units = pools.map(|pool| Unit::Pool(pool.name.clone()));
         let units = units.chain(sites.map(|site| Unit::Site(name_of(site).clone())));
+        let tcp = self.wanted.tcp.iter().filter(|tcp| tcp_at(&self.running, tcp.port) != Some(tcp));
+        let units = units.chain(tcp.map(|tcp| Unit::Tcp(tcp.port)));
         units.filter(|unit| !self.unfit.contains_key(unit)).collect()
     }
 
@@ -126,7 +137,12 @@ fn form_of(merged: &Merged, unit: &Unit) -> Option<Form> {
     match unit {
         Unit::Pool(name) => pool_named(merged, name).cloned().map(Form::Pool),
         Unit::Site(name) => site_named(merged, name).cloned().map(Form::Site),
+        Unit::Tcp(port) => tcp_at(merged, *port).cloned().map(Form::Tcp),
     }
+}
+
+fn tcp_at(merged: &Merged, port: u16) -> Option<&Tcp> {
+    merged.tcp.iter().find(|tcp| tcp.port == port)
 }
 
 fn name_of(site: &Site) -> &SiteAddress {

@@ -267,11 +267,12 @@ impl Objects {
                 self.look_at(at);
             }
             // Of those that a snapshot has something is known as soon as they are wanted, and once only.
-            let known = self.follower.want_secrets(self.translation.wanted_secrets().clone());
-            if known.is_empty() {
+            let secrets = self.follower.want_secrets(self.translation.wanted_secrets().clone());
+            let config_maps = self.follower.want_config_maps(self.translation.wanted_config_maps().clone());
+            if secrets.is_empty() && config_maps.is_empty() {
                 break;
             }
-            changes = Some(Changes { secrets: known, ..Changes::default() });
+            changes = Some(Changes { secrets, config_maps, ..Changes::default() });
         }
         let is_starting = matches!(self.stage, ObjectStage::Unlisted | ObjectStage::AwaitsReferences);
         let has_answered = self.follower.has_answered();

@@ -176,6 +176,8 @@ pub(crate) fn with_additions(of_files: &Configuration, additions: &Additions) ->
     let mut configuration = of_files.clone();
     configuration.sites.extend(additions.sites().cloned());
     configuration.pools.extend(additions.pools().cloned());
+    configuration.tcp.extend(additions.of_objects.tcp.iter().cloned());
+    additions.of_objects.process.apply(&mut configuration);
     let remarks = share(&mut configuration)?;
     Ok((configuration, remarks))
 }

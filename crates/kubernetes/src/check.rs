@@ -3,6 +3,7 @@
 
 use crate::annotations::{self, Standing};
 use crate::finding::{Finding, FindingCode, ObjectReference};
+use crate::ingress_nginx::{self, ConfigKey};
 use crate::translation::Translation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,6 +16,17 @@ pub struct Checked {
     /// By namespace and name.
     pub ingresses: Vec<CheckedIngress>,
     pub others: Vec<(ObjectReference, Finding)>,
+    /// The ConfigMap of ingress-nginx, if there is one.
+    pub config: Option<CheckedConfig>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckedConfig {
+    pub key: Key,
+    /// Keys by name, as annotations are.
+    pub keys: Vec<CheckedAnnotation>,
+    /// Findings that are about no key.
+    pub findings: Vec<Finding>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,14 +80,29 @@ impl Fate {
     }
 }
 
+impl ConfigKey {
+    /// What becomes of the key where its value can be used, and asks for something.
+    pub fn fate(&self) -> Fate {
+        match self.standing() {
+            Standing::Same => Fate::Taken,
+            Standing::Remarked => Fate::Remarked,
+            Standing::Needless => Fate::Needless,
+            Standing::Open => Fate::LeftOut,
+            Standing::Closed => Fate::Shut,
+        }
+    }
+}
+
 impl Translation {
     /// What is said of everything that was taken in, beside the file.
     pub fn check(&mut self, file: &Configuration) -> Checked {
         let mut of_ingresses: BTreeMap<Key, Vec<Finding>> = BTreeMap::new();
         let mut others = Vec::new();
+        let mut of_config: Vec<Finding> = Vec::new();
         for (object, finding) in self.merged(file).findings {
             match object.kind {
                 Kind::Ingress => of_ingresses.entry(object.key).or_default().push(finding),
+                Kind::ConfigMap if self.settings.ingress_nginx_config.as_ref() == Some(&object.key) => of_config.push(finding),
                 Kind::Service | Kind::EndpointSlice | Kind::IngressClass | Kind::Secret | Kind::ConfigMap => {
                     others.push((object, finding));
                 }
@@ -83,14 +110,24 @@ impl Translation {
         }
         let objects = self.ingresses.iter().filter_map(|(key, known)| Some((key, known.object()?)));
         let check = |(key, object): (&Key, &Arc<Ingress>)| {
-            let (_, of_annotations) = annotations::read(key, object, &self.settings);
+            let (_, of_annotations) = annotations::read(key, object, &self.settings, self.global.of_nobody(&self.settings));
             let mut said: BTreeSet<Finding> = of_annotations.into_iter().collect();
             said.extend(of_ingresses.remove(key).unwrap_or_default());
             let names = annotations::named(object).map(|(name, _)| name.to_owned());
             let annotations: Vec<CheckedAnnotation> = names.map(|name| annotation(name, object, &mut said)).collect();
             CheckedIngress { key: key.clone(), annotations, findings: said.into_iter().collect() }
         };
-        Checked { ingresses: objects.map(check).collect(), others }
+        let ingresses = objects.map(check).collect();
+        Checked { ingresses, others, config: self.checked_config(of_config) }
+    }
+
+    fn checked_config(&self, of_config: Vec<Finding>) -> Option<CheckedConfig> {
+        let key = self.settings.ingress_nginx_config.clone()?;
+        let map = self.maps.get(&key).and_then(|known| known.held());
+        let names: Vec<String> = map.into_iter().flat_map(|map| map.data.keys()).map(ToString::to_string).collect();
+        let mut said: BTreeSet<Finding> = of_config.into_iter().collect();
+        let keys = names.into_iter().map(|name| config_key(name, &mut said)).collect();
+        Some(CheckedConfig { key, keys, findings: said.into_iter().collect() })
     }
 }
 
@@ -106,7 +143,17 @@ impl Checked {
 
     /// Whether nothing of some Ingress is served.
     pub fn has_shut(&self) -> bool {
-        let is_shutting = |finding: &Finding| finding.code == FindingCode::ProtectionUnavailable;
+        let is_shutting = |finding: &Finding| {
+            let is_config = matches!(finding.code, FindingCode::ConfigMapMissing | FindingCode::ConfigMapUnavailable);
+            finding.code == FindingCode::ProtectionUnavailable || is_config
+        };
+        let of_config = self
+            .config
+            .iter()
+            .any(|config| config.keys.iter().any(|key| key.fate == Fate::Shut) || config.findings.iter().any(is_shutting));
+        if of_config {
+            return true;
+        }
         self.ingresses.iter().any(|ingress| {
             ingress.annotations.iter().any(|annotation| annotation.fate == Fate::Shut) || ingress.findings.iter().any(is_shutting)
         })
@@ -117,11 +164,53 @@ impl Checked {
 fn annotation(name: String, object: &Ingress, said: &mut BTreeSet<Finding>) -> CheckedAnnotation {
     let field = annotations::field(&name);
     let own: Vec<Finding> = said.extract_if(.., |finding| finding.field == field).collect();
-    let fate_of = |finding: &Finding| match finding.code {
+    let usual = match annotations::standing(&name) {
+        Some(Standing::Same) => Fate::Taken,
+        Some(Standing::Remarked) => Fate::Remarked,
+        // What is not taken and not told of asks for nothing.
+        Some(Standing::Needless | Standing::Open | Standing::Closed) => Fate::Needless,
+        None => Fate::Unknown,
+    };
+    let fate = own.iter().map(fate_of).max().unwrap_or(usual);
+    let mut says: Vec<String> = own.into_iter().map(|finding| finding.message).collect();
+    let of_statements = annotations::fates(object, &name);
+    if fate == Fate::Remarked && of_statements.is_empty() {
+        says.extend(annotations::remark(&name).map(str::to_owned));
+    }
+    says.extend(of_statements);
+    CheckedAnnotation { name, fate, says }
+}
+
+/// Takes what is said of it.
+fn config_key(name: String, said: &mut BTreeSet<Finding>) -> CheckedAnnotation {
+    let field = ingress_nginx::field(&name);
+    let own: Vec<Finding> = said.extract_if(.., |finding| finding.field == field).collect();
+    let known = ingress_nginx::key(&name);
+    let usual = match known.map(|known| known.standing()) {
+        Some(Standing::Same) => Fate::Taken,
+        Some(Standing::Remarked) => Fate::Remarked,
+        Some(Standing::Needless | Standing::Open | Standing::Closed) => Fate::Needless,
+        None => Fate::Unknown,
+    };
+    let fate = own.iter().map(fate_of).max().unwrap_or(usual);
+    let mut says: Vec<String> = own.into_iter().map(|finding| finding.message).collect();
+    if matches!(fate, Fate::Remarked | Fate::Needless) {
+        says.extend(known.map(|known| known.remark().to_owned()).filter(|remark| !remark.is_empty()));
+    }
+    CheckedAnnotation { name, fate, says }
+}
+
+fn fate_of(finding: &Finding) -> Fate {
+    match finding.code {
         FindingCode::ProtectionUnavailable => Fate::Shut,
-        FindingCode::AnnotationUnknown => Fate::Unknown,
+        FindingCode::AnnotationUnknown | FindingCode::SettingUnknown => Fate::Unknown,
         FindingCode::AnnotationNotTaken
         | FindingCode::AnnotationInvalid
+        | FindingCode::SettingNotTaken
+        | FindingCode::SettingInvalid
+        | FindingCode::PortRefused
+        | FindingCode::ConfigMapMissing
+        | FindingCode::ConfigMapUnavailable
         | FindingCode::CanaryTaken
         | FindingCode::CanaryAlone => Fate::LeftOut,
         FindingCode::HostInvalid
@@ -145,20 +234,5 @@ fn annotation(name: String, object: &Ingress, said: &mut BTreeSet<Finding>) -> C
         | FindingCode::CertificateForOthers
         | FindingCode::DefaultClassTwice
         | FindingCode::MoreFindings => Fate::Remarked,
-    };
-    let usual = match annotations::standing(&name) {
-        Some(Standing::Same) => Fate::Taken,
-        Some(Standing::Remarked) => Fate::Remarked,
-        // What is not taken and not told of asks for nothing.
-        Some(Standing::Needless | Standing::Open | Standing::Closed) => Fate::Needless,
-        None => Fate::Unknown,
-    };
-    let fate = own.iter().map(fate_of).max().unwrap_or(usual);
-    let mut says: Vec<String> = own.into_iter().map(|finding| finding.message).collect();
-    let of_statements = annotations::fates(object, &name);
-    if fate == Fate::Remarked && of_statements.is_empty() {
-        says.extend(annotations::remark(&name).map(str::to_owned));
     }
-    says.extend(of_statements);
-    CheckedAnnotation { name, fate, says }
 }

@@ -86,6 +86,18 @@ pub enum FindingCode {
     /// Nothing is served without what it asks for.
     ProtectionUnavailable,
     DefaultClassTwice,
+    /// Nothing that it says is known.
+    ConfigMapMissing,
+    /// The API server does not give it.
+    ConfigMapUnavailable,
+    /// No key is called so.
+    SettingUnknown,
+    /// A value that cannot be used is left out.
+    SettingInvalid,
+    /// Everything is served without what it asks for, or as somebody else says it.
+    SettingNotTaken,
+    /// A port of a TCP service that cannot be served.
+    PortRefused,
     /// More is to be said than is told.
     MoreFindings,
 }
@@ -119,6 +131,12 @@ impl FindingCode {
             FindingCode::AnnotationNotTaken => "AnnotationNotTaken",
             FindingCode::ProtectionUnavailable => "ProtectionUnavailable",
             FindingCode::DefaultClassTwice => "DefaultClassTwice",
+            FindingCode::ConfigMapMissing => "ConfigMapMissing",
+            FindingCode::ConfigMapUnavailable => "ConfigMapUnavailable",
+            FindingCode::SettingUnknown => "SettingUnknown",
+            FindingCode::SettingInvalid => "SettingInvalid",
+            FindingCode::SettingNotTaken => "SettingNotTaken",
+            FindingCode::PortRefused => "PortRefused",
             FindingCode::MoreFindings => "MoreFindings",
         }
     }

@@ -142,6 +142,11 @@ impl Meaning {
     pub fn secrets(&self) -> BTreeSet<&Key> {
         self.hosts.values().flat_map(|fragment| fragment.secrets()).collect()
     }
+
+    /// ConfigMaps that it refers to.
+    pub fn config_maps(&self) -> BTreeSet<&Key> {
+        self.hosts.values().flat_map(|fragment| fragment.config_maps()).collect()
+    }
 }
 
 impl Fragment {
@@ -150,6 +155,12 @@ impl Fragment {
         let of_auth = self.manner.auth.as_ref().map(|auth| &auth.secret);
         let of_clients = self.manner.clients.as_ref().map(|clients| &clients.secret);
         self.tls.iter().filter_map(TlsClaim::secret).chain(of_auth).chain(&self.manner.pool.tls.secret).chain(of_clients)
+    }
+
+    /// ConfigMaps that it refers to.
+    pub fn config_maps(&self) -> impl Iterator<Item = &Key> {
+        let of_auth = self.manner.forward_auth.as_ref().and_then(|auth| auth.headers_from.as_ref());
+        self.manner.custom_headers.iter().chain(of_auth)
     }
 
     pub fn wants_tls(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use crate::canary::Canary;
 use crate::clients::MannerClients;
+use crate::defaults::Defaults;
 use crate::pool_manner::PoolManner;
 use crate::reference::ServiceAtPort;
 use crate::snippets::Snippet;
@@ -43,6 +44,10 @@ pub struct Manner {
     pub snippets: MannerSnippets,
     /// Another server says who may ask.
     pub forward_auth: Option<MannerForwardAuth>,
+    /// The ConfigMap with fields that its answers have.
+    pub custom_headers: Option<Key>,
+    /// What held where it said nothing.
+    pub defaults: Arc<Defaults>,
     /// Whether something that it wants to be protected by is not to be had: nothing is answered then.
     pub is_shut: bool,
 }
@@ -158,6 +163,8 @@ pub struct MannerForwardAuth {
     pub server: AuthServer,
     /// Without its pool.
     pub step: ForwardAuth,
+    /// The ConfigMap with more fields of the question.
+    pub headers_from: Option<Key>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

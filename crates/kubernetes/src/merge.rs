@@ -8,9 +8,12 @@ mod guards;
 mod protections;
 mod routes;
 mod shares;
+mod site_defaults;
 mod snippets;
 mod variants;
 
+use crate::config_map::KnownConfigMap;
+use crate::defaults::SiteDefaults;
 use crate::finding::{Finding, FindingCode, Severity};
 use crate::fragment::{BackendRoute, CertificateSource, Expression, Fragment, PathRoute, PlacedPath, TlsClaim};
 use crate::reference::{Age, ServiceAtPort};
@@ -19,6 +22,7 @@ use crate::settings::{HostOwner, Settings};
 use guards::Guard;
 use protections::lacks;
 use routes::Routes;
+use site_defaults::{blocked, site_options, site_steps};
 use snippets::HostSnippet;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -27,12 +31,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tidegate_cluster::Key;
 use tidegate_model::{
-    Certificate, CipherName, EncodedSlashes, HostPattern, ListenPlace, Origin, PathPattern, PathPolicy, Pool, PoolName, Route,
-    RouteOptions, Scheme, Site, SiteAddress, Template, Tls, TlsSource,
+    Certificate, CipherName, HostPattern, ListenPlace, Origin, PathPattern, Pool, PoolName, Route, Scheme, Site, SiteAddress,
+    Template, Tls, TlsSource,
 };
-
-/// nginx takes `%2F` for a slash when it looks for a location, and hands on what was sent.
-const PATH_POLICY: PathPolicy = PathPolicy { encoded_slashes: EncodedSlashes::Pass, ..PathPolicy::DEFAULT };
 
 /// What one Ingress says of the host.
 #[derive(Debug, Clone, Copy)]
@@ -45,11 +46,20 @@ pub struct Member<'m> {
 #[derive(Debug, Clone, Copy)]
 pub struct Surroundings<'s> {
     pub settings: &'s Settings,
-    pub pairs: &'s BTreeMap<Key, KnownPair>,
+    pub known: Material<'s>,
+    /// What holds where no Ingress is.
+    pub sites: &'s SiteDefaults,
     /// Names of pools that a file has already.
     pub pools_taken: &'s BTreeSet<PoolName>,
     /// Whether somebody in front may say that a request in plain HTTP has come over TLS.
     pub trusts_scheme: bool,
+}
+
+/// What is known of what Ingresses refer to.
+#[derive(Debug, Clone, Copy)]
+pub struct Material<'k> {
+    pub pairs: &'k BTreeMap<Key, KnownPair>,
+    pub maps: &'k BTreeMap<Key, KnownConfigMap>,
 }
 
 /// Schemes under which a file serves the host itself.
@@ -92,6 +102,7 @@ pub fn merge(host: &HostPattern, members: &[Member<'_>], taken: Taken, around: S
         server,
         ciphers: members.iter().map(|member| &*member.fragment.manner.ciphers).find(|own| !own.is_empty()).unwrap_or_default(),
         tls: merging.tls(&members),
+        defaults: merging.site_defaults(&members),
         origin: members.first().map(|member| Arc::new(member.age.origin())),
     };
     merging.note_secrets(&members);
@@ -122,6 +133,8 @@ struct Content<'m> {
     /// Where `/` leads, and in front of which of the paths.
     app_root: Option<(usize, &'m Template)>,
     tls: HostTls<'m>,
+    /// What holds for all of it.
+    defaults: &'m SiteDefaults,
     origin: Option<Arc<Origin>>,
 }
 
@@ -166,6 +179,11 @@ enum HostTls<'m> {
 }
 
 impl<'m> HostTls<'m> {
+    /// Whether an Ingress wants it, and it is there.
+    fn is_asked_for(&self) -> bool {
+        matches!(self, HostTls::Served { .. })
+    }
+
     /// `None`: handshakes end, also where a wildcard has a certificate that would do. What is said of the host may
     /// protect it, and nothing of that holds for the wildcard's Ingress.
     fn certificate(&self) -> Option<&'m Certificate> {
@@ -308,13 +326,14 @@ impl<'m> Merging<'m> {
     /// The first certificate that can be used, of entries that name the host closely before others, and of the oldest
     /// before others.
     fn tls(&mut self, members: &[Member<'m>]) -> HostTls<'m> {
-        let Surroundings { settings, pairs, .. } = self.around;
-        let pair = |key: &Key| pairs.get(key).and_then(KnownPair::pair);
+        let Surroundings { settings, known, .. } = self.around;
+        let pair = |key: &Key| known.pairs.get(key).and_then(KnownPair::pair);
         let default = settings.default_certificate.as_ref().and_then(pair).map(|pair| &pair.certificate);
         let mut claims: Vec<(&Age, &TlsClaim)> =
             members.iter().flat_map(|member| member.fragment.tls.iter().map(|claim| (member.age, claim))).collect();
         if claims.is_empty() {
-            return HostTls::Plain { certificate: default };
+            let is_refused = *self.host == HostPattern::Any && self.site_defaults(members).refuses_unknown;
+            return HostTls::Plain { certificate: default.filter(|_| !is_refused) };
         }
         // Stable: of one rank they stay by age, and in the order written.
         claims.sort_by_key(|(_, claim)| claim.rank);
@@ -361,7 +380,7 @@ impl<'m> Merging<'m> {
     fn note_secrets(&mut self, members: &[Member<'m>]) {
         for Member { age, fragment } in members.iter().copied() {
             for claim in &fragment.tls {
-                let known = claim.secret().and_then(|key| Some((key, self.around.pairs.get(key)?)));
+                let known = claim.secret().and_then(|key| Some((key, self.around.known.pairs.get(key)?)));
                 if let Some((code, severity, message)) = known.and_then(|(key, pair)| pair.finding(key)) {
                     self.find(&age.key, code, severity, format!("{}.secretName", claim.field), message);
                 }
@@ -372,13 +391,20 @@ impl<'m> Merging<'m> {
     /// What protections are missing, without which nothing is answered.
     fn note_lacks(&mut self, members: &[Member<'m>]) {
         for Member { age, fragment } in members.iter().copied() {
-            for lack in lacks(&fragment.manner, self.around.pairs) {
+            for lack in lacks(&fragment.manner, self.around.known) {
                 let Some(problem) = lack.problem else { continue };
                 let field = format!("metadata.annotations[nginx.ingress.kubernetes.io/{}]", lack.annotation);
                 let message = format!("{problem}; until then everything of this Ingress is answered with 503");
                 self.find(&age.key, FindingCode::ProtectionUnavailable, Severity::Error, field, message);
             }
         }
+    }
+
+    /// Of the oldest Ingress for which more holds than for those of our own classes.
+    fn site_defaults(&self, members: &[Member<'m>]) -> &'m SiteDefaults {
+        let own = SiteDefaults::default();
+        let of_members = members.iter().map(|member| &member.fragment.manner.defaults.sites);
+        of_members.into_iter().find(|defaults| **defaults != own).unwrap_or(self.around.sites)
     }
 
     fn places(&mut self, members: &[Member<'m>], taken: Taken) -> Places {
@@ -407,7 +433,7 @@ impl<'m> Merging<'m> {
             host: self.host,
             content,
             settings: self.around.settings,
-            pairs: self.around.pairs,
+            known: self.around.known,
             trusts_scheme: self.around.trusts_scheme,
             names: &names,
             led_to: &led_to,
@@ -453,13 +479,16 @@ impl<'m> Merging<'m> {
             (Some(_), Some(certificate)) => TlsSource::Files(vec![certificate.clone()]),
             (Some(_), None) => TlsSource::Reject,
         };
+        let usual = Tls::default();
+        let min_version = content.defaults.tls_min.filter(|_| has_certificate).unwrap_or(usual.min_version);
+        let has_hsts = has_certificate && places.http.is_none() && content.tls.is_asked_for();
         (!addresses.is_empty()).then(|| Site {
             origin: content.origin.clone(),
             addresses,
-            tls: Tls { source, client_auth, ciphers, ..Tls::default() },
-            options: RouteOptions { path_policy: Some(PATH_POLICY), ..RouteOptions::default() },
-            steps: Vec::new(),
-            routes: routes(),
+            tls: Tls { source, client_auth, ciphers, min_version, ..usual },
+            options: site_options(content.defaults),
+            steps: site_steps(content.defaults, self.around.known, has_hsts),
+            routes: blocked(content.defaults).into_iter().chain(routes()).collect(),
         })
     }
 }

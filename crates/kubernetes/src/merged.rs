@@ -1,13 +1,15 @@
 //! What is served beside a file, and what is to be said of objects.
 
 use crate::finding::{Finding, FindingCode, ObjectReference, Severity};
+use crate::ingress_nginx::ProcessChanges;
 use crate::reference::backend_of;
 use crate::secret::KnownPair;
+use crate::tcp::TcpListeners;
 use crate::translation::Translation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tidegate_cluster::{Key, Kind};
-use tidegate_model::{Configuration, Pool, PoolName, Site};
+use tidegate_model::{Configuration, Pool, PoolName, Site, Tcp};
 
 /// Sites and pools beside those of a file.
 #[derive(Debug, Clone, Default)]
@@ -16,6 +18,10 @@ pub struct Merged {
     pub sites: Vec<Arc<Site>>,
     /// By Service and port, and behind them those of servers that are no Service.
     pub pools: Vec<Arc<Pool>>,
+    /// By port.
+    pub tcp: Vec<Tcp>,
+    /// What is said of the process itself.
+    pub process: ProcessChanges,
     /// By object.
     pub findings: Vec<(ObjectReference, Finding)>,
     /// Ingresses that are ours, whose status says where they are served.
@@ -27,10 +33,15 @@ impl Translation {
     pub fn merged(&mut self, file: &Configuration) -> Merged {
         self.stand_beside(file);
         let pools = self.ports.values().filter(|port| port.hosts > 0);
+        let (mut process, contradictions) = self.global.process.beside(file, &self.settings);
+        let TcpListeners { tcp, listeners, findings: of_tcp } = self.tcp_beside(file);
+        process.listeners.extend(listeners);
         Merged {
+            tcp,
+            process,
             sites: self.hosts.values().flat_map(|host| &host.merged.sites).cloned().collect(),
             pools: pools.map(|port| port.pool.clone()).chain(self.outside()).collect(),
-            findings: self.findings(),
+            findings: self.findings(contradictions, of_tcp),
             served: self.ingresses.keys().cloned().collect(),
         }
     }
@@ -42,7 +53,7 @@ impl Translation {
         by_name.into_values().cloned()
     }
 
-    fn findings(&self) -> Vec<(ObjectReference, Finding)> {
+    fn findings(&self, contradictions: Vec<Finding>, of_tcp: Vec<Finding>) -> Vec<(ObjectReference, Finding)> {
         let mut found: BTreeMap<ObjectReference, Found> = BTreeMap::new();
         let mut note = |kind: Kind, key: &Key, findings: &mut dyn Iterator<Item = Finding>, unsaid: usize| {
             let of_object = found.entry(ObjectReference { kind, key: key.clone() }).or_default();
@@ -65,6 +76,14 @@ impl Translation {
                 let fields: BTreeSet<&str> = references.filter(|(used, _)| *used == reference).map(|(_, field)| field).collect();
                 let finding = |field: &str| Finding { code, severity, field: backend_of(field), message: message.clone() };
                 note(Kind::Ingress, user, &mut fields.into_iter().map(finding), 0);
+            }
+        }
+        for (key, finding) in self.global.findings(&self.settings, &self.maps) {
+            note(Kind::ConfigMap, &key, &mut [finding].into_iter(), 0);
+        }
+        for (key, findings) in [(&self.settings.ingress_nginx_config, contradictions), (&self.settings.tcp_services, of_tcp)] {
+            if let Some(key) = key.as_ref().filter(|_| !findings.is_empty()) {
+                note(Kind::ConfigMap, key, &mut findings.into_iter(), 0);
             }
         }
         for (name, finding) in &self.classes.findings {

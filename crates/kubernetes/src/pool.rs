@@ -12,8 +12,8 @@ use std::sync::Arc;
 use tidegate_cluster::{Cache, Key, Kind, PortReference};
 use tidegate_model::discover::{KubernetesDiscover, ServicePort};
 use tidegate_model::{
-    Balance, Discover, Placeholder, Pool, PoolName, Protocol, Scheme, Secret, Server, Sticky, TcpAddress, Template, TemplatePart,
-    UpstreamTls,
+    Balance, Discover, KeepAlive, Placeholder, Pool, PoolName, Protocol, ProxyProtocol, Scheme, Secret, Server, Sticky,
+    TcpAddress, Template, TemplatePart, UpstreamTls,
 };
 
 /// What the cluster says of a port of a Service, as far as a pool depends on it.
@@ -46,6 +46,7 @@ pub struct PoolGround<'g> {
     pub standing: &'g PortStanding,
     /// What is known of the Secret that it names.
     pub secret: Option<&'g KnownPair>,
+    pub keep_alive: &'g KeepAlive,
 }
 
 impl PortStanding {
@@ -92,7 +93,7 @@ impl PortStanding {
                 Some((FindingCode::ExternalNameRefused, Severity::Error, message))
             }
             PortStanding::Served(port) => match port.spoken {
-                Spoken::Plain | Spoken::H2c => None,
+                Spoken::Plain | Spoken::H2c | Spoken::Tcp | Spoken::TcpBehindHeader => None,
                 Spoken::Tls | Spoken::H2 => {
                     let manner = reference.manner.as_deref();
                     let is_verified = manner.and_then(|manner| manner.tls.verify).unwrap_or(settings.verifies_servers);
@@ -135,7 +136,7 @@ pub fn pool(name: PoolName, reference: &ServiceAtPort, ground: PoolGround<'_>) -
     let PoolGround { settings, standing, .. } = ground;
     let ServiceAtPort { service, port, manner } = reference;
     let (scheme, protocol) = match standing.spoken() {
-        Spoken::Plain => (Scheme::Http, Protocol::Auto),
+        Spoken::Plain | Spoken::Tcp | Spoken::TcpBehindHeader => (Scheme::Http, Protocol::Auto),
         Spoken::H2c => (Scheme::Http, Protocol::H2c),
         Spoken::Tls => (Scheme::Https, Protocol::Auto),
         Spoken::H2 => (Scheme::Https, Protocol::H2),
@@ -167,6 +168,8 @@ pub fn pool(name: PoolName, reference: &ServiceAtPort, ground: PoolGround<'_>) -
         sticky: manner.sticky.as_ref().map(|manner| sticky(manner, standing.served())),
         protocol,
         tls: tls(manner, reference, scheme, ground),
+        keep_alive: *ground.keep_alive,
+        send_proxy_protocol: (standing.spoken() == Spoken::TcpBehindHeader).then_some(ProxyProtocol::V1),
         ..Pool::new(name, of_service.into_iter().collect())
     }
 }

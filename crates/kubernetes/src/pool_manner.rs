@@ -85,6 +85,8 @@ impl fmt::Display for PoolManner {
             Some(Spoken::H2c) => "#h2c",
             Some(Spoken::Tls) => "#https",
             Some(Spoken::H2) => "#h2",
+            Some(Spoken::Tcp) => "#tcp",
+            Some(Spoken::TcpBehindHeader) => "#tcp-proxy",
         })?;
         if self.has_only_spoken() { Ok(()) } else { write!(f, "#{:016x}", self.digest()) }
     }

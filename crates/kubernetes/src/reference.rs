@@ -42,6 +42,10 @@ pub enum Spoken {
     Tls,
     /// HTTP/2 over TLS.
     H2,
+    /// Whatever clients send.
+    Tcp,
+    /// The same behind a header of the PROXY protocol.
+    TcpBehindHeader,
 }
 
 /// As pools are called.

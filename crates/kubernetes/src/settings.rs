@@ -30,11 +30,19 @@ pub struct Settings {
     /// Whether certificates of servers over TLS are verified where no Ingress says it.
     pub verifies_servers: bool,
     pub unknown_snippets: UnknownSnippets,
+    /// The ConfigMap of ingress-nginx, which says what holds where Ingresses say nothing.
+    pub ingress_nginx_config: Option<Key>,
+    /// The ConfigMap whose keys are ports, and whose texts are Services that TCP connections there go to.
+    pub tcp_services: Option<Key>,
+    /// The same for UDP, which is not served.
+    pub udp_services: Option<Key>,
 }
 
 impl Settings {
     /// The controller of classes that are ours of themselves.
     pub const CONTROLLER: &'static str = "tidegate.dev/ingress";
+    /// What names of controllers have in them whose classes are those of ingress-nginx.
+    const INGRESS_NGINX: &'static str = "ingress-nginx";
     pub const HTTP: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 8080);
     pub const HTTPS: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 8443);
 
@@ -53,7 +61,16 @@ impl Settings {
             host_owner: HostOwner::Shared,
             verifies_servers: false,
             unknown_snippets: UnknownSnippets::Shut,
+            ingress_nginx_config: None,
+            tcp_services: None,
+            udp_services: None,
         }
+    }
+}
+
+impl Settings {
+    pub fn is_of_ingress_nginx(controller: &str) -> bool {
+        controller.contains(Settings::INGRESS_NGINX)
     }
 }
 

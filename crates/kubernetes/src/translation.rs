@@ -2,11 +2,14 @@
 //! News cost what differs, and the hosts that this touches.
 
 use crate::class::Classes;
+use crate::config_map::KnownConfigMap;
+use crate::defaults::Defaults;
 use crate::file::OfFile;
 use crate::fragment::{Fragment, Meaning};
+use crate::global::{Global, GlobalChange};
 use crate::graph::Users;
 use crate::ingress::translate;
-use crate::merge::{Member, MergedHost, Surroundings, merge, pool_name};
+use crate::merge::{Material, Member, MergedHost, Surroundings, merge, pool_name};
 use crate::pool::{PoolGround, PortStanding, pool};
 use crate::reference::{Age, ServiceAtPort};
 use crate::secret::KnownPair;
@@ -15,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tidegate_cluster::{Absence, Cache, Changes, Ingress, Key, PortReference, SecretState};
+use tidegate_cluster::{Absence, Cache, Changes, ConfigMapState, Ingress, Key, PortReference, SecretState};
 use tidegate_model::{Configuration, HostPattern, Pool};
 
 /// Watches of several kinds are in no order: what an Ingress begins to refer to may be known a moment later than the
@@ -38,6 +41,11 @@ pub struct Translation {
     pub(crate) pairs: BTreeMap<Key, KnownPair>,
     secret_users: Users<Key>,
     wanted_secrets: BTreeSet<Key>,
+    pub(crate) maps: BTreeMap<Key, KnownConfigMap>,
+    map_users: Users<Key>,
+    /// ConfigMaps that are wanted, whether Ingresses refer to them or not.
+    wanted_maps: BTreeSet<Key>,
+    pub(crate) global: Global,
     /// Hosts that have to be merged again.
     touched: BTreeSet<HostPattern>,
     of_file: OfFile,
@@ -66,6 +74,10 @@ pub struct KnownIngress {
     ports: BTreeSet<ServiceAtPort>,
     /// Secrets of its meaning, and of the one that waits.
     secrets: BTreeSet<Key>,
+    /// ConfigMaps, likewise.
+    maps: BTreeSet<Key>,
+    /// What held when it was read.
+    defaults: Arc<Defaults>,
 }
 
 /// A meaning that is not in force so far.
@@ -93,8 +105,15 @@ pub struct KnownPort {
 
 impl Translation {
     pub fn new(settings: Settings) -> Translation {
+        let global = Global::new(&settings);
+        let wanted_maps = global.wanted(&settings);
+        let maps = wanted_maps.iter().map(|key| (key.clone(), KnownConfigMap::default())).collect();
         Translation {
             settings,
+            maps,
+            map_users: Users::default(),
+            wanted_maps,
+            global,
             classes: Classes::default(),
             ingresses: BTreeMap::new(),
             waiting: BTreeSet::new(),
@@ -116,15 +135,16 @@ impl Translation {
     /// an object that begins to refer to one that is not known yet keeps its old meaning for a moment.
     pub fn take_in(&mut self, cache: &Cache, changes: Option<&Changes>, now: Instant) -> Option<Instant> {
         self.look_at_secrets(cache, changes);
+        let is_other_for_all = self.look_at_maps(cache, changes, now);
         self.look_at_ports(cache, changes);
-        for key in self.differing_ingresses(cache, changes) {
+        for key in self.differing_ingresses(cache, changes.filter(|_| !is_other_for_all)) {
             // Whoever looks at everything knows everything.
             self.look_at_ingress(&key, cache, changes.map(|_| now));
         }
         self.look_at_waiting(cache, now);
         self.merge_touched();
         let waiting = self.waiting.iter().filter_map(|key| self.ingresses.get(key)?.waiting.as_ref());
-        waiting.map(|waiting| waiting.since + WAITS_MAX).min()
+        waiting.map(|waiting| waiting.since + WAITS_MAX).chain(self.global.due_at()).min()
     }
 
     pub fn work(&self) -> Work {
@@ -136,9 +156,15 @@ impl Translation {
         &self.wanted_secrets
     }
 
+    /// ConfigMaps that objects of ours and the settings refer to.
+    pub fn wanted_config_maps(&self) -> &BTreeSet<Key> {
+        &self.wanted_maps
+    }
+
     /// Has what a file serves itself go first.
     pub(crate) fn stand_beside(&mut self, file: &Configuration) {
-        let of_file = OfFile::new(file, &self.settings);
+        let mut of_file = OfFile::new(file, &self.settings);
+        of_file.trusts_scheme |= self.global.process.trusts_scheme;
         if of_file == self.of_file {
             return;
         }
@@ -191,6 +217,83 @@ impl Translation {
         }
     }
 
+    /// Gives whether something else holds for all Ingresses.
+    fn look_at_maps(&mut self, cache: &Cache, changes: Option<&Changes>, now: Instant) -> bool {
+        let keys: Vec<Key> = match changes {
+            None => self.maps.keys().cloned().collect(),
+            Some(changes) => changes.config_maps.iter().cloned().collect(),
+        };
+        for key in keys {
+            let Some(known) = self.maps.get_mut(&key) else { continue };
+            if !known.take_in(&cache.config_map(&key)) {
+                continue;
+            }
+            if self.global.has_fields_in(&key) {
+                self.touched.extend(self.hosts.keys().cloned());
+            }
+            for user in self.map_users.of(&key) {
+                let Some(known) = self.ingresses.get(user) else { continue };
+                let refers = |fragment: &Fragment| fragment.config_maps().any(|map| *map == key);
+                let hosts = known.meaning.hosts.iter().filter(|(_, fragment)| refers(fragment));
+                self.touched.extend(hosts.map(|(host, _)| host.clone()));
+            }
+        }
+        let tcp_before: Vec<ServiceAtPort> = self.tcp_references();
+        let GlobalChange { defaults, keep_alive, tcp } = self.global.look_at(&self.settings, &self.maps, changes.map(|_| now));
+        if defaults {
+            self.keep_wanted_maps(cache);
+        }
+        let is_other_for_all = self.global.put_in_force(&self.maps, now);
+        if is_other_for_all {
+            self.touched.insert(HostPattern::Any);
+            self.keep_wanted_maps(cache);
+        }
+        if keep_alive {
+            for reference in self.ports.keys().cloned().collect::<Vec<_>>() {
+                self.make_pool_again(&reference);
+            }
+        }
+        if tcp {
+            self.move_tcp(&tcp_before, cache);
+        }
+        is_other_for_all
+    }
+
+    fn tcp_references(&self) -> Vec<ServiceAtPort> {
+        self.global.tcp.values().map(|service| service.to.clone()).collect()
+    }
+
+    /// Has pools of TCP services be there for as long as one of their ports is.
+    fn move_tcp(&mut self, before: &[ServiceAtPort], cache: &Cache) {
+        for reference in self.tcp_references() {
+            self.know_port(reference.clone(), cache);
+            if let Some(port) = self.ports.get_mut(&reference) {
+                port.hosts += 1;
+            }
+        }
+        for reference in before {
+            if let Some(port) = self.ports.get_mut(reference) {
+                port.hosts = port.hosts.saturating_sub(1);
+            }
+            self.idle_ports.insert(reference.clone());
+        }
+    }
+
+    /// Wants what is referred to, and nothing else.
+    fn keep_wanted_maps(&mut self, cache: &Cache) {
+        let mut wanted = self.global.wanted(&self.settings);
+        wanted.extend(self.ingresses.values().flat_map(|known| known.maps.iter().cloned()));
+        self.maps.retain(|key, _| wanted.contains(key));
+        for key in &wanted {
+            self.maps.entry(key.clone()).or_insert_with(|| {
+                let mut known = KnownConfigMap::default();
+                known.take_in(&cache.config_map(key));
+                known
+            });
+        }
+        self.wanted_maps = wanted;
+    }
+
     fn want_secret(&mut self, key: &Key, cache: &Cache) {
         if self.wanted_secrets.insert(key.clone()) {
             let mut known = KnownPair::default();
@@ -219,10 +322,10 @@ impl Translation {
     }
 
     fn make_pool_again(&mut self, reference: &ServiceAtPort) {
-        let Translation { settings, ports, pairs, .. } = self;
+        let Translation { settings, ports, pairs, global, .. } = self;
         let Some(known) = ports.get_mut(reference) else { return };
-        let ground =
-            PoolGround { settings, standing: &known.standing, secret: reference.secret().and_then(|key| pairs.get(key)) };
+        let secret = reference.secret().and_then(|key| pairs.get(key));
+        let ground = PoolGround { settings, standing: &known.standing, secret, keep_alive: &global.keep_alive };
         let renewed = pool(known.pool.name.clone(), reference, ground);
         if *known.pool != renewed {
             known.pool = Arc::new(renewed);
@@ -236,12 +339,12 @@ impl Translation {
 
     fn know_port(&mut self, reference: ServiceAtPort, cache: &Cache) {
         self.idle_ports.remove(&reference);
-        let Translation { settings, ports, pairs, of_file, work, .. } = self;
+        let Translation { settings, ports, pairs, of_file, work, global, .. } = self;
         ports.entry(reference).or_insert_with_key(|reference| {
             work.ports += 1;
             let standing = PortStanding::of(reference, cache);
             let secret = reference.secret().and_then(|key| pairs.get(key));
-            let ground = PoolGround { settings, standing: &standing, secret };
+            let ground = PoolGround { settings, standing: &standing, secret, keep_alive: &global.keep_alive };
             let pool = pool(pool_name(reference, &of_file.pools), reference, ground);
             KnownPort { standing, pool: Arc::new(pool), hosts: 0 }
         });
@@ -262,15 +365,17 @@ impl Translation {
     /// `waits_from`: it may wait for what it refers to, from that moment on.
     fn look_at_ingress(&mut self, key: &Key, cache: &Cache, waits_from: Option<Instant>) {
         let found = cache.ingress(key).map(|(ingress, _)| ingress);
-        let Some(object) = found.filter(|ingress| self.classes.has(ingress, &self.settings)) else {
-            return self.forget_ingress(key);
-        };
+        let class = found.and_then(|ingress| Some((ingress, self.classes.of(ingress, &self.settings)?)));
+        let Some((object, class)) = class else { return self.forget_ingress(key) };
+        let defaults = self.global.defaults(class, &self.settings).clone();
         let known = self.ingresses.get(key);
-        if known.is_some_and(|known| known.waiting.is_none() && known.is_read_from(object)) {
+        if known.is_some_and(|known| known.waiting.is_none() && known.is_read_from(object, &defaults)) {
             return;
         }
         self.work.ingresses += 1;
-        let meaning = translate(key, object, &self.settings);
+        let meaning = translate(key, object, &self.settings, &defaults);
+        // What holds for all of them is in force at once: an Ingress that protects by it may not go on without.
+        let waits_from = waits_from.filter(|_| known.is_none_or(|known| Arc::ptr_eq(&known.defaults, &defaults)));
         let waits = known.and_then(|known| known.waiting.as_ref()).map(|waiting| waiting.since).or(waits_from);
         match waits {
             Some(since) if waits_from.is_some() && lacks_something(&meaning, known.map(|known| &*known.meaning), cache) => {
@@ -278,6 +383,9 @@ impl Translation {
                 self.have_wait(key, waiting, cache);
             }
             Some(_) | None => self.put_in_force(key, object, Arc::new(meaning), cache),
+        }
+        if let Some(known) = self.ingresses.get_mut(key) {
+            known.defaults = defaults;
         }
     }
 
@@ -317,6 +425,8 @@ impl Translation {
         self.move_members(&known.age, &known.meaning, &known.age, &Meaning::default());
         let turnover = self.secret_users.turn(key, &known.secrets, &BTreeSet::new());
         self.let_go_of_secrets(turnover.went);
+        let turnover = self.map_users.turn(key, &known.maps, &BTreeSet::new());
+        self.let_go_of_maps(turnover.went);
         self.idle_ports.extend(self.port_users.turn(key, &known.ports, &BTreeSet::new()).went);
     }
 
@@ -329,6 +439,8 @@ impl Translation {
             waiting: None,
             ports: BTreeSet::new(),
             secrets: BTreeSet::new(),
+            maps: BTreeSet::new(),
+            defaults: Arc::default(),
         })
     }
 
@@ -336,15 +448,36 @@ impl Translation {
     fn hold(&mut self, key: &Key, mut known: KnownIngress, cache: &Cache) {
         let meanings = [Some(&known.meaning), known.waiting.as_ref().map(|waiting| &waiting.meaning)];
         let secrets: BTreeSet<Key> = meanings.into_iter().flatten().flat_map(|meaning| meaning.secrets()).cloned().collect();
+        let meanings = [Some(&known.meaning), known.waiting.as_ref().map(|waiting| &waiting.meaning)];
+        let maps: BTreeSet<Key> = meanings.into_iter().flatten().flat_map(|meaning| meaning.config_maps()).cloned().collect();
         let ports: BTreeSet<ServiceAtPort> = known.meaning.references().map(|(reference, _)| reference.clone()).collect();
         let turnover = self.secret_users.turn(key, &known.secrets, &secrets);
         turnover.came.iter().for_each(|secret| self.want_secret(secret, cache));
         self.let_go_of_secrets(turnover.went);
+        let turnover = self.map_users.turn(key, &known.maps, &maps);
+        turnover.came.iter().for_each(|map| self.want_map(map, cache));
+        self.let_go_of_maps(turnover.went);
         let turnover = self.port_users.turn(key, &known.ports, &ports);
         turnover.came.into_iter().for_each(|reference| self.know_port(reference, cache));
         self.idle_ports.extend(turnover.went);
-        (known.secrets, known.ports) = (secrets, ports);
+        (known.secrets, known.ports, known.maps) = (secrets, ports, maps);
         self.ingresses.insert(key.clone(), known);
+    }
+
+    fn want_map(&mut self, key: &Key, cache: &Cache) {
+        if self.wanted_maps.insert(key.clone()) {
+            let mut known = KnownConfigMap::default();
+            known.take_in(&cache.config_map(key));
+            self.maps.insert(key.clone(), known);
+        }
+    }
+
+    fn let_go_of_maps(&mut self, keys: Vec<Key>) {
+        let kept = self.global.wanted(&self.settings);
+        for key in keys.into_iter().filter(|key| !kept.contains(key)) {
+            self.wanted_maps.remove(&key);
+            self.maps.remove(&key);
+        }
     }
 
     fn let_go_of_secrets(&mut self, keys: Vec<Key>) {
@@ -379,12 +512,18 @@ impl Translation {
     fn merge_touched(&mut self) {
         for host in mem::take(&mut self.touched) {
             self.work.hosts += 1;
-            let Translation { settings, hosts, pairs, of_file, .. } = self;
+            let Translation { settings, hosts, pairs, maps, of_file, global, .. } = self;
             let known = hosts.entry(host.clone()).or_default();
             let is_wanted = !known.members.is_empty() || host == HostPattern::Any;
             let merged = if is_wanted {
                 let members: Vec<Member<'_>> = known.members.iter().map(|(age, fragment)| Member { age, fragment }).collect();
-                let around = Surroundings { settings, pairs, pools_taken: &of_file.pools, trusts_scheme: of_file.trusts_scheme };
+                let around = Surroundings {
+                    settings,
+                    known: Material { pairs, maps },
+                    sites: &global.of_nobody(settings).sites,
+                    pools_taken: &of_file.pools,
+                    trusts_scheme: of_file.trusts_scheme,
+                };
                 merge(&host, &members, of_file.taken(&host), around)
             } else {
                 MergedHost::default()
@@ -398,7 +537,8 @@ impl Translation {
         }
         let kept = self.settings.default_backend.clone().map(|(service, port)| ServiceAtPort { service, port, manner: None });
         for reference in mem::take(&mut self.idle_ports) {
-            if !self.port_users.has(&reference) && kept.as_ref() != Some(&reference) {
+            let is_of_tcp = self.global.tcp.values().any(|service| service.to == reference);
+            if !self.port_users.has(&reference) && kept.as_ref() != Some(&reference) && !is_of_tcp {
                 self.ports.remove(&reference);
             }
         }
@@ -424,8 +564,8 @@ impl KnownIngress {
         self.waiting.as_ref().map(|waiting| &waiting.object).or(self.object.as_ref())
     }
 
-    fn is_read_from(&self, object: &Arc<Ingress>) -> bool {
-        self.object.as_ref().is_some_and(|known| Arc::ptr_eq(known, object))
+    fn is_read_from(&self, object: &Arc<Ingress>, defaults: &Arc<Defaults>) -> bool {
+        self.object.as_ref().is_some_and(|known| Arc::ptr_eq(known, object)) && Arc::ptr_eq(&self.defaults, defaults)
     }
 }
 
@@ -466,6 +606,9 @@ fn lacks_something(meaning: &Meaning, before: Option<&Meaning>, cache: &Cache) -
     };
     // Who meant nothing before has nothing to go on with, but for TLS: hosts may be those of others.
     let may_keep = before.is_some_and(|before| !before.hosts.is_empty());
+    let maps_before = before.map(Meaning::config_maps).unwrap_or_default();
+    let lacks_map = |key: &&Key| !maps_before.contains(*key) && cache.config_map(key) == ConfigMapState::Unasked;
     meaning.secrets().iter().any(lacks_secret)
+        || meaning.config_maps().iter().any(lacks_map)
         || may_keep && meaning.references().any(|(reference, _)| !ports_before.contains(reference) && lacks_port(reference))
 }

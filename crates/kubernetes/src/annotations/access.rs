@@ -15,7 +15,7 @@ pub(super) fn read(annotations: &mut Annotations<'_>, manner: &mut Manner) {
 }
 
 fn networks(annotations: &mut Annotations<'_>, name: &str) -> Option<Vec<IpNet>> {
-    let text = annotations.values.get(name).copied()?;
+    let text = annotations.written(name)?;
     let read: Result<Vec<IpNet>, &str> = listed(text).map(|one| network(one).ok_or(one)).collect();
     match read {
         Ok(networks) if !networks.is_empty() => return Some(networks),

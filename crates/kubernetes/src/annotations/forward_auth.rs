@@ -25,18 +25,28 @@ const NAMES_MAX: usize = 100;
 const NAME_BYTES_MAX: usize = 200;
 
 pub(super) fn read(annotations: &mut Annotations<'_>, manner: &mut Manner) {
-    let Some(text) = annotations.text(URL) else { return };
-    let asked = match asked(text) {
-        Ok(asked) => asked,
-        Err(problem) => return annotations.shut(URL, &problem),
-    };
-    let Some(method) = method(annotations) else { return };
-    let Some(copied) = copied(annotations) else { return };
-    let Some(redirect) = redirect(annotations) else { return };
-    if annotations.text("auth-proxy-set-headers").is_some() {
-        return annotations
-            .shut("auth-proxy-set-headers", "no ConfigMap is read, and the server may decide by its fields: remove it");
+    if annotations.text(URL).is_some() {
+        manner.forward_auth = asking(annotations);
+    } else if !annotations.defaults.global_auth.is_empty() && annotations.switch("enable-global-auth") != Some(false) {
+        let mut global = annotations.global_auth();
+        manner.forward_auth = asking(&mut global);
+        annotations.is_shut |= global.is_shut;
     }
+}
+
+/// `None`: nobody is to be asked, or nothing is answered.
+fn asking(annotations: &mut Annotations<'_>) -> Option<MannerForwardAuth> {
+    let asked = match asked(annotations.text(URL)?) {
+        Ok(asked) => asked,
+        Err(problem) => {
+            annotations.shut(URL, &problem);
+            return None;
+        }
+    };
+    let method = method(annotations)?;
+    let copied = copied(annotations)?;
+    let redirect = redirect(annotations)?;
+    let headers_from = annotations.config_map("auth-proxy-set-headers").ok()?;
     let mut headers = vec![
         ("X-Sent-From".to_owned(), Template::literal("nginx-ingress-controller")),
         ("X-Auth-Request-Redirect".to_owned(), redirect),
@@ -58,7 +68,7 @@ pub(super) fn read(annotations: &mut Annotations<'_>, manner: &mut Manner) {
         remembers: remembered(annotations),
         ..ForwardAuth::new(PoolName("".into()))
     };
-    manner.forward_auth = Some(MannerForwardAuth { server: asked.server, step });
+    Some(MannerForwardAuth { server: asked.server, step, headers_from })
 }
 
 /// Where questions go.

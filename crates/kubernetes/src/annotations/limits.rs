@@ -8,8 +8,6 @@ use std::time::Duration;
 use tidegate_cluster::Key;
 use tidegate_model::{ConcurrencyLimit, CountBy, Rate, RateLimit, Step};
 
-/// Of refusals, where nothing else is said.
-const STATUS: u16 = 503;
 /// What clients may send at once, by the number of a period.
 const BURST_MULTIPLIER: u32 = 5;
 const COUNT_MAX: u32 = 1_000_000;
@@ -30,7 +28,7 @@ pub(super) fn read(annotations: &mut Annotations<'_>, manner: &mut Manner) {
             ipv6_prefix: CountBy::IPV6_PREFIX,
             cost: 1,
             keys_max: RateLimit::KEYS_MAX,
-            status: STATUS,
+            status: annotations.defaults.rate_status,
             headers: false,
             dry_run: false,
         };
@@ -42,7 +40,7 @@ pub(super) fn read(annotations: &mut Annotations<'_>, manner: &mut Manner) {
             requests_max,
             by: CountBy::Client,
             ipv6_prefix: CountBy::IPV6_PREFIX,
-            status: STATUS,
+            status: annotations.defaults.at_once_status,
             dry_run: false,
         };
         manner.limits.steps.push(Step::ConcurrencyLimit(Box::new(limit)));

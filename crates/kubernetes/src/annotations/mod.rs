@@ -12,6 +12,7 @@ mod cors;
 mod errors;
 mod forward_auth;
 mod handshake;
+mod headers;
 mod limits;
 mod own_secret;
 mod paths;
@@ -25,10 +26,12 @@ mod snippets;
 mod table;
 mod variables;
 
+use crate::defaults::Defaults;
 use crate::finding::{Finding, FindingCode, Severity};
 use crate::manner::Manner;
-use crate::settings::Settings;
+use crate::settings::{Settings, UnknownSnippets};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use table::alike;
 use tidegate_cluster::{Ingress, Key};
 
@@ -37,8 +40,8 @@ pub use paths::{is_path, with_query};
 pub use redirects::{is_usable, starts_well};
 pub use remarks::remark;
 pub use snippets::fates;
-pub use table::{Standing, standing};
-pub use variables::{placeholder, template};
+pub use table::{Standing, nearest, standing};
+pub use variables::{name_in, placeholder, template};
 
 /// What names of these annotations begin with.
 const PREFIX: &str = "nginx.ingress.kubernetes.io/";
@@ -46,30 +49,61 @@ const PREFIX: &str = "nginx.ingress.kubernetes.io/";
 const SHOWN_CHARACTERS_MAX: usize = 80;
 
 /// What the annotations of an Ingress come to, with what is to be said of them.
-pub fn read(key: &Key, ingress: &Ingress, settings: &Settings) -> (Manner, Vec<Finding>) {
-    let mut annotations = Annotations { key, values: named(ingress).collect(), findings: Vec::new(), is_shut: false };
+pub fn read(key: &Key, ingress: &Ingress, settings: &Settings, defaults: &Arc<Defaults>) -> (Manner, Vec<Finding>) {
+    let values = named(ingress).collect();
+    let mut annotations = Annotations { key, values, defaults, findings: Vec::new(), is_shut: defaults.is_shut };
     annotations.note_what_is_not_taken();
-    let mut manner = Manner::default();
-    redirects::read(&mut annotations, &mut manner);
-    paths::read(&mut annotations, &mut manner);
-    access::read(&mut annotations, &mut manner);
-    basic_auth::read(&mut annotations, &mut manner);
-    forward_auth::read(&mut annotations, &mut manner);
-    cors::read(&mut annotations, &mut manner);
-    limits::read(&mut annotations, &mut manner);
-    proxying::read(&mut annotations, &mut manner);
-    balancing::read(&mut annotations, &mut manner);
-    servers::read(&mut annotations, &mut manner);
-    retries::read(&mut annotations, &mut manner);
-    answers::read(&mut annotations, &mut manner);
-    errors::read(&mut annotations, &mut manner);
-    copies::read(&mut annotations, &mut manner);
-    handshake::read(&mut annotations, &mut manner);
-    client_certificates::read(&mut annotations, &mut manner);
-    canary::read(&mut annotations, &mut manner);
-    snippets::read(&mut annotations, &mut manner, settings.unknown_snippets);
-    manner.is_shut = annotations.is_shut;
+    let mut manner = annotations.manner(settings.unknown_snippets);
+    manner.defaults = defaults.clone();
     (manner, annotations.findings)
+}
+
+/// What is to be said of values that hold for all Ingresses, and whether they shut all of them.
+pub fn probe(values: &BTreeMap<&str, &str>) -> (Vec<Finding>, bool) {
+    let (key, defaults) = (Key::new("", ""), Defaults::default());
+    let values = values.clone();
+    let mut annotations = Annotations { key: &key, values, defaults: &defaults, findings: Vec::new(), is_shut: false };
+    annotations.manner(UnknownSnippets::Shut);
+    (annotations.findings, annotations.is_shut)
+}
+
+/// Whether the value says that nothing is wanted.
+pub fn asks_for_nothing(name: &str, value: &str) -> bool {
+    if name.ends_with("-snippet") || name.ends_with("-url") {
+        return value.is_empty();
+    }
+    matches!((name, value), (_, "" | "false" | "off" | "0") | ("satisfy", "all") | ("proxy-http-version", "1.1"))
+}
+
+impl Annotations<'_> {
+    fn manner(&mut self, unknown: UnknownSnippets) -> Manner {
+        let mut manner = Manner::default();
+        read_all(self, &mut manner);
+        snippets::read(self, &mut manner, unknown);
+        manner.is_shut = self.is_shut;
+        manner
+    }
+}
+
+fn read_all(annotations: &mut Annotations<'_>, manner: &mut Manner) {
+    redirects::read(annotations, manner);
+    paths::read(annotations, manner);
+    access::read(annotations, manner);
+    basic_auth::read(annotations, manner);
+    forward_auth::read(annotations, manner);
+    cors::read(annotations, manner);
+    limits::read(annotations, manner);
+    proxying::read(annotations, manner);
+    balancing::read(annotations, manner);
+    servers::read(annotations, manner);
+    retries::read(annotations, manner);
+    answers::read(annotations, manner);
+    errors::read(annotations, manner);
+    copies::read(annotations, manner);
+    headers::read(annotations, manner);
+    handshake::read(annotations, manner);
+    client_certificates::read(annotations, manner);
+    canary::read(annotations, manner);
 }
 
 /// Annotations under the prefix, by the rest of their names.
@@ -88,6 +122,8 @@ struct Annotations<'i> {
     /// The Ingress that has them.
     key: &'i Key,
     values: BTreeMap<&'i str, &'i str>,
+    /// What holds where these say nothing.
+    defaults: &'i Defaults,
     findings: Vec<Finding>,
     is_shut: bool,
 }
@@ -97,13 +133,33 @@ impl<'i> Annotations<'i> {
         self.findings.push(Finding { field: field(name), code, severity, message });
     }
 
-    /// The value, unless it is empty.
+    /// The value, unless it is empty; else that of all Ingresses.
     fn text(&self, name: &str) -> Option<&'i str> {
+        self.own(name).or_else(|| self.defaults.annotations.get(name).map(|value| &**value))
+    }
+
+    /// What stands there, or for all Ingresses: empty is something as well.
+    fn written(&self, name: &str) -> Option<&'i str> {
+        self.values.get(name).copied().or_else(|| self.text(name))
+    }
+
+    /// The value that its Ingress has itself, unless it is empty.
+    fn own(&self, name: &str) -> Option<&'i str> {
         self.values.get(name).copied().filter(|value| !value.is_empty())
     }
 
-    /// A value that cannot be used, so that everything is as without the annotation.
+    /// The annotations of who says who may come in, as they are for Ingresses that name nobody.
+    fn global_auth(&self) -> Annotations<'i> {
+        let values = self.defaults.global_auth.iter().map(|(name, value)| (&**name, &**value)).collect();
+        Annotations { key: self.key, values, defaults: self.defaults, findings: Vec::new(), is_shut: false }
+    }
+
+    /// A value that cannot be used, so that everything is as without the annotation. Whoever has said it for all
+    /// Ingresses was told already.
     fn leave_out(&mut self, name: &str, problem: &str) {
+        if !self.values.contains_key(name) {
+            return;
+        }
         let value = self.values.get(name).map(|value| shortened(value)).unwrap_or_default();
         let message = format!("`{value}` is left out: {problem}");
         self.find(name, FindingCode::AnnotationInvalid, Severity::Warning, message);
@@ -133,7 +189,7 @@ impl<'i> Annotations<'i> {
         for name in names {
             match standing(name) {
                 Some(Standing::Same | Standing::Remarked | Standing::Needless) => {}
-                Some(Standing::Open | Standing::Closed) if self.asks_for_nothing(name) => {}
+                Some(Standing::Open | Standing::Closed) if asks_for_nothing(name, self.values[name]) => {}
                 Some(Standing::Open) => {
                     let message = "this annotation is not taken: everything is served without it".to_owned();
                     self.find(name, FindingCode::AnnotationNotTaken, Severity::Warning, message);
@@ -148,15 +204,6 @@ impl<'i> Annotations<'i> {
                 }
             }
         }
-    }
-
-    /// Whether the value says that nothing is wanted.
-    fn asks_for_nothing(&self, name: &str) -> bool {
-        let value = self.values.get(name).copied().unwrap_or_default();
-        if name.ends_with("-snippet") || name.ends_with("-url") {
-            return value.is_empty();
-        }
-        matches!((name, value), (_, "" | "false" | "off" | "0") | ("satisfy", "all") | ("proxy-http-version", "1.1"))
     }
 }
 

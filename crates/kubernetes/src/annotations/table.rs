@@ -66,14 +66,14 @@ pub const ANNOTATIONS: &[(&str, Standing)] = &[
     ("cors-allow-origin", Same),
     ("cors-expose-headers", Same),
     ("cors-max-age", Same),
-    ("custom-headers", Open),
+    ("custom-headers", Same),
     ("custom-http-errors", Same),
     ("default-backend", Same),
     ("denylist-source-range", Same),
     ("disable-proxy-intercept-errors", Same),
     ("enable-access-log", Open),
     ("enable-cors", Same),
-    ("enable-global-auth", Needless),
+    ("enable-global-auth", Same),
     ("enable-modsecurity", Closed),
     ("enable-opentelemetry", Open),
     ("enable-owasp-core-rules", Closed),
@@ -170,6 +170,11 @@ pub fn standing(name: &str) -> Option<Standing> {
 
 /// The name that was probably meant.
 pub fn alike(name: &str) -> Option<&'static str> {
+    nearest(name, ANNOTATIONS.iter().map(|(known, _)| *known))
+}
+
+/// The one of these names that was probably meant.
+pub fn nearest(name: &str, known: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     /// Slips of a name; more of them make another word.
     const SLIPS_MAX: usize = 3;
     /// The longest name that there is, and some letters.
@@ -177,7 +182,7 @@ pub fn alike(name: &str) -> Option<&'static str> {
     if name.len() > BYTES_MAX {
         return None;
     }
-    let near = ANNOTATIONS.iter().map(|(known, _)| (distance(name, known), *known)).min()?;
+    let near = known.map(|known| (distance(name, known), known)).min()?;
     (near.0 <= SLIPS_MAX.min(name.len() / 3)).then_some(near.1)
 }
 

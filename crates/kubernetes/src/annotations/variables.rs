@@ -29,7 +29,7 @@ fn literal(parts: &mut Vec<TemplatePart>, text: &str) {
 }
 
 /// The name of a variable, with or without braces, and what follows it.
-fn name_in(text: &str) -> (&str, &str) {
+pub fn name_in(text: &str) -> (&str, &str) {
     if let Some((name, behind)) = text.strip_prefix('{').and_then(|inside| inside.split_once('}')) {
         return (name, behind);
     }

@@ -7,6 +7,7 @@ mod tls;
 pub use path::has_odd_class;
 
 use crate::annotations;
+use crate::defaults::Defaults;
 use crate::finding::{Finding, FindingCode, Severity};
 use crate::fragment::{BackendRoute, Fragment, Meaning, PathRoute, Target};
 use crate::ingress_names::{LABEL_BYTES_MAX, NAME_BYTES_MAX, is_label};
@@ -20,8 +21,8 @@ use tidegate_model::HostPattern;
 use tidegate_model::address::parse_host_pattern;
 
 /// What the Ingress of that name means.
-pub fn translate(key: &Key, ingress: &Ingress, settings: &Settings) -> Meaning {
-    let (manner, of_annotations) = annotations::read(key, ingress, settings);
+pub fn translate(key: &Key, ingress: &Ingress, settings: &Settings, defaults: &Arc<Defaults>) -> Meaning {
+    let (manner, of_annotations) = annotations::read(key, ingress, settings, defaults);
     let mut reading = Reading { key, pool: &manner.pool, hosts: BTreeMap::new(), findings: Vec::new(), unsaid: 0 };
     for Finding { field, code, severity, message } in of_annotations {
         reading.find(code, severity, field, message);

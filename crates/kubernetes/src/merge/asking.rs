@@ -2,15 +2,13 @@
 
 use super::protections::lacks;
 use super::routes::Routes;
-use super::{Content, Member, Merging, TakenPath};
+use super::{Content, Material, Member, Merging, TakenPath};
 use crate::finding::{FindingCode, Severity};
 use crate::fragment::Target;
+use crate::header_map::{HeaderMapForm, fields};
 use crate::manner::{AuthServer, Manner, MannerForwardAuth};
 use crate::reference::ServiceAtPort;
-use crate::secret::KnownPair;
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use tidegate_cluster::Key;
 use tidegate_model::{ForwardAuth, HostPattern, PathPattern, Pool, PoolName, RouteRetry, Server, Step, TcpAddress};
 
 /// Whom a question goes to.
@@ -22,12 +20,16 @@ enum AskedServer<'c> {
 impl Routes<'_> {
     /// Whether there is somebody to be asked on this host.
     pub(super) fn can_ask(&self, auth: &MannerForwardAuth) -> bool {
-        asked_server(auth, self.host, self.content, self.pairs).is_some()
+        asked_server(auth, self.host, self.content, self.known).is_some()
     }
 
     /// `None`: nobody can be asked.
     pub(super) fn forward_auth(&self, auth: &MannerForwardAuth) -> Option<Step> {
-        let pool = match asked_server(auth, self.host, self.content, self.pairs)? {
+        let fields = match &auth.headers_from {
+            Some(key) => fields(self.known.maps, key, HeaderMapForm::OfRequests)?.ok()?,
+            None => Vec::new(),
+        };
+        let pool = match asked_server(auth, self.host, self.content, self.known)? {
             AskedServer::Service(reference) => self.pool(reference),
             AskedServer::Outside(address) => {
                 let pool = outside_pool(address);
@@ -36,7 +38,11 @@ impl Routes<'_> {
                 name
             }
         };
-        Some(Step::ForwardAuth(Some(Box::new(ForwardAuth { pool, retry: RouteRetry::OfPool, ..auth.step.clone() }))))
+        let mut step = ForwardAuth { pool, retry: RouteRetry::OfPool, ..auth.step.clone() };
+        let is_said = |name: &str| fields.iter().any(|field| field.name.eq_ignore_ascii_case(name));
+        step.headers.retain(|(name, _)| !is_said(name));
+        step.headers.extend(fields.into_iter().map(|field| (field.name, field.value)));
+        Some(Step::ForwardAuth(Some(Box::new(step))))
     }
 }
 
@@ -45,7 +51,7 @@ impl<'m> Merging<'m> {
     pub(super) fn note_unasked(&mut self, members: &[Member<'m>], content: &Content<'m>) {
         for Member { age, fragment } in members.iter().copied() {
             let Some(auth) = &fragment.manner.forward_auth else { continue };
-            if asked_server(auth, self.host, content, self.around.pairs).is_none() {
+            if asked_server(auth, self.host, content, self.around.known).is_none() {
                 let field = "metadata.annotations[nginx.ingress.kubernetes.io/auth-url]";
                 let message = format!(
                     "no path of `{}` leads to a Service for `{}` without being asked for itself: name the Service in the URL; until then everything of this Ingress is answered with 503 there",
@@ -62,16 +68,16 @@ fn asked_server<'c>(
     auth: &'c MannerForwardAuth,
     host: &HostPattern,
     content: &'c Content<'_>,
-    pairs: &BTreeMap<Key, KnownPair>,
+    known: Material<'_>,
 ) -> Option<AskedServer<'c>> {
     match &auth.server {
         AuthServer::Service(reference) => Some(AskedServer::Service(reference)),
         AuthServer::Outside(address) if *host != HostPattern::Exact(address.host.clone()) => Some(AskedServer::Outside(address)),
-        AuthServer::Outside(_) | AuthServer::OfHost => of_path(content, &auth.step.target, pairs).map(AskedServer::Service),
+        AuthServer::Outside(_) | AuthServer::OfHost => of_path(content, &auth.step.target, known).map(AskedServer::Service),
     }
 }
 
-fn of_path<'c>(content: &'c Content<'_>, target: &str, pairs: &BTreeMap<Key, KnownPair>) -> Option<&'c ServiceAtPort> {
+fn of_path<'c>(content: &'c Content<'_>, target: &str, known: Material<'_>) -> Option<&'c ServiceAtPort> {
     let path = target.split('?').next().unwrap_or_default();
     if content.guard.is_some() {
         // Whoever asks there has to show a certificate.
@@ -80,7 +86,7 @@ fn of_path<'c>(content: &'c Content<'_>, target: &str, pairs: &BTreeMap<Key, Kno
     let taken = content.paths.iter().find(|taken| takes(taken, path) != Takes::Never)?;
     let manner = &*taken.owned.fragment.manner;
     let Manner { forward_auth, auth, redirect, rewrite, is_shut, .. } = manner;
-    let is_shut = *is_shut || taken.is_shut || taken.owned.is_shut || lacks(manner, pairs).next().is_some();
+    let is_shut = *is_shut || taken.is_shut || taken.owned.is_shut || lacks(manner, known).next().is_some();
     let is_open = forward_auth.is_none() && auth.is_none() && redirect.is_none() && rewrite.is_none() && !is_shut;
     match &taken.owned.route.target {
         Target::Service(reference) if is_open && takes(taken, path) == Takes::Surely => Some(reference),

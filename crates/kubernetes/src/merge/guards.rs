@@ -34,7 +34,7 @@ impl<'m> Merging<'m> {
     pub(super) fn guards(&mut self, members: &[Member<'m>]) -> Guards<'m> {
         let wanted = |member: &Member<'m>| member.fragment.manner.clients.as_ref().map(|clients| (member.age, clients));
         let asked = || members.iter().filter_map(wanted);
-        let pairs = self.around.pairs;
+        let pairs = self.around.known.pairs;
         let found = asked().find_map(|(age, clients)| Some((age, Guard { clients, auth: auth(clients, pairs)? })));
         let lacking: BTreeMap<&str, &Key> = asked()
             .filter(|(_, clients)| auth(clients, pairs).is_none())

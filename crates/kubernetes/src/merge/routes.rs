@@ -6,11 +6,11 @@ use super::protections::lacks;
 use super::shares::{Share, shared};
 use super::snippets::{answers_first, stepped};
 use super::variants::limited;
-use super::{Content, HostTls, Owned, TakenPath};
+use super::{Content, HostTls, Material, Owned, TakenPath};
 use crate::fragment::Target;
+use crate::header_map::{HeaderMapForm, fields};
 use crate::manner::{Manner, MannerAuth, ManneredRedirect, ToHttps};
 use crate::reference::ServiceAtPort;
-use crate::secret::KnownPair;
 use crate::settings::Settings;
 use crate::snippets::{BranchEnd, SnippetSteps};
 use std::cell::RefCell;
@@ -18,8 +18,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tidegate_cluster::Key;
 use tidegate_model::{
-    AuthUsers, BasicAuth, Condition, ConditionKind, Field, HostPattern, MatchLine, Origin, PathPattern, Placeholder, Pool,
-    PoolName, Route, RouteOptions, RouteRetry, Scheme, Step, Template, TemplatePart, Terminal, TextPattern,
+    AuthUsers, BasicAuth, Condition, ConditionKind, Field, HeaderChange, HeaderOperation, HeaderStep, HostPattern, MatchLine,
+    Origin, PathPattern, Placeholder, Pool, PoolName, Route, RouteOptions, RouteRetry, Scheme, Step, Template, TemplatePart,
+    Terminal, TextPattern,
 };
 
 /// Where a CA looks for the answer to its challenge, over plain HTTP and without following anything.
@@ -31,7 +32,7 @@ pub(super) struct Routes<'r> {
     pub host: &'r HostPattern,
     pub content: &'r Content<'r>,
     pub settings: &'r Settings,
-    pub pairs: &'r BTreeMap<Key, KnownPair>,
+    pub known: Material<'r>,
     pub trusts_scheme: bool,
     pub names: &'r dyn Fn(&ServiceAtPort) -> PoolName,
     /// Ports that some route leads to.
@@ -52,8 +53,9 @@ enum InPlainHttp {
 impl Routes<'_> {
     /// Whether plain HTTP answers what HTTPS does.
     pub fn are_alike(&self) -> bool {
-        let Content { paths, rest, guard, .. } = self.content;
-        if guard.is_some() {
+        let Content { paths, rest, guard, tls, defaults, .. } = self.content;
+        let has_hsts = defaults.hsts.is_some() && tls.is_asked_for();
+        if guard.is_some() || has_hsts {
             return false;
         }
         let mut owned = paths.iter().map(|path| path.owned).chain(*rest).map(|owned| self.in_plain_http(owned)).peekable();
@@ -83,7 +85,7 @@ impl Routes<'_> {
     /// certificate.
     pub fn of_plain_http(&self) -> Vec<Route> {
         let Content { paths, rest, .. } = self.content;
-        let (challenges, others): (Vec<usize>, Vec<usize>) = (0..paths.len()).partition(|place| is_challenge(&paths[*place]));
+        let (challenges, others): (Vec<usize>, Vec<usize>) = (0..paths.len()).partition(|place| is_unredirected(&paths[*place]));
         let of_others = self.of_nobody();
         let mut routes = if of_others == InPlainHttp::Shut { Vec::new() } else { self.of_server() };
         routes.extend(challenges.into_iter().flat_map(|place| self.at(place)));
@@ -167,7 +169,9 @@ impl Routes<'_> {
         let field = Field { name: "x-forwarded-proto".to_owned(), value: TextPattern::Exact("https".to_owned()) };
         let condition = Condition { negated: true, kind: ConditionKind::Header(field) };
         let matches = if self.trusts_scheme { vec![MatchLine { conditions: vec![condition] }] } else { Vec::new() };
-        let terminal = Terminal::Redirect { to: Template { parts }, status: 308, prefix: None };
+        let of_members = self.content.paths.iter().map(|path| path.owned).chain(self.content.rest);
+        let status = of_members.map(|owned| owned.fragment.manner.defaults.to_https_status).next().unwrap_or(308);
+        let terminal = Terminal::Redirect { to: Template { parts }, status, prefix: None };
         Route { matches, ..place.route(terminal) }
     }
 
@@ -196,7 +200,7 @@ impl Routes<'_> {
             pattern: Some(expression.text.to_string()),
             to: found_by(to, expression.groups),
         });
-        let routes = self.of_owned(*owned, vec![path.pattern.clone()], rewrite);
+        let routes = self.of_owned(*owned, vec![path.pattern.clone()], rewrite, is_unasked(taken));
         let mut routes = match canary {
             Some(canary) => self.shared(routes, *owned, *canary),
             None => routes,
@@ -210,7 +214,7 @@ impl Routes<'_> {
     }
 
     fn of_rest(&self, owned: Owned<'_>) -> Vec<Route> {
-        self.guarded(self.of_owned(owned, Vec::new(), None))
+        self.guarded(self.of_owned(owned, Vec::new(), None, false))
     }
 
     fn of_default_backend(&self) -> Option<Vec<Route>> {
@@ -220,7 +224,7 @@ impl Routes<'_> {
         Some(self.guarded(self.branched(&Manner::default(), &Place::default(), go_on)))
     }
 
-    fn of_owned(&self, owned: Owned<'_>, paths: Vec<PathPattern>, rewrite: Option<Step>) -> Vec<Route> {
+    fn of_owned(&self, owned: Owned<'_>, paths: Vec<PathPattern>, rewrite: Option<Step>, is_unasked: bool) -> Vec<Route> {
         let place = Place { origin: Some(owned.route.origin.clone()), paths };
         if self.is_shut(owned) {
             return vec![place.route(respond(503))];
@@ -231,21 +235,28 @@ impl Routes<'_> {
                 BranchEnd::Rewritten(step) => Some(step.clone()),
                 BranchEnd::GoesOn | BranchEnd::Answered(_) => rewrite.clone(),
             };
-            self.going_on(owned, place.clone(), rewrite, steps)
+            self.going_on(owned, place.clone(), rewrite, is_unasked, steps)
         })
     }
 
-    fn going_on(&self, owned: Owned<'_>, place: Place, rewrite: Option<Step>, snippet: &SnippetSteps) -> Vec<Route> {
+    fn going_on(
+        &self,
+        owned: Owned<'_>,
+        place: Place,
+        rewrite: Option<Step>,
+        is_unasked: bool,
+        snippet: &SnippetSteps,
+    ) -> Vec<Route> {
         let Owned { route, fragment, .. } = owned;
         let Manner { redirect, steps, limits, auth, forward_auth, .. } = &*fragment.manner;
-        let asked = forward_auth.as_ref().and_then(|auth| self.forward_auth(auth));
-        let auth = auth.as_ref().and_then(|auth| self.basic_auth(auth));
+        let asked = forward_auth.as_ref().filter(|_| !is_unasked).and_then(|auth| self.forward_auth(auth));
+        let auth = auth.as_ref().filter(|_| !is_unasked).and_then(|auth| self.basic_auth(auth));
         let terminal = match (redirect, &route.target) {
             (Some(ManneredRedirect { to, status }), _) => Terminal::Redirect { to: to.clone(), status: *status, prefix: None },
             (None, Target::Service(reference)) => self.proxy(reference, &fragment.manner.retry),
             (None, Target::Unusable) => return vec![place.route(respond(503))],
         };
-        let steps = steps.iter().cloned().chain(auth).chain(asked).chain(rewrite).collect();
+        let steps = steps.iter().cloned().chain(auth).chain(asked).chain(self.told(&fragment.manner)).chain(rewrite).collect();
         let route = Route { steps, options: self.options(owned), ..place.route(terminal) };
         limited(stepped(route, snippet), limits)
     }
@@ -260,7 +271,7 @@ impl Routes<'_> {
     fn is_shut(&self, Owned { fragment, is_shut, .. }: Owned<'_>) -> bool {
         let manner = &*fragment.manner;
         let is_unasked = || manner.forward_auth.as_ref().is_some_and(|auth| !self.can_ask(auth));
-        is_shut || manner.is_shut || lacks(manner, self.pairs).next().is_some() || is_unasked()
+        is_shut || manner.is_shut || lacks(manner, self.known).next().is_some() || is_unasked()
     }
 
     /// With the share of the canary. Of what is answered here it has none.
@@ -291,6 +302,22 @@ impl Routes<'_> {
         routes.into_iter().flat_map(several).collect()
     }
 
+    /// What servers and clients are told beside what is sent. Without it nothing of the Ingress is answered.
+    fn told(&self, manner: &Manner) -> Vec<Step> {
+        let of = |key: Option<&Key>, form: HeaderMapForm| -> Vec<HeaderChange> {
+            key.and_then(|key| fields(self.known.maps, key, form)?.ok()).unwrap_or_default()
+        };
+        let mut of_request = of(manner.defaults.request_headers.as_ref(), HeaderMapForm::OfRequests);
+        if manner.defaults.tells_original_uri {
+            let value = Template { parts: vec![TemplatePart::Placeholder(Placeholder::Uri)] };
+            of_request.push(HeaderChange { operation: HeaderOperation::Set, name: "X-Original-URI".to_owned(), value });
+        }
+        let of_answer = of(manner.custom_headers.as_ref(), HeaderMapForm::Literal);
+        let of_request = (!of_request.is_empty()).then(|| Step::RequestHeader(HeaderStep::from(of_request)));
+        let of_answer = (!of_answer.is_empty()).then(|| Step::ResponseHeader(HeaderStep::from(of_answer)));
+        of_request.into_iter().chain(of_answer).collect()
+    }
+
     /// For those of its clients alone who may come there.
     pub(super) fn guarded(&self, routes: Vec<Route>) -> Vec<Route> {
         match &self.content.guard {
@@ -301,7 +328,7 @@ impl Routes<'_> {
 
     /// `None`: nobody knows who may be let in.
     fn basic_auth(&self, MannerAuth { secret, form, realm }: &MannerAuth) -> Option<Step> {
-        let users = self.pairs.get(secret)?.users(secret, *form)?.ok()?;
+        let users = self.known.pairs.get(secret)?.users(secret, *form)?.ok()?;
         let users = AuthUsers::Listed(users.to_vec());
         Some(Step::BasicAuth(Some(BasicAuth {
             realm: realm.clone(),
@@ -349,6 +376,23 @@ fn is_challenge(taken: &TakenPath<'_>) -> bool {
     // An expression may take anything else besides.
     let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-_".contains(&byte));
     (token.is_empty() || token.starts_with('/')) && (taken.expression.is_none() || is_plain(token))
+}
+
+/// Whether plain HTTP answers it wherever there is HTTPS.
+fn is_unredirected(taken: &TakenPath<'_>) -> bool {
+    is_challenge(taken) || begins_with_one(taken, &taken.owned.fragment.manner.defaults.unredirected)
+}
+
+/// Whether its clients need not say who they are.
+fn is_unasked(taken: &TakenPath<'_>) -> bool {
+    begins_with_one(taken, &taken.owned.fragment.manner.defaults.unasked)
+}
+
+/// As the path is written: an expression that begins so may take more.
+fn begins_with_one(taken: &TakenPath<'_>, beginnings: &[Box<str>]) -> bool {
+    let text = taken.path.place.text.trim_start_matches("(?i)").trim_start_matches('^');
+    let text = if text.is_empty() { "/" } else { text };
+    beginnings.iter().any(|beginning| text.starts_with(&**beginning))
 }
 
 pub(super) fn respond(status: u16) -> Terminal {

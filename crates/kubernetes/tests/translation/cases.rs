@@ -74,6 +74,7 @@ fn outcome(text: &str, path: &Path) -> String {
     let merged = merged(objects, settings, &file);
     kdl::check(&merged.sites, &merged.pools);
     let mut out = format!("{CONFIGURATION}{}", kdl::shown(&merged.sites, &merged.pools));
+    out.push_str(&kdl::of_process(&merged));
     out.push_str(FINDINGS);
     for (object, finding) in &merged.findings {
         let severity = format!("{:?}", finding.severity).to_lowercase();
@@ -104,6 +105,9 @@ fn settings(text: &str) -> Settings {
             "host-owner" => settings.host_owner = if value == "oldest" { HostOwner::Oldest } else { HostOwner::Shared },
             "verify-upstreams" => settings.verifies_servers = true,
             "unknown-snippets" => settings.unknown_snippets = UnknownSnippets::Serve,
+            "ingress-nginx-config" => settings.ingress_nginx_config = Some(key(value)),
+            "tcp-services" => settings.tcp_services = Some(key(value)),
+            "udp-services" => settings.udp_services = Some(key(value)),
             "no-http" => settings.http = None,
             "no-https" => settings.https = None,
             other => panic!("there is no setting `{other}`"),
@@ -125,6 +129,8 @@ fn merged(objects: &str, settings: Settings, file: &Configuration) -> Merged {
     let mut cluster = WrittenCluster::new(begin);
     let mut translation = Translation::new(settings);
     translation.take_in(cluster.cache(), None, now);
+    let changes = cluster.want_config_maps(translation.wanted_config_maps().clone());
+    translation.take_in(cluster.cache(), Some(&changes), now);
     for step in Deserializer::from_str(objects).into_iter::<Value>() {
         let step = step.expect("JSON");
         if let Some(at) = step.get("at").and_then(Value::as_u64) {
@@ -136,7 +142,8 @@ fn merged(objects: &str, settings: Settings, file: &Configuration) -> Merged {
             None => changes.merge(put(&mut cluster, &step)),
         }
         translation.take_in(cluster.cache(), Some(&changes), now);
-        let changes = cluster.want_secrets(translation.wanted_secrets().clone());
+        let mut changes = cluster.want_secrets(translation.wanted_secrets().clone());
+        changes.merge(cluster.want_config_maps(translation.wanted_config_maps().clone()));
         translation.take_in(cluster.cache(), Some(&changes), now);
     }
     translation.merged(file)
@@ -154,12 +161,14 @@ fn put(cluster: &mut WrittenCluster, step: &Value) -> Changes {
 }
 
 fn kind_of(word: &str) -> Kind {
-    let kinds = [Kind::Service, Kind::EndpointSlice, Kind::Ingress, Kind::IngressClass, Kind::Secret];
-    kinds.into_iter().find(|kind| kind.name() == word).unwrap_or_else(|| panic!("there is no kind `{word}`"))
+    Kind::ALL.into_iter().find(|kind| kind.name() == word).unwrap_or_else(|| panic!("there is no kind `{word}`"))
 }
 
 /// With certificates and keys in the place of `certificate:NAMES`, `key:NAMES` and `authority` in the data of a Secret.
 pub fn filled(mut object: Value) -> Value {
+    if object["kind"] != "Secret" {
+        return object;
+    }
     let data = object.get_mut("data").and_then(Value::as_object_mut);
     for (_, value) in data.into_iter().flatten() {
         let text = value.as_str().expect("a text");

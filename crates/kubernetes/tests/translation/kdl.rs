@@ -7,10 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 use tidegate_config::writing::{Form, block, discover, of_tls, origin, pool_lines, quoted, show_path, terminal};
 use tidegate_config::{Environment, format_text, load_with, render};
+use tidegate_kubernetes::Merged;
 use tidegate_model::discover::{Cluster, Namespaces};
 use tidegate_model::{
     ArmEnd, Certificate, CipherName, ClientAuth, Configuration, Discover, ErrorBody, Filled, Pem, Pool, PoolName, Route, Site,
-    Step, Terminal, Tls, TlsSource, UpstreamTls,
+    Step, Terminal, Tls, TlsSource, TlsVersion, UpstreamTls,
 };
 
 /// Names of pools as a file may have them: no name of a namespace, a Service or a port has a dot.
@@ -121,8 +122,15 @@ fn site(text: &mut String, site: &Site, pem: &dyn Fn(&str) -> String) {
 }
 
 fn tls(text: &mut String, tls: &Tls, pem: &dyn Fn(&str) -> String) {
-    let Tls { source, client_auth, ciphers, .. } = tls;
-    let known = Tls { source: source.clone(), client_auth: client_auth.clone(), ciphers: ciphers.clone(), ..Tls::default() };
+    let Tls { source, client_auth, ciphers, min_version, .. } = tls;
+    let (source_too, client_auth_too, ciphers_too) = (source.clone(), client_auth.clone(), ciphers.clone());
+    let known = Tls {
+        source: source_too,
+        client_auth: client_auth_too,
+        ciphers: ciphers_too,
+        min_version: *min_version,
+        ..Tls::default()
+    };
     assert_eq!(known, *tls, "{:?}", of_tls(tls, &Filled::default()));
     let held = |of: &Pem| match of {
         Pem::Held(held) => quoted(&pem(&String::from_utf8_lossy(held.reveal()))),
@@ -134,7 +142,9 @@ fn tls(text: &mut String, tls: &Tls, pem: &dyn Fn(&str) -> String) {
         TlsSource::Files(files) => {
             for Certificate { cert, key } in files {
                 let key = key.as_ref().expect("a key");
-                let lines = format!("{}{}", of_clients(client_auth.as_ref(), &held), of_ciphers(ciphers));
+                let version = TlsVersion::NAMES.iter().find(|(_, known)| known == min_version && *known != TlsVersion::V1_2);
+                let version = version.map(|(name, _)| format!("min {}\n", quoted(name))).unwrap_or_default();
+                let lines = format!("{}{}{version}", of_clients(client_auth.as_ref(), &held), of_ciphers(ciphers));
                 let block = if lines.is_empty() { lines } else { format!(" {{\n{lines}}}") };
                 let _ = writeln!(text, "tls pem={} key-pem={}{block}", held(cert), held(key));
             }
@@ -202,6 +212,34 @@ fn text_of(pem: &Pem) -> &str {
         Pem::Held(held) => std::str::from_utf8(held.reveal()).expect("PEM"),
         Pem::File(path) => panic!("there are no files: {}", path.display()),
     }
+}
+
+/// What is said of the process and of TCP, as far as anything is.
+pub fn of_process(merged: &Merged) -> String {
+    let mut text = String::new();
+    for tcp in &merged.tcp {
+        let pools: Vec<String> =
+            tcp.otherwise.iter().flat_map(|to| &to.arms).map(|arm| in_words(&arm.pool).to_string()).collect();
+        let _ = writeln!(text, "tcp :{} to {}", tcp.port, pools.join(" "));
+    }
+    for options in &merged.process.listeners {
+        let networks = |all: &[ipnet::IpNet]| all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        let header = options.client_ip_header.as_deref().unwrap_or_default();
+        let (trusted, proxies) = (networks(&options.trusted_proxies), networks(&options.proxy_protocol_from));
+        let _ = writeln!(text, "listener {:?} trusts [{trusted}] {header} with headers of [{proxies}]", options.place);
+    }
+    if let Some(logs) = &merged.process.access_logs {
+        let formats: Vec<String> = logs.iter().map(|log| format!("{:?}", log.format)).collect();
+        let _ = writeln!(text, "access-log [{}]", formats.join(", "));
+    }
+    if let Some(limits) = &merged.process.limits {
+        let (keep_alive, header) = (limits.keep_alive, limits.header_timeout);
+        let _ = writeln!(text, "limits keep-alive {keep_alive:?} header-timeout {header:?} h2-streams {}", limits.h2_streams);
+    }
+    if let Some(log) = &merged.process.log {
+        let _ = writeln!(text, "log {:?}", log.level);
+    }
+    text
 }
 
 /// Without any site or pool.

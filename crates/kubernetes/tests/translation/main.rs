@@ -3,6 +3,7 @@
 
 mod cases;
 mod certificates;
+mod document;
 mod kdl;
 mod properties;
 mod work;

@@ -285,7 +285,8 @@ impl World {
 
     fn look(&mut self, changes: Option<&Changes>) {
         self.translation.take_in(self.cluster.cache(), changes, self.now);
-        let changes = self.cluster.want_secrets(self.translation.wanted_secrets().clone());
+        let mut changes = self.cluster.want_secrets(self.translation.wanted_secrets().clone());
+        changes.merge(self.cluster.want_config_maps(self.translation.wanted_config_maps().clone()));
         self.translation.take_in(self.cluster.cache(), Some(&changes), self.now);
         // As long as anything may wait.
         self.now += Duration::from_secs(1);

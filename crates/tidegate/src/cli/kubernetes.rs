@@ -66,6 +66,15 @@ pub struct KubernetesCheck {
     /// What becomes of Ingresses whose snippets have a statement that is not known, as for `run`.
     #[arg(long, value_name = "HOW", value_enum, default_value_t = UnknownSnippetsWord::Shut)]
     pub unknown_snippets: UnknownSnippetsWord,
+    /// The ConfigMap of ingress-nginx, among the objects: what becomes of each of its keys, and of Ingresses with it.
+    #[arg(long, value_name = "NAMESPACE/NAME")]
+    pub ingress_nginx_config: Option<ObjectName>,
+    /// The ConfigMap of TCP services, among the objects.
+    #[arg(long, value_name = "NAMESPACE/NAME")]
+    pub tcp_services_configmap: Option<ObjectName>,
+    /// The ConfigMap of UDP services, which are not served.
+    #[arg(long, value_name = "NAMESPACE/NAME")]
+    pub udp_services_configmap: Option<ObjectName>,
 }
 
 #[derive(Args)]
@@ -113,6 +122,16 @@ pub struct KubernetesRun {
     /// may have kept somebody out, and `serve` leaves the statement out, with a warning.
     #[arg(long, value_name = "HOW", value_enum, default_value_t = UnknownSnippetsWord::Shut)]
     pub unknown_snippets: UnknownSnippetsWord,
+    /// The ConfigMap of ingress-nginx: what holds for all Ingresses where they say nothing. Applied whenever it changes.
+    #[arg(long, value_name = "NAMESPACE/NAME")]
+    pub ingress_nginx_config: Option<ObjectName>,
+    /// The ConfigMap of TCP services: its keys are ports, and its texts Services that their connections go to, as in
+    /// `9000: "shop/db:5432"`. Applied whenever it changes.
+    #[arg(long, value_name = "NAMESPACE/NAME")]
+    pub tcp_services_configmap: Option<ObjectName>,
+    /// The ConfigMap of UDP services, which are not served: each is told of.
+    #[arg(long, value_name = "NAMESPACE/NAME")]
+    pub udp_services_configmap: Option<ObjectName>,
     /// Where this process stands: of endpoints that are meant for zones, those of its own are taken.
     #[arg(long, value_name = "NAME")]
     pub zone: Option<String>,

@@ -80,6 +80,9 @@ fn object_source(wanted: &KubernetesRun) -> Result<ObjectSource, String> {
         },
         verifies_servers: wanted.verify_upstreams,
         unknown_snippets: wanted.unknown_snippets.into(),
+        ingress_nginx_config: wanted.ingress_nginx_config.as_ref().map(key),
+        tcp_services: wanted.tcp_services_configmap.as_ref().map(key),
+        udp_services: wanted.udp_services_configmap.as_ref().map(key),
         ..Settings::new(Cluster { api: api.clone(), namespaces: namespaces(&wanted.namespaces) })
     };
     let own_addresses = match &wanted.pod_addresses[..] {

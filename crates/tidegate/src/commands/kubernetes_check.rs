@@ -3,7 +3,7 @@
 
 use super::kubernetes::namespaces;
 use super::{FAILED, fail, plural, read_stdin};
-use crate::cli::kubernetes::KubernetesCheck;
+use crate::cli::kubernetes::{KubernetesCheck, ObjectName};
 use crate::output;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tidegate_cluster::{Cache, ClusterFollower, Fault, Key, Kind, Kubeconfig, Place, Pod, Scope, WrittenCluster};
-use tidegate_kubernetes::{Checked, CheckedIngress, Fate, Finding, Settings, Severity, Translation};
+use tidegate_kubernetes::{
+    Checked, CheckedAnnotation, CheckedConfig, CheckedIngress, Fate, Finding, Settings, Severity, Translation,
+};
 use tidegate_model::Configuration;
 use tidegate_model::discover::Cluster;
 
@@ -56,11 +58,17 @@ fn look(wanted: &KubernetesCheck) -> Result<Looked, String> {
     let mut cluster = WrittenCluster::read(&named, Instant::now())?;
     let mut translation = Translation::new(settings(wanted, cluster.cache()));
     translation.take_in(cluster.cache(), None, Instant::now());
-    if cluster.knows(Kind::Secret) {
-        cluster.want_secrets(translation.wanted_secrets().clone());
+    // Once more for what the ConfigMap of ingress-nginx names.
+    for _ in 0..2 {
+        if cluster.knows(Kind::Secret) {
+            cluster.want_secrets(translation.wanted_secrets().clone());
+        }
+        if cluster.knows(Kind::ConfigMap) || names_config_map(wanted) {
+            cluster.want_config_maps(translation.wanted_config_maps().clone());
+        }
         translation.take_in(cluster.cache(), None, Instant::now());
     }
-    let unknown = [Kind::Service, Kind::Secret].into_iter().filter(|kind| !cluster.knows(*kind)).collect();
+    let unknown = [Kind::Service, Kind::Secret, Kind::ConfigMap].into_iter().filter(|kind| !cluster.knows(*kind)).collect();
     Ok(looked(&mut translation, cluster.cache(), unknown))
 }
 
@@ -70,11 +78,20 @@ fn looked(translation: &mut Translation, cache: &Cache, unknown: Vec<Kind>) -> L
     Looked { checked, foreign, unknown }
 }
 
+fn names_config_map(wanted: &KubernetesCheck) -> bool {
+    let KubernetesCheck { ingress_nginx_config, tcp_services_configmap, udp_services_configmap, .. } = wanted;
+    [ingress_nginx_config, tcp_services_configmap, udp_services_configmap].into_iter().any(Option::is_some)
+}
+
 /// Classes that nobody has said anything of are taken for ours: whoever checks files wants to know of all in them.
 fn settings(wanted: &KubernetesCheck, cache: &Cache) -> Settings {
+    let key = |name: &ObjectName| Key::new(&name.namespace, &name.name);
     let settings = Settings {
         unknown_snippets: wanted.unknown_snippets.into(),
-        default_certificate: wanted.default_certificate.as_ref().map(|name| Key::new(&name.namespace, &name.name)),
+        default_certificate: wanted.default_certificate.as_ref().map(key),
+        ingress_nginx_config: wanted.ingress_nginx_config.as_ref().map(key),
+        tcp_services: wanted.tcp_services_configmap.as_ref().map(key),
+        udp_services: wanted.udp_services_configmap.as_ref().map(key),
         ..Settings::new(Cluster { api: None, namespaces: namespaces(&wanted.namespaces) })
     };
     if !wanted.ingress_class.is_empty() {
@@ -104,10 +121,14 @@ fn of_cluster(wanted: &KubernetesCheck) -> Result<Looked, String> {
     wait_until(&follower, ClusterFollower::is_whole)?;
     let mut translation = Translation::new(settings(wanted, &follower.cache()));
     translation.take_in(&follower.cache(), None, Instant::now());
-    follower.want_secrets(translation.wanted_secrets().clone());
-    wait_until(&follower, ClusterFollower::has_answered)?;
+    // Once more for what the ConfigMap of ingress-nginx names.
+    for _ in 0..2 {
+        follower.want_secrets(translation.wanted_secrets().clone());
+        follower.want_config_maps(translation.wanted_config_maps().clone());
+        wait_until(&follower, ClusterFollower::has_answered)?;
+        translation.take_in(&follower.cache(), None, Instant::now());
+    }
     let cache = follower.cache();
-    translation.take_in(&cache, None, Instant::now());
     Ok(looked(&mut translation, &cache, Vec::new()))
 }
 
@@ -182,6 +203,9 @@ fn as_text(looked: &Looked) -> String {
     for kind in unknown {
         let _ = writeln!(text, "no {} is among the objects, so nothing is said of those that are missing", kind.name());
     }
+    if let Some(config) = &checked.config {
+        write_config(&mut text, config);
+    }
     let mut namespace = None;
     for ingress in &checked.ingresses {
         if namespace != Some(&ingress.key.namespace) {
@@ -199,16 +223,28 @@ fn as_text(looked: &Looked) -> String {
     text
 }
 
+fn write_config(text: &mut String, CheckedConfig { key, keys, findings }: &CheckedConfig) {
+    let _ = writeln!(text, "\nConfigMap {key}");
+    write_named(text, keys);
+    for finding in findings {
+        let _ = writeln!(text, "    {}", finding_text(finding));
+    }
+}
+
 fn write_ingress(text: &mut String, CheckedIngress { key, annotations, findings }: &CheckedIngress) {
     let _ = writeln!(text, "  Ingress {}", key.name);
+    write_named(text, annotations);
+    for finding in findings {
+        let _ = writeln!(text, "    {}", finding_text(finding));
+    }
+}
+
+fn write_named(text: &mut String, annotations: &[CheckedAnnotation]) {
     for annotation in annotations {
         let _ = writeln!(text, "    {:<9} {}", annotation.fate.as_str(), shown(&annotation.name));
         for sentence in &annotation.says {
             let _ = writeln!(text, "              {sentence}");
         }
-    }
-    for finding in findings {
-        let _ = writeln!(text, "    {}", finding_text(finding));
     }
 }
 
@@ -230,11 +266,16 @@ fn shown(name: &str) -> String {
 
 fn as_json(Looked { checked, foreign, unknown }: &Looked) -> Value {
     let finding = |Finding { field, code, severity, message }: &Finding| json!({"field": field, "code": code.as_str(), "severity": severity_word(*severity), "message": message});
+    let named = |all: &[CheckedAnnotation]| {
+        let one = |one: &CheckedAnnotation| json!({"name": one.name, "fate": one.fate.as_str(), "says": one.says});
+        all.iter().map(one).collect::<Vec<Value>>()
+    };
+    let config = |CheckedConfig { key, keys, findings }: &CheckedConfig| {
+        let findings: Vec<Value> = findings.iter().map(finding).collect();
+        json!({"namespace": &*key.namespace, "name": &*key.name, "keys": named(keys), "findings": findings})
+    };
     let ingress = |CheckedIngress { key, annotations, findings }: &CheckedIngress| {
-        let annotations: Vec<Value> = annotations
-            .iter()
-            .map(|annotation| json!({"name": annotation.name, "fate": annotation.fate.as_str(), "says": annotation.says}))
-            .collect();
+        let annotations = named(annotations);
         let findings: Vec<Value> = findings.iter().map(finding).collect();
         json!({"namespace": &*key.namespace, "name": &*key.name, "annotations": annotations, "findings": findings})
     };
@@ -244,6 +285,7 @@ fn as_json(Looked { checked, foreign, unknown }: &Looked) -> Value {
         checked.others.iter().map(|(object, said)| json!({"object": object.to_string(), "finding": finding(said)})).collect();
     json!({
         "annotations": counts,
+        "config": checked.config.as_ref().map(config),
         "ingresses": checked.ingresses.iter().map(ingress).collect::<Vec<Value>>(),
         "others": others,
         "of_other_classes": foreign,

@@ -76,6 +76,12 @@ true
 {{- if ne .Values.controller.unknownSnippets "shut" }}
 - --unknown-snippets={{ .Values.controller.unknownSnippets }}
 {{- end }}
+{{- with .Values.controller.ingressNginxConfig }}
+- --ingress-nginx-config={{ . }}
+{{- end }}
+{{- with .Values.controller.tcpServices }}
+- --tcp-services-configmap={{ . }}
+{{- end }}
 {{- if .Values.controller.shadow }}
 - --shadow
 {{- else if not .Values.controller.status }}

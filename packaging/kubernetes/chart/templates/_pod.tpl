@@ -64,6 +64,13 @@ spec:
           {{- end }}
           {{- end }}
         {{- end }}
+        {{- range .Values.service.tcp }}
+        - name: tcp-{{ int64 . }}
+          containerPort: {{ int64 . }}
+          {{- if eq $.Values.kind "DaemonSet" }}
+          hostPort: {{ int64 . }}
+          {{- end }}
+        {{- end }}
         - name: metrics
           containerPort: {{ .Values.metrics.port }}
       # None of them asks for more than this process: an API server that is away restarts nothing.

@@ -29,6 +29,8 @@ const READ_OF_CLUSTER: Rows = &[("networking.k8s.io", &["ingressclasses"], READI
 /// Where anything is written at all.
 const WRITTEN: Rows =
     &[("networking.k8s.io", &["ingresses/status"], &["patch"]), ("events.k8s.io", &["events"], &["create", "patch"])];
+/// Of a ConfigMap in a namespace that is not looked at otherwise.
+const OF_EVENTS: Rows = &[("events.k8s.io", &["events"], &["create", "patch"])];
 
 /// The rights that a process with these words needs; `namespace` is its own.
 pub fn needed(arguments: &[String], namespace: &str) -> BTreeSet<Right> {
@@ -46,6 +48,23 @@ pub fn needed(arguments: &[String], namespace: &str) -> BTreeSet<Right> {
         add(&mut rights, scope.as_deref(), READ);
         if writes {
             add(&mut rights, scope.as_deref(), WRITTEN);
+        }
+    }
+    for map in [value("--ingress-nginx-config"), value("--tcp-services-configmap")].into_iter().flatten() {
+        let Some((scope, name)) = map.split_once('/') else { continue };
+        let is_seen = |names: &str| names.split(',').any(|name| name == scope);
+        if value("--namespaces").is_none_or(is_seen) {
+            continue;
+        }
+        rights.insert(Right {
+            namespace: Some(scope.to_owned()),
+            group: String::new(),
+            resource: "configmaps".to_owned(),
+            name: Some(name.to_owned()),
+            verb: "get".to_owned(),
+        });
+        if writes {
+            add(&mut rights, Some(scope), OF_EVENTS);
         }
     }
     if writes {

@@ -22,9 +22,14 @@ site "https://:{port:secure}" {
 
 /// With a cluster that has nothing but a class so far.
 pub fn begin() -> (ApiServer, Controller) {
+    begin_with(&[])
+}
+
+/// As [`begin`], with these words behind `run`.
+pub fn begin_with(more: &[&str]) -> (ApiServer, Controller) {
     let cluster = ApiServer::start().expect("a port is free");
     cluster.put(class());
-    let mut controller = Controller::begin(&cluster, SERVERS, &[]);
+    let mut controller = Controller::begin(&cluster, SERVERS, more);
     controller.wait_until_ready();
     (cluster, controller)
 }

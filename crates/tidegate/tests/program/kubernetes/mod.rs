@@ -6,6 +6,7 @@ mod answers;
 mod canaries;
 mod check;
 mod client_certificates;
+mod configured;
 mod controller;
 mod guarded;
 mod pools;
