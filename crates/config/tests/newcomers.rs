@@ -132,7 +132,7 @@ fn whole_files_of_others_are_known_by_their_proxy() {
         ],
     );
     // Scripts whose folder is not said run nowhere here, and go to nobody else either.
-    let wiki = "site \"http://wiki.example.com\" { path-policy encoded-slashes=\"decode\"; route \"~\\\\.php(?:%0A)?$\" { respond 403 }; proxy \"127.0.0.1:3000\" }";
+    let wiki = "site \"http://wiki.example.com\" { path-policy encoded-slashes=\"pass\"; route \"~\\\\.php(?:%0A)?$\" { respond 403 }; proxy \"127.0.0.1:3000\" }";
     check("nginx-site", &[nginx[0], nginx[1], wiki]);
     check("nginx-short", &[nginx[0], nginx[1], "site \"http://:8080\" { proxy \"10.0.0.7:9000\" }"]);
     let haproxy = ["a configuration of HAProxy", "docs/from-haproxy.md"];

@@ -50,8 +50,6 @@ const NO_SITE: &str = "it has no site: global options and snippets alone";
 const AS_WRITTEN: &str = "Caddy takes `/API/` where `/api/` is written as well, and here it is as written";
 const LOG_OF_SITE: &str = "lines go where `access-log` says: standard output, a file, or syslog";
 const LOCAL_ALONE: &str = "its port is open on all addresses, and clients of other machines get 403: a name has none of its own";
-const ENCODED: &str = "Caddy takes `%2F` for a slash where it looks for a handler, and hands on what was sent: where clients are kept \
-                       out of a part of a site, `path-policy encoded-slashes=\"decode\"` does so for its routes and its servers alike";
 /// Blocks within blocks are looked at so deep.
 const NESTED_MAX: usize = 32;
 const UNREADABLE: &str = "a query that cannot be read, as one with `;` or `%zz`, has nothing in it for Caddy, so that `not query` takes it: here \
@@ -184,7 +182,7 @@ impl CaddyFile<'_> {
         let hosts: Vec<String> = ops.iter().filter_map(|op| directives::only_hosts(&op.when)).flatten().collect();
         self.put(words, &inside, (addresses, hosts), &mut site);
         Self::log(&inside, &mut site, outline);
-        decode_slashes(&mut site, outline);
+        decode_slashes(&mut site);
         if words.iter().any(|word| word.trim_end_matches(',') == "*") {
             outline.remarks.push(ONE_LABEL.to_owned());
         }
@@ -441,14 +439,11 @@ fn asks_for_no_query(statement: &Statement, depth: usize) -> bool {
         || depth < NESTED_MAX && statement.inside().iter().any(|inner| asks_for_no_query(inner, depth + 1))
 }
 
-/// Makes encoded slashes ones for routes, where another spelling of a path would lead past a guard.
-fn decode_slashes(site: &mut OutlinedSite, outline: &mut Outline) {
-    if !has_open_servers_beside_guards(site) {
-        return;
-    }
-    site.unsaid.push("path-policy encoded-slashes=\"decode\"".to_owned());
-    if !outline.remarks.iter().any(|known| known == ENCODED) {
-        outline.remarks.push(ENCODED.to_owned());
+/// Makes encoded slashes ones for routes, where another spelling of a path would lead past a guard. What was sent goes
+/// on, as it does there.
+fn decode_slashes(site: &mut OutlinedSite) {
+    if has_open_servers_beside_guards(site) {
+        site.unsaid.push("path-policy encoded-slashes=\"pass\"".to_owned());
     }
 }
 

@@ -129,6 +129,8 @@ impl Gathering<'_> {
         let mut done = 0;
         for include in self.includes_in(&file.text) {
             match (self.includes)(&include.pattern) {
+                Ok(files) if include.is_known && files.iter().all(|file| self.is_as_packaged(&file.text, 0)) => {}
+                Err(_) if include.is_known => {}
                 Ok(files) => {
                     self.source.add(number, done, include.start);
                     for file in &files {
@@ -148,6 +150,25 @@ impl Gathering<'_> {
         Ok(())
     }
 
+    /// Whether a file says no more than those of this name do that come with nginx.
+    fn is_as_packaged(&self, text: &str, depth: usize) -> bool {
+        let is_of_package = |statement: &Statement| match statement.name() {
+            "types" | "load_module" | "fastcgi_index" | "fastcgi_split_path_info" => true,
+            "fastcgi_param" | "uwsgi_param" | "scgi_param" => PARAMS.contains(&statement.argument()),
+            "set" => statement.argument() == "$path_info",
+            "try_files" => statement.arguments() == ["$fastcgi_script_name", "=404"],
+            "proxy_set_header" => FIELDS.iter().any(|field| statement.argument().eq_ignore_ascii_case(field)),
+            "include" => {
+                let files = (self.includes)(statement.argument());
+                depth < DEPTH_MAX
+                    && is_known(statement.argument())
+                    && files.iter().flatten().all(|file| self.is_as_packaged(&file.text, depth + 1))
+            }
+            _ => false,
+        };
+        braces::of_nginx(text).iter().all(is_of_package)
+    }
+
     fn includes_in(&self, text: &str) -> Vec<Include> {
         match self.peer {
             Peer::Nginx => {
@@ -157,8 +178,12 @@ impl Gathering<'_> {
                 found
             }
             Peer::Caddy => {
-                let one =
-                    |import: crate::caddy::FileImport| Include { pattern: import.pattern, start: import.start, end: import.end };
+                let one = |import: crate::caddy::FileImport| Include {
+                    pattern: import.pattern,
+                    start: import.start,
+                    end: import.end,
+                    is_known: false,
+                };
                 crate::caddy::includes(text).into_iter().map(one).collect()
             }
             Peer::HaProxy
@@ -183,10 +208,43 @@ struct Include {
     start: usize,
     /// Behind its `;`.
     end: usize,
+    /// Whether it is called like one that comes with nginx.
+    is_known: bool,
 }
 
-/// Lists of types and parameters say what is done here without a word, and are left as they stand.
-fn is_read(pattern: &str) -> bool {
+/// What scripts are told by the files that come with nginx.
+const PARAMS: [&str; 24] = [
+    "QUERY_STRING",
+    "REQUEST_METHOD",
+    "CONTENT_TYPE",
+    "CONTENT_LENGTH",
+    "SCRIPT_FILENAME",
+    "SCRIPT_NAME",
+    "PATH_INFO",
+    "PATH_TRANSLATED",
+    "REQUEST_URI",
+    "DOCUMENT_URI",
+    "DOCUMENT_ROOT",
+    "SERVER_PROTOCOL",
+    "REQUEST_SCHEME",
+    "HTTPS",
+    "GATEWAY_INTERFACE",
+    "SERVER_SOFTWARE",
+    "REMOTE_ADDR",
+    "REMOTE_PORT",
+    "REMOTE_USER",
+    "SERVER_ADDR",
+    "SERVER_PORT",
+    "SERVER_NAME",
+    "REDIRECT_STATUS",
+    "HTTP_HOST",
+];
+/// What servers are told by Debian's `proxy_params`.
+const FIELDS: [&str; 4] = ["Host", "X-Real-IP", "X-Forwarded-For", "X-Forwarded-Proto"];
+
+/// Lists of types and parameters say what is done here without a word, and are left as they stand, unless they are
+/// there and say something else as well.
+fn is_known(pattern: &str) -> bool {
     const KNOWN: [&str; 8] = [
         "mime.types",
         "fastcgi_params",
@@ -197,14 +255,15 @@ fn is_read(pattern: &str) -> bool {
         "fastcgi-php.conf",
         "modules-enabled/*.conf",
     ];
-    !KNOWN.iter().any(|known| pattern.ends_with(known))
+    KNOWN.iter().any(|known| pattern.ends_with(known))
 }
 
 fn collect_nginx(text: &str, statements: &[Statement], found: &mut Vec<Include>) {
     for statement in statements {
-        if statement.name() == "include" && statement.arguments().len() == 1 && is_read(statement.argument()) {
+        if statement.name() == "include" && statement.arguments().len() == 1 {
             let end = text[statement.starts[1]..].find(';').map_or(text.len(), |length| statement.starts[1] + length + 1);
-            found.push(Include { pattern: statement.argument().to_owned(), start: statement.start(), end });
+            let pattern = statement.argument().to_owned();
+            found.push(Include { is_known: is_known(&pattern), pattern, start: statement.start(), end });
         }
         collect_nginx(text, statement.inside(), found);
     }
@@ -241,6 +300,13 @@ mod tests {
         assert_eq!(place("include none"), "main, line 3");
         assert_eq!(left.len(), 1);
         assert!(source.text[left[0].at..].starts_with("include none"));
+        // What is called like a file that comes with nginx is read where it says more.
+        let said = |text: &'static str| {
+            let includes = move |_: &str| Ok(vec![named("fastcgi_params", text)]);
+            gather(Peer::Nginx, &[named("main", "include fastcgi_params;\n")], &includes).expect("it is read").0.text
+        };
+        assert_eq!(said("fastcgi_param  HTTPS $https;\nfastcgi_param REMOTE_USER $remote_user;\n"), "include fastcgi_params;\n");
+        assert_eq!(said("deny all;"), "deny all;\n\n");
         let circle = gather(Peer::Nginx, &[named("main", "include self;")], &includes).expect_err("a circle");
         assert!(circle.contains("main includes itself"), "{circle}");
     }

@@ -64,6 +64,7 @@ pub fn import(peer: Peer, source: &SourceText, not_included: &[NotIncluded], say
         return Err(format!("{}: {fault}", source.written_place(&source.place(at))));
     }
     let mut outline = super::outline(peer, &source.text);
+    super::unclaimed::add(peer, &source.text, &mut outline);
     let refusing = std::mem::take(&mut outline.refusing);
     outline.services.extend(refusing);
     outline.settle_guesses();

@@ -36,6 +36,7 @@ mod toml;
 mod traefik;
 pub mod traefik_rule;
 mod tree;
+mod unclaimed;
 mod wholeness;
 pub mod written;
 mod yaml;
@@ -143,6 +144,9 @@ pub fn outline(peer: Peer, text: &str) -> Outline {
         | Peer::Toml
         | Peer::Json => claims::close(&mut outline),
     }
+    if matches!(peer, Peer::Traefik | Peer::TraefikLabels | Peer::TraefikManifest) {
+        traefik::refuse_semicolons(&mut outline);
+    }
     accounts::once(&mut outline.statements);
     outline
 }
@@ -223,13 +227,13 @@ pub fn fault(peer: Peer, text: &str) -> Option<(usize, String)> {
         Peer::HaProxy => haproxy::fault(text),
         Peer::CaddyJson | Peer::Envoy | Peer::Traefik | Peer::TraefikLabels | Peer::TraefikManifest => {
             if text.trim_start().starts_with(['{', '[']) {
-                wholeness::of_json(text)
+                wholeness::of_json(text).or_else(|| stands_twice(&tree::of_json(text)))
             } else {
                 let documents = documents(text);
                 if documents.iter().any(|(_, document)| signs::is_toml(document)) {
                     documents.into_iter().find_map(fault_of_document)
                 } else {
-                    wholeness::of_yaml(text)
+                    wholeness::of_yaml(text).or_else(|| yaml::fault(text))
                 }
             }
         }
@@ -237,9 +241,17 @@ pub fn fault(peer: Peer, text: &str) -> Option<(usize, String)> {
     }
 }
 
+fn stands_twice(tree: &Tree) -> Option<(usize, String)> {
+    tree.twice().map(|(at, name)| (at, format!("`{name}` stands twice in one block")))
+}
+
 /// What keeps one of several documents from being whole, of which each may be in a form of its own.
 fn fault_of_document((at, document): (usize, &str)) -> Option<(usize, String)> {
-    let fault = if signs::is_toml(document) { wholeness::of_toml(document) } else { wholeness::of_yaml(document) };
+    let fault = if signs::is_toml(document) {
+        wholeness::of_toml(document)
+    } else {
+        wholeness::of_yaml(document).or_else(|| yaml::fault(document))
+    };
     fault.map(|(own, fault)| (at + own, fault))
 }
 
@@ -257,6 +269,10 @@ pub fn remedy(peer: Peer, name: &str) -> Option<&'static str> {
 
 /// Why nothing has to be said here for a statement of that name; `None` where the language's own table has the word.
 pub fn why_same(peer: Peer, name: &str) -> Option<&'static str> {
+    let of_no_reader = unclaimed::why_same(name);
+    if of_no_reader.is_some() {
+        return of_no_reader;
+    }
     match peer {
         Peer::Nginx => nginx::why_same(name),
         Peer::HaProxy => haproxy::why_same(name),

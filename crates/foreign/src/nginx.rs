@@ -12,6 +12,7 @@ mod expressions;
 mod fields;
 mod files;
 mod guards;
+mod index_guards;
 mod locations;
 mod looser;
 mod merging;

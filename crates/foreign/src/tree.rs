@@ -265,6 +265,20 @@ impl Tree {
         }
     }
 
+    /// A name that stands twice in one map, and where it does again. Readers disagree about which of the two counts.
+    pub fn twice(&self) -> Option<(usize, &str)> {
+        match &self.node {
+            Node::Nothing | Node::Text(_) => None,
+            Node::List(items) => items.iter().find_map(Tree::twice),
+            Node::Map(entries) => {
+                let mut known = BTreeSet::new();
+                let again = entries.iter().find(|(key, _)| !known.insert(key));
+                let again = again.map(|(key, value)| (if value.start == NOWHERE { 0 } else { value.start }, key.as_str()));
+                again.or_else(|| entries.iter().find_map(|(_, value)| value.twice()))
+            }
+        }
+    }
+
     #[cfg(test)]
     pub fn shown(&self) -> String {
         let joined = |parts: Vec<String>| parts.join(", ");
@@ -485,29 +499,77 @@ impl FlowReader<'_> {
 
     fn quoted(&mut self, quote: char) -> String {
         let mut text = String::new();
-        let mut is_escaped = false;
-        for (at, c) in self.rest.char_indices().skip(1) {
-            match c {
-                _ if is_escaped => {
-                    text.push(match c {
-                        'n' => '\n',
-                        't' => '\t',
-                        'r' => '\r',
-                        c => c,
-                    });
-                    is_escaped = false;
+        let mut chars = self.rest.char_indices().skip(1).peekable();
+        while let Some((at, c)) = chars.next() {
+            if c == '\\' && quote == '"' {
+                escaped(&mut chars, &mut text);
+            } else if c == quote {
+                // A single quote in single quotes is written twice.
+                if quote == '\'' && chars.next_if(|(_, next)| *next == quote).is_some() {
+                    text.push(quote);
+                    continue;
                 }
-                '\\' if quote == '"' => is_escaped = true,
-                _ if c == quote => {
-                    self.rest = &self.rest[at + 1..];
-                    return text;
-                }
-                _ => text.push(c),
+                self.rest = &self.rest[at + 1..];
+                return text;
+            } else {
+                text.push(c);
             }
         }
         self.rest = "";
         text
     }
+}
+
+/// What stands behind a backslash in double quotes.
+fn escaped(chars: &mut std::iter::Peekable<impl Iterator<Item = (usize, char)>>, text: &mut String) {
+    let Some((_, c)) = chars.next() else { return };
+    let digits = match c {
+        'n' => return text.push('\n'),
+        't' => return text.push('\t'),
+        'r' => return text.push('\r'),
+        '0' => return text.push('\0'),
+        'b' => return text.push('\u{8}'),
+        'f' => return text.push('\u{c}'),
+        'e' => return text.push('\u{1b}'),
+        'x' => 2,
+        'u' => 4,
+        'U' => 8,
+        c => return text.push(c),
+    };
+    let mut number = |digits: usize| {
+        let mut number = 0;
+        for _ in 0..digits {
+            let Some((_, digit)) = chars.next_if(|(_, c)| c.is_ascii_hexdigit()) else { return number };
+            number = number << 4 | digit.to_digit(16).unwrap_or_default();
+        }
+        number
+    };
+    let first = number(digits);
+    // Characters beyond the first 65,536 are two codes of four digits in JSON.
+    let is_half = (0xd800..0xdc00).contains(&first);
+    let whole = if is_half && chars.next_if(|(_, c)| *c == '\\').is_some() {
+        chars.next();
+        let second = (0..4).filter_map(|_| chars.next_if(|(_, c)| c.is_ascii_hexdigit()));
+        let second = second.fold(0, |number, (_, digit)| number << 4 | digit.to_digit(16).unwrap_or_default());
+        0x1_0000 + ((first - 0xd800) << 10) + (second & 0x3ff)
+    } else {
+        first
+    };
+    text.push(char::from_u32(whole).unwrap_or(char::REPLACEMENT_CHARACTER));
+}
+
+/// Whether the quote that a text begins with has its end in it.
+pub fn is_closed_quote(text: &str) -> bool {
+    let Some(quote) = text.chars().next() else { return false };
+    let mut chars = text.chars().skip(1).peekable();
+    while let Some(c) = chars.next() {
+        if c == '\\' && quote == '"' {
+            chars.next();
+        } else if c == quote && (quote == '"' || chars.next_if_eq(&quote).is_none()) {
+            return true;
+        }
+    }
+    false
 }
 
 /// Whether all brackets outside of quotes are closed.

@@ -54,6 +54,14 @@ pub static DOCKER: Directive = Directive {
     example: "docker {\n    allow \"*.example.com\"\n}",
     lower: Lower::Top(lower),
     meant: "for example `docker { allow \"*.example.com\"; }`",
+    said_otherwise: &[
+        (
+            &["host", "endpoint", "path", "url"],
+            "the socket of the engine is named by `socket=\"/var/run/docker.sock\"`, without a scheme",
+        ),
+        (&["exposedByDefault", "exposed_by_default"], "it is `exposed-by-default=#false`"),
+        (&["defaultRule", "default-rule"], "a container without a rule is not served: its labels say one"),
+    ],
     ..Directive::PLAIN
 };
 

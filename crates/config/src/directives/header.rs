@@ -65,6 +65,7 @@ const fn response_properties() -> [Property; 6] {
 }
 
 const DETAILS: &str = "`\"Name\" \"value\"` is short for `set=\"Name: value\"`. Properties may be repeated, and work in the order written. \
+                       A value of placeholders that comes to nothing is no field: what was there is removed by `set`, and stays with `add` and `default`. \
                        Fields that frame messages (`Connection`, `Content-Length`, `Transfer-Encoding`, `Upgrade` and the like) are the \
                        proxy's own and cannot be changed.\n\n\
                        Without `status=` and `type=`, all answers are changed, those that the proxy gives itself as well; but `Cache-Control`, `Expires`, `ETag` and their like \
@@ -108,7 +109,8 @@ pub static REQUEST_HEADER: Directive = Directive {
     properties: REQUEST_PROPERTIES,
     block: Block::Optional(Place::Header),
     summary: "Changes the header fields that the upstream sees.",
-    details: "`\"Name\" \"value\"` is short for `set=\"Name: value\"`. Properties may be repeated, and work in the order written. `Host` can \
+    details: "`\"Name\" \"value\"` is short for `set=\"Name: value\"`. Properties may be repeated, and work in the order written. A value of \
+              placeholders that comes to nothing is no field: what was there is removed by `set`, and stays with `add` and `default`. `Host` can \
               be set, but not removed or added. Fields that frame messages cannot be changed. `match` lines in the block are conditions, \
               with the words of a route's.",
     example: "request-header \"Host\" \"internal.example.com\" add=\"X-Request-Id: {request.id}\"",

@@ -356,7 +356,7 @@ fn sites(routes: &Tree, doors: &[(Door, usize)], own: &Origin, (steps, left): (&
             site.answer = compiled.answer;
             *site.answer_origin = compiled.answer_origin;
             settle_folders(&mut site);
-            super::decode_slashes(&mut site, outline);
+            super::decode_slashes(&mut site);
             outline.services.push(Service::Site(site));
         }
     }

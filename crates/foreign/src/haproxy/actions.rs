@@ -30,6 +30,9 @@ pub enum Action {
     Unknown(String),
 }
 
+/// The line for a `Location`, which has no conditions.
+pub const REWRITE_LOCATION: &str = "rewrite-location";
+
 /// What it does, and what is different.
 pub struct Done {
     pub action: Action,
@@ -159,6 +162,9 @@ fn response(action: &str, rest: &[&str], variables: &Variables) -> Done {
         ("del-header", [name]) => removal(name, "header", Action::Response),
         ("cache-store", [_]) | ("set-log-level" | "capture" | "set-nice" | "set-tos" | "set-mark" | "strict-mode", _) => {
             Done::of(Action::Nothing)
+        }
+        ("replace-header", [name, pattern, to]) if name.eq_ignore_ascii_case("location") => {
+            Done::told(replace_location(pattern, to, variables))
         }
         ("allow", _) => Done::unknown("it ends the rules on answers there, and all of them are carried out here"),
         ("return", _) => {
@@ -414,6 +420,18 @@ fn replace_path(pattern: &str, to: &str, variables: &Variables) -> Result<Action
     }
     let to = groups(to, variables, 0)?;
     Ok(Action::Guard(format!("rewrite {} {}", quoted(&format!("~{pattern}")), quoted(&to))))
+}
+
+/// What stands for all of a `Location` in which the expression is found, there as here.
+fn replace_location(pattern: &str, to: &str, variables: &Variables) -> Result<Action, String> {
+    if expression(pattern).build().is_err() {
+        return Err(NO_EXPRESSION.to_owned());
+    }
+    let to = groups(to, variables, 0)?;
+    if to.contains("{response.") {
+        return Err("what stands in the place of a `Location` is made of the request alone".to_owned());
+    }
+    Ok(Action::Response(format!("{REWRITE_LOCATION} {} {}", quoted(&format!("~{pattern}")), quoted(&to))))
 }
 
 /// Of whole URIs, those that are about the path in all of them.

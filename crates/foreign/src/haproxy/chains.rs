@@ -1,7 +1,7 @@
 //! Rules in their order as routes in theirs. Rules fall through in HAProxy until one answers; here the first route that
 //! fits is taken, so that a step on conditions, and all that comes behind it, is a route with routes in it.
 
-use super::actions::Action;
+use super::actions::{Action, REWRITE_LOCATION};
 use super::conditions::{Condition, Test};
 use super::rules::{Rule, RuleKind};
 use crate::accounts::Origin;
@@ -26,6 +26,7 @@ pub struct Chain {
 
 /// Conditions of steps nest no deeper: each doubles what comes behind it.
 const GUARDS_MAX: usize = 3;
+const LOCATION_OF_ALL: &str = "`rewrite-location` holds for all answers of a route or a site, and has no conditions";
 const TOO_MANY: &str = "there are too many steps on conditions in front of it, each of which would double all that comes behind: write a route \
                         for what it is about";
 
@@ -127,10 +128,12 @@ impl RuleCompiler<'_> {
                 _ => String::new(),
             };
             let condition = Condition::all(parts);
+            let line = with_block(format!("{text}{status}"), &condition);
             match condition.unwritable() {
                 Some(why) => self.reason(rule, why),
+                None if text.starts_with(REWRITE_LOCATION) && line != text => self.reason(rule, LOCATION_OF_ALL),
                 None => {
-                    lines.push(with_block(format!("{text}{status}"), &condition));
+                    lines.push(line);
                     told(rule, origin);
                 }
             }

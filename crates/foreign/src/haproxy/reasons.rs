@@ -69,17 +69,32 @@ pub fn of_statements(sections: &Sections, outline: &mut Outline) {
             outline.told.differ(statement.at, how);
         }
     }
+    let is_checked =
+        sections.all.iter().any(|section| section.lines.iter().any(|line| line.words.iter().any(|word| word == "check")));
+    for statement in outline.statements.iter_mut().filter(|statement| !is_checked && statement.name == "timeout check") {
+        statement.kind = StatementKind::SameByDefault;
+    }
     for section in &sections.all {
         // Where the page of statistics is, and nothing else.
         let is_page = section.setting("stats", "enable").is_some() || section.setting("stats", "uri").is_some();
         for line in section.lines_of("bind").filter(|_| is_page) {
             outline.reasons.entry(line.start()).or_insert_with(|| PAGE.to_owned());
         }
+        for line in section.lines_of("errorfile").filter(|line| is_of_package(line)) {
+            outline.told.differ(line.start(), PAGE_OF_PACKAGE);
+        }
         let logs = section.lines_of("log").filter(|_| section.kind != "global");
         outline.told.carry_all(logs.map(HaProxyLine::start));
     }
 }
 
+/// Whether a page is where packages of HAProxy have theirs.
+fn is_of_package(line: &HaProxyLine) -> bool {
+    line.word(2).ends_with(&format!("/errors/{}.http", line.word(1)))
+}
+
+const PAGE_OF_PACKAGE: &str = "the pages that come with HAProxy are plain, and so are those that the proxy makes itself: where this one is yours by now, \
+                               `error-page` with `file=` has the page alone, without the status line and the fields above it";
 const PAGE: &str = "the page of statistics is not there: `admin` has its address, and `tidegate top` shows the same";
 
 /// Lines that are done here without a word, or are about the process and its logs, with the reason.
@@ -123,6 +138,7 @@ const SAME: Reasons = &[
         ],
         "connections of clients and servers are kept and shared without a word, and closed when either side wants it",
     ),
+    (&["timeout check"], "no server is checked"),
     (&["option redispatch"], "a request that is tried again always goes to another server"),
     (
         &[

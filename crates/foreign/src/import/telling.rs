@@ -10,7 +10,10 @@ pub fn as_text(source: &SourceText, imported: &Imported, sums: &Sums) -> String 
     for remark in &imported.remarks {
         let _ = writeln!(text, "{remark}");
     }
+    // A file that is included in several places is told of once for all places in which the same becomes of it.
+    let mut told: Vec<(&str, String, usize)> = Vec::new();
     for (file, (name, _)) in source.files().enumerate() {
+        let mut text = String::new();
         let lines: Vec<_> = imported.lines.iter().filter(|line| line.place.file == file).cloned().collect();
         let _ = writeln!(text, "{name}: {}", sums_text(&Sums::of(&lines)));
         let statements: Vec<&AccountedStatement> =
@@ -31,6 +34,14 @@ pub fn as_text(source: &SourceText, imported: &Imported, sums: &Sums) -> String 
         if !others.is_empty() {
             let _ = writeln!(text, "  comments, empty lines and braces\n    {}", ranges(&others));
         }
+        match told.iter_mut().find(|(known, said, _)| *known == name && *said == text) {
+            Some((_, _, count)) => *count += 1,
+            None => told.push((name, text, 1)),
+        }
+    }
+    for (_, said, count) in told {
+        let times = if count > 1 { format!("in {count} places, ") } else { String::new() };
+        let _ = write!(text, "{times}{said}");
     }
     if source.files().count() > 1 {
         let _ = writeln!(text, "all files: {}", sums_text(sums));

@@ -160,13 +160,13 @@ pub fn settle(mut site: OutlinedSite, mut placed: Vec<PlacedDraft>) -> OutlinedS
     let is_partly_guarded = is_partly_guarded(&placed);
     if is_partly_guarded {
         let policies = placed.iter_mut().flat_map(|own| &mut own.draft.steps).filter(|step| step.family == Family::PathPolicy);
-        policies.for_each(|step| step.line.push_str(DECODED));
+        policies.for_each(|step| step.line.push_str(PASSED));
     }
     for family in SHARED {
         site.steps.extend(shared(&mut placed, family));
     }
-    if is_partly_guarded && !site.steps.iter().any(|line| line.ends_with(DECODED)) {
-        site.steps.push(format!("path-policy{DECODED}"));
+    if is_partly_guarded && !site.steps.iter().any(|line| line.ends_with(PASSED)) {
+        site.steps.push(format!("path-policy{PASSED}"));
     }
     name_zones(&mut placed);
     let count = placed.len();
@@ -188,8 +188,8 @@ pub fn settle(mut site: OutlinedSite, mut placed: Vec<PlacedDraft>) -> OutlinedS
     site
 }
 
-/// An encoded slash is one before a location is looked for.
-pub const DECODED: &str = " encoded-slashes=\"decode\"";
+/// An encoded slash is one when a location is looked for, and goes on as it was sent.
+const PASSED: &str = " encoded-slashes=\"pass\"";
 
 /// Whether somebody is kept out of some routes and let into others that are told apart by their paths, so that no other
 /// spelling of a path may lead to the wrong one.

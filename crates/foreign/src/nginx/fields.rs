@@ -20,7 +20,6 @@ const ONLY_CACHE_CONTROL: &str = "`Cache-Control` says it alone here, and `Expir
 const TAKEN_OUT: &str = "nothing here has its value, so that servers do not get the field: that of a client is taken out as well";
 const CACHE_STATUS: &str =
     "whether an answer was kept is in `Cache-Status` of each, as in `tidegate; hit; ttl=42`, and in no other field";
-const EMPTY: &str = "where its value is empty, the field goes on without one, and nginx leaves it out";
 const OWN_CLIENT: &str = "servers get the address of the client in `X-Forwarded-For` here, behind those of proxies that are trusted, \
                           and never another value";
 
@@ -119,9 +118,6 @@ impl Fields<'_, '_> {
             // What comes in goes on, or is what a `copy` has brought.
             return None;
         }
-        if may_be_empty(&template) {
-            origin.differ(field.start(), EMPTY);
-        }
         line(format!("request-header {} {}", quoted(name), quoted(&template)))
     }
 
@@ -173,9 +169,6 @@ impl Fields<'_, '_> {
         if value.is_empty() || template == COOKIES_OF_ANSWER {
             return None;
         }
-        if may_be_empty(&template) {
-            origin.differ(field.start(), EMPTY);
-        }
         // Files are sent with it without a word, and twice is once too often.
         if name.eq_ignore_ascii_case("content-type") || name.eq_ignore_ascii_case("x-content-type-options") {
             return Some(Step::of(Family::Field, format!("header {} {}{status}", quoted(name), quoted(&template))));
@@ -216,13 +209,6 @@ impl Fields<'_, '_> {
         origin.differ(expires.start(), ONLY_CACHE_CONTROL);
         Some(Step::of(Family::Field, format!("header \"Cache-Control\" {} status=\"{USUAL}\"", quoted(&text))))
     }
-}
-
-/// Whether a text is one value alone that not each request has.
-fn may_be_empty(template: &str) -> bool {
-    let one = template.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).filter(|name| !name.contains(['{', '}']));
-    let parts = ["request.header.", "cookie.", "response.header.", "map.", "tls.", "geo.", "auth."];
-    one.is_some_and(|name| name == "query" || parts.iter().any(|start| name.starts_with(start)))
 }
 
 /// Whether it includes the fields that packages of nginx send to servers, as Debian's do.

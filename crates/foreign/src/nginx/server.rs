@@ -2,7 +2,7 @@
 
 use super::answered::{NOT_TOLD, is_answered, is_deciding, is_to_https, without_looking};
 use super::doors::{self, Front, V4_SHUT};
-use super::draft::{AnswerKind, DECODED, Draft, PlacedDraft, Step, settle};
+use super::draft::{AnswerKind, Draft, PlacedDraft, Step, settle};
 use super::expressions::{hidden_but, not_ahead};
 use super::fields::leaves_clients_out;
 use super::guards::is_behind_another;
@@ -29,8 +29,6 @@ const NO_HOST_OF_ADDRESS: &str = "where sites are told apart by `match host=`, s
                                   of them names gets 404: nginx gives it the first server of the port where none is the `default_server`";
 const HIDDEN: &str = "files whose names begin with a dot, and links that lead out of their folder, are not served: `hidden=#true` \
                       and `symlinks=\"follow\"` of `files` change it";
-const ENCODED: &str = "nginx takes `%2F` for a slash when it looks for a location, and hands on what was sent: where clients are kept out \
-                       of a part of a site, `path-policy encoded-slashes=\"decode\"` does so for its routes and its servers alike";
 const CERTBOT: &str = "certificates are obtained and renewed without a word for a site that says nothing of where its own comes \
                        from: take `cert=` and `key=` away where certbot got them";
 
@@ -200,9 +198,6 @@ impl<'s> NginxReader<'s> {
         }
         let mut site = settle(site, placed);
         site.logs = self.logs_of_server(inside, http);
-        if site.steps.iter().any(|line| line.ends_with(DECODED)) {
-            self.remark(ENCODED);
-        }
         let is_said = site.steps.iter().any(|line| line.starts_with("body-limit"));
         if is_handing_on {
             self.remark_handing_on(inside, http);
@@ -284,7 +279,12 @@ impl<'s> NginxReader<'s> {
         };
         let place = Place { modifier: location.modifier, path: location.path };
         let index_page = self.guarded_index(scope, &location.levels(scope.inside, scope.http), place);
-        for draft in index_page.into_iter().chain(drafts) {
+        let folders = if index_page.is_some() {
+            Vec::new()
+        } else {
+            self.guarded_folders(scope, &location.levels(scope.inside, scope.http), place)
+        };
+        for draft in index_page.into_iter().chain(folders).chain(drafts) {
             for turn in turns.clone() {
                 let mut draft = draft.clone();
                 for (is_meant, path) in turn.conditions.iter().rev() {
@@ -311,8 +311,9 @@ impl<'s> NginxReader<'s> {
         }
         let place = Place { modifier: Modifier::Prefix, path: "/" };
         let index_page = self.guarded_index(scope, &scope.levels(), place);
+        let folders = if index_page.is_some() { Vec::new() } else { self.guarded_folders(scope, &scope.levels(), place) };
         match self.content(scope, &scope.levels(), place, &Coming::default()) {
-            Ok(drafts) => placed.extend(index_page.into_iter().chain(drafts).map(|draft| PlacedDraft {
+            Ok(drafts) => placed.extend(index_page.into_iter().chain(folders).chain(drafts).map(|draft| PlacedDraft {
                 order: Order::LAST,
                 patterns: Vec::new(),
                 byte_prefixes: Vec::new(),

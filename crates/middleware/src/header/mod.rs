@@ -87,7 +87,7 @@ impl CompiledHeaderChanges {
             if change.name.eq_ignore_ascii_case(b"host") && change.has_effect_on(&request.fields) && !is_host(value) {
                 return Err(HostMadeWrong);
             }
-            change.apply(&mut request.fields, value);
+            change.apply_made(&mut request.fields, value);
         }
         Ok(())
     }
@@ -114,7 +114,7 @@ impl CompiledHeaderChanges {
             }
             scratch.rendered.clear();
             change.value.render(View { context, request, response: Some(response) }, &mut scratch.rendered);
-            change.apply(&mut response.fields, scratch.rendered.trim_ascii());
+            change.apply_made(&mut response.fields, scratch.rendered.trim_ascii());
         }
     }
 }
@@ -147,6 +147,16 @@ impl CompiledChange {
             HeaderOperation::Set | HeaderOperation::Add => true,
             HeaderOperation::Default => fields.all_named(&self.name).next().is_none(),
             HeaderOperation::Remove => false,
+        }
+    }
+
+    /// A value that was made of placeholders. Where it comes to nothing there is no field, and none that was there
+    /// stays in the place of the one that was to be set.
+    fn apply_made(&self, fields: &mut Fields, value: &[u8]) {
+        if !value.is_empty() {
+            self.apply(fields, value);
+        } else if self.operation == HeaderOperation::Set {
+            fields.remove(&self.name);
         }
     }
 

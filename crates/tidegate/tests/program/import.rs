@@ -154,6 +154,17 @@ fn what_cannot_be_read_is_told_with_its_place_and_remedy() {
     check(&["nginx", "/dev/zero"], b"", "it is not a regular file");
     check(&["haproxy", &shown(circle.path())], b"", "has none of haproxy.cfg, *.cfg: name the file");
     check(&["haproxy", "-"], SITE.as_bytes(), "this is a configuration of nginx: `tidegate import nginx");
+    for peer in ["envoy", "traefik", "compose"] {
+        check(&[peer, "-"], b"static_resources: { listeners: [ { name: a\n", "nothing closes the `{` at line 1, column 33");
+        check(&[peer, "-"], b"http:\n  a: \"b\n", "the quote at line 2, column 6 has no end");
+        check(&[peer, "-"], b"http:\n\ta: b\n", "line 2: a tab indents");
+        check(&[peer, "-"], b"http:\n  a: b\n   c: d\n", "line 3: this line belongs to nothing above it");
+        check(&[peer, "-"], b"http: 1\ntcp: 2\nhttp: 3\n", "line 3: `http` stands twice in one block");
+        check(&[peer, "-"], "{".repeat(100_000).as_bytes(), "braces go deeper than");
+        check(&[peer, "-"], "[".repeat(10 << 20).as_bytes(), "is larger than 8 MiB");
+        check(&[peer, "-"], &wide, "is in UTF-16");
+        check(&[peer, &shown(latin.path())], b"", "line 2: this is not UTF-8; `iconv -f ISO-8859-1");
+    }
     check(&["nginx", "-"], b"", "it has no `server` that hands requests on");
     check(&["apache", "-"], b"", "possible values: nginx, haproxy, caddy, traefik, envoy, compose");
 }

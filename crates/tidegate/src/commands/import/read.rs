@@ -171,6 +171,7 @@ pub fn included(file: &Path, base: Option<&Path>, pattern: &str) -> Result<Vec<N
         None => tried.extend(bases.iter().map(|base| base.join(pattern))),
     }
     let is_pattern = pattern.contains(['*', '?', '[']);
+    let mut is_folder_there = false;
     for pattern in &tried {
         let Some(text) = pattern.to_str() else { continue };
         let Ok(paths) = glob::glob(text) else { return Err(format!("`{text}` is no pattern of files")) };
@@ -179,8 +180,12 @@ pub fn included(file: &Path, base: Option<&Path>, pattern: &str) -> Result<Vec<N
         if !paths.is_empty() {
             return paths.iter().map(|path| read(path)).collect();
         }
+        is_folder_there |= pattern.parent().is_some_and(Path::is_dir);
     }
-    if is_pattern {
+    if is_pattern && is_folder_there {
+        // Nothing is in it, as in the `conf.d` of a new installation; the proxy reads nothing either.
+        Ok(Vec::new())
+    } else if is_pattern {
         Err(format!("no file here matches `{pattern}`: `--base` names the folder that they are in"))
     } else {
         Err(format!("there is no file `{pattern}` here: `--base` names the folder that it is in"))
