@@ -12,7 +12,9 @@ use tidegate_routing::path_policy::{NeverFits, never_fits};
 /// that it keeps out nobody.
 pub fn check_paths(lowering: &mut Lowering<'_>, routes: &[RouteDraft], of_site: PathPolicy) {
     for route in routes {
-        let policies = [Some(of_site), route.options.path_policy];
+        let own = route.options.path_policy;
+        let of_site = PathPolicy { expressions: own.unwrap_or(of_site).expressions, ..of_site };
+        let policies = [Some(of_site), own];
         let mut in_conditions = Vec::new();
         for condition in route.matches.iter().flat_map(|line| &line.conditions) {
             condition.each(&mut |one| {

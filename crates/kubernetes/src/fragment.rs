@@ -52,9 +52,6 @@ pub struct Expression {
     pub groups: usize,
     /// Whether it takes `/`.
     pub takes_root: bool,
-    /// Paths that it does not take and nginx may, which compares them decoded: what begins alike and has percent codes.
-    /// `None`: there are none.
-    pub doubtful: Option<PathPattern>,
 }
 
 /// A path that is no expression that can be had.
@@ -89,15 +86,6 @@ pub struct PathPlace {
     pub is_prefix: bool,
     pub length: Reverse<usize>,
     pub text: Box<str>,
-    pub compared: Compared,
-}
-
-/// How a path is compared, the narrowest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Compared {
-    Exactly,
-    ByElements,
-    ByBeginning,
 }
 
 /// An entry of `spec.tls` that is about the host.

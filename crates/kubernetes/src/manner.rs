@@ -14,10 +14,9 @@ use tidegate_model::{CipherName, ForwardAuth, RouteOptions, RouteRetry, Step, Tc
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Manner {
     pub to_https: ToHttps,
-    /// Whether all paths of its hosts are expressions, those of other Ingresses as well.
+    /// Whether all paths of its hosts are expressions, those of other Ingresses as well. A rewrite makes them that too.
     pub has_expressions: bool,
-    /// What stands in the place of the whole path; `$1` is what the expression of the path has found.
-    pub rewrite: Option<Template>,
+    pub rewrite: MannerRewrite,
     /// Where `/` leads.
     pub app_root: Option<Template>,
     /// Where everything leads.
@@ -71,6 +70,15 @@ impl MannerSnippets {
     fn keeps_out(&self) -> bool {
         self.server.iter().chain(&self.location).any(|snippet| snippet.keeps_out())
     }
+}
+
+/// What stands in the place of paths.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MannerRewrite {
+    /// As it is written; empty where nothing is. A path that is the same text stays as it is.
+    pub target: Box<str>,
+    /// What stands in the place of a whole path; `$1` is what the expression of the path has found.
+    pub to: Option<Template>,
 }
 
 /// How often clients may ask.

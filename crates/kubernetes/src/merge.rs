@@ -227,7 +227,7 @@ impl<'m> Merging<'m> {
     }
 
     fn paths(&mut self, members: &[Member<'m>], canaries: &[Member<'m>], shut: &BTreeSet<Key>) -> Vec<TakenPath<'m>> {
-        let are_expressions = members.iter().any(|member| member.fragment.manner.has_expressions);
+        let are_expressions = are_expressions(members);
         let mut table = BTreeMap::new();
         for Member { age, fragment } in members.iter().copied() {
             for written in &fragment.paths {
@@ -491,6 +491,21 @@ impl<'m> Merging<'m> {
             routes: blocked(content.defaults).into_iter().chain(routes()).collect(),
         })
     }
+}
+
+/// Whether the paths of a host are expressions: an Ingress of it says so, or rewrites a path. What no path takes is the
+/// oldest one's there, as the path `/`.
+fn are_expressions(members: &[Member<'_>]) -> bool {
+    let text = |path: &PathRoute| path.expression.as_ref().map(|expression| expression.path.place.text.clone()).ok();
+    let mut rewritten = members.iter().filter(|member| !member.fragment.manner.rewrite.target.is_empty());
+    let differs = |member: &Member<'_>| {
+        let target = &member.fragment.manner.rewrite.target;
+        member.fragment.paths.iter().any(|path| text(path).as_ref() != Some(target))
+    };
+    let is_root = |path: &PathRoute| path.plain.as_ref().is_ok_and(|plain| plain.place.is_prefix && plain.place.text.is_empty());
+    let has_root = members.iter().flat_map(|member| &member.fragment.paths).any(is_root);
+    let rewrites_rest = members.first().is_some_and(|oldest| !matches!(&*oldest.fragment.manner.rewrite.target, "" | "/"));
+    members.iter().any(|member| member.fragment.manner.has_expressions) || rewritten.any(differs) || rewrites_rest && !has_root
 }
 
 /// Why one Ingress goes before another one.

@@ -343,8 +343,12 @@ impl CompiledStep {
     /// `None` for what is nothing to do by itself.
     pub fn compile(step: &Step, scope: Scope<'_>) -> Result<Option<CompiledStep>, CompileError> {
         Ok(Some(match step {
-            Step::RequestHeader(changes) => CompiledStep::RequestHeader(CompiledHeaderChanges::for_request(changes)?),
-            Step::ResponseHeader(changes) => CompiledStep::ResponseHeader(CompiledHeaderChanges::for_response(changes)?),
+            Step::RequestHeader(changes) => {
+                CompiledStep::RequestHeader(CompiledHeaderChanges::for_request(changes, scope.path_policy)?)
+            }
+            Step::ResponseHeader(changes) => {
+                CompiledStep::ResponseHeader(CompiledHeaderChanges::for_response(changes, scope.path_policy)?)
+            }
             Step::Rewrite { pattern, to } => {
                 CompiledStep::Rewrite(Rewrite::new(pattern.as_deref(), to)?.under(scope.path_policy))
             }

@@ -101,7 +101,7 @@ pub use network::parse_network;
 pub use oidc::{Oidc, OidcProvider};
 pub use origin::Origin;
 pub use pass_on::PassOn;
-pub use path_policy::{EncodedSlashes, PathCase, PathParameters, PathPolicy, Slashes};
+pub use path_policy::{EncodedSlashes, PathCase, PathExpressions, PathParameters, PathPolicy, Slashes};
 pub use pem::{HeldPem, Pem};
 pub use placeholder::{LogField, Placeholder, Template, TemplatePart};
 pub use pool::{

@@ -10,6 +10,7 @@ pub struct PathPolicy {
     pub encoded_slashes: EncodedSlashes,
     pub case: PathCase,
     pub parameters: PathParameters,
+    pub expressions: PathExpressions,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +54,15 @@ pub enum PathParameters {
     Refuse,
 }
 
+/// What regular expressions are compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathExpressions {
+    /// The path with its percent codes.
+    Encoded,
+    /// The bytes that it stands for, and what they find is of these. So nginx does it.
+    Decoded,
+}
+
 impl PathPolicy {
     /// What holds where nothing is said. Most servers merge slashes themselves: were they not one for routes, `//admin`
     /// would go past one for `/admin` and arrive there. What takes addresses in paths, such as `/proxy/http://…`, needs
@@ -62,6 +72,7 @@ impl PathPolicy {
         encoded_slashes: EncodedSlashes::Keep,
         case: PathCase::Keep,
         parameters: PathParameters::Keep,
+        expressions: PathExpressions::Encoded,
     };
 }
 
@@ -92,4 +103,9 @@ impl PathCase {
 impl PathParameters {
     pub const NAMES: &'static [(&'static str, PathParameters)] =
         &[("keep", PathParameters::Keep), ("refuse", PathParameters::Refuse)];
+}
+
+impl PathExpressions {
+    pub const NAMES: &'static [(&'static str, PathExpressions)] =
+        &[("encoded", PathExpressions::Encoded), ("decoded", PathExpressions::Decoded)];
 }

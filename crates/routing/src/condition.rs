@@ -3,7 +3,7 @@
 use crate::cookie::cookie_fits;
 use crate::hosts::host_fits;
 use crate::map_test::MapTest;
-use crate::path_test::PathTest;
+use crate::path_test::{PathTest, TestedPath};
 use crate::query::parameter_fits;
 use crate::text_test::TextTest;
 use ipnet::IpNet;
@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use tidegate_access::{Claims, is_met};
 use tidegate_geo::Whereabouts;
 use tidegate_model::{
-    ClaimRequirement, ClientCertificatePart, Condition, ConditionKind, Field, GeoTest, HostPattern, MatchLine, Scheme,
+    ClaimRequirement, ClientCertificatePart, Condition, ConditionKind, Field, GeoTest, HostPattern, MatchLine, PathPolicy, Scheme,
 };
 use tidegate_tables::Maps;
 use tidegate_wire::ClientCertificate;
@@ -48,9 +48,10 @@ pub struct RequestFacts<'a> {
 pub struct Conditions(pub(crate) Box<[Box<[ConditionTest]>]>);
 
 impl Conditions {
-    /// Fails only on a regular expression that does not compile, which `config` refuses before.
-    pub fn new(lines: &[MatchLine]) -> Result<Conditions, regex::Error> {
-        lines.iter().map(|line| line_of(&line.conditions)).collect::<Result<_, _>>().map(Conditions)
+    /// Of requests whose paths are spelled by that policy. Fails only on a regular expression that does not compile,
+    /// which `config` refuses before.
+    pub fn new(lines: &[MatchLine], policy: PathPolicy) -> Result<Conditions, regex::Error> {
+        lines.iter().map(|line| line_of(&line.conditions, policy)).collect::<Result<_, _>>().map(Conditions)
     }
 
     #[inline]
@@ -124,11 +125,13 @@ enum KindTest {
 type Line = Box<[ConditionTest]>;
 
 impl ConditionTest {
-    pub(crate) fn new(condition: &Condition) -> Result<ConditionTest, regex::Error> {
+    pub(crate) fn new(condition: &Condition, policy: PathPolicy) -> Result<ConditionTest, regex::Error> {
         let named = |field: &Field| Ok((field.name.as_bytes().into(), TextTest::new(&field.value)?));
         let kind = match &condition.kind {
             ConditionKind::Method(names) => KindTest::Method(names.iter().map(|name| name.as_bytes().into()).collect()),
-            ConditionKind::Path(patterns) => KindTest::Path(patterns.iter().map(PathTest::new).collect::<Result<_, _>>()?),
+            ConditionKind::Path(patterns) => {
+                KindTest::Path(patterns.iter().map(|path| PathTest::new(path, policy)).collect::<Result<_, _>>()?)
+            }
             ConditionKind::Header(field) if field.name == "upgrade" => KindTest::Upgrade(TextTest::without_case(&field.value)?),
             ConditionKind::Header(field) => named(field).map(|(name, value)| KindTest::Header { name, value })?,
             ConditionKind::Query(field) => named(field).map(|(name, value)| KindTest::Query { name, value })?,
@@ -144,7 +147,7 @@ impl ConditionTest {
             ConditionKind::Map(field) => KindTest::Map(MapTest::new(field)?),
             ConditionKind::Claim(requirement) => KindTest::Claim(Box::new(requirement.clone())),
             ConditionKind::Any(lines) => {
-                KindTest::Any(lines.iter().map(|line| line_of(&line.conditions)).collect::<Result<_, _>>()?)
+                KindTest::Any(lines.iter().map(|line| line_of(&line.conditions, policy)).collect::<Result<_, _>>()?)
             }
         };
         Ok(ConditionTest { negated: condition.negated, kind })
@@ -160,7 +163,10 @@ impl ConditionTest {
         let head = facts.head;
         let fits = match &self.kind {
             KindTest::Method(names) => names.iter().any(|name| **name == *head.method_name()),
-            KindTest::Path(patterns) => patterns.iter().any(|pattern| pattern.fits(facts.path)),
+            KindTest::Path(patterns) => {
+                let path = TestedPath::new(facts.path);
+                patterns.iter().any(|pattern| pattern.fits(&path))
+            }
             KindTest::Header { name, value } => head.fields.all_named(name).any(|field| value.fits(field)),
             KindTest::Upgrade(value) => facts.upgrade.is_some_and(|protocol| value.fits(&protocol.to_ascii_lowercase())),
             KindTest::Query { name, value } => facts.query.is_some_and(|query| parameter_fits(query, name, value)),
@@ -191,8 +197,8 @@ pub fn is_at(GeoTest { field, values }: &GeoTest, facts: &RequestFacts<'_>) -> b
 }
 
 /// The conditions that all have to hold.
-fn line_of(conditions: &[Condition]) -> Result<Line, regex::Error> {
-    conditions.iter().map(ConditionTest::new).collect()
+fn line_of(conditions: &[Condition], policy: PathPolicy) -> Result<Line, regex::Error> {
+    conditions.iter().map(|condition| ConditionTest::new(condition, policy)).collect()
 }
 
 #[inline]

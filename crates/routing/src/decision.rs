@@ -104,7 +104,7 @@ impl SiteRules {
                 origin: site.origin.clone(),
                 policy: TlsPolicy::new(site),
             }),
-            routes: Routes::new(&site.routes)?,
+            routes: Routes::new(&site.routes, site.options.path_policy.unwrap_or_default())?,
             path_policy: site.options.path_policy.unwrap_or_default(),
             route_policies: if own.iter().all(Option::is_none) { Box::default() } else { own },
             passes_trace: site.options.pass_on.is_some_and(|pass_on| pass_on.trace),

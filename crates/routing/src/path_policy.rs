@@ -4,7 +4,9 @@
 
 use crate::path_test::{GOES_ON, as_in_requests};
 use regex_syntax::hir::literal::{Extractor, Seq};
-use tidegate_model::{EncodedSlashes, PathCase, PathParameters, PathPattern, PathPolicy, Slashes, expression_parser};
+use tidegate_model::{
+    EncodedSlashes, PathCase, PathExpressions, PathParameters, PathPattern, PathPolicy, Slashes, expression_parser,
+};
 use tidegate_wire::path::{Normalised, normalise};
 
 /// The path is not to be answered.
@@ -134,7 +136,12 @@ pub fn never_fits(pattern: &PathPattern, policy: PathPolicy) -> Option<NeverFits
     let (text, end) = match pattern {
         PathPattern::Exact(text) | PathPattern::Prefix(text) => (text.clone(), ""),
         PathPattern::Beginning(text) => (format!("{text}{GOES_ON}"), GOES_ON),
-        PathPattern::Regex(text) => return beginning(text).find_map(|literal| never_contains(&literal, policy)),
+        PathPattern::Regex(text) => {
+            return beginning(text).find_map(|literal| match policy.expressions {
+                PathExpressions::Encoded => never_contains(&literal, policy),
+                PathExpressions::Decoded => never_stands_for(&literal, policy),
+            });
+        }
     };
     let path = as_in_requests(&text);
     match normalise(&path, &mut Vec::new()) {
@@ -174,6 +181,16 @@ fn never_contains(literal: &[u8], policy: PathPolicy) -> Option<NeverFits> {
     let has_raw = literal.iter().any(|byte| b"\"<>[\\]^`{|}".contains(byte));
     let text = String::from_utf8_lossy(literal).into_owned();
     (has_capital || has_double_slash || has_encoded_slash || has_parameters || has_raw).then_some(NeverFits::Contains(text))
+}
+
+/// As [`never_contains`], of the bytes that a settled path stands for.
+fn never_stands_for(literal: &[u8], policy: PathPolicy) -> Option<NeverFits> {
+    let has_capital = policy.case == PathCase::Lower && literal.iter().any(u8::is_ascii_uppercase);
+    let keeps_slashes = policy.slashes == Slashes::Keep || policy.encoded_slashes == EncodedSlashes::Keep;
+    let has_double_slash = !keeps_slashes && has_double_slash(literal);
+    let has_parameters = policy.parameters == PathParameters::Refuse && literal.contains(&b';');
+    let text = String::from_utf8_lossy(literal).into_owned();
+    (has_capital || has_double_slash || has_parameters || literal.contains(&0)).then_some(NeverFits::Contains(text))
 }
 
 /// Whether there is nothing to do, without a copy: nearly every path.

@@ -69,6 +69,14 @@ impl PathTable {
                         let candidate = Candidate { rank: rank as u32, regex: Some(position as u32) };
                         written.entry(literal_start(regex.as_str()).to_vec()).or_default().under.push(candidate);
                     }
+                    PathTest::DecodedRegex { regex, has_encoded_slashes } => {
+                        let candidate = Candidate { rank: rank as u32, regex: Some(position as u32) };
+                        let mut literal = literal_start(regex.as_str());
+                        if *has_encoded_slashes && let Some(second) = literal.iter().skip(1).position(|byte| *byte == b'/') {
+                            literal = &literal[..=second];
+                        }
+                        written.entry(literal.to_vec()).or_default().under.push(candidate);
+                    }
                 }
             }
         }
@@ -186,7 +194,7 @@ fn as_range(range: &Range<u32>) -> Range<usize> {
 mod tests {
     use super::{PathTable, literal_start};
     use crate::path_test::PathTest;
-    use tidegate_model::PathPattern;
+    use tidegate_model::{PathPattern, PathPolicy};
 
     /// `patterns` is one route each: `=/a` exact, `~…` regular expression, `/a*` what begins so, anything else a
     /// prefix.
@@ -200,7 +208,7 @@ mod tests {
                     (.., Some(beginning)) => PathPattern::Beginning(beginning.into()),
                     _ => PathPattern::Prefix((*text).into()),
                 };
-                [PathTest::new(&pattern).expect("a pattern of the test")]
+                [PathTest::new(&pattern, PathPolicy::DEFAULT).expect("a pattern of the test")]
             })
             .collect();
         let table = PathTable::new(tests.iter().map(<[PathTest; 1]>::as_slice));

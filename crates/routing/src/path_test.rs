@@ -2,8 +2,10 @@
 
 use regex::bytes::Regex;
 use regex_syntax::hir::{Hir, HirKind, Look};
-use tidegate_model::{PathPattern, expression, expression_parser};
-use tidegate_wire::path::{Normalised, normalise};
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use tidegate_model::{EncodedSlashes, PathExpressions, PathPattern, PathPolicy, expression, expression_parser};
+use tidegate_wire::path::{Normalised, decoded, normalise};
 
 #[derive(Debug)]
 pub(crate) enum PathTest {
@@ -12,30 +14,67 @@ pub(crate) enum PathTest {
     Prefix(Box<[u8]>),
     Beginning(Box<[u8]>),
     Regex(Regex),
+    /// Of the bytes that a path stands for.
+    DecodedRegex {
+        regex: Regex,
+        /// Whether a slash in front of others may be a percent code in the path.
+        has_encoded_slashes: bool,
+    },
+}
+
+/// A path as routes see it.
+#[derive(Debug)]
+pub(crate) struct TestedPath<'p> {
+    pub(crate) settled: &'p [u8],
+    /// What it stands for, from the first expression on that asks.
+    decoded: OnceCell<Cow<'p, [u8]>>,
+}
+
+impl<'p> TestedPath<'p> {
+    #[inline]
+    pub(crate) fn new(settled: &'p [u8]) -> TestedPath<'p> {
+        TestedPath { settled, decoded: OnceCell::new() }
+    }
+
+    fn decoded(&self) -> &[u8] {
+        self.decoded.get_or_init(|| decoded(self.settled))
+    }
 }
 
 impl PathTest {
-    pub(crate) fn new(pattern: &PathPattern) -> Result<PathTest, regex::Error> {
+    pub(crate) fn new(pattern: &PathPattern, policy: PathPolicy) -> Result<PathTest, regex::Error> {
+        let has_encoded_slashes = policy.encoded_slashes == EncodedSlashes::Keep;
+        let is_itself =
+            |literal: &[u8]| literal.iter().all(|byte| is_never_encoded(*byte) || *byte == b'/' && !has_encoded_slashes);
         Ok(match pattern {
             PathPattern::Exact(text) => PathTest::Exact(as_in_requests(text)),
             PathPattern::Prefix(text) => PathTest::Prefix(as_in_requests(text)),
             PathPattern::Beginning(text) => PathTest::Beginning(beginning_as_in_requests(text)),
-            PathPattern::Regex(text) => match begins_with(text) {
-                Some(literal) => PathTest::Beginning(literal),
-                None => PathTest::Regex(expression(text).build()?),
+            PathPattern::Regex(text) => match (begins_with(text), policy.expressions) {
+                (Some(literal), PathExpressions::Encoded) => PathTest::Beginning(literal),
+                (Some(literal), PathExpressions::Decoded) if is_itself(&literal) => PathTest::Beginning(literal),
+                (_, PathExpressions::Encoded) => PathTest::Regex(expression(text).build()?),
+                (_, PathExpressions::Decoded) => PathTest::DecodedRegex { regex: expression(text).build()?, has_encoded_slashes },
             },
         })
     }
 
-    pub(crate) fn fits(&self, path: &[u8]) -> bool {
+    pub(crate) fn fits(&self, path: &TestedPath<'_>) -> bool {
+        let settled = path.settled;
         match self {
-            PathTest::Exact(text) => path == &**text,
+            PathTest::Exact(text) => settled == &**text,
             PathTest::Prefix(text) if **text == *b"/" => true,
-            PathTest::Prefix(text) => path.starts_with(text) || text.strip_suffix(b"/") == Some(path),
-            PathTest::Beginning(text) => path.starts_with(text),
-            PathTest::Regex(regex) => regex.is_match(path),
+            PathTest::Prefix(text) => settled.starts_with(text) || text.strip_suffix(b"/") == Some(settled),
+            PathTest::Beginning(text) => settled.starts_with(text),
+            PathTest::Regex(regex) => regex.is_match(settled),
+            PathTest::DecodedRegex { regex, .. } => regex.is_match(path.decoded()),
         }
     }
+}
+
+/// Whether the byte stands in the path of a request as itself alone.
+fn is_never_encoded(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }
 
 /// The text of an expression that asks for nothing but to begin with it, as `^/api/`: nothing has to be searched then.
@@ -84,8 +123,10 @@ pub(crate) fn as_in_requests(text: &str) -> Box<[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::{PathTest, begins_with};
-    use tidegate_model::PathPattern;
+    use super::{PathTest, TestedPath, begins_with};
+    use crate::path_policy::settle_path;
+    use crate::path_table::{Candidate, PathTable};
+    use tidegate_model::{EncodedSlashes, PathExpressions, PathPattern, PathPolicy};
 
     #[test]
     fn expressions_of_nothing_but_a_beginning_are_not_searched() {
@@ -108,8 +149,8 @@ mod tests {
     #[test]
     fn patterns_fit_as_written() {
         let check = |pattern: PathPattern, path: &str, expected: bool| {
-            let test = PathTest::new(&pattern).expect("a pattern of the test");
-            assert_eq!(test.fits(path.as_bytes()), expected, "{pattern:?} for {path:?}");
+            let test = PathTest::new(&pattern, PathPolicy::DEFAULT).expect("a pattern of the test");
+            assert_eq!(test.fits(&TestedPath::new(path.as_bytes())), expected, "{pattern:?} for {path:?}");
         };
         let exact = |text: &str| PathPattern::Exact(text.into());
         check(exact("/a"), "/a", true);
@@ -152,5 +193,37 @@ mod tests {
         check(regex("^/v[0-9]+/"), "/v12/x", true);
         check(regex("^/v[0-9]+/"), "/vx/", false);
         check(regex(r"\.php$"), "/a/b.php", true);
+    }
+
+    #[test]
+    fn expressions_see_the_bytes_that_a_path_stands_for() {
+        let check = |text: &str, path: &str, expected: bool| {
+            for encoded_slashes in [EncodedSlashes::Keep, EncodedSlashes::Pass] {
+                let policy = PathPolicy { encoded_slashes, expressions: PathExpressions::Decoded, ..PathPolicy::DEFAULT };
+                let test = PathTest::new(&PathPattern::Regex(text.into()), policy).expect("a pattern of the test");
+                let settled = settle_path(policy, path.as_bytes()).expect("a path").unwrap_or_else(|| path.into());
+                assert_eq!(test.fits(&TestedPath::new(&settled)), expected, "{text:?} for {path:?}");
+                let table = PathTable::new([std::slice::from_ref(&test)].into_iter());
+                let holds = |candidate: Candidate| candidate.regex.is_none() || test.fits(&TestedPath::new(&settled));
+                assert_eq!(table.first(&settled, holds), expected.then_some(0), "{text:?} for {path:?}");
+            }
+        };
+        check("^/a b$", "/a%20b", true);
+        check("^/a.b$", "/a%20b", true);
+        check("^/a%20b$", "/a%20b", false);
+        check("^/a%20b$", "/a%2520b", true);
+        check("^/é", "/%C3%A9t%C3%A9", true);
+        check("^/.{2}$", "/%C3%A9", true);
+        check(r"^/\xc3\xa9$", "/%C3%A9", true);
+        for path in ["/a/b", "/a%2Fb", "/a%2Fb/c"] {
+            check("^/a/b", path, true);
+            check("^/a/[b]", path, true);
+        }
+        check("^/a;b", "/a;b", true);
+        check("^/a:b", "/a%3Ab", true);
+        check("^/admin", "/admin/x", true);
+        check("^/admin", "/%0Aadmin", false);
+        check("(?i)^/ÉCOLE", "/%C3%89cole", true);
+        check("^", "*", true);
     }
 }

@@ -4,8 +4,8 @@
 use crate::RouteId;
 use crate::condition::{ConditionTest, Conditions, RequestFacts};
 use crate::path_table::{Candidate, PathTable};
-use crate::path_test::PathTest;
-use tidegate_model::Route;
+use crate::path_test::{PathTest, TestedPath};
+use tidegate_model::{PathPolicy, Route};
 
 #[derive(Debug)]
 pub struct Routes {
@@ -23,10 +23,11 @@ struct CompiledRoute {
 }
 
 impl Routes {
-    /// Compiles a site's routes. Fails only on a regular expression that does not compile, which `config` refuses
+    /// Compiles the routes of a site with that policy. Fails only on a regular expression that does not compile, which `config` refuses
     /// before.
-    pub fn new(routes: &[Route]) -> Result<Routes, regex::Error> {
-        let routes = routes.iter().map(CompiledRoute::new).collect::<Result<Box<[_]>, _>>()?;
+    pub fn new(routes: &[Route], policy: PathPolicy) -> Result<Routes, regex::Error> {
+        let compiled = |route: &Route| CompiledRoute::new(route, route.options.path_policy.unwrap_or(policy));
+        let routes = routes.iter().map(compiled).collect::<Result<Box<[_]>, _>>()?;
         Ok(Routes { paths: PathTable::new(routes.iter().map(|route| &*route.paths)), routes })
     }
 
@@ -38,11 +39,11 @@ impl Routes {
     /// As [`find_route`](Self::find_route), of those behind one that leaves the request to them.
     #[inline]
     pub fn find_route_behind(&self, facts: &RequestFacts<'_>, behind: Option<RouteId>) -> Option<RouteId> {
-        let path = facts.path;
-        let found = self.paths.first(path, |Candidate { rank, regex }| {
+        let path = TestedPath::new(facts.path);
+        let found = self.paths.first(facts.path, |Candidate { rank, regex }| {
             let route = &self.routes[rank as usize];
             behind.is_none_or(|before| rank > before.0)
-                && regex.is_none_or(|position| route.paths[position as usize].fits(path))
+                && regex.is_none_or(|position| route.paths[position as usize].fits(&path))
                 && route.conditions.hold(facts)
         });
         found.map(RouteId)
@@ -92,14 +93,14 @@ pub enum Reason {
 }
 
 impl CompiledRoute {
-    fn new(route: &Route) -> Result<CompiledRoute, regex::Error> {
-        let paths = route.paths.iter().map(PathTest::new).collect::<Result<_, _>>()?;
-        Ok(CompiledRoute { paths, conditions: Conditions::new(&route.matches)? })
+    fn new(route: &Route, policy: PathPolicy) -> Result<CompiledRoute, regex::Error> {
+        let paths = route.paths.iter().map(|path| PathTest::new(path, policy)).collect::<Result<_, _>>()?;
+        Ok(CompiledRoute { paths, conditions: Conditions::new(&route.matches, policy)? })
     }
 
     fn why_not(&self, facts: &RequestFacts<'_>) -> Option<Reason> {
-        let path = facts.path;
-        if !self.paths.is_empty() && !self.paths.iter().any(|pattern| pattern.fits(path)) {
+        let path = TestedPath::new(facts.path);
+        if !self.paths.is_empty() && !self.paths.iter().any(|pattern| pattern.fits(&path)) {
             return Some(Reason::Path);
         }
         if self.conditions.hold(facts) {

@@ -8,7 +8,8 @@ use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 use proptest::sample::select;
 use std::net::IpAddr;
 use tidegate_model::{
-    Condition, ConditionKind, Field, HostPattern, MatchLine, PathPattern, PoolName, Route, Scheme, Terminal, TextPattern,
+    Condition, ConditionKind, Field, HostPattern, MatchLine, PathPattern, PathPolicy, PoolName, Route, Scheme, Terminal,
+    TextPattern,
 };
 use tidegate_tables::Maps;
 use tidegate_wire::head::{Method, RequestHead, Span};
@@ -55,7 +56,7 @@ impl Request {
 
 /// The only function of these tests that calls the compiled tables.
 fn find_route(routes: &[Route], request: &Request) -> Option<u32> {
-    let compiled = Routes::new(routes).expect("the patterns of the test compile");
+    let compiled = Routes::new(routes, PathPolicy::DEFAULT).expect("the patterns of the test compile");
     let head = request.head();
     let facts = RequestFacts {
         head: &head,
@@ -398,7 +399,7 @@ fn explain_says_why_each_other_route_was_not_taken() {
         route_of(&[prefix("/a/")], &[&[(false, get)]]),
         route_of(&[], &[]),
     ];
-    let compiled = Routes::new(&routes).expect("the patterns of the test compile");
+    let compiled = Routes::new(&routes, PathPolicy::DEFAULT).expect("the patterns of the test compile");
     let head = Request { path: "/a/x".into(), ..Request::default() }.head();
     let facts = RequestFacts {
         head: &head,
@@ -449,7 +450,7 @@ fn a_handshake_fits_by_any_of_its_patterns_and_plain_text_by_none() {
         let head = Request::default().head();
         let client = IpAddr::from([192, 0, 2, 1]);
         let facts = RequestFacts { ja4, ..RequestFacts::of(&head, Scheme::Https, client) };
-        let holds = |line| Conditions::new(&[line]).expect("patterns of the test").hold(&facts);
+        let holds = |line| Conditions::new(&[line], PathPolicy::DEFAULT).expect("patterns of the test").hold(&facts);
         assert_eq!((holds(line(false)), holds(line(true))), (expected, !expected), "{patterns:?} {ja4:?}");
     };
     let curl = "t13d3112h2_e8f1e7e78f70_b26ce05bbdd6";

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use tidegate_model::{EncodedSlashes, PathParameters, PathPolicy, Slashes};
 use tidegate_routing::path_policy::{path_as_sent, settle_path};
-use tidegate_wire::path::{Normalised, normalise};
+use tidegate_wire::path::{Normalised, decoded, normalise};
 
 const PIECES: &[&str] = &[
     "/", "/", "/", "/", "a", "admin", "public", ".", "..", "..", "...", ";", ";x=1", "\\", "%5C", "%5c", "%2F", "%2f", "%2e",
@@ -109,6 +109,77 @@ fn of_the_web(path: &str) -> (String, String) {
     let base = url::Url::parse("http://a.test/base/x").expect("a base");
     let url = base.join(path).expect("a path is a relative URL");
     (url.host_str().unwrap_or_default().to_owned(), url.path().to_owned())
+}
+
+/// What nginx holds locations and expressions against, slashes merged: each code is decoded once, and a slash or a dot
+/// that comes of it is one. `None`: 400.
+fn of_nginx(path: &str) -> Option<Vec<u8>> {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Behind {
+        Slash,
+        Dot,
+        TwoDots,
+        Anything,
+    }
+    let up = |read: &mut Vec<u8>| {
+        read.truncate(read.len() - 3);
+        let slash = read.iter().rposition(|byte| *byte == b'/')?;
+        read.truncate(slash + 1);
+        Some(())
+    };
+    let (bytes, mut read, mut behind, mut at) = (path.as_bytes(), Vec::new(), Behind::Anything, 0);
+    while at < bytes.len() {
+        let code = path.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
+        let code = code.map(|digits| u8::from_str_radix(digits, 16).ok());
+        let byte = match code {
+            Some(byte) => byte.filter(|byte| *byte != 0)?,
+            None if bytes[at] == b'%' => return None,
+            None => bytes[at],
+        };
+        at += if code.is_some() { 3 } else { 1 };
+        behind = match (behind, byte) {
+            (Behind::Slash, b'/') => Behind::Slash,
+            (Behind::Dot, b'/') => {
+                read.pop();
+                Behind::Slash
+            }
+            (Behind::TwoDots, b'/') => {
+                up(&mut read)?;
+                Behind::Slash
+            }
+            (Behind::Slash | Behind::Dot, b'.') => {
+                read.push(b'.');
+                if behind == Behind::Slash { Behind::Dot } else { Behind::TwoDots }
+            }
+            (_, byte) => {
+                read.push(byte);
+                if byte == b'/' { Behind::Slash } else { Behind::Anything }
+            }
+        };
+    }
+    match behind {
+        Behind::Dot => drop(read.pop()),
+        Behind::TwoDots => up(&mut read)?,
+        Behind::Slash | Behind::Anything => {}
+    }
+    Some(read)
+}
+
+/// What expressions see with `expressions="decoded"` is what nginx holds them against, unless the path is refused.
+/// Behind a segment of nothing, `..` takes that back and nginx the one before: there the two part, and what is handed on
+/// is what was matched.
+#[test]
+fn nginx_holds_expressions_against_the_same() {
+    check!().with_type::<Vec<u8>>().for_each(|choices: &Vec<u8>| {
+        let sent = drawn(choices);
+        let Some(path) = forwarded(&sent, PASSED) else { return };
+        let once = String::from_utf8_lossy(&decoded(sent.as_bytes())).into_owned();
+        if once.contains("//") && once.contains("..") {
+            return;
+        }
+        let ours = decoded(path.as_bytes()).into_owned();
+        assert_eq!(of_nginx(&sent).map(|read| read.escape_ascii().to_string()), Some(ours.escape_ascii().to_string()), "{sent}");
+    });
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! One form for every path, so that what a route matches is what the upstream is sent (RFC 3986 section 6.2.2).
 //! Only what cannot change the meaning is changed. Where a target comes from is in `http1`.
 
+use std::borrow::Cow;
+
 /// What [`normalise`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Normalised {
@@ -38,6 +40,25 @@ pub fn normalise(path: &[u8], out: &mut Vec<u8>) -> Normalised {
         out.truncate(base);
     }
     answer
+}
+
+/// The bytes that a path stands for: every percent code decoded, once. A `%` without two digits stands for itself.
+pub fn decoded(path: &[u8]) -> Cow<'_, [u8]> {
+    if !path.contains(&b'%') {
+        return Cow::Borrowed(path);
+    }
+    let (mut decoded, mut at) = (Vec::with_capacity(path.len()), 0);
+    while at < path.len() {
+        let (byte, next) = match path[at..] {
+            [b'%', high, low, ..] if HEX[high as usize] < 16 && HEX[low as usize] < 16 => {
+                ((HEX[high as usize] << 4) | HEX[low as usize], at + 3)
+            }
+            _ => (path[at], at + 1),
+        };
+        decoded.push(byte);
+        at = next;
+    }
+    Cow::Owned(decoded)
 }
 
 /// What a server could read in a path that was put together of pieces.

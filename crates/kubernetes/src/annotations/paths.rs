@@ -2,14 +2,13 @@
 
 use super::Annotations;
 use super::variables::template;
-use crate::manner::Manner;
+use crate::manner::{Manner, MannerRewrite};
 use tidegate_model::{Placeholder, Template, TemplatePart};
 
 pub(super) fn read(annotations: &mut Annotations<'_>, manner: &mut Manner) {
-    let is_wanted = annotations.switch("use-regex") == Some(true);
-    let target = annotations.text("rewrite-target");
-    manner.has_expressions = is_wanted || target.is_some();
-    manner.rewrite = target.and_then(|text| match template(text, true) {
+    manner.has_expressions = annotations.switch("use-regex") == Some(true);
+    let Some(target) = annotations.text("rewrite-target") else { return };
+    let to = Some(target).and_then(|text| match template(text, true) {
         Ok(to) if is_path(&to) => Some(with_query(to)),
         Ok(_) => {
             annotations.leave_out("rewrite-target", "it is a path, as in `/$1`");
@@ -20,6 +19,7 @@ pub(super) fn read(annotations: &mut Annotations<'_>, manner: &mut Manner) {
             None
         }
     });
+    manner.rewrite = MannerRewrite { target: target.into(), to };
 }
 
 pub fn is_path(to: &Template) -> bool {

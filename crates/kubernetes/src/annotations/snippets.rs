@@ -91,7 +91,7 @@ impl SnippetReading<'_, '_> {
             believes: true,
             is_asked: manner.forward_auth.is_some(),
             has_login: manner.auth.is_some(),
-            rewrites: manner.rewrite.is_some(),
+            rewrites: manner.rewrite.to.is_some(),
             has_networks: manner.has_networks(),
         };
         for _ in 0..LEFT_OUT_MAX {

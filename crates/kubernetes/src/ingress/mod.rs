@@ -2,9 +2,10 @@
 //! leaving it out would let requests go elsewhere, and named by a finding.
 
 mod path;
+mod pcre;
 mod tls;
 
-pub use path::has_odd_class;
+pub use pcre::translated;
 
 use crate::annotations;
 use crate::defaults::Defaults;

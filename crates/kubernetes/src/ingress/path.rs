@@ -1,6 +1,7 @@
 //! Paths of an Ingress as patterns of routes.
 
-use crate::fragment::{Compared, Expression, NoExpression, PathPlace, PlacedPath};
+use super::pcre;
+use crate::fragment::{Expression, NoExpression, PathPlace, PlacedPath};
 use std::cmp::Reverse;
 use tidegate_cluster::PathKind;
 use tidegate_model::{PathPattern, expression};
@@ -15,19 +16,15 @@ pub fn read(path: &str, kind: PathKind) -> Result<PlacedPath, String> {
     check(path)?;
     // A path that nobody wrote is all of them.
     let path = if path.is_empty() { "/" } else { path };
-    let compared = match kind {
-        PathKind::Exact => Compared::Exactly,
-        PathKind::Prefix => Compared::ByElements,
-        PathKind::ImplementationSpecific if path == "/" => Compared::ByElements,
-        PathKind::ImplementationSpecific => Compared::ByBeginning,
+    let is_prefix = match kind {
+        PathKind::Exact => false,
+        // The latter is left to us, and for ingress-nginx it is a prefix.
+        PathKind::Prefix | PathKind::ImplementationSpecific => true,
     };
     // `/foo/` and `/foo` take the same elements.
-    let text = match compared {
-        Compared::ByElements => path.trim_end_matches('/'),
-        Compared::Exactly | Compared::ByBeginning => path,
-    };
-    let place = PathPlace { is_prefix: compared != Compared::Exactly, length: Reverse(text.len()), text: text.into(), compared };
-    Ok(PlacedPath { pattern: pattern(text, compared), place })
+    let text = if is_prefix { path.trim_end_matches('/') } else { path };
+    let place = PathPlace { is_prefix, length: Reverse(text.len()), text: text.into() };
+    Ok(PlacedPath { pattern: pattern(text, is_prefix), place })
 }
 
 /// A path as an expression for what begins so, letters of both cases alike, whatever its type.
@@ -39,53 +36,33 @@ pub fn read_expression(path: &str) -> Result<Expression, NoExpression> {
     }
     let path = if path.is_empty() { "/" } else { path };
     let placed = |pattern: &str| PlacedPath {
-        place: PathPlace { is_prefix: true, length: Reverse(path.len()), text: path.into(), compared: Compared::ByBeginning },
+        place: PathPlace { is_prefix: true, length: Reverse(path.len()), text: path.into() },
         pattern: PathPattern::Regex(pattern.to_owned()),
     };
     let unusable = |problem| NoExpression { problem, meant: Some(placed(&format!("(?i)^{}", certain_beginning(path)))) };
     if path.len() > PATH_BYTES_MAX {
         return Err(unusable(format!("the path `{shown}` is longer than {PATH_BYTES_MAX} bytes")));
     }
-    let anchored = format!("(?i)^{path}");
     // Most paths are no expressions, and need not be compiled to know that.
-    let is_text = path.bytes().all(is_plain);
-    let (groups, takes_root) = if is_text {
-        (0, path == "/")
+    let (text, groups, takes_root) = if path.bytes().all(is_plain) {
+        (format!("(?i){path}"), 0, path == "/")
     } else {
-        let unusable = |()| {
+        let unusable = || {
             unusable(format!(
-                "the path `{shown}` is no expression that can be had, so it takes nothing: look-around and back-references are not"
+                "the path `{shown}` is no expression that can be had, so it takes nothing: look-around, back-references and what is read in several ways are not"
             ))
         };
-        if has_odd_class(path) {
-            return Err(unusable(()));
-        }
-        let compiled = expression(&anchored).build().map_err(|_| unusable(()))?;
-        (compiled.captures_len() - 1, compiled.is_match(b"/"))
+        let text = pcre::translated(path).ok_or_else(unusable)?;
+        let compiled = expression(&anchored(&text)).build().map_err(|_| unusable())?;
+        let (groups, takes_root) = (compiled.captures_len() - 1, compiled.is_match(b"/"));
+        (text, groups, takes_root)
     };
-    let doubtful = (!is_text).then(|| PathPattern::Regex(format!("(?i)^{}[^%]*%", certain_beginning(path))));
-    Ok(Expression { path: placed(&anchored), text: anchored.replacen('^', "", 1).into(), groups, takes_root, doubtful })
+    Ok(Expression { path: placed(&anchored(&text)), text: text.into(), groups, takes_root })
 }
 
-/// Whether a class of letters could mean something else than for nginx: two of them within each other, or what one has
-/// and the other has not, are written so here.
-pub fn has_odd_class(path: &str) -> bool {
-    let mut inside = false;
-    let mut before = ' ';
-    for c in path.chars() {
-        match (inside, before, c) {
-            (_, '\\', _) => {
-                before = ' ';
-                continue;
-            }
-            (true, _, '[') | (true, '&', '&') | (true, '-', '-') | (true, '~', '~') => return true,
-            (false, _, '[') => inside = true,
-            (true, _, ']') => inside = false,
-            (true | false, _, _) => {}
-        }
-        before = c;
-    }
-    false
+/// The expression for what begins so, behind its flags. Of several alternatives that is the first alone, as with nginx.
+fn anchored(text: &str) -> String {
+    text.replacen(')', ")^", 1)
 }
 
 /// Whether the letter stands for itself in an expression.
@@ -104,31 +81,39 @@ fn certain_beginning(path: &str) -> &str {
     &path[..certain.max(1)]
 }
 
-fn pattern(text: &str, compared: Compared) -> PathPattern {
+fn pattern(text: &str, is_prefix: bool) -> PathPattern {
     // A star is itself here, and stands for anything in a pattern that is no expression.
-    let is_plain = !text.contains('*');
-    match compared {
-        Compared::Exactly if is_plain => PathPattern::Exact(text.to_owned()),
-        Compared::ByElements if is_plain => PathPattern::Prefix(format!("{text}/")),
-        Compared::ByBeginning if is_plain && !text.ends_with('/') => PathPattern::Beginning(text.to_owned()),
-        Compared::Exactly => PathPattern::Regex(format!("^{}$", escaped(text))),
-        Compared::ByElements => PathPattern::Regex(format!("^{}(?:/|$)", escaped(text))),
-        // `/foo/*` would take `/foo` as well.
-        Compared::ByBeginning => PathPattern::Regex(format!("^{}", escaped(text))),
+    match (is_prefix, text.contains('*')) {
+        (false, false) => PathPattern::Exact(text.to_owned()),
+        (true, false) => PathPattern::Prefix(format!("{text}/")),
+        (false, true) => PathPattern::Regex(format!("^{}$", escaped(text))),
+        (true, true) => PathPattern::Regex(format!("^{}(?:/|$)", escaped(text))),
     }
 }
 
-/// The text as an expression for itself alone, in the form in which paths of requests are compared.
+/// The text as an expression for the bytes that it stands for.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
-    for c in text.chars() {
-        if c.is_ascii() {
-            escaped.push_str(&regex_syntax::escape(c.encode_utf8(&mut [0; 4])));
+    for byte in decoded(text) {
+        if byte.is_ascii_graphic() {
+            escaped.push_str(&regex_syntax::escape(char::from(byte).encode_utf8(&mut [0; 4])));
         } else {
-            c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| escaped.push_str(&format!("%{byte:02X}")));
+            escaped.push_str(&format!("\\x{byte:02X}"));
         }
     }
     escaped
+}
+
+/// The bytes that the text of a path stands for.
+fn decoded(text: &str) -> Vec<u8> {
+    let (mut decoded, mut at) = (Vec::with_capacity(text.len()), 0);
+    while at < text.len() {
+        let digits = text.get(at + 1..at + 3).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let code = digits.filter(|_| text.as_bytes()[at] == b'%').and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        decoded.push(code.unwrap_or(text.as_bytes()[at]));
+        at += if code.is_some() { 3 } else { 1 };
+    }
+    decoded
 }
 
 /// What the API has checked already, where it is asked; files are not.
@@ -160,7 +145,7 @@ fn shortened(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{certain_beginning, has_odd_class, read, read_expression};
+    use super::{certain_beginning, read, read_expression};
     use tidegate_cluster::PathKind;
     use tidegate_model::PathPattern;
 
@@ -171,7 +156,7 @@ mod tests {
             assert_eq!(read.pattern, expected, "{path} {kind:?}");
         };
         use PathKind::{Exact, ImplementationSpecific, Prefix};
-        use PathPattern::{Beginning, Exact as Is, Prefix as Below, Regex};
+        use PathPattern::{Exact as Is, Prefix as Below, Regex};
         check("/foo", Exact, Is("/foo".into()));
         check("/foo/", Exact, Is("/foo/".into()));
         check("/", Exact, Is("/".into()));
@@ -182,16 +167,16 @@ mod tests {
         check("", Prefix, Below("/".into()));
         check("", ImplementationSpecific, Below("/".into()));
         check("/", ImplementationSpecific, Below("/".into()));
-        check("/foo", ImplementationSpecific, Beginning("/foo".into()));
-        check("/foo/", ImplementationSpecific, Regex("^/foo/".into()));
-        check("/a.b/", ImplementationSpecific, Regex(r"^/a\.b/".into()));
-        check("/foo/*", ImplementationSpecific, Regex(r"^/foo/\*".into()));
+        check("/foo", ImplementationSpecific, Below("/foo/".into()));
+        check("/foo/", ImplementationSpecific, Below("/foo/".into()));
+        check("/a.b*/", ImplementationSpecific, Regex(r"^/a\.b\*(?:/|$)".into()));
+        check("/foo/*", ImplementationSpecific, Regex(r"^/foo/\*(?:/|$)".into()));
         check("/a*", Exact, Regex(r"^/a\*$".into()));
         check("/a*", Prefix, Regex(r"^/a\*(?:/|$)".into()));
         check("/é/%20", Exact, Is("/é/%20".into()));
         check("/a b", Exact, Is("/a b".into()));
         check(r"/a\b", Prefix, Below(r"/a\b/".into()));
-        check("/é/", ImplementationSpecific, Regex("^/%C3%A9/".into()));
+        check("/é*/%20", Exact, Regex(r"^/\xC3\xA9\*/\x20$".into()));
     }
 
     #[test]
@@ -220,36 +205,11 @@ mod tests {
         };
         check("", Ok(("(?i)/", 0, true)));
         check("/foo", Ok(("(?i)/foo", 0, false)));
-        check("/foo(/|$)(.*)", Ok(("(?i)/foo(/|$)(.*)", 2, false)));
-        check("/(.*)", Ok(("(?i)/(.*)", 1, true)));
-        let none =
-            "the path `/(?!a)` is no expression that can be had, so it takes nothing: look-around and back-references are not";
+        check("/foo(/|$)(.*)", Ok((r"(?i-s)/foo(/|(?:\n?\z))(.*)", 2, false)));
+        check("/(.*)", Ok(("(?i-s)/(.*)", 1, true)));
+        let none = "the path `/(?!a)` is no expression that can be had, so it takes nothing: look-around, back-references and what is read in several ways are not";
         check("/(?!a)", Err(none));
         check("foo", Err("the path `foo` does not begin with `/`, or has control characters in it"));
-    }
-
-    #[test]
-    fn what_nginx_may_take_besides_is_doubtful() {
-        let check = |path: &str, expected: Option<&str>| {
-            let read = read_expression(path).expect("an expression");
-            assert_eq!(read.doubtful, expected.map(|text| PathPattern::Regex(text.to_owned())), "{path}");
-        };
-        check("/admin", None);
-        check("/admin.panel", Some("(?i)^/admin[^%]*%"));
-        check("/é", Some("(?i)^/[^%]*%"));
-        check("/[a-z ]+/x", Some("(?i)^/[^%]*%"));
-        check(r"/admin\x20x", Some("(?i)^/admin[^%]*%"));
-    }
-
-    #[test]
-    fn classes_of_letters_that_mean_something_else_are_not_understood() {
-        let check = |path: &str, expected: bool| assert_eq!(has_odd_class(path), expected, "{path}");
-        check("/[a&&b]x", true);
-        check("/[a--b]", true);
-        check("/[a[b]]", true);
-        check("/[a-z0-9_-]+/x", false);
-        check(r"/[\[\]]&&--[a]", false);
-        check("/a&&b", false);
     }
 
     #[test]
@@ -290,8 +250,8 @@ mod tests {
             ("/z", PathKind::Exact),
             ("/", PathKind::Exact),
             ("/ab", PathKind::ImplementationSpecific),
-            ("/a", PathKind::Prefix),
             ("/a", PathKind::ImplementationSpecific),
+            ("/a", PathKind::Prefix),
             ("/b/", PathKind::Prefix),
             ("/", PathKind::Prefix),
         ];

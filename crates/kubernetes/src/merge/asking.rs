@@ -87,7 +87,7 @@ fn of_path<'c>(content: &'c Content<'_>, target: &str, known: Material<'_>) -> O
     let manner = &*taken.owned.fragment.manner;
     let Manner { forward_auth, auth, redirect, rewrite, is_shut, .. } = manner;
     let is_shut = *is_shut || taken.is_shut || taken.owned.is_shut || lacks(manner, known).next().is_some();
-    let is_open = forward_auth.is_none() && auth.is_none() && redirect.is_none() && rewrite.is_none() && !is_shut;
+    let is_open = forward_auth.is_none() && auth.is_none() && redirect.is_none() && rewrite.target.is_empty() && !is_shut;
     match &taken.owned.route.target {
         Target::Service(reference) if is_open && takes(taken, path) == Takes::Surely => Some(reference),
         Target::Service(_) | Target::Unusable => None,
@@ -106,7 +106,7 @@ fn takes(taken: &TakenPath<'_>, path: &str) -> Takes {
     let begins = |text: &str, with: &str| text.get(..with.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(with));
     let is_taken = match (taken.expression, &taken.path.pattern) {
         (Some(expression), _) => {
-            let text = expression.text.trim_start_matches("(?i)");
+            let text = expression.text.split_once(')').map_or("", |(_, text)| text);
             let literal = text.find(|c: char| !c.is_ascii_alphanumeric() && !"/-_~".contains(c));
             return match literal {
                 None if begins(path, text) => Takes::Surely,

@@ -196,19 +196,16 @@ impl Routes<'_> {
             return vec![place.route(respond(503))];
         }
         let manner = &*owned.fragment.manner;
-        let rewrite = manner.rewrite.as_ref().zip(*expression).map(|(to, expression)| Step::Rewrite {
+        let to = manner.rewrite.to.as_ref().filter(|_| manner.rewrite.target != path.place.text);
+        let rewrite = to.zip(*expression).map(|(to, expression)| Step::Rewrite {
             pattern: Some(expression.text.to_string()),
             to: found_by(to, expression.groups),
         });
         let routes = self.of_owned(*owned, vec![path.pattern.clone()], rewrite, is_unasked(taken));
-        let mut routes = match canary {
+        let routes = match canary {
             Some(canary) => self.shared(routes, *owned, *canary),
             None => routes,
         };
-        if let Some(doubtful) = expression.and_then(|expression| expression.doubtful.as_ref()).filter(|_| manner.protects()) {
-            let place = Place { origin: Some(owned.route.origin.clone()), paths: vec![doubtful.clone()] };
-            routes.push(place.route(respond(503)));
-        }
         // An authority that asks has no certificate to show.
         if is_challenge(taken) && manner.clients.is_none() { routes } else { self.guarded(routes) }
     }

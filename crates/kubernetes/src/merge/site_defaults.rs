@@ -4,12 +4,14 @@ use super::Material;
 use crate::defaults::SiteDefaults;
 use crate::header_map::{HeaderMapForm, fields};
 use tidegate_model::{
-    Condition, EncodedSlashes, HeaderChange, HeaderOperation, HeaderStep, MatchLine, PathPolicy, Route, RouteOptions, Step,
-    Switched, Template, Terminal,
+    Condition, EncodedSlashes, HeaderChange, HeaderOperation, HeaderStep, MatchLine, PathExpressions, PathPolicy, Route,
+    RouteOptions, Step, Switched, Template, Terminal,
 };
 
-/// nginx takes `%2F` for a slash when it looks for a location, and hands on what was sent.
-const PATH_POLICY: PathPolicy = PathPolicy { encoded_slashes: EncodedSlashes::Pass, ..PathPolicy::DEFAULT };
+/// nginx takes `%2F` for a slash when it looks for a location, holds expressions against the decoded path, and hands on
+/// what was sent.
+const PATH_POLICY: PathPolicy =
+    PathPolicy { encoded_slashes: EncodedSlashes::Pass, expressions: PathExpressions::Decoded, ..PathPolicy::DEFAULT };
 
 pub(super) fn site_options(defaults: &SiteDefaults) -> RouteOptions {
     let compress = defaults.compress.clone().map_or(Switched::Inherited, |compress| Switched::On(Box::new(compress)));

@@ -116,7 +116,7 @@ fn ground<'g>(manner: &Manner, host: &'g HostPattern, believes: bool) -> Ground<
         believes,
         is_asked: manner.forward_auth.is_some(),
         has_login: manner.auth.is_some(),
-        rewrites: manner.rewrite.is_some(),
+        rewrites: manner.rewrite.to.is_some(),
         has_networks: manner.has_networks(),
     }
 }

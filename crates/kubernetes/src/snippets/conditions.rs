@@ -195,9 +195,9 @@ pub fn check_pattern(pattern: &str) -> Result<usize, String> {
     Ok(compiled.captures_len() - 1)
 }
 
-/// Whether nginx would read it otherwise: classes within classes, and borders of words by `\<`.
+/// Whether nginx would read it otherwise.
 fn is_otherwise(pattern: &str) -> bool {
-    crate::ingress::has_odd_class(pattern) || ["\\<", "\\>", "\\b{"].iter().any(|odd| pattern.contains(odd))
+    crate::ingress::translated(pattern).is_none()
 }
 
 /// The texts that an expression stands for, which are a few: `^(GET|HEAD)$`.

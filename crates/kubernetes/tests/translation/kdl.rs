@@ -57,7 +57,8 @@ fn pools_of(route: &mut Route) -> Vec<&mut PoolName> {
 }
 
 /// Stands in every site.
-const PATH_POLICY: &str = "    path-policy slashes=\"pass\" encoded-slashes=\"pass\" case=\"keep\" parameters=\"keep\"\n";
+const PATH_POLICY: &str =
+    "    path-policy slashes=\"pass\" encoded-slashes=\"pass\" case=\"keep\" parameters=\"keep\" expressions=\"decoded\"\n";
 
 /// As `tidegate fmt` prints it, with a word in the place of each PEM, and without what stands in every site.
 pub fn shown(sites: &[Arc<Site>], pools: &[Arc<Pool>]) -> String {

@@ -10,9 +10,9 @@ mod tests;
 use crate::compile_error::CompileError;
 use crate::context::View;
 use crate::mount::{NewAttribute, is_of_host, refreshed, with_attributes};
-use crate::template::{CompiledTemplate, Target};
+use crate::template::{CompiledTemplate, Found, Target};
 use regex::bytes::Regex;
-use tidegate_model::{AnswerPart, AnswerRewrite, RewrittenText, expression};
+use tidegate_model::{AnswerPart, AnswerRewrite, PathExpressions, RewrittenText, expression};
 use tidegate_wire::head::{Fields, HeaderId};
 
 /// What all rules may add to one head; a field that would be too much stays as it is.
@@ -126,7 +126,10 @@ impl AnswerRule {
                 let is_twice = made.last() == Some(&b'/') && rest.first() == Some(&b'/');
                 made.extend_from_slice(&rest[usize::from(is_twice)..]);
             }
-            From::Expression(regex) => self.to.render_captures(view, regex.captures(text).as_ref(), &mut made),
+            From::Expression(regex) => {
+                let found = regex.captures(text).map(|captures| Found { captures, expressions: PathExpressions::Encoded });
+                self.to.render_captures(view, found.as_ref(), &mut made);
+            }
         }
         match self.part {
             AnswerPart::Location => self.keep_host(&mut made),

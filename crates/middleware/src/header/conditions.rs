@@ -4,7 +4,7 @@
 use crate::compile_error::CompileError;
 use crate::context::Context;
 use crate::media_type::TypePatterns;
-use tidegate_model::{HeaderConditions, StatusRange};
+use tidegate_model::{HeaderConditions, PathPolicy, StatusRange};
 use tidegate_routing::Conditions;
 use tidegate_wire::head::{HeaderId, RequestHead, ResponseHead};
 
@@ -24,12 +24,12 @@ impl CompiledConditions {
     }
 
     /// `None`: always.
-    pub fn new(conditions: &HeaderConditions) -> Result<Option<Box<CompiledConditions>>, CompileError> {
+    pub fn new(conditions: &HeaderConditions, policy: PathPolicy) -> Result<Option<Box<CompiledConditions>>, CompileError> {
         if *conditions == HeaderConditions::default() {
             return Ok(None);
         }
         let HeaderConditions { statuses, types, matches } = conditions;
-        let request = Conditions::new(matches)?;
+        let request = Conditions::new(matches, policy)?;
         Ok(Some(Box::new(CompiledConditions { statuses: statuses.as_slice().into(), types: TypePatterns::new(types), request })))
     }
 

@@ -8,7 +8,7 @@ use self::conditions::CompiledConditions;
 use crate::compile_error::CompileError;
 use crate::context::{Context, Scratch, View};
 use crate::template::{CompiledTemplate, Target};
-use tidegate_model::{HeaderChange, HeaderOperation, HeaderStep};
+use tidegate_model::{HeaderChange, HeaderOperation, HeaderStep, PathPolicy};
 use tidegate_wire::authority::parse_authority;
 use tidegate_wire::head::{Fields, HeaderId, RequestHead, ResponseHead};
 
@@ -39,7 +39,7 @@ struct CompiledChange {
 impl CompiledHeaderChanges {
     /// Changes of a request's fields. `Host` can be set, which changes what the upstream sees and not what `{host}`
     /// says.
-    pub fn for_request(step: &HeaderStep) -> Result<CompiledHeaderChanges, CompileError> {
+    pub fn for_request(step: &HeaderStep, policy: PathPolicy) -> Result<CompiledHeaderChanges, CompileError> {
         for change in step.changes.iter().filter(|change| change.name.eq_ignore_ascii_case("host")) {
             match change.operation {
                 HeaderOperation::Add | HeaderOperation::Remove => return Err(CompileError::HostMustStay),
@@ -51,13 +51,13 @@ impl CompiledHeaderChanges {
                 return Err(CompileError::NotAHost(literal.to_owned()));
             }
         }
-        CompiledHeaderChanges::for_response(step)
+        CompiledHeaderChanges::for_response(step, policy)
     }
 
     /// Changes of a response's fields.
-    pub fn for_response(step: &HeaderStep) -> Result<CompiledHeaderChanges, CompileError> {
+    pub fn for_response(step: &HeaderStep, policy: PathPolicy) -> Result<CompiledHeaderChanges, CompileError> {
         let changes = step.changes.iter().map(CompiledChange::new).collect::<Result<_, _>>()?;
-        Ok(CompiledHeaderChanges { changes, when: CompiledConditions::new(&step.when)? })
+        Ok(CompiledHeaderChanges { changes, when: CompiledConditions::new(&step.when, policy)? })
     }
 
     /// On an error the steps end: what was changed before it is for nobody.

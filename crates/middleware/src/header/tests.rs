@@ -7,7 +7,8 @@ use crate::context::{Context, Scratch};
 use crate::fixtures::{context, lines, push_lines, request, template};
 use proptest::prelude::{any, proptest};
 use tidegate_model::{
-    Condition, ConditionKind, HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, MatchLine, PathPattern, StatusRange,
+    Condition, ConditionKind, HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, MatchLine, PathPattern, PathPolicy,
+    StatusRange,
 };
 use tidegate_wire::head::ResponseHead;
 
@@ -30,7 +31,7 @@ fn changes(texts: &[&str]) -> HeaderStep {
 
 /// The request is `GET /a?b`, for `example.com`, with these fields.
 fn check_request(given: &[&str], texts: &[&str], expected: &[&str]) {
-    let compiled = CompiledHeaderChanges::for_request(&changes(texts)).expect("changes of the test");
+    let compiled = CompiledHeaderChanges::for_request(&changes(texts), PathPolicy::DEFAULT).expect("changes of the test");
     let mut head = request("/a?b", "example.com", given);
     assert_eq!(compiled.apply_to_request(&mut head, &context(), &mut Scratch::default()), Ok(()));
     assert_eq!(lines(&head.fields), expected, "{texts:?} on {given:?}");
@@ -38,7 +39,7 @@ fn check_request(given: &[&str], texts: &[&str], expected: &[&str]) {
 }
 
 fn check_response(given: &[&str], texts: &[&str], expected: &[&str]) {
-    let compiled = CompiledHeaderChanges::for_response(&changes(texts)).expect("changes of the test");
+    let compiled = CompiledHeaderChanges::for_response(&changes(texts), PathPolicy::DEFAULT).expect("changes of the test");
     let mut response = ResponseHead::default();
     push_lines(&mut response.fields, given);
     compiled.apply_to_response(
@@ -95,7 +96,8 @@ fn the_host_can_be_replaced_but_stays_one_authority() {
     for bad in
         ["a b", "a/b", "u@h", "a, b", "", "a:b:80", "a:b", "a:70000", "a..b", "[::1", "::1", "a\0b", "a\tb", "a\r\nb", "%61"]
     {
-        let compiled = CompiledHeaderChanges::for_request(&changes(&["set Host: {request.header.x}"])).expect("of the test");
+        let compiled = CompiledHeaderChanges::for_request(&changes(&["set Host: {request.header.x}"]), PathPolicy::DEFAULT)
+            .expect("of the test");
         let mut head = request("/a?b", "example.com", &["Host: example.com"]);
         head.fields.push(b"x", bad.as_bytes());
         let outcome = compiled.apply_to_request(&mut head, &context(), &mut Scratch::default());
@@ -113,7 +115,7 @@ fn values_have_no_control_bytes_and_no_space_around_them() {
 #[test]
 fn names_that_cannot_be_changed_are_refused() {
     let check = |text: &str, expected: CompileError| {
-        let refused = CompiledHeaderChanges::for_request(&changes(&[text])).err();
+        let refused = CompiledHeaderChanges::for_request(&changes(&[text]), PathPolicy::DEFAULT).err();
         assert_eq!(refused, Some(expected), "{text}");
     };
     check("set A B: x", CompileError::HeaderName("A B".into()));
@@ -135,7 +137,7 @@ proptest! {
     #[test]
     fn no_request_can_add_a_line_to_a_head(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
         let texts = ["set A: {request.header.x}", "add B: {uri}", "default C: {query}{host}", "set Host: {request.header.x}"];
-        let compiled = CompiledHeaderChanges::for_request(&changes(&texts)).expect("changes of the test");
+        let compiled = CompiledHeaderChanges::for_request(&changes(&texts), PathPolicy::DEFAULT).expect("changes of the test");
         let mut head = request("/", "", &["Host: h"]);
         head.fields.push(b"x", &bytes);
         head.set_path(&bytes);
@@ -156,7 +158,7 @@ proptest! {
 fn a_line_does_something_where_its_conditions_hold() {
     let check = |when: HeaderConditions, status: u16, content_type: Option<&str>, expected: bool| {
         let step = HeaderStep { when: when.clone(), ..changes(&["set A: 1"]) };
-        let compiled = CompiledHeaderChanges::for_response(&step).expect("changes of the test");
+        let compiled = CompiledHeaderChanges::for_response(&step, PathPolicy::DEFAULT).expect("changes of the test");
         let mut response = ResponseHead { status, ..ResponseHead::default() };
         if let Some(kind) = content_type {
             response.fields.push(b"content-type", kind.as_bytes());

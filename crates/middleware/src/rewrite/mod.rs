@@ -4,13 +4,14 @@
 
 use crate::compile_error::CompileError;
 use crate::context::{Context, Scratch, View};
-use crate::template::{CompiledTemplate, Target};
+use crate::template::{CompiledTemplate, Found, Target};
 use regex::bytes::Regex;
+use std::borrow::Cow;
 use std::fmt;
-use tidegate_model::{PathPolicy, Placeholder, Slashes, Template, TemplatePart, expression};
+use tidegate_model::{PathExpressions, PathPolicy, Placeholder, Slashes, Template, TemplatePart, expression};
 use tidegate_routing::path_policy::{PathRefusal, refuse_made_path};
 use tidegate_wire::head::{RequestHead, Span};
-use tidegate_wire::path::{Climb, Normalised, climb, normalise};
+use tidegate_wire::path::{Climb, Normalised, climb, decoded, normalise};
 
 #[cfg(test)]
 mod tests;
@@ -113,19 +114,24 @@ impl Rewrite {
     /// The whole path is replaced when the pattern is found anywhere in it. The query is kept unless the new text has a
     /// `?`; a `?` with nothing behind it removes the query. On an error the head is as it was.
     ///
-    /// A pattern whose captures are used allocates the positions of its groups; nothing else here allocates.
+    /// A pattern whose captures are used allocates the positions of its groups, and a decoded path has to be written down
+    /// where it has percent codes; nothing else here allocates.
     pub fn apply(&self, head: &mut RequestHead, context: &Context<'_>, scratch: &mut Scratch) -> Result<(), RewriteError> {
         let path = head.path();
         if path.first() != Some(&b'/') {
             return Ok(());
         }
+        let searched = match self.path_policy.expressions {
+            PathExpressions::Encoded => Cow::Borrowed(path),
+            PathExpressions::Decoded => decoded(path),
+        };
         let captures = match &self.pattern {
             None => None,
-            Some(regex) if self.uses_captures => match regex.captures(path) {
+            Some(regex) if self.uses_captures => match regex.captures(&searched) {
                 None => return Ok(()),
-                found => found,
+                Some(captures) => Some(Found { captures, expressions: self.path_policy.expressions }),
             },
-            Some(regex) if regex.is_match(path) => None,
+            Some(regex) if regex.is_match(&searched) => None,
             Some(_) => return Ok(()),
         };
         let Scratch { rendered, normal_path } = scratch;
@@ -140,6 +146,9 @@ impl Rewrite {
         if self.is_query_behind && head.query().is_none_or(<[u8]>::is_empty) && rendered.last() == Some(&b'&') {
             rendered.pop();
         }
+        // Both borrow the head.
+        drop(captures);
+        drop(searched);
         // What is written in full is the administrator's.
         let policy = if self.to.as_literal().is_some() { PathPolicy::DEFAULT } else { self.path_policy };
         replace_target(head, rendered, policy, normal_path)

@@ -7,7 +7,7 @@ use crate::context::Scratch;
 use crate::fixtures::{context, request, target, template};
 use proptest::prelude::{Strategy, any, prop_oneof, proptest};
 use proptest::sample::select;
-use tidegate_model::{EncodedSlashes, PathParameters, PathPolicy, Slashes};
+use tidegate_model::{EncodedSlashes, PathExpressions, PathParameters, PathPolicy, Slashes};
 use tidegate_routing::path_policy::PathRefusal;
 use tidegate_wire::path::{Climb, Normalised, climb, normalise};
 
@@ -58,6 +58,29 @@ fn captures_of_a_pattern() {
     check(Some("^/item/([0-9]+)$"), "/item?id=$1", "/item/7?a=1", "/item?id=7");
     check(Some("^/item/([0-9]+)$"), "/item?id=$1&{query}", "/item/7?a=1", "/item?id=7&a=1");
     check(Some("^/([^/]+)/([^/]+)"), "/$2/$1", "/%2F/b", "/b/%2F");
+}
+
+/// What is found is bytes, and stands for the same bytes where it is put.
+#[test]
+fn what_is_found_in_a_decoded_path_is_encoded_again() {
+    let policy =
+        PathPolicy { encoded_slashes: EncodedSlashes::Pass, expressions: PathExpressions::Decoded, ..PathPolicy::DEFAULT };
+    let check = |pattern: &str, to: &str, given: &str, expected: Result<&str, RewriteError>| {
+        let rewrite = Rewrite::new(Some(pattern), &template(to)).expect("a rewrite of the test").under(policy);
+        let mut head = request(given, "example.com", &[]);
+        let applied = rewrite.apply(&mut head, &context(), &mut Scratch::default()).map(|()| target(&head));
+        assert_eq!(applied.as_deref().map_err(|error| *error), expected, "{pattern} {to} on {given}");
+    };
+    check("^/a b/(.*)$", "/$1", "/a%20b/c%20d", Ok("/c%20d"));
+    check("^/a/(.*)$", "/$1", "/a/100%25", Ok("/100%25"));
+    check("^/a/(.*)$", "/$1", "/a/%252F", Ok("/%252F"));
+    check("^/a/(.*)$", "/$1", "/a/x%3Fy%23z", Ok("/x%3Fy%23z"));
+    check("^/a/(.*)$", "/$1", "/a/%C3%A9%0A%22", Ok("/%C3%A9%0A%22"));
+    check("^/a/(.)", "/$1", "/a/%C3%A9", Ok("/%C3"));
+    check("^/a%20b", "/x", "/a%20b", Ok("/a%20b"));
+    check("^/a/(.*)$", "/b?c=$1&d=e", "/a/1&d=2", Ok("/b?c=1%26d=2&d=e"));
+    check("^/a/(.*)$", "/b?c=$1", "/a/1+1%252B%20", Ok("/b?c=1%2B1%252B%20"));
+    check("^/a(.*)$", "/$1", "/a%252e.", Err(RewriteError::EscapesRoot));
 }
 
 /// Slashes are merged by default in paths of requests; none come back by a text that was cut, or between two texts.

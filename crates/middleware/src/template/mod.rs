@@ -5,7 +5,7 @@ use crate::context::{Context, View};
 use regex::bytes::Captures;
 use std::io::Write;
 use std::net::IpAddr;
-use tidegate_model::{LogField, Placeholder, Template, TemplatePart};
+use tidegate_model::{LogField, PathExpressions, Placeholder, Template, TemplatePart};
 use tidegate_routing::{client_certificate_text, cookie_value, host_of};
 use tidegate_tables::Value;
 use tidegate_wire::reason_phrase;
@@ -142,10 +142,10 @@ impl CompiledTemplate {
 
     /// As [`render_captures`](Self::render_captures), for a path: several slashes that a text of the request brings, or
     /// that meet at its ends, are one. Those that are written side by side stay.
-    pub(crate) fn render_merged(&self, view: View<'_>, captures: Option<&Captures<'_>>, out: &mut Vec<u8>) {
+    pub(crate) fn render_merged(&self, view: View<'_>, found: Option<&Found<'_>>, out: &mut Vec<u8>) {
         for part in &self.parts {
             let start = out.len();
-            self.render_part(part, 0, view, captures, out);
+            self.render_part(part, 0, view, found, out);
             if out[..start].contains(&b'?') {
                 continue;
             }
@@ -162,15 +162,15 @@ impl CompiledTemplate {
     }
 
     /// As [`render`](Self::render), with what `$n` stands for. A group that took no part in the match is empty.
-    pub(crate) fn render_captures(&self, view: View<'_>, captures: Option<&Captures<'_>>, out: &mut Vec<u8>) {
+    pub(crate) fn render_captures(&self, view: View<'_>, found: Option<&Found<'_>>, out: &mut Vec<u8>) {
         let start = out.len();
         for part in &self.parts {
-            self.render_part(part, start, view, captures, out);
+            self.render_part(part, start, view, found, out);
         }
     }
 
     /// `start` is where the text of the whole template begins.
-    fn render_part(&self, part: &Part, start: usize, view: View<'_>, captures: Option<&Captures<'_>>, out: &mut Vec<u8>) {
+    fn render_part(&self, part: &Part, start: usize, view: View<'_>, found: Option<&Found<'_>>, out: &mut Vec<u8>) {
         match part {
             Part::Literal(text) => out.extend_from_slice(text),
             Part::Placeholder(placeholder) => {
@@ -181,10 +181,32 @@ impl CompiledTemplate {
                 render_placeholder(placeholder, if is_one_piece { Target::UrlPiece } else { self.target }, view, out);
             }
             Part::Capture(number) => {
-                if let Some(group) = captures.and_then(|captures| captures.get(*number)) {
-                    encode(self.target, group.as_bytes(), out);
+                let Some(Found { captures, expressions }) = found else { return };
+                let group = captures.get(*number).map_or(&b""[..], |group| group.as_bytes());
+                match expressions {
+                    PathExpressions::Encoded => encode(self.target, group, out),
+                    PathExpressions::Decoded => encode_decoded(self.target, group, out[start..].contains(&b'?'), out),
                 }
             }
+        }
+    }
+}
+
+/// What an expression has found in a path.
+#[derive(Debug)]
+pub(crate) struct Found<'f> {
+    pub captures: Captures<'f>,
+    pub expressions: PathExpressions,
+}
+
+/// Bytes that a part of a path stood for, as the part of a path that stands for the same, or of a query, to which they
+/// add nothing.
+fn encode_decoded(target: Target, text: &[u8], is_in_query: bool, out: &mut Vec<u8>) {
+    let is_kept = |byte: u8| byte != b'%' && !(is_in_query && matches!(byte, b'&' | b'+'));
+    for piece in text.chunk_by(|a, b| is_kept(*a) && is_kept(*b)) {
+        match piece {
+            [byte] if !is_kept(*byte) => push_encoded(*byte, false, out),
+            piece => encode(target, piece, out),
         }
     }
 }

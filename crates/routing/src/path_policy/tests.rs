@@ -3,11 +3,11 @@
 
 use super::{NeverFits, PathRefusal, never_fits, path_as_sent, settle_path};
 use proptest::prelude::*;
-use tidegate_model::{EncodedSlashes, PathCase, PathParameters, PathPattern, PathPolicy, Slashes};
+use tidegate_model::{EncodedSlashes, PathCase, PathExpressions, PathParameters, PathPattern, PathPolicy, Slashes};
 use tidegate_wire::path::{Normalised, normalise};
 
 fn policy(slashes: Slashes, encoded_slashes: EncodedSlashes, case: PathCase) -> PathPolicy {
-    PathPolicy { slashes, encoded_slashes, case, parameters: PathParameters::Keep }
+    PathPolicy { slashes, encoded_slashes, case, ..PathPolicy::DEFAULT }
 }
 
 #[test]
@@ -150,6 +150,15 @@ fn which_patterns_no_request_fits() {
     check(exact("/a/..;/b"), default, Some(NeverFits::NoPath));
     check(regex("^/+x"), default, None);
     check(regex("^/a%2Fb"), PathPolicy { encoded_slashes: EncodedSlashes::Refuse, ..default }, contains("/a%2Fb"));
+    let decoded = PathPolicy { expressions: PathExpressions::Decoded, ..default };
+    for fits in [r"^/\{id\}", "^/a b", "^/a%2Fb", "^//x", "^/\n"] {
+        check(regex(fits), decoded, None);
+    }
+    let passed = PathPolicy { encoded_slashes: EncodedSlashes::Pass, ..decoded };
+    check(regex("^//x"), passed, contains("//x"));
+    check(regex(r"^/a\x00"), passed, contains("/a\0"));
+    check(regex("^/Admin"), PathPolicy { case: PathCase::Lower, ..passed }, contains("/Admin"));
+    check(regex("^/a;"), PathPolicy { parameters: PathParameters::Refuse, ..passed }, contains("/a;"));
     let refuse = policy(Slashes::Refuse, EncodedSlashes::Refuse, PathCase::Keep);
     check(exact("/a//b"), refuse, Some(NeverFits::Refused(PathRefusal::Slashes)));
     check(exact("/a%2fb"), refuse, Some(NeverFits::Refused(PathRefusal::EncodedSlash)));

@@ -9,6 +9,7 @@ mod grade;
 mod h2spec;
 mod http2_peers;
 mod imports;
+mod ingress_nginx;
 mod openid;
 mod programs;
 mod prometheus;

@@ -1,0 +1,210 @@
+//! What ingress-nginx writes for Ingresses, as far as it is nginx: its `createServers`, the order of its locations and
+//! its template, at the commit dbb11b9 of March 2026, the last one. What it does in Lua stands here as directives that do the
+//! same, and `more_set_headers` as `add_header`.
+
+use super::objects::{Host, Ingress, Kind};
+use std::cmp::Reverse;
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+
+/// Where everything is.
+pub struct Places<'p> {
+    pub http: SocketAddr,
+    pub https: SocketAddr,
+    /// Address by service.
+    pub upstream: &'p dyn Fn(&str) -> SocketAddr,
+    pub auth: SocketAddr,
+    pub passwords: String,
+    pub certificate: String,
+    pub key: String,
+}
+
+/// A location before it is a block.
+#[derive(Clone)]
+struct Location<'h> {
+    path: String,
+    kind: Kind,
+    ingress: &'h Ingress,
+    service: Option<&'static str>,
+    is_default: bool,
+}
+
+/// One `server` for a host.
+pub fn server(host: &Host, places: &Places<'_>) -> String {
+    let locations = with_exact(locations(host));
+    let are_expressions = locations.iter().any(|one| has_expression(one));
+    let mut text = format!("server {{\n    server_name {};\n    listen {};\n", host.name, places.http);
+    let _ = writeln!(text, "    set $cors '';\n    set $pass_access_scheme $scheme;");
+    if host.has_tls {
+        let Places { https, certificate, key, .. } = places;
+        let _ = writeln!(text, "    listen {https} ssl;\n    ssl_certificate {certificate};\n    ssl_certificate_key {key};");
+    }
+    let mut known = Vec::new();
+    for (number, location) in locations.iter().enumerate() {
+        if let Some(root) = location.ingress.annotation("app-root") {
+            let _ = writeln!(text, "    if ($uri = /) {{ return 302 $scheme://$http_host{root}; }}");
+        }
+        let quoted = sanitized(&location.path);
+        let head = match (are_expressions, location.kind) {
+            (true, _) => format!("~* \"^{quoted}\""),
+            (false, Kind::Exact) => format!("= \"{quoted}\""),
+            (false, Kind::Prefix | Kind::ImplementationSpecific) => format!("\"{quoted}\""),
+        };
+        // Twice the same would be refused.
+        if !known.contains(&head) {
+            text.push_str(&block(host, location, number, &head, places));
+            known.push(head);
+        }
+    }
+    text.push_str("}\n");
+    text
+}
+
+/// As `createServers` and `getBackendServers` put them together and sort them.
+fn locations(host: &Host) -> Vec<Location<'_>> {
+    let Some(oldest) = host.ingresses.first() else { return Vec::new() };
+    let root =
+        Location { path: "/".to_owned(), kind: Kind::Prefix, ingress: oldest, service: oldest.default_backend, is_default: true };
+    let mut all = vec![root];
+    for ingress in &host.ingresses {
+        for written in &ingress.paths {
+            // `SetDefaultNGINXPathType`.
+            let kind = if written.kind == Kind::Exact { Kind::Exact } else { Kind::Prefix };
+            let path = if written.path.is_empty() { "/".to_owned() } else { written.path.clone() };
+            let own = Location { path, kind, ingress, service: Some(written.service), is_default: false };
+            match all.iter_mut().find(|known| known.path == own.path) {
+                Some(known) if known.kind == own.kind => {
+                    if known.is_default {
+                        *known = own;
+                    }
+                }
+                Some(_) | None => all.push(own),
+            }
+        }
+    }
+    all.sort_by_key(|location| Reverse(location.path.clone()));
+    all.sort_by_key(|location| Reverse(location.path.len()));
+    all
+}
+
+/// As `updateServerLocations` has it.
+fn with_exact(locations: Vec<Location<'_>>) -> Vec<Location<'_>> {
+    let exact: Vec<String> = locations.iter().filter(|one| one.kind == Kind::Exact).map(|one| one.path.clone()).collect();
+    let mut all = Vec::new();
+    for location in locations {
+        if location.path == "/" || location.kind != Kind::Prefix || has_expression(&location) {
+            all.push(location);
+            continue;
+        }
+        let with_slash = if location.path.ends_with('/') { location.path.clone() } else { format!("{}/", location.path) };
+        let has_exact = exact.contains(&location.path);
+        let of_itself = Location { kind: Kind::Exact, ..location.clone() };
+        all.push(Location { path: with_slash, ..location });
+        if !has_exact {
+            all.push(of_itself);
+        }
+    }
+    all
+}
+
+fn has_expression(location: &Location<'_>) -> bool {
+    needs_rewrite(location) || location.ingress.says("use-regex")
+}
+
+fn needs_rewrite(location: &Location<'_>) -> bool {
+    location.ingress.annotation("rewrite-target").is_some_and(|target| target != location.path)
+}
+
+fn block(host: &Host, location: &Location<'_>, number: usize, head: &str, places: &Places<'_>) -> String {
+    let ingress = location.ingress;
+    let mut text = String::new();
+    if ingress.annotation("auth-url").is_some() {
+        let _ = writeln!(
+            text,
+            "    location = /_external-auth-{number} {{\n        internal;\n        proxy_pass_request_body off;\n        proxy_set_header Content-Length \"\";\n        proxy_set_header X-Original-Method $request_method;\n        proxy_pass http://{}/check;\n    }}",
+            places.auth
+        );
+    }
+    let _ = writeln!(text, "    location {head} {{");
+    access(ingress, number, places, &mut text);
+    cors(ingress, &mut text);
+    let host_field = ingress.annotation("upstream-vhost").map_or("$http_host".to_owned(), |host| format!("\"{host}\""));
+    let _ = writeln!(text, "        proxy_set_header Host {host_field};\n        proxy_set_header Connection \"\";");
+    redirects(host, ingress, &mut text);
+    if let Some(target) = ingress.annotation("rewrite-target").filter(|target| *target != location.path) {
+        let _ = writeln!(text, "        rewrite \"(?i){}\" {target} break;", sanitized(&location.path));
+        if let Some(prefix) = ingress.annotation("x-forwarded-prefix") {
+            let _ = writeln!(text, "        proxy_set_header X-Forwarded-Prefix \"{prefix}\";");
+        }
+    }
+    match location.service {
+        Some(service) => {
+            let _ = writeln!(text, "        proxy_pass http://{};", (places.upstream)(service));
+        }
+        // The default back end.
+        None => text.push_str("        proxy_pass http://nobody;\n"),
+    }
+    text.push_str("    }\n");
+    text
+}
+
+fn access(ingress: &Ingress, number: usize, places: &Places<'_>, text: &mut String) {
+    let networks = |name: &str| ingress.annotation(name).unwrap_or_default().split(',').map(str::to_owned).collect::<Vec<_>>();
+    for network in networks("denylist-source-range").iter().filter(|network| !network.is_empty()) {
+        let _ = writeln!(text, "        deny {network};");
+    }
+    let allowed = networks("whitelist-source-range");
+    if allowed.iter().any(|network| !network.is_empty()) {
+        for network in &allowed {
+            let _ = writeln!(text, "        allow {network};");
+        }
+        text.push_str("        deny all;\n");
+    }
+    if ingress.annotation("auth-url").is_some() {
+        let _ = writeln!(text, "        auth_request /_external-auth-{number};");
+        if ingress.annotation("auth-response-headers").is_some() {
+            text.push_str(
+                "        auth_request_set $user_of_auth $upstream_http_x_user;\n        proxy_set_header X-User $user_of_auth;\n",
+            );
+        }
+    }
+    if ingress.annotation("auth-type").is_some() {
+        let _ = writeln!(
+            text,
+            "        auth_basic \"kept\";\n        auth_basic_user_file {};\n        proxy_set_header Authorization \"\";",
+            places.passwords
+        );
+    }
+}
+
+fn cors(ingress: &Ingress, text: &mut String) {
+    if !ingress.says("enable-cors") {
+        return;
+    }
+    match ingress.annotation("cors-allow-origin") {
+        None => text.push_str("        set $cors 'true';\n"),
+        Some(origin) => {
+            let escaped = origin.replace('.', "\\.");
+            let _ = writeln!(text, "        if ($http_origin ~* (({escaped}))$ ) {{ set $cors 'true'; }}");
+        }
+    }
+    text.push_str("        if ($request_method = 'OPTIONS') { set $cors ${cors}options; }\n");
+    text.push_str("        if ($cors = \"trueoptions\") { return 204; }\n");
+}
+
+fn redirects(host: &Host, ingress: &Ingress, text: &mut String) {
+    let to = |code: u16, url: &str| format!("        return {code} {url};\n");
+    if let Some(url) = ingress.annotation("temporal-redirect") {
+        text.push_str(&to(302, url));
+    } else if let Some(url) = ingress.annotation("permanent-redirect") {
+        text.push_str(&to(301, url));
+    }
+    let leads = ingress.says("force-ssl-redirect") || host.has_tls && ingress.annotation("ssl-redirect") != Some("false");
+    if leads {
+        text.push_str("        if ($scheme = http) { return 308 https://$host$request_uri; }\n");
+    }
+}
+
+fn sanitized(path: &str) -> String {
+    path.replace('\\', "\\\\").replace('"', "\\\"")
+}
