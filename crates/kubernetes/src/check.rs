@@ -218,6 +218,7 @@ fn fate_of(finding: &Finding) -> Fate {
         | FindingCode::TlsHostUnused
         | FindingCode::PathInvalid
         | FindingCode::PathWithStar
+        | FindingCode::PathWithCode
         | FindingCode::PathTaken
         | FindingCode::DefaultBackendTaken
         | FindingCode::BackendInvalid

@@ -50,6 +50,8 @@ pub enum FindingCode {
     PathInvalid,
     /// A star stands for itself.
     PathWithStar,
+    /// A percent code stands for its letters.
+    PathWithCode,
     /// An older object has this path of the host.
     PathTaken,
     /// An older object has what no path takes.
@@ -110,6 +112,7 @@ impl FindingCode {
             FindingCode::TlsHostUnused => "TlsHostUnused",
             FindingCode::PathInvalid => "PathInvalid",
             FindingCode::PathWithStar => "PathWithStar",
+            FindingCode::PathWithCode => "PathWithCode",
             FindingCode::PathTaken => "PathTaken",
             FindingCode::DefaultBackendTaken => "DefaultBackendTaken",
             FindingCode::CanaryTaken => "CanaryTaken",

@@ -40,6 +40,8 @@ pub struct PathRoute {
 pub struct PlacedPath {
     pub place: PathPlace,
     pub pattern: PathPattern,
+    /// What it would take if its percent codes were what they stand for.
+    pub decoded: Option<PathPattern>,
 }
 
 /// A path as ingress-nginx reads it where an Ingress of the host has expressions.

@@ -95,7 +95,7 @@ pub fn merge(host: &HostPattern, members: &[Member<'_>], taken: Taken, around: S
     guards.shut.extend(merging.note_shut_host(&members, &server));
     let paths = merging.paths(&members, &canaries, &guards.shut);
     let content = Content {
-        app_root: app_root(&paths),
+        app_root: app_root(&paths, &members, &guards.shut),
         paths,
         rest: merging.rest(&members, &guards.shut),
         guard: guards.guard,
@@ -130,12 +130,19 @@ struct Content<'m> {
     guard: Option<Guard<'m>>,
     server: HostSnippet<'m>,
     ciphers: &'m [CipherName],
-    /// Where `/` leads, and in front of which of the paths.
-    app_root: Option<(usize, &'m Template)>,
+    /// Where `/` leads, whoever has that path.
+    app_root: Option<AppRoot<'m>>,
     tls: HostTls<'m>,
     /// What holds for all of it.
     defaults: &'m SiteDefaults,
     origin: Option<Arc<Origin>>,
+}
+
+/// Where `/` leads, and the Ingress that says so.
+#[derive(Clone, Copy)]
+struct AppRoot<'m> {
+    to: &'m Template,
+    origin: &'m Arc<Origin>,
 }
 
 /// A path with whoever has it.
@@ -241,6 +248,12 @@ impl<'m> Merging<'m> {
                     }
                 };
                 self.note_star(age, written, are_expressions);
+                self.note_code(age, written, are_expressions);
+                if are_expressions && is_exact_root(written) {
+                    // What no path takes is in front of it there.
+                    self.note_root(age, written);
+                    continue;
+                }
                 let expression = written.expression.as_ref().ok().filter(|_| are_expressions);
                 let owned = Owned { route: &written.route, fragment, is_shut: shut.contains(&age.key) };
                 match table.entry(&path.place) {
@@ -288,6 +301,24 @@ impl<'m> Merging<'m> {
         self.find(&age.key, FindingCode::PathWithStar, Severity::Warning, field, message);
     }
 
+    fn note_code(&mut self, age: &Age, written: &PathRoute, are_expressions: bool) {
+        let Some(plain) = written.plain.as_ref().ok().filter(|plain| !are_expressions && plain.decoded.is_some()) else { return };
+        let text = &plain.place.text;
+        let message = format!(
+            "the code in the path `{text}` stands for its letters, as with ingress-nginx, so no request for `{text}` is taken: write what it stands for"
+        );
+        let field = format!("{}.path", written.route.field);
+        self.find(&age.key, FindingCode::PathWithCode, Severity::Warning, field, message);
+    }
+
+    fn note_root(&mut self, age: &Age, written: &PathRoute) {
+        let message = format!(
+            "paths of `{}` are expressions, so that `/` is what no other path takes, and no path of the type `Exact`: write it as `Prefix`",
+            self.host
+        );
+        self.find(&age.key, FindingCode::PathTaken, Severity::Error, format!("{}.path", written.route.field), message);
+    }
+
     fn note_taken(&mut self, age: &Age, written: &PathRoute, owner: &Age, first: &TakenPath<'_>) {
         let text = &first.path.place.text;
         let shown = if text.is_empty() { "/" } else { text };
@@ -300,9 +331,24 @@ impl<'m> Merging<'m> {
         self.find(&age.key, FindingCode::PathTaken, Severity::Error, format!("{}.path", written.route.field), message);
     }
 
+    /// What no path of a host takes is the oldest one's alone, with or without a back end for it: as ingress-nginx has it,
+    /// what it protects is protected there, and nobody else opens that.
     fn rest(&mut self, members: &[Member<'m>], shut: &BTreeSet<Key>) -> Option<Owned<'m>> {
         let mut found: Option<(&Age, Owned<'m>)> = None;
+        let oldest = members.first().filter(|_| *self.host != HostPattern::Any);
         for Member { age, fragment } in members.iter().copied() {
+            if let (Some(oldest), Some(rest), None) = (oldest, &fragment.rest, found)
+                && oldest.age != age
+            {
+                let message = format!(
+                    "requests that no path of `{}` takes are for the Ingress `{}`, which {} and names no back end for them",
+                    self.host,
+                    oldest.age.key,
+                    goes_first(oldest.age, age)
+                );
+                self.find(&age.key, FindingCode::DefaultBackendTaken, Severity::Warning, &*rest.field, message);
+                continue;
+            }
             match (&fragment.rest, found) {
                 (Some(rest), None) => {
                     found = Some((age, Owned { route: rest, fragment, is_shut: shut.contains(&age.key) }));
@@ -508,20 +554,25 @@ fn are_expressions(members: &[Member<'_>]) -> bool {
     members.iter().any(|member| member.fragment.manner.has_expressions) || rewritten.any(differs) || rewrites_rest && !has_root
 }
 
+fn is_exact_root(path: &PathRoute) -> bool {
+    path.plain.as_ref().is_ok_and(|plain| !plain.place.is_prefix && &*plain.place.text == "/")
+}
+
 /// Why one Ingress goes before another one.
 fn goes_first(owner: &Age, other: &Age) -> &'static str {
     if owner.created == other.created { "was made in the same second and has the name that goes first" } else { "is older" }
 }
 
-/// Where `/` leads if it is asked for: what the first path that takes it says.
-fn app_root<'m>(paths: &[TakenPath<'m>]) -> Option<(usize, &'m Template)> {
-    let takes_root = |taken: &TakenPath<'_>| match (taken.expression, &taken.path.pattern) {
-        (Some(expression), _) => expression.takes_root,
-        (None, PathPattern::Exact(path) | PathPattern::Prefix(path)) => path == "/",
-        (None, PathPattern::Beginning(_) | PathPattern::Regex(_)) => false,
-    };
-    let first = paths.iter().position(takes_root)?;
-    Some((first, paths[first].owned.fragment.manner.app_root.as_ref()?))
+/// Where `/` of the host leads: what the first of its paths says that says anything, whether it takes `/` or not. So it
+/// is with ingress-nginx, and who asks for `/` gets by no guard of anybody.
+fn app_root<'m>(paths: &[TakenPath<'m>], members: &[Member<'m>], shut: &BTreeSet<Key>) -> Option<AppRoot<'m>> {
+    let of = |fragment: &'m Fragment, origin| Some(AppRoot { to: fragment.manner.app_root.as_ref()?, origin });
+    let is_open = |owned: &Owned<'_>| !owned.is_shut && !owned.fragment.manner.is_shut;
+    let of_paths = paths.iter().map(|taken| taken.owned).filter(is_open).find_map(|own| of(own.fragment, &own.route.origin));
+    of_paths.or_else(|| {
+        let Member { fragment, .. } = members.first().copied().filter(|oldest| !shut.contains(&oldest.age.key))?;
+        of(fragment, &fragment.routes().next()?.origin).filter(|_| !fragment.manner.is_shut)
+    })
 }
 
 /// `shop/web:80`, unless a file has a pool of that name.

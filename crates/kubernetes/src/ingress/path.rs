@@ -24,7 +24,9 @@ pub fn read(path: &str, kind: PathKind) -> Result<PlacedPath, String> {
     // `/foo/` and `/foo` take the same elements.
     let text = if is_prefix { path.trim_end_matches('/') } else { path };
     let place = PathPlace { is_prefix, length: Reverse(text.len()), text: text.into() };
-    Ok(PlacedPath { pattern: pattern(text, is_prefix), place })
+    let literal = text.replace('%', "%25");
+    let decoded = has_code(text).then(|| pattern(text, is_prefix));
+    Ok(PlacedPath { pattern: pattern(&literal, is_prefix), place, decoded })
 }
 
 /// A path as an expression for what begins so, letters of both cases alike, whatever its type.
@@ -38,6 +40,7 @@ pub fn read_expression(path: &str) -> Result<Expression, NoExpression> {
     let placed = |pattern: &str| PlacedPath {
         place: PathPlace { is_prefix: true, length: Reverse(path.len()), text: path.into() },
         pattern: PathPattern::Regex(pattern.to_owned()),
+        decoded: None,
     };
     let unusable = |problem| NoExpression { problem, meant: Some(placed(&format!("(?i)^{}", certain_beginning(path)))) };
     if path.len() > PATH_BYTES_MAX {
@@ -81,6 +84,12 @@ fn certain_beginning(path: &str) -> &str {
     &path[..certain.max(1)]
 }
 
+/// Whether the text has a percent code in it.
+fn has_code(text: &str) -> bool {
+    text.split('%').skip(1).any(|behind| behind.len() >= 2 && behind.bytes().take(2).all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// Of a text in which a percent sign begins a code.
 fn pattern(text: &str, is_prefix: bool) -> PathPattern {
     // A star is itself here, and stands for anything in a pattern that is no expression.
     match (is_prefix, text.contains('*')) {
@@ -173,10 +182,11 @@ mod tests {
         check("/foo/*", ImplementationSpecific, Regex(r"^/foo/\*(?:/|$)".into()));
         check("/a*", Exact, Regex(r"^/a\*$".into()));
         check("/a*", Prefix, Regex(r"^/a\*(?:/|$)".into()));
-        check("/é/%20", Exact, Is("/é/%20".into()));
+        check("/é/%20", Exact, Is("/é/%2520".into()));
+        check("/100%", Prefix, Below("/100%25/".into()));
         check("/a b", Exact, Is("/a b".into()));
         check(r"/a\b", Prefix, Below(r"/a\b/".into()));
-        check("/é*/%20", Exact, Regex(r"^/\xC3\xA9\*/\x20$".into()));
+        check("/é*/%20", Exact, Regex(r"^/\xC3\xA9\*/%20$".into()));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::protections::lacks;
 use super::shares::{Share, shared};
 use super::snippets::{answers_first, stepped};
 use super::variants::limited;
-use super::{Content, HostTls, Material, Owned, TakenPath};
+use super::{AppRoot, Content, HostTls, Material, Owned, TakenPath};
 use crate::fragment::Target;
 use crate::header_map::{HeaderMapForm, fields};
 use crate::manner::{Manner, MannerAuth, ManneredRedirect, ToHttps};
@@ -69,6 +69,7 @@ impl Routes<'_> {
     pub fn all(&self) -> Vec<Route> {
         let Content { paths, rest, .. } = self.content;
         let mut routes = self.of_server();
+        routes.extend(self.of_root());
         routes.extend((0..paths.len()).flat_map(|place| self.at(place)));
         match rest {
             Some(rest) => routes.extend(self.of_rest(*rest)),
@@ -96,6 +97,7 @@ impl Routes<'_> {
         };
         let is_one = owned.all(is_alike);
         if !is_one {
+            routes.extend(self.of_root());
             for path_place in others {
                 let path = &paths[path_place];
                 let here = self.in_plain_http(path.owned);
@@ -175,18 +177,17 @@ impl Routes<'_> {
         Route { matches, ..place.route(terminal) }
     }
 
-    /// Of the path there, and in front of it where `/` leads.
+    /// Of the path there.
     fn at(&self, place: usize) -> Vec<Route> {
-        let path = &self.content.paths[place];
-        let mut own = self.of_path(path);
-        let app_root = self.content.app_root.filter(|(of_root, _)| *of_root == place && !self.is_shut(path.owned));
-        if let Some((_, to)) = app_root {
-            let terminal = Terminal::Redirect { to: to.clone(), status: 302, prefix: None };
-            let origin = Some(path.owned.route.origin.clone());
-            let root = Place { origin, paths: vec![PathPattern::Exact("/".to_owned())] };
-            own.splice(0..0, self.guarded(vec![root.route(terminal)]));
-        }
-        own
+        self.of_path(&self.content.paths[place])
+    }
+
+    /// Where `/` leads.
+    fn of_root(&self) -> Vec<Route> {
+        let Some(AppRoot { to, origin }) = self.content.app_root else { return Vec::new() };
+        let terminal = Terminal::Redirect { to: to.clone(), status: 302, prefix: None };
+        let root = Place { origin: Some(origin.clone()), paths: vec![PathPattern::Exact("/".to_owned())] };
+        self.guarded(vec![root.route(terminal)])
     }
 
     fn of_path(&self, taken: &TakenPath<'_>) -> Vec<Route> {
@@ -202,16 +203,25 @@ impl Routes<'_> {
             to: found_by(to, expression.groups),
         });
         let routes = self.of_owned(*owned, vec![path.pattern.clone()], rewrite, is_unasked(taken));
-        let routes = match canary {
+        let mut routes = match canary {
             Some(canary) => self.shared(routes, *owned, *canary),
             None => routes,
         };
+        // Who wrote a code may have meant what it stands for, and that is not to be had past what protects it.
+        if let Some(decoded) = path.decoded.as_ref().filter(|_| expression.is_none() && manner.protects()) {
+            let place = Place { origin: Some(owned.route.origin.clone()), paths: vec![decoded.clone()] };
+            routes.push(place.route(respond(503)));
+        }
         // An authority that asks has no certificate to show.
         if is_challenge(taken) && manner.clients.is_none() { routes } else { self.guarded(routes) }
     }
 
+    /// As the path `/` of the oldest Ingress.
     fn of_rest(&self, owned: Owned<'_>) -> Vec<Route> {
-        self.guarded(self.of_owned(owned, Vec::new(), None, false))
+        let rewrite = &owned.fragment.manner.rewrite;
+        let to = rewrite.to.as_ref().filter(|_| *self.host != HostPattern::Any && &*rewrite.target != "/");
+        let rewrite = to.map(|to| Step::Rewrite { pattern: None, to: found_by(to, 0) });
+        self.guarded(self.of_owned(owned, Vec::new(), rewrite, false))
     }
 
     fn of_default_backend(&self) -> Option<Vec<Route>> {
@@ -330,7 +340,8 @@ impl Routes<'_> {
         Some(Step::BasicAuth(Some(BasicAuth {
             realm: realm.clone(),
             users,
-            forwards: true,
+            // As ingress-nginx: servers do not see passwords.
+            forwards: false,
             failures: Some(BasicAuth::FAILURES),
         })))
     }

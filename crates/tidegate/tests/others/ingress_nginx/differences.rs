@@ -1,8 +1,9 @@
 //! Which differences are explained, each by what the documentation says; and which are faults.
 
-use super::answers::Answer;
-use super::objects::Host;
+use super::answers::{Answer, Upstream};
+use super::objects::{Host, Kind, is_odd};
 use super::questions::Question;
+use crate::imports::echo::normal;
 
 pub enum Difference {
     None,
@@ -10,11 +11,24 @@ pub enum Difference {
     Fault(String),
 }
 
-pub fn difference(host: &Host, question: &Question, nginx: &Answer, ours: &Answer) -> Difference {
-    let _ = (host, question);
-    if nginx == ours {
+/// `ask` has nginx answer another question.
+pub fn difference(
+    host: &Host,
+    question: &Question,
+    nginx: &Answer,
+    ours: &Answer,
+    ask: &mut dyn FnMut(&Question) -> Answer,
+) -> Difference {
+    if are_alike(host, question, nginx, ours) {
         return Difference::None;
     }
+    match explained(host, question, nginx, ours, ask) {
+        Some(why) => Difference::Explained(why),
+        None => Difference::Fault(kind(nginx, ours)),
+    }
+}
+
+fn kind(nginx: &Answer, ours: &Answer) -> String {
     let shown = |answer: &Answer| match &answer.upstream {
         Some(upstream) => format!("to {}", upstream.name),
         None => answer.status.to_string(),
@@ -28,5 +42,142 @@ pub fn difference(host: &Host, question: &Question, nginx: &Answer, ours: &Answe
         (Some(a), Some(b)) if a.target != b.target => "other path",
         (Some(_), Some(_)) => "other fields",
     };
-    Difference::Fault(format!("{kind}: {} → {}", shown(nginx), shown(ours)))
+    format!("{kind}: {} → {}", shown(nginx), shown(ours))
+}
+
+fn are_alike(host: &Host, question: &Question, nginx: &Answer, ours: &Answer) -> bool {
+    let led = |answer: &Answer| answer.location.as_ref().map(|location| led_to(location, question));
+    let seen = |answer: &Answer| answer.upstream.clone().map(|upstream| comparable(host, upstream));
+    nginx.status == ours.status && led(nginx) == led(ours) && seen(nginx) == seen(ours)
+}
+
+/// Where a redirect leads: one that names no host leads to that of the request.
+fn led_to(location: &str, question: &Question) -> String {
+    let (scheme, rest) = location.split_once("://").unwrap_or_else(|| {
+        let scheme = if question.over_tls { "https" } else { "http" };
+        (scheme, location)
+    });
+    let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
+    let authority = if authority.is_empty() { &question.host } else { authority };
+    let name = authority.split(':').next().unwrap_or_default().trim_end_matches('.').to_ascii_lowercase();
+    format!("{scheme}://{name}{}", normal(path).trim_end_matches('/'))
+}
+
+/// What annotations make of these fields is not read so far.
+fn comparable(host: &Host, mut upstream: Upstream) -> Upstream {
+    let says = |name: &str| host.ingresses.iter().any(|ingress| ingress.annotation(name).is_some());
+    let is_own =
+        |field: &String| field.starts_with("host: ") && says("upstream-vhost") || field.starts_with("x-forwarded-prefix: ");
+    upstream.fields.retain(|field| !is_own(field));
+    upstream
+}
+
+fn explained(
+    host: &Host,
+    question: &Question,
+    nginx: &Answer,
+    ours: &Answer,
+    ask: &mut dyn FnMut(&Question) -> Answer,
+) -> Option<&'static str> {
+    let read = decoded(&question.target);
+    let has_dots = read.contains("/.") || read.contains(".;");
+    let is_odd_host = host.ingresses.iter().flat_map(|ingress| &ingress.paths).any(|path| is_odd(&path.path));
+    if ours.status == 400 && ours.upstream.is_none() && has_dots {
+        return Some("dots beside an encoded slash, with parameters, or in what a rewrite makes are 400");
+    }
+    if has_dots {
+        let resolved = Question { target: resolved(&question.target), ..question.clone() };
+        if resolved.target != question.target {
+            let nginx = ask(&resolved);
+            return match difference(host, &resolved, &nginx, ours, ask) {
+                Difference::None => Some("`..` takes back the segment in front of it as it was sent"),
+                Difference::Explained(other) => Some(other),
+                Difference::Fault(_) => None,
+            };
+        }
+    }
+    if nginx.status == 301 && nginx.location.as_ref().is_some_and(|to| is_own_folder(to, question)) {
+        let (path, query) = question.target.split_once('?').unwrap_or((&question.target, ""));
+        let folder = Question { target: format!("{path}/?{query}"), ..question.clone() };
+        let nginx = ask(&folder);
+        let is_same = match (&nginx.upstream, &ours.upstream) {
+            (Some(a), Some(b)) => a.name == b.name,
+            (None, _) => ours.upstream.is_none(),
+            (Some(_), None) => true,
+        };
+        let is_exact = host.ingresses.iter().flat_map(|ingress| &ingress.paths).any(|path| path.kind == Kind::Exact);
+        return (is_same || is_exact).then_some("`/a` is served as `/a/` is, unless that is `Exact`");
+    }
+    match (&nginx.upstream, &ours.upstream) {
+        (None, Some(seen)) if question.method == "OPTIONS" && nginx.status == 204 => {
+            let nginx = ask(&Question { method: "GET", ..question.clone() });
+            let is_same = nginx.upstream.is_some_and(|upstream| upstream.name == seen.name);
+            is_same.then_some("OPTIONS that is no preflight goes on")
+        }
+        (_, None) if question.method == "OPTIONS" && ours.status == 204 => Some("preflights are answered here"),
+        (_, None) if is_odd_host && matches!(ours.status, 503 | 404) => {
+            Some("an expression that cannot be had takes nothing, or shuts what may be meant by it")
+        }
+        (Some(_), _) if is_odd_host => Some("an expression that cannot be had takes nothing, so that others do"),
+        (None, None) => refused(nginx.status, ours.status),
+        (Some(_), None) if ours.status == 503 && has_code(host) => Some("what a code may stand for is shut"),
+        (None | Some(_), Some(_)) | (Some(_), None) => None,
+    }
+}
+
+/// Neither side has let the request through.
+fn refused(nginx: u16, ours: u16) -> Option<&'static str> {
+    match (nginx, ours) {
+        (_, 308) => Some("HTTPS comes first"),
+        (204, 301 | 302) => Some("a redirect comes before an answer to OPTIONS"),
+        (204 | 301 | 302 | 308, 401 | 403 | 404 | 503) => Some("what protects comes first, and what no path takes leads nowhere"),
+        (400 | 401 | 403 | 404, 401 | 403 | 404 | 503) => Some("refused for another reason"),
+        _ => None,
+    }
+}
+
+fn has_code(host: &Host) -> bool {
+    host.ingresses.iter().flat_map(|ingress| &ingress.paths).any(|path| path.path.contains('%'))
+}
+
+fn is_own_folder(location: &str, question: &Question) -> bool {
+    let path = question.target.split('?').next().unwrap_or_default();
+    let location = location.split('?').next().unwrap_or_default();
+    led_to(location, question) == led_to(path, question) && location.ends_with('/')
+}
+
+/// Each code once, as text.
+fn decoded(target: &str) -> String {
+    let path = target.split('?').next().unwrap_or_default();
+    let (mut text, mut at) = (String::new(), 0);
+    while at < path.len() {
+        let code = path.get(at + 1..at + 3).filter(|_| path.as_bytes()[at] == b'%');
+        let code = code.and_then(|code| u8::from_str_radix(code, 16).ok());
+        text.push(char::from(code.unwrap_or(path.as_bytes()[at])));
+        at += if code.is_some() { 3 } else { 1 };
+    }
+    text
+}
+
+/// The path without dots, each segment being one, also those of nothing.
+fn resolved(target: &str) -> String {
+    let (path, query) = target.split_once('?').map_or((target, ""), |(path, query)| (path, query));
+    let mut kept: Vec<&str> = Vec::new();
+    let segments: Vec<&str> = path.split('/').skip(1).collect();
+    for (place, segment) in segments.iter().enumerate() {
+        let is_last = place + 1 == segments.len();
+        match &*segment.replace("%2e", ".").replace("%2E", ".") {
+            "." | ".." => {
+                if segment.replace("%2e", ".").replace("%2E", ".") == ".." {
+                    kept.pop();
+                }
+                if is_last {
+                    kept.push("");
+                }
+            }
+            _ => kept.push(segment),
+        }
+    }
+    let query = if target.contains('?') { format!("?{query}") } else { String::new() };
+    format!("/{}{query}", kept.join("/"))
 }

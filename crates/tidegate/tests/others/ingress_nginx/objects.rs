@@ -102,6 +102,11 @@ pub struct Host {
     pub samples: Vec<String>,
 }
 
+/// Whether an expression is none that can be had here.
+pub fn is_odd(path: &str) -> bool {
+    ["(?!", "++", "&&"].iter().any(|odd| path.contains(odd))
+}
+
 impl Ingress {
     pub fn annotation(&self, name: &str) -> Option<&str> {
         self.annotations.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
@@ -157,7 +162,11 @@ fn ingress(random: &mut Random, seed: u64, number: usize, has_expressions: bool,
     let mut paths = Vec::new();
     for _ in 0..1 + random.below(3) {
         let path = if has_expressions && random.likely(50) {
-            let (expression, takes) = random.one(EXPRESSIONS);
+            let mut drawn = random.one(EXPRESSIONS);
+            if is_odd(drawn.0) {
+                drawn = random.one(EXPRESSIONS);
+            }
+            let (expression, takes) = drawn;
             samples.extend(takes.iter().map(ToString::to_string));
             expression.to_owned()
         } else {

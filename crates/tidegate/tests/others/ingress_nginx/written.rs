@@ -32,14 +32,13 @@ struct Location<'h> {
 /// One `server` for a host.
 pub fn server(host: &Host, places: &Places<'_>) -> String {
     let locations = with_exact(locations(host));
-    let are_expressions = locations.iter().any(|one| has_expression(one));
+    let are_expressions = locations.iter().any(has_expression);
     let mut text = format!("server {{\n    server_name {};\n    listen {};\n", host.name, places.http);
     let _ = writeln!(text, "    set $cors '';\n    set $pass_access_scheme $scheme;");
     if host.has_tls {
         let Places { https, certificate, key, .. } = places;
         let _ = writeln!(text, "    listen {https} ssl;\n    ssl_certificate {certificate};\n    ssl_certificate_key {key};");
     }
-    let mut known = Vec::new();
     for (number, location) in locations.iter().enumerate() {
         if let Some(root) = location.ingress.annotation("app-root") {
             let _ = writeln!(text, "    if ($uri = /) {{ return 302 $scheme://$http_host{root}; }}");
@@ -50,14 +49,20 @@ pub fn server(host: &Host, places: &Places<'_>) -> String {
             (false, Kind::Exact) => format!("= \"{quoted}\""),
             (false, Kind::Prefix | Kind::ImplementationSpecific) => format!("\"{quoted}\""),
         };
-        // Twice the same would be refused.
-        if !known.contains(&head) {
-            text.push_str(&block(host, location, number, &head, places));
-            known.push(head);
-        }
+        text.push_str(&block(host, location, number, &head, places));
     }
     text.push_str("}\n");
     text
+}
+
+/// Whether nginx would refuse the host: two of its locations are the same.
+pub fn is_refused(host: &Host) -> bool {
+    let locations = with_exact(locations(host));
+    let are_expressions = locations.iter().any(has_expression);
+    let is_twice = |(place, one): (usize, &Location<'_>)| {
+        locations[..place].iter().any(|other| other.path == one.path && other.kind == one.kind)
+    };
+    !are_expressions && locations.iter().enumerate().any(is_twice)
 }
 
 /// As `createServers` and `getBackendServers` put them together and sort them.
