@@ -31,6 +31,10 @@ pub struct Fragment {
 /// A path, in both of the ways in which paths of its host may be compared. `Err` says why it cannot be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathRoute {
+    /// As it is written; `/` where nothing is.
+    pub text: Box<str>,
+    /// Whether it is no `Exact` one.
+    pub is_prefix: bool,
     pub plain: Result<PlacedPath, String>,
     pub expression: Result<Expression, NoExpression>,
     pub route: BackendRoute,

@@ -75,7 +75,7 @@ impl MannerSnippets {
 /// What stands in the place of paths.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MannerRewrite {
-    /// As it is written; empty where nothing is. A path that is the same text stays as it is.
+    /// As it is written; empty where nothing is. A path that is the same text is no expression by it.
     pub target: Box<str>,
     /// What stands in the place of a whole path; `$1` is what the expression of the path has found.
     pub to: Option<Template>,
@@ -104,6 +104,11 @@ impl Manner {
     /// Whether it says itself which networks may come in.
     pub fn has_networks(&self) -> bool {
         self.steps.iter().any(|step| matches!(step, Step::Allow(_) | Step::Deny(_)))
+    }
+
+    /// Whether a path of that text is an expression, so that all of its host are.
+    pub fn makes_expression(&self, text: &str) -> bool {
+        self.has_expressions || !self.rewrite.target.is_empty() && *self.rewrite.target != *text
     }
 
     /// Whether it keeps somebody out, so that what is meant for it may not be answered by others.

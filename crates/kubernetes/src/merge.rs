@@ -148,7 +148,10 @@ struct AppRoot<'m> {
 /// A path with whoever has it.
 #[derive(Clone, Copy)]
 struct TakenPath<'m> {
+    written: &'m PathRoute,
     path: &'m PlacedPath,
+    /// Whether an `Exact` path of the same text takes what goes on without a slash.
+    is_below: bool,
     /// Of a host with expressions.
     expression: Option<&'m Expression>,
     /// Stands for one that is not understood, so that nobody else answers what may be meant by it.
@@ -235,7 +238,7 @@ impl<'m> Merging<'m> {
 
     fn paths(&mut self, members: &[Member<'m>], canaries: &[Member<'m>], shut: &BTreeSet<Key>) -> Vec<TakenPath<'m>> {
         let are_expressions = are_expressions(members);
-        let mut table = BTreeMap::new();
+        let (mut table, mut exact) = (BTreeMap::new(), Vec::new());
         for Member { age, fragment } in members.iter().copied() {
             for written in &fragment.paths {
                 let (path, is_shut) = match written.placed(are_expressions) {
@@ -256,19 +259,23 @@ impl<'m> Merging<'m> {
                 }
                 let expression = written.expression.as_ref().ok().filter(|_| are_expressions);
                 let owned = Owned { route: &written.route, fragment, is_shut: shut.contains(&age.key) };
+                let own = TakenPath { written, path, is_below: false, expression, owned, is_shut, canary: None };
                 match table.entry(&path.place) {
-                    Entry::Vacant(vacant) => {
-                        _ = vacant.insert((age, TakenPath { path, expression, owned, is_shut, canary: None }));
-                    }
-                    Entry::Occupied(taken) => {
-                        let (owner, first) = taken.get();
-                        self.note_taken(age, written, owner, first);
+                    Entry::Vacant(vacant) => _ = vacant.insert((age, own)),
+                    Entry::Occupied(mut taken) => {
+                        let (owner, first) = taken.get_mut();
+                        if are_expressions && first.leaves_exact() && !written.is_prefix {
+                            first.is_below = true;
+                            exact.push(own);
+                        } else {
+                            self.note_taken(age, written, owner, first);
+                        }
                     }
                 }
             }
         }
         self.share(&mut table, canaries, are_expressions);
-        let mut paths: Vec<TakenPath<'m>> = table.into_values().map(|(_, path)| path).collect();
+        let mut paths: Vec<TakenPath<'m>> = table.into_values().map(|(_, path)| path).chain(exact).collect();
         if are_expressions {
             // Of equally long ones ingress-nginx has the last of the alphabet first.
             paths.sort_by(|a, b| {
@@ -331,8 +338,8 @@ impl<'m> Merging<'m> {
         self.find(&age.key, FindingCode::PathTaken, Severity::Error, format!("{}.path", written.route.field), message);
     }
 
-    /// What no path of a host takes is the oldest one's alone, with or without a back end for it: as ingress-nginx has it,
-    /// what it protects is protected there, and nobody else opens that.
+    /// What no path of a host takes is the oldest one's alone, with or without a back end for it: as ingress-nginx has
+    /// it, what it protects is protected there, and nobody else opens that.
     fn rest(&mut self, members: &[Member<'m>], shut: &BTreeSet<Key>) -> Option<Owned<'m>> {
         let mut found: Option<(&Age, Owned<'m>)> = None;
         let oldest = members.first().filter(|_| *self.host != HostPattern::Any);
@@ -539,23 +546,47 @@ impl<'m> Merging<'m> {
     }
 }
 
-/// Whether the paths of a host are expressions: an Ingress of it says so, or rewrites a path. What no path takes is the
-/// oldest one's there, as the path `/`.
+/// Whether the paths of a host are expressions: one of them is of an Ingress that says so, or is rewritten. A path that
+/// an older Ingress has is none, and what no path takes is the oldest one's, as the path `/`.
 fn are_expressions(members: &[Member<'_>]) -> bool {
-    let text = |path: &PathRoute| path.expression.as_ref().map(|expression| expression.path.place.text.clone()).ok();
-    let mut rewritten = members.iter().filter(|member| !member.fragment.manner.rewrite.target.is_empty());
-    let differs = |member: &Member<'_>| {
-        let target = &member.fragment.manner.rewrite.target;
-        member.fragment.paths.iter().any(|path| text(path).as_ref() != Some(target))
-    };
-    let is_root = |path: &PathRoute| path.plain.as_ref().is_ok_and(|plain| plain.place.is_prefix && plain.place.text.is_empty());
-    let has_root = members.iter().flat_map(|member| &member.fragment.paths).any(is_root);
-    let rewrites_rest = members.first().is_some_and(|oldest| !matches!(&*oldest.fragment.manner.rewrite.target, "" | "/"));
-    members.iter().any(|member| member.fragment.manner.has_expressions) || rewritten.any(differs) || rewrites_rest && !has_root
+    let mut rest = members.first();
+    let mut known = BTreeMap::from([("/", true)]);
+    for member in members {
+        for PathRoute { text, is_prefix, .. } in &member.fragment.paths {
+            let is_new = match known.entry(text) {
+                Entry::Vacant(vacant) => {
+                    vacant.insert(*is_prefix);
+                    true
+                }
+                Entry::Occupied(first) if first.get() == is_prefix => &**text == "/" && rest.take().is_some(),
+                Entry::Occupied(_) => true,
+            };
+            if is_new && member.fragment.manner.makes_expression(text) {
+                return true;
+            }
+        }
+    }
+    rest.is_some_and(|oldest| oldest.fragment.manner.makes_expression("/"))
 }
 
 fn is_exact_root(path: &PathRoute) -> bool {
-    path.plain.as_ref().is_ok_and(|plain| !plain.place.is_prefix && &*plain.place.text == "/")
+    !path.is_prefix && &*path.text == "/"
+}
+
+impl TakenPath<'_> {
+    /// Whether an `Exact` path of the same text has a part of it on a host with expressions: ingress-nginx has a prefix
+    /// end with a slash, unless it is of an Ingress with expressions of its own.
+    fn leaves_exact(&self) -> bool {
+        let PathRoute { text, is_prefix, .. } = self.written;
+        *is_prefix && !self.is_shut && !text.ends_with('/') && !self.owned.fragment.manner.makes_expression(text)
+    }
+
+    fn pattern(&self) -> PathPattern {
+        match &self.path.pattern {
+            PathPattern::Regex(text) if self.is_below => PathPattern::Regex(format!("{text}/")),
+            pattern => pattern.clone(),
+        }
+    }
 }
 
 /// Why one Ingress goes before another one.

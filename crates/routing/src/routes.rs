@@ -23,8 +23,8 @@ struct CompiledRoute {
 }
 
 impl Routes {
-    /// Compiles the routes of a site with that policy. Fails only on a regular expression that does not compile, which `config` refuses
-    /// before.
+    /// Compiles the routes of a site with that policy. Fails only on a regular expression that does not compile, which
+    /// `config` refuses before.
     pub fn new(routes: &[Route], policy: PathPolicy) -> Result<Routes, regex::Error> {
         let compiled = |route: &Route| CompiledRoute::new(route, route.options.path_policy.unwrap_or(policy));
         let routes = routes.iter().map(compiled).collect::<Result<Box<[_]>, _>>()?;

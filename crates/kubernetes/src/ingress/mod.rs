@@ -17,7 +17,7 @@ use crate::reference::{ServiceAtPort, backend_of, origin};
 use crate::settings::Settings;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tidegate_cluster::{Backend, Ingress, Key, PortReference, Rule};
+use tidegate_cluster::{Backend, Ingress, Key, PathKind, PortReference, Rule};
 use tidegate_model::HostPattern;
 use tidegate_model::address::parse_host_pattern;
 
@@ -87,7 +87,14 @@ impl Reading<'_> {
             let route = self.backend(&written.backend, &written.path, field, rule);
             if let Some(fragment) = self.hosts.get_mut(&host) {
                 let plain = path::read(&written.path, written.kind);
-                fragment.paths.push(PathRoute { plain, expression: path::read_expression(&written.path), route });
+                let text = if written.path.is_empty() { "/" } else { &written.path };
+                fragment.paths.push(PathRoute {
+                    text: text.into(),
+                    is_prefix: written.kind != PathKind::Exact,
+                    plain,
+                    expression: path::read_expression(&written.path),
+                    route,
+                });
             }
         }
     }

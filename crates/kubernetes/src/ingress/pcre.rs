@@ -10,7 +10,7 @@ use regex_syntax::ast::{
 /// The same without regard to case, unanchored. `None`: it is no expression here, or means something else.
 pub fn translated(expression: &str) -> Option<String> {
     let parsed = Parser::new().parse(expression).ok()?;
-    let ends = ast::visit(&parsed, Reading { expression, ends: Vec::new() }).ok()?;
+    let ends = ast::visit(&parsed, Walk { expression, ends: Vec::new() }).ok()?;
     // A dot is no line feed there.
     let mut text = "(?i-s)".to_owned();
     let mut copied = 0;
@@ -25,7 +25,7 @@ pub fn translated(expression: &str) -> Option<String> {
 }
 
 /// An expression while it is gone through.
-struct Reading<'e> {
+struct Walk<'e> {
     expression: &'e str,
     /// Where a `$` stands.
     ends: Vec<usize>,
@@ -34,7 +34,7 @@ struct Reading<'e> {
 /// Something is not the same in both.
 struct Unlike;
 
-impl Visitor for Reading<'_> {
+impl Visitor for Walk<'_> {
     type Output = Vec<usize>;
     type Err = Unlike;
 
@@ -94,10 +94,10 @@ impl Visitor for Reading<'_> {
     }
 }
 
-impl Reading<'_> {
+impl Walk<'_> {
     fn is_repetition_alike(&self, repetition: &Repetition) -> bool {
         let of_what = match &*repetition.ast {
-            // Of a letter of several bytes the last one is repeated there, and a second sign of repetition is possessive.
+            // Of a letter of several bytes the last one is repeated there; a second sign of repetition is possessive.
             Ast::Literal(literal) => literal.c.is_ascii() || matches!(literal.kind, LiteralKind::HexFixed(_)),
             Ast::Dot(_) | Ast::ClassPerl(_) | Ast::ClassBracketed(_) | Ast::Group(_) => true,
             Ast::Empty(_)

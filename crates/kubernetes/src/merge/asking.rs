@@ -103,6 +103,9 @@ enum Takes {
 }
 
 fn takes(taken: &TakenPath<'_>, path: &str) -> Takes {
+    if taken.is_below {
+        return Takes::Perhaps;
+    }
     let begins = |text: &str, with: &str| text.get(..with.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(with));
     let is_taken = match (taken.expression, &taken.path.pattern) {
         (Some(expression), _) => {

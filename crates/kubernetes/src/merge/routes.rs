@@ -7,9 +7,9 @@ use super::shares::{Share, shared};
 use super::snippets::{answers_first, stepped};
 use super::variants::limited;
 use super::{AppRoot, Content, HostTls, Material, Owned, TakenPath};
-use crate::fragment::Target;
+use crate::fragment::{PathRoute, Target};
 use crate::header_map::{HeaderMapForm, fields};
-use crate::manner::{Manner, MannerAuth, ManneredRedirect, ToHttps};
+use crate::manner::{Manner, MannerAuth, MannerRewrite, ManneredRedirect, ToHttps};
 use crate::reference::ServiceAtPort;
 use crate::settings::Settings;
 use crate::snippets::{BranchEnd, SnippetSteps};
@@ -101,7 +101,7 @@ impl Routes<'_> {
             for path_place in others {
                 let path = &paths[path_place];
                 let here = self.in_plain_http(path.owned);
-                let place = Place { origin: Some(path.owned.route.origin.clone()), paths: vec![path.path.pattern.clone()] };
+                let place = Place { origin: Some(path.owned.route.origin.clone()), paths: vec![path.pattern()] };
                 let manner = Some(&*path.owned.fragment.manner);
                 self.put_in_plain_http(&mut routes, here, (place, manner), || self.at(path_place));
             }
@@ -191,18 +191,13 @@ impl Routes<'_> {
     }
 
     fn of_path(&self, taken: &TakenPath<'_>) -> Vec<Route> {
-        let TakenPath { path, expression, owned, is_shut, canary } = taken;
+        let TakenPath { written, path, expression, owned, is_shut, canary, is_below: _ } = taken;
         if *is_shut {
-            let place = Place { origin: Some(owned.route.origin.clone()), paths: vec![path.pattern.clone()] };
+            let place = Place { origin: Some(owned.route.origin.clone()), paths: vec![taken.pattern()] };
             return vec![place.route(respond(503))];
         }
         let manner = &*owned.fragment.manner;
-        let to = manner.rewrite.to.as_ref().filter(|_| manner.rewrite.target != path.place.text);
-        let rewrite = to.zip(*expression).map(|(to, expression)| Step::Rewrite {
-            pattern: Some(expression.text.to_string()),
-            to: found_by(to, expression.groups),
-        });
-        let routes = self.of_owned(*owned, vec![path.pattern.clone()], rewrite, is_unasked(taken));
+        let routes = self.of_owned(*owned, vec![taken.pattern()], rewrite(manner, written), is_unasked(taken));
         let mut routes = match canary {
             Some(canary) => self.shared(routes, *owned, *canary),
             None => routes,
@@ -368,6 +363,19 @@ impl Place {
     pub(super) fn route(self, terminal: Terminal) -> Route {
         Route { origin: self.origin, paths: self.paths, ..Route::of_all(terminal) }
     }
+}
+
+/// What stands in the place of the path. Of a target that is the path itself that is what goes on behind it, as with
+/// ingress-nginx, which has a prefix end with a slash.
+fn rewrite(manner: &Manner, written: &PathRoute) -> Option<Step> {
+    let MannerRewrite { target, to } = &manner.rewrite;
+    let (to, expression) = to.as_ref().zip(written.expression.as_ref().ok())?;
+    let pattern = match (target == &written.text, written.is_prefix && !written.text.ends_with('/')) {
+        (false, _) => expression.text.to_string(),
+        (true, true) => format!("{}/", expression.text),
+        (true, false) => return None,
+    };
+    Some(Step::Rewrite { pattern: Some(pattern), to: found_by(to, expression.groups) })
 }
 
 /// What an expression with so many groups can find; nginx has nothing in the place of others.

@@ -1,5 +1,5 @@
-//! Ingresses at random, a host with all that is about it from one seed: paths that lie beside and within each other, and
-//! annotations that nginx can keep without more than Debian's modules.
+//! Ingresses at random, a host with all that is about it from one seed: paths that lie beside and within each other,
+//! and annotations that nginx can keep without more than Debian's modules.
 
 use super::random::Random;
 use serde_json::{Value, json};

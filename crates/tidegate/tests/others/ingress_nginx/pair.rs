@@ -1,5 +1,5 @@
-//! Debian's nginx with what ingress-nginx writes, and the program as the controller of a cluster with the same objects, before
-//! the same servers.
+//! Debian's nginx with what ingress-nginx writes, and the program as the controller of a cluster with the same objects,
+//! before the same servers.
 
 use super::objects::{CREDENTIALS, Host, PASSWORDS, SERVICES};
 use super::written::{self, Places};

@@ -1,6 +1,6 @@
 //! What ingress-nginx writes for Ingresses, as far as it is nginx: its `createServers`, the order of its locations and
-//! its template, at the commit dbb11b9 of March 2026, the last one. What it does in Lua stands here as directives that do the
-//! same, and `more_set_headers` as `add_header`.
+//! its template, at the commit dbb11b9 of March 2026, the last one. What it does in Lua stands here as directives that
+//! do the same.
 
 use super::objects::{Host, Ingress, Kind};
 use std::cmp::Reverse;
