@@ -103,7 +103,9 @@ impl SnippetReading<'_, '_> {
                 return (server, location, *is_of_server);
             }
             let snippet = if *is_of_server { &mut server } else { &mut location };
-            snippet.leave_out(*line, word);
+            if !snippet.leave_out(*line, word) {
+                *snippet = Snippet::default();
+            }
         }
         (Snippet::default(), Snippet::default(), false)
     }
@@ -139,12 +141,16 @@ fn apply(setting: &Setting, manner: &mut Manner) {
             timeouts.idle = timeouts.idle.max(Some(*time));
         }
         Setting::SendTimeout(time) => timeouts.idle = timeouts.idle.max(Some(*time)),
+        // Where the annotation has a bound, that stays.
+        Setting::BodyMax(0) => {}
         Setting::BodyMax(bytes_max) => {
+            let known = manner.steps.iter().find_map(|step| match step {
+                Step::BodyLimit { bytes_max } => Some(*bytes_max),
+                _ => None,
+            });
             manner.steps.retain(|step| !matches!(step, Step::BodyLimit { .. }));
-            if *bytes_max > 0 {
-                manner.steps.push(Step::BodyLimit { bytes_max: *bytes_max });
-            }
+            manner.steps.push(Step::BodyLimit { bytes_max: known.map_or(*bytes_max, |known| known.min(*bytes_max)) });
         }
-        Setting::ServerName(name) => manner.pool.tls.name = Some(name.as_str().into()),
+        Setting::ServerName(name) => _ = manner.pool.tls.name.get_or_insert_with(|| name.as_str().into()),
     }
 }

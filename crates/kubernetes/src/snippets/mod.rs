@@ -130,8 +130,9 @@ pub fn planned<'s>(server: &'s Snippet, location: &'s Snippet, ground: Ground<'_
 }
 
 impl Snippet {
-    /// Takes out what stands on that line under that name.
-    pub fn leave_out(&mut self, line: usize, word: &str) {
+    /// Takes out what stands on that line under that name. False: nothing does.
+    pub fn leave_out(&mut self, line: usize, word: &str) -> bool {
+        let before = self.clone();
         let stays = |placed: &PlacedStatement| placed.line != line || placed.word != word;
         self.statements.retain(stays);
         for placed in &mut self.statements {
@@ -139,6 +140,7 @@ impl Snippet {
                 inside.retain(stays);
             }
         }
+        *self != before
     }
 
     /// Settings of its servers, in the order written.

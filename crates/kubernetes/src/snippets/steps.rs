@@ -45,10 +45,12 @@ pub fn steps(server: &Snippet, location: &Snippet, branch: &Branch<'_>, ground: 
         BranchEnd::Rewritten(_) => true,
         BranchEnd::Answered(answer) => answer.rewrite.is_some(),
     };
-    let mut building = Building { branch, ground, rewrites, steps: SnippetSteps::default(), written: Vec::new() };
+    let mut building =
+        Building { branch, ground, rewrites, steps: SnippetSteps::default(), written: Vec::new(), answered: Vec::new() };
     for said in blocks.nearest(|statement| matches!(statement, Statement::HideHeader(_))) {
         if let Statement::HideHeader(name) = &said.0.statement {
             building.steps.before.push(answer_step(vec![change(name, None)], HeaderConditions::default()));
+            building.answered.push(name.to_ascii_lowercase());
         }
     }
     for said in blocks.all() {
@@ -121,6 +123,8 @@ struct Building<'b> {
     steps: SnippetSteps,
     /// Fields of the request that servers get otherwise, in small letters.
     written: Vec<String>,
+    /// Fields of answers that clients get otherwise, in small letters.
+    answered: Vec<String>,
 }
 
 impl Building<'_> {
@@ -130,6 +134,10 @@ impl Building<'_> {
         let template = template_of(&filled, moment, self.ground.is_asked).map_err(says)?;
         for placeholder in template.placeholders() {
             let name = match placeholder {
+                // nginx reads it as it was before.
+                Placeholder::ResponseHeader(name) if self.answered.contains(name) => {
+                    return Err(says(format!("another statement writes `{name}`, which it reads")));
+                }
                 Placeholder::RequestHeader(name) => name.as_str(),
                 Placeholder::RequestCookie(_) => "cookie",
                 Placeholder::Host => "host",
@@ -165,6 +173,7 @@ impl Building<'_> {
             let value = value.as_ref().map(|value| self.template(said, value, Moment::Response)).transpose()?;
             changes.push(change(name, value));
         }
+        self.answered.extend(written.changes.iter().map(|(name, _)| name.to_ascii_lowercase()));
         let when = HeaderConditions { statuses: written.statuses.clone(), types: written.types.clone(), matches: Vec::new() };
         self.steps.before.push(answer_step(changes, when));
         Ok(())
@@ -206,6 +215,7 @@ impl Building<'_> {
         if value.parts.is_empty() {
             return Ok(());
         }
+        self.answered.push(name.to_ascii_lowercase());
         let statuses = if always { Vec::new() } else { USUAL.to_vec() };
         let added = HeaderChange { operation: HeaderOperation::Add, name: name.to_owned(), value };
         self.steps.behind.push(answer_step(vec![added], HeaderConditions { statuses, ..HeaderConditions::default() }));

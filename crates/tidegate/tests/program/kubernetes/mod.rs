@@ -11,6 +11,7 @@ mod controller;
 mod guarded;
 mod pools;
 mod protections;
+mod snippets;
 mod start;
 
 use controller::{BOUND, Controller, class, ingress, service, slice};
