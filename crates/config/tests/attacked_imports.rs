@@ -104,7 +104,7 @@ fn mutated(text: &str, other: &str, random: &mut Random) -> String {
             kind => lines[at] = with_another_word(&lines[at], &lines[elsewhere], kind, random),
         }
     }
-    lines.iter().map(|line| format!("{line}\n")).collect()
+    lines.into_iter().map(|line| line + "\n").collect()
 }
 
 fn with_another_word(line: &str, other: &str, kind: usize, random: &mut Random) -> String {
@@ -162,13 +162,13 @@ fn nothing_but_braces_ends() {
 /// What is written once and meant in many places comes to no more than it may.
 #[test]
 fn aliases_of_aliases_are_a_fault() {
-    let laughs: String = (1..30).map(|n| format!("a{n}: &a{n} [{}]\n", format!("*a{}, ", n - 1).repeat(9))).collect();
+    let laughs: Vec<String> = (1..30).map(|n| format!("a{n}: &a{n} [{}]\n", format!("*a{}, ", n - 1).repeat(9))).collect();
     for (name, peer, inside) in [
         ("envoy", Peer::Envoy, "static_resources: { listeners: [*a29] }\n"),
         ("traefik", Peer::Traefik, "http: { routers: { a: *a29 } }\n"),
         ("compose", Peer::TraefikLabels, "services: { a: { labels: *a29 } }\n"),
     ] {
-        let why = made(peer, &format!("a0: &a0 [b, c]\n{laughs}{inside}")).expect_err(name);
+        let why = made(peer, &format!("a0: &a0 [b, c]\n{}{inside}", laughs.concat())).expect_err(name);
         assert!(why.contains("aliases"), "{name}: {why}");
     }
     let itself = "a: &a\n  b: *a\nstatic_resources:\n  listeners: *a\n";
