@@ -17,7 +17,7 @@ const ASKED_FOR_INDEX: &str = "it keeps clients out of the index of a folder as 
 impl<'s> NginxReader<'s> {
     /// Routes that refuse folders of a block whose index another location keeps for some.
     pub(super) fn guarded_folders(&self, scope: &ServerScope<'s>, levels: &Levels<'s>, place: Place<'_>) -> Vec<Draft> {
-        let is_answered = |own: &Statement| own.name().ends_with("_pass") || matches!(own.name(), "return" | "rewrite");
+        let is_answered = |own: &Statement| own.name().ends_with("_pass") || own.name() == "return";
         let takes_no_folder = match place.modifier {
             Modifier::Exact => !place.path.ends_with('/'),
             Modifier::Sensitive | Modifier::Insensitive => ends_with_a_letter(place.path),
