@@ -3,6 +3,7 @@
 //! `tests/imports`, see its README. What differs has to be expected, with the reason, and what is expected has to be
 //! seen.
 
+mod drawn;
 pub mod echo;
 mod expected;
 mod pair;

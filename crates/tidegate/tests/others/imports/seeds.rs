@@ -199,9 +199,14 @@ fn spellings(host: &str) -> Vec<String> {
 }
 
 /// Xorshift; the seed is not zero.
-struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
+    /// Numbers beside each other begin far apart.
+    pub fn of(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -213,7 +218,12 @@ impl Random {
         (self.next() >> 20).is_multiple_of(count)
     }
 
-    fn one_of<'a, T>(&mut self, list: &'a [T]) -> &'a T {
+    /// Both ends are among them.
+    pub fn between(&mut self, least: usize, most: usize) -> usize {
+        least + (self.next() >> 20) as usize % (most - least + 1)
+    }
+
+    pub fn one_of<'a, T>(&mut self, list: &'a [T]) -> &'a T {
         &list[(self.next() >> 20) as usize % list.len()]
     }
 }
