@@ -12,8 +12,8 @@ use std::convert::Infallible;
 use std::time::Instant;
 use tokio::sync::Notify;
 
-/// Secrets that are fetched at once. With ConfigMaps as many as connections are kept to one host, so that none is opened
-/// for a single object.
+/// Secrets that are fetched at once. With ConfigMaps as many as connections are kept to one host, so that none is
+/// opened for a single object.
 pub const SECRETS_AT_ONCE: usize = 3;
 /// ConfigMaps that are fetched at once: a cluster refers to few.
 pub const CONFIG_MAPS_AT_ONCE: usize = 1;

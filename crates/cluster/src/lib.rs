@@ -1,8 +1,8 @@
 //! What a cluster of Kubernetes says, as far as a proxy in front of it asks: a client of its API (`client`), the kinds
 //! of objects that are followed (`kind`, `object`), how a kind is listed and watched (`course`, pure, and `follow`),
-//! all objects as they are now (`cache`, and `shelf` for those of one kind), Secrets and ConfigMaps that somebody refers
-//! to (`wanted`, pure, and `fetch`), and the servers behind a Service (`endpoints`); and what is
-//! written there (`writer`). Start in `follower.rs`.
+//! all objects as they are now (`cache`, and `shelf` for those of one kind), Secrets and ConfigMaps that somebody
+//! refers to (`wanted`, pure, and `fetch`), and the servers behind a Service (`endpoints`); and what is written there
+//! (`writer`). Start in `follower.rs`.
 //! The crate opens connections to the API server only, knows no configuration and no request, and starts no thread but
 //! those of a [`ClusterFollower`] and a [`ClusterWriter`].
 

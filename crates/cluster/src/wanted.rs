@@ -18,8 +18,8 @@ const PAUSE_FIRST: Duration = Duration::from_millis(500);
 const PAUSE_MOST: Duration = Duration::from_secs(30);
 /// What may not be fetched, or cannot be read, is asked for again after so long at most, and so is what nobody watches.
 const ASKED_AGAIN: Duration = Duration::from_secs(60);
-/// How often in a row the server has to say that it has no time for an object before nobody waits for that one any more:
-/// a minute or two. A Secret that it cannot decrypt is refused so for ever.
+/// How often in a row the server has to say that it has no time for an object before nobody waits for that one any
+/// more: a minute or two. A Secret that it cannot decrypt is refused so for ever.
 const BUSY_BELIEVED: u32 = 8;
 
 /// What is known of a Secret.
@@ -229,7 +229,8 @@ impl<T: PartialEq> WantedObjects<T> {
         })
     }
 
-    /// The metadata of an object say that it is of this version, or that it is gone. Gives whether its state is another.
+    /// The metadata of an object say that it is of this version, or that it is gone. Gives whether its state is
+    /// another.
     pub fn announced(&mut self, key: &Key, version: Option<&str>) -> bool {
         let Some(wanted) = self.wanted.get_mut(key) else { return false };
         match (&mut wanted.progress, version) {

@@ -14,7 +14,7 @@ use tidegate_model::discover::Namespaces;
 pub struct WantedKind<T> {
     /// All that there are.
     pub metas: Shelf<FetchedMeta<T>>,
-    /// Those that somebody refers to.
+    /// Objects that somebody refers to.
     pub wanted: WantedObjects<T>,
 }
 

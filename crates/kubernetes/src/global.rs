@@ -6,7 +6,7 @@ use crate::config_map::{KnownConfigMap, MapAbsence};
 use crate::defaults::Defaults;
 use crate::finding::{Finding, FindingCode, Severity};
 use crate::header_map::{HeaderMapForm, fields};
-use crate::ingress_nginx::{self, ProcessDefaults, Reading, field};
+use crate::ingress_nginx::{self, ConfigReading, ProcessDefaults, field};
 use crate::settings::Settings;
 use crate::tcp_services::{self, TcpService};
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,7 +95,7 @@ impl Global {
         if let Some(known) = settings.ingress_nginx_config.as_ref().and_then(|key| maps.get(key))
             && let Some(map) = known.held().filter(|map| self.read_from.as_ref() != Some(map))
         {
-            let Reading { defaults, process, keep_alive, findings, .. } = ingress_nginx::read(map);
+            let ConfigReading { defaults, process, keep_alive, findings, .. } = ingress_nginx::read(map);
             change.defaults = true;
             self.pending = Some((Arc::new(defaults), since));
             change.keep_alive = keep_alive != self.keep_alive;
@@ -113,8 +113,8 @@ impl Global {
         change
     }
 
-    /// Has what is to hold be in force, once the ConfigMaps that it names are known, or it has waited for too long. Gives
-    /// whether it is so now.
+    /// Has what is to hold be in force, once the ConfigMaps that it names are known, or it has waited for too long.
+    /// Gives whether it is so now.
     pub fn put_in_force(&mut self, maps: &BTreeMap<Key, KnownConfigMap>, now: Instant) -> bool {
         let is_known = |key: &Key| maps.get(key).is_some_and(|known| known.content(key).is_some());
         let is_due = |(defaults, since): &mut (Arc<Defaults>, Option<Instant>)| {

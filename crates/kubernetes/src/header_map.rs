@@ -1,5 +1,5 @@
-//! A ConfigMap whose texts are fields of messages: what servers are told, what whoever is asked who may come in is told,
-//! and what clients are told.
+//! A ConfigMap whose texts are fields of messages: what servers are told, whoever is asked who may come in, and
+//! clients.
 
 use crate::annotations::template;
 use crate::config_map::KnownConfigMap;

@@ -1,7 +1,8 @@
 //! From objects of a cluster to sites and pools. One object at a time becomes a fragment for each of its hosts
 //! (`ingress`, with what `annotations` say, and `ingress_nginx` for all of them), fragments of a host become its sites
-//! (`merge`), Services become pools (`pool`) and Secrets pairs of certificates (`secret`). What depends on what is known by `Translation`, where reading
-//! starts: news cost what they touch. Nothing here fails: what cannot be used is left out and named by a `Finding`.
+//! (`merge`), Services become pools (`pool`) and Secrets pairs of certificates (`secret`). What depends on what is
+//! known by `Translation`, where reading starts: news cost what they touch. Nothing here fails: what cannot be used is
+//! left out and named by a `Finding`.
 //! Pure: objects and `now` come in; it owns no socket, no clock, no thread and no log.
 
 mod annotations;

@@ -34,7 +34,7 @@ pub struct Settings {
     pub ingress_nginx_config: Option<Key>,
     /// The ConfigMap whose keys are ports, and whose texts are Services that TCP connections there go to.
     pub tcp_services: Option<Key>,
-    /// The same for UDP, which is not served.
+    /// Likewise of UDP, which is not served.
     pub udp_services: Option<Key>,
 }
 

@@ -5,7 +5,7 @@ use tidegate_model::{Condition, ConditionKind, Field, TextPattern, expression};
 
 const PATTERNS_MAX: usize = 1000;
 
-/// One of them has to hold. `Err` says which cannot be had.
+/// Conditions of which one has to hold. `Err` says which cannot be had.
 pub fn conditions(text: &str, field: &str) -> Result<Vec<Condition>, String> {
     if listed(text).count() > PATTERNS_MAX {
         return Err(format!("there are more than {PATTERNS_MAX} of them"));

@@ -1,6 +1,7 @@
 //! The ConfigMap of ingress-nginx: what it says for all Ingresses becomes their `Defaults`, and what it says of the
-//! process becomes `ProcessDefaults`. All keys are in `keys`; those that annotations have as well are read as these are.
-//! What shapes answers and cannot be used is left out; what protects shuts all Ingresses, since it protects all of them.
+//! process becomes `ProcessDefaults`. All keys are in `keys`; those that annotations have as well are read as these
+//! are. What shapes answers and cannot be used is left out; what protects shuts all Ingresses, since it protects all of
+//! them.
 
 mod blocked;
 mod keys;
@@ -10,4 +11,4 @@ mod reading;
 
 pub use keys::{ConfigKey, KEYS, key};
 pub use process::{ProcessChanges, ProcessDefaults};
-pub use reading::{Reading, field, read};
+pub use reading::{ConfigReading, field, read};

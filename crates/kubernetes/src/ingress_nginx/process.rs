@@ -2,7 +2,7 @@
 //! configuration file says nothing of the same.
 
 use super::log_format::template;
-use super::reading::{Reading, field};
+use super::reading::{ConfigReading, field};
 use crate::annotations::is_token;
 use crate::finding::{Finding, FindingCode, Severity};
 use crate::settings::Settings;
@@ -68,7 +68,7 @@ impl ProcessChanges {
     }
 }
 
-pub(super) fn read(reading: &mut Reading<'_>) {
+pub(super) fn read(reading: &mut ConfigReading<'_>) {
     read_peers(reading);
     let is_off = reading.switch("disable-access-log") == Some(true) || reading.switch("disable-http-access-log") == Some(true);
     let format = reading.text("log-format-upstream").and_then(|text| match template(text) {
@@ -100,7 +100,7 @@ pub(super) fn read(reading: &mut Reading<'_>) {
 
 /// Who is believed where clients are. What cannot be read shuts: lists of networks would be compared with the addresses
 /// of balancers.
-fn read_peers(reading: &mut Reading<'_>) {
+fn read_peers(reading: &mut ConfigReading<'_>) {
     const NETWORKS: &str = "proxy-real-ip-cidr";
     const HEADER: &str = "forwarded-for-header";
     let uses_forwarded = reading.switch("use-forwarded-headers") == Some(true);

@@ -18,7 +18,7 @@ const SHOWN_CHARACTERS_MAX: usize = 80;
 const VALUE_BYTES_MAX: usize = 256 << 10;
 
 /// A ConfigMap while it is read, and what comes of it.
-pub struct Reading<'m> {
+pub struct ConfigReading<'m> {
     values: BTreeMap<&'m str, &'m str>,
     pub defaults: Defaults,
     pub process: ProcessDefaults,
@@ -33,9 +33,9 @@ pub fn field(name: &str) -> String {
 }
 
 /// All that the ConfigMap says.
-pub fn read(map: &ConfigMap) -> Reading<'_> {
+pub fn read(map: &ConfigMap) -> ConfigReading<'_> {
     let values = map.data.iter().map(|(name, value)| (&**name, value.trim())).filter(|(_, value)| !value.is_empty());
-    let mut reading = Reading {
+    let mut reading = ConfigReading {
         values: values.collect(),
         defaults: Defaults::of_ingress_nginx(),
         process: ProcessDefaults::default(),
@@ -55,7 +55,7 @@ pub fn read(map: &ConfigMap) -> Reading<'_> {
     reading
 }
 
-impl<'m> Reading<'m> {
+impl<'m> ConfigReading<'m> {
     pub(super) fn text(&self, name: &str) -> Option<&'m str> {
         self.values.get(name).copied()
     }

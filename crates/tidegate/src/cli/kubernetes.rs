@@ -122,7 +122,8 @@ pub struct KubernetesRun {
     /// may have kept somebody out, and `serve` leaves the statement out, with a warning.
     #[arg(long, value_name = "HOW", value_enum, default_value_t = UnknownSnippetsWord::Shut)]
     pub unknown_snippets: UnknownSnippetsWord,
-    /// The ConfigMap of ingress-nginx: what holds for all Ingresses where they say nothing. Applied whenever it changes.
+    /// The ConfigMap of ingress-nginx: what holds for all Ingresses where they say nothing. Applied whenever it
+    /// changes.
     #[arg(long, value_name = "NAMESPACE/NAME")]
     pub ingress_nginx_config: Option<ObjectName>,
     /// The ConfigMap of TCP services: its keys are ports, and its texts Services that their connections go to, as in
