@@ -166,15 +166,15 @@ fn of_nginx(path: &str) -> Option<Vec<u8>> {
 }
 
 /// What expressions see with `expressions="decoded"` is what nginx holds them against, unless the path is refused.
-/// Behind a segment of nothing, `..` takes that back and nginx the one before: there the two part, and what is handed
-/// on is what was matched.
+/// Where `..` takes back a segment of nothing, or one with an encoded slash, nginx takes back another one: there the two
+/// part, and what is handed on is what was matched.
 #[test]
 fn nginx_holds_expressions_against_the_same() {
     check!().with_type::<Vec<u8>>().for_each(|choices: &Vec<u8>| {
         let sent = drawn(choices);
         let Some(path) = forwarded(&sent, PASSED) else { return };
         let once = String::from_utf8_lossy(&decoded(sent.as_bytes())).into_owned();
-        if once.contains("//") && once.contains("..") {
+        if once.contains("..") && (once.contains("//") || sent.to_ascii_lowercase().contains("%2f")) {
             return;
         }
         let ours = decoded(path.as_bytes()).into_owned();
