@@ -114,9 +114,7 @@ impl Walk<'_> {
             && match repetition.op.kind {
                 RepetitionKind::ZeroOrOne | RepetitionKind::ZeroOrMore | RepetitionKind::OneOrMore => true,
                 // `{,3}` and `{ 3 }` are letters there.
-                RepetitionKind::Range(_) => {
-                    written.starts_with(|c: char| c == '{') && !written.contains("{,") && !written.contains(' ')
-                }
+                RepetitionKind::Range(_) => !written.contains("{,") && !written.contains(' '),
             }
     }
 }
