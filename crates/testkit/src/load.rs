@@ -1,7 +1,7 @@
 //! Clients on a thread of their own, for tests that change the proxy meanwhile. Each sends its next request when it has
 //! the last answer, or all together as a timetable says; looks at every byte of the answer, and counts what went wrong
-//! by what a user would have noticed. No latencies; those are the lab's. Exchanges that last for the whole test are in
-//! `lasting`.
+//! by what a user would have noticed. Latencies are taken of loads with a timetable alone, to be compared with others of
+//! the same run; figures are the lab's. Exchanges that last for the whole test are in `lasting`.
 
 use crate::client::{Client, tls_socket};
 use crate::connection::End;
@@ -72,8 +72,18 @@ pub enum Order {
     Numbered { path: String, window: Arc<Window> },
     /// A path whose answer is this text.
     Text { path: String, body: String },
+    /// A path whose answer has one look at even numbers of the window and another at odd ones, while that is switched.
+    Switched { path: String, origin: Option<String>, window: Arc<Window>, looks: [Look; 2] },
     /// A path whose answer is one of these texts.
     OneOf { path: String, bodies: Arc<[String]> },
+}
+
+/// An answer without its body: the status, and a field with its value, or without one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Look {
+    pub status: u16,
+    pub field: &'static str,
+    pub value: Option<String>,
 }
 
 /// The numbers that an answer may have now, while what it says is being changed.
@@ -123,6 +133,29 @@ impl fmt::Display for Tally {
     }
 }
 
+/// How long answers took from when they were due, in order.
+#[derive(Debug, Clone, Default)]
+pub struct Latencies(Vec<Duration>);
+
+impl Latencies {
+    /// That of so many thousandths; of nothing it is nothing.
+    pub fn thousandth(&self, thousandths: usize) -> Duration {
+        let place = (self.0.len() * thousandths / 1000).min(self.0.len().saturating_sub(1));
+        self.0.get(place).copied().unwrap_or_default()
+    }
+
+    /// With those of others.
+    pub fn join(self, others: Latencies) -> Latencies {
+        let mut all = [self.0, others.0].concat();
+        all.sort_unstable();
+        Latencies(all)
+    }
+
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Trouble {
     Wrong,
@@ -139,6 +172,8 @@ type Fault = (Trouble, String);
 struct LoadShared {
     is_over: AtomicBool,
     tally: Mutex<Tally>,
+    /// Since they were taken last.
+    latencies: Mutex<Vec<Duration>>,
     /// `None`: each client goes at its own pace.
     timetable: Option<Timetable>,
 }
@@ -163,11 +198,12 @@ impl Timetable {
         (self.begin.elapsed().as_micros() * u128::from(self.per_second) / 1_000_000) as u64
     }
 
-    /// Until it is time for the next request.
-    async fn next(&self) {
+    /// Until it is time for the next request; says when that was.
+    async fn next(&self) -> Instant {
         let number = self.taken.fetch_add(1, Ordering::Relaxed);
         let at = self.begin + Duration::from_micros(number * 1_000_000 / u64::from(self.per_second));
         tokio::time::sleep_until(at.into()).await;
+        at
     }
 }
 
@@ -179,12 +215,20 @@ impl LoadShared {
         }
     }
 
-    /// Before a request; `is_first` of its connection.
-    async fn wait_for_turn(&self, is_first: bool) {
+    /// Before a request; `is_first` of its connection. Says when the request was due, with a timetable.
+    async fn wait_for_turn(&self, is_first: bool) -> Option<Instant> {
         match &self.timetable {
-            Some(timetable) => timetable.next().await,
+            Some(timetable) => return Some(timetable.next().await),
             None if is_first => {}
             None => sleep(PAUSE).await,
+        }
+        None
+    }
+
+    fn answered(&self, due: Option<Instant>) {
+        self.count(|tally| tally.done += 1);
+        if let Some(due) = due {
+            self.latencies.lock().unwrap_or_else(PoisonError::into_inner).push(due.elapsed());
         }
     }
 
@@ -258,6 +302,13 @@ impl Load {
         self.shared.tally.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Of the answers since this was asked last; none without a timetable.
+    pub fn take_latencies(&self) -> Latencies {
+        let mut taken = std::mem::take(&mut *self.shared.latencies.lock().unwrap_or_else(PoisonError::into_inner));
+        taken.sort_unstable();
+        Latencies(taken)
+    }
+
     /// Waits until so many more requests were answered than now; says so when something went wrong instead.
     pub fn go_on_for(&self, requests: u64) -> Result<(), String> {
         let until = self.tally().done + requests;
@@ -329,10 +380,10 @@ impl OneClient {
         let is_for_one = matches!(self.kind, Kind::Fresh | Kind::FreshTls);
         let mut is_reused = false;
         while !self.shared.is_over() {
-            self.shared.wait_for_turn(!is_reused).await;
+            let due = self.shared.wait_for_turn(!is_reused).await;
             let order = self.next_order();
             let ends = in_time(http1_exchange(&mut client, &self.goal.host, &order, is_reused)).await??;
-            self.shared.count(|tally| tally.done += 1);
+            self.shared.answered(due);
             if ends {
                 self.shared.count(|tally| tally.announced_ends += 1);
                 return Ok(());
@@ -371,7 +422,7 @@ impl OneClient {
     async fn http2_streams(&mut self, mut sender: SendRequest<Bytes>) -> Result<(), Fault> {
         let mut is_first = true;
         while !self.shared.is_over() {
-            self.shared.wait_for_turn(std::mem::take(&mut is_first)).await;
+            let due = self.shared.wait_for_turn(std::mem::take(&mut is_first)).await;
             let order = self.next_order();
             sender = match in_time(sender.ready()).await? {
                 Ok(sender) => sender,
@@ -381,7 +432,7 @@ impl OneClient {
                 }
             };
             in_time(http2_exchange(&mut sender, &self.goal.host, &order)).await??;
-            self.shared.count(|tally| tally.done += 1);
+            self.shared.answered(due);
         }
         Ok(())
     }
@@ -394,8 +445,10 @@ async fn in_time<T>(future: impl Future<Output = T>) -> Result<T, Fault> {
 /// Says whether the answer announced the connection's end.
 async fn http1_exchange(client: &mut Client, host: &str, order: &Order, is_reused: bool) -> Result<bool, Fault> {
     let begun = order.begin();
-    if let Err(error) = client.send("GET", host, &order.path(), &[]).await {
-        return Err((Trouble::Reset, error));
+    let origin = order.origin().map(|origin| format!("Origin: {origin}\r\n")).unwrap_or_default();
+    let request = format!("GET {} HTTP/1.1\r\nHost: {host}\r\n{origin}\r\n", order.path());
+    if let Err(error) = client.connection.write(request.as_bytes()).await {
+        return Err((Trouble::Reset, format!("send: {error}")));
     }
     let head = match client.connection.read_head().await {
         Ok(head) => head,
@@ -405,7 +458,8 @@ async fn http1_exchange(client: &mut Client, host: &str, order: &Order, is_reuse
         let trouble = if client.connection.end == Some(End::Reset) { Trouble::Reset } else { Trouble::Cut };
         (trouble, format!("{}: {error}", order.path()))
     })?;
-    order.check(begun, head.status(), &body).map_err(|error| (Trouble::Wrong, error))?;
+    let field = |name: &str| head.value(name).map(|value| String::from_utf8_lossy(&value).into_owned());
+    order.check(begun, head.status(), field, &body).map_err(|error| (Trouble::Wrong, error))?;
     Ok(head.value("connection").is_some_and(|value| value.eq_ignore_ascii_case(b"close")))
 }
 
@@ -426,41 +480,70 @@ async fn http2_exchange(sender: &mut SendRequest<Bytes>, host: &str, order: &Ord
         (kind, format!("{}: {error}", order.path()))
     };
     let uri = format!("https://{host}{}", order.path());
-    let request = http::Request::get(uri).body(()).map_err(|error| (Trouble::Wrong, error.to_string()))?;
+    let mut request = http::Request::get(uri);
+    if let Some(origin) = order.origin() {
+        request = request.header("origin", origin);
+    }
+    let request = request.body(()).map_err(|error| (Trouble::Wrong, error.to_string()))?;
     let (response, _) = sender.send_request(request, true).map_err(trouble)?;
     let response = response.await.map_err(trouble)?;
     let status = response.status().as_u16();
+    let fields = response.headers().clone();
+    let field = |name: &str| fields.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let mut stream = response.into_body();
     let mut body = Vec::new();
     while let Some(piece) = http2::receive_data(&mut stream).await {
         body.extend_from_slice(&piece.map_err(trouble)?);
     }
-    order.check(begun, Some(status), &body).map_err(|error| (Trouble::Wrong, error))
+    order.check(begun, Some(status), field, &body).map_err(|error| (Trouble::Wrong, error))
 }
 
 impl Order {
     fn path(&self) -> String {
         match self {
             Order::Pattern(bytes) => format!("/bytes/{bytes}"),
-            Order::Numbered { path, .. } | Order::Text { path, .. } | Order::OneOf { path, .. } => path.clone(),
+            Order::Numbered { path, .. }
+            | Order::Switched { path, .. }
+            | Order::Text { path, .. }
+            | Order::OneOf { path, .. } => path.clone(),
         }
     }
 
     fn begin(&self) -> u64 {
         match self {
-            Order::Numbered { window, .. } => window.lowest.load(Ordering::SeqCst),
+            Order::Numbered { window, .. } | Order::Switched { window, .. } => window.lowest.load(Ordering::SeqCst),
             Order::Pattern(_) | Order::Text { .. } | Order::OneOf { .. } => 0,
         }
     }
 
-    fn check(&self, begun: u64, status: Option<u16>, body: &[u8]) -> Result<(), String> {
+    /// What a page of another origin would say of itself.
+    fn origin(&self) -> Option<&str> {
+        match self {
+            Order::Switched { origin, .. } => origin.as_deref(),
+            Order::Pattern(_) | Order::Numbered { .. } | Order::Text { .. } | Order::OneOf { .. } => None,
+        }
+    }
+
+    fn check(&self, begun: u64, status: Option<u16>, field: impl Fn(&str) -> Option<String>, body: &[u8]) -> Result<(), String> {
         let text = || String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned();
+        if let Order::Switched { path, window, looks, .. } = self {
+            let fits = |look: &Look| status == Some(look.status) && field(look.field) == look.value;
+            let numbers = begun..=window.highest.load(Ordering::SeqCst);
+            let is_now = |place: u64| numbers.clone().take(2).any(|number| number % 2 == place);
+            if (0..2).zip(looks).any(|(place, look)| is_now(place) && fits(look)) {
+                return Ok(());
+            }
+            let seen = looks.each_ref().map(|look| field(look.field));
+            return Err(format!("{path} at {numbers:?}: status {status:?}, {seen:?} instead of one of {looks:?}"));
+        }
         if status != Some(200) {
             return Err(format!("{}: status {status:?}: {}", self.path(), text()));
         }
         match self {
             Order::Pattern(bytes) if body.len() as u64 != *bytes => Err(format!("{} bytes of {bytes}", body.len())),
             Order::Pattern(_) => pattern::check(0, body).map_err(|place| format!("{}: wrong byte at {place}", self.path())),
+            // Judged above, by another status.
+            Order::Switched { .. } => Ok(()),
             Order::Numbered { window, path } => {
                 let number: Option<u64> = text().strip_prefix('v').and_then(|number| number.parse().ok());
                 let highest = window.highest.load(Ordering::SeqCst);

@@ -1,22 +1,25 @@
 //! A real control plane: etcd and the API server as processes on loopback, with a CA that the test makes and RBAC on.
 //! They are what `cargo xtask kubernetes build` has built; where nothing is built there is none, and the test says so.
-//! What asks the API is in `api`, what an account may do in `account`, what runs pods in `node` and `network`. The
-//! emulation is [`crate::kubernetes`].
+//! What asks the API is in `api`, what an account may do in `account`, what runs pods in `node` and `network`, what
+//! leads to them in `service`. The emulation is [`crate::kubernetes`].
 
 mod account;
 mod api;
 pub mod network;
 mod node;
 mod programs;
+mod service;
 
 pub use account::{Account, TIDEGATE_RULES};
 pub use api::{Api, ApiAnswer, ApiWatch, Fields};
-pub use node::{Node, SERVER_IMAGE};
+pub use node::{Node, PROGRAM_IMAGE, SERVER_IMAGE};
 pub use programs::helm;
+pub use service::ServiceAddress;
 
 use crate::authority::{Authority, CertificateFiles, KeyKind};
 use crate::ports::Reservation;
 use crate::program::{Program, Surroundings};
+use network::{GATEWAY, is_within};
 use programs::Programs;
 use serde_json::Value;
 use std::fs;
@@ -66,7 +69,7 @@ impl ControlPlane {
         let Some(programs) = Programs::find()? else { return Ok(None) };
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let authority = Authority::new(folder.path(), "cluster")?;
-        let serving = authority.issue("127.0.0.1+kubernetes.default.svc", KeyKind::Server)?;
+        let serving = authority.issue(&format!("127.0.0.1+{GATEWAY}+kubernetes.default.svc"), KeyKind::Server)?;
         let signing = authority.issue("service-accounts", KeyKind::Ecdsa)?;
         let ports = PlanePorts::free()?;
         let etcd = start_etcd(&programs, folder.path(), ports)?;
@@ -100,7 +103,8 @@ impl ControlPlane {
         let arguments = [
             format!("--etcd-servers=http://127.0.0.1:{}", self.ports.etcd),
             format!("--secure-port={}", self.ports.server),
-            "--bind-address=127.0.0.1".to_owned(),
+            // Pods ask it from networks of their own; nobody else is in the test's.
+            format!("--bind-address={}", if is_within() { "0.0.0.0" } else { "127.0.0.1" }),
             format!("--advertise-address={ADVERTISED}"),
             "--endpoint-reconciler-type=none".to_owned(),
             flag("tls-cert-file", &self.serving.cert),
@@ -163,6 +167,11 @@ impl ControlPlane {
 
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.ports.server)
+    }
+
+    /// What pods call it.
+    pub fn url_for_pods(&self) -> String {
+        format!("https://{GATEWAY}:{}", self.ports.server)
     }
 
     /// The root of what the API server shows, in PEM.

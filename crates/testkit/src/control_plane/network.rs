@@ -1,6 +1,7 @@
 //! A network of its own for a test: the test runs again inside of a network namespace, where it makes a bridge, and a
 //! namespace on it for each pod. Nothing of the machine is touched, and all of it ends with the processes.
 
+use super::SERVICE_RANGE;
 use crate::program::{Program, Surroundings};
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -11,8 +12,8 @@ use std::time::{Duration, Instant};
 const INSIDE: &str = "TESTKIT_NETWORK";
 /// What pods are connected to.
 const BRIDGE: &str = "pods";
-/// The bridge's own address: pods have those behind it.
-const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 1);
+/// The bridge's own address, at which pods reach what the test itself runs: they have those behind it.
+pub const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 1);
 const PREFIX: u8 = 16;
 /// A program waits in its namespace until this is there.
 const CONNECTED: &str = "connected";
@@ -23,7 +24,7 @@ const NAMESPACE_WAIT: Duration = Duration::from_secs(20);
 /// Runs the test of that name again in a namespace, and looks how it ended; `true` says that this is inside. Where
 /// there are no namespaces it says so, and the test passes.
 pub fn is_inside(test: &str) -> Result<bool, String> {
-    if std::env::var_os(INSIDE).is_some() {
+    if is_within() {
         ip("link set lo up")?;
         return Ok(true);
     }
@@ -43,6 +44,11 @@ pub fn is_inside(test: &str) -> Result<bool, String> {
     if status.success() { Ok(false) } else { Err(format!("{test} failed in its network: {status}")) }
 }
 
+/// Whether this runs in a network of its own.
+pub(super) fn is_within() -> bool {
+    std::env::var_os(INSIDE).is_some()
+}
+
 /// The bridge of all pods, in the namespace of the test.
 pub struct PodNetwork {
     /// Pods that had an address so far.
@@ -54,6 +60,8 @@ impl PodNetwork {
         ip(&format!("link add {BRIDGE} type bridge"))?;
         ip(&format!("address add {GATEWAY}/{PREFIX} dev {BRIDGE}"))?;
         ip(&format!("link set {BRIDGE} up"))?;
+        // Nobody is there: who asks a Service is led elsewhere before anything leaves.
+        ip(&format!("route add {SERVICE_RANGE} dev {BRIDGE}"))?;
         Ok(PodNetwork { connected: 0 })
     }
 
@@ -111,7 +119,7 @@ fn ip(words: &str) -> Result<(), String> {
     run("ip", &words.split(' ').collect::<Vec<_>>())
 }
 
-fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
+pub(super) fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
     let said = Command::new(program).args(arguments).output().map_err(|error| format!("{program}: {error}"))?;
     let problem = || format!("{program} {}: {}", arguments.join(" "), String::from_utf8_lossy(&said.stderr).trim());
     if said.status.success() { Ok(()) } else { Err(problem()) }

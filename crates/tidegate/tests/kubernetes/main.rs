@@ -7,6 +7,7 @@ mod discovery;
 mod emulation;
 mod front;
 mod rollout;
+mod shop;
 
 use tidegate_testkit::server::serve_if_asked;
 
