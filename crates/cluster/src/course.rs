@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 const PAUSE_FIRST: Duration = Duration::from_millis(500);
 const PAUSE_MOST: Duration = Duration::from_secs(30);
 /// A kind that is not there, or may not be seen, is asked for again after so long at most: rights are given and
-/// definitions installed while we run. Sooner at first, because an API server that starts knows neither for a moment,
-/// and says 403 and 404 to whoever asks by then.
-const ASKED_AGAIN: Duration = Duration::from_secs(60);
+/// definitions installed while we run, and whoever gave one looks whether it helps. Sooner at first, because an API
+/// server that starts knows neither for a moment, and says 403 and 404 to whoever asks by then.
+const ASKED_AGAIN: Duration = Duration::from_secs(10);
 /// A watch that ends sooner, and with nothing in it, is no watch that came to its end.
 const SHORT: Duration = Duration::from_secs(1);
 /// How long the server is to keep a watch open. A new one costs one request.

@@ -3,15 +3,23 @@
 use crate::client::Client;
 use crate::course::{Ask, Course, Standing, WATCH_IDLE_MAX, WATCH_LASTS};
 use crate::fault::Fault;
-use crate::kind::Part;
+use crate::kind::{Kind, Part};
 use crate::news::{KindNews, Told};
 use crate::object::Watched;
 use crate::page::{Found, Line, Unreadable};
+use crate::refusals::Refusals;
 use crate::texts::Texts;
 use std::cell::RefCell;
 use std::convert::Infallible;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+
+/// How often it is looked whether what is watched may still be seen: the server looks at rights when a watch begins,
+/// and at no other time. It costs the server the metadata of one object.
+const LOOKED_EVERY: Duration = Duration::from_secs(10);
+/// After it was refused once: a server of several that starts refuses what it allows.
+const LOOKED_AGAIN: Duration = Duration::from_secs(1);
 
 /// Tells all objects of a kind, and then what happens to them. It ends by being dropped.
 ///
@@ -77,14 +85,20 @@ impl<T: Watched> FollowedKind<'_, T> {
     }
 
     async fn watch(&mut self, from: &str, tell: &impl Fn(KindNews<T>)) {
-        let mut watch = match self.client.watch(T::KIND, self.namespace, from, lasts(chance())).await {
+        let mut watch = match self.client.watch(T::KIND, self.namespace, from, jittered(WATCH_LASTS, chance())).await {
             Ok(watch) => watch,
             Err(fault) => return self.fail(fault, tell),
         };
         // The head of the answer is a sign of life, although nothing may happen for a while.
         tell(KindNews::Heard);
+        let mut hidden = pin!(until_hidden(self.client, T::KIND, self.namespace));
         loop {
-            match watch.next::<T>(WATCH_IDLE_MAX, &self.texts).await {
+            let line = tokio::select! {
+                biased;
+                line = watch.next::<T>(WATCH_IDLE_MAX, &self.texts) => line,
+                fault = &mut hidden => Err(fault),
+            };
+            match line {
                 Ok(None) => return self.course.closed(Instant::now(), chance()),
                 Ok(Some(Line::Fault(fault))) | Err(fault) => return self.fail(fault, tell),
                 Ok(Some(line)) => self.take_line(line, tell),
@@ -121,9 +135,27 @@ impl<T: Watched> FollowedKind<'_, T> {
     }
 }
 
+/// Until the server says that the kind may not be seen any more, or is not there. Whatever else goes wrong with the
+/// question is not told: the watch beside it goes on, or ends for a reason of its own.
+async fn until_hidden(client: &Client, kind: Kind, namespace: Option<&str>) -> Fault {
+    let mut refusals = Refusals::default();
+    loop {
+        tokio::time::sleep(if refusals.are_any() { LOOKED_AGAIN } else { jittered(LOOKED_EVERY, chance()) }).await;
+        match client.version(kind, namespace).await {
+            Ok(_) => refusals = Refusals::default(),
+            Err(fault) => {
+                refusals.note(&fault, true);
+                if refusals.are_believed() {
+                    return fault;
+                }
+            }
+        }
+    }
+}
+
 /// Not all watches of a process end, and begin anew, at the same time.
-fn lasts(chance: f64) -> Duration {
-    WATCH_LASTS.mul_f64(0.8 + 0.2 * chance)
+fn jittered(time: Duration, chance: f64) -> Duration {
+    time.mul_f64(0.8 + 0.2 * chance)
 }
 
 fn chance() -> f64 {

@@ -231,6 +231,22 @@ fn rights_that_are_missing_are_said_and_asked_for_again_and_the_rest_runs() {
 }
 
 #[test]
+fn rights_that_are_taken_away_or_given_back_meanwhile_are_noticed_in_seconds() {
+    let followed = Followed::of_one();
+    let began = Instant::now();
+    followed.server.forbid("list", "endpointslices", None);
+    until(|| followed.state("EndpointSlice").1.is_some(), || format!("{:?}", followed.server.requests()));
+    assert!(matches!(followed.state("EndpointSlice").1, Some(Fault::Forbidden { .. })), "{:?}", followed.state("EndpointSlice"));
+    assert_eq!(followed.state("Service").1, None);
+    // Once is not enough: one of several servers may be starting.
+    assert!(followed.asked(&format!("GET {SLICES}?limit=1")) >= 2 && began.elapsed() > Duration::from_secs(8));
+    assert_eq!(followed.servers().map(|servers| servers.len()), Ok(1), "what was known stays");
+    followed.server.put(slice("web-a", "web", &["10.0.0.2"]));
+    followed.server.relent();
+    followed.comes_to(&["10.0.0.2"]);
+}
+
+#[test]
 fn a_namespace_without_rights_takes_nothing_from_the_others() {
     let server = ApiServer::start().expect("a server");
     server.put(service("web"));
