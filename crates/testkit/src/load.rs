@@ -110,8 +110,10 @@ pub struct Tally {
     pub sent_again: u64,
     /// No answer in time.
     pub late: u64,
-    /// Connections that ended as an answer or GOAWAY had announced.
+    /// Connections of HTTP/1.1 whose last answer announced their end.
     pub announced_ends: u64,
+    /// Connections of HTTP/2 that GOAWAY ended.
+    pub goaways: u64,
     pub faults: Vec<String>,
 }
 
@@ -124,10 +126,10 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tally { done, wrong, refused, reset, cut, sent_again, late, announced_ends, faults } = self;
+        let Tally { done, wrong, refused, reset, cut, sent_again, late, announced_ends, goaways, faults } = self;
         write!(
             f,
-            "{done} answered, {wrong} wrong, {refused} refused, {reset} reset, {cut} cut, {sent_again} sent again, {late} late; {announced_ends} announced ends\n{}",
+            "{done} answered, {wrong} wrong, {refused} refused, {reset} reset, {cut} cut, {sent_again} sent again, {late} late; {announced_ends} announced ends, {goaways} GOAWAY\n{}",
             faults.join("\n")
         )
     }
@@ -376,11 +378,16 @@ impl OneClient {
                 Kind::KeepAlive | Kind::Fresh | Kind::Http2 => Client::connect(self.goal.plain).await,
             }
         };
-        let mut client = in_time(connecting).await?.map_err(|error| (Trouble::Refused, error))?;
         let is_for_one = matches!(self.kind, Kind::Fresh | Kind::FreshTls);
+        // Who needs a connection for one request makes it when that is due.
+        let mut first_due = if is_for_one { Some(self.shared.wait_for_turn(true).await) } else { None };
+        let mut client = in_time(connecting).await?.map_err(|error| (Trouble::Refused, error))?;
         let mut is_reused = false;
-        while !self.shared.is_over() {
-            let due = self.shared.wait_for_turn(!is_reused).await;
+        while is_for_one || !self.shared.is_over() {
+            let due = match first_due.take() {
+                Some(due) => due,
+                None => self.shared.wait_for_turn(!is_reused).await,
+            };
             let order = self.next_order();
             let ends = in_time(http1_exchange(&mut client, &self.goal.host, &order, is_reused)).await??;
             self.shared.answered(due);
@@ -426,10 +433,11 @@ impl OneClient {
             let order = self.next_order();
             sender = match in_time(sender.ready()).await? {
                 Ok(sender) => sender,
-                Err(_) => {
-                    self.shared.count(|tally| tally.announced_ends += 1);
+                Err(error) if error.is_go_away() => {
+                    self.shared.count(|tally| tally.goaways += 1);
                     return Ok(());
                 }
+                Err(error) => return Err((Trouble::Cut, format!("between two streams, without GOAWAY: {error}"))),
             };
             in_time(http2_exchange(&mut sender, &self.goal.host, &order)).await??;
             self.shared.answered(due);

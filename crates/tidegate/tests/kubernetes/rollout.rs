@@ -17,6 +17,9 @@ use tidegate_testkit::load::{Kind, Latencies, Load, Look, Order, Window};
 const PER_SECOND: u32 = 400;
 /// One client with 250 connections, and five with 50.
 const VARIANTS: [&[usize]; 2] = [&[250], &[50; 5]];
+/// So many fifths of these keep a connection of HTTP/1.1, keep one of HTTP/2, or make a new one for each request. All of
+/// them speak TLS.
+const FIFTHS: [(Kind, usize); 3] = [(Kind::KeepAliveTls, 3), (Kind::Http2, 1), (Kind::FreshTls, 1)];
 /// Of the long form.
 const RUNS: usize = 6;
 /// The slowest of a hundred answers may take so many times of what it takes in calm.
@@ -57,8 +60,10 @@ struct Clients {
 impl Clients {
     fn start(shop: &Shop, clients: &[usize], orders: &[Order]) -> Clients {
         let per_second = PER_SECOND / clients.len() as u32;
-        let start =
-            |count: &usize| Load::start_paced(&shop.goal, &[(Kind::KeepAliveTls, *count)], orders, per_second).expect("a load");
+        let start = |count: &usize| {
+            let kinds = FIFTHS.map(|(kind, fifths)| (kind, count * fifths / 5));
+            Load::start_paced(&shop.goal, &kinds, orders, per_second).expect("a load")
+        };
         Clients { loads: clients.iter().map(start).collect() }
     }
 
@@ -70,19 +75,31 @@ impl Clients {
         self.loads.iter().all(|load| load.tally().is_clean())
     }
 
-    /// Nobody noticed anything.
-    fn finish(self, what: &str, shop: &Shop) {
+    /// Nobody noticed anything. Gives how many connections of HTTP/1.1 and HTTP/2 ended as it was announced to them.
+    fn finish(self, what: &str, shop: &Shop) -> [u64; 2] {
+        let mut announced = [0, 0];
+        let mut done = 0;
         for load in self.loads {
             let tally = load.finish();
             println!("{what}: {tally}");
             assert!(tally.done > 100 && tally.is_clean(), "{what}: {tally}\n{}", shop.output());
+            announced = [announced[0] + tally.announced_ends, announced[1] + tally.goaways];
+            done += tally.done;
         }
         assert_eq!(shop.fault(), None);
+        figure(what, &format!("{done} answers, 0 wrong, refused, reset, cut, late or sent again"));
+        announced
     }
 }
 
-/// Makes a change under the load of each variant.
-fn goes_unnoticed(what: &str, shop: &Shop, orders: &[Order], change: impl Fn(&Times, &Clients)) {
+/// A line for the table of `cargo xtask long`.
+fn figure(what: &str, value: &str) {
+    println!("figure: {what} | {value}");
+}
+
+/// Makes a change under the load of each variant. With `ends_are_announced` clients have to meet ends of connections
+/// that were announced to them: without any, nothing would be shown of who left.
+fn goes_unnoticed(what: &str, shop: &Shop, orders: &[Order], ends_are_announced: bool, change: impl Fn(&Times, &Clients)) {
     let times = Times::chosen();
     for run in 1..=times.runs {
         for variant in VARIANTS {
@@ -97,12 +114,16 @@ fn goes_unnoticed(what: &str, shop: &Shop, orders: &[Order], change: impl Fn(&Ti
             let changing = clients.take_latencies();
             let [before, meanwhile] = [&calm, &changing].map(|taken| taken.thousandth(990));
             let ratio = meanwhile.as_secs_f64() / before.as_secs_f64();
-            println!(
-                "{what}: p99 {before:?} in calm ({}), {meanwhile:?} in change ({}): {ratio:.2} times",
-                calm.count(),
-                changing.count()
+            let counts = [calm.count(), changing.count()];
+            figure(
+                &what,
+                &format!("p99 {before:.1?} in calm, {meanwhile:.1?} in change: {ratio:.2} times, of {counts:?} answers"),
             );
-            clients.finish(&what, shop);
+            let announced = clients.finish(&what, shop);
+            if ends_are_announced {
+                figure(&what, &format!("{announced:?} ends were announced, to HTTP/1.1 and HTTP/2"));
+                assert!(announced.iter().all(|ends| *ends > 0), "{what}: nobody met a replica that left: {announced:?}");
+            }
             assert!(!is_long() || ratio <= RATIO_MAX, "{what}: {ratio:.2} times as slow while it changes");
         }
     }
@@ -120,12 +141,24 @@ fn scales(shop: &Shop, what: Scaled, times: &Times) {
     }
 }
 
+/// 5→7→5 three times, so that those leave whom clients have met.
+fn replaces_replicas(shop: &Shop, times: &Times) {
+    for _ in 0..3 {
+        shop.scale(Scaled::Proxies, 7);
+        std::thread::sleep(times.pause);
+        let answered = shop.retire_replicas(5);
+        println!("replicas that left had answered {answered:?} requests");
+        assert!(answered.len() == 2 && answered.iter().all(|requests| *requests > 0), "nobody met one that left: {answered:?}");
+        std::thread::sleep(times.pause);
+    }
+}
+
 /// Puts annotations on and takes them off, while others of the host are asked as well.
 fn switches(what: &str, shop: &Shop, annotations: &Value, order: impl Fn(Arc<Window>) -> Order) {
     let window = Arc::new(Window::default());
     let orders = [order(window.clone()), Order::Pattern(11)];
     let off: Value = annotations.as_object().expect("names").keys().map(|name| (name.clone(), Value::Null)).collect();
-    goes_unnoticed(what, shop, &orders, |times, clients| {
+    goes_unnoticed(what, shop, &orders, false, |times, clients| {
         for annotations in [annotations, &off] {
             // From here both answers are right, and afterwards the new one alone.
             window.highest.fetch_add(1, Ordering::SeqCst);
@@ -148,7 +181,7 @@ fn servers_come_and_go_unnoticed() {
         return;
     }
     let Some(shop) = Shop::open(5) else { return };
-    goes_unnoticed("servers 5 to 7 to 5", &shop, &patterns(), |times, _| scales(&shop, Scaled::Servers, times));
+    goes_unnoticed("servers 5 to 7 to 5", &shop, &patterns(), false, |times, _| scales(&shop, Scaled::Servers, times));
 }
 
 #[test]
@@ -157,7 +190,7 @@ fn replicas_of_the_program_come_and_go_unnoticed() {
         return;
     }
     let Some(shop) = Shop::open_with_replicas(5, 5) else { return };
-    goes_unnoticed("proxies 5 to 7 to 5", &shop, &patterns(), |times, _| scales(&shop, Scaled::Proxies, times));
+    goes_unnoticed("proxies 5 to 7 to 5", &shop, &patterns(), true, |times, _| replaces_replicas(&shop, times));
 }
 
 #[test]

@@ -97,6 +97,27 @@ impl Shop {
         self.comes_to(what, replicas);
     }
 
+    /// Scales replicas down so that the oldest leave, who hold most connections of clients. Gives how many requests each
+    /// of these had answered by then.
+    pub fn retire_replicas(&self, replicas: u32) -> Vec<u64> {
+        let mut pods = self.pods(Scaled::Proxies);
+        pods.sort_by_key(|pod| (pod.created.clone(), pod.name.clone()));
+        let leaving = &pods[..pods.len().saturating_sub(replicas as usize)];
+        for pod in leaving {
+            let cheapest = json!({"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-1"}}});
+            self.plane.api().merge(&format!("/api/v1/namespaces/shop/pods/{}", pod.name), &cheapest).expect("it is marked");
+        }
+        let requests = |pod: &Pod| {
+            let seen = Metrics::fetch(&pod.admin()).expect("metrics");
+            seen.sum("tidegate_http_requests_total") as u64
+        };
+        let answered = leaving.iter().map(requests).collect();
+        self.scale(Scaled::Proxies, replicas);
+        let left = self.pods(Scaled::Proxies);
+        assert!(leaving.iter().all(|pod| left.iter().all(|other| other.name != pod.name)), "others left than were to leave");
+        answered
+    }
+
     /// Puts annotations on the Ingress of [`SWITCHED`], or takes them off with `Null`.
     pub fn annotate(&self, annotations: &Value) {
         let path = format!("{INGRESSES}/switched");
@@ -122,19 +143,24 @@ impl Shop {
         }
     }
 
-    /// Addresses of the pods of a Deployment.
-    fn pods(&self, what: Scaled) -> Vec<String> {
+    /// The pods of a Deployment.
+    fn pods(&self, what: Scaled) -> Vec<Pod> {
         let path = format!("/api/v1/namespaces/shop/pods?labelSelector=app%3D{}", what.name());
         let pods = self.plane.api().get(&path).expect("pods");
-        let address = |pod: &Value| pod["status"]["podIP"].as_str().unwrap_or_default().to_owned();
-        pods["items"].as_array().into_iter().flatten().map(address).collect()
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let pod = |pod: &Value| Pod {
+            name: text(&pod["metadata"]["name"]),
+            created: text(&pod["metadata"]["creationTimestamp"]),
+            ip: text(&pod["status"]["podIP"]),
+        };
+        pods["items"].as_array().into_iter().flatten().map(pod).collect()
     }
 
     /// How many servers each proxy knows.
     fn servers_known(&self) -> Vec<usize> {
         let admins = match &self.front {
             Front::Process { admin, .. } => vec![admin.clone()],
-            Front::Replicas(_) => self.pods(Scaled::Proxies).into_iter().map(|ip| format!("{ip}:{ADMIN_PORT}")).collect(),
+            Front::Replicas(_) => self.pods(Scaled::Proxies).iter().map(Pod::admin).collect(),
         };
         let known = |admin: &String| Metrics::fetch(admin).map_or(0, |seen| seen.sum("tidegate_discovery_members") as usize);
         admins.iter().map(known).collect()
@@ -156,6 +182,20 @@ impl Shop {
             Front::Replicas(_) => self.node.output("proxy"),
         };
         format!("{}\n{front}\n{}", self.places.folder().display(), self.plane.output())
+    }
+}
+
+/// One that runs.
+struct Pod {
+    name: String,
+    created: String,
+    ip: String,
+}
+
+impl Pod {
+    /// Where a replica is asked for its metrics.
+    fn admin(&self) -> String {
+        format!("{}:{ADMIN_PORT}", self.ip)
     }
 }
 
