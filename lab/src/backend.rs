@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use memchr::{memchr, memmem};
 use tokio::net::TcpStream;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::content::Page;
 use crate::net::{self, Error};
@@ -22,26 +23,42 @@ const DELAY_MAX: Duration = Duration::from_secs(60);
 /// Small enough that every page but the smallest has several.
 const CHUNK_BYTES: usize = 700;
 
-/// Serves on `threads` threads, each with a listener of its own, until the process is stopped.
-pub fn serve(address: SocketAddr, threads: usize) -> Result<(), Error> {
+/// Serves on `threads` threads, each with a listener of its own, until the process is stopped; with a time to leave, for
+/// so long after SIGTERM.
+pub fn serve(address: SocketAddr, threads: usize, leave_after: Option<Duration>) -> Result<(), Error> {
     for _ in 1..threads.max(1) {
-        std::thread::spawn(move || serve_on_this_thread(address).map_err(|error| eprintln!("{address}: {error}")));
+        std::thread::spawn(move || serve_on_this_thread(address, None).map_err(|error| eprintln!("{address}: {error}")));
     }
-    serve_on_this_thread(address)
+    serve_on_this_thread(address, leave_after)
 }
 
-fn serve_on_this_thread(address: SocketAddr) -> Result<(), Error> {
+fn serve_on_this_thread(address: SocketAddr, leave_after: Option<Duration>) -> Result<(), Error> {
     net::runtime()?.block_on(async {
-        let listener = net::listen(address)?;
-        let answers = Rc::new(Answers::new());
-        loop {
-            let (socket, _) = listener.accept().await?;
-            socket.set_nodelay(true)?;
-            let answers = Rc::clone(&answers);
-            // An upstream connection that fails is the proxy's to notice; the generator counts what it sees of it.
-            tokio::task::spawn_local(async move { serve_connection(socket, &answers).await.ok() });
+        tokio::select! {
+            outcome = take_connections(address) => outcome,
+            outcome = leave(leave_after) => outcome,
         }
     })
+}
+
+/// Until it is to be over. Without a time SIGTERM ends the process as it does others.
+async fn leave(after: Option<Duration>) -> Result<(), Error> {
+    let Some(after) = after else { return std::future::pending().await };
+    signal(SignalKind::terminate())?.recv().await;
+    tokio::time::sleep(after).await;
+    Ok(())
+}
+
+async fn take_connections(address: SocketAddr) -> Result<(), Error> {
+    let listener = net::listen(address)?;
+    let answers = Rc::new(Answers::new());
+    loop {
+        let (socket, _) = listener.accept().await?;
+        socket.set_nodelay(true)?;
+        let answers = Rc::clone(&answers);
+        // An upstream connection that fails is the proxy's to notice; the generator counts what it sees of it.
+        tokio::task::spawn_local(async move { serve_connection(socket, &answers).await.ok() });
+    }
 }
 
 struct Answers {

@@ -58,6 +58,9 @@ enum Command {
         listen: SocketAddr,
         #[arg(long, default_value_t = 1)]
         threads: usize,
+        /// Serves on for so long after SIGTERM, and ends then.
+        #[arg(long, value_parser = load::parse_duration)]
+        leave_after: Option<std::time::Duration>,
     },
     /// Copies bytes between clients and an upstream, without looking at them.
     Relay {
@@ -82,7 +85,7 @@ fn main() -> ExitCode {
         Command::Readme(options) => report::readme(&options),
         Command::Load(options) => load::run(&options),
         Command::Idle(options) => load::idle::run(&options),
-        Command::Backend { listen, threads } => backend::serve(listen, threads),
+        Command::Backend { listen, threads, leave_after } => backend::serve(listen, threads, leave_after),
         Command::Relay { listen, to, driver } => relay::serve(driver, listen, to),
         Command::Pinned(options) => stage::child::become_pinned(&options),
     };

@@ -1,7 +1,7 @@
 //! `cargo xtask kubernetes`: the programs of a real control plane, built from Go's modules, for tests that ask an API
 //! server and not its emulation; and Helm, with which `manifests` renders the chart. No registry has them as programs,
 //! so they are built once and kept in a cache outside of the checkout. Which versions is said by the modules in
-//! `crates/testkit/go`; `testkit::control_plane` finds what was built, and starts it. `recipe` says what is built with
+//! `crates/local-cluster/go`; `local-cluster` finds what was built, and starts it. `recipe` says what is built with
 //! which flags, pure; here it is done.
 
 #[cfg(test)]

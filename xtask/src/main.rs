@@ -2,7 +2,8 @@
 //! CONTRIBUTING.md. Each task is one module: `tidy` reads the sources, `deny` reads the dependency graph, `ci` runs
 //! every gate in order, `quick` those that fit what changed, `instructions` counts what a request costs, `bench` builds
 //! and runs the lab, `static` the program that needs nothing of the system, `apps` real applications behind the
-//! program, `kubernetes` builds the programs of a control plane for tests and renders the chart, `dist` what people
+//! program, `kubernetes` builds the programs of a control plane for tests and renders the chart, `long` runs what the pipeline has
+//! no time for, `dist` what people
 //! install, `readme` holds README.md against its report. No task is needed to build or to use Tidegate.
 
 mod apps;
@@ -14,6 +15,7 @@ mod finding;
 mod graph;
 mod instructions;
 mod kubernetes;
+mod long;
 mod process;
 mod quick;
 mod readme;
@@ -34,6 +36,8 @@ usage: cargo xtask <task>
   tidy --examples     `tidegate check` on every file in examples/
   deny                refused crates, duplicates, licences, reasons, advisories
   ci                  every gate, in the order the pipeline runs them
+  long [NAME...] [--program PATH] [--list]
+                      what is too long for the pipeline, behind a real control plane; two hours, with a table of figures
   instructions [--accept REASON] [--program PATH]
                       instructions per request, held against xtask/instructions.txt
   bench [args...]     builds the release binaries and runs the lab: `targets`, or the experiments that are named
@@ -75,6 +79,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
         ("static", rest) => release::run(rest),
         ("apps", rest) => apps::run(rest),
         ("kubernetes", rest) => kubernetes::run(rest),
+        ("long", rest) => long::run(rest),
         ("readme", []) => readme::run(false),
         ("readme", [flag]) if flag == "--write" => readme::run(true),
         ("help" | "--help" | "-h", []) => {

@@ -66,7 +66,7 @@ impl QuickScope {
                 scope.cases.insert(case.to_owned());
             }
         }
-        let tests_only = ["testkit", "lab", "apps", "xtask"];
+        let tests_only = ["local-cluster", "testkit", "lab", "apps", "xtask"];
         for package in graph.ours() {
             let folder = folder_of(&package.name);
             if !files.iter().any(|file| file.strip_prefix(&folder).is_some_and(|rest| rest.starts_with('/'))) {

@@ -86,7 +86,7 @@ fn the_api_server_takes_what_is_written_and_tells_what_is_asked() {
     until(|| writer.state().events_written == 1, || format!("{:?}", writer.state()));
     let event = events(&api).pop().expect("an Event");
     assert_eq!((&event["regarding"]["name"], &event["reason"]), (&"web".into(), &"PathInvalid".into()));
-    assert_eq!((writer.state().fault, writer.state().lease_fault), (None, None));
+    assert_eq!(writer.state().fault(), None);
     writer.stop();
 
     // The next one takes the Lease at once, and writes what differs only.

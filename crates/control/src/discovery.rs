@@ -315,7 +315,14 @@ impl Followers {
                 FollowedSource { pools, seen, _follower: Some(Follower(tokio::task::spawn_local(task))) }
             };
             let followed = self.sources.entry(source.clone()).or_insert_with(follow);
-            locked(&followed.pools).push((pool.clone(), registry.discovery(&pool.0, source.kind())));
+            let metrics = registry.discovery(&pool.0, source.kind());
+            // What a cluster knows already is no news of it.
+            if let Discover::Kubernetes(wanted) = source
+                && let Some(servers) = self.clusters.seen(wanted).servers
+            {
+                note_servers(&metrics, servers);
+            }
+            locked(&followed.pools).push((pool.clone(), metrics));
         }
         for name in &sought.names {
             self.names.entry(name.clone()).or_default().pools.insert(pool.clone());

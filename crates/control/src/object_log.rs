@@ -1,9 +1,9 @@
-//! What the log says of how the objects of a cluster are followed: each fault once, and once that it is over. The same,
+//! What the log says of how the objects of a cluster are followed, and written: each fault once, and once that it is over. The same,
 //! as it is now, stands in `tidegate status`. Of Services and their servers `discovery` says so, as of every other
 //! source of servers.
 
 use std::collections::BTreeSet;
-use tidegate_cluster::{ClusterFollower, Kind, KindState, Scope, SnapshotOutcome};
+use tidegate_cluster::{ClusterFollower, Fault, Kind, KindState, Scope, SnapshotOutcome, WriterState};
 
 /// What was said so far.
 #[derive(Debug, Default)]
@@ -12,19 +12,42 @@ pub struct ObjectLog {
     unheard: BTreeSet<Kind>,
     are_secrets_forbidden: bool,
     are_config_maps_forbidden: bool,
+    /// What may not be written.
+    unwritten: BTreeSet<&'static str>,
     outcome: SnapshotOutcome,
     snapshot_fault: Option<String>,
 }
 
 impl ObjectLog {
-    /// Says what is new.
-    pub fn look(&mut self, follower: &ClusterFollower) {
+    /// Says what is new; `writer` is how the writing does, where something is to be written.
+    pub fn look(&mut self, follower: &ClusterFollower, writer: Option<&WriterState>) {
         let mut states = follower.states();
         states.retain(|state| !Scope::ENDPOINTS.contains(&state.kind));
         self.look_at_kinds(&states);
         self.look_at_secrets(follower);
         self.look_at_config_maps(follower);
         self.look_at_snapshot(follower);
+        if let Some(state) = writer {
+            self.look_at_writing(state);
+        }
+    }
+
+    /// Rights alone: what else goes wrong with a write is tried again within a moment, and counted.
+    fn look_at_writing(&mut self, state: &WriterState) {
+        let WriterState { lease_fault, status_fault, event_fault, .. } = state;
+        let lease = "the Lease may not be had, so another process has to write statuses and Events";
+        let all = [(lease, lease_fault), ("statuses of Ingresses may not be written", status_fault)];
+        for (what, fault) in all.into_iter().chain([("Events may not be written", event_fault)]) {
+            match fault {
+                Some(fault @ (Fault::Forbidden { .. } | Fault::Unauthorized { .. })) => {
+                    if self.unwritten.insert(what) {
+                        tracing::warn!(fault = format!("the API server {fault}"), "{what}: nothing else is the worse for it");
+                    }
+                }
+                None if self.unwritten.remove(what) => tracing::info!("no longer: {what}"),
+                Some(_) | None => {}
+            }
+        }
     }
 
     fn look_at_kinds(&mut self, states: &[KindState]) {
@@ -38,7 +61,7 @@ impl ObjectLog {
         };
         if let Some((kinds, names)) = newly(&self.shut, &shut) {
             let fault = fault(&kinds);
-            let what = "what was known of them stays, else there are none; they are asked for again, every minute at least";
+            let what = "what was known of them stays, else there are none; they are asked for again, every ten seconds at least";
             tracing::warn!(kinds = names, fault, "objects of the cluster may not be seen, or are of no kind that it has: {what}");
         }
         if let Some((kinds, names)) = newly(&self.unheard, &unheard) {

@@ -175,7 +175,7 @@ impl Objects {
 
     /// Says in the log what is new of how the cluster is followed.
     pub fn say(&mut self) {
-        self.log.look(&self.follower);
+        self.log.look(&self.follower, self.writer.as_ref().map(|(writer, _)| writer.state()).as_ref());
     }
 
     /// For metrics.
@@ -310,13 +310,14 @@ impl Objects {
 
 fn seen_of(writer: &ClusterWriter) -> ClusterWriting {
     let state = writer.state();
+    let fault = state.fault().map(ToString::to_string);
     ClusterWriting {
         is_leader: writer.is_leader(),
         holder: state.holder,
         statuses_written: state.statuses_written,
         statuses_pending: state.statuses_pending,
         events_written: state.events_written,
-        fault: state.lease_fault.or(state.fault).map(|fault| fault.to_string()),
+        fault,
     }
 }
 

@@ -2,16 +2,13 @@
 //! engines that tell of servers, a real control plane of Kubernetes, a tiny CA, a guard around the proxy's process, and
 //! the case files of `tests/cases` (see tests/README.md). Nothing here is in the program.
 
-pub mod admin;
 mod api;
-pub mod authority;
 pub mod case;
 pub mod chromium;
 pub mod client;
 pub mod coding;
 pub mod connection;
 pub mod consul;
-pub mod control_plane;
 pub mod dns;
 pub mod docker;
 pub mod driver;
@@ -24,15 +21,16 @@ pub mod mmdb;
 pub mod openid;
 pub mod pattern;
 pub mod pebble;
-pub mod ports;
-pub mod program;
 pub mod proxy;
 pub mod redis;
 pub mod responder;
 pub mod server;
-pub mod tls;
+pub mod turns;
 pub mod unanswered;
 pub mod upstream;
+
+/// What the lab stands on as well.
+pub use tidegate_local_cluster::{self as control_plane, admin, authority, ports, program, tls};
 
 pub use admin::{Metrics, get};
 pub use authority::{Authority, KeyKind};

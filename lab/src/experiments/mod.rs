@@ -9,6 +9,7 @@ mod e1;
 mod e2;
 mod e3;
 mod grid;
+mod kubernetes;
 mod memory;
 mod options;
 mod phased;
@@ -38,6 +39,8 @@ pub enum Experiment {
     E2,
     /// Under change: instances come and go, the configuration changes.
     E3,
+    /// Under change in a cluster: the same for Ingress controllers, with pods and a real control plane.
+    Kubernetes,
     /// What a change costs: start, time until it is seen, latency meanwhile, with one site and with thousands.
     Change,
     /// New connections: full and resumed TLS handshakes.
@@ -61,11 +64,12 @@ pub enum Experiment {
 }
 
 impl Experiment {
-    pub const ALL: [Experiment; 14] = [
+    pub const ALL: [Experiment; 15] = [
         Experiment::E1,
         Experiment::E1Nginx,
         Experiment::E2,
         Experiment::E3,
+        Experiment::Kubernetes,
         Experiment::Change,
         Experiment::Handshake,
         Experiment::Certificates,
@@ -84,6 +88,7 @@ impl Experiment {
             Experiment::E1Nginx => "e1-nginx",
             Experiment::E2 => "e2",
             Experiment::E3 => "e3",
+            Experiment::Kubernetes => "kubernetes",
             Experiment::Change => "change",
             Experiment::Handshake => "handshake",
             Experiment::Certificates => "certificates",
@@ -103,6 +108,7 @@ impl Experiment {
             Experiment::E1Nginx => "out of the box again: nginx as its users tuned it",
             Experiment::E2 => "equalised, with and without compression",
             Experiment::E3 => "under change",
+            Experiment::Kubernetes => "under change, in a cluster",
             Experiment::Change => "what a change costs, with one site and with thousands",
             Experiment::Handshake => "new connections, full and resumed handshakes",
             Experiment::Certificates => "thousands of certificates: start, memory, handshakes",
@@ -123,6 +129,7 @@ impl Experiment {
             Experiment::E1Nginx => e1::seconds_nginx(session),
             Experiment::E2 => e2::seconds(session),
             Experiment::E3 => e3::seconds(session),
+            Experiment::Kubernetes => kubernetes::seconds(session),
             Experiment::Change => change::seconds(session),
             Experiment::Handshake => plain::seconds(&plain::handshake_cases(), session),
             Experiment::Certificates => certificates::seconds(session),
@@ -142,6 +149,7 @@ impl Experiment {
             Experiment::E1Nginx => e1::run_nginx(session, record),
             Experiment::E2 => e2::run(session, record),
             Experiment::E3 => e3::run(session, record),
+            Experiment::Kubernetes => kubernetes::run(session, record),
             Experiment::Change => change::run(session, record),
             Experiment::Handshake => plain::handshake(session, record),
             Experiment::Certificates => certificates::run(session, record),

@@ -9,6 +9,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use tidegate_local_cluster::network::is_inside_with;
 use tidegate_transport::Driver;
 
 use crate::experiments::Experiment;
@@ -58,6 +59,11 @@ impl From<Interrupted> for Failed {
 }
 
 pub fn run(options: &RunOptions) -> Result<(), Error> {
+    // Pods need a network that is nobody else's, and everything in it ends with this process.
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if options.experiments().contains(&Experiment::Kubernetes) && !is_inside_with(&arguments)? {
+        return Ok(());
+    }
     let interrupt = Interrupt::watch()?;
     let _alone = run_alone()?;
     let open_files = raise_open_files()?;

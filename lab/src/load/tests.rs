@@ -33,7 +33,7 @@ fn run_load(server: SocketAddr, arguments: &str) -> Result<PhaseReport, String> 
 /// The lab's own backend, for as long as the test runs.
 fn backend() -> SocketAddr {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    std::thread::spawn(move || crate::backend::serve(address, 1).map_err(|error| panic!("{error}")));
+    std::thread::spawn(move || crate::backend::serve(address, 1, None).map_err(|error| panic!("{error}")));
     while TcpStream::connect(address).is_err() {
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -23,7 +23,7 @@ pub fn of(report: &Report, experiment: &ExperimentRecord) -> Vec<Block> {
         blocks.extend(match experiment.name.as_str() {
             "e1" | "e1-nginx" => ladder::layout(report, experiment),
             "e2" => equalised::layout(report, experiment),
-            "e3" => under_change::layout(report, experiment),
+            "e3" | "kubernetes" => under_change::layout(report, experiment),
             "change" => change::layout(report, experiment),
             "targets" | "content" | "certificates" => targets::layout(report, experiment),
             _ => generic(report, experiment),

@@ -71,7 +71,7 @@ pub fn standings(report: &Report) -> Vec<Standing> {
     for experiment in &report.experiments {
         match experiment.name.as_str() {
             "e1" => all.extend(ladder::standings(report, experiment)),
-            "e3" => all.extend(under_change::standings(report, experiment)),
+            "e3" | "kubernetes" => all.extend(under_change::standings(report, experiment)),
             _ => {}
         }
         for (flavour, grid) in grid::by_flavour(report, experiment) {

@@ -3,6 +3,7 @@
 
 pub mod cgroup;
 pub mod child;
+pub mod cluster;
 pub mod cores;
 pub mod interrupt;
 pub mod probe;

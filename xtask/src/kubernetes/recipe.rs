@@ -17,9 +17,9 @@ pub enum GoModule {
 impl GoModule {
     pub fn folder(self) -> &'static str {
         match self {
-            GoModule::Kubernetes => "crates/testkit/go/kubernetes",
-            GoModule::Etcd => "crates/testkit/go/etcd",
-            GoModule::Helm => "crates/testkit/go/helm",
+            GoModule::Kubernetes => "crates/local-cluster/go/kubernetes",
+            GoModule::Etcd => "crates/local-cluster/go/etcd",
+            GoModule::Helm => "crates/local-cluster/go/helm",
         }
     }
 

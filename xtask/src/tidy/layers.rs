@@ -139,9 +139,11 @@ const LAYERS: &[Layer] = &[
             "admin",
         ],
     },
-    Layer { name: "testkit", may_use: &[] },
-    // The lab's relay only, which shows what a driver costs. Whoever measures uses nothing of what is measured.
-    Layer { name: "lab", may_use: &["transport"] },
+    // For tests and the lab: what is in front of its pods is a process to it.
+    Layer { name: "local-cluster", may_use: &[] },
+    Layer { name: "testkit", may_use: &["local-cluster"] },
+    // Of the proxy the lab's relay only, which shows what a driver costs. Whoever measures uses nothing of what is measured.
+    Layer { name: "lab", may_use: &["transport", "local-cluster"] },
     // Applications behind the program, which is a process to it as well.
     Layer { name: "apps", may_use: &["testkit"] },
     Layer { name: "xtask", may_use: &[] },
@@ -184,6 +186,7 @@ const MAY_SERIALISE: &[&str] = &[
     "acme",
     "admin",
     "tidegate",
+    "local-cluster",
     "testkit",
     "lab",
     "apps",
@@ -277,7 +280,7 @@ mod tests {
         );
         check_graph(
             "lab ours tidegate-model\ntidegate-model ours",
-            &["lab/Cargo.toml: layer: `lab` uses `model`; it may use transport"],
+            &["lab/Cargo.toml: layer: `lab` uses `model`; it may use transport, local-cluster"],
         );
         check_graph("tidegate-shed ours", &["crates/shed/Cargo.toml: layer: `shed` has no place in the table of layers"]);
     }
@@ -316,7 +319,7 @@ mod tests {
         check_graph(
             "tidegate-model ours serde\nserde 1.0",
             &[
-                "crates/model/Cargo.toml: layer: `model` uses serde; only api, cert-import, compare, config, cluster, discovery, storage, dns-records, acme, admin, tidegate, testkit, lab, apps, xtask may",
+                "crates/model/Cargo.toml: layer: `model` uses serde; only api, cert-import, compare, config, cluster, discovery, storage, dns-records, acme, admin, tidegate, local-cluster, testkit, lab, apps, xtask may",
             ],
         );
     }

@@ -70,8 +70,17 @@ pub struct WriterState {
     pub events_pending: usize,
     pub events_written: u64,
     pub event_faults: u64,
-    /// Why the last write did not succeed.
-    pub fault: Option<Fault>,
+    /// Why the last status could not be written.
+    pub status_fault: Option<Fault>,
+    /// Why the last Event could not be written.
+    pub event_fault: Option<Fault>,
+}
+
+impl WriterState {
+    /// Why something is not written.
+    pub fn fault(&self) -> Option<&Fault> {
+        [&self.lease_fault, &self.status_fault, &self.event_fault].into_iter().find_map(Option::as_ref)
+    }
 }
 
 /// Writes until it is stopped or dropped.
@@ -340,7 +349,7 @@ impl Writing {
             Some(Fault::Conflict { .. }) => state.status_conflicts += 1,
             Some(_) => state.status_faults += 1,
         }
-        state.fault = fault.filter(|fault| !matches!(fault, Fault::Conflict { .. })).cloned();
+        state.status_fault = fault.filter(|fault| !matches!(fault, Fault::Conflict { .. })).cloned();
     }
 
     async fn write_events(&self) -> Infallible {
@@ -364,15 +373,11 @@ impl Writing {
             let outcome = self.client.send(method, &path, Some(&body)).await.map(|_| ());
             {
                 let mut state = locked(&self.shared.state);
-                match &outcome {
-                    Ok(()) => state.events_written += 1,
-                    // Another process has said it.
-                    Err(Fault::Conflict { .. }) => {}
-                    Err(fault) => {
-                        state.event_faults += 1;
-                        state.fault = Some(fault.clone());
-                    }
-                }
+                // A conflict: another process has said it.
+                let fault = outcome.as_ref().err().filter(|fault| !matches!(fault, Fault::Conflict { .. }));
+                state.events_written += u64::from(outcome.is_ok());
+                state.event_faults += u64::from(fault.is_some());
+                state.event_fault = fault.cloned();
             }
             self.events.borrow_mut().done(write, outcome.as_ref().copied(), Instant::now());
         }

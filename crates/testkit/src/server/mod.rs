@@ -10,6 +10,7 @@ mod serve;
 pub use serve::serve_if_asked;
 
 use crate::admin;
+use crate::control_plane::Image;
 use crate::ports::Reservation;
 use crate::program::{Program, Surroundings};
 use std::net::{SocketAddr, TcpStream};
@@ -20,6 +21,8 @@ use std::time::Duration;
 /// The test that every module with such servers has; in a binary with several of them, the first one to run is the
 /// process.
 pub const PROCESS_TEST: &str = "this_file_is_also_an_upstream_server";
+/// What containers of such servers have for an image.
+pub const IMAGE: &str = "testkit/server";
 /// What the process is told by its parent.
 const ENVIRONMENT: &str = "TESTKIT_SERVER";
 /// A process that was told to end has ended by then, however busy the machine.
@@ -54,6 +57,13 @@ impl Settings {
             idle_close: None,
         }
     }
+}
+
+/// The image that stands for such a server in a cluster; what its container has to be told is [`told_to`].
+pub fn image() -> Result<Image, String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let arguments = [PROCESS_TEST, "--nocapture", "--test-threads=1"].map(str::to_owned).into();
+    Ok(Image { name: IMAGE.to_owned(), program, arguments })
 }
 
 /// What it does with requests. `/healthz` is answered with 200 by all but the one that hangs, and `/seen` by all.

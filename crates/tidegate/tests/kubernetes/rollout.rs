@@ -6,12 +6,14 @@
 //! and what is slower while it changes fails as well. That figure says nothing on a machine that does something else.
 
 use crate::shop::{HOST, SWITCHED, Scaled, Shop};
+use crate::{figure, is_long};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tidegate_testkit::control_plane::network::is_inside;
 use tidegate_testkit::load::{Kind, Latencies, Load, Look, Order, Window};
+use tidegate_testkit::turns::{Turn, Turns};
 
 /// Of all clients together: the machine is shared with the control plane, and it is not about throughput.
 const PER_SECOND: u32 = 400;
@@ -20,6 +22,8 @@ const VARIANTS: [&[usize]; 2] = [&[250], &[50; 5]];
 /// So many fifths of these keep a connection of HTTP/1.1, keep one of HTTP/2, or make a new one for each request. All of
 /// them speak TLS.
 const FIFTHS: [(Kind, usize); 3] = [(Kind::KeepAliveTls, 3), (Kind::Http2, 1), (Kind::FreshTls, 1)];
+/// Clients of a roll-out that have one open all the time.
+const WEBSOCKETS: usize = 12;
 /// Of the long form.
 const RUNS: usize = 6;
 /// The slowest of a hundred answers may take so many times of what it takes in calm.
@@ -41,24 +45,20 @@ impl Times {
     fn chosen() -> Times {
         let seconds = Duration::from_secs;
         if is_long() {
-            Times { runs: RUNS, calm: seconds(20), pause: seconds(5), switched: seconds(30) }
+            Times { runs: RUNS, calm: seconds(15), pause: seconds(4), switched: seconds(30) }
         } else {
             Times { runs: 1, calm: seconds(2), pause: seconds(2), switched: seconds(4) }
         }
     }
 }
 
-fn is_long() -> bool {
-    std::env::var_os("ROLLOUT_LONG").is_some()
-}
-
 /// Clients of a shop: some loads that run beside each other.
-struct Clients {
+pub struct Clients {
     loads: Vec<Load>,
 }
 
 impl Clients {
-    fn start(shop: &Shop, clients: &[usize], orders: &[Order]) -> Clients {
+    pub fn start(shop: &Shop, clients: &[usize], orders: &[Order]) -> Clients {
         let per_second = PER_SECOND / clients.len() as u32;
         let start = |count: &usize| {
             let kinds = FIFTHS.map(|(kind, fifths)| (kind, count * fifths / 5));
@@ -67,16 +67,16 @@ impl Clients {
         Clients { loads: clients.iter().map(start).collect() }
     }
 
-    fn take_latencies(&self) -> Latencies {
+    pub fn take_latencies(&self) -> Latencies {
         self.loads.iter().map(Load::take_latencies).fold(Latencies::default(), Latencies::join)
     }
 
-    fn is_clean(&self) -> bool {
+    pub fn is_clean(&self) -> bool {
         self.loads.iter().all(|load| load.tally().is_clean())
     }
 
     /// Nobody noticed anything. Gives how many connections of HTTP/1.1 and HTTP/2 ended as it was announced to them.
-    fn finish(self, what: &str, shop: &Shop) -> [u64; 2] {
+    pub fn finish(self, what: &str, shop: &Shop) -> [u64; 2] {
         let mut announced = [0, 0];
         let mut done = 0;
         for load in self.loads {
@@ -90,11 +90,6 @@ impl Clients {
         figure(what, &format!("{done} answers, 0 wrong, refused, reset, cut, late or sent again"));
         announced
     }
-}
-
-/// A line for the table of `cargo xtask long`.
-fn figure(what: &str, value: &str) {
-    println!("figure: {what} | {value}");
 }
 
 /// Makes a change under the load of each variant. With `ends_are_announced` clients have to meet ends of connections
@@ -129,7 +124,7 @@ fn goes_unnoticed(what: &str, shop: &Shop, orders: &[Order], ends_are_announced:
     }
 }
 
-fn patterns() -> [Order; 2] {
+pub fn patterns() -> [Order; 2] {
     [Order::Pattern(11), Order::Pattern(20_000)]
 }
 
@@ -191,6 +186,34 @@ fn replicas_of_the_program_come_and_go_unnoticed() {
     }
     let Some(shop) = Shop::open_with_replicas(5, 5) else { return };
     goes_unnoticed("proxies 5 to 7 to 5", &shop, &patterns(), true, |times, _| replaces_replicas(&shop, times));
+}
+
+#[test]
+fn the_program_is_replaced_by_its_next_version_unnoticed() {
+    if !is_inside("rollout::the_program_is_replaced_by_its_next_version_unnoticed").expect("it passes inside") {
+        return;
+    }
+    let Some(shop) = Shop::open_with_replicas(3, 3) else { return };
+    let times = Times::chosen();
+    for run in 1..=times.runs {
+        let what = format!("roll-out of 3 replicas, run {run}");
+        let clients = Clients::start(&shop, &[60], &patterns());
+        // A stream of that length is over before the drain is.
+        let turns = [(Turn::WebSocket, WEBSOCKETS), (Turn::Stream(Duration::from_secs(20)), 6)];
+        let turns = Turns::start(&shop.goal, &turns).expect("clients");
+        std::thread::sleep(times.calm);
+        let began = Instant::now();
+        shop.roll_out(&format!("version-{run}"));
+        let took = began.elapsed();
+        std::thread::sleep(times.pause);
+        let seen = turns.finish();
+        let (closed, streams) = (seen.closed.len(), seen.streams);
+        figure(&what, &format!("{took:.0?}, {closed} WebSockets ended by a close frame, {streams} streams of 20 s whole"));
+        assert!(seen.faults.is_empty(), "{what}: {seen:?}\n{}", shop.output());
+        assert!(closed >= WEBSOCKETS && streams > 0 && seen.frames > 100, "{what}: all that were open are closed once: {seen:?}");
+        let announced = clients.finish(&what, &shop);
+        assert!(announced.iter().all(|ends| *ends > 0), "{what}: nobody met a replica that left: {announced:?}");
+    }
 }
 
 #[test]

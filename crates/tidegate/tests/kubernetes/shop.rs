@@ -1,19 +1,20 @@
 //! A shop in a cluster with the real controllers: a Deployment with its Service and two Ingresses, and Tidegate in front,
-//! as one process beside the cluster or as replicas in it, behind a Service of their own.
+//! as one process beside the cluster or as replicas in it that the chart has installed.
 
+use crate::release::{self, NAMESPACE, RELEASE, Release};
 use base64::Engine;
 use serde_json::{Value, json};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_testkit::case::Places;
-use tidegate_testkit::control_plane::{ControlPlane, Node, PROGRAM_IMAGE, SERVER_IMAGE, ServiceAddress};
+use tidegate_testkit::control_plane::{ControlPlane, Image, Node, ServiceAddress, helm};
 use tidegate_testkit::load::Goal;
 use tidegate_testkit::proxy::admin_of;
+use tidegate_testkit::server::{self, Settings, told_to};
 use tidegate_testkit::{KeyKind, Metrics, Program, Surroundings, get, tls};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_tidegate");
 pub const HOST: &str = "shop.example";
 /// What annotations are put on and taken off.
 pub const SWITCHED: &str = "/switched";
@@ -21,8 +22,9 @@ pub const SWITCHED: &str = "/switched";
 const BOUND: Duration = Duration::from_secs(120);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const INGRESSES: &str = "/apis/networking.k8s.io/v1/namespaces/shop/ingresses";
-/// Where replicas are asked whether they are ready, and for their metrics.
-const ADMIN_PORT: u16 = 9090;
+const SERVER_PORT: u16 = 8080;
+/// Where replicas are asked for their metrics: the chart's own.
+const ADMIN_PORT: u16 = 9180;
 
 /// What is scaled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,11 +34,26 @@ pub enum Scaled {
 }
 
 impl Scaled {
-    /// The name of the Deployment, and of the label `app` of its pods.
+    fn namespace(self) -> &'static str {
+        match self {
+            Scaled::Servers => "shop",
+            Scaled::Proxies => NAMESPACE,
+        }
+    }
+
+    /// The name of the Deployment.
     fn name(self) -> &'static str {
         match self {
             Scaled::Servers => "web",
-            Scaled::Proxies => "proxy",
+            Scaled::Proxies => RELEASE,
+        }
+    }
+
+    /// By which its pods are found.
+    fn label(self) -> &'static str {
+        match self {
+            Scaled::Servers => "app%3Dweb",
+            Scaled::Proxies => "app.kubernetes.io/instance%3Dtidegate",
         }
     }
 }
@@ -45,8 +62,8 @@ impl Scaled {
 pub struct Shop {
     front: Front,
     pub goal: Goal,
-    node: Node,
-    plane: ControlPlane,
+    pub node: Node,
+    pub plane: ControlPlane,
     places: Places,
 }
 
@@ -54,19 +71,24 @@ enum Front {
     /// In the network of the test.
     Process { program: Program, admin: String },
     /// Pods, behind an address.
-    Replicas(ServiceAddress),
+    Replicas { address: ServiceAddress, release: Release },
 }
 
 impl Shop {
     /// With one process in front; `None` where nothing is built.
     pub fn open(servers: u32) -> Option<Shop> {
-        let (plane, node, mut places) = cluster(servers)?;
+        let (plane, node, mut places) = cluster(servers, false)?;
+        let class = json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "IngressClass", "metadata": {"name": "tidegate"},
+            "spec": {"controller": "tidegate.dev/ingress"},
+        });
+        plane.api().create("/apis/networking.k8s.io/v1/ingressclasses", &class).expect("a class");
         let base = places.fill("admin \"127.0.0.1:{admin}\"\naccess-log \"off\"\nthreads 2\n").expect("ports");
         let [plain, secure] = ["127.0.0.1:{port}", "127.0.0.1:{port:tls}"].map(|text| places.fill(text).expect("a port"));
         places.release_proxy_ports();
         let arguments = arguments(&places, &base, &plane.url(), &plane, [&plain, &secure]);
         let mut program =
-            Program::start_in(Path::new(PROGRAM), &arguments, places.folder(), &Surroundings::default()).expect("it starts");
+            Program::start_in(&crate::program(), &arguments, places.folder(), &Surroundings::default()).expect("it starts");
         let admin = admin_of(&base).expect("an admin endpoint");
         program.wait_until("ready", || get(&admin, "/readyz").is_ok_and(|(status, _)| status == 200)).expect("it is ready");
         let address = |text: &str| text.parse().expect("an address");
@@ -76,20 +98,32 @@ impl Shop {
         Some(shop)
     }
 
-    /// With replicas in front; `None` where nothing is built.
+    /// With replicas in front, as the chart installs them; `None` where nothing is built.
     pub fn open_with_replicas(servers: u32, replicas: u32) -> Option<Shop> {
-        let (plane, node, mut places) = cluster(servers)?;
-        let base = format!("admin \"0.0.0.0:{ADMIN_PORT}\" serve=\"metrics\"\naccess-log \"off\"\nthreads 1\ndrain \"30s\"\n");
-        let arguments = arguments(&places, &base, &plane.url_for_pods(), &plane, ["0.0.0.0:8080", "0.0.0.0:8443"]);
-        for (path, object) in proxies(replicas, &arguments) {
-            plane.api().create(path, &object).expect("it is made");
-        }
-        let address = ServiceAddress::start(&plane, "shop", "proxy").expect("an address");
+        let helm = helm().expect("Helm is found")?;
+        let (plane, node, mut places) = cluster(servers, false)?;
+        let release = Release::install(&plane, helm, &[&format!("replicas={replicas}")]);
+        let address = ServiceAddress::start(&plane, NAMESPACE, RELEASE).expect("an address");
         let goal = goal(&mut places, (address.ip, 80).into(), (address.ip, 443).into());
-        let shop = Shop { front: Front::Replicas(address), goal, node, plane, places };
+        let shop = Shop { front: Front::Replicas { address, release }, goal, node, plane, places };
         shop.comes_to(Scaled::Proxies, replicas);
         shop.comes_to(Scaled::Servers, servers);
         Some(shop)
+    }
+
+    /// Has every replica be replaced by one of another version of the image, and waits until the last of the old ones is
+    /// gone.
+    pub fn roll_out(&self, tag: &str) {
+        let Front::Replicas { release, .. } = &self.front else { panic!("there are no replicas") };
+        let old = self.pods(Scaled::Proxies);
+        release.upgrade(&self.plane, &[&format!("image.tag={tag}")]);
+        let began = Instant::now();
+        let is_left = || self.pods(Scaled::Proxies).iter().any(|pod| old.iter().any(|old| old.name == pod.name));
+        while is_left() {
+            assert!(began.elapsed() < BOUND, "old replicas are left after {BOUND:?}\n{}", self.output());
+            std::thread::sleep(POLL_INTERVAL);
+        }
+        self.comes_to(Scaled::Proxies, old.len() as u32);
     }
 
     pub fn scale(&self, what: Scaled, replicas: u32) {
@@ -105,7 +139,10 @@ impl Shop {
         let leaving = &pods[..pods.len().saturating_sub(replicas as usize)];
         for pod in leaving {
             let cheapest = json!({"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-1"}}});
-            self.plane.api().merge(&format!("/api/v1/namespaces/shop/pods/{}", pod.name), &cheapest).expect("it is marked");
+            self.plane
+                .api()
+                .merge(&format!("/api/v1/namespaces/{NAMESPACE}/pods/{}", pod.name), &cheapest)
+                .expect("it is marked");
         }
         let requests = |pod: &Pod| {
             let seen = Metrics::fetch(&pod.admin()).expect("metrics");
@@ -125,7 +162,7 @@ impl Shop {
     }
 
     /// Until so many pods are ready and lead somewhere, and all others are gone.
-    fn comes_to(&self, what: Scaled, replicas: u32) {
+    pub fn comes_to(&self, what: Scaled, replicas: u32) {
         let began = Instant::now();
         loop {
             let pods = self.pods(what);
@@ -143,9 +180,14 @@ impl Shop {
         }
     }
 
+    /// Addresses of the pods of a Deployment.
+    pub fn addresses(&self, what: Scaled) -> Vec<String> {
+        self.pods(what).into_iter().map(|pod| pod.ip).collect()
+    }
+
     /// The pods of a Deployment.
     fn pods(&self, what: Scaled) -> Vec<Pod> {
-        let path = format!("/api/v1/namespaces/shop/pods?labelSelector=app%3D{}", what.name());
+        let path = format!("/api/v1/namespaces/{}/pods?labelSelector={}", what.namespace(), what.label());
         let pods = self.plane.api().get(&path).expect("pods");
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let pod = |pod: &Value| Pod {
@@ -156,11 +198,23 @@ impl Shop {
         pods["items"].as_array().into_iter().flatten().map(pod).collect()
     }
 
+    /// Of the one process in front.
+    pub fn process(&self) -> u32 {
+        let Front::Process { program, .. } = &self.front else { panic!("there are replicas") };
+        program.id()
+    }
+
+    /// Of the one process in front.
+    pub fn metrics(&self) -> Metrics {
+        let Front::Process { admin, .. } = &self.front else { panic!("there are replicas") };
+        Metrics::fetch(admin).expect("metrics")
+    }
+
     /// How many servers each proxy knows.
     fn servers_known(&self) -> Vec<usize> {
         let admins = match &self.front {
             Front::Process { admin, .. } => vec![admin.clone()],
-            Front::Replicas(_) => self.pods(Scaled::Proxies).iter().map(Pod::admin).collect(),
+            Front::Replicas { .. } => self.pods(Scaled::Proxies).iter().map(Pod::admin).collect(),
         };
         let known = |admin: &String| Metrics::fetch(admin).map_or(0, |seen| seen.sum("tidegate_discovery_members") as usize);
         admins.iter().map(known).collect()
@@ -170,16 +224,23 @@ impl Shop {
     pub fn fault(&self) -> Option<String> {
         let of_address = match &self.front {
             Front::Process { .. } => None,
-            Front::Replicas(address) => address.fault(),
+            Front::Replicas { address, .. } => address.fault(),
         };
         self.node.fault().or(of_address)
+    }
+
+    /// The API server was away: what the node complained of was to be expected.
+    pub fn forgive(&self) {
+        // Until what it asked of the one that went is over.
+        std::thread::sleep(Duration::from_secs(1));
+        self.node.forgive();
     }
 
     /// For failure messages.
     pub fn output(&self) -> String {
         let front = match &self.front {
             Front::Process { program, .. } => program.output(),
-            Front::Replicas(_) => self.node.output("proxy"),
+            Front::Replicas { .. } => self.node.output(RELEASE),
         };
         format!("{}\n{front}\n{}", self.places.folder().display(), self.plane.output())
     }
@@ -203,21 +264,31 @@ impl Front {
     fn endpoints(&self) -> Vec<usize> {
         match self {
             Front::Process { .. } => Vec::new(),
-            Front::Replicas(address) => vec![address.endpoints()],
+            Front::Replicas { address, .. } => vec![address.endpoints()],
         }
     }
 }
 
 fn deployment(what: Scaled) -> String {
-    format!("/apis/apps/v1/namespaces/shop/deployments/{}", what.name())
+    format!("/apis/apps/v1/namespaces/{}/deployments/{}", what.namespace(), what.name())
 }
 
 /// A cluster with the shop's objects, and nobody in front.
-fn cluster(servers: u32) -> Option<(ControlPlane, Node, Places)> {
-    let mut plane = ControlPlane::start().expect("it starts")?;
+pub fn cluster(servers: u32, is_audited: bool) -> Option<(ControlPlane, Node, Places)> {
+    let plane = if is_audited { ControlPlane::start_audited() } else { ControlPlane::start() };
+    furnished(plane.expect("it starts")?, servers, vec![release::image()])
+}
+
+/// As [`cluster`], with these images beside that of servers.
+pub fn cluster_of(servers: u32, images: Vec<Image>) -> Option<(ControlPlane, Node, Places)> {
+    furnished(ControlPlane::start().expect("it starts")?, servers, images)
+}
+
+fn furnished(mut plane: ControlPlane, servers: u32, mut images: Vec<Image>) -> Option<(ControlPlane, Node, Places)> {
     plane.start_controllers().expect("they start");
     plane.namespace("shop").expect("a namespace");
-    let node = Node::start(&plane, "node-1", Path::new(PROGRAM)).expect("a node");
+    images.push(server::image().expect("an image"));
+    let node = Node::start(&plane, "node-1", images).expect("a node");
     let mut places = Places::new().expect("a folder");
     for (path, object) in objects(&mut places, servers) {
         plane.api().create(path, &object).expect("it is made");
@@ -239,24 +310,10 @@ fn arguments(places: &Places, base: &str, url: &str, plane: &ControlPlane, [plai
 
 /// What is made, and where.
 fn objects(places: &mut Places, replicas: u32) -> Vec<(&'static str, Value)> {
-    let files = places.authority("main").and_then(|authority| authority.issue(HOST, KeyKind::Ecdsa)).expect("a certificate");
-    let read = |path: &Path| base64::engine::general_purpose::STANDARD.encode(std::fs::read(path).expect("a file"));
     let metadata = json!({"name": "web"});
+    let (told, how) = told_to((Ipv4Addr::UNSPECIFIED, SERVER_PORT).into(), &Settings::new("web"));
     vec![
-        (
-            "/apis/networking.k8s.io/v1/ingressclasses",
-            json!({
-                "apiVersion": "networking.k8s.io/v1", "kind": "IngressClass", "metadata": {"name": "tidegate"},
-                "spec": {"controller": "tidegate.dev/ingress"},
-            }),
-        ),
-        (
-            "/api/v1/namespaces/shop/secrets",
-            json!({
-                "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "kubernetes.io/tls",
-                "data": {"tls.crt": read(&files.cert), "tls.key": read(&files.key)},
-            }),
-        ),
+        ("/api/v1/namespaces/shop/secrets", tls_secret(places, HOST)),
         (
             "/api/v1/namespaces/shop/services",
             json!({
@@ -273,7 +330,8 @@ fn objects(places: &mut Places, replicas: u32) -> Vec<(&'static str, Value)> {
                     "template": {"metadata": {"labels": {"app": "web"}}, "spec": {
                         "automountServiceAccountToken": false, "terminationGracePeriodSeconds": 10,
                         "containers": [{
-                            "name": "web", "image": SERVER_IMAGE, "ports": [{"name": "http", "containerPort": 8080}],
+                            "name": "web", "image": server::IMAGE, "env": [{"name": told, "value": how}],
+                            "ports": [{"name": "http", "containerPort": SERVER_PORT}],
                             "readinessProbe": {"httpGet": {"path": "/healthz", "port": "http"}},
                         }],
                     }},
@@ -283,6 +341,16 @@ fn objects(places: &mut Places, replicas: u32) -> Vec<(&'static str, Value)> {
         (INGRESSES, ingress("web", "/")),
         (INGRESSES, ingress("switched", SWITCHED)),
     ]
+}
+
+/// A Secret `web` with a certificate of the main authority.
+pub fn tls_secret(places: &mut Places, host: &str) -> Value {
+    let files = places.authority("main").and_then(|authority| authority.issue(host, KeyKind::Ecdsa)).expect("a certificate");
+    let read = |path: &Path| base64::engine::general_purpose::STANDARD.encode(std::fs::read(path).expect("a file"));
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "web"}, "type": "kubernetes.io/tls",
+        "data": {"tls.crt": read(&files.cert), "tls.key": read(&files.key)},
+    })
 }
 
 /// All of a path of the host, for the one Service.
@@ -296,37 +364,6 @@ fn ingress(name: &str, path: &str) -> Value {
             }]}}],
         },
     })
-}
-
-/// Replicas of the program with a Service, as the chart has them as far as it matters here.
-fn proxies(replicas: u32, arguments: &[String]) -> [(&'static str, Value); 2] {
-    let field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
-    let (metadata, labels) = (json!({"name": "proxy"}), json!({"app": "proxy"}));
-    let service = json!({
-        "apiVersion": "v1", "kind": "Service", "metadata": metadata,
-        "spec": {"selector": labels, "ports": [
-            {"name": "https", "port": 443, "targetPort": 8443}, {"name": "http", "port": 80, "targetPort": 8080},
-        ]},
-    });
-    let container = json!({
-        "name": "proxy", "image": PROGRAM_IMAGE, "args": arguments,
-        "env": [
-            field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace"),
-            field("POD_IPS", "status.podIPs"),
-        ],
-        "ports": [{"name": "https", "containerPort": 8443}, {"name": "http", "containerPort": 8080}],
-        "readinessProbe": {"httpGet": {"path": "/readyz", "port": ADMIN_PORT}},
-    });
-    let deployment = json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata,
-        "spec": {
-            "replicas": replicas, "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {
-                "automountServiceAccountToken": false, "terminationGracePeriodSeconds": 40, "containers": [container],
-            }},
-        },
-    });
-    [("/api/v1/namespaces/shop/services", service), ("/apis/apps/v1/namespaces/shop/deployments", deployment)]
 }
 
 /// Where clients go, who believe the shop's authority.

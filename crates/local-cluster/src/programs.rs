@@ -9,8 +9,8 @@ const CACHE_VARIABLE: &str = "TIDEGATE_KUBERNETES_CACHE";
 /// With it, a test without the programs fails.
 const REQUIRED_VARIABLE: &str = "TIDEGATE_KUBERNETES_REQUIRED";
 /// The modules that say which versions are built.
-const MODULE: &str = include_str!("../../go/kubernetes/go.mod");
-const MODULE_OF_HELM: &str = include_str!("../../go/helm/go.mod");
+const MODULE: &str = include_str!("../go/kubernetes/go.mod");
+const MODULE_OF_HELM: &str = include_str!("../go/helm/go.mod");
 const NAMES: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kubectl"];
 
 /// A folder with all programs in it.

@@ -1,6 +1,6 @@
 //! Accounts of the cluster: who Tidegate is to the API server, and what it may do there.
 
-use super::ControlPlane;
+use crate::plane::ControlPlane;
 use serde_json::{Value, json};
 
 /// What Tidegate needs for a whole cluster: groups, resources, verbs. Leases are those of its own namespace.

@@ -2,40 +2,40 @@
 //! image in a network namespace of the pod's own, asks whether it is ready, and ends it as a kubelet does: SIGTERM, the
 //! time of grace, SIGKILL. Every pod has one container.
 
-use super::network::PodNetwork;
-use super::{Api, ControlPlane};
+use crate::api::Api;
+use crate::container::{ApiPlace, Container, Image};
+use crate::network::{GATEWAY, PodNetwork};
+use crate::plane::ControlPlane;
 use crate::program::Program;
-use crate::server::{PROCESS_TEST, Settings, told_to};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// The image that stands for the scripted server ([`crate::server`]); its answers are named by the pod's label `app`.
-pub const SERVER_IMAGE: &str = "testkit/server";
-/// The image that stands for the program under test, with the arguments of its container.
-pub const PROGRAM_IMAGE: &str = "testkit/program";
 /// Between two looks at the pods, and at whether they are ready.
 const LOOK: Duration = Duration::from_millis(25);
 /// What [`Node::output`] takes of each pod.
 const LOG_LINES_MAX: usize = 40;
-/// What the scripted server listens on, and what is asked where a probe names no number.
-const PORT: u16 = 8080;
+/// What is asked where a probe names no port.
+const PORT: u64 = 8080;
 
 /// A running node. Dropping it ends its pods.
 pub struct Node {
     is_over: Arc<AtomicBool>,
     fault: Arc<Mutex<Option<String>>>,
     logs: Logs,
+    processes: Processes,
     thread: Option<JoinHandle<()>>,
 }
 
 /// What pods wrote, by their names.
 type Logs = Arc<Mutex<BTreeMap<String, String>>>;
+/// Ids of the processes of pods that run, by their names.
+type Processes = Arc<Mutex<BTreeMap<String, u32>>>;
 
 struct RunningPod {
     name: String,
@@ -53,14 +53,15 @@ struct Kubelet {
     network: PodNetwork,
     folder: PathBuf,
     logs: Logs,
-    /// What [`PROGRAM_IMAGE`] stands for.
-    program: PathBuf,
+    processes: Processes,
+    images: Vec<Image>,
+    place: ApiPlace,
     pods: BTreeMap<String, RunningPod>,
 }
 
 impl Node {
-    /// Registers a node of that name, inside of a network ([`super::network::is_inside`]), with the program under test.
-    pub fn start(plane: &ControlPlane, name: &str, program: &Path) -> Result<Node, String> {
+    /// Registers a node of that name, inside of a network ([`crate::network::is_inside`]), which has these images.
+    pub fn start(plane: &ControlPlane, name: &str, images: Vec<Image>) -> Result<Node, String> {
         let node = json!({
             "apiVersion": "v1", "kind": "Node",
             "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": "a"}},
@@ -68,9 +69,19 @@ impl Node {
         plane.api().create("/api/v1/nodes", &node)?;
         let folder = plane.folder.path().join(name);
         let network = PodNetwork::new()?;
-        let (program, pods, logs) = (program.to_owned(), BTreeMap::new(), Logs::default());
-        let kept = logs.clone();
-        let mut kubelet = Kubelet { api: plane.api(), name: name.to_owned(), network, folder, logs: kept, program, pods };
+        let place = ApiPlace { host: GATEWAY, port: plane.port(), root_file: plane.root_file().to_owned() };
+        let (logs, processes) = (Logs::default(), Processes::default());
+        let mut kubelet = Kubelet {
+            api: plane.api(),
+            name: name.to_owned(),
+            network,
+            folder,
+            logs: logs.clone(),
+            processes: processes.clone(),
+            images,
+            place,
+            pods: BTreeMap::new(),
+        };
         let (is_over, fault) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(None)));
         let (until, told) = (is_over.clone(), fault.clone());
         let run = move || {
@@ -82,12 +93,23 @@ impl Node {
             }
         };
         let thread = thread::Builder::new().name("node".into()).spawn(run).map_err(|error| error.to_string())?;
-        Ok(Node { is_over, fault, logs, thread: Some(thread) })
+        Ok(Node { is_over, fault, logs, processes, thread: Some(thread) })
     }
 
     /// What went wrong first, if anything did.
     pub fn fault(&self) -> Option<String> {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What went wrong so far was to be expected.
+    pub fn forgive(&self) {
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// The ids of the processes of pods that run and whose names begin so.
+    pub fn processes(&self, prefix: &str) -> Vec<(String, u32)> {
+        let processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
+        processes.iter().filter(|(name, _)| name.starts_with(prefix)).map(|(name, id)| (name.clone(), *id)).collect()
     }
 
     /// The last lines of all pods whose names begin so, those that are gone included, for failure messages.
@@ -130,6 +152,8 @@ impl Kubelet {
             self.logs.lock().unwrap_or_else(PoisonError::into_inner).insert(pod.name.clone(), pod.program.output());
         }
         self.pods.retain(|uid, _| known.contains(uid));
+        let running = self.pods.values().map(|pod| (pod.name.clone(), pod.program.id())).collect();
+        *self.processes.lock().unwrap_or_else(PoisonError::into_inner) = running;
         Ok(())
     }
 
@@ -140,27 +164,11 @@ impl Kubelet {
             let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target});
             self.api.create(&format!("{}/binding", path(pod)), &binding)?;
         }
-        let container = &pod["spec"]["containers"][0];
         let address = self.network.next_address();
         let folder = self.folder.join(&uid);
         std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        let mut environment = Vec::new();
-        let variables = environment_of(pod, address);
-        environment.extend(variables.iter().map(|(name, value)| (name.as_str(), value.clone())));
-        let (binary, arguments) = match text(&container["image"]).as_str() {
-            SERVER_IMAGE => {
-                let settings = Settings::new(&text(&pod["metadata"]["labels"]["app"]));
-                environment.push(told_to(SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT)), &settings));
-                let binary = std::env::current_exe().map_err(|error| error.to_string())?;
-                (binary, [PROCESS_TEST, "--nocapture", "--test-threads=1"].map(str::to_owned).to_vec())
-            }
-            PROGRAM_IMAGE => {
-                let arguments = container["args"].as_array().into_iter().flatten();
-                (self.program.clone(), arguments.map(text).collect())
-            }
-            image => return Err(format!("no program stands for the image {image:?}")),
-        };
-        let program = self.network.start(address, (&binary, &arguments), &folder, environment)?;
+        let container = Container::of(pod, address, &self.images, &self.api, &self.place, &folder)?;
+        let program = self.network.start(address, &container, &folder)?;
         let started = text(&pod["metadata"]["creationTimestamp"]);
         let name = text(&pod["metadata"]["name"]);
         let running = RunningPod { name, program, address, is_ready: false, started, ends: None };
@@ -172,9 +180,10 @@ impl Kubelet {
     /// The question of the readiness probe; without one a pod that runs is ready.
     fn ask(&mut self, pod: &Value, uid: &str) -> Result<(), String> {
         let Some(running) = self.pods.get_mut(uid) else { return Ok(()) };
-        let probe = &pod["spec"]["containers"][0]["readinessProbe"]["httpGet"];
-        let asked = format!("{}:{}", running.address, probe["port"].as_u64().unwrap_or(PORT.into()));
-        let is_well = |path: &str| crate::get(&asked, path).is_ok_and(|(status, _)| status < 400);
+        let container = &pod["spec"]["containers"][0];
+        let probe = &container["readinessProbe"]["httpGet"];
+        let asked = format!("{}:{}", running.address, port(container, &probe["port"]));
+        let is_well = |path: &str| crate::admin::get(&asked, path).is_ok_and(|(status, _)| status < 400);
         let is_ready = probe["path"].as_str().is_none_or(is_well);
         if is_ready == running.is_ready {
             return Ok(());
@@ -235,16 +244,10 @@ impl Kubelet {
     }
 }
 
-/// Variables of its container: values, and what the pod says of itself by the names that Kubernetes has for it.
-fn environment_of(pod: &Value, address: Ipv4Addr) -> Vec<(String, String)> {
-    let variables = pod["spec"]["containers"][0]["env"].as_array().into_iter().flatten();
-    let value = |variable: &Value| match variable["valueFrom"]["fieldRef"]["fieldPath"].as_str() {
-        Some("metadata.name") => text(&pod["metadata"]["name"]),
-        Some("metadata.namespace") => text(&pod["metadata"]["namespace"]),
-        Some("status.podIP" | "status.podIPs") => address.to_string(),
-        Some(_) | None => text(&variable["value"]),
-    };
-    variables.map(|variable| (text(&variable["name"]), value(variable))).collect()
+/// By its number, or by the name that the container has for it.
+fn port(container: &Value, asked: &Value) -> u64 {
+    let named = || container["ports"].as_array().into_iter().flatten().find(|port| port["name"] == *asked);
+    asked.as_u64().or_else(|| named()?["containerPort"].as_u64()).unwrap_or(PORT)
 }
 
 fn path(pod: &Value) -> String {

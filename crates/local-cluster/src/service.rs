@@ -2,8 +2,9 @@
 //! by rules of nftables, and changes them as a node of a cluster does: to ready ones, or, while there are none, to those
 //! that leave and still serve. Connections that stand stay where they are.
 
-use super::network::{is_within, run};
-use super::{Api, ControlPlane};
+use crate::api::Api;
+use crate::network::{is_within, run};
+use crate::plane::ControlPlane;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddrV4};

@@ -1,27 +1,13 @@
-//! A real control plane: etcd and the API server as processes on loopback, with a CA that the test makes and RBAC on.
-//! They are what `cargo xtask kubernetes build` has built; where nothing is built there is none, and the test says so.
-//! What asks the API is in `api`, what an account may do in `account`, what runs pods in `node` and `network`, what
-//! leads to them in `service`. The emulation is [`crate::kubernetes`].
+//! A real control plane: etcd and the API server as processes on loopback, with a CA of its own and RBAC on. They are
+//! what `cargo xtask kubernetes build` has built; where nothing is built there is none, and a line on stderr says so.
 
-mod account;
-mod api;
-pub mod network;
-mod node;
-mod programs;
-mod service;
-
-pub use account::{Account, TIDEGATE_RULES};
-pub use api::{Api, ApiAnswer, ApiWatch, Fields};
-pub use node::{Node, PROGRAM_IMAGE, SERVER_IMAGE};
-pub use programs::helm;
-pub use service::ServiceAddress;
-
+use crate::api::{self, Api};
 use crate::authority::{Authority, CertificateFiles, KeyKind};
+use crate::network::{GATEWAY, SERVICE_RANGE, is_within};
 use crate::ports::Reservation;
 use crate::program::{Program, Surroundings};
-use network::{GATEWAY, is_within};
-use programs::Programs;
-use serde_json::Value;
+use crate::programs::Programs;
+use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -35,8 +21,6 @@ const END_WAIT: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Whom the test itself is to the API server, and may do everything.
 const MASTER_TOKEN: &str = "token-of-the-test";
-/// Services of the cluster have addresses of this range.
-pub const SERVICE_RANGE: &str = "10.96.0.0/16";
 /// What other hosts would reach the server at: there are none, and loopback is refused.
 const ADVERTISED: &str = "192.0.2.1";
 
@@ -47,12 +31,30 @@ pub struct ControlPlane {
     serving: CertificateFiles,
     /// Of the tokens of service accounts, which stay good while the API server comes and goes.
     signing: CertificateFiles,
-    etcd: Program,
+    /// `None` while its data are exchanged.
+    etcd: Option<Program>,
     /// `None` while it is stopped.
     server: Option<Program>,
     controllers: Option<Program>,
     ports: PlanePorts,
-    folder: TempDir,
+    /// Where the API server writes who has asked for what.
+    audit_log: Option<PathBuf>,
+    pub(crate) folder: TempDir,
+}
+
+/// A request of a service account, as the API server has written it down.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Audited {
+    /// As in `system:serviceaccount:tidegate:tidegate`.
+    pub user: String,
+    pub verb: String,
+    /// With its group in front, and what is beneath it: `networking.k8s.io/ingresses/status`.
+    pub resource: String,
+    pub namespace: String,
+    pub name: String,
+    pub status: u64,
+    /// By which role it was allowed, in the words of the API server; empty where none did.
+    pub reason: String,
 }
 
 /// Kept by nobody between a stop and the next start: those of tests lie below the range that the system takes from.
@@ -66,6 +68,15 @@ struct PlanePorts {
 impl ControlPlane {
     /// Starts one. `Ok(None)`, and a line on stderr, where it is not built.
     pub fn start() -> Result<Option<ControlPlane>, String> {
+        ControlPlane::start_with(false)
+    }
+
+    /// Starts one that writes down what service accounts ask for.
+    pub fn start_audited() -> Result<Option<ControlPlane>, String> {
+        ControlPlane::start_with(true)
+    }
+
+    fn start_with(is_audited: bool) -> Result<Option<ControlPlane>, String> {
         let Some(programs) = Programs::find()? else { return Ok(None) };
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let authority = Authority::new(folder.path(), "cluster")?;
@@ -73,8 +84,10 @@ impl ControlPlane {
         let signing = authority.issue("service-accounts", KeyKind::Ecdsa)?;
         let ports = PlanePorts::free()?;
         let etcd = start_etcd(&programs, folder.path(), ports)?;
+        let audit_log = is_audited.then(|| folder.path().join("audit.log"));
+        let (etcd, server, controllers) = (Some(etcd), None, None);
         let mut plane =
-            ControlPlane { programs, authority, serving, signing, etcd, server: None, controllers: None, ports, folder };
+            ControlPlane { programs, authority, serving, signing, etcd, server, controllers, ports, audit_log, folder };
         plane.start_api_server()?;
         Ok(Some(plane))
     }
@@ -100,7 +113,7 @@ impl ControlPlane {
         let tokens = self.folder.path().join("tokens.csv");
         fs::write(&tokens, format!("{MASTER_TOKEN},test,test,system:masters\n")).map_err(|error| error.to_string())?;
         let flag = |name: &str, value: &Path| format!("--{name}={}", value.display());
-        let arguments = [
+        let mut arguments = vec![
             format!("--etcd-servers=http://127.0.0.1:{}", self.ports.etcd),
             format!("--secure-port={}", self.ports.server),
             // Pods ask it from networks of their own; nobody else is in the test's.
@@ -119,6 +132,11 @@ impl ControlPlane {
             // Otherwise a watch that nobody ends keeps it from ending for a minute.
             "--shutdown-watch-termination-grace-period=1s".to_owned(),
         ];
+        if let Some(log) = &self.audit_log {
+            let policy = self.folder.path().join("audit.json");
+            fs::write(&policy, audit_policy().to_string()).map_err(|error| error.to_string())?;
+            arguments.extend([flag("audit-policy-file", &policy), flag("audit-log-path", log)]);
+        }
         let server = self.start_program("kube-apiserver", &arguments)?;
         let api = self.api();
         let server = self.server.insert(server);
@@ -182,7 +200,7 @@ impl ControlPlane {
     /// A kubeconfig for `kubectl` and the like, as a file that goes with the control plane.
     pub fn kubeconfig(&self, name: &str, token: &str) -> Result<PathBuf, String> {
         let file = self.folder.path().join(format!("{name}.kubeconfig"));
-        let text = serde_json::json!({
+        let text = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "test",
             "clusters": [{"name": "test", "cluster": {"server": self.url(), "certificate-authority": self.root_file()}}],
             "users": [{"name": name, "user": {"token": token}}],
@@ -204,7 +222,7 @@ impl ControlPlane {
 
     /// Makes a namespace.
     pub fn namespace(&self, name: &str) -> Result<(), String> {
-        let object = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         self.api().create("/api/v1/namespaces", &object).map(drop)
     }
 
@@ -217,13 +235,56 @@ impl ControlPlane {
         api::etcd(self.ports.etcd, "/v3/kv/compaction", &format!("{{\"revision\":\"{revision}\",\"physical\":true}}")).map(drop)
     }
 
+    /// What service accounts have asked for since the start, in order.
+    pub fn audited(&self) -> Result<Vec<Audited>, String> {
+        let log = self.audit_log.as_ref().ok_or("nothing is written down")?;
+        let text = fs::read_to_string(log).map_err(|error| format!("{}: {error}", log.display()))?;
+        // The last line may not be whole.
+        Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).map(|event: Value| audited(&event)).collect())
+    }
+
+    /// Keeps everything as it is now, for [`ControlPlane::restore`]. The API server is stopped for it, and comes back.
+    pub fn back_up(&mut self) -> Result<(), String> {
+        self.with_etcd_stopped(|folder| copy_folder(&folder.join("etcd"), &folder.join("kept")))
+    }
+
+    /// Everything is as it was at [`ControlPlane::back_up`], and versions that were given since come again.
+    pub fn restore(&mut self) -> Result<(), String> {
+        self.with_etcd_stopped(|folder| {
+            let text = |error: std::io::Error| format!("the data of etcd: {error}");
+            fs::remove_dir_all(folder.join("etcd")).map_err(text)?;
+            fs::rename(folder.join("kept"), folder.join("etcd")).map_err(text)
+        })
+    }
+
+    fn with_etcd_stopped(&mut self, act: impl FnOnce(&Path) -> Result<(), String>) -> Result<(), String> {
+        self.stop_api_server()?;
+        if let Some(mut etcd) = self.etcd.take() {
+            etcd.signal("TERM")?;
+            etcd.wait_exit(END_WAIT)?;
+        }
+        act(self.folder.path())?;
+        self.etcd = Some(start_etcd(&self.programs, self.folder.path(), self.ports)?);
+        self.start_api_server()
+    }
+
     /// What the processes wrote, for failure messages.
     pub fn output(&self) -> String {
         let of =
             |name: &str, program: Option<&Program>| program.map_or(String::new(), |one| format!("=== {name}\n{}", one.stderr()));
         let (server, controllers) =
             (of("kube-apiserver", self.server.as_ref()), of("kube-controller-manager", self.controllers.as_ref()));
-        format!("{}{server}{controllers}", of("etcd", Some(&self.etcd)))
+        format!("{}{server}{controllers}", of("etcd", self.etcd.as_ref()))
+    }
+
+    /// Where it keeps what it keeps; it goes with the control plane.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The port of the API server.
+    pub fn port(&self) -> u16 {
+        self.ports.server
     }
 
     /// The id of the API server's process.
@@ -242,6 +303,43 @@ impl Drop for ControlPlane {
         self.controllers = None;
         self.server = None;
     }
+}
+
+/// Requests of service accounts, with who allowed them.
+fn audit_policy() -> Value {
+    json!({
+        "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
+        "rules": [{"level": "Metadata", "userGroups": ["system:serviceaccounts"]}, {"level": "None"}],
+    })
+}
+
+fn audited(event: &Value) -> Audited {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let object = &event["objectRef"];
+    let parts = ["apiGroup", "resource", "subresource"].map(|part| text(&object[part]));
+    Audited {
+        user: text(&event["user"]["username"]),
+        verb: text(&event["verb"]),
+        resource: parts.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join("/"),
+        namespace: text(&object["namespace"]),
+        name: text(&object["name"]),
+        status: event["responseStatus"]["code"].as_u64().unwrap_or(0),
+        reason: text(&event["annotations"]["authorization.k8s.io/reason"]),
+    }
+}
+
+fn copy_folder(from: &Path, to: &Path) -> Result<(), String> {
+    let text = |error: std::io::Error| format!("{}: {error}", from.display());
+    fs::create_dir_all(to).map_err(text)?;
+    for entry in fs::read_dir(from).map_err(text)?.flatten() {
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy_folder(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), &target).map_err(text)?;
+        }
+    }
+    Ok(())
 }
 
 impl PlanePorts {
@@ -268,7 +366,7 @@ fn start_etcd(programs: &Programs, folder: &Path, ports: PlanePorts) -> Result<P
     ];
     let mut etcd = Program::start_in(&programs.path("etcd"), &arguments, folder, &Surroundings::default())?;
     wait_for(&mut etcd, "ready", || {
-        crate::get(&format!("127.0.0.1:{}", ports.etcd), "/health").is_ok_and(|(status, _)| status == 200)
+        crate::admin::get(&format!("127.0.0.1:{}", ports.etcd), "/health").is_ok_and(|(status, _)| status == 200)
     })?;
     Ok(etcd)
 }

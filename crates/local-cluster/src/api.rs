@@ -90,7 +90,7 @@ impl Clone for Api {
 }
 
 impl Api {
-    pub(super) fn new(port: u16, root: &CertificateDer<'static>, token: &str) -> Api {
+    pub(crate) fn new(port: u16, root: &CertificateDer<'static>, token: &str) -> Api {
         let config = client_config(Some(root), &ClientOptions::default()).expect("a root that the test has made");
         let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
         Api { address, config: Some(Arc::new(config)), token: token.to_owned(), kept: Mutex::default() }
@@ -270,7 +270,7 @@ impl ApiWatch {
 }
 
 /// A question to etcd itself, by its gateway for JSON.
-pub(super) fn etcd(port: u16, path: &str, body: &str) -> Result<Value, String> {
+pub(crate) fn etcd(port: u16, path: &str, body: &str) -> Result<Value, String> {
     let exchange = || -> io::Result<Vec<u8>> {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
         stream.set_read_timeout(Some(WAIT))?;

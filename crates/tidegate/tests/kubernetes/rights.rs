@@ -1,0 +1,401 @@
+//! Rights: none is used that the chart does not give, as the API server itself has written down who asked for what; and
+//! each that is missing, from the start or from some moment on, takes away what it is for and nothing else, is told of
+//! once, and is noticed again when it is given.
+
+use crate::figure;
+use crate::front::{BOUND, server};
+use crate::release::{NAMESPACE, RELEASE, Release, manifest_objects};
+use crate::shop::{cluster, tls_secret};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tidegate_testkit::case::Places;
+use tidegate_testkit::control_plane::network::is_inside;
+use tidegate_testkit::control_plane::{Account, Api, Audited, ControlPlane, helm};
+use tidegate_testkit::server::Server;
+use tidegate_testkit::{Program, Surroundings, get};
+
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+const INGRESSES: &str = "/apis/networking.k8s.io/v1/namespaces/shop/ingresses";
+const PODS: &str = "/api/v1/namespaces/tidegate/pods";
+/// The ways of the chart to be installed that differ in rights.
+const FORMS: [&[&str]; 4] =
+    [&[], &["controller.namespaces={shop,tidegate}"], &["controller.shadow=true"], &["controller.status=false"]];
+/// The namespace of those that lose rights.
+const LOSING: &str = "losing";
+
+fn until(what: &str, mut condition: impl FnMut() -> bool, seen: impl Fn() -> String) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < 2 * BOUND, "{what}: {}", seen());
+        std::thread::sleep(POLL_INTERVAL);
+    }
+}
+
+fn ready_pods(api: &Api) -> Vec<String> {
+    let pods = api.get(PODS).expect("pods");
+    let is_ready = |pod: &&Value| {
+        let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+        pod["metadata"]["deletionTimestamp"].is_null() && conditions.any(|one| one["type"] == "Ready" && one["status"] == "True")
+    };
+    let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    pods["items"].as_array().into_iter().flatten().filter(is_ready).map(name).collect()
+}
+
+/// Everything that happens to a controller: objects come, change, are wrong and go, Secrets are referred to and renewed,
+/// and the pod that writes ends.
+fn lives(api: &Api, writes: bool, output: &dyn Fn() -> String) {
+    until("two pods are ready", || ready_pods(api).len() == 2, output);
+    let path = json!([{"path": "/", "pathType": "Prefix", "backend": {"service": {"name": "web", "port": {"number": 80}}}}]);
+    let wrong = json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
+        "metadata": {"name": "wrong", "annotations": {
+            "nginx.ingress.kubernetes.io/no-such-word": "on",
+            "nginx.ingress.kubernetes.io/auth-type": "basic", "nginx.ingress.kubernetes.io/auth-secret": "users",
+        }},
+        "spec": {"ingressClassName": "tidegate", "rules": [{"host": "wrong.example", "http": {"paths": path}}]},
+    });
+    api.create(INGRESSES, &wrong).expect("an Ingress");
+    let secrets = "/api/v1/namespaces/shop/secrets";
+    let users = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "users"}, "data": {"auth": "YTp4"}});
+    api.create(secrets, &users).expect("a Secret");
+    api.merge(&format!("{secrets}/web"), &json!({"data": {"more": "YQ=="}})).expect("it is changed");
+    if writes {
+        let lease = || api.get("/apis/coordination.k8s.io/v1/namespaces/tidegate/leases/tidegate");
+        let holder = || Some(lease().ok()?["spec"]["holderIdentity"].as_str()?.to_owned());
+        until("a pod has the Lease", || holder().is_some(), output);
+        let first = holder().expect("it is somebody's");
+        let events = || api.get("/apis/events.k8s.io/v1/namespaces/shop/events").expect("a list").to_string();
+        until("it is told of", || events().contains("AnnotationUnknown"), output);
+        let status = || api.get(&format!("{INGRESSES}/web")).expect("an Ingress")["status"].to_string();
+        until("an address is written", || status().contains("10.96."), output);
+        api.delete(&format!("{PODS}/{first}")).expect("it ends");
+        until("another one has the Lease", || holder().is_some_and(|holder| holder != first), output);
+        until("two pods are ready again", || ready_pods(api).len() == 2, output);
+    }
+    for path in [&format!("{INGRESSES}/wrong"), &format!("{secrets}/users")] {
+        api.delete(path).expect("it is removed");
+    }
+}
+
+#[test]
+fn no_right_is_used_that_the_chart_does_not_give() {
+    if !is_inside("rights::no_right_is_used_that_the_chart_does_not_give").expect("it passes inside") {
+        return;
+    }
+    let Some(helm) = helm().expect("Helm is found") else { return };
+    let Some((plane, node, _places)) = cluster(1, true) else { return };
+    let api = plane.api();
+    for values in FORMS {
+        let release = Release::install(&plane, helm.clone(), values);
+        lives(&api, values.is_empty() || values[0].contains("namespaces"), &|| {
+            format!("{values:?}: {:?}\n{}{}", node.fault(), node.output(RELEASE), plane.output())
+        });
+        release.remove(&plane);
+        let is_empty = || api.get(PODS).expect("pods")["items"].as_array().is_some_and(Vec::is_empty);
+        until("all pods are gone", is_empty, || node.output(RELEASE));
+    }
+    let of_program = |one: &Audited| one.user.starts_with(&format!("system:serviceaccount:{NAMESPACE}:"));
+    let all: Vec<Audited> = plane.audited().expect("what was asked for").into_iter().filter(of_program).collect();
+    let mut used = BTreeMap::<(String, String), u64>::new();
+    for one in &all {
+        let is_of_chart = one.reason.contains(&format!("ole \"{RELEASE}"));
+        assert!(one.status != 403 && is_of_chart, "no right of the chart allows it: {one:?}");
+        *used.entry((one.resource.clone(), one.verb.clone())).or_default() += 1;
+    }
+    figure("rights that were used", &format!("in {} requests: {used:?}", all.len()));
+    let resources: BTreeSet<&str> = used.keys().map(|(resource, _)| resource.as_str()).collect();
+    for right in rights(&plane) {
+        assert!(resources.contains(right.resource.as_str()), "nobody used {right:?}, but {used:?}");
+    }
+}
+
+/// A right of the manifests that are given out.
+#[derive(Debug, Clone)]
+struct Right {
+    /// With its group in front.
+    resource: String,
+    /// As the API calls it where it is refused.
+    plural: String,
+    rule: Value,
+    is_of_lease: bool,
+}
+
+fn rights(plane: &ControlPlane) -> Vec<Right> {
+    let mut rights = Vec::new();
+    for object in manifest_objects(plane).iter().filter(|object| matches!(object["kind"].as_str(), Some("ClusterRole" | "Role")))
+    {
+        for rule in object["rules"].as_array().into_iter().flatten() {
+            for resource in rule["resources"].as_array().into_iter().flatten() {
+                let (group, plural) = (rule["apiGroups"][0].as_str().unwrap_or(""), resource.as_str().unwrap_or("").to_owned());
+                let whole = if group.is_empty() { plural.clone() } else { format!("{group}/{plural}") };
+                let mut rule = rule.clone();
+                rule["resources"] = json!([resource]);
+                rights.push(Right { resource: whole, plural, rule, is_of_lease: object["kind"] == "Role" });
+            }
+        }
+    }
+    rights
+}
+
+/// A process whose account loses a right.
+struct Losing<'p> {
+    plane: &'p ControlPlane,
+    name: String,
+    account: Account,
+    rights: Vec<Right>,
+    places: Places,
+    program: Program,
+    arguments: Vec<String>,
+    admin: String,
+    plain: String,
+}
+
+impl<'p> Losing<'p> {
+    fn start(plane: &'p ControlPlane, name: &str, rights: &[Right]) -> Losing<'p> {
+        let account = plane.account(LOSING, name, &[]).expect("an account");
+        let roles = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{LOSING}");
+        let metadata = json!({"name": name});
+        let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata, "rules": []});
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": metadata,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "namespace": LOSING, "name": name}],
+        });
+        plane.api().create(&format!("{roles}/roles"), &role).expect("a role");
+        plane.api().create(&format!("{roles}/rolebindings"), &binding).expect("a binding");
+        let class = json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "IngressClass", "metadata": {"name": name},
+            "spec": {"controller": format!("tidegate.dev/{name}")},
+        });
+        plane.api().create("/apis/networking.k8s.io/v1/ingressclasses", &class).expect("a class");
+        let mut places = Places::new().expect("a folder");
+        let base = places.fill("admin \"127.0.0.1:{admin}\"\naccess-log \"off\"\nthreads 1\n").expect("ports");
+        let admin = places.admin_address().expect("a port");
+        let [plain, secure] = ["{port}", "{port:tls}"].map(|port| places.fill(&format!("127.0.0.1:{port}")).expect("a port"));
+        places.release_proxy_ports();
+        let [token, config] = ["token", "tidegate.kdl"].map(|file| places.folder().join(file));
+        std::fs::write(&token, &account.token).expect("a file");
+        std::fs::write(&config, base).expect("a file");
+        let path = |path: &Path| path.display().to_string();
+        let (url, token, config, root) = (plane.url(), path(&token), path(&config), path(plane.root_file()));
+        let (lease, controller) = (format!("{LOSING}/{name}"), format!("tidegate.dev/{name}"));
+        let arguments: Vec<String> = [
+            "kubernetes",
+            "run",
+            "--config",
+            &config,
+            "--http",
+            &plain,
+            "--https",
+            &secure,
+            "--api",
+            &url,
+            "--token-file",
+            &token,
+            "--ca",
+            &root,
+            "--lease",
+            &lease,
+            "--controller",
+            &controller,
+            "--publish-address",
+            "203.0.113.1",
+        ]
+        .map(str::to_owned)
+        .into();
+        let program = begin(&arguments, &places);
+        let (name, rights) = (name.to_owned(), rights.to_vec());
+        let losing = Losing { plane, name, account, rights, places, program, arguments, admin, plain };
+        losing.give(None);
+        losing.make("plain", None);
+        losing.make("web", Some("web"));
+        losing
+    }
+
+    /// Gives all rights but one.
+    fn give(&self, without: Option<&Right>) {
+        let is_given = |right: &&Right| without.is_none_or(|without| right.rule != without.rule);
+        let rules = |is_of_lease: bool| -> Vec<Value> {
+            let given = self.rights.iter().filter(|right| right.is_of_lease == is_of_lease).filter(is_given);
+            given.map(|right| right.rule.clone()).map(|rule| self.of_own_lease(rule)).collect()
+        };
+        let api = "/apis/rbac.authorization.k8s.io/v1";
+        let cluster = format!("{api}/clusterroles/{LOSING}-{}", self.name);
+        self.plane.api().merge(&cluster, &json!({"rules": rules(false)})).expect("it is given");
+        let role = format!("{api}/namespaces/{LOSING}/roles/{}", self.name);
+        self.plane.api().merge(&role, &json!({"rules": rules(true)})).expect("it is given");
+    }
+
+    fn of_own_lease(&self, mut rule: Value) -> Value {
+        if !rule["resourceNames"].is_null() {
+            rule["resourceNames"] = json!([self.name]);
+        }
+        rule
+    }
+
+    fn host(&self, name: &str) -> String {
+        format!("{name}.{}.example", self.name)
+    }
+
+    /// An Ingress, with a word that nobody knows, so that there is an Event; over TLS with a Secret.
+    fn make(&self, name: &str, secret: Option<&str>) {
+        let host = self.host(name);
+        let path = json!([{"path": "/", "pathType": "Prefix", "backend": {"service": {"name": "web", "port": {"number": 80}}}}]);
+        let mut spec = json!({"ingressClassName": self.name, "rules": [{"host": host, "http": {"paths": path}}]});
+        if let Some(secret) = secret {
+            spec["tls"] = json!([{"hosts": [host], "secretName": secret}]);
+        }
+        let ingress = json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "spec": spec,
+            "metadata": {"name": format!("{}-{name}", self.name), "annotations": {"nginx.ingress.kubernetes.io/no-such-word": "on"}},
+        });
+        let path = format!("/apis/networking.k8s.io/v1/namespaces/{LOSING}/ingresses");
+        self.plane.api().create(&path, &ingress).expect("an Ingress");
+    }
+
+    fn ask(&self, name: &str) -> u16 {
+        status_of(&self.plain, &self.host(name))
+    }
+
+    fn is_ready(&self) -> bool {
+        get(&self.admin, "/readyz").is_ok_and(|(status, _)| status == 200)
+    }
+
+    fn status(&self) -> String {
+        let output =
+            std::process::Command::new(crate::program()).args(["status", "--admin", &self.admin]).output().expect("the program");
+        String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    /// What a refusal of that right says.
+    fn told(&self, right: &Right) -> String {
+        format!("resource \"{}\"", right.plural)
+    }
+
+    fn seen(&self) -> String {
+        format!("{}: {}\n{}", self.name, self.status(), self.program.output())
+    }
+
+    /// The right is taken while it runs, and given again: what is served is served all the while.
+    fn loses(&self, right: &Right) {
+        let all_served = || ["plain", "web"].map(|name| self.ask(name)) == [200, 308];
+        until("it is ready and serves", || self.is_ready() && all_served(), || self.seen());
+        let told = self.told(right);
+        // A Lease that is held is not made.
+        let is_noticed = !right.rule["verbs"].as_array().is_some_and(|verbs| right.is_of_lease && verbs.len() == 1);
+        self.give(Some(right));
+        let (began, mut made) = (Instant::now(), 0);
+        while is_noticed && !self.status().contains(&told) {
+            assert!(began.elapsed() < 2 * BOUND, "{right:?} is not missed: {}", self.seen());
+            assert!(all_served(), "without {right:?}: {}", self.seen());
+            made += 1;
+            // Something to be written.
+            self.make(&format!("more-{made}"), None);
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        figure(&format!("{} is taken away", right.resource), &format!("noticed after {:.1?}", began.elapsed()));
+        std::thread::sleep(Duration::from_secs(3));
+        let lines =
+            self.program.output().lines().filter(|line| line.contains("\"level\":\"") && line.contains(&right.plural)).count();
+        assert!(!is_noticed || lines == 1, "{right:?} is told of {lines} times: {}", self.seen());
+        assert!(all_served(), "without {right:?}: {}", self.seen());
+        self.give(None);
+        let given = Instant::now();
+        let mut more = 0;
+        until(
+            "it is noticed that it is given",
+            || {
+                more += 1;
+                if more % 10 == 1 {
+                    self.make(&format!("again-{more}"), None);
+                }
+                !self.status().contains(&told)
+            },
+            || self.seen(),
+        );
+        figure(&format!("{} is given again", right.resource), &format!("noticed after {:.1?}", given.elapsed()));
+        assert!(all_served(), "with {right:?} again: {}", self.seen());
+    }
+
+    /// It starts without the right.
+    fn starts_without(&mut self, right: &Right) {
+        self.program.signal("KILL").expect("a signal");
+        let _ = self.program.wait_exit(BOUND);
+        self.give(Some(right));
+        self.program = begin(&self.arguments, &self.places);
+        let (is_ready, plain) = match right.plural.as_str() {
+            "services" | "endpointslices" => (false, None),
+            "ingresses" | "ingressclasses" => (true, Some(404)),
+            _ => (true, Some(200)),
+        };
+        if let Some(plain) = plain {
+            until("it is ready", || self.is_ready(), || self.seen());
+            until("the rest is served", || self.ask("plain") == plain, || self.seen());
+        } else {
+            until("it says what is missing", || self.status().contains(&self.told(right)), || self.seen());
+        }
+        assert_eq!(self.is_ready(), is_ready, "without {right:?}: {}", self.seen());
+        self.give(None);
+        let comes_back = || self.is_ready() && ["plain", "web"].map(|name| self.ask(name)) == [200, 308];
+        until("it serves with all rights", comes_back, || self.seen());
+    }
+}
+
+/// A Service with a server, and a Secret, for all of them.
+fn furnish(plane: &ControlPlane, server: &Server) {
+    let core = format!("/api/v1/namespaces/{LOSING}");
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"ports": [{"name": "http", "port": 80}]},
+    });
+    plane.api().create(&format!("{core}/services"), &service).expect("a Service");
+    let slice = json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {"name": "web-1", "labels": {"kubernetes.io/service-name": "web"}},
+        "ports": [{"name": "http", "port": server.address().port(), "protocol": "TCP"}],
+        "endpoints": [{"addresses": [server.address().ip()], "conditions": {"ready": true}}],
+    });
+    plane.api().create(&format!("/apis/discovery.k8s.io/v1/namespaces/{LOSING}/endpointslices"), &slice).expect("a slice");
+    let secret = tls_secret(&mut Places::new().expect("a folder"), "right.example");
+    plane.api().create(&format!("{core}/secrets"), &secret).expect("a Secret");
+}
+
+fn begin(arguments: &[String], places: &Places) -> Program {
+    Program::start_in(&crate::program(), arguments, places.folder(), &Surroundings::default()).expect("it starts")
+}
+
+/// The status of an answer over plain HTTP; 0 where there is none.
+fn status_of(address: &str, host: &str) -> u16 {
+    use std::io::{Read, Write};
+    let ask = || -> std::io::Result<String> {
+        let mut stream = std::net::TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        stream.write_all(format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").as_bytes())?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        Ok(text)
+    };
+    ask().ok().and_then(|text| text.split(' ').nth(1)?.parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn each_right_that_is_missing_takes_away_what_it_is_for_and_nothing_else() {
+    let Some(plane) = ControlPlane::shared().expect("it starts") else { return };
+    plane.namespace(LOSING).expect("a namespace");
+    let web = server("web");
+    furnish(&plane, &web);
+    let rights = rights(&plane);
+    assert!(rights.len() >= 9, "{rights:?}");
+    std::thread::scope(|all| {
+        for (number, right) in rights.iter().enumerate() {
+            let (plane, rights) = (&plane, &rights);
+            all.spawn(move || {
+                let mut losing = Losing::start(plane, &format!("right-{number}"), rights);
+                losing.loses(right);
+                losing.starts_without(right);
+                assert!(!losing.account.token.is_empty());
+            });
+        }
+    });
+}
