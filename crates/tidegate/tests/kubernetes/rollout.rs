@@ -15,8 +15,9 @@ use tidegate_testkit::control_plane::network::is_inside;
 use tidegate_testkit::load::{Kind, Latencies, Load, Look, Order, Window};
 use tidegate_testkit::turns::{Turn, Turns};
 
-/// Of all clients together: the machine is shared with the control plane, and it is not about throughput.
-const PER_SECOND: u32 = 400;
+/// Of all clients together: the machine is shared with the control plane, in the short form with other tests as well,
+/// and it is not about throughput.
+const PER_SECOND: [u32; 2] = [120, 400];
 /// One client with 250 connections, and five with 50.
 const VARIANTS: [&[usize]; 2] = [&[250], &[50; 5]];
 /// So many fifths of these keep a connection of HTTP/1.1, keep one of HTTP/2, or make a new one for each request. All of
@@ -59,7 +60,7 @@ pub struct Clients {
 
 impl Clients {
     pub fn start(shop: &Shop, clients: &[usize], orders: &[Order]) -> Clients {
-        let per_second = PER_SECOND / clients.len() as u32;
+        let per_second = PER_SECOND[usize::from(is_long())] / clients.len() as u32;
         let start = |count: &usize| {
             let kinds = FIFTHS.map(|(kind, fifths)| (kind, count * fifths / 5));
             Load::start_paced(&shop.goal, &kinds, orders, per_second).expect("a load")

@@ -276,15 +276,15 @@ fn deployment(what: Scaled) -> String {
 /// A cluster with the shop's objects, and nobody in front.
 pub fn cluster(servers: u32, is_audited: bool) -> Option<(ControlPlane, Node, Places)> {
     let plane = if is_audited { ControlPlane::start_audited() } else { ControlPlane::start() };
-    furnished(plane.expect("it starts")?, servers, vec![release::image()])
+    Some(furnished(plane.expect("it starts")?, servers, vec![release::image()]))
 }
 
 /// As [`cluster`], with these images beside that of servers.
 pub fn cluster_of(servers: u32, images: Vec<Image>) -> Option<(ControlPlane, Node, Places)> {
-    furnished(ControlPlane::start().expect("it starts")?, servers, images)
+    Some(furnished(ControlPlane::start().expect("it starts")?, servers, images))
 }
 
-fn furnished(mut plane: ControlPlane, servers: u32, mut images: Vec<Image>) -> Option<(ControlPlane, Node, Places)> {
+fn furnished(mut plane: ControlPlane, servers: u32, mut images: Vec<Image>) -> (ControlPlane, Node, Places) {
     plane.start_controllers().expect("they start");
     plane.namespace("shop").expect("a namespace");
     images.push(server::image().expect("an image"));
@@ -293,7 +293,7 @@ fn furnished(mut plane: ControlPlane, servers: u32, mut images: Vec<Image>) -> O
     for (path, object) in objects(&mut places, servers) {
         plane.api().create(path, &object).expect("it is made");
     }
-    Some((plane, node, places))
+    (plane, node, places)
 }
 
 /// What the program is started with, in the folder of the shop; all replicas read the same files.

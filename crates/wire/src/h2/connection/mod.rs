@@ -67,6 +67,8 @@ enum Leaving {
     No,
     /// The peer opens no more streams once it knows.
     Announced,
+    /// The peer knows. What it had begun by then may lie behind its answer, and comes before the next one.
+    Known,
     /// No stream above this id is taken.
     Final {
         last_id: u32,
@@ -263,20 +265,21 @@ impl<T: Default> Connection<T> {
     }
 
     /// Takes no more streams. A client is asked to open none; those that it opens before it knows are served: only when
-    /// it has answered the PING behind is said which was the last (RFC 9113 section 6.8). A server is told that ours
-    /// were the last.
+    /// it has answered the PING behind is said which was the last (RFC 9113 section 6.8), and another one behind that,
+    /// since many clients answer a PING before they send what they have begun. A server is told that ours were the
+    /// last.
     pub fn shut_down(&mut self) {
         match (self.leaving, self.role) {
             (Leaving::No, Role::Server) => {
                 self.leaving = Leaving::Announced;
                 self.write_go_away(ID_MAX, ErrorCode::NoError);
-                write_frame(&mut self.output, FrameKind::Ping, 0, 0, &SHUTDOWN_PING);
+                self.write_shutdown_ping();
             }
             (Leaving::No, Role::Client) => {
                 self.leaving = Leaving::Final { last_id: 0 };
                 self.write_go_away(0, ErrorCode::NoError);
             }
-            (Leaving::Announced | Leaving::Final { .. }, _) => {}
+            (Leaving::Announced | Leaving::Known | Leaving::Final { .. }, _) => {}
         }
     }
 
@@ -299,12 +302,24 @@ impl<T: Default> Connection<T> {
         }
     }
 
-    fn finish_shutdown(&mut self) {
-        if self.leaving == Leaving::Announced {
-            let last_id = self.last_peer_id;
-            self.leaving = Leaving::Final { last_id };
-            self.write_go_away(last_id, ErrorCode::NoError);
+    /// The peer has answered a PING of [`Connection::shut_down`].
+    fn go_on_with_shutdown(&mut self) {
+        match self.leaving {
+            Leaving::Announced => {
+                self.leaving = Leaving::Known;
+                self.write_shutdown_ping();
+            }
+            Leaving::Known => {
+                let last_id = self.last_peer_id;
+                self.leaving = Leaving::Final { last_id };
+                self.write_go_away(last_id, ErrorCode::NoError);
+            }
+            Leaving::No | Leaving::Final { .. } => {}
         }
+    }
+
+    fn write_shutdown_ping(&mut self) {
+        write_frame(&mut self.output, FrameKind::Ping, 0, 0, &SHUTDOWN_PING);
     }
 
     fn write_go_away(&mut self, last_id: u32, code: ErrorCode) {

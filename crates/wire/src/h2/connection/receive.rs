@@ -521,7 +521,7 @@ impl<T: Default> Connection<T> {
             return Ok(None);
         }
         if payload == SHUTDOWN_PING {
-            self.finish_shutdown();
+            self.go_on_with_shutdown();
         }
         Ok(Some(Event::Pong))
     }
