@@ -1,7 +1,7 @@
 //! `cargo xtask long`: what takes too long for the pipeline, behind a real control plane and alone on the machine: six
-//! runs of every change in front of clients, endpoints that come and go for ten minutes among ten thousand Ingresses, an
-//! API server that is away for ten, and the soak. It fails where somebody got a wrong answer, and prints the figures as
-//! a table. The pipeline runs the same tests in a short form.
+//! runs of every change in front of clients, endpoints that come and go for ten minutes among ten thousand Ingresses,
+//! an API server that is away for ten, and the soak. It fails where somebody got a wrong answer, and prints the figures
+//! as a table. The pipeline runs the same tests in a short form.
 
 use crate::process::{Invocation, cargo};
 use crate::repository::{root, target_directory};

@@ -1,6 +1,6 @@
-//! What the log says of how the objects of a cluster are followed, and written: each fault once, and once that it is over. The same,
-//! as it is now, stands in `tidegate status`. Of Services and their servers `discovery` says so, as of every other
-//! source of servers.
+//! What the log says of how the objects of a cluster are followed, and written: each fault once, and once that it is
+//! over. The same, as it is now, stands in `tidegate status`. Of Services and their servers `discovery` says so, as of
+//! every other source of servers.
 
 use std::collections::BTreeSet;
 use tidegate_cluster::{ClusterFollower, Fault, Kind, KindState, Scope, SnapshotOutcome, WriterState};

@@ -1,6 +1,6 @@
-//! What of a pod is run: the local program that stands for the image of its container, with arguments, variables, volumes
-//! and user as the pod has them. With volumes it sees them, its own program and what that is linked with, and no other
-//! file of the machine; without, it sees the machine.
+//! What of a pod is run: the local program that stands for the image of its container, with arguments, variables,
+//! volumes and user as the pod has them. With volumes it sees them, its own program and what that is linked with, and
+//! no other file of the machine; without, it sees the machine.
 
 use crate::api::Api;
 use serde_json::{Value, json};

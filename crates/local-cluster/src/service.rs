@@ -1,6 +1,6 @@
 //! The address of a Service, as a thread of the test: it leads every new connection to one of the Service's endpoints,
-//! by rules of nftables, and changes them as a node of a cluster does: to ready ones, or, while there are none, to those
-//! that leave and still serve. Connections that stand stay where they are.
+//! by rules of nftables, and changes them as a node of a cluster does: to ready ones, or, while there are none, to
+//! those that leave and still serve. Connections that stand stay where they are.
 
 use crate::api::Api;
 use crate::network::{is_within, run};

@@ -1,7 +1,7 @@
 //! Clients on a thread of their own, for tests that change the proxy meanwhile. Each sends its next request when it has
 //! the last answer, or all together as a timetable says; looks at every byte of the answer, and counts what went wrong
-//! by what a user would have noticed. Latencies are taken of loads with a timetable alone, to be compared with others of
-//! the same run; figures are the lab's. Exchanges that last for the whole test are in `lasting`.
+//! by what a user would have noticed. Latencies are taken of loads with a timetable alone, to be compared with others
+//! of the same run; figures are the lab's. Exchanges that last for the whole test are in `lasting`.
 
 use crate::client::{Client, tls_socket};
 use crate::connection::End;
@@ -140,7 +140,7 @@ impl fmt::Display for Tally {
 pub struct Latencies(Vec<Duration>);
 
 impl Latencies {
-    /// That of so many thousandths; of nothing it is nothing.
+    /// The latency that so many thousandths of the answers stay below; of nothing it is nothing.
     pub fn thousandth(&self, thousandths: usize) -> Duration {
         let place = (self.0.len() * thousandths / 1000).min(self.0.len().saturating_sub(1));
         self.0.get(place).copied().unwrap_or_default()

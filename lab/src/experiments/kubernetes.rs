@@ -1,6 +1,6 @@
-//! E3 in a cluster: the real control plane of Kubernetes, pods in network namespaces, and controllers that read the same
-//! Ingresses, one after the other. Backends and replicas of the controller come and go, CORS headers and a redirect are
-//! put on and taken off, and every answer that clients get is counted, phase by phase.
+//! E3 in a cluster: the real control plane of Kubernetes, pods in network namespaces, and controllers that read the
+//! same Ingresses, one after the other. Backends and replicas of the controller come and go, CORS headers and a
+//! redirect are put on and taken off, and every answer that clients get is counted, phase by phase.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -24,7 +24,8 @@ const MORE: usize = 7;
 const TIMES: usize = 3;
 /// A change that is not seen by then counts as not done.
 const EFFECT_TIME_MAX: Duration = Duration::from_secs(20);
-/// New connections in a row that must see a change: with five replicas behind the address, one that does not would show.
+/// New connections in a row that must see a change: with five replicas behind the address, one that does not would
+/// show.
 const PROBES_IN_A_ROW: usize = 30;
 const PROBE_PAUSE: Duration = Duration::from_millis(10);
 /// The study's two ways to make the same load.

@@ -1,5 +1,5 @@
-//! An API server that goes away, forgets, is set back, has no time, or is cut off without a word, behind clients who may
-//! not notice; and how soon what happens afterwards is known.
+//! An API server that goes away, forgets, is set back, has no time, or is cut off without a word, behind clients who
+//! may not notice; and how soon what happens afterwards is known.
 
 use crate::rollout::{Clients, patterns};
 use crate::shop::{HOST, SWITCHED, Scaled, Shop};
@@ -111,7 +111,7 @@ fn has_no_time(shop: &mut Shop, busy: Duration) {
     });
     let schema = json!({
         "apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "FlowSchema", "metadata": {"name": "none"},
-        "spec": {"matchingPrecedence": 1, "priorityLevelConfiguration": {"name": "none"}, "rules": [{
+        "spec": {"matchingPrecedence": 2, "priorityLevelConfiguration": {"name": "none"}, "rules": [{
             "subjects": [{"kind": "ServiceAccount", "serviceAccount": {"namespace": "shop", "name": "tidegate"}}],
             "resourceRules": [{
                 "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "clusterScope": true, "namespaces": ["*"],

@@ -33,7 +33,7 @@ fn service(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": {"ports": [{"name": "http", "port": 80}]}})
 }
 
-/// Those whose numbers stand in `away` are not ready.
+/// Endpoints of a Service; the one whose number is `away` is not ready.
 fn slice(name: &str, addresses: &[String], away: Option<usize>) -> Value {
     let endpoint = |(place, address): (usize, &String)| {
         let is_ready = Some(place) != away;

@@ -1,6 +1,6 @@
 //! docs/from-ingress-nginx.md by its letter: every command of the guide is run, in its order, by a shell, with the real
-//! kubectl and Helm, on a cluster in which something stands for ingress-nginx. Of kubectl two commands need more of a node
-//! than ours has: `exec` enters the pod's namespaces instead, and `port-forward` is the program as a TCP proxy.
+//! kubectl and Helm, on a cluster in which something stands for ingress-nginx. Of kubectl two commands need more of a
+//! node than ours has: `exec` enters the pod's namespaces instead, and `port-forward` is the program as a TCP proxy.
 
 use crate::release::{chart, program_image};
 use crate::shop::{cluster_of, tls_secret};

@@ -1,5 +1,5 @@
-//! The program in a cluster as the chart installs it, by Helm: pods with the rights, volumes, user and arguments that the
-//! chart gives them.
+//! The program in a cluster as the chart installs it, by Helm: pods with the rights, volumes, user and arguments that
+//! the chart gives them.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};

@@ -43,8 +43,8 @@ fn ready_pods(api: &Api) -> Vec<String> {
     pods["items"].as_array().into_iter().flatten().filter(is_ready).map(name).collect()
 }
 
-/// Everything that happens to a controller: objects come, change, are wrong and go, Secrets are referred to and renewed,
-/// and the pod that writes ends.
+/// Everything that happens to a controller: objects come, change, are wrong and go, Secrets are referred to and
+/// renewed, and the pod that writes ends.
 fn lives(api: &Api, writes: bool, output: &dyn Fn() -> String) {
     until("two pods are ready", || ready_pods(api).len() == 2, output);
     let path = json!([{"path": "/", "pathType": "Prefix", "backend": {"service": {"name": "web", "port": {"number": 80}}}}]);
@@ -91,17 +91,21 @@ fn no_right_is_used_that_the_chart_does_not_give() {
     let Some(helm) = helm().expect("Helm is found") else { return };
     let Some((plane, node, _places)) = cluster(1, true) else { return };
     let api = plane.api();
+    let (mut asked, mut taken_away) = (Vec::new(), 0);
     for values in FORMS {
         let release = Release::install(&plane, helm.clone(), values);
         lives(&api, values.is_empty() || values[0].contains("namespaces"), &|| {
             format!("{values:?}: {:?}\n{}{}", node.fault(), node.output(RELEASE), plane.output())
         });
+        asked.extend(plane.audited().expect("what was asked for").into_iter().skip(taken_away));
+        // Pods that end give the Lease back, and have no rights by then.
         release.remove(&plane);
         let is_empty = || api.get(PODS).expect("pods")["items"].as_array().is_some_and(Vec::is_empty);
         until("all pods are gone", is_empty, || node.output(RELEASE));
+        taken_away = plane.audited().expect("what was asked for").len();
     }
     let of_program = |one: &Audited| one.user.starts_with(&format!("system:serviceaccount:{NAMESPACE}:"));
-    let all: Vec<Audited> = plane.audited().expect("what was asked for").into_iter().filter(of_program).collect();
+    let all: Vec<Audited> = asked.into_iter().filter(of_program).collect();
     let mut used = BTreeMap::<(String, String), u64>::new();
     for one in &all {
         let is_of_chart = one.reason.contains(&format!("ole \"{RELEASE}"));

@@ -1,6 +1,6 @@
-//! A shop in change, under load, over HTTPS: servers and replicas of the program come and go, and annotations are put on
-//! and taken off. The controllers are the real ones, and pods are processes in network namespaces of their own. Nobody
-//! may notice.
+//! A shop in change, under load, over HTTPS: servers and replicas of the program come and go, and annotations are put
+//! on and taken off. The controllers are the real ones, and pods are processes in network namespaces of their own.
+//! Nobody may notice.
 //!
 //! With `ROLLOUT_LONG` set, as `cargo xtask long` does, pauses are those of a real change, all of it happens six times,
 //! and what is slower while it changes fails as well. That figure says nothing on a machine that does something else.
@@ -20,8 +20,11 @@ use tidegate_testkit::turns::{Turn, Turns};
 const PER_SECOND: [u32; 2] = [120, 400];
 /// One client with 250 connections, and five with 50.
 const VARIANTS: [&[usize]; 2] = [&[250], &[50; 5]];
-/// So many fifths of these keep a connection of HTTP/1.1, keep one of HTTP/2, or make a new one for each request. All of
-/// them speak TLS.
+/// Of the short form: each connection has two requests a second, so that who is told of its end with the next answer
+/// hears of it in time, on a slow machine as well.
+const SHORT_VARIANTS: [&[usize]; 2] = [&[60], &[12; 5]];
+/// So many fifths of these keep a connection of HTTP/1.1, keep one of HTTP/2, or make a new one for each request. All
+/// of them speak TLS.
 const FIFTHS: [(Kind, usize); 3] = [(Kind::KeepAliveTls, 3), (Kind::Http2, 1), (Kind::FreshTls, 1)];
 /// Clients of a roll-out that have one open all the time.
 const WEBSOCKETS: usize = 12;
@@ -62,7 +65,7 @@ impl Clients {
     pub fn start(shop: &Shop, clients: &[usize], orders: &[Order]) -> Clients {
         let per_second = PER_SECOND[usize::from(is_long())] / clients.len() as u32;
         let start = |count: &usize| {
-            let kinds = FIFTHS.map(|(kind, fifths)| (kind, count * fifths / 5));
+            let kinds = FIFTHS.map(|(kind, fifths)| (kind, (count * fifths / 5).max(1)));
             Load::start_paced(&shop.goal, &kinds, orders, per_second).expect("a load")
         };
         Clients { loads: clients.iter().map(start).collect() }
@@ -98,7 +101,7 @@ impl Clients {
 fn goes_unnoticed(what: &str, shop: &Shop, orders: &[Order], ends_are_announced: bool, change: impl Fn(&Times, &Clients)) {
     let times = Times::chosen();
     for run in 1..=times.runs {
-        for variant in VARIANTS {
+        for variant in if is_long() { VARIANTS } else { SHORT_VARIANTS } {
             let what = format!("{what}, {} times {} connections, run {run}", variant.len(), variant[0]);
             let clients = Clients::start(shop, variant, orders);
             // Connections are made, and everything is met once.

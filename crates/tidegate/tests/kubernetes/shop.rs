@@ -1,5 +1,5 @@
-//! A shop in a cluster with the real controllers: a Deployment with its Service and two Ingresses, and Tidegate in front,
-//! as one process beside the cluster or as replicas in it that the chart has installed.
+//! A shop in a cluster with the real controllers: a Deployment with its Service and two Ingresses, and Tidegate in
+//! front, as one process beside the cluster or as replicas in it that the chart has installed.
 
 use crate::release::{self, NAMESPACE, RELEASE, Release};
 use base64::Engine;
@@ -111,8 +111,8 @@ impl Shop {
         Some(shop)
     }
 
-    /// Has every replica be replaced by one of another version of the image, and waits until the last of the old ones is
-    /// gone.
+    /// Has every replica be replaced by one of another version of the image, and waits until the last of the old ones
+    /// is gone.
     pub fn roll_out(&self, tag: &str) {
         let Front::Replicas { release, .. } = &self.front else { panic!("there are no replicas") };
         let old = self.pods(Scaled::Proxies);
@@ -131,8 +131,8 @@ impl Shop {
         self.comes_to(what, replicas);
     }
 
-    /// Scales replicas down so that the oldest leave, who hold most connections of clients. Gives how many requests each
-    /// of these had answered by then.
+    /// Scales replicas down so that the oldest leave, who hold most connections of clients. Gives how many requests
+    /// each of these had answered by then.
     pub fn retire_replicas(&self, replicas: u32) -> Vec<u64> {
         let mut pods = self.pods(Scaled::Proxies);
         pods.sort_by_key(|pod| (pod.created.clone(), pod.name.clone()));
