@@ -166,8 +166,8 @@ fn of_nginx(path: &str) -> Option<Vec<u8>> {
 }
 
 /// What expressions see with `expressions="decoded"` is what nginx holds them against, unless the path is refused.
-/// Where `..` takes back a segment of nothing, or one with an encoded slash, nginx takes back another one: there the two
-/// part, and what is handed on is what was matched.
+/// Where `..` takes back a segment of nothing, or one with an encoded slash, nginx takes back another one: there the
+/// two part, and what is handed on is what was matched.
 #[test]
 fn nginx_holds_expressions_against_the_same() {
     check!().with_type::<Vec<u8>>().for_each(|choices: &Vec<u8>| {

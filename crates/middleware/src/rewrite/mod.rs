@@ -114,8 +114,8 @@ impl Rewrite {
     /// The whole path is replaced when the pattern is found anywhere in it. The query is kept unless the new text has a
     /// `?`; a `?` with nothing behind it removes the query. On an error the head is as it was.
     ///
-    /// A pattern whose captures are used allocates the positions of its groups, and a decoded path is written down where
-    /// it has percent codes; nothing else here allocates.
+    /// A pattern whose captures are used allocates the positions of its groups, and a decoded path is written down
+    /// where it has percent codes; nothing else here allocates.
     pub fn apply(&self, head: &mut RequestHead, context: &Context<'_>, scratch: &mut Scratch) -> Result<(), RewriteError> {
         let path = head.path();
         if path.first() != Some(&b'/') {
