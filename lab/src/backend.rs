@@ -23,8 +23,8 @@ const DELAY_MAX: Duration = Duration::from_secs(60);
 /// Small enough that every page but the smallest has several.
 const CHUNK_BYTES: usize = 700;
 
-/// Serves on `threads` threads, each with a listener of its own, until the process is stopped; with a time to leave, for
-/// so long after SIGTERM.
+/// Serves on `threads` threads, each with a listener of its own, until the process is stopped; with a time to leave,
+/// for so long after SIGTERM.
 pub fn serve(address: SocketAddr, threads: usize, leave_after: Option<Duration>) -> Result<(), Error> {
     for _ in 1..threads.max(1) {
         std::thread::spawn(move || serve_on_this_thread(address, None).map_err(|error| eprintln!("{address}: {error}")));

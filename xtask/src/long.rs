@@ -126,7 +126,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
             outcomes.extend(ended);
         });
     }
-    let outcomes = outcomes.into_iter().collect::<Result<Vec<Outcome>, String>>()?;
+    let outcomes = outcomes.into_iter().collect::<Result<Vec<LongOutcome>, String>>()?;
     let table = table(&outcomes);
     let file = folder.join("figures.md");
     fs::write(&file, &table).map_err(|error| format!("{}: {error}", file.display()))?;
@@ -175,14 +175,14 @@ fn in_order(tests: &[&'static LongTest]) -> Vec<Vec<LongTest>> {
     tests.iter().filter(|test| !(both && test.name == BESIDE.0)).map(with).collect()
 }
 
-struct Outcome {
+struct LongOutcome {
     test: LongTest,
     has_passed: bool,
     took: Duration,
     figures: Vec<(String, String)>,
 }
 
-fn outcome_of(test: LongTest, root: &Path, program: &Path, log: PathBuf) -> Result<Outcome, String> {
+fn outcome_of(test: LongTest, root: &Path, program: &Path, log: PathBuf) -> Result<LongOutcome, String> {
     let invocation = invocation(test, program);
     println!("=== {}, about {} minutes: {}", test.name, test.minutes, invocation.line());
     let began = Instant::now();
@@ -195,7 +195,7 @@ fn outcome_of(test: LongTest, root: &Path, program: &Path, log: PathBuf) -> Resu
         let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with(FIGURE)).collect();
         println!("{}", lines[lines.len().saturating_sub(LINES_SHOWN_MAX)..].join("\n"));
     }
-    Ok(Outcome { test, has_passed, took, figures: figures(&text) })
+    Ok(LongOutcome { test, has_passed, took, figures: figures(&text) })
 }
 
 fn invocation(test: LongTest, program: &Path) -> Invocation {
@@ -217,9 +217,9 @@ fn figures(text: &str) -> Vec<(String, String)> {
     text.lines().filter_map(figure).collect()
 }
 
-fn table(outcomes: &[Outcome]) -> String {
+fn table(outcomes: &[LongOutcome]) -> String {
     let mut table = "| Test | What | Figure |\n| --- | --- | --- |\n".to_owned();
-    for Outcome { test, has_passed, took, figures } in outcomes {
+    for LongOutcome { test, has_passed, took, figures } in outcomes {
         let outcome = if *has_passed { "passed" } else { "**FAILED**" };
         let _ = writeln!(table, "| {} | {} | {outcome} in {} s |", test.name, test.about, took.as_secs());
         for (what, figure) in figures {

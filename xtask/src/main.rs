@@ -2,9 +2,9 @@
 //! CONTRIBUTING.md. Each task is one module: `tidy` reads the sources, `deny` reads the dependency graph, `ci` runs
 //! every gate in order, `quick` those that fit what changed, `instructions` counts what a request costs, `bench` builds
 //! and runs the lab, `static` the program that needs nothing of the system, `apps` real applications behind the
-//! program, `kubernetes` builds the programs of a control plane for tests and renders the chart, `long` runs what the pipeline has
-//! no time for, `dist` what people
-//! install, `readme` holds README.md against its report. No task is needed to build or to use Tidegate.
+//! program, `kubernetes` builds the programs of a control plane for tests and renders the chart, `long` runs what the
+//! pipeline has no time for, `dist` what people install, `readme` holds README.md against its report. No task is needed
+//! to build or to use Tidegate.
 
 mod apps;
 mod bench;

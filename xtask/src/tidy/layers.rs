@@ -142,7 +142,8 @@ const LAYERS: &[Layer] = &[
     // For tests and the lab: what is in front of its pods is a process to it.
     Layer { name: "local-cluster", may_use: &[] },
     Layer { name: "testkit", may_use: &["local-cluster"] },
-    // Of the proxy the lab's relay only, which shows what a driver costs. Whoever measures uses nothing of what is measured.
+    // Of the proxy the lab's relay only, which shows what a driver costs. Whoever measures uses nothing of what is
+    // measured.
     Layer { name: "lab", may_use: &["transport", "local-cluster"] },
     // Applications behind the program, which is a process to it as well.
     Layer { name: "apps", may_use: &["testkit"] },

@@ -93,7 +93,7 @@ impl Reader<'_> {
         shell.output().expect("a shell")
     }
 
-    /// It succeeds, and says this.
+    /// Runs a command that succeeds, and says this.
     fn expect(&self, command: &str, said: &[&str]) {
         let output = self.shell(command);
         let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();

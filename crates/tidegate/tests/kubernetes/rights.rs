@@ -320,7 +320,7 @@ impl<'p> Losing<'p> {
         assert!(all_served(), "with {right:?} again: {}", self.seen());
     }
 
-    /// It starts without the right.
+    /// Begins anew without the right.
     fn starts_without(&mut self, right: &Right) {
         self.program.signal("KILL").expect("a signal");
         let _ = self.program.wait_exit(BOUND);

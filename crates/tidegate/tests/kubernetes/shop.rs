@@ -246,7 +246,7 @@ impl Shop {
     }
 }
 
-/// One that runs.
+/// A pod that runs.
 struct Pod {
     name: String,
     created: String,
