@@ -450,15 +450,15 @@ fn known(lowering: &mut Lowering<'_>, value: &Value, name: &str, range: &Range<u
             .help("it can be used in `access-log \"…\" format=\"…\"`");
         return lowering.refuse(diagnostic);
     }
+    if stage == Stage::Log && is_missing_in_lines(&placeholder) {
+        let diagnostic = Diagnostic::error("placeholder-not-here", at, format!("`{{{name}}}` cannot be used here"));
+        let field = name.replace('.', "_");
+        let help = format!(
+            "have a route add it to the log, as in `log {{ field \"{field}\" \"{{{name}}}\"; }}`, and write `{{log.{field}}}`"
+        );
+        return lowering.refuse(diagnostic.help(help));
+    }
     if matches!(placeholder, Placeholder::Geo(_)) {
-        if stage == Stage::Log {
-            let diagnostic = Diagnostic::error("placeholder-not-here", at, format!("`{{{name}}}` cannot be used here"));
-            let field = name.replace('.', "_");
-            let help = format!(
-                "have a route add it to the log, as in `log {{ field \"{field}\" \"{{{name}}}\"; }}`, and write `{{log.{field}}}`"
-            );
-            return lowering.refuse(diagnostic.help(help));
-        }
         lowering.spans.geo_used.push(at.clone());
     }
     if let Placeholder::Map(map) = &placeholder {
@@ -490,6 +490,18 @@ fn known(lowering: &mut Lowering<'_>, value: &Value, name: &str, range: &Range<u
         return lowering.refuse(Diagnostic::error("bad-placeholder", at, message));
     }
     Some(placeholder)
+}
+
+/// Whether no line of the access log has it of itself.
+fn is_missing_in_lines(placeholder: &Placeholder) -> bool {
+    matches!(
+        placeholder,
+        Placeholder::Geo(_)
+            | Placeholder::AskedUriEscaped
+            | Placeholder::Port
+            | Placeholder::ForwardedFor
+            | Placeholder::RequestQuery(_)
+    )
 }
 
 /// Without a stage, only `{env.NAME}` and `{file.PATH}` could stand there.

@@ -56,7 +56,7 @@ fn expanded(to: &Template, address: &SiteAddress, has_steps: bool) -> Option<Str
     for part in &to.parts {
         match part {
             TemplatePart::Literal(text) => target.push_str(text),
-            TemplatePart::Placeholder(Placeholder::Uri) => target.push_str(AS_ASKED),
+            TemplatePart::Placeholder(Placeholder::Uri | Placeholder::AskedUri) => target.push_str(AS_ASKED),
             TemplatePart::Placeholder(Placeholder::Path) if !has_steps => target.push_str(AS_ASKED),
             TemplatePart::Placeholder(Placeholder::Scheme) => target.push_str(address.scheme.as_str()),
             TemplatePart::Placeholder(Placeholder::Host) if address.port == address.scheme.default_port() => {

@@ -141,6 +141,7 @@ fn placeholders(out: &mut String) {
         let _ = writeln!(out, "| `{{{name}}}` | {} |", meaning(placeholder));
     }
     let _ = writeln!(out, "| `{{request.header.NAME}}` | {} |", meaning(&Placeholder::RequestHeader(String::new())));
+    let _ = writeln!(out, "| `{{request.query.NAME}}` | {} |", meaning(&Placeholder::RequestQuery(String::new())));
     let _ = writeln!(
         out,
         "| `{{request.cookie.NAME}}`, `{{cookie.NAME}}` | {} |",
@@ -204,9 +205,13 @@ fn meaning(placeholder: &Placeholder) -> &'static str {
         Placeholder::Host => "the host of the request, without the port",
         Placeholder::Path => "the path, after the rewrites before this step",
         Placeholder::Query => "the query, without the question mark",
+        Placeholder::QuerySuffix => "the query with its question mark; empty where there is none",
         Placeholder::Uri => "path and query",
+        Placeholder::AskedUri => "path and query as the client has asked for them, whatever steps have made of them since",
+        Placeholder::AskedUriEscaped => "the same as one piece of a URL, as in `?back={asked.uri.escaped}`",
         Placeholder::Method => "the method",
         Placeholder::Scheme => "`http` or `https`, as the client came in",
+        Placeholder::Port => "the port that the client came to, as it is public",
         Placeholder::ClientIp => "the client's address; behind `trusted-proxies` the one they report",
         Placeholder::ClientPort => "the client's port",
         Placeholder::TlsSni => "the server name of the TLS handshake",
@@ -229,7 +234,11 @@ fn meaning(placeholder: &Placeholder) -> &'static str {
         Placeholder::ProxyUniqueId => {
             "the connection's identifier in that header; in hexadecimal digits where it is not printable ASCII"
         }
+        Placeholder::ForwardedFor => {
+            "`X-Forwarded-For` as servers are told it: what trusted proxies have said, and the address that has sent the request"
+        }
         Placeholder::RequestHeader(_) => "a header field of the request",
+        Placeholder::RequestQuery(_) => "a parameter of the query, decoded; the first of its name",
         Placeholder::RequestCookie(_) => "a cookie of the request, as it was sent; the first of its name",
         Placeholder::ResponseHeader(_) => "a header field of the response; needs a response",
         Placeholder::UpstreamAddress => "the server that was chosen; needs a response",

@@ -16,9 +16,13 @@ use tidegate_wire::proxy_protocol::Introduction;
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
     pub scheme: Scheme,
+    /// The port that the client came to, as it is public.
+    pub port: u16,
     /// The address that is believed to be the client's, after `trusted-proxies`.
     pub client_ip: IpAddr,
     pub client_port: u16,
+    /// Who has sent the request: the client, or a proxy.
+    pub peer_ip: IpAddr,
     pub tls_sni: Option<&'a str>,
     /// `1.3`; `None` in plain text.
     pub tls_version: Option<&'static str>,
@@ -45,6 +49,8 @@ pub struct Context<'a> {
     /// The path that the route was found by, in the request's bytes; the head's own may be another one by now.
     pub asked_path: Span,
     pub asked_query: Option<Span>,
+    /// As others are told it: without keys that are not for them.
+    pub told_query: Option<Span>,
     /// The protocol that the client asks to switch to, as well in the request's bytes.
     pub upgrade: Option<Span>,
     /// What is known of the client's address.

@@ -69,8 +69,10 @@ pub(crate) fn target(head: &RequestHead) -> String {
 pub(crate) fn context() -> Context<'static> {
     Context {
         scheme: Scheme::Https,
+        port: 443,
         client_ip: [192, 0, 2, 1].into(),
         client_port: 40_000,
+        peer_ip: [10, 0, 0, 9].into(),
         tls_sni: Some("sni.example.com"),
         tls_version: Some("TLSv1.3"),
         client_certificate: None,
@@ -86,6 +88,7 @@ pub(crate) fn context() -> Context<'static> {
         since_start: Duration::from_secs(1),
         asked_path: Span::default(),
         asked_query: None,
+        told_query: None,
         upgrade: None,
         geo: tidegate_geo::Whereabouts::none(),
         maps: Maps::none(),

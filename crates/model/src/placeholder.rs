@@ -67,10 +67,18 @@ pub enum Placeholder {
     Path,
     /// Without the question mark; empty when there is none.
     Query,
+    /// The query behind its question mark; empty when there is none.
+    QuerySuffix,
     /// Path and query.
     Uri,
+    /// Path and query as the client has asked for them, whatever steps have made of them since.
+    AskedUri,
+    /// Path and query as asked for, as one piece of a URL: everything is encoded that could end it.
+    AskedUriEscaped,
     Method,
     Scheme,
+    /// The port that the client came to, as it is public.
+    Port,
     ClientIp,
     ClientPort,
     TlsSni,
@@ -83,8 +91,12 @@ pub enum Placeholder {
     /// has asked for, and an identifier.
     ProxyAuthority,
     ProxyUniqueId,
+    /// `X-Forwarded-For` as an upstream is told it: what trusted proxies have said, and who has sent the request.
+    ForwardedFor,
     /// Lower case.
     RequestHeader(String),
+    /// With case, decoded. Of several of the name the first.
+    RequestQuery(String),
     /// With case, as cookies have it. Of several of the name the first.
     RequestCookie(String),
     /// Lower case. Empty before there is a response.
@@ -185,9 +197,13 @@ impl Placeholder {
         ("host", Placeholder::Host),
         ("path", Placeholder::Path),
         ("query", Placeholder::Query),
+        ("query.suffix", Placeholder::QuerySuffix),
         ("uri", Placeholder::Uri),
+        ("asked.uri", Placeholder::AskedUri),
+        ("asked.uri.escaped", Placeholder::AskedUriEscaped),
         ("method", Placeholder::Method),
         ("scheme", Placeholder::Scheme),
+        ("port", Placeholder::Port),
         ("client.ip", Placeholder::ClientIp),
         ("client.port", Placeholder::ClientPort),
         ("tls.sni", Placeholder::TlsSni),
@@ -202,6 +218,7 @@ impl Placeholder {
         ("tls.ja4", Placeholder::TlsJa4),
         ("proxy_protocol.authority", Placeholder::ProxyAuthority),
         ("proxy_protocol.unique_id", Placeholder::ProxyUniqueId),
+        ("forwarded_for", Placeholder::ForwardedFor),
         ("upstream.address", Placeholder::UpstreamAddress),
         ("request.id", Placeholder::RequestId),
         ("auth.user", Placeholder::AuthUser),
@@ -231,6 +248,9 @@ impl Placeholder {
         if let Some(cookie) = cookie.filter(|cookie| !cookie.is_empty()) {
             return Some(Placeholder::RequestCookie(cookie.to_owned()));
         }
+        if let Some(parameter) = name.strip_prefix("request.query.").filter(|parameter| !parameter.is_empty()) {
+            return Some(Placeholder::RequestQuery(parameter.to_owned()));
+        }
         if let Some(claim) = name.strip_prefix("jwt.").filter(|claim| !claim.is_empty()) {
             return Some(Placeholder::JwtClaim(claim.to_owned()));
         }
@@ -257,7 +277,9 @@ impl Placeholder {
             Placeholder::Host
             | Placeholder::Path
             | Placeholder::Query
+            | Placeholder::QuerySuffix
             | Placeholder::Uri
+            | Placeholder::AskedUri
             | Placeholder::Method
             | Placeholder::Scheme
             | Placeholder::ClientIp
@@ -265,7 +287,12 @@ impl Placeholder {
             | Placeholder::Geo(_)
             | Placeholder::RequestHeader(_)
             | Placeholder::RequestCookie(_) => true,
-            Placeholder::ClientPort
+            // Servers may read another one of the name than the first.
+            Placeholder::RequestQuery(_)
+            | Placeholder::AskedUriEscaped
+            | Placeholder::Port
+            | Placeholder::ForwardedFor
+            | Placeholder::ClientPort
             | Placeholder::ProxyAuthority
             | Placeholder::ProxyUniqueId
             | Placeholder::JwtClaim(_)
@@ -290,17 +317,23 @@ impl Placeholder {
             // Says of every client either `yes` or `no`.
             Placeholder::TlsClient(field) => *field != ClientCertificateField::Verified,
             Placeholder::ClientIp
+            | Placeholder::ForwardedFor
             | Placeholder::ProxyUniqueId
             | Placeholder::RequestHeader(_)
+            | Placeholder::RequestQuery(_)
             | Placeholder::RequestCookie(_)
             | Placeholder::AuthUser
             | Placeholder::JwtClaim(_) => true,
             Placeholder::Host
             | Placeholder::Path
             | Placeholder::Query
+            | Placeholder::QuerySuffix
             | Placeholder::Uri
+            | Placeholder::AskedUri
+            | Placeholder::AskedUriEscaped
             | Placeholder::Method
             | Placeholder::Scheme
+            | Placeholder::Port
             | Placeholder::ClientPort
             | Placeholder::TlsSni
             | Placeholder::TlsVersion
@@ -328,6 +361,7 @@ impl fmt::Display for Placeholder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Placeholder::RequestHeader(name) => write!(f, "{{request.header.{name}}}"),
+            Placeholder::RequestQuery(name) => write!(f, "{{request.query.{name}}}"),
             Placeholder::RequestCookie(name) => write!(f, "{{request.cookie.{name}}}"),
             Placeholder::ResponseHeader(name) => write!(f, "{{response.header.{name}}}"),
             Placeholder::JwtClaim(name) => write!(f, "{{jwt.{name}}}"),

@@ -131,6 +131,8 @@ pub struct Retry {
     /// From the choice of a server to the first byte of its answer; then another one is tried. `None`: as long as
     /// `timeout` says.
     pub try_timeout: Option<Duration>,
+    /// No attempt begins later than so long after its request came. `None`: as many as there may be.
+    pub within: Option<Duration>,
     /// How long a request that failed waits before it is sent again. `None`: not at all.
     pub backoff: Option<Backoff>,
     /// How long a request waits for a server when none can be reached, before that is its answer. `None`: not at all.
@@ -153,6 +155,7 @@ impl Default for Retry {
             on: RetryOn::default(),
             budget_percent: 20,
             try_timeout: None,
+            within: None,
             backoff: None,
             wait: None,
             body_bytes: Retry::BODY_BYTES,

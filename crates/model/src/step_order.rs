@@ -137,13 +137,19 @@ enum Source<'p> {
 fn source_of(placeholder: &Placeholder) -> Source<'_> {
     match placeholder {
         Placeholder::Host => Source::Field("host"),
-        Placeholder::Path | Placeholder::Query | Placeholder::Uri => Source::Target,
+        Placeholder::Path | Placeholder::Query | Placeholder::QuerySuffix | Placeholder::Uri | Placeholder::RequestQuery(_) => {
+            Source::Target
+        }
         Placeholder::RequestHeader(name) => Source::Field(name),
         Placeholder::RequestCookie(_) => Source::Field("cookie"),
+        Placeholder::ForwardedFor => Source::Field("x-forwarded-for"),
         Placeholder::AuthUser | Placeholder::JwtClaim(_) => Source::Identity,
         Placeholder::Map(_) => Source::Anything,
-        Placeholder::Method
+        Placeholder::AskedUri
+        | Placeholder::AskedUriEscaped
+        | Placeholder::Method
         | Placeholder::Scheme
+        | Placeholder::Port
         | Placeholder::ClientIp
         | Placeholder::ClientPort
         | Placeholder::TlsSni

@@ -110,8 +110,10 @@ pub fn context<'a, S: Sock>(
         pool.zip(record.upstream.as_ref()).and_then(|(pool, upstream)| pool.compiled.servers.get(upstream.server as usize));
     Context {
         scheme: connection.listener.protocol().scheme(),
+        port: connection.destination_port(),
         client_ip,
         client_port: connection.client.port(),
+        peer_ip: connection.client.ip(),
         tls_sni: connection.server_name.as_deref(),
         tls_version: connection.tls.as_ref().map(|tls| tls.version),
         client_certificate: connection.client_certificate.as_deref(),
@@ -127,6 +129,7 @@ pub fn context<'a, S: Sock>(
         since_start: connection.worker.process.since_start(record.started),
         asked_path: record.matched_path,
         asked_query: record.query,
+        told_query: record.told_query,
         upgrade,
         geo: connection.whereabouts(),
         maps: &connection.worker.process.maps,

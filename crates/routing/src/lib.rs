@@ -25,6 +25,7 @@ pub use condition::{Conditions, RequestFacts, is_at};
 pub use cookie::{cookie_value, cookie_values};
 pub use hosts::{Greeting, Router, Taker};
 pub use map_test::{MapTest, host_of};
+pub use query::parameter_value;
 pub use routes::{Explanation, Reason, Routes};
 
 /// A site's position in `Configuration::sites`.

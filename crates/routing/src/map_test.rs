@@ -108,12 +108,10 @@ fn push_key(key: &Template, facts: &RequestFacts<'_>, chosen: Option<&[usize]>, 
             Placeholder::Host => push_host(head.authority(), out),
             Placeholder::Path => out.extend_from_slice(facts.path),
             Placeholder::Query => out.extend_from_slice(facts.query.unwrap_or_default()),
-            Placeholder::Uri => {
+            Placeholder::QuerySuffix => push_query(facts.query, out),
+            Placeholder::Uri | Placeholder::AskedUri => {
                 out.extend_from_slice(facts.path);
-                if let Some(query) = facts.query {
-                    out.push(b'?');
-                    out.extend_from_slice(query);
-                }
+                push_query(facts.query, out);
             }
             Placeholder::Method => out.extend_from_slice(head.method_name()),
             Placeholder::Scheme => out.extend_from_slice(facts.scheme.as_str().as_bytes()),
@@ -139,7 +137,11 @@ fn push_key(key: &Template, facts: &RequestFacts<'_>, chosen: Option<&[usize]>, 
                 let mut values = cookie_values(&head.fields, name.as_bytes());
                 out.extend_from_slice(values.nth(next().unwrap_or_default()).unwrap_or_default());
             }
-            Placeholder::ClientPort
+            Placeholder::RequestQuery(_)
+            | Placeholder::AskedUriEscaped
+            | Placeholder::Port
+            | Placeholder::ForwardedFor
+            | Placeholder::ClientPort
             | Placeholder::ProxyAuthority
             | Placeholder::ProxyUniqueId
             | Placeholder::JwtClaim(_)
@@ -156,6 +158,14 @@ fn push_key(key: &Template, facts: &RequestFacts<'_>, chosen: Option<&[usize]>, 
             | Placeholder::LogOwn(_)
             | Placeholder::Log(_) => {}
         }
+    }
+}
+
+/// With its question mark.
+fn push_query(query: Option<&[u8]>, out: &mut Vec<u8>) {
+    if let Some(query) = query {
+        out.push(b'?');
+        out.extend_from_slice(query);
     }
 }
 

@@ -51,6 +51,22 @@ fn decoded_value_fits(raw: &[u8], test: &TextTest) -> bool {
     test.fits(&decoded[..len])
 }
 
+/// Calls back with the value of the first parameter of that name, decoded, where there is one.
+pub fn parameter_value(query: &[u8], name: &[u8], see: impl FnOnce(&[u8])) {
+    for pair in query.split(|byte| *byte == b'&') {
+        let (raw_name, raw_value) = match memchr(b'=', pair) {
+            Some(position) => (&pair[..position], &pair[position + 1..]),
+            None => (pair, &[][..]),
+        };
+        if !pair.is_empty() && Decoder(raw_name).eq(name.iter().copied()) {
+            return match memchr2(b'%', b'+', raw_value) {
+                None => see(raw_value),
+                Some(_) => see(&Decoder(raw_value).collect::<Vec<u8>>()),
+            };
+        }
+    }
+}
+
 /// The bytes that a form-encoded text stands for. A `%` without two hexadecimal digits stands for itself.
 struct Decoder<'a>(&'a [u8]);
 
@@ -83,13 +99,28 @@ fn hex_digit(byte: u8) -> Option<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Decoder, parameter_fits};
+    use super::{Decoder, parameter_fits, parameter_value};
     use crate::text_test::TextTest;
     use tidegate_model::TextPattern;
 
     fn check(query: &str, name: &str, pattern: TextPattern, expected: bool) {
         let test = TextTest::new(&pattern).expect("a pattern of the test");
         assert_eq!(parameter_fits(query.as_bytes(), name.as_bytes(), &test), expected, "{name} {pattern:?} in {query:?}");
+    }
+
+    #[test]
+    fn the_first_of_a_name_is_its_value() {
+        let check = |query: &str, name: &str, expected: Option<&str>| {
+            let mut seen = None;
+            parameter_value(query.as_bytes(), name.as_bytes(), |value| seen = Some(String::from_utf8_lossy(value).into_owned()));
+            assert_eq!(seen.as_deref(), expected, "{name} in {query:?}");
+        };
+        check("a=1&b=2&a=3", "a", Some("1"));
+        check("&&b=x+y%2Bz", "b", Some("x y+z"));
+        check("%61=1", "a", Some("1"));
+        check("a", "a", Some(""));
+        check("aa=1", "a", None);
+        check("", "", None);
     }
 
     #[test]

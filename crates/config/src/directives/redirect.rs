@@ -90,7 +90,9 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
         None => false,
         Some(TemplatePart::Literal(text)) => text.starts_with('/') || text.starts_with("https://") || text.starts_with("http://"),
         Some(
-            TemplatePart::Placeholder(Placeholder::Path | Placeholder::Uri | Placeholder::Scheme | Placeholder::Map(_))
+            TemplatePart::Placeholder(
+                Placeholder::Path | Placeholder::Uri | Placeholder::AskedUri | Placeholder::Scheme | Placeholder::Map(_),
+            )
             | TemplatePart::Capture(_),
         ) => true,
         // One piece of a URL, and not one itself.
@@ -118,7 +120,12 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
 /// What the target takes the place of, without a slash at its end.
 fn prefix(lowering: &mut Lowering<'_>, line: &Line<'_>, to: &Template, at: &Location) -> Option<String> {
     let text = line.text(lowering, "prefix")?;
-    let has_rest = to.placeholders().any(|one| matches!(one, Placeholder::Path | Placeholder::Uri | Placeholder::Query));
+    let has_rest = to.placeholders().any(|one| {
+        matches!(
+            one,
+            Placeholder::Path | Placeholder::Uri | Placeholder::AskedUri | Placeholder::Query | Placeholder::QuerySuffix
+        )
+    });
     let has_query = to.parts.iter().any(|part| matches!(part, TemplatePart::Literal(text) if text.contains(['?', '#'])));
     if has_rest || has_query {
         let message = "with `prefix=` what follows it and the query are put behind the target, which has none of its own";

@@ -47,8 +47,10 @@ pub fn walk(
     }
     let context = Context {
         scheme: question.scheme,
+        port: question.port,
         client_ip: question.client_ip,
         client_port: 0,
+        peer_ip: question.client_ip,
         tls_sni: None,
         tls_version: None,
         client_certificate: None,
@@ -64,6 +66,7 @@ pub fn walk(
         since_start: Duration::ZERO,
         asked_path: head.path,
         asked_query: head.query,
+        told_query: head.query,
         upgrade,
         geo: Whereabouts::without_memory(known.geo),
         maps: known.maps,

@@ -6,8 +6,9 @@ use regex::bytes::Captures;
 use std::io::Write;
 use std::net::IpAddr;
 use tidegate_model::{LogField, PathExpressions, Placeholder, Template, TemplatePart};
-use tidegate_routing::{client_certificate_text, cookie_value, host_of};
+use tidegate_routing::{client_certificate_text, cookie_value, host_of, parameter_value};
 use tidegate_tables::Value;
+use tidegate_wire::head::HeaderId;
 use tidegate_wire::reason_phrase;
 
 #[cfg(test)]
@@ -250,8 +251,10 @@ fn is_one_piece(placeholder: &Placeholder, before: &[u8]) -> bool {
     match placeholder {
         Placeholder::Path
         | Placeholder::Uri
+        | Placeholder::AskedUri
         | Placeholder::Host
         | Placeholder::Scheme
+        | Placeholder::Port
         | Placeholder::ClientIp
         | Placeholder::ClientPort
         | Placeholder::TlsVersion
@@ -261,12 +264,16 @@ fn is_one_piece(placeholder: &Placeholder, before: &[u8]) -> bool {
         // The administrator's own text. What the key brings into it is looked at by itself.
         | Placeholder::Map(_) => false,
         Placeholder::Query => !before.contains(&b'?'),
-        Placeholder::Method
+        Placeholder::QuerySuffix => before.contains(&b'?'),
+        Placeholder::AskedUriEscaped
+        | Placeholder::ForwardedFor
+        | Placeholder::Method
         | Placeholder::TlsSni
         | Placeholder::ProxyAuthority
         | Placeholder::ProxyUniqueId
         | Placeholder::TlsClient(_)
         | Placeholder::RequestHeader(_)
+        | Placeholder::RequestQuery(_)
         | Placeholder::RequestCookie(_)
         | Placeholder::ResponseHeader(_)
         | Placeholder::UpstreamAddress
@@ -294,25 +301,21 @@ fn render_placeholder(placeholder: &Placeholder, target: Target, view: View<'_>,
         }
         Placeholder::Path => encode(target, request.path(), out),
         Placeholder::Query => encode_query(target, request.query().unwrap_or_default(), out),
+        Placeholder::QuerySuffix => render_query_suffix(request.query(), target, out),
         Placeholder::Uri => {
             encode(target, request.path(), out);
-            if let Some(query) = request.query() {
-                out.push(b'?');
-                encode_query(target, query, out);
-            }
+            render_query_suffix(request.query(), target, out);
         }
+        Placeholder::AskedUri => render_asked(target, view, out),
+        Placeholder::AskedUriEscaped => render_asked(Target::UrlPiece, view, out),
         Placeholder::Method => encode(target, request.method_name(), out),
         Placeholder::Scheme => out.extend_from_slice(context.scheme.as_str().as_bytes()),
+        Placeholder::Port => render_number(u64::from(context.port), out),
         Placeholder::ClientIp => render_ip(context.client_ip, out),
         Placeholder::ClientPort => render_number(u64::from(context.client_port), out),
         Placeholder::TlsSni => encode(target, context.tls_sni.unwrap_or_default().as_bytes(), out),
         Placeholder::TlsJa4 => out.extend_from_slice(context.tls_ja4.unwrap_or_default().as_bytes()),
-        Placeholder::ProxyAuthority => {
-            encode(target, context.introduction.map_or("", |said| said.authority()).as_bytes(), out);
-        }
-        Placeholder::ProxyUniqueId => {
-            encode(target, context.introduction.map_or("", |said| said.unique_id_text()).as_bytes(), out);
-        }
+        Placeholder::ProxyAuthority | Placeholder::ProxyUniqueId => render_introduction(placeholder, target, context, out),
         Placeholder::TlsVersion => out.extend_from_slice(context.tls_version.unwrap_or_default().as_bytes()),
         Placeholder::TlsClient(field) => {
             encode(target, client_certificate_text(context.client_certificate, *field).as_bytes(), out);
@@ -322,6 +325,10 @@ fn render_placeholder(placeholder: &Placeholder, target: Target, view: View<'_>,
             encode(target, protocol.unwrap_or_default(), out);
         }
         Placeholder::RequestHeader(name) => render_field(target, name, request.fields.all_named(name.as_bytes()), out),
+        Placeholder::ForwardedFor => render_forwarded_for(target, view, out),
+        Placeholder::RequestQuery(name) => {
+            parameter_value(request.query().unwrap_or_default(), name.as_bytes(), |value| encode(target, value, out));
+        }
         Placeholder::RequestCookie(name) => {
             encode(target, cookie_value(&request.fields, name.as_bytes()).unwrap_or_default(), out);
         }
@@ -345,6 +352,39 @@ fn render_placeholder(placeholder: &Placeholder, target: Target, view: View<'_>,
         // The configuration takes these in the format of the access log only, which is not rendered here.
         Placeholder::Log(_) | Placeholder::LogOwn(_) => {}
     }
+}
+
+/// Path and query as the client has asked for them.
+fn render_asked(target: Target, View { request, context, .. }: View<'_>, out: &mut Vec<u8>) {
+    let bytes = &request.fields.bytes;
+    encode(target, context.asked_path.of(bytes), out);
+    render_query_suffix(context.told_query.map(|query| query.of(bytes)), target, out);
+}
+
+/// As an upstream is told it.
+fn render_forwarded_for(target: Target, View { request, context, .. }: View<'_>, out: &mut Vec<u8>) {
+    for value in request.fields.all(HeaderId::XForwardedFor) {
+        encode(target, value, out);
+        encode(target, b", ", out);
+    }
+    render_ip(context.peer_ip, out);
+}
+
+/// What a load balancer has said of the connection.
+fn render_introduction(placeholder: &Placeholder, target: Target, context: &Context<'_>, out: &mut Vec<u8>) {
+    let Some(said) = context.introduction else { return };
+    let text = if *placeholder == Placeholder::ProxyAuthority { said.authority() } else { said.unique_id_text() };
+    encode(target, text.as_bytes(), out);
+}
+
+fn render_query_suffix(query: Option<&[u8]>, target: Target, out: &mut Vec<u8>) {
+    let Some(query) = query else { return };
+    if target == Target::UrlPiece {
+        encode(target, b"?", out);
+    } else {
+        out.push(b'?');
+    }
+    encode_query(target, query, out);
 }
 
 /// What the token claims that was verified.

@@ -29,10 +29,15 @@ fn every_placeholder() {
     check("{path}", "/a/b");
     check("{query}", "x=1");
     check("{uri}", "/a/b?x=1");
+    check("{query.suffix}", "?x=1");
+    check("{request.query.x}", "1");
+    check("{request.query.y}", "");
     check("{method}", "GET");
     check("{scheme}", "https");
     check("{client.ip}", "192.0.2.1");
     check("{client.port}", "40000");
+    check("{port}", "443");
+    check("{forwarded_for}", "10.0.0.9");
     check("{tls.sni}", "sni.example.com");
     check("{tls.version}", "TLSv1.3");
     check("{tls.ja4}", "t13d1516h2_8daaf6152771_d8a2da3f94cd");
@@ -44,6 +49,26 @@ fn every_placeholder() {
     check("{request.id}", "00000000000000000000000000000abc");
     check("{time.unix_ms}", "1700000000123");
     check("<{host}|{path}>", "<example.com|/a/b>");
+}
+
+#[test]
+fn what_was_asked_for_stays_whatever_steps_have_made_of_it() {
+    let mut head = request("/a%2Fb?x=1&y=a%20b", "h", &["X-Forwarded-For: 192.0.2.7"]);
+    let asked = Context { asked_path: head.path, asked_query: head.query, told_query: head.query, ..context() };
+    head.set_path(b"/other");
+    head.set_query(None);
+    let check = |target, text: &str, expected: &str| {
+        let mut out = Vec::new();
+        let view = View { context: &asked, request: &head, response: None };
+        CompiledTemplate::new(&template(text), target).render(view, &mut out);
+        assert_eq!(String::from_utf8_lossy(&out), expected, "{text} for {target:?}");
+    };
+    check(Target::HeaderValue, "{uri} {asked.uri}", "/other /a%2Fb?x=1&y=a%20b");
+    check(Target::Url, "https://h{asked.uri}", "https://h/a%2Fb?x=1&y=a%20b");
+    check(Target::Url, "https://h/?back={asked.uri.escaped}", "https://h/?back=%2Fa%252Fb%3Fx%3D1%26y%3Da%2520b");
+    check(Target::RequestTarget, "/x{asked.uri}", "/x/a%2Fb?x=1&y=a%20b");
+    check(Target::RequestTarget, "/x{query.suffix}", "/x");
+    check(Target::HeaderValue, "{forwarded_for}", "192.0.2.7, 10.0.0.9");
 }
 
 #[test]

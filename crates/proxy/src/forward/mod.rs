@@ -22,7 +22,7 @@ pub(crate) use self::head::set_forwarded_fields;
 use self::mirror::Copies;
 pub(crate) use self::replay::Replay;
 use self::reply::Replied;
-use self::retry::EarlyEnd;
+use self::retry::{EarlyEnd, retry_of};
 pub use self::websocket::check_upgrade;
 use self::websocket::kind_of_upgrade;
 use crate::cached::Caching;
@@ -192,7 +192,7 @@ impl<S: Sock> Errand<S> for Sending<'_, '_, S> {
 
     fn terms<'a>(&'a self, pool: &'a WorkerPool<S>) -> Terms<'a> {
         Terms {
-            retry: pool.compiled.retry(self.forwarding.route.retry(self.forwarding.exchange.record.arm)),
+            retry: retry_of(pool, self.forwarding.route, &self.forwarding.exchange.record),
             is_idempotent: self.plan.idempotent,
             is_whole: self.replay.is_whole() && !self.forwarding.exchange.responder.has_started(),
             try_until: self.forwarding.way.try_until,

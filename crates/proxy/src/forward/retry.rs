@@ -4,11 +4,12 @@
 use super::Forwarding;
 use super::head::Plan;
 use crate::failure::Failure;
+use crate::snapshot::CompiledRoute;
 use std::cell::Cell;
 use std::pin::pin;
 use std::time::Duration;
 use tidegate_balancing::backoff::longest;
-use tidegate_exchange::unless_gone;
+use tidegate_exchange::{Record, unless_gone};
 use tidegate_model::{Backoff, Retry};
 use tidegate_transport::{Sock, rt};
 use tidegate_upstream::pool::WorkerPool;
@@ -25,7 +26,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
     /// Settles what may end the attempt that begins.
     pub(super) fn begin_attempt(&mut self, pool: &WorkerPool<S>, plan: &Plan, tries: &Tries) {
         let mut limit = self.route.timeouts.per_try;
-        if let Some(retry) = pool.compiled.retry(self.route.retry(self.exchange.record.arm)) {
+        if let Some(retry) = retry_of(pool, self.route, &self.exchange.record) {
             let has_another = is_followed(retry, pool, plan, tries);
             self.way.attempt.may_leave_status = has_another && !retry.on.statuses.is_empty();
             limit = retry.try_timeout.filter(|_| has_another).into_iter().chain(limit).min();
@@ -55,13 +56,20 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         if !self.way.attempt.may_leave_status || !is_repeatable || self.exchange.responder.has_started() {
             return false;
         }
-        let Some(retry) = pool.compiled.retry(self.route.retry(self.exchange.record.arm)) else { return false };
+        let Some(retry) = retry_of(pool, self.route, &self.exchange.record) else { return false };
         // An answer is better than none for want of time.
         let has_time = |backoff: Backoff| longest(&backoff, self.exchange.record.retries as usize) < self.left();
         retry.on.statuses.contains(&status)
             && retry.backoff.is_none_or(has_time)
             && pool.take_from_budget(retry.budget_percent, self.connection.worker.process.since_start(rt::now()))
     }
+}
+
+/// When a request of the route is sent again, as long as there is time for it.
+pub(super) fn retry_of<'r, S: Sock>(pool: &'r WorkerPool<S>, route: &'r CompiledRoute, record: &Record) -> Option<&'r Retry> {
+    let has_time =
+        |retry: &&Retry| retry.within.is_none_or(|within| rt::now().saturating_duration_since(record.started) < within);
+    pool.compiled.retry(route.retry(record.arm)).filter(has_time)
 }
 
 /// Whether an attempt that ends early can be followed by another one.

@@ -243,7 +243,9 @@ fn push_placeholder(line: &mut Vec<u8>, second: &mut SecondText, placeholder: &P
         Placeholder::Host => push_text_or_dash(line, record.host),
         Placeholder::Path => push_text_or_dash(line, record.path),
         Placeholder::Query => push_text_or_dash(line, record.query),
-        Placeholder::Uri => push_uri(line, record),
+        Placeholder::QuerySuffix => push_query_suffix(line, record),
+        // What was asked for is what a line has.
+        Placeholder::Uri | Placeholder::AskedUri => push_uri(line, record),
         Placeholder::Method => push_text_or_dash(line, record.method),
         Placeholder::Scheme => push_text_or_dash(line, record.scheme.as_bytes()),
         Placeholder::ClientIp => push_ip(line, record.client_ip),
@@ -263,7 +265,14 @@ fn push_placeholder(line: &mut Vec<u8>, second: &mut SecondText, placeholder: &P
         Placeholder::RequestId => push_text_or_dash(line, record.request_id),
         Placeholder::AuthUser => push_text_or_dash(line, record.user.as_bytes()),
         // The configuration takes them in error pages, in the `log` of a site or a route, and in other texts.
-        Placeholder::StatusText | Placeholder::JwtClaim(_) | Placeholder::Geo(_) | Placeholder::Map(_) => line.push(b'-'),
+        Placeholder::StatusText
+        | Placeholder::JwtClaim(_)
+        | Placeholder::Geo(_)
+        | Placeholder::Map(_)
+        | Placeholder::AskedUriEscaped
+        | Placeholder::Port
+        | Placeholder::ForwardedFor
+        | Placeholder::RequestQuery(_) => line.push(b'-'),
         Placeholder::TimeUnixMs => push_number(line, b"", record.time_unix_us / 1000),
         Placeholder::LogOwn(name) => push_own(line, name, record),
         Placeholder::Log(field) => push_log_field(line, second, *field, record),
@@ -344,6 +353,14 @@ fn push_uri(line: &mut Vec<u8>, record: &AccessRecord<'_>) {
         line.push(b'?');
         push_text(line, record.query);
     }
+}
+
+fn push_query_suffix(line: &mut Vec<u8>, record: &AccessRecord<'_>) {
+    if record.query.is_empty() {
+        return line.push(b'-');
+    }
+    line.push(b'?');
+    push_text(line, record.query);
 }
 
 fn push_text_or_dash(line: &mut Vec<u8>, value: &[u8]) {

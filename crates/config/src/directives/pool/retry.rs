@@ -51,6 +51,11 @@ pub static RETRY: Directive = Directive {
             "From the choice of a server to the first byte of its answer, before another one is tried; as `timeout` says when left out.",
         ),
         Property::once(
+            "within",
+            Kind::Duration { min: Duration::from_millis(1), max: Duration::from_secs(86_400) },
+            "No attempt begins later than so long after the request came; they end with `attempts=` when left out.",
+        ),
+        Property::once(
             "backoff",
             Kind::Duration { min: Duration::from_millis(1), max: BACKOFF_MAX },
             "How long a request waits before it is sent again for the first time, then twice as long each time; not at all when left out.",
@@ -130,7 +135,8 @@ pub fn read_retry(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Retry>
     let body_bytes = line.number(lowering, "body").map_or(defaults.body_bytes, |bytes| bytes as usize);
     let wait = waits.then(|| wait.unwrap_or(Retry::WAIT));
     let try_timeout = line.duration(lowering, "try-timeout");
-    Some(Retry { attempts, on, budget_percent, try_timeout, backoff: backoff(lowering, line), wait, body_bytes })
+    let within = line.duration(lowering, "within");
+    Some(Retry { attempts, on, budget_percent, try_timeout, within, backoff: backoff(lowering, line), wait, body_bytes })
 }
 
 fn lower_retry(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
@@ -229,7 +235,8 @@ pub fn write_or_off(line: &mut Writer, retry: Option<&Retry>) {
     }
 }
 
-pub fn write(line: &mut Writer, Retry { attempts, on, budget_percent, try_timeout, backoff, wait, body_bytes }: &Retry) {
+pub fn write(line: &mut Writer, retry: &Retry) {
+    let Retry { attempts, on, budget_percent, try_timeout, within, backoff, wait, body_bytes } = retry;
     line.name("retry");
     if let Some(wait) = wait {
         line.argument(WAIT).property("for", duration(wait));
@@ -237,6 +244,7 @@ pub fn write(line: &mut Writer, Retry { attempts, on, budget_percent, try_timeou
     line.unless(&Retry::BODY_BYTES, "body", body_bytes, |bytes| size(&(*bytes as u64)));
     line.number("attempts", attempts).property("on", show_retry_on(on));
     line.property("budget", format_args!("{budget_percent}%")).optional("try-timeout", try_timeout.as_ref().map(duration));
+    line.optional("within", within.as_ref().map(duration));
     if let Some(Backoff { first, max }) = backoff {
         line.property("backoff", duration(first)).unless(&Backoff::of(*first).max, "backoff-max", max, duration);
     }
