@@ -76,10 +76,12 @@ impl HeldBack {
         Merged { sites, pools, tcp, ..wanted }
     }
 
-    /// Sites bring the pools that they name, whatever is held back: as they run, else as they are to be.
+    /// Sites and names that are handed on bring the pools that they name, whatever is held back: as they run, else as
+    /// they are to be.
     fn complete(&self, sites: &[Arc<Site>], tcp: &[Tcp], pools: &mut Vec<Arc<Pool>>) {
         let mut known: BTreeSet<PoolName> = pools.iter().map(|pool| pool.name.clone()).collect();
-        let of_tcp = tcp.iter().filter_map(|tcp| tcp.otherwise.as_ref()).flat_map(|to| &to.arms).map(|arm| &arm.pool);
+        let targets = tcp.iter().flat_map(|tcp| tcp.by_name.iter().map(|route| &route.to).chain(&tcp.otherwise));
+        let of_tcp = targets.flat_map(|target| target.arms.iter().map(|arm| &arm.pool));
         for name in sites.iter().flat_map(|site| site.pools()).chain(of_tcp) {
             if known.contains(name) {
                 continue;

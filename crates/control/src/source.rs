@@ -176,7 +176,13 @@ pub(crate) fn with_additions(of_files: &Configuration, additions: &Additions) ->
     let mut configuration = of_files.clone();
     configuration.sites.extend(additions.sites().cloned());
     configuration.pools.extend(additions.pools().cloned());
-    configuration.tcp.extend(additions.of_objects.tcp.iter().cloned());
+    for added in &additions.of_objects.tcp {
+        // What the file says of the same place stays.
+        match configuration.tcp.iter_mut().find(|tcp| tcp.listen_address() == added.listen_address()) {
+            Some(known) => known.by_name.extend(added.by_name.iter().cloned()),
+            None => configuration.tcp.push(added.clone()),
+        }
+    }
     additions.of_objects.process.apply(&mut configuration);
     let remarks = share(&mut configuration)?;
     Ok((configuration, remarks))

@@ -39,7 +39,10 @@ impl OfFile {
             match found {
                 None => TakenHosts::default(),
                 Some(found) if found.protocol != ListenerProtocol::from(scheme) => TakenHosts::All,
-                Some(found) => TakenHosts::These(found.hosts.iter().map(|(_, host)| (*host).clone()).collect()),
+                Some(found) => {
+                    let passed_on = found.by_name.iter().map(|(name, _)| *name);
+                    TakenHosts::These(found.hosts.iter().map(|(_, host)| *host).chain(passed_on).cloned().collect())
+                }
             }
         };
         let http = settings.http.map(ListenAddress::Tcp);

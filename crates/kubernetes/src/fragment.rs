@@ -26,6 +26,36 @@ pub struct Fragment {
     /// In the order written. One at least has the host served over TLS.
     pub tls: Vec<TlsClaim>,
     pub manner: Arc<Manner>,
+    /// Hosts whose place it takes, of a name that the Ingress has no rule for. Empty: it has one.
+    pub stands_for: Vec<StandIn>,
+    /// Names that take the place of this host.
+    pub stand_ins: Vec<HostPattern>,
+}
+
+/// What a name is that no rule is for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StandIn {
+    pub kind: StandInKind,
+    pub host: HostPattern,
+}
+
+/// The one that goes first comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StandInKind {
+    /// Leads to the host.
+    Redirect,
+    /// Is answered as the host is.
+    Alias { takes_all_below: bool },
+}
+
+impl StandInKind {
+    /// The annotation that asks for it.
+    pub fn annotation(self) -> &'static str {
+        match self {
+            StandInKind::Redirect => "from-to-www-redirect",
+            StandInKind::Alias { .. } => "server-alias",
+        }
+    }
 }
 
 /// A path, in both of the ways in which paths of its host may be compared. `Err` says why it cannot be.

@@ -1,7 +1,7 @@
 //! A ConfigMap whose texts are fields of messages: what servers are told, whoever is asked who may come in, and
 //! clients.
 
-use crate::annotations::template;
+use crate::annotations::plain_template;
 use crate::config_map::KnownConfigMap;
 use std::collections::BTreeMap;
 use tidegate_cluster::{ConfigMap, Key};
@@ -67,7 +67,7 @@ fn change(name: &str, value: &str, form: HeaderMapForm) -> Result<HeaderChange, 
     let template = match form {
         HeaderMapForm::Literal => Template::literal(value),
         HeaderMapForm::OfRequests | HeaderMapForm::OfAnswers => {
-            template(value, false).map_err(|variable| format!("the variable `{variable}` of `{shown}` is not known here"))?
+            plain_template(value).map_err(|variable| format!("the variable `{variable}` of `{shown}` is not known here"))?
         }
     };
     let is_host = lower == "host" && form == HeaderMapForm::OfRequests;

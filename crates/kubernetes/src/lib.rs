@@ -24,6 +24,7 @@ mod ingress_nginx;
 mod manner;
 mod merge;
 mod merged;
+mod object_text;
 mod pool;
 mod pool_manner;
 mod reference;

@@ -3,20 +3,33 @@
 use crate::canary::Canary;
 use crate::clients::MannerClients;
 use crate::defaults::Defaults;
+use crate::object_text::ObjectText;
 use crate::pool_manner::PoolManner;
 use crate::reference::ServiceAtPort;
 use crate::snippets::Snippet;
 use ipnet::IpNet;
 use std::sync::Arc;
 use tidegate_cluster::Key;
-use tidegate_model::{CipherName, ForwardAuth, RouteOptions, RouteRetry, Step, TcpAddress, Template};
+use tidegate_model::{CipherName, ForwardAuth, HostPattern, RouteOptions, RouteRetry, Step, TcpAddress, Template};
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Manner {
     pub to_https: ToHttps,
+    /// Whether redirects to HTTPS name its port, though it is the usual one.
+    pub names_port: bool,
     /// Whether all paths of its hosts are expressions, those of other Ingresses as well. A rewrite makes them that too.
     pub has_expressions: bool,
     pub rewrite: MannerRewrite,
+    /// Whom servers are asked for. `None`: whom the client has asked for.
+    pub upstream_host: Option<ObjectText>,
+    /// What servers are told stood in front of a path that was rewritten.
+    pub forwarded_prefix: Option<ObjectText>,
+    /// Other names of its hosts.
+    pub aliases: Vec<WrittenAlias>,
+    /// Whether the names of its hosts with `www.`, or those without it, lead to them.
+    pub leads_www: bool,
+    /// Whether connections to its hosts are handed to servers as they are, and nothing is read of them.
+    pub passes_on: bool,
     /// Where `/` leads.
     pub app_root: Option<Template>,
     /// Where everything leads.
@@ -77,8 +90,10 @@ impl MannerSnippets {
 pub struct MannerRewrite {
     /// As it is written; empty where nothing is. A path that is the same text is no expression by it.
     pub target: Box<str>,
+    /// Of a URL: where clients are sent to that path, as in `https://example.com`.
+    pub origin: Option<Box<str>>,
     /// What stands in the place of a whole path; `$1` is what the expression of the path has found.
-    pub to: Option<Template>,
+    pub to: Option<ObjectText>,
 }
 
 /// How often clients may ask.
@@ -141,6 +156,14 @@ impl Manner {
             || self.snippets.keeps_out()
             || self.steps.iter().chain(&self.limits.steps).any(keeps_out)
     }
+}
+
+/// A name that stands for a host of an Ingress as well.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WrittenAlias {
+    pub host: HostPattern,
+    /// Of a wildcard: whether it stands for names of any depth.
+    pub takes_all_below: bool,
 }
 
 /// Who answers in the place of errors.
@@ -218,6 +241,6 @@ pub enum ToHttps {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManneredRedirect {
-    pub to: Template,
+    pub to: ObjectText,
     pub status: u16,
 }

@@ -5,12 +5,16 @@ mod asking;
 mod canaries;
 mod extras;
 mod guards;
+mod passing;
 mod protections;
 mod routes;
 mod shares;
 mod site_defaults;
 mod snippets;
+mod stand_ins;
 mod variants;
+
+pub use stand_ins::stand_in;
 
 use crate::config_map::KnownConfigMap;
 use crate::defaults::SiteDefaults;
@@ -20,6 +24,7 @@ use crate::reference::{Age, ServiceAtPort};
 use crate::secret::{KnownPair, Pair};
 use crate::settings::{HostOwner, Settings};
 use guards::Guard;
+use passing::Passing;
 use protections::lacks;
 use routes::Routes;
 use site_defaults::{blocked, site_options, site_steps};
@@ -78,12 +83,38 @@ pub struct MergedHost {
     pub pools: BTreeSet<ServiceAtPort>,
     /// Pools of servers that are no Service.
     pub outside: Vec<Arc<Pool>>,
+    /// Who gets connections over TLS as they are.
+    pub passed_on: Option<PassedOn>,
+}
+
+/// A name whose connections are handed on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PassedOn {
+    pub name: HostPattern,
+    pub to: PoolName,
 }
 
 /// Members come by age.
 pub fn merge(host: &HostPattern, members: &[Member<'_>], taken: Taken, around: Surroundings<'_>) -> MergedHost {
+    merge_as(host, members, taken, around, &[])
+}
+
+/// As [`merge`], with certificates that go before those of the members.
+fn merge_as(
+    host: &HostPattern,
+    members: &[Member<'_>],
+    taken: Taken,
+    around: Surroundings<'_>,
+    own_claims: &[(&Age, &TlsClaim)],
+) -> MergedHost {
     let mut merging = Merging { host, around, findings: Vec::new() };
-    let (canaries, members): (Vec<_>, Vec<_>) = members.iter().partition(|member| member.fragment.manner.canary.is_some());
+    let (stand_ins, members): (Vec<Member<'_>>, Vec<Member<'_>>) =
+        members.iter().partition(|member| !member.fragment.stands_for.is_empty());
+    let (canaries, members): (Vec<Member<'_>>, Vec<Member<'_>>) =
+        members.iter().partition(|member| member.fragment.manner.canary.is_some());
+    if let Some(first) = members.first() {
+        merging.note_ruled(&stand_ins, first.age);
+    }
     let members = merging.owned(&members);
     merging.note_lacks(&canaries);
     if members.is_empty() && *host != HostPattern::Any {
@@ -93,26 +124,46 @@ pub fn merge(host: &HostPattern, members: &[Member<'_>], taken: Taken, around: S
     let mut guards = merging.guards(&members);
     let server = merging.host_snippet(&members);
     guards.shut.extend(merging.note_shut_host(&members, &server));
+    let passing = merging.passing(&members, taken, &mut guards.shut);
     let paths = merging.paths(&members, &canaries, &guards.shut);
+    let rest = merging.rest(&members, &guards.shut);
+    let passed_on = match passing {
+        Passing::Wanted => merging.passed_on(&members, &paths, rest),
+        Passing::None => None,
+    };
     let content = Content {
         app_root: app_root(&paths, &members, &guards.shut),
         paths,
-        rest: merging.rest(&members, &guards.shut),
+        rest,
         guard: guards.guard,
         server,
         ciphers: members.iter().map(|member| &*member.fragment.manner.ciphers).find(|own| !own.is_empty()).unwrap_or_default(),
-        tls: merging.tls(&members),
+        tls: match &passed_on {
+            Some(_) if members.iter().any(|member| member.fragment.wants_tls()) => HostTls::PassedOn,
+            Some(_) => HostTls::Plain { certificate: None },
+            None => merging.tls(&members, own_claims),
+        },
         defaults: merging.site_defaults(&members),
         origin: members.first().map(|member| Arc::new(member.age.origin())),
     };
-    merging.note_secrets(&members);
+    if passed_on.is_none() {
+        merging.note_secrets(&members);
+    }
     merging.note_lacks(&members);
     merging.note_no_pages(&members);
     merging.note_unasked(&members, &content);
     merging.note_faults(&members, &content);
     let places = merging.places(&members, taken);
-    let Served { sites, pools, outside } = merging.sites(&content, places);
-    MergedHost { sites, findings: merging.findings, pools, outside }
+    let places = if passed_on.is_some() { Places { https: None, ..places } } else { places };
+    let Served { sites, pools, mut outside } = merging.sites(&content, places);
+    let hand_on = |reference: &ServiceAtPort| {
+        let pool = passing::pool_of(reference, around);
+        let to = pool.name.clone();
+        outside.push(Arc::new(pool));
+        PassedOn { name: host.clone(), to }
+    };
+    let passed_on = passed_on.as_ref().map(hand_on);
+    MergedHost { sites, findings: merging.findings, pools, outside, passed_on }
 }
 
 /// A host while it is put together.
@@ -183,6 +234,8 @@ enum HostTls<'m> {
     Plain { certificate: Option<&'m Certificate> },
     /// Plain HTTP leads to HTTPS.
     Served { certificate: &'m Certificate },
+    /// Plain HTTP leads to HTTPS, where connections are handed on.
+    PassedOn,
     /// Asked for, and there is no certificate: handshakes end, and nothing is answered in plain text that was to be
     /// encrypted.
     Shut,
@@ -200,7 +253,7 @@ impl<'m> HostTls<'m> {
         match self {
             HostTls::Plain { certificate } => *certificate,
             HostTls::Served { certificate } => Some(certificate),
-            HostTls::Shut => None,
+            HostTls::PassedOn | HostTls::Shut => None,
         }
     }
 }
@@ -378,18 +431,19 @@ impl<'m> Merging<'m> {
 
     /// The first certificate that can be used, of entries that name the host closely before others, and of the oldest
     /// before others.
-    fn tls(&mut self, members: &[Member<'m>]) -> HostTls<'m> {
+    fn tls(&mut self, members: &[Member<'m>], own: &[(&'m Age, &'m TlsClaim)]) -> HostTls<'m> {
         let Surroundings { settings, known, .. } = self.around;
         let pair = |key: &Key| known.pairs.get(key).and_then(KnownPair::pair);
         let default = settings.default_certificate.as_ref().and_then(pair).map(|pair| &pair.certificate);
         let mut claims: Vec<(&Age, &TlsClaim)> =
             members.iter().flat_map(|member| member.fragment.tls.iter().map(|claim| (member.age, claim))).collect();
+        // Stable: of one rank they stay by age, and in the order written.
+        claims.sort_by_key(|(_, claim)| claim.rank);
+        claims.splice(0..0, own.iter().copied());
         if claims.is_empty() {
             let is_refused = *self.host == HostPattern::Any && self.site_defaults(members).refuses_unknown;
             return HostTls::Plain { certificate: default.filter(|_| !is_refused) };
         }
-        // Stable: of one rank they stay by age, and in the order written.
-        claims.sort_by_key(|(_, claim)| claim.rank);
         let certificate_of = |claim: &TlsClaim| match &claim.certificate {
             CertificateSource::Default => default,
             CertificateSource::Secret(key) => pair(key).map(|pair| &pair.certificate),

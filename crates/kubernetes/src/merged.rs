@@ -2,6 +2,7 @@
 
 use crate::finding::{Finding, FindingCode, ObjectReference, Severity};
 use crate::ingress_nginx::ProcessChanges;
+use crate::merge::PassedOn;
 use crate::reference::backend_of;
 use crate::secret::KnownPair;
 use crate::tcp::TcpListeners;
@@ -9,7 +10,7 @@ use crate::translation::Translation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tidegate_cluster::{Key, Kind};
-use tidegate_model::{Configuration, Pool, PoolName, Site, Tcp};
+use tidegate_model::{Configuration, Pool, PoolName, RouteRetry, Site, SniRoute, Tcp, TcpTarget};
 
 /// Sites and pools beside those of a file.
 #[derive(Debug, Clone, Default)]
@@ -18,7 +19,7 @@ pub struct Merged {
     pub sites: Vec<Arc<Site>>,
     /// By Service and port, and behind them those of servers that are no Service.
     pub pools: Vec<Arc<Pool>>,
-    /// By port.
+    /// Connections that are handed to pools as they are, by port, and where HTTPS comes in by name.
     pub tcp: Vec<Tcp>,
     /// What is said of the process itself.
     pub process: ProcessChanges,
@@ -37,7 +38,7 @@ impl Translation {
         let TcpListeners { tcp, listeners, findings: of_tcp } = self.tcp_beside(file);
         process.listeners.extend(listeners);
         Merged {
-            tcp,
+            tcp: self.passed_on().into_iter().chain(tcp).collect(),
             process,
             sites: self.hosts.values().flat_map(|host| &host.merged.sites).cloned().collect(),
             pools: pools.map(|port| port.pool.clone()).chain(self.outside()).collect(),
@@ -51,6 +52,19 @@ impl Translation {
         let all = self.hosts.values().flat_map(|host| &host.merged.outside);
         let by_name: BTreeMap<&PoolName, &Arc<Pool>> = all.map(|pool| (&pool.name, pool)).collect();
         by_name.into_values().cloned()
+    }
+
+    /// Where HTTPS comes in, by name.
+    fn passed_on(&self) -> Option<Tcp> {
+        let place = self.settings.https?;
+        let of_hosts = self.hosts.values().filter_map(|host| host.merged.passed_on.as_ref());
+        let route = |PassedOn { name, to }: &PassedOn| SniRoute {
+            names: vec![name.clone()],
+            to: TcpTarget::one(to.clone(), RouteRetry::OfPool),
+        };
+        let by_name: Vec<SniRoute> = of_hosts.map(route).collect();
+        let ip = Some(place.ip()).filter(|ip| !ip.is_unspecified());
+        (!by_name.is_empty()).then_some(Tcp { ip, port: place.port(), by_name, otherwise: None })
     }
 
     fn findings(&self, contradictions: Vec<Finding>, of_tcp: Vec<Finding>) -> Vec<(ObjectReference, Finding)> {

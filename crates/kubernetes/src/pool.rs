@@ -1,6 +1,6 @@
 //! A port of a Service as a pool, and what is known of it.
 
-use crate::annotations::template;
+use crate::annotations::template_of_service;
 use crate::finding::{FindingCode, Severity};
 use crate::pool_manner::{MannerBalance, MannerSticky, PoolManner};
 use crate::reference::{ServiceAtPort, Spoken, origin};
@@ -164,7 +164,7 @@ pub fn pool(name: PoolName, reference: &ServiceAtPort, ground: PoolGround<'_>) -
         origin: Some(Arc::new(origin("Service", service, Some(rule)))),
         discover: if of_service.is_some() { Vec::new() } else { vec![Discover::Kubernetes(discover)] },
         zone: settings.zone.clone(),
-        balance: balance(&manner.balance),
+        balance: balance(&manner.balance, reference),
         sticky: manner.sticky.as_ref().map(|manner| sticky(manner, standing.served())),
         protocol,
         tls: tls(manner, reference, scheme, ground),
@@ -180,14 +180,14 @@ fn server(port: &ServedPort, scheme: Scheme) -> Option<Server> {
     Some(Server::new(address.into()))
 }
 
-fn balance(manner: &MannerBalance) -> Balance {
+fn balance(manner: &MannerBalance, reference: &ServiceAtPort) -> Balance {
     match manner {
         MannerBalance::Usual => Balance::default(),
         MannerBalance::RoundRobin => Balance::RoundRobin,
         MannerBalance::Ewma => Balance::Ewma,
         MannerBalance::Hash(text) => {
             let by_client = || Template { parts: vec![TemplatePart::Placeholder(Placeholder::ClientIp)] };
-            Balance::Hash { key: template(text, false).unwrap_or_else(|_| by_client()), load_percent_max: None }
+            Balance::Hash { key: template_of_service(text, reference).unwrap_or_else(by_client), load_percent_max: None }
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::fragment::{Fragment, Meaning};
 use crate::global::{Global, GlobalChange};
 use crate::graph::Users;
 use crate::ingress::translate;
-use crate::merge::{Material, Member, MergedHost, Surroundings, merge, pool_name};
+use crate::merge::{Material, Member, MergedHost, Surroundings, merge, pool_name, stand_in};
 use crate::pool::{PoolGround, PortStanding, pool};
 use crate::reference::{Age, ServiceAtPort};
 use crate::secret::KnownPair;
@@ -510,28 +510,19 @@ impl Translation {
     }
 
     fn merge_touched(&mut self) {
+        let touched = self.touched.iter().filter_map(|host| self.hosts.get(host));
+        let stand_ins = touched.flat_map(|known| known.members.values()).flat_map(|fragment| &fragment.stand_ins);
+        let stand_ins: Vec<HostPattern> = stand_ins.cloned().collect();
+        self.touched.extend(stand_ins);
         for host in mem::take(&mut self.touched) {
             self.work.hosts += 1;
-            let Translation { settings, hosts, pairs, maps, of_file, global, .. } = self;
-            let known = hosts.entry(host.clone()).or_default();
-            let is_wanted = !known.members.is_empty() || host == HostPattern::Any;
-            let merged = if is_wanted {
-                let members: Vec<Member<'_>> = known.members.iter().map(|(age, fragment)| Member { age, fragment }).collect();
-                let around = Surroundings {
-                    settings,
-                    known: Material { pairs, maps },
-                    sites: &global.of_nobody(settings).sites,
-                    pools_taken: &of_file.pools,
-                    trusts_scheme: of_file.trusts_scheme,
-                };
-                merge(&host, &members, of_file.taken(&host), around)
-            } else {
-                MergedHost::default()
-            };
-            let before = known.replace(merged);
+            let merged = self.merged_host(&host);
+            let is_wanted = merged.is_some();
+            let known = self.hosts.entry(host.clone()).or_default();
+            let before = known.replace(merged.unwrap_or_default());
             let now = known.merged.pools.clone();
             if !is_wanted {
-                hosts.remove(&host);
+                self.hosts.remove(&host);
             }
             self.recount(&before, &now);
         }
@@ -542,6 +533,36 @@ impl Translation {
                 self.ports.remove(&reference);
             }
         }
+    }
+
+    /// `None`: nobody says anything of the host.
+    fn merged_host(&self, host: &HostPattern) -> Option<MergedHost> {
+        let Translation { settings, hosts, pairs, maps, of_file, global, .. } = self;
+        let known = hosts.get(host);
+        let members: Vec<Member<'_>> = known.into_iter().flat_map(KnownHost::all).collect();
+        if members.is_empty() && *host != HostPattern::Any {
+            return None;
+        }
+        let around = Surroundings {
+            settings,
+            known: Material { pairs, maps },
+            sites: &global.of_nobody(settings).sites,
+            pools_taken: &of_file.pools,
+            trusts_scheme: of_file.trusts_scheme,
+        };
+        let is_no_rule = |member: &Member<'_>| !member.fragment.stands_for.is_empty() || member.fragment.manner.canary.is_some();
+        if *host == HostPattern::Any || !members.iter().all(is_no_rule) {
+            return Some(merge(host, &members, of_file.taken(host), around));
+        }
+        let claims: Vec<Member<'_>> = members.iter().filter(|member| !member.fragment.stands_for.is_empty()).copied().collect();
+        if claims.is_empty() {
+            return Some(merge(host, &members, of_file.taken(host), around));
+        }
+        let members_of = |of: &HostPattern| {
+            let all = hosts.get(of).into_iter().flat_map(KnownHost::all);
+            all.filter(|member| member.fragment.stands_for.is_empty()).collect()
+        };
+        Some(stand_in(host, &claims, &members_of, &|host| of_file.taken(host), around))
     }
 
     fn recount(&mut self, before: &BTreeSet<ServiceAtPort>, now: &BTreeSet<ServiceAtPort>) {
@@ -570,6 +591,11 @@ impl KnownIngress {
 }
 
 impl KnownHost {
+    /// By age.
+    fn all(&self) -> impl Iterator<Item = Member<'_>> {
+        self.members.iter().map(|(age, fragment)| Member { age, fragment })
+    }
+
     /// Takes what the host is now, sites that are the same as they are, and gives the pools that it led to.
     fn replace(&mut self, mut merged: MergedHost) -> BTreeSet<ServiceAtPort> {
         for site in &mut merged.sites {

@@ -3,6 +3,7 @@
 use super::Annotations;
 use super::variables::template;
 use crate::manner::Manner;
+use tidegate_cluster::Key;
 use tidegate_model::{AnswerPart, AnswerRewrite, Placeholder, RewrittenText, Template, TemplatePart, expression};
 
 const TEXT_BYTES_MAX: usize = 1000;
@@ -32,8 +33,9 @@ fn location(annotations: &mut Annotations<'_>) -> Option<AnswerRewrite> {
             return None;
         }
     };
-    let found = rule(from, to, AnswerPart::Location);
-    found.map_err(|problem| annotations.leave_out(FROM, problem)).ok()
+    let found = rule(from, to, AnswerPart::Location, annotations.key);
+    let at_fault = if template(to, annotations.key, true).is_err() { TO } else { FROM };
+    found.map_err(|problem| annotations.leave_out(at_fault, problem)).ok()
 }
 
 fn of_cookie(annotations: &mut Annotations<'_>, name: &str, part: AnswerPart) -> Option<AnswerRewrite> {
@@ -41,13 +43,13 @@ fn of_cookie(annotations: &mut Annotations<'_>, name: &str, part: AnswerPart) ->
     let words: Vec<&str> = written.split_whitespace().collect();
     let found = match words[..] {
         ["off"] => return None,
-        [from, to] => rule(from, to, part),
+        [from, to] => rule(from, to, part, annotations.key),
         _ => Err("it is two texts with a blank between them, or `off`"),
     };
     found.map_err(|problem| annotations.leave_out(name, problem)).ok()
 }
 
-fn rule(from: &str, to: &str, part: AnswerPart) -> Result<AnswerRewrite, &'static str> {
+fn rule(from: &str, to: &str, part: AnswerPart, ingress: &Key) -> Result<AnswerRewrite, &'static str> {
     if from.len() > TEXT_BYTES_MAX || to.len() > TEXT_BYTES_MAX {
         return Err("a text in it is too long");
     }
@@ -56,7 +58,7 @@ fn rule(from: &str, to: &str, part: AnswerPart) -> Result<AnswerRewrite, &'stati
         (None, Some(pattern)) => pattern_of(pattern.to_owned())?,
         (None, None) => (RewrittenText::Plain(from.to_owned()), 0),
     };
-    let to = template(to, groups > 0).map_err(|_| "a variable in it is not known: there are `$host` and `$scheme`")?;
+    let to = template(to, ingress, groups > 0).map_err(|_| "a variable in it is not known: there are `$host` and `$scheme`")?;
     let begins_with_slash = |to: &Template| match to.parts.first() {
         Some(TemplatePart::Literal(text)) => text.starts_with('/'),
         Some(TemplatePart::Capture(_)) => true,

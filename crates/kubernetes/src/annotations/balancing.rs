@@ -1,7 +1,7 @@
 //! How a server is chosen, and how clients stay with theirs.
 
-use super::variables::template;
-use super::{Annotations, is_token};
+use super::variables::object_text;
+use super::{Annotations, is_token, units};
 use crate::manner::Manner;
 use crate::pool_manner::{MannerBalance, MannerSticky};
 use tidegate_model::address::parse_host_pattern;
@@ -39,7 +39,7 @@ fn of_word(annotations: &mut Annotations<'_>) -> Option<MannerBalance> {
 fn hashed(annotations: &mut Annotations<'_>) -> Option<MannerBalance> {
     const NAME: &str = "upstream-hash-by";
     let text = annotations.text(NAME)?;
-    let problem = match template(text, false) {
+    let problem = match object_text(text, annotations.key, false) {
         _ if text.len() > HASHED_BYTES_MAX => format!("it is longer than {HASHED_BYTES_MAX} bytes"),
         _ if text.chars().any(char::is_control) => "there are control characters in it".to_owned(),
         Ok(_) => return Some(MannerBalance::Hash(text.into())),
@@ -137,9 +137,9 @@ fn same_site(annotations: &mut Annotations<'_>) -> Option<SameSite> {
 }
 
 fn seconds(annotations: &mut Annotations<'_>, name: &str) -> Option<u64> {
-    let seconds = annotations.text(name)?.parse().ok().filter(|seconds| *seconds > 0);
+    let seconds = units::seconds(annotations.text(name)?).filter(|seconds| *seconds > 0);
     if seconds.is_none() {
         annotations.leave_out(name, "it is a number of seconds");
     }
-    seconds.map(|seconds: u64| seconds.min(MAX_AGE_SECONDS_MAX))
+    seconds.map(|seconds| seconds.min(MAX_AGE_SECONDS_MAX))
 }

@@ -59,7 +59,7 @@ fn subject(annotations: &mut Annotations<'_>) -> Result<Option<Box<str>>, ()> {
 fn error_page(annotations: &mut Annotations<'_>) -> Option<Template> {
     const NAME: &str = "auth-tls-error-page";
     let text = annotations.text(NAME)?;
-    let problem = match template(text, false) {
+    let problem = match template(text, annotations.key, false) {
         Ok(to) if is_url(&to) => return Some(to),
         Ok(_) => "it is a URL, as in `https://example.com/certificates`".to_owned(),
         Err(variable) => format!("the variable `{variable}` is not known"),

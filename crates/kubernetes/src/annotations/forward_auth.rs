@@ -2,7 +2,7 @@
 
 use super::sign_in::sign_in;
 use super::variables::template;
-use super::{Annotations, listed, shortened};
+use super::{Annotations, listed, shortened, units};
 use crate::ingress_names::is_label;
 use crate::manner::{AuthServer, Manner, MannerForwardAuth};
 use crate::pool_manner::PoolManner;
@@ -53,7 +53,7 @@ fn asking(annotations: &mut Annotations<'_>) -> Option<MannerForwardAuth> {
     ];
     if method != AuthMethod::Get || annotations.text("auth-method").is_some() {
         let of_request = |placeholder| Template { parts: vec![TemplatePart::Placeholder(placeholder)] };
-        headers.push(("X-Original-URI".to_owned(), of_request(Placeholder::Uri)));
+        headers.push(("X-Original-URI".to_owned(), of_request(Placeholder::AskedUri)));
         headers.push(("X-Scheme".to_owned(), of_request(Placeholder::Scheme)));
     }
     let step = ForwardAuth {
@@ -163,7 +163,7 @@ fn copied(annotations: &mut Annotations<'_>) -> Option<Vec<NamePattern>> {
 fn redirect(annotations: &mut Annotations<'_>) -> Option<Template> {
     const NAME: &str = "auth-request-redirect";
     let text = annotations.text(NAME).unwrap_or("$request_uri");
-    match template(text, false) {
+    match template(text, annotations.key, false) {
         Ok(redirect) if !text.chars().any(char::is_control) => Some(redirect),
         Ok(_) | Err(_) => {
             annotations.shut(NAME, "it has a variable that is not known, and the server is told what it says: write another one");
@@ -176,7 +176,9 @@ fn redirect(annotations: &mut Annotations<'_>) -> Option<Template> {
 fn remembered(annotations: &mut Annotations<'_>) -> Option<RememberedAuth> {
     const NAME: &str = "auth-cache-key";
     let text = annotations.text(NAME)?;
-    let key = template(text, false).ok().filter(|key| key.placeholders().any(Placeholder::tells_clients_apart));
+    // The user stands in the field that says who asks, as in the example that ingress-nginx gives.
+    let text = &if text.contains("$http_authorization") { text.replace("$remote_user", "") } else { text.to_owned() };
+    let key = template(text, annotations.key, false).ok().filter(|key| key.placeholders().any(Placeholder::tells_clients_apart));
     if key.is_none() {
         annotations.leave_out(NAME, "it does not say by known variables who asks, so the server is asked about each request");
     }
@@ -192,22 +194,12 @@ fn ttl(annotations: &mut Annotations<'_>) -> Duration {
         let time = words.pop()?;
         (words.is_empty() || words.iter().any(|word| matches!(*word, "200" | "any"))).then_some(time)
     });
-    let seconds = of_good.and_then(|time| {
-        let (number, unit) = time.split_at(time.find(|c: char| !c.is_ascii_digit()).unwrap_or(time.len()));
-        let unit = match unit {
-            "" | "s" => 1,
-            "m" => 60,
-            "h" => 3600,
-            "d" => 86_400,
-            _ => return None,
-        };
-        number.parse::<u64>().ok()?.checked_mul(unit).filter(|seconds| *seconds > 0)
-    });
-    let Some(seconds) = seconds else {
+    let time = of_good.and_then(units::time).filter(|time| !time.is_zero());
+    let Some(time) = time else {
         annotations.leave_out(NAME, "it says no time for 200, as `200 202 10m` does, and is 5m without one");
         return TTL;
     };
-    Duration::from_secs(seconds).min(TTL_MAX)
+    time.min(TTL_MAX)
 }
 
 #[cfg(test)]

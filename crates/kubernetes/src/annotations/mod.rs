@@ -14,16 +14,19 @@ mod forward_auth;
 mod handshake;
 mod headers;
 mod limits;
+mod names;
 mod own_secret;
 mod paths;
 mod proxying;
 mod redirects;
 mod remarks;
 mod retries;
+mod seen_by_servers;
 mod servers;
 mod sign_in;
 mod snippets;
 mod table;
+mod units;
 mod variables;
 
 use crate::defaults::Defaults;
@@ -41,7 +44,7 @@ pub use redirects::{is_usable, starts_well};
 pub use remarks::remark;
 pub use snippets::fates;
 pub use table::{Standing, nearest, standing};
-pub use variables::{name_in, placeholder, template};
+pub use variables::{name_in, placeholder, plain_template, template_of_service};
 
 /// What names of these annotations begin with.
 const PREFIX: &str = "nginx.ingress.kubernetes.io/";
@@ -72,7 +75,7 @@ pub fn asks_for_nothing(name: &str, value: &str) -> bool {
     if name.ends_with("-snippet") || name.ends_with("-url") {
         return value.is_empty();
     }
-    matches!((name, value), (_, "" | "false" | "off" | "0") | ("satisfy", "all") | ("proxy-http-version", "1.1"))
+    matches!((name, value), (_, "" | "false" | "off" | "0") | ("satisfy", "all"))
 }
 
 impl Annotations<'_> {
@@ -87,7 +90,9 @@ impl Annotations<'_> {
 
 fn read_all(annotations: &mut Annotations<'_>, manner: &mut Manner) {
     redirects::read(annotations, manner);
+    names::read(annotations, manner);
     paths::read(annotations, manner);
+    seen_by_servers::read(annotations, manner);
     access::read(annotations, manner);
     basic_auth::read(annotations, manner);
     forward_auth::read(annotations, manner);

@@ -1,8 +1,9 @@
 //! Where clients are sent instead of being answered: to HTTPS, to the root of an application, elsewhere.
 
 use super::Annotations;
-use super::variables::template;
+use super::variables::object_text;
 use crate::manner::{Manner, ManneredRedirect, ToHttps};
+use crate::object_text::{ObjectPart, ObjectText};
 use tidegate_model::{Placeholder, Template, TemplatePart};
 
 const STATUSES: [u16; 5] = [301, 302, 303, 307, 308];
@@ -22,15 +23,33 @@ pub(super) fn read(annotations: &mut Annotations<'_>, manner: &mut Manner) {
         annotations.leave_out("app-root", "it is a path, as in `/app`");
         None
     });
+    manner.names_port = annotations.switch("use-port-in-redirects") == Some(true);
+    // A slash at the end of a path stays in any case.
+    annotations.switch("preserve-trailing-slash");
+    let is_relative = annotations.switch("relative-redirects") == Some(true);
     let temporal = redirect(annotations, "temporal-redirect", "temporal-redirect-code", 302);
     let permanent = redirect(annotations, "permanent-redirect", "permanent-redirect-code", 301);
-    manner.redirect = temporal.or(permanent);
+    manner.redirect = temporal.or(permanent).map(|redirect| if is_relative { redirect } else { with_origin(redirect) });
+}
+
+/// Of a path, with the host that was asked for in front of it.
+fn with_origin(redirect: ManneredRedirect) -> ManneredRedirect {
+    if !is_path(&redirect.to) {
+        return redirect;
+    }
+    let separator = TemplatePart::Literal("://".to_owned());
+    let [scheme, host] = [Placeholder::Scheme, Placeholder::Host].map(TemplatePart::Placeholder);
+    let origin = [scheme, separator, host].map(ObjectPart::Template);
+    let to = ObjectText::new(origin.into_iter().chain(redirect.to.parts().iter().cloned()).collect());
+    ManneredRedirect { to, ..redirect }
 }
 
 fn redirect(annotations: &mut Annotations<'_>, name: &str, code: &str, usual: u16) -> Option<ManneredRedirect> {
     let text = annotations.text(name)?;
-    let to = match template(text, false) {
-        Ok(to) if starts_well(&to) && is_usable(&to) => to,
+    // ingress-nginx looks at the scheme of temporal ones alone.
+    let may_be_path = usual == 301;
+    let to = match object_text(text, annotations.key, false) {
+        Ok(to) if (starts_well(&to.at(None)) || may_be_path && is_path(&to)) && is_usable(&to.at(None)) => to,
         Ok(_) => {
             annotations.leave_out(name, "it is a URL, as in `https://example.com/`");
             return None;
@@ -55,6 +74,11 @@ pub fn starts_well(to: &Template) -> bool {
         Some(TemplatePart::Placeholder(placeholder)) => *placeholder == Placeholder::Scheme,
         Some(TemplatePart::Capture(_)) | None => false,
     }
+}
+
+fn is_path(to: &ObjectText) -> bool {
+    let Some(ObjectPart::Template(TemplatePart::Literal(text))) = to.parts().first() else { return false };
+    text.starts_with('/') && !text.starts_with("//")
 }
 
 pub fn is_usable(to: &Template) -> bool {

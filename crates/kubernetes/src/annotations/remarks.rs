@@ -15,6 +15,7 @@ const REMARKS: &[(&str, &str)] = &[
     ("backend-protocol", "`FCGI` is not spoken, and answered with 503"),
     ("canary", "one canary for a path: of several the oldest"),
     ("configuration-snippet", "statements of a closed set are read, each as it is said"),
+    ("connection-proxy-header", "connections to servers are kept, as with `keep-alive`, and WebSockets go on all the same"),
     ("cors-allow-credentials", "with `*` as origin it is not sent: browsers refuse both together"),
     ("limit-connections", "requests at a time are counted, since one connection of HTTP/2 carries many"),
     ("limit-rpm", "each host of an Ingress counts for itself, and clients with IPv6 by their /64"),
@@ -22,6 +23,8 @@ const REMARKS: &[(&str, &str)] = &[
     ("mirror-host", "copies have the host of the request"),
     ("mirror-request-body", "with `off` requests that have a body are not copied"),
     ("mirror-target", "a Service of the same namespace, with `$request_uri`; bodies are copied to 64 KiB"),
+    ("preserve-trailing-slash", "a slash at the end of a path stays in any case, as with `true`"),
+    ("proxy-http-version", "servers are spoken to by HTTP/1.1"),
     ("proxy-next-upstream", "`non_idempotent` is not taken: only what is safe to repeat, or was not sent, is tried again"),
     ("proxy-next-upstream-tries", "`0` is as many as there are at most, not without end"),
     ("proxy-read-timeout", "it is the time for the first byte; of it and `proxy-send-timeout` the longer is the idle time"),
@@ -31,8 +34,10 @@ const REMARKS: &[(&str, &str)] = &[
     ("proxy-ssl-server-name", "the name of the server is always sent"),
     ("proxy-ssl-verify", "`on` needs certificates of authorities in `proxy-ssl-secret`"),
     ("proxy-ssl-verify-depth", "chains are followed as far as they have to be"),
+    ("server-alias", "names and wildcards; expressions are left out"),
     ("server-snippet", "statements of a closed set are read, each as it is said"),
     ("ssl-ciphers", "those of them that are safe, for TLS 1.2; without one there are the usual ones"),
+    ("ssl-passthrough", "where an Ingress of the host protects something nothing is handed on, since that would be past it"),
     ("ssl-prefer-server-ciphers", "has no effect: the order is that of the server"),
 ];
 

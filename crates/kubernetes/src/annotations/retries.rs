@@ -1,16 +1,19 @@
 //! When a request is sent to another server, and how often.
 
-use super::Annotations;
+use super::{Annotations, units};
 use crate::manner::Manner;
+use std::time::Duration;
 use tidegate_model::{Retry, RetryOn, RouteRetry};
 
 /// What ingress-nginx has where nothing is said.
 const ON: &str = "error timeout";
 const TRIES: u8 = 3;
+const WITHIN_SECONDS_MAX: u64 = 86_400;
 
 pub(super) fn read(annotations: &mut Annotations<'_>, manner: &mut Manner) {
     let (written, tries) = (annotations.text("proxy-next-upstream"), annotations.text("proxy-next-upstream-tries"));
-    if written.is_none() && tries.is_none() {
+    let within = within(annotations);
+    if written.is_none() && tries.is_none() && within.is_none() {
         return;
     }
     let on = match on(written.unwrap_or(ON)) {
@@ -29,9 +32,19 @@ pub(super) fn read(annotations: &mut Annotations<'_>, manner: &mut Manner) {
     };
     let attempts = tries.checked_sub(1).unwrap_or(Retry::ATTEMPTS_MAX).min(Retry::ATTEMPTS_MAX);
     manner.retry = match on {
-        Some(on) if attempts > 0 => RouteRetry::Own(Retry { attempts, on, ..Retry::default() }),
+        Some(on) if attempts > 0 => RouteRetry::Own(Retry { attempts, on, within, ..Retry::default() }),
         Some(_) | None => RouteRetry::Off,
     };
+}
+
+/// `None`: without a bound.
+fn within(annotations: &mut Annotations<'_>) -> Option<Duration> {
+    const NAME: &str = "proxy-next-upstream-timeout";
+    let seconds = units::seconds(annotations.text(NAME)?).filter(|seconds| *seconds <= WITHIN_SECONDS_MAX);
+    if seconds.is_none() {
+        annotations.leave_out(NAME, "it is a number of seconds, and 0 is no bound");
+    }
+    seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs)
 }
 
 /// `None`: for nothing. `Err` names a word that is none of nginx.

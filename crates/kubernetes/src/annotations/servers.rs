@@ -25,6 +25,11 @@ fn verify(annotations: &mut Annotations<'_>) -> Option<bool> {
     match annotations.text(NAME)? {
         "on" => Some(true),
         "off" => Some(false),
+        // No word of nginx, and nothing is asked for by it.
+        "false" => {
+            annotations.leave_out(NAME, "it is `on` or `off`, and `off` without it");
+            Some(false)
+        }
         _ => {
             annotations.shut(NAME, "it is `on` or `off`: write one of them, or remove it");
             None

@@ -3,6 +3,7 @@
 
 mod path;
 mod pcre;
+mod stand_ins;
 mod tls;
 
 pub use pcre::translated;
@@ -43,6 +44,7 @@ pub fn translate(key: &Key, ingress: &Ingress, settings: &Settings, defaults: &A
         }
     }
     if !is_canary {
+        stand_ins::read(&mut reading, &manner);
         tls::read(&mut reading, &ingress.tls);
     }
     let Reading { hosts, findings, unsaid, .. } = reading;

@@ -1,13 +1,14 @@
 //! Pools beside the one that answers: of pages in the place of errors, and of copies.
 
+use super::variants::with_conditions;
 use super::{Member, Merging, Owned};
 use crate::finding::{FindingCode, Severity};
 use crate::manner::{MannerErrors, MannerMirror};
 use crate::reference::ServiceAtPort;
 use tidegate_cluster::PortReference;
 use tidegate_model::{
-    AskedPage, ErrorBody, ErrorPage, ErrorSource, LogField, Mirror, Origin, Placeholder, PoolName, RouteOptions, RouteRetry,
-    Sample, StatusRange, Template, TemplatePart,
+    AskedPage, Condition, ConditionKind, ErrorBody, ErrorPage, ErrorSource, Field, HostPattern, LogField, Mirror, Origin,
+    Placeholder, PoolName, Route, RouteOptions, RouteRetry, Sample, StatusRange, Template, TemplatePart, Terminal, TextPattern,
 };
 
 /// What a Service without endpoints answers.
@@ -28,6 +29,22 @@ impl<'m> Merging<'m> {
             }
         }
     }
+}
+
+/// Has every request go to the host, which it is for under another name. Whoever is trusted says by what the client has
+/// come.
+pub fn to_host(host: &HostPattern, trusts_scheme: bool) -> Vec<Route> {
+    let leading = |scheme: Option<Placeholder>, origin: String| {
+        let scheme = scheme.map(TemplatePart::Placeholder);
+        let rest = [TemplatePart::Literal(origin), TemplatePart::Placeholder(Placeholder::Uri)];
+        let to = Template { parts: scheme.into_iter().chain(rest).collect() };
+        Route::of_all(Terminal::Redirect { to, status: 308, prefix: None })
+    };
+    let field = Field { name: "x-forwarded-proto".to_owned(), value: TextPattern::Exact("https".to_owned()) };
+    let condition = Condition { negated: false, kind: ConditionKind::Header(field) };
+    let https = leading(None, format!("https://{host}"));
+    let of_trusted = trusts_scheme.then(|| with_conditions(https, &[condition]));
+    of_trusted.into_iter().chain([leading(Some(Placeholder::Scheme), format!("://{host}"))]).collect()
 }
 
 /// The options of a route with these.
@@ -84,7 +101,7 @@ fn headers(origin: &Origin, service: Option<&ServiceAtPort>) -> Vec<(String, Tem
     let mut headers = vec![
         ("X-Code", of(Placeholder::Log(LogField::Status))),
         ("X-Format", of(Placeholder::RequestHeader("accept".to_owned()))),
-        ("X-Original-URI", of(Placeholder::Uri)),
+        ("X-Original-URI", of(Placeholder::AskedUri)),
         ("X-Namespace", Template::literal(&*origin.namespace)),
         ("X-Ingress-Name", Template::literal(&*origin.name)),
     ];

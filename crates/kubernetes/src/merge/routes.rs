@@ -7,6 +7,7 @@ use super::shares::{Share, shared};
 use super::snippets::{answers_first, stepped};
 use super::variants::limited;
 use super::{AppRoot, Content, HostTls, Material, Owned, TakenPath};
+use crate::annotations::with_query;
 use crate::fragment::{PathRoute, Target};
 use crate::header_map::{HeaderMapForm, fields};
 use crate::manner::{Manner, MannerAuth, MannerRewrite, ManneredRedirect, ToHttps};
@@ -25,6 +26,9 @@ use tidegate_model::{
 
 /// Where a CA looks for the answer to its challenge, over plain HTTP and without following anything.
 const ACME_CHALLENGES: &str = "/.well-known/acme-challenge";
+
+/// Of a rewrite to a URL, as nginx has it.
+const REWRITTEN_ELSEWHERE: u16 = 302;
 
 pub(super) struct Routes<'r> {
     /// By which requests come.
@@ -45,9 +49,21 @@ pub(super) struct Routes<'r> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum InPlainHttp {
     Served,
-    LedToHttps,
+    LedToHttps(Leading),
     /// Not answered, since it was to be encrypted and nothing can be.
     Shut,
+}
+
+/// How requests are led to HTTPS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Leading {
+    /// Whether the port is named, though it is the usual one.
+    names_port: bool,
+    is_logged: bool,
+}
+
+impl Leading {
+    const USUAL: Leading = Leading { names_port: false, is_logged: true };
 }
 
 impl Routes<'_> {
@@ -93,7 +109,7 @@ impl Routes<'_> {
         let mut owned = others.iter().map(|place| paths[*place].owned).chain(*rest);
         let is_alike = |owned: Owned<'_>| {
             self.in_plain_http(owned) == of_others
-                && !(of_others == InPlainHttp::LedToHttps && answers_first(&owned.fragment.manner))
+                && !(matches!(of_others, InPlainHttp::LedToHttps(_)) && answers_first(&owned.fragment.manner))
         };
         let is_one = owned.all(is_alike);
         if !is_one {
@@ -110,8 +126,11 @@ impl Routes<'_> {
         if is_one && here == InPlainHttp::Served {
             return self.all();
         }
-        if is_one && self.trusts_scheme && here == InPlainHttp::LedToHttps {
-            routes.push(self.to_https(Place::default()));
+        if is_one
+            && self.trusts_scheme
+            && let InPlainHttp::LedToHttps(leading) = here
+        {
+            routes.push(self.to_https(Place::default(), leading));
             routes.extend(self.all());
             return routes;
         }
@@ -133,8 +152,8 @@ impl Routes<'_> {
         match here {
             InPlainHttp::Served => routes.extend(own()),
             InPlainHttp::Shut => routes.push(place.route(respond(503))),
-            InPlainHttp::LedToHttps => {
-                routes.extend(self.led_to_https(manner, place));
+            InPlainHttp::LedToHttps(leading) => {
+                routes.extend(self.led_to_https(manner, place, leading));
                 if self.trusts_scheme {
                     routes.extend(own());
                 }
@@ -143,13 +162,16 @@ impl Routes<'_> {
     }
 
     fn in_plain_http(&self, Owned { fragment, .. }: Owned<'_>) -> InPlainHttp {
-        match (fragment.manner.to_https, self.of_nobody()) {
+        let Manner { to_https, names_port, options, .. } = &*fragment.manner;
+        let led = InPlainHttp::LedToHttps(Leading { names_port: *names_port, is_logged: options.log.is_on != Some(false) });
+        match (*to_https, self.of_nobody()) {
             (ToHttps::Never, _) => InPlainHttp::Served,
             (ToHttps::WhereTls, InPlainHttp::Shut) if !fragment.wants_tls() => InPlainHttp::Served,
+            (ToHttps::WhereTls, InPlainHttp::LedToHttps(_)) => led,
             (ToHttps::WhereTls, of_nobody) => of_nobody,
             (ToHttps::Always, InPlainHttp::Shut) if fragment.wants_tls() => InPlainHttp::Shut,
             // Who says so may have TLS somewhere in front.
-            (ToHttps::Always, _) => InPlainHttp::LedToHttps,
+            (ToHttps::Always, _) => led,
         }
     }
 
@@ -157,24 +179,27 @@ impl Routes<'_> {
     fn of_nobody(&self) -> InPlainHttp {
         match self.content.tls {
             // Where HTTPS comes in elsewhere, there is nothing to lead to.
-            HostTls::Served { .. } | HostTls::Shut if self.settings.https.is_none() => InPlainHttp::Served,
+            HostTls::Served { .. } | HostTls::PassedOn | HostTls::Shut if self.settings.https.is_none() => InPlainHttp::Served,
             HostTls::Plain { .. } => InPlainHttp::Served,
-            HostTls::Served { .. } => InPlainHttp::LedToHttps,
+            HostTls::Served { .. } | HostTls::PassedOn => InPlainHttp::LedToHttps(Leading::USUAL),
             HostTls::Shut => InPlainHttp::Shut,
         }
     }
 
     /// To the same address of HTTPS, unless somebody who is trusted says that the client has come by that.
-    pub(super) fn to_https(&self, place: Place) -> Route {
-        let placeholders = [Placeholder::Host, Placeholder::Uri].map(TemplatePart::Placeholder);
-        let parts = [TemplatePart::Literal("https://".to_owned())].into_iter().chain(placeholders).collect();
+    pub(super) fn to_https(&self, place: Place, Leading { names_port, is_logged }: Leading) -> Route {
+        let [host, uri] = [Placeholder::Host, Placeholder::Uri].map(TemplatePart::Placeholder);
+        let port = names_port.then(|| TemplatePart::Literal(format!(":{}", Scheme::Https.default_port())));
+        let parts = [TemplatePart::Literal("https://".to_owned()), host].into_iter().chain(port).chain([uri]).collect();
         let field = Field { name: "x-forwarded-proto".to_owned(), value: TextPattern::Exact("https".to_owned()) };
         let condition = Condition { negated: true, kind: ConditionKind::Header(field) };
         let matches = if self.trusts_scheme { vec![MatchLine { conditions: vec![condition] }] } else { Vec::new() };
         let of_members = self.content.paths.iter().map(|path| path.owned).chain(self.content.rest);
         let status = of_members.map(|owned| owned.fragment.manner.defaults.to_https_status).next().unwrap_or(308);
         let terminal = Terminal::Redirect { to: Template { parts }, status, prefix: None };
-        Route { matches, ..place.route(terminal) }
+        let mut options = RouteOptions::default();
+        options.log.is_on = (!is_logged).then_some(false);
+        Route { matches, options, ..place.route(terminal) }
     }
 
     /// Of the path there.
@@ -197,7 +222,8 @@ impl Routes<'_> {
             return vec![place.route(respond(503))];
         }
         let manner = &*owned.fragment.manner;
-        let routes = self.of_owned(*owned, vec![taken.pattern()], rewrite(manner, written), is_unasked(taken));
+        let rewritten = Rewritten::of(written, *owned);
+        let routes = self.of_owned(*owned, vec![taken.pattern()], rewritten, is_unasked(taken));
         let mut routes = match canary {
             Some(canary) => self.shared(routes, *owned, *canary),
             None => routes,
@@ -215,8 +241,11 @@ impl Routes<'_> {
     fn of_rest(&self, owned: Owned<'_>) -> Vec<Route> {
         let rewrite = &owned.fragment.manner.rewrite;
         let to = rewrite.to.as_ref().filter(|_| *self.host != HostPattern::Any && &*rewrite.target != "/");
-        let rewrite = to.map(|to| Step::Rewrite { pattern: None, to: found_by(to, 0) });
-        self.guarded(self.of_owned(owned, Vec::new(), rewrite, false))
+        let rewritten = to.map(|to| {
+            let to = found_by(&with_query(to.at(owned.route.target.service())), 0);
+            Rewritten { steps: vec![Step::Rewrite { pattern: None, to }], elsewhere: None }
+        });
+        self.guarded(self.of_owned(owned, Vec::new(), rewritten, false))
     }
 
     fn of_default_backend(&self) -> Option<Vec<Route>> {
@@ -226,18 +255,18 @@ impl Routes<'_> {
         Some(self.guarded(self.branched(&Manner::default(), &Place::default(), go_on)))
     }
 
-    fn of_owned(&self, owned: Owned<'_>, paths: Vec<PathPattern>, rewrite: Option<Step>, is_unasked: bool) -> Vec<Route> {
+    fn of_owned(&self, owned: Owned<'_>, paths: Vec<PathPattern>, rewritten: Option<Rewritten>, is_unasked: bool) -> Vec<Route> {
         let place = Place { origin: Some(owned.route.origin.clone()), paths };
         if self.is_shut(owned) {
             return vec![place.route(respond(503))];
         }
         self.branched(&owned.fragment.manner, &place, |end, steps| {
-            let rewrite = match end {
+            let rewritten = match end {
                 BranchEnd::Unchanged => None,
-                BranchEnd::Rewritten(step) => Some(step.clone()),
-                BranchEnd::GoesOn | BranchEnd::Answered(_) => rewrite.clone(),
+                BranchEnd::Rewritten(step) => Some(Rewritten { steps: vec![step.clone()], elsewhere: None }),
+                BranchEnd::GoesOn | BranchEnd::Answered(_) => rewritten.clone(),
             };
-            self.going_on(owned, place.clone(), rewrite, is_unasked, steps)
+            self.going_on(owned, place.clone(), rewritten, is_unasked, steps)
         })
     }
 
@@ -245,7 +274,7 @@ impl Routes<'_> {
         &self,
         owned: Owned<'_>,
         place: Place,
-        rewrite: Option<Step>,
+        rewritten: Option<Rewritten>,
         is_unasked: bool,
         snippet: &SnippetSteps,
     ) -> Vec<Route> {
@@ -253,12 +282,17 @@ impl Routes<'_> {
         let Manner { redirect, steps, limits, auth, forward_auth, .. } = &*fragment.manner;
         let asked = forward_auth.as_ref().filter(|_| !is_unasked).and_then(|auth| self.forward_auth(auth));
         let auth = auth.as_ref().filter(|_| !is_unasked).and_then(|auth| self.basic_auth(auth));
+        let Rewritten { steps: rewriting, elsewhere } = rewritten.unwrap_or_default();
+        let redirect = redirect.as_ref().map(|ManneredRedirect { to, status }| (to.at(route.target.service()), *status));
+        let redirect = redirect.or_else(|| elsewhere.map(|to| (to, REWRITTEN_ELSEWHERE)));
         let terminal = match (redirect, &route.target) {
-            (Some(ManneredRedirect { to, status }), _) => Terminal::Redirect { to: to.clone(), status: *status, prefix: None },
+            (Some((to, status)), _) => Terminal::Redirect { to, status, prefix: None },
             (None, Target::Service(reference)) => self.proxy(reference, &fragment.manner.retry),
             (None, Target::Unusable) => return vec![place.route(respond(503))],
         };
-        let steps = steps.iter().cloned().chain(auth).chain(asked).chain(self.told(&fragment.manner)).chain(rewrite).collect();
+        let host = upstream_host(owned).filter(|_| matches!(terminal, Terminal::Proxy { .. }));
+        let told = self.told(&fragment.manner);
+        let steps = steps.iter().cloned().chain(auth).chain(asked).chain(told).chain(host).chain(rewriting).collect();
         let route = Route { steps, options: self.options(owned), ..place.route(terminal) };
         limited(stepped(route, snippet), limits)
     }
@@ -279,7 +313,9 @@ impl Routes<'_> {
     /// With the share of the canary. Of what is answered here it has none.
     fn shared(&self, routes: Vec<Route>, owned: Owned<'_>, canary: Owned<'_>) -> Vec<Route> {
         let manner = &*owned.fragment.manner;
-        let (Some(wanted), Target::Service(own), None) = (&canary.fragment.manner.canary, &owned.route.target, &manner.redirect)
+        let is_redirect = |route: &Route| matches!(route.terminal, Terminal::Redirect { .. });
+        let (Some(wanted), Target::Service(own), false) =
+            (&canary.fragment.manner.canary, &owned.route.target, routes.iter().any(is_redirect))
         else {
             return routes;
         };
@@ -311,7 +347,7 @@ impl Routes<'_> {
         };
         let mut of_request = of(manner.defaults.request_headers.as_ref(), HeaderMapForm::OfRequests);
         if manner.defaults.tells_original_uri {
-            let value = Template { parts: vec![TemplatePart::Placeholder(Placeholder::Uri)] };
+            let value = Template { parts: vec![TemplatePart::Placeholder(Placeholder::AskedUri)] };
             of_request.push(HeaderChange { operation: HeaderOperation::Set, name: "X-Original-URI".to_owned(), value });
         }
         let of_answer = of(manner.custom_headers.as_ref(), HeaderMapForm::Literal);
@@ -365,17 +401,46 @@ impl Place {
     }
 }
 
-/// What stands in the place of the path. Of a target that is the path itself that is what goes on behind it, as with
-/// ingress-nginx, which has a prefix end with a slash.
-fn rewrite(manner: &Manner, written: &PathRoute) -> Option<Step> {
-    let MannerRewrite { target, to } = &manner.rewrite;
-    let (to, expression) = to.as_ref().zip(written.expression.as_ref().ok())?;
-    let pattern = match (target == &written.text, written.is_prefix && !written.text.ends_with('/')) {
-        (false, _) => expression.text.to_string(),
-        (true, true) => format!("{}/", expression.text),
-        (true, false) => return None,
-    };
-    Some(Step::Rewrite { pattern: Some(pattern), to: found_by(to, expression.groups) })
+/// What becomes of a path that an Ingress rewrites.
+#[derive(Clone, Default)]
+struct Rewritten {
+    steps: Vec<Step>,
+    /// Where clients are sent instead of being answered.
+    elsewhere: Option<Template>,
+}
+
+impl Rewritten {
+    /// What stands in the place of the path. Of a target that is the path itself that is what goes on behind it, as with
+    /// ingress-nginx, which has a prefix end with a slash.
+    fn of(written: &PathRoute, owned: Owned<'_>) -> Option<Rewritten> {
+        let MannerRewrite { target, origin, to } = &owned.fragment.manner.rewrite;
+        let (to, expression) = to.as_ref().zip(written.expression.as_ref().ok())?;
+        let pattern = match (target == &written.text, written.is_prefix && !written.text.ends_with('/')) {
+            (false, _) => expression.text.to_string(),
+            (true, true) => format!("{}/", expression.text),
+            (true, false) => return None,
+        };
+        let service = owned.route.target.service();
+        let to = found_by(&with_query(to.at(service)), expression.groups);
+        let rewrite = Step::Rewrite { pattern: Some(pattern), to };
+        let prefix = owned.fragment.manner.forwarded_prefix.as_ref().filter(|_| origin.is_none());
+        let prefix = prefix.map(|prefix| set("X-Forwarded-Prefix", prefix.at(service)));
+        let elsewhere = origin.as_ref().map(|origin| Template {
+            parts: vec![TemplatePart::Literal(origin.to_string()), TemplatePart::Placeholder(Placeholder::Uri)],
+        });
+        Some(Rewritten { steps: prefix.into_iter().chain([rewrite]).collect(), elsewhere })
+    }
+}
+
+/// Whom servers are asked for, where that is not who the client has asked for.
+fn upstream_host(owned: Owned<'_>) -> Option<Step> {
+    let host = owned.fragment.manner.upstream_host.as_ref()?;
+    Some(set("Host", host.at(owned.route.target.service())))
+}
+
+fn set(name: &str, value: Template) -> Step {
+    let change = HeaderChange { operation: HeaderOperation::Set, name: name.to_owned(), value };
+    Step::RequestHeader(HeaderStep::from(vec![change]))
 }
 
 /// What an expression with so many groups can find; nginx has nothing in the place of others.

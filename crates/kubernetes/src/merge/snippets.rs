@@ -1,6 +1,6 @@
 //! Snippets of a host: that of its server, which is about every path of it, and what they make of routes.
 
-use super::routes::{Place, Routes, respond};
+use super::routes::{Leading, Place, Routes, respond};
 use super::variants::with_conditions;
 use super::{Content, Member, Merging};
 use crate::finding::{FindingCode, Severity};
@@ -188,10 +188,10 @@ impl Routes<'_> {
     }
 
     /// To HTTPS, but for what snippets answer before that.
-    pub(super) fn led_to_https(&self, manner: Option<&Manner>, place: Place) -> Vec<Route> {
+    pub(super) fn led_to_https(&self, manner: Option<&Manner>, place: Place, leading: Leading) -> Vec<Route> {
         match manner.filter(|manner| self.content.guard.is_none() && answers_first(manner)) {
-            Some(manner) => self.branched(manner, &place, |_, _| vec![self.to_https(place.clone())]),
-            None => vec![self.to_https(place)],
+            Some(manner) => self.branched(manner, &place, |_, _| vec![self.to_https(place.clone(), leading)]),
+            None => vec![self.to_https(place, leading)],
         }
     }
 }

@@ -376,10 +376,10 @@ fn leads_somewhere(to: &Template) -> bool {
 
 /// The path that is asked for, and nothing else of it.
 fn whole_path(path: &Template) -> Option<()> {
-    let is_whole = |placeholder: &Placeholder| matches!(placeholder, Placeholder::Uri | Placeholder::Path);
+    let is_whole = |placeholder: &Placeholder| matches!(placeholder, Placeholder::AskedUri | Placeholder::Path);
     match &path.parts[..] {
         [TemplatePart::Placeholder(placeholder)] if is_whole(placeholder) => Some(()),
-        [TemplatePart::Placeholder(Placeholder::Uri), TemplatePart::Literal(end)] if end == "?" => Some(()),
+        [TemplatePart::Placeholder(Placeholder::AskedUri), TemplatePart::Literal(end)] if end == "?" => Some(()),
         _ => None,
     }
 }
@@ -406,7 +406,7 @@ fn split_at_path(to: &Template) -> (Template, Template) {
                 }
                 start.parts.push(part.clone());
             }
-            TemplatePart::Placeholder(Placeholder::Uri | Placeholder::Path) => {
+            TemplatePart::Placeholder(Placeholder::AskedUri | Placeholder::Path) => {
                 return (start, Template { parts: std::iter::once(part.clone()).chain(parts.cloned()).collect() });
             }
             TemplatePart::Placeholder(_) | TemplatePart::Capture(_) => start.parts.push(part.clone()),

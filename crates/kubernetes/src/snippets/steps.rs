@@ -141,9 +141,6 @@ impl Building<'_> {
                 Placeholder::RequestHeader(name) => name.as_str(),
                 Placeholder::RequestCookie(_) => "cookie",
                 Placeholder::Host => "host",
-                Placeholder::Uri if self.rewrites && moment == Moment::Response => {
-                    return Err(says("the path that was asked for is another one by then".to_owned()));
-                }
                 Placeholder::Path if self.rewrites && moment == Moment::Request => {
                     return Err(says("the path is not known there that it is rewritten to".to_owned()));
                 }

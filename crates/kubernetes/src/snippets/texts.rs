@@ -175,7 +175,7 @@ mod tests {
         check("plain", Ok("plain"));
         check("$a", Ok("x-{host}"));
         check("${a}/$b$request_method", Ok("x-{host}/{method}"));
-        check("$scheme://$host$request_uri", Ok("{scheme}://{host}{uri}"));
+        check("$scheme://$host$request_uri", Ok("{scheme}://{host}{asked.uri}"));
         check("{host}", Ok("{{host}}"));
         check("5$", Err("a `$` of it has no name behind it"));
         check("$nothing", Err("the variable `$nothing` is not known there"));

@@ -74,6 +74,7 @@ fn outcome(text: &str, path: &Path) -> String {
     let merged = merged(objects, settings, &file);
     kdl::check(&merged.sites, &merged.pools);
     let mut out = format!("{CONFIGURATION}{}", kdl::shown(&merged.sites, &merged.pools));
+    out.push_str(&kdl::shown_tcp(&merged.tcp));
     out.push_str(&kdl::of_process(&merged));
     out.push_str(FINDINGS);
     for (object, finding) in &merged.findings {

@@ -11,7 +11,7 @@ use tidegate_kubernetes::Merged;
 use tidegate_model::discover::{Cluster, Namespaces};
 use tidegate_model::{
     ArmEnd, Certificate, CipherName, ClientAuth, Configuration, Discover, ErrorBody, Filled, Pem, Pool, PoolName, Route, Site,
-    Step, Terminal, Tls, TlsSource, TlsVersion, UpstreamTls,
+    SniRoute, Step, Tcp, Terminal, Tls, TlsSource, TlsVersion, UpstreamTls,
 };
 
 /// Names of pools as a file may have them: no name of a namespace, a Service or a port has a dot.
@@ -67,6 +67,21 @@ pub fn shown(sites: &[Arc<Site>], pools: &[Arc<Pool>]) -> String {
     let text = format_text("merged.kdl", &written(&sites, &pools, &shown_pem)).expect("KDL");
     assert_eq!(text.matches(PATH_POLICY).count(), sites.len(), "{text}");
     text.replace(PATH_POLICY, "")
+}
+
+/// Names whose connections are handed on.
+pub fn shown_tcp(tcp: &[Tcp]) -> String {
+    let mut text = String::new();
+    for Tcp { port, by_name, .. } in tcp.iter().filter(|tcp| !tcp.by_name.is_empty()) {
+        let _ = writeln!(text, "\ntcp \":{port}\" {{");
+        for SniRoute { names, to } in by_name {
+            let names: Vec<String> = names.iter().map(|name| quoted(&name.to_string())).collect();
+            let pool = in_words(&to.only().expect("one pool").pool);
+            let _ = writeln!(text, "    sni {} {{\n        proxy {}\n    }}", names.join(" "), quoted(&pool.0));
+        }
+        let _ = writeln!(text, "}}");
+    }
+    text
 }
 
 /// The file says what the sites and pools are, as far as a file can.
@@ -218,7 +233,7 @@ fn text_of(pem: &Pem) -> &str {
 /// What is said of the process and of TCP, as far as anything is.
 pub fn of_process(merged: &Merged) -> String {
     let mut text = String::new();
-    for tcp in &merged.tcp {
+    for tcp in merged.tcp.iter().filter(|tcp| tcp.by_name.is_empty()) {
         let pools: Vec<String> =
             tcp.otherwise.iter().flat_map(|to| &to.arms).map(|arm| in_words(&arm.pool).to_string()).collect();
         let _ = writeln!(text, "tcp :{} to {}", tcp.port, pools.join(" "));

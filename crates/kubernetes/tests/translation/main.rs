@@ -5,5 +5,6 @@ mod cases;
 mod certificates;
 mod document;
 mod kdl;
+mod manifests;
 mod properties;
 mod work;

@@ -17,6 +17,8 @@ use tidegate_model::discover::{Cluster, Namespaces};
 use tidegate_model::{Condition, ConditionKind, Configuration, Discover, Pool, Route, Scheme, Site, Step, Terminal};
 
 const HOSTS: [&str; 7] = ["a.example", "b.example", "*.example", "c.b.example", "", "no host", "a..example"];
+/// An alias, wherever there is one.
+const ALIAS: &str = "alias.example";
 const PATHS: [&str; 8] = ["/", "/a", "/a/", "/ab", "/a/b", "a", "/a//b", "/.well-known/acme-challenge/t"];
 const KINDS: [&str; 4] = ["Exact", "Prefix", "ImplementationSpecific", "Odd"];
 const SERVICES: [&str; 3] = ["web", "api", "gone"];
@@ -160,8 +162,23 @@ fn snippet() -> impl Strategy<Value = String> {
     vec(select(&STATEMENTS[..]), 0..6).prop_map(|statements| statements.join("\n"))
 }
 
+/// Annotations that have other names stand for those of rules, or pass by what protects these.
+fn of_names() -> impl Strategy<Value = Option<(&'static str, &'static str)>> {
+    const OF_NAMES: [(&str, &str); 3] = [("server-alias", ALIAS), ("from-to-www-redirect", "true"), ("ssl-passthrough", "true")];
+    option::weighted(0.3, select(&OF_NAMES[..]))
+}
+
+fn annotated() -> impl Strategy<Value = Value> {
+    (annotations(), of_names()).prop_map(|(mut annotations, of_names)| {
+        if let Some((name, value)) = of_names {
+            annotations[format!("nginx.ingress.kubernetes.io/{name}")] = json!(value);
+        }
+        annotations
+    })
+}
+
 fn ingress() -> impl Strategy<Value = Value> {
-    let meta = (select(&NAMESPACES[..]), 0..4_u8, select(&DATES[..]), annotations());
+    let meta = (select(&NAMESPACES[..]), 0..4_u8, select(&DATES[..]), annotated());
     let spec =
         (select(&["edge", "edge", "edge", "other"][..]), vec(rule(), 0..3), vec(tls(), 0..3), option::weighted(0.3, backend()));
     (meta, spec).prop_map(|((namespace, number, created, annotations), (class, rules, tls, default))| {
@@ -337,6 +354,7 @@ fn name_of(object: &Value) -> (String, String) {
 fn assert_same(left: &Merged, right: &Merged) {
     assert_eq!(left.sites, right.sites);
     assert_eq!(left.pools, right.pools);
+    assert_eq!(left.tcp, right.tcp);
     assert_eq!(left.findings, right.findings);
     assert_eq!(left.served, right.served);
 }
@@ -349,7 +367,10 @@ fn hosts_of(object: &Value) -> BTreeSet<String> {
     let of_rules = rules.iter().map(|rule| rule["host"].as_str().unwrap_or_default().to_owned());
     let of_tls = tls.iter().flat_map(|entry| texts(entry.get("hosts"))).map(|host| host.as_str().unwrap_or_default().to_owned());
     let rest = object.pointer("/spec/defaultBackend").is_some().then(String::new);
-    of_rules.chain(of_tls).chain(rest).collect()
+    let named: Vec<String> = of_rules.chain(of_tls).chain(rest).collect();
+    // Names that may stand for these change with them.
+    let with_www = named.iter().map(|host| format!("www.{host}"));
+    with_www.chain([ALIAS.to_owned()]).chain(named.iter().cloned()).collect()
 }
 
 fn by_address(merged: &Merged) -> BTreeMap<String, Arc<Site>> {
@@ -372,6 +393,19 @@ fn ingresses_after(events: &[Event]) -> BTreeMap<String, Value> {
         }
     }
     ingresses
+}
+
+/// Nothing is handed on past what an Ingress of the host is protected by.
+fn assert_not_passed(merged: &Merged, ingresses: &BTreeMap<String, Value>) {
+    const PROTECTING: [&str; 4] = ["whitelist-source-range", "auth-type", "auth-url", "auth-tls-secret"];
+    for name in merged.tcp.iter().flat_map(|tcp| &tcp.by_name).flat_map(|route| &route.names) {
+        for ingress in ingresses.values().filter(|ingress| ingress["spec"]["ingressClassName"] == "edge") {
+            let rules = ingress["spec"]["rules"].as_array().cloned().unwrap_or_default();
+            let is_of_it = rules.iter().any(|rule| rule["host"] == name.to_string()) && annotation(ingress, "canary") != "true";
+            let protects = PROTECTING.iter().any(|protecting| !annotation(ingress, protecting).is_empty());
+            assert!(!is_of_it || !protects, "{name} is handed on past {ingress}");
+        }
+    }
 }
 
 /// Nothing leads to a server past what the Ingress of the route is protected by.
@@ -449,10 +483,15 @@ proptest! {
 
     #[test]
     fn what_is_protected_is_protected_or_shut(settings in settings(), events in vec(event_of_protected(), 0..20)) {
+        let is_shared = settings.host_owner == HostOwner::Shared;
         let mut world = World::new(settings);
         world.apply_all(&all_secrets());
         world.apply_all(&events);
-        assert_guarded(&world.merged(), &ingresses_after(&events));
+        let merged = world.merged();
+        assert_guarded(&merged, &ingresses_after(&events));
+        if is_shared {
+            assert_not_passed(&merged, &ingresses_after(&events));
+        }
     }
 
     #[test]

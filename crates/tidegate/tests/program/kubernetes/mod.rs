@@ -9,6 +9,7 @@ mod client_certificates;
 mod configured;
 mod controller;
 mod guarded;
+mod names;
 mod pools;
 mod protections;
 mod snippets;
