@@ -186,12 +186,11 @@ fn config_key(name: String, said: &mut BTreeSet<Finding>) -> CheckedAnnotation {
     let field = ingress_nginx::field(&name);
     let own: Vec<Finding> = said.extract_if(.., |finding| finding.field == field).collect();
     let known = ingress_nginx::key(&name);
-    let usual = match known.map(|known| known.standing()) {
-        Some(Standing::Same) => Fate::Taken,
-        Some(Standing::Remarked) => Fate::Remarked,
-        Some(Standing::Needless | Standing::Open | Standing::Closed) => Fate::Needless,
-        None => Fate::Unknown,
-    };
+    let usual = known.map_or(Fate::Unknown, |key| match key.standing() {
+        Standing::Same => Fate::Taken,
+        Standing::Remarked => Fate::Remarked,
+        Standing::Needless | Standing::Open | Standing::Closed => Fate::Needless,
+    });
     let fate = own.iter().map(fate_of).max().unwrap_or(usual);
     let mut says: Vec<String> = own.into_iter().map(|finding| finding.message).collect();
     if matches!(fate, Fate::Remarked | Fate::Needless) {

@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(key("merge-slashes"), None);
         assert_eq!(alike("whitelist-source-ranges"), Some("whitelist-source-range"));
         assert_eq!(alike("merge-slashes"), None);
-        assert_eq!(key("global-auth-url").and_then(|key| key.annotation()), Some("auth-url"));
+        assert_eq!(key("global-auth-url").and_then(super::ConfigKey::annotation), Some("auth-url"));
     }
 
     #[test]

@@ -98,7 +98,7 @@ impl Reader<'_> {
         let output = self.shell(command);
         let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         let says = |words: &&str| text.split_whitespace().collect::<Vec<_>>().join(" ").contains(*words);
-        let is_well = output.status.success() && said.iter().all(|words| says(words));
+        let is_well = output.status.success() && said.iter().all(says);
         assert!(is_well, "`{command}` ends with {}, without {said:?}:\n{text}\n{}", output.status, self.node.output("tidegate"));
     }
 

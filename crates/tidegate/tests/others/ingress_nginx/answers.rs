@@ -35,8 +35,11 @@ pub struct Side {
     http: SocketAddr,
     https: SocketAddr,
     config: Arc<ClientConfig>,
-    open: Option<(bool, String, BufReader<Box<dyn Stream>>)>,
+    open: Option<Open>,
 }
+
+/// A connection that is open: over TLS or not, for which host, and what is read from it.
+type Open = (bool, String, BufReader<Box<dyn Stream>>);
 
 impl Side {
     pub fn new(http: SocketAddr, https: SocketAddr, config: Arc<ClientConfig>) -> Side {

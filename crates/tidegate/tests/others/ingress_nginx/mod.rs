@@ -21,7 +21,7 @@ use questions::Question;
 use random::Random;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use tidegate_testkit::tls::{ClientOptions, client_config};
 
@@ -74,7 +74,7 @@ impl Found {
     }
 }
 
-fn compare(nginx: &PathBuf, seeds: &[u64], questions: u64, found: &mut Found) {
+fn compare(nginx: &Path, seeds: &[u64], questions: u64, found: &mut Found) {
     let hosts: Vec<Host> = seeds.iter().map(|seed| Host::of(*seed)).filter(|host| !written::is_refused(host)).collect();
     let pair = Pair::start(nginx, &hosts).unwrap_or_else(|fault| panic!("seeds {seeds:?}: {fault}"));
     let options = ClientOptions { send_sni: true, ..ClientOptions::default() };

@@ -160,7 +160,7 @@ impl Host {
 
 fn ingress(random: &mut Random, seed: u64, number: usize, has_expressions: bool, samples: &mut Vec<String>) -> Ingress {
     let mut paths = Vec::new();
-    for _ in 0..1 + random.below(3) {
+    for _ in 0..=random.below(3) {
         let path = if has_expressions && random.likely(50) {
             let mut drawn = random.one(EXPRESSIONS);
             if is_odd(drawn.0) {

@@ -59,7 +59,7 @@ impl Question {
 
     pub fn head(&self) -> String {
         let Question { method, host, target, fields, .. } = self;
-        let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let lines = fields.iter().fold(String::new(), |lines, (name, value)| lines + name + ": " + value + "\r\n");
         let length = if *method == "POST" { "Content-Length: 0\r\n" } else { "" };
         format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{lines}{length}\r\n")
     }
@@ -70,9 +70,9 @@ fn beside(sample: &str, random: &mut Random) -> String {
     let mut path = String::new();
     for byte in sample.bytes() {
         if byte.is_ascii_graphic() && !b"?#".contains(&byte) {
-            path.push(char::from(byte))
+            path.push(char::from(byte));
         } else {
-            path.push_str(&format!("%{byte:02X}"))
+            path.push_str(&format!("%{byte:02X}"));
         }
     }
     for _ in 0..random.below(4) {
