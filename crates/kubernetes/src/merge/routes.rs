@@ -243,7 +243,7 @@ impl Routes<'_> {
         let to = rewrite.to.as_ref().filter(|_| *self.host != HostPattern::Any && &*rewrite.target != "/");
         let rewritten = to.map(|to| {
             let to = found_by(&with_query(to.at(owned.route.target.service())), 0);
-            Rewritten { steps: vec![Step::Rewrite { pattern: None, to }], elsewhere: None }
+            Rewritten { steps: vec![Step::Rewrite { pattern: None, to }], elsewhere: elsewhere(rewrite) }
         });
         self.guarded(self.of_owned(owned, Vec::new(), rewritten, false))
     }
@@ -410,8 +410,8 @@ struct Rewritten {
 }
 
 impl Rewritten {
-    /// What stands in the place of the path. Of a target that is the path itself that is what goes on behind it, as with
-    /// ingress-nginx, which has a prefix end with a slash.
+    /// What stands in the place of the path. Of a target that is the path itself that is what goes on behind it, as
+    /// with ingress-nginx, which has a prefix end with a slash.
     fn of(written: &PathRoute, owned: Owned<'_>) -> Option<Rewritten> {
         let MannerRewrite { target, origin, to } = &owned.fragment.manner.rewrite;
         let (to, expression) = to.as_ref().zip(written.expression.as_ref().ok())?;
@@ -425,11 +425,15 @@ impl Rewritten {
         let rewrite = Step::Rewrite { pattern: Some(pattern), to };
         let prefix = owned.fragment.manner.forwarded_prefix.as_ref().filter(|_| origin.is_none());
         let prefix = prefix.map(|prefix| set("X-Forwarded-Prefix", prefix.at(service)));
-        let elsewhere = origin.as_ref().map(|origin| Template {
-            parts: vec![TemplatePart::Literal(origin.to_string()), TemplatePart::Placeholder(Placeholder::Uri)],
-        });
+        let elsewhere = elsewhere(&owned.fragment.manner.rewrite);
         Some(Rewritten { steps: prefix.into_iter().chain([rewrite]).collect(), elsewhere })
     }
+}
+
+/// Where clients are sent by the path that was made.
+fn elsewhere(rewrite: &MannerRewrite) -> Option<Template> {
+    let origin = rewrite.origin.as_ref()?;
+    Some(Template { parts: vec![TemplatePart::Literal(origin.to_string()), TemplatePart::Placeholder(Placeholder::Uri)] })
 }
 
 /// Whom servers are asked for, where that is not who the client has asked for.

@@ -121,7 +121,7 @@ fn leading(
     }
 }
 
-impl<'m> Merging<'m> {
+impl Merging<'_> {
     /// Somebody has a rule for the name, which goes first.
     pub(super) fn note_ruled(&mut self, claims: &[Member<'_>], owner: &Age) {
         for claim in claims {

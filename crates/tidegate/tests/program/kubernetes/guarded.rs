@@ -74,11 +74,11 @@ fn no_spelling_of_a_path_gets_past_what_protects_it() {
     controller.wait_for("shop.example.com", "/ADMIN/x", 503, "");
     controller.expect("shop.example.com", "/adminis", 503, "");
     controller.expect("shop.example.com", "/other", 200, "one");
-    // nginx compares expressions with the decoded path: what it may take and this one does not is shut.
+    // Expressions are compared with the decoded path, as nginx does it.
     admin["spec"]["rules"][0]["http"]["paths"][0]["path"] = json!("/admin.panel");
     cluster.put(admin);
     controller.wait_for("shop.example.com", "/admin-panel", 403, "");
-    controller.expect("shop.example.com", "/admin%20panel", 503, "");
+    controller.expect("shop.example.com", "/admin%20panel", 403, "");
     controller.expect("shop.example.com", "/other%20one", 200, "one");
 }
 

@@ -109,8 +109,7 @@ fn servers_are_asked_for_the_name_that_is_said() {
         let asked = Asked { over_tls, ..Asked::of(HOST, "/app/a?b=c") };
         let seen = controller.wait_for_answer(&asked, 200, "GET /a?b=c HTTP/1.1");
         let told = String::from_utf8_lossy(&seen.body).to_ascii_lowercase();
-        for line in ["host: web.shop.svc.cluster.local\r\n", "x-forwarded-host: shop.example.com", "x-forwarded-prefix: /app\r\n"]
-        {
+        for line in ["host: web.shop.svc.cluster.local\n", "x-forwarded-host: shop.example.com", "x-forwarded-prefix: /app\n"] {
             assert!(told.contains(line), "{line} in {told}");
         }
     }
