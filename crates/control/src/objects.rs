@@ -18,6 +18,7 @@ use tidegate_cluster::{
 };
 use tidegate_kubernetes::{Finding, Merged, ObjectReference, Settings, Severity, Translation};
 use tidegate_model::Configuration;
+use tidegate_model::discover::Namespaces;
 use tidegate_telemetry::{KubernetesFigures, WritingFigures};
 
 /// Findings that `tidegate status` lists.
@@ -77,14 +78,24 @@ pub enum ObjectStage {
     Serves,
 }
 
-impl Objects {
-    /// Kinds that say what is served, and by whom.
-    pub const KINDS: &'static [Kind] = &Kind::ALL;
+/// All but those that belong to no namespace.
+const KINDS_OF_NAMESPACES: &[Kind] = &[Kind::Service, Kind::EndpointSlice, Kind::Ingress, Kind::Secret, Kind::ConfigMap];
 
+/// Kinds that say what is served, and by whom. Who looks at some namespaces and knows the class by its name has no
+/// right to see IngressClasses, and needs none; classes of other controllers are known by their objects alone.
+fn kinds(settings: &Settings) -> &'static [Kind] {
+    let is_class_known = !settings.class_names.is_empty() && settings.controllers.len() <= 1;
+    match &settings.cluster.namespaces {
+        Namespaces::Named(_) if is_class_known => KINDS_OF_NAMESPACES,
+        Namespaces::Named(_) | Namespaces::All => &Kind::ALL,
+    }
+}
+
+impl Objects {
     /// Follows the cluster from here on. What is wrong with the place is known now; that nobody answers there is not.
     pub fn start(source: ObjectSource, clusters: &Clusters) -> Result<Objects, Fault> {
         let ObjectSource { place, settings, writing, snapshots, leave_after, own_addresses } = source;
-        let scope = Scope { namespaces: settings.cluster.namespaces.clone(), kinds: Objects::KINDS };
+        let scope = Scope { namespaces: settings.cluster.namespaces.clone(), kinds: kinds(&settings) };
         let follower = clusters.follow_objects(&settings.cluster, place, scope, snapshots)?;
         let start = |Writing { place, settings, publish }| {
             ClusterWriter::start(place, settings, follower.view()).map(|writer| (writer, publish))

@@ -1,7 +1,7 @@
 //! Questions to the proxy's admin endpoint: a plain GET, and metrics in Prometheus text read into sums.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 const WAIT: Duration = Duration::from_secs(5);
@@ -9,7 +9,9 @@ const WAIT: Duration = Duration::from_secs(5);
 /// One GET on a fresh connection: status and body.
 pub fn get(address: &str, path: &str) -> Result<(u16, String), String> {
     let text = |error: std::io::Error| format!("GET http://{address}{path}: {error}");
-    let mut connection = TcpStream::connect(address).map_err(text)?;
+    let place = address.to_socket_addrs().map_err(text)?.next().ok_or_else(|| format!("{address} is no address"))?;
+    // Where a pod has gone nobody refuses, and the system itself would try for two minutes.
+    let mut connection = TcpStream::connect_timeout(&place, WAIT).map_err(text)?;
     connection.set_read_timeout(Some(WAIT)).map_err(text)?;
     connection.set_write_timeout(Some(WAIT)).map_err(text)?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");

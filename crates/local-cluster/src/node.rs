@@ -177,14 +177,15 @@ impl Kubelet {
         Ok(())
     }
 
-    /// The question of the readiness probe; without one a pod that runs is ready.
+    /// The question of the readiness probe; without one a pod that runs is ready. One whose program has ended is not
+    /// asked.
     fn ask(&mut self, pod: &Value, uid: &str) -> Result<(), String> {
         let Some(running) = self.pods.get_mut(uid) else { return Ok(()) };
         let container = &pod["spec"]["containers"][0];
         let probe = &container["readinessProbe"]["httpGet"];
         let asked = format!("{}:{}", running.address, port(container, &probe["port"]));
         let is_well = |path: &str| crate::admin::get(&asked, path).is_ok_and(|(status, _)| status < 400);
-        let is_ready = probe["path"].as_str().is_none_or(is_well);
+        let is_ready = running.program.poll_exit().is_none() && probe["path"].as_str().is_none_or(is_well);
         if is_ready == running.is_ready {
             return Ok(());
         }

@@ -53,6 +53,8 @@ struct ApiState {
     era: u64,
     is_silent: bool,
     is_away: bool,
+    /// Also lists of what the program is to know by its metadata alone.
+    gives_whole_lists: bool,
     /// What the paths begin with that are not answered.
     stalled: Vec<String>,
     requests: Vec<String>,
@@ -169,6 +171,12 @@ impl ApiServer {
         self.state().forbidden.push(Forbidden { verb, resource, namespace });
     }
 
+    /// Lists Secrets and ConfigMaps with what is in them, as the real one does. A follower that asks for that is refused
+    /// otherwise, since it is to be noticed.
+    pub fn give_whole_lists(&self) {
+        self.state().gives_whole_lists = true;
+    }
+
     /// Takes connections and ends them without a word, watches as well.
     pub fn go_away(&self) {
         self.state().is_away = true;
@@ -268,7 +276,7 @@ impl ApiServer {
             return write_json(stream, 403, &status(403, "Forbidden", &message, Some(details)));
         }
         match (asked.method.as_str(), &asked_for.name) {
-            ("GET", None) if ["secrets", "configmaps"].contains(&asked_for.plural()) && !asked_for.is_by_metadata => {
+            ("GET", None) if !state.gives_whole_lists && asked_for.is_known_by_metadata() && !asked_for.is_by_metadata => {
                 refuse(stream, 406, "NotAcceptable", "nobody here has a reason to see what is in all of them", None)
             }
             ("GET", None) if asked.parameter("watch").as_deref() == Some("true") => {

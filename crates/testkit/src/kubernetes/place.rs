@@ -37,6 +37,11 @@ const OWN_GROUPS: &[&str] =
     &["", "apps", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io", "networking.k8s.io", "rbac.authorization.k8s.io"];
 
 impl Place {
+    /// Whether the program is to list no more than its metadata.
+    pub fn is_known_by_metadata(&self) -> bool {
+        ["secrets", "configmaps"].contains(&self.plural())
+    }
+
     pub fn of(asked: &Asked) -> Option<Place> {
         let is_by_metadata = asked.header("accept").is_some_and(|accept| accept.contains("as=PartialObjectMetadata"));
         let parts: Vec<&str> = asked.path().trim_matches('/').split('/').collect();

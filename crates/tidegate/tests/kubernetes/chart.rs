@@ -9,7 +9,7 @@ use tidegate_testkit::control_plane::{ControlPlane, helm};
 
 const FOLDER: &str = "packaging/kubernetes";
 /// Of the release, which is told of pods that do more than they need, and those that values name.
-const NAMESPACES: [&str; 2] = ["tidegate", "shop"];
+const NAMESPACES: [&str; 3] = ["tidegate", "shop", "ingress-nginx"];
 const TOLD_OF_PODS: &str = "pod-security.kubernetes.io/warn";
 /// What a DaemonSet does that `restricted` has not: it has ports of its node. Nothing else.
 const HOST_PORTS: &str = "Warning: would violate PodSecurity \"restricted:latest\": hostPort (container \"tidegate\" uses \

@@ -135,11 +135,17 @@ fn of(side: &Side, object: &Value) -> Value {
     object
 }
 
+fn emulation() -> ApiServer {
+    let emulated = ApiServer::start().expect("a port is free");
+    emulated.give_whole_lists();
+    emulated
+}
+
 /// Has both go through a conversation, and compares.
 fn check(namespace: &str, conversation: impl Fn(&mut Side)) {
     let Some(plane) = ControlPlane::shared().expect("it starts") else { return };
     plane.namespace(namespace).expect("a namespace");
-    let emulated = ApiServer::start().expect("a port is free");
+    let emulated = emulation();
     compare([(plane.api(), namespace), (emulated.api(), namespace)], |side, _| conversation(side));
 }
 
@@ -331,7 +337,7 @@ fn events_are_made_and_counted() {
 fn versions_that_are_forgotten_are_said_to_be() {
     let Some(plane) = ControlPlane::start().expect("it starts") else { return };
     plane.namespace("of-versions").expect("a namespace");
-    let emulated = ApiServer::start().expect("a port is free");
+    let emulated = emulation();
     let (api, plane) = (plane.api(), RefCell::new(plane));
     compare([(api, "of-versions"), (emulated.api(), "of-versions")], |side, is_real| {
         let path = side.path(MAPS);
@@ -359,7 +365,7 @@ fn who_may_not_is_told_what() {
     let Some(plane) = ControlPlane::shared().expect("it starts") else { return };
     plane.namespace("edge").expect("a namespace");
     let account = plane.tidegate_account_without("edge", &["configmaps", "endpointslices"]).expect("an account");
-    let emulated = ApiServer::start().expect("a port is free");
+    let emulated = emulation();
     for verb in ["list", "watch", "get"] {
         emulated.forbid(verb, "configmaps", None);
         emulated.forbid(verb, "endpointslices", None);

@@ -56,7 +56,7 @@ fn commands() -> Vec<String> {
                 let last = commands.last_mut().expect("there is one");
                 last.push_str(line);
                 last.push('\n');
-                if !line.ends_with('\\') {
+                if !line.ends_with(['\\', '|']) {
                     commands.push(String::new());
                 }
             }
@@ -151,6 +151,7 @@ fn stand_in(folder: &Path) {
             "spec": {"controller": "k8s.io/ingress-nginx"},
         }),
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}),
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"allow-snippet-annotations": "false"}}),
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
@@ -221,7 +222,7 @@ fn furnish_tools(folder: &Path, helm: &Path, root: &Path) {
 /// What each command has to say, by how it begins. What is not here is not in the guide.
 fn expectations() -> BTreeMap<&'static str, Vec<&'static str>> {
     BTreeMap::from([
-        ("kubectl get ingresses,ingressclasses,services -A -o yaml | tidegate kubernetes check -", vec!["taken"]),
+        ("kubectl get ingresses,ingressclasses,services,configmaps -A -o yaml |\n  tidegate kubernetes check - ", vec!["taken"]),
         ("helm install tidegate packaging/kubernetes/chart", vec!["STATUS: deployed"]),
         ("kubectl --namespace tidegate exec deployment/tidegate -- tidegate status", vec!["by objects of the cluster", "ready"]),
         ("kubectl --namespace tidegate exec deployment/tidegate -- tidegate kubernetes explain", vec!["Ingress shop/shop"]),

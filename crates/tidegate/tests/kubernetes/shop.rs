@@ -166,16 +166,22 @@ impl Shop {
         let began = Instant::now();
         loop {
             let pods = self.pods(what);
+            let are_all_ready = pods.iter().all(|pod| pod.is_ready);
             let ready = self.plane.api().get(&deployment(what)).expect("a Deployment")["status"]["readyReplicas"].as_u64();
             let known = match what {
                 Scaled::Servers => self.servers_known(),
                 Scaled::Proxies => self.front.endpoints(),
             };
-            if (pods.len(), ready, &known) == (replicas as usize, Some(replicas.into()), &vec![replicas as usize; known.len()]) {
+            let is_known = known.iter().all(|known| *known == replicas as usize);
+            if are_all_ready && is_known && (pods.len(), ready) == (replicas as usize, Some(replicas.into())) {
                 return;
             }
-            let seen = format!("{} pods, {ready:?} ready, {known:?} known, {:?}", pods.len(), self.fault());
-            assert!(began.elapsed() < BOUND, "{replicas} of {what:?} are wanted: {seen}\n{}", self.output());
+            let seen = format!(
+                "{} pods, all of them ready: {are_all_ready}, {ready:?} ready, {known:?} known, {:?}",
+                pods.len(),
+                self.fault()
+            );
+            assert!(began.elapsed() < BOUND, "{replicas} of {what:?} are wanted: {seen}\n{}\n{}", self.slices(), self.output());
             std::thread::sleep(POLL_INTERVAL);
         }
     }
@@ -194,6 +200,7 @@ impl Shop {
             name: text(&pod["metadata"]["name"]),
             created: text(&pod["metadata"]["creationTimestamp"]),
             ip: text(&pod["status"]["podIP"]),
+            is_ready: is_ready(pod),
         };
         pods["items"].as_array().into_iter().flatten().map(pod).collect()
     }
@@ -236,6 +243,18 @@ impl Shop {
         self.node.forgive();
     }
 
+    /// What the controllers say of servers, and since when the proxy has not been told of any; for failure messages.
+    fn slices(&self) -> String {
+        let slices = self.plane.api().get("/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices").expect("slices");
+        let slice = |slice: &Value| format!("{} {}", slice["metadata"]["resourceVersion"], slice["endpoints"]);
+        let all: Vec<String> = slices["items"].as_array().into_iter().flatten().map(slice).collect();
+        let stale = match &self.front {
+            Front::Process { .. } => self.metrics().lines_of("tidegate_kubernetes_watch_stale_seconds"),
+            Front::Replicas { .. } => String::new(),
+        };
+        format!("{}\n{stale}", all.join("\n"))
+    }
+
     /// For failure messages.
     pub fn output(&self) -> String {
         let front = match &self.front {
@@ -251,6 +270,13 @@ struct Pod {
     name: String,
     created: String,
     ip: String,
+    is_ready: bool,
+}
+
+/// Whether a pod is ready, and does not leave. A Deployment says what was so when its controller last looked.
+pub fn is_ready(pod: &Value) -> bool {
+    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    pod["metadata"]["deletionTimestamp"].is_null() && conditions.any(|one| one["type"] == "Ready" && one["status"] == "True")
 }
 
 impl Pod {
