@@ -49,6 +49,8 @@ fn goes_away(shop: &mut Shop, away: Duration) {
     std::thread::sleep(away / 2);
     shop.plane.start_api_server().expect("it comes back");
     let back = Instant::now();
+    // One that was there before tries slices that it takes for outdated ever more rarely, for minutes.
+    shop.plane.start_controllers().expect("they read it anew");
     shop.forgive();
     for (name, _) in ended {
         shop.plane.api().delete(&format!("/api/v1/namespaces/shop/pods/{name}")).expect("it is replaced");
