@@ -34,7 +34,7 @@ use crate::recent::EndedRequest;
 use crate::request_ids::{self, trace_of};
 use crate::snapshot::CompiledRoute;
 use crate::surroundings::{Surroundings, context};
-use crate::terminal::{CompiledArmEnd, CompiledSplit, CompiledTerminal};
+use crate::terminal::{CompiledArmEnd, CompiledSplit, CompiledTerminal, FixedAnswer};
 use crate::worker_snapshot::{GenerationMark, WorkerSite, WorkerSnapshot};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -368,8 +368,8 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         Ok(route)
     }
 
-    /// Gives the upstream the slashes that the client sent, where no step has changed the path. What is kept in a cache
-    /// is known by the path that was matched, so that is what is asked for there.
+    /// Gives the upstream, or the place that a redirect names, the slashes that the client sent, where no step has changed
+    /// the path. What is kept in a cache is known by the path that was matched, so that is what is asked for there.
     #[inline]
     fn spell_path(&mut self, site: &WorkerSite, route: &CompiledRoute) -> &mut Self {
         let record = &self.exchange.record;
@@ -377,14 +377,16 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         if record.path == record.matched_path || self.exchange.head.path != record.matched_path || route.cache.is_some() {
             return self;
         }
-        match route.terminal {
-            CompiledTerminal::Proxy(_) | CompiledTerminal::Split(_) => {
-                site.compiled.rules.spell_as_sent(self.route, &mut self.exchange.head, record.path);
-            }
-            CompiledTerminal::Answer(_)
+        let names_path = match &route.terminal {
+            CompiledTerminal::Proxy(_) | CompiledTerminal::Split(_) => true,
+            CompiledTerminal::Answer(FixedAnswer::Redirect(redirect)) => !redirect.has_prefix(),
+            CompiledTerminal::Answer(FixedAnswer::Respond(_))
             | CompiledTerminal::Files(_)
             | CompiledTerminal::FastCgi(..)
-            | CompiledTerminal::NoRoute => {}
+            | CompiledTerminal::NoRoute => false,
+        };
+        if names_path {
+            site.compiled.rules.spell_as_sent(self.route, &mut self.exchange.head, record.path);
         }
         self
     }

@@ -241,10 +241,7 @@ impl Routes<'_> {
     fn of_rest(&self, owned: Owned<'_>) -> Vec<Route> {
         let rewrite = &owned.fragment.manner.rewrite;
         let to = rewrite.to.as_ref().filter(|_| *self.host != HostPattern::Any && &*rewrite.target != "/");
-        let rewritten = to.map(|to| {
-            let to = found_by(&with_query(to.at(owned.route.target.service())), 0);
-            Rewritten { steps: vec![Step::Rewrite { pattern: None, to }], elsewhere: elsewhere(rewrite) }
-        });
+        let rewritten = to.map(|to| Rewritten::by(None, found_by(&with_query(to.at(owned.route.target.service())), 0), owned));
         self.guarded(self.of_owned(owned, Vec::new(), rewritten, false))
     }
 
@@ -410,23 +407,28 @@ struct Rewritten {
 }
 
 impl Rewritten {
-    /// What stands in the place of the path. Of a target that is the path itself that is what goes on behind it, as
-    /// with ingress-nginx, which has a prefix end with a slash.
+    /// What stands in the place of the path. Of a target that is the path itself that is what goes on behind it, as with
+    /// ingress-nginx, which has a prefix end with a slash unless `use-regex` is said.
     fn of(written: &PathRoute, owned: Owned<'_>) -> Option<Rewritten> {
-        let MannerRewrite { target, origin, to } = &owned.fragment.manner.rewrite;
+        let MannerRewrite { target, to, .. } = &owned.fragment.manner.rewrite;
         let (to, expression) = to.as_ref().zip(written.expression.as_ref().ok())?;
-        let pattern = match (target == &written.text, written.is_prefix && !written.text.ends_with('/')) {
+        let ends_with_slash = written.text.ends_with('/') || owned.fragment.manner.has_expressions;
+        let pattern = match (target == &written.text, written.is_prefix && !ends_with_slash) {
             (false, _) => expression.text.to_string(),
             (true, true) => format!("{}/", expression.text),
             (true, false) => return None,
         };
         let service = owned.route.target.service();
         let to = found_by(&with_query(to.at(service)), expression.groups);
-        let rewrite = Step::Rewrite { pattern: Some(pattern), to };
-        let prefix = owned.fragment.manner.forwarded_prefix.as_ref().filter(|_| origin.is_none());
-        let prefix = prefix.map(|prefix| set("X-Forwarded-Prefix", prefix.at(service)));
-        let elsewhere = elsewhere(&owned.fragment.manner.rewrite);
-        Some(Rewritten { steps: prefix.into_iter().chain([rewrite]).collect(), elsewhere })
+        Some(Rewritten::by(Some(pattern), to, owned))
+    }
+
+    /// With what servers are told of it.
+    fn by(pattern: Option<String>, to: Template, owned: Owned<'_>) -> Rewritten {
+        let Manner { rewrite, forwarded_prefix, .. } = &*owned.fragment.manner;
+        let prefix = forwarded_prefix.as_ref().filter(|_| rewrite.origin.is_none());
+        let prefix = prefix.map(|prefix| set("X-Forwarded-Prefix", prefix.at(owned.route.target.service())));
+        Rewritten { steps: prefix.into_iter().chain([Step::Rewrite { pattern, to }]).collect(), elsewhere: elsewhere(rewrite) }
     }
 }
 

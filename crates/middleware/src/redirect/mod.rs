@@ -37,6 +37,11 @@ impl Redirect {
         Redirect { prefix: prefix.map(|prefix| prefix.trim_end_matches('/').as_bytes().into()), ..self }
     }
 
+    /// Whether the location stands in the place of a part of the path that was matched.
+    pub fn has_prefix(&self) -> bool {
+        self.prefix.is_some()
+    }
+
     /// Writes the answer into `head`, using `buffer`, and returns its body. Where dots of a client's text would lead
     /// elsewhere than was written, there is none: browsers resolve them, in any encoding. Neither is there where the
     /// location would be empty.

@@ -15,6 +15,25 @@ pub struct Answer {
     pub status: u16,
     pub location: Option<String>,
     pub upstream: Option<Upstream>,
+    /// Which location of nginx it was.
+    pub place: Option<Place>,
+}
+
+/// A location of nginx, as `written` has it told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    pub ingress: String,
+    /// Of what no path takes, without a back end.
+    pub is_nobody: bool,
+    pub path_length: usize,
+}
+
+impl Place {
+    fn of(value: &str) -> Option<Place> {
+        let mut words = value.split(' ');
+        let (ingress, is_nobody, length) = (words.next()?, words.next()?, words.next()?);
+        Some(Place { ingress: ingress.to_owned(), is_nobody: is_nobody == "true", path_length: length.parse().ok()? })
+    }
 }
 
 /// What a server has seen.
@@ -65,7 +84,8 @@ impl Side {
             self.open = Some((question.over_tls, name.to_owned(), BufReader::new(self.connect(question.over_tls, name)?)));
         }
         let Some((.., reader)) = &mut self.open else { return Err("nothing is open".to_owned()) };
-        reader.get_mut().write_all(question.head().as_bytes()).map_err(|error| error.to_string())?;
+        let text = question.head() + &"b".repeat(question.body_length);
+        reader.get_mut().write_all(text.as_bytes()).map_err(|error| error.to_string())?;
         let (answer, is_kept) = read(reader, question.method)?;
         if !is_kept {
             self.open = None;
@@ -91,7 +111,7 @@ fn read(reader: &mut impl BufRead, method: &str) -> Result<(Answer, bool), Strin
     let mut line = String::new();
     reader.read_line(&mut line).map_err(|error| error.to_string())?;
     let status: u16 = line.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or(format!("`{line}` is no status"))?;
-    let (mut location, mut length, mut is_chunked, mut is_kept, mut is_said) = (None, None, false, true, false);
+    let (mut location, mut place, mut length, mut is_chunked, mut is_kept, mut is_said) = (None, None, None, false, true, false);
     loop {
         let mut line = String::new();
         reader.read_line(&mut line).map_err(|error| error.to_string())?;
@@ -102,6 +122,7 @@ fn read(reader: &mut impl BufRead, method: &str) -> Result<(Answer, bool), Strin
             "content-length" => length = value.parse::<usize>().ok(),
             "transfer-encoding" => is_chunked = value.eq_ignore_ascii_case("chunked"),
             "connection" => is_kept = !value.eq_ignore_ascii_case("close"),
+            "x-location" => place = Place::of(value),
             "x-upstream" => is_said = true,
             _ => {}
         }
@@ -118,8 +139,8 @@ fn read(reader: &mut impl BufRead, method: &str) -> Result<(Answer, bool), Strin
     let upstream = is_said.then(|| upstream(&String::from_utf8_lossy(&body)));
     let answer = match upstream {
         // The back end of what nobody takes.
-        Some(upstream) if upstream.name == "nobody" => Answer { status: 404, location: None, upstream: None },
-        upstream => Answer { status, location, upstream },
+        Some(upstream) if upstream.name == "nobody" => Answer { status: 404, location: None, upstream: None, place },
+        upstream => Answer { status, location, upstream, place },
     };
     Ok((answer, is_kept))
 }

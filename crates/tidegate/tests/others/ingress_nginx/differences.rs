@@ -1,7 +1,8 @@
 //! Which differences are explained, each by what the documentation says; and which are faults.
 
-use super::answers::{Answer, Upstream};
-use super::objects::{Host, Kind, is_odd};
+use super::answers::{Answer, plain};
+use super::due::refusals;
+use super::objects::{Host, Ingress, IngressPath, Kind, is_odd};
 use super::questions::Question;
 use crate::imports::echo::normal;
 
@@ -19,7 +20,7 @@ pub fn difference(
     ours: &Answer,
     ask: &mut dyn FnMut(&Question) -> Answer,
 ) -> Difference {
-    if are_alike(host, question, nginx, ours) {
+    if are_alike(question, nginx, ours) {
         return Difference::None;
     }
     match explained(host, question, nginx, ours, ask) {
@@ -45,10 +46,9 @@ fn kind(nginx: &Answer, ours: &Answer) -> String {
     format!("{kind}: {} → {}", shown(nginx), shown(ours))
 }
 
-fn are_alike(host: &Host, question: &Question, nginx: &Answer, ours: &Answer) -> bool {
+fn are_alike(question: &Question, nginx: &Answer, ours: &Answer) -> bool {
     let led = |answer: &Answer| answer.location.as_ref().map(|location| led_to(location, question));
-    let seen = |answer: &Answer| answer.upstream.clone().map(|upstream| comparable(host, upstream));
-    nginx.status == ours.status && led(nginx) == led(ours) && seen(nginx) == seen(ours)
+    nginx.status == ours.status && led(nginx) == led(ours) && nginx.upstream == ours.upstream
 }
 
 /// Where a redirect leads: one that names no host leads to that of the request.
@@ -60,16 +60,7 @@ fn led_to(location: &str, question: &Question) -> String {
     let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
     let authority = if authority.is_empty() { &question.host } else { authority };
     let name = authority.split(':').next().unwrap_or_default().trim_end_matches('.').to_ascii_lowercase();
-    format!("{scheme}://{name}{}", normal(path).trim_end_matches('/'))
-}
-
-/// What annotations make of these fields is not read so far.
-fn comparable(host: &Host, mut upstream: Upstream) -> Upstream {
-    let says = |name: &str| host.ingresses.iter().any(|ingress| ingress.annotation(name).is_some());
-    let is_own =
-        |field: &String| field.starts_with("host: ") && says("upstream-vhost") || field.starts_with("x-forwarded-prefix: ");
-    upstream.fields.retain(|field| !is_own(field));
-    upstream
+    format!("{scheme}://{name}{}", normal(&plain(path)).trim_end_matches('/'))
 }
 
 fn explained(
@@ -80,10 +71,9 @@ fn explained(
     ask: &mut dyn FnMut(&Question) -> Answer,
 ) -> Option<&'static str> {
     let read = decoded(&question.target);
-    let has_dots = read.contains("/.") || read.contains(".;");
-    let is_odd_host = host.ingresses.iter().flat_map(|ingress| &ingress.paths).any(|path| is_odd(&path.path));
+    let has_dots = ["/.", "\\.", ".;"].iter().any(|dots| read.contains(dots));
     if ours.status == 400 && ours.upstream.is_none() && has_dots {
-        return Some("dots beside an encoded slash, with parameters, or in what a rewrite makes are 400");
+        return Some("dots beside an encoded slash or backslash, with parameters, or in what a rewrite makes are 400");
     }
     if has_dots {
         let resolved = Question { target: resolved(&question.target), ..question.clone() };
@@ -108,6 +98,9 @@ fn explained(
         let is_exact = host.ingresses.iter().flat_map(|ingress| &ingress.paths).any(|path| path.kind == Kind::Exact);
         return (is_same || is_exact).then_some("`/a` is served as `/a/` is, unless that is `Exact`");
     }
+    if let Some(why) = odd(host, question, nginx, ours, ask) {
+        return Some(why);
+    }
     match (&nginx.upstream, &ours.upstream) {
         (None, Some(seen)) if question.method == "OPTIONS" && nginx.status == 204 => {
             let nginx = ask(&Question { method: "GET", ..question.clone() });
@@ -115,23 +108,56 @@ fn explained(
             is_same.then_some("OPTIONS that is no preflight goes on")
         }
         (_, None) if question.method == "OPTIONS" && ours.status == 204 => Some("preflights are answered here"),
-        (_, None) if is_odd_host && matches!(ours.status, 503 | 404) => {
-            Some("an expression that cannot be had takes nothing, or shuts what may be meant by it")
-        }
-        (Some(_), _) if is_odd_host => Some("an expression that cannot be had takes nothing, so that others do"),
-        (None, None) => refused(nginx.status, ours.status),
-        (Some(_), None) if ours.status == 503 && has_code(host) => Some("what a code may stand for is shut"),
+        (_, None) if ours.status == 503 && has_code(host) => Some("what a code may stand for is shut"),
+        (None, None) => refused(host, question, nginx, ours.status),
         (None | Some(_), Some(_)) | (Some(_), None) => None,
     }
 }
 
-/// Neither side has let the request through.
-fn refused(nginx: u16, ours: u16) -> Option<&'static str> {
-    match (nginx, ours) {
-        (_, 308) => Some("HTTPS comes first"),
-        (204, 301 | 302) => Some("a redirect comes before an answer to OPTIONS"),
-        (204 | 301 | 302 | 308, 401 | 403 | 404 | 503) => Some("what protects comes first, and what no path takes leads nowhere"),
-        (400 | 401 | 403 | 404, 401 | 403 | 404 | 503) => Some("refused for another reason"),
+/// An expression that cannot be had takes nothing, or shuts.
+fn odd(
+    host: &Host,
+    question: &Question,
+    nginx: &Answer,
+    ours: &Answer,
+    ask: &mut dyn FnMut(&Question) -> Answer,
+) -> Option<&'static str> {
+    let is_odd_path = |path: &IngressPath| is_odd(&path.path);
+    let shuts = |ingress: &&Ingress| ingress.protects() && ingress.paths.iter().any(is_odd_path);
+    let place = nginx.place.as_ref();
+    // What is longer has been tried before.
+    let longest = host.ingresses.iter().filter(shuts).flat_map(|ingress| &ingress.paths).filter(|path| is_odd_path(path));
+    let may_shut =
+        longest.map(|path| path.path.len()).max().is_some_and(|length| place.is_none_or(|place| place.path_length <= length));
+    if ours.status == 503 && ours.upstream.is_none() && may_shut {
+        return Some("an expression that cannot be had shuts what may be meant by it");
+    }
+    let is_taken_by_one = host.has_odd() && !question.host.starts_with("without-");
+    if !is_taken_by_one {
+        return None;
+    }
+    let others =
+        Question { host: question.host.to_ascii_lowercase().replace(&host.name, &host.name_without_odd()), ..question.clone() };
+    let nginx = ask(&others);
+    match difference(host, &others, &nginx, ours, ask) {
+        Difference::None => Some("an expression that cannot be had takes nothing, so that others do"),
+        Difference::Explained(other) => Some(other),
+        Difference::Fault(_) => None,
+    }
+}
+
+/// Neither side has let the request through. Whatever has refused it here keeps it out at the location of nginx as well.
+fn refused(host: &Host, question: &Question, nginx: &Answer, ours: u16) -> Option<&'static str> {
+    let is_due = nginx.place.as_ref().is_some_and(|place| refusals(host, question, place).contains(&ours));
+    match (nginx.status, ours) {
+        (204 | 301 | 302 | 404 | 413, 308) => Some("HTTPS comes first"),
+        (204 | 413, 301 | 302) => Some("a redirect comes before an answer to OPTIONS, and before a body is measured"),
+        (204 | 301 | 302 | 308, 401 | 403 | 404 | 413) if is_due => {
+            Some("what protects comes first, and what no path takes leads nowhere")
+        }
+        (401 | 403 | 404 | 413, 401 | 403 | 404 | 413) if is_due => {
+            Some("of two things that keep a client out the other one is told")
+        }
         _ => None,
     }
 }

@@ -7,6 +7,7 @@
 
 mod answers;
 mod differences;
+mod due;
 mod objects;
 mod pair;
 mod questions;
@@ -117,7 +118,12 @@ fn note((count, shown): &mut (u64, Vec<String>), example: impl FnOnce() -> Strin
 
 /// What nginx has of the host, and what the Ingresses say.
 fn block(pair: &Pair, host: &Host) -> String {
-    let begin = format!("server {{\n    server_name {};", host.name);
-    let text = pair.configuration.split(&begin).nth(1).and_then(|rest| rest.split("\nserver {").next()).unwrap_or_default();
+    let domain = host.rule().trim_start_matches("*.").replace('.', r"\.");
+    let begin = [format!("server_name {};", host.name), format!("{domain}$\";")];
+    let text = begin
+        .iter()
+        .find_map(|begin| pair.configuration.split(begin.as_str()).nth(1))
+        .and_then(|rest| rest.split("\nserver {").next())
+        .unwrap_or_default();
     format!("{:#?}\n{text}", host.ingresses)
 }

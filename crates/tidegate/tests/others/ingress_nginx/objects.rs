@@ -95,7 +95,10 @@ pub struct Ingress {
 #[derive(Debug, Clone)]
 pub struct Host {
     pub seed: u64,
+    /// As it is asked for.
     pub name: String,
+    /// Its rule is for all names beside it.
+    pub is_wildcard: bool,
     pub has_tls: bool,
     pub ingresses: Vec<Ingress>,
     /// Paths near which requests are asked for.
@@ -112,6 +115,12 @@ impl Ingress {
         self.annotations.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
     }
 
+    pub fn protects(&self) -> bool {
+        ["auth-type", "whitelist-source-range", "denylist-source-range", "auth-url"]
+            .iter()
+            .any(|name| self.annotation(name).is_some())
+    }
+
     pub fn says(&self, name: &str) -> bool {
         self.annotation(name) == Some("true")
     }
@@ -124,7 +133,29 @@ impl Host {
         let mut samples = vec!["/".to_owned()];
         let count = 1 + random.below(3);
         let ingresses = (0..count).map(|number| ingress(&mut random, seed, number, has_expressions, &mut samples)).collect();
-        Host { seed, name: format!("h{seed}.near.test"), has_tls: random.likely(30), ingresses, samples }
+        let has_tls = random.likely(30);
+        let host = Host { seed, name: format!("h{seed}.near.test"), is_wildcard: false, has_tls, ingresses, samples };
+        if has_tls || host.has_odd() || !random.likely(15) {
+            return host;
+        }
+        Host { name: format!("one.w{seed}.near.test"), is_wildcard: true, ..host }
+    }
+
+    /// Whether it has an expression that cannot be had here, which then takes nothing.
+    pub fn has_odd(&self) -> bool {
+        self.ingresses.iter().flat_map(|ingress| &ingress.paths).any(|path| is_odd(&path.path))
+    }
+
+    /// What its rule is for.
+    pub fn rule(&self) -> String {
+        match self.name.split_once('.') {
+            Some((_, domain)) if self.is_wildcard => format!("*.{domain}"),
+            Some(_) | None => self.name.clone(),
+        }
+    }
+
+    pub fn name_without_odd(&self) -> String {
+        format!("without-{}", self.name)
     }
 
     /// As the API server has them.
@@ -144,7 +175,7 @@ impl Host {
                     "namespace": "shop", "name": ingress.name, "uid": format!("uid-{}", ingress.name),
                     "creationTimestamp": format!("2026-11-20T10:00:{number:02}Z"), "annotations": annotations,
                 },
-                "spec": {"ingressClassName": "tidegate", "rules": [{"host": self.name, "http": {"paths": paths}}]},
+                "spec": {"ingressClassName": "tidegate", "rules": [{"host": self.rule(), "http": {"paths": paths}}]},
             });
             if self.has_tls {
                 object["spec"]["tls"] = json!([{"hosts": [self.name], "secretName": certificate}]);
@@ -230,6 +261,9 @@ fn shapes(random: &mut Random, add: &mut impl FnMut(&'static str, &str)) {
     }
     if random.likely(8) {
         add("app-root", "/start");
+    }
+    if random.likely(10) {
+        add("proxy-body-size", random.one(&["1k", "4k", "0"]));
     }
     if random.likely(10) {
         add("upstream-vhost", "inner.test");

@@ -63,7 +63,7 @@ impl Pair {
             key: pair.key.display().to_string(),
         };
         let configuration =
-            whole(&hosts.iter().map(|host| written::server(host, &places)).collect::<String>(), &places, folder.path());
+            whole(&hosts.iter().map(|host| written::servers(host, &places)).collect::<String>(), &places, folder.path());
         fs::write(file("nginx.conf"), &configuration).map_err(text)?;
         let base = format!(
             "admin \"{admin}\"\naccess-log \"off\"\nthreads 1\nlistener \"{our_http}\" {{ trusted-proxies \"127.0.0.0/8\"; }}\nlistener \"{our_https}\" {{ trusted-proxies \"127.0.0.0/8\"; }}\n"

@@ -11,6 +11,7 @@ pub struct Question {
     pub host: String,
     pub target: String,
     pub fields: Vec<(&'static str, &'static str)>,
+    pub body_length: usize,
 }
 
 const PIECES: &[&str] = &[
@@ -48,19 +49,28 @@ impl Question {
         if method == "OPTIONS" && random.likely(70) {
             fields.push(("Access-Control-Request-Method", "PUT"));
         }
+        let body_length = if method == "POST" { random.one(&[0, 10, 1024, 2048]) } else { 0 };
         let host_field = match random.below(30) {
+            3..6 if host.is_wildcard => {
+                let domain = host.rule().trim_start_matches("*.").to_owned();
+                random.one(&["", "two.", "a-b.", "a.one.", "x_y."]).to_owned() + &domain
+            }
             0 => host.name.to_ascii_uppercase(),
             1 => format!("{}:80", host.name),
             2 => format!("{}.", host.name),
             _ => host.name.clone(),
         };
-        Question { over_tls: host.has_tls && random.likely(60), method, host: host_field, target: path, fields }
+        Question { over_tls: host.has_tls && random.likely(60), method, host: host_field, target: path, fields, body_length }
+    }
+
+    pub fn field(&self, name: &str) -> Option<&'static str> {
+        self.fields.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
     }
 
     pub fn head(&self) -> String {
-        let Question { method, host, target, fields, .. } = self;
+        let Question { method, host, target, fields, body_length, .. } = self;
         let lines = fields.iter().fold(String::new(), |lines, (name, value)| lines + name + ": " + value + "\r\n");
-        let length = if *method == "POST" { "Content-Length: 0\r\n" } else { "" };
+        let length = if *method == "POST" { format!("Content-Length: {body_length}\r\n") } else { String::new() };
         format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{lines}{length}\r\n")
     }
 }

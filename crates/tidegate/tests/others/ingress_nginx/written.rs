@@ -2,7 +2,7 @@
 //! its template, at the commit dbb11b9 of March 2026, the last one. What it does in Lua stands here as directives that
 //! do the same.
 
-use super::objects::{Host, Ingress, Kind};
+use super::objects::{Host, Ingress, Kind, is_odd};
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -29,11 +29,28 @@ struct Location<'h> {
     is_default: bool,
 }
 
-/// One `server` for a host.
-pub fn server(host: &Host, places: &Places<'_>) -> String {
-    let locations = with_exact(locations(host));
-    let are_expressions = locations.iter().any(has_expression);
-    let mut text = format!("server {{\n    server_name {};\n    listen {};\n", host.name, places.http);
+/// One `server` for a host, and one more without those of its expressions that cannot be had.
+pub fn servers(host: &Host, places: &Places<'_>) -> String {
+    let all = with_exact(locations(host));
+    let are_expressions = all.iter().any(has_expression);
+    if !host.has_odd() {
+        return server(host, &server_name(host), &all, are_expressions, places);
+    }
+    let others = with_exact(locations(host).into_iter().filter(|location| !is_odd(&location.path)).collect());
+    server(host, &host.name, &all, are_expressions, places)
+        + &server(host, &host.name_without_odd(), &others, are_expressions, places)
+}
+
+/// As its template has it.
+fn server_name(host: &Host) -> String {
+    match host.rule().strip_prefix("*.") {
+        Some(domain) => format!(r#""~^(?<subdomain>[\w-]+)\.{}$""#, domain.replace('.', r"\.")),
+        None => host.name.clone(),
+    }
+}
+
+fn server(host: &Host, name: &str, locations: &[Location<'_>], are_expressions: bool, places: &Places<'_>) -> String {
+    let mut text = format!("server {{\n    server_name {name};\n    listen {};\n", places.http);
     let _ = writeln!(text, "    set $cors '';\n    set $pass_access_scheme $scheme;");
     if host.has_tls {
         let Places { https, certificate, key, .. } = places;
@@ -131,10 +148,16 @@ fn block(host: &Host, location: &Location<'_>, number: usize, head: &str, places
         );
     }
     let _ = writeln!(text, "    location {head} {{");
+    // Tells which one it was.
+    let (name, is_default, path) = (&ingress.name, location.is_default && location.service.is_none(), &location.path);
+    let _ = writeln!(text, "        add_header X-Location \"{name} {is_default} {}\" always;", path.len());
     access(ingress, number, places, &mut text);
     cors(ingress, &mut text);
     let host_field = ingress.annotation("upstream-vhost").map_or("$http_host".to_owned(), |host| format!("\"{host}\""));
     let _ = writeln!(text, "        proxy_set_header Host {host_field};\n        proxy_set_header Connection \"\";");
+    if let Some(size) = ingress.annotation("proxy-body-size") {
+        let _ = writeln!(text, "        client_max_body_size {size};");
+    }
     redirects(host, ingress, &mut text);
     if let Some(target) = ingress.annotation("rewrite-target").filter(|target| *target != location.path) {
         let _ = writeln!(text, "        rewrite \"(?i){}\" {target} break;", sanitized(&location.path));
