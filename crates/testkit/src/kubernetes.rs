@@ -171,8 +171,8 @@ impl ApiServer {
         self.state().forbidden.push(Forbidden { verb, resource, namespace });
     }
 
-    /// Lists Secrets and ConfigMaps with what is in them, as the real one does. A follower that asks for that is refused
-    /// otherwise, since it is to be noticed.
+    /// Lists Secrets and ConfigMaps with what is in them, as the real one does. A follower that asks for that is
+    /// refused otherwise, since it is to be noticed.
     pub fn give_whole_lists(&self) {
         self.state().gives_whole_lists = true;
     }

@@ -114,8 +114,8 @@ fn no_right_is_used_that_the_chart_does_not_give() {
     }
 }
 
-/// What was asked for that the chart gives no right to. The API server has read rights a moment after they are made: who
-/// starts within that moment is refused what it is allowed afterwards.
+/// What was asked for that the chart gives no right to. The API server has read rights a moment after they are made:
+/// who starts within that moment is refused what it is allowed afterwards.
 fn not_allowed(asked: &[Audited]) -> BTreeSet<String> {
     let is_of_chart = |one: &Audited| one.status != 403 && one.reason.contains(&format!("ole \"{RELEASE}"));
     let what = |one: &Audited| (one.resource.clone(), one.verb.clone(), one.namespace.clone());
