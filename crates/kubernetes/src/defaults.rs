@@ -25,6 +25,9 @@ pub struct Defaults {
     pub allowed_headers: BTreeSet<Box<str>>,
     /// The ConfigMap with fields of every request.
     pub request_headers: Option<Key>,
+    /// Whether servers are told who asks and how in the fields that ingress-nginx sends beside `X-Forwarded-…`. Servers
+    /// believe these, so what a client sends in them must never come through.
+    pub tells_client: bool,
     /// Whether servers are told the path that was asked for, in `X-Original-URI`.
     pub tells_original_uri: bool,
     /// Whether something that protects all of them is not to be had: nothing of any Ingress is answered then.
@@ -64,6 +67,7 @@ impl Default for Defaults {
             unasked: Vec::new(),
             allowed_headers: BTreeSet::new(),
             request_headers: None,
+            tells_client: false,
             tells_original_uri: false,
             is_shut: false,
             sites: SiteDefaults::default(),
@@ -77,6 +81,7 @@ impl Defaults {
         let hsts = Some("max-age=31536000; includeSubDomains".into());
         Defaults {
             unasked: vec!["/.well-known/acme-challenge".into()],
+            tells_client: true,
             sites: SiteDefaults { hsts, ..SiteDefaults::default() },
             ..Defaults::default()
         }

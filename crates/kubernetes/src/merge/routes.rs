@@ -342,10 +342,18 @@ impl Routes<'_> {
         let of = |key: Option<&Key>, form: HeaderMapForm| -> Vec<HeaderChange> {
             key.and_then(|key| fields(self.known.maps, key, form)?.ok()).unwrap_or_default()
         };
-        let mut of_request = of(manner.defaults.request_headers.as_ref(), HeaderMapForm::OfRequests);
+        let said = |(name, placeholder): &(&str, Placeholder)| HeaderChange {
+            operation: HeaderOperation::Set,
+            name: (*name).to_owned(),
+            value: Template { parts: vec![TemplatePart::Placeholder(placeholder.clone())] },
+        };
+        let mut of_request = Vec::new();
+        if manner.defaults.tells_client {
+            of_request.extend(client_fields().iter().map(said));
+        }
+        of_request.extend(of(manner.defaults.request_headers.as_ref(), HeaderMapForm::OfRequests));
         if manner.defaults.tells_original_uri {
-            let value = Template { parts: vec![TemplatePart::Placeholder(Placeholder::AskedUri)] };
-            of_request.push(HeaderChange { operation: HeaderOperation::Set, name: "X-Original-URI".to_owned(), value });
+            of_request.push(said(&("X-Original-URI", Placeholder::AskedUri)));
         }
         let of_answer = of(manner.custom_headers.as_ref(), HeaderMapForm::Literal);
         let of_request = (!of_request.is_empty()).then(|| Step::RequestHeader(HeaderStep::from(of_request)));
@@ -436,6 +444,17 @@ impl Rewritten {
 fn elsewhere(rewrite: &MannerRewrite) -> Option<Template> {
     let origin = rewrite.origin.as_ref()?;
     Some(Template { parts: vec![TemplatePart::Literal(origin.to_string()), TemplatePart::Placeholder(Placeholder::Uri)] })
+}
+
+/// Fields in which ingress-nginx tells servers of a client. The last is empty, and none is sent, where no peer that is
+/// believed has sent `X-Forwarded-For`.
+fn client_fields() -> [(&'static str, Placeholder); 4] {
+    [
+        ("X-Real-IP", Placeholder::ClientIp),
+        ("X-Scheme", Placeholder::Scheme),
+        ("X-Forwarded-Scheme", Placeholder::Scheme),
+        ("X-Original-Forwarded-For", Placeholder::RequestHeader("x-forwarded-for".to_owned())),
+    ]
 }
 
 /// Whom servers are asked for, where that is not who the client has asked for.

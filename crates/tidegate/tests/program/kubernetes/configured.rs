@@ -1,6 +1,6 @@
 //! The ConfigMap of ingress-nginx and that of TCP services, while they come, change and go.
 
-use super::annotated::{annotated, begin_with, put_certificate, put_service};
+use super::annotated::{annotated, begin_with, put_certificate, put_service, put_service_of};
 use super::controller::{Asked, BOUND, Controller, ingress};
 use super::until;
 use serde_json::{Value, json};
@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use tidegate_testkit::client::ClientAnswer;
 use tidegate_testkit::kubernetes::ApiServer;
+use tidegate_testkit::upstream::{Answer, Behaviour, Upstream};
 
 const HOST: &str = "shop.example.com";
 const CONFIG: [&str; 2] = ["--ingress-nginx-config", "edge/nginx"];
@@ -155,6 +156,29 @@ fn answers_over_tls_have_hsts_and_fields_and_plain_ones_have_no_hsts() {
     controller.wait_for_over_tls(HOST, "/", 503, "");
     let answer = controller.answer(&Asked { over_tls: true, ..Asked::of(HOST, "/") }).expect("an answer");
     assert_eq!(field(&answer, "strict-transport-security").as_deref(), Some("max-age=31536000; includeSubDomains"));
+}
+
+#[test]
+fn servers_are_told_who_asks_and_never_what_a_client_says_of_it() {
+    let (cluster, controller) = served(&[]);
+    let echo = Upstream::start(Behaviour::new(Answer::EchoHead)).expect("a port is free");
+    put_service_of(&cluster, "told", &echo);
+    cluster.put(annotated("web", HOST, "told", &[("ssl-redirect", "false")]));
+    let claimed = [("X-Real-IP", "192.0.2.7"), ("X-Scheme", "gopher"), ("X-Forwarded-Scheme", "gopher")];
+    let claimed = [claimed.as_slice(), &[("X-Original-Forwarded-For", "192.0.2.7")]].concat();
+    let forwarded = [claimed.as_slice(), &[("X-Forwarded-For", "192.0.2.9")]].concat();
+    for (over_tls, scheme) in [(false, "http"), (true, "https")] {
+        let seen = controller.wait_for_answer(&Asked { over_tls, fields: &claimed, ..Asked::of(HOST, "/") }, 200, "GET / ");
+        let told = String::from_utf8_lossy(&seen.body).to_ascii_lowercase();
+        for line in ["x-real-ip: 127.0.0.1", &format!("x-scheme: {scheme}"), &format!("x-forwarded-scheme: {scheme}")] {
+            assert!(told.contains(line), "{line} in {told}");
+        }
+        assert!(!told.contains("192.0.2.7") && !told.contains("gopher"), "{told}");
+        let seen = controller.wait_for_answer(&Asked { over_tls, fields: &forwarded, ..Asked::of(HOST, "/") }, 200, "GET / ");
+        let told = String::from_utf8_lossy(&seen.body).to_ascii_lowercase();
+        // Nobody is believed here, so nothing is left of what this client says of others.
+        assert!(!told.contains("192.0.2."), "{told}");
+    }
 }
 
 #[test]
