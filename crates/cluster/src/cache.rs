@@ -10,6 +10,7 @@ use crate::shelf::{KindState, Moment, Shelf};
 use crate::snapshot::Contents;
 use crate::wanted::{ConfigMapState, SecretState};
 use crate::wanted_kind::WantedKind;
+use crate::watch_named::Turn;
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -96,6 +97,11 @@ impl Cache {
             Told::FetchedConfigMap(key, outcome) => {
                 changes.config_maps.extend(self.config_maps.take_in_fetched(key, outcome, moment));
             }
+            Told::Named(key, news) => {
+                if self.secrets.wanted.named(&key, news, now) {
+                    changes.secrets.insert(key);
+                }
+            }
             Told::Service(news) => self.services.take_in(part, news, moment, &mut |key, _, _| {
                 changes.services.insert(key.clone());
                 changes.endpoints.insert(key.clone());
@@ -180,6 +186,11 @@ impl Cache {
         self.config_maps.wanted.want(wanted)
     }
 
+    /// As [`Cache::want_secrets`], of those alone that differ.
+    pub fn turn_secrets(&mut self, came: BTreeSet<Key>, went: BTreeSet<Key>) -> BTreeSet<Key> {
+        self.secrets.wanted.turn(came, went)
+    }
+
     /// Secrets that may not be fetched: how many, and one of them with what the server says.
     pub fn forbidden_secrets(&self) -> Option<(usize, Key, Fault)> {
         self.secrets.wanted.forbidden()
@@ -213,6 +224,11 @@ impl Cache {
     /// For whoever fetches them.
     pub fn config_maps_mut(&mut self) -> &mut WantedKind<ConfigMap> {
         &mut self.config_maps
+    }
+
+    /// Which watches of single Secrets are to end, and which are to begin, `max` at most.
+    pub fn turn_named(&self, is_watched: impl Fn(&Key) -> bool, watched: impl Iterator<Item = Key>, max: usize) -> Turn {
+        self.secrets.wanted.turn_named(is_watched, watched, max)
     }
 
     /// Whether something that is wanted is to be fetched.
@@ -271,7 +287,7 @@ impl Cache {
             Kind::Service => self.services.objects.contains_key(key),
             Kind::EndpointSlice => self.slices.objects.contains_key(key),
             Kind::IngressClass => self.classes.objects.contains_key(key),
-            Kind::Secret => self.secrets.metas.objects.contains_key(key),
+            Kind::Secret => self.secrets.metas.objects.contains_key(key) || matches!(self.secret(key), SecretState::Held(_)),
             Kind::ConfigMap => self.config_maps.metas.objects.contains_key(key),
         };
         is_there.then(Box::default)

@@ -63,7 +63,7 @@ async fn outcome<T: Referenced>(client: &Client, fetch: Fetch) -> (Key, Result<F
 }
 
 /// What no object can be called is not asked for: in a path it would be something else.
-fn is_name(text: &str) -> bool {
+pub fn is_name(text: &str) -> bool {
     let is_inside = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
     text.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit()) && text.chars().all(is_inside)
 }

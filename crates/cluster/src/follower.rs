@@ -15,9 +15,10 @@ use crate::snapshot::{
     WRITTEN_EVERY,
 };
 use crate::texts::Texts;
-use futures_util::future::select_all;
+use crate::watch_named::watch_named;
+use futures_util::future::{AbortHandle, select_all};
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::io;
 use std::path::PathBuf;
@@ -37,7 +38,8 @@ const COLLECTED: Duration = Duration::from_millis(5);
 pub struct Scope {
     /// Each of several has a watch of its own for each kind, and needs rights there only.
     pub namespaces: Namespaces,
-    /// Objects of other kinds are not asked for, and need no rights.
+    /// Objects of other kinds are not asked for, and need no rights. Without Secrets among them, each Secret that is
+    /// wanted is watched by its name.
     pub kinds: &'static [Kind],
 }
 
@@ -58,8 +60,12 @@ struct Shared {
     cache: Mutex<Cache>,
     /// What differs and nobody has taken.
     changes: Mutex<Changes>,
+    /// When the first of it came that is of objects.
+    arrived: Mutex<Option<Instant>>,
     is_secret_due: Notify,
     is_config_map_due: Notify,
+    /// Others are wanted than before.
+    have_secrets_turned: Notify,
     /// `None`: there is to be none.
     snapshot: Mutex<Option<SnapshotState>>,
     has_changed: Notify,
@@ -110,8 +116,10 @@ impl ClusterFollower {
         let shared = Arc::new(Shared {
             cache: Mutex::new(Cache::of(&scope.namespaces)),
             changes: Mutex::default(),
+            arrived: Mutex::default(),
             is_secret_due: Notify::new(),
             is_config_map_due: Notify::new(),
+            have_secrets_turned: Notify::new(),
             snapshot: Mutex::new(snapshot_file.as_ref().map(|_| SnapshotState::default())),
             has_changed: Notify::new(),
             changed_ingresses: Mutex::new(None),
@@ -159,6 +167,15 @@ impl ClusterFollower {
     pub fn want_secrets(&self, wanted: BTreeSet<Key>) -> BTreeSet<Key> {
         let known = self.cache().want_secrets(wanted);
         self.shared.is_secret_due.notify_one();
+        self.shared.have_secrets_turned.notify_one();
+        known
+    }
+
+    /// As [`ClusterFollower::want_secrets`], of those alone that differ.
+    pub fn turn_secrets(&self, came: BTreeSet<Key>, went: BTreeSet<Key>) -> BTreeSet<Key> {
+        let known = self.cache().turn_secrets(came, went);
+        self.shared.is_secret_due.notify_one();
+        self.shared.have_secrets_turned.notify_one();
         known
     }
 
@@ -194,6 +211,11 @@ impl ClusterFollower {
         let changes = std::mem::take(&mut *locked(&self.shared.changes));
         (!changes.is_empty()).then_some(changes)
     }
+
+    /// When the first of the changes of objects came since this was last asked.
+    pub fn take_arrival(&self) -> Option<Instant> {
+        locked(&self.shared.arrived).take()
+    }
 }
 
 /// What a snapshot of it is of.
@@ -216,8 +238,9 @@ async fn follow_all(client: Client, scope: Scope, snapshot_file: Option<Snapshot
     let collecting = async {
         loop {
             heard.notified().await;
+            let arrived = Instant::now();
             tokio::time::sleep(COLLECTED).await;
-            if take_in(&shared, scope.kinds, told.take()) {
+            if take_in(&shared, scope.kinds, told.take(), arrived) {
                 differs();
             }
         }
@@ -240,6 +263,14 @@ async fn follow_all(client: Client, scope: Scope, snapshot_file: Option<Snapshot
     all.push(Box::pin(fetch::<Secret>(&client, SECRETS_AT_ONCE, due, &shared.is_secret_due, of_nobody)));
     let due = |now, max| locked(&shared.cache).config_maps_mut().take_due(now, max);
     all.push(Box::pin(fetch::<ConfigMap>(&client, CONFIG_MAPS_AT_ONCE, due, &shared.is_config_map_due, of_nobody)));
+    if !scope.kinds.contains(&Kind::Secret) {
+        let turn = |running: &BTreeMap<Key, AbortHandle>, max| {
+            let (is_watched, watched) = (|key: &Key| running.contains_key(key), running.keys().cloned());
+            locked(&shared.cache).turn_named(is_watched, watched, max)
+        };
+        let is_due = &shared.have_secrets_turned;
+        all.push(Box::pin(watch_named(&client, texts.clone(), turn, is_due, of_nobody)));
+    }
     if let Some(file) = snapshot_file {
         all.push(Box::pin(keep_snapshot(file, &scope, &shared, tell)));
     }
@@ -312,11 +343,18 @@ async fn beside<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Se
 
 /// All that came within a moment, as one change: what moves from one slice to another is never missing in between.
 /// Gives whether there is something to be told.
-fn take_in(shared: &Shared, kinds: &[Kind], told: Vec<(Part, Told)>) -> bool {
+fn take_in(shared: &Shared, kinds: &[Kind], told: Vec<(Part, Told)>, arrived: Instant) -> bool {
     let mut changes = Changes::default();
     let (mut cache, now) = (locked(&shared.cache), Instant::now());
-    let is_referred_to =
-        |news: &Told| matches!(news, Told::FetchedSecret(..) | Told::Secret(_) | Told::FetchedConfigMap(..) | Told::ConfigMap(_));
+    let is_referred_to = |news: &Told| match news {
+        Told::FetchedSecret(..) | Told::Secret(_) | Told::FetchedConfigMap(..) | Told::ConfigMap(_) | Told::Named(..) => true,
+        Told::Service(_)
+        | Told::EndpointSlice(_)
+        | Told::Ingress(_)
+        | Told::IngressClass(_)
+        | Told::RecalledSecrets(_)
+        | Told::RecalledConfigMaps(_) => false,
+    };
     let is_of_wanted = told.iter().any(|(_, news)| is_referred_to(news));
     let (was_whole, may_answer) = (cache.is_whole(kinds), is_of_wanted && !cache.has_answered());
     for (part, news) in told {
@@ -340,6 +378,9 @@ fn take_in(shared: &Shared, kinds: &[Kind], told: Vec<(Part, Told)>) -> bool {
     {
         changed.extend(changes.ingresses.iter().cloned());
         shared.has_changed_ingresses.notify_one();
+    }
+    if changes.is_of_objects() {
+        locked(&shared.arrived).get_or_insert(arrived);
     }
     locked(&shared.changes).merge(changes);
     is_news

@@ -27,6 +27,17 @@ pub enum KindNews<T> {
     Heard,
 }
 
+/// News of a Secret that is watched by its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NamedNews {
+    /// From here on it is told what happens to it.
+    Watched,
+    Version(Box<str>),
+    Gone,
+    /// Nothing is told of it any more.
+    Unwatched,
+}
+
 /// News of any kind.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Told {
@@ -40,6 +51,8 @@ pub enum Told {
     RecalledSecrets(Vec<(Key, Option<Fetched<Secret>>)>),
     /// ConfigMaps, likewise.
     RecalledConfigMaps(Vec<(Key, Option<Fetched<ConfigMap>>)>),
+    /// What the watch of a single Secret says.
+    Named(Key, NamedNews),
     /// What came of the fetching of a Secret.
     FetchedSecret(Key, Result<Fetched<Secret>, Fault>),
     /// What came of the fetching of a ConfigMap.

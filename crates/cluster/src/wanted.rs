@@ -5,10 +5,12 @@
 //! so, because objects may be fetched and not listed, each is fetched again after a while.
 
 use crate::fault::Fault;
+use crate::news::NamedNews;
 use crate::object::{ConfigMap, Fetched, Key, Secret};
 use crate::refusals::Refusals;
 use crate::shelf::Moment;
 use crate::snapshot::Kept;
+use crate::watch_named::Turn;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -96,6 +98,8 @@ struct Wanted<T> {
     /// The one that `state` is of.
     version: Option<Box<str>>,
     progress: Progress,
+    /// Whether a watch of its own tells what happens to it.
+    is_watched_by_name: bool,
     /// Since something was answered.
     faults: u32,
     refusals: Refusals,
@@ -128,18 +132,25 @@ impl<T: PartialEq> WantedObjects<T> {
     /// What is wanted from now on; the others are let go. Gives those of which something is known at once, as
     /// it was once.
     pub fn want(&mut self, keys: BTreeSet<Key>) -> BTreeSet<Key> {
+        let went = self.wanted.keys().filter(|key| !keys.contains(key)).cloned().collect();
+        self.turn(keys, went)
+    }
+
+    /// These are wanted as well from now on, and those no more. Gives those of which something is known at once, as it
+    /// was once.
+    pub fn turn(&mut self, came: BTreeSet<Key>, went: BTreeSet<Key>) -> BTreeSet<Key> {
         let WantedObjects { wanted, resting, due, let_go, recalled } = self;
         let mut known = BTreeSet::new();
-        wanted.retain(|key, one| {
-            let stays = keys.contains(key);
-            if !stays && matches!(one.progress, Progress::Fetching { .. }) {
-                let_go.insert(key.clone());
+        for key in went {
+            let Some(one) = wanted.remove(&key) else { continue };
+            match one.progress {
+                Progress::Due => _ = due.remove(&key),
+                Progress::Resting { until } => _ = resting.remove(&(until, key)),
+                Progress::Fetching { .. } => _ = let_go.insert(key),
+                Progress::Settled => {}
             }
-            stays
-        });
-        resting.retain(|(_, key)| keys.contains(key));
-        due.retain(|key| keys.contains(key));
-        for key in keys {
+        }
+        for key in came {
             wanted.entry(key).or_insert_with_key(|key| {
                 let progress = if let_go.remove(key) {
                     Progress::Fetching { announced: Announced::Anew }
@@ -151,7 +162,7 @@ impl<T: PartialEq> WantedObjects<T> {
                 if state != WantedState::Unasked {
                     known.insert(key.clone());
                 }
-                Wanted { state, version: None, progress, faults: 0, refusals: Refusals::default() }
+                Wanted::new(state, progress)
             });
         }
         known
@@ -248,6 +259,45 @@ impl<T: PartialEq> WantedObjects<T> {
         version.is_none() && std::mem::replace(&mut wanted.state, WantedState::Missing) != WantedState::Missing
     }
 
+    /// What the watch of a single Secret says. Gives whether its state is another.
+    pub fn named(&mut self, key: &Key, news: NamedNews, now: Instant) -> bool {
+        let WantedObjects { wanted, resting, due, .. } = self;
+        let Some(one) = wanted.get_mut(key) else { return false };
+        match news {
+            NamedNews::Version(version) => return self.announced(key, Some(&version)),
+            NamedNews::Gone => return self.announced(key, None),
+            NamedNews::Watched => {
+                one.is_watched_by_name = true;
+                match &mut one.progress {
+                    Progress::Due | Progress::Fetching { announced: Announced::Anew | Announced::Version(_) } => {}
+                    // What comes may be from before.
+                    Progress::Fetching { announced } => *announced = Announced::Version("".into()),
+                    Progress::Resting { .. } | Progress::Settled => move_to(key, one, Progress::Due, resting, due),
+                }
+            }
+            NamedNews::Unwatched => {
+                one.is_watched_by_name = false;
+                if matches!(one.progress, Progress::Settled) {
+                    move_to(key, one, Progress::Resting { until: now + ASKED_AGAIN }, resting, due);
+                }
+            }
+        }
+        false
+    }
+
+    pub fn is_watched_by_name(&self, key: &Key) -> bool {
+        self.wanted.get(key).is_some_and(|wanted| wanted.is_watched_by_name)
+    }
+
+    /// Which watches of single Secrets are to end, and which are to begin, `max` at most.
+    pub fn turn_named(&self, is_watched: impl Fn(&Key) -> bool, watched: impl Iterator<Item = Key>, max: usize) -> Turn {
+        let ends: Vec<Key> = watched.filter(|key| !self.wanted.contains_key(key)).collect();
+        let max = max + ends.len();
+        // Where there is no room nobody looks for more.
+        let all = self.wanted.keys().take(if max == 0 { 0 } else { usize::MAX });
+        Turn { begins: all.filter(|key| !is_watched(key)).take(max).cloned().collect(), ends }
+    }
+
     /// Versions mean something else than they did.
     pub fn ask_all_again(&mut self) {
         let WantedObjects { wanted, resting, due, .. } = self;
@@ -341,6 +391,10 @@ impl<T: PartialEq> WantedObjects<T> {
 }
 
 impl<T: PartialEq> Wanted<T> {
+    fn new(state: WantedState<T>, progress: Progress) -> Wanted<T> {
+        Wanted { state, version: None, progress, is_watched_by_name: false, faults: 0, refusals: Refusals::default() }
+    }
+
     fn take_in(&mut self, outcome: Result<Fetched<T>, Fault>) -> bool {
         let state = match (outcome, &self.state) {
             (Ok(Fetched { version, object }), before) => {

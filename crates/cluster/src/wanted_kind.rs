@@ -56,7 +56,7 @@ impl<T: Referenced> WantedKind<T> {
 
     /// What came of the fetching of one of them, which is given if it differs.
     pub fn take_in_fetched(&mut self, key: Key, outcome: Result<Fetched<T>, Fault>, moment: Moment) -> Option<Key> {
-        let is_watched = self.metas.is_followed_in(&key.namespace);
+        let is_watched = self.metas.is_followed_in(&key.namespace) || self.wanted.is_watched_by_name(&key);
         self.wanted.fetched(&key, outcome, is_watched, moment, rand::random()).then_some(key)
     }
 

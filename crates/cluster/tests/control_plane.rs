@@ -35,10 +35,11 @@ fn ingress(name: &str) -> Value {
 
 fn desired(addresses: &[&str], note: &str) -> Desired {
     let key = Key::new(NAMESPACE, "web");
+    let notice = Notice { reason: "PathInvalid".into(), is_warning: true, note: note.to_owned() };
     Desired {
-        served: [key.clone()].into(),
+        served: [(key.clone(), true)].into(),
         addresses: Some(addresses.iter().map(|address| Box::from(*address)).collect()),
-        notices: vec![Notice { kind: Kind::Ingress, key, reason: "PathInvalid".into(), is_warning: true, note: note.to_owned() }],
+        notices: [((Kind::Ingress, key), vec![notice])].into(),
     }
 }
 
@@ -97,12 +98,42 @@ fn the_api_server_takes_what_is_written_and_tells_what_is_asked() {
     writer.desire(desired(&["203.0.113.1", "lb.example"], "the path is none"));
     until(|| writer.state().events_pending == 0, || format!("{:?}", writer.state()));
     assert_eq!((writer.state().statuses_written, writer.state().events_written, events(&api).len()), (0, 0, 1));
-    writer.desire(Desired { served: [].into(), addresses: Some(Vec::new()), notices: Vec::new() });
+    let no_more = [(Key::new(NAMESPACE, "web"), false)].into();
+    writer.desire(Desired { served: no_more, addresses: Some(Vec::new()), notices: [].into() });
     until(|| status() == json!({}), || format!("{} {:?}", status(), writer.state()));
     writer.stop();
 }
 
 const ALL: &[Kind] = &[Kind::Service, Kind::EndpointSlice, Kind::Ingress, Kind::IngressClass, Kind::Secret];
+
+#[test]
+fn rights_for_the_names_of_secrets_are_enough_to_follow_them() {
+    let Some(plane) = ControlPlane::shared().expect("a control plane") else { return };
+    plane.namespace("named").expect("a namespace");
+    let rules = [
+        json!({"apiGroups": [""], "resources": ["services"], "verbs": ["get", "list", "watch"]}),
+        json!({"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["tls", "late"], "verbs": ["get", "watch"]}),
+    ];
+    let account = plane.account("named", "named", &rules).expect("an account");
+    let secrets = "/api/v1/namespaces/named/secrets";
+    let secret = |name: &str, value: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": {"key": value}});
+    for name in ["tls", "shut"] {
+        plane.api().create(secrets, &secret(name, "YQ==")).expect("a Secret");
+    }
+    let scope = Scope { namespaces: Namespaces::All, kinds: &[Kind::Service] };
+    let follower = ClusterFollower::start(place(&plane, &account), scope, || {}).expect("a follower");
+    follower.want_secrets(["tls", "late", "shut"].into_iter().map(|name| Key::new("named", name)).collect());
+    let held = |name: &str| match follower.cache().secret(&Key::new("named", name)) {
+        SecretState::Held(secret) => String::from_utf8_lossy(secret.data["key"].reveal()).into_owned(),
+        other => format!("{other:?}"),
+    };
+    until(|| held("tls") == "a" && held("late") == "Missing" && held("shut").contains("Forbidden"), || held("shut"));
+    plane.api().replace(&format!("{secrets}/tls"), &secret("tls", "Yg==")).expect("it is changed");
+    plane.api().create(secrets, &secret("late", "Yw==")).expect("a Secret");
+    until(|| held("tls") == "b" && held("late") == "c", || format!("{} {}", held("tls"), held("late")));
+    plane.api().delete(&format!("{secrets}/tls")).expect("it is removed");
+    until(|| held("tls") == "Missing", || held("tls"));
+}
 
 #[test]
 fn a_process_starts_without_the_api_server_and_without_rights_on_secrets() {

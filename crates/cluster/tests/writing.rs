@@ -1,6 +1,7 @@
 //! What is written into a cluster, and by whom: against an API server that is emulated at the wire.
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tidegate_cluster::{
     ClusterFollower, ClusterWriter, Desired, Fault, Key, Kind, Notice, Place, Publish, Scope, Token, WriterSettings,
@@ -27,15 +28,18 @@ fn lease() -> serde_json::Value {
         "metadata": {"name": "tidegate-edge", "namespace": "edge"}})
 }
 
-fn notice(name: &str, note: &str) -> Notice {
-    let (kind, key) = (Kind::Ingress, Key::new("shop", name));
-    Notice { kind, key, reason: "PathInvalid".into(), is_warning: true, note: note.to_owned() }
+fn notice(name: &str, note: &str) -> ((Kind, Key), Notice) {
+    let notice = Notice { reason: "PathInvalid".into(), is_warning: true, note: note.to_owned() };
+    ((Kind::Ingress, Key::new("shop", name)), notice)
 }
 
 /// One process that follows and writes.
 struct Replica {
     follower: ClusterFollower,
     writer: ClusterWriter,
+    /// What was said to be served, and of what something was said.
+    served: RefCell<BTreeSet<Key>>,
+    told: RefCell<BTreeSet<(Kind, Key)>>,
 }
 
 impl Replica {
@@ -46,7 +50,7 @@ impl Replica {
         let lease = Key::new("edge", "tidegate-edge");
         let settings = WriterSettings { lease, identity: identity.to_owned(), controller: "tidegate.dev/ingress".to_owned() };
         let writer = ClusterWriter::start(place(server), settings, follower.view()).expect("a writer");
-        Replica { follower, writer }
+        Replica { follower, writer, served: RefCell::default(), told: RefCell::default() }
     }
 
     fn leading(server: &ApiServer, identity: &str) -> Replica {
@@ -59,10 +63,19 @@ impl Replica {
         self.desire_with(served, addresses, Vec::new());
     }
 
-    fn desire_with(&self, served: &[&str], addresses: &[&str], notices: Vec<Notice>) {
+    /// These and no others.
+    fn desire_with(&self, served: &[&str], addresses: &[&str], notices: Vec<((Kind, Key), Notice)>) {
         let served: BTreeSet<Key> = served.iter().map(|name| Key::new("shop", name)).collect();
+        let before = self.served.replace(served.clone());
+        let no_more = before.into_iter().map(|key| (key, false));
+        let mut told: BTreeMap<_, Vec<Notice>> = self.told.take().into_iter().map(|object| (object, Vec::new())).collect();
+        for (object, notice) in notices {
+            told.entry(object).or_default().push(notice);
+        }
+        self.told.replace(told.keys().cloned().collect());
         let addresses = Some(addresses.iter().map(|address| Box::from(*address)).collect());
-        self.writer.desire(Desired { served, addresses, notices });
+        let served = no_more.chain(served.into_iter().map(|key| (key, true))).collect();
+        self.writer.desire(Desired { served, addresses, notices: told });
     }
 
     /// Until the watch has told what was written, and nothing is left to be.

@@ -41,13 +41,12 @@ const NOT_BESIDE_OBJECTS: &str = "objects of a cluster say what is served here, 
 /// What differs, for the process and for people. Sites and pools that are the same are looked at once.
 fn compare(before: &Configuration, now: &Configuration) -> (Delta, Plan) {
     let delta = Delta::between(before, now);
-    // A listener's change may follow from any site.
-    let plan = if delta.listening {
-        plan(before, now)
-    } else {
-        let (before, now) = delta.narrowed(before, now);
-        plan(&before, &now)
-    };
+    let (mut of_before, mut of_now) = delta.narrowed(before, now);
+    if delta.listening {
+        // A listener's change may follow from any site.
+        (of_before.sites, of_now.sites) = (before.sites.clone(), now.sites.clone());
+    }
+    let plan = plan(&of_before, &of_now);
     (delta, plan)
 }
 
@@ -240,7 +239,10 @@ impl Control {
     fn additions_taken_on(&mut self, additions: Additions) {
         self.containers.taken_on(additions.labelled);
         if let Some(objects) = self.objects_mut() {
-            objects.taken_on(additions.of_objects);
+            let lag = objects.taken_on(additions.of_objects);
+            if let Some(lag) = lag {
+                self.registry().kubernetes().note_published(lag);
+            }
         }
     }
 

@@ -73,7 +73,7 @@ impl HeldBack {
         let tcp: Vec<Tcp> = wanted.tcp.iter().filter_map(tcp).collect();
         let mut pools: Vec<Arc<Pool>> = wanted.pools.iter().filter_map(pool).collect();
         self.complete(&sites, &tcp, &mut pools);
-        Merged { sites, pools, tcp, ..wanted }
+        Merged { sites: Arc::new(sites), pools: Arc::new(pools), tcp, ..wanted }
     }
 
     /// Sites and names that are handed on bring the pools that they name, whatever is held back: as they run, else as
@@ -187,7 +187,7 @@ mod tests {
     }
 
     fn merged(sites: &[Arc<Site>], pools: &[Arc<Pool>]) -> Merged {
-        Merged { sites: sites.to_vec(), pools: pools.to_vec(), ..Merged::default() }
+        Merged { sites: Arc::new(sites.to_vec()), pools: Arc::new(pools.to_vec()), ..Merged::default() }
     }
 
     fn told(merged: &Merged) -> Vec<String> {

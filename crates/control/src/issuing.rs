@@ -3,6 +3,7 @@
 //! it (`certs::ObtainedCertificates`) and workers answer CAs (`proxy::challenges`). What an operator sees of it is in
 //! `report`.
 
+use crate::obtained_pairs::ObtainedPairs;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
@@ -30,6 +31,8 @@ pub(crate) struct Issuance {
     wanted: Vec<Wanted>,
     on_demand: Vec<OnDemandSite>,
     bound: Arc<Mutex<OnDemandBound>>,
+    /// What was obtained, where somebody else is to have it too.
+    pairs: Option<Arc<ObtainedPairs>>,
 }
 
 /// What is known of `names-per-hour`.
@@ -47,6 +50,11 @@ const BOUND_HOLDS: SignedDuration = SignedDuration::from_hours(1);
 const BOUND_TOLD_EVERY: SignedDuration = SignedDuration::from_mins(1);
 
 impl Issuance {
+    /// Keeps what is obtained, for who is given this.
+    pub fn keep_pairs(&mut self) -> Arc<ObtainedPairs> {
+        self.pairs.get_or_insert_default().clone()
+    }
+
     pub fn engine(&self) -> Option<&Arc<Issuing>> {
         self.engine.as_ref()
     }
@@ -76,9 +84,10 @@ impl Issuance {
             if is_idle {
                 return;
             }
-            match start(&configuration.storage, tls, process) {
+            match start(&configuration.storage, tls, process, self.pairs.clone()) {
                 Ok(engine) => {
-                    *self = Issuance { engine: Some(engine), storage: configuration.storage.clone(), ..Issuance::default() }
+                    let (storage, pairs) = (configuration.storage.clone(), self.pairs.take());
+                    *self = Issuance { engine: Some(engine), storage, pairs, ..Issuance::default() }
                 }
                 Err(error) => {
                     tracing::error!(%error, "no certificates are obtained: there is no thread for it");
@@ -102,7 +111,9 @@ impl Issuance {
         process.challenges.set_shared(false);
         // The next engine knows none of them: whoever asks for one has it looked for in storage.
         process.challenges.forget_at_hand();
-        if let Some(engine) = std::mem::take(self).engine {
+        let pairs = self.pairs.clone();
+        let stopped = std::mem::replace(self, Issuance { pairs, ..Issuance::default() });
+        if let Some(engine) = stopped.engine {
             std::thread::spawn(move || drop(engine));
         }
     }
@@ -189,14 +200,24 @@ impl Issuance {
     }
 }
 
-fn start(storage: &Storage, tls: &TlsProcessState, process: &Arc<ProcessState>) -> std::io::Result<Arc<Issuing>> {
+fn start(
+    storage: &Storage,
+    tls: &TlsProcessState,
+    process: &Arc<ProcessState>,
+    pairs: Option<Arc<ObtainedPairs>>,
+) -> std::io::Result<Arc<Issuing>> {
     let (hearing, publishing) = (process.clone(), process.clone());
     let obtained = tls.obtained.clone();
     let issuing = tidegate_acme::start(Parts {
         storage: storage.clone(),
         state_dir: tls.state_dir().to_owned(),
         publish: Box::new(move |change| publish(&publishing, change)),
-        news: Box::new(move |news| hear(&hearing, &obtained, news)),
+        news: Box::new(move |news| {
+            if let Some(pairs) = &pairs {
+                keep(pairs, &news);
+            }
+            hear(&hearing, &obtained, news);
+        }),
         timing: Timing::default(),
     })?;
     process.challenges.set_shared(*storage != Storage::State);
@@ -402,6 +423,21 @@ fn publish(process: &ProcessState, change: ChallengeChange) {
 
 fn certificate_name(subject: &str) -> CertificateName {
     subject.parse::<IpAddr>().map_or_else(|_| CertificateName::Dns(subject.to_owned()), CertificateName::Ip)
+}
+
+/// On the engine's thread.
+fn keep(pairs: &ObtainedPairs, news: &News) {
+    match news {
+        News::Certificate(certificate) => pairs.put(&certificate.name, &certificate.bundle.0),
+        News::Withdrawn { name, .. } => pairs.remove(name),
+        News::Read
+        | News::Failed { .. }
+        | News::NotKept { .. }
+        | News::Late { .. }
+        | News::StorageFailed(_)
+        | News::ClockWrong(_)
+        | News::ClockJumped { .. } => {}
+    }
 }
 
 /// Takes over what came, and says it. On the engine's thread.

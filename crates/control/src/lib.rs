@@ -44,6 +44,7 @@ mod news;
 mod object_changes;
 mod object_log;
 pub mod objects;
+mod obtained_pairs;
 mod oidc;
 mod open_sockets;
 mod orders;

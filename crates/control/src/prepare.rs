@@ -169,8 +169,17 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         key_fetching: None,
         log_ins: None,
     };
+    share_pairs(&mut control);
     begin_to_hear(&mut control, events_sender, read.watched, (maps, databases));
     Ok(Prepared { control, events, admin: Some(admin), handle, workers, succession, borrowed, ends_with_terminal })
+}
+
+/// Where objects have certificates obtained, Secrets of theirs are to have them.
+fn share_pairs(control: &mut Control) {
+    if control.objects_mut().is_some_and(|objects| objects.obtains()) {
+        let pairs = control.issuance.keep_pairs();
+        control.objects_mut().into_iter().for_each(|objects| objects.give_pairs(pairs.clone()));
+    }
 }
 
 /// What runs first: the configuration of the files, with what containers say by then.

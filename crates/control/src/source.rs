@@ -184,6 +184,7 @@ pub(crate) fn with_additions(of_files: &Configuration, additions: &Additions) ->
         }
     }
     additions.of_objects.process.apply(&mut configuration);
+    additions.complete(&mut configuration.storage);
     let remarks = share(&mut configuration)?;
     Ok((configuration, remarks))
 }

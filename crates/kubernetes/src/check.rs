@@ -99,12 +99,15 @@ impl Translation {
         let mut of_ingresses: BTreeMap<Key, Vec<Finding>> = BTreeMap::new();
         let mut others = Vec::new();
         let mut of_config: Vec<Finding> = Vec::new();
-        for (object, finding) in self.merged(file).findings {
+        self.merged(file);
+        for (object, finding) in self.findings() {
             match object.kind {
-                Kind::Ingress => of_ingresses.entry(object.key).or_default().push(finding),
-                Kind::ConfigMap if self.settings.ingress_nginx_config.as_ref() == Some(&object.key) => of_config.push(finding),
+                Kind::Ingress => of_ingresses.entry(object.key.clone()).or_default().push(finding.clone()),
+                Kind::ConfigMap if self.settings.ingress_nginx_config.as_ref() == Some(&object.key) => {
+                    of_config.push(finding.clone());
+                }
                 Kind::Service | Kind::EndpointSlice | Kind::IngressClass | Kind::Secret | Kind::ConfigMap => {
-                    others.push((object, finding));
+                    others.push((object.clone(), finding.clone()));
                 }
             }
         }

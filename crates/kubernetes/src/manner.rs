@@ -60,6 +60,8 @@ pub struct Manner {
     pub custom_headers: Option<Key>,
     /// What held where it said nothing.
     pub defaults: Arc<Defaults>,
+    /// Whether its certificates are to be obtained from a CA; `None` is as everybody's are.
+    pub is_obtained: Option<bool>,
     /// Whether something that it wants to be protected by is not to be had: nothing is answered then.
     pub is_shut: bool,
 }

@@ -5,6 +5,7 @@ mod asking;
 mod canaries;
 mod extras;
 mod guards;
+mod obtained;
 mod passing;
 mod protections;
 mod routes;
@@ -36,9 +37,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tidegate_cluster::Key;
 use tidegate_model::{
-    Certificate, CipherName, HostPattern, ListenPlace, Origin, PathPattern, Pool, PoolName, Route, Scheme, Site, SiteAddress,
-    Template, Tls, TlsSource,
+    AcmeChanges, Certificate, CipherName, HostPattern, ListenPlace, Origin, PathPattern, Pool, PoolName, Route, Scheme, Site,
+    SiteAddress, Template, Tls, TlsSource,
 };
+
+pub use obtained::Obtained;
 
 /// What one Ingress says of the host.
 #[derive(Debug, Clone, Copy)]
@@ -85,6 +88,8 @@ pub struct MergedHost {
     pub outside: Vec<Arc<Pool>>,
     /// Who gets connections over TLS as they are.
     pub passed_on: Option<PassedOn>,
+    /// Of a host whose certificate is obtained.
+    pub obtained: Option<Obtained>,
 }
 
 /// A name whose connections are handed on.
@@ -105,7 +110,7 @@ fn merge_as(
     members: &[Member<'_>],
     taken: Taken,
     around: Surroundings<'_>,
-    own_claims: &[(&Age, &TlsClaim)],
+    own_claims: &[(Member<'_>, &TlsClaim)],
 ) -> MergedHost {
     let mut merging = Merging { host, around, findings: Vec::new() };
     let (stand_ins, members): (Vec<Member<'_>>, Vec<Member<'_>>) =
@@ -147,7 +152,7 @@ fn merge_as(
         origin: members.first().map(|member| Arc::new(member.age.origin())),
     };
     if passed_on.is_none() {
-        merging.note_secrets(&members);
+        merging.note_secrets(&members, &content.tls);
     }
     merging.note_lacks(&members);
     merging.note_no_pages(&members);
@@ -163,7 +168,8 @@ fn merge_as(
         PassedOn { name: host.clone(), to }
     };
     let passed_on = passed_on.as_ref().map(hand_on);
-    MergedHost { sites, findings: merging.findings, pools, outside, passed_on }
+    let obtained = content.tls.obtained().filter(|_| places.https.is_some()).cloned();
+    MergedHost { sites, findings: merging.findings, pools, outside, passed_on, obtained }
 }
 
 /// A host while it is put together.
@@ -234,6 +240,8 @@ enum HostTls<'m> {
     Plain { certificate: Option<&'m Certificate> },
     /// Plain HTTP leads to HTTPS.
     Served { certificate: &'m Certificate },
+    /// Plain HTTP leads to HTTPS, with a certificate that is obtained from a CA, and until then is of our own.
+    Obtained(Obtained),
     /// Plain HTTP leads to HTTPS, where connections are handed on.
     PassedOn,
     /// Asked for, and there is no certificate: handshakes end, and nothing is answered in plain text that was to be
@@ -244,7 +252,7 @@ enum HostTls<'m> {
 impl<'m> HostTls<'m> {
     /// Whether an Ingress wants it, and it is there.
     fn is_asked_for(&self) -> bool {
-        matches!(self, HostTls::Served { .. })
+        matches!(self, HostTls::Served { .. } | HostTls::Obtained(_))
     }
 
     /// `None`: handshakes end, also where a wildcard has a certificate that would do. What is said of the host may
@@ -253,8 +261,20 @@ impl<'m> HostTls<'m> {
         match self {
             HostTls::Plain { certificate } => *certificate,
             HostTls::Served { certificate } => Some(certificate),
-            HostTls::PassedOn | HostTls::Shut => None,
+            HostTls::Obtained(_) | HostTls::PassedOn | HostTls::Shut => None,
         }
+    }
+
+    fn obtained(&self) -> Option<&Obtained> {
+        match self {
+            HostTls::Obtained(obtained) => Some(obtained),
+            HostTls::Plain { .. } | HostTls::Served { .. } | HostTls::PassedOn | HostTls::Shut => None,
+        }
+    }
+
+    /// Whether handshakes come to an end.
+    fn is_served(&self) -> bool {
+        self.certificate().is_some() || self.obtained().is_some()
     }
 }
 
@@ -431,12 +451,12 @@ impl<'m> Merging<'m> {
 
     /// The first certificate that can be used, of entries that name the host closely before others, and of the oldest
     /// before others.
-    fn tls(&mut self, members: &[Member<'m>], own: &[(&'m Age, &'m TlsClaim)]) -> HostTls<'m> {
+    fn tls(&mut self, members: &[Member<'m>], own: &[(Member<'m>, &'m TlsClaim)]) -> HostTls<'m> {
         let Surroundings { settings, known, .. } = self.around;
         let pair = |key: &Key| known.pairs.get(key).and_then(KnownPair::pair);
         let default = settings.default_certificate.as_ref().and_then(pair).map(|pair| &pair.certificate);
-        let mut claims: Vec<(&Age, &TlsClaim)> =
-            members.iter().flat_map(|member| member.fragment.tls.iter().map(|claim| (member.age, claim))).collect();
+        let mut claims: Vec<(Member<'m>, &TlsClaim)> =
+            members.iter().flat_map(|member| member.fragment.tls.iter().map(|claim| (*member, claim))).collect();
         // Stable: of one rank they stay by age, and in the order written.
         claims.sort_by_key(|(_, claim)| claim.rank);
         claims.splice(0..0, own.iter().copied());
@@ -449,6 +469,11 @@ impl<'m> Merging<'m> {
             CertificateSource::Secret(key) => pair(key).map(|pair| &pair.certificate),
             CertificateSource::Unusable => None,
         };
+        let certified = claims.iter().position(|(_, claim)| certificate_of(claim).is_some());
+        if let Some(obtained) = self.obtained(&claims, certified) {
+            return HostTls::Obtained(obtained);
+        }
+        let claims: Vec<(&Age, &TlsClaim)> = claims.into_iter().map(|(member, claim)| (member.age, claim)).collect();
         let chosen = claims.iter().find_map(|(age, claim)| certificate_of(claim).map(|certificate| (*age, *claim, certificate)));
         let Some((owner, first, certificate)) = chosen else {
             if let Some(certificate) = default {
@@ -484,10 +509,11 @@ impl<'m> Merging<'m> {
     }
 
     /// What is wrong with Secrets, whichever of them is served.
-    fn note_secrets(&mut self, members: &[Member<'m>]) {
+    fn note_secrets(&mut self, members: &[Member<'m>], tls: &HostTls<'m>) {
         for Member { age, fragment } in members.iter().copied() {
             for claim in &fragment.tls {
                 let known = claim.secret().and_then(|key| Some((key, self.around.known.pairs.get(key)?)));
+                let known = known.filter(|(_, pair)| !(tls.obtained().is_some() && pair.is_free()));
                 if let Some((code, severity, message)) = known.and_then(|(key, pair)| pair.finding(key)) {
                     self.find(&age.key, code, severity, format!("{}.secretName", claim.field), message);
                 }
@@ -549,7 +575,7 @@ impl<'m> Merging<'m> {
         let sites = if routes.are_alike() {
             [self.site(content, places, || routes.all()), None]
         } else {
-            let over_tls = || if content.tls.certificate().is_some() { routes.all() } else { Vec::new() };
+            let over_tls = || if content.tls.is_served() { routes.all() } else { Vec::new() };
             [
                 self.site(content, Places { https: None, ..places }, || {
                     Routes { scheme: Scheme::Http, ..routes }.of_plain_http()
@@ -578,21 +604,24 @@ impl<'m> Merging<'m> {
             listen: listen.clone(),
         };
         let addresses: Vec<SiteAddress> = listen.iter().map(address).collect();
-        let has_certificate = places.https.is_some() && content.tls.certificate().is_some();
+        let has_certificate = places.https.is_some() && content.tls.is_served();
         let ciphers = if has_certificate { content.ciphers.to_vec() } else { Vec::new() };
         let client_auth = content.guard.as_ref().filter(|_| has_certificate).map(|guard| guard.auth.clone());
+        let is_obtained = places.https.is_some() && content.tls.obtained().is_some();
         let source = match (places.https, content.tls.certificate()) {
             (None, _) => TlsSource::Automatic,
+            (Some(_), _) if is_obtained => TlsSource::Automatic,
             (Some(_), Some(certificate)) => TlsSource::Files(vec![certificate.clone()]),
             (Some(_), None) => TlsSource::Reject,
         };
+        let acme = is_obtained.then(|| Box::new(AcmeChanges::default()));
         let usual = Tls::default();
         let min_version = content.defaults.tls_min.filter(|_| has_certificate).unwrap_or(usual.min_version);
         let has_hsts = has_certificate && places.http.is_none() && content.tls.is_asked_for();
         (!addresses.is_empty()).then(|| Site {
             origin: content.origin.clone(),
             addresses,
-            tls: Tls { source, client_auth, ciphers, min_version, ..usual },
+            tls: Tls { source, acme, client_auth, ciphers, min_version, ..usual },
             options: site_options(content.defaults),
             steps: site_steps(content.defaults, self.around.known, has_hsts),
             routes: blocked(content.defaults).into_iter().chain(routes()).collect(),

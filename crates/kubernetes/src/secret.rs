@@ -75,6 +75,14 @@ impl KnownPair {
         differs
     }
 
+    /// Whether nobody else has put anything there: it is missing, or we have written it.
+    pub fn is_free(&self) -> bool {
+        match &self.held {
+            Some(secret) => secret.is_obtained,
+            None => self.problem == Some(Problem::Missing),
+        }
+    }
+
     pub fn pair(&self) -> Option<&Pair> {
         self.good.as_ref()
     }

@@ -27,6 +27,8 @@ pub struct Settings {
     /// Where the proxy stands.
     pub zone: Option<Arc<str>>,
     pub host_owner: HostOwner,
+    /// Whose certificates are obtained from a CA.
+    pub obtains: Obtains,
     /// Whether certificates of servers over TLS are verified where no Ingress says it.
     pub verifies_servers: bool,
     pub unknown_snippets: UnknownSnippets,
@@ -59,6 +61,7 @@ impl Settings {
             default_backend: None,
             zone: None,
             host_owner: HostOwner::Shared,
+            obtains: Obtains::Nothing,
             verifies_servers: false,
             unknown_snippets: UnknownSnippets::Shut,
             ingress_nginx_config: None,
@@ -72,6 +75,16 @@ impl Settings {
     pub fn is_of_ingress_nginx(controller: &str) -> bool {
         controller.contains(Settings::INGRESS_NGINX)
     }
+}
+
+/// Which certificates are obtained where the Secret that is to have them is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Obtains {
+    Nothing,
+    /// Certificates of Ingresses that ask for it.
+    Asked,
+    /// Certificates of all Ingresses that do not refuse it.
+    MissingSecrets,
 }
 
 /// Who may say what a host answers.

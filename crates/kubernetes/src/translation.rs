@@ -9,11 +9,12 @@ use crate::fragment::{Fragment, Meaning};
 use crate::global::{Global, GlobalChange};
 use crate::graph::Users;
 use crate::ingress::translate;
-use crate::merge::{Material, Member, MergedHost, Surroundings, merge, pool_name, stand_in};
+use crate::merge::{Material, Member, MergedHost, Obtained, Surroundings, merge, pool_name, stand_in};
+use crate::merged::{Findings, Merged};
 use crate::pool::{PoolGround, PortStanding, pool};
 use crate::reference::{Age, ServiceAtPort};
 use crate::secret::KnownPair;
-use crate::settings::Settings;
+use crate::settings::{Obtains, Settings};
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::sync::Arc;
@@ -46,10 +47,27 @@ pub struct Translation {
     /// ConfigMaps that are wanted, whether Ingresses refer to them or not.
     wanted_maps: BTreeSet<Key>,
     pub(crate) global: Global,
+    /// Secrets that began to be wanted, or ceased to.
+    turned_secrets: BTreeSet<Key>,
+    pub(crate) findings: Findings,
+    /// Hosts whose certificates are obtained, by the Secret that is to have them.
+    obtained: BTreeMap<Key, BTreeMap<HostPattern, Key>>,
+    /// What is served, as long as nothing of it is another.
+    pub(crate) merged: Option<Merged>,
     /// Hosts that have to be merged again.
     touched: BTreeSet<HostPattern>,
     of_file: OfFile,
     work: Work,
+}
+
+/// A Secret that is to have a certificate that is obtained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ObtainedSecret<'t> {
+    pub secret: &'t Key,
+    /// Of the certificate.
+    pub name: &'t str,
+    /// The Ingress that asks for it.
+    pub owner: &'t Key,
 }
 
 /// How much was done so far, counted.
@@ -71,7 +89,7 @@ pub struct KnownIngress {
     object: Option<Arc<Ingress>>,
     pub meaning: Arc<Meaning>,
     waiting: Option<Waiting>,
-    ports: BTreeSet<ServiceAtPort>,
+    pub ports: BTreeSet<ServiceAtPort>,
     /// Secrets of its meaning, and of the one that waits.
     secrets: BTreeSet<Key>,
     /// ConfigMaps, likewise.
@@ -124,6 +142,10 @@ impl Translation {
             pairs: BTreeMap::new(),
             secret_users: Users::default(),
             wanted_secrets: BTreeSet::new(),
+            turned_secrets: BTreeSet::new(),
+            findings: Findings::default(),
+            obtained: BTreeMap::new(),
+            merged: None,
             // What no Ingress names is answered from the beginning.
             touched: [HostPattern::Any].into(),
             of_file: OfFile::default(),
@@ -161,6 +183,26 @@ impl Translation {
         &self.wanted_maps
     }
 
+    /// Secrets that objects of ours have begun to refer to, and those that nobody refers to any more, since this was
+    /// last asked.
+    pub fn turn_secrets(&mut self) -> (BTreeSet<Key>, BTreeSet<Key>) {
+        mem::take(&mut self.turned_secrets).into_iter().partition(|key| self.wanted_secrets.contains(key))
+    }
+
+    /// Whether anything is obtained from a CA.
+    pub fn obtains(&self) -> bool {
+        self.settings.obtains != Obtains::Nothing
+    }
+
+    /// Secrets that are to have a certificate that is obtained. Each certificate is for one name, so that a Secret of
+    /// several hosts is none of them.
+    pub fn obtained(&self) -> impl Iterator<Item = ObtainedSecret<'_>> {
+        self.obtained.iter().filter_map(|(secret, hosts)| match hosts.iter().next() {
+            Some((HostPattern::Exact(name), owner)) if hosts.len() == 1 => Some(ObtainedSecret { secret, name, owner }),
+            Some(_) | None => None,
+        })
+    }
+
     /// Has what a file serves itself go first.
     pub(crate) fn stand_beside(&mut self, file: &Configuration) {
         let mut of_file = OfFile::new(file, &self.settings);
@@ -177,6 +219,7 @@ impl Translation {
             for (reference, port) in &mut self.ports {
                 let name = pool_name(reference, &self.of_file.pools);
                 if port.pool.name != name {
+                    self.merged = None;
                     port.pool = Arc::new(Pool { name, ..(*port.pool).clone() });
                 }
             }
@@ -265,6 +308,7 @@ impl Translation {
 
     /// Has pools of TCP services be there for as long as one of their ports is.
     fn move_tcp(&mut self, before: &[ServiceAtPort], cache: &Cache) {
+        self.merged = None;
         for reference in self.tcp_references() {
             self.know_port(reference.clone(), cache);
             if let Some(port) = self.ports.get_mut(&reference) {
@@ -296,6 +340,7 @@ impl Translation {
 
     fn want_secret(&mut self, key: &Key, cache: &Cache) {
         if self.wanted_secrets.insert(key.clone()) {
+            self.turned_secrets.insert(key.clone());
             let mut known = KnownPair::default();
             known.take_in(&cache.secret(key));
             self.pairs.insert(key.clone(), known);
@@ -316,18 +361,20 @@ impl Translation {
             let standing = PortStanding::of(&reference, cache);
             if known.standing != standing {
                 known.standing = standing;
+                self.findings.unsettled.extend(self.port_users.of(&reference).cloned());
                 self.make_pool_again(&reference);
             }
         }
     }
 
     fn make_pool_again(&mut self, reference: &ServiceAtPort) {
-        let Translation { settings, ports, pairs, global, .. } = self;
+        let Translation { settings, ports, pairs, merged, global, .. } = self;
         let Some(known) = ports.get_mut(reference) else { return };
         let secret = reference.secret().and_then(|key| pairs.get(key));
         let ground = PoolGround { settings, standing: &known.standing, secret, keep_alive: &global.keep_alive };
         let renewed = pool(known.pool.name.clone(), reference, ground);
         if *known.pool != renewed {
+            *merged = None;
             known.pool = Arc::new(renewed);
         }
     }
@@ -422,6 +469,8 @@ impl Translation {
     fn forget_ingress(&mut self, key: &Key) {
         let Some(known) = self.ingresses.remove(key) else { return };
         self.waiting.remove(key);
+        self.findings.unsettled.insert(key.clone());
+        self.findings.to_tell.served.insert(key.clone());
         self.move_members(&known.age, &known.meaning, &known.age, &Meaning::default());
         let turnover = self.secret_users.turn(key, &known.secrets, &BTreeSet::new());
         self.let_go_of_secrets(turnover.went);
@@ -432,15 +481,18 @@ impl Translation {
 
     /// The Ingress as it is known, or as one that means nothing so far.
     fn take_ingress(&mut self, key: &Key, object: &Ingress) -> KnownIngress {
-        self.ingresses.remove(key).unwrap_or_else(|| KnownIngress {
-            age: age_of(key, object),
-            object: None,
-            meaning: Arc::default(),
-            waiting: None,
-            ports: BTreeSet::new(),
-            secrets: BTreeSet::new(),
-            maps: BTreeSet::new(),
-            defaults: Arc::default(),
+        self.ingresses.remove(key).unwrap_or_else(|| {
+            self.findings.to_tell.served.insert(key.clone());
+            KnownIngress {
+                age: age_of(key, object),
+                object: None,
+                meaning: Arc::default(),
+                waiting: None,
+                ports: BTreeSet::new(),
+                secrets: BTreeSet::new(),
+                maps: BTreeSet::new(),
+                defaults: Arc::default(),
+            }
         })
     }
 
@@ -461,6 +513,7 @@ impl Translation {
         turnover.came.into_iter().for_each(|reference| self.know_port(reference, cache));
         self.idle_ports.extend(turnover.went);
         (known.secrets, known.ports, known.maps) = (secrets, ports, maps);
+        self.findings.unsettled.insert(key.clone());
         self.ingresses.insert(key.clone(), known);
     }
 
@@ -483,7 +536,9 @@ impl Translation {
     fn let_go_of_secrets(&mut self, keys: Vec<Key>) {
         for key in keys {
             if self.settings.default_certificate.as_ref() != Some(&key) {
-                self.wanted_secrets.remove(&key);
+                if self.wanted_secrets.remove(&key) {
+                    self.turned_secrets.insert(key.clone());
+                }
                 self.pairs.remove(&key);
             }
         }
@@ -516,15 +571,21 @@ impl Translation {
         self.touched.extend(stand_ins);
         for host in mem::take(&mut self.touched) {
             self.work.hosts += 1;
-            let merged = self.merged_host(&host);
+            let mut merged = self.merged_host(&host);
             let is_wanted = merged.is_some();
+            self.merged = None;
+            self.findings.found(&host, merged.as_mut().map(|merged| mem::take(&mut merged.findings)).unwrap_or_default());
             let known = self.hosts.entry(host.clone()).or_default();
+            let obtained_before = known.merged.obtained.clone();
             let before = known.replace(merged.unwrap_or_default());
-            let now = known.merged.pools.clone();
+            let (now, obtained) = (known.merged.pools.clone(), known.merged.obtained.clone());
             if !is_wanted {
                 self.hosts.remove(&host);
             }
             self.recount(&before, &now);
+            if obtained != obtained_before {
+                self.note_obtained(&host, obtained_before, obtained);
+            }
         }
         let kept = self.settings.default_backend.clone().map(|(service, port)| ServiceAtPort { service, port, manner: None });
         for reference in mem::take(&mut self.idle_ports) {
@@ -563,6 +624,20 @@ impl Translation {
             all.filter(|member| member.fragment.stands_for.is_empty()).collect()
         };
         Some(stand_in(host, &claims, &members_of, &|host| of_file.taken(host), around))
+    }
+
+    fn note_obtained(&mut self, host: &HostPattern, before: Option<Obtained>, now: Option<Obtained>) {
+        if let Some(secret) = before.and_then(|before| before.secret)
+            && let Some(hosts) = self.obtained.get_mut(&secret)
+        {
+            hosts.remove(host);
+            if hosts.is_empty() {
+                self.obtained.remove(&secret);
+            }
+        }
+        if let Some(Obtained { owner, secret: Some(secret) }) = now {
+            self.obtained.entry(secret).or_default().insert(host.clone(), owner);
+        }
     }
 
     fn recount(&mut self, before: &BTreeSet<ServiceAtPort>, now: &BTreeSet<ServiceAtPort>) {

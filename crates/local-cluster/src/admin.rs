@@ -8,13 +8,22 @@ const WAIT: Duration = Duration::from_secs(5);
 
 /// One GET on a fresh connection: status and body.
 pub fn get(address: &str, path: &str) -> Result<(u16, String), String> {
+    asked_with(address, path, "")
+}
+
+/// As [`get`], by who has this token.
+pub fn asked_as(address: &str, path: &str, token: &str) -> Result<(u16, String), String> {
+    asked_with(address, path, &format!("Authorization: Bearer {token}\r\n"))
+}
+
+fn asked_with(address: &str, path: &str, fields: &str) -> Result<(u16, String), String> {
     let text = |error: std::io::Error| format!("GET http://{address}{path}: {error}");
     let place = address.to_socket_addrs().map_err(text)?.next().ok_or_else(|| format!("{address} is no address"))?;
     // Where a pod has gone nobody refuses, and the system itself would try for two minutes.
     let mut connection = TcpStream::connect_timeout(&place, WAIT).map_err(text)?;
     connection.set_read_timeout(Some(WAIT)).map_err(text)?;
     connection.set_write_timeout(Some(WAIT)).map_err(text)?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{fields}Connection: close\r\n\r\n");
     connection.write_all(request.as_bytes()).map_err(text)?;
     let mut answer = Vec::new();
     connection.read_to_end(&mut answer).map_err(text)?;

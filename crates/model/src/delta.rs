@@ -139,10 +139,17 @@ impl Difference {
         now: &'a [Arc<T>],
         name: impl Fn(&'a T) -> K,
     ) -> Difference {
-        let mut known: HashMap<K, usize> = before.iter().enumerate().map(|(place, entry)| (name(entry), place)).collect();
+        // One that came among thousands: those in front of it and behind it are where they were beside each other.
+        let start = before.iter().zip(now).take_while(|(known, entry)| Arc::ptr_eq(known, entry)).count();
+        let (middle, others) = (&before[start..], &now[start..]);
+        let ends = middle.iter().rev().zip(others.iter().rev());
+        let end = ends.take_while(|(known, entry)| Arc::ptr_eq(known, entry)).count();
+        let (middle, others) = (&middle[..middle.len() - end], &others[..others.len() - end]);
+        let mut known: HashMap<K, usize> = middle.iter().enumerate().map(|(place, entry)| (name(entry), start + place)).collect();
         let mut difference = Difference::default();
-        let mut moved = Vec::with_capacity(now.len());
-        for (position, entry) in now.iter().enumerate() {
+        let mut moved: Vec<Option<usize>> = Vec::with_capacity(now.len());
+        moved.extend((0..start).map(Some));
+        for (position, entry) in (start..).zip(others) {
             let place = known.remove(&name(entry));
             let is_same = |place: usize| Arc::ptr_eq(&before[place], entry) || before[place] == *entry;
             if !place.is_some_and(is_same) {
@@ -150,6 +157,7 @@ impl Difference {
             }
             moved.push(place);
         }
+        moved.extend((start + middle.len()..before.len()).map(Some));
         difference.gone.extend(known.into_values());
         difference.gone.sort_unstable();
         difference.moved = Some(moved);
@@ -262,6 +270,11 @@ mod tests {
         let between = delta(&[&a, &b, &c], &[&c, &a, &other]);
         assert_eq!((between.before(0), between.before(1)), (Some(2), Some(0)));
         assert_eq!((between.changed, between.gone), (vec![changed(2, Some(1))], vec![]));
+        let among = delta(&[&a, &c], &[&a, &b, &c]);
+        assert_eq!((among.before(0), among.before(1), among.before(2)), (Some(0), None, Some(1)));
+        assert_eq!((among.changed, among.gone), (vec![changed(1, None)], vec![]));
+        let left = delta(&[&a, &b, &c], &[&a, &c]);
+        assert_eq!((left.before(1), left.changed, left.gone), (Some(2), vec![], vec![1]));
         let instead = delta(&[&a, &b], &[&a, &c]);
         assert_eq!((instead.changed, instead.gone), (vec![changed(1, None)], vec![1]));
     }

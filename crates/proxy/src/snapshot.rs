@@ -220,9 +220,9 @@ impl LogInsOfSite {
 /// What one worker counts a site's requests in.
 #[derive(Debug)]
 pub struct SiteCounters {
-    /// Of requests to routes without a name, and of those that come to no route.
+    /// Of requests to routes without a name and an object that they come from, and of those that come to no route.
     unnamed: Arc<SiteMetrics>,
-    /// By the position of the route; empty where none has a name.
+    /// By the position of the route; empty where none has a name or an origin.
     named: Box<[Option<Arc<SiteMetrics>>]>,
     /// By the position of the route, and there of the arm of its `split`; empty where none has one.
     arms: Box<[Box<[Arc<ArmMetrics>]>]>,
@@ -230,8 +230,12 @@ pub struct SiteCounters {
 
 impl SiteCounters {
     fn new(registry: &Registry, worker: usize, site: &str, routes: &[Route]) -> SiteCounters {
-        let of = |route: &Route| route.name.as_ref().map(|name| registry.site(worker, site, name));
-        let has_names = routes.iter().any(|route| route.name.is_some());
+        let of = |route: &Route| {
+            let origin = route.origin.as_ref().map(ToString::to_string);
+            let name = route.name.as_deref().unwrap_or_default();
+            has_numbers(route).then(|| registry.route(worker, (site, name, origin.as_deref().unwrap_or_default())))
+        };
+        let has_names = routes.iter().any(has_numbers);
         let named = if has_names { routes.iter().map(of).collect() } else { Box::default() };
         let of_arms = |route: &Route| match &route.terminal {
             Terminal::Split(split) => {
@@ -268,6 +272,11 @@ impl SiteCounters {
         let named = route.and_then(|route| self.named.get(route.0 as usize)?.as_ref());
         named.unwrap_or(&self.unnamed)
     }
+}
+
+/// Whether requests of the route are counted apart from those of the site.
+fn has_numbers(route: &Route) -> bool {
+    route.name.is_some() || route.origin.is_some()
 }
 
 impl CompiledSite {

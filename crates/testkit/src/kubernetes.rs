@@ -377,7 +377,7 @@ impl ApiState {
         let limit: usize = asked.parameter("limit").and_then(|text| text.parse().ok()).unwrap_or(usize::MAX);
         // From what it has in memory the server answers at once, and as a whole.
         let limit = if asked.parameter("resourceVersion").as_deref() == Some("0") { usize::MAX } else { limit };
-        let (begun, after) = match asked.parameter("continue") {
+        let (begun, after) = match asked.parameter("continue").filter(|token| !token.is_empty()) {
             None => (self.version, None),
             Some(token) => match token.split_once('|').and_then(|(version, key)| Some((version.parse().ok()?, key.to_owned()))) {
                 Some((version, key)) if version < self.forgotten => {

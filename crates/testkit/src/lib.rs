@@ -32,7 +32,7 @@ pub mod upstream;
 /// What the lab stands on as well.
 pub use tidegate_local_cluster::{self as control_plane, admin, authority, ports, program, tls};
 
-pub use admin::{Metrics, get};
+pub use admin::{Metrics, asked_as, get};
 pub use authority::{Authority, KeyKind};
 pub use client::Client;
 pub use program::{Program, Surroundings};

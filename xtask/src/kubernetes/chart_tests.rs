@@ -196,6 +196,7 @@ fn what_is_no_value_is_refused() {
     refused("controller.defaultCertificate=wildcard", "at '/controller/defaultCertificate'");
     refused("controller.defaultBackend=edge/welcome", "at '/controller/defaultBackend'");
     refused("controller.namespaces={Shop}", "at '/controller/namespaces/0'");
+    refused("controller.secrets=none", "at '/controller/secrets'");
     refused("image.digest=latest", "at '/image/digest'");
     refused("user=0", "at '/user'");
 }

@@ -7,7 +7,7 @@ pub use place::{Place, Pod, Token};
 
 use crate::fault::Fault;
 use crate::kind::Kind;
-use crate::object::Watched;
+use crate::object::{Key, Watched};
 use crate::page::{Line, Page, line, list_version, page, refusal};
 use crate::texts::Texts;
 use bytes::Bytes;
@@ -90,8 +90,18 @@ impl Client {
 
     /// What happens to objects of a kind from a version on, for as long as the server likes or `lasts`.
     pub async fn watch(&self, kind: Kind, namespace: Option<&str>, from: &str, lasts: Duration) -> Result<Watch, Fault> {
-        let (path, from, seconds) = (kind.path(namespace), percent_encoded(from), lasts.as_secs());
-        let path = format!("{path}?watch=true&allowWatchBookmarks=true&resourceVersion={from}&timeoutSeconds={seconds}");
+        self.open_watch(kind, namespace, &format!("resourceVersion={}", percent_encoded(from)), lasts).await
+    }
+
+    /// Whether one object of a kind is there, and what happens to it. No right to see others is needed.
+    pub async fn watch_one(&self, kind: Kind, key: &Key, lasts: Duration) -> Result<Watch, Fault> {
+        let selector = percent_encoded(&format!("metadata.name={}", key.name));
+        self.open_watch(kind, Some(&key.namespace), &format!("fieldSelector={selector}"), lasts).await
+    }
+
+    async fn open_watch(&self, kind: Kind, namespace: Option<&str>, of: &str, lasts: Duration) -> Result<Watch, Fault> {
+        let (path, seconds) = (kind.path(namespace), lasts.as_secs());
+        let path = format!("{path}?watch=true&allowWatchBookmarks=true&{of}&timeoutSeconds={seconds}");
         let accept = if kind.is_by_metadata() { METADATA } else { JSON };
         let Asked { request, token } = self.asked(Method::GET, &path, accept, None)?;
         let answer = self.client.open(request, OBJECT_LIMITS.total).await?;

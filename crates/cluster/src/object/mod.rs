@@ -15,7 +15,7 @@ pub use endpoint_slice::{AddressFamily, EndpointSlice, EndpointState, SlicePort}
 pub use fetched::{Fetched, FetchedMeta, Referenced};
 pub use ingress::{Backend, Ingress, IngressTls, PathKind, Rule, RulePath};
 pub use ingress_class::IngressClass;
-pub use secret::{Secret, SecretBytes};
+pub use secret::{OBTAINED_LABEL, Secret, SecretBytes};
 pub use service::{PortReference, Service, ServicePort};
 pub use written::{Listed, LoadBalancerStatus, Text, WrittenKind, WrittenMeta};
 

@@ -11,11 +11,16 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+/// The label of Secrets that we write, with a certificate that was obtained: all others are somebody else's.
+pub const OBTAINED_LABEL: &str = "tidegate.dev/obtained";
+
 /// A Secret with what is in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Secret {
     /// As `kubernetes.io/tls`.
     pub of_type: Arc<str>,
+    /// Whether it has the label of those that we have written, with a certificate that was obtained.
+    pub is_obtained: bool,
     /// Values by name, decoded.
     pub data: BTreeMap<Arc<str>, SecretBytes>,
 }
@@ -72,7 +77,8 @@ impl Referenced for Secret {
                 .ok_or_else(|| unreadable(format!("the Secret {key} has more than {DATA_BYTES_MAX} bytes")))?;
             data.insert(Arc::from(&**name), SecretBytes::new(value));
         }
-        let object = Secret { of_type: (&*written.of_type).into(), data };
+        let is_obtained = written.metadata.label(OBTAINED_LABEL) == Some("true");
+        let object = Secret { of_type: (&*written.of_type).into(), is_obtained, data };
         Ok(Fetched { version: (&*written.metadata.resource_version).into(), object })
     }
 
@@ -81,7 +87,8 @@ impl Referenced for Secret {
             (Text::from(&**name), Text::from(BASE64_STANDARD.encode(value.reveal())))
         };
         let data = Some(self.data.iter().map(value).collect());
-        WrittenSecret { metadata: WrittenMeta::of(key, version), of_type: (&*self.of_type).into(), data }
+        let metadata = WrittenMeta::of(key, version).with_label(OBTAINED_LABEL, self.is_obtained.then_some("true"));
+        WrittenSecret { metadata, of_type: (&*self.of_type).into(), data }
     }
 }
 

@@ -304,7 +304,7 @@ mod tests {
         let Ok(Line::Put(found)) = line::<Service>(text, &mut Texts::default()) else { panic!("no Service") };
         let data = [("tls.key".into(), SecretBytes::new(*b"hush"))].into();
         let config_map = Arc::new(ConfigMap { data: [("hsts".into(), "false".into())].into() });
-        let secret = Arc::new(Secret { of_type: "kubernetes.io/tls".into(), data });
+        let secret = Arc::new(Secret { of_type: "kubernetes.io/tls".into(), is_obtained: true, data });
         Contents {
             kinds: vec![Kind::Service, Kind::Secret, Kind::ConfigMap],
             services: vec![Kept { key: found.key, version: found.version, object: Arc::new(found.object) }],

@@ -13,7 +13,7 @@ fn key(name: &str) -> Key {
 
 fn found(version: &str, value: &str) -> Fetched<Secret> {
     let data = [("tls.key".into(), SecretBytes::new(value.as_bytes()))].into();
-    Fetched { version: version.into(), object: Secret { of_type: "kubernetes.io/tls".into(), data } }
+    Fetched { version: version.into(), object: Secret { of_type: "kubernetes.io/tls".into(), is_obtained: false, data } }
 }
 
 fn busy() -> Fault {

@@ -19,7 +19,7 @@ const EVENTS_AT_ONCE_MAX: u32 = 5;
 /// Of one object and reason.
 const ONE_EVERY: Duration = Duration::from_secs(60);
 const SAID_AGAIN: Duration = Duration::from_secs(1800);
-/// Objects and reasons that are remembered; what is beyond them is not said.
+/// Objects and reasons that are remembered; what is beyond them is said when some of them are over.
 const SUBJECTS_MAX: usize = 4096;
 /// Of one note: the bound of the API.
 pub const NOTE_BYTES_MAX: usize = 1024;
@@ -31,8 +31,6 @@ const PAUSE_MOST: Duration = Duration::from_secs(60);
 /// What is to be said of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
-    pub kind: Kind,
-    pub key: Key,
     /// A word, as `PathInvalid`.
     pub reason: Arc<str>,
     /// Whether something does not work as it reads.
@@ -80,6 +78,8 @@ pub enum EventAsk {
 #[derive(Debug)]
 pub struct Events {
     subjects: BTreeMap<Subject, Said>,
+    /// What there is no place for so far.
+    beyond: BTreeMap<Subject, (bool, String)>,
     /// Subjects to be said, by when.
     queue: BTreeSet<(Instant, Subject)>,
     bucket: Bucket,
@@ -113,29 +113,44 @@ struct LastSaid {
 impl Default for Events {
     fn default() -> Self {
         let bucket = Bucket::new(EVENTS_EVERY, EVENTS_AT_ONCE_MAX);
-        Events { subjects: BTreeMap::new(), queue: BTreeSet::new(), bucket }
+        Events { subjects: BTreeMap::new(), beyond: BTreeMap::new(), queue: BTreeSet::new(), bucket }
     }
 }
 
 impl Events {
-    /// All that is to be said at present. What is not among it is not so any more.
-    pub fn observe(&mut self, notices: Vec<Notice>, now: Instant) {
-        let mut notes: BTreeMap<Subject, (bool, Vec<String>)> = BTreeMap::new();
-        for Notice { kind, key, reason, is_warning, note } in notices {
-            let (warns, all) = notes.entry(Subject { kind, key, reason }).or_default();
-            *warns |= is_warning;
-            all.push(note);
-        }
-        let ended: Vec<Subject> = self.subjects.keys().filter(|subject| !notes.contains_key(subject)).cloned().collect();
-        for subject in ended {
-            self.schedule(&subject, None);
-            if let Some(said) = self.subjects.get_mut(&subject) {
-                said.is_so = false;
+    /// All that is to be said of these objects at present. What is not among it is not so any more; what is said of
+    /// others still is.
+    pub fn observe(&mut self, notices: BTreeMap<(Kind, Key), Vec<Notice>>, now: Instant) {
+        for ((kind, key), notices) in notices {
+            let mut notes: BTreeMap<Subject, (bool, Vec<String>)> = BTreeMap::new();
+            for Notice { reason, is_warning, note } in notices {
+                let (warns, all) = notes.entry(Subject { kind, key: key.clone(), reason }).or_default();
+                *warns |= is_warning;
+                all.push(note);
+            }
+            let first = Subject { kind, key: key.clone(), reason: "".into() };
+            let is_of_object = |subject: &&Subject| subject.kind == kind && subject.key == key;
+            let beyond = self.beyond.range(&first..).map(|(subject, _)| subject).take_while(is_of_object);
+            for subject in beyond.cloned().collect::<Vec<_>>() {
+                self.beyond.remove(&subject);
+            }
+            let known = self.subjects.range(&first..).map(|(subject, _)| subject).take_while(is_of_object);
+            let ended: Vec<Subject> = known.filter(|subject| !notes.contains_key(subject)).cloned().collect();
+            for subject in ended {
+                self.schedule(&subject, None);
+                if let Some(said) = self.subjects.get_mut(&subject) {
+                    said.is_so = false;
+                }
+            }
+            for (subject, (is_warning, all)) in notes {
+                self.observe_one(subject, is_warning, joined(&all), now);
             }
         }
         self.subjects.retain(|_, said| said.is_so || said.last.as_ref().is_some_and(|last| now < last.at + ONE_EVERY));
-        for (subject, (is_warning, all)) in notes {
-            self.observe_one(subject, is_warning, joined(&all), now);
+        while self.subjects.len() < SUBJECTS_MAX
+            && let Some((subject, (is_warning, note))) = self.beyond.pop_first()
+        {
+            self.observe_one(subject, is_warning, note, now);
         }
     }
 
@@ -144,7 +159,10 @@ impl Events {
         let said = match self.subjects.get_mut(&subject) {
             Some(said) if said.is_so && said.note == note => return,
             Some(said) => said,
-            None if is_full => return,
+            None if is_full => {
+                self.beyond.insert(subject, (is_warning, note));
+                return;
+            }
             None => {
                 let said = Said { is_warning, note: String::new(), is_so: false, due: None, last: None, faults: 0 };
                 self.subjects.entry(subject.clone()).or_insert(said)

@@ -6,9 +6,11 @@ mod bucket;
 mod events;
 mod forms;
 mod lease;
+mod pairs;
 mod statuses;
 
 pub use events::Notice;
+pub use pairs::ObtainedPair;
 
 use crate::client::{Client, Place};
 use crate::fault::Fault;
@@ -18,9 +20,10 @@ use crate::object::Key;
 use events::{EventAsk, Events};
 use forms::{Change, event_change, lease_change, lease_found, lease_path, status_change, version_after};
 use lease::{LeaseAsk, LeaseCourse, LeaseFound};
+use pairs::{PairAsk, Pairs, new_secret, secret_patch};
 use statuses::{StatusAsk, StatusFound, Statuses};
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,6 +33,8 @@ use tokio::sync::{Notify, oneshot, watch};
 
 /// How long an answer about the Lease is waited for: three attempts have room in the time in which it is to be renewed.
 const LEASE_ANSWERED_WITHIN: Duration = Duration::from_secs(3);
+/// How often it is looked whether Secrets still have what was obtained.
+const SECRETS_LOOKED_AT_EVERY: Duration = Duration::from_secs(5);
 /// How long the end of the process waits for the Lease to be given back. Others wait fifteen seconds otherwise.
 const RELEASED_WITHIN: Duration = Duration::from_secs(2);
 
@@ -43,14 +48,24 @@ pub struct WriterSettings {
     pub controller: String,
 }
 
-/// What the cluster is to say of its objects, as a whole.
+/// What the cluster is to say of its objects otherwise than before.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Desired {
-    /// Ingresses that are ours.
-    pub served: BTreeSet<Key>,
-    /// Addresses and names that their statuses are to have; `None` is not known so far, and leaves them as they are.
+    /// Ingresses that are ours from now on, or no more.
+    pub served: BTreeMap<Key, bool>,
+    /// Addresses and names that statuses of ours are to have; `None` is not known so far, and leaves them as they are.
     pub addresses: Option<Vec<Box<str>>>,
-    pub notices: Vec<Notice>,
+    /// All that is to be said of an object of which something else is to be said.
+    pub notices: BTreeMap<(Kind, Key), Vec<Notice>>,
+}
+
+impl Desired {
+    fn merge(&mut self, newer: Desired) {
+        let Desired { served, addresses, notices } = newer;
+        self.served.extend(served);
+        self.addresses = addresses;
+        self.notices.extend(notices);
+    }
 }
 
 /// How the writing does.
@@ -74,12 +89,18 @@ pub struct WriterState {
     pub status_fault: Option<Fault>,
     /// Why the last Event could not be written.
     pub event_fault: Option<Fault>,
+    /// Secrets with certificates that were obtained.
+    pub secrets_written: u64,
+    pub secret_faults: u64,
+    /// Why the last Secret could not be written.
+    pub secret_fault: Option<Fault>,
 }
 
 impl WriterState {
     /// Why something is not written.
     pub fn fault(&self) -> Option<&Fault> {
-        [&self.lease_fault, &self.status_fault, &self.event_fault].into_iter().find_map(Option::as_ref)
+        let faults = [&self.lease_fault, &self.status_fault, &self.event_fault, &self.secret_fault];
+        faults.into_iter().find_map(Option::as_ref)
     }
 }
 
@@ -92,8 +113,12 @@ pub struct ClusterWriter {
 
 #[derive(Default)]
 struct WriterShared {
+    /// What nobody has taken in.
     desired: Mutex<Option<Desired>>,
     is_desired: Notify,
+    /// Secrets that are to be written, where nobody has taken that in.
+    pairs: Mutex<Option<BTreeMap<Key, ObtainedPair>>>,
+    are_pairs_desired: Notify,
     state: Mutex<WriterState>,
     holds_until: Mutex<Option<Instant>>,
 }
@@ -112,10 +137,16 @@ impl ClusterWriter {
         Ok(ClusterWriter { shared, ends: Some(ends), thread: Some(thread) })
     }
 
-    /// What the cluster is to say from now on. Where somebody else writes instead is noticed by itself.
+    /// What the cluster is to say otherwise from now on. Where somebody else writes instead is noticed by itself.
     pub fn desire(&self, desired: Desired) {
-        *locked(&self.shared.desired) = Some(desired);
+        locked(&self.shared.desired).get_or_insert_default().merge(desired);
         self.shared.is_desired.notify_one();
+    }
+
+    /// All Secrets that are to have a certificate that was obtained.
+    pub fn desire_secrets(&self, pairs: BTreeMap<Key, ObtainedPair>) {
+        *locked(&self.shared.pairs) = Some(pairs);
+        self.shared.are_pairs_desired.notify_one();
     }
 
     /// Whether this process is the one that writes.
@@ -148,6 +179,7 @@ struct Writing {
     are_statuses_due: Notify,
     events: RefCell<Events>,
     are_events_due: Notify,
+    pairs: RefCell<Pairs>,
     holds_until: watch::Sender<Option<Instant>>,
 }
 
@@ -165,10 +197,10 @@ async fn write_until(ended: oneshot::Receiver<()>, writing: Writing) {
 impl Writing {
     fn new(client: Client, settings: WriterSettings, view: ClusterView, shared: Arc<WriterShared>) -> Writing {
         let course = RefCell::new(LeaseCourse::new(&settings.identity));
-        let (statuses, events) = (RefCell::default(), RefCell::default());
+        let (statuses, events, pairs) = (RefCell::default(), RefCell::default(), RefCell::default());
         let (are_statuses_due, are_events_due) = (Notify::new(), Notify::new());
         let holds_until = watch::channel(None).0;
-        Writing { client, settings, view, shared, course, statuses, are_statuses_due, events, are_events_due, holds_until }
+        Writing { client, settings, view, shared, course, statuses, are_statuses_due, events, are_events_due, pairs, holds_until }
     }
 
     async fn hold_lease(&self) -> Infallible {
@@ -240,11 +272,13 @@ impl Writing {
 
     /// What is desired is taken in by all, so that whoever is the next to write knows what was ours.
     async fn take_desires(&self) -> Infallible {
+        let mut turned = BTreeMap::new();
         loop {
             self.shared.is_desired.notified().await;
             let Some(Desired { served, addresses, notices }) = locked(&self.shared.desired).take() else { continue };
+            turned.extend(served);
             if let Some(addresses) = addresses {
-                let differ = self.statuses.borrow_mut().desire(served, addresses.into());
+                let differ = self.statuses.borrow_mut().desire(std::mem::take(&mut turned), addresses.into());
                 self.look_at_statuses(differ);
             }
             self.events.borrow_mut().observe(notices, Instant::now());
@@ -274,6 +308,7 @@ impl Writing {
                 () = self.leads_no_more() => {}
                 never = self.write_statuses() => match never {},
                 never = self.write_events() => match never {},
+                never = self.write_secrets() => match never {},
             }
         }
     }
@@ -380,6 +415,66 @@ impl Writing {
                 state.event_fault = fault.cloned();
             }
             self.events.borrow_mut().done(write, outcome.as_ref().copied(), Instant::now());
+        }
+    }
+
+    async fn write_secrets(&self) -> Infallible {
+        loop {
+            if let Some(desired) = locked(&self.shared.pairs).take() {
+                self.pairs.borrow_mut().desire(desired);
+            }
+            let ask = self.pairs.borrow().next(Instant::now(), |key| self.view.cache().secret(key));
+            let (key, pair) = match ask {
+                PairAsk::Write(key, pair) => (key, pair),
+                // Somebody may take it away meanwhile.
+                PairAsk::Rest { .. } | PairAsk::Nothing => {
+                    let until = Instant::now() + SECRETS_LOOKED_AT_EVERY;
+                    rest(Some(until), &self.shared.are_pairs_desired).await;
+                    continue;
+                }
+            };
+            let outcome = self.write_secret(&key, &pair).await;
+            {
+                let mut state = locked(&self.shared.state);
+                match &outcome {
+                    Ok(is_written) => {
+                        state.secrets_written += u64::from(*is_written);
+                        state.secret_fault = None;
+                    }
+                    Err(fault) => {
+                        state.secret_faults += 1;
+                        state.secret_fault = Some(fault.clone());
+                    }
+                }
+            }
+            self.pairs.borrow_mut().done(key, outcome.is_ok(), Instant::now());
+        }
+    }
+
+    /// Whether anything was written: who has made the Secret meanwhile keeps it.
+    async fn write_secret(&self, key: &Key, pair: &ObtainedPair) -> Result<bool, Fault> {
+        let collection = Kind::Secret.path(Some(&key.namespace));
+        let path = format!("{collection}/{}", key.name);
+        match self.client.send(http::Method::GET, &path, None).await {
+            Err(Fault::Missing { .. }) => {
+                let uid = self.view.cache().uid(Kind::Ingress, &pair.owner).unwrap_or_default();
+                let outcome = self.client.send(http::Method::POST, &collection, Some(&new_secret(key, pair, &uid))).await;
+                match outcome {
+                    Ok(_) => Ok(true),
+                    Err(Fault::Conflict { .. }) => Ok(false),
+                    Err(fault) => Err(fault),
+                }
+            }
+            Err(fault) => Err(fault),
+            Ok(found) => {
+                let found = serde_json::from_slice(&found);
+                // What stands in it is not repeated.
+                let found = found.map_err(|_| Fault::Unreadable { problem: format!("the Secret {key} is no JSON") })?;
+                match secret_patch(&found, pair) {
+                    None => Ok(false),
+                    Some(patch) => self.client.send(http::Method::PATCH, &path, Some(&patch)).await.map(|_| true),
+                }
+            }
         }
     }
 

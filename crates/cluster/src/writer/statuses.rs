@@ -102,15 +102,28 @@ impl Default for Statuses {
 }
 
 impl Statuses {
-    /// The status of these Ingresses is to say these addresses, and that of those which were among them no more. Gives
-    /// those of which something else is wanted than before, which are to be looked at.
-    pub fn desire(&mut self, served: BTreeSet<Key>, addresses: Addresses) -> Vec<Key> {
-        let before = std::mem::replace(&mut self.served, served);
-        self.left.extend(before.difference(&self.served).cloned());
-        let Statuses { served, left, .. } = self;
-        left.retain(|key| !served.contains(key));
+    /// The status of Ingresses is to say these addresses from now on, or no more; that of others what it is to say
+    /// already, unless the addresses are others. Gives those of which something else is wanted than before, which are
+    /// to be looked at.
+    pub fn desire(&mut self, turned: BTreeMap<Key, bool>, addresses: Addresses) -> Vec<Key> {
+        let mut differ = Vec::new();
+        for (key, is_served) in turned {
+            let has_turned = if is_served {
+                self.left.remove(&key);
+                self.served.insert(key.clone())
+            } else {
+                let was_served = self.served.remove(&key);
+                if was_served {
+                    self.left.insert(key.clone());
+                }
+                was_served
+            };
+            if has_turned {
+                differ.push(key);
+            }
+        }
         if self.addresses == addresses {
-            return before.symmetric_difference(&self.served).cloned().collect();
+            return differ;
         }
         self.former.push_front(std::mem::replace(&mut self.addresses, addresses));
         self.former.truncate(FORMER_MAX);

@@ -15,6 +15,7 @@ mod handshake;
 mod headers;
 mod limits;
 mod names;
+mod obtained;
 mod own_secret;
 mod paths;
 mod proxying;
@@ -39,6 +40,7 @@ use table::alike;
 use tidegate_cluster::{Ingress, Key};
 
 pub use access::network;
+pub use obtained::OBTAINED;
 pub use paths::{is_path, with_query};
 pub use redirects::{is_usable, starts_well};
 pub use remarks::remark;
@@ -57,6 +59,7 @@ pub fn read(key: &Key, ingress: &Ingress, settings: &Settings, defaults: &Arc<De
     let mut annotations = Annotations { key, values, defaults, findings: Vec::new(), is_shut: defaults.is_shut };
     annotations.note_what_is_not_taken();
     let mut manner = annotations.manner(settings.unknown_snippets);
+    obtained::read(&mut annotations, ingress, &mut manner);
     manner.defaults = defaults.clone();
     (manner, annotations.findings)
 }

@@ -179,9 +179,13 @@ impl Routes<'_> {
     fn of_nobody(&self) -> InPlainHttp {
         match self.content.tls {
             // Where HTTPS comes in elsewhere, there is nothing to lead to.
-            HostTls::Served { .. } | HostTls::PassedOn | HostTls::Shut if self.settings.https.is_none() => InPlainHttp::Served,
+            HostTls::Served { .. } | HostTls::Obtained(_) | HostTls::PassedOn | HostTls::Shut
+                if self.settings.https.is_none() =>
+            {
+                InPlainHttp::Served
+            }
             HostTls::Plain { .. } => InPlainHttp::Served,
-            HostTls::Served { .. } | HostTls::PassedOn => InPlainHttp::LedToHttps(Leading::USUAL),
+            HostTls::Served { .. } | HostTls::Obtained(_) | HostTls::PassedOn => InPlainHttp::LedToHttps(Leading::USUAL),
             HostTls::Shut => InPlainHttp::Shut,
         }
     }

@@ -7,7 +7,7 @@ use crate::finding::{FindingCode, Severity};
 use crate::fragment::{StandIn, StandInKind, TlsClaim};
 use crate::reference::Age;
 use crate::secret::KnownPair;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_model::HostPattern;
 
@@ -43,7 +43,7 @@ pub fn stand_in<'m>(
         merging.note_other(claim, other, chosen, owner.age);
     }
     let findings = merging.findings;
-    let own: Vec<(&Age, &TlsClaim)> = owner.fragment.tls.iter().map(|claim| (owner.age, claim)).collect();
+    let own: Vec<(Member<'m>, &TlsClaim)> = owner.fragment.tls.iter().map(|claim| (owner, claim)).collect();
     let members = of_host.remove(&chosen.host).unwrap_or_default();
     let mut merged = match (chosen.kind, name) {
         (StandInKind::Alias { takes_all_below: true }, HostPattern::Wildcard(below)) => {
@@ -53,6 +53,10 @@ pub fn stand_in<'m>(
         (StandInKind::Alias { .. }, name) => merge_as(name, &members, taken(name), around, &own),
         (StandInKind::Redirect, name) => leading(name, &chosen.host, (&members, &own), taken(name), around),
     };
+    if let Some(obtained) = &mut merged.obtained {
+        // The Secret of the host is to have the certificate of the host.
+        obtained.secret = obtained.secret.take().filter(|secret| own.iter().any(|(_, claim)| claim.secret() == Some(secret)));
+    }
     // What is wrong with the host is told of it already.
     merged.findings.retain(|(_, finding)| finding.code == FindingCode::CertificateForOthers);
     merged.findings.extend(findings);
@@ -75,7 +79,7 @@ fn who_says<'m>(kind: StandInKind, members: &[Member<'m>]) -> Option<&'m Age> {
 fn leading(
     name: &HostPattern,
     host: &HostPattern,
-    (members, own): (&[Member<'_>], &[(&Age, &TlsClaim)]),
+    (members, own): (&[Member<'_>], &[(Member<'_>, &TlsClaim)]),
     taken: Taken,
     around: Surroundings<'_>,
 ) -> MergedHost {
@@ -85,14 +89,16 @@ fn leading(
         let pair = claim.secret().and_then(|key| around.known.pairs.get(key)).and_then(KnownPair::pair);
         pair.is_some_and(|pair| pair.covers(name))
     };
-    let of_host = members.iter().flat_map(|member| member.fragment.tls.iter().map(|claim| (member.age, claim)));
-    let claims: Vec<(&Age, &TlsClaim)> = own.iter().copied().chain(of_host).filter(|(_, claim)| covers(claim)).collect();
-    let certificate = match merging.tls(&[], &claims) {
-        HostTls::Served { certificate } => Some(certificate),
-        HostTls::Plain { certificate } => certificate,
-        HostTls::PassedOn | HostTls::Shut => None,
+    let of_host = members.iter().flat_map(|member| member.fragment.tls.iter().map(|claim| (*member, claim)));
+    let own = own.iter().copied().filter(|(member, claim)| covers(claim) || merging.is_to_obtain(member, claim));
+    let claims: Vec<(Member<'_>, &TlsClaim)> = own.chain(of_host.filter(|(_, claim)| covers(claim))).collect();
+    // Plain HTTP leads to the host itself.
+    let tls = match merging.tls(&[], &claims) {
+        HostTls::Served { certificate } => HostTls::Plain { certificate: Some(certificate) },
+        tls @ (HostTls::Plain { .. } | HostTls::Obtained(_)) => tls,
+        HostTls::PassedOn | HostTls::Shut => HostTls::Plain { certificate: None },
     };
-    if certificate.is_none()
+    if !tls.is_served()
         && let Some(member) = members.iter().find(|member| member.fragment.wants_tls())
     {
         let message = format!("no certificate is for `{name}`, so that HTTPS does not lead to `{host}`: add the name to one");
@@ -107,7 +113,7 @@ fn leading(
         server: merging.host_snippet(&[]),
         defaults: merging.site_defaults(members),
         ciphers: &[],
-        tls: HostTls::Plain { certificate },
+        tls,
         origin: members.first().map(|member| Arc::new(member.age.origin())),
     };
     let places = merging.places(members, taken);
@@ -115,9 +121,8 @@ fn leading(
     MergedHost {
         sites: site.into_iter().map(Arc::new).collect(),
         findings: merging.findings,
-        pools: BTreeSet::new(),
-        outside: Vec::new(),
-        passed_on: None,
+        obtained: content.tls.obtained().filter(|_| places.https.is_some()).cloned(),
+        ..MergedHost::default()
     }
 }
 

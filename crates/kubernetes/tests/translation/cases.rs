@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs};
 use tidegate_cluster::{Changes, Key, Kind, PortReference, WrittenCluster};
 use tidegate_config::{Environment, load_with, render};
-use tidegate_kubernetes::{HostOwner, Merged, Settings, Translation, UnknownSnippets};
+use tidegate_kubernetes::{Finding, HostOwner, Merged, ObjectReference, Obtains, Settings, Translation, UnknownSnippets};
 use tidegate_model::Configuration;
 use tidegate_model::discover::{Cluster, Namespaces};
 
@@ -71,13 +71,13 @@ fn outcome(text: &str, path: &Path) -> String {
     let settings = settings(part(text, SETTINGS).unwrap_or_default());
     let file = part(text, FILE).map_or_else(kdl::nothing, loaded);
     let objects = part(text, OBJECTS).unwrap_or_else(|| panic!("{} has no objects", path.display()));
-    let merged = merged(objects, settings, &file);
+    let (merged, findings) = merged(objects, settings, &file);
     kdl::check(&merged.sites, &merged.pools);
     let mut out = format!("{CONFIGURATION}{}", kdl::shown(&merged.sites, &merged.pools));
     out.push_str(&kdl::shown_tcp(&merged.tcp));
     out.push_str(&kdl::of_process(&merged));
     out.push_str(FINDINGS);
-    for (object, finding) in &merged.findings {
+    for (object, finding) in &findings {
         let severity = format!("{:?}", finding.severity).to_lowercase();
         let _ = writeln!(out, "{object} {}: {severity} {}: {}", finding.field, finding.code, finding.message);
     }
@@ -104,6 +104,7 @@ fn settings(text: &str) -> Settings {
             }
             "zone" => settings.zone = Some(value.into()),
             "host-owner" => settings.host_owner = if value == "oldest" { HostOwner::Oldest } else { HostOwner::Shared },
+            "acme" => settings.obtains = if value == "asked" { Obtains::Asked } else { Obtains::MissingSecrets },
             "verify-upstreams" => settings.verifies_servers = true,
             "unknown-snippets" => settings.unknown_snippets = UnknownSnippets::Serve,
             "ingress-nginx-config" => settings.ingress_nginx_config = Some(key(value)),
@@ -124,7 +125,7 @@ pub fn key(text: &str) -> Key {
 
 /// What comes of objects that come one after the other. `{"remove": "Ingress shop/web"}` takes one away,
 /// `{"at": 400}` is a moment, in milliseconds, and `{"together": […]}` are objects that nobody looks at in between.
-fn merged(objects: &str, settings: Settings, file: &Configuration) -> Merged {
+fn merged(objects: &str, settings: Settings, file: &Configuration) -> (Merged, Vec<(ObjectReference, Finding)>) {
     let begin = Instant::now();
     let mut now = begin;
     let mut cluster = WrittenCluster::new(begin);
@@ -147,7 +148,8 @@ fn merged(objects: &str, settings: Settings, file: &Configuration) -> Merged {
         changes.merge(cluster.want_config_maps(translation.wanted_config_maps().clone()));
         translation.take_in(cluster.cache(), Some(&changes), now);
     }
-    translation.merged(file)
+    let merged = translation.merged(file);
+    (merged, translation.findings().map(|(object, finding)| (object.clone(), finding.clone())).collect())
 }
 
 fn put(cluster: &mut WrittenCluster, step: &Value) -> Changes {

@@ -138,12 +138,14 @@ fn site(text: &mut String, site: &Site, pem: &dyn Fn(&str) -> String) {
 }
 
 fn tls(text: &mut String, tls: &Tls, pem: &dyn Fn(&str) -> String) {
-    let Tls { source, client_auth, ciphers, min_version, .. } = tls;
-    let (source_too, client_auth_too, ciphers_too) = (source.clone(), client_auth.clone(), ciphers.clone());
+    let Tls { source, acme, client_auth, ciphers, min_version, .. } = tls;
+    let (own_source, own_acme) = (source.clone(), acme.clone());
+    let (own_clients, own_ciphers) = (client_auth.clone(), ciphers.clone());
     let known = Tls {
-        source: source_too,
-        client_auth: client_auth_too,
-        ciphers: ciphers_too,
+        source: own_source,
+        acme: own_acme,
+        client_auth: own_clients,
+        ciphers: own_ciphers,
         min_version: *min_version,
         ..Tls::default()
     };
@@ -153,6 +155,10 @@ fn tls(text: &mut String, tls: &Tls, pem: &dyn Fn(&str) -> String) {
         Pem::File(path) => panic!("there are no files: {}", path.display()),
     };
     match source {
+        TlsSource::Automatic if acme.is_some() => {
+            let lines = format!("{}{}", of_clients(client_auth.as_ref(), &held), of_ciphers(ciphers));
+            let _ = writeln!(text, "tls {{\nacme\n{lines}}}");
+        }
         TlsSource::Automatic => {}
         TlsSource::Reject => _ = writeln!(text, "tls \"reject\""),
         TlsSource::Files(files) => {

@@ -90,7 +90,13 @@ fn others(is_canary: bool) -> Vec<Value> {
     objects
 }
 
-fn outcome(manifest: &Manifest) -> (Checked, Merged) {
+/// What comes of a manifest, and what is found.
+struct Outcome {
+    merged: Merged,
+    findings: Vec<(ObjectReference, Finding)>,
+}
+
+fn outcome(manifest: &Manifest) -> (Checked, Outcome) {
     let mut cluster = WrittenCluster::new(Instant::now());
     let is_canary = manifest.annotations.get("canary").is_some_and(|value| value == "true");
     for object in others(is_canary).into_iter().chain([manifest.object()]) {
@@ -104,11 +110,14 @@ fn outcome(manifest: &Manifest) -> (Checked, Merged) {
     changes.merge(cluster.want_config_maps(translation.wanted_config_maps().clone()));
     translation.take_in(cluster.cache(), Some(&changes), Instant::now());
     let file = Configuration::default();
-    (translation.check(&file), translation.merged(&file))
+    let checked = translation.check(&file);
+    let merged = translation.merged(&file);
+    let findings = translation.findings().map(|(object, finding)| (object.clone(), finding.clone())).collect();
+    (checked, Outcome { merged, findings })
 }
 
 /// What `check` says is what is served: of what is shut nothing is, everything else is there, and nothing goes unsaid.
-fn assert_agreed(manifest: &Manifest, checked: &Checked, merged: &Merged) {
+fn assert_agreed(manifest: &Manifest, checked: &Checked, Outcome { merged, findings }: &Outcome) {
     let own = key("shop/own");
     let of_own = checked.ingresses.iter().find(|ingress| ingress.key == own).unwrap_or_else(|| panic!("{manifest:?}"));
     let routes = merged.sites.iter().flat_map(|site| &site.routes);
@@ -124,14 +133,14 @@ fn assert_agreed(manifest: &Manifest, checked: &Checked, merged: &Merged) {
         merged.sites.iter().flat_map(|site| &site.routes).any(|route| matches!(route.terminal, Terminal::Redirect { .. }));
     let is_canary = manifest.annotations.get("canary").is_some_and(|value| value == "true");
     let of_it = |finding: &&(ObjectReference, Finding)| finding.0.kind == Kind::Ingress && finding.0.key == own;
-    let has_error = merged.findings.iter().filter(of_it).any(|(_, finding)| finding.severity == Severity::Error);
+    let has_error = findings.iter().filter(of_it).any(|(_, finding)| finding.severity == Severity::Error);
     if is_shut {
         assert!(!served.contains(&true), "it is shut, and served: {manifest:?}");
     } else if !is_canary && !has_error {
         assert!(served.contains(&true) || leads || !merged.tcp.is_empty(), "it is not shut, and not served: {manifest:?}");
     }
     let said: BTreeSet<&str> = of_own.annotations.iter().flat_map(|annotation| &annotation.says).map(String::as_str).collect();
-    for (object, finding) in merged.findings.iter().filter(of_it) {
+    for (object, finding) in findings.iter().filter(of_it) {
         let is_said = said.contains(finding.message.as_str()) || of_own.findings.contains(finding);
         assert!(is_said || finding.code == FindingCode::MoreFindings, "{object} {finding:?} is not in {of_own:?}");
     }

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tidegate_cluster::{Changes, Kind, WrittenCluster};
-use tidegate_kubernetes::{HostOwner, Merged, Settings, Translation};
+use tidegate_cluster::{Changes, Key, Kind, WrittenCluster};
+use tidegate_kubernetes::{Finding, HostOwner, Merged, ObjectReference, Settings, ToTell, Translation};
 use tidegate_model::discover::{Cluster, Namespaces};
 use tidegate_model::{Condition, ConditionKind, Configuration, Discover, Pool, Route, Scheme, Site, Step, Terminal};
 
@@ -290,12 +290,29 @@ struct World {
     cluster: WrittenCluster,
     translation: Translation,
     now: Instant,
+    /// What was told of, difference by difference.
+    told: Told,
+}
+
+/// What is to be said of objects, and which Secrets are wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Told {
+    findings: BTreeMap<ObjectReference, Vec<Finding>>,
+    served: BTreeSet<Key>,
+    wanted: BTreeSet<Key>,
+}
+
+/// Everything that comes of objects.
+struct All {
+    merged: Merged,
+    told: Told,
 }
 
 impl World {
     fn new(settings: Settings) -> World {
         let now = Instant::now();
-        let mut world = World { cluster: WrittenCluster::new(now), translation: Translation::new(settings), now };
+        let (cluster, translation) = (WrittenCluster::new(now), Translation::new(settings));
+        let mut world = World { cluster, translation, now, told: Told::default() };
         world.look(None);
         world
     }
@@ -322,7 +339,37 @@ impl World {
     }
 
     fn merged(&mut self) -> Merged {
-        self.translation.merged(&Configuration::default())
+        self.all().merged
+    }
+
+    /// Differences that were told make the whole, each time.
+    fn all(&mut self) -> All {
+        let World { translation, told, .. } = self;
+        let merged = translation.merged(&Configuration::default());
+        let ToTell { findings, served } = translation.take_to_tell();
+        for object in findings {
+            match translation.findings_of(&object) {
+                [] => _ = told.findings.remove(&object),
+                now => _ = told.findings.insert(object, now.to_vec()),
+            }
+        }
+        for key in served {
+            if translation.is_served(&key) {
+                told.served.insert(key)
+            } else {
+                told.served.remove(&key)
+            };
+        }
+        let (came, went) = translation.turn_secrets();
+        told.wanted.retain(|key| !went.contains(key));
+        told.wanted.extend(came);
+        let mut findings: BTreeMap<ObjectReference, Vec<Finding>> = BTreeMap::new();
+        for (object, finding) in translation.findings() {
+            findings.entry(object.clone()).or_default().push(finding.clone());
+        }
+        let (served, wanted) = (translation.served().cloned().collect(), translation.wanted_secrets().clone());
+        assert_eq!(*told, Told { findings, served, wanted });
+        All { merged, told: told.clone() }
     }
 }
 
@@ -336,14 +383,14 @@ fn put(cluster: &mut WrittenCluster, event: &Event) -> Changes {
 }
 
 /// From nothing, with everything there at once.
-fn from_scratch(settings: Settings, events: &[Event]) -> Merged {
+fn from_scratch(settings: Settings, events: &[Event]) -> All {
     let mut world = World::new(settings.clone());
     for event in events {
         put(&mut world.cluster, event);
     }
     world.translation = Translation::new(settings);
     world.look(None);
-    world.merged()
+    world.all()
 }
 
 fn name_of(object: &Value) -> (String, String) {
@@ -351,12 +398,11 @@ fn name_of(object: &Value) -> (String, String) {
     (text("/kind"), format!("{}/{}", text("/metadata/namespace"), text("/metadata/name")))
 }
 
-fn assert_same(left: &Merged, right: &Merged) {
-    assert_eq!(left.sites, right.sites);
-    assert_eq!(left.pools, right.pools);
-    assert_eq!(left.tcp, right.tcp);
-    assert_eq!(left.findings, right.findings);
-    assert_eq!(left.served, right.served);
+fn assert_same(left: &All, right: &All) {
+    assert_eq!(left.merged.sites, right.merged.sites);
+    assert_eq!(left.merged.pools, right.merged.pools);
+    assert_eq!(left.merged.tcp, right.merged.tcp);
+    assert_eq!(left.told, right.told);
 }
 
 /// Hosts of an Ingress, as sites name them; those of certificates as well.
@@ -501,9 +547,9 @@ proptest! {
             world.apply(event);
             world.merged();
         }
-        let merged = world.merged();
-        assert_same(&merged, &from_scratch(settings, &events));
-        kdl::check(&merged.sites, &merged.pools);
+        let all = world.all();
+        assert_same(&all, &from_scratch(settings, &events));
+        kdl::check(&all.merged.sites, &all.merged.pools);
     }
 
     #[test]
@@ -513,7 +559,7 @@ proptest! {
         let mut events: Vec<Event> = last.into_values().map(Event::Put).collect();
         let mut world = World::new(settings.clone());
         world.apply_all(&events);
-        let merged = world.merged();
+        let all = world.all();
         let length = events.len().max(1);
         events.rotate_left(seed as usize % length);
         if seed % 2 == 1 {
@@ -521,7 +567,7 @@ proptest! {
         }
         let mut other = World::new(settings);
         other.apply_all(&events);
-        assert_same(&merged, &other.merged());
+        assert_same(&all, &other.all());
     }
 
     #[test]
@@ -530,11 +576,11 @@ proptest! {
         let mut world = World::new(settings);
         world.apply_all(&events);
         world.apply(&Event::Remove(Kind::Ingress, name.clone()));
-        let before = world.merged();
+        let before = world.all();
         world.apply(&Event::Put(ingress));
         world.merged();
         world.apply(&Event::Remove(Kind::Ingress, name));
-        let after = world.merged();
+        let after = world.all();
         assert_same(&before, &after);
     }
 

@@ -1,11 +1,19 @@
-//! How the objects of a cluster do that say what is served. Written by the control thread, once a second.
+//! How the objects of a cluster do that say what is served. Written by the control thread, once a second and with each
+//! change of them.
 
+use super::histogram::{Histogram, HistogramTotals};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-/// What is known of the objects. `None`: no objects say what is served.
+/// What is known of the objects.
 #[derive(Debug, Default)]
-pub struct KubernetesMetrics(Mutex<Option<KubernetesFigures>>);
+pub struct KubernetesMetrics {
+    /// `None`: no objects say what is served.
+    figures: Mutex<Option<KubernetesFigures>>,
+    /// From when a change of objects came from the API server until workers have what comes of it. **Single writer**.
+    published: Histogram,
+}
 
 /// One look at the objects.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -30,11 +38,24 @@ pub struct WritingFigures {
     pub statuses_written: u64,
     pub statuses_pending: usize,
     pub events_written: u64,
+    /// Secrets with certificates that were obtained.
+    pub secrets_written: u64,
     /// Writes that failed.
     pub faults: u64,
 }
 
 impl KubernetesMetrics {
+    /// What objects say was given to workers, that long after the first of it came.
+    pub fn note_published(&self, lag: Duration) {
+        self.published.record(lag);
+    }
+
+    pub(super) fn published(&self) -> HistogramTotals {
+        let mut totals = HistogramTotals::default();
+        totals.add(&self.published);
+        totals
+    }
+
     pub fn set(&self, figures: Option<KubernetesFigures>) {
         *self.figures() = figures;
     }
@@ -44,6 +65,6 @@ impl KubernetesMetrics {
     }
 
     fn figures(&self) -> MutexGuard<'_, Option<KubernetesFigures>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.figures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

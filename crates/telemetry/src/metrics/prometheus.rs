@@ -38,6 +38,7 @@ impl Registry {
 fn render(totals: &Totals) -> String {
     let mut text = Text::default();
     render_requests(&mut text, totals);
+    render_objects(&mut text, &totals.objects);
     render_clients(&mut text, &totals.workers);
     render_handshakes(&mut text, &totals.workers);
     render_arms(&mut text, &totals.arms);
@@ -49,6 +50,9 @@ fn render(totals: &Totals) -> String {
     render_configuration(&mut text, totals.configuration);
     if let Some(figures) = totals.kubernetes.get() {
         render_kubernetes(&mut text, &figures);
+        let published = totals.kubernetes.published();
+        let help = "From when a change of objects came from the API server until workers had what comes of it.";
+        text.histograms("tidegate_kubernetes_published_seconds", help, [([], &published)].into_iter());
     }
     render_memory(&mut text, totals.memory);
     render_log_ins(&mut text, totals.log_ins);
@@ -110,6 +114,41 @@ fn render_answers(text: &mut Text, sites: &[(TwoNames, SiteTotals)]) {
             }
         }
     }
+}
+
+/// Requests by the object of a cluster, or whatever else it is, that their routes come from.
+fn render_objects(text: &mut Text, objects: &[(Arc<str>, SiteTotals)]) {
+    if objects.is_empty() {
+        return;
+    }
+    text.family("tidegate_kubernetes_requests_total", "Requests answered, by the object that their route comes from.");
+    for (object, numbers) in objects {
+        let mut by_class: BTreeMap<u16, u64> = BTreeMap::new();
+        for (kind, count) in &numbers.answers.by_kind {
+            *by_class.entry(kind.class().into()).or_default() += count;
+        }
+        for (class, count) in (1..).zip(numbers.answers.beyond).filter(|(_, count)| *count > 0) {
+            *by_class.entry(class).or_default() += count;
+        }
+        let [kind, namespace, name, rule] = of_object(object);
+        for (class, count) in by_class {
+            text.sample(&[kind, namespace, name, rule, ("class", &format!("{class}xx"))], count);
+        }
+    }
+    let bytes_out = objects.iter().map(|(object, numbers)| (of_object(object), numbers.bytes_out));
+    let help = "Body bytes of answers, by the object that their route comes from.";
+    text.each("tidegate_kubernetes_response_body_bytes_total", help, bytes_out);
+    let latencies = objects.iter().map(|(object, numbers)| (of_object(object), &numbers.latency));
+    let help = "From the end of the request's head to the end of its answer, by the object that its route comes from.";
+    text.histograms("tidegate_kubernetes_request_duration_seconds", help, latencies);
+}
+
+/// As `Ingress shop/web rules.0.paths.0` says.
+fn of_object(origin: &str) -> [Label<'_>; 4] {
+    let (kind, rest) = origin.split_once(' ').unwrap_or((origin, ""));
+    let (object, rule) = rest.split_once(' ').unwrap_or((rest, ""));
+    let (namespace, name) = object.split_once('/').unwrap_or(("", object));
+    [("kind", kind), ("namespace", namespace), ("name", name), ("rule", rule)]
 }
 
 fn of_site(names: &TwoNames) -> [Label<'_>; 2] {
@@ -364,7 +403,12 @@ fn render_kubernetes(text: &mut Text, figures: &KubernetesFigures) {
     let help = "Statuses of objects that are not as they are to be.";
     text.one("tidegate_kubernetes_statuses_pending", help, writing.statuses_pending);
     let help = "What was written into the cluster, and what could not be.";
-    let counts = [("status", writing.statuses_written), ("event", writing.events_written), ("failed", writing.faults)];
+    let counts = [
+        ("status", writing.statuses_written),
+        ("event", writing.events_written),
+        ("secret", writing.secrets_written),
+        ("failed", writing.faults),
+    ];
     text.by_word("tidegate_kubernetes_writes_total", help, "what", counts);
 }
 

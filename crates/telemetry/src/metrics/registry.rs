@@ -20,6 +20,7 @@ use super::site::{SiteMetrics, SiteTotals};
 use super::table::{OTHER, Table, TwoNames, two_names};
 use super::token_keys::TokenKeyMetrics;
 use super::worker::{LogWriterMetrics, WorkerMetrics};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
@@ -29,6 +30,8 @@ pub const SITE_SERIES_MAX: usize = 2_000;
 /// Sites and named routes that are counted apart, so that it is known which are the busiest. What comes beyond is
 /// counted together.
 pub const SITES_COUNTED_MAX: usize = 100_000;
+/// Objects that routes come from, with a series of their own: the busiest. The others are `kind="other"` together.
+pub const OBJECT_SERIES_MAX: usize = 1_000;
 /// The site of requests that no site takes, and of those that never became requests.
 const NO_SITE: &str = "none";
 /// Pools with numbers of their own.
@@ -47,6 +50,9 @@ pub(super) type ArmNames = (Arc<str>, Arc<str>, Arc<str>);
 fn arm_names((site, route, arm): (&str, &str, &str)) -> ArmNames {
     (Arc::from(site), Arc::from(route), Arc::from(arm))
 }
+
+/// A site, the name of a route and what the route comes from, each empty where there is none.
+type RouteNames = (Arc<str>, Arc<str>, Arc<str>);
 
 /// All numbers of the process. Shared in an `Arc`.
 #[derive(Debug)]
@@ -81,9 +87,9 @@ pub struct Traffic {
 #[derive(Debug)]
 struct Tables {
     workers: Vec<Arc<WorkerMetrics>>,
-    /// By site and the name of a route, which is empty for all routes without one.
-    sites: Table<TwoNames, SiteMetrics>,
+    sites: Table<RouteNames, SiteMetrics>,
     busiest: Busiest,
+    busiest_objects: Busiest,
     /// What sites that are gone had counted, from when the table was full.
     sites_gone: SiteTotals,
     arms: Table<ArmNames, ArmMetrics>,
@@ -103,8 +109,9 @@ impl Registry {
     pub fn new(version: &'static str) -> Registry {
         let tables = Tables {
             workers: Vec::new(),
-            sites: Table::new(SITES_COUNTED_MAX, two_names(OTHER, "")),
+            sites: Table::new(SITES_COUNTED_MAX, arm_names((OTHER, "", ""))),
             busiest: Busiest::new(SITE_SERIES_MAX),
+            busiest_objects: Busiest::new(OBJECT_SERIES_MAX),
             sites_gone: SiteTotals::default(),
             arms: Table::new(ARM_SERIES_MAX, arm_names((OTHER, "", ""))),
             arms_gone: 0,
@@ -142,8 +149,14 @@ impl Registry {
     /// The numbers that worker `worker` keeps for a site, and there for its routes of that name; for those without one
     /// it is empty. The same ones for the same names, before and after a reload.
     pub fn site(&self, worker: usize, name: &str, route: &str) -> Arc<SiteMetrics> {
+        self.route(worker, (name, route, ""))
+    }
+
+    /// As [`Registry::site`], for a route that comes from an object. What is counted there is counted for the site and
+    /// the name of the route as well, and once only.
+    pub fn route(&self, worker: usize, names: (&str, &str, &str)) -> Arc<SiteMetrics> {
         let tables = &mut *self.lock();
-        tables.sites.entry(worker, two_names(name, route), |gone| tables.sites_gone.add(gone))
+        tables.sites.entry(worker, arm_names(names), |gone| tables.sites_gone.add(gone))
     }
 
     /// The numbers that worker `worker` keeps for an arm of a `split`, by its site, its route, which is empty where it
@@ -265,6 +278,7 @@ impl Registry {
     /// Adds up the workers. The lock is let go before anything is formatted.
     pub(super) fn totals(&self) -> Totals<'_> {
         let tables = &mut *self.lock();
+        let ShownSeries { sites, objects } = tables.sites_shown(Instant::now());
         Totals {
             version: self.version,
             started: self.started,
@@ -273,7 +287,8 @@ impl Registry {
             configuration: &self.configuration,
             kubernetes: &self.kubernetes,
             workers: tables.workers.clone(),
-            sites: tables.sites_shown(Instant::now()),
+            sites,
+            objects,
             arms: tables.arms.totals(&tables.arms_gone, |sum, arm| *sum += arm.requests.value()),
             pools: tables.pools.totals(&tables.pools_gone, PoolTotals::add),
             servers: tables.servers.totals(&tables.servers_gone, ServerTotals::add),
@@ -294,19 +309,37 @@ impl Registry {
 }
 
 impl Tables {
-    /// The busiest sites and named routes, in order, and behind them all others together.
-    fn sites_shown(&mut self, now: Instant) -> Vec<(TwoNames, SiteTotals)> {
+    /// The busiest, in order, and behind them all others together.
+    fn sites_shown(&mut self, now: Instant) -> ShownSeries {
         let mut all = self.sites.totals(&SiteTotals::default(), SiteTotals::add);
         let shared = all.pop_if(|(names, _)| *names.0 == *OTHER).map(|(_, totals)| totals);
-        let (mut shown, others) = self.busiest.choose(all, now);
+        let (mut by_site, mut by_object): (BTreeMap<TwoNames, SiteTotals>, BTreeMap<Arc<str>, SiteTotals>) = Default::default();
+        for ((site, route, object), totals) in all {
+            if !object.is_empty() && !totals.is_idle() {
+                by_object.entry(object).or_default().add_totals(&totals);
+            }
+            by_site.entry((site, route)).or_default().add_totals(&totals);
+        }
+        let by_object = by_object.into_iter().map(|(object, totals)| ((object, Arc::from("")), totals)).collect();
+        let (mut objects, others) = self.busiest_objects.choose(by_object, now);
+        objects.extend(others.map(|totals| (two_names(OTHER, ""), totals)));
+        let (mut shown, others) = self.busiest.choose(by_site.into_iter().collect(), now);
         let together = [shared, others, Some(self.sites_gone.clone()).filter(|gone| !gone.is_idle())];
         let together = together.into_iter().flatten().reduce(|mut sum, totals| {
             sum.add_totals(&totals);
             sum
         });
         shown.extend(together.map(|totals| (two_names(OTHER, ""), totals)));
-        shown
+        ShownSeries { sites: shown, objects: objects.into_iter().map(|((object, _), totals)| (object, totals)).collect() }
     }
+}
+
+/// What requests were counted for.
+struct ShownSeries {
+    /// By site and name of route.
+    sites: Vec<(TwoNames, SiteTotals)>,
+    /// By what routes come from.
+    objects: Vec<(Arc<str>, SiteTotals)>,
 }
 
 /// One moment's sums, by name; `other` stands last when there is any.
@@ -320,6 +353,7 @@ pub(super) struct Totals<'a> {
     pub kubernetes: &'a KubernetesMetrics,
     pub workers: Vec<Arc<WorkerMetrics>>,
     pub sites: Vec<(TwoNames, SiteTotals)>,
+    pub objects: Vec<(Arc<str>, SiteTotals)>,
     pub arms: Vec<(ArmNames, u64)>,
     pub pools: Vec<(Arc<str>, PoolTotals)>,
     pub servers: Vec<(TwoNames, ServerTotals)>,

@@ -111,6 +111,15 @@ pub struct KubernetesRun {
     /// Where requests go that no Ingress takes. By default they are answered with 404.
     #[arg(long, value_name = "NAMESPACE/NAME:PORT")]
     pub default_backend: Option<ServicePortName>,
+    /// How it is known that Secrets change: all are listed, by their metadata, or each that is referred to is watched
+    /// by its name, which needs no right to list any.
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = SecretsWord::Listed)]
+    pub secrets: SecretsWord,
+    /// Whose certificates are obtained from a CA where the Secret that is to have them is not there: nobody's, those
+    /// of Ingresses that ask for it with `tidegate.dev/acme: "true"`, or of all Ingresses. The configuration says from
+    /// which CA (`acme`), and where they are kept (`storage "kubernetes"`).
+    #[arg(long, value_name = "WHOSE", value_enum, default_value_t = AcmeWord::Off)]
+    pub acme: AcmeWord,
     /// Who may say what a host answers: Ingresses of all namespaces, or those of the namespace that had it first.
     #[arg(long, value_name = "WHO", value_enum, default_value_t = HostOwnerWord::Shared)]
     pub host_owner: HostOwnerWord,
@@ -201,6 +210,21 @@ impl From<UnknownSnippetsWord> for UnknownSnippets {
 pub enum HostOwnerWord {
     Shared,
     Oldest,
+}
+
+/// Whose certificates are obtained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AcmeWord {
+    Off,
+    Asked,
+    MissingSecrets,
+}
+
+/// How Secrets are followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SecretsWord {
+    Listed,
+    Named,
 }
 
 /// Whether something is done.

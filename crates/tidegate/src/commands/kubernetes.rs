@@ -3,7 +3,9 @@
 
 use super::run::{Life, serve};
 use super::{explain_running, fail, kubernetes_check};
-use crate::cli::kubernetes::{HostOwnerWord, KubernetesCommand, KubernetesExplain, KubernetesRun, Listening, ObjectName, OnOff};
+use crate::cli::kubernetes::{
+    AcmeWord, HostOwnerWord, KubernetesCommand, KubernetesExplain, KubernetesRun, Listening, ObjectName, OnOff, SecretsWord,
+};
 use crate::cli::{DEFAULT_CONFIG, Sharing};
 use std::net::IpAddr;
 use std::path::Path;
@@ -13,7 +15,7 @@ use tidegate_certs::default_state_dir;
 use tidegate_cluster::{Key, Kubeconfig, Place, Pod, PortReference, Publish, WriterSettings};
 use tidegate_control::Source;
 use tidegate_control::objects::{ObjectSource, Writing};
-use tidegate_kubernetes::{HostOwner, Settings};
+use tidegate_kubernetes::{HostOwner, Obtains, Settings};
 use tidegate_model::discover::{Cluster, Namespaces};
 use tidegate_model::{KubernetesApi, Secret};
 
@@ -78,6 +80,13 @@ fn object_source(wanted: &KubernetesRun) -> Result<ObjectSource, String> {
             HostOwnerWord::Shared => HostOwner::Shared,
             HostOwnerWord::Oldest => HostOwner::Oldest,
         },
+        obtains: match wanted.acme {
+            AcmeWord::Off => Obtains::Nothing,
+            // Whoever only looks orders nothing.
+            AcmeWord::Asked | AcmeWord::MissingSecrets if wanted.shadow => Obtains::Nothing,
+            AcmeWord::Asked => Obtains::Asked,
+            AcmeWord::MissingSecrets => Obtains::MissingSecrets,
+        },
         verifies_servers: wanted.verify_upstreams,
         unknown_snippets: wanted.unknown_snippets.into(),
         ingress_nginx_config: wanted.ingress_nginx_config.as_ref().map(key),
@@ -90,7 +99,11 @@ fn object_source(wanted: &KubernetesRun) -> Result<ObjectSource, String> {
         given => given.to_vec(),
     };
     let snapshots = wanted.snapshot_dir.clone();
-    Ok(ObjectSource { place, settings, writing, snapshots, leave_after: wanted.leave_after, own_addresses })
+    let are_secrets_named = match wanted.secrets {
+        SecretsWord::Listed => false,
+        SecretsWord::Named => true,
+    };
+    Ok(ObjectSource { place, settings, are_secrets_named, writing, snapshots, leave_after: wanted.leave_after, own_addresses })
 }
 
 /// Namespaces that are named, or all of them.

@@ -1,16 +1,18 @@
 //! A controller with many Ingresses, each with a host, a Service and ten endpoints of its own: one after the other
-//! leads elsewhere, and no other moves. `INGRESSES=10000 CHANGES=300` is the size of a large cluster; `ONE_HOST=1` has
-//! all of them say something of one host. How long a change takes, and what it costs, is printed. `PROGRAM=…` measures
-//! another build.
+//! leads elsewhere, and no other moves; then a change of every other kind. `INGRESSES=10000 CHANGES=300` is the size of
+//! a large cluster; `ONE_HOST=1` has all of them say something of one host, `TLS=1` gives each a Secret. How long a
+//! change takes, and what it costs, is printed. `PROGRAM=…` measures another build.
 
 use crate::endpoints::{cpu, elsewhere, of_environment, percentiles, service, slice, wait_for};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tidegate_testkit::case::Places;
 use tidegate_testkit::kubernetes::{ApiServer, TOKEN};
 use tidegate_testkit::server::{Server, Settings};
-use tidegate_testkit::{Program, Surroundings, get};
+use tidegate_testkit::{Authority, KeyKind, Program, Surroundings, get};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tidegate");
 const INGRESSES: usize = 200;
@@ -25,6 +27,25 @@ fn ingress(number: usize, host: &str, path: &str, service: &str) -> Value {
         "spec": {"ingressClassName": "tidegate", "rules": [{"host": host, "http": {"paths": [{
             "path": path, "pathType": "Prefix", "backend": {"service": {"name": service, "port": {"number": 80}}},
         }]}}]},
+    })
+}
+
+/// A Secret with a certificate for every host here.
+fn secret(number: usize, pair: &(String, String)) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "shop", "name": format!("s{number}-tls")},
+        "type": "kubernetes.io/tls", "data": {"tls.crt": pair.0, "tls.key": pair.1},
+    })
+}
+
+/// Two pairs for `*.test`, in base64.
+fn pairs() -> [(String, String); 2] {
+    let folder = tempfile::tempdir().expect("a folder");
+    let authority = Authority::new(folder.path(), "test").expect("an authority");
+    [(), ()].map(|()| {
+        let pair = authority.issue("*.test", KeyKind::Ecdsa).expect("a certificate");
+        let read = |path: &Path| BASE64_STANDARD.encode(std::fs::read(path).expect("a file"));
+        (read(&pair.cert), read(&pair.key))
     })
 }
 
@@ -78,6 +99,7 @@ fn one_ingress_among_many_leads_elsewhere() {
     let _alone = crate::alone();
     let (ingresses, changes) = (of_environment("INGRESSES", INGRESSES), of_environment("CHANGES", CHANGES));
     let is_one_host = of_environment("ONE_HOST", 0) == 1;
+    let (has_tls, pairs) = (of_environment("TLS", 0) == 1, pairs());
     let [first, second] = ["first", "second"].map(|name| Server::start(Settings::new(name)).expect("it starts"));
     let cluster = ApiServer::start().expect("a port is free");
     cluster.put(json!({
@@ -94,7 +116,14 @@ fn one_ingress_among_many_leads_elsewhere() {
         let name = format!("s{number}");
         cluster.put(service(&name));
         cluster.put(slice(&name, &elsewhere(number), 9));
-        cluster.put(ingress(number, &host(number), &path(number), &name));
+        let mut object = ingress(number, &host(number), &path(number), &name);
+        if has_tls {
+            cluster.put(secret(number, &pairs[0]));
+            object["spec"]["tls"] = json!([{"hosts": [host(number)], "secretName": format!("s{number}-tls")}]);
+            // Plain HTTP is asked here.
+            object["metadata"]["annotations"] = json!({"nginx.ingress.kubernetes.io/ssl-redirect": "false"});
+        }
+        cluster.put(object);
     }
     let began = Instant::now();
     let (program, _places, address) = start(&cluster);
@@ -119,10 +148,50 @@ fn one_ingress_among_many_leads_elsewhere() {
         std::thread::sleep(Duration::from_millis(100));
     }
     let each = cpu(pid).saturating_sub(before) / changes as u32;
+    let of_kinds = cost_of_kinds(pid, (ingresses, changes), |kind, change| {
+        let number = change * 7 % ingresses;
+        let name = format!("s{number}");
+        match kind {
+            "annotation" => {
+                let mut object = ingress(number, &host(number), &path(number), &name);
+                let seconds = if change % 2 == 0 { "7" } else { "8" };
+                object["metadata"]["annotations"] = json!({"nginx.ingress.kubernetes.io/proxy-read-timeout": seconds});
+                cluster.put(object);
+            }
+            "endpoint" => _ = cluster.put(slice(&name, &elsewhere(number + 1 + change % 2), 9)),
+            "Service" => {
+                let mut object = service(&name);
+                object["spec"]["ports"][0]["appProtocol"] =
+                    if change % 2 == 0 { json!("kubernetes.io/h2c") } else { Value::Null };
+                cluster.put(object);
+            }
+            "Secret" => _ = cluster.put(secret(number, &pairs[change % 2])),
+            "new Ingress" => {
+                let (host, path) =
+                    if is_one_host { (host(0), format!("/n{change}")) } else { (format!("n{change}.test"), "/".to_owned()) };
+                cluster.put(ingress(ingresses + change, &host, &path, "first"));
+            }
+            _ => cluster.remove(&ingress(ingresses + change, "", "", "")),
+        }
+    });
     let grown = program.resident_kib().expect("it runs");
     let [median, most] = percentiles(took.clone(), [50, 99]);
     println!(
-        "{ingresses} Ingresses: ready in {ready:?} with {started:?} of CPU and {resident} KiB, {grown} KiB in the end; {} changes in force after {median:?} (median), {most:?} (99 %); {each:?} of CPU each",
+        "{ingresses} Ingresses: ready in {ready:?} with {started:?} of CPU and {resident} KiB, {grown} KiB in the end; {} changes in force after {median:?} (median), {most:?} (99 %); {each:?} of CPU each; {of_kinds}",
         took.len(),
     );
+}
+
+/// What one change of each other kind costs, in CPU.
+fn cost_of_kinds(pid: u32, (ingresses, changes): (usize, usize), change: impl Fn(&str, usize)) -> String {
+    let changes = changes.min(ingresses);
+    let cost = |kind: &str| {
+        let before = cpu(pid);
+        for number in 0..changes {
+            change(kind, number);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        format!("{kind} {:?}", cpu(pid).saturating_sub(before) / changes as u32)
+    };
+    ["annotation", "endpoint", "Service", "Secret", "new Ingress", "removed Ingress"].map(cost).join(", ")
 }

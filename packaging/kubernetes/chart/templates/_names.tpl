@@ -31,6 +31,11 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- if and .Values.controller.status (not .Values.controller.shadow) -}}true{{- end -}}
 {{- end -}}
 
+{{- /* Whether certificates are obtained from a CA. */ -}}
+{{- define "tidegate.obtains" -}}
+{{- if and (ne .Values.acme "cert-manager") (not .Values.controller.shadow) -}}true{{- end -}}
+{{- end -}}
+
 {{- /* Whether pods see their own Service: there is one, and it is in a namespace that they look at. */ -}}
 {{- define "tidegate.seesService" -}}
 {{- if and .Values.service.enabled (or (not .Values.controller.namespaces) (has .Release.Namespace .Values.controller.namespaces)) -}}
@@ -64,11 +69,17 @@ true
 {{- if ne .Values.controller.hostOwner "shared" }}
 - --host-owner={{ .Values.controller.hostOwner }}
 {{- end }}
+{{- if ne .Values.controller.secrets "listed" }}
+- --secrets={{ .Values.controller.secrets }}
+{{- end }}
 {{- with .Values.controller.defaultCertificate }}
 - --default-certificate={{ . }}
 {{- end }}
 {{- with .Values.controller.defaultBackend }}
 - --default-backend={{ . }}
+{{- end }}
+{{- if include "tidegate.obtains" . }}
+- --acme={{ .Values.acme }}
 {{- end }}
 {{- if .Values.controller.verifyUpstreams }}
 - --verify-upstreams

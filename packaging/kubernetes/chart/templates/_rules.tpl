@@ -1,8 +1,20 @@
 {{- /* What is read of a namespace, or of all. */ -}}
 {{- define "tidegate.readingRules" -}}
+{{- if eq .Values.controller.secrets "named" -}}
+- apiGroups: [""]
+  resources: [services, configmaps]
+  verbs: [get, list, watch]
+- apiGroups: [""]
+  resources: [secrets]
+  {{- with .Values.rbac.secretNames }}
+  resourceNames: {{ toJson . }}
+  {{- end }}
+  verbs: [get, watch]
+{{- else -}}
 - apiGroups: [""]
   resources: [services, secrets, configmaps]
   verbs: [get, list, watch]
+{{- end }}
 - apiGroups: [discovery.k8s.io]
   resources: [endpointslices]
   verbs: [get, list, watch]
@@ -19,6 +31,11 @@
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
+{{- if include "tidegate.obtains" . }}
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [create, patch]
+{{- end }}
 {{- end -}}
 
 {{- /* Takes the chart's root, and the kind and the name of the role. */ -}}

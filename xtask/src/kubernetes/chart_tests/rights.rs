@@ -21,16 +21,25 @@ type Rows = &'static [(&'static str, &'static [&'static str], &'static [&'static
 const READING: &[&str] = &["get", "list", "watch"];
 /// In each namespace that is looked at, or in all.
 const READ: Rows = &[
-    ("", &["services", "secrets", "configmaps"], READING),
+    ("", &["services", "configmaps"], READING),
     ("discovery.k8s.io", &["endpointslices"], READING),
     ("networking.k8s.io", &["ingresses"], READING),
 ];
+const SECRETS_LISTED: Rows = &[("", &["secrets"], READING)];
+const SECRETS_NAMED: Rows = &[("", &["secrets"], &["get", "watch"])];
 const READ_OF_CLUSTER: Rows = &[("networking.k8s.io", &["ingressclasses"], READING)];
 /// Where anything is written at all.
 const WRITTEN: Rows =
     &[("networking.k8s.io", &["ingresses/status"], &["patch"]), ("events.k8s.io", &["events"], &["create", "patch"])];
 /// Of a ConfigMap in a namespace that is not looked at otherwise.
 const OF_EVENTS: Rows = &[("events.k8s.io", &["events"], &["create", "patch"])];
+
+/// Where certificates are obtained: what they are kept in, and Secrets of objects that have none.
+const STORAGE: Rows = &[
+    ("", &["secrets"], &["get", "list", "create", "update", "delete"]),
+    ("coordination.k8s.io", &["leases"], &["get", "create", "update", "delete"]),
+];
+const OBTAINED: Rows = &[("", &["secrets"], &["create", "patch"])];
 
 /// The rights that a process with these words needs; `namespace` is its own.
 pub fn needed(arguments: &[String], namespace: &str) -> BTreeSet<Right> {
@@ -46,6 +55,10 @@ pub fn needed(arguments: &[String], namespace: &str) -> BTreeSet<Right> {
     };
     for scope in scopes {
         add(&mut rights, scope.as_deref(), READ);
+        add(&mut rights, scope.as_deref(), if value("--secrets") == Some("named") { SECRETS_NAMED } else { SECRETS_LISTED });
+        if writes && value("--acme").is_some() {
+            add(&mut rights, scope.as_deref(), OBTAINED);
+        }
         if writes {
             add(&mut rights, scope.as_deref(), WRITTEN);
         }
@@ -66,6 +79,9 @@ pub fn needed(arguments: &[String], namespace: &str) -> BTreeSet<Right> {
         if writes {
             add(&mut rights, Some(scope), OF_EVENTS);
         }
+    }
+    if value("--acme").is_some() {
+        add(&mut rights, Some(namespace), STORAGE);
     }
     if writes {
         let lease = value("--lease").expect("whoever writes has a Lease");
@@ -93,6 +109,12 @@ fn add(rights: &mut BTreeSet<Right>, namespace: Option<&str>, rows: Rows) {
             }));
         }
     }
+}
+
+/// Rights to Secrets of some names are all that a process needs that asks for each by its name.
+pub fn of_any_secret(rights: BTreeSet<Right>) -> BTreeSet<Right> {
+    let is_named = |right: &Right| right.resource == "secrets" && right.verb != "list";
+    rights.into_iter().map(|right| if is_named(&right) { Right { name: None, ..right } } else { right }).collect()
 }
 
 /// The rights that these roles give.

@@ -1,7 +1,7 @@
 //! What has to hold of every set of objects that the chart is rendered to, whatever its values.
 
 use super::super::manifests::NAME;
-use super::rights::{given, needed};
+use super::rights::{given, needed, of_any_secret};
 use serde_json::{Value, json};
 
 /// As long as it takes until every node of a cluster knows that a pod leaves, as the program believes.
@@ -174,7 +174,7 @@ fn rights(objects: &[Value], pod: &Value, container: &Value) -> Vec<String> {
     if roles.is_empty() {
         return Vec::new();
     }
-    let (needed, given) = (needed(&arguments(container), NAME), given(&roles));
+    let (needed, given) = (needed(&arguments(container), NAME), of_any_secret(given(&roles)));
     let missing = needed.difference(&given).map(|right| format!("a right is missing: {right:?}"));
     let beyond = given.difference(&needed).map(|right| format!("a right is given that nobody uses: {right:?}"));
     let mut faults: Vec<String> = missing.chain(beyond).collect();

@@ -4,25 +4,36 @@ use super::{EVENTS_EVERY, EventAsk, EventWrite, Events, NOTE_BYTES_MAX, Notice, 
 use crate::fault::Fault;
 use crate::kind::Kind;
 use crate::object::Key;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-fn notice(name: &str, reason: &str, note: &str) -> Notice {
-    let (kind, key) = (Kind::Ingress, Key::new("shop", name));
-    Notice { kind, key, reason: reason.into(), is_warning: true, note: note.to_owned() }
+type Told = ((Kind, Key), Notice);
+
+fn notice(name: &str, reason: &str, note: &str) -> Told {
+    let notice = Notice { reason: reason.into(), is_warning: true, note: note.to_owned() };
+    ((Kind::Ingress, Key::new("shop", name)), notice)
 }
 
 struct Speaker {
     events: Events,
+    /// Of which something was said.
+    known: BTreeSet<(Kind, Key)>,
     now: Instant,
 }
 
 impl Speaker {
     fn new() -> Speaker {
-        Speaker { events: Events::default(), now: Instant::now() }
+        Speaker { events: Events::default(), known: BTreeSet::new(), now: Instant::now() }
     }
 
-    fn observe(&mut self, notices: &[Notice]) {
-        self.events.observe(notices.to_vec(), self.now);
+    /// All that is to be said.
+    fn observe(&mut self, notices: &[Told]) {
+        let mut changed: BTreeMap<_, Vec<Notice>> = self.known.iter().map(|object| (object.clone(), Vec::new())).collect();
+        for (object, notice) in notices {
+            self.known.insert(object.clone());
+            changed.entry(object.clone()).or_default().push(notice.clone());
+        }
+        self.events.observe(changed, self.now);
     }
 
     fn ask(&mut self) -> EventAsk {
@@ -111,7 +122,7 @@ fn another_note_is_another_event() {
 #[test]
 fn five_are_said_in_a_second() {
     let mut speaker = Speaker::new();
-    let notices: Vec<Notice> = (0..20).map(|number| notice(&format!("a{number}"), "PathInvalid", "one")).collect();
+    let notices: Vec<Told> = (0..20).map(|number| notice(&format!("a{number}"), "PathInvalid", "one")).collect();
     speaker.observe(&notices);
     assert_eq!(speaker.said().len(), 5);
     assert_eq!((speaker.rest(), speaker.events.pending()), (Some(EVENTS_EVERY), 15));
@@ -172,7 +183,7 @@ fn notes_and_names_and_what_is_remembered_have_bounds() {
     assert!(write.note.len() <= NOTE_BYTES_MAX && write.note.ends_with(" (and 1 more)"), "{}", write.note.len());
     let hash = write.name.strip_prefix(&format!("{}.", "a".repeat(229))).expect("its name");
     assert_eq!(hash.len(), 16);
-    let many: Vec<Notice> = (0..2 * SUBJECTS_MAX).map(|number| notice(&format!("a{number}"), "PathInvalid", "one")).collect();
+    let many: Vec<Told> = (0..2 * SUBJECTS_MAX).map(|number| notice(&format!("a{number}"), "PathInvalid", "one")).collect();
     speaker.observe(&many);
     assert_eq!(speaker.events.subjects.len(), SUBJECTS_MAX);
 }

@@ -26,7 +26,8 @@ impl World {
 
     fn desire(&mut self, names: &[&str], wanted: &[&str]) {
         let World { statuses, there, now } = self;
-        let differ = statuses.desire(names.iter().map(|name| Key::new("shop", name)).collect(), addresses(wanted));
+        let turned = turned(statuses, names);
+        let differ = statuses.desire(turned, addresses(wanted));
         statuses.look_at(differ, *now, |key| found(there, key));
     }
 
@@ -71,6 +72,12 @@ impl World {
             StatusAsk::Write(write) => panic!("{write:?} is written"),
         }
     }
+}
+
+/// What differs when these are served and no others.
+fn turned(statuses: &Statuses, names: &[&str]) -> BTreeMap<Key, bool> {
+    let no_more = statuses.served.iter().map(|key| (key.clone(), false));
+    no_more.chain(names.iter().map(|name| (Key::new("shop", name), true))).collect()
 }
 
 fn found<'c>(there: &'c BTreeMap<Key, (String, Addresses)>, key: &Key) -> Option<StatusFound<'c>> {
@@ -228,9 +235,9 @@ fn an_object_that_cannot_be_written_waits_and_the_others_do_not() {
 fn only_what_differs_is_looked_at() {
     let check = |before: (&[&str], &[&str]), now: (&[&str], &[&str]), expected: &[&str]| {
         let mut statuses = Statuses::default();
-        let keys = |names: &[&str]| names.iter().map(|name| Key::new("shop", name)).collect();
-        statuses.desire(keys(before.0), addresses(before.1));
-        let differ: Vec<String> = statuses.desire(keys(now.0), addresses(now.1)).iter().map(|key| key.name.to_string()).collect();
+        statuses.desire(turned(&statuses, before.0), addresses(before.1));
+        let differ = statuses.desire(turned(&statuses, now.0), addresses(now.1));
+        let differ: Vec<String> = differ.iter().map(|key| key.name.to_string()).collect();
         assert_eq!(differ, expected, "{before:?} {now:?}");
     };
     check((&["a", "b"], &["x"]), (&["a", "b"], &["x"]), &[]);

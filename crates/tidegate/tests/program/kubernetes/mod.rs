@@ -10,8 +10,10 @@ mod configured;
 mod controller;
 mod guarded;
 mod names;
+mod obtained;
 mod pools;
 mod protections;
+mod replicas;
 mod snippets;
 mod start;
 
