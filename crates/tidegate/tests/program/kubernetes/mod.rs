@@ -9,6 +9,7 @@ mod client_certificates;
 mod configured;
 mod controller;
 mod guarded;
+mod metrics;
 mod names;
 mod obtained;
 mod pools;
