@@ -125,7 +125,7 @@ fn render_objects(text: &mut Text, objects: &[(Arc<str>, SiteTotals)]) {
     for (object, numbers) in objects {
         let mut by_class: BTreeMap<u16, u64> = BTreeMap::new();
         for (kind, count) in &numbers.answers.by_kind {
-            *by_class.entry(kind.class().into()).or_default() += count;
+            *by_class.entry(kind.class()).or_default() += count;
         }
         for (class, count) in (1..).zip(numbers.answers.beyond).filter(|(_, count)| *count > 0) {
             *by_class.entry(class).or_default() += count;

@@ -221,13 +221,19 @@ fn five_processes_come_to_the_same_whatever_order_things_come_in() {
             random.shuffle(&mut begin);
             // Some know everything when they start, others nothing.
             let mut controller = if place % 2 == 0 {
-                begin.into_iter().for_each(|object| _ = cluster.put(object));
+                for object in begin {
+                    cluster.put(object);
+                }
                 Controller::start(cluster, &["--status", "off"])
             } else {
                 let mut order: Vec<&Value> = last.values().collect();
                 random.shuffle(&mut order);
-                order.into_iter().for_each(|object| _ = cluster.put(object.clone()));
-                begin.into_iter().for_each(|object| _ = cluster.put(object));
+                for object in order {
+                    cluster.put(object.clone());
+                }
+                for object in begin {
+                    cluster.put(object);
+                }
                 Controller::start(cluster, &["--status", "off"])
             };
             let mut events = history.clone();
@@ -244,7 +250,9 @@ fn five_processes_come_to_the_same_whatever_order_things_come_in() {
             }
             let mut order: Vec<&Value> = last.values().collect();
             random.shuffle(&mut order);
-            order.into_iter().for_each(|object| _ = cluster.put(object.clone()));
+            for object in order {
+                cluster.put(object.clone());
+            }
             cluster.put(ingress("last", "last.example.com", "one"));
             controller
         })
@@ -256,8 +264,13 @@ fn five_processes_come_to_the_same_whatever_order_things_come_in() {
     assert!(expected.contains("h0.example.com") && expected.len() > 10_000, "{}", expected.len());
     for (controller, cluster) in started.iter().zip(&clusters) {
         let begin = Instant::now();
-        while digest(controller, cluster) != expected {
-            let differs = first_difference(&expected, &digest(controller, cluster));
+        // An Ingress keeps for half a second what it was before its Secret is known: the first one may not be quiet either.
+        loop {
+            let (expected, seen) = (digest(&started[0], &clusters[0]), digest(controller, cluster));
+            if seen == expected {
+                break;
+            }
+            let differs = first_difference(&expected, &seen);
             assert!(begin.elapsed() < RIGHT_WITHIN, "{differs}\n{}", controller.program.output());
             std::thread::sleep(Duration::from_millis(50));
         }
