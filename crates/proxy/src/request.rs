@@ -368,7 +368,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         Ok(route)
     }
 
-    /// Gives the upstream, or the place that a redirect names, the slashes that the client sent, where no step has changed
+    /// Gives the upstream, or the place that a redirect names, the slashes the client sent, where no step changed
     /// the path. What is kept in a cache is known by the path that was matched, so that is what is asked for there.
     #[inline]
     fn spell_path(&mut self, site: &WorkerSite, route: &CompiledRoute) -> &mut Self {

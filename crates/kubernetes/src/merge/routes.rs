@@ -419,7 +419,7 @@ struct Rewritten {
 }
 
 impl Rewritten {
-    /// What stands in the place of the path. Of a target that is the path itself that is what goes on behind it, as with
+    /// What stands in the place of the path. Of a target that is the path itself, what goes on behind it, as with
     /// ingress-nginx, which has a prefix end with a slash unless `use-regex` is said.
     fn of(written: &PathRoute, owned: Owned<'_>) -> Option<Rewritten> {
         let MannerRewrite { target, to, .. } = &owned.fragment.manner.rewrite;

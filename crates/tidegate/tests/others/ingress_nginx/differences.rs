@@ -146,7 +146,7 @@ fn odd(
     }
 }
 
-/// Neither side has let the request through. Whatever has refused it here keeps it out at the location of nginx as well.
+/// Neither side has let the request through. Whatever refused it here keeps it out at the location of nginx as well.
 fn refused(host: &Host, question: &Question, nginx: &Answer, ours: u16) -> Option<&'static str> {
     let is_due = nginx.place.as_ref().is_some_and(|place| refusals(host, question, place).contains(&ours));
     match (nginx.status, ours) {

@@ -97,7 +97,7 @@ pub struct Host {
     pub seed: u64,
     /// As it is asked for.
     pub name: String,
-    /// Its rule is for all names beside it.
+    /// Whether its rule is for all names beside it.
     pub is_wildcard: bool,
     pub has_tls: bool,
     pub ingresses: Vec<Ingress>,

@@ -264,7 +264,7 @@ fn five_processes_come_to_the_same_whatever_order_things_come_in() {
     assert!(expected.contains("h0.example.com") && expected.len() > 10_000, "{}", expected.len());
     for (controller, cluster) in started.iter().zip(&clusters) {
         let begin = Instant::now();
-        // An Ingress keeps for half a second what it was before its Secret is known: the first one may not be quiet either.
+        // An Ingress keeps for half a second what it was before its Secret is known: the first may not be quiet either.
         loop {
             let (expected, seen) = (digest(&started[0], &clusters[0]), digest(controller, cluster));
             if seen == expected {
