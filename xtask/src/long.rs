@@ -108,7 +108,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     let program = fs::canonicalize(&program).map_err(|error| format!("{}: {error}", program.display()))?;
     let folder = target_directory(&root)?.join("long");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    // Both are built before one is measured.
+    // Both tests are built before one is measured.
     cargo(&["test", "--locked", "--workspace", "--test", "kubernetes", "--test", "load", "--no-run"]).run(&root)?;
     let (began, mut outcomes) = (Instant::now(), Vec::new());
     for tests in in_order(&wanted.tests) {

@@ -64,7 +64,7 @@ struct Shared {
     arrived: Mutex<Option<Instant>>,
     is_secret_due: Notify,
     is_config_map_due: Notify,
-    /// Others are wanted than before.
+    /// Told when other Secrets are wanted than before.
     have_secrets_turned: Notify,
     /// `None`: there is to be none.
     snapshot: Mutex<Option<SnapshotState>>,

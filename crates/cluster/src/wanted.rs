@@ -136,8 +136,8 @@ impl<T: PartialEq> WantedObjects<T> {
         self.turn(keys, went)
     }
 
-    /// These are wanted as well from now on, and those no more. Gives those of which something is known at once, as it
-    /// was once.
+    /// Wants those that came, and no more those that went. Gives those of which something is known at once, as it was
+    /// once.
     pub fn turn(&mut self, came: BTreeSet<Key>, went: BTreeSet<Key>) -> BTreeSet<Key> {
         let WantedObjects { wanted, resting, due, let_go, recalled } = self;
         let mut known = BTreeSet::new();

@@ -20,7 +20,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Each is a connection to the API server. Secrets beyond them are fetched again every minute.
+/// Watches of single Secrets, each a connection to the API server. Secrets beyond them are fetched again every minute.
 pub const NAMED_WATCHES_MAX: usize = 128;
 /// Before a watch that ended is opened again, and the longest after faults.
 const PAUSE_FIRST: Duration = Duration::from_millis(500);

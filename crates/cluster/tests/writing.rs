@@ -63,7 +63,7 @@ impl Replica {
         self.desire_with(served, addresses, Vec::new());
     }
 
-    /// These and no others.
+    /// Desires these and no others.
     fn desire_with(&self, served: &[&str], addresses: &[&str], notices: Vec<((Kind, Key), Notice)>) {
         let served: BTreeSet<Key> = served.iter().map(|name| Key::new("shop", name)).collect();
         let before = self.served.replace(served.clone());

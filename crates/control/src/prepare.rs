@@ -178,7 +178,9 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
 fn share_pairs(control: &mut Control) {
     if control.objects_mut().is_some_and(|objects| objects.obtains()) {
         let pairs = control.issuance.keep_pairs();
-        control.objects_mut().into_iter().for_each(|objects| objects.give_pairs(pairs.clone()));
+        if let Some(objects) = control.objects_mut() {
+            objects.give_pairs(pairs);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! itself would read them. What is read from where is given; here is the order, and that no circle goes on.
 
 use super::braces::{self, Statement};
+use super::nginx::PACKAGED_PARAMS;
 use super::source::SourceText;
 use super::{Peer, nginx_dump};
 
@@ -154,7 +155,7 @@ impl Gathering<'_> {
     fn is_as_packaged(&self, text: &str, depth: usize) -> bool {
         let is_of_package = |statement: &Statement| match statement.name() {
             "types" | "load_module" | "fastcgi_index" | "fastcgi_split_path_info" => true,
-            "fastcgi_param" | "uwsgi_param" | "scgi_param" => PARAMS.contains(&statement.argument()),
+            "fastcgi_param" | "uwsgi_param" | "scgi_param" => PACKAGED_PARAMS.contains(&statement.argument()),
             "set" => statement.argument() == "$path_info",
             "try_files" => statement.arguments() == ["$fastcgi_script_name", "=404"],
             "proxy_set_header" => FIELDS.iter().any(|field| statement.argument().eq_ignore_ascii_case(field)),
@@ -212,33 +213,6 @@ struct Include {
     is_known: bool,
 }
 
-/// What scripts are told by the files that come with nginx.
-const PARAMS: [&str; 24] = [
-    "QUERY_STRING",
-    "REQUEST_METHOD",
-    "CONTENT_TYPE",
-    "CONTENT_LENGTH",
-    "SCRIPT_FILENAME",
-    "SCRIPT_NAME",
-    "PATH_INFO",
-    "PATH_TRANSLATED",
-    "REQUEST_URI",
-    "DOCUMENT_URI",
-    "DOCUMENT_ROOT",
-    "SERVER_PROTOCOL",
-    "REQUEST_SCHEME",
-    "HTTPS",
-    "GATEWAY_INTERFACE",
-    "SERVER_SOFTWARE",
-    "REMOTE_ADDR",
-    "REMOTE_PORT",
-    "REMOTE_USER",
-    "SERVER_ADDR",
-    "SERVER_PORT",
-    "SERVER_NAME",
-    "REDIRECT_STATUS",
-    "HTTP_HOST",
-];
 /// What servers are told by Debian's `proxy_params`.
 const FIELDS: [&str; 4] = ["Host", "X-Real-IP", "X-Forwarded-For", "X-Forwarded-Proto"];
 

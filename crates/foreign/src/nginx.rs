@@ -41,6 +41,7 @@ pub use same::is_same;
 pub use same::why as why_same;
 pub use scope::{bytes, milliseconds};
 pub use variables::{TextPart, parts};
+pub use words::PACKAGED_PARAMS;
 
 use super::braces::{self, Statement, named};
 use super::outline::{Door, Outline, OutlinedSite, ServerGroup, Service, TO_HTTPS, opens_no_http};

@@ -15,8 +15,9 @@ use std::time::{Duration, Instant};
 use tidegate_cluster::{ConfigMap, Key};
 use tidegate_model::KeepAlive;
 
-/// What it begins to refer to may be known a moment later than what refers to it.
-const WAITS_MAX: Duration = Duration::from_millis(500);
+/// Watches of several kinds are in no order: what an object begins to refer to may be known a moment later than the
+/// object. For so long it means what it meant before.
+pub const WAITS_MAX: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub struct Global {

@@ -5,23 +5,11 @@ use crate::annotations::plain_template;
 use crate::config_map::KnownConfigMap;
 use std::collections::BTreeMap;
 use tidegate_cluster::{ConfigMap, Key};
-use tidegate_model::{HeaderChange, HeaderOperation, Template, TemplatePart};
+use tidegate_model::{HeaderChange, HeaderOperation, Template, TemplatePart, is_of_framing};
 
 /// Of one map.
 const FIELDS_MAX: usize = 100;
 const VALUE_BYTES_MAX: usize = 4096;
-/// Fields that say how a message is framed on its connection, which is up to the proxy.
-const FRAMING: [&str; 9] = [
-    "connection",
-    "content-length",
-    "keep-alive",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "http2-settings",
-];
 
 /// What becomes of the values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +46,7 @@ fn change(name: &str, value: &str, form: HeaderMapForm) -> Result<HeaderChange, 
         return Err(format!("`{shown}` is no name of a field, which has letters, digits, `-` and `_`"));
     }
     let lower = name.to_ascii_lowercase();
-    if FRAMING.contains(&lower.as_str()) {
+    if is_of_framing(&lower) {
         return Err(format!("`{shown}` says how a message is framed, and is up to the proxy: remove it"));
     }
     if value.len() > VALUE_BYTES_MAX || value.chars().any(char::is_control) {

@@ -536,8 +536,8 @@ impl<'m> Merging<'m> {
     /// Of the oldest Ingress for which more holds than for those of our own classes.
     fn site_defaults(&self, members: &[Member<'m>]) -> &'m SiteDefaults {
         let own = SiteDefaults::default();
-        let of_members = members.iter().map(|member| &member.fragment.manner.defaults.sites);
-        of_members.into_iter().find(|defaults| **defaults != own).unwrap_or(self.around.sites)
+        let mut of_members = members.iter().map(|member| &member.fragment.manner.defaults.sites);
+        of_members.find(|defaults| **defaults != own).unwrap_or(self.around.sites)
     }
 
     fn places(&mut self, members: &[Member<'m>], taken: Taken) -> Places {

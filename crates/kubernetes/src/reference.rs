@@ -44,7 +44,7 @@ pub enum Spoken {
     H2,
     /// Whatever clients send.
     Tcp,
-    /// The same behind a header of the PROXY protocol.
+    /// TCP behind a header of the PROXY protocol.
     TcpBehindHeader,
 }
 

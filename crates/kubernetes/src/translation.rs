@@ -6,7 +6,7 @@ use crate::config_map::KnownConfigMap;
 use crate::defaults::Defaults;
 use crate::file::OfFile;
 use crate::fragment::{Fragment, Meaning};
-use crate::global::{Global, GlobalChange};
+use crate::global::{Global, GlobalChange, WAITS_MAX};
 use crate::graph::Users;
 use crate::ingress::translate;
 use crate::merge::{Material, Member, MergedHost, Obtained, Surroundings, merge, pool_name, stand_in};
@@ -18,13 +18,9 @@ use crate::settings::{Obtains, Settings};
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tidegate_cluster::{Absence, Cache, Changes, ConfigMapState, Ingress, Key, PortReference, SecretState};
 use tidegate_model::{Configuration, HostPattern, Pool};
-
-/// Watches of several kinds are in no order: what an Ingress begins to refer to may be known a moment later than the
-/// Ingress. For so long it means what it meant before.
-const WAITS_MAX: Duration = Duration::from_millis(500);
 
 /// What the objects mean together.
 #[derive(Debug)]

@@ -138,7 +138,7 @@ impl CutOff {
 
 impl Drop for CutOff {
     fn drop(&mut self) {
-        // It ends with the network at the latest.
+        // The table ends with the network at the latest.
         let _ = run("nft", &["delete", "table", "ip", "cut"]);
     }
 }

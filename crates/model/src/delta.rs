@@ -139,7 +139,7 @@ impl Difference {
         now: &'a [Arc<T>],
         name: impl Fn(&'a T) -> K,
     ) -> Difference {
-        // One that came among thousands: those in front of it and behind it are where they were beside each other.
+        // Where one came among thousands, those in front of it and behind it are where they were beside each other.
         let start = before.iter().zip(now).take_while(|(known, entry)| Arc::ptr_eq(known, entry)).count();
         let (middle, others) = (&before[start..], &now[start..]);
         let ends = middle.iter().rev().zip(others.iter().rev());

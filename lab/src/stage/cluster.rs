@@ -34,7 +34,7 @@ pub struct Cluster {
     plane: ControlPlane,
 }
 
-/// Which pods.
+/// Pods whose number changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pods {
     Backends,

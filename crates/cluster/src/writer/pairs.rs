@@ -101,7 +101,7 @@ pub fn new_secret(key: &Key, pair: &ObtainedPair, owner_uid: &str) -> Value {
         "labels": {"app.kubernetes.io/managed-by": "tidegate", OBTAINED_LABEL: "true"},
     });
     if !owner_uid.is_empty() {
-        // It goes with its Ingress.
+        // The Secret goes with its Ingress.
         metadata["ownerReferences"] = json!([{
             "apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "name": &*pair.owner.name, "uid": owner_uid,
         }]);

@@ -507,7 +507,7 @@ impl<'s> NginxReader<'s> {
         let mut lines = Vec::new();
         for param in levels.nearest(&["fastcgi_param"]) {
             let [name, value, ..] = param.arguments() else { continue };
-            let is_usual = words::USUAL_PARAMS.contains(&name.as_str()) && !(name == "HTTPS" && value == "on");
+            let is_usual = words::is_usual_param(name) && !(name == "HTTPS" && value == "on");
             if is_usual || name.starts_with("HTTP_") && value.is_empty() {
                 origin.carry(param.start());
                 continue;

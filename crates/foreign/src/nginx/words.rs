@@ -82,8 +82,8 @@ const ANSWERS: &[&str] = &[
     "proxy_cache",
 ];
 
-/// What scripts are told without a word.
-pub const USUAL_PARAMS: [&str; 25] = [
+/// What scripts are told by the files that come with nginx.
+pub const PACKAGED_PARAMS: [&str; 24] = [
     "QUERY_STRING",
     "REQUEST_METHOD",
     "CONTENT_TYPE",
@@ -108,8 +108,12 @@ pub const USUAL_PARAMS: [&str; 25] = [
     "SERVER_NAME",
     "REDIRECT_STATUS",
     "HTTP_HOST",
-    "HTTP_PROXY",
 ];
+
+/// Whether it is what scripts are told without a word.
+pub fn is_usual_param(name: &str) -> bool {
+    name == "HTTP_PROXY" || PACKAGED_PARAMS.contains(&name)
+}
 
 pub fn statements(all: &[Statement]) -> Vec<FileStatement> {
     let mut found = Vec::new();
@@ -249,7 +253,7 @@ fn kind(statement: &Statement) -> StatementKind {
             StatementKind::SameByDefault
         }
         "fastcgi_param" => {
-            let is_usual = USUAL_PARAMS.contains(&argument) || statement.arguments().get(1).is_some_and(String::is_empty);
+            let is_usual = is_usual_param(argument) || statement.arguments().get(1).is_some_and(String::is_empty);
             needed(Weight::Setting, !is_usual)
         }
         "disable_symlinks" => needed(Weight::Setting, argument != "off"),

@@ -46,6 +46,7 @@ pub use redirects::{is_usable, starts_well};
 pub use remarks::remark;
 pub use snippets::fates;
 pub use table::{Standing, nearest, standing};
+pub use units::switch;
 pub use variables::{name_in, placeholder, plain_template, template_of_service};
 
 /// What names of these annotations begin with.
@@ -182,14 +183,11 @@ impl<'i> Annotations<'i> {
 
     /// `true` and `false`, as Go reads them. What is neither is left out.
     fn switch(&mut self, name: &str) -> Option<bool> {
-        match self.text(name)? {
-            "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
-            "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
-            _ => {
-                self.leave_out(name, "it is `true` or `false`");
-                None
-            }
+        let is_on = switch(self.text(name)?);
+        if is_on.is_none() {
+            self.leave_out(name, "it is `true` or `false`");
         }
+        is_on
     }
 
     fn note_what_is_not_taken(&mut self) {

@@ -5,7 +5,7 @@ use crate::manner::{Manner, WrittenAlias};
 use tidegate_model::HostPattern;
 use tidegate_model::address::parse_host_pattern;
 
-/// Each is a site of its own, with all routes of its host.
+/// Aliases of an Ingress, each a site of its own with all routes of its host.
 const ALIASES_MAX: usize = 32;
 
 pub(super) fn read(annotations: &mut Annotations<'_>, manner: &mut Manner) {

@@ -2,6 +2,15 @@
 
 use std::time::Duration;
 
+/// `true` and `false`, as Go reads them.
+pub fn switch(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
+}
+
 /// A number of seconds, which may say so.
 pub(super) fn seconds(text: &str) -> Option<u64> {
     let number = text.strip_suffix('s').unwrap_or(text);

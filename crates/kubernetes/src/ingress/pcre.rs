@@ -7,7 +7,7 @@ use regex_syntax::ast::{
     LiteralKind, Repetition, RepetitionKind, SpecialLiteralKind, Visitor,
 };
 
-/// The same without regard to case, unanchored. `None`: it is no expression here, or means something else.
+/// The expression as ours, without regard to case and unanchored. `None`: it is none here, or means something else.
 pub fn translated(expression: &str) -> Option<String> {
     let parsed = Parser::new().parse(expression).ok()?;
     let ends = ast::visit(&parsed, Walk { expression, ends: Vec::new() }).ok()?;
@@ -16,7 +16,7 @@ pub fn translated(expression: &str) -> Option<String> {
     let mut copied = 0;
     for end in ends {
         text.push_str(&expression[copied..end]);
-        // There the end of the text is in front of a last line feed as well.
+        // With PCRE the end of the text is in front of a last line feed as well.
         text.push_str(r"(?:\n?\z)");
         copied = end + 1;
     }
@@ -82,13 +82,13 @@ impl Visitor for Walk<'_> {
             ClassSetItem::Empty(_) | ClassSetItem::Ascii(_) | ClassSetItem::Perl(_) | ClassSetItem::Union(_) => true,
             ClassSetItem::Literal(literal) => is_one_byte(literal),
             ClassSetItem::Range(range) => is_one_byte(&range.start) && is_one_byte(&range.end),
-            // There a bracket within brackets is itself.
+            // With PCRE a bracket within brackets is itself.
             ClassSetItem::Unicode(_) | ClassSetItem::Bracketed(_) => false,
         };
         if is_alike { Ok(()) } else { Err(Unlike) }
     }
 
-    /// There these are letters of the class.
+    /// Refuses `&&`, `--` and `~~`, which are letters of the class with PCRE.
     fn visit_class_set_binary_op_pre(&mut self, _: &ClassSetBinaryOp) -> Result<(), Unlike> {
         Err(Unlike)
     }
@@ -141,7 +141,7 @@ fn is_literal_alike(literal: &Literal) -> bool {
             | SpecialLiteralKind::Tab
             | SpecialLiteralKind::LineFeed
             | SpecialLiteralKind::CarriageReturn => true,
-            // There it is any end of a line, and a space in an expression with spaces.
+            // With PCRE `\v` is any end of a line, and `\ ` a space in an expression with spaces.
             SpecialLiteralKind::VerticalTab | SpecialLiteralKind::Space => false,
         },
         LiteralKind::Octal

@@ -85,14 +85,11 @@ impl<'m> ConfigReading<'m> {
 
     /// `true` and `false`, as Go reads them. What is neither is left out.
     pub(super) fn switch(&mut self, name: &str) -> Option<bool> {
-        match self.text(name)? {
-            "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
-            "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
-            _ => {
-                self.leave_out(name, "it is `true` or `false`");
-                None
-            }
+        let is_on = annotations::switch(self.text(name)?);
+        if is_on.is_none() {
+            self.leave_out(name, "it is `true` or `false`");
         }
+        is_on
     }
 
     pub(super) fn number<T: std::str::FromStr>(&mut self, name: &str, what: &str, fits: impl Fn(&T) -> bool) -> Option<T> {

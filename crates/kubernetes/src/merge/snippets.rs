@@ -16,7 +16,7 @@ static NOTHING: Snippet = Snippet { statements: Vec::new() };
 /// What is said for all of a host.
 pub struct HostSnippet<'m> {
     pub snippet: &'m Snippet,
-    /// Whose it is.
+    /// The Ingress whose snippet it is.
     pub owner: Option<&'m Key>,
     pub origin: Option<Arc<Origin>>,
     /// Something of it is not known, so that nothing is answered there.

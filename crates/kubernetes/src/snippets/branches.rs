@@ -8,7 +8,7 @@ use super::{PlacedStatement, Rewriting, RewritingEnd, Snippet, Statement};
 use crate::annotations::{is_path, is_usable, starts_well, with_query};
 use tidegate_model::{Condition, ConditionKind, HostPattern, PathPattern, Placeholder, Step, Template, TemplatePart, Terminal};
 
-/// Each is a route of every path.
+/// Branches of a snippet, each a route of every path.
 const BRANCHES_MAX: usize = 32;
 
 /// What is around a snippet.
@@ -211,7 +211,7 @@ impl<'s> Run<'s, '_> {
         for placed in inside {
             let done = match &placed.statement {
                 Statement::Rewrite(rewriting) => {
-                    // One behind another would be a question within a question.
+                    // A rewrite behind another would be a question within a question.
                     let fits = ConditionKind::Path(vec![PathPattern::Regex(rewriting.pattern.clone())]);
                     let is_known = known(Verdict::When(Condition { negated: false, kind: fits }), &state.conditions);
                     match is_known {

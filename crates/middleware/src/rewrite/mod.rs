@@ -146,7 +146,7 @@ impl Rewrite {
         if self.is_query_behind && head.query().is_none_or(<[u8]>::is_empty) && rendered.last() == Some(&b'&') {
             rendered.pop();
         }
-        // Both borrow the head.
+        // What was found and what was searched borrow the head.
         drop(captures);
         drop(searched);
         // What is written in full is the administrator's.

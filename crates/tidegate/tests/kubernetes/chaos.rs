@@ -49,7 +49,7 @@ fn goes_away(shop: &mut Shop, away: Duration) {
     std::thread::sleep(away / 2);
     shop.plane.start_api_server().expect("it comes back");
     let back = Instant::now();
-    // One that was there before tries slices that it takes for outdated ever more rarely, for minutes.
+    // A controller that was there before tries slices that it takes for outdated ever more rarely, for minutes.
     shop.plane.start_controllers().expect("they read it anew");
     shop.forgive();
     for (name, _) in ended {

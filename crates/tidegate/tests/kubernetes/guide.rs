@@ -111,7 +111,7 @@ impl Reader<'_> {
             let (wanted, status) = (&seen["spec"]["replicas"], &seen["status"]);
             let is_new = status["observedGeneration"] == seen["metadata"]["generation"] && status["updatedReplicas"] == *wanted;
             let is_all = status["replicas"] == *wanted && status["readyReplicas"] == *wanted;
-            // Those before them are gone as well.
+            // Pods before them are gone as well.
             let running = self.node.processes(&format!("{name}-")).len() as u64;
             if is_new && is_all && wanted.as_u64() == Some(running) {
                 break;
@@ -266,7 +266,7 @@ fn the_guide_away_from_ingress_nginx_is_followed_by_its_letter() {
         let (_, said) = expected.iter().find(|(begin, _)| command.starts_with(**begin)).unwrap_or_else(|| panic!("`{command}`"));
         println!("=== {}", command.trim_end());
         if command.contains(" port-forward ") {
-            // They end with the shell that compares.
+            // Forwarders end with the shell that compares.
             forwards.push_str(&command);
             continue;
         }

@@ -60,7 +60,7 @@ fn lives(api: &Api, writes: bool, output: &dyn Fn() -> String) {
     api.merge(&format!("{secrets}/web"), &json!({"data": {"more": "YQ=="}})).expect("it is changed");
     if writes {
         let lease = || api.get("/apis/coordination.k8s.io/v1/namespaces/tidegate/leases/tidegate");
-        // One of an earlier release may have left it.
+        // A pod of an earlier release may have left the Lease.
         let holder = || {
             let holder = lease().ok()?["spec"]["holderIdentity"].as_str()?.to_owned();
             ready_pods(api).contains(&holder).then_some(holder)
@@ -327,7 +327,7 @@ impl<'p> Losing<'p> {
         assert!(all_served(), "with {right:?} again: {}", self.seen());
     }
 
-    /// Begins anew without the right.
+    /// Has the program begin anew without the right.
     fn starts_without(&mut self, right: &Right) {
         self.program.signal("KILL").expect("a signal");
         let _ = self.program.wait_exit(BOUND);

@@ -23,8 +23,8 @@ const VARIANTS: [&[usize]; 2] = [&[250], &[50; 5]];
 /// Of the short form: each connection has two requests a second, so that who is told of its end with the next answer
 /// hears of it in time, on a slow machine as well.
 const SHORT_VARIANTS: [&[usize]; 2] = [&[60], &[12; 5]];
-/// So many fifths of these keep a connection of HTTP/1.1, keep one of HTTP/2, or make a new one for each request. All
-/// of them speak TLS.
+/// Kinds of clients by fifths, all over TLS: those that keep a connection of HTTP/1.1, keep one of HTTP/2, or make a
+/// new one for each request.
 const FIFTHS: [(Kind, usize); 3] = [(Kind::KeepAliveTls, 3), (Kind::Http2, 1), (Kind::FreshTls, 1)];
 /// Clients of a roll-out that have one open all the time.
 const WEBSOCKETS: usize = 12;

@@ -218,7 +218,7 @@ impl Random {
         (self.next() >> 20).is_multiple_of(count)
     }
 
-    /// Both ends are among them.
+    /// A number from `least` to `most`, both included.
     pub fn between(&mut self, least: usize, most: usize) -> usize {
         least + (self.next() >> 20) as usize % (most - least + 1)
     }

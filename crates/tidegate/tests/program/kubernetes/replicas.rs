@@ -81,7 +81,7 @@ fn meddle(cluster: &ApiServer, random: &mut Random, ingresses: usize, round: usi
     let status = json!({"status": {"loadBalancer": {"ingress": [{"ip": format!("198.51.100.{}", 1 + round % 200)}]}}});
     cluster.api().merge(&path, &status).expect("a status");
     let ours = format!("{COLLECTION}/i{}", random.below(ingresses));
-    // It may just be away.
+    // The Ingress may just be away.
     let _ = cluster.api().merge(&ours, &json!({"metadata": {"labels": {"seen": round.to_string()}}}));
 }
 

@@ -272,7 +272,7 @@ impl Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // Its worker ends with it.
+        // nginx's worker ends with it.
         let _ = Command::new("kill").arg(self.program.id().to_string()).status();
         let _ = self.program.wait();
     }
