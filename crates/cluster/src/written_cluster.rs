@@ -9,7 +9,7 @@ use crate::object::{ConfigMap, Fetched, FetchedMeta, Key, Referenced, Secret, Wa
 use crate::page::{Found, read_object};
 use crate::texts::Texts;
 use crate::wanted::Fetch;
-use crate::yaml::documents;
+use crate::yaml::read_documents;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::value::RawValue;
@@ -58,21 +58,23 @@ impl WrittenCluster {
     }
 
     /// What texts in YAML or JSON have, by their names: objects one by one, or lists of them as `kubectl get` prints
-    /// them. Of a kind that they have nothing of, nothing is known. `Err` names the text and says what is wrong with
-    /// it.
-    pub fn read(texts: &[(&str, &str)], now: Instant) -> Result<WrittenCluster, String> {
-        let mut objects = Vec::new();
+    /// them. Of a kind that they have nothing of, nothing is known. What cannot be read is left out, and named with what
+    /// is wrong with it.
+    pub fn read(texts: &[(&str, &str)], now: Instant) -> (WrittenCluster, Vec<String>) {
+        let (mut objects, mut faults) = (Vec::new(), Vec::new());
         for (name, text) in texts {
-            let read = written_objects(text).map_err(|problem| format!("{name} {problem}"))?;
+            let (read, fault) = written_objects(text);
+            faults.extend(fault.map(|problem| format!("{name} {problem}")));
             objects.extend(read.into_iter().enumerate().map(|(place, object)| (*name, place + 1, object)));
         }
         let is_of = |kind: &Kind| objects.iter().any(|(_, _, object)| object["kind"].as_str() == Some(kind.name()));
         let known: Vec<Kind> = Kind::ALL.into_iter().filter(is_of).collect();
         let mut cluster = WrittenCluster::knowing(&known, now);
         for (name, place, object) in objects {
-            cluster.put(object.to_string().as_bytes()).map_err(|problem| format!("object {place} of {name}: {problem}"))?;
+            let put = cluster.put(object.to_string().as_bytes());
+            faults.extend(put.err().map(|problem| format!("object {place} of {name}: {problem}")));
         }
-        Ok(cluster)
+        (cluster, faults)
     }
 
     /// Whether it is known what there is of the kind.
@@ -190,14 +192,18 @@ fn outcomes<T: Referenced + Clone>(
     })
 }
 
-/// Objects of a text, those of its lists one by one.
-fn written_objects(text: &str) -> Result<Vec<Value>, String> {
+/// Objects of a text, those of its lists one by one, and what is wrong with it where it does not end with them.
+fn written_objects(text: &str) -> (Vec<Value>, Option<String>) {
     let is_json = text.trim_start().starts_with(['{', '[']);
-    let documents = match serde_json::from_str::<Value>(text) {
-        Ok(document) if is_json => vec![document],
-        Ok(_) | Err(_) => documents(text)?,
+    let mut documents = Vec::new();
+    let fault = match serde_json::from_str::<Value>(text) {
+        Ok(document) if is_json => {
+            documents.push(document);
+            None
+        }
+        Ok(_) | Err(_) => read_documents(text, &mut documents).err(),
     };
-    Ok(documents.into_iter().flat_map(items).map(with_texts_as_data).collect())
+    (documents.into_iter().flat_map(items).map(with_texts_as_data).collect(), fault)
 }
 
 /// Texts of a Secret as the API server keeps them: files have them as they are.
@@ -265,26 +271,30 @@ mod tests {
 
     #[test]
     fn texts_have_objects_and_lists_of_them() {
-        let check = |text: &str, expected: Result<usize, &str>| {
-            let read = WrittenCluster::read(&[("a.yaml", text)], Instant::now());
-            let seen = read.map(|cluster| cluster.cache().ingresses().count());
-            assert_eq!(seen, expected.map_err(str::to_owned), "{text}");
+        let read = |text: &str| WrittenCluster::read(&[("a.yaml", text)], Instant::now());
+        let check = |text: &str, ingresses: usize, expected: &[&str]| {
+            let (cluster, faults) = read(text);
+            assert_eq!((cluster.cache().ingresses().count(), &*faults), (ingresses, &*expected.to_vec()), "{text}");
         };
         let ingress = "kind: Ingress\nmetadata: {name: a, namespace: shop}\nspec: {}\n";
-        check(ingress, Ok(1));
-        check(&format!("{ingress}---\n---\n{}", ingress.replace("name: a", "name: b")), Ok(2));
-        check("kind: List\nitems:\n- kind: Ingress\n  metadata: {name: a}\n  spec: {}\n- kind: Pod\n", Ok(1));
-        check(r#"{"kind":"IngressList","items":[{"metadata":{"name":"a"},"spec":{}},{"metadata":{"name":"b"}}]}"#, Ok(2));
-        check("", Ok(0));
-        check("a: [", Err("a.yaml is no YAML at line 1 column 4"));
+        check(ingress, 1, &[]);
+        check(&format!("{ingress}---\n---\n{}", ingress.replace("name: a", "name: b")), 2, &[]);
+        check("kind: List\nitems:\n- kind: Ingress\n  metadata: {name: a}\n  spec: {}\n- kind: Pod\n", 1, &[]);
+        check(r#"{"kind":"IngressList","items":[{"metadata":{"name":"a"},"spec":{}},{"metadata":{"name":"b"}}]}"#, 2, &[]);
+        check("", 0, &[]);
+        check("a: [", 0, &["a.yaml is no YAML at line 1 column 4"]);
+        check(&format!("{ingress}---\na: ["), 1, &["a.yaml is no YAML at line 5 column 4"]);
+        let odd = "kind: Ingress\nmetadata: {name: 7, namespace: shop}\n---\n";
+        let (cluster, faults) = read(&format!("{odd}{ingress}"));
+        assert!(cluster.cache().ingresses().count() == 1 && faults[0].starts_with("object 1 of a.yaml: "), "{faults:?}");
         let secret = "kind: Secret\nmetadata: {name: tls, namespace: shop}\nstringData: {auth: text}\n";
-        let mut with_text = WrittenCluster::read(&[("a.yaml", secret)], Instant::now()).expect("an object");
-        assert!(WrittenCluster::read(&[("a.yaml", &format!("{secret}data: text\n"))], Instant::now()).is_err());
+        let mut with_text = read(secret).0;
+        assert_eq!(read(&format!("{secret}data: text\n")).1.len(), 1);
         let key = Key::new("shop", "tls");
         with_text.want_secrets([key.clone()].into());
         let SecretState::Held(secret) = with_text.cache().secret(&key) else { panic!("it is there") };
         assert_eq!(secret.data.get("auth").map(SecretBytes::reveal), Some(&b"text"[..]));
-        let known = WrittenCluster::read(&[("a.yaml", ingress)], Instant::now()).expect("an object");
+        let known = read(ingress).0;
         assert!(known.knows(Kind::Ingress) && !known.knows(Kind::Service) && !known.knows(Kind::Secret));
     }
 

@@ -12,11 +12,16 @@ const DEPTH_MAX: usize = 64;
 
 /// The documents of a text that are not empty. `Err` says what is wrong and where, without its subject.
 pub fn documents(text: &str) -> Result<Vec<Value>, String> {
+    let mut whole = Vec::new();
+    read_documents(text, &mut whole).map(|()| whole)
+}
+
+/// Puts the documents of a text that are not empty behind `whole`, up to the one that is broken.
+pub fn read_documents(text: &str, whole: &mut Vec<Value>) -> Result<(), String> {
     let mut options = Options::default();
     (options.flow_nesting_limit, options.block_nesting_limit) = (DEPTH_MAX, DEPTH_MAX);
     let mut reading =
         Reading { parser: Parser::new_from_str_with_options(text, options), anchors: HashMap::new(), values_left: VALUES_MAX };
-    let mut documents = Vec::new();
     while let Some((event, span)) = reading.next()? {
         match event {
             Event::StreamStart | Event::StreamEnd | Event::DocumentStart(..) | Event::DocumentEnd => {}
@@ -24,12 +29,12 @@ pub fn documents(text: &str) -> Result<Vec<Value>, String> {
                 let document = reading.value(node, span, 0)?;
                 reading.anchors.clear();
                 if !document.is_null() {
-                    documents.push(document);
+                    whole.push(document);
                 }
             }
         }
     }
-    Ok(documents)
+    Ok(())
 }
 
 struct Reading<'t> {

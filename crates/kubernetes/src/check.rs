@@ -113,9 +113,7 @@ impl Translation {
         }
         let objects = self.ingresses.iter().filter_map(|(key, known)| Some((key, known.object()?)));
         let check = |(key, object): (&Key, &Arc<Ingress>)| {
-            let (_, of_annotations) = annotations::read(key, object, &self.settings, self.global.of_nobody(&self.settings));
-            let mut said: BTreeSet<Finding> = of_annotations.into_iter().collect();
-            said.extend(of_ingresses.remove(key).unwrap_or_default());
+            let mut said: BTreeSet<Finding> = of_ingresses.remove(key).unwrap_or_default().into_iter().collect();
             let names = annotations::named(object).map(|(name, _)| name.to_owned());
             let annotations: Vec<CheckedAnnotation> = names.map(|name| annotation(name, object, &mut said)).collect();
             CheckedIngress { key: key.clone(), annotations, findings: said.into_iter().collect() }

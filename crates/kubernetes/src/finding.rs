@@ -26,11 +26,6 @@ pub struct Finding {
     pub message: String,
 }
 
-impl Finding {
-    /// Of one object; beyond them only their number is told.
-    pub const EACH_MAX: usize = 32;
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Served, but otherwise than it reads.

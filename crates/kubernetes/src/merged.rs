@@ -121,6 +121,7 @@ impl Translation {
 
     /// Puts together what is to be said of objects that were touched.
     fn settle(&mut self, contradictions: Vec<Finding>, of_tcp: Vec<Finding>) {
+        let most = self.settings.findings_max;
         for key in mem::take(&mut self.findings.unsettled) {
             let findings = self.findings_of_ingress(&key);
             self.findings.set(ObjectReference { kind: Kind::Ingress, key }, findings);
@@ -134,13 +135,13 @@ impl Translation {
                 of_maps.entry(key.clone()).or_default().findings.extend(findings);
             }
         }
-        self.findings.set_all(Kind::ConfigMap, of_maps.into_iter().map(|(key, found)| (key, found.cut())).collect());
+        self.findings.set_all(Kind::ConfigMap, of_maps.into_iter().map(|(key, found)| (key, found.cut(most))).collect());
         let mut of_classes: BTreeMap<Key, Found> = BTreeMap::new();
         for (name, finding) in &self.classes.findings {
             let of_class = of_classes.entry(Key { namespace: "".into(), name: name.clone() }).or_default();
             of_class.findings.insert(finding.clone());
         }
-        self.findings.set_all(Kind::IngressClass, of_classes.into_iter().map(|(key, found)| (key, found.cut())).collect());
+        self.findings.set_all(Kind::IngressClass, of_classes.into_iter().map(|(key, found)| (key, found.cut(most))).collect());
         let of_secret = self.settings.default_certificate.as_ref().and_then(|key| {
             let (code, severity, message) = self.pairs.get(key).and_then(|pair| KnownPair::finding(pair, key))?;
             Some((key.clone(), vec![Finding { code, severity, field: "data".to_owned(), message }]))
@@ -164,7 +165,7 @@ impl Translation {
                 Some(Finding { code, severity, field: backend_of(field), message })
             }));
         }
-        found.cut()
+        found.cut(self.settings.findings_max)
     }
 }
 
@@ -234,11 +235,11 @@ struct Found {
 
 impl Found {
     /// As many as are told.
-    fn cut(self) -> Vec<Finding> {
+    fn cut(self, most: usize) -> Vec<Finding> {
         let all = self.findings.len() + self.unsaid;
         let mut findings: Vec<Finding> = self.findings.into_iter().collect();
-        if all > Finding::EACH_MAX {
-            findings.truncate(Finding::EACH_MAX - 1);
+        if all > most {
+            findings.truncate(most.saturating_sub(1));
             let message =
                 format!("{} more findings of this object are not told: mend those before it first", all - findings.len());
             let code = FindingCode::MoreFindings;

@@ -32,6 +32,8 @@ pub struct Settings {
     /// Whether certificates of servers over TLS are verified where no Ingress says it.
     pub verifies_servers: bool,
     pub unknown_snippets: UnknownSnippets,
+    /// How much is told of one object: of findings beyond them only their number.
+    pub findings_max: usize,
     /// The ConfigMap of ingress-nginx, which says what holds where Ingresses say nothing.
     pub ingress_nginx_config: Option<Key>,
     /// The ConfigMap whose keys are ports, and whose texts are Services that TCP connections there go to.
@@ -43,6 +45,8 @@ pub struct Settings {
 impl Settings {
     /// The controller of classes that are ours of themselves.
     pub const CONTROLLER: &'static str = "tidegate.dev/ingress";
+    /// How many findings of one object fit into what is written of it where nobody asks for all.
+    const FINDINGS_MAX: usize = 32;
     /// What names of controllers have in them whose classes are those of ingress-nginx.
     const INGRESS_NGINX: &'static str = "ingress-nginx";
     pub const HTTP: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 8080);
@@ -64,6 +68,7 @@ impl Settings {
             obtains: Obtains::Nothing,
             verifies_servers: false,
             unknown_snippets: UnknownSnippets::Shut,
+            findings_max: Settings::FINDINGS_MAX,
             ingress_nginx_config: None,
             tcp_services: None,
             udp_services: None,

@@ -25,7 +25,8 @@ use tidegate_model::address::parse_host_pattern;
 /// What the Ingress of that name means.
 pub fn translate(key: &Key, ingress: &Ingress, settings: &Settings, defaults: &Arc<Defaults>) -> Meaning {
     let (manner, of_annotations) = annotations::read(key, ingress, settings, defaults);
-    let mut reading = Reading { key, pool: &manner.pool, hosts: BTreeMap::new(), findings: Vec::new(), unsaid: 0 };
+    let findings_max = settings.findings_max;
+    let mut reading = Reading { key, pool: &manner.pool, hosts: BTreeMap::new(), findings: Vec::new(), findings_max, unsaid: 0 };
     for Finding { field, code, severity, message } in of_annotations {
         reading.find(code, severity, field, message);
     }
@@ -61,13 +62,14 @@ struct Reading<'i> {
     pool: &'i PoolManner,
     hosts: BTreeMap<HostPattern, Fragment>,
     findings: Vec<Finding>,
+    findings_max: usize,
     /// Findings beyond those that are kept.
     unsaid: usize,
 }
 
 impl Reading<'_> {
     fn find(&mut self, code: FindingCode, severity: Severity, field: String, message: String) {
-        if self.findings.len() < Finding::EACH_MAX {
+        if self.findings.len() < self.findings_max {
             self.findings.push(Finding { field, code, severity, message });
         } else {
             self.unsaid += 1;

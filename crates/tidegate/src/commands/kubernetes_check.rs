@@ -31,7 +31,12 @@ pub fn run(wanted: &KubernetesCheck) -> ExitCode {
         Ok(looked) => {
             let text = if output::is_json() { format!("{:#}\n", as_json(&looked)) } else { as_text(&looked) };
             output::print(&text);
-            if looked.checked.has_shut() { ExitCode::from(FAILED) } else { ExitCode::SUCCESS }
+            // A program reads them in the report.
+            if !output::is_json() {
+                looked.unreadable.iter().for_each(|fault| output::say_fault(fault));
+            }
+            let is_good = looked.unreadable.is_empty() && !looked.checked.has_shut();
+            if is_good { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
         }
         Err(problem) => fail(&problem),
     }
@@ -44,6 +49,8 @@ struct Looked {
     foreign: usize,
     /// Kinds of which it is not known what there is, so that nothing is said of what is missing.
     unknown: Vec<Kind>,
+    /// Files and objects that cannot be read, with what is wrong with each.
+    unreadable: Vec<String>,
 }
 
 fn look(wanted: &KubernetesCheck) -> Result<Looked, String> {
@@ -53,9 +60,10 @@ fn look(wanted: &KubernetesCheck) -> Result<Looked, String> {
     if wanted.files.is_empty() {
         return Err("nothing is named that could be checked\n  help: name files of objects, `-` for standard input as in `kubectl get ingresses,services,ingressclasses -A -o yaml | tidegate kubernetes check -`, or `--live` for the cluster itself".to_owned());
     }
-    let texts = texts(&wanted.files)?;
+    let Texts { texts, faults: mut unreadable, .. } = Texts::read(&wanted.files);
     let named: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-    let mut cluster = WrittenCluster::read(&named, Instant::now())?;
+    let (mut cluster, of_objects) = WrittenCluster::read(&named, Instant::now());
+    unreadable.extend(of_objects);
     let mut translation = Translation::new(settings(wanted, cluster.cache()));
     translation.take_in(cluster.cache(), None, Instant::now());
     // Once more for what the ConfigMap of ingress-nginx names.
@@ -69,13 +77,13 @@ fn look(wanted: &KubernetesCheck) -> Result<Looked, String> {
         translation.take_in(cluster.cache(), None, Instant::now());
     }
     let unknown = [Kind::Service, Kind::Secret, Kind::ConfigMap].into_iter().filter(|kind| !cluster.knows(*kind)).collect();
-    Ok(looked(&mut translation, cluster.cache(), unknown))
+    Ok(Looked { unreadable, ..looked(&mut translation, cluster.cache(), unknown) })
 }
 
 fn looked(translation: &mut Translation, cache: &Cache, unknown: Vec<Kind>) -> Looked {
     let checked = translation.check(&Configuration::default());
     let foreign = cache.ingresses().count().saturating_sub(checked.ingresses.len());
-    Looked { checked, foreign, unknown }
+    Looked { checked, foreign, unknown, unreadable: Vec::new() }
 }
 
 fn names_config_map(wanted: &KubernetesCheck) -> bool {
@@ -87,6 +95,8 @@ fn names_config_map(wanted: &KubernetesCheck) -> bool {
 fn settings(wanted: &KubernetesCheck, cache: &Cache) -> Settings {
     let key = |name: &ObjectName| Key::new(&name.namespace, &name.name);
     let settings = Settings {
+        // Nothing is written into objects, and what is left untold could be what shuts.
+        findings_max: usize::MAX,
         unknown_snippets: wanted.unknown_snippets.into(),
         default_certificate: wanted.default_certificate.as_ref().map(key),
         ingress_nginx_config: wanted.ingress_nginx_config.as_ref().map(key),
@@ -144,26 +154,46 @@ fn wait_until(follower: &ClusterFollower, is_so: impl Fn(&ClusterFollower) -> bo
     Ok(())
 }
 
-/// Names and texts of all files, those of a folder in the order of their names.
-fn texts(files: &[PathBuf]) -> Result<Vec<(String, String)>, String> {
-    let mut texts = Vec::new();
-    let mut bytes_left = BYTES_MAX;
-    for file in files {
-        if file == Path::new("-") {
-            texts.push(("standard input".to_owned(), read_stdin()));
-            continue;
+/// Texts of files, and files that have none.
+struct Texts {
+    /// By the names of files, those of a folder in the order of their names.
+    texts: Vec<(String, String)>,
+    faults: Vec<String>,
+    bytes_left: u64,
+}
+
+impl Texts {
+    fn read(files: &[PathBuf]) -> Texts {
+        let mut texts = Texts { texts: Vec::new(), faults: Vec::new(), bytes_left: BYTES_MAX };
+        for file in files {
+            if file == Path::new("-") {
+                texts.texts.push(("standard input".to_owned(), read_stdin()));
+                continue;
+            }
+            match manifests(file) {
+                Ok(files) => files.iter().for_each(|file| texts.add(file)),
+                Err(fault) => texts.faults.push(fault),
+            }
         }
-        for file in manifests(file)? {
-            let shown = file.display().to_string();
-            let cannot = |error: std::io::Error| format!("{shown} cannot be read: {error}");
-            let size = std::fs::metadata(&file).map_err(cannot)?.len();
-            bytes_left = bytes_left
-                .checked_sub(size)
-                .ok_or_else(|| format!("these files are longer than {} MiB together: check some of them", BYTES_MAX >> 20))?;
-            texts.push((shown.clone(), std::fs::read_to_string(&file).map_err(cannot)?));
+        texts
+    }
+
+    fn add(&mut self, file: &Path) {
+        match self.text(file) {
+            Ok(text) => self.texts.push((file.display().to_string(), text)),
+            Err(fault) => self.faults.push(fault),
         }
     }
-    Ok(texts)
+
+    fn text(&mut self, file: &Path) -> Result<String, String> {
+        let cannot = |error: std::io::Error| format!("{} cannot be read: {error}", file.display());
+        let size = std::fs::metadata(file).map_err(cannot)?.len();
+        self.bytes_left = self.bytes_left.checked_sub(size).ok_or_else(|| {
+            let most = BYTES_MAX >> 20;
+            format!("{} is not read: these files are longer than {most} MiB together, so check some of them", file.display())
+        })?;
+        std::fs::read_to_string(file).map_err(cannot)
+    }
 }
 
 /// The file, or those of the folder.
@@ -185,7 +215,7 @@ fn manifests(file: &Path) -> Result<Vec<PathBuf>, String> {
 }
 
 fn as_text(looked: &Looked) -> String {
-    let Looked { checked, foreign, unknown } = looked;
+    let Looked { checked, foreign, unknown, unreadable: _ } = looked;
     let count = checked.ingresses.len();
     let counts = checked.counts();
     let all: usize = counts.values().sum();
@@ -264,7 +294,7 @@ fn shown(name: &str) -> String {
     name.chars().filter(|c| !c.is_control()).collect()
 }
 
-fn as_json(Looked { checked, foreign, unknown }: &Looked) -> Value {
+fn as_json(Looked { checked, foreign, unknown, unreadable }: &Looked) -> Value {
     let finding = |Finding { field, code, severity, message }: &Finding| json!({"field": field, "code": code.as_str(), "severity": severity_word(*severity), "message": message});
     let named = |all: &[CheckedAnnotation]| {
         let one = |one: &CheckedAnnotation| json!({"name": one.name, "fate": one.fate.as_str(), "says": one.says});
@@ -289,6 +319,7 @@ fn as_json(Looked { checked, foreign, unknown }: &Looked) -> Value {
         "ingresses": checked.ingresses.iter().map(ingress).collect::<Vec<Value>>(),
         "others": others,
         "of_other_classes": foreign,
+        "unreadable": unreadable,
         "unknown_kinds": unknown.iter().map(|kind| kind.name()).collect::<Vec<_>>(),
     })
 }

@@ -110,6 +110,50 @@ fn what_cannot_be_checked_is_said() {
 }
 
 #[test]
+fn what_cannot_be_read_takes_nothing_from_the_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &[u8]| std::fs::write(folder.path().join(name), text).expect("a file");
+    write("a.yaml", b"a: [");
+    write("b.yaml", b"\xff\xfe");
+    write("c.yaml", b"kind: Ingress\nmetadata: {name: 7}\n");
+    write("d.yaml", MANIFESTS.as_bytes());
+    write("e.yaml", MANIFESTS.replace("namespace: shop", "namespace: blog").replace("spec: {ing", "spec: [{ing").as_bytes());
+    let arguments = [folder.path().to_str().expect("a name"), "/nowhere.yaml", "--ingress-class", "nginx"];
+    let (code, text, fault) = check(&arguments);
+    // Nothing is shut among those of that class, so that this alone is a failure.
+    assert!(code == 1 && text.contains("2 Ingresses, 10 annotations") && text.contains("Namespace blog"), "{code} {text}");
+    for line in [
+        "a.yaml is no YAML at line 1 column 4",
+        "b.yaml cannot be read",
+        "object 1 of",
+        "e.yaml is no YAML",
+        "/nowhere.yaml cannot be read",
+    ] {
+        assert!(fault.contains(line), "`{line}` is not in\n{fault}");
+    }
+    assert_eq!(fault.lines().count(), 5, "{fault}");
+    let (code, text, fault) = check(&[&arguments[..], &["--json"]].concat());
+    let read: serde_json::Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    assert_eq!((code, read["unreadable"].as_array().map(Vec::len), fault.as_str()), (1, Some(5), ""), "{text}");
+}
+
+#[test]
+fn all_of_an_object_is_told_however_much_it_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let unknown: Vec<String> =
+        (0..60).map(|number| format!("    nginx.ingress.kubernetes.io/unheard-of-{number}: x\n")).collect();
+    let unknown = unknown.concat();
+    let text = MANIFESTS.replacen("  annotations:\n", &format!("  annotations:\n{unknown}"), 1);
+    let text =
+        text + "---\nkind: Service\napiVersion: v1\nmetadata: {name: other, namespace: shop}\nspec: {ports: [{port: 80}]}\n";
+    let file = folder.path().join("a.yaml");
+    std::fs::write(&file, text).expect("a file");
+    let (_, text, fault) = check(&[file.to_str().expect("a name")]);
+    assert!(text.contains("62 unknown") && fault.is_empty(), "{fault} {text}");
+    assert!(text.contains("ServiceMissing spec.rules[0]") && !text.contains("MoreFindings"), "{text}");
+}
+
+#[test]
 fn a_cluster_is_asked_and_nothing_is_written_there() {
     let (cluster, _one) = (cluster(), server("one"));
     cluster.put(service("one"));
