@@ -54,6 +54,8 @@ pub struct Manner {
     /// Whether clients who stay with a server stay with its Ingress or the canary of that as well.
     pub keeps_share: bool,
     pub snippets: MannerSnippets,
+    /// Whether a network that is let in is enough where somebody has to log in, and a log-in from everywhere else.
+    pub is_one_enough: bool,
     /// Another server says who may ask.
     pub forward_auth: Option<MannerForwardAuth>,
     /// The ConfigMap with fields that its answers have.

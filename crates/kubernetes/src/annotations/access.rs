@@ -12,6 +12,14 @@ pub(super) fn read(annotations: &mut Annotations<'_>, manner: &mut Manner) {
     let allowed = networks(annotations, "allowlist-source-range").or_else(|| networks(annotations, "whitelist-source-range"));
     manner.steps.extend(denied.map(|networks| Step::Deny(networks.into())));
     manner.steps.extend(allowed.map(|networks| Step::Allow(networks.into())));
+    manner.is_one_enough = match annotations.text("satisfy") {
+        None | Some("all") => false,
+        Some("any") => true,
+        Some(_) => {
+            annotations.leave_out("satisfy", "it is `any` or `all`, and `all` without it");
+            false
+        }
+    };
 }
 
 fn networks(annotations: &mut Annotations<'_>, name: &str) -> Option<Vec<IpNet>> {

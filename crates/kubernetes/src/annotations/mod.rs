@@ -79,7 +79,7 @@ pub fn asks_for_nothing(name: &str, value: &str) -> bool {
     if name.ends_with("-snippet") || name.ends_with("-url") {
         return value.is_empty();
     }
-    matches!((name, value), (_, "" | "false" | "off" | "0") | ("satisfy", "all"))
+    matches!(value, "" | "false" | "off" | "0")
 }
 
 impl Annotations<'_> {

@@ -34,6 +34,7 @@ const REMARKS: &[(&str, &str)] = &[
     ("proxy-ssl-server-name", "the name of the server is always sent"),
     ("proxy-ssl-verify", "`on` needs certificates of authorities in `proxy-ssl-secret`"),
     ("proxy-ssl-verify-depth", "chains are followed as far as they have to be"),
+    ("satisfy", "with `any` too nobody comes in whom `denylist-source-range` or a snippet refuses"),
     ("server-alias", "names and wildcards; expressions are left out"),
     ("server-snippet", "statements of a closed set are read, each as it is said"),
     ("ssl-ciphers", "those of them that are safe, for TLS 1.2; without one there are the usual ones"),

@@ -133,7 +133,7 @@ pub const ANNOTATIONS: &[(&str, Standing)] = &[
     ("proxy-ssl-verify-depth", Remarked),
     ("relative-redirects", Same),
     ("rewrite-target", Same),
-    ("satisfy", Closed),
+    ("satisfy", Remarked),
     ("server-alias", Remarked),
     ("server-snippet", Remarked),
     ("service-upstream", Same),

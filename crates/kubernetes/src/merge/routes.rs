@@ -19,9 +19,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tidegate_cluster::Key;
 use tidegate_model::{
-    AuthUsers, BasicAuth, Condition, ConditionKind, Field, HeaderChange, HeaderOperation, HeaderStep, HostPattern, MatchLine,
-    Origin, PathPattern, Placeholder, Pool, PoolName, Route, RouteOptions, RouteRetry, Scheme, Step, Template, TemplatePart,
-    Terminal, TextPattern,
+    AuthAny, AuthUsers, BasicAuth, Condition, ConditionKind, Field, HeaderChange, HeaderOperation, HeaderStep, HostPattern,
+    MatchLine, Origin, PathPattern, Placeholder, Pool, PoolName, Route, RouteOptions, RouteRetry, Scheme, Step, Template,
+    TemplatePart, Terminal, TextPattern,
 };
 
 /// Where a CA looks for the answer to its challenge, over plain HTTP and without following anything.
@@ -280,7 +280,7 @@ impl Routes<'_> {
         snippet: &SnippetSteps,
     ) -> Vec<Route> {
         let Owned { route, fragment, .. } = owned;
-        let Manner { redirect, steps, limits, auth, forward_auth, .. } = &*fragment.manner;
+        let Manner { redirect, steps, limits, auth, forward_auth, is_one_enough, .. } = &*fragment.manner;
         let asked = forward_auth.as_ref().filter(|_| !is_unasked).and_then(|auth| self.forward_auth(auth));
         let auth = auth.as_ref().filter(|_| !is_unasked).and_then(|auth| self.basic_auth(auth));
         let Rewritten { steps: rewriting, elsewhere } = rewritten.unwrap_or_default();
@@ -293,7 +293,8 @@ impl Routes<'_> {
         };
         let host = upstream_host(owned).filter(|_| matches!(terminal, Terminal::Proxy { .. }));
         let told = self.told(&fragment.manner);
-        let steps = steps.iter().cloned().chain(auth).chain(asked).chain(told).chain(host).chain(rewriting).collect();
+        let kept = kept(steps, auth.into_iter().chain(asked).collect(), *is_one_enough);
+        let steps = kept.into_iter().chain(told).chain(host).chain(rewriting).collect();
         let route = Route { steps, options: self.options(owned), ..place.route(terminal) };
         limited(stepped(route, snippet), limits)
     }
@@ -395,6 +396,23 @@ impl Routes<'_> {
     fn proxy(&self, reference: &ServiceAtPort, retry: &RouteRetry) -> Terminal {
         Terminal::Proxy { pool: self.pool(reference), retry: retry.clone(), rewrites_location: false }
     }
+}
+
+/// The steps with those by which clients log in. Where one is enough, an address that is let in is a way as these are;
+/// without a log-in it is the only one.
+fn kept(own: &[Step], log_ins: Vec<Step>, is_one_enough: bool) -> Vec<Step> {
+    let own = own.iter().cloned();
+    if !is_one_enough || log_ins.is_empty() {
+        return own.chain(log_ins).collect();
+    }
+    let (mut ways, mut others): (Vec<Step>, Vec<Step>) = own.partition(|step| matches!(step, Step::Allow(_)));
+    ways.extend(log_ins);
+    if ways.len() == 1 {
+        others.extend(ways);
+    } else {
+        others.push(Step::AuthAny(Some(AuthAny { ways })));
+    }
+    others
 }
 
 /// Which requests a route takes, and where it comes from.

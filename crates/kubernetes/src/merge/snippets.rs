@@ -200,7 +200,7 @@ impl Routes<'_> {
 pub(super) fn stepped(mut route: Route, steps: &SnippetSteps) -> Route {
     let SnippetSteps { before, access, behind, .. } = steps;
     // Behind networks of the Ingress nobody is let in.
-    let is_closed = route.steps.iter().any(|step| matches!(step, Step::Allow(_)));
+    let is_closed = route.steps.iter().flat_map(Step::parts).any(|step| matches!(step, Step::Allow(_)));
     let access = if is_closed { &[][..] } else { access };
     let (own_access, others): (Vec<Step>, Vec<Step>) =
         std::mem::take(&mut route.steps).into_iter().partition(|step| matches!(step, Step::Allow(_) | Step::Deny(_)));
@@ -209,8 +209,14 @@ pub(super) fn stepped(mut route: Route, steps: &SnippetSteps) -> Route {
     route.steps.extend(others);
     route.steps.extend(behind.iter().cloned().chain(paths));
     for step in &mut route.steps {
-        if let Step::ForwardAuth(Some(auth)) = step {
-            tell(auth, steps);
+        let parts = match step {
+            Step::AuthAny(Some(any)) => &mut any.ways[..],
+            step => std::slice::from_mut(step),
+        };
+        for part in parts {
+            if let Step::ForwardAuth(Some(auth)) = part {
+                tell(auth, steps);
+            }
         }
     }
     route

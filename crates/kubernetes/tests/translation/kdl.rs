@@ -27,8 +27,14 @@ fn with_words(sites: &[Arc<Site>], pools: &[Arc<Pool>]) -> (Vec<Arc<Site>>, Vec<
                 *pool = in_words(pool);
             }
             for step in &mut route.steps {
-                if let Step::ForwardAuth(Some(auth)) = step {
-                    auth.pool = in_words(&auth.pool);
+                let parts = match step {
+                    Step::AuthAny(Some(any)) => &mut any.ways[..],
+                    step => std::slice::from_mut(step),
+                };
+                for part in parts {
+                    if let Step::ForwardAuth(Some(auth)) = part {
+                        auth.pool = in_words(&auth.pool);
+                    }
                 }
             }
         }

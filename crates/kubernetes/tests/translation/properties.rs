@@ -55,7 +55,7 @@ fn tls() -> impl Strategy<Value = Value> {
 
 /// Names behind the prefix, and values that some of them take.
 fn annotations() -> impl Strategy<Value = Value> {
-    const NAMES: [&str; 41] = [
+    const NAMES: [&str; 42] = [
         "ssl-redirect",
         "force-ssl-redirect",
         "use-regex",
@@ -97,8 +97,10 @@ fn annotations() -> impl Strategy<Value = Value> {
         "configuration-snippet",
         "server-snippet",
         "auth-snippet",
+        "satisfy",
     ];
-    const VALUES: [&str; 21] = [
+    const VALUES: [&str; 22] = [
+        "any",
         "true",
         "false",
         "",
@@ -195,7 +197,9 @@ const UNKNOWN: &str = "add_header X-A a;\naccess_by_lua_file a.lua;";
 
 /// An Ingress that is protected, perhaps by something that is not to be had.
 fn protected_ingress() -> impl Strategy<Value = Value> {
-    const PROTECTIONS: [&[(&str, &str)]; 14] = [
+    const PROTECTIONS: [&[(&str, &str)]; 16] = [
+        &[("satisfy", "any"), ("whitelist-source-range", "10.0.0.0/8"), ("auth-type", "basic"), ("auth-secret", "a.example")],
+        &[("satisfy", "any"), ("whitelist-source-range", "10.0.0.0/8"), ("auth-url", "https://auth.example.com/a")],
         &[("auth-tls-secret", "b.example")],
         &[("auth-tls-secret", "a.example")],
         &[("auth-tls-secret", "b.example"), ("auth-tls-match-cn", "CN=a")],
@@ -464,15 +468,13 @@ fn assert_guarded(merged: &Merged, ingresses: &BTreeMap<String, Value>) {
             continue;
         }
         let said = |name: &str| Some(annotation(ingress, name)).filter(|value| !value.is_empty());
-        if said("whitelist-source-range").is_some() {
-            assert!(route.steps.iter().any(|step| matches!(step, Step::Allow(_))), "{route:?}");
-        }
-        if said("auth-type").is_some() {
-            assert!(route.steps.iter().any(|step| matches!(step, Step::BasicAuth(Some(_)))), "{route:?}");
-        }
-        if said("auth-url").is_some() {
-            assert!(route.steps.iter().any(|step| matches!(step, Step::ForwardAuth(Some(_)))), "{route:?}");
-        }
+        // One of several is enough where that is said, and none of them is missing then.
+        let is_any = route.steps.iter().any(|step| matches!(step, Step::AuthAny(_)));
+        assert!(!is_any || said("satisfy") == Some("any"), "{route:?}");
+        let has = |is_one: fn(&Step) -> bool| route.steps.iter().flat_map(Step::parts).any(is_one);
+        assert!(said("whitelist-source-range").is_none() || has(|step| matches!(step, Step::Allow(_))), "{route:?}");
+        assert!(said("auth-type").is_none() || has(|step| matches!(step, Step::BasicAuth(Some(_)))), "{route:?}");
+        assert!(said("auth-url").is_none() || has(|step| matches!(step, Step::ForwardAuth(Some(_)))), "{route:?}");
         if said("auth-tls-secret").is_some() && matches!(said("auth-tls-verify-client"), None | Some("on")) {
             let is_shown =
                 |condition: &Condition| !condition.negated && matches!(condition.kind, ConditionKind::ClientCertificate { .. });
