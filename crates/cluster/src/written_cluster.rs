@@ -274,7 +274,8 @@ mod tests {
         let read = |text: &str| WrittenCluster::read(&[("a.yaml", text)], Instant::now());
         let check = |text: &str, ingresses: usize, expected: &[&str]| {
             let (cluster, faults) = read(text);
-            assert_eq!((cluster.cache().ingresses().count(), &*faults), (ingresses, &*expected.to_vec()), "{text}");
+            let seen: Vec<&str> = faults.iter().map(String::as_str).collect();
+            assert_eq!((cluster.cache().ingresses().count(), &*seen), (ingresses, expected), "{text}");
         };
         let ingress = "kind: Ingress\nmetadata: {name: a, namespace: shop}\nspec: {}\n";
         check(ingress, 1, &[]);
