@@ -20,6 +20,7 @@ mod modules;
 mod patterned;
 mod patterns;
 mod process;
+mod request_uris;
 mod rewrites;
 mod routes;
 mod same;
@@ -47,6 +48,7 @@ use super::braces::{self, Statement, named};
 use super::outline::{Door, Outline, OutlinedSite, ServerGroup, Service, TO_HTTPS, opens_no_http};
 use doors::Listeners;
 use guards::LimitZone;
+use regex::bytes::Regex;
 use server::PlainRedirect;
 use settings::CacheZone;
 use std::cell::{Cell, RefCell};
@@ -145,6 +147,8 @@ struct NginxReader<'s> {
     blocks_of_server: Cell<usize>,
     /// Whether a request of the server was sent on too often.
     has_gone_round: Cell<bool>,
+    /// What each `rewrite` finds, built once: chains of them are looked at again and again.
+    built: RefCell<BTreeMap<String, Option<Regex>>>,
     outline: Outline,
 }
 
@@ -282,6 +286,7 @@ impl<'s> NginxReader<'s> {
         self.explain_zones(statements);
         outline.reasons.extend(self.reasons.borrow().clone());
         outline.remarks.extend(self.remarks.borrow().iter().map(|remark| (*remark).to_owned()));
+        request_uris::settle(&mut outline);
         outline
     }
 

@@ -100,7 +100,9 @@ fn check_target(lowering: &mut Lowering<'_>, to: &Template, at: Location) -> Opt
     let starts_with_slash = match to.parts.first() {
         None => false,
         Some(TemplatePart::Literal(text)) => text.starts_with('/'),
-        Some(TemplatePart::Placeholder(Placeholder::Path | Placeholder::Uri) | TemplatePart::Capture(_)) => true,
+        Some(
+            TemplatePart::Placeholder(Placeholder::Path | Placeholder::Uri | Placeholder::AskedUri) | TemplatePart::Capture(_),
+        ) => true,
         Some(TemplatePart::Placeholder(_)) => false,
     };
     if !starts_with_slash {
@@ -109,7 +111,7 @@ fn check_target(lowering: &mut Lowering<'_>, to: &Template, at: Location) -> Opt
                 "to send the client elsewhere, use `redirect`; another upstream stands in `proxy`"
             }
             (_, Some(TemplatePart::Placeholder(_))) => {
-                "`{path}` and `{uri}` are whole paths; what other placeholders bring is one piece of a path, with every slash in it encoded"
+                "`{path}`, `{uri}` and `{asked.uri}` are whole paths; what other placeholders bring is one piece of a path, with every slash in it encoded"
             }
             _ => "a path starts with `/`",
         };

@@ -1,5 +1,6 @@
 //! What a site of nginx answers, as far as it is told.
 
+use super::request_uris::short;
 use crate::accounts::Origin;
 use crate::outline::{OutlinedAnswer, OutlinedRoute, OutlinedSite};
 
@@ -15,7 +16,7 @@ pub fn is_deciding(word: &str) -> bool {
 /// Whether anything but what could not be told is answered.
 pub fn is_answered(site: &OutlinedSite) -> bool {
     let is_told = |origin: &Origin| !origin.differs.values().any(|how| how == NOT_TOLD);
-    let is_left = |route: &OutlinedRoute| !route.answer.is_refusal() || is_told(&route.origin);
+    let is_left = |route: &OutlinedRoute| !route.answer.is_refusal() || is_told(&route.origin) && route.closed.is_none();
     let has_answer = site.answer.as_ref().is_some_and(|answer| !answer.is_refusal() || is_told(&site.answer_origin));
     has_answer || site.routes.iter().any(is_left)
 }
@@ -24,7 +25,7 @@ pub fn is_answered(site: &OutlinedSite) -> bool {
 pub fn is_to_https(site: &OutlinedSite, hosts: &[String]) -> bool {
     let is_own = |answer: &OutlinedAnswer| match answer {
         OutlinedAnswer::Redirect { to, .. } => {
-            let to = to.as_str();
+            let to = short(to);
             let single = if let [host] = hosts { format!("https://{host}{{uri}}") } else { String::new() };
             to == "https://{host}{uri}"
                 || to == "https://{host}{path}"

@@ -3,6 +3,7 @@
 use super::draft::{AnswerKind, Draft, Family, Step};
 use super::expressions::with_groups;
 use super::locations::Modifier;
+use super::request_uris::{ASKED, short};
 use super::routes::{Coming, Place, ServerScope, location_expression};
 use super::scope::Levels;
 use super::tables::{Tables, shares};
@@ -30,6 +31,17 @@ const OTHERS_SHARED: &str = "each client has a share here as well, and not the s
 impl<'s> NginxReader<'s> {
     /// What answers in a block, without its `rewrite` and `if`.
     pub(super) fn content(
+        &self,
+        scope: &ServerScope<'s>,
+        levels: &Levels<'s>,
+        place: Place<'_>,
+        coming: &Coming,
+    ) -> Result<Vec<Draft>, String> {
+        let drafts = self.content_of_block(scope, levels, place, coming)?;
+        Self::without_kept_scripts(drafts, scope, levels, coming)
+    }
+
+    fn content_of_block(
         &self,
         scope: &ServerScope<'s>,
         levels: &Levels<'s>,
@@ -166,6 +178,15 @@ impl<'s> NginxReader<'s> {
         let is_replaced = pass.argument().contains('$') && !uri.is_empty() && !uri.contains("${");
         if is_replaced && coming.changed() {
             return Err(REPLACED.to_owned());
+        }
+        if coming.changed() && uri.contains("${") {
+            // What is written is sent whatever became of the path, and the query is its own.
+            let path =
+                values.template(uri, Moment::Request, &self.tables, &mut Vec::new()).ok_or_else(|| BY_VARIABLE.to_owned())?;
+            let query = if uri.contains('?') || path.ends_with(ASKED) || path.ends_with("{uri}") { "" } else { "?" };
+            if path != "{uri}" {
+                answer.push(AnswerLine::Text(format!("rewrite {}", quoted(&(path + query)))));
+            }
         }
         if !uri.is_empty() && !coming.changed() {
             let path = self.path_of(uri, pass, place, &values, &mut origin)?;
@@ -308,7 +329,7 @@ impl<'s> NginxReader<'s> {
                 }
                 None => values
                     .template(bare, Moment::Request, &self.tables, &mut Vec::new())
-                    .map(|path| format!("rewrite {}", quoted(&(path.replace("{uri}", "{path}") + query)))),
+                    .map(|path| format!("rewrite {}", quoted(&(short(&path).replace("{uri}", "{path}") + query)))),
             };
             let line = written.ok_or_else(|| BY_VARIABLE.to_owned())?;
             return Ok(ChangedPath { steps: vec![Step::of(Family::Path, line)], ..ChangedPath::default() });

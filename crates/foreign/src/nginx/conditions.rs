@@ -4,6 +4,7 @@
 use super::asked::{AskedVariable, turned};
 use super::client_values::{ClientValue, TRUE, Wanted};
 use super::patterns::{alternatives, group_names, has_groups, host_expression, is_host, is_of_path, key_of, pattern_of};
+use super::request_uris::ASKED;
 use super::scope::Levels;
 use super::tables::{Tables, number_of_group};
 use super::variables::{Moment, TextPart, Values, parts};
@@ -285,7 +286,7 @@ impl Asking<'_, '_> {
         // A path is decoded there.
         let row =
             row.strip_prefix('~').filter(|_| key.contains("{path}")).map_or(row.to_owned(), |text| format!("~{}", sent(text)));
-        let row = if key.contains("{uri}") && row.starts_with('~') { spelling::with_any_codes(&row) } else { row };
+        let row = if key.contains(ASKED) && row.starts_with('~') { spelling::with_any_codes(&row) } else { row };
         Ok(self.tables.made(&key, &row, value))
     }
 

@@ -80,6 +80,8 @@ pub struct Draft {
     pub origin: Origin,
     /// Locations whose scripts it runs as well.
     pub absorbs: Vec<usize>,
+    /// Why it answers nobody, where what answers is not carried.
+    pub closed: Option<&'static str>,
 }
 
 impl Draft {
@@ -93,6 +95,7 @@ impl Draft {
             answer,
             origin: Origin::default(),
             absorbs: Vec::new(),
+            closed: None,
         }
     }
 
@@ -253,5 +256,6 @@ fn route(own: PlacedDraft) -> OutlinedRoute {
     route.alternatives = draft.alternatives;
     route.steps = draft.steps.into_iter().map(|step| step.line).collect();
     route.origin = draft.origin;
+    route.closed = draft.closed;
     route
 }

@@ -3,6 +3,7 @@
 use super::answers::is_script;
 use super::draft::{AnswerKind, Draft, Family, Step};
 use super::expressions::with_groups;
+use super::index_guards::without_index;
 use super::locations::{Location, Modifier, find};
 use super::routes::{Coming, Place, ServerScope, location_expression};
 use super::scope::Levels;
@@ -310,7 +311,11 @@ impl<'s> NginxReader<'s> {
         let folder = self.folder(scope, levels, place, coming)?;
         let mut options = String::new();
         let mut origin = folder.origin;
-        options.push_str(&index(levels, &mut origin));
+        let index = index(levels, &mut origin);
+        options.push_str(match Self::keeper_of_index(scope, levels, coming) {
+            Some(keeper) => without_index(keeper, &mut origin),
+            None => &index,
+        });
         if !tried.paths.is_empty() {
             options.push_str(&format!(" try={}", quoted(&tried.paths.join(" "))));
         }

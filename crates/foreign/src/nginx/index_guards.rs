@@ -4,9 +4,10 @@
 use super::NginxReader;
 use super::draft::{AnswerKind, Draft};
 use super::locations::{Location, Modifier};
-use super::routes::{Place, ServerScope};
+use super::routes::{Coming, Place, ServerScope};
 use super::scope::Levels;
 use super::words;
+use crate::accounts::Origin;
 use crate::braces::{Statement, named};
 use crate::outline::OutlinedAnswer;
 use tidegate_model::expression;
@@ -14,7 +15,41 @@ use tidegate_model::expression;
 const ASKED_FOR_INDEX: &str = "it keeps clients out of the index of a folder as well, which is asked for where the folder is: all folders whose \
                                index it may be about are refused here";
 
+const SCRIPT_OF_FOLDER: &str = "the script of a folder that it leads to is kept by another location, which no route asks behind a path that was \
+                                changed";
+
 impl<'s> NginxReader<'s> {
+    /// The first location that keeps clients out of an index of some folder, where requests come by a path that was
+    /// changed: routes ask for the one that a client has sent, so that such folders have no index.
+    pub(super) fn keeper_of_index<'l>(
+        scope: &'l ServerScope<'s>,
+        levels: &Levels<'s>,
+        coming: &Coming,
+    ) -> Option<&'l Location<'s>> {
+        let names = index_names(levels);
+        let keeps = |other: &&Location<'s>| {
+            !std::ptr::eq(other.statement.inside(), levels.inner())
+                && refuses(other)
+                && names.iter().any(|name| folders_of(other, name).is_some())
+        };
+        scope.locations.iter().filter(|_| coming.changed()).find(keeps)
+    }
+
+    /// Answers behind a path that was changed, none of which runs the script of a folder that another location keeps.
+    pub(super) fn without_kept_scripts(
+        drafts: Vec<Draft>,
+        scope: &ServerScope<'s>,
+        levels: &Levels<'s>,
+        coming: &Coming,
+    ) -> Result<Vec<Draft>, String> {
+        let runs_those_of_folders = |draft: &Draft| match &draft.answer {
+            OutlinedAnswer::Lines(lines) => lines.iter().any(|line| line.text().contains(" static=#true")),
+            _ => false,
+        };
+        let is_kept = drafts.iter().any(runs_those_of_folders) && Self::keeper_of_index(scope, levels, coming).is_some();
+        if is_kept { Err(SCRIPT_OF_FOLDER.to_owned()) } else { Ok(drafts) }
+    }
+
     /// Routes that refuse folders of a block whose index another location keeps for some.
     pub(super) fn guarded_folders(&self, scope: &ServerScope<'s>, levels: &Levels<'s>, place: Place<'_>) -> Vec<Draft> {
         let is_answered = |own: &Statement| own.name().ends_with("_pass") || own.name() == "return";
@@ -26,10 +61,7 @@ impl<'s> NginxReader<'s> {
         if takes_no_folder || levels.answering().any(is_answered) {
             return Vec::new();
         }
-        let names: Vec<&str> = match levels.one("index") {
-            Some(index) => index.arguments().iter().map(String::as_str).filter(|name| !name.contains(['$', '/'])).collect(),
-            None => vec!["index.html"],
-        };
+        let names = index_names(levels);
         let others =
             scope.locations.iter().filter(|other| !std::ptr::eq(other.statement.inside(), levels.inner()) && refuses(other));
         let mut drafts: Vec<Draft> = Vec::new();
@@ -50,6 +82,20 @@ impl<'s> NginxReader<'s> {
             }
         }
         drafts
+    }
+}
+
+/// `index=` of files whose folders have none, since nothing here asks who keeps it. What begins with a dot is not sent.
+pub fn without_index(keeper: &Location<'_>, origin: &mut Origin) -> &'static str {
+    origin.differ(keeper.statement.start(), ASKED_FOR_INDEX);
+    " index=\".none\""
+}
+
+/// Files that answer for their folder.
+fn index_names<'s>(levels: &Levels<'s>) -> Vec<&'s str> {
+    match levels.one("index") {
+        Some(index) => index.arguments().iter().map(String::as_str).filter(|name| !name.contains(['$', '/'])).collect(),
+        None => vec!["index.html"],
     }
 }
 

@@ -3,7 +3,8 @@
 use super::NginxReader;
 use super::draft::{AnswerKind, Draft, Family, Step};
 use super::expressions::{groups, is_everything, is_group, not_ahead, path_that_leads_to, with_groups, without_groups};
-use super::locations::{Location, find};
+use super::locations::{Location, Modifier, find};
+use super::request_uris::ASKED;
 use super::routes::{Coming, DEPTH_MAX, ServerScope};
 use super::scope::Levels;
 use super::tables::number_of_group;
@@ -13,6 +14,7 @@ use crate::accounts::Origin;
 use crate::braces::Statement;
 use crate::outline::OutlinedAnswer;
 use crate::sent_paths::sent;
+use regex::bytes::Regex;
 use tidegate_kdl::quoted;
 use tidegate_model::expression;
 
@@ -34,7 +36,7 @@ impl<'s> NginxReader<'s> {
         // What was sent on comes by again, and is looked at anew.
         let is_past = |text: &str, is_meant: bool| {
             let sample = coming.sample.as_deref().unwrap_or_default();
-            expression(text).build().is_ok_and(|own| own.is_match(sample.as_bytes()) != is_meant)
+            self.built(text).is_some_and(|own| own.is_match(sample.as_bytes()) != is_meant)
         };
         let ahead = not_ahead(from);
         let is_past = match &ahead {
@@ -73,9 +75,8 @@ impl<'s> NginxReader<'s> {
         origin: &mut Origin,
     ) -> Result<Vec<Draft>, String> {
         let [from, to, flags @ ..] = statement.arguments() else { return Err("it says nothing".to_owned()) };
-        if expression(from).build().is_err() {
-            self.explain(statement.start(), NO_EXPRESSION);
-            return Ok(Vec::new());
+        if self.built(from).is_none() {
+            return Err(NO_EXPRESSION.to_owned());
         }
         let values = scope.values(levels);
         let flag = flags.first().map_or("", String::as_str);
@@ -115,6 +116,16 @@ impl<'s> NginxReader<'s> {
         Ok(found)
     }
 
+    /// An expression as one of ours; `None` where it is none.
+    fn built(&self, text: &str) -> Option<Regex> {
+        if let Some(known) = self.built.borrow().get(text) {
+            return known.clone();
+        }
+        let built = expression(text).build().ok();
+        self.built.borrow_mut().insert(text.to_owned(), built.clone());
+        built
+    }
+
     /// The step that changes the path as a `rewrite` does.
     fn change(&self, statement: &Statement, values: &Values<'s>, origin: &mut Origin) -> Result<Step, String> {
         let [from, to, ..] = statement.arguments() else { return Err("it says nothing".to_owned()) };
@@ -127,7 +138,7 @@ impl<'s> NginxReader<'s> {
                 .ok_or_else(|| "nothing here has what it puts into the path".to_owned())
         };
         let mut target = of(path, &mut used)?;
-        if !target.starts_with('/') && !target.starts_with("{path}") && !target.starts_with("{uri}") {
+        if !target.starts_with('/') && ["{path}", "{uri}", ASKED].iter().all(|start| !target.starts_with(start)) {
             target.insert(0, '/');
             if is_everything(from) && target == "/$1" {
                 "$1".clone_into(&mut target);
@@ -170,7 +181,8 @@ impl<'s> NginxReader<'s> {
         let stem = path.split('$').next().unwrap_or_default();
         let may_be = |(index, location): &(usize, &Location<'s>)| {
             let is_deeper = location.is_prefix() && location.path.len() > stem.len() && location.path.starts_with(stem);
-            is_open && Some(*index) != found && (is_deeper || location.may_begin(stem))
+            let is_exact = location.modifier == Modifier::Exact && location.path.starts_with(stem);
+            is_open && Some(*index) != found && (is_deeper || is_exact || location.may_begin(stem))
         };
         let others: Vec<&Location<'s>> =
             scope.locations.iter().enumerate().filter(may_be).map(|(_, location)| location).collect();
@@ -212,7 +224,10 @@ impl<'s> NginxReader<'s> {
             Some(text) => Some(text).filter(|text| !text.contains('^')),
             None => rewrite.and_then(|rewrite| path_that_leads_to(rewrite.argument(), to, location.path)),
         };
-        let text = text?;
+        let mut text = text?;
+        if location.modifier == Modifier::Exact {
+            text.push('$');
+        }
         // A location that sends on itself is no plain refusal.
         let is_sending = |own: &Statement| matches!(own.name(), "rewrite" | "if" | "try_files" | "error_page");
         if location.statement.inside().iter().any(is_sending) {
@@ -255,7 +270,7 @@ impl<'s> NginxReader<'s> {
                 template.truncate(template.len() - "{path}".len());
                 return Ok(Sent { to: template + "{uri}", steps: Vec::new() });
             }
-            if template.ends_with("{uri}") || path.is_empty() {
+            if template.ends_with("{uri}") || template.ends_with(ASKED) || path.is_empty() {
                 let rest = if path.is_empty() { "{uri}" } else { "" };
                 let is_bare = path.is_empty() && !template.contains("{uri}");
                 return Ok(Sent { to: if is_bare { template + rest } else { template }, steps: Vec::new() });

@@ -1,11 +1,14 @@
 //! What becomes of a request in a block of nginx: `rewrite`, `if` and `return` in their order, and behind them what
 //! answers. A request that is sent on within the server has the answer of the location that it comes to.
 
+use super::answered::NOT_TOLD;
 use super::asked::AskedVariable;
 use super::conditions::{Asking, Question};
 use super::draft::{AnswerKind, Draft, Step};
+use super::expressions::is_everything;
 use super::guards::Guarding;
 use super::locations::{Location, Modifier};
+use super::looser::looser;
 use super::rewrites::Query;
 use super::scope::{Levels, values_set};
 use super::variables::{Moment, Values};
@@ -13,11 +16,13 @@ use super::{NginxReader, words};
 use crate::accounts::Origin;
 use crate::braces::{Statement, named};
 use crate::outline::{AnswerLine, CLOSED, OutlinedAnswer};
+use crate::sent_paths::sent;
 use tidegate_kdl::quoted;
 
 /// As often as a request is sent on within a server.
 pub const DEPTH_MAX: usize = 4;
-/// Blocks of one server are read so often, beside once for each step of a chain that begins in each of them.
+/// Blocks of one server are read so often, beside once for each step of a chain that begins in each of them and of its
+/// `rewrite` lines.
 pub const BLOCKS_MAX: usize = 1_000;
 pub const ROUND: &str = "requests are sent on within the file too often";
 const FIELD_OF_SENT: &str = "files that an application sends have the fields of its answer alone, so `send-file` is not written for \
@@ -27,6 +32,7 @@ const BEHIND_ANOTHER: &str = "it asks for the address of a client, which another
 const FIRST_REFERER: &str = "of several lines of `Referer` the first counts there, and here any that is known lets a request in";
 const TYPE_OF_ENDING: &str = "its text has the type of the path's ending there, as `text/html` for `/x.html`, and here one type for all \
                               paths: `content-type=` of `respond`";
+const SENT_ON: &str = "where it is sent on to is not told";
 const IN_ITS_BLOCK: &str = "its block says what no single route does";
 
 /// The server that a block stands in.
@@ -138,12 +144,15 @@ impl<'s> NginxReader<'s> {
         let mut is_end = false;
         for statement in levels.inner().iter().filter(|own| Some(own.start()) != scope.skipped) {
             match statement.name() {
-                "return" => {
-                    found.push(self.returned(statement, scope, levels, place)?);
-                    is_end = true;
-                }
-                "rewrite" => {
-                    let drafts = self.rewrite(statement, scope, levels, coming, origin)?;
+                "return" | "rewrite" => {
+                    let drafts = match statement.name() {
+                        "return" => self.returned(statement, scope, levels, place, coming).map(|draft| vec![draft]),
+                        _ => self.rewrite(statement, scope, levels, coming, origin),
+                    };
+                    let is_of_server = std::ptr::eq(levels.inner(), scope.inside);
+                    let drafts = drafts.or_else(|why| {
+                        if is_of_server { Ok(vec![self.shut_before_locations(statement, &why)]) } else { Err(why) }
+                    })?;
                     is_end = drafts.last().is_some_and(Draft::is_for_all);
                     found.extend(drafts);
                 }
@@ -167,6 +176,21 @@ impl<'s> NginxReader<'s> {
         }
         found.extend(late.into_iter().rev().flatten());
         Ok(is_end)
+    }
+
+    /// What a line of the server takes, which has another answer there than any location has, and one that is not told.
+    fn shut_before_locations(&self, statement: &Statement, why: &str) -> Draft {
+        self.explain(statement.start(), why);
+        let mut draft = Draft::of(AnswerKind::Local, OutlinedAnswer::status(403));
+        let pattern = if statement.name() == "rewrite" { statement.argument() } else { "^" };
+        if is_everything(pattern) {
+            draft.origin.differ(statement.start(), NOT_TOLD);
+        } else {
+            draft.paths = vec![sent(&looser(pattern))];
+            draft.origin.within.insert(statement.start());
+            draft.closed = Some(SENT_ON);
+        }
+        draft
     }
 
     /// What is answered to other methods than those of a `limit_except`.
@@ -202,6 +226,7 @@ impl<'s> NginxReader<'s> {
         scope: &ServerScope<'s>,
         levels: &Levels<'s>,
         place: Place<'_>,
+        coming: &Coming,
     ) -> Result<Draft, String> {
         let values = scope.values(levels);
         let (status, text) = match statement.arguments() {
@@ -243,6 +268,10 @@ impl<'s> NginxReader<'s> {
             }
             _ => return Err(format!("`return {status}` is no answer here")),
         };
+        // What names the path means the one that it has become.
+        if !steps.is_empty() || names_path(&answer) {
+            steps.splice(0..0, coming.changes.clone());
+        }
         let mut draft = Draft::of(AnswerKind::Local, answer);
         draft.steps = steps;
         draft.origin.carry(statement.start());
@@ -473,6 +502,21 @@ enum Conditional {
     /// Nothing behind them is looked at where it holds.
     End(Vec<Draft>),
     Late(Vec<Draft>),
+}
+
+/// Whether a text of an answer depends on the path as it is then.
+fn names_path(answer: &OutlinedAnswer) -> bool {
+    let names = |text: &str| ["{path", "{uri", "{query"].iter().any(|name| text.contains(name));
+    match answer {
+        OutlinedAnswer::Redirect { to: text, .. } | OutlinedAnswer::Respond { body: Some(text), .. } => names(text),
+        OutlinedAnswer::Lines(lines) => lines.iter().any(|line| names(line.text())),
+        OutlinedAnswer::Respond { body: None, .. }
+        | OutlinedAnswer::Proxy { .. }
+        | OutlinedAnswer::Files { .. }
+        | OutlinedAnswer::Scripts { .. }
+        | OutlinedAnswer::Split { .. }
+        | OutlinedAnswer::Within { .. } => false,
+    }
 }
 
 /// The expression whose groups texts of a location may name.

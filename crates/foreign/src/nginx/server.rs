@@ -170,7 +170,7 @@ impl<'s> NginxReader<'s> {
         within.filter(|log| log.argument() != "off").for_each(|log| self.explain(log.start(), LOG_OF_PART));
         self.blocks_read.set(0);
         self.has_gone_round.set(false);
-        self.blocks_of_server.set(scope.locations.len());
+        self.blocks_of_server.set(scope.locations.len() + rewrites_of(scope.inside));
         let mut site = OutlinedSite::default();
         let mut placed = Vec::new();
         let is_whole = self.before_locations(&scope, &mut placed);
@@ -406,6 +406,11 @@ impl<'s> NginxReader<'s> {
             Modifier::Named => (Vec::new(), Vec::new()),
         }
     }
+}
+
+/// How many lines of a block and of those in it send on within the server.
+fn rewrites_of(inside: &[Statement]) -> usize {
+    inside.iter().map(|own| usize::from(own.name() == "rewrite") + rewrites_of(own.inside())).sum()
 }
 
 /// A location that has nothing but the page of an error.

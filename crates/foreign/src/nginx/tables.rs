@@ -1,6 +1,7 @@
 //! Variables that a file has by another: `map`, `geo` and `split_clients`, as maps of ours. Only those that something
 //! uses are written.
 
+use super::request_uris::ASKED;
 use super::variables::{Moment, TextPart, Values, names, parts};
 use crate::accounts::Origin;
 use crate::braces::Statement;
@@ -214,7 +215,7 @@ fn of_map(statement: &Statement, key: &str, name: &str) -> Result<OutlinedSettin
             _ => return Err("a row of it has no value".into()),
         }
     }
-    if template.contains("{uri}") {
+    if template.contains(ASKED) || template.contains("{uri}") {
         if rows.iter().any(|row| spelling::asks_for_raw_or_slash(&row.key)) {
             origin.differ(statement.start(), spelling::RAW);
         }

@@ -1,5 +1,6 @@
 //! The variables of nginx, and what they are called here. One table, which `docs/from-nginx.md` shows as well.
 
+use super::request_uris::ASKED;
 use super::tables::Tables;
 use crate::texts::literal;
 
@@ -8,7 +9,7 @@ pub const VARIABLES: &[(&str, &str)] = &[
     ("host", "{host}"),
     ("http_host", "{host}"),
     ("scheme", "{scheme}"),
-    ("request_uri", "{uri}"),
+    ("request_uri", ASKED),
     ("uri", "{path}"),
     ("document_uri", "{path}"),
     ("args", "{query}"),
@@ -245,7 +246,7 @@ mod tests {
             let seen = values.template(text, Moment::Request, &Tables::default(), &mut Vec::new());
             assert_eq!(seen.as_deref(), expected, "for {text}");
         };
-        check("https://$host$request_uri", Some("https://{host}{uri}"));
+        check("https://$host$request_uri", Some("https://{host}{asked.uri}"));
         check("$to/a", Some("https://{host}/a"));
         check("$uri$is_args$args", Some("{uri}"));
         check("$http_x_api_key-$cookie_id", Some("{request.header.X-Api-Key}-{cookie.id}"));

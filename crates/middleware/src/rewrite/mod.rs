@@ -84,7 +84,10 @@ impl Rewrite {
         let begins_wrong = match to.parts.first() {
             None => true,
             Some(TemplatePart::Literal(text)) => !text.starts_with('/'),
-            Some(TemplatePart::Placeholder(Placeholder::Path | Placeholder::Uri) | TemplatePart::Capture(_)) => false,
+            Some(
+                TemplatePart::Placeholder(Placeholder::Path | Placeholder::Uri | Placeholder::AskedUri)
+                | TemplatePart::Capture(_),
+            ) => false,
             // One piece of a path, which has no slash.
             Some(TemplatePart::Placeholder(_)) => true,
         };
