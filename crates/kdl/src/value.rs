@@ -260,7 +260,7 @@ fn without_escaped_blanks(body: &str) -> Cow<'_, str> {
 
 /// A KDL string. What a terminal would act on is escaped.
 pub fn quoted(text: &str) -> String {
-    quoted_where(text, char::is_control)
+    quoted_where(text, |c| c.is_control() || is_newline(c) || is_disallowed(c))
 }
 
 /// A KDL string in which these characters are written as numbers, beside those that have an escape of their own.
@@ -280,4 +280,22 @@ pub fn quoted_where(text: &str, is_numbered: impl Fn(char) -> bool) -> String {
     }
     out.push('"');
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+    use crate::{FileId, Literal, parse};
+
+    #[test]
+    fn what_is_quoted_is_read_as_it_was() {
+        for text in
+            ["", "a b", "\"\\", "\n\r\t\u{c}", "\u{7}", "\u{200e}\u{202a}\u{2069}", "\u{feff}", "\u{85}\u{2028}", "é\u{1f600}"]
+        {
+            let written = format!("node {}", quoted(text));
+            let nodes = parse(&written, FileId(0)).unwrap_or_else(|fault| panic!("{fault:?}: {written:?}"));
+            let read = &nodes[0].entries[0].value.literal;
+            assert!(matches!(read, Literal::Text(read) if **read == *text), "{written:?} is {read:?}");
+        }
+    }
 }

@@ -140,6 +140,7 @@ fn merge_as(
         app_root: app_root(&paths, &members, &guards.shut),
         paths,
         rest,
+        oldest: members.first().copied(),
         guard: guards.guard,
         server,
         ciphers: members.iter().map(|member| &*member.fragment.manner.ciphers).find(|own| !own.is_empty()).unwrap_or_default(),
@@ -184,6 +185,8 @@ struct Content<'m> {
     /// In the order in which they are tried.
     paths: Vec<TakenPath<'m>>,
     rest: Option<Owned<'m>>,
+    /// The Ingress that says how what no path takes is answered, without a Service that has it.
+    oldest: Option<Member<'m>>,
     guard: Option<Guard<'m>>,
     server: HostSnippet<'m>,
     ciphers: &'m [CipherName],
@@ -683,10 +686,15 @@ fn app_root<'m>(paths: &[TakenPath<'m>], members: &[Member<'m>], shut: &BTreeSet
     let of = |fragment: &'m Fragment, origin| Some(AppRoot { to: fragment.manner.app_root.as_ref()?, origin });
     let is_open = |owned: &Owned<'_>| !owned.is_shut && !owned.fragment.manner.is_shut;
     let of_paths = paths.iter().map(|taken| taken.owned).filter(is_open).find_map(|own| of(own.fragment, &own.route.origin));
-    of_paths.or_else(|| {
-        let Member { fragment, .. } = members.first().copied().filter(|oldest| !shut.contains(&oldest.age.key))?;
-        of(fragment, &fragment.routes().next()?.origin).filter(|_| !fragment.manner.is_shut)
-    })
+    let of_member = |Member { age, fragment }: Member<'m>| {
+        let is_open = !shut.contains(&age.key) && !fragment.manner.is_shut;
+        of(fragment, &fragment.routes().next()?.origin).filter(|_| is_open)
+    };
+    let has_root = |member: &Member<'m>| member.fragment.paths.iter().any(is_exact_root);
+    let of_oldest = || members.first().copied().and_then(of_member);
+    // Where paths are expressions an exact `/` takes nothing, and says where `/` leads all the same.
+    let of_root = || members.iter().copied().find(has_root).and_then(of_member);
+    of_paths.or_else(of_oldest).or_else(of_root)
 }
 
 /// `shop/web:80`, unless a file has a pool of that name.

@@ -25,7 +25,8 @@ pub fn read(path: &str, kind: PathKind) -> Result<PlacedPath, String> {
     let text = if is_prefix { path.trim_end_matches('/') } else { path };
     let place = PathPlace { is_prefix, length: Reverse(text.len()), text: text.into() };
     let literal = text.replace('%', "%25");
-    let decoded = has_code(text).then(|| pattern(text, is_prefix));
+    // No request comes with dots that are segments, so that nobody can mean one.
+    let decoded = (has_code(text) && !has_dots(text)).then(|| pattern(text, is_prefix));
     Ok(PlacedPath { pattern: pattern(&literal, is_prefix), place, decoded })
 }
 
@@ -87,6 +88,11 @@ fn certain_beginning(path: &str) -> &str {
 /// Whether the text has a percent code in it.
 fn has_code(text: &str) -> bool {
     text.split('%').skip(1).any(|behind| behind.len() >= 2 && behind.bytes().take(2).all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// Whether a segment of the path that the text stands for is one or two dots.
+fn has_dots(text: &str) -> bool {
+    decoded(text).split(|byte| *byte == b'/').any(|segment| matches!(segment, b"." | b".."))
 }
 
 /// Of a text in which a percent sign begins a code.

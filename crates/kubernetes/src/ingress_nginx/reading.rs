@@ -42,6 +42,7 @@ pub fn read(map: &ConfigMap) -> ConfigReading<'_> {
         keep_alive: KeepAlive::default(),
         findings: Vec::new(),
     };
+    reading.note_what_is_unknown(map);
     reading.note_what_is_not_taken();
     reading.read_annotations();
     reading.read_answers();
@@ -125,15 +126,19 @@ impl<'m> ConfigReading<'m> {
         Some(listed(text).map(|one| annotations::network(one).ok_or(one)).collect())
     }
 
+    /// Whatever their values are, since somebody has meant something by them.
+    fn note_what_is_unknown(&mut self, map: &ConfigMap) {
+        for name in map.data.keys().filter(|name| key(name).is_none()) {
+            let meant = alike(name).map(|name| format!(": did you mean `{name}`?")).unwrap_or_default();
+            let message = format!("there is no such key{meant}");
+            self.find(name, FindingCode::SettingUnknown, Severity::Warning, message);
+        }
+    }
+
     fn note_what_is_not_taken(&mut self) {
         let values: Vec<(&str, &str)> = self.values.iter().map(|(name, value)| (*name, *value)).collect();
         for (name, value) in values {
-            let Some(known) = key(name) else {
-                let meant = alike(name).map(|name| format!(": did you mean `{name}`?")).unwrap_or_default();
-                let message = format!("there is no such key{meant}");
-                self.find(name, FindingCode::SettingUnknown, Severity::Warning, message);
-                continue;
-            };
+            let Some(known) = key(name) else { continue };
             if value.len() > VALUE_BYTES_MAX {
                 self.shut(known.name, "the value is longer than any that there is: shorten it");
                 self.values.remove(name);

@@ -3,7 +3,7 @@
 use super::variants::with_conditions;
 use super::{Member, Merging, Owned};
 use crate::finding::{FindingCode, Severity};
-use crate::manner::{MannerErrors, MannerMirror};
+use crate::manner::{Manner, MannerErrors, MannerMirror};
 use crate::reference::ServiceAtPort;
 use tidegate_cluster::PortReference;
 use tidegate_model::{
@@ -13,6 +13,7 @@ use tidegate_model::{
 
 /// What a Service without endpoints answers.
 const NO_SERVER: u16 = 503;
+const NO_PATH: u16 = 404;
 
 impl<'m> Merging<'m> {
     /// Errors that are to be answered, by nobody.
@@ -65,13 +66,32 @@ pub fn with_extras(
             total: Mirror::TOTAL,
         });
     }
-    if let Some(errors) = &manner.errors
-        && let Some(service) = errors.service.as_ref().or(last)
-    {
+    if let Some(errors) = &manner.errors {
         let headers = headers(&owned.route.origin, owned.route.target.service());
-        options.error_pages.extend(pages(errors, &name(service), &headers));
+        options.error_pages = asked_pages(errors, &headers, last, name);
     }
     options
+}
+
+/// Pages of what no path takes, which an Ingress says that keeps nobody out: none is shown past what it protects.
+pub fn pages_of_nobody(
+    manner: &Manner,
+    origin: &Origin,
+    last: Option<&ServiceAtPort>,
+    name: impl FnMut(&ServiceAtPort) -> PoolName,
+) -> Vec<ErrorPage> {
+    let errors = manner.errors.as_ref().filter(|errors| errors.statuses.contains(&NO_PATH) && !manner.protects());
+    errors.map(|errors| asked_pages(errors, &headers(origin, None), last, name)).unwrap_or_default()
+}
+
+fn asked_pages(
+    errors: &MannerErrors,
+    headers: &[(String, Template)],
+    last: Option<&ServiceAtPort>,
+    mut name: impl FnMut(&ServiceAtPort) -> PoolName,
+) -> Vec<ErrorPage> {
+    let service = errors.service.as_ref().or(last);
+    service.map(|service| pages(errors, &name(service), headers)).unwrap_or_default()
 }
 
 fn pages(errors: &MannerErrors, pool: &PoolName, headers: &[(String, Template)]) -> Vec<ErrorPage> {
@@ -79,7 +99,13 @@ fn pages(errors: &MannerErrors, pool: &PoolName, headers: &[(String, Template)])
         let asked = AskedPage {
             pool: pool.clone(),
             retry: RouteRetry::OfPool,
-            path: Template::literal(AskedPage::PATH),
+            // As nginx, which leaves the query in place.
+            path: Template {
+                parts: vec![
+                    TemplatePart::Literal(AskedPage::PATH.to_owned()),
+                    TemplatePart::Placeholder(Placeholder::QuerySuffix),
+                ],
+            },
             headers: headers.to_vec(),
             keeps_status: false,
             answer_bytes_max: AskedPage::ANSWER_BYTES_MAX,

@@ -1,12 +1,12 @@
 //! Routes of a host: those of its paths, and what plain HTTP answers where there is HTTPS.
 
-use super::extras::with_extras;
+use super::extras::{pages_of_nobody, with_extras};
 use super::guards::guarded;
 use super::protections::lacks;
 use super::shares::{Share, shared};
 use super::snippets::{answers_first, stepped};
 use super::variants::limited;
-use super::{AppRoot, Content, HostTls, Material, Owned, TakenPath};
+use super::{AppRoot, Content, HostTls, Material, Member, Owned, TakenPath};
 use crate::annotations::with_query;
 use crate::fragment::{PathRoute, Target};
 use crate::header_map::{HeaderMapForm, fields};
@@ -91,8 +91,7 @@ impl Routes<'_> {
             Some(rest) => routes.extend(self.of_rest(*rest)),
             None => match self.of_default_backend() {
                 Some(last) => routes.extend(last),
-                None if paths.is_empty() => routes.push(Route::of_all(respond(404))),
-                None => {}
+                None => routes.extend(self.of_nothing()),
             },
         }
         routes
@@ -137,7 +136,9 @@ impl Routes<'_> {
         let manner = rest.as_ref().map(|rest| &*rest.fragment.manner).filter(|_| !is_one);
         self.put_in_plain_http(&mut routes, here, (Place::default(), manner), || match rest {
             Some(rest) => self.of_rest(*rest),
-            None => self.of_default_backend().unwrap_or_else(|| vec![Route::of_all(respond(404))]),
+            None => self
+                .of_default_backend()
+                .unwrap_or_else(|| vec![self.of_nothing().unwrap_or_else(|| Route::of_all(respond(404)))]),
         });
         routes
     }
@@ -254,6 +255,21 @@ impl Routes<'_> {
         let last = Route::of_all(self.proxy(&ServiceAtPort { service, port, manner: None }, &RouteRetry::OfPool));
         let go_on = |_: &BranchEnd, steps: &SnippetSteps| vec![stepped(last.clone(), steps)];
         Some(self.guarded(self.branched(&Manner::default(), &Place::default(), go_on)))
+    }
+
+    /// Who answers what nobody has; `None`: that is not found, and nobody answers it.
+    fn of_nothing(&self) -> Option<Route> {
+        let Content { paths, oldest, guard, .. } = self.content;
+        let mut route = Route::of_all(respond(404));
+        if let Some(Member { age, fragment }) = oldest.filter(|_| guard.is_none()) {
+            let last = self.settings.default_backend.clone();
+            let last = last.map(|(service, port)| ServiceAtPort { service, port, manner: None });
+            let origin = age.origin();
+            route.options.error_pages =
+                pages_of_nobody(&fragment.manner, &origin, last.as_ref(), |reference| self.pool(reference));
+            route.origin = Some(Arc::new(origin)).filter(|_| !route.options.error_pages.is_empty());
+        }
+        (paths.is_empty() || !route.options.error_pages.is_empty()).then_some(route)
     }
 
     fn of_owned(&self, owned: Owned<'_>, paths: Vec<PathPattern>, rewritten: Option<Rewritten>, is_unasked: bool) -> Vec<Route> {

@@ -109,6 +109,7 @@ fn leading(
         app_root: None,
         paths: Vec::new(),
         rest: None,
+        oldest: None,
         guard: None,
         server: merging.host_snippet(&[]),
         defaults: merging.site_defaults(members),

@@ -3,6 +3,7 @@
 
 mod cases;
 mod certificates;
+mod config_maps;
 mod document;
 mod kdl;
 mod manifests;

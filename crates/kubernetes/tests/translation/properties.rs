@@ -28,7 +28,7 @@ const DATES: [&str; 3] = ["2024-01-01T00:00:00Z", "2024-02-01T00:00:00Z", ""];
 
 /// Something that happens to one object.
 #[derive(Debug, Clone)]
-enum Event {
+pub enum Event {
     Put(Value),
     Remove(Kind, String),
 }
@@ -264,7 +264,7 @@ fn class() -> impl Strategy<Value = Value> {
     )
 }
 
-fn event() -> impl Strategy<Value = Event> {
+pub fn event() -> impl Strategy<Value = Event> {
     let object = prop_oneof![6 => ingress(), 2 => service(), 2 => secret(), 1 => class()];
     let name = (select(&NAMESPACES[..]), 0..4_u8).prop_map(|(namespace, number)| format!("{namespace}/i{number}"));
     let service = (select(&NAMESPACES[..]), select(&SERVICES[..])).prop_map(|(namespace, name)| format!("{namespace}/{name}"));
@@ -290,9 +290,9 @@ fn settings() -> impl Strategy<Value = Settings> {
 }
 
 /// A cluster and what is made of it, event by event.
-struct World {
+pub struct World {
     cluster: WrittenCluster,
-    translation: Translation,
+    pub translation: Translation,
     now: Instant,
     /// What was told of, difference by difference.
     told: Told,
@@ -300,20 +300,20 @@ struct World {
 
 /// What is to be said of objects, and which Secrets are wanted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Told {
+pub struct Told {
     findings: BTreeMap<ObjectReference, Vec<Finding>>,
     served: BTreeSet<Key>,
     wanted: BTreeSet<Key>,
 }
 
 /// Everything that comes of objects.
-struct All {
-    merged: Merged,
+pub struct All {
+    pub merged: Merged,
     told: Told,
 }
 
 impl World {
-    fn new(settings: Settings) -> World {
+    pub fn new(settings: Settings) -> World {
         let now = Instant::now();
         let (cluster, translation) = (WrittenCluster::new(now), Translation::new(settings));
         let mut world = World { cluster, translation, now, told: Told::default() };
@@ -331,23 +331,23 @@ impl World {
         self.translation.take_in(self.cluster.cache(), Some(&Changes::default()), self.now);
     }
 
-    fn apply(&mut self, event: &Event) {
+    pub fn apply(&mut self, event: &Event) {
         let changes = put(&mut self.cluster, event);
         self.look(Some(&changes));
     }
 
-    fn apply_all(&mut self, events: &[Event]) {
+    pub fn apply_all(&mut self, events: &[Event]) {
         for event in events {
             self.apply(event);
         }
     }
 
-    fn merged(&mut self) -> Merged {
+    pub fn merged(&mut self) -> Merged {
         self.all().merged
     }
 
     /// Differences that were told make the whole, each time.
-    fn all(&mut self) -> All {
+    pub fn all(&mut self) -> All {
         let World { translation, told, .. } = self;
         let merged = translation.merged(&Configuration::default());
         let ToTell { findings, served } = translation.take_to_tell();
@@ -387,7 +387,7 @@ fn put(cluster: &mut WrittenCluster, event: &Event) -> Changes {
 }
 
 /// From nothing, with everything there at once.
-fn from_scratch(settings: Settings, events: &[Event]) -> All {
+pub fn from_scratch(settings: Settings, events: &[Event]) -> All {
     let mut world = World::new(settings.clone());
     for event in events {
         put(&mut world.cluster, event);
@@ -402,7 +402,7 @@ fn name_of(object: &Value) -> (String, String) {
     (text("/kind"), format!("{}/{}", text("/metadata/namespace"), text("/metadata/name")))
 }
 
-fn assert_same(left: &All, right: &All) {
+pub fn assert_same(left: &All, right: &All) {
     assert_eq!(left.merged.sites, right.merged.sites);
     assert_eq!(left.merged.pools, right.merged.pools);
     assert_eq!(left.merged.tcp, right.merged.tcp);
@@ -428,7 +428,7 @@ fn by_address(merged: &Merged) -> BTreeMap<String, Arc<Site>> {
 }
 
 /// Ingresses as they are after all of these.
-fn ingresses_after(events: &[Event]) -> BTreeMap<String, Value> {
+pub fn ingresses_after(events: &[Event]) -> BTreeMap<String, Value> {
     let mut ingresses = BTreeMap::new();
     for event in events {
         match event {
@@ -522,7 +522,7 @@ fn is_over_tls(pool: &Pool) -> bool {
     of_lookup.chain(pool.servers.iter().map(|server| server.address.scheme())).any(|scheme| scheme == Scheme::Https)
 }
 
-fn annotation<'o>(object: &'o Value, name: &str) -> &'o str {
+pub fn annotation<'o>(object: &'o Value, name: &str) -> &'o str {
     object["metadata"]["annotations"][format!("nginx.ingress.kubernetes.io/{name}")].as_str().unwrap_or_default()
 }
 

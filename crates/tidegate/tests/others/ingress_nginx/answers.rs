@@ -15,6 +15,9 @@ pub struct Answer {
     pub status: u16,
     pub location: Option<String>,
     pub upstream: Option<Upstream>,
+    /// Who has answered in the place of an error, whose status this is then.
+    pub page: Option<Upstream>,
+    pub hsts: Option<String>,
     /// Which location of nginx it was.
     pub place: Option<Place>,
 }
@@ -44,6 +47,13 @@ pub struct Upstream {
     /// The bytes of the path, with slashes that were encoded told apart, and the query.
     pub target: String,
     pub fields: Vec<String>,
+}
+
+impl Upstream {
+    /// Of the error that it answers in the place of.
+    fn code(&self) -> Option<u16> {
+        self.fields.iter().find_map(|field| field.strip_prefix("x-code: ")?.parse().ok())
+    }
 }
 
 trait Stream: Read + Write {}
@@ -112,6 +122,7 @@ fn read(reader: &mut impl BufRead, method: &str) -> Result<(Answer, bool), Strin
     reader.read_line(&mut line).map_err(|error| error.to_string())?;
     let status: u16 = line.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or(format!("`{line}` is no status"))?;
     let (mut location, mut place, mut length, mut is_chunked, mut is_kept, mut is_said) = (None, None, None, false, true, false);
+    let mut hsts = None;
     loop {
         let mut line = String::new();
         reader.read_line(&mut line).map_err(|error| error.to_string())?;
@@ -123,6 +134,7 @@ fn read(reader: &mut impl BufRead, method: &str) -> Result<(Answer, bool), Strin
             "transfer-encoding" => is_chunked = value.eq_ignore_ascii_case("chunked"),
             "connection" => is_kept = !value.eq_ignore_ascii_case("close"),
             "x-location" => place = Place::of(value),
+            "strict-transport-security" => hsts = Some(value.to_owned()),
             "x-upstream" => is_said = true,
             _ => {}
         }
@@ -137,10 +149,14 @@ fn read(reader: &mut impl BufRead, method: &str) -> Result<(Answer, bool), Strin
         body
     };
     let upstream = is_said.then(|| upstream(&String::from_utf8_lossy(&body)));
-    let answer = match upstream {
+    let code = upstream.as_ref().and_then(Upstream::code);
+    let answer = match (upstream, code) {
+        (page @ Some(_), Some(status)) => Answer { status, location: None, upstream: None, page, hsts, place },
         // The back end of what nobody takes.
-        Some(upstream) if upstream.name == "nobody" => Answer { status: 404, location: None, upstream: None, place },
-        upstream => Answer { status, location, upstream, place },
+        (Some(upstream), None) if upstream.name == "nobody" => {
+            Answer { status: 404, location: None, upstream: None, page: None, hsts, place }
+        }
+        (upstream, _) => Answer { status, location, upstream, page: None, hsts, place },
     };
     Ok((answer, is_kept))
 }
@@ -165,7 +181,21 @@ fn upstream(body: &str) -> Upstream {
     let mut lines = body.lines();
     let name = lines.next().unwrap_or_default().to_owned();
     let (method, target) = lines.next().unwrap_or_default().split_once(' ').unwrap_or_default();
-    let told = ["host: ", "x-forwarded-prefix: ", "authorization: ", "x-user: "];
+    let told = [
+        "host: ",
+        "x-forwarded-prefix: ",
+        "authorization: ",
+        "x-user: ",
+        "x-code: ",
+        "x-original-uri: ",
+        "x-namespace: ",
+        "x-ingress-name: ",
+        "x-service-",
+        "x-real-ip: ",
+        "x-scheme: ",
+        "x-forwarded-scheme: ",
+        "x-original-forwarded-for: ",
+    ];
     let fields = lines.filter(|line| told.iter().any(|field| line.starts_with(field))).map(str::to_owned).collect();
     Upstream { name, method: method.to_owned(), target: plain(target), fields }
 }

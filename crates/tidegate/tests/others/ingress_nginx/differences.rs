@@ -1,7 +1,7 @@
 //! Which differences are explained, each by what the documentation says; and which are faults.
 
-use super::answers::{Answer, plain};
-use super::due::refusals;
+use super::answers::{Answer, Upstream, plain};
+use super::due::{is_denied, refusals};
 use super::objects::{Host, Ingress, IngressPath, Kind, is_odd};
 use super::questions::Question;
 use crate::imports::echo::normal;
@@ -37,6 +37,8 @@ fn kind(nginx: &Answer, ours: &Answer) -> String {
     let kind = match (&nginx.upstream, &ours.upstream) {
         (None, Some(_)) => "OPEN",
         (Some(_), None) => "shut",
+        (None, None) if nginx.page != ours.page => "page",
+        _ if nginx.status == ours.status && nginx.upstream == ours.upstream && nginx.hsts != ours.hsts => "HSTS",
         (None, None) if nginx.status == ours.status => "location",
         (None, None) => "status",
         (Some(a), Some(b)) if a.name != b.name => "OTHER SERVER",
@@ -48,7 +50,24 @@ fn kind(nginx: &Answer, ours: &Answer) -> String {
 
 fn are_alike(question: &Question, nginx: &Answer, ours: &Answer) -> bool {
     let led = |answer: &Answer| answer.location.as_ref().map(|location| led_to(location, question));
-    nginx.status == ours.status && led(nginx) == led(ours) && nginx.upstream == ours.upstream
+    let is_same = nginx.status == ours.status && led(nginx) == led(ours) && nginx.upstream == ours.upstream;
+    // Who refuses what is no request at all says nothing of it.
+    is_same && are_alike_pages(nginx, ours) && (nginx.status == 400 || nginx.hsts == ours.hsts)
+}
+
+/// Of what clients say themselves, and nginx sends on.
+const OF_CLIENTS: [&str; 5] = ["authorization:", "x-real-ip:", "x-scheme:", "x-forwarded-scheme:", "x-original-forwarded-for:"];
+
+/// Pages are asked for with GET, and without what clients say of themselves.
+fn are_alike_pages(nginx: &Answer, ours: &Answer) -> bool {
+    let asked = |answer: &Answer| {
+        answer.page.as_ref().map(|Upstream { name, target, fields, .. }| {
+            let said = fields.iter().filter(|field| !OF_CLIENTS.iter().any(|name| field.starts_with(name)));
+            let uri = |field: &str| field.strip_prefix("x-original-uri: ").map(|uri| normal(&plain(uri).replace("%2F", "/")));
+            (name.clone(), target.clone(), said.map(|field| uri(field).unwrap_or_else(|| field.clone())).collect::<Vec<_>>())
+        })
+    };
+    asked(nginx) == asked(ours)
 }
 
 /// Where a redirect leads: one that names no host leads to that of the request.
@@ -108,10 +127,35 @@ fn explained(
             is_same.then_some("OPTIONS that is no preflight goes on")
         }
         (_, None) if question.method == "OPTIONS" && ours.status == 204 => Some("preflights are answered here"),
-        (_, None) if ours.status == 503 && has_code(host) => Some("what a code may stand for is shut"),
-        (None, None) => refused(host, question, nginx, ours.status),
+        (_, None) if ours.status == 503 && may_stand_for_code(host, &read) => Some("what a code may stand for is shut"),
+        (Some(_), None) if ours.status == 403 && is_denied_with_log_in(host, question, nginx) => {
+            Some("whom a denylist refuses does not come in by a log-in")
+        }
+        (None, None)
+            if [400, 404].contains(&nginx.status) && ours.status == 421 && question.over_tls && !host.takes(&question.host) =>
+        {
+            Some("a host that nobody has is 421 over a connection for another one")
+        }
+        (None, None) => refused(host, question, nginx, ours),
+        (Some(theirs), Some(seen)) if is_told_a_prefix(host, nginx, theirs, seen) => {
+            Some("a prefix is told with a `rewrite-target` that is the path itself as well")
+        }
         (None | Some(_), Some(_)) | (Some(_), None) => None,
     }
+}
+
+/// Whether all that differs is what stood in front of a path, where that is made of itself.
+fn is_told_a_prefix(host: &Host, nginx: &Answer, theirs: &Upstream, seen: &Upstream) -> bool {
+    let ingress = nginx.place.as_ref().and_then(|place| host.ingresses.iter().find(|ingress| ingress.name == place.ingress));
+    let is_itself = ingress.is_some_and(|ingress| {
+        let target = ingress.annotation("rewrite-target");
+        ingress.paths.iter().any(|path| target == Some(&path.path))
+    });
+    let others = |upstream: &Upstream| {
+        let fields = upstream.fields.iter().filter(|field| !field.starts_with("x-forwarded-prefix:"));
+        (upstream.name.clone(), upstream.target.clone(), fields.cloned().collect::<Vec<_>>())
+    };
+    is_itself && others(theirs) == others(seen)
 }
 
 /// An expression that cannot be had takes nothing, or shuts.
@@ -129,7 +173,8 @@ fn odd(
     let longest = host.ingresses.iter().filter(shuts).flat_map(|ingress| &ingress.paths).filter(|path| is_odd_path(path));
     let may_shut =
         longest.map(|path| path.path.len()).max().is_some_and(|length| place.is_none_or(|place| place.path_length <= length));
-    if ours.status == 503 && ours.upstream.is_none() && may_shut {
+    let is_shut = ours.status == 503 || ours.status == 308 && !question.over_tls;
+    if is_shut && ours.upstream.is_none() && may_shut {
         return Some("an expression that cannot be had shuts what may be meant by it");
     }
     let is_taken_by_one = host.has_odd() && !question.host.starts_with("without-");
@@ -138,7 +183,7 @@ fn odd(
     }
     let others =
         Question { host: question.host.to_ascii_lowercase().replace(&host.name, &host.name_without_odd()), ..question.clone() };
-    let nginx = ask(&others);
+    let nginx = of_host(ask(&others), host);
     match difference(host, &others, &nginx, ours, ask) {
         Difference::None => Some("an expression that cannot be had takes nothing, so that others do"),
         Difference::Explained(other) => Some(other),
@@ -146,11 +191,23 @@ fn odd(
     }
 }
 
+/// As if the host had been asked for by its own name.
+fn of_host(mut answer: Answer, host: &Host) -> Answer {
+    let own = |text: &mut String| *text = text.replace(&host.name_without_odd(), &host.name);
+    answer.location.iter_mut().for_each(own);
+    answer.upstream.iter_mut().chain(&mut answer.page).flat_map(|upstream| &mut upstream.fields).for_each(own);
+    answer
+}
+
 /// Neither side has let the request through. Whatever refused it here keeps it out at the location of nginx as well.
-fn refused(host: &Host, question: &Question, nginx: &Answer, ours: u16) -> Option<&'static str> {
-    let is_due = nginx.place.as_ref().is_some_and(|place| refusals(host, question, place).contains(&ours));
+fn refused(host: &Host, question: &Question, nginx: &Answer, ours: &Answer) -> Option<&'static str> {
+    let Answer { status: ours, page: ours_page, .. } = ours;
+    let is_nobody = nginx.place.as_ref().is_some_and(|place| place.is_nobody);
+    let is_due = nginx.place.as_ref().is_some_and(|place| refusals(host, question, place).contains(ours));
     match (nginx.status, ours) {
         (204 | 301 | 302 | 404 | 413, 308) => Some("HTTPS comes first"),
+        (401 | 403, 308) if is_nobody => Some("HTTPS comes first, and what no path takes leads nowhere behind it"),
+        (404, 404) if is_nobody && ours_page.is_none() => Some("what no path takes has no page past what protects"),
         (204 | 413, 301 | 302) => Some("a redirect comes before an answer to OPTIONS, and before a body is measured"),
         (204 | 301 | 302 | 308, 401 | 403 | 404 | 413) if is_due => {
             Some("what protects comes first, and what no path takes leads nowhere")
@@ -162,14 +219,26 @@ fn refused(host: &Host, question: &Question, nginx: &Answer, ours: u16) -> Optio
     }
 }
 
-fn has_code(host: &Host) -> bool {
-    host.ingresses.iter().flat_map(|ingress| &ingress.paths).any(|path| path.path.contains('%'))
+/// Whether a path that protects has a code, and the request is for what that stands for.
+fn may_stand_for_code(host: &Host, read: &str) -> bool {
+    let protecting = host.ingresses.iter().filter(|ingress| ingress.protects());
+    let with_code = protecting.flat_map(|ingress| &ingress.paths).filter(|path| path.path.contains('%'));
+    let meant = |path: &IngressPath| normal(&decoded(&path.path)).trim_end_matches('/').to_ascii_lowercase();
+    let read = normal(read).to_ascii_lowercase();
+    with_code.map(meant).any(|meant| read.starts_with(&meant))
+}
+
+fn is_denied_with_log_in(host: &Host, question: &Question, nginx: &Answer) -> bool {
+    let place = nginx.place.as_ref();
+    let ingress = place.and_then(|place| host.ingresses.iter().find(|ingress| ingress.name == place.ingress));
+    ingress.is_some_and(|ingress| ingress.is_any() && is_denied(ingress, question))
 }
 
 fn is_own_folder(location: &str, question: &Question) -> bool {
-    let path = question.target.split('?').next().unwrap_or_default();
+    // An encoded slash is one there.
+    let path = question.target.split('?').next().unwrap_or_default().replace("%2f", "/").replace("%2F", "/");
     let location = location.split('?').next().unwrap_or_default();
-    led_to(location, question) == led_to(path, question) && location.ends_with('/')
+    led_to(location, question) == led_to(&path, question) && location.ends_with('/')
 }
 
 /// Each code once, as text.

@@ -15,28 +15,39 @@ pub fn refusals(host: &Host, question: &Question, place: &Place) -> Vec<u16> {
     if ingress.annotation("proxy-body-size") == Some("1k") && question.body_length > 1024 {
         statuses.push(413);
     }
-    if !is_near(ingress, question) {
+    if is_denied(ingress, question) {
         statuses.push(403);
     }
-    if ingress.annotation("auth-type").is_some() && question.field("Authorization") != Some(CREDENTIALS) {
-        statuses.push(401);
-    }
-    if ingress.annotation("auth-url").is_some() {
-        match question.field("Cookie") {
-            Some("session=good") => {}
-            Some("session=bad") => statuses.push(403),
-            _ => statuses.push(401),
-        }
+    let asked = ways(ingress, question);
+    // Each way by what refuses it.
+    if !(ingress.is_any() && asked.contains(&None)) {
+        statuses.extend(asked.into_iter().flatten());
     }
     statuses
 }
 
-/// Whether its networks let the client in.
-fn is_near(ingress: &Ingress, question: &Question) -> bool {
+/// By what each of the ways to be let in refuses the client. None: it lets him in.
+fn ways(ingress: &Ingress, question: &Question) -> Vec<Option<u16>> {
+    let near = is_in(ingress, "whitelist-source-range", question).map(|is_near| (!is_near).then_some(403));
+    let has_password = question.field("Authorization") == Some(CREDENTIALS);
+    let password = ingress.annotation("auth-type").map(|_| (!has_password).then_some(401));
+    let session = ingress.annotation("auth-url").map(|_| match question.field("Cookie") {
+        Some("session=good") => None,
+        Some("session=bad") => Some(403),
+        _ => Some(401),
+    });
+    near.into_iter().chain(password).chain(session).collect()
+}
+
+pub fn is_denied(ingress: &Ingress, question: &Question) -> bool {
+    is_in(ingress, "denylist-source-range", question) == Some(true)
+}
+
+/// Whether the client is in the networks that the annotation names. None: it names none.
+fn is_in(ingress: &Ingress, name: &str, question: &Question) -> Option<bool> {
     // Of several the last is the one that no trusted proxy has.
     let client = question.field("X-Forwarded-For").and_then(|all| all.rsplit(", ").next()).unwrap_or("127.0.0.1");
-    let has = |name: &str| ingress.annotation(name).map(|all| all.split(',').any(|network| contains(network, client)));
-    has("denylist-source-range") != Some(true) && has("whitelist-source-range") != Some(false)
+    ingress.annotation(name).map(|all| all.split(',').any(|network| contains(network, client)))
 }
 
 fn contains(network: &str, client: &str) -> bool {

@@ -67,6 +67,8 @@ const EXPRESSIONS: &[(&str, &[&str])] = &[
     ("/a++b", &["/aab", "/a++b"]),
     ("/[a&&b]c", &["/ac", "/&c", "/bc"]),
 ];
+/// Of servers and of what keeps clients out.
+const ERRORS: &[&str] = &["404", "404,503", "403", "401,403,413", "500,404,403"];
 const TARGETS: &[&str] = &["/", "/$1", "/$2", "/x/$1", "/x", "/a", "/new/$2/end", "/$1/$2", "/admin"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +102,8 @@ pub struct Host {
     /// Whether its rule is for all names beside it.
     pub is_wildcard: bool,
     pub has_tls: bool,
+    /// Whether its class is one of ingress-nginx, for which more holds that no Ingress says.
+    pub is_taken_over: bool,
     pub ingresses: Vec<Ingress>,
     /// Paths near which requests are asked for.
     pub samples: Vec<String>,
@@ -116,9 +120,15 @@ impl Ingress {
     }
 
     pub fn protects(&self) -> bool {
-        ["auth-type", "whitelist-source-range", "denylist-source-range", "auth-url"]
-            .iter()
-            .any(|name| self.annotation(name).is_some())
+        const PROTECTING: [&str; 6] =
+            ["auth-type", "whitelist-source-range", "denylist-source-range", "auth-url", "limit-connections", "limit-rpm"];
+        PROTECTING.iter().any(|name| self.annotation(name).is_some())
+    }
+
+    /// Whether an address or a log-in is enough.
+    pub fn is_any(&self) -> bool {
+        let asks = ["auth-type", "auth-url"].iter().any(|name| self.annotation(name).is_some());
+        asks && self.annotation("satisfy").is_some()
     }
 
     pub fn says(&self, name: &str) -> bool {
@@ -133,9 +143,10 @@ impl Host {
         let mut samples = vec!["/".to_owned()];
         let count = 1 + random.below(3);
         let ingresses = (0..count).map(|number| ingress(&mut random, seed, number, has_expressions, &mut samples)).collect();
-        let has_tls = random.likely(30);
-        let host = Host { seed, name: format!("h{seed}.near.test"), is_wildcard: false, has_tls, ingresses, samples };
-        if has_tls || host.has_odd() || !random.likely(15) {
+        let (has_tls, is_taken_over) = (random.likely(30), random.likely(40));
+        let name = format!("h{seed}.near.test");
+        let host = Host { seed, name, is_wildcard: false, has_tls, is_taken_over, ingresses, samples };
+        if host.has_odd() || !random.likely(15) {
             return host;
         }
         Host { name: format!("one.w{seed}.near.test"), is_wildcard: true, ..host }
@@ -146,6 +157,13 @@ impl Host {
         self.ingresses.iter().flat_map(|ingress| &ingress.paths).any(|path| is_odd(&path.path))
     }
 
+    /// Whether a request for that host is for this one.
+    pub fn takes(&self, host: &str) -> bool {
+        let host = host.split(':').next().unwrap_or_default().trim_end_matches('.').to_ascii_lowercase();
+        let below = host.split_once('.').map(|(_, domain)| format!("*.{domain}"));
+        host == self.rule() || host == self.name_without_odd() || below.is_some_and(|below| below == self.rule())
+    }
+
     /// What its rule is for.
     pub fn rule(&self) -> String {
         match self.name.split_once('.') {
@@ -154,12 +172,18 @@ impl Host {
         }
     }
 
+    /// The Secret of its certificate, and the name in that.
+    pub fn certificate(&self) -> (String, String) {
+        if self.is_wildcard { (format!("tls-{}", self.seed), self.rule()) } else { ("tls".to_owned(), "*.near.test".to_owned()) }
+    }
+
     pub fn name_without_odd(&self) -> String {
         format!("without-{}", self.name)
     }
 
     /// As the API server has them.
-    pub fn objects(&self, certificate: &str) -> Vec<Value> {
+    pub fn objects(&self) -> Vec<Value> {
+        let class = if self.is_taken_over { "nginx" } else { "tidegate" };
         let object = |(number, ingress): (usize, &Ingress)| {
             let prefixed = |(name, value): &(&str, String)| (format!("nginx.ingress.kubernetes.io/{name}"), json!(value));
             let annotations: serde_json::Map<String, Value> = ingress.annotations.iter().map(prefixed).collect();
@@ -175,10 +199,10 @@ impl Host {
                     "namespace": "shop", "name": ingress.name, "uid": format!("uid-{}", ingress.name),
                     "creationTimestamp": format!("2026-11-20T10:00:{number:02}Z"), "annotations": annotations,
                 },
-                "spec": {"ingressClassName": "tidegate", "rules": [{"host": self.rule(), "http": {"paths": paths}}]},
+                "spec": {"ingressClassName": class, "rules": [{"host": self.rule(), "http": {"paths": paths}}]},
             });
             if self.has_tls {
-                object["spec"]["tls"] = json!([{"hosts": [self.name], "secretName": certificate}]);
+                object["spec"]["tls"] = json!([{"hosts": [self.rule()], "secretName": self.certificate().0}]);
             }
             if let Some(service) = ingress.default_backend {
                 object["spec"]["defaultBackend"] = backend(service);
@@ -244,6 +268,17 @@ fn protections(random: &mut Random, add: &mut impl FnMut(&'static str, &str)) {
             add("auth-response-headers", "X-User");
         }
     }
+    if random.likely(15) {
+        add("satisfy", "any");
+    }
+    // What counts is not reached by one question at a time, and the others are exempt.
+    if random.likely(10) {
+        add("limit-connections", "3");
+    }
+    if random.likely(8) {
+        add("limit-rpm", "1");
+        add("limit-allowlist", "0.0.0.0/0");
+    }
 }
 
 fn shapes(random: &mut Random, add: &mut impl FnMut(&'static str, &str)) {
@@ -267,6 +302,10 @@ fn shapes(random: &mut Random, add: &mut impl FnMut(&'static str, &str)) {
     }
     if random.likely(10) {
         add("upstream-vhost", "inner.test");
+    }
+    if random.likely(12) {
+        add("custom-http-errors", random.one(ERRORS));
+        add("default-backend", random.one(SERVICES));
     }
     if random.likely(12) {
         add("enable-cors", "true");

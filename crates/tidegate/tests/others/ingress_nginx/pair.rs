@@ -8,17 +8,20 @@ use crate::programs::wait_until_it_listens;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use tidegate_testkit::kubernetes::{ApiServer, TOKEN};
 use tidegate_testkit::ports::Reservation;
 use tidegate_testkit::{Authority, KeyKind, Program, Surroundings, get};
 
+const INGRESS_NGINX: &str = "k8s.io/ingress-nginx";
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tidegate");
-const SHOWN: [&str; 1] = ["X-Forwarded-Prefix"];
+const SHOWN: [&str; 2] = ["X-Forwarded-Prefix", "X-Real-IP"];
 
 pub struct Pair {
     _folder: TempDir,
@@ -45,7 +48,15 @@ impl Pair {
         let at = |number: usize| SocketAddr::from(([127, 0, 0, 1], reserved[number].port()));
         let [nginx_http, nginx_https, our_http, our_https, admin] = [0, 1, 2, 3, 4].map(at);
         let authority = Authority::new(folder.path(), "test")?;
-        let pair = authority.issue("*.near.test", KeyKind::Ecdsa)?;
+        let mut pairs: BTreeMap<String, (PathBuf, PathBuf)> = BTreeMap::new();
+        for (secret, name) in
+            [("tls".to_owned(), "*.near.test".to_owned())].into_iter().chain(hosts.iter().map(Host::certificate))
+        {
+            if let Entry::Vacant(entry) = pairs.entry(secret) {
+                let pair = authority.issue(&name, KeyKind::Ecdsa)?;
+                entry.insert((pair.cert, pair.key));
+            }
+        }
         let file = |name: &str| folder.path().join(name).display().to_string();
         fs::write(file("users"), PASSWORDS).map_err(text)?;
         fs::write(file("token"), TOKEN).map_err(text)?;
@@ -59,8 +70,10 @@ impl Pair {
             upstream: &upstream,
             auth,
             passwords: file("users"),
-            certificate: pair.cert.display().to_string(),
-            key: pair.key.display().to_string(),
+            certificate: &|secret| {
+                let (certificate, key) = &pairs[secret];
+                (certificate.display().to_string(), key.display().to_string())
+            },
         };
         let configuration =
             whole(&hosts.iter().map(|host| written::servers(host, &places)).collect::<String>(), &places, folder.path());
@@ -70,7 +83,7 @@ impl Pair {
         );
         fs::write(file("base.kdl"), base).map_err(text)?;
         let cluster = ApiServer::start().map_err(text)?;
-        put_all(&cluster, hosts, &upstreams, auth, (&pair.cert, &pair.key))?;
+        put_all(&cluster, hosts, &upstreams, auth, &pairs)?;
         reserved.clear();
         let arguments = ["-p", &file(""), "-e", "stderr", "-c", &file("nginx.conf")].map(str::to_owned);
         let nginx = Program::start_in(nginx, &arguments, folder.path(), &Surroundings::default())?;
@@ -92,6 +105,8 @@ impl Pair {
             &our_https.to_string(),
             "--status",
             "off",
+            "--take-over",
+            INGRESS_NGINX,
         ]
         .map(str::to_owned);
         let environment = vec![("STATE_DIRECTORY", file("state"))];
@@ -119,12 +134,13 @@ impl Pair {
 }
 
 fn whole(servers: &str, places: &Places<'_>, folder: &Path) -> String {
-    let (folder, Places { http, upstream, .. }) = (folder.display(), places);
+    let (folder, Places { http, https, upstream, .. }) = (folder.display(), places);
+    let (certificate, key) = (places.certificate)("tls");
     let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .map(|name| format!("    {name}_temp_path {folder}/temporary-{name};\n"))
         .concat();
     format!(
-        "daemon off;\nmaster_process off;\npid {folder}/nginx.pid;\nerror_log stderr crit;\nevents {{ }}\nhttp {{\n    access_log off;\n{temporary}    server_names_hash_bucket_size 128;\n    server_names_hash_max_size 4096;\n    proxy_http_version 1.1;\n    set_real_ip_from 127.0.0.0/8;\n    real_ip_header X-Forwarded-For;\n    real_ip_recursive on;\n    upstream nobody {{ server {}; }}\n    server {{ listen {http} default_server; return 404; }}\n{servers}}}\n",
+        "daemon off;\nmaster_process off;\npid {folder}/nginx.pid;\nerror_log stderr crit;\nevents {{ }}\nhttp {{\n    access_log off;\n{temporary}    server_names_hash_bucket_size 128;\n    server_names_hash_max_size 4096;\n    proxy_http_version 1.1;\n    set_real_ip_from 127.0.0.0/8;\n    real_ip_header X-Forwarded-For;\n    real_ip_recursive on;\n    upstream nobody {{ server {}; }}\n    map $scheme $hsts {{ https \"max-age=31536000; includeSubDomains\"; default \"\"; }}\n    server {{ listen {http} default_server; listen {https} ssl default_server; ssl_certificate {certificate}; ssl_certificate_key {key}; return 404; }}\n{servers}}}\n",
         upstream("nobody")
     )
 }
@@ -134,13 +150,15 @@ fn put_all(
     hosts: &[Host],
     upstreams: &[Echo],
     auth: SocketAddr,
-    (cert, key): (&Path, &Path),
+    pairs: &BTreeMap<String, (PathBuf, PathBuf)>,
 ) -> Result<(), String> {
     let encoded = |path: &Path| fs::read(path).map(|bytes| BASE64_STANDARD.encode(bytes)).map_err(|error| error.to_string());
-    cluster.put(json!({
-        "apiVersion": "networking.k8s.io/v1", "kind": "IngressClass", "metadata": {"name": "tidegate"},
-        "spec": {"controller": "tidegate.dev/ingress"},
-    }));
+    for (name, controller) in [("tidegate", "tidegate.dev/ingress"), ("nginx", INGRESS_NGINX)] {
+        cluster.put(json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "IngressClass", "metadata": {"name": name},
+            "spec": {"controller": controller},
+        }));
+    }
     let served = SERVICES.iter().zip(upstreams).map(|(name, echo)| (*name, echo.address));
     for (name, address) in served.chain([("auth", auth)]) {
         for object in service(name, address) {
@@ -148,8 +166,10 @@ fn put_all(
         }
     }
     cluster.put(secret("users", "Opaque", &[("auth", BASE64_STANDARD.encode(PASSWORDS))]));
-    cluster.put(secret("tls", "kubernetes.io/tls", &[("tls.crt", encoded(cert)?), ("tls.key", encoded(key)?)]));
-    for object in hosts.iter().flat_map(|host| host.objects("tls")) {
+    for (name, (cert, key)) in pairs {
+        cluster.put(secret(name, "kubernetes.io/tls", &[("tls.crt", encoded(cert)?), ("tls.key", encoded(key)?)]));
+    }
+    for object in hosts.iter().flat_map(Host::objects) {
         cluster.put(object);
     }
     Ok(())

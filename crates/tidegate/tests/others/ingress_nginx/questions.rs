@@ -29,7 +29,7 @@ impl Question {
             (0..count).fold("/".to_owned(), |path, _| path + random.one(PIECES))
         };
         if random.likely(15) {
-            path.push_str(random.one(&["?", "?q=1", "?a=b&c=/d", "?x=%2F"]));
+            path.push_str(random.one(&["?", "?q=1", "?a=b&c=/d", "?x=%2F", "?status=404", "?status=503", "?status=403"]));
         }
         let mut fields = Vec::new();
         let chosen =
@@ -41,6 +41,9 @@ impl Question {
             4 => fields.push(("Cookie", "session=bad")),
             5 => fields.push(GOOD[random.below(2)]),
             _ => {}
+        }
+        if host.is_taken_over && random.likely(20) {
+            fields.push(random.one(&[("X-Real-IP", "10.1.2.3"), ("X-Scheme", "ftp"), ("X-Original-Forwarded-For", "10.1.2.3")]));
         }
         let method = random.one(&["GET", "GET", "GET", "GET", "GET", "POST", "OPTIONS", "DELETE"]);
         if method == "OPTIONS" || random.likely(10) {

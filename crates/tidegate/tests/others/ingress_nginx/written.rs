@@ -15,8 +15,8 @@ pub struct Places<'p> {
     pub upstream: &'p dyn Fn(&str) -> SocketAddr,
     pub auth: SocketAddr,
     pub passwords: String,
-    pub certificate: String,
-    pub key: String,
+    /// Files of a certificate and of its key, by the name of the Secret.
+    pub certificate: &'p dyn Fn(&str) -> (String, String),
 }
 
 /// A location before it is a block.
@@ -53,9 +53,11 @@ fn server(host: &Host, name: &str, locations: &[Location<'_>], are_expressions: 
     let mut text = format!("server {{\n    server_name {name};\n    listen {};\n", places.http);
     let _ = writeln!(text, "    set $cors '';\n    set $pass_access_scheme $scheme;");
     if host.has_tls {
-        let Places { https, certificate, key, .. } = places;
+        let https = places.https;
+        let (certificate, key) = (places.certificate)(&host.certificate().0);
         let _ = writeln!(text, "    listen {https} ssl;\n    ssl_certificate {certificate};\n    ssl_certificate_key {key};");
     }
+    hsts(host, &mut text);
     for (number, location) in locations.iter().enumerate() {
         if let Some(root) = location.ingress.annotation("app-root") {
             let _ = writeln!(text, "    if ($uri = /) {{ return 302 $scheme://$http_host{root}; }}");
@@ -151,15 +153,20 @@ fn block(host: &Host, location: &Location<'_>, number: usize, head: &str, places
     // Tells which one it was.
     let (name, is_default, path) = (&ingress.name, location.is_default && location.service.is_none(), &location.path);
     let _ = writeln!(text, "        add_header X-Location \"{name} {is_default} {}\" always;", path.len());
+    hsts(host, &mut text);
     access(ingress, number, places, &mut text);
     cors(ingress, &mut text);
+    if host.is_taken_over {
+        text.push_str("        proxy_set_header X-Real-IP $remote_addr;\n        proxy_set_header X-Scheme $scheme;\n        proxy_set_header X-Forwarded-Scheme $scheme;\n        proxy_set_header X-Original-Forwarded-For $http_x_forwarded_for;\n");
+    }
     let host_field = ingress.annotation("upstream-vhost").map_or("$http_host".to_owned(), |host| format!("\"{host}\""));
     let _ = writeln!(text, "        proxy_set_header Host {host_field};\n        proxy_set_header Connection \"\";");
     if let Some(size) = ingress.annotation("proxy-body-size") {
         let _ = writeln!(text, "        client_max_body_size {size};");
     }
     redirects(host, ingress, &mut text);
-    if let Some(target) = ingress.annotation("rewrite-target").filter(|target| *target != location.path) {
+    let target = ingress.annotation("rewrite-target").filter(|_| location.service.is_some());
+    if let Some(target) = target.filter(|target| *target != location.path) {
         let _ = writeln!(text, "        rewrite \"(?i){}\" {target} break;", sanitized(&location.path));
         if let Some(prefix) = ingress.annotation("x-forwarded-prefix") {
             let _ = writeln!(text, "        proxy_set_header X-Forwarded-Prefix \"{prefix}\";");
@@ -170,13 +177,54 @@ fn block(host: &Host, location: &Location<'_>, number: usize, head: &str, places
             let _ = writeln!(text, "        proxy_pass http://{};", (places.upstream)(service));
         }
         // The default back end.
-        None => text.push_str("        proxy_pass http://nobody;\n"),
+        None => text.push_str("        set $nothing /nothing?status=404;\n        proxy_pass http://nobody$nothing;\n"),
     }
+    let pages = pages(host, location, number, places, &mut text);
     text.push_str("    }\n");
-    text
+    text + &pages
+}
+
+/// Of classes of ingress-nginx, in Lua there, and what servers are told of clients.
+fn hsts(host: &Host, text: &mut String) {
+    if host.is_taken_over && host.has_tls {
+        text.push_str("        add_header Strict-Transport-Security $hsts always;\n");
+    }
+}
+
+/// Who answers errors; gives the locations that ask him.
+fn pages(host: &Host, location: &Location<'_>, number: usize, places: &Places<'_>, text: &mut String) -> String {
+    let Location { ingress, service, path, .. } = location;
+    let mut hsts_field = String::new();
+    hsts(host, &mut hsts_field);
+    let (Some(codes), Some(to)) = (ingress.annotation("custom-http-errors"), ingress.annotation("default-backend")) else {
+        return String::new();
+    };
+    text.push_str("        proxy_intercept_errors on;\n");
+    let mut pages = String::new();
+    for code in codes.split(',') {
+        let _ = writeln!(text, "        error_page {code} = @custom_{number}_{code};");
+        let of_service = service
+            .map(|service| {
+                format!("        proxy_set_header X-Service-Name {service};\n        proxy_set_header X-Service-Port 80;\n")
+            })
+            .unwrap_or_default();
+        let _ = writeln!(
+            pages,
+            "    location @custom_{number}_{code} {{\n        internal;\n        add_header X-Location \"{} {} {}\" always;\n{hsts_field}        proxy_intercept_errors off;\n        proxy_set_header X-Code {code};\n        proxy_set_header X-Original-URI $request_uri;\n        proxy_set_header X-Namespace shop;\n        proxy_set_header X-Ingress-Name {};\n{of_service}        proxy_set_header Host $http_host;\n        rewrite (.*) / break;\n        proxy_pass http://{};\n    }}",
+            ingress.name,
+            location.is_default && service.is_none(),
+            path.len(),
+            ingress.name,
+            (places.upstream)(to)
+        );
+    }
+    pages
 }
 
 fn access(ingress: &Ingress, number: usize, places: &Places<'_>, text: &mut String) {
+    if let Some(satisfy) = ingress.annotation("satisfy") {
+        let _ = writeln!(text, "        satisfy {satisfy};");
+    }
     let networks = |name: &str| ingress.annotation(name).unwrap_or_default().split(',').map(str::to_owned).collect::<Vec<_>>();
     for network in networks("denylist-source-range").iter().filter(|network| !network.is_empty()) {
         let _ = writeln!(text, "        deny {network};");
