@@ -24,6 +24,8 @@ const WITHOUT_SLASH: &str = "the path of the location itself goes to the server 
                              first: a page there could not name what lies beside it";
 const NO_SCRIPTS_RUN: &str = "nothing runs the scripts of this location in what was read, and as files their source would be sent: \
                               `fastcgi \"unix:/run/php/php8.2-fpm.sock\" root=\"/srv/www\"` runs them";
+const ONLY_FILES: &str = "nginx hands on only what its `try_files` finds a file for, which nothing here asks beside `proxy`: take `try_files` away \
+                          where all is meant";
 const REPLACED: &str = "a variable in `proxy_pass` has its path replace what a `rewrite` has made";
 const TRANSLATED: &str = "what is translated follows from the steps, and not from this line";
 const OTHERS_SHARED: &str = "each client has a share here as well, and not the same one as there";
@@ -57,6 +59,9 @@ impl<'s> NginxReader<'s> {
         }
         for statement in levels.answering() {
             match statement.name() {
+                "proxy_pass" | "grpc_pass" if named(levels.inner(), "try_files").next().is_some() => {
+                    return Err(ONLY_FILES.to_owned());
+                }
                 "proxy_pass" | "grpc_pass" => {
                     return self.handed_on(statement, scope, levels, place, coming).map(|draft| vec![draft]);
                 }

@@ -1,7 +1,7 @@
 //! Who may come in by a file of nginx, and how often, as lines of ours.
 
 use super::draft::{Family, Step};
-use super::locations::{Location, find};
+use super::locations::{Location, Modifier, find};
 use super::scope::Levels;
 use super::tables::Tables;
 use super::variables::{COOKIES_OF_ANSWER, Moment, TextPart, Values, parts};
@@ -168,13 +168,18 @@ impl<'s> Guarding<'_, 's> {
     /// `auth_request /auth`, with the location that it asks.
     fn forward_auth(&self, values: &mut Values<'s>, origin: &mut Origin) -> Option<String> {
         let asked = self.levels.one("auth_request").filter(|asked| asked.argument() != "off")?;
-        let path = asked.argument().split('?').next().unwrap_or_default();
+        // With a query in it, nginx looks for a location of that name.
+        let path = Some(asked.argument()).filter(|path| !path.contains('?'))?;
         let location = &self.locations[find(self.locations, path)?];
         let inside = location.statement.inside();
         let pass = named(inside, "proxy_pass").next()?;
         let mut used = Vec::new();
         let target = self.values.filled(pass.argument(), &mut used);
-        let urls = self.urls(&target, path)?;
+        if inside.iter().any(|own| matches!(own.name(), "if" | "return" | "rewrite" | "deny")) {
+            return None;
+        }
+        let below = if location.modifier == Modifier::Exact { "" } else { path.strip_prefix(location.path)? };
+        let question = self.question(&target, path, below)?;
         for statement in inside {
             claim_question(statement, origin);
         }
@@ -182,7 +187,7 @@ impl<'s> Guarding<'_, 's> {
         origin.carry(location.statement.start());
         origin.carry_all(used);
         let (copied, cookies) = self.copied(values, origin);
-        let mut line = format!("forward-auth {}", urls.iter().map(|url| quoted(url)).collect::<Vec<_>>().join(" "));
+        let mut line = format!("forward-auth {question}");
         if let Some(host) = named(inside, "proxy_set_header").find(|field| field.argument().eq_ignore_ascii_case("host")) {
             let host = host.arguments().get(1).filter(|host| !host.contains('$'));
             line.push_str(&host.map(|host| format!(" host={}", quoted(host))).unwrap_or_default());
@@ -201,15 +206,21 @@ impl<'s> Guarding<'_, 's> {
         Some(line)
     }
 
-    /// Where the question goes to; with the path of the location where the target has none.
-    fn urls(&self, target: &str, path: &str) -> Option<Vec<String>> {
+    /// Where the question goes to; with the path of the location where the target has none. What depends on the request
+    /// is asked for by nobody here.
+    fn question(&self, target: &str, path: &str, below: &str) -> Option<String> {
         let (scheme, rest) = target.split_once("://")?;
         let (authority, own) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
-        let own = own.split(['?', '$']).next().unwrap_or_default();
-        if authority.contains('$') || !matches!(scheme, "http" | "https") {
+        let (own, query) = own.split_once('?').unwrap_or((own, ""));
+        if target.contains('$') || !matches!(scheme, "http" | "https") {
             return None;
         }
-        let own = if own.is_empty() { path } else { own };
+        let own = if own.is_empty() { path.to_owned() } else { format!("{own}{below}") };
+        let (own, question) = if query.is_empty() {
+            (own, String::new())
+        } else {
+            (String::new(), format!(" path={}", quoted(&format!("{own}?{query}"))))
+        };
         let group = self.groups.iter().find(|group| group.name == authority);
         let addresses: Vec<String> = match group {
             Some(group) => group.servers.iter().map(|server| server.address.clone()).collect(),
@@ -219,7 +230,8 @@ impl<'s> Guarding<'_, 's> {
             let address = address.trim_start_matches("https://");
             (!address.starts_with("unix:")).then(|| format!("{scheme}://{address}{own}"))
         };
-        addresses.iter().map(of).collect()
+        let urls: Option<Vec<String>> = addresses.iter().map(of).collect();
+        Some(urls?.iter().map(|url| quoted(url)).collect::<Vec<_>>().join(" ") + &question)
     }
 
     /// Fields of a good answer that the upstream gets, and whether the client gets its cookies.

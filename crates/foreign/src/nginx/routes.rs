@@ -142,7 +142,9 @@ impl<'s> NginxReader<'s> {
         // Of conditions that give no answer by themselves, the last that holds counts.
         let mut late: Vec<Vec<Draft>> = Vec::new();
         let mut is_end = false;
-        for statement in levels.inner().iter().filter(|own| Some(own.start()) != scope.skipped) {
+        let block = levels.inner();
+        for (index, statement) in block.iter().enumerate().filter(|(_, own)| Some(own.start()) != scope.skipped) {
+            let count = coming.changes.len();
             match statement.name() {
                 "return" | "rewrite" => {
                     let drafts = match statement.name() {
@@ -155,6 +157,19 @@ impl<'s> NginxReader<'s> {
                     })?;
                     is_end = drafts.last().is_some_and(Draft::is_for_all);
                     found.extend(drafts);
+                    // With `break` nothing behind it is asked of what it takes.
+                    if coming.changes.len() > count && block[index + 1..].iter().any(is_rule) {
+                        if is_everything(statement.argument()) {
+                            break;
+                        }
+                        let mut drafts = self.content(scope, levels, place, coming)?;
+                        for draft in &mut drafts {
+                            draft.paths.push(sent(statement.argument()));
+                            draft.steps.extend(coming.changes.clone());
+                        }
+                        found.extend(drafts);
+                        coming.changes.truncate(count);
+                    }
                 }
                 "if" => match self.conditional(statement, scope, levels, place, coming) {
                     Ok(Conditional::End(drafts)) => {
@@ -380,8 +395,8 @@ impl<'s> NginxReader<'s> {
         let coming = Coming { depth: coming.depth + 1, ..coming.clone() };
         self.count_block(&coming)?;
         let is_end = inside.iter().any(|inner| match inner.name() {
-            "return" => true,
-            "rewrite" => inner.arguments().get(2).is_none_or(|flag| flag != "break"),
+            "return" | "break" => true,
+            "rewrite" => is_everything(inner.argument()) || inner.arguments().get(2).is_none_or(|flag| flag != "break"),
             _ => false,
         });
         let mut drafts = self.with_captures(&asked, || self.routes(scope, &within, place, &coming))?;
@@ -502,6 +517,10 @@ enum Conditional {
     /// Nothing behind them is looked at where it holds.
     End(Vec<Draft>),
     Late(Vec<Draft>),
+}
+
+fn is_rule(statement: &Statement) -> bool {
+    matches!(statement.name(), "return" | "rewrite" | "if")
 }
 
 /// Whether a text of an answer depends on the path as it is then.

@@ -109,7 +109,8 @@ fn check(peer: Peer, program: &Path, grammar: &Grammar, seed: u64, drawn: &mut D
         drawn.not_imported += 1;
         return Ok(());
     }
-    let report = read(&said, &pair)?;
+    let report = read(&said, &pair)
+        .map_err(|fault| format!("{fault}\n--- the file\n{text}\n--- the configuration\n{}", pair.configuration))?;
     drawn.asked += 1;
     drawn.requests += report["requests"]["sent"].as_u64().unwrap_or_default();
     let found = expected.unexpected(&report);
