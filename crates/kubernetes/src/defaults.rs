@@ -1,8 +1,10 @@
 //! What holds for Ingresses where they say nothing themselves: nothing for those of our own classes, and for those of
 //! ingress-nginx what that does, as its ConfigMap changes it (`ingress_nginx`).
 
+use crate::snippets::Snippet;
 use ipnet::IpNet;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use tidegate_cluster::Key;
 use tidegate_model::{Compress, Condition, TlsVersion};
 
@@ -32,6 +34,8 @@ pub struct Defaults {
     pub tells_original_uri: bool,
     /// Whether something that protects all of them is not to be had: nothing of any Ingress is answered then.
     pub is_shut: bool,
+    /// Statements of nginx behind those that an Ingress has for its paths.
+    pub location_snippet: Option<Arc<Snippet>>,
     pub sites: SiteDefaults,
 }
 
@@ -50,6 +54,8 @@ pub struct SiteDefaults {
     pub blocked: Vec<Condition>,
     pub compress: Option<Compress>,
     pub tls_min: Option<TlsVersion>,
+    /// Statements of nginx behind those that an Ingress has for the host.
+    pub snippet: Option<Arc<Snippet>>,
     /// Whether handshakes end for hosts that no Ingress names, although there is a default certificate.
     pub refuses_unknown: bool,
 }
@@ -70,6 +76,7 @@ impl Default for Defaults {
             tells_client: false,
             tells_original_uri: false,
             is_shut: false,
+            location_snippet: None,
             sites: SiteDefaults::default(),
         }
     }

@@ -20,7 +20,10 @@ pub(super) fn read(annotations: &mut Annotations<'_>, manner: &mut Manner, unkno
     let mut reading = SnippetReading { annotations, unknown, is_shut: false };
     let server = reading.read(SERVER, SnippetPlace::Server);
     let is_server_shut = std::mem::take(&mut reading.is_shut);
-    let location = reading.read(LOCATION, SnippetPlace::Location);
+    let mut location = reading.read(LOCATION, SnippetPlace::Location);
+    if let Some(of_all) = &reading.annotations.defaults.location_snippet {
+        location = location.followed_by(of_all);
+    }
     for setting in location.settings() {
         apply(setting, manner);
     }

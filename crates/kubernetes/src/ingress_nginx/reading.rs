@@ -7,11 +7,13 @@ use crate::annotations::{self, Standing};
 use crate::defaults::Defaults;
 use crate::finding::{Finding, FindingCode, Severity};
 use crate::ingress_names::is_object_name;
+use crate::snippets::{self, Fault, Ground, Read, Snippet, SnippetPlace, Told};
 use ipnet::IpNet;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use tidegate_cluster::{ConfigMap, Key};
-use tidegate_model::{Coding, Compress, KeepAlive, TlsVersion};
+use tidegate_model::{Coding, Compress, HostPattern, KeepAlive, TlsVersion};
 
 const SHOWN_CHARACTERS_MAX: usize = 80;
 /// Of all values together, beyond what an annotation could have.
@@ -52,6 +54,7 @@ pub fn read(map: &ConfigMap) -> ConfigReading<'_> {
     reading.read_tls();
     reading.read_compression();
     reading.read_keep_alive();
+    reading.read_snippets();
     process::read(&mut reading);
     reading
 }
@@ -305,6 +308,25 @@ impl<'m> ConfigReading<'m> {
                 None
             }
         };
+    }
+
+    /// One statement that is not known may have kept somebody out, of every Ingress.
+    fn read_snippets(&mut self) {
+        self.defaults.sites.snippet = self.snippet("server-snippet", SnippetPlace::Server);
+        self.defaults.location_snippet = self.snippet("location-snippet", SnippetPlace::Location);
+    }
+
+    fn snippet(&mut self, name: &str, place: SnippetPlace) -> Option<Arc<Snippet>> {
+        let Read { snippet, unknown, .. } = snippets::read(self.text(name)?, place);
+        for Told { line, word, says } in &unknown {
+            self.shut(name, &format!("line {line}: `{word}`: {says}: write it otherwise, or remove it"));
+        }
+        let (nothing, host) = (Snippet::default(), HostPattern::Exact("example.com".to_owned()));
+        let (server, location) = if place == SnippetPlace::Server { (&snippet, &nothing) } else { (&nothing, &snippet) };
+        if let Err(Fault { line, word, says, .. }) = snippets::planned(server, location, Ground::of_any(&host)) {
+            self.shut(name, &format!("line {line}: `{word}`: {says}: write it otherwise, or remove it"));
+        }
+        (!snippet.is_empty()).then(|| Arc::new(snippet.of_all()))
     }
 
     fn read_compression(&mut self) {

@@ -15,8 +15,8 @@ static NOTHING: Snippet = Snippet { statements: Vec::new() };
 
 /// What is said for all of a host.
 pub struct HostSnippet<'m> {
-    pub snippet: &'m Snippet,
-    /// The Ingress whose snippet it is.
+    pub snippet: Arc<Snippet>,
+    /// The Ingress whose snippet it is; that of the ConfigMap stands behind it.
     pub owner: Option<&'m Key>,
     pub origin: Option<Arc<Origin>>,
     /// Something of it is not known, so that nothing is answered there.
@@ -26,14 +26,14 @@ pub struct HostSnippet<'m> {
 impl<'m> Merging<'m> {
     /// Of several Ingresses the oldest says it, as with ingress-nginx.
     pub(super) fn host_snippet(&mut self, members: &[Member<'m>]) -> HostSnippet<'m> {
-        let mut found = HostSnippet { snippet: &NOTHING, owner: None, origin: None, is_shut: false };
+        let mut found = HostSnippet { snippet: Arc::default(), owner: None, origin: None, is_shut: false };
         for Member { age, fragment } in members.iter().copied() {
             let snippets = &fragment.manner.snippets;
             match found.owner {
                 _ if !snippets.is_of_hosts() => {}
                 None => {
                     found = HostSnippet {
-                        snippet: snippets.server.as_deref().unwrap_or(&NOTHING),
+                        snippet: snippets.server.clone().unwrap_or_default(),
                         owner: Some(&age.key),
                         origin: Some(Arc::new(age.origin())),
                         is_shut: snippets.shuts_hosts,
@@ -48,19 +48,23 @@ impl<'m> Merging<'m> {
                 }
             }
         }
-        if !found.is_shut && found.owner.is_some() {
-            found.is_shut = planned(found.snippet, &NOTHING, self.plain_ground()).is_err();
+        if let Some(of_all) = &self.site_defaults(members).snippet {
+            found.snippet = Arc::new(Snippet::clone(&found.snippet).followed_by(of_all));
         }
+        found.is_shut |= planned(&found.snippet, &NOTHING, self.plain_ground()).is_err();
         found
     }
 
     /// Nothing of whom is answered, since something for all of the host is not known.
     pub(super) fn note_shut_host(&mut self, members: &[Member<'m>], server: &HostSnippet<'m>) -> BTreeSet<Key> {
-        let Some(owner) = server.owner.filter(|_| server.is_shut) else { return BTreeSet::new() };
+        if !server.is_shut {
+            return BTreeSet::new();
+        }
+        let whose = server.owner.map_or("of the ConfigMap".to_owned(), |owner| format!("of the Ingress `{owner}`"));
         for Member { age, fragment } in members.iter().copied() {
-            if age.key != *owner && !fragment.manner.is_shut {
+            if Some(&age.key) != server.owner && !fragment.manner.is_shut {
                 let message = format!(
-                    "the `server-snippet` of the Ingress `{owner}` is about all of `{}`, and is not understood: mend that one; until then everything of this Ingress is answered with 503 there",
+                    "the `server-snippet` {whose} is about all of `{}`, and is not understood: mend that one; until then everything of this Ingress is answered with 503 there",
                     self.host
                 );
                 self.find(&age.key, FindingCode::ProtectionUnavailable, Severity::Error, field("server-snippet"), message);
@@ -74,18 +78,18 @@ impl<'m> Merging<'m> {
         let server = &content.server;
         if server.is_shut
             && let Some(owner) = server.owner
-            && let Err(fault) = planned(server.snippet, &NOTHING, self.plain_ground())
+            && let Err(fault) = planned(&server.snippet, &NOTHING, self.plain_ground())
         {
             self.note_fault(owner, &fault);
             return;
         }
         for Member { age, fragment } in members.iter().copied() {
             let manner = &*fragment.manner;
-            if manner.is_shut || server.is_shut || server.owner.is_none() && manner.snippets.location.is_none() {
+            if manner.is_shut || server.is_shut || server.snippet.is_empty() && manner.snippets.location.is_none() {
                 continue;
             }
             let location = manner.snippets.location.as_deref().unwrap_or(&NOTHING);
-            if let Err(fault) = planned(server.snippet, location, ground(manner, self.host, self.around.trusts_scheme)) {
+            if let Err(fault) = planned(&server.snippet, location, ground(manner, self.host, self.around.trusts_scheme)) {
                 self.note_fault(&age.key, &fault);
             }
         }
@@ -132,7 +136,7 @@ impl Routes<'_> {
         if server.is_shut {
             return Vec::new();
         }
-        let found = planned(server.snippet, &NOTHING, plain_ground(self.host, self.trusts_scheme)).unwrap_or_default();
+        let found = planned(&server.snippet, &NOTHING, plain_ground(self.host, self.trusts_scheme)).unwrap_or_default();
         let answered_by = found.into_iter().filter_map(|(branch, steps)| {
             let BranchEnd::Answered(answer) = branch.end else { return None };
             let route = Route { origin: server.origin.clone(), ..Route::of_all(answer.terminal.clone()) };
@@ -152,7 +156,7 @@ impl Routes<'_> {
     /// `None`: something of it cannot be had, so that nothing is answered.
     fn planned<'p>(&'p self, manner: &'p Manner) -> Option<Vec<Planned<'p>>> {
         let location = manner.snippets.location.as_deref().unwrap_or(&NOTHING);
-        planned(self.content.server.snippet, location, ground(manner, self.host, self.trusts_scheme)).ok()
+        planned(&self.content.server.snippet, location, ground(manner, self.host, self.trusts_scheme)).ok()
     }
 
     /// Routes of a place by what snippets say there; `go_on` makes those of requests that they leave alone, of which

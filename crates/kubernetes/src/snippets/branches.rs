@@ -28,6 +28,13 @@ pub struct Ground<'g> {
     pub has_networks: bool,
 }
 
+impl Ground<'_> {
+    /// Of a host of which nothing else is known, where everything that depends on somebody else is there.
+    pub fn of_any(host: &HostPattern) -> Ground<'_> {
+        Ground { host, believes: true, is_asked: false, has_login: false, rewrites: false, has_networks: false }
+    }
+}
+
 /// Requests for which all questions have the same answers.
 #[derive(Debug, Clone)]
 pub struct Branch<'s> {
@@ -324,7 +331,7 @@ fn rewrite(level: usize, placed: &PlacedStatement, rewriting: &Rewriting, state:
 }
 
 fn fault(level: usize, placed: &PlacedStatement, says: String) -> Fault {
-    Fault { is_of_server: level == 0, line: placed.line, word: placed.word, says }
+    placed.fault(level == 0, says)
 }
 
 fn template(text: &Text, state: &State<'_>) -> Result<Template, String> {

@@ -3,7 +3,9 @@
 use super::branches::Ground;
 use super::texts::{Text, Values};
 use tidegate_model::address::parse_host_pattern;
-use tidegate_model::{Condition, ConditionKind, Field, HostPattern, MatchLine, Scheme, TextPattern, expression, is_claimed};
+use tidegate_model::{
+    Condition, ConditionKind, Field, HostPattern, MatchLine, PathPattern, Scheme, TextPattern, expression, is_claimed,
+};
 
 /// What stands in the parentheses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,6 +88,7 @@ impl Question {
             "request_method" => of_method(&test),
             "scheme" => of_scheme(&test),
             "host" => of_host(&test, ground),
+            "uri" | "document_uri" => of_path(&test),
             _ => match name.strip_prefix("http_") {
                 Some("host" | "") | None => Err(format!("no condition asks about `${name}`")),
                 Some(field) => of_header(&field.replace('_', "-").to_ascii_lowercase(), &test, ground),
@@ -152,6 +155,20 @@ fn of_host(test: &AskedTest<'_>, ground: Ground<'_>) -> Result<Verdict, String> 
             Err(format!("no condition asks for an expression of `$host` where that is one of many, as of `{}`", ground.host))
         }
     }
+}
+
+/// The path as routes compare it: decoded, and without what means nothing in it.
+fn of_path(test: &AskedTest<'_>) -> Result<Verdict, String> {
+    let (pattern, negated) = match test {
+        AskedTest::IsTrue => return Ok(Verdict::Is(true)),
+        AskedTest::Equals(value, negated) if !value.starts_with('/') => return Ok(Verdict::Is(*negated)),
+        AskedTest::Equals(value, negated) if value.bytes().all(|byte| byte.is_ascii_graphic()) => {
+            (format!(r"^{}\z", regex_syntax::escape(value)), *negated)
+        }
+        AskedTest::Equals(..) => return Err("what it compares the path with has letters that are sent encoded".to_owned()),
+        AskedTest::Fits(pattern, negated) => ((*pattern).to_owned(), *negated),
+    };
+    Ok(Verdict::When(Condition { negated, kind: ConditionKind::Path(vec![PathPattern::Regex(pattern)]) }))
 }
 
 fn of_header(name: &str, test: &AskedTest<'_>, ground: Ground<'_>) -> Result<Verdict, String> {
@@ -261,6 +278,11 @@ mod tests {
         check("($scheme = http)", "not Scheme(Https)");
         check("($scheme != http)", "Scheme(Https)");
         check("($scheme = ftp)", "false");
+        check("($uri = /a.b)", "Path([Regex(\"^/a\\\\.b\\\\z\")])");
+        check("($uri != /)", "not Path([Regex(\"^/\\\\z\")])");
+        check("($document_uri ~* \\.php$)", "Path([Regex(\"(?i)\\\\.php$\")])");
+        check("($uri !~ ^/a)", "not Path([Regex(\"^/a\")])");
+        check("($uri = a)", "false");
         check("($host = shop.example.com)", "true");
         check("($host ~* ^www\\.)", "false");
         check("($http_x_key = \"\")", "not Header(Field { name: \"x-key\", value: Regex(\".\") })");
@@ -285,7 +307,8 @@ mod tests {
         check("($host ~ ^a)", "one of many");
         check("($host = A)", "not a host");
         check("($http_host = a)", "`$http_host`");
-        check("($uri ~ ^/a)", "`$uri`");
+        check("($uri = \"/a b\")", "sent encoded");
+        check("($request_uri ~ ^/a)", "`$request_uri`");
         check("($arg_x = 1)", "`$arg_x`");
         check("($request_method ~ GET|POST)", "one by one");
         check("($request_method ~ ^GET|POST$)", "one by one");

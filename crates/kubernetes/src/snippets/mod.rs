@@ -34,6 +34,8 @@ pub struct PlacedStatement {
     pub line: usize,
     /// The statement's name.
     pub word: &'static str,
+    /// Whether the ConfigMap of ingress-nginx has it, for all Ingresses.
+    pub is_of_all: bool,
     pub statement: Statement,
 }
 
@@ -120,6 +122,14 @@ pub enum Setting {
     ServerName(String),
 }
 
+impl PlacedStatement {
+    /// Something of it cannot be had.
+    fn fault(&self, is_of_server: bool, says: String) -> Fault {
+        let says = if self.is_of_all { format!("of the ConfigMap, {says}") } else { says };
+        Fault { is_of_server, line: self.line, word: self.word, says }
+    }
+}
+
 /// A branch with its steps.
 pub type Planned<'s> = (Branch<'s>, SnippetSteps);
 
@@ -130,6 +140,25 @@ pub fn planned<'s>(server: &'s Snippet, location: &'s Snippet, ground: Ground<'_
 }
 
 impl Snippet {
+    /// As one that the ConfigMap has for all Ingresses.
+    pub fn of_all(mut self) -> Snippet {
+        for placed in &mut self.statements {
+            placed.is_of_all = true;
+            if let Statement::If { inside, .. } = &mut placed.statement {
+                for inner in inside {
+                    inner.is_of_all = true;
+                }
+            }
+        }
+        self
+    }
+
+    /// With statements behind its own.
+    pub fn followed_by(mut self, other: &Snippet) -> Snippet {
+        self.statements.extend_from_slice(&other.statements);
+        self
+    }
+
     /// Takes out what stands on that line under that name. False: nothing does.
     pub fn leave_out(&mut self, line: usize, word: &str) -> bool {
         let before = self.clone();

@@ -136,11 +136,11 @@ impl Reader<'_> {
             }
             match self.statement(written, place) {
                 Ok((name, Outcome::Known(statement))) => {
-                    all.push(PlacedStatement { line: self.line(written.start()), word: name, statement });
+                    all.push(PlacedStatement { line: self.line(written.start()), word: name, is_of_all: false, statement });
                 }
                 Ok((name, Outcome::Remarked(statement, says))) => {
                     let line = self.line(written.start());
-                    all.extend(statement.map(|statement| PlacedStatement { line, word: name, statement }));
+                    all.extend(statement.map(|statement| PlacedStatement { line, word: name, is_of_all: false, statement }));
                     let told = self.told(written.start(), written.name(), says);
                     self.read.remarks.push(told);
                 }

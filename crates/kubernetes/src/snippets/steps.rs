@@ -129,7 +129,7 @@ struct Building<'b> {
 
 impl Building<'_> {
     fn template(&mut self, (placed, is_of_server): Said<'_>, text: &Text, moment: Moment) -> Result<Template, Fault> {
-        let says = |says: String| Fault { is_of_server, line: placed.line, word: placed.word, says };
+        let says = |says: String| placed.fault(is_of_server, says);
         let filled = text.filled(&self.branch.values).map_err(says)?;
         let template = template_of(&filled, moment, self.ground.is_asked).map_err(says)?;
         for placeholder in template.placeholders() {
@@ -181,7 +181,7 @@ impl Building<'_> {
             let decides = |field: &str| name.eq_ignore_ascii_case(field);
             if (self.ground.has_login || self.ground.is_asked) && (decides("authorization") || decides("cookie")) {
                 let says = "who asks is known by that field, before it is changed here".to_owned();
-                return Err(Fault { is_of_server: said.1, line: said.0.line, word: said.0.word, says });
+                return Err(said.0.fault(said.1, says));
             }
             let value = value.as_ref().map(|value| self.template(said, value, Moment::Request)).transpose()?;
             if self.ground.is_asked {

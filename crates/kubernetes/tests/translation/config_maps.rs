@@ -124,6 +124,11 @@ fn assert_guarded(merged: &Merged, checked: &Checked, entries: &BTreeMap<String,
             let is_challenge = shown(route).contains("acme-challenge");
             assert!(is_challenge || has(|step| matches!(step, Step::ForwardAuth(Some(_)))), "{route:?}");
         }
+        let denies = |name: &str| entries.get(name).is_some_and(|value| value == "deny all;");
+        if denies("location-snippet") || denies("server-snippet") {
+            // What an Ingress says of networks itself takes the place of it.
+            assert!(has(|step| matches!(step, Step::Allow(_) | Step::Deny(_))), "{route:?}");
+        }
         if said("block-cidrs") {
             assert!(site.steps.iter().any(|step| matches!(step, Step::Deny(_))), "{site:?}");
         }

@@ -169,10 +169,10 @@ fn odd(
     let is_odd_path = |path: &IngressPath| is_odd(&path.path);
     let shuts = |ingress: &&Ingress| ingress.protects() && ingress.paths.iter().any(is_odd_path);
     let place = nginx.place.as_ref();
-    // What is longer has been tried before.
+    // What is longer has been tried before; a path may have a slash more there.
     let longest = host.ingresses.iter().filter(shuts).flat_map(|ingress| &ingress.paths).filter(|path| is_odd_path(path));
     let may_shut =
-        longest.map(|path| path.path.len()).max().is_some_and(|length| place.is_none_or(|place| place.path_length <= length));
+        longest.map(|path| path.path.len()).max().is_some_and(|length| place.is_none_or(|place| place.path_length <= length + 1));
     let is_shut = ours.status == 503 || ours.status == 308 && !question.over_tls;
     if is_shut && ours.upstream.is_none() && may_shut {
         return Some("an expression that cannot be had shuts what may be meant by it");

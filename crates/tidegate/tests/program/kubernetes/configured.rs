@@ -64,6 +64,20 @@ fn what_it_says_holds_for_all_and_while_it_changes() {
 }
 
 #[test]
+fn its_statements_hold_for_all_and_shut_where_one_is_not_known() {
+    let (cluster, controller) = served(&[("server-snippet", "if ($uri ~ ^/hidden) { return 404; }")]);
+    both(&controller, "/", 200);
+    both(&controller, "/hidden", 404);
+    cluster.put(map("edge/nginx", &[("location-snippet", "deny 127.0.0.0/8;\ndeny ::1;")]));
+    both(&controller, "/", 403);
+    cluster.put(map("edge/nginx", &[("location-snippet", "access_by_lua_file a.lua;")]));
+    both(&controller, "/", 503);
+    controller.wait_for_status("ConfigMap edge/nginx: data[location-snippet]");
+    cluster.put(map("edge/nginx", &[]));
+    both(&controller, "/hidden", 200);
+}
+
+#[test]
 fn requests_go_on_while_what_shapes_them_changes() {
     let (cluster, controller) = served(&[]);
     both(&controller, "/", 200);

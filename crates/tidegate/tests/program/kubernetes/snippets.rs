@@ -36,6 +36,7 @@ fn statements_are_carried_out_over_http_and_https() {
     put("fields", &[("configuration-snippet", "more_set_headers 'X-A: a';\nproxy_set_header X-A $http_x_b;")]);
     put("denied", &[("configuration-snippet", "deny 127.0.0.0/8;\ndeny ::1;")]);
     put("unknown", &[("configuration-snippet", "add_header X-A a;\naccess_by_lua_file a.lua;")]);
+    put("paths", &[("configuration-snippet", "if ($uri ~* ^/Admin) { return 403; }")]);
     put("server", &[("server-snippet", "if ($request_method = GET) { return 404 gone; }")]);
     for over_tls in [false, true] {
         let asked = |host: &'static str, fields: &'static [(&'static str, &'static str)]| Asked {
@@ -52,6 +53,11 @@ fn statements_are_carried_out_over_http_and_https() {
         controller.wait_for_answer(&asked("denied.example.com", &[]), 403, "");
         controller.wait_for_answer(&asked("unknown.example.com", &[]), 503, "");
         controller.wait_for_answer(&asked("server.example.com", &[]), 404, "gone");
+        controller.wait_for_answer(&asked("paths.example.com", &[]), 200, "one");
+        for path in ["/admin", "/%61dmin/x", "//ADMIN", "/x/../admin"] {
+            let asked = Asked { over_tls, ..Asked::of("paths.example.com", path) };
+            controller.wait_for_answer(&asked, 403, "");
+        }
     }
     controller.wait_for_status("`access_by_lua_file`: it is not one of the statements");
 }
@@ -154,6 +160,10 @@ const ANSWERS: &[&str] = &[
     "return https://z.example/;",
 ];
 const QUESTIONS: &[&str] = &[
+    "$uri = /a",
+    "$uri != /",
+    "$uri ~ ^/old",
+    "$document_uri !~* ^/HERE",
     "$request_method = POST",
     "$request_method !~ ^(GET|HEAD)$",
     "$scheme = http",
@@ -319,7 +329,7 @@ fn answer(socket: &TcpStream) -> Option<()> {
 
 fn request(random: &mut Random, host: &str) -> String {
     let method = random.of(&["GET", "GET", "POST", "HEAD", "DELETE"]);
-    let path = random.of(&["/", "/old/a?b=c", "/go/x/y?z", "/here/x", "/a"]);
+    let path = random.of(&["/", "/old/a?b=c", "/go/x/y?z", "/here/x", "/a", "/a?b=d"]);
     let own = random.of(&["", "X-In: a\r\n", "X-In: 0\r\n", "X-In: xb\r\n", "X-In:\r\n"]);
     let status = random.of(&["", "", "X-Status: 404\r\n", "X-Status: 403\r\n", "X-Status: 500\r\n", "X-Status: 301\r\n"]);
     let length = if method == "POST" { "Content-Length: 0\r\n" } else { "" };
