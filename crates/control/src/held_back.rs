@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use tidegate_kubernetes::Merged;
-use tidegate_model::{Pool, PoolName, Site, SiteAddress, Tcp};
+use tidegate_model::{MapSettings, Pool, PoolName, Site, SiteAddress, Tcp};
 
 /// A site or a pool that is served as it was, since what it is to be cannot run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -73,7 +73,14 @@ impl HeldBack {
         let tcp: Vec<Tcp> = wanted.tcp.iter().filter_map(tcp).collect();
         let mut pools: Vec<Arc<Pool>> = wanted.pools.iter().filter_map(pool).collect();
         self.complete(&sites, &tcp, &mut pools);
-        Merged { sites: Arc::new(sites), pools: Arc::new(pools), tcp, ..wanted }
+        Merged { sites: Arc::new(sites), pools: Arc::new(pools), tcp, maps: self.maps(), ..wanted }
+    }
+
+    /// Those that run as well: a site that stays as it is asks for what it has asked for.
+    fn maps(&self) -> Arc<Vec<MapSettings>> {
+        let all = self.running.maps.iter().chain(&*self.wanted.maps);
+        let by_name: BTreeMap<&str, &MapSettings> = all.map(|map| (map.name.as_str(), map)).collect();
+        Arc::new(by_name.into_values().cloned().collect())
     }
 
     /// Sites and names that are handed on bring the pools that they name, whatever is held back: as they run, else as
@@ -164,7 +171,10 @@ mod tests {
     use super::{HeldBack, Unit};
     use std::sync::Arc;
     use tidegate_kubernetes::Merged;
-    use tidegate_model::{Balance, Pool, PoolName, Route, RouteOptions, RouteRetry, Site, SiteAddress, Terminal, Tls};
+    use tidegate_model::{
+        Balance, MapSettings, MapSource, Pool, PoolName, Route, RouteOptions, RouteRetry, Site, SiteAddress, Template, Terminal,
+        Tls,
+    };
 
     fn address(host: &str) -> SiteAddress {
         SiteAddress::parse(&format!("http://{host}:80")).expect("an address")
@@ -217,6 +227,25 @@ mod tests {
         let again = merged(&[site("a", "b"), site("b", "b")], &[pool("b", Balance::Random)]);
         assert_eq!(told(&held_back.apply(again)), ["a to b", "b to b", "b Random"]);
         assert_eq!(held_back.unfit().count(), 0);
+    }
+
+    #[test]
+    fn a_site_that_stays_as_it_runs_keeps_what_it_asks() {
+        let map = |name: &str| MapSettings {
+            name: name.to_owned(),
+            key: Template::default(),
+            default: None,
+            ignores_case: false,
+            source: MapSource::Listed(Vec::new()),
+        };
+        let with_map = |name: &str, pool: &str| Merged { maps: Arc::new(vec![map(name)]), ..merged(&[site("a", pool)], &[]) };
+        let names = |merged: &Merged| merged.maps.iter().map(|map| map.name.clone()).collect::<Vec<_>>();
+        let mut held_back = HeldBack::default();
+        let runs = held_back.apply(with_map("before", "old"));
+        held_back.runs(runs);
+        assert_eq!(names(&held_back.apply(with_map("now", "new"))), ["now"]);
+        held_back.note_unfit(Unit::Site(address("a")), "no".to_owned());
+        assert_eq!(names(&held_back.apply(with_map("now", "new"))), ["before", "now"]);
     }
 
     #[test]

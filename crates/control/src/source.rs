@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate_config::{LoadMemory, Loaded, MainFile, Texts, load_instead, load_path_again, load_text, load_text_again, render};
-use tidegate_model::Configuration;
+use tidegate_model::{Configuration, MapSettings};
 
 /// What the process was started with, and what a reload reads again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -183,6 +183,8 @@ pub(crate) fn with_additions(of_files: &Configuration, additions: &Additions) ->
             None => configuration.tcp.push(added.clone()),
         }
     }
+    let is_new = |map: &&MapSettings| of_files.maps.iter().all(|known| known.name != map.name);
+    configuration.maps.extend(additions.of_objects.maps.iter().filter(is_new).cloned());
     additions.of_objects.process.apply(&mut configuration);
     additions.complete(&mut configuration.storage);
     let remarks = share(&mut configuration)?;

@@ -24,6 +24,7 @@ use crate::fragment::{BackendRoute, CertificateSource, Expression, Fragment, Pat
 use crate::reference::{Age, ServiceAtPort};
 use crate::secret::{KnownPair, Pair};
 use crate::settings::{HostOwner, Settings};
+use crate::snippets::asked_by;
 use guards::Guard;
 use passing::Passing;
 use protections::lacks;
@@ -90,6 +91,8 @@ pub struct MergedHost {
     pub passed_on: Option<PassedOn>,
     /// Of a host whose certificate is obtained.
     pub obtained: Option<Obtained>,
+    /// Names of maps that its routes ask for.
+    pub maps: BTreeSet<String>,
 }
 
 /// A name whose connections are handed on.
@@ -170,7 +173,8 @@ fn merge_as(
     };
     let passed_on = passed_on.as_ref().map(hand_on);
     let obtained = content.tls.obtained().filter(|_| places.https.is_some()).cloned();
-    MergedHost { sites, findings: merging.findings, pools, outside, passed_on, obtained }
+    let maps = asked_by(&sites);
+    MergedHost { sites, findings: merging.findings, pools, outside, passed_on, obtained, maps }
 }
 
 /// A host while it is put together.

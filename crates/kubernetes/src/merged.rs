@@ -5,13 +5,14 @@ use crate::ingress_nginx::ProcessChanges;
 use crate::merge::PassedOn;
 use crate::reference::{ServiceAtPort, backend_of};
 use crate::secret::KnownPair;
+use crate::snippets::map_named;
 use crate::tcp::TcpListeners;
 use crate::translation::Translation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::sync::Arc;
 use tidegate_cluster::{Key, Kind};
-use tidegate_model::{Configuration, HostPattern, Pool, PoolName, RouteRetry, Site, SniRoute, Tcp, TcpTarget};
+use tidegate_model::{Configuration, HostPattern, MapSettings, Pool, PoolName, RouteRetry, Site, SniRoute, Tcp, TcpTarget};
 
 /// Sites and pools beside those of a file. A copy costs nothing.
 #[derive(Debug, Clone, Default)]
@@ -22,6 +23,8 @@ pub struct Merged {
     pub pools: Arc<Vec<Arc<Pool>>>,
     /// Connections that are handed to pools as they are, by port, and where HTTPS comes in by name.
     pub tcp: Vec<Tcp>,
+    /// What routes ask that snippets make, by name.
+    pub maps: Arc<Vec<MapSettings>>,
     /// What is said of the process itself.
     pub process: ProcessChanges,
 }
@@ -71,6 +74,7 @@ impl Translation {
             sites: Arc::new(self.hosts.values().flat_map(|host| &host.merged.sites).cloned().collect()),
             pools: Arc::new(pools.map(|port| port.pool.clone()).chain(self.outside()).collect()),
             tcp: self.passed_on().into_iter().collect(),
+            maps: Arc::new(self.maps()),
             ..Merged::default()
         }
     }
@@ -97,6 +101,11 @@ impl Translation {
     /// Of which objects something else is to be said than when this was last asked.
     pub fn take_to_tell(&mut self) -> ToTell {
         mem::take(&mut self.findings.to_tell)
+    }
+
+    fn maps(&self) -> Vec<MapSettings> {
+        let names: BTreeSet<&String> = self.hosts.values().flat_map(|host| &host.merged.maps).collect();
+        names.into_iter().filter_map(|name| map_named(name)).collect()
     }
 
     /// Pools of servers that are no Service, each once.

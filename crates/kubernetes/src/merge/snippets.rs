@@ -5,6 +5,7 @@ use super::variants::with_conditions;
 use super::{Content, Member, Merging};
 use crate::finding::{FindingCode, Severity};
 use crate::manner::Manner;
+use crate::reference::origin;
 use crate::snippets::{BranchAnswer, BranchEnd, Fault, Ground, Planned, Snippet, SnippetSteps, planned};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -139,7 +140,9 @@ impl Routes<'_> {
         let found = planned(&server.snippet, &NOTHING, plain_ground(self.host, self.trusts_scheme)).unwrap_or_default();
         let answered_by = found.into_iter().filter_map(|(branch, steps)| {
             let BranchEnd::Answered(answer) = branch.end else { return None };
-            let route = Route { origin: server.origin.clone(), ..Route::of_all(answer.terminal.clone()) };
+            let of_map = || self.settings.ingress_nginx_config.as_ref().map(|key| Arc::new(origin("ConfigMap", key, None)));
+            let origin = server.origin.clone().or_else(of_map);
+            let route = Route { origin, ..Route::of_all(answer.terminal.clone()) };
             Some(with_conditions(answered(route, &[], &answer, &steps), &branch.conditions))
         });
         let answered: Vec<Route> = answered_by.collect();
@@ -243,6 +246,10 @@ pub(super) fn answered(mut route: Route, own: &[Step], answer: &BranchAnswer, st
     let is_of_answers = |step: &&Step| matches!(step, Step::ResponseHeader(_));
     let preflight = own.iter().filter(|step| matches!(step, Step::Cors(_)));
     let behind = steps.behind.iter().filter(is_of_answers);
+    route.origin = route.origin.map(|origin| {
+        let rule = [origin.rule.as_deref(), Some(&answer.said_at)].into_iter().flatten().collect::<Vec<_>>().join(".");
+        Arc::new(Origin { rule: Some(rule), ..(*origin).clone() })
+    });
     route.steps = steps.before.iter().chain(preflight).chain(behind).chain(&answer.rewrite).cloned().collect();
     route.terminal = answer.terminal.clone();
     route

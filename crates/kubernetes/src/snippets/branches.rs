@@ -8,6 +8,8 @@ use super::{PlacedStatement, Rewriting, RewritingEnd, Snippet, Statement};
 use crate::annotations::{is_path, is_usable, starts_well, with_query};
 use tidegate_model::{Condition, ConditionKind, HostPattern, PathPattern, Placeholder, Step, Template, TemplatePart, Terminal};
 
+/// What is answered that can be read in two ways.
+const UNCLEAR: u16 = 400;
 /// Branches of a snippet, each a route of every path.
 const BRANCHES_MAX: usize = 32;
 
@@ -60,6 +62,8 @@ pub enum BranchEnd {
 pub struct BranchAnswer {
     /// Whether that is said by the server, so that every path is answered so.
     pub is_of_server: bool,
+    /// The statement that says it, behind the name of what it stands in: `configuration-snippet:3:return`.
+    pub said_at: String,
     /// What makes the path that the client is sent to.
     pub rewrite: Option<Step>,
     pub terminal: Terminal,
@@ -139,10 +143,11 @@ impl<'s> Run<'s, '_> {
             let done = match &placed.statement {
                 Statement::If { question, inside } => {
                     let verdict = question.verdict(&state.values, self.ground).map_err(|says| fault(level, placed, says))?;
+                    let verdict = self.cleared(level, placed, verdict, &mut state)?;
                     match known(verdict, &state.conditions) {
                         Verdict::Is(false) => continue,
                         Verdict::Is(true) => self.enter(level, inside, &mut state)?,
-                        Verdict::When(condition) => {
+                        Verdict::When(condition) | Verdict::WhenClear { condition, .. } => {
                             let mut other = state.clone();
                             other.conditions.push(Condition { negated: !condition.negated, ..condition.clone() });
                             state.conditions.push(condition);
@@ -159,7 +164,7 @@ impl<'s> Run<'s, '_> {
                     match known(Verdict::When(fits), &state.conditions) {
                         Verdict::Is(false) => continue,
                         Verdict::Is(true) => rewrite(level, placed, rewriting, &mut state)?,
-                        Verdict::When(condition) => {
+                        Verdict::When(condition) | Verdict::WhenClear { condition, .. } => {
                             let mut other = state.clone();
                             other.conditions.push(Condition { negated: true, ..condition.clone() });
                             state.conditions.push(condition);
@@ -178,6 +183,28 @@ impl<'s> Run<'s, '_> {
             }
         }
         self.go_on(level, block.len(), state, Done::GoesOn)
+    }
+
+    /// Answers requests of which it is not clear what the question is about: one side would see another value than the
+    /// other, and so a guard another one than the server behind it.
+    fn cleared(
+        &mut self,
+        level: usize,
+        placed: &PlacedStatement,
+        verdict: Verdict,
+        state: &mut State<'s>,
+    ) -> Result<Verdict, Fault> {
+        let Verdict::WhenClear { condition, unclear } = verdict else { return Ok(verdict) };
+        if let Verdict::When(_) = known(Verdict::When(unclear.clone()), &state.conditions) {
+            let mut odd = state.clone();
+            odd.conditions.push(unclear.clone());
+            let terminal = Terminal::Respond { status: UNCLEAR, body: Template::default(), content_type: None };
+            let said_at = said_at(level, placed);
+            let answer = BranchAnswer { is_of_server: level == 0, said_at, rewrite: None, terminal };
+            self.add(level, odd, BranchEnd::Answered(answer))?;
+            state.conditions.push(Condition { negated: true, ..unclear });
+        }
+        Ok(Verdict::When(condition))
     }
 
     /// Goes on behind what was done, or with the location, or is at the end.
@@ -223,11 +250,13 @@ impl<'s> Run<'s, '_> {
                     let is_known = known(Verdict::When(Condition { negated: false, kind: fits }), &state.conditions);
                     match is_known {
                         Verdict::Is(false) => Done::GoesOn,
-                        Verdict::When(_) if !is_everything(&rewriting.pattern) => {
+                        Verdict::When(_) | Verdict::WhenClear { .. } if !is_everything(&rewriting.pattern) => {
                             let says = "within an `if` its expression takes every path, as `^` does".to_owned();
                             return Err(fault(level, placed, says));
                         }
-                        Verdict::Is(true) | Verdict::When(_) => rewrite(level, placed, rewriting, state)?,
+                        Verdict::Is(true) | Verdict::When(_) | Verdict::WhenClear { .. } => {
+                            rewrite(level, placed, rewriting, state)?
+                        }
                     }
                 }
                 _ => self.run(level, placed, state)?,
@@ -243,7 +272,9 @@ impl<'s> Run<'s, '_> {
     fn run(&mut self, level: usize, placed: &PlacedStatement, state: &mut State<'s>) -> Result<Done, Fault> {
         let says = |says: String| fault(level, placed, says);
         let is_of_server = level == 0;
-        let answer = |terminal| Done::Answers(Box::new(BranchAnswer { is_of_server, rewrite: None, terminal }));
+        let answer = |terminal| {
+            Done::Answers(Box::new(BranchAnswer { is_of_server, said_at: said_at(level, placed), rewrite: None, terminal }))
+        };
         Ok(match &placed.statement {
             Statement::Set { variable, value } => {
                 let value = value.filled(&state.values).map_err(says)?;
@@ -309,7 +340,8 @@ fn rewrite(level: usize, placed: &PlacedStatement, rewriting: &Rewriting, state:
             if let Some(()) = whole_path(&path) {
                 location.parts.push(TemplatePart::Placeholder(Placeholder::Uri));
                 let terminal = Terminal::Redirect { to: location, status, prefix: None };
-                return Ok(Done::Answers(Box::new(BranchAnswer { is_of_server, rewrite: None, terminal })));
+                let said_at = said_at(level, placed);
+                return Ok(Done::Answers(Box::new(BranchAnswer { is_of_server, said_at, rewrite: None, terminal })));
             }
             let has_group = location.parts.iter().any(|part| matches!(part, TemplatePart::Capture(_)));
             if has_group || !is_path(&path) || !(location.parts.is_empty() || starts_well(&location)) {
@@ -318,7 +350,8 @@ fn rewrite(level: usize, placed: &PlacedStatement, rewriting: &Rewriting, state:
             location.parts.push(TemplatePart::Placeholder(Placeholder::Uri));
             let rewrite = Some(Step::Rewrite { pattern: Some(rewriting.pattern.clone()), to: with_query(path) });
             let terminal = Terminal::Redirect { to: location, status, prefix: None };
-            Ok(Done::Answers(Box::new(BranchAnswer { is_of_server, rewrite, terminal })))
+            let said_at = said_at(level, placed);
+            Ok(Done::Answers(Box::new(BranchAnswer { is_of_server, said_at, rewrite, terminal })))
         }
         RewritingEnd::Break if level == 0 => Err(says("in a server it decides which path of the host takes the request")),
         RewritingEnd::Break if !start.parts.is_empty() || !is_path(&path) => Err(says("it is a path, as in `/$1`")),
@@ -328,6 +361,15 @@ fn rewrite(level: usize, placed: &PlacedStatement, rewriting: &Rewriting, state:
             Ok(Done::Breaks)
         }
     }
+}
+
+fn said_at(level: usize, placed: &PlacedStatement) -> String {
+    let text = match (level, placed.is_of_all) {
+        (0, _) => "server-snippet",
+        (_, false) => "configuration-snippet",
+        (_, true) => "location-snippet",
+    };
+    format!("{text}:{}:{}", placed.line, placed.word)
 }
 
 fn fault(level: usize, placed: &PlacedStatement, says: String) -> Fault {

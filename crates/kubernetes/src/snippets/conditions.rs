@@ -1,6 +1,7 @@
 //! Questions of `if`: what is known before a request comes is answered at once, the rest is a condition of a route.
 
 use super::branches::Ground;
+use super::maps;
 use super::texts::{Text, Values};
 use tidegate_model::address::parse_host_pattern;
 use tidegate_model::{
@@ -34,6 +35,11 @@ pub enum Test {
 pub enum Verdict {
     Is(bool),
     When(Condition),
+    /// As `When`, but for requests of which nginx and a server may read different values.
+    WhenClear {
+        condition: Condition,
+        unclear: Condition,
+    },
 }
 
 /// Expressions are compiled for each look at them.
@@ -89,12 +95,25 @@ impl Question {
             "scheme" => of_scheme(&test),
             "host" => of_host(&test, ground),
             "uri" | "document_uri" => of_path(&test),
-            _ => match name.strip_prefix("http_") {
-                Some("host" | "") | None => Err(format!("no condition asks about `${name}`")),
-                Some(field) => of_header(&field.replace('_', "-").to_ascii_lowercase(), &test, ground),
-            },
+            _ => of_client(name, &test, ground),
         }
     }
+}
+
+/// What a client says in a field, a cookie or the query.
+fn of_client(name: &str, test: &AskedTest<'_>, ground: Ground<'_>) -> Result<Verdict, String> {
+    let unknown = || format!("no condition asks about `${name}`");
+    let by_map = |name: String| move |value: TextPattern| ConditionKind::Map(Field { name: name.clone(), value });
+    if let Some(field) = name.strip_prefix("http_").filter(|field| !matches!(*field, "" | "host")) {
+        return of_header(&field.replace('_', "-").to_ascii_lowercase(), test, ground);
+    }
+    if let Some(argument) = name.strip_prefix("arg_").filter(|argument| !argument.is_empty()) {
+        return of_value(test, by_map(maps::of_argument(argument).ok_or_else(unknown)?)).map(Verdict::When);
+    }
+    let cookie = name.strip_prefix("cookie_").filter(|cookie| !cookie.is_empty()).ok_or_else(unknown)?;
+    let condition = of_value(test, by_map(maps::of_cookie(cookie).ok_or_else(unknown)?))?;
+    let twice = by_map(maps::of_cookie_twice(cookie).ok_or_else(unknown)?);
+    Ok(Verdict::WhenClear { condition, unclear: Condition { negated: false, kind: twice(TextPattern::Present) } })
 }
 
 enum AskedTest<'q> {
@@ -177,20 +196,23 @@ fn of_header(name: &str, test: &AskedTest<'_>, ground: Ground<'_>) -> Result<Ver
             "`{name}` is taken out of what clients send, unless `trusted-proxies` of a `listener` says whom to believe"
         ));
     }
-    let field = |value: TextPattern| ConditionKind::Header(Field { name: name.to_owned(), value });
-    let when = |negated: bool, value: TextPattern| Condition { negated, kind: field(value) };
-    Ok(Verdict::When(match test {
+    of_value(test, |value| ConditionKind::Header(Field { name: name.to_owned(), value })).map(Verdict::When)
+}
+
+/// Of something that may be missing, which is an empty text then.
+fn of_value(test: &AskedTest<'_>, kind: impl Fn(TextPattern) -> ConditionKind) -> Result<Condition, String> {
+    let when = |negated: bool, value: TextPattern| Condition { negated, kind: kind(value) };
+    Ok(match test {
         AskedTest::IsTrue => when(false, TextPattern::Regex("^(?:[^0]|0.)".to_owned())),
         AskedTest::Equals(value, negated) if value.is_empty() => when(!*negated, TextPattern::Regex(".".to_owned())),
         AskedTest::Equals(value, negated) => when(*negated, TextPattern::Exact(value.clone())),
-        // A field that is not there is an empty text.
         AskedTest::Fits(pattern, negated) if fits(pattern, "")? => {
             let lines = [when(true, TextPattern::Present), when(false, TextPattern::Regex((*pattern).to_owned()))];
             let lines = lines.into_iter().map(|condition| MatchLine { conditions: vec![condition] }).collect();
             Condition { negated: *negated, kind: ConditionKind::Any(lines) }
         }
         AskedTest::Fits(pattern, negated) => when(*negated, TextPattern::Regex((*pattern).to_owned())),
-    }))
+    })
 }
 
 fn fits(pattern: &str, text: &str) -> Result<bool, String> {
@@ -260,7 +282,9 @@ mod tests {
         let ground = Ground { host, believes: false, is_asked: false, has_login: false, rewrites: false, has_networks: false };
         match Question::read(all[0].arguments()).and_then(|question| question.verdict(&BTreeMap::new(), ground)) {
             Ok(Verdict::Is(is)) => is.to_string(),
-            Ok(Verdict::When(condition)) => format!("{}{:?}", if condition.negated { "not " } else { "" }, condition.kind),
+            Ok(Verdict::When(condition) | Verdict::WhenClear { condition, .. }) => {
+                format!("{}{:?}", if condition.negated { "not " } else { "" }, condition.kind)
+            }
             Err(why) => format!("none: {why}"),
         }
     }
@@ -283,6 +307,9 @@ mod tests {
         check("($document_uri ~* \\.php$)", "Path([Regex(\"(?i)\\\\.php$\")])");
         check("($uri !~ ^/a)", "not Path([Regex(\"^/a\")])");
         check("($uri = a)", "false");
+        check("($arg_Debug = 1)", "Map(Field { name: \"nginx-arg-debug\", value: Exact(\"1\") })");
+        check("($arg_a = '')", "not Map(Field { name: \"nginx-arg-a\", value: Regex(\".\") })");
+        check("($cookie_beta)", "Map(Field { name: \"nginx-cookie-beta\", value: Regex(\"^(?:[^0]|0.)\") })");
         check("($host = shop.example.com)", "true");
         check("($host ~* ^www\\.)", "false");
         check("($http_x_key = \"\")", "not Header(Field { name: \"x-key\", value: Regex(\".\") })");
@@ -309,7 +336,7 @@ mod tests {
         check("($http_host = a)", "`$http_host`");
         check("($uri = \"/a b\")", "sent encoded");
         check("($request_uri ~ ^/a)", "`$request_uri`");
-        check("($arg_x = 1)", "`$arg_x`");
+        check("($arg_ = 1)", "`$arg_`");
         check("($request_method ~ GET|POST)", "one by one");
         check("($request_method ~ ^GET|POST$)", "one by one");
         check("($http_x ~ a(?!b))", "look-around");

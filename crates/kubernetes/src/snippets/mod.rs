@@ -5,12 +5,14 @@
 
 mod branches;
 mod conditions;
+mod maps;
 mod reading;
 mod steps;
 mod table;
 mod texts;
 
 pub use branches::{Branch, BranchAnswer, BranchEnd, Fault, Ground, branches};
+pub use maps::{asked_by, map_named};
 pub use reading::{Read, Told, read};
 pub use steps::{SnippetSteps, steps};
 pub use table::SnippetPlace;

@@ -72,9 +72,10 @@ fn outcome(text: &str, path: &Path) -> String {
     let file = part(text, FILE).map_or_else(kdl::nothing, loaded);
     let objects = part(text, OBJECTS).unwrap_or_else(|| panic!("{} has no objects", path.display()));
     let (merged, findings) = merged(objects, settings, &file);
-    kdl::check(&merged.sites, &merged.pools);
+    kdl::check(&merged);
     let mut out = format!("{CONFIGURATION}{}", kdl::shown(&merged.sites, &merged.pools));
     out.push_str(&kdl::shown_tcp(&merged.tcp));
+    out.push_str(&kdl::shown_maps(&merged.maps));
     out.push_str(&kdl::of_process(&merged));
     out.push_str(FINDINGS);
     for (object, finding) in &findings {

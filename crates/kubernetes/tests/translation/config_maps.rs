@@ -161,7 +161,7 @@ proptest! {
         let served = world.all();
         // What came one after the other is as if it had come at once.
         assert_same(&served, &from_scratch(settings(), &all(&now)));
-        kdl::check(&served.merged.sites, &served.merged.pools);
+        kdl::check(&served.merged);
         let entries: BTreeMap<String, String> = now.into_iter().collect();
         let checked = world.translation.check(&Configuration::default());
         assert_answered(&checked, &entries);

@@ -10,8 +10,8 @@ use tidegate_config::{Environment, format_text, load_with, render};
 use tidegate_kubernetes::Merged;
 use tidegate_model::discover::{Cluster, Namespaces};
 use tidegate_model::{
-    ArmEnd, Certificate, CipherName, ClientAuth, Configuration, Discover, ErrorBody, Filled, Pem, Pool, PoolName, Route, Site,
-    SniRoute, Step, Tcp, Terminal, Tls, TlsSource, TlsVersion, UpstreamTls,
+    ArmEnd, Certificate, CipherName, ClientAuth, Configuration, Discover, ErrorBody, Filled, MapSettings, MapSource, Pem, Pool,
+    PoolName, Route, Site, SniRoute, Step, Tcp, Terminal, Tls, TlsSource, TlsVersion, UpstreamTls,
 };
 
 /// Names of pools as a file may have them: no name of a namespace, a Service or a port has a dot.
@@ -90,14 +90,25 @@ pub fn shown_tcp(tcp: &[Tcp]) -> String {
     text
 }
 
+pub fn shown_maps(maps: &[MapSettings]) -> String {
+    let mut text = String::new();
+    for MapSettings { name, key, source, .. } in maps {
+        let MapSource::Listed(rows) = source else { panic!("{source:?}") };
+        let rows: Vec<String> = rows.iter().map(|(key, value)| format!("    row {} {}\n", quoted(key), quoted(value))).collect();
+        let _ = writeln!(text, "\nmap {} key={} {{\n{}}}", quoted(name), quoted(&key.to_string()), rows.concat());
+    }
+    text
+}
+
 /// The file says what the sites and pools are, as far as a file can.
-pub fn check(sites: &[Arc<Site>], pools: &[Arc<Pool>]) {
-    let (sites, pools) = with_words(sites, pools);
-    let text = written(&sites, &pools, &str::to_owned);
+pub fn check(merged: &Merged) {
+    let (sites, pools) = with_words(&merged.sites, &merged.pools);
+    let text = written(&sites, &pools, &str::to_owned) + &shown_maps(&merged.maps);
     let loaded = load_with("merged.kdl", &text, Path::new("/"), &Environment::Given([].into()));
     let rendered = render(&loaded.diagnostics, &loaded.files, false);
     let read = loaded.configuration.unwrap_or_else(|| panic!("{rendered}\n{text}"));
     assert_eq!(read.sites, sites, "{text}");
+    assert_eq!(read.maps, *merged.maps, "{text}");
     // A file has no pool for all namespaces.
     let pools: Vec<Pool> = pools.iter().map(|pool| as_in_a_file(pool)).collect();
     let read: Vec<Pool> = read.pools.iter().map(|pool| (**pool).clone()).collect();

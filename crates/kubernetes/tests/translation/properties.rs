@@ -135,7 +135,10 @@ fn annotations() -> impl Strategy<Value = Value> {
 
 /// Statements of nginx, of which some are known.
 fn snippet() -> impl Strategy<Value = String> {
-    const STATEMENTS: [&str; 24] = [
+    const STATEMENTS: [&str; 27] = [
+        "if ($arg_a = b) { return 403; }",
+        "if ($cookie_c !~ ^(a|)$) { set $i 2; }",
+        "if ($uri = /a) { add_header X-K k; }",
         "add_header X-A $host always;",
         "more_set_headers -s 404 'X-B: b';",
         "more_clear_headers X-C;",
@@ -551,7 +554,7 @@ proptest! {
         }
         let all = world.all();
         assert_same(&all, &from_scratch(settings, &events));
-        kdl::check(&all.merged.sites, &all.merged.pools);
+        kdl::check(&all.merged);
     }
 
     #[test]

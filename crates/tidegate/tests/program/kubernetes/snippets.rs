@@ -36,6 +36,8 @@ fn statements_are_carried_out_over_http_and_https() {
     put("fields", &[("configuration-snippet", "more_set_headers 'X-A: a';\nproxy_set_header X-A $http_x_b;")]);
     put("denied", &[("configuration-snippet", "deny 127.0.0.0/8;\ndeny ::1;")]);
     put("unknown", &[("configuration-snippet", "add_header X-A a;\naccess_by_lua_file a.lua;")]);
+    let asking = "if ($arg_token != good) { return 403; }\nif ($cookie_debug) { return 404; }";
+    put("clients", &[("configuration-snippet", asking)]);
     put("paths", &[("configuration-snippet", "if ($uri ~* ^/Admin) { return 403; }")]);
     put("server", &[("server-snippet", "if ($request_method = GET) { return 404 gone; }")]);
     for over_tls in [false, true] {
@@ -53,6 +55,15 @@ fn statements_are_carried_out_over_http_and_https() {
         controller.wait_for_answer(&asked("denied.example.com", &[]), 403, "");
         controller.wait_for_answer(&asked("unknown.example.com", &[]), 503, "");
         controller.wait_for_answer(&asked("server.example.com", &[]), 404, "gone");
+        let ask = |path: &str, cookies: &'static [(&'static str, &'static str)], status: u16| {
+            let asked = Asked { over_tls, fields: cookies, ..Asked::of("clients.example.com", path) };
+            controller.wait_for_answer(&asked, status, "");
+        };
+        ask("/", &[], 403);
+        ask("/?token=bad&token=good", &[], 403);
+        ask("/?a=1&TOKEN=good&token=bad", &[], 200);
+        ask("/?token=good", &[("Cookie", "a=1; Debug=1")], 404);
+        ask("/?token=good", &[("Cookie", "debug=0"), ("Cookie", "debug=1")], 400);
         controller.wait_for_answer(&asked("paths.example.com", &[]), 200, "one");
         for path in ["/admin", "/%61dmin/x", "//ADMIN", "/x/../admin"] {
             let asked = Asked { over_tls, ..Asked::of("paths.example.com", path) };
@@ -160,6 +171,14 @@ const ANSWERS: &[&str] = &[
     "return https://z.example/;",
 ];
 const QUESTIONS: &[&str] = &[
+    "$arg_b = c",
+    "$arg_B != c",
+    "$arg_b",
+    "$arg_b ~ ^$",
+    "$cookie_c = a",
+    "$cookie_c != a",
+    "$cookie_C !~ ^(a|)$",
+    "$cookie_c = ''",
     "$uri = /a",
     "$uri != /",
     "$uri ~ ^/old",
@@ -329,11 +348,19 @@ fn answer(socket: &TcpStream) -> Option<()> {
 
 fn request(random: &mut Random, host: &str) -> String {
     let method = random.of(&["GET", "GET", "POST", "HEAD", "DELETE"]);
-    let path = random.of(&["/", "/old/a?b=c", "/go/x/y?z", "/here/x", "/a", "/a?b=d"]);
+    let path = random.of(&["/", "/old/a?b=c", "/go/x/y?z", "/here/x", "/a", "/a?b=d", "/a?x=b=c&B=c&b=d", "/?b=0", "/?b="]);
     let own = random.of(&["", "X-In: a\r\n", "X-In: 0\r\n", "X-In: xb\r\n", "X-In:\r\n"]);
     let status = random.of(&["", "", "X-Status: 404\r\n", "X-Status: 403\r\n", "X-Status: 500\r\n", "X-Status: 301\r\n"]);
+    let cookies = random.of(&[
+        "",
+        "",
+        "Cookie: c=a\r\n",
+        "Cookie: xc=b; C = a; d=1\r\n",
+        "Cookie: d=1\r\nCookie: c=b\r\n",
+        "Cookie: c=\r\n",
+    ]);
     let length = if method == "POST" { "Content-Length: 0\r\n" } else { "" };
-    format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n{own}{status}{length}Connection: close\r\n\r\n")
+    format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n{own}{cookies}{status}{length}Connection: close\r\n\r\n")
 }
 
 /// What an answer says, as far as snippets decide it: its status, fields, and the body where it is nobody's own page.
