@@ -37,8 +37,13 @@ pub const REWRITE_LOCATION: &str = "rewrite-location";
 pub struct Done {
     pub action: Action,
     pub differs: Option<&'static str>,
+    /// What has to hold of a request beside the line's own condition.
+    pub found: Option<String>,
 }
 
+const PARTS_OF_FIELD: &str = "parts of a field are not changed by an expression: `request-header` sets it as a whole, where `match header=` holds in its \
+                              block";
+const SEVERAL_FIELDS: &str = "of several fields of the name one that fits is enough, and one comes out";
 const OF_FRAMES: &str = "fields that frame messages, or are of one connection, are the proxy's own";
 const AT_ONCE: &str = "it is refused at once, and not held up before";
 const PAGE_ALONE: &str = "the answer has no page here: `error-page` gives it one";
@@ -48,7 +53,7 @@ const SERVICE_READY: &str = "<html><body><h1>200 OK</h1>\nService ready.\n</body
 
 impl Done {
     fn of(action: Action) -> Done {
-        Done { action, differs: None }
+        Done { action, differs: None, found: None }
     }
 
     fn unknown(why: impl Into<String>) -> Done {
@@ -98,7 +103,7 @@ fn request(action: &str, rest: &[&str], variables: &Variables) -> Done {
     match (action, rest) {
         ("deny" | "tarpit", rest) => deny(action, rest, variables),
         ("reject" | "silent-drop", _) => {
-            Done { action: Action::Answer(OutlinedAnswer::status(403), Vec::new()), differs: Some(CLOSED) }
+            Done { action: Action::Answer(OutlinedAnswer::status(403), Vec::new()), differs: Some(CLOSED), found: None }
         }
         ("auth", rest) => Done::of(Action::LogIn(behind(rest, "realm").map(str::to_owned))),
         ("allow", _) => Done::of(Action::Allow),
@@ -114,7 +119,7 @@ fn request(action: &str, rest: &[&str], variables: &Variables) -> Done {
         ("replace-uri", [pattern, to]) => Done::told(replace_uri(pattern, to, variables)),
         ("set-timeout", _) => Done::unknown("`timeout first-byte=` and `idle=` stand in the route that has the condition"),
         ("cache-use", [_]) => Done::of(Action::Guard("cache".to_owned())),
-        ("normalize-uri", ["path-merge-slashes", ..]) => Done { action: Action::Nothing, differs: Some(MERGED) },
+        ("normalize-uri", ["path-merge-slashes", ..]) => Done { action: Action::Nothing, differs: Some(MERGED), found: None },
         ("normalize-uri", ["query-sort-by-name", ..]) => Done::unknown("the query goes on as it was sent: nothing sorts it"),
         (
             "normalize-uri"
@@ -131,9 +136,8 @@ fn request(action: &str, rest: &[&str], variables: &Variables) -> Done {
             | "strict-mode",
             _,
         ) => Done::of(Action::Nothing),
-        ("replace-header" | "replace-value", _) => Done::unknown(
-            "a field is not changed by an expression: `request-header` sets it as a whole, in a route with `match header=`",
-        ),
+        ("replace-header", [name, pattern, to]) => replace_field(name, pattern, to, variables),
+        ("replace-header" | "replace-value", _) => Done::unknown(PARTS_OF_FIELD),
         (action, _) if action.starts_with("track-sc") || action.starts_with("sc-") => Done::of(Action::Nothing),
         (action, _) if action.starts_with("lua.") => {
             Done::unknown("Lua is not run: `forward-auth` asks a server who may come in, and steps change requests")
@@ -170,6 +174,9 @@ fn response(action: &str, rest: &[&str], variables: &Variables) -> Done {
         ("return", _) => {
             Done::unknown("pages in the place of a server's errors are `error-page 503 file=\"503.html\" from=\"upstream\"`")
         }
+        ("replace-header" | "replace-value", [name, ..]) if name.eq_ignore_ascii_case("set-cookie") => Done::unknown(
+            "of a cookie `rewrite-cookie-path` and `rewrite-cookie-domain` change the path and the domain; what else stands in it, as `Secure`, is the application's",
+        ),
         ("replace-header" | "replace-value", _) => Done::unknown(
             "a field of an answer is not changed by an expression: `header` sets it as a whole, `rewrite-location=#true` of `proxy` mends `Location` and cookies",
         ),
@@ -188,7 +195,7 @@ fn response(action: &str, rest: &[&str], variables: &Variables) -> Done {
 fn connection(action: &str, rest: &[&str]) -> Done {
     match action {
         "reject" | "silent-drop" => {
-            Done { action: Action::Answer(OutlinedAnswer::status(403), Vec::new()), differs: Some(CLOSED) }
+            Done { action: Action::Answer(OutlinedAnswer::status(403), Vec::new()), differs: Some(CLOSED), found: None }
         }
         "accept" => Done::of(Action::Allow),
         "expect-proxy" => Done::of(Action::Nothing),
@@ -232,8 +239,11 @@ fn deny(action: &str, rest: &[&str], variables: &Variables) -> Done {
         Ok((body, differs)) => Done {
             action: Action::Answer(OutlinedAnswer::Respond { status, body }, Vec::new()),
             differs: differs.or((action == "tarpit").then_some(AT_ONCE)),
+            found: None,
         },
-        Err(_) => Done { action: Action::Answer(OutlinedAnswer::status(status), Vec::new()), differs: Some(PAGE_ALONE) },
+        Err(_) => {
+            Done { action: Action::Answer(OutlinedAnswer::status(status), Vec::new()), differs: Some(PAGE_ALONE), found: None }
+        }
     }
 }
 
@@ -255,7 +265,7 @@ fn returned(rest: &[&str], variables: &Variables) -> Done {
             Err(why) => return Done::unknown(why),
         }
     }
-    Done { action: Action::Answer(OutlinedAnswer::Respond { status, body }, steps), differs }
+    Done { action: Action::Answer(OutlinedAnswer::Respond { status, body }, steps), differs, found: None }
 }
 
 fn redirect(rest: &[&str], variables: &Variables) -> Done {
@@ -420,6 +430,26 @@ fn replace_path(pattern: &str, to: &str, variables: &Variables) -> Result<Action
     }
     let to = groups(to, variables, 0)?;
     Ok(Action::Guard(format!("rewrite {} {}", quoted(&format!("~{pattern}")), quoted(&to))))
+}
+
+/// What stands for all of a field of requests in which the expression is found.
+fn replace_field(name: &str, pattern: &str, to: &str, variables: &Variables) -> Done {
+    const WHOLE: [&str; 6] = ["(.*)", "^(.*)$", "^(.*)", "(.*)$", "^(.+)$", "(.+)"];
+    if expression(pattern).build().is_err() {
+        return Done::unknown(NO_EXPRESSION);
+    }
+    // A group that has found all of it is the field itself.
+    let is_whole = WHOLE.contains(&pattern);
+    let to = if is_whole { to.replace("\\1", &format!("%[req.hdr({name})]")) } else { to.to_owned() };
+    if to.contains('\\') || name.to_ascii_lowercase().starts_with("x-forwarded-") {
+        return Done::unknown(PARTS_OF_FIELD);
+    }
+    let done = field(name, &to, false, "request-header", variables, Action::Request);
+    let found = if is_whole { quoted(name) } else { quoted(&format!("{name}: ~{pattern}")) };
+    match done.action {
+        Action::Request(_) => Done { differs: Some(SEVERAL_FIELDS), found: Some(format!("header={found}")), ..done },
+        _ => done,
+    }
 }
 
 /// What stands for all of a `Location` in which the expression is found, there as here.

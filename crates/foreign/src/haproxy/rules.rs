@@ -130,6 +130,10 @@ pub fn of_section(section: &Section, sections: &Sections, changed: &mut Changed)
             (Action::Request(text), Some(why)) if text.contains("{client.ip}") => Action::Unknown(why.to_owned()),
             _ => done.action,
         };
+        let condition = match done.found {
+            Some(found) => Condition::all(vec![condition, Condition::Test(Test::Written(found))]),
+            None => condition,
+        };
         let rule = Rule { at: line.start(), kind, condition, places, action, differs, changes_path, field: field_set(line) };
         reader.settle(rule, &mut rules);
     }

@@ -140,6 +140,15 @@ impl<'s> NginxReader<'s> {
                 let behind = self.sent_within(target, None, scope, &coming, change)?;
                 drafts.extend(self.guarded_as(levels, scope, behind)?);
             }
+            // Other methods are none for files there, missing or not.
+            if !page.arguments().iter().any(|word| word == "405") {
+                for draft in &mut drafts[1..] {
+                    draft.conditions.insert(0, "method=\"GET,HEAD\"".to_owned());
+                }
+                let mut refused = Draft::of(AnswerKind::Files, OutlinedAnswer::status(405));
+                self.say_more(&mut refused, scope, levels);
+                drafts.push(refused);
+            }
             Ok(drafts)
         }))
     }
