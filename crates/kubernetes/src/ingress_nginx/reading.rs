@@ -312,6 +312,10 @@ impl<'m> ConfigReading<'m> {
 
     /// One statement that is not known may have kept somebody out, of every Ingress.
     fn read_snippets(&mut self) {
+        // What only tunes needs nothing, and nothing else is understood there.
+        for name in ["http-snippet", "main-snippet"] {
+            self.snippet(name, SnippetPlace::Around);
+        }
         self.defaults.sites.snippet = self.snippet("server-snippet", SnippetPlace::Server);
         self.defaults.location_snippet = self.snippet("location-snippet", SnippetPlace::Location);
     }

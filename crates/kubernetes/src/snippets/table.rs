@@ -15,6 +15,8 @@ pub enum SnippetPlace {
     ServerIf,
     /// An `if` of a location.
     LocationIf,
+    /// `http-snippet` and `main-snippet` of the ConfigMap: around all servers.
+    Around,
 }
 
 /// The name of a statement.

@@ -71,6 +71,11 @@ fn statements_are_carried_out_over_http_and_https() {
         }
     }
     controller.wait_for_status("`access_by_lua_file`: it is not one of the statements");
+    // Whichever statement it is that answers.
+    let explained = controller.call(&["kubernetes", "explain", "GET", "http://server.example.com/"]);
+    assert!(explained.contains("Ingress shop/server server-snippet:1:return"), "{explained}");
+    let explained = controller.call(&["kubernetes", "explain", "GET", "https://clients.example.com/?token=bad"]);
+    assert!(explained.contains("Ingress shop/clients rules.0.paths.0.configuration-snippet:1:return"), "{explained}");
 }
 
 #[test]
