@@ -118,7 +118,14 @@ impl SnippetReading<'_, '_> {
         if manner.forward_auth.is_none() {
             return;
         }
-        let snippet = self.read(AUTH, SnippetPlace::Auth);
+        let snippet = match self.annotations.text("auth-url") {
+            Some(_) => self.read(AUTH, SnippetPlace::Auth),
+            // Of who is asked for all Ingresses. Whoever has written it was told already what is wrong with it.
+            None => {
+                let text = self.annotations.defaults.global_auth.get(AUTH).map_or("", |text| text);
+                snippets::read(text, SnippetPlace::Auth).snippet
+            }
+        };
         for placed in &snippet.statements {
             let Statement::SetRequestHeader { name, value } = &placed.statement else { continue };
             match template_of(value, Moment::Request, false) {

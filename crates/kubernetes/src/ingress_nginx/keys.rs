@@ -112,7 +112,7 @@ pub const KEYS: &[ConfigKey] = &[
     annotation("global-auth-response-headers"),
     annotation("global-auth-signin"),
     annotation("global-auth-signin-redirect-param"),
-    closed("global-auth-snippet", "lines of nginx are not read here"),
+    annotation("global-auth-snippet"),
     annotation("global-auth-url"),
     needless("grpc-buffer-size-kb", ""),
     needless("gzip-disable", ""),
