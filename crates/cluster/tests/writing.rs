@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tidegate_cluster::{
-    ClusterFollower, ClusterWriter, Desired, Fault, Key, Kind, Notice, Place, Publish, Scope, Token, WriterSettings,
+    ClusterFollower, ClusterWriter, Desired, Fault, Key, Kind, Notice, Place, Publish, Scope, Token, WriterSettings, WriterState,
 };
 use tidegate_model::Secret;
 use tidegate_model::discover::Namespaces;
@@ -206,7 +206,8 @@ fn a_conflict_is_looked_at_again_and_a_refusal_is_told() {
     server.refuse("/apis/networking.k8s.io/v1/namespaces/shop/ingresses/shut/status", 403, None, None);
     let replica = Replica::leading(&server, "a");
     replica.desire(&["web", "shut"], &["203.0.113.1"]);
-    until(|| !written(&server).is_empty(), || format!("{:?}", replica.writer.state()));
+    let has_ended = |state: &WriterState| state.statuses_written > 0 && state.status_faults > 0;
+    until(|| has_ended(&replica.writer.state()), || format!("{:?}", replica.writer.state()));
     let state = replica.writer.state();
     assert_eq!((state.status_conflicts, state.statuses_written, state.status_faults > 0), (1, 1, true));
     assert_eq!(written(&server), ["patch ingresses/status shop/web"]);

@@ -155,7 +155,7 @@ fn what_cannot_be_read_is_told_with_its_place_and_remedy() {
     check(&["haproxy", &shown(circle.path())], b"", "has none of haproxy.cfg, *.cfg: name the file");
     check(&["haproxy", "-"], SITE.as_bytes(), "this is a configuration of nginx: `tidegate import nginx");
     for peer in ["envoy", "traefik", "compose"] {
-        check(&[peer, "-"], b"static_resources: { listeners: [ { name: a\n", "nothing closes the `{` at line 1, column 33");
+        check(&[peer, "-"], b"static_resources: { listeners: [ { name: a\n", "nothing closes the `{` at line 1, column 34");
         check(&[peer, "-"], b"http:\n  a: \"b\n", "the quote at line 2, column 6 has no end");
         check(&[peer, "-"], b"http:\n\ta: b\n", "line 2: a tab indents");
         check(&[peer, "-"], b"http:\n  a: b\n   c: d\n", "line 3: this line belongs to nothing above it");

@@ -53,7 +53,7 @@ pub static RETRY: Directive = Directive {
         Property::once(
             "within",
             Kind::Duration { min: Duration::from_millis(1), max: Duration::from_secs(86_400) },
-            "No attempt begins later than so long after the request came; they end with `attempts=` when left out.",
+            "No attempt begins later than so long after the request came; without it the number of `attempts` alone ends them.",
         ),
         Property::once(
             "backoff",
