@@ -81,13 +81,14 @@ fn pieces_of_nginx(text: &str) -> Vec<BracePiece> {
         let at = text.len() - rest.len();
         let (piece, length) = match first {
             ';' => (Some(BracePiece::End), 1),
-            '{' => match pieces.last() {
-                Some(BracePiece::Word(word, _)) if word.ends_with("_by_lua_block") => {
+            '{' if is_of_lua(&pieces) => match balanced(rest) {
+                Some(length) => {
                     pieces.push(BracePiece::Open(at));
-                    (Some(BracePiece::Close(at)), balanced(rest))
+                    (Some(BracePiece::Close(at)), length)
                 }
-                _ => (Some(BracePiece::Open(at)), 1),
+                None => (Some(BracePiece::Open(at)), rest.len()),
             },
+            '{' => (Some(BracePiece::Open(at)), 1),
             '}' => (Some(BracePiece::Close(at)), 1),
             '#' => (None, rest.find('\n').unwrap_or(rest.len())),
             '"' | '\'' => {
@@ -105,6 +106,15 @@ fn pieces_of_nginx(text: &str) -> Vec<BracePiece> {
         rest = &rest[length.max(1)..];
     }
     pieces
+}
+
+/// Whether the statement that has begun has code of Lua in its braces, as `set_by_lua_block $name {` has.
+fn is_of_lua(pieces: &[BracePiece]) -> bool {
+    let name = pieces.iter().rev().map_while(|piece| match piece {
+        BracePiece::Word(word, _) => Some(word),
+        BracePiece::Open(_) | BracePiece::Close(_) | BracePiece::End => None,
+    });
+    name.last().is_some_and(|name| name.ends_with("_by_lua_block"))
 }
 
 /// Statements that stand in the midst of a file of nginx, each with its own end: without one it would go on in what
@@ -215,20 +225,58 @@ fn nginx_text(written: &str) -> String {
     text
 }
 
-/// The length of a block of code, up to the brace that closes it.
-fn balanced(text: &str) -> usize {
-    let mut depth = 0_usize;
-    for (at, byte) in text.bytes().enumerate() {
-        match byte {
-            b'{' => depth += 1,
-            b'}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
+/// The length of a block of Lua from its brace, as OpenResty finds its end: braces in strings and comments do not
+/// count. `None`: there is no end.
+fn balanced(text: &str) -> Option<usize> {
+    let (mut depth, mut at) = (0_usize, 0);
+    while let Some(first) = text[at..].chars().next() {
+        let rest = &text[at..];
+        let length = match first {
+            '{' => {
+                depth += 1;
+                1
+            }
+            '}' => {
+                depth = depth.saturating_sub(1);
+                1
+            }
+            '"' | '\'' => lua_string(rest, first),
+            '-' if rest.starts_with("--") => match lua_long_bracket(&rest[2..]) {
+                Some(length) => 2 + length,
+                None => rest.find('\n').unwrap_or(rest.len()),
+            },
+            '[' => lua_long_bracket(rest).unwrap_or(1),
+            other => other.len_utf8(),
+        };
+        at += length;
         if depth == 0 {
-            return at + 1;
+            return Some(at);
+        }
+    }
+    None
+}
+
+/// The length of a string of Lua in quotes, which ends with its line at the latest.
+fn lua_string(text: &str, quote: char) -> usize {
+    let mut is_escaped = false;
+    for (at, character) in text.char_indices().skip(1) {
+        match character {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            '\n' => return at,
+            _ if character == quote => return at + 1,
+            _ => {}
         }
     }
     text.len()
+}
+
+/// The length of a text of Lua between `[[` and `]]`, or `[==[` and `]==]`. `None`: no such text begins here.
+fn lua_long_bracket(text: &str) -> Option<usize> {
+    let level = text.strip_prefix('[')?.bytes().take_while(|byte| *byte == b'=').count();
+    text[1 + level..].strip_prefix('[')?;
+    let end = format!("]{}]", "=".repeat(level));
+    Some(text.find(&end).map_or(text.len(), |at| at + end.len()))
 }
 
 /// What stands between quotes.

@@ -31,6 +31,11 @@ mod tests {
         check("add_header A b; deny all;", Ok(2));
         check("if ($host = a) { return 403; }", Ok(1));
         check("content_by_lua_block { x = '}' }", Ok(1));
+        check(r#"content_by_lua_block { x = "a\"}" y = { 1 } } deny all;"#, Ok(2));
+        check("set_by_lua_block $x { return '}' } deny all;", Ok(2));
+        check("content_by_lua_block { -- it's }\n } deny all;", Ok(2));
+        check("content_by_lua_block { --[[ } ' ]] x = [=[ }]] ]=] t[1] = 2 } deny all;", Ok(2));
+        check("content_by_lua_block { x = '} }", Err("{ x = '} }"));
         check("add_header A b", Err("add_header A b"));
         check("deny all; add_header A b", Err("add_header A b"));
         check("if ($host = a) { return 403 }", Err("return 403 }"));
