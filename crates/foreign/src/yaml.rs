@@ -338,7 +338,7 @@ fn key_of(text: &str) -> Option<(String, &str)> {
 fn marks(mut text: &str) -> (Option<&str>, &str) {
     let mut anchor = None;
     while text.starts_with(['&', '!']) {
-        let (mark, rest) = text.split_once(' ').map_or((text, ""), |(mark, rest)| (mark, rest.trim_start()));
+        let (mark, rest) = text.split_once(' ').map_or((text, &text[text.len()..]), |(mark, rest)| (mark, rest.trim_start()));
         anchor = mark.strip_prefix('&').or(anchor);
         text = rest;
     }
@@ -372,6 +372,7 @@ mod tests {
             assert_eq!(seen, expected, "{text}");
         };
         check("a:\n  b: c # d\n", &["a", "b"], "c");
+        check("a:\n  b: !x\n  c: &d\n", &["a"], "{b: -, c: -}");
         check("a:\n- b: 1\n  c: 2\n- d\n", &["a"], "[{b: 1, c: 2}, d]");
         check("a: { b: [c, \"d\"],\n  e: 'f' }\ng: h\n", &["a", "b"], "[c, d]");
         check("a: { b: [c, # one\n \"d\"],\n  e: 'f' }\ng: h\n", &["a"], "{b: [c, d], e: f}");

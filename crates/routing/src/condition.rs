@@ -169,6 +169,7 @@ impl ConditionTest {
             }
             KindTest::Header { name, value } => head.fields.all_named(name).any(|field| value.fits(field)),
             KindTest::Upgrade(value) => facts.upgrade.is_some_and(|protocol| value.fits(&protocol.to_ascii_lowercase())),
+            KindTest::Query { name, value } if name.is_empty() => value.fits(facts.query.unwrap_or_default()),
             KindTest::Query { name, value } => facts.query.is_some_and(|query| parameter_fits(query, name, value)),
             KindTest::Cookie { name, value } => cookie_fits(&head.fields, name, value),
             KindTest::Client(networks) => {

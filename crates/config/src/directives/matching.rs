@@ -32,7 +32,11 @@ pub static MATCH: Directive = Directive {
         condition("method", "methods, separated by commas", "Any of these methods, as in `GET,POST`."),
         condition("path", "a path pattern", "A pattern as in `route`."),
         condition("header", "`Name` or `Name: pattern`", "A header of the request that is there, or whose value fits."),
-        condition("query", "`name` or `name=pattern`", "A parameter of the query."),
+        condition(
+            "query",
+            "`name`, `name=pattern` or `~pattern`",
+            "A parameter of the query, or an expression over all of it as it was sent.",
+        ),
         condition("cookie", "`name` or `name=pattern`", "A cookie."),
         condition(
             "client",
@@ -248,6 +252,10 @@ fn lower_condition(lowering: &mut Lowering<'_>, name: &str, entry: &Entry) -> Op
     match name {
         "method" => methods(lowering, &text),
         "header" => header(lowering, &text),
+        "query" if text.value.starts_with('~') => {
+            let value = text_pattern(lowering, &text, Some(&text.value))?;
+            Some(ConditionKind::Query(Field { name: String::new(), value }))
+        }
         "query" => named_field(lowering, &text, "parameter").map(ConditionKind::Query),
         "cookie" => named_field(lowering, &text, "cookie").map(ConditionKind::Cookie),
         "ja4" => ja4(lowering, &text),
@@ -520,6 +528,7 @@ fn write_claim<'w, 'f>(line: &'w mut Writer<'f>, ClaimRequirement { claim, test 
 fn write_field<'w, 'f>(line: &'w mut Writer<'f>, kind: &str, Field { name, value }: &Field, between: &str) -> &'w mut Writer<'f> {
     match value {
         TextPattern::Present => line.property(kind, name),
+        pattern if name.is_empty() => line.property(kind, patterns::show_text(pattern)),
         pattern => {
             let value = line.secret_by_name(name, patterns::show_text(pattern));
             line.property(kind, format_args!("{name}{between}{value}"))

@@ -27,6 +27,7 @@ pub fn of_container(labels: &[(&str, &str)], entry_points: &[(&str, u16)], serve
     }
     let mut outline = outline(&[own]);
     super::sites::without_rows(&mut outline);
+    super::queries::refuse_semicolons_within(&mut outline);
     // What asks for an expression stands at the top level, where labels have no say.
     if outline.settings.iter().any(|setting| setting.line.starts_with("map ")) {
         outline.services.retain(|service| matches!(service, Service::Tcp(_)));

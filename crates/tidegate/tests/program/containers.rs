@@ -314,6 +314,39 @@ fn a_refused_router_is_not_open_by_a_wider_one() {
     asked.expect_text("blog");
 }
 
+/// Traefik takes a `;` for a `&`, so that what a router asks for may stand behind one.
+#[test]
+fn queries_with_semicolons_come_past_no_router_that_asks_for_parameters() {
+    let docker = Docker::start().expect("an engine");
+    let server = start("blog");
+    let asked = proxy(&docker, "labels=\"traefik\" { entry-point \"web\" {port}; }");
+    let port = server.address().port();
+    let users = "a:$2y$05$nJw8RzL0nBzLRMNsMNPGDOBTLJMKTYxrYtIUhKjr0HTRFCqYSyVoS";
+    let router = |container: Container, name: &str, rule: &str| {
+        container
+            .with_label(&format!("traefik.http.routers.{name}.rule"), &format!("Host(`{HOST}`){rule}"))
+            .with_label(&format!("traefik.http.routers.{name}.entrypoints"), "web")
+    };
+    let blog = router(Container::plain("blog", port).of_project("shop", "blog"), "blog", "");
+    let blog = router(blog, "admin", " && PathPrefix(`/`) && Query(`admin`, `1`)");
+    let blog = blog.with_label("traefik.http.services.blog.loadbalancer.server.port", &port.to_string());
+    let blog = blog.with_label("traefik.http.routers.admin.middlewares", "auth");
+    docker.put(blog.with_label("traefik.http.middlewares.auth.basicauth.users", users), "start");
+    asked.wait_for("the blog", |reply| says(reply, "blog"));
+    let statuses = ["/?admin=1", "/?x=1&admin=1", "/?x=1;admin=1", "/?admin=1;x=1", "/x?a;b", "/?admin=2", "/x"];
+    let statuses = statuses.map(|path| (path, asked.get(path).status));
+    let expected = [
+        ("/?admin=1", 401),
+        ("/?x=1&admin=1", 401),
+        ("/?x=1;admin=1", 401),
+        ("/?admin=1;x=1", 401),
+        ("/x?a;b", 401),
+        ("/?admin=2", 200),
+        ("/x", 200),
+    ];
+    assert_eq!(statuses, expected, "{}", asked.status());
+}
+
 #[test]
 fn an_engine_that_is_restarted_takes_nothing_away() {
     let docker = Docker::start().expect("an engine");
