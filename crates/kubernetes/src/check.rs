@@ -125,9 +125,9 @@ impl Translation {
     fn checked_config(&self, of_config: Vec<Finding>) -> Option<CheckedConfig> {
         let key = self.settings.ingress_nginx_config.clone()?;
         let map = self.maps.get(&key).and_then(|known| known.held());
-        let names: Vec<String> = map.into_iter().flat_map(|map| map.data.keys()).map(ToString::to_string).collect();
+        let named = map.into_iter().flat_map(|map| &map.data);
         let mut said: BTreeSet<Finding> = of_config.into_iter().collect();
-        let keys = names.into_iter().map(|name| config_key(name, &mut said)).collect();
+        let keys = named.map(|(name, text)| config_key(name.to_string(), text, &mut said)).collect();
         Some(CheckedConfig { key, keys, findings: said.into_iter().collect() })
     }
 }
@@ -183,7 +183,7 @@ fn annotation(name: String, object: &Ingress, said: &mut BTreeSet<Finding>) -> C
 }
 
 /// Takes what is said of it.
-fn config_key(name: String, said: &mut BTreeSet<Finding>) -> CheckedAnnotation {
+fn config_key(name: String, text: &str, said: &mut BTreeSet<Finding>) -> CheckedAnnotation {
     let field = ingress_nginx::field(&name);
     let own: Vec<Finding> = said.extract_if(.., |finding| finding.field == field).collect();
     let known = ingress_nginx::key(&name);
@@ -197,6 +197,7 @@ fn config_key(name: String, said: &mut BTreeSet<Finding>) -> CheckedAnnotation {
     if matches!(fate, Fate::Remarked | Fate::Needless) {
         says.extend(known.map(|known| known.remark().to_owned()).filter(|remark| !remark.is_empty()));
     }
+    says.extend(annotations::fates_of_key(&name, text));
     CheckedAnnotation { name, fate, says }
 }
 

@@ -44,7 +44,7 @@ pub use obtained::OBTAINED;
 pub use paths::{is_path, with_query};
 pub use redirects::{is_usable, starts_well};
 pub use remarks::remark;
-pub use snippets::fates;
+pub use snippets::{fates, fates_of_key};
 pub use table::{Standing, nearest, standing};
 pub use units::switch;
 pub use variables::{name_in, placeholder, plain_template, template_of_service};

@@ -43,6 +43,22 @@ pub fn fates(ingress: &Ingress, name: &str) -> Vec<String> {
         _ => return Vec::new(),
     };
     let text = named(ingress).find(|(known, _)| *known == name).map(|(_, text)| text).unwrap_or_default();
+    fates_in(text, place)
+}
+
+/// Likewise of a key of the ConfigMap.
+pub fn fates_of_key(name: &str, text: &str) -> Vec<String> {
+    let place = match name {
+        "server-snippet" => SnippetPlace::Server,
+        "location-snippet" => SnippetPlace::Location,
+        "global-auth-snippet" => SnippetPlace::Auth,
+        "http-snippet" | "main-snippet" => SnippetPlace::Around,
+        _ => return Vec::new(),
+    };
+    fates_in(text, place)
+}
+
+fn fates_in(text: &str, place: SnippetPlace) -> Vec<String> {
     let Read { snippet, remarks, .. } = snippets::read(text, place);
     let taken =
         snippet.statements.iter().map(|placed| (placed.line, format!("line {}: `{}` is taken", placed.line, placed.word)));

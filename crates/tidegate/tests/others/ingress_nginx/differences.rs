@@ -136,6 +136,11 @@ fn explained(
         {
             Some("a host that nobody has is 421 over a connection for another one")
         }
+        (None, None) if question.method == "OPTIONS" && nginx.status == 204 && ours.page.is_some() => {
+            let asked = ask(&Question { method: "GET", ..question.clone() });
+            let is_same = asked.status == ours.status && are_alike_pages(&asked, ours);
+            is_same.then_some("OPTIONS that is no preflight goes on").or_else(|| refused(host, question, nginx, ours))
+        }
         (None, None) => refused(host, question, nginx, ours),
         (Some(theirs), Some(seen)) if is_told_a_prefix(host, nginx, theirs, seen) => {
             Some("a prefix is told with a `rewrite-target` that is the path itself as well")

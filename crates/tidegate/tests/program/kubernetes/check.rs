@@ -138,6 +138,26 @@ fn what_cannot_be_read_takes_nothing_from_the_others() {
 }
 
 #[test]
+fn each_statement_of_the_config_map_has_its_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let map = "---\nkind: ConfigMap\nmetadata: {name: nginx, namespace: edge}\ndata:\n  server-snippet: |\n    add_header X-A a;\n    return 444;\n  http-snippet: proxy_buffers 8 16k;\n";
+    let file = folder.path().join("a.yaml");
+    std::fs::write(&file, format!("{MANIFESTS}{map}")).expect("a file");
+    let arguments = [file.to_str().expect("a name"), "--ingress-nginx-config", "edge/nginx", "--ingress-class", "nginx"];
+    let (code, text, fault) = check(&arguments);
+    assert_eq!((code, fault.as_str()), (0, ""), "{text}");
+    for line in [
+        "    remarked  server-snippet",
+        "line 1: `add_header` is taken",
+        "line 2: `return`: it is answered with 403",
+        "    remarked  http-snippet",
+        "line 1: `proxy_buffers`: answers go on",
+    ] {
+        assert!(text.contains(line), "`{line}` is not in\n{text}");
+    }
+}
+
+#[test]
 fn all_of_an_object_is_told_however_much_it_is() {
     let folder = tempfile::tempdir().expect("a folder");
     let unknown: Vec<String> =
