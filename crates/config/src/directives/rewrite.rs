@@ -33,7 +33,7 @@ pub static REWRITE: Directive = Directive {
     summary: "Replaces the path.",
     details: "With a regular expression, the path is replaced as a whole when the expression is found anywhere in it, and left alone \
               otherwise. The query is kept, unless the new path has a `?`; `&{query}` at the end adds it to another one, without its `&` where there is none. Later steps and `{path}` see the new path; the route that was taken stays. \
-              `{path}` and `{uri}` bring whole paths, and `$1` what it found. A header, a cookie and every other text that a client chooses is **one piece**: slashes, `?`, `#`, \
+              `{path}`, `{uri}` and `{asked.uri}` bring whole paths, and `$1` what it found. A header, a cookie and every other text that a client chooses is **one piece**: slashes, `?`, `#`, \
               `%`, `&` and their like in it are percent-encoded, so that nobody leaves the path or adds to the query by it. A new path with a segment of dots, in whatever encoding, \
               is not sent anywhere: 400, `rewrite_escapes_root`.",
     example: "rewrite \"~^/users/([0-9]+)$\" \"/profile/$1\"",
