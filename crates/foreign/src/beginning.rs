@@ -233,6 +233,8 @@ pub fn settle_prefixes(route: &mut OutlinedRoute) {
         route.origin.differ_too(at, OF_DOTS);
     }
     if is_guarded {
+        // A folder that is an expression already takes no other letters than those that are written.
+        route.patterns.iter_mut().filter(|own| own.starts_with("~^")).for_each(|own| own.insert_str(1, "(?i)"));
         route.patterns.iter_mut().filter(|own| is_plain(own)).for_each(|own| *own = without_case(own));
     } else if route.patterns.iter().any(is_plain) {
         route.origin.differ(at, OF_CASE);
