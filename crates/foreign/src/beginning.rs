@@ -234,7 +234,9 @@ pub fn settle_prefixes(route: &mut OutlinedRoute) {
     }
     if is_guarded {
         // A folder that is an expression already takes no other letters than those that are written.
-        route.patterns.iter_mut().filter(|own| own.starts_with("~^")).for_each(|own| own.insert_str(1, "(?i)"));
+        let is_folder =
+            |own: &&mut String| own.starts_with("~^/") && own.ends_with('/') && !own.contains(['(', '[', '*', '+', '?']);
+        route.patterns.iter_mut().filter(is_folder).for_each(|own| own.insert_str(1, "(?i)"));
         route.patterns.iter_mut().filter(|own| is_plain(own)).for_each(|own| *own = without_case(own));
     } else if route.patterns.iter().any(is_plain) {
         route.origin.differ(at, OF_CASE);
