@@ -42,7 +42,7 @@ mod tests {
         check("if ($host = a) { return 403;", Err("{ return 403;"));
         check("return 403; }", Err("}"));
         check("return 'a;", Err("'a;"));
-        check("add_header A a}; return 200;", Err("add_header A a}; return 200;"));
+        check("add_header A a}; return 200;", Err("}; return 200;"));
     }
 
     #[test]
