@@ -58,8 +58,8 @@ impl WrittenCluster {
     }
 
     /// What texts in YAML or JSON have, by their names: objects one by one, or lists of them as `kubectl get` prints
-    /// them. Of a kind that they have nothing of, nothing is known. What cannot be read is left out, and named with what
-    /// is wrong with it.
+    /// them. Of a kind that they have nothing of, nothing is known. What cannot be read is left out, and named with
+    /// what is wrong with it.
     pub fn read(texts: &[(&str, &str)], now: Instant) -> (WrittenCluster, Vec<String>) {
         let (mut objects, mut faults) = (Vec::new(), Vec::new());
         for (name, text) in texts {

@@ -1,4 +1,4 @@
-//! The program: reads the command line and hands over. Each command has a file in `commands`.
+//! Everything that the command line can ask for: reads it and hands over. Each command has a file in `commands`.
 
 mod allocator;
 mod cli;
@@ -14,11 +14,9 @@ use cli::{Cli, Command};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Memory that is free is given back to the system: what the process uses is what its budget is compared with.
-#[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
-
-fn main() -> ExitCode {
+/// Does what the arguments of the process ask for, and gives the status that it ends with. Called once, by the first
+/// thread, before there are others.
+pub fn run() -> ExitCode {
     #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
     name_service::keep_to_files_and_dns();
     tidegate_control::memory::set_purge(allocator::purge);

@@ -76,7 +76,7 @@ impl HeldBack {
         Merged { sites: Arc::new(sites), pools: Arc::new(pools), tcp, maps: self.maps(), ..wanted }
     }
 
-    /// Those that run as well: a site that stays as it is asks for what it has asked for.
+    /// Maps that run and those that are wanted: a site that stays as it is asks for what it has asked for.
     fn maps(&self) -> Arc<Vec<MapSettings>> {
         let all = self.running.maps.iter().chain(&*self.wanted.maps);
         let by_name: BTreeMap<&str, &MapSettings> = all.map(|map| (map.name.as_str(), map)).collect();

@@ -160,7 +160,7 @@ fn helm_finds_nothing_to_say_of_the_chart() {
 
 /// Words behind `tidegate kubernetes run` that the program has, by the fields of its command line.
 fn known_flags() -> Vec<String> {
-    let source = fs::read_to_string(root().join("crates/tidegate/src/cli/kubernetes.rs")).expect("the command line");
+    let source = fs::read_to_string(root().join("crates/commands/src/cli/kubernetes.rs")).expect("the command line");
     let fields = source.lines().filter_map(|line| line.trim().strip_prefix("pub ")?.split_once(": "));
     fields.map(|(field, _)| format!("--{}", field.replace('_', "-"))).collect()
 }

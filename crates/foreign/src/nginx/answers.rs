@@ -216,21 +216,7 @@ impl<'s> NginxReader<'s> {
         if let Some(variable) = authority.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) {
             answer.push(self.by_table(variable, pass, &of_group, &mut origin)?);
         } else {
-            if authority.contains('$') {
-                return Err(BY_VARIABLE.to_owned());
-            }
-            let known = self.groups.iter().find(|group| group.name == authority);
-            let group = match known {
-                Some(group) if group.is_empty() => return Err(format!("`{authority}` has no server")),
-                Some(group) => group.clone(),
-                None => {
-                    let address = upstream(
-                        &format!("{scheme}://{authority}").replace("http://unix:", "unix:").replace("https://unix:", "unix:"),
-                    );
-                    ServerGroup::of(address.ok_or_else(|| no_address(authority))?)
-                }
-            };
-            let (mut group, said) = of_group(&group);
+            let (mut group, said) = of_group(&self.group_at(scheme, authority)?);
             origin.add(&said);
             // What is sent again is said for the requests of a route, with one pool for all.
             let (inside, lines) = std::mem::take(&mut group.lines).into_iter().partition(|line| line.starts_with("retry"));
@@ -242,6 +228,22 @@ impl<'s> NginxReader<'s> {
         draft.origin = origin;
         self.say_more(&mut draft, scope, levels);
         Ok(draft)
+    }
+
+    /// Servers by the name of their group, or the one that an address names.
+    fn group_at(&self, scheme: &str, authority: &str) -> Result<ServerGroup, String> {
+        if authority.contains('$') {
+            return Err(BY_VARIABLE.to_owned());
+        }
+        match self.groups.iter().find(|group| group.name == authority) {
+            Some(group) if group.is_empty() => Err(format!("`{authority}` has no server")),
+            Some(group) => Ok(group.clone()),
+            None => {
+                let address =
+                    format!("{scheme}://{authority}").replace("http://unix:", "unix:").replace("https://unix:", "unix:");
+                Ok(ServerGroup::of(upstream(&address).ok_or_else(|| no_address(authority))?))
+            }
+        }
     }
 
     /// The servers, with what the block says of them.

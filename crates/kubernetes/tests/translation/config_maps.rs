@@ -1,5 +1,5 @@
-//! What holds whatever the ConfigMap of ingress-nginx says: nothing panics, each of its keys is answered, and what it has
-//! all Ingresses protected by guards every one of them, or shuts it.
+//! What holds whatever the ConfigMap of ingress-nginx says: nothing panics, each of its keys is answered, and what it
+//! has all Ingresses protected by guards every one of them, or shuts it.
 
 use crate::cases::key;
 use crate::kdl;
@@ -71,7 +71,7 @@ fn config_map(entries: &[(String, String)]) -> Value {
     json!({"kind": "ConfigMap", "metadata": {"namespace": "shop", "name": "config"}, "data": data})
 }
 
-/// Its fields are read, and go nowhere else.
+/// A ConfigMap whose fields are read, and go nowhere else.
 fn fields() -> Event {
     Event::Put(json!({"kind": "ConfigMap", "metadata": {"namespace": "shop", "name": "fields"}, "data": {"X-Field": "$host"}}))
 }
