@@ -442,23 +442,42 @@ fn asks_for_no_query(statement: &Statement, depth: usize) -> bool {
 /// Makes encoded slashes ones for routes, where another spelling of a path would lead past a guard. What was sent goes
 /// on, as it does there.
 fn decode_slashes(site: &mut OutlinedSite) {
-    if has_open_servers_beside_guards(site) {
+    if has_open_answers_beside_guards(site) {
         site.unsaid.push("path-policy encoded-slashes=\"pass\"".to_owned());
     }
 }
 
-/// Whether clients are kept out of a part of a site, and servers answer for another.
-fn has_open_servers_beside_guards(site: &OutlinedSite) -> bool {
+/// Whether clients are kept out of a part of a site, and another answers whoever asks.
+fn has_open_answers_beside_guards(site: &OutlinedSite) -> bool {
     let is_guarded = |route: &OutlinedRoute| route.is_guarded() || keeps_out(&route.answer);
-    let asks_servers = |answer: &OutlinedAnswer| {
-        !answer.groups().is_empty()
-            || matches!(answer, OutlinedAnswer::Scripts { .. })
-            || matches!(answer, OutlinedAnswer::Lines(lines) if lines.iter().any(|line| line.text().starts_with("fastcgi")))
-    };
-    let is_open = |route: &OutlinedRoute| !is_guarded(route) && asks_servers(&route.answer);
-    let is_rest_open = site.answer.as_ref().is_some_and(|answer| !keeps_out(answer) && asks_servers(answer));
-    let is_rest_guarded = site.answer.as_ref().is_some_and(keeps_out);
-    (is_rest_guarded || site.routes.iter().any(is_guarded)) && (is_rest_open || site.routes.iter().any(is_open))
+    let has_guards = site.answer.as_ref().is_some_and(keeps_out) || site.routes.iter().any(is_guarded);
+    has_guards && (site.answer.as_ref().is_some_and(is_open) || site.routes.iter().any(is_open_route))
+}
+
+/// Whether it answers, with more than one exact path, whoever asks.
+fn is_open_route(route: &OutlinedRoute) -> bool {
+    let is_one_path = |pattern: &String| !pattern.starts_with('~') && !pattern.contains('*');
+    let is_exact = !route.patterns.is_empty() && route.byte_prefixes.is_empty() && route.patterns.iter().all(is_one_path);
+    let is_one_text = is_exact && matches!(route.answer, OutlinedAnswer::Respond { .. });
+    !(route.is_guarded() || is_one_text) && is_open(&route.answer)
+}
+
+/// Whether servers, scripts or a fixed text answer in a part of it that has no guard. Files have no encoded slashes.
+fn is_open(answer: &OutlinedAnswer) -> bool {
+    match answer {
+        OutlinedAnswer::Within { routes, steps, otherwise } => {
+            !steps.iter().any(|step| is_guard(step))
+                && (routes.iter().any(is_open_route) || otherwise.as_deref().is_some_and(is_open))
+        }
+        OutlinedAnswer::Lines(lines) => {
+            let is_refused = |text: &str| text.starts_with("respond 4") || text.starts_with("respond 5");
+            let is_answered = |text: &str| text.starts_with("fastcgi") || (text.starts_with("respond") && !is_refused(text));
+            !keeps_out(answer) && (!answer.groups().is_empty() || lines.iter().any(|line| is_answered(line.text())))
+        }
+        OutlinedAnswer::Respond { .. } => !answer.is_refusal(),
+        OutlinedAnswer::Proxy { .. } | OutlinedAnswer::Scripts { .. } | OutlinedAnswer::Split { .. } => true,
+        OutlinedAnswer::Files { .. } | OutlinedAnswer::Redirect { .. } => false,
+    }
 }
 
 /// Whether somebody is kept out of a part of what answers.

@@ -108,27 +108,31 @@ pub fn with_any_codes(expression: &str) -> String {
     out
 }
 
-/// Encoded parts in the normal form, where what is sent encoded is to be so: `%c3%a9` as `%C3%A9`. `None` where one of
-/// them is a slash, or nothing that is kept encoded.
-pub fn normal(path: &str) -> Option<String> {
+/// A part of an expression where what is sent encoded is to be so, in the normal form: `%c3%a9` as `%C3%A9`. `None`
+/// where one of its codes is a slash, or nothing that is kept encoded; `%40` is `@` to routes where `path-policy` says
+/// so.
+pub fn encoded_part(path: &str) -> Option<String> {
     let mut out = String::new();
     let mut rest = path;
     while let Some(at) = rest.find('%') {
-        out.push_str(&encoded(&rest[..at]));
+        out.push_str(&in_either_spelling(&rest[..at]));
         let byte = u8::from_str_radix(rest.get(at + 1..at + 3)?, 16).ok()?;
         let is_unreserved = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-        if is_unreserved || matches!(byte, b'/' | b'\\' | 0) {
+        let has_two_spellings = EITHER.contains(char::from(byte)) || b"[]".contains(&byte);
+        if is_unreserved || has_two_spellings || matches!(byte, b'/' | b'\\' | 0) {
             return None;
         }
         out.push_str(&format!("%{byte:02X}"));
         rest = &rest[at + 3..];
     }
-    Some(out + &encoded(rest))
+    Some(out + &in_either_spelling(rest))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{asks_for_raw, encoded, encoded_in_expression, in_either_spelling, normal, sent_expression, with_any_codes};
+    use super::{
+        asks_for_raw, encoded, encoded_in_expression, encoded_part, in_either_spelling, sent_expression, with_any_codes,
+    };
 
     #[test]
     fn paths_are_compared_as_clients_send_them() {
@@ -159,9 +163,9 @@ mod tests {
 
     #[test]
     fn encoded_parts_are_in_the_normal_form() {
-        assert_eq!(normal("/caf%c3%a9 x").as_deref(), Some("/caf%C3%A9%20x"));
-        for text in ["/a%2fb", "/%41", "/a%", "/a%zz", "/a%é"] {
-            assert_eq!(normal(text), None, "{text}");
+        assert_eq!(encoded_part("/caf%c3%a9 x.@").as_deref(), Some("/caf%C3%A9%20x\\.(?:@|%40)"));
+        for text in ["/a%2fb", "/a%40", "/a%3a", "/a%5B", "/%41", "/a%", "/a%zz", "/a%é"] {
+            assert_eq!(encoded_part(text), None, "{text}");
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::written::host_condition;
 use tidegate_kdl::quoted;
 use tidegate_model::parse_network;
 
-const ENCODED: &str = "a part of its path is written encoded, and so is asked for as it was sent: routes see `%2F` as `path-policy` says, and letters, \
+const ENCODED: &str = "a part of its path is written encoded, and so is asked for as it was sent: routes see `%2F` and `%40` as `path-policy` says, and letters, \
                        digits, `-`, `.`, `_` and `~` never encoded: say it by a `route` for the path that is meant";
 
 /// Which matchers ask for an address that is another one here.
@@ -223,13 +223,14 @@ fn globbed(path: &str) -> Option<PathPattern> {
     Some(PathPattern::of(format!("~(?i)^{}$", parts.join("[^/]*"))))
 }
 
-/// What is written encoded is compared with what was sent, part by part; a star stands for a part of one segment.
+/// What is written encoded is compared with what was sent, part by part. A star stands for a part of one segment, and
+/// an encoded slash at its beginning belongs to it: only as the last segment is that the same here.
 fn encoded_pattern(path: &str) -> Option<PathPattern> {
-    if path.contains(['?', '[', '\\']) || !path.starts_with('/') {
+    let (stem, end) = path.strip_suffix("/*").map_or((path, "$"), |folder| (folder, "/[^/]*$"));
+    if stem.contains(['?', '[', '\\', '*']) || !path.starts_with('/') {
         return None;
     }
-    let parts: Option<Vec<String>> = path.split('*').map(|part| Some(regex_syntax::escape(&spelling::normal(part)?))).collect();
-    Some(PathPattern::of(format!("~(?i)^{}$", parts?.join("[^/]*"))))
+    Some(PathPattern::of(format!("~(?i)^{}{end}", spelling::encoded_part(stem)?)))
 }
 
 /// Networks as we write them; `None` when one of the words is none.
