@@ -442,37 +442,41 @@ fn asks_for_no_query(statement: &Statement, depth: usize) -> bool {
 /// Makes encoded slashes ones for routes, where another spelling of a path would lead past a guard. What was sent goes
 /// on, as it does there.
 fn decode_slashes(site: &mut OutlinedSite) {
-    if has_open_answers_beside_guards(site) {
+    if has_answers_beside_guards(site) {
         site.unsaid.push("path-policy encoded-slashes=\"pass\"".to_owned());
     }
 }
 
-/// Whether clients are kept out of a part of a site, and another answers whoever asks.
-fn has_open_answers_beside_guards(site: &OutlinedSite) -> bool {
-    let is_guarded = |route: &OutlinedRoute| route.is_guarded() || keeps_out(&route.answer);
+/// Whether clients are kept out of a part of a site, be it for what is not carried, and something answers: whoever is
+/// let in there may have passed another guard.
+fn has_answers_beside_guards(site: &OutlinedSite) -> bool {
+    let is_guarded = |route: &OutlinedRoute| {
+        let origin = route.whole_origin();
+        let is_left = |at: &usize| !origin.carried.contains(at) && !origin.differs.contains_key(at);
+        route.is_guarded() || keeps_out(&route.answer) || origin.within.iter().any(is_left)
+    };
     let has_guards = site.answer.as_ref().is_some_and(keeps_out) || site.routes.iter().any(is_guarded);
-    has_guards && (site.answer.as_ref().is_some_and(is_open) || site.routes.iter().any(is_open_route))
+    has_guards && (site.answer.as_ref().is_some_and(is_answered) || site.routes.iter().any(is_route_answered))
 }
 
-/// Whether it answers, with more than one exact path, whoever asks.
-fn is_open_route(route: &OutlinedRoute) -> bool {
+/// Whether it answers, and not one exact path with a fixed text alone.
+fn is_route_answered(route: &OutlinedRoute) -> bool {
     let is_one_path = |pattern: &String| !pattern.starts_with('~') && !pattern.contains('*');
     let is_exact = !route.patterns.is_empty() && route.byte_prefixes.is_empty() && route.patterns.iter().all(is_one_path);
     let is_one_text = is_exact && matches!(route.answer, OutlinedAnswer::Respond { .. });
-    !(route.is_guarded() || is_one_text) && is_open(&route.answer)
+    !is_one_text && is_answered(&route.answer)
 }
 
-/// Whether servers, scripts or a fixed text answer in a part of it that has no guard. Files have no encoded slashes.
-fn is_open(answer: &OutlinedAnswer) -> bool {
+/// Whether servers, scripts or a fixed text answer in a part of it. Files have no encoded slashes.
+fn is_answered(answer: &OutlinedAnswer) -> bool {
     match answer {
-        OutlinedAnswer::Within { routes, steps, otherwise } => {
-            !steps.iter().any(|step| is_guard(step))
-                && (routes.iter().any(is_open_route) || otherwise.as_deref().is_some_and(is_open))
+        OutlinedAnswer::Within { routes, otherwise, .. } => {
+            routes.iter().any(is_route_answered) || otherwise.as_deref().is_some_and(is_answered)
         }
         OutlinedAnswer::Lines(lines) => {
             let is_refused = |text: &str| text.starts_with("respond 4") || text.starts_with("respond 5");
-            let is_answered = |text: &str| text.starts_with("fastcgi") || (text.starts_with("respond") && !is_refused(text));
-            !keeps_out(answer) && (!answer.groups().is_empty() || lines.iter().any(|line| is_answered(line.text())))
+            let is_own = |text: &str| text.starts_with("fastcgi") || (text.starts_with("respond") && !is_refused(text));
+            !answer.groups().is_empty() || lines.iter().any(|line| is_own(line.text()))
         }
         OutlinedAnswer::Respond { .. } => !answer.is_refusal(),
         OutlinedAnswer::Proxy { .. } | OutlinedAnswer::Scripts { .. } | OutlinedAnswer::Split { .. } => true,
