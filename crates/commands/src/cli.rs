@@ -478,7 +478,7 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 /// Which lines of an access log, in the JSON form.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct LogsWanted {
     /// Go on with those that come, also when the file is rotated.
     #[arg(long, short)]

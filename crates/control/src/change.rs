@@ -17,13 +17,14 @@ use crate::material::Material;
 use crate::named_files::{certificate_files_of, user_files};
 use crate::pools::forget_checks;
 use crate::sockets::{Given, Inherited, Spare};
-use crate::source::{Proposal, Read, Remark, Source, read_with, with_additions};
+use crate::source::{Proposal, Read, Remark, Source, emptied, read_with, with_additions};
 use crate::systemd;
 use crate::tag::Tag;
 use crate::tickets::follow_ticket_keys;
 use crate::workers::{ChangeParts, worker_count};
 use jiff::Timestamp;
 use std::cell::RefCell;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Instant;
 use tidegate_api::{Applied, DrainedConnections, Effect, Plan, Planned, Refused};
@@ -79,6 +80,10 @@ impl Control {
         let read = self.read(proposal)?;
         let running = self.configuration();
         let (_, plan) = in_background(|| compare(running, &read.configuration));
+        let mut warnings = read.warnings;
+        if empties(proposal, running, &read.configuration) {
+            let _ = writeln!(warnings, "warning: this is not applied: {}", emptied(&read.files, &count_of(running)));
+        }
         let open = if plan.listeners.is_empty() { Vec::new() } else { self.listeners() };
         let drained = plan.listeners.iter().filter(|listener| listener.effect == Effect::ClientConnectionsDrained);
         let connections_drained = drained.map(|drained| {
@@ -87,7 +92,7 @@ impl Control {
             DrainedConnections { listener: drained.address.clone(), connections }
         });
         let connections_drained = connections_drained.collect();
-        Ok(Planned { generation: self.generation(), plan, warnings: read.warnings, connections_drained })
+        Ok(Planned { generation: self.generation(), plan, warnings, connections_drained })
     }
 
     fn read(&self, proposal: &Proposal) -> Result<Read, ChangeFault> {
@@ -169,16 +174,8 @@ impl Control {
         let Read { configuration, of_files, additions, warnings, remarks, files, watched, written } = self.read(proposal)?;
         let running = self.configuration().clone();
         let (delta, plan) = in_background(|| compare(&running, &configuration));
-        let serves = |configuration: &Configuration| {
-            !configuration.sites.is_empty() || !configuration.tcp.is_empty() || configuration.containers.is_some()
-        };
-        let is_emptied = !serves(&configuration) && serves(&running);
-        if is_emptied && !matches!(proposal, Proposal::Written(_) | Proposal::Additions) {
-            return Err(ChangeFault::Bad(format!(
-                "{} has no site and no `tcp`, and {} run: an empty file is more likely a save that is not finished\n  help: write the sites, or stop the process; `tidegate history` has what ran",
-                files.first().map_or("it", |file| &file.name),
-                running.sites.len() + running.tcp.len()
-            )));
+        if empties(proposal, &running, &configuration) {
+            return Err(ChangeFault::Bad(emptied(&files, &count_of(&running))));
         }
         // Watched before it is known to run, too: the next save may be what mends it. Of another file than that of the
         // process a change is not applied by itself, so it is not looked at.
@@ -390,4 +387,18 @@ impl Control {
         }
         outcome
     }
+}
+
+/// Whether nothing would be served where something is. An edit that takes out the last site, and containers and objects
+/// that go, say so themselves.
+fn empties(proposal: &Proposal, running: &Configuration, wanted: &Configuration) -> bool {
+    let is_of_text = match proposal {
+        Proposal::Source | Proposal::File(_) | Proposal::Text { .. } => true,
+        Proposal::Written(_) | Proposal::Additions => false,
+    };
+    is_of_text && running.serves() && !wanted.serves()
+}
+
+fn count_of(running: &Configuration) -> String {
+    format!("{} run", running.sites.len() + running.tcp.len())
 }

@@ -40,6 +40,14 @@ pub enum Proposal {
     Additions,
 }
 
+/// Why files that serve nothing do not take the place of what serves clients. `what` says what runs.
+pub fn emptied(files: &[WrittenFile], what: &str) -> String {
+    let name = files.first().map_or("it", |file| &file.name);
+    format!(
+        "{name} has no site and no `tcp`, and {what}: an empty file is more likely a save that is not finished\n  help: write the sites, or stop the process; `tidegate history` has what ran"
+    )
+}
+
 /// A configuration that was read without an error.
 pub struct Read {
     pub configuration: Configuration,

@@ -5,7 +5,7 @@
 use crate::endpoint::{AdminListener, AdminSocket};
 use crate::init::Mailbox;
 use crate::sharing::{open_rendezvous, receive_peers};
-use crate::source::Source;
+use crate::source::{Read, Source, emptied};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::fmt;
@@ -300,6 +300,14 @@ pub struct Inheritance {
     pub admin: Vec<AdminListener>,
     pub carried: CarriedOver,
     pub succession: Succession,
+}
+
+impl Inheritance {
+    /// Why the process before goes on: it serves clients, and what this one has read says nothing that it could serve.
+    pub fn keeps_from(&self, read: &Read) -> Option<String> {
+        let is_emptied = !self.sockets.is_empty() && !read.configuration.serves();
+        is_emptied.then(|| emptied(&read.files, "the process before serves clients"))
+    }
 }
 
 /// Takes everything over from the predecessor that the environment names, if it names one.

@@ -206,6 +206,11 @@ impl Default for Configuration {
 }
 
 impl Configuration {
+    /// Whether it says anything that clients are served: a site, `tcp`, or containers that may say it.
+    pub fn serves(&self) -> bool {
+        !self.sites.is_empty() || !self.tcp.is_empty() || self.containers.is_some()
+    }
+
     /// How certificates of the site are obtained. `None`: they are not, but come from files or the internal CA.
     pub fn acme_of(&self, site: &Site) -> Option<Cow<'_, Acme>> {
         match (&site.tls.source, &site.tls.acme, &self.acme) {

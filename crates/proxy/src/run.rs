@@ -216,9 +216,17 @@ async fn empty_queue(
     }
 }
 
+/// `EMFILE` and `ENFILE` of Linux (errno(3)): the process, or the machine, has no descriptor left.
+const OUT_OF_DESCRIPTORS: [i32; 2] = [24, 23];
+
 fn note_accept_error(worker: &Worker<DriverSock>, address: ListenAddress, error: &io::Error) {
     if let Some(suppressed) = worker.gates.accept.allow(Instant::now()) {
-        tracing::error!(%address, %error, suppressed, "a connection could not be accepted");
+        if error.raw_os_error().is_some_and(|code| OUT_OF_DESCRIPTORS.contains(&code)) {
+            let help = "let it have more: `LimitNOFILE=` of the unit, or `ulimit -n`; or one client fewer: `connections-per-ip` in `limits`";
+            tracing::error!(%address, %error, suppressed, help, "a connection could not be accepted");
+        } else {
+            tracing::error!(%address, %error, suppressed, "a connection could not be accepted");
+        }
     }
 }
 

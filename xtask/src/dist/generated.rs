@@ -77,7 +77,7 @@ fn debian_changelog(distribution: &Distribution) -> Result<String, String> {
     let time = distribution.time()?.to_zoned(jiff::tz::TimeZone::UTC);
     let date = jiff::fmt::rfc2822::to_string(&time).map_err(|error| format!("dist: the time of the commit: {error}"))?;
     Ok(format!(
-        "tidegate ({}) stable; urgency=medium\n\n  * What a user notices is in NEWS.md, beside this file.\n\n -- {MAINTAINER}  {date}\n",
+        "tidegate ({}) stable; urgency=medium\n\n  * What a user notices is in CHANGELOG.md, beside this file.\n\n -- {MAINTAINER}  {date}\n",
         packages::deb_version(&distribution.version)
     ))
 }

@@ -160,6 +160,11 @@ impl Filter {
         let equal = named.into_iter().filter_map(|(key, value)| Some((key, value.clone()?))).collect();
         let statuses = wanted.status.as_deref().map(statuses_of).transpose()?;
         let least_us = wanted.slower_than.map(|least| u64::try_from(least.as_micros()).unwrap_or(u64::MAX));
+        if let Some(path) = wanted.path.as_deref().filter(|path| path.strip_suffix("/*").unwrap_or(path).contains('*')) {
+            return Err(format!(
+                "`--path {path}` is no path\n  help: `/cart` is that path, and `/cart/*` all below it; other stars are not understood here"
+            ));
+        }
         Ok(Filter { statuses, least_us, equal, path: wanted.path.clone(), seen: Seen::default() })
     }
 
@@ -269,7 +274,7 @@ fn statuses_of(text: &str) -> Result<(u64, u64), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Filter, LINE_BYTES_MAX, each_line, is_path, statuses_of};
+    use super::{Filter, LINE_BYTES_MAX, LogsWanted, each_line, is_path, statuses_of};
 
     #[test]
     fn statuses_are_one_or_many() {
@@ -304,6 +309,10 @@ mod tests {
         assert!(is_path("/a", "/a") && is_path("/a", "/a/*") && is_path("/a/b", "/a/*"));
         assert!(!is_path("/ab", "/a/*") && !is_path("/a/b", "/a"));
         assert!(is_path("/anything", "/*"));
+        for path in ["/l*", "*", "/a/*/b", "/a/**"] {
+            let wanted = LogsWanted { path: Some(path.to_owned()), ..LogsWanted::default() };
+            assert!(Filter::new(&wanted).is_err_and(|why| why.contains("`/cart/*` all below it")), "{path}");
+        }
     }
 
     #[test]

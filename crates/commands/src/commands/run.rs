@@ -80,6 +80,12 @@ pub fn serve(source: impl FnOnce() -> Source, state_dir: PathBuf, life: Life, st
         Ok(read) => read,
         Err(diagnostics) => return fail(&diagnostics),
     };
+    if life.objects.is_none()
+        && let Some(why) = inheritance.as_ref().and_then(|inheritance| inheritance.keeps_from(&read))
+    {
+        fail(&why);
+        return give_up(inheritance, &why);
+    }
     read.remarks.iter().for_each(Remark::log);
     let Life { watch, ends_with_terminal, sharing: Sharing { share_port }, objects } = life;
     let version = env!("CARGO_PKG_VERSION");

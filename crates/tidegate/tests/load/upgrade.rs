@@ -246,6 +246,8 @@ fn an_upgrade_that_fails_changes_nothing() {
     symlink(PROGRAM, &linked.link).expect("a link");
     linked.proxy.write("admin \"127.0.0.1:{admin}\"\nsite \"http://:{port}\" { frobnicate }\n").expect("written");
     check_failed_upgrade(&mut linked, "its configuration has errors");
+    linked.proxy.write("admin \"127.0.0.1:{admin}\"\n").expect("written");
+    check_failed_upgrade(&mut linked, "an empty file is more likely a save that is not finished");
     let other = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let taken =
         format!("{}\nsite \"http://{}\" {{ respond 204 }}\n", upstreams.config("two"), other.local_addr().expect("bound"));
