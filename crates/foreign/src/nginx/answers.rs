@@ -91,7 +91,7 @@ impl<'s> NginxReader<'s> {
         if let Some(drafts) = self.behind_missing(scope, levels, place, coming) {
             return drafts;
         }
-        if let Some(draft) = self.scripts_of_folder(scope, levels).filter(|_| !place.path.contains('.')) {
+        if let Some(draft) = self.scripts_of_folder(scope, levels, place).filter(|_| !place.path.contains('.')) {
             return Ok(vec![draft]);
         }
         if is_of_scripts(place) {
@@ -120,7 +120,8 @@ impl<'s> NginxReader<'s> {
         if coming.is_within || !(is_named || is_script) {
             return None;
         }
-        if let Some(mut draft) = is_script.then(|| self.scripts_behind(scope, levels, target.split('?').next()?, true)).flatten()
+        if let Some(mut draft) =
+            is_script.then(|| self.scripts_behind(scope, (levels, place), target.split('?').next()?, true)).flatten()
         {
             draft.origin.carry(page.start());
             return Some(Ok(vec![draft]));

@@ -81,7 +81,7 @@ impl<'s> NginxReader<'s> {
         };
         let shown: &[&str] = if is_usual { &[] } else { &names };
         if last == "=404" {
-            if let Some(mut draft) = self.scripts_of_folder(scope, levels) {
+            if let Some(mut draft) = self.scripts_of_folder(scope, levels, place) {
                 claim(&mut draft);
                 return Ok(vec![draft]);
             }
@@ -159,7 +159,7 @@ impl<'s> NginxReader<'s> {
             matches!(behind, "" | "?$args" | "?$query_string" | "?$is_args$args" | "$is_args$args" | "$is_args$query_string");
         if tries_itself && is_script(path) && is_own_query {
             let with_files = names.contains(&"{path}");
-            return self.scripts_behind(scope, levels, path, with_files);
+            return self.scripts_behind(scope, (levels, place), path, with_files);
         }
         if last.contains('$') || coming.depth > 2 {
             return None;
@@ -407,10 +407,10 @@ impl<'s> NginxReader<'s> {
     }
 
     /// Files of a folder whose index is a script.
-    pub(super) fn scripts_of_folder(&self, scope: &ServerScope<'s>, levels: &Levels<'s>) -> Option<Draft> {
+    pub(super) fn scripts_of_folder(&self, scope: &ServerScope<'s>, levels: &Levels<'s>, place: Place<'_>) -> Option<Draft> {
         let index = levels.one("index")?;
         let script = index.arguments().iter().find(|name| is_script(name))?;
-        let mut draft = self.scripts_behind(scope, levels, &format!("/{script}"), true)?;
+        let mut draft = self.scripts_behind(scope, (levels, place), &format!("/{script}"), true)?;
         if let OutlinedAnswer::Lines(lines) = &mut draft.answer {
             for line in lines {
                 if let AnswerLine::Servers { options, .. } = line {
@@ -425,7 +425,7 @@ impl<'s> NginxReader<'s> {
     pub(super) fn scripts_behind(
         &self,
         scope: &ServerScope<'s>,
-        levels: &Levels<'s>,
+        (levels, place): (&Levels<'s>, Place<'_>),
         script: &str,
         with_files: bool,
     ) -> Option<Draft> {
@@ -433,6 +433,9 @@ impl<'s> NginxReader<'s> {
         let location = &scope.locations[index];
         let inner = location.levels(scope.inside, scope.http);
         let pass = named(inner.inner(), "fastcgi_pass").next()?;
+        if with_files && !super::scripts::takes_all_scripts(&scope.locations, index, place, levels) {
+            return None;
+        }
         if value(levels.inner(), "alias").is_some()
             || inner.value("root") != levels.value("root") && levels.value("root").is_some()
         {

@@ -453,7 +453,7 @@ impl<'s> NginxReader<'s> {
         let rewritten = named(statement.inside(), "rewrite").find_map(|own| own.arguments().get(1));
         let script =
             rewritten.map(|to| to.split(['?', '$']).next().unwrap_or_default()).filter(|stem| super::answers::is_script(stem));
-        if let Some(mut draft) = script.and_then(|script| self.scripts_behind(scope, levels, script, true)) {
+        if let Some(mut draft) = script.and_then(|script| self.scripts_behind(scope, (levels, place), script, true)) {
             draft.origin.carry(statement.start());
             return Ok(vec![draft]);
         }

@@ -1,8 +1,12 @@
 //! Scripts of their own location that the answer for all else runs as well: one line, where nobody is kept out of a
 //! part of the site; else a route for each, so that no other spelling of a path runs a script past what protects it.
 
+use super::answers::is_script;
 use super::draft::{AnswerKind, Draft, Family, PlacedDraft, Step, is_partly_guarded};
-use super::locations::{Location, turns};
+use super::locations::{Location, Modifier, find, turns};
+use super::routes::Place;
+use super::scope::Levels;
+use crate::braces::Statement;
 use crate::outline::{AnswerLine, OutlinedAnswer};
 use tidegate_kdl::quoted;
 use tidegate_model::expression;
@@ -11,9 +15,34 @@ const ONE_LINE: &str = "a script that is not there is answered by `fallback=`, a
                         a POST to a file";
 /// Paths that go on behind the name of a script.
 const BEHIND_A_SCRIPT: &str = "\\.php/";
+/// Names of scripts that no location is about.
+const SAMPLES: [&str; 3] = ["x.php", "d/x.php", "d/e/x-1.php"];
+
+/// Whether a location takes all scripts that the answer of a block would find by their ending: it runs none by itself,
+/// so that those which another location takes, as in a folder of uploads, must not be run by it.
+pub fn takes_all_scripts(locations: &[Location<'_>], index: usize, block: Place<'_>, levels: &Levels<'_>) -> bool {
+    let is_found = |path: String| find(locations, &path) == Some(index);
+    match block.modifier {
+        Modifier::Exact if block.path.ends_with('/') => {
+            let script = levels.one("index").into_iter().flat_map(Statement::arguments).find(|name| is_script(name));
+            script.is_some_and(|script| is_found(format!("{}{script}", block.path)))
+        }
+        Modifier::Before | Modifier::Prefix if locations[index].is_expression() => {
+            let slash = if block.path.ends_with('/') { "" } else { "/" };
+            let is_below = |name: &str| is_found(format!("{}{slash}{name}", block.path));
+            SAMPLES.iter().all(|name| is_below(name) && is_found(format!("{}{name}", block.path)))
+        }
+        Modifier::Exact | Modifier::Before | Modifier::Prefix | Modifier::Sensitive | Modifier::Insensitive | Modifier::Named => {
+            false
+        }
+    }
+}
 
 pub fn absorb(locations: &[Location<'_>], placed: &mut Vec<PlacedDraft>) {
-    let is_guarded = is_partly_guarded(placed);
+    if is_partly_guarded(placed) {
+        go_on_behind_scripts(locations, placed);
+        return;
+    }
     let absorbing: Vec<(usize, Draft)> = placed
         .iter()
         .filter(|own| own.patterns.is_empty() && own.draft.is_for_all())
@@ -26,14 +55,6 @@ pub fn absorb(locations: &[Location<'_>], placed: &mut Vec<PlacedDraft>) {
             continue;
         }
         let Some(place) = turns.iter().find(|turn| turn.index == index).map(|turn| turn.order) else { continue };
-        if is_guarded {
-            if let Some(draft) = behind_a_script(location, &around) {
-                let at = placed.iter().position(|own| own.order == place).unwrap_or(placed.len());
-                let patterns = vec![format!("~{BEHIND_A_SCRIPT}")];
-                placed.insert(at, PlacedDraft { order: place, patterns, byte_prefixes: Vec::new(), draft });
-            }
-            continue;
-        }
         let count = placed.len();
         let lines = |steps: &[Step]| {
             let mut lines: Vec<String> = steps.iter().map(|step| step.line.clone()).collect();
@@ -52,6 +73,37 @@ pub fn absorb(locations: &[Location<'_>], placed: &mut Vec<PlacedDraft>) {
             }
         }
     }
+}
+
+/// Paths that go on behind the name of a script, in front of each answer that would run it for them: they have the
+/// place of that answer, so that what protects a folder is asked before.
+fn go_on_behind_scripts(locations: &[Location<'_>], placed: &mut Vec<PlacedDraft>) {
+    let mut all = Vec::with_capacity(placed.len());
+    for own in placed.drain(..) {
+        for index in &own.draft.absorbs {
+            if let Some(mut draft) = behind_a_script(&locations[*index], &own.draft) {
+                draft.paths.push(BEHIND_A_SCRIPT.to_owned());
+                all.push(PlacedDraft { draft, ..own.clone() });
+            }
+        }
+        if own.draft.absorbs.is_empty()
+            && own.draft.kind == AnswerKind::Scripts
+            && own.patterns.iter().any(|text| ends_at_script(text))
+        {
+            let mut draft = Draft { answer: OutlinedAnswer::status(404), ..own.draft.clone() };
+            draft.paths.push(BEHIND_A_SCRIPT.to_owned());
+            all.push(PlacedDraft { draft, ..own.clone() });
+        }
+        all.push(own);
+    }
+    *placed = all;
+}
+
+/// Whether a pattern takes scripts by the end of the path, so that in `/x.php/y.php` the second one is meant, and never
+/// the first, which is found here.
+fn ends_at_script(pattern: &str) -> bool {
+    let built = pattern.strip_prefix('~').and_then(|text| expression(text).build().ok());
+    built.is_some_and(|own| own.is_match(b"/x.php/y.php") && !own.is_match(b"/x.php/"))
 }
 
 fn options(draft: &Draft) -> Option<&str> {

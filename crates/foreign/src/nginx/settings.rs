@@ -23,6 +23,9 @@ const FIELDS_STAY: &str =
     "the page takes the place of the body alone: the other fields of the server's answer go on, and nginx drops them";
 const OWN_FIELDS: &str = "a file that an application sends has the fields of the application's answer, and not these";
 
+const KEPT_FILES: &str = "who may have files of it is asked there again, which `send-file` does not do: none of its files is sent, and the \
+                          field that names them is taken out of answers";
+
 const MERGED_BY_DEFAULT: &str = "nginx reads a path before the host, so the default server of the address decides, and that one takes \
                                  several slashes for one";
 const MERGED_SOMEWHERE: &str = "over plain HTTP the default server of an address decides, and one of them takes several slashes for \
@@ -315,6 +318,11 @@ impl Settings<'_, '_> {
             if fields.iter().any(|own| words::says_how_it_is_kept(own)) {
                 continue;
             }
+            if !self.is_guarded_alike(location) {
+                origin.carry_all(words::places([location.statement]));
+                origin.differ(location.statement.start(), KEPT_FILES);
+                return vec![Step::of(Family::Field, "header remove=\"X-Accel-Redirect\"")];
+            }
             let prefix = location.path.trim_end_matches('/');
             let folder = match (alias, root) {
                 (Some(alias), _) => alias.trim_end_matches('/').to_owned(),
@@ -330,6 +338,28 @@ impl Settings<'_, '_> {
         }
         steps.truncate(1);
         steps
+    }
+
+    /// Whether nobody is asked for files of an internal location beyond what is asked where the application answers.
+    fn is_guarded_alike(&self, location: &Location<'_>) -> bool {
+        let guards = |levels: &Levels<'_>| -> Vec<(String, Vec<String>)> {
+            let all = ["allow", "auth_basic", "auth_basic_user_file", "auth_request", "auth_jwt", "satisfy"].iter();
+            let is_asking = |own: &&Statement| own.argument() != "off";
+            let nearest = all
+                .flat_map(|name| levels.nearest(if *name == "allow" { &["allow", "deny"] } else { std::slice::from_ref(name) }));
+            nearest.into_iter().filter(is_asking).map(|own| (own.name().to_owned(), own.arguments().to_vec())).collect()
+        };
+        let is_asking = |own: &(String, Vec<String>)| own.0 != "auth_basic_user_file" && own.0 != "satisfy";
+        let own = guards(&location.levels(self.server, self.http));
+        let is_open = !own.iter().any(is_asking) || own == guards(self.levels);
+        let is_rule = |own: &Statement| matches!(own.name(), "if" | "return" | "rewrite");
+        let is_kept_within = |other: &Location<'_>| {
+            let is_below =
+                !other.is_expression() && other.path.len() > location.path.len() && other.path.starts_with(location.path);
+            let is_of_dots = other.path.contains("/\\.");
+            (is_below || other.may_begin(location.path) && !is_of_dots) && words::protects(other.statement)
+        };
+        is_open && !location.statement.inside().iter().any(is_rule) && !self.locations.iter().any(is_kept_within)
     }
 
     fn error_pages(&self, kind: AnswerKind, origin: &mut Origin) -> Vec<Step> {

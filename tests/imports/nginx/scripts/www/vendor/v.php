@@ -1,0 +1,1 @@
+<?php echo "a script of this folder";
