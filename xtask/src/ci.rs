@@ -134,7 +134,8 @@ fn gates_of_behaviour() -> Vec<Gate> {
     vec![
         gate(
             "test",
-            cargo(&["test", "--locked", "--workspace"])
+            // All of it, so that one red test hides no other.
+            cargo(&["test", "--locked", "--workspace", "--no-fail-fast"])
                 .with_environment("SOAK_SECONDS", SOAK_SECONDS)
                 .with_environment("RUST_TEST_THREADS", TEST_THREADS)
                 .with_environment(CONTROL_PLANES, NOWHERE),
@@ -177,7 +178,7 @@ mod tests {
                 "deny: cargo xtask deny",
                 "clippy: cargo clippy --locked --workspace --all-targets -- -D warnings",
                 "doc: RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --document-private-items",
-                "test: SOAK_SECONDS=40 RUST_TEST_THREADS=4 TIDEGATE_KUBERNETES_CACHE=/dev/null cargo test --locked --workspace",
+                "test: SOAK_SECONDS=40 RUST_TEST_THREADS=4 TIDEGATE_KUBERNETES_CACHE=/dev/null cargo test --locked --workspace --no-fail-fast",
                 "examples: cargo xtask tidy --examples",
                 "readme: cargo xtask readme",
                 "packages: cargo xtask dist deb image --check",
