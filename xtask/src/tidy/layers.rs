@@ -189,7 +189,6 @@ const MAY_SERIALISE: &[&str] = &[
     "acme",
     "admin",
     "commands",
-    "tidegate",
     "local-cluster",
     "testkit",
     "lab",
@@ -323,7 +322,7 @@ mod tests {
         check_graph(
             "tidegate-model ours serde\nserde 1.0",
             &[
-                "crates/model/Cargo.toml: layer: `model` uses serde; only api, cert-import, compare, config, cluster, discovery, storage, dns-records, acme, admin, tidegate, local-cluster, testkit, lab, apps, xtask may",
+                "crates/model/Cargo.toml: layer: `model` uses serde; only api, cert-import, compare, config, cluster, discovery, storage, dns-records, acme, admin, commands, local-cluster, testkit, lab, apps, xtask may",
             ],
         );
     }
