@@ -117,6 +117,10 @@ mod reader {
                 let values = request.fields.iter().filter(|(name, _)| name.to_lowercase() == field.name);
                 values.into_iter().any(|(_, value)| text_fits(&field.value, value.as_bytes()))
             }
+            // Without a name it asks about the whole query, as it was sent.
+            ConditionKind::Query(field) if field.name.is_empty() => {
+                text_fits(&field.value, request.query.as_deref().unwrap_or_default().as_bytes())
+            }
             ConditionKind::Query(field) => {
                 let query = request.query.as_deref().unwrap_or_default();
                 let pairs = query.split('&').filter(|pair| !pair.is_empty());
