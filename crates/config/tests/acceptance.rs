@@ -187,7 +187,7 @@ fn conditions() {
     check("match header=\"X-Channel\"", ConditionKind::Header(field("x-channel", TextPattern::Present)));
     check("match header=\"X-Channel: *\"", ConditionKind::Header(field("x-channel", TextPattern::Present)));
     check("match header=\"X-Channel:~^b{2}\"", ConditionKind::Header(field("x-channel", TextPattern::Regex("^b{2}".into()))));
-    check("match query=\"~;\"", ConditionKind::Query(field("", TextPattern::Regex(";".into()))));
+    check("match query=\"~;\"", ConditionKind::WholeQuery(TextPattern::Regex(";".into())));
     check("match query=\"q\"", ConditionKind::Query(field("q", TextPattern::Present)));
     check("match query=\"q=a=b\"", ConditionKind::Query(field("q", TextPattern::Exact("a=b".into()))));
     check("match cookie=\"Id=*.x\"", ConditionKind::Cookie(field("Id", TextPattern::Suffix(".x".into()))));

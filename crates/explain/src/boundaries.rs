@@ -127,9 +127,7 @@ impl Boundaries {
                     self.add("GET", host, path, Some(("Cookie".to_owned(), format!("{name}={value}"))));
                 }
             }
-            ConditionKind::Query(Field { name, .. }) if name.is_empty() => {
-                self.note("the whole query decides: ask for others as well".to_owned());
-            }
+            ConditionKind::WholeQuery(_) => self.note("the whole query decides: ask for others as well".to_owned()),
             ConditionKind::Query(Field { name, value }) => {
                 for value in beside_text(value) {
                     self.get(host, &format!("{path}?{}={}", encoded(name, b""), encoded(&value, b"")));

@@ -27,6 +27,8 @@ pub enum ConditionKind {
     Path(Vec<PathPattern>),
     Header(Field),
     Query(Field),
+    /// All behind the `?` as it was sent; nothing where there is none.
+    WholeQuery(TextPattern),
     Cookie(Field),
     /// The client's address is in any of these networks.
     Client(Vec<IpNet>),
@@ -73,6 +75,7 @@ impl Condition {
             | ConditionKind::Path(_)
             | ConditionKind::Header(_)
             | ConditionKind::Query(_)
+            | ConditionKind::WholeQuery(_)
             | ConditionKind::Cookie(_)
             | ConditionKind::Client(_)
             | ConditionKind::Host(_)

@@ -102,6 +102,7 @@ enum KindTest {
         name: Box<[u8]>,
         value: TextTest,
     },
+    WholeQuery(TextTest),
     Cookie {
         name: Box<[u8]>,
         value: TextTest,
@@ -135,6 +136,7 @@ impl ConditionTest {
             ConditionKind::Header(field) if field.name == "upgrade" => KindTest::Upgrade(TextTest::without_case(&field.value)?),
             ConditionKind::Header(field) => named(field).map(|(name, value)| KindTest::Header { name, value })?,
             ConditionKind::Query(field) => named(field).map(|(name, value)| KindTest::Query { name, value })?,
+            ConditionKind::WholeQuery(value) => KindTest::WholeQuery(TextTest::new(value)?),
             ConditionKind::Cookie(field) => named(field).map(|(name, value)| KindTest::Cookie { name, value })?,
             ConditionKind::Client(networks) => KindTest::Client(networks.iter().map(|net| canonical_network(*net)).collect()),
             ConditionKind::Host(patterns) => KindTest::Host(patterns.clone().into()),
@@ -169,7 +171,7 @@ impl ConditionTest {
             }
             KindTest::Header { name, value } => head.fields.all_named(name).any(|field| value.fits(field)),
             KindTest::Upgrade(value) => facts.upgrade.is_some_and(|protocol| value.fits(&protocol.to_ascii_lowercase())),
-            KindTest::Query { name, value } if name.is_empty() => value.fits(facts.query.unwrap_or_default()),
+            KindTest::WholeQuery(value) => value.fits(facts.query.unwrap_or_default()),
             KindTest::Query { name, value } => facts.query.is_some_and(|query| parameter_fits(query, name, value)),
             KindTest::Cookie { name, value } => cookie_fits(&head.fields, name, value),
             KindTest::Client(networks) => {

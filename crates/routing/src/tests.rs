@@ -117,10 +117,7 @@ mod reader {
                 let values = request.fields.iter().filter(|(name, _)| name.to_lowercase() == field.name);
                 values.into_iter().any(|(_, value)| text_fits(&field.value, value.as_bytes()))
             }
-            // Without a name it asks about the whole query, as it was sent.
-            ConditionKind::Query(field) if field.name.is_empty() => {
-                text_fits(&field.value, request.query.as_deref().unwrap_or_default().as_bytes())
-            }
+            ConditionKind::WholeQuery(value) => text_fits(value, request.query.as_deref().unwrap_or_default().as_bytes()),
             ConditionKind::Query(field) => {
                 let query = request.query.as_deref().unwrap_or_default();
                 let pairs = query.split('&').filter(|pair| !pair.is_empty());
@@ -237,6 +234,7 @@ fn condition() -> impl Strategy<Value = Condition> {
         vec(path_pattern(), 1..3).prop_map(ConditionKind::Path),
         field(&["x-a", "cookie", "accept"]).prop_map(ConditionKind::Header),
         field(&["a", "a b", ""]).prop_map(ConditionKind::Query),
+        field(&[""]).prop_map(|field| ConditionKind::WholeQuery(field.value)),
         field(&["a", "b"]).prop_map(ConditionKind::Cookie),
         vec(network, 1..3).prop_map(ConditionKind::Client),
         vec(host_pattern(), 1..3).prop_map(ConditionKind::Host),

@@ -139,7 +139,7 @@ const LAYERS: &[Layer] = &[
             "admin",
         ],
     },
-    // Its tests write configurations and look into storage.
+    // Tests of the whole program write configurations and look into storage.
     Layer { name: "tidegate", may_use: &["commands", "model", "config", "control", "storage", "acme"] },
     // For tests and the lab: what is in front of its pods is a process to it.
     Layer { name: "local-cluster", may_use: &[] },

@@ -252,10 +252,7 @@ fn lower_condition(lowering: &mut Lowering<'_>, name: &str, entry: &Entry) -> Op
     match name {
         "method" => methods(lowering, &text),
         "header" => header(lowering, &text),
-        "query" if text.value.starts_with('~') => {
-            let value = text_pattern(lowering, &text, Some(&text.value))?;
-            Some(ConditionKind::Query(Field { name: String::new(), value }))
-        }
+        "query" if text.value.starts_with('~') => text_pattern(lowering, &text, Some(&text.value)).map(ConditionKind::WholeQuery),
         "query" => named_field(lowering, &text, "parameter").map(ConditionKind::Query),
         "cookie" => named_field(lowering, &text, "cookie").map(ConditionKind::Cookie),
         "ja4" => ja4(lowering, &text),
@@ -502,6 +499,7 @@ pub fn write_condition(line: &mut Writer, Condition { negated, kind }: &Conditio
         ConditionKind::Path(patterns) => line.property("path", joined(patterns, patterns::show_path)),
         ConditionKind::Header(field) => write_field(line, "header", field, ": "),
         ConditionKind::Query(field) => write_field(line, "query", field, "="),
+        ConditionKind::WholeQuery(value) => line.property("query", patterns::show_text(value)),
         ConditionKind::Cookie(field) => write_field(line, "cookie", field, "="),
         ConditionKind::Client(networks) => line.property("client", joined(networks, show_network)),
         ConditionKind::Host(hosts) => line.property("host", joined(hosts, ToString::to_string)),
@@ -528,7 +526,6 @@ fn write_claim<'w, 'f>(line: &'w mut Writer<'f>, ClaimRequirement { claim, test 
 fn write_field<'w, 'f>(line: &'w mut Writer<'f>, kind: &str, Field { name, value }: &Field, between: &str) -> &'w mut Writer<'f> {
     match value {
         TextPattern::Present => line.property(kind, name),
-        pattern if name.is_empty() => line.property(kind, patterns::show_text(pattern)),
         pattern => {
             let value = line.secret_by_name(name, patterns::show_text(pattern));
             line.property(kind, format_args!("{name}{between}{value}"))

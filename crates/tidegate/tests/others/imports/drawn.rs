@@ -149,7 +149,7 @@ fn write_case(peer: Peer, grammar: &Grammar, case: &Path, text: &str) -> std::io
         fs::write(case.join("www").join(page), format!("{page}\n"))?;
     }
     fs::write(case.join("users"), USERS)?;
-    // Its own folder is the one of the case, and no package's.
+    // The folder of nginx itself is the one of the case, and no package's.
     if peer == Peer::Nginx && Path::new(PACKAGED).is_dir() {
         std::os::unix::fs::symlink(PACKAGED, case.join("html"))?;
     }

@@ -19,7 +19,7 @@ pub fn refusals(host: &Host, question: &Question, place: &Place) -> Vec<u16> {
         statuses.push(403);
     }
     let asked = ways(ingress, question);
-    // Each way by what refuses it.
+    // Ways in, each by what refuses it.
     if !(ingress.is_any() && asked.contains(&None)) {
         statuses.extend(asked.into_iter().flatten());
     }
