@@ -106,6 +106,13 @@ struct ChainStep {
     is_guard: bool,
 }
 
+impl ChainStep {
+    /// Whether an answer behind it is another one without it.
+    fn is_said(&self) -> bool {
+        !self.line.is_empty() || self.is_guard
+    }
+}
+
 /// What a site comes to.
 #[derive(Debug, Default)]
 pub struct Compiled {
@@ -161,6 +168,8 @@ fn bit(group: Option<u32>) -> u64 {
 struct Compiler {
     /// Where statements begin that keep somebody out.
     protections: BTreeSet<usize>,
+    /// All of the site is there, so that what nothing answers is known.
+    is_whole: bool,
     looks: usize,
     is_too_long: bool,
     /// Not all of it was looked at, so that nothing of it can be said.
@@ -189,7 +198,7 @@ const BOTH_SENT: &str = "where the server sends the field as well, Caddy sends b
 /// The routes of a site, with all statements of the file; `is_whole` is whether all of it is there, so that what
 /// nothing answers is known.
 pub fn compiled(ops: &[ChainOp], is_whole: bool, statements: &[FileStatement]) -> Compiled {
-    let mut compiler = Compiler { protections: protections(statements), ..Compiler::default() };
+    let mut compiler = Compiler { protections: protections(statements), is_whole, ..Compiler::default() };
     let around = Surroundings {
         taken: Matching::always(),
         view: PathView::Same,
@@ -302,8 +311,7 @@ impl Standing<'_> {
     /// Answers all that comes here.
     fn end(&mut self, steps: Vec<ChainStep>, answer: OutlinedAnswer, mut origin: Origin) {
         // What keeps somebody out of this answer is to shut it alone, and whether the routes in front are open or not.
-        let is_said = |step: &ChainStep| !step.line.is_empty() || step.is_guard;
-        if !self.block.routes.is_empty() && !steps.iter().chain(&self.pending).any(is_said) {
+        if !self.block.routes.is_empty() && !steps.iter().chain(&self.pending).any(ChainStep::is_said) {
             self.pending.iter().chain(&steps).for_each(|step| origin.add(&step.origin));
             self.block.answer = Some((answer, origin));
         } else if self.block.routes.is_empty() {
@@ -346,11 +354,13 @@ impl Compiler {
                 Flow::End => return block,
             }
         }
-        if !standing.pending.is_empty() {
-            let pending = std::mem::take(&mut standing.pending);
-            for step in pending {
-                self.loose.add(&step.origin);
-            }
+        // Caddy answers what no route does with nothing, behind a log-in that stands in front of that.
+        if (self.is_whole || around.depth > 0) && standing.pending.iter().any(ChainStep::is_said) {
+            standing.end(Vec::new(), OutlinedAnswer::status(200), Origin::default());
+            return block;
+        }
+        for step in std::mem::take(&mut standing.pending) {
+            self.loose.add(&step.origin);
         }
         block
     }
