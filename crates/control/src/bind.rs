@@ -6,6 +6,7 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use tidegate_model::{ListenAddress, SocketName};
+use tidegate_transport::descriptors::is_used_up;
 use tidegate_transport::sockets::{self, ListenOptions};
 
 #[derive(Debug)]
@@ -46,6 +47,14 @@ impl BindFault {
         }
     }
 
+    /// Whether this user may not listen there, and another one may.
+    pub fn is_forbidden(&self) -> bool {
+        match &self.obstacle {
+            Obstacle::System(error) => error.kind() == io::ErrorKind::PermissionDenied,
+            Obstacle::OtherConfiguration => false,
+        }
+    }
+
     /// What to do about it.
     pub fn help(&self) -> String {
         let address = match &self.address {
@@ -61,10 +70,10 @@ impl BindFault {
         match error.kind() {
             io::ErrorKind::AddrInUse => format!("another program listens on port {port}; `ss -ltnp 'sport = :{port}'` names it"),
             io::ErrorKind::PermissionDenied => format!(
-                "ports below 1024 need privileges: run as root, give the binary CAP_NET_BIND_SERVICE, or set net.ipv4.ip_unprivileged_port_start to {port}"
+                "ports below 1024 need privileges, which the unit `tidegate.service` has: run as root, give the binary CAP_NET_BIND_SERVICE, or set net.ipv4.ip_unprivileged_port_start to {port}"
             ),
             io::ErrorKind::AddrNotAvailable => format!("no interface of this machine has the address {}", address.ip()),
-            _ if error.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => descriptors::REMEDY.to_owned(),
+            _ if is_used_up(error) => descriptors::REMEDY.to_owned(),
             _ => "see the error of the operating system".to_owned(),
         }
     }

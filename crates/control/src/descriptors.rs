@@ -1,8 +1,9 @@
-//! The limit of open files: raised as far as it may be, and told where it is too low to begin with.
+//! The limit of open files: raised as far as it may be, and told where it is too low to begin with. What of them
+//! clients may not take is `tidegate_transport::descriptors`.
 
-use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
+use tidegate_transport::descriptors::is_used_up;
 
 /// With fewer the process does not start: its own files, what two workers wait in, and a few connections.
 const LEAST: u64 = 64;
@@ -28,8 +29,5 @@ pub fn check() -> Result<(), String> {
 
 /// What follows an error that may come from that limit.
 pub(crate) fn remedy(error: &io::Error) -> String {
-    match Errno::from_io_error(error) {
-        Some(Errno::MFILE) => format!("\n  help: {REMEDY}"),
-        Some(_) | None => String::new(),
-    }
+    if is_used_up(error) { format!("\n  help: {REMEDY}") } else { String::new() }
 }

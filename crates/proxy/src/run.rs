@@ -10,6 +10,7 @@ use crate::relief::relieve_if_asked;
 use crate::serve;
 use crate::snapshot::Snapshot;
 use crate::worker::Worker;
+use std::fmt::Display;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
@@ -19,7 +20,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 use tidegate_model::ListenAddress;
 use tidegate_telemetry::AccessLogSenders;
-use tidegate_transport::{Driver, DriverListener, DriverSock, buffer, held_back, memory, rt};
+use tidegate_transport::{Driver, DriverListener, DriverSock, buffer, descriptors, held_back, memory, rt};
 use tidegate_upstream::connect::warm;
 
 /// How often idle upstream connections are looked through.
@@ -42,6 +43,8 @@ const HELD_BACK_PASSES: usize = 4;
 /// A pause after an accept that failed for want of descriptors or memory: trying again at once would only burn the
 /// core.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Said where the next connection would have a descriptor that is none of a client's.
+const KEPT_BACK: &str = "the last descriptors are kept for the admin endpoint and the process itself";
 /// Connections that are taken from a queue that is being emptied before others get their turn.
 const ACCEPT_TURN: usize = 64;
 /// Errors after which a queue is given up that cannot be emptied.
@@ -162,7 +165,15 @@ async fn accept(worker: &Rc<Worker<DriverSock>>, listening: &Listening<DriverSoc
         match accepted.await {
             None => break,
             Some(Ok((sock, client))) => {
-                serve::spawn(worker, sock, client, listening.state());
+                let is_reserved = descriptors::is_reserved(&sock);
+                // Where several accept at once, each has the first that is too many.
+                if !descriptors::is_of_process(&sock) {
+                    serve::spawn(worker, sock, client, listening.state());
+                }
+                if is_reserved {
+                    note_used_up(worker, listening.address, &KEPT_BACK);
+                    accept_sparingly(worker, listening, &listener, how).await;
+                }
                 let is_last = worker.process.pressure.is_last();
                 if is_last {
                     rt::sleep(MEMORY_PAUSE).await;
@@ -185,6 +196,36 @@ async fn accept(worker: &Rc<Worker<DriverSock>>, listening: &Listening<DriverSoc
         empty_queue(worker, listening, || Ok(listener.next_accepted())).await;
     } else {
         empty_queue(worker, listening, || listener.accept_now()).await;
+    }
+}
+
+/// Accepts what waits one by one, each when there is a descriptor for it, until nothing waits any more.
+async fn accept_sparingly(
+    worker: &Rc<Worker<DriverSock>>,
+    listening: &Listening<DriverSock>,
+    listener: &DriverListener,
+    how: &Accepting,
+) {
+    // Nothing is accepted ahead meanwhile.
+    listener.stop().await;
+    while let Some((sock, client)) = listener.next_accepted() {
+        serve::spawn(worker, sock, client, listening.state());
+    }
+    while !how.stop.is_set() {
+        if !descriptors::has_room() {
+            rt::sleep(ACCEPT_PAUSE).await;
+            continue;
+        }
+        match listener.accept_now() {
+            Ok(None) => return,
+            Ok(Some((sock, client))) => serve::spawn(worker, sock, client, listening.state()),
+            Err(error) => {
+                note_accept_error(worker, listening.address, &error);
+                rt::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+        // What has ended gives its descriptor back before the next is accepted.
+        rt::yield_now().await;
     }
 }
 
@@ -216,17 +257,19 @@ async fn empty_queue(
     }
 }
 
-/// `EMFILE` and `ENFILE` of Linux (errno(3)): the process, or the machine, has no descriptor left.
-const OUT_OF_DESCRIPTORS: [i32; 2] = [24, 23];
-
 fn note_accept_error(worker: &Worker<DriverSock>, address: ListenAddress, error: &io::Error) {
+    if descriptors::is_used_up(error) {
+        note_used_up(worker, address, error);
+    } else if let Some(suppressed) = worker.gates.accept.allow(Instant::now()) {
+        tracing::error!(%address, %error, suppressed, "a connection could not be accepted");
+    }
+}
+
+fn note_used_up(worker: &Worker<DriverSock>, address: ListenAddress, error: &dyn Display) {
     if let Some(suppressed) = worker.gates.accept.allow(Instant::now()) {
-        if error.raw_os_error().is_some_and(|code| OUT_OF_DESCRIPTORS.contains(&code)) {
-            let help = "let it have more: `LimitNOFILE=` of the unit, or `ulimit -n`; or one client fewer: `connections-per-ip` in `limits`";
-            tracing::error!(%address, %error, suppressed, help, "a connection could not be accepted");
-        } else {
-            tracing::error!(%address, %error, suppressed, "a connection could not be accepted");
-        }
+        let help =
+            "let it have more: `LimitNOFILE=` of the unit, or `ulimit -n`; or one client fewer: `connections-per-ip` in `limits`";
+        tracing::error!(%address, %error, suppressed, help, "a connection could not be accepted");
     }
 }
 

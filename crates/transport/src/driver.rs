@@ -2,10 +2,12 @@
 //! has one for its whole life. Request code sees [`DriverSock`] alone.
 
 use crate::buffer::Buf;
+use crate::descriptors;
 use crate::ring::{self, RingListener, RingSock};
 use crate::rt::{self, Driver};
 use crate::sock::{FilePart, ReadLimit, Sock};
 use crate::tokio_sock::{TokioListener, TokioSock};
+use rustix::fd::{AsFd, BorrowedFd};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -28,6 +30,12 @@ macro_rules! on_either {
     };
 }
 
+impl AsFd for DriverSock {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        on_either!(self, sock => sock.as_fd())
+    }
+}
+
 impl Sock for DriverSock {
     #[inline]
     fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<io::Result<Buf>> {
@@ -48,6 +56,7 @@ impl Sock for DriverSock {
             Driver::Epoll => TokioSock::connect(address).await.map(DriverSock::Epoll),
             Driver::IoUring => RingSock::connect(address).await.map(DriverSock::Ring),
         }
+        .and_then(descriptors::for_request)
     }
 
     async fn connect_unix(path: &Path) -> io::Result<Self> {
@@ -55,6 +64,7 @@ impl Sock for DriverSock {
             Driver::Epoll => TokioSock::connect_unix(path).await.map(DriverSock::Epoll),
             Driver::IoUring => RingSock::connect_unix(path).await.map(DriverSock::Ring),
         }
+        .and_then(descriptors::for_request)
     }
 
     fn stale(&self) -> bool {

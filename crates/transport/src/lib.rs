@@ -5,6 +5,7 @@
 mod beside;
 pub mod buffer;
 pub mod deadline;
+pub mod descriptors;
 pub mod destination;
 pub mod driver;
 pub mod handover;

@@ -6,6 +6,7 @@ use crate::sock::{FilePart, ReadLimit, Sock};
 use crate::sockets;
 use crate::waits::Waits;
 use crate::{held_back, memory};
+use rustix::fd::{AsFd, BorrowedFd};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use socket2::SockRef;
 use std::cell::Cell;
@@ -24,6 +25,12 @@ pub struct TokioSock {
     waits: Waits,
     /// The buffer of a send that waits.
     unsent_bytes: Cell<usize>,
+}
+
+impl AsFd for TokioSock {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
 }
 
 impl TokioSock {

@@ -10,6 +10,7 @@ mod compare;
 mod compress;
 mod containers;
 mod decision;
+mod descriptors;
 mod driver;
 mod early_data;
 mod exhausted;

@@ -4,7 +4,7 @@
 use super::executor::with_queue;
 use super::queue::{Completed, Operation, OperationId, Owner, Queue, Returned};
 use super::socket::RingSock;
-use crate::sockets;
+use crate::{descriptors, sockets};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::cell::RefCell;
@@ -44,8 +44,15 @@ impl Owner for ListenerState {
 
     fn complete(&self, _this: &Rc<dyn Owner>, completion: Completed, queue: &mut dyn Queue) {
         let mut accepting = self.accepting.borrow_mut();
+        let mut is_reserved = false;
         match completion.returned {
-            Returned::Accepted(Ok(socket)) => accepting.accepted.push_back(socket),
+            Returned::Accepted(Ok(socket)) => {
+                is_reserved = descriptors::is_reserved(&socket);
+                // The kernel takes what waits in one go, whatever is left then.
+                if !descriptors::is_of_process(&socket) {
+                    accepting.accepted.push_back(socket);
+                }
+            }
             Returned::Accepted(Err(Errno::CANCELED | Errno::INTR | Errno::AGAIN)) => {}
             Returned::Accepted(Err(error)) => accepting.fault = Some(error),
             // Cannot be: this owner begins nothing else.
@@ -54,7 +61,7 @@ impl Owner for ListenerState {
         if completion.is_last {
             accepting.operation = None;
             accepting.is_cancelled = false;
-        } else if accepting.accepted.len() >= ACCEPTED_MAX
+        } else if (is_reserved || accepting.accepted.len() >= ACCEPTED_MAX)
             && !accepting.is_cancelled
             && let Some(id) = accepting.operation
         {

@@ -28,6 +28,12 @@ pub struct RingSock {
     state: Rc<SocketState>,
 }
 
+impl AsFd for RingSock {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.state.socket.as_fd()
+    }
+}
+
 /// What outlives the [`RingSock`] while an operation is under way.
 struct SocketState {
     socket: OwnedFd,
