@@ -3,6 +3,7 @@
 
 mod answering;
 mod listening;
+mod state_folder;
 
 use crate::containers::Containers;
 use crate::descriptors;
@@ -26,8 +27,7 @@ use tidegate_certs::trust::roots_of_file;
 use tidegate_certs::{CertFinding, FileKeys, Severity, TlsProcessState, check_shared, check_site, check_upstream};
 use tidegate_config::Labelled;
 use tidegate_model::{
-    Configuration, Discover, FastCgi, KeySource, LogTarget, Pool, Scheme, Site, SiteAddress, Storage, TcpAddress, Terminal,
-    TlsSource, UpstreamAddress,
+    Configuration, Discover, FastCgi, KeySource, LogTarget, Pool, SiteAddress, Storage, TcpAddress, Terminal, UpstreamAddress,
 };
 use tidegate_proxy::auth::{STRONGER_HASHES, read_api_keys, read_keys, read_users, weak_hashes_said};
 use tidegate_transport::ring::Unavailable;
@@ -115,7 +115,7 @@ pub fn check(configuration: &Configuration, circumstances: Circumstances<'_>, st
     check_driver(configuration, &mut findings);
     let held = listening::check_listening(configuration, &state_dir, circumstances, &mut findings);
     check_access_log(configuration, &mut findings);
-    check_state_dir(configuration, &state_dir, &mut findings);
+    state_folder::check_state_dir(configuration, &state_dir, &mut findings);
     check_storage(configuration, &state_dir, &mut findings);
     check_servers(configuration, &mut findings);
     check_sources(configuration, &containers, &mut findings);
@@ -503,25 +503,6 @@ fn check_log_file(path: &Path, findings: &mut Vec<Finding>) {
             place: Place::AccessLog,
             message: format!("the access log {} cannot be written: {why}", path.display()),
             help: Some("name a file in a folder that exists and that this user may write to, or `\"stdout\"`".into()),
-        });
-    }
-}
-
-/// The internal CA keeps its root there.
-fn check_state_dir(configuration: &Configuration, state_dir: &Path, findings: &mut Vec<Finding>) {
-    let needs_ca = |site: &Site| {
-        matches!(site.tls.source, TlsSource::Automatic | TlsSource::Internal)
-            && site.addresses.iter().any(|address| address.scheme == Scheme::Https)
-    };
-    let Some(site) = configuration.sites.iter().find(|site| needs_ca(site)) else { return };
-    let Some(nearest) = state_dir.ancestors().find(|folder| folder.exists()) else { return };
-    if let Err(why) = can_write_into(nearest) {
-        findings.push(Finding {
-            severity: Severity::Error,
-            code: "state-folder",
-            place: Place::Address(site.addresses[0].clone()),
-            message: format!("the internal CA cannot keep its root in {}: {why}", state_dir.display()),
-            help: Some("set STATE_DIRECTORY to a folder that this user may write to".into()),
         });
     }
 }

@@ -74,6 +74,10 @@ impl Running {
         [Whose::Own, Whose::Unknown].into_iter().find(|whose| is_any(*whose)).unwrap_or(Whose::Another)
     }
 
+    pub fn has_any(&self) -> bool {
+        !self.0.is_empty()
+    }
+
     /// Whether one of them is of this user: who shares an address with this process is.
     pub fn has_own_user(&self) -> bool {
         let own = rustix::process::geteuid().as_raw();

@@ -1,12 +1,16 @@
 //! `tidegate check`: everything that is wrong with a configuration, on paper and on this machine.
 
+mod rights;
+
+use self::rights::UnitUser;
 use super::diagnostics::json_of;
 use super::{load, reach, report};
 use crate::cli::{Reach, Sharing};
 use crate::output;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tidegate_certs::default_state_dir;
 use tidegate_config::{Diagnostic, Loaded, Location, Preset, Severity};
@@ -30,6 +34,8 @@ pub fn run(file: &Path, sharing: Sharing) -> ExitCode {
                 .collect::<Vec<_>>(),
         );
     }
+    let closed = closed_files(&loaded);
+    loaded.diagnostics.extend(closed);
     let is_valid = !loaded.has_errors();
     if output::is_json() {
         let mut found = json_of(&loaded.diagnostics, &loaded.files);
@@ -49,6 +55,22 @@ pub fn run(file: &Path, sharing: Sharing) -> ExitCode {
         }
     }
     if is_valid { ExitCode::SUCCESS } else { ExitCode::from(super::FAILED) }
+}
+
+/// What root may read, and the user of the unit may not: each file once, where it is named first.
+fn closed_files(loaded: &Loaded) -> Vec<Diagnostic> {
+    const CHECKED_MAX: usize = 10_000;
+    let Some(user) = UnitUser::of_this_machine() else { return Vec::new() };
+    let Some(first) = loaded.files.first() else { return Vec::new() };
+    let written = loaded.files.iter().map(|file| (PathBuf::from(&file.name), Location { file: first, span: 0..0 }));
+    let named = loaded.spans.files.iter().cloned();
+    let mut seen = BTreeSet::new();
+    let files = written.chain(named).filter(|(path, _)| seen.insert(path.clone())).take(CHECKED_MAX);
+    let told = files.filter_map(|(path, location)| {
+        let obstacle = user.obstacle(&path)?;
+        Some(Diagnostic::warning("closed-file", location, obstacle.message).help(obstacle.help))
+    });
+    told.collect()
 }
 
 /// What does not go with a file that is valid: labels are no part of it.

@@ -6,6 +6,7 @@ use super::answering::{HeldByRunning, Taken};
 use super::{Circumstances, Finding, Place, can_write_into};
 use crate::bind::{BindFault, Obstacle, is_shared, probe};
 use crate::company::{Running, Whose};
+use crate::open_sockets::listening_on;
 use std::collections::BTreeSet;
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
@@ -57,9 +58,13 @@ impl Addresses<'_> {
         let obstacle = if is_shared(listen) { Obstacle::OtherConfiguration } else { probe(listen).err()?.into() };
         let is_shared = matches!(obstacle, Obstacle::OtherConfiguration);
         let fault = BindFault { address: listen, obstacle };
-        if !fault.is_taken() {
+        // The system says that a port is forbidden before it says that somebody has it.
+        let is_taken = fault.is_taken() || (fault.is_forbidden() && has_listener(listen));
+        if !is_taken {
+            // Who checks may have fewer rights than who runs.
+            let severity = if fault.is_forbidden() { Severity::Warning } else { Severity::Error };
             let (message, help) = (fault.what(), Some(fault.help()));
-            return Some(Finding { severity: Severity::Error, code: "address-in-use", place, message, help });
+            return Some(Finding { severity, code: "address-in-use", place, message, help });
         }
         let warning = |code, message, help| Some(Finding { severity: Severity::Warning, code, place, message, help: Some(help) });
         match self.running.whose(listen) {
@@ -125,7 +130,9 @@ impl Addresses<'_> {
             match &endpoint.place {
                 AdminPlace::Unix(path) => {
                     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-                    if let Err(why) = can_write_into(folder) {
+                    if self.running.has_any() && is_forbidden(folder) {
+                        // A process of this configuration has made it, whose folder is none of this user's.
+                    } else if let Err(why) = can_write_into(folder) {
                         let message = format!("the admin socket {} cannot be made: {why}", path.display());
                         let help = format!("create {} and let this user write there", folder.display());
                         findings.push(error("admin-socket", message, help));
@@ -170,6 +177,15 @@ impl Addresses<'_> {
             Whose::Unknown | Whose::Another => finding(Severity::Warning, self.held(listen, &fault), self.remedy(listen, &fault)),
         }
     }
+}
+
+fn has_listener(listen: ListenAddress) -> bool {
+    listening_on(listen).is_ok_and(|sockets| !sockets.is_empty())
+}
+
+/// Whether the folder is there, and none of this user's.
+fn is_forbidden(folder: &Path) -> bool {
+    rustix::fs::access(folder, rustix::fs::Access::WRITE_OK) == Err(rustix::io::Errno::ACCESS)
 }
 
 fn site_at(configuration: &Configuration, address: SocketAddr) -> Option<&SiteAddress> {

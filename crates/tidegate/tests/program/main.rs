@@ -6,6 +6,7 @@ mod admin;
 mod bad_certificates;
 mod basic_auth;
 mod cache;
+mod checked_machine;
 mod compare;
 mod compress;
 mod containers;
