@@ -8,8 +8,10 @@ use hyper::{Request, header};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tidegate_model::AdminPlace;
 use tidegate_outbound::{BodyFault, HEAD_BYTES_MAX, ask};
@@ -104,6 +106,8 @@ impl fmt::Display for AdminAddress {
 pub enum ClientFault {
     /// Nobody answers there, or not in time.
     Unreachable { endpoint: AdminAddress, error: String },
+    /// This user may not connect to the socket; with the group that may.
+    Forbidden { endpoint: AdminAddress, group: Option<String> },
     /// The process refuses, and says why.
     Refused(Box<Problem>),
     /// Whoever answers is no Tidegate of this kind.
@@ -117,6 +121,13 @@ impl fmt::Display for ClientFault {
                 f,
                 "no process answers at {endpoint}: {error}\n  help: is tidegate running with this configuration? name its endpoint with --admin"
             ),
+            ClientFault::Forbidden { endpoint, group } => {
+                let join = group
+                    .as_ref()
+                    .map(|group| format!(", or join the group `{group}` (`sudo usermod -aG {group} $USER`, and log in anew)"));
+                let join = join.unwrap_or_default();
+                write!(f, "permission: this user may not ask the process at {endpoint}\n  help: run this with sudo{join}")
+            }
             ClientFault::Refused(problem) => {
                 f.write_str(&problem.detail)?;
                 match &problem.help {
@@ -133,6 +144,19 @@ impl fmt::Display for ClientFault {
 }
 
 impl std::error::Error for ClientFault {}
+
+/// The group that may write to a socket, or, where its folder shows no more, enter the folder; `None` for root's.
+fn group_let_in(socket: &Path) -> Option<String> {
+    const WRITE: u32 = 0o020;
+    const PASS: u32 = 0o010;
+    let shown = socket.ancestors().enumerate().find_map(|(up, place)| Some((up, std::fs::metadata(place).ok()?)));
+    let (up, found) = shown?;
+    let needed = if up == 0 { WRITE } else { PASS };
+    let group = Some(found.gid()).filter(|group| *group != 0 && found.mode() & needed != 0)?.to_string();
+    let groups = std::fs::read_to_string("/etc/group").ok()?;
+    let mut lines = groups.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    lines.find(|fields| fields.get(2) == Some(&&*group)).map(|fields| fields[0].to_owned())
+}
 
 #[derive(Debug, Clone)]
 pub struct Client {
@@ -197,6 +221,10 @@ impl Client {
         ClientFault::Unreachable { endpoint: self.endpoint.clone(), error: error.to_string() }
     }
 
+    fn forbidden(&self, socket: &Path) -> ClientFault {
+        ClientFault::Forbidden { endpoint: self.endpoint.clone(), group: group_let_in(socket) }
+    }
+
     fn send(&self, method: &str, path: &str, body: Option<Bytes>, expected: Option<u64>) -> Result<Bytes, ClientFault> {
         self.send_within(ANSWER_LIMIT, method, path, body, expected)
     }
@@ -223,7 +251,11 @@ impl Client {
                 AdminAddress::Unix(path) => {
                     let connected = timeout(connect_limit, UnixStream::connect(path)).await;
                     let socket = connected.map_err(|_| self.unreachable("it takes no connection"))?;
-                    self.exchange(socket.map_err(|error| self.unreachable(error))?, request, answer_limit).await
+                    let socket = socket.map_err(|error| match error.kind() {
+                        io::ErrorKind::PermissionDenied => self.forbidden(path),
+                        _ => self.unreachable(error),
+                    })?;
+                    self.exchange(socket, request, answer_limit).await
                 }
             }
         })

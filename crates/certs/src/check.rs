@@ -96,6 +96,16 @@ pub fn check_shared(files: &[Certificate], now: Timestamp) -> Vec<CertFinding> {
     findings
 }
 
+/// Whether its time is over, or nearly. Nothing of one that cannot be read: that keeps a change from being applied.
+pub fn check_lifetime(pair: &Certificate, now: Timestamp) -> Vec<CertFinding> {
+    let mut findings = Vec::new();
+    if let Ok(loaded) = LoadedCertificate::load(pair) {
+        check_dates(pair.cert.name(), &loaded.facts, now, &mut findings);
+        check_authorities(pair.cert.name(), &loaded.facts, now, &mut findings);
+    }
+    findings
+}
+
 fn check_files(site: &Site, files: &[Certificate], now: Timestamp, findings: &mut Vec<CertFinding>) {
     let mut loaded = Vec::with_capacity(files.len());
     for file in files {

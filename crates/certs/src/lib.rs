@@ -31,7 +31,7 @@ mod unlike;
 pub mod upstream;
 
 pub use any_certificate::AnyCertificate;
-pub use check::{CertFinding, Severity, check_shared, check_site, check_upstream};
+pub use check::{CertFinding, Severity, check_lifetime, check_shared, check_site, check_upstream};
 pub use client_trust::ClientTrust;
 pub use description::{CertificateDescription, SignatureAlgorithm, fingerprint};
 pub use error::CertError;
@@ -46,7 +46,7 @@ pub use server::{early_data_config, server_config, session_id_config};
 pub use sessions::SessionCache;
 pub use site::{Renewal, Renewed, ServedFiles, SiteCertificates};
 pub use staple::{StapleSlot, Staples};
-pub use state_dir::default_state_dir;
+pub use state_dir::{SYSTEM_STATE_DIR, default_state_dir};
 pub use tickets::{ExportedKeys, FileKeys, SharedKeys, TicketKeys, TicketSource, UnreadableKeys};
 pub use upstream::{upstream_client_config, upstream_server_name};
 

@@ -3,6 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+/// The state folder of root, and of the packaged service.
+pub const SYSTEM_STATE_DIR: &str = "/var/lib/tidegate";
+
 /// `$STATE_DIRECTORY` (set by systemd's `StateDirectory=`), else `/var/lib/tidegate` for root, else
 /// `$XDG_DATA_HOME/tidegate` or `~/.local/share/tidegate`. The folder need not exist.
 pub fn default_state_dir() -> PathBuf {
@@ -10,7 +13,7 @@ pub fn default_state_dir() -> PathBuf {
 }
 
 fn choose(variable: impl Fn(&str) -> Option<OsString>, is_root: bool) -> PathBuf {
-    let system_wide = PathBuf::from("/var/lib/tidegate");
+    let system_wide = PathBuf::from(SYSTEM_STATE_DIR);
     // systemd gives a list, separated by colons, when the unit names several.
     if let Some(first) =
         variable("STATE_DIRECTORY").and_then(|list| std::env::split_paths(&list).next()).filter(|dir| dir.is_absolute())

@@ -4,12 +4,13 @@
 use super::{FAILED, report};
 use crate::cli::{DEFAULT_CONFIG, Reach, Running};
 use crate::output;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::process::ExitCode;
 use tidegate_admin::client::{AdminAddress, Client, ClientFault};
 use tidegate_admin::token::{self, Token};
 use tidegate_api::Status;
-use tidegate_certs::default_state_dir;
+use tidegate_certs::{SYSTEM_STATE_DIR, default_state_dir};
 use tidegate_config::{Loaded, load_path};
 use tidegate_model::{Admin, AdminEndpoint, AdminPlace, AdminServes, Configuration, Secret};
 
@@ -185,8 +186,8 @@ fn token(reach: &Reach, configured: Option<&Secret>, endpoint: &AdminAddress) ->
 /// Says why nothing came of it.
 pub fn failed(fault: &ClientFault) -> ExitCode {
     match fault {
-        ClientFault::Unreachable { .. } | ClientFault::Unreadable { .. } => {
-            output::say_fault(&fault.to_string());
+        ClientFault::Unreachable { .. } | ClientFault::Forbidden { .. } | ClientFault::Unreadable { .. } => {
+            output::say_fault(&told(fault));
             ExitCode::from(UNREACHABLE)
         }
         ClientFault::Refused(problem) => {
@@ -204,6 +205,28 @@ pub fn failed(fault: &ClientFault) -> ExitCode {
             }
             ExitCode::from(FAILED)
         }
+    }
+}
+
+/// Without `admin` in the file, a process is asked by the socket of its state folder: the service's is closed to
+/// others, and the one of this user has nobody behind it.
+fn told(fault: &ClientFault) -> String {
+    let closed = Path::new(SYSTEM_STATE_DIR);
+    let is_closed = std::fs::read_dir(closed).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
+    match fault {
+        ClientFault::Unreachable { endpoint: AdminAddress::Unix(socket), .. }
+            if is_closed && socket.starts_with(default_state_dir()) =>
+        {
+            format!(
+                "permission: the service has its socket in {}, which this user may not enter, and nobody answers at {}\n  help: run this with sudo; or have the service say `admin \"unix:/run/tidegate/admin.sock\"` and join its group",
+                closed.display(),
+                socket.display()
+            )
+        }
+        ClientFault::Unreachable { .. }
+        | ClientFault::Forbidden { .. }
+        | ClientFault::Unreadable { .. }
+        | ClientFault::Refused(_) => fault.to_string(),
     }
 }
 

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use rustls_pki_types::CertificateDer;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tidegate_certs::{CertificateDescription, InternalCa, default_state_dir, load_chain, to_pem};
+use tidegate_certs::{CertificateDescription, InternalCa, SYSTEM_STATE_DIR, default_state_dir, load_chain, to_pem};
 
 /// What is installed.
 pub struct Root {
@@ -77,14 +77,23 @@ fn find_root(wanted: &Trust) -> Result<Root, String> {
         None => {
             let state_dir = wanted.state_dir.clone().unwrap_or_else(default_state_dir);
             let file = InternalCa::root_file(&state_dir);
-            if wanted.uninstall && !file.exists() {
+            let is_there = file.try_exists().map_err(|error| closed(&state_dir, &error))?;
+            if (wanted.uninstall || wanted.print) && !is_there {
                 return Err(format!(
-                    "there is no internal CA in {}\n  help: name its root's file, or its state folder with --state-dir",
-                    state_dir.display()
+                    "there is no internal CA in {}\n  help: {}; `tidegate cert trust` without --print makes one there",
+                    state_dir.display(),
+                    elsewhere(&state_dir)
                 ));
             }
             // So that it can be trusted before the first start.
             InternalCa::open(&state_dir, Timestamp::now()).map_err(|error| error.to_string())?;
+            if !is_there {
+                println!(
+                    "a new internal CA was made in {}, since there was none\n  help: {}\n",
+                    state_dir.display(),
+                    elsewhere(&state_dir)
+                );
+            }
             file
         }
     };
@@ -106,6 +115,23 @@ fn find_root(wanted: &Trust) -> Result<Root, String> {
     let name =
         description.subject.split(", ").find_map(|part| part.strip_prefix("CN=")).unwrap_or(&description.subject).to_owned();
     Ok(Root { pem: to_pem("CERTIFICATE", der), der: der.clone(), name, fingerprint: description.fingerprint, file })
+}
+
+/// Where another CA than the one that was looked for may be.
+fn elsewhere(state_dir: &Path) -> String {
+    let of_service = if state_dir == Path::new(SYSTEM_STATE_DIR) {
+        String::new()
+    } else {
+        format!("the service keeps its own in {SYSTEM_STATE_DIR} (run this with sudo); ")
+    };
+    format!("{of_service}another is named by its root's file, or its state folder with --state-dir")
+}
+
+fn closed(state_dir: &Path, error: &std::io::Error) -> String {
+    format!(
+        "the internal CA in {} cannot be looked for: {error}\n  help: run this with sudo, or name its state folder with --state-dir",
+        state_dir.display()
+    )
 }
 
 fn told(outcome: &Outcome, action: Action) -> String {
