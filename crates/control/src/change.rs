@@ -8,6 +8,7 @@ use crate::compile::gather;
 use crate::confirm::{Pending, RISE_MAX_DEFAULT};
 use crate::control::Control;
 use crate::driver::Chosen;
+use crate::ended_certificates::ended_certificates;
 use crate::endpoint::AdminPlaces;
 use crate::fault::StartFault;
 use crate::generations::{Generation, Origin};
@@ -79,8 +80,11 @@ impl Control {
     pub fn plan(&self, proposal: &Proposal) -> Result<Planned, ChangeFault> {
         let read = self.read(proposal)?;
         let running = self.configuration();
-        let (_, plan) = in_background(|| compare(running, &read.configuration));
-        let mut warnings = read.warnings;
+        let (plan, ended) = in_background(|| {
+            let (delta, plan) = compare(running, &read.configuration);
+            (plan, ended_certificates(&read.configuration, &delta, &read.written))
+        });
+        let mut warnings = read.warnings + &ended.rendered;
         if empties(proposal, running, &read.configuration) {
             let _ = writeln!(warnings, "warning: this is not applied: {}", emptied(&read.files, &count_of(running)));
         }
@@ -171,7 +175,7 @@ impl Control {
         let began = Instant::now();
         let is_of_additions = *proposal == Proposal::Additions;
         self.may_change(&options, proposal)?;
-        let Read { configuration, of_files, additions, warnings, remarks, files, watched, written } = self.read(proposal)?;
+        let Read { configuration, of_files, additions, mut warnings, remarks, files, watched, written } = self.read(proposal)?;
         let running = self.configuration().clone();
         let (delta, plan) = in_background(|| compare(&running, &configuration));
         if empties(proposal, &running, &configuration) {
@@ -193,6 +197,8 @@ impl Control {
         }
         let (changed, at_change) = (Instant::now(), self.registry().traffic());
         let before = self.confirmation.baseline.until(changed, at_change);
+        let ended = in_background(|| ended_certificates(&configuration, &delta, &written));
+        warnings.push_str(&ended.rendered);
         if let Err(fault) = self.take_on(Arc::new(configuration), &delta, generation + 1) {
             // Servers that only this change would have asked.
             let snapshot = &self.running.snapshot;
@@ -210,6 +216,7 @@ impl Control {
         let summary = plan.summary.clone();
         tracing::info!(generation = number, by = %origin, summary, took = ?began.elapsed(), "configuration applied");
         remarks.iter().for_each(Remark::log);
+        ended.log();
         self.history.generations.add(Generation { number, applied: Timestamp::now(), origin, summary, files });
         self.history.written = written;
         self.history.of_files = of_files;

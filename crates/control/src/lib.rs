@@ -22,6 +22,7 @@ pub mod discovery;
 mod driver;
 pub mod edit;
 mod effective;
+mod ended_certificates;
 pub mod endpoint;
 pub mod fault;
 pub mod generations;
