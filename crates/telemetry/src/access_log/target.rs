@@ -2,6 +2,7 @@
 //! Rotation renames `path` to `path.1`, `path.1` to `path.2` and so on, always between two lines.
 
 use super::syslog::SyslogTarget;
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -57,6 +58,17 @@ impl Target {
             Target::Stream(stream) => stream.write(bytes),
             Target::File(file) => file.write(bytes),
             Target::Syslog(syslog) => syslog.write(bytes),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Off => f.write_str("off"),
+            Target::Stream(_) => f.write_str("stdout or stderr"),
+            Target::File(file) => file.path.display().fmt(f),
+            Target::Syslog(_) => f.write_str("syslog"),
         }
     }
 }

@@ -21,6 +21,8 @@ const SWITCH_OFF_PATIENCE: Duration = Duration::from_secs(1);
 /// A target that cannot be written to is reported this often.
 const COMPLAINT_INTERVAL: Duration = Duration::from_secs(60);
 
+const LOST: &str = "lines of the access log were lost, since it could not be written";
+
 const _: () = assert!(LINE_BYTES_MAX <= BATCH_BYTES, "each line fits into a batch");
 
 /// Handle of the writer thread. Dropping it, and what was made of it, lets the thread write what is there and end.
@@ -163,12 +165,30 @@ struct Output {
     /// new one.
     at_line_start: bool,
     metrics: Arc<LogWriterMetrics>,
-    complained: Option<Instant>,
+    losses: Losses,
+}
+
+/// What of the lines that this target has lost was not said yet. The figures count those of all logs, since the start.
+#[derive(Debug, Default)]
+struct Losses {
+    untold: u64,
+    told: Option<Instant>,
+}
+
+impl Losses {
+    /// How many there are to tell of; `None` when something was told a moment ago.
+    fn due(&mut self, now: Instant) -> Option<u64> {
+        if self.told.is_some_and(|told| now.saturating_duration_since(told) < COMPLAINT_INTERVAL) {
+            return None;
+        }
+        self.told = Some(now);
+        Some(std::mem::take(&mut self.untold))
+    }
 }
 
 impl Output {
     fn new(target: Target, metrics: Arc<LogWriterMetrics>) -> Output {
-        Output { target, batch: Vec::new(), written: 0, at_line_start: true, metrics, complained: None }
+        Output { target, batch: Vec::new(), written: 0, at_line_start: true, metrics, losses: Losses::default() }
     }
 
     fn run(&mut self, mut rings: Rings, commands: &Receiver<Command>) {
@@ -193,11 +213,14 @@ impl Output {
                     rings.rings.push(ring);
                 }
                 Ok(Command::Finish { deadline, done }) => {
-                    let _ = done.send(self.drain(&mut rings, deadline));
+                    let is_written = self.drain(&mut rings, deadline);
+                    self.tell_last_losses();
+                    let _ = done.send(is_written);
                     return;
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     self.drain(&mut rings, Instant::now() + COMPLAINT_INTERVAL);
+                    self.tell_last_losses();
                     return;
                 }
             }
@@ -237,6 +260,7 @@ impl Output {
                 if self.written == self.batch.len() {
                     self.clear();
                 }
+                self.tell_losses(Instant::now());
                 Progress::Wrote
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Progress::Wrote,
@@ -252,6 +276,7 @@ impl Output {
         let begun_before = usize::from(!self.at_line_start && self.written == 0 && rest.first() == Some(&b'\n'));
         let lines = memchr::memchr_iter(b'\n', rest).count() - begun_before;
         self.metrics.add_write_failed(lines as u64);
+        self.losses.untold += lines as u64;
         self.clear();
         self.check(what, Err(error));
         Progress::Blocked
@@ -292,20 +317,41 @@ impl Output {
 
     fn check(&mut self, what: &str, result: io::Result<()>) {
         let Err(error) = result else { return };
-        if self.complained.is_none_or(|complained| complained.elapsed() >= COMPLAINT_INTERVAL) {
-            self.complained = Some(Instant::now());
-            tracing::error!(%error, lines_lost = self.metrics.write_failed(), "{what}");
+        if let Some(lines_lost) = self.losses.due(Instant::now()) {
+            let help = match error.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                    "make room on its disk, or have less kept: `rotate` and `keep`"
+                }
+                _ => "these lines are gone; it is tried again for the next",
+            };
+            tracing::error!(log = %self.target, %error, lines_lost, help, "{what}");
         }
+    }
+
+    /// Says how many were lost behind those that were told of, once lines are written again.
+    fn tell_losses(&mut self, now: Instant) {
+        if self.losses.untold > 0
+            && let Some(lines_lost) = self.losses.due(now)
+        {
+            tracing::error!(log = %self.target, lines_lost, "{LOST}");
+        }
+    }
+
+    /// Nobody counts them later.
+    fn tell_last_losses(&mut self) {
+        self.losses.told = None;
+        self.tell_losses(Instant::now());
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{BATCH_BYTES, Output, Progress, Rings, drain_ring};
+    use super::{BATCH_BYTES, COMPLAINT_INTERVAL, Losses, Output, Progress, Rings, drain_ring};
     use crate::access_log::target::Target;
     use crate::metrics::LogWriterMetrics;
     use std::path::Path;
     use std::sync::Arc;
+    use std::time::Instant;
     use tidegate_model::LogTarget;
 
     fn open(path: &Path) -> Target {
@@ -369,5 +415,30 @@ mod tests {
         assert_eq!(output.step(&mut last), Progress::Idle);
         assert_eq!(std::fs::read_to_string(&path).expect("the log"), "torn\nfourth\n");
         assert_eq!(metrics.write_failed(), 3);
+    }
+
+    #[test]
+    fn each_lost_line_is_told_once_and_of_its_own_log() {
+        let begin = Instant::now();
+        let mut losses = Losses { untold: 3, told: None };
+        assert_eq!(losses.due(begin), Some(3));
+        losses.untold += 4;
+        assert_eq!(losses.due(begin + COMPLAINT_INTERVAL / 2), None);
+        losses.untold += 5;
+        assert_eq!(losses.due(begin + COMPLAINT_INTERVAL), Some(9));
+        assert_eq!(losses.due(begin + COMPLAINT_INTERVAL * 2), Some(0));
+        // Figures are those of all logs.
+        let metrics = Arc::new(LogWriterMetrics::default());
+        metrics.add_write_failed(100);
+        let mut output = Output::new(open(Path::new("/dev/full")), metrics.clone());
+        output.losses.told = Some(Instant::now());
+        assert_eq!(output.step(&mut rings(100, &[b"first\nsecond\n"])), Progress::Blocked);
+        assert_eq!((output.losses.untold, metrics.write_failed()), (2, 102));
+        // What was not told while it could not be written is told when it can.
+        output.losses.told = None;
+        output.target = Target::Off;
+        output.batch.extend_from_slice(b"third\n");
+        assert_eq!(output.write(), Progress::Wrote);
+        assert_eq!((output.losses.untold, metrics.write_failed()), (0, 102));
     }
 }
