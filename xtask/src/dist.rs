@@ -15,6 +15,7 @@ mod image;
 mod manual_page;
 mod packages;
 mod page;
+mod shipped;
 mod signature;
 mod site;
 mod tool;

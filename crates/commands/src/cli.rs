@@ -532,6 +532,17 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    /// Who has only the README at hand learns from it what there is.
+    #[test]
+    fn the_readme_has_every_command() {
+        let readme = include_str!("../../../README.md");
+        let command = Cli::command();
+        let shown = command.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
+        let names: Vec<String> = shown.filter(|name| *name != "help").map(|name| format!("`{name}`")).collect();
+        let line = format!("| Command line | {} |", names.join(", "));
+        assert!(readme.lines().any(|own| own == line), "README.md has to have this line:\n{line}");
+    }
+
     #[test]
     fn values_with_units() {
         let time = |text: &str, seconds: Option<u64>| {

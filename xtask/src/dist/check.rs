@@ -12,9 +12,10 @@ mod site;
 mod twice;
 mod unit;
 
-use super::{Distribution, DistributionOptions, Part, packages};
+use super::{Distribution, DistributionOptions, Part, packages, shipped};
 use crate::process::{Invocation, found};
 use crate::release::Machine;
+use crate::scratch::ScratchFolder;
 use roots::{Kind, Roots};
 use std::path::Path;
 
@@ -40,6 +41,7 @@ pub fn run(distribution: &Distribution, options: &DistributionOptions) -> Result
         let machine = *machine;
         if has(Part::Deb) {
             checks.take("lintian", machine.name(), lintian(distribution, machine));
+            checks.take("links", machine.name(), links(distribution, machine));
         }
         if has(Part::Rpm) {
             checks.take("rpmlint", machine.name(), rpmlint(distribution, machine));
@@ -127,6 +129,18 @@ fn lintian(distribution: &Distribution, machine: Machine) -> Result<CheckOutcome
     let path = distribution.folder.join(packages::deb_name(&distribution.version, machine)).display().to_string();
     let said = asked(&Invocation::new("lintian", &["--allow-root", "--fail-on", "error,warning", &path]), &distribution.root)?;
     Ok(CheckOutcome::Passed(if said.trim().is_empty() { "nothing to say".into() } else { said.trim().replace('\n', "; ") }))
+}
+
+/// Every link of a document leads to a file of the package.
+fn links(distribution: &Distribution, machine: Machine) -> Result<CheckOutcome, String> {
+    if let Some(left) = is_missing("dpkg-deb", "dpkg") {
+        return Ok(left);
+    }
+    let folder = ScratchFolder::new("links")?;
+    let path = distribution.folder.join(packages::deb_name(&distribution.version, machine)).display().to_string();
+    asked(&Invocation::new("dpkg-deb", &["-x", &path, &folder.path().display().to_string()]), &distribution.root)?;
+    let dead = shipped::dead_links(&folder.path().join("usr/share/doc/tidegate"))?;
+    if dead.is_empty() { Ok(CheckOutcome::Passed("all of the documents lead somewhere".into())) } else { Err(dead.join("\n")) }
 }
 
 /// What it is told to leave out stands in packaging/rpm/rpmlint.toml, each with its reason.

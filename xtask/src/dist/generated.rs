@@ -1,8 +1,8 @@
-//! What packages hold and no file of the repository has: manual pages, completions, the unit with the path of the
-//! package, the notice of what the program is made of. In `packaging/generated/`, where the manifests of the packages
-//! name it; anew for each package.
+//! What packages hold and no file of the repository has: manual pages, documents with links that lead somewhere,
+//! completions, the unit with the path of the package, the notice of what the program is made of. In
+//! `packaging/generated/`, where the manifests of the packages name it; anew for each package.
 
-use super::{Distribution, archive, bill_of_materials, failed, manual_page, packages, put};
+use super::{Distribution, archive, bill_of_materials, failed, manual_page, packages, put, shipped};
 use crate::process::Invocation;
 use crate::release::Machine;
 use std::fs;
@@ -29,6 +29,7 @@ pub fn write(distribution: &Distribution, machine: Machine) -> Result<(), String
     fs::copy(&program, &copy).map_err(failed(&program))?;
     strip(&copy, machine, &distribution.root)?;
     write_manual(distribution, &folder.join("man"), &runs)?;
+    shipped::write(&distribution.root, &folder.join("doc"))?;
     for (shell, name) in COMPLETIONS {
         let path = folder.join(name);
         fs::write(&path, printed(&runs, &["completions", shell], &distribution.root)?).map_err(failed(&path))?;
