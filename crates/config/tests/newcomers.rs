@@ -131,6 +131,8 @@ fn whole_files_of_others_are_known_by_their_proxy() {
             "site \"https://shop.example.com\" \"https://www.shop.example.com\" { tls cert=\"/etc/ssl/shop.pem\" key=\"/etc/ssl/shop.key\"; compress \"gzip\" types=\"text/html\"; proxy \"app\" }",
         ],
     );
+    let bare = "`tidegate import nginx nginx-bare` writes all of it in our words, and what it begins with here cannot be told: its `server` says nothing of what answers, as `proxy_pass` or `root` do.";
+    check("nginx-bare", &[nginx[0], nginx[1], bare]);
     // Scripts whose folder is not said run nowhere here, and go to nobody else either.
     let wiki = "site \"http://wiki.example.com\" { path-policy encoded-slashes=\"pass\"; route \"~\\\\.php(?:%0A)?$\" { respond 403 }; proxy \"127.0.0.1:3000\" }";
     check("nginx-site", &[nginx[0], nginx[1], wiki]);

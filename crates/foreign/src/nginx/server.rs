@@ -16,6 +16,9 @@ use crate::outline::{BytePrefix, OutlinedAnswer, OutlinedSetting, OutlinedSite, 
 use crate::sent_paths::sent;
 use crate::spelling::{encoded, has_two_spellings, in_either_spelling};
 
+/// Statements of which a server has one that answers anything.
+const ANSWERING: [&str; 9] = ["location", "include", "return", "rewrite", "root", "alias", "if", "try_files", "error_page"];
+const NO_ANSWER: &str = "its `server` says nothing of what answers, as `proxy_pass` or `root` do";
 const BODIES: &str = "nginx refuses bodies beyond 1 MiB where `client_max_body_size` is not written: `body-limit \"1MiB\"` says the \
                       same here, and without the line bodies have no bound";
 const ITSELF: &str = "`location /x/` is `route \"/x/*\"`, which takes `/x` as well: nginx sends that on to `/x/` where it hands \
@@ -101,7 +104,9 @@ impl<'s> NginxReader<'s> {
         let mut site = self.parts(inside, http, Some(&front), hosts.first().cloned());
         let is_answered = is_answered(&site);
         if !is_answered {
-            self.outline.without.get_or_insert(if self.has_gone_round.get() { ROUND } else { BY_VARIABLE });
+            let says_nothing = !inside.iter().any(|statement| ANSWERING.contains(&statement.name()));
+            let why = if says_nothing { NO_ANSWER } else { BY_VARIABLE };
+            self.outline.without.get_or_insert(if self.has_gone_round.get() { ROUND } else { why });
         }
         let all_hosts: Vec<String> = front.doors.iter().filter_map(|(door, _)| door.address(None)).collect();
         let Front { addresses, is_name_open, only_hosts, origin, doors, is_v6_alone, .. } = front;
