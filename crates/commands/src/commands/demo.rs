@@ -3,8 +3,11 @@
 
 use super::{fail, run};
 use crate::cli::Sharing;
+use std::fs;
+use std::io::{Write, stdout};
 use std::net::TcpListener;
 use std::process::ExitCode;
+use tidegate_admin::token;
 use tidegate_control::Source;
 
 /// Ports tried after the wanted one.
@@ -19,16 +22,24 @@ pub fn run(port: u16) -> ExitCode {
         Source::Text { name: "<demo>".into(), text: text.clone(), directory: std::env::current_dir().unwrap_or_default() };
     let state_dir = tidegate_certs::default_state_dir().join("demo");
     let root = state_dir.join("internal-ca").join("root.crt");
-    run::serve(
+    let shown = root.clone();
+    let ended = run::serve(
         || source,
-        state_dir,
+        state_dir.clone(),
         run::Life { watch: false, ends_with_terminal: true, sharing: Sharing { share_port: false }, objects: None },
         move || {
             println!("Tidegate runs. This is its configuration:\n\n{text}");
-            println!("Try it:\n\n    curl --cacert {} https://localhost:{https}/\n", root.display());
+            println!("Try it:\n\n    curl --cacert {} https://localhost:{https}/\n", shown.display());
             println!("Metrics: curl http://127.0.0.1:{admin}/metrics    Stop: Ctrl-C");
         },
-    )
+    );
+    // Somebody may have the CA trusted, so it is the same the next time.
+    let _ = fs::remove_file(state_dir.join(token::FILE_NAME));
+    if root.exists() {
+        // The terminal may have gone, which has ended it.
+        let _ = writeln!(stdout(), "Only the CA of the demonstration stays, in {0}; `rm -r {0}` removes it", state_dir.display());
+    }
+    ended
 }
 
 fn configuration(https: u16, upstream: u16, admin: u16) -> String {
