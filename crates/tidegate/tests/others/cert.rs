@@ -112,7 +112,9 @@ fn without_browsers_nothing_can_be_done() {
     let (code, stdout, _) = tidegate(&["cert", "trust", "--browsers", "--uninstall", "root.crt"], home.path());
     assert_eq!((code, stdout.as_str()), (1, ""), "there is no such root");
     assert_eq!(tidegate(&["cert", "trust", "--print"], home.path()).0, 1, "none is made to be shown");
-    assert_eq!(tidegate(&["cert", "trust", "--browsers"], home.path()).0, 1, "it is made, and there is no browser");
+    let elsewhere = home.path().join("nowhere").display().to_string();
+    let made = tidegate(&["cert", "trust", "--system", "--prefix", &elsewhere], home.path());
+    assert!(made.0 == 1 && made.1.contains("a new internal CA was made in "), "{}", made.1);
     let (code, stdout, _) = tidegate(&["cert", "trust", "--browsers", "--uninstall"], home.path());
     assert_eq!(code, 1);
     assert!(outcomes(&stdout, home.path())[0].starts_with("not done browsers: below "), "{stdout}");
