@@ -2,6 +2,7 @@
 //! client's, because what it reads is the proxy's own output.
 
 use crate::head::Head;
+use crate::scripts::AskedScript;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -183,6 +184,19 @@ impl Connection {
         self.body = framing(&head)?;
         self.trailers.clear();
         Ok(head)
+    }
+
+    /// The next request of FastCGI.
+    pub async fn read_script(&mut self) -> Result<AskedScript, String> {
+        loop {
+            if let Some((asked, used)) = AskedScript::parse(&self.received)? {
+                self.received.drain(..used);
+                return Ok(asked);
+            }
+            if !self.receive().await {
+                return Err(format!("the connection ended ({:?}) before a request for a script was whole", self.end));
+            }
+        }
     }
 
     /// The message just read has no body, whatever its head says (an answer to HEAD).

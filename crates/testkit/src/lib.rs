@@ -24,6 +24,7 @@ pub mod pebble;
 pub mod proxy;
 pub mod redis;
 pub mod responder;
+pub mod scripts;
 pub mod server;
 pub mod turns;
 pub mod unanswered;

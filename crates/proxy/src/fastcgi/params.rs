@@ -51,13 +51,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         let values = starts.zip(&ends).map(|(start, end)| &rendered[start..*end]);
         let extra: Vec<(&[u8], &[u8])> = step.env.iter().map(|(name, _)| &**name).zip(values).collect();
 
-        let bytes = &self.exchange.head.fields.bytes;
-        let mut target: Pooled<Vec<u8>> = Pooled::take();
-        target.extend_from_slice(self.exchange.record.matched_path.of(bytes));
-        if let Some(query) = self.exchange.record.told_query {
-            target.push(b'?');
-            target.extend_from_slice(query.of(bytes));
-        }
+        let target = self.target_as_sent();
         let is_https = self.is_https();
         let mut server = self.connection.local_address();
         if is_https && self.connection.scheme() == Scheme::Http {
@@ -89,6 +83,26 @@ impl<S: Sock> Forwarding<'_, '_, S> {
             encode_params(&mut records, id, pairs);
             Ok(records)
         })
+    }
+
+    /// What the client has asked for, before any step: with the slashes that it sent, and with a path whose dots are
+    /// settled, as guards have seen it. Scripts find their own pages by it.
+    fn target_as_sent(&self) -> Pooled<Vec<u8>> {
+        let record = &self.exchange.record;
+        let bytes = &self.exchange.head.fields.bytes;
+        let mut target: Pooled<Vec<u8>> = Pooled::take();
+        // A path that was settled is another span than the one that was sent.
+        let is_settled = record.path != record.matched_path;
+        let rules = self.site.filter(|_| is_settled).map(|site| &site.compiled.rules);
+        match rules.and_then(|rules| rules.spelling_as_sent(self.found, record.path.of(bytes))) {
+            Some(path) => target.extend_from_slice(&path),
+            None => target.extend_from_slice(record.matched_path.of(bytes)),
+        }
+        if let Some(query) = record.told_query {
+            target.push(b'?');
+            target.extend_from_slice(query.of(bytes));
+        }
+        target
     }
 
     /// A proxy in front that ends TLS is believed when it is trusted: scripts would send its clients round in circles

@@ -10,6 +10,7 @@ use super::{frames, process};
 use crate::connection::{Connection, End, Socket};
 use crate::head::Head;
 use crate::pattern;
+use crate::scripts::AskedScript;
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -43,6 +44,7 @@ pub struct Http1Peer {
     connections: HashMap<String, Connection>,
     current: String,
     head: Head,
+    script: AskedScript,
     frames: FrameReader,
     refused: Option<String>,
     /// The body of the request sent last goes in chunks, made here.
@@ -53,7 +55,8 @@ impl Http1Peer {
     pub fn new(world: Rc<World>, source: Http1Source) -> Http1Peer {
         let (connections, current) = (HashMap::new(), String::new());
         let (head, frames) = (Head::default(), FrameReader::default());
-        Http1Peer { world, source, connections, current, head, frames, refused: None, is_chunked: false }
+        let script = AskedScript::default();
+        Http1Peer { world, source, connections, current, head, script, frames, refused: None, is_chunked: false }
     }
 
     pub async fn run(&mut self, steps: &[Step]) -> Outcome {
@@ -220,6 +223,15 @@ impl Http1Peer {
             Wire::ExpectBytes(wanted) => self.expect_bytes(wanted).await,
             Wire::ExpectBytesPattern(bytes) => self.expect_bytes_pattern(*bytes).await,
             Wire::SwitchToWebSocket(fields) => self.send(&websocket_switch(&self.head, fields)).await,
+            Wire::ReceiveScript(expected) => {
+                self.script = self.connection().await?.read_script().await?;
+                self.head = Head { start: String::new(), fields: self.script.params.clone() };
+                expected.as_ref().map_or(Ok(()), |expected| self.head.check(expected))
+            }
+            Wire::SendScript(stdout) => {
+                let answer = self.script.answered(stdout);
+                self.send(&answer).await
+            }
             Wire::CloseWrite => self.connection().await?.close_write().await.map_err(|error| error.to_string()),
             Wire::Reset => {
                 self.open().await?;

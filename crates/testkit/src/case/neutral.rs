@@ -146,6 +146,8 @@ impl NeutralPeer {
             | Wire::ExpectBytes(_)
             | Wire::ExpectBytesPattern(_)
             | Wire::SwitchToWebSocket(_)
+            | Wire::ReceiveScript(_)
+            | Wire::SendScript(_)
             | Wire::CloseWrite
             | Wire::ExpectTlsRefused(_) => Err(NOT_NEUTRAL.to_owned()),
         }

@@ -152,6 +152,8 @@ fn wire(line: &Line, word: &str, arguments: &mut Arguments) -> Result<Option<Wir
         "expect-bytes" => Wire::ExpectBytes(arguments.bytes()?),
         "expect-bytes-pattern" => Wire::ExpectBytesPattern(arguments.number()?),
         "send-websocket-switch" => Wire::SwitchToWebSocket(field_block(line)?),
+        "recv-script" => Wire::ReceiveScript(expected_head(line)?),
+        "send-script" => Wire::SendScript(arguments.bytes()?),
         "close-write" => Wire::CloseWrite,
         "reset" => Wire::Reset,
         "expect-reset" => Wire::ExpectReset,

@@ -353,6 +353,10 @@ pub enum Wire {
     ExpectBytesPattern(u64),
     /// The answer to the handshake of a WebSocket that was received last, with further fields.
     SwitchToWebSocket(Vec<Vec<u8>>),
+    /// A request of FastCGI, whose params are the head that was received last.
+    ReceiveScript(Option<ExpectedHead>),
+    /// An answer to it, with a head as CGI has it.
+    SendScript(Vec<u8>),
     CloseWrite,
     Reset,
     ExpectReset,

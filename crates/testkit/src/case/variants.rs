@@ -96,6 +96,8 @@ fn own_step(steps: &[Step]) -> Option<&Step> {
             | Wire::ExpectBytes(_)
             | Wire::ExpectBytesPattern(_)
             | Wire::SwitchToWebSocket(_)
+            | Wire::ReceiveScript(_)
+            | Wire::SendScript(_)
             | Wire::CloseWrite
             | Wire::ExpectTlsRefused(_),
         )
