@@ -11,6 +11,7 @@ mod draft;
 mod expressions;
 mod fields;
 mod files;
+mod folder_expressions;
 mod guards;
 mod index_guards;
 mod locations;

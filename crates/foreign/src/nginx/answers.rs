@@ -2,6 +2,7 @@
 
 use super::draft::{AnswerKind, Draft, Family, Step};
 use super::expressions::with_groups;
+use super::files::{Beside, Run};
 use super::locations::Modifier;
 use super::request_uris::{ASKED, short};
 use super::routes::{Coming, Place, ServerScope, location_expression};
@@ -18,6 +19,7 @@ use std::collections::BTreeSet;
 use tidegate_kdl::quoted;
 use tidegate_model::{AnswerRewrite, expression};
 
+const ALL_BESIDE: Beside = Beside { files: true, folders: true };
 const DOUBLE: &str =
     "nginx sends two slashes there, since the path of `proxy_pass` ends with one and that of its location does not";
 const WITHOUT_SLASH: &str = "the path of the location itself goes to the server with a slash at its end here, and `GET` is sent to that \
@@ -40,7 +42,7 @@ impl<'s> NginxReader<'s> {
         coming: &Coming,
     ) -> Result<Vec<Draft>, String> {
         let drafts = self.content_of_block(scope, levels, place, coming)?;
-        Self::without_kept_scripts(drafts, scope, levels, coming)
+        Self::without_kept_scripts(drafts, scope, levels, place, coming)
     }
 
     fn content_of_block(
@@ -65,7 +67,9 @@ impl<'s> NginxReader<'s> {
                 "proxy_pass" | "grpc_pass" => {
                     return self.handed_on(statement, scope, levels, place, coming).map(|draft| vec![draft]);
                 }
-                "fastcgi_pass" => return self.scripts(statement, scope, levels, None, false).map(|draft| vec![draft]),
+                "fastcgi_pass" => {
+                    return self.scripts(statement, scope, (levels, place), Run::default()).map(|draft| vec![draft]);
+                }
                 "stub_status" => {
                     return Err(
                         "its counts are in `/metrics` of `admin`, as in `admin \"127.0.0.1:9180\" serve=\"metrics\"`".into()
@@ -91,7 +95,7 @@ impl<'s> NginxReader<'s> {
         if let Some(drafts) = self.behind_missing(scope, levels, place, coming) {
             return drafts;
         }
-        if let Some(draft) = self.scripts_of_folder(scope, levels, place).filter(|_| !place.path.contains('.')) {
+        if let Some(draft) = self.scripts_of_folder(scope, levels, place, true).filter(|_| !place.path.contains('.')) {
             return Ok(vec![draft]);
         }
         if is_of_scripts(place) {
@@ -121,7 +125,7 @@ impl<'s> NginxReader<'s> {
             return None;
         }
         if let Some(mut draft) =
-            is_script.then(|| self.scripts_behind(scope, (levels, place), target.split('?').next()?, true)).flatten()
+            is_script.then(|| self.scripts_behind(scope, (levels, place), target.split('?').next()?, ALL_BESIDE)).flatten()
         {
             draft.origin.carry(page.start());
             return Some(Ok(vec![draft]));
@@ -410,12 +414,12 @@ pub fn is_script(path: &str) -> bool {
 }
 
 /// Whether a location is for scripts alone.
-fn is_of_scripts(place: Place<'_>) -> bool {
+pub fn is_of_scripts(place: Place<'_>) -> bool {
     let is_expression = matches!(place.modifier, Modifier::Sensitive | Modifier::Insensitive);
     is_script(place.path) || is_expression && [".php", ".phtml"].iter().any(|end| place.path.contains(end))
 }
 
-fn is_shut(levels: &Levels<'_>) -> bool {
+pub fn is_shut(levels: &Levels<'_>) -> bool {
     let inside = levels.inner();
     let is_any = levels.value("satisfy") == Some("any");
     named(inside, "deny").any(|deny| deny.argument() == "all")

@@ -1,9 +1,9 @@
 //! Files and scripts of a folder: `root`, `alias`, `index`, `try_files` in all its usual forms, and `fastcgi_pass`.
 
-use super::answers::is_script;
+use super::answers::{is_of_scripts, is_script};
 use super::draft::{AnswerKind, Draft, Family, Step};
 use super::expressions::with_groups;
-use super::index_guards::without_index;
+use super::index_guards::{NO_INDEX, NO_NAME, takes_folders, without_index};
 use super::locations::{Location, Modifier, find};
 use super::routes::{Coming, Place, ServerScope, location_expression};
 use super::scope::Levels;
@@ -15,6 +15,7 @@ use crate::braces::{Statement, named, value};
 use crate::outline::{AnswerLine, OutlinedAnswer, ServerGroup, upstream};
 use crate::sent_paths::sent;
 use tidegate_kdl::quoted;
+use tidegate_model::expression;
 
 /// Where the packages of nginx have its files, when nothing else is said.
 const FOLDER_OF_PACKAGES: &str = "/usr/share/nginx/html";
@@ -37,6 +38,24 @@ pub struct Tried<'t> {
     /// Whether the routes behind it are asked where there is none.
     pub goes_on: bool,
     pub fallback: Option<String>,
+}
+
+/// What answers beside the script of paths that are none.
+#[derive(Debug, Clone, Copy)]
+pub struct Beside {
+    pub files: bool,
+    /// The scripts that `index` names.
+    pub folders: bool,
+}
+
+/// How scripts are run.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Run<'r> {
+    /// The script for paths that are none.
+    fallback: Option<&'r str>,
+    /// The script of a folder, where it is not for `fastcgi_index` to say.
+    index: Option<&'r str>,
+    with_files: bool,
 }
 
 /// The folder of a block.
@@ -79,9 +98,10 @@ impl<'s> NginxReader<'s> {
                 draft.origin.differ(tries.start(), "what it tries by variables that have no name here is not tried");
             }
         };
+        let has_folders = names.iter().any(|path| path.ends_with('/'));
         let shown: &[&str] = if is_usual { &[] } else { &names };
         if last == "=404" {
-            if let Some(mut draft) = self.scripts_of_folder(scope, levels, place) {
+            if let Some(mut draft) = self.scripts_of_folder(scope, levels, place, has_folders) {
                 claim(&mut draft);
                 return Ok(vec![draft]);
             }
@@ -98,9 +118,20 @@ impl<'s> NginxReader<'s> {
             let tried = Tried { paths: &names, goes_on: true, fallback: None };
             drafts.push(self.files(scope, levels, place, coming, &tried)?);
         }
-        let behind = self.where_none_is(last, scope, levels, coming)?;
+        if has_folders
+            && place.path == "/"
+            && is_script(last.split('?').next().unwrap_or_default())
+            && index_script(levels).is_none()
+        {
+            // The root is there, so that its index answers, or nothing does.
+            let of_root = Tried { paths: &[], goes_on: false, fallback: None };
+            let mut draft = self.files(scope, levels, place, coming, &of_root)?;
+            draft.paths.push("^/$".to_owned());
+            drafts.insert(0, draft);
+        }
+        let behind = self.where_none_is(last, scope, levels, place, coming)?;
         let hands_on = behind.iter().any(|draft| matches!(draft.kind, AnswerKind::Proxy | AnswerKind::Scripts));
-        if let Some(files) = drafts.first_mut().filter(|_| hands_on) {
+        if let Some(files) = drafts.last_mut().filter(|_| hands_on) {
             files.origin.differ(tries.start(), OTHER_METHODS);
         }
         drafts.extend(self.guarded_as(levels, scope, behind)?);
@@ -116,9 +147,7 @@ impl<'s> NginxReader<'s> {
         scope: &ServerScope<'s>,
         mut drafts: Vec<Draft>,
     ) -> Result<Vec<Draft>, String> {
-        let mut around = Draft::of(AnswerKind::Files, OutlinedAnswer::status(200));
-        self.say_more(&mut around, scope, levels);
-        let guards: Vec<Step> = around.steps.into_iter().filter(|step| is_guard(step.family)).collect();
+        let guards = self.guards(scope, levels);
         for draft in drafts.iter_mut().filter(|draft| !draft.answer.is_refusal()) {
             for family in [Family::Access, Family::LogIn, Family::Limit] {
                 let of = |steps: &[Step]| -> Vec<Step> { steps.iter().filter(|step| step.family == family).cloned().collect() };
@@ -158,20 +187,20 @@ impl<'s> NginxReader<'s> {
         let is_own_query =
             matches!(behind, "" | "?$args" | "?$query_string" | "?$is_args$args" | "$is_args$args" | "$is_args$query_string");
         if tries_itself && is_script(path) && is_own_query {
-            let with_files = names.contains(&"{path}");
-            return self.scripts_behind(scope, (levels, place), path, with_files);
+            let beside = Beside { files: names.contains(&"{path}"), folders: names.contains(&"{path}/") };
+            return self.scripts_behind(scope, (levels, place), path, beside);
         }
         if last.contains('$') || coming.depth > 2 {
             return None;
         }
         // A file of the same folder, which answers with 200.
-        let location = find(&scope.locations, path).map(|index| &scope.locations[index]);
-        let target = location.map_or_else(|| scope.levels(), |location| location.levels(scope.inside, scope.http));
+        let index = find(&scope.locations, path);
+        let levels_of = |index: usize| scope.locations[index].levels(scope.inside, scope.http);
+        let target = index.map_or_else(|| scope.levels(), levels_of);
         let is_files = !target.inner().iter().any(|inner| inner.name().ends_with("_pass") || inner.name() == "return");
-        let is_same = location.is_none_or(|location| {
-            std::ptr::eq(location.statement.inside(), levels.inner())
-                || is_files && self.says_the_same(scope, &target, levels) && value(target.inner(), "alias").is_none()
-        });
+        let is_same = index.is_none()
+            || index == place.index
+            || is_files && self.says_the_same(scope, &target, levels) && value(target.inner(), "alias").is_none();
         let fallback = match value(levels.inner(), "alias") {
             // Below the alias, the path has the prefix of its location.
             Some(_) => path.strip_prefix(place.path.trim_end_matches('/'))?.to_owned(),
@@ -205,7 +234,8 @@ impl<'s> NginxReader<'s> {
         }
         let name = levels.one("index").map_or("index.html", |index| index.argument());
         let path = format!("/{}", name.trim_start_matches('/'));
-        let found = &scope.locations[find(&scope.locations, &path)?];
+        let index = find(&scope.locations, &path)?;
+        let found = &scope.locations[index];
         let is_root_taken = find(&scope.locations, "/").is_some_and(|index| !scope.locations[index].is_all());
         let inner = found.levels(scope.inside, scope.http);
         let is_plain = !inner.inner().iter().any(is_answered) && named(inner.inner(), "internal").next().is_none();
@@ -213,7 +243,7 @@ impl<'s> NginxReader<'s> {
         if is_root_taken || found.is_all() || !is_plain || is_one || self.says_the_same(scope, &inner, &levels) {
             return None;
         }
-        let place = Place { modifier: Modifier::Exact, path: "/" };
+        let place = Place { modifier: Modifier::Exact, path: "/", index: Some(index) };
         let tried = Tried { paths: &[], goes_on: false, fallback: None };
         let mut draft = self.files(scope, &inner, place, &Coming::default(), &tried).ok()?;
         draft.steps.push(Step::of(Family::Path, format!("rewrite {}", quoted(&path))));
@@ -230,21 +260,17 @@ impl<'s> NginxReader<'s> {
         }
         let name = levels.one("index").map_or("index.html", |index| index.argument());
         let path = format!("{}/{name}", place.path.trim_end_matches('/'));
-        let target = &scope.locations[find(&scope.locations, &path)?];
+        let index = find(&scope.locations, &path)?;
+        let target = &scope.locations[index];
         let inner = target.levels(scope.inside, scope.http);
-        let is_other = !std::ptr::eq(inner.inner(), levels.inner()) && !name.contains(['$', '/']) && !is_script(name);
+        let is_other = place.index != Some(index) && !name.contains(['$', '/']) && !is_script(name);
         if !is_other || inner.answering().any(is_answered) || named(inner.inner(), "internal").next().is_some() {
             return None;
         }
-        let guards = |levels: &Levels<'s>| -> Vec<Step> {
-            let mut draft = Draft::of(AnswerKind::Files, OutlinedAnswer::status(200));
-            self.say_more(&mut draft, scope, levels);
-            draft.steps.into_iter().filter(|step| is_guard(step.family)).collect()
-        };
-        if guards(&inner) == guards(levels) && !words::protects(target.statement) {
+        if self.guards(scope, &inner) == self.guards(scope, levels) && !words::protects(target.statement) {
             return None;
         }
-        let place = Place { modifier: Modifier::Exact, path: place.path };
+        let place = Place { modifier: Modifier::Exact, path: place.path, index: Some(index) };
         let mut draft = self.content(scope, &inner, place, &Coming::default()).ok()?.pop()?;
         draft.paths.push("/$".to_owned());
         draft.origin.within.extend(words::places([target.statement]));
@@ -257,6 +283,7 @@ impl<'s> NginxReader<'s> {
         last: &str,
         scope: &ServerScope<'s>,
         levels: &Levels<'s>,
+        place: Place<'_>,
         coming: &Coming,
     ) -> Result<Vec<Draft>, String> {
         if let Some(status) = last.strip_prefix('=') {
@@ -290,8 +317,7 @@ impl<'s> NginxReader<'s> {
             template.push('?');
             template.push_str(&query.ok_or_else(|| "nothing here has the query that it ends with".to_owned())?);
         }
-        let found = find(&scope.locations, path).map(|index| scope.locations[index].statement.inside());
-        if is_script(path) && found.is_some_and(|inside| std::ptr::eq(inside, levels.inner())) {
+        if is_script(path) && place.index.is_some() && find(&scope.locations, path) == place.index {
             return Err(NO_SCRIPTS.to_owned());
         }
         coming.depth += 1;
@@ -312,8 +338,13 @@ impl<'s> NginxReader<'s> {
         let mut options = String::new();
         let mut origin = folder.origin;
         let index = index(levels, &mut origin);
-        options.push_str(match Self::keeper_of_index(scope, levels, coming) {
+        // `$uri` alone is a file there, and no folder.
+        let has_folders = tried.paths.is_empty() || tried.paths.iter().any(|path| path.ends_with('/'));
+        options.push_str(match Self::keeper_of_index(scope, levels, place, coming) {
             Some(keeper) => without_index(keeper, &mut origin),
+            // No folder comes to an ending or to one path.
+            None if !takes_folders(place) && (!has_folders || index == NO_INDEX) => "",
+            None if !has_folders => NO_INDEX,
             None => &index,
         });
         if !tried.paths.is_empty() {
@@ -325,7 +356,7 @@ impl<'s> NginxReader<'s> {
         if let Some(fallback) = &tried.fallback {
             options.push_str(&format!(" fallback={}", quoted(fallback)));
         }
-        options.push_str(&of_files(levels, &mut origin));
+        options.push_str(&of_files(levels, has_folders, &mut origin));
         let mut lines = Vec::new();
         lines.extend(folder.strip.map(|strip| AnswerLine::Text(format!("strip-prefix {}", quoted(&strip)))));
         lines.push(AnswerLine::Text(format!("files {}{options}", quoted(&folder.root))));
@@ -348,7 +379,7 @@ impl<'s> NginxReader<'s> {
             let folder = values.filled(alias.argument(), &mut used);
             origin.carry_all(used);
             let outer = scope.locations.iter().find(|location| std::ptr::eq(location.statement.inside(), *block));
-            let place = outer.map_or(place, |outer| Place { modifier: outer.modifier, path: outer.path });
+            let place = outer.map_or(place, |outer| Place { modifier: outer.modifier, path: outer.path, ..place });
             return self.aliased(&folder, place, coming, &values, origin);
         }
         let root = levels.one("root");
@@ -407,10 +438,16 @@ impl<'s> NginxReader<'s> {
     }
 
     /// Files of a folder whose index is a script.
-    pub(super) fn scripts_of_folder(&self, scope: &ServerScope<'s>, levels: &Levels<'s>, place: Place<'_>) -> Option<Draft> {
-        let index = levels.one("index")?;
-        let script = index.arguments().iter().find(|name| is_script(name))?;
-        let mut draft = self.scripts_behind(scope, (levels, place), &format!("/{script}"), true)?;
+    pub(super) fn scripts_of_folder(
+        &self,
+        scope: &ServerScope<'s>,
+        levels: &Levels<'s>,
+        place: Place<'_>,
+        folders: bool,
+    ) -> Option<Draft> {
+        let script = index_script(levels)?;
+        let beside = Beside { files: true, folders };
+        let mut draft = self.scripts_behind(scope, (levels, place), &format!("/{script}"), beside)?;
         if let OutlinedAnswer::Lines(lines) = &mut draft.answer {
             for line in lines {
                 if let AnswerLine::Servers { options, .. } = line {
@@ -427,13 +464,18 @@ impl<'s> NginxReader<'s> {
         scope: &ServerScope<'s>,
         (levels, place): (&Levels<'s>, Place<'_>),
         script: &str,
-        with_files: bool,
+        beside: Beside,
     ) -> Option<Draft> {
         let index = find(&scope.locations, script)?;
         let location = &scope.locations[index];
         let inner = location.levels(scope.inside, scope.http);
         let pass = named(inner.inner(), "fastcgi_pass").next()?;
-        if with_files && !super::scripts::takes_all_scripts(&scope.locations, index, place, levels) {
+        if beside.files && !super::scripts::takes_all_scripts(&scope.locations, index, place, levels) {
+            return None;
+        }
+        // Without a script in it, `index` is about pages.
+        let of_folder = if beside.folders { index_script(levels) } else { Some(NO_NAME) };
+        if beside.files && of_folder.is_none() {
             return None;
         }
         if value(levels.inner(), "alias").is_some()
@@ -441,7 +483,8 @@ impl<'s> NginxReader<'s> {
         {
             return None;
         }
-        let mut draft = self.scripts(pass, scope, &inner, Some(script), with_files).ok()?;
+        let run = Run { fallback: Some(script), index: Some(of_folder.unwrap_or(NO_NAME)), with_files: beside.files };
+        let mut draft = self.scripts(pass, scope, (&inner, scope.place(location)), run).ok()?;
         let own_steps = std::mem::take(&mut draft.steps);
         let mut around = Draft::of(AnswerKind::Scripts, draft.answer.clone());
         self.say_more(&mut around, scope, levels);
@@ -450,7 +493,7 @@ impl<'s> NginxReader<'s> {
             return None;
         }
         let is_page = |name: &String| !is_script(name) && !name.contains('$');
-        if let Some(pages) = levels.one("index").filter(|index| with_files && index.arguments().iter().any(is_page)) {
+        if let Some(pages) = levels.one("index").filter(|index| beside.files && index.arguments().iter().any(is_page)) {
             draft.origin.differ(pages.start(), PAGE_OF_FOLDER);
         }
         // What scripts take longer for, and what is kept of them, is said where they are.
@@ -462,14 +505,13 @@ impl<'s> NginxReader<'s> {
         Some(draft)
     }
 
-    /// `fastcgi_pass` of a block. `fallback` is the script for paths that are none.
+    /// `fastcgi_pass` of a block.
     pub(super) fn scripts(
         &self,
         pass: &'s Statement,
         scope: &ServerScope<'s>,
-        levels: &Levels<'s>,
-        fallback: Option<&str>,
-        with_files: bool,
+        (levels, place): (&Levels<'s>, Place<'_>),
+        run: Run<'_>,
     ) -> Result<Draft, String> {
         let mut origin = Origin::default();
         let values = scope.values(levels);
@@ -484,16 +526,20 @@ impl<'s> NginxReader<'s> {
         origin.carry_all(used);
         let (root, fixed) = script_folder(levels, &values, &mut origin)?;
         let mut options = format!(" root={}", quoted(&root));
-        if let Some(index) = levels.one("fastcgi_index") {
-            origin.carry(index.start());
-            if index.argument() != "index.php" {
-                options.push_str(&format!(" index={}", quoted(index.argument())));
-            }
+        let said = levels.one("fastcgi_index");
+        origin.carry_all(said.map(Statement::start));
+        // A folder has the script that is said there, and none by itself.
+        let has_none = takes_folders(place) && !is_of_scripts(place);
+        let index = run.index.or(said.map(Statement::argument)).or(has_none.then_some(NO_NAME));
+        if let Some(index) = index.filter(|index| *index != "index.php") {
+            options.push_str(&format!(" index={}", quoted(index)));
         }
-        if let Some(fallback) = fallback.or(fixed.as_deref()) {
+        let is_always = run.fallback.is_none() && takes_other_scripts(place);
+        let always = fixed.as_deref().filter(|_| is_always).map(|script| format!("rewrite {}", quoted(script)));
+        if let Some(fallback) = run.fallback.or(fixed.as_deref()).filter(|_| always.is_none()) {
             options.push_str(&format!(" fallback={}", quoted(fallback)));
         }
-        if with_files {
+        if run.with_files {
             options.push_str(" static=#true");
         }
         let inside = self.params(levels, &values, &mut origin);
@@ -505,6 +551,7 @@ impl<'s> NginxReader<'s> {
         origin.carry_all(levels.one("fastcgi_split_path_info").map(Statement::start));
         let line = AnswerLine::Servers { word: "fastcgi", group, options, inside };
         let mut draft = Draft::of(AnswerKind::Scripts, OutlinedAnswer::Lines(vec![line]));
+        draft.steps.extend(always.map(|line| Step::of(Family::Path, line)));
         draft.origin = origin;
         self.say_more(&mut draft, scope, levels);
         Ok(draft)
@@ -528,7 +575,20 @@ impl<'s> NginxReader<'s> {
     }
 }
 
-fn is_guard(family: Family) -> bool {
+/// The script that answers for its folder.
+fn index_script<'s>(levels: &Levels<'s>) -> Option<&'s str> {
+    levels.one("index")?.arguments().iter().map(String::as_str).find(|name| is_script(name))
+}
+
+/// Whether scripts beside one of their own come to a location.
+fn takes_other_scripts(place: Place<'_>) -> bool {
+    match location_expression(place) {
+        Some(text) => expression(&text).build().is_ok_and(|own| own.is_match(b"/other.php") || own.is_match(b"/d/other.php/x")),
+        None => place.modifier != Modifier::Exact,
+    }
+}
+
+pub fn is_guard(family: Family) -> bool {
     matches!(family, Family::Access | Family::LogIn | Family::Limit)
 }
 
@@ -576,14 +636,17 @@ fn index(levels: &Levels<'_>, origin: &mut Origin) -> String {
     let is_name = |name: &&&str| !name.contains(['$', '/']) && !is_script(name);
     let known: Vec<&str> = names.iter().filter(is_name).copied().collect();
     origin.carry(index.start());
+    if names.iter().all(|name| is_script(name)) {
+        return NO_INDEX.to_owned();
+    }
     if known.is_empty() || known == ["index.html"] { String::new() } else { format!(" index={}", quoted(&known.join(","))) }
 }
 
-fn of_files(levels: &Levels<'_>, origin: &mut Origin) -> String {
+fn of_files(levels: &Levels<'_>, has_folders: bool, origin: &mut Origin) -> String {
     let mut options = String::new();
     if let Some(listing) = levels.one("autoindex").filter(|listing| listing.argument() == "on") {
         origin.carry(listing.start());
-        options.push_str(" listing=#true");
+        options.push_str(if has_folders { " listing=#true" } else { "" });
     }
     let packed = ["gzip_static", "brotli_static", "zstd_static"];
     let on: Vec<&Statement> =

@@ -2,8 +2,11 @@
 //! asked for and has one, so that an expression for `.html` guards the folder as well.
 
 use super::NginxReader;
-use super::draft::{AnswerKind, Draft};
-use super::locations::{Location, Modifier};
+use super::answers::is_shut;
+use super::draft::{AnswerKind, Draft, Step};
+use super::files::is_guard;
+use super::folder_expressions::{Folders, folders, is_open_at_end};
+use super::locations::{Location, Modifier, find};
 use super::routes::{Coming, Place, ServerScope};
 use super::scope::Levels;
 use super::words;
@@ -24,15 +27,17 @@ impl<'s> NginxReader<'s> {
     pub(super) fn keeper_of_index<'l>(
         scope: &'l ServerScope<'s>,
         levels: &Levels<'s>,
+        place: Place<'_>,
         coming: &Coming,
     ) -> Option<&'l Location<'s>> {
         let names = index_names(levels);
-        let keeps = |other: &&Location<'s>| {
-            !std::ptr::eq(other.statement.inside(), levels.inner())
+        let keeps = |(index, other): &(usize, &Location<'s>)| {
+            Some(*index) != place.index
                 && refuses(other)
-                && names.iter().any(|name| folders_of(other, name).is_some())
+                && names.iter().any(|name| folders_of(&scope.locations, *index, name, true).is_some())
         };
-        scope.locations.iter().filter(|_| coming.changed()).find(keeps)
+        let mut all = scope.locations.iter().enumerate().filter(|_| coming.changed());
+        all.find(keeps).map(|(_, other)| other)
     }
 
     /// Answers behind a path that was changed, none of which runs the script of a folder that another location keeps.
@@ -40,38 +45,39 @@ impl<'s> NginxReader<'s> {
         drafts: Vec<Draft>,
         scope: &ServerScope<'s>,
         levels: &Levels<'s>,
+        place: Place<'_>,
         coming: &Coming,
     ) -> Result<Vec<Draft>, String> {
         let runs_those_of_folders = |draft: &Draft| match &draft.answer {
             OutlinedAnswer::Lines(lines) => lines.iter().any(|line| line.text().contains(" static=#true")),
             _ => false,
         };
-        let is_kept = drafts.iter().any(runs_those_of_folders) && Self::keeper_of_index(scope, levels, coming).is_some();
+        let is_kept = drafts.iter().any(runs_those_of_folders) && Self::keeper_of_index(scope, levels, place, coming).is_some();
         if is_kept { Err(SCRIPT_OF_FOLDER.to_owned()) } else { Ok(drafts) }
     }
 
     /// Routes that refuse folders of a block whose index another location keeps for some.
     pub(super) fn guarded_folders(&self, scope: &ServerScope<'s>, levels: &Levels<'s>, place: Place<'_>) -> Vec<Draft> {
         let is_answered = |own: &Statement| own.name().ends_with("_pass") || own.name() == "return";
-        let takes_no_folder = match place.modifier {
-            Modifier::Exact => !place.path.ends_with('/'),
-            Modifier::Sensitive | Modifier::Insensitive => ends_with_a_letter(place.path),
-            Modifier::Before | Modifier::Prefix | Modifier::Named => false,
-        };
-        if takes_no_folder || levels.answering().any(is_answered) {
+        let is_internal = named(levels.inner(), "internal").next().is_some();
+        if !takes_folders(place) || is_internal || is_shut(levels) || levels.answering().any(is_answered) {
             return Vec::new();
         }
         let names = index_names(levels);
-        let others =
-            scope.locations.iter().filter(|other| !std::ptr::eq(other.statement.inside(), levels.inner()) && refuses(other));
         let mut drafts: Vec<Draft> = Vec::new();
-        for other in others {
-            for name in &names {
-                let is_elsewhere = !other.is_expression() && place.path.starts_with('/') && !other.path.starts_with(place.path);
-                let Some(folders) = folders_of(other, name).filter(|_| !is_elsewhere) else { continue };
+        let own = Guards { reader: self, scope, of: opens(scope, place).then(|| self.guards(scope, levels)) };
+        for (index, other) in scope.locations.iter().enumerate().filter(|(_, other)| own.are_others_of(other)) {
+            let asked = IndexQuestion { locations: &scope.locations, place, other: index };
+            for name in names.iter().filter(|name| asked.may_be(name)) {
                 let mut draft = Draft::of(AnswerKind::Local, OutlinedAnswer::status(403));
-                draft.paths = folders;
-                if drafts.iter().any(|known| known.paths == draft.paths) {
+                if place.modifier != Modifier::Exact {
+                    let Some(folders) = folders_of(&scope.locations, index, name, asked.is_within()) else { continue };
+                    draft.paths = asked.without_own(folders);
+                }
+                if place.modifier != Modifier::Exact && asked.root_has_its_own(name, &draft.paths) {
+                    draft.conditions.push("not path=\"/\"".to_owned());
+                }
+                if drafts.iter().any(|known| known.paths == draft.paths && known.conditions == draft.conditions) {
                     continue;
                 }
                 self.say_more(&mut draft, scope, levels);
@@ -81,14 +87,184 @@ impl<'s> NginxReader<'s> {
                 drafts.push(draft);
             }
         }
+        if place.modifier == Modifier::Exact
+            && names.iter().any(|name| own.are_others_of_server(&format!("{}{name}", place.path)))
+        {
+            let mut draft = Draft::of(AnswerKind::Local, OutlinedAnswer::status(403));
+            self.say_more(&mut draft, scope, levels);
+            draft.steps.retain(|step| !step.line.starts_with("error-page"));
+            drafts.push(draft);
+        }
         drafts
+    }
+
+    /// What keeps clients out of the files of a block.
+    pub(super) fn guards(&self, scope: &ServerScope<'s>, levels: &Levels<'s>) -> Vec<Step> {
+        let mut draft = Draft::of(AnswerKind::Files, OutlinedAnswer::status(200));
+        self.say_more(&mut draft, scope, levels);
+        draft.steps.into_iter().filter(|step| is_guard(step.family)).collect()
     }
 }
 
-/// `index=` of files whose folders have none, since nothing here asks who keeps it. What begins with a dot is not sent.
+/// What keeps clients out of a place.
+struct Guards<'r, 's> {
+    reader: &'r NginxReader<'s>,
+    scope: &'r ServerScope<'s>,
+    /// Where that is other than what is said around it.
+    of: Option<Vec<Step>>,
+}
+
+impl<'s> Guards<'_, 's> {
+    /// Whether a location keeps clients out by what it says, or by what is said around it and not around the place.
+    fn are_others_of(&self, location: &Location<'s>) -> bool {
+        location.modifier != Modifier::Named
+            && (refuses(location) || self.are_others(&location.levels(self.scope.inside, self.scope.http)))
+    }
+
+    /// Whether no location takes a path, and what is said around them keeps clients out.
+    fn are_others_of_server(&self, path: &str) -> bool {
+        find(&self.scope.locations, path).is_none() && self.are_others(&self.scope.levels())
+    }
+
+    fn are_others(&self, levels: &Levels<'s>) -> bool {
+        self.of.as_ref().is_some_and(|own| {
+            let theirs = self.reader.guards(self.scope, levels);
+            !theirs.is_empty() && theirs != *own
+        })
+    }
+}
+
+/// Whether a location says itself who may come in, and so not what is said around it.
+fn opens(scope: &ServerScope<'_>, place: Place<'_>) -> bool {
+    let is_said = |own: &Statement| matches!(own.name(), "allow" | "deny" | "auth_basic" | "auth_request" | "satisfy");
+    let Some(index) = place.index else { return false };
+    around(&scope.locations, index).any(|index| scope.locations[index].statement.inside().iter().any(is_said))
+}
+
+/// Whether a path with a slash at its end may come to a location.
+pub fn takes_folders(place: Place<'_>) -> bool {
+    match place.modifier {
+        Modifier::Exact => place.path.ends_with('/'),
+        Modifier::Sensitive | Modifier::Insensitive => !ends_with_a_letter(place.path),
+        Modifier::Before | Modifier::Prefix | Modifier::Named => true,
+    }
+}
+
+/// Whether nginx would ask a location for the index of a folder that another one has taken.
+struct IndexQuestion<'l, 's> {
+    locations: &'l [Location<'s>],
+    place: Place<'l>,
+    other: usize,
+}
+
+impl<'l, 's> IndexQuestion<'l, 's> {
+    fn other(&self) -> &'l Location<'s> {
+        &self.locations[self.other]
+    }
+
+    fn own(&self) -> Option<&'l Location<'s>> {
+        self.place.index.map(|index| &self.locations[index])
+    }
+
+    fn is_own_expression(&self) -> bool {
+        matches!(self.place.modifier, Modifier::Sensitive | Modifier::Insensitive)
+    }
+
+    fn may_be(&self, name: &str) -> bool {
+        if self.place.index == Some(self.other) {
+            return false;
+        }
+        if self.is_own_expression() {
+            // The one that took the folder takes its index as well, and is asked first.
+            let is_behind = self.own().is_some_and(|own| own.outer == self.other().outer)
+                && self.place.index.is_some_and(|own| own < self.other)
+                && self.other().is_expression();
+            return !(is_behind && is_open_at_end(self.place.path));
+        }
+        if self.place.modifier == Modifier::Named {
+            return true;
+        }
+        if self.place.modifier == Modifier::Exact {
+            let found = find(self.locations, &format!("{}{name}", self.place.path));
+            return found.is_some_and(|index| around(self.locations, index).any(|index| index == self.other));
+        }
+        around(self.locations, self.other).all(|index| self.meets(&self.locations[index], index, name))
+    }
+
+    /// Whether the index of a folder below the place may be a path that a location takes.
+    fn meets(&self, location: &Location<'s>, index: usize, name: &str) -> bool {
+        let (path, own) = (self.place.path, self.own());
+        let is_top = own.is_none_or(|own| own.outer.is_none());
+        let leads_into_name =
+            |path: &str| path.rsplit_once('/').is_some_and(|(_, last)| !last.is_empty() && name.starts_with(last));
+        if location.is_expression() {
+            // No expression beside it is asked, unless a longer prefix takes the index and lets them be.
+            let is_longer = |other: &Location<'s>| {
+                other.is_prefix() && other.path.len() > path.len() && other.path.starts_with(path) && leads_into_name(other.path)
+            };
+            let is_kept_back = self.place.modifier == Modifier::Before && is_top && location.outer.is_none();
+            return !is_kept_back || self.locations.iter().any(is_longer);
+        }
+        if Some(index) == self.place.index {
+            return true;
+        }
+        if path.len() < location.path.len() {
+            return location.path.starts_with(path) && leads_into_name(location.path);
+        }
+        // What lies in it is asked where it is the longest that takes the index.
+        !(is_top && location.outer.is_none()) && path.starts_with(location.path)
+    }
+
+    /// Whether the location may take the index of a folder that it would take itself: not where it is asked for the
+    /// folder first.
+    fn is_within(&self) -> bool {
+        if !self.other().is_expression() {
+            return self.is_own_expression() && !is_open_at_end(self.place.path);
+        }
+        let is_beside = self.other().outer.is_none() && self.own().is_none_or(|own| own.outer.is_none());
+        let is_asked_first = match self.place.modifier {
+            Modifier::Prefix => true,
+            Modifier::Sensitive | Modifier::Insensitive => self.place.index.is_some_and(|own| self.other < own),
+            Modifier::Before | Modifier::Exact | Modifier::Named => false,
+        };
+        !(is_beside && is_asked_first)
+    }
+
+    /// Without what all paths of the place begin with.
+    fn without_own(&self, mut folders: Vec<String>) -> Vec<String> {
+        if matches!(self.place.modifier, Modifier::Before | Modifier::Prefix) {
+            let own = format!("^{}", regex_syntax::escape(self.place.path));
+            folders.retain(|text| !own.starts_with(text.as_str()));
+        }
+        if !folders.iter().any(|text| text.ends_with("/$")) {
+            folders.insert(0, "/$".to_owned());
+        }
+        folders
+    }
+
+    /// Whether the index of the root is taken by a location of its own that refuses nobody, in front of all others.
+    fn root_has_its_own(&self, name: &str, folders: &[String]) -> bool {
+        let is_one = |own: &Location<'s>| {
+            own.modifier == Modifier::Exact && own.outer.is_none() && own.path.strip_prefix('/') == Some(name) && !refuses(own)
+        };
+        let fits = |text: &String| expression(text).build().is_ok_and(|own| own.is_match(b"/"));
+        self.other().modifier != Modifier::Exact && folders.iter().all(fits) && self.locations.iter().any(|own| is_one(own))
+    }
+}
+
+/// A location and those that it stands in.
+fn around<'l>(locations: &'l [Location<'_>], index: usize) -> impl Iterator<Item = usize> + 'l {
+    std::iter::successors(Some(index), |index| locations[*index].outer)
+}
+
+/// The name of an index that no folder has: what begins with a dot is not sent, and is no script.
+pub const NO_NAME: &str = ".none";
+pub const NO_INDEX: &str = " index=\".none\"";
+
+/// `index=` of files whose folders have none, since nothing here asks who keeps it.
 pub fn without_index(keeper: &Location<'_>, origin: &mut Origin) -> &'static str {
     origin.differ(keeper.statement.start(), ASKED_FOR_INDEX);
-    " index=\".none\""
+    NO_INDEX
 }
 
 /// Files that answer for their folder.
@@ -120,145 +296,47 @@ fn refuses(location: &Location<'_>) -> bool {
 }
 
 /// Expressions that all fit folders whose index of that name may be taken by the location, beside others perhaps;
-/// `None` where it takes none.
-fn folders_of(location: &Location<'_>, name: &str) -> Option<Vec<String>> {
-    let Some(pattern) = location.expression() else {
-        let (folder, last) = location.path.rsplit_once('/')?;
-        let is_exact = location.modifier == Modifier::Exact;
-        let fits = if is_exact { last == name } else { !last.is_empty() && name.starts_with(last) };
-        return fits.then(|| vec![format!("^{}/$", regex_syntax::escape(folder))]);
-    };
-    let (flags, pattern) = match pattern.strip_prefix("(?i)") {
-        Some(rest) => ("(?i)", rest),
-        None => ("", pattern.as_str()),
-    };
-    let elements = elements(pattern);
-    let fits_text = |written: &str, text: &str| {
-        expression(&format!("{flags}{written}")).build().is_ok_and(|built| built.is_match(text.as_bytes()))
-    };
-    let fits = |written: &str| fits_text(written, name);
-    // What is not bound to the beginning may lie in the name as a whole.
-    let has_alternatives = elements.len() == 1 && pattern.contains('|');
-    if (has_alternatives || !pattern.starts_with('^')) && fits(pattern) {
-        return Some(vec!["/$".to_owned()]);
-    }
-    let split = (0..elements.len()).find(|at| {
-        let behind = elements[at + 1..].concat();
-        let whole = elements[*at..].concat();
-        // Where the path of the folder ends in front of the element, or within it.
-        (!whole.starts_with('^') && fits(&format!("^(?:{whole})")))
-            || (is_of_many(elements[*at]) && fits(&format!("(?:{behind})")))
-            || ends_within(elements[*at], name).any(|rest| fits_text(&format!("^(?:{behind})"), rest))
-    })?;
-    let head = elements[..split].concat();
-    if expression(&head).build().is_err() {
-        return Some(vec!["/$".to_owned()]);
-    }
-    let mut folders = vec!["/$".to_owned()];
-    if !matches!(head.as_str(), "" | "^" | "/" | "^/") {
-        folders.push(format!("{flags}{head}"));
-    }
-    Some(folders)
-}
-
-/// Whether a part of an expression may fit any text of some length.
-fn is_of_many(element: &str) -> bool {
-    let is_repeated = |at: usize| element[at..].starts_with(['*', '+', '{']);
-    (1..element.len()).filter(|at| element.is_char_boundary(*at) && is_repeated(*at)).any(|at| {
-        let before = &element[..at];
-        let is_class =
-            before.ends_with([']', ')']) || ["\\w", "\\W", "\\S", "\\D", "\\d"].iter().any(|class| before.ends_with(class));
-        is_class || (before.ends_with('.') && !before.ends_with("\\."))
-    })
-}
-
-/// What is left of a name behind what may be the end of a text that a group names.
-fn ends_within<'n>(element: &str, name: &'n str) -> impl Iterator<Item = &'n str> {
-    let texts: Vec<&str> = if element.starts_with('(') { element.split(['(', ')', '|', ':', '?']).collect() } else { Vec::new() };
-    let texts: Vec<String> = texts.into_iter().map(|text| text.replace('\\', "").to_ascii_lowercase()).collect();
-    (1..=name.len()).filter(move |end| texts.iter().any(|text| text.ends_with(&name[..*end]))).map(|end| &name[end..])
-}
-
-/// An expression in parts that fit one behind another; all of it is one part where it has alternatives.
-fn elements(pattern: &str) -> Vec<&str> {
-    let bytes = pattern.as_bytes();
-    let (mut found, mut at) = (Vec::new(), 0);
-    while at < bytes.len() {
-        let start = at;
-        at = end_of_one(bytes, at);
-        if bytes[start] == b'|' {
-            return vec![pattern];
-        }
-        while at < bytes.len() && matches!(bytes[at], b'*' | b'+' | b'?' | b'{') {
-            at = if bytes[at] == b'{' { pattern[at..].find('}').map_or(bytes.len(), |end| at + end + 1) } else { at + 1 };
-        }
-        match pattern.get(start..at) {
-            Some(element) => found.push(element),
-            None => return vec![pattern],
+/// `None` where it takes none. `within` are those below it too, where it is no expression.
+fn folders_of(locations: &[Location<'_>], index: usize, name: &str, within: bool) -> Option<Vec<String>> {
+    let mut found = Vec::new();
+    for around in around(locations, index) {
+        let location = &locations[around];
+        let pattern = match location.expression() {
+            Some(pattern) => pattern,
+            None if location.modifier == Modifier::Exact => format!("^{}$", regex_syntax::escape(location.path)),
+            None => format!("^{}", regex_syntax::escape(location.path)),
+        };
+        match folders(&pattern, name, within || around != index) {
+            Folders::None => return None,
+            Folders::All => {}
+            Folders::Of(text) => found.push(text),
         }
     }
-    found
-}
-
-/// Where a character, a class or a group that begins there ends.
-fn end_of_one(bytes: &[u8], start: usize) -> usize {
-    let (mut at, mut depth, mut is_class) = (start, 0_usize, false);
-    while at < bytes.len() {
-        match bytes[at] {
-            b'\\' => at += 1,
-            b'[' if !is_class => is_class = true,
-            b']' if is_class => is_class = false,
-            b'(' if !is_class => depth += 1,
-            b')' if !is_class => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        at += 1;
-        // Characters of several bytes stay whole.
-        while at < bytes.len() && bytes[at] & 0xc0 == 0x80 {
-            at += 1;
-        }
-        if depth == 0 && !is_class {
-            break;
-        }
-    }
-    at.min(bytes.len())
+    found.dedup();
+    Some(found)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{elements, folders_of};
+    use super::folders_of;
     use crate::braces::of_nginx;
     use crate::nginx::locations::of_server;
-
-    #[test]
-    fn an_expression_is_its_parts() {
-        let check = |pattern: &str, expected: &[&str]| assert_eq!(elements(pattern), expected, "for {pattern}");
-        check("^/(?:a|b)/.*\\.php$", &["^", "/", "(?:a|b)", "/", ".*", "\\.", "p", "h", "p", "$"]);
-        check("[^/]+x{2,3}?é", &["[^/]+", "x{2,3}?", "é"]);
-        check("a|b", &["a|b"]);
-    }
 
     #[test]
     fn folders_are_those_whose_index_is_kept() {
         let check = |location: &str, name: &str, expected: Option<&[&str]>| {
             let text = format!("location {location} {{ deny all; }}");
             let statements = of_nginx(&text);
-            let seen = folders_of(&of_server(&statements)[0], name);
+            let locations = of_server(&statements);
+            let seen = folders_of(&locations, locations.len() - 1, name, false);
             let seen: Option<Vec<&str>> = seen.as_ref().map(|all| all.iter().map(String::as_str).collect());
             assert_eq!(seen.as_deref(), expected, "for {location}");
         };
-        check("~ \\.html$", "index.html", Some(&["/$"]));
+        check("~ \\.html$", "index.html", Some(&[]));
         check("~ \\.html$", "index.php", None);
-        check("~* /(?:uploads|files)/.*\\.php$", "index.php", Some(&["/$", "(?i)/(?:uploads|files)/"]));
-        check("~ ^/a/[^/]+\\.php$", "index.php", Some(&["/$", "^/a/"]));
-        check("~ /\\.ht", "index.php", None);
         check("= /a/index.html", "index.html", Some(&["^/a/$"]));
         check("= /a/other.html", "index.html", None);
         check("/a/ind", "index.html", Some(&["^/a/$"]));
         check("/a/", "index.html", None);
-        check("~ ^/(?:build|lib|data)(?:$|/)", "index.php", None);
-        check("~ ^/(?:\\.|occ|indie|console)", "index.php", None);
-        check("~ ^/(b|a/in)dex\\.html$", "index.html", Some(&["/$"]));
-        check("~ ^/a|\\.html$", "index.html", Some(&["/$"]));
     }
 }

@@ -32,7 +32,7 @@ pub struct Location<'s> {
     /// The blocks of the locations that it stands in, the innermost first.
     around: Vec<&'s [Statement]>,
     /// Which of the locations it stands in.
-    outer: Option<usize>,
+    pub outer: Option<usize>,
     /// The expression, built when a path is first held against it: chains of `rewrite` ask all of them again and again.
     built: OnceCell<Option<Regex>>,
     beginnings: OnceCell<Beginnings>,

@@ -6,6 +6,7 @@ use super::asked::AskedVariable;
 use super::conditions::{Asking, Question};
 use super::draft::{AnswerKind, Draft, Step};
 use super::expressions::is_everything;
+use super::files::Beside;
 use super::guards::Guarding;
 use super::locations::{Location, Modifier};
 use super::looser::looser;
@@ -52,6 +53,8 @@ pub struct ServerScope<'s> {
 pub struct Place<'l> {
     pub modifier: Modifier,
     pub path: &'l str,
+    /// Which of the locations it is; none is the server itself. Blocks do not tell: two empty ones may be one slice.
+    pub index: Option<usize>,
 }
 
 /// How a request came there.
@@ -66,7 +69,18 @@ pub struct Coming {
     pub sample: Option<String>,
 }
 
+impl Place<'_> {
+    /// The server itself.
+    pub const WHOLE: Place<'static> = Place { modifier: Modifier::Prefix, path: "/", index: None };
+}
+
 impl<'s> ServerScope<'s> {
+    /// A location as a place.
+    pub fn place<'l>(&self, location: &'l Location<'s>) -> Place<'l> {
+        let index = self.locations.iter().position(|own| std::ptr::eq(own.statement, location.statement));
+        Place { modifier: location.modifier, path: location.path, index }
+    }
+
     pub fn levels(&self) -> Levels<'s> {
         Levels::of(vec![self.inside, self.http])
     }
@@ -305,8 +319,7 @@ impl<'s> NginxReader<'s> {
     }
 
     pub(super) fn content_of_server(&self, scope: &ServerScope<'s>, coming: &Coming) -> Result<Vec<Draft>, String> {
-        let place = Place { modifier: Modifier::Prefix, path: "/" };
-        let mut drafts = self.content(scope, &scope.levels(), place, coming)?;
+        let mut drafts = self.content(scope, &scope.levels(), Place::WHOLE, coming)?;
         for draft in &mut drafts {
             draft.steps.extend(coming.changes.clone());
         }
@@ -323,7 +336,7 @@ impl<'s> NginxReader<'s> {
         self.count_block(coming)?;
         let levels = location.levels(scope.inside, scope.http);
         let internal = named(location.statement.inside(), "internal").next();
-        let place = Place { modifier: location.modifier, path: location.path };
+        let place = scope.place(location);
         let mut drafts = match internal.filter(|_| !coming.is_within) {
             Some(_) => {
                 let mut draft = Draft::of(AnswerKind::Local, OutlinedAnswer::status(404));
@@ -449,11 +462,12 @@ impl<'s> NginxReader<'s> {
         coming: &Coming,
     ) -> Result<Vec<Draft>, String> {
         let within = levels.within_condition(statement.inside());
+        let beside = Beside { files: true, folders: kind != 'f' };
         let tried: &[&str] = if kind == 'f' { &["{path}"] } else { &["{path}", "{path}/"] };
         let rewritten = named(statement.inside(), "rewrite").find_map(|own| own.arguments().get(1));
         let script =
             rewritten.map(|to| to.split(['?', '$']).next().unwrap_or_default()).filter(|stem| super::answers::is_script(stem));
-        if let Some(mut draft) = script.and_then(|script| self.scripts_behind(scope, (levels, place), script, true)) {
+        if let Some(mut draft) = script.and_then(|script| self.scripts_behind(scope, (levels, place), script, beside)) {
             draft.origin.carry(statement.start());
             return Ok(vec![draft]);
         }

@@ -11,8 +11,8 @@ use crate::outline::{AnswerLine, OutlinedAnswer};
 use tidegate_kdl::quoted;
 use tidegate_model::expression;
 
-const ONE_LINE: &str = "a script that is not there is answered by `fallback=`, as a path is that goes on behind the name of a script, and \
-                        a POST to a file";
+const ONE_LINE: &str = "a path that goes on behind the name of a script runs it, with the rest as `PATH_INFO`; a script that is not there \
+                        is answered by `fallback=`, as a POST to a file is";
 /// Paths that go on behind the name of a script.
 const BEHIND_A_SCRIPT: &str = "\\.php/";
 /// Names of scripts that no location is about.

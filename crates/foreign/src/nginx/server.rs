@@ -241,7 +241,7 @@ impl<'s> NginxReader<'s> {
     /// `if`, `rewrite` and `return` of the server itself; whether nothing comes behind them.
     fn before_locations(&self, scope: &ServerScope<'s>, placed: &mut Vec<PlacedDraft>) -> bool {
         let levels = scope.levels();
-        let place = Place { modifier: Modifier::Prefix, path: "/" };
+        let place = Place::WHOLE;
         let mut coming = Coming::default();
         let mut drafts = Vec::new();
         let mut rules = Origin::default();
@@ -282,7 +282,7 @@ impl<'s> NginxReader<'s> {
             Ok(drafts) => drafts,
             Err(why) => vec![self.shut(scope, location, &why)],
         };
-        let place = Place { modifier: location.modifier, path: location.path };
+        let place = scope.place(location);
         let index_page = self.guarded_index(scope, &location.levels(scope.inside, scope.http), place);
         let folders = if index_page.is_some() {
             Vec::new()
@@ -314,7 +314,7 @@ impl<'s> NginxReader<'s> {
         if !is_said && !is_empty {
             return;
         }
-        let place = Place { modifier: Modifier::Prefix, path: "/" };
+        let place = Place::WHOLE;
         let index_page = self.guarded_index(scope, &scope.levels(), place);
         let folders = if index_page.is_some() { Vec::new() } else { self.guarded_folders(scope, &scope.levels(), place) };
         match self.content(scope, &scope.levels(), place, &Coming::default()) {

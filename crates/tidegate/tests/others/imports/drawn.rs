@@ -137,15 +137,18 @@ fn is_answer(status: &str) -> bool {
     status.starts_with(['2', '3'])
 }
 
-/// Whether something is answered that the other proxy refuses.
+/// Whether something is answered that the other proxy refuses, or a script is run that it does not, or one is not run
+/// and its source is the answer.
 fn is_opening(kind: &str) -> bool {
-    statuses(kind).is_some_and(|(old, new)| !is_answer(old) && new.starts_with('2'))
+    let is_of_script = kind.starts_with("header x-script ");
+    is_of_script || statuses(kind).is_some_and(|(old, new)| !is_answer(old) && new.starts_with('2'))
 }
 
 fn write_case(peer: Peer, grammar: &Grammar, case: &Path, text: &str) -> std::io::Result<()> {
     fs::create_dir_all(case.join("www/a"))?;
     fs::create_dir_all(case.join("www/open"))?;
-    for page in ["index.html", "a.html", "a/b.html", "a/index.html", "open/refused", "open/x"] {
+    let scripts = ["index.php", "a/index.php", "a/x.php", "open/x.php"];
+    for page in ["index.html", "a.html", "a/b.html", "a/index.html", "open/refused", "open/x"].iter().chain(&scripts) {
         fs::write(case.join("www").join(page), format!("{page}\n"))?;
     }
     fs::write(case.join("users"), USERS)?;
@@ -174,6 +177,7 @@ fn accepts(peer: Peer, program: &Path, text: &str) -> bool {
     let filled = filled
         .replace("@A@", "127.0.0.1:1")
         .replace("@B@", "127.0.0.1:2")
+        .replace("@S@", "127.0.0.1:3")
         .replace("@FOLDER@", &folder.path().display().to_string());
     let file = folder.path().join(peer.file());
     let is_written =

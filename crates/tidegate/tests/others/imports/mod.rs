@@ -8,6 +8,7 @@ pub mod echo;
 mod expected;
 mod pair;
 mod peers;
+mod scripts;
 mod seeds;
 
 use crate::programs::{Said, find, run};

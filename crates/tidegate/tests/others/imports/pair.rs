@@ -3,6 +3,7 @@
 use super::PROGRAM;
 use super::echo::Echo;
 use super::peers::Peer;
+use super::scripts::Scripts;
 use super::seeds::Seeds;
 use crate::programs::{run, wait_until_it_listens};
 use std::fs;
@@ -40,6 +41,7 @@ impl Pair {
     pub fn start(peer: Peer, program: &Path, case: &Path, seeds: &Seeds) -> Result<Pair, String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let upstreams = [Echo::start("upstream-a", &seeds.shown)?, Echo::start("upstream-b", &seeds.shown)?];
+        let scripts = Scripts::start()?;
         // One for each port of the peer, one for each of ours, and one for the admin endpoint.
         let mut reserved =
             (0..=2 * PORTS).map(|_| Reservation::new()).collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
@@ -50,6 +52,7 @@ impl Pair {
         let fill = |text: &str| {
             let mut text =
                 text.replace("@A@", &upstreams[0].address.to_string()).replace("@B@", &upstreams[1].address.to_string());
+            text = text.replace("@S@", &scripts.address.to_string());
             for (name, echo) in [("@A_PORT@", &upstreams[0]), ("@B_PORT@", &upstreams[1])] {
                 text = text.replace(name, &echo.address.port().to_string());
             }

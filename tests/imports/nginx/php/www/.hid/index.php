@@ -1,0 +1,1 @@
+<?php // .hid/index.php

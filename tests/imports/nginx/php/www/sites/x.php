@@ -1,0 +1,1 @@
+<?php // sites/x.php

@@ -1,0 +1,1 @@
+<?php // uploads/evil.php
