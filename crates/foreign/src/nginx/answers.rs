@@ -95,6 +95,9 @@ impl<'s> NginxReader<'s> {
         if let Some(drafts) = self.behind_missing(scope, levels, place, coming) {
             return drafts;
         }
+        if let Some(drafts) = self.missing_of_server(scope, levels, place, coming) {
+            return Ok(drafts);
+        }
         if let Some(draft) = self.scripts_of_folder(scope, levels, place, true).filter(|_| !place.path.contains('.')) {
             return Ok(vec![draft]);
         }

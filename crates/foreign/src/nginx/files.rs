@@ -337,7 +337,7 @@ impl<'s> NginxReader<'s> {
         let folder = self.folder(scope, levels, place, coming)?;
         let mut options = String::new();
         let mut origin = folder.origin;
-        let index = index(levels, &mut origin);
+        let index = index(levels, tried.goes_on, &mut origin);
         // `$uri` alone is a file there, and no folder.
         let has_folders = tried.paths.is_empty() || tried.paths.iter().any(|path| path.ends_with('/'));
         options.push_str(match Self::keeper_of_index(scope, levels, place, coming) {
@@ -630,13 +630,15 @@ fn script_folder(levels: &Levels<'_>, values: &Values<'_>, origin: &mut Origin) 
 }
 
 /// `index=` where it is another one than here; scripts are no files.
-fn index(levels: &Levels<'_>, origin: &mut Origin) -> String {
+fn index(levels: &Levels<'_>, goes_on: bool, origin: &mut Origin) -> String {
     let Some(index) = levels.one("index") else { return String::new() };
     let names: Vec<&str> = index.arguments().iter().map(String::as_str).collect();
     let is_name = |name: &&&str| !name.contains(['$', '/']) && !is_script(name);
     let known: Vec<&str> = names.iter().filter(is_name).copied().collect();
     origin.carry(index.start());
-    if names.iter().all(|name| is_script(name)) {
+    // A page behind a script is the index where there is no such script, which the routes behind it know.
+    let is_of_scripts = names.first().is_some_and(|name| is_script(name));
+    if is_of_scripts && goes_on || names.iter().all(|name| is_script(name)) {
         return NO_INDEX.to_owned();
     }
     if known.is_empty() || known == ["index.html"] { String::new() } else { format!(" index={}", quoted(&known.join(","))) }

@@ -248,7 +248,7 @@ impl<'l, 's> IndexQuestion<'l, 's> {
             own.modifier == Modifier::Exact && own.outer.is_none() && own.path.strip_prefix('/') == Some(name) && !refuses(own)
         };
         let fits = |text: &String| expression(text).build().is_ok_and(|own| own.is_match(b"/"));
-        self.other().modifier != Modifier::Exact && folders.iter().all(fits) && self.locations.iter().any(|own| is_one(own))
+        self.other().modifier != Modifier::Exact && folders.iter().all(fits) && self.locations.iter().any(is_one)
     }
 }
 

@@ -33,6 +33,9 @@ const BEHIND_ANOTHER: &str = "it asks for the address of a client, which another
 const FIRST_REFERER: &str = "of several lines of `Referer` the first counts there, and here any that is known lets a request in";
 const TYPE_OF_ENDING: &str = "its text has the type of the path's ending there, as `text/html` for `/x.html`, and here one type for all \
                               paths: `content-type=` of `respond`";
+const FILES_OF_LOCATIONS: &str = "a file that is there is for the locations of the server to give or to keep, and no route asks whether one is: \
+                                  `try_files $uri $uri/ /index.php?$args;` in `location /` is carried";
+const ASKED_BEHIND_LOCATIONS: &str = "it is asked for what no other location takes, and not for what one does";
 const SENT_ON: &str = "where it is sent on to is not told";
 const IN_ITS_BLOCK: &str = "its block says what no single route does";
 
@@ -79,6 +82,11 @@ impl<'s> ServerScope<'s> {
     pub fn place<'l>(&self, location: &'l Location<'s>) -> Place<'l> {
         let index = self.locations.iter().position(|own| std::ptr::eq(own.statement, location.statement));
         Place { modifier: location.modifier, path: location.path, index }
+    }
+
+    /// Whether what runs scripts by their ending are the only locations.
+    fn has_scripts_alone(&self) -> bool {
+        self.locations.iter().all(|location| location.is_expression() && location.path.contains(".php"))
     }
 
     pub fn levels(&self) -> Levels<'s> {
@@ -395,7 +403,7 @@ impl<'s> NginxReader<'s> {
             Question::AskedVariable(asked) => asked,
             Question::Always | Question::Never => return Err("it holds always or never".to_owned()),
             Question::File { is_there: false, kind } => {
-                return self.missing_file(statement, kind, scope, levels, place, coming).map(Conditional::End);
+                return self.missing_of_block(statement, kind, scope, levels, place, coming).map(Conditional::End);
             }
             Question::File { is_there: true, .. } => {
                 return Err("no route asks whether a file is there: `files … else=\"next\"` answers with one that is".to_owned());
@@ -449,6 +457,51 @@ impl<'s> NginxReader<'s> {
         let made = make();
         self.tables.captured.borrow_mut().truncate(count);
         made
+    }
+
+    /// What a block says of files that are not there, unless those that are there are for locations.
+    fn missing_of_block(
+        &self,
+        statement: &'s Statement,
+        kind: char,
+        scope: &ServerScope<'s>,
+        levels: &Levels<'s>,
+        place: Place<'_>,
+        coming: &Coming,
+    ) -> Result<Vec<Draft>, String> {
+        if place.index.is_none() && !scope.has_scripts_alone() {
+            return Err(FILES_OF_LOCATIONS.to_owned());
+        }
+        self.missing_file(statement, kind, scope, levels, place, coming)
+    }
+
+    /// What the server says of files that are not there, in the block that has what no other location takes.
+    pub(super) fn missing_of_server(
+        &self,
+        scope: &ServerScope<'s>,
+        levels: &Levels<'s>,
+        place: Place<'_>,
+        coming: &Coming,
+    ) -> Option<Vec<Draft>> {
+        if place.path != "/" || place.modifier == Modifier::Exact || scope.has_scripts_alone() || coming.changed() {
+            return None;
+        }
+        let kind_of = |own: &Statement| match own.arguments() {
+            [asked, name] if name == "$request_filename)" => asked.strip_prefix("(!-")?.chars().next(),
+            _ => None,
+        };
+        let leads_to_script = |own: &Statement| {
+            let to = named(own.inside(), "rewrite").next().and_then(|rewrite| rewrite.arguments().get(1));
+            to.is_some_and(|to| super::answers::is_script(to.split(['?', '$']).next().unwrap_or_default()))
+        };
+        let (own, kind) =
+            named(scope.inside, "if").filter(|own| leads_to_script(own)).find_map(|own| Some((own, kind_of(own)?)))?;
+        let mut drafts = self.missing_file(own, kind, scope, levels, place, coming).ok()?;
+        for draft in &mut drafts {
+            draft.origin.carried.remove(&own.start());
+            draft.origin.differ(own.start(), ASKED_BEHIND_LOCATIONS);
+        }
+        Some(drafts)
     }
 
     /// `if (!-e $request_filename) { rewrite … last; }`: files, and where there is none what the block says.

@@ -8,6 +8,8 @@ use crate::braces::{Statement, named};
 use crate::outline::{Door, OutlinedTcp, ServerGroup, Service, any_depth, tcp_address, upstream};
 
 const UDP: &str = "UDP is not handed on in this version";
+const ASKS_NO_ADDRESS: &str = "`tcp` asks no client for its address: have the firewall keep others from the port, or listen on an inner address, as in \
+                               `tcp \"10.0.0.1:3306\"`";
 const TLS_OF_TCP: &str =
     "`tcp` hands connections on as they are, so TLS in front of a server that speaks no HTTP is not ended here";
 
@@ -36,6 +38,15 @@ impl<'s> NginxReader<'s> {
         }
         let Some(pass) = named(inside, "proxy_pass").next().filter(|_| !doors.is_empty()) else { return };
         origin.carry(pass.start());
+        let rules = nearest(&levels, &["allow", "deny"]);
+        // The first that has an address decides.
+        if rules.first().is_some_and(|rule| rule.name() == "allow" && rule.argument() == "all") {
+            origin.carry_all(rules.iter().map(|rule| rule.start()));
+        } else {
+            for rule in &rules {
+                self.explain(rule.start(), ASKS_NO_ADDRESS);
+            }
+        }
         let Some((mut by_name, mut otherwise)) = self.targets(pass.argument(), &mut origin) else {
             self.outline.without.get_or_insert(BY_VARIABLE);
             return;

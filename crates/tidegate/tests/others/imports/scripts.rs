@@ -63,6 +63,6 @@ fn answer(asked: &AskedScript) -> String {
         (true, false) => "Status: 403 Forbidden\r\n",
         (true, true) => "X-Script: yes\r\n",
     };
-    let lines: String = SHOWN.iter().map(|name| format!("{name}: {}\n", param(name))).collect();
+    let lines = SHOWN.map(|name| format!("{name}: {}\n", param(name))).concat();
     format!("{status}Content-Type: text/plain\r\n\r\n{lines}")
 }
