@@ -41,6 +41,8 @@ pub struct Rules {
     pub exact: BTreeSet<String>,
     /// Left out of bodies, whatever fits.
     pub ignored_in_bodies: Vec<Regex>,
+    /// Whether bodies are left out altogether: pages of some applications are others each time.
+    pub without_bodies: bool,
 }
 
 /// A name, and what each side has under it.

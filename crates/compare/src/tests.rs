@@ -266,6 +266,8 @@ fn bodies_are_compared_to_their_first_difference() {
     check("<input value=\"17\"> a", "<input value=\"4\"> b", &["value=\"\\d+\""], &["body 9"]);
     check("a1b2", "a3b4", &["[0-9]", "b"], &[]);
     check("$0", "$1", &["[0-9]"], &[]);
+    let without = Rules { without_bodies: true, ..Rules::default() };
+    assert_eq!(differing(&answer(200, &[], "same"), &answer(200, &[], "some"), &without), [""; 0]);
 }
 
 #[test]

@@ -50,6 +50,9 @@ pub struct CompareWanted {
     /// How long one answer may take, its body with it.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = tidegate_config::parse_duration)]
     pub timeout: Duration,
+    /// Compare the status, and where redirects lead, and nothing else: for pages that are others each time.
+    #[arg(long, conflicts_with_all = ["ignore_header", "only_header", "exact_header", "ignore_body"])]
+    pub status_only: bool,
     /// A header that is not compared, beside Date, Server, Age and others of the moment; may be given several times.
     #[arg(long, value_name = "NAME")]
     pub ignore_header: Vec<String>,

@@ -97,6 +97,8 @@ body changed: 1 request
     assert_eq!((ended.code, ended.stdout.replace(&format!(":{port}"), ":PORT").as_str()), (1, expected), "{}", ended.stderr);
     let ended = pair.compare(&["--only-header", "location", "--ignore-body", "token=[0-9]+"], "/same\n/page\n/self\n");
     assert_eq!((ended.code, ended.stdout.lines().last()), (0, Some("all answers are alike")), "{}", ended.stdout);
+    let ended = pair.compare(&["--status-only"], "/same\n/page\n/self\n/gone\n");
+    assert_eq!((ended.code, ended.stdout.lines().last()), (1, Some("1 of 4 answers differ")), "{}", ended.stdout);
     let ended = pair.compare(&["--exact-header", "Location", "--ignore-header", "X-Side", "--json"], "/self\n");
     let said: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
     assert_eq!(said["differences"][0]["name"], "location", "{said}");

@@ -14,6 +14,7 @@ use regex::bytes::Regex;
 use replay::{Replay, Settings};
 use serde_json::{Value, json};
 use side::Side;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::process::ExitCode;
 use tidegate_compare::{Origins, Read, Report, Rules, Wanted};
@@ -97,11 +98,14 @@ fn rules(wanted: &CompareWanted) -> Result<Rules, String> {
     let pattern = |text: &String| {
         Regex::new(text).map_err(|error| format!("`--ignore-body {}` is no regular expression: {error}", text.escape_debug()))
     };
+    // Where a redirect leads is what its status means.
+    let only = if wanted.status_only { BTreeSet::from(["location".to_owned()]) } else { names(&wanted.only_header) };
     Ok(Rules {
-        only: names(&wanted.only_header),
+        only,
         ignored: names(&wanted.ignore_header),
         exact: names(&wanted.exact_header),
         ignored_in_bodies: wanted.ignore_body.iter().map(pattern).collect::<Result<_, _>>()?,
+        without_bodies: wanted.status_only,
     })
 }
 
